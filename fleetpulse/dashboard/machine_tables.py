@@ -16,7 +16,7 @@ HOTTEST = Column("temperature_max_c", "Hottest", text=lambda c: f"{short(c)} °C
 ENGINE_LOAD = (
     Column("running", "Running", text=short, right=True),
     Column("waiting", "Waiting, most", text=short, right=True),
-    Column("kv_used", "KV cache, most", text=percent, right=True),
+    Column("kv_used", "KV, most", text=percent, right=True),
     Column("tokens_per_s", "Tokens/s", text=short, right=True),
 )
 
@@ -52,11 +52,25 @@ def process_columns(view: View) -> list[Column]:
     ]
 
 
+def load_columns(view: View) -> list[Column]:
+    """What processes used of processors, memory and disks."""
+    return [
+        Column("process_name", "Program"),
+        engine_column(view),
+        Column("does", "Does"),
+        Column("cores", "Processors", text=short, right=True),
+        Column("busiest_thread", "Busiest thread", text=percent, right=True),
+        Column("memory_max_bytes", "Memory, most", text=size, right=True),
+        Column("read_per_s", "Read/s", text=size, right=True),
+        Column("write_per_s", "Written/s", text=size, right=True),
+    ]
+
+
 def listing(view: View, what: str, columns: Sequence[Column], about: str, advice: str) -> Refresh:
     """A table of all of a kind, to search and choose from. The query ``hosts`` of ``host`` has them, and in a column of
     that name how many there are. ``about`` is what may be searched, ``advice`` what to do where there is none."""
     query = f"{what.lower()}s"
-    panel = TablePanel(f"{what[0].upper()}{what[1:]}s", "", [*columns, LAST_SEEN], page_rows=25)
+    panel = TablePanel(f"{what[0].upper()}{what[1:]}s", "", columns, page_rows=25)
     with panel.tools:
         search_field("Search", view.option("q"), lambda text: view.set(q=text), about)
 

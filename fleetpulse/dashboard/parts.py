@@ -116,10 +116,10 @@ def set_text(element: ui.element, text: str) -> None:
 
 
 @contextmanager
-def grid() -> Iterator[None]:
+def grid() -> Iterator[ui.element]:
     """Cards side by side; their classes ``c3`` to ``c8`` are columns of twelve on wide screens."""
-    with tag("div", "fp-grid"):
-        yield
+    with tag("div", "fp-grid") as box:
+        yield box
 
 
 class Stats:
@@ -131,11 +131,16 @@ class Stats:
             for name, label in names.items():
                 with tag("div", "fp-stat") as cell:
                     tag("div", "k", label, title=label)
-                    self._cells[name] = cell, tag("div", "v", UNKNOWN), tag("div", "s", "")
+                    self._cells[name] = cell, tag("a", "v", UNKNOWN), tag("div", "s", "")
 
-    def show(self, name: str, value: str, below: str = "", mood: str = "") -> None:
-        """A value, a line below it, and ``good``, ``warn`` or ``bad``."""
+    def show(self, name: str, value: str, below: str = "", mood: str = "", *, href: str = "") -> None:
+        """A value, a line below it, and ``good``, ``warn`` or ``bad``; ``href`` makes the value a link."""
         cell, number, line = self._cells[name]
+        if number._props.get("href", "") != href:
+            number._props["href"] = href
+            if not href:
+                del number._props["href"]
+            number.update()
         set_text(number, value)
         set_text(line, below)
         cell.classes(replace=f"fp-stat {mood} {'long' if len(value) > VALUE_CHARS_WIDE_MAX else ''}")
@@ -180,13 +185,17 @@ class Pairs:
     def __init__(self) -> None:
         self._list = tag("dl", "fp-facts")
 
-    def show(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Show these."""
+    def show(self, pairs: Sequence[tuple[str, str]], links: Mapping[str, str] | None = None) -> None:
+        """Show these; ``links`` are addresses by name."""
         self._list.clear()
         with self._list:
             for name, value in pairs:
                 tag("dt", text=name)
-                tag("dd", text=value, title=value)
+                if href := (links or {}).get(name):
+                    with tag("dd"):
+                        tag("a", text=value, href=href)
+                else:
+                    tag("dd", text=value)
 
 
 @dataclass(frozen=True, slots=True)

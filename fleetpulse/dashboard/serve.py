@@ -16,7 +16,21 @@ from nicegui import Client, app, ui
 
 from fleetpulse.dashboard.data import Data
 from fleetpulse.dashboard.guard import Guard
-from fleetpulse.dashboard.pages import alerts, cost, engine, fleet, gpu, host, models, pipeline, requests, sql, tenants
+from fleetpulse.dashboard.pages import (
+    alerts,
+    cost,
+    custom,
+    engine,
+    fleet,
+    gpu,
+    host,
+    models,
+    pipeline,
+    requests,
+    sql,
+    tenants,
+    training,
+)
 from fleetpulse.dashboard.pages import request as one_request
 from fleetpulse.dashboard.plain_page import not_found
 from fleetpulse.dashboard.security import Access
@@ -30,7 +44,10 @@ _log = logging.getLogger(__name__)
 
 PAGES: tuple[PageSpec, ...] = tuple(
     module.PAGE
-    for module in (fleet, models, requests, one_request, engine, gpu, host, tenants, cost, alerts, pipeline, sql)
+    for module in (
+        *(fleet, models, requests, one_request, engine, gpu, host, training, custom),
+        *(tenants, cost, alerts, pipeline, sql),
+    )
 )
 """All pages, in the order of the menu. One more page is one more module."""
 FAVICON = (

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 UNKNOWN = "–"
-_STEPS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_STEPS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _BYTES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 def short(value: float | None) -> str:
-    """Three digits that count, with k, M, G or T: ``1.23M``, ``45.6``, ``0``."""
+    """Three digits that count, with k, M, G, T or P: ``1.23M``, ``45.6``, ``0``."""
     if value is None or value != value:
         return UNKNOWN
     for step, letter in _STEPS:
@@ -32,8 +32,13 @@ def microseconds(value: float | None) -> str:
 
 def watts(value: float | None) -> str:
     """Power given in watts: ``350 W``, ``21.7 kW``, ``3.2 MW``."""
+    return scaled(value, "W")
+
+
+def scaled(value: float | None, unit: str) -> str:
+    """An amount in a unit that takes prefixes: ``350 W``, ``1.27 PFLOP/s``."""
     text = short(value)
-    return f"{text[:-1]} {text[-1]}W" if text[-1] in "kMGT" else text if text == UNKNOWN else f"{text} W"
+    return f"{text[:-1]} {text[-1]}{unit}" if text[-1] in "kMGTP" else text if text == UNKNOWN else f"{text} {unit}"
 
 
 def energy(joules: float | None) -> str:

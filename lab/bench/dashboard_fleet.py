@@ -49,6 +49,10 @@ LEVELS: Mapping[str, tuple[float, float]] = {
     "e2e_us": (1e6, 2e7),
     "queue_us": (1e3, 5e4),
     "itl": (1e4, 4e4),
+    "step_us": (9e5, 1.2e6),
+    "loss_micro": (1.5e6, 2.5e6),
+    "checkpoint_age_ms": (0, 6e5),
+    "value_micro": (0, 5e7),
 }
 """Least and greatest of what is drawn. What is not here is unknown in every row."""
 SUMS: Mapping[str, tuple[float, float]] = {
@@ -65,6 +69,9 @@ SUMS: Mapping[str, tuple[float, float]] = {
     "cached_tokens": (0, 5e4),
     "output_tokens": (1e3, 4e4),
     "reasoning_tokens": (0, 1e4),
+    "samples": (280, 320),
+    "tokens": (5e5, 6.5e5),
+    "increase_micro": (0, 9e6),
 }
 """The same of differences: their sum over a window."""
 

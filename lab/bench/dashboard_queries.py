@@ -14,6 +14,7 @@ from typing import Any
 from fleetpulse.queries import dashboard as catalogue
 from lab.bench.dashboard_alerts import fingerprint
 from lab.bench.dashboard_fleet import TENANTS, gpu_uuid
+from lab.bench.dashboard_windows import JOB, METRICS
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
 
 RANGES_MS = (15 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS, 24 * HOUR_MS)
@@ -46,6 +47,9 @@ _OF_QUERIES: Mapping[str, Mapping[str, catalogue.Value]] = {
     "gpu_signals": _OF_ONE_GPU,
     "host_over_time": {"host": "host-0000"},
     **{name: {"engine_id": ENGINE} for name in _OF_ONE_ENGINE},
+    "training_ranks": {"job": JOB},
+    "training_over_time": {"job": JOB, "names": [str(rank) for rank in range(8)]},
+    "custom_over_time": {"metric": METRICS[0]},
     "requests": {"top": 200},
     "slowest_of_windows": {"top": 200},
     "alert_transitions": {"fingerprint": fingerprint(7)},

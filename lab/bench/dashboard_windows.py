@@ -14,6 +14,7 @@ from fleetpulse.queries import dashboard as catalogue
 from lab.bench.dashboard_fleet import (
     EVENT_KINDS,
     EVENTS_PER_WINDOW,
+    GPUS_PER_HOST,
     HOSTS_PER_CLUSTER,
     LEVELS,
     REGIONS,
@@ -45,8 +46,11 @@ STATUSES = ("ok", "ok", "ok", "ok", "error", "timeout")
 BINS_PER_SKETCH = 20
 PROCESSES = ("vllm", "VLLM::EngineCore")
 """Of each engine."""
-DRAWN = tuple(one for one in GROUPING_SETS if one.name not in ("training", "custom"))
-"""Nobody trains in this fleet, and its applications have no metrics of their own."""
+JOB = "fine-tuning"
+RANKS = 16
+"""Of the one training job; they are on the first hosts."""
+METRICS = ("queue_depth", "documents_indexed")
+"""Of the application on every host: a level and a counter, though rows of both have both."""
 SAMPLES = 10
 """Readings of a GPU, host or engine in a window."""
 _SORTED_ANEW = {"gpu.history": "gpu.samples"}
@@ -92,7 +96,7 @@ def reach_ms(grouping: GroupingSet, level: str) -> int | None:
 
 def windows(fleet: Fleet, span: Span) -> Iterator[tuple[str, Drawn]]:
     """All rows of all windows, and what they are."""
-    for grouping in DRAWN:
+    for grouping in GROUPING_SETS:
         for level in FILLED:
             starts = span.starts(grouping, level)
             each = max(1, ROWS_PER_INSERT // rows_of(fleet, grouping))
@@ -110,6 +114,8 @@ def rows_of(fleet: Fleet, grouping: GroupingSet) -> int:
         "host": fleet.hosts,
         "engine_sample": fleet.engines,
         "process": len(PROCESSES) * fleet.engines,
+        "training": RANKS,
+        "custom": len(METRICS) * fleet.hosts,
     }[grouping.name]
 
 
@@ -155,6 +161,12 @@ def _labels(fleet: Fleet, grouping: str, rows: int) -> dict[str, str]:
     if grouping == "process":
         engine = _engine(fleet, f"intDiv({index}, {len(PROCESSES)})")
         return {**engine, "process_name": one_of(PROCESSES, index), "workload": "'inference'"}
+    if grouping == "training":
+        host = host_of(f"(intDiv({index}, {GPUS_PER_HOST}) % {fleet.hosts})")
+        return {**host, "job": f"'{JOB}'", "rank": f"toString({index})", "model": one_of(fleet.models, "0")}
+    if grouping == "custom":
+        named = {"service": "'frontend'", "metric": one_of(METRICS, index), "attributes": "'queue=main'"}
+        return {**host_of(f"intDiv({index}, {len(METRICS)})"), **named}
     return {**_engine(fleet, f"intDiv({index}, 2)"), **_fate(f"4 * ({index} % 2)")}
 
 

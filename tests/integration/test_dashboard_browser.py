@@ -2,10 +2,10 @@
 
 Screenshots of every page (light, dark, phone) are kept in ``.fleetpulse/screenshots``.
 
-Covers fleetpulse.dashboard.concurrency_table, fleetpulse.dashboard.pages.engine, fleetpulse.dashboard.pages.gpu,
-fleetpulse.dashboard.pages.host, fleetpulse.dashboard.pages.models, fleetpulse.dashboard.pages.request,
-fleetpulse.dashboard.pages.requests, fleetpulse.dashboard.parts, fleetpulse.dashboard.machine_tables and
-fleetpulse.dashboard.signals.
+Covers fleetpulse.dashboard.concurrency_table, fleetpulse.dashboard.machine_tables, fleetpulse.dashboard.pages.custom,
+fleetpulse.dashboard.pages.engine, fleetpulse.dashboard.pages.gpu, fleetpulse.dashboard.pages.host,
+fleetpulse.dashboard.pages.models, fleetpulse.dashboard.pages.request, fleetpulse.dashboard.pages.requests,
+fleetpulse.dashboard.pages.training, fleetpulse.dashboard.parts and fleetpulse.dashboard.signals.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ PAGES = {
     "/requests": "llama-3.",
     "/gpu": "GPU-",
     "/host": "host-0000",
-    "/engine": "Engines",
+    "/engine": "host-0000-engine-0",
+    "/training": "fine-tuning",
+    "/applications": "queue_depth",
     "/tenants": "acme",
     "/cost": "$39.00",
     "/alerts": "TTFT of",
@@ -47,7 +49,14 @@ PAGES = {
     "/sql": "rows in",
 }
 # Pages that stand in no menu, and one of a single thing.
-SINGLE = {"/gpu?gpu=GPU-00000003-3f5a-11ef": "host-0000", "/request": "Where its time went"}
+SINGLE = {
+    "/gpu?gpu=GPU-00000003-3f5a-11ef": "host-0000",
+    "/engine?name=host-0000-engine-0": "VLLM::EngineCore",
+    "/host?name=host-0000": "host-0000-engine-1",
+    "/training?job=fine-tuning": "rank",
+    "/applications?metric=queue_depth": "All metrics",
+    "/request": "Where its time went",
+}
 
 
 FORBIDDEN = (

@@ -10,18 +10,20 @@ from fleetpulse.dashboard.concurrency_table import CONCURRENCY, concurrency_rows
 from fleetpulse.dashboard.machine_tables import (
     ENGINE_LOAD,
     HOTTEST,
+    LAST_SEEN,
     LISTED,
     UTILIZATION,
     engine_column,
     gpu_column,
     host_column,
     listing,
+    load_columns,
     process_columns,
 )
 from fleetpulse.dashboard.parts import ChartPanel, Column, Panel, Stats, TablePanel, grid, link_button
 from fleetpulse.dashboard.requests_table import newest, requests_table
 from fleetpulse.dashboard.signals import Signal, Signals
-from fleetpulse.dashboard.values import ago, clean, gpu_name, microseconds, percent, short, size, watts
+from fleetpulse.dashboard.values import ago, clean, gpu_name, microseconds, percent, scaled, short, size, watts
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from fleetpulse.queries.dashboard import query
 from fleetpulse.report.compute import Compute, compute_of, estimated_bytes
@@ -53,8 +55,9 @@ def _list(view: View) -> Refresh:
         Column("a_model", "Model"),
         Column("a_version", "Version"),
         Column("a_precision", "Precision"),
-        Column("a_kind", "Software"),
         *ENGINE_LOAD,
+        LAST_SEEN,
+        Column("a_kind", "Software"),
     ]
     return listing(view, "engine", columns, "engine, host or model", "fleetpulse agent looks for engines")
 
@@ -62,7 +65,7 @@ def _list(view: View) -> Refresh:
 class _OneEngine:
     def __init__(self, view: View) -> None:
         self._view = view
-        names = {"engine": "Engine", "model": "Model", "batch": "Running", "tokens": "Tokens/s"}
+        names = {"engine": "Engine", "host": "Host", "model": "Model", "batch": "Running", "tokens": "Tokens/s"}
         self._stats = Stats({**names, "mfu": "FLOPs utilization", "memory": "GPU memory", "load": "Load time"})
         with grid():
             self._rate = ChartPanel(view, "Requests", "per second by end", "Requests per second over time", 160)
@@ -76,10 +79,14 @@ class _OneEngine:
         self._gpus = TablePanel("Its GPUs", "", _gpu_columns(view))
         held = _memory_columns(view)
         self._memory = TablePanel("GPU memory by holder", "as it was last", held, label="Memory of its GPUs")
+        self._load = TablePanel(
+            "Processes", "most processors first; one thread at 100 % bounds an engine", load_columns(view)
+        )
         self._processes = TablePanel("Processes on its GPUs", "most memory first", process_columns(view))
         self._events = TablePanel("Events", "newest first", _EVENTS, label="Events of this engine")
         self._requests_panel = Panel("Requests it served", f"the newest {REQUESTS_SHOWN}")
         with self._requests_panel.tools:
+            link_button("All its requests", view.link("/requests", engine_id=view.option("name")))
             link_button("All engines", view.link("/engine"), "arrow_back")
         with self._requests_panel.body:
             self._requests = requests_table(view, "Requests of this engine", page_rows=10)
@@ -88,7 +95,7 @@ class _OneEngine:
         """Ask and show."""
         view, engine = self._view, self._view.option("name")
         grain_ms = query("latency_by_concurrency").grain_ms(view.range.span_ms)
-        states, served, gpus, work, events, memory, processes, batches, known = await view.gather(
+        states, served, gpus, work, events, memory, processes, load, batches, known = await view.gather(
             view.ask("engine_over_time", engine_id=engine),
             view.ask("engine_requests", engine_id=engine),
             view.ask("engine_gpus", engine_id=engine),
@@ -96,6 +103,7 @@ class _OneEngine:
             view.ask("engine_changes", engine_id=engine),
             view.ask("engine_memory", engine_id=engine),
             view.ask("processes", engine_id=engine),
+            view.ask("process_load", engine_id=engine),
             view.ask("latency_by_concurrency", engine_id=engine, grain_ms=grain_ms),
             view.ask("engines", search=engine, top=LISTED),
         )
@@ -108,6 +116,9 @@ class _OneEngine:
         self._concurrency.rows(concurrency_rows(batches.records()), "No request beside a reported batch in this range")
         self._gpus.rows(devices, "No GPU known", "The agent matches engines to GPUs by their processes.")
         self._memory.rows(memory.records(), "No GPU known", "The agent matches engines to GPUs by their processes.")
+        self._load.rows(
+            load.records(), "No process of it in this range", "The agent reads /proc of engines that it knows."
+        )
         self._processes.rows(processes.records(), "No process of it on a GPU in this range")
         dated = [{**row, "ago_ms": view.range.to_ms - row["at_ms"]} for row in changes]
         self._events.rows(dated, "No events", "Registrations, deployments, losses and marks would stand here.")
@@ -140,8 +151,11 @@ class _OneEngine:
         show, last = self._stats.show, rows[-1] if rows else {}
         facts = next((row for row in events if row["kind"] not in ("marked", "lost")), {})
         model = is_now.get("a_model") or facts.get("model")
-        show("engine", clean(engine), f"{clean(is_now.get('a_kind'))} on {clean(is_now.get('a_host'))}")
-        show("model", clean(model), f"{clean(is_now.get('a_version'))} · {clean(is_now.get('a_precision'))}")
+        host, at = is_now.get("a_host") or facts.get("host"), self._view.link
+        show("engine", clean(engine), clean(is_now.get("a_kind")))
+        show("host", clean(host), "", href=at("/host", name=str(host)) if host else "")
+        version = f"{clean(is_now.get('a_version'))} · {clean(is_now.get('a_precision'))}"
+        show("model", clean(model), version, href=at("/models", model=str(model)) if model else "")
         show("batch", short(last.get("running")), f"waiting {short(last.get('waiting'))}")
         show("tokens", short(last.get("generated_per_s")), f"prompt {short(last.get('prompt_per_s'))}")
         self._show_mfu(compute_of(rows, gpus, facts, model, is_now.get("a_precision")))
@@ -153,7 +167,7 @@ class _OneEngine:
 
     def _show_mfu(self, compute: Compute) -> None:
         tensor = f"tensor {percent(compute.tensor_active)}"
-        self._stats.show("mfu", percent(compute.utilisation), f"{short(compute.flops_per_s)}FLOP/s · {tensor}")
+        self._stats.show("mfu", percent(compute.utilisation), f"{scaled(compute.flops_per_s, 'FLOP/s')} · {tensor}")
 
     def _show_newest(self, rows: Sequence[Mapping[str, Any]]) -> None:
         if rows:

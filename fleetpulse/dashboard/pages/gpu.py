@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fleetpulse.dashboard.machine_tables import HOTTEST, UTILIZATION, engine_column, gpu_column, host_column, listing
+from fleetpulse.dashboard.machine_tables import (
+    HOTTEST,
+    LAST_SEEN,
+    UTILIZATION,
+    engine_column,
+    gpu_column,
+    host_column,
+    listing,
+)
 from fleetpulse.dashboard.parts import (
     Column,
     Panel,
@@ -23,9 +31,8 @@ from fleetpulse.dashboard.view import PageSpec, Refresh, View
 REQUESTS_SHOWN = 50
 MARKS_MAX = 20
 SIGNALS = (
-    Signal(
-        "Work", "share", {"utilization": "busy", "SMs": "sm_active", "tensor": "tensor_active", "memory": "memory_busy"}
-    ),
+    Signal("Work", "share", {"utilization": "busy", "SMs": "sm_active", "tensor": "tensor_active"}),
+    Signal("Memory bandwidth", "share", {"DRAM active": "dram_active", "controller busy": "memory_busy"}),
     Signal("Memory in use", "bytes", {"used": "memory_used_bytes", "total": "memory_total_bytes"}),
     Signal("Power", "W", {"draw": "power_w", "limit": "power_limit_w"}),
     Signal("Temperature", "°C", {"core": "temperature_c", "memory": "temperature_memory_c"}),
@@ -33,6 +40,8 @@ SIGNALS = (
     Signal("Throttled by heat or power", "share", {"of the time": "throttled"}),
     Signal("PCIe", "bytes", {"sent": "pcie_tx", "received": "pcie_rx"}, "bytes per second"),
     Signal("NVLink", "bytes", {"sent": "nvlink_tx", "received": "nvlink_rx"}, "bytes per second"),
+    Signal("PCIe link", "", {"lanes": "pcie_lanes", "lanes possible": "pcie_lanes_possible", "generation": "pcie_gen"}),
+    Signal("Link errors", "", {"PCIe replays": "replays", "NVLink errors": "link_errors"}, "in each point"),
 )
 
 
@@ -49,6 +58,7 @@ def _list(view: View) -> Refresh:
         engine_column(view, "engine"),
         UTILIZATION,
         HOTTEST,
+        LAST_SEEN,
     ]
     return listing(view, "GPU", columns, "GPU, host or engine", "fleetpulse agent reports GPUs")
 
@@ -98,8 +108,15 @@ class _OneGpu:
         last_seen = ago(max(0, self._view.range.to_ms - first["heard_ms"])) if first else "never"
         show = self._stats.show
         show("what", clean(gpu).removeprefix("GPU-")[:8], gpu_name(first.get("gpu_model")))
-        show("where", clean(first.get("host")), f"{clean(first.get('cluster'))} · seen {last_seen}")
-        show("engine", clean(first.get("engine_id")), clean(first.get("workload")))
+        host, engine, at = first.get("host"), first.get("engine_id"), self._view.link
+        where = f"{clean(first.get('cluster'))} · seen {last_seen}"
+        show("where", clean(host), where, href=at("/host", name=str(host)) if host else "")
+        show(
+            "engine",
+            clean(engine),
+            clean(first.get("workload")),
+            href=at("/engine", name=str(engine)) if engine else "",
+        )
         show("busy", percent(last.get("busy")), f"tensor {percent(last.get('tensor_active'))}")
         show("memory", size(last.get("memory_used_bytes")), f"of {size(last.get('memory_total_bytes'))}")
         show("power", watts(last.get("power_w")), f"limit {watts(last.get('power_limit_w'))}")

@@ -8,21 +8,25 @@ from typing import Any
 from fleetpulse.dashboard.machine_tables import (
     ENGINE_LOAD,
     HOTTEST,
+    LAST_SEEN,
     LISTED,
     UTILIZATION,
     engine_column,
     gpu_column,
     host_column,
     listing,
+    load_columns,
     process_columns,
 )
 from fleetpulse.dashboard.parts import Column, Stats, TablePanel, grid, link_button
 from fleetpulse.dashboard.signals import Signal, Signals
-from fleetpulse.dashboard.values import clean, gpu_name, percent, short, size
+from fleetpulse.dashboard.values import UNKNOWN, clean, gpu_name, percent, short, size
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
 
 SIGNALS = (
-    Signal("Processors", "share", {"busy": "cpu_busy", "waiting for disks": "cpu_iowait"}, "all of them"),
+    Signal("Processors", "share",
+           {"busy": "cpu_busy", "busiest core": "core_busy_max", "waiting for disks": "cpu_iowait"},
+           "all of them, and the busiest"),
     Signal("Memory", "bytes", {"used": "memory_used_bytes", "swap": "swap_used_bytes", "total": "memory_total_bytes"}),
     Signal("Stalled", "share", {"processors": "cpu_pressure", "memory": "memory_pressure", "disks": "io_pressure"},
            "share of the time in which some task waited"),
@@ -30,7 +34,9 @@ SIGNALS = (
     Signal("Disks", "bytes", {"read": "disk_read", "written": "disk_write"}, "bytes per second"),
     Signal("Disk queue", "", {"requests in flight": "disk_queue"}),
     Signal("Network", "bytes", {"sent": "network_tx", "received": "network_rx"}, "bytes per second"),
-    Signal("Network errors", "", {"errors and drops": "network_faults"}),
+    Signal("RDMA", "bytes", {"sent": "rdma_tx", "received": "rdma_rx"}, "bytes per second, InfiniBand and RoCE"),
+    Signal("TCP retransmits", "share", {"sent again": "retransmitted"}, "share of segments"),
+    Signal("Network errors", "", {"errors and drops": "network_faults", "RDMA": "rdma_faults"}, "in each point"),
 )  # fmt: skip
 
 
@@ -49,6 +55,7 @@ def _list(view: View) -> Refresh:
         Column("sent", "Sent/s", text=size, right=True),
         Column("received", "Received/s", text=size, right=True),
         Column("network_faults", "Network errors", text=short, right=True),
+        LAST_SEEN,
     ]
     return listing(view, "host", columns, "part of a name", "fleetpulse agent reports its host")
 
@@ -58,37 +65,52 @@ class _OneHost:
         self._view = view
         self._stats = Stats({"host": "Host", "cpu": "Processors", "memory": "Memory", "network": "Network",
                              "gpus": "GPUs", "engines": "Engines"})  # fmt: skip
-        with grid():
+        with grid() as self._charts:
             self._signals = Signals(view, SIGNALS)
         self._gpus = TablePanel("GPUs", "", _gpu_columns(view), page_rows=16)
         with self._gpus.tools:
+            link_button("Its requests", view.link("/requests", host=view.option("name")))
             link_button("All hosts", view.link("/host"), "arrow_back")
         self._engines = TablePanel("Engines", "", [engine_column(view), Column("a_model", "Model"), *ENGINE_LOAD])
+        self._load = TablePanel(
+            "Processes", "most processors first; one thread at 100 % bounds an engine", load_columns(view)
+        )
         self._processes = TablePanel("Processes on its GPUs", "most memory first", process_columns(view))
 
     async def refresh(self) -> None:
         """Ask and show."""
         view, host = self._view, self._view.option("name")
-        states, gpus, engines, processes = await view.gather(
+        states, gpus, engines, processes, load = await view.gather(
             view.ask("host_over_time", host=host),
             view.ask("gpus", host=host, search="", top=LISTED),
             view.ask("engines", host=host, search="", top=LISTED),
             view.ask("processes", host=host),
+            view.ask("process_load", host=host),
         )
         rows = states.records()
+        self._charts.set_visibility(bool(rows))  # of a host without an agent GPUs alone are known
         self._signals.show(rows)
         self._show_stats(host, rows, len(gpus.rows), len(engines.rows))
         self._gpus.rows(gpus.records(), "No GPU in this range")
         self._engines.rows(engines.records(), "No engine in this range", "fleetpulse agent looks for engines.")
+        self._load.rows(
+            load.records(),
+            "No process of an engine or a job in this range",
+            "The agent reads /proc of engines that it knows.",
+        )
         self._processes.rows(processes.records(), "No process on its GPUs in this range")
 
     def _show_stats(self, host: str, rows: Sequence[Mapping[str, Any]], gpus: int, engines: int) -> None:
         last: Mapping[str, Any] = rows[-1] if rows else {}
         show = self._stats.show
-        show("host", clean(host), "" if rows else "reported nothing in this range")
-        show("cpu", percent(last.get("cpu_busy")), f"of {short(last.get('processors'))}")
-        show("memory", size(last.get("memory_used_bytes")), f"of {size(last.get('memory_total_bytes'))}")
-        show("network", f"{size(last.get('network_rx'))}/s", f"sent {size(last.get('network_tx'))}/s")
+        show("host", clean(host), "" if rows else "reported nothing of its own")
+        busiest = f"of {short(last.get('processors'))}, busiest {percent(last.get('core_busy_max'))}"
+        show("cpu", percent(last.get("cpu_busy")), busiest if last else "")
+        show(
+            "memory", size(last.get("memory_used_bytes")), f"of {size(last.get('memory_total_bytes'))}" if last else ""
+        )
+        sent = f"sent {size(last.get('network_tx'))}/s"
+        show("network", f"{size(last.get('network_rx'))}/s" if last else UNKNOWN, sent if last else "")
         show("gpus", short(gpus))
         show("engines", short(engines))
 

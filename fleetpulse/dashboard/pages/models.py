@@ -71,7 +71,7 @@ class _Models:
         ]
         return [
             Column("model", "Model", href=self._model_link),
-            Column("requests", "Requests", text=short, right=True),
+            Column("requests", "Requests", text=short, right=True, href=self._requests_link),
             Column(
                 "failed_share",
                 "Failed",
@@ -85,6 +85,9 @@ class _Models:
 
     def _model_link(self, row: Mapping[str, Any]) -> str:
         return self._view.link("/models", model=str(row["model"]))
+
+    def _requests_link(self, row: Mapping[str, Any]) -> str:
+        return self._view.link("/requests", model=str(row["model"]))
 
     async def refresh(self) -> None:
         """Query everything at once; each part shows itself as soon as it is answered."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.parts import ChartPanel, Pairs, Panel, grid, link_button
@@ -17,6 +18,10 @@ from schemas.limits import MINUTE_MS
 _LABELS = ("model", "model_version", "precision", "tenant", "slo_class", "status", "error_kind", "http_status",
            "finish_reason", "start", "api", "cluster", "region", "host", "engine_id", "request_id", "trace_id",
            "verdict", "origin")  # fmt: skip
+_PAGES = {"engine_id": ("/engine", "name"), "host": ("/host", "name"), "model": ("/models", "model"),
+          "tenant": ("/requests", "tenant")}  # fmt: skip
+AROUND_MS = 15 * MINUTE_MS
+"""Pages of an engine, host or model that a request links to show so much before and after it."""
 _TIMES = ("ttft_us", "ttfo_us", "tpot_us", "e2e_us", "queue_us", "prefill_us", "decode_us", "icl_max_us")
 _COUNTS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "speculative_tokens", "chunks",
            "tool_calls", "choices")  # fmt: skip
@@ -26,6 +31,9 @@ _SIGNALS: dict[str, tuple[str, Callable[[Mapping[str, Any]], float | None]]] = {
     "SM clock": ("MHz", lambda row: _scaled(row["clock_sm_mhz"], 1)),
     "Temperature": ("°C", lambda row: _scaled(row["temperature_c"], 1)),
 }
+
+
+_ABBREVIATED = frozenset({"ttft", "ttfo", "tpot", "e2e", "icl", "slo", "http", "api", "id"})
 
 
 def build(view: View) -> Refresh:
@@ -78,9 +86,21 @@ class _Request:
         else:
             self._time.empty("Its duration was not reported")
         (_, what), (_, long), (_, much), _ = self._fields
-        what.show([(_words(name), clean(request[name])) for name in _LABELS if request[name] is not None])
+        what.show(
+            [(_words(name), clean(request[name])) for name in _LABELS if request[name] is not None],
+            self._links(request),
+        )
         long.show([(_words(name), microseconds(request[name])) for name in _TIMES])
         much.show([(_words(name), short(request[name])) for name in _COUNTS])
+
+    def _links(self, request: Mapping[str, Any]) -> dict[str, str]:
+        """Pages of what it names, around its time."""
+        at = f"from={request['at_ms'] - AROUND_MS}&to={request['at_ms'] + AROUND_MS}"
+        return {
+            _words(name): f"{path}?{at}&{urlencode({option: request[name]})}"
+            for name, (path, option) in _PAGES.items()
+            if request[name] is not None
+        }
 
     async def _show_cost(self, request: Mapping[str, Any]) -> None:
         """Its share of its engine's bills; they come a minute later, and are final after a quarter of an hour."""
@@ -140,7 +160,7 @@ def cost_pairs(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
         *paid,
         ("GPU time", UNKNOWN if gpu_ms is None else microseconds(gpu_ms * 1_000)),
         ("energy", UNKNOWN if millijoules is None else f"{short(millijoules / 1e3)} J"),
-        ("CO2e", UNKNOWN if micrograms is None else f"{short(micrograms / 1e6)} g"),
+        ("CO2e", UNKNOWN if micrograms is None else f"{short(micrograms / 1e3)} mg"),
     ]
 
 
@@ -167,7 +187,8 @@ def _scaled(value: float | None, scale: float) -> float | None:
 
 
 def _words(column: str) -> str:
-    return column.removesuffix("_us").replace("_", " ")
+    words = column.removesuffix("_us").split("_")
+    return " ".join(word.upper() if word in _ABBREVIATED else word for word in words)
 
 
 PAGE = PageSpec(

@@ -1,11 +1,11 @@
--- One host over time: processors, memory, disks, network.
+-- One host over time: processors and the busiest, memory, disks, network, RDMA.
 -- reads hosts: host.samples 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 5000
 -- seconds: 10
 SELECT
     intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
     sum(toInt128(cpu_busy_ppm_sum)) / nullIf(sum(cpu_busy_ppm_count), 0) / 1000000 AS cpu_busy,
-    max(cpu_busy_ppm_max) / 1000000 AS cpu_busy_max,
+    max(cpu_core_busy_max_ppm_max) / 1000000 AS core_busy_max,
     sum(toInt128(cpu_iowait_ppm_sum)) / nullIf(sum(cpu_iowait_ppm_count), 0) / 1000000 AS cpu_iowait,
     sum(toInt128(load_1m_milli_sum)) / nullIf(sum(load_1m_milli_count), 0) / 1000 AS load_1m,
     max(processors_max) AS processors,
@@ -20,7 +20,11 @@ SELECT
     1000 * sum(toInt128(disk_write_bytes_sum)) / nullIf(sum(toInt128(interval_ms_sum)), 0) AS disk_write,
     1000 * sum(toInt128(network_tx_bytes_sum)) / nullIf(sum(toInt128(interval_ms_sum)), 0) AS network_tx,
     1000 * sum(toInt128(network_rx_bytes_sum)) / nullIf(sum(toInt128(interval_ms_sum)), 0) AS network_rx,
-    sum(toInt128(network_errors_sum)) AS network_faults
+    sum(toInt128(network_errors_sum)) AS network_faults,
+    sum(toInt128(tcp_retransmits_sum)) / nullIf(sum(toInt128(tcp_segments_out_sum)), 0) AS retransmitted,
+    1000 * sum(toInt128(rdma_tx_bytes_sum)) / nullIf(sum(toInt128(interval_ms_sum)), 0) AS rdma_tx,
+    1000 * sum(toInt128(rdma_rx_bytes_sum)) / nullIf(sum(toInt128(interval_ms_sum)), 0) AS rdma_rx,
+    sum(toInt128(rdma_errors_sum)) AS rdma_faults
 FROM {hosts:Identifier} FINAL
 WHERE grouping = 'host' AND host = {host:String}
     AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}

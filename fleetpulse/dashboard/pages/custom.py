@@ -1,0 +1,89 @@
+"""*Metrics*: what applications report of their own, one metric over time. Without one: all, to choose from."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from fleetpulse.dashboard.charts import Line, over_time
+from fleetpulse.dashboard.machine_tables import LISTED
+from fleetpulse.dashboard.parts import ChartPanel, Column, TablePanel, link_button, search_field
+from fleetpulse.dashboard.values import ago, clean, short
+from fleetpulse.dashboard.view import PageSpec, Refresh, View
+
+_ADVICE = "Applications report them by fleetpulse-track, OTLP or the agent's socket."
+
+
+def build(view: View) -> Refresh:
+    """The chart of a metric when the address names one, and the list of all."""
+    return _Metrics(view).refresh
+
+
+class _Metrics:
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._chart: ChartPanel | None = None
+        if metric := clean(view.option("metric")) if view.option("metric") else "":
+            self._chart = ChartPanel(view, metric, "", f"{metric} over time", 260, "")
+            with self._chart.tools:
+                link_button("All metrics", view.link(PAGE.path), "arrow_back")
+        self._table = TablePanel("Metrics of applications", "", self._columns(), page_rows=25)
+        with self._table.tools:
+            about = "metric, service or attribute"
+            search_field("Search", view.option("q"), lambda text: view.set(q=text), about)
+
+    def _columns(self) -> list[Column]:
+        return [
+            Column("metric", "Metric", href=self._link),
+            Column("of_service", "Service"),
+            Column("in_unit", "Unit"),
+            Column("series_seen", "Series", right=True),
+            Column("value_last", "Last", text=short, right=True),
+            Column("value_least", "Least", text=short, right=True),
+            Column("value_most", "Most", text=short, right=True),
+            Column("increase", "Increase", text=short, right=True),
+            Column("ago_ms", "Last seen", text=ago, right=True),
+        ]
+
+    def _link(self, row: Mapping[str, Any]) -> str:
+        return self._view.link(PAGE.path, metric=str(row["metric"]), service=row["of_service"])
+
+    async def refresh(self) -> None:
+        """Ask and show."""
+        view = self._view
+        answer = await view.ask("custom", search=view.option("q"), top=LISTED)
+        rows = [{**row, "ago_ms": max(0, view.range.to_ms - row["last_ms"])} for row in answer.records()]
+        known = rows[0]["metrics"] if rows else 0
+        self._table.hint(f"{known:,}" if known <= LISTED else f"{LISTED} of {known:,}; search for others")
+        self._table.rows(rows, "No metric of an application in this range", _ADVICE)
+        if self._chart is not None:
+            metric, service = view.option("metric"), view.option("service")
+            found = await view.ask("custom_over_time", metric=metric, service=service)
+            unit = clean(next((row["in_unit"] for row in rows if row["metric"] == metric), ""))
+            self._draw(self._chart, found.records(), unit)
+
+    def _draw(self, panel: ChartPanel, rows: list[dict[str, Any]], unit: str) -> None:
+        """Levels where there are any, else what a counter grew by."""
+        view, column = self._view, "level" if any(row["level"] is not None for row in rows) else "per_s"
+        series: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        for row in rows if column == "level" else view.whole_buckets("custom_over_time", rows):
+            if row[column] is not None:
+                series[f"{row['of_host']} {row['with_attributes']}".strip()].append((row["at_ms"], row[column]))
+        if not series:
+            panel.empty("Not reported in this range", "Choose a longer range.")
+            return
+        panel.hint(f"{unit} per second" if column == "per_s" else unit)
+        lines = [Line(clean(name), points) for name, points in series.items()]
+        panel.draw(over_time(lines, view.range, view.palette, "/s" if column == "per_s" else ""))
+
+
+PAGE = PageSpec(
+    path="/applications",
+    title="Metrics",
+    icon="query_stats",
+    about="What applications report of their own",
+    build=build,
+    filters=("cluster", "host"),
+    options={"metric": "", "service": "", "q": ""},
+)
