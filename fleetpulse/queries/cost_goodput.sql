@@ -30,6 +30,7 @@ SELECT
     countIf(judgement = 'missed' AND missed_ttft) AS missed_ttft,
     countIf(judgement = 'missed' AND missed_tpot) AS missed_tpot,
     countIf(judgement = 'missed' AND missed_e2e) AS missed_e2e,
+    good_input_tokens + good_output_tokens AS good_tokens,
     toInt64(ifNull(sumIf(input_tokens, judgement = 'good'), 0)) AS good_input_tokens,
     toInt64(ifNull(sumIf(output_tokens, judgement = 'good'), 0)) AS good_output_tokens,
     toInt64(ifNull(sumIf(output_tokens, judgement = 'missed'), 0)) AS missed_output_tokens,

@@ -20,7 +20,7 @@ from typing import Any
 from fleetpulse.queries import dashboard
 from fleetpulse.report import money
 from fleetpulse.report.amounts import instant, ratio, usd_of
-from fleetpulse.report.goodput import goodput_rows, slo_parameters
+from fleetpulse.report.goodput import counted, goodput_rows
 from fleetpulse.report.list_side import bounds_of, entries_of, list_sides
 from fleetpulse.report.places import emissions, sources
 from fleetpulse.report.standings import history_ms, look_back_ms, months, standings
@@ -81,7 +81,7 @@ def gather(ask: Ask, query: ReportQuery) -> dict[str, Any]:
         "engines": [money.engine_costs(row, of_engine) for row, of_engine in money.by_engine(engines, of)],
         "gpu_models": [money.gpu_costs(row) for row in of("cost_by_gpu_model")],
         "goodput": goodput_rows(
-            of("cost_goodput", **slo_parameters(query.slo_classes)), _by(of, "slo_class"), query.slo_classes
+            counted(of, query.to_ms - query.from_ms, query.slo_classes), _by(of, "slo_class"), query.slo_classes
         ),
         "energy": emissions(places, query.prices),
         "idle": of("cost_idle"),

@@ -1,19 +1,28 @@
 """What good work cost: verdicts counted by the database, objectives and money beside them. Pure.
 
-The verdicts are those of ``stream_jobs.costs.goodput``, in SQL (``cost_goodput``); a test holds both together. The
+The verdicts are those of ``stream_jobs.costs.goodput``: up to six hours of single requests, by SQL (``cost_goodput``),
+which also say what was missed; of longer ranges as windows hold them (``cost_goodput_windows``), and where these hold
+none, by single requests again, as far as they are kept. Tests hold all three together. The
 cost of a class is that of all its requests, also of failed and slow ones: it was spent to get the good ones. Of it what
 slow answers cost is estimated by their share of the generated tokens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fleetpulse.report.amounts import USD_NUSD, per_million, ratio
 from fleetpulse.report.money import product
+from schemas.limits import HOUR_MS
 from stream_jobs.costs.goodput import DEFINITION_VERSION, OBJECTIVES, Goodput
 from stream_jobs.rules.model import SloClass
+
+REQUESTS_SPAN_MAX_MS = 6 * HOUR_MS
+"""Up to this range single requests are judged, one by one."""
+OF_REQUESTS = ("missed_ttft", "missed_tpot", "missed_e2e", "good_input_tokens", "good_output_tokens",
+               "missed_output_tokens", "all_output_tokens")  # fmt: skip
+"""What ``cost_goodput`` alone says."""
 
 
 def slo_parameters(classes: Sequence[SloClass]) -> dict[str, Any]:
@@ -24,23 +33,26 @@ def slo_parameters(classes: Sequence[SloClass]) -> dict[str, Any]:
     }
 
 
+def counted(of: Callable[..., list[dict[str, Any]]], span_ms: int, classes: Sequence[SloClass]) -> list[dict[str, Any]]:
+    """Verdicts by class of a range of this length; ``of`` queries it."""
+    windows = [] if span_ms <= REQUESTS_SPAN_MAX_MS else of("cost_goodput_windows")
+    return windows or of("cost_goodput", **slo_parameters(classes))
+
+
 def goodput_rows(
     counted: Sequence[Mapping[str, Any]], costs: Sequence[Mapping[str, Any]], classes: Sequence[SloClass]
 ) -> list[dict[str, Any]]:
-    """A row for each class that is defined and has requests."""
+    """A row for each class that is defined and has requests. What windows do not hold is None in theirs."""
     by_class = {row["slo_class"]: row for row in counted}
     spent = {row["slo_class"]: row["cost_nusd"] for row in costs}
     return [_row(slo, by_class[slo.name], spent.get(slo.name)) for slo in classes if slo.name in by_class]
 
 
 def _row(slo: SloClass, row: Mapping[str, Any], cost_nusd: int | None) -> dict[str, Any]:
-    counts = {name: row[name] for name in ("good", "missed", "failed", "left_out")}
-    missed = {f"missed_{name}_us": row[f"missed_{name}"] for name in ("ttft", "tpot", "e2e")}
-    tokens_of = {name: row[name] for name in ("good_input_tokens", "good_output_tokens")}
-    found = Goodput(**counts, **missed, **tokens_of)
-    late = ratio(row["missed_output_tokens"], row["all_output_tokens"])
-    tokens = found.good_input_tokens + found.good_output_tokens
+    found = Goodput(**{name: row[name] for name in ("good", "missed", "failed", "left_out")})
+    late = ratio(row.get("missed_output_tokens"), row.get("all_output_tokens"))
     return {
+        **dict.fromkeys(OF_REQUESTS),
         **row,
         "share": slo.share,
         "definition_version": DEFINITION_VERSION,
@@ -50,5 +62,5 @@ def _row(slo: SloClass, row: Mapping[str, Any], cost_nusd: int | None) -> dict[s
         "cost_nusd": cost_nusd,
         "missed_usd": ratio(product(cost_nusd, late), USD_NUSD),
         "usd_per_good_request": ratio(cost_nusd, found.good * USD_NUSD),
-        "usd_per_million_good_tokens": per_million(cost_nusd, tokens),
+        "usd_per_million_good_tokens": per_million(cost_nusd, row["good_tokens"]),
     }

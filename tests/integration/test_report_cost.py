@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from fleetpulse import queries
+from fleetpulse.queries import dashboard
 from fleetpulse.report.compose import page
 from fleetpulse.report.gather import ReportQuery, cost_report, gather, report_query
 from fleetpulse.report.goodput import slo_parameters
@@ -20,15 +21,20 @@ from fleetpulse.report.html import html
 from fleetpulse.sql.database import Database
 from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
+from schemas.ddl.merging import LEVELS
 from schemas.errors import FleetpulseError
-from schemas.limits import DEFAULT_LIMITS
+from schemas.limits import DEFAULT_LIMITS, HOUR_MS, MINUTE_MS
 from sinks.database import SinkDatabase
 from sinks.landing import land_derived
+from sinks.rollup import Notebook, Rollups, RollupSettings
 from stream_jobs.costs.goodput import VERDICTS, Served, goodput
 from stream_jobs.costs.wide import Ints, ints
 from stream_jobs.rules.model import SloClass
+from stream_jobs.windows.step import WindowsStep
 from tests.integration.cost_rows import BEGIN_MS, ROWS, costs_record, land_fleet, land_requests, log_ids, request
 from tests.integration.sink_rig import migrated
+from tests.unit.sinks.landing_cases import partials as landed_partials
+from tests.unit.stream_jobs.windows.cases import PARTITIONS, a_record, fold_all, partials
 
 pytestmark = pytest.mark.integration
 
@@ -201,6 +207,59 @@ def test_verdicts_of_the_database_are_those_of_the_definition(database: SinkData
         )  # fmt: skip
 
 
+def test_goodput_of_windows_is_that_of_single_requests(database: SinkDatabase, config: ClickHouseConfig) -> None:
+    """Of 600 requests over three hours, folded and rolled up: by class for reports, over time for pages; hours are
+    whole, and the ends of the range broken. A report of more than six hours takes windows, a shorter one requests."""
+    random = np.random.default_rng(8)
+    times = [BEGIN_MS - int(ago_ms) for ago_ms in random.integers(1, 3 * HOUR_MS, 600)]
+    rows = [random_request(random) | {"at_ms": at_ms} for at_ms in times]
+    land_requests(database, rows)
+    _roll_up(database, rows)
+    from_ms, to_ms = BEGIN_MS - 170 * MINUTE_MS, BEGIN_MS - 7 * MINUTE_MS
+    given = {"from_ms": from_ms, "to_ms": to_ms, "bucket_ms": 30 * MINUTE_MS} | slo_parameters(CLASSES)
+
+    with contextlib.closing(Database(config)) as reader:
+        bounds = {name: given[name] for name in ("from_ms", "to_ms")}
+        exact = reader.named("cost_goodput", bounds | slo_parameters(CLASSES)).records()
+        kept = reader.named("cost_goodput_windows", bounds).records()
+    points = {
+        (name, span_ms): _points(config, name, given, span_ms)
+        for name in ("goodput_over_time", "goodput_of_requests")
+        for span_ms in (HOUR_MS, 24 * HOUR_MS)
+    }
+
+    same = ("slo_class", "good", "missed", "failed", "left_out", "good_tokens")
+    known = [row for row in exact if row["slo_class"] in ("batch", "interactive")]
+    assert [[row[name] for name in same] for row in kept] == [[row[name] for name in same] for row in known]
+    assert all(row["good"] and row["missed"] and row["failed"] and row["left_out"] for row in kept)
+    assert points["goodput_over_time", HOUR_MS] == points["goodput_of_requests", HOUR_MS] != []
+    hours = [(at_ms, judged, good) for at_ms, judged, good in points["goodput_over_time", 24 * HOUR_MS]]
+    assert [at_ms % HOUR_MS for at_ms, _, _ in hours] == [0, 0]
+    assert sum(judged for _, judged, _ in hours) < sum(row["all_judged"] for row in kept)
+
+
+def _points(config: ClickHouseConfig, name: str, given: dict[str, Any], span_ms: int) -> list[tuple[int, ...]]:
+    """What a page is given for a range of this length."""
+    found = dashboard.query(name)
+    filters = dict.fromkeys(("cluster", "region", "model", "tenant"), "")
+    with contextlib.closing(connect(config)) as client:
+        answer = client.query(found.sql, parameters=found.values(given | filters, span_ms))
+    return [tuple(row) for row in answer.result_rows]
+
+
+def _roll_up(database: SinkDatabase, rows: list[dict[str, Any]]) -> None:
+    """The same requests as the windows job emits them, in windows, minutes and hours."""
+    record = a_record("llm.requests", rows, 0, BEGIN_MS)
+    step = WindowsStep(DEFAULT_LIMITS, PARTITIONS, classes=CLASSES)
+    made = partials(step, *fold_all(step, [record], "llm.requests"))
+    landing = land_derived([landed_partials(made, 0)], log_ids(), BEGIN_MS, DEFAULT_LIMITS)
+    database.insert(landing.inserts)
+    Notebook(database).note(LEVELS[0], landing.dirty)
+    rollups = Rollups(database, RollupSettings(settle_ms=0, again_ms=0))
+    while rollups.run_pass():
+        pass
+
+
 def random_request(random: np.random.Generator) -> dict[str, Any]:
     """Anything that may come."""
     status = str(random.choice(["ok", "ok", "ok", "error", "aborted", "timeout", "rejected"]))
@@ -249,4 +308,7 @@ def test_no_query_of_costs_is_forgotten() -> None:
     gather(noting, report_query((BEGIN_MS, END_MS), END_MS, PRICES, None, example))
 
     of_costs = {name for name in queries.names() if name.startswith("cost_")} - {"cost_rerated"}
+    assert set(queried) == of_costs - {"cost_goodput_windows"} | {"joins"}
+    long = replace(report_query((BEGIN_MS, END_MS), END_MS, PRICES), from_ms=END_MS - 7 * HOUR_MS)
+    gather(noting, long)
     assert set(queried) == of_costs | {"joins"}

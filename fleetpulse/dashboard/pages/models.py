@@ -26,7 +26,7 @@ LATENCIES = {
 TOP = 50
 KINDS_MAX = 8
 GOODPUT_SPAN_MAX_MS = 6 * HOUR_MS
-"""Goodput is judged request by request, from raw rows: over longer ranges that would be too much work for a page."""
+"""So far single requests are judged where windows hold no verdicts: beyond it that is too much work for a page."""
 _PERCENTILES = ("p50", "p95", "p99")
 
 
@@ -170,25 +170,24 @@ class _Models:
         panel.draw(over_time(lines, view.range, view.palette, "/s"))
 
     async def _ask_goodput(self) -> None:
+        """By the windows, over any range; where their job had no classes, by single requests and the classes here."""
         view, panel = self._view, self._good
-        classes = view.facts.slo_classes
-        self._stats.show("good", "–", "no objectives defined")
-        if not classes:
-            panel.empty("No objectives to judge by", "Put slo_classes into your rules and name them by --rules.")
-            return
-        if view.range.span_ms > GOODPUT_SPAN_MAX_MS:
-            self._stats.show("good", "–", "range above 6 hours")
-            panel.empty("Judged request by request, up to 6 hours", "Choose a shorter range.")
-            return
-        answer = await view.ask("goodput_over_time", **slo_parameters(classes))
-        rows = view.whole_buckets("goodput_over_time", answer.records(), "bucket_at_ms")
-        judged, good = (sum(row[name] for row in rows) for name in ("judged", "good"))
+        name, classes = "goodput_over_time", view.facts.slo_classes
+        answer = await view.ask(name)
+        if not answer.rows and classes and view.range.span_ms <= GOODPUT_SPAN_MAX_MS:
+            name = "goodput_of_requests"
+            answer = await view.ask(name, **slo_parameters(classes))
+        rows = view.whole_buckets(name, answer.records(), "bucket_at_ms")
+        judged, good = (sum(row[column] for row in rows) for column in ("judged", "good"))
         share = good / judged if judged else None
-        self._stats.show("good", percent(share), f"of {short(judged)} judged", "" if (share or 1) > 0.95 else "warn")
+        below = f"of {short(judged)} judged" if judged else "nothing judged"
+        self._stats.show("good", percent(share), below, "" if share is None or share > 0.95 else "warn")
         if not judged:
-            panel.empty("No request of a class with objectives in this range")
+            panel.empty(
+                "No request was judged in this range", "Objectives are slo_classes of rules: jobs windows --rules."
+            )
             return
-        bucket_s = view.bucket_ms("goodput_over_time") / 1_000
+        bucket_s = view.bucket_ms(name) / 1_000
         lines = [
             Line(name, [(row["bucket_at_ms"], row[name] / bucket_s) for row in rows], colour=colour)
             for name, colour in (("judged", view.palette.muted), ("good", view.palette.good))

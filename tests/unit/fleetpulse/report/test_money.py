@@ -228,7 +228,7 @@ def test_a_class_pays_for_its_good_requests_alone() -> None:
     row = {
         "slo_class": "gold", "good": 8, "missed": 1, "failed": 1, "left_out": 5, "missed_ttft": 1, "missed_tpot": 0,
         "missed_e2e": 0, "good_input_tokens": 900, "good_output_tokens": 100, "missed_output_tokens": 25,
-        "all_output_tokens": 125,
+        "all_output_tokens": 125, "good_tokens": 1_000,
     }  # fmt: skip
 
     (made,) = goodput_rows([row], [{"slo_class": "gold", "cost_nusd": 4_000_000}], classes)

@@ -97,7 +97,7 @@ def test_what_a_query_reads_is_told_from_its_text() -> None:
     assert tables("gpus", HOUR_MS) == {"gpu_samples_rollup_1h", "gpu_samples_rollup_1m"}
     assert tables("slowest_of_windows", HOUR_MS) == {"exemplars", "exemplars_slowest_1h"}
     assert tables("cost_idle_hosts", HOUR_MS) == {"token_costs_rollup_1h", "token_costs_rollup_1m"}
-    assert tables("goodput_over_time", HOUR_MS) == {"llm_requests"}
+    assert tables("goodput_of_requests", HOUR_MS) == {"llm_requests"}
     assert tables("tenants_over_time", 24 * HOUR_MS) == {"llm_requests_rollup_1h"}
 
 
