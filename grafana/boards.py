@@ -31,14 +31,27 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
+class Annotation:
+    """Moments of a query, drawn on every chart over time: ``select`` gives the columns ``time``, ``text`` and ``tags``,
+    and ``timeEnd`` where they last."""
+
+    name: str
+    query: str
+    select: str
+    colour: str
+
+
+@dataclass(frozen=True, slots=True)
 class Board:
-    """A dashboard that usually shows the last ``span_ms``; tables are chosen for that range."""
+    """A dashboard that usually shows the last ``span_ms``; tables are chosen for that range. ``annotations`` stand on
+    its charts."""
 
     name: str
     title: str
     says: str
     span_ms: int
     panels: tuple[Panel, ...]
+    annotations: tuple[Annotation, ...] = ()
 
 
 def _when(column: str) -> str:
@@ -61,9 +74,32 @@ def _latency_of(whose: str, title: str, bins: str) -> Panel:
     return _table(title, "latency_by", select, "µs", params=params)
 
 
+_STARVED = Panel(
+    "Starved: busiest thread of an engine", "threads_over_time", "name, busiest_thread", "percentunit", params=_TOP
+)
+"""GPUs of an engine whose scheduler keeps one core at work all the time wait for it."""
+
+
 def _usd(*columns: str) -> str:
     return ", ".join(f"{column} / 1e9 AS {column}_usd" for column in columns)
 
+
+ANNOTATIONS = (
+    Annotation(
+        "Alerts",
+        "alerts_history",
+        f"{_when('opened_ms')} AS time, ifNull({_when('ended_ms')}, now64(3)) AS timeEnd, said AS text, worst AS tags",
+        "red",
+    ),
+    Annotation(
+        "Deployments and marks",
+        "deployments",
+        f"{_when('begun_ms')} AS time, arrayStringConcat([a_kind, ifNull(model, ''), ifNull(model_version, ''),"
+        " ifNull(a_message, '')], ' ') AS text, a_kind AS tags",
+        "blue",
+    ),
+)
+"""What people look for first when a line moves."""
 
 BOARDS = (
     Board(
@@ -101,6 +137,7 @@ BOARDS = (
             _table("Hosts", "host_summary", "*", width=24),
             _table("Processes of engines and jobs", "engine_processes", "*", width=24),
         ),
+        ANNOTATIONS,
     ),
     Board(
         "models",
@@ -129,6 +166,50 @@ BOARDS = (
             _latency_of("tenant", "Time to first token by tenant", "ttft_us_bins"),
             _latency_of("tenant", "End to end by tenant", "e2e_us_bins"),
         ),
+        ANNOTATIONS,
+    ),
+    Board(
+        "engines",
+        "Engines",
+        "The fullest engines: batch, queue, KV cache, tokens, latencies, and the thread that bounds them.",
+        HOUR_MS,
+        (
+            Panel("Running", "engines_over_time", "name, running", params=_TOP),
+            Panel("Waiting", "engines_over_time", "name, waiting", params=_TOP),
+            Panel("KV cache in use", "engines_over_time", "name, kv_used", "percentunit", params=_TOP),
+            Panel("Generated tokens per second", "engines_over_time", "name, generated_per_s", params=_TOP),
+            Panel("Time to first token, p99", "engines_latency_over_time", "name, ttft_p99_us", "µs", params=_TOP),
+            Panel("Inter-token latency, p99", "engines_latency_over_time", "name, itl_p99_us", "µs", params=_TOP),
+            _STARVED,
+            _table(
+                "Engines",
+                "engines",
+                f"* EXCEPT (heard_ms, engines), {_when('heard_ms')} AS last_seen",
+                units={"kv_used": "percentunit"},
+                params={"top": "200", "search": "''"},
+                width=24,
+            ),
+            _table("Events of engines", "engine_changes", f"{_when('at_ms')} AS at, * EXCEPT at_ms", width=24),
+        ),
+        ANNOTATIONS,
+    ),
+    Board(
+        "hosts",
+        "Hosts",
+        "The busiest hosts: processors and the busiest core, memory, network, and what keeps GPUs waiting.",
+        HOUR_MS,
+        (
+            Panel("Processors", "hosts_over_time", "name, cpu_busy", "percentunit", params=_TOP),
+            Panel("Busiest core", "hosts_over_time", "name, core_busy_max", "percentunit", params=_TOP),
+            Panel("Memory in use", "hosts_over_time", "name, memory", "percentunit", params=_TOP),
+            Panel("Tasks waiting for a processor", "hosts_over_time", "name, cpu_pressure", "percentunit", params=_TOP),
+            Panel("Network, sent", "hosts_over_time", "name, network_tx", "Bps", params=_TOP),
+            Panel("Network, received", "hosts_over_time", "name, network_rx", "Bps", params=_TOP),
+            Panel("TCP segments sent again", "hosts_over_time", "name, retransmitted", "percentunit", params=_TOP),
+            _STARVED,
+            _table("Hosts", "host_summary", "*", width=24),
+        ),
+        ANNOTATIONS,
     ),
     Board(
         "gpu",
@@ -156,6 +237,7 @@ BOARDS = (
             _table("Links with errors or fewer lanes than possible", "gpu_links", "*", width=24),
             _table("Requests that faults touched", "requests_of_gpu_fault", "*", width=24),
         ),
+        ANNOTATIONS,
     ),
     Board(
         "cost",

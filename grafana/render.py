@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from grafana.boards import BOARDS, Board, Panel
+from grafana.boards import BOARDS, Annotation, Board, Panel
 from grafana.sql import FILTERS, grafana_sql, variables_of
 from schemas.limits import MINUTE_MS
 
@@ -26,10 +26,17 @@ def panel_sql(board: Board, panel: Panel) -> str:
     return f"SELECT fromUnixTimestamp64Milli({panel.time}) AS time, {panel.select}\nFROM (\n{inner}\n)\nORDER BY time"
 
 
+def annotation_sql(board: Board, one: Annotation) -> str:
+    """What an annotation asks, with Grafana's macros in it."""
+    return f"SELECT {one.select}\nFROM (\n{grafana_sql(one.query, board.span_ms, {})}\n)\nORDER BY time"
+
+
 def dashboard(board: Board) -> dict[str, Any]:
     """A whole dashboard."""
     panels = _placed([_panel(board, panel) for panel in board.panels])
-    used = frozenset[str]().union(*(variables_of(panel_sql(board, panel)) for panel in board.panels))
+    texts = [panel_sql(board, panel) for panel in board.panels]
+    texts += [annotation_sql(board, one) for one in board.annotations]
+    used = frozenset[str]().union(*map(variables_of, texts))
     return {
         "uid": f"fleetpulse-{board.name}",
         "title": f"fleetpulse: {board.title}",
@@ -43,7 +50,7 @@ def dashboard(board: Board) -> dict[str, Any]:
         "time": {"from": f"now-{board.span_ms // MINUTE_MS}m", "to": "now"},
         "links": [{"type": "dashboards", "title": "fleetpulse", "tags": ["fleetpulse"], "asDropdown": True}],
         "templating": {"list": [_variable(name) for name in FILTERS if name in used]},
-        "annotations": {"list": []},
+        "annotations": {"list": [_annotation(board, one) for one in board.annotations]},
         "panels": panels,
     }
 
@@ -60,15 +67,30 @@ def _variable(name: str) -> dict[str, Any]:
     }
 
 
-def _panel(board: Board, panel: Panel) -> dict[str, Any]:
-    target = {
-        "refId": "A",
+def _annotation(board: Board, one: Annotation) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "datasource": SOURCE,
+        "enable": True,
+        "iconColor": one.colour,
+        "target": _target("Anno", "table", 1, annotation_sql(board, one)),
+    }
+
+
+def _target(ref: str, query_type: str, form: int, sql: str) -> dict[str, Any]:
+    return {
+        "refId": ref,
         "datasource": SOURCE,
         "editorType": "sql",
-        "queryType": "timeseries" if panel.kind == "timeseries" else "table",
-        "format": _FORMAT[panel.kind],
-        "rawSql": panel_sql(board, panel),
+        "queryType": query_type,
+        "format": form,
+        "rawSql": sql,
     }
+
+
+def _panel(board: Board, panel: Panel) -> dict[str, Any]:
+    query_type = "timeseries" if panel.kind == "timeseries" else "table"
+    target = _target("A", query_type, _FORMAT[panel.kind], panel_sql(board, panel))
     return {
         "type": panel.kind,
         "title": panel.title,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from fleetpulse import queries
 from fleetpulse.queries import dashboard
 
-FILTERS = ("cluster", "region", "host", "gpu_model", "model", "tenant")
+FILTERS = ("cluster", "region", "host", "engine_id", "gpu_model", "model", "tenant")
 """Variables of a dashboard; an empty text takes all."""
 _PLACE = re.compile(r"\{(\w+):[^{}]+\}")
 _MACRO = re.compile(r"\$__\w+|\$\{(\w+):sqlstring\}")

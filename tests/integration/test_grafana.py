@@ -9,7 +9,7 @@ import pytest
 
 from fleetpulse.migrate.run import migrate
 from grafana.boards import BOARDS
-from grafana.render import panel_sql
+from grafana.render import annotation_sql, panel_sql
 from grafana.sql import FILTERS, expanded
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -21,7 +21,7 @@ def test_every_panel_is_answered(stack: Any, clickhouse_config: Any, clickhouse:
     """With its columns as it selects them: charts begin with a time; filters that hold SQL are values."""
     migrate(stack.kafka, clickhouse_config)
     now_ms = time.time_ns() // 1_000_000
-    failed, starts = {}, {}
+    failed, starts, kinds = {}, {}, {}
 
     for board in BOARDS:
         for panel in board.panels:
@@ -39,6 +39,16 @@ def test_every_panel_is_answered(stack: Any, clickhouse_config: Any, clickhouse:
             if panel.kind == "timeseries":
                 starts[board.name, panel.title] = (first[0], first[1].partition("(")[0])
 
+    for board in BOARDS:
+        for one in board.annotations:
+            sql = expanded(
+                annotation_sql(board, one), now_ms - board.span_ms, now_ms, 30, dict.fromkeys(FILTERS, HOSTILE)
+            )
+            found = clickhouse.query(f"DESCRIBE TABLE ({sql})").result_rows
+            kinds[board.name, one.name] = {name: kind.partition("(")[0] for name, kind, *_ in found}
+
     assert failed == {}
+    assert all(one["time"] == "DateTime64" and {"text", "tags"} < one.keys() for one in kinds.values())
+    assert len(kinds) == 10
     assert set(starts.values()) == {("time", "DateTime64")}
     assert clickhouse.command("EXISTS TABLE llm_requests") == 1

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from grafana.boards import BOARDS, Board
-from grafana.render import FOLDER, SOURCE, dashboard, panel_sql, text, write
+from grafana.render import FOLDER, SOURCE, annotation_sql, dashboard, panel_sql, text, write
 from grafana.sql import FILTERS, expanded, grafana_sql, variables_of
 from schemas.ddl.merging import rollup_table
 from schemas.events.event_types import GPU_SAMPLES
@@ -27,8 +27,8 @@ def test_the_files_are_what_the_tables_make(tmp_path: Path) -> None:
 
 
 def test_there_is_a_dashboard_for_every_question() -> None:
-    """Fleet, models, GPUs, cost, pipeline; their uids are theirs alone."""
-    assert BOARD_IDS == ["fleet", "models", "gpu", "cost", "pipeline"]
+    """Fleet, models, engines, hosts, GPUs, cost, pipeline; their uids are theirs alone."""
+    assert BOARD_IDS == ["fleet", "models", "engines", "hosts", "gpu", "cost", "pipeline"]
     assert len({dashboard(board)["uid"] for board in BOARDS}) == len(BOARDS)
 
 
@@ -52,6 +52,7 @@ def test_every_panel_asks_the_provisioned_source_and_its_variables_exist(board: 
     made = dashboard(board)
     known = {one["name"] for one in made["templating"]["list"]}
     asked = [target for panel in made["panels"] for target in panel["targets"]]
+    asked += [one["target"] for one in made["annotations"]["list"]]
 
     assert {target["datasource"]["uid"] for target in asked} == {SOURCE["uid"]}
     assert set().union(*(variables_of(target["rawSql"]) for target in asked)) == known
@@ -84,6 +85,20 @@ def test_a_panels_query_has_no_place_left(said: tuple[Board, object]) -> None:
     assert "$__" in sql
     assert "$" not in filled
     assert ":" not in "".join(filled.split("'")[::2])
+
+
+def test_alerts_and_deployments_stand_on_charts_of_what_is_served() -> None:
+    """On every board but those of money and of the pipeline itself; an alert lasts from its opening to its end."""
+    names = {board.name: [one["name"] for one in dashboard(board)["annotations"]["list"]] for board in BOARDS}
+    fleet = BOARDS[0]
+    alerts, deployments = (annotation_sql(fleet, one) for one in fleet.annotations)
+
+    assert {name for name, found in names.items() if found == ["Alerts", "Deployments and marks"]} == {
+        "fleet", "models", "engines", "hosts", "gpu",
+    }  # fmt: skip
+    assert names["cost"] == names["pipeline"] == []
+    assert "AS timeEnd" in alerts
+    assert variables_of(deployments) == {"cluster", "region", "model", "host"}
 
 
 def test_time_places_become_macros_and_filters_variables() -> None:
