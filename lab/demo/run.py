@@ -32,6 +32,8 @@ from schemas.limits import MINUTE_MS, WINDOW_MS
 from schemas.rows.tables import PARTIALS
 
 READY_WITHIN_S = 300.0
+HEAD_START_S = 10.0
+"""So long at most the services wait for the fleet, which steps back behind them: its minute is that of the demo."""
 SETTLE_WITHIN_S = 30.0
 DRAIN_WITHIN_S = 20.0
 LOOK_BACK_MS = 30_000
@@ -110,9 +112,12 @@ def _run_on(run: _Run, *, keep: bool, svg: Path | None) -> bool:
 def _start(run: _Run) -> None:
     with spinner("starting the jobs (Faust) and the sink", run.console):
         run.scenario.faults_file.write_bytes(orjson.dumps(run.scenario.faults()))
-        for command in run.scenario.services():
-            run.processes.start(command)
         for command in run.scenario.edges():
+            run.processes.start(command)
+        until_s = time.monotonic() + HEAD_START_S
+        while not run.scenario.fleet_spool.exists() and time.monotonic() < until_s:
+            time.sleep(0.05)
+        for command in run.scenario.services():
             run.processes.start(command)
 
 
@@ -130,9 +135,9 @@ def _serve(run: _Run) -> str | None:
 
 def _watch(run: _Run) -> None:
     """Show what happens until the simulated fleet has ended."""
+    begun_s = time.monotonic()
     try:
         _wait_for_first_events(run)
-        begun_s = time.monotonic()
         with _pictures(run.console) as show:
             while run.processes.pid("simulate") is not None:
                 run.processes.tend()
@@ -162,17 +167,17 @@ def _pictures(console: Console) -> Iterator[Callable[[screen.Picture], None]]:
 
 
 def _wait_for_first_events(run: _Run) -> None:
+    """Also of a fleet whose short time is over before the services are up."""
     until_s = time.monotonic() + READY_WITHIN_S
     with spinner("waiting for the first events", run.console):
-        while time.monotonic() < until_s and run.processes.pid("simulate") is not None:
+        while time.monotonic() < until_s:
             run.processes.tend()
             _complain_about_dead_edges(run)
             if _landed(run.database) != run.before:
                 return
             time.sleep(0.5)
-    if run.processes.pid("simulate") is not None:
-        logs = "\n".join(f"{name}:\n{run.processes.tail(name)}" for name in run.processes.names())
-        raise FleetpulseError(f"nothing landed within {READY_WITHIN_S:.0f} s; the ends of the logs:\n{logs}")
+    logs = "\n".join(f"{name}:\n{run.processes.tail(name)}" for name in run.processes.names())
+    raise FleetpulseError(f"nothing landed within {READY_WITHIN_S:.0f} s; the ends of the logs:\n{logs}")
 
 
 def _complain_about_dead_edges(run: _Run) -> None:

@@ -67,6 +67,11 @@ class Scenario:
             lost | {"from_s": round(0.3 * self.seconds), "to_s": round(0.6 * self.seconds)},
         ]
 
+    @property
+    def fleet_spool(self) -> Path:
+        """The folder that is there once the simulated fleet produces."""
+        return self.folder / "spool-fleet"
+
     def edges(self) -> tuple[Command, ...]:
         """The simulated fleet under the Azure traces, and this machine's own host (and GPU) readings."""
         ending = ("--seconds", str(self.seconds), "--truth", str(self.folder / "truth"))
@@ -79,7 +84,7 @@ class Scenario:
     def _edges(self, name: str, ending: tuple[str, ...]) -> tuple[Command, ...]:
         simulate = (
             "simulate", "--load", "azure", "--speed", str(self.speed), "--gpus", str(self.gpus),
-            "--seed", str(self.seed), "--spool", str(self.folder / f"spool-fleet{name}"), *ending,
+            "--seed", str(self.seed), "--spool", f"{self.fleet_spool}{name}", *ending,
         )  # fmt: skip
         agent = ("agent", "--spool", str(self.folder / f"spool-host{name}"))
         return (
