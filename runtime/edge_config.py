@@ -180,11 +180,13 @@ class ExpositionConfig(Section):
 
 
 class LogTailConfig(Section):
-    """A file of JSON lines, one request each."""
+    """A file of log lines: requests, or steps of training."""
 
     path: Path
+    format: Literal["requests", "training", "hf_trainer", "megatron"] = "requests"
+    """JSON lines of a request each, or of a training step each; the text of transformers' Trainer or of Megatron-LM."""
     fields: dict[str, str] = Field(default_factory=dict, max_length=64)
-    """Our field name -> where the line holds it (dotted path)."""
+    """Our field name -> where the line holds it (dotted path), or ``=text``. Training needs ``job``."""
     engine: Label | None = None
     """Id or ``name:port`` of the engine whose log it is. None: lines name theirs, or none."""
     from_start: bool = False

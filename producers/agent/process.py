@@ -150,4 +150,5 @@ def tail_settings(log: LogTailConfig, setting: Setting) -> LogTailSettings:
         labels=setting.identity.labels,
         from_start=log.from_start,
         engine=log.engine,
+        format=log.format,
     )

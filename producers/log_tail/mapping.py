@@ -55,6 +55,7 @@ STATUS_OF: Mapping[str, str] = MappingProxyType(
         "throttled": "rejected",
     }
 )
+_MICRO = "1e-6"
 _NS: Mapping[str, int] = MappingProxyType({"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000})
 _TEXT_NUMBER = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?")
 _BOUNDS = bounds(LLM_REQUESTS)
@@ -89,7 +90,13 @@ def field_map(fields: Mapping[str, str], key: str = "fields") -> FieldMap:
     for name in NEEDED:
         if name not in fields:
             raise ConfigError(key, sorted(fields), f"must say where {name} is found")
-    return tuple(_mapped(name, text, f"{key}.{name}") for name, text in fields.items())
+    known = {each.name: each for each in LLM_REQUESTS.fields if each.name not in AGENT_FIELDS}
+    return mapped_by(known | {USER: LLM_REQUESTS.field("user_hash")}, fields, key, "llm.requests")
+
+
+def mapped_by(known: Mapping[str, Field], fields: Mapping[str, str], key: str, topic: str) -> FieldMap:
+    """The same for fields of any event, of those that are ``known`` here by name."""
+    return tuple(_mapped(known.get(name), name, text, f"{key}.{name}", topic) for name, text in fields.items())
 
 
 def rows_of(
@@ -107,12 +114,7 @@ def rows_of(
 
 
 def _row(mapped: FieldMap, line: Line, labels: Mapping[str, str | None], left_out: Counter[str]) -> Row:
-    try:
-        document = orjson.loads(line.text)
-    except orjson.JSONDecodeError:
-        raise BrokenLineError("no JSON") from None
-    if not isinstance(document, dict):
-        raise BrokenLineError("no object")
+    document = document_of(line.text)
     row: Row = {"origin": "measured", "reported_by": "log"} | dict(labels)
     for field in mapped:
         try:
@@ -132,6 +134,17 @@ def _row(mapped: FieldMap, line: Line, labels: Mapping[str, str | None], left_ou
     return row
 
 
+def document_of(text: bytes) -> dict[str, Any]:
+    """The JSON object that a line is. Raises ``BrokenLineError``."""
+    try:
+        document = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise BrokenLineError("no JSON") from None
+    if not isinstance(document, dict):
+        raise BrokenLineError("no object")
+    return document
+
+
 def made_id(line: Line, host: str | None) -> str:
     """The same id for the same line at the same offset, on the same host."""
     place = f"{host or ''}\0{line.offset}\0".encode()
@@ -141,11 +154,9 @@ def made_id(line: Line, host: str | None) -> str:
 # Where a value is found
 
 
-def _mapped(name: str, text: str, key: str) -> Mapped:
-    wanted = "user_hash" if name == USER else None if name in AGENT_FIELDS else name
-    field = next((field for field in LLM_REQUESTS.fields if field.name == wanted), None)
+def _mapped(field: Field | None, name: str, text: str, key: str, topic: str) -> Mapped:
     if field is None:
-        raise ConfigError(key, text, "is not a field of llm.requests that a log line may set")
+        raise ConfigError(key, text, f"is not a field of {topic} that a log line may set")
     if text.startswith("="):
         constant, read = text[1:], _read_of(field, "", key)
         try:
@@ -187,6 +198,8 @@ def _read_of(field: Field, how: str, key: str) -> Read:
         return _WORDS[field.name]
     if field.kind in (Kind.LABEL, Kind.TEXT, Kind.OPTIONAL_TEXT) and not how:
         return _word(field)
+    if field.unit == _MICRO and not how:
+        return lambda value: _whole(value, 1_000_000, 1)
     if field.kind.numpy and not how:
         return lambda value: _whole(value, 1, 1)
     if field.unit in _NS and how in _NS:

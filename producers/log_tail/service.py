@@ -3,7 +3,7 @@
 Each line is spooled exactly once, except:
 - kill -9 between spooling lines and saving the position: the lines of one chunk (``chunk_bytes``) are spooled again, in
   other records. They count twice in windows; in raw rows they share a ``request_id``, the line's own or one made from
-  its offset and text. No line is lost.
+  its offset and text. No line is lost. Steps of training have no id: they stand twice in raw rows, too.
 - the agent stops while the spool is full: records already spooled of an unfinished chunk are spooled again.
 - a power cut: lines read since the position last reached the disk (some 30 s) are spooled again; where the position
   reached the disk before the spool's last second did, that second's lines are lost.
@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +24,9 @@ from producers.agent.publishing import Parcel, packed
 from producers.batch import Batch
 from producers.collector import Collected
 from producers.identity.joiner import Joiner
-from producers.log_tail.mapping import FieldMap, field_map, rows_of
-from producers.log_tail.tail import Chunk, LogTailSettings, Tail, decode, encode
+from producers.log_tail.mapping import Line, field_map, rows_of
+from producers.log_tail.steps import step_map, steps_of
+from producers.log_tail.tail import REQUESTS, Chunk, LogTailSettings, Tail, decode, encode
 from producers.publish.publisher import Publisher
 from producers.publish.reconnect import comes
 from producers.requests.client_names import ClientNames
@@ -32,7 +34,7 @@ from producers.spool.slots import Slots
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
 from schemas.errors import ConfigError
-from schemas.events.event_types import LLM_REQUESTS
+from schemas.events.event_types import LLM_REQUESTS, TRAINING_STEPS
 
 _log = logging.getLogger(__name__)
 
@@ -58,13 +60,13 @@ async def run_log_tail(
 ) -> None:
     """Until ``stop``. Raises ``ConfigError`` where the settings cannot be meant or the position cannot be kept."""
     clock, joiner, names = clock or SystemClock(), joiner or Joiner("log_tail"), names or ClientNames()
-    mapped = field_map(settings.fields, "agent.log_tails.fields")
+    rows_in = rows_reader(settings, clock, joiner, names)
     slots = await asyncio.to_thread(_open_slots, settings)
     tail = Tail(settings, decode(slots.read()))
     try:
         while not stop.is_set():
             now_ms = round(clock.monotonic_s() * 1_000)
-            work = await asyncio.to_thread(_next, tail, mapped, settings, now_ms, counters, joiner, names)
+            work = await asyncio.to_thread(_next, tail, rows_in, now_ms, counters)
             if work is None:
                 _keep(slots, tail)
                 await comes(stop, settings.poll_ms / 1_000)
@@ -87,30 +89,46 @@ def _open_slots(settings: LogTailSettings) -> Slots:
         raise ConfigError("agent.log_tails.position", str(settings.position), f"must be writable ({error})") from error
 
 
-def _next(
-    tail: Tail,
-    mapped: FieldMap,
-    settings: LogTailSettings,
-    now_ms: int,
-    counters: Counters,
-    joiner: Joiner,
-    names: ClientNames,
-) -> _Work | None:
+RowsIn = Callable[[Sequence[Line]], tuple[Collected, Mapping[str, int]]]
+"""The rows of lines, and what was left out, by reason."""
+
+
+def rows_reader(settings: LogTailSettings, clock: Clock, joiner: Joiner, names: ClientNames) -> RowsIn:
+    """How this log's lines become rows. Raises ``ConfigError`` for fields that cannot be meant."""
+    key, labels = "agent.log_tails.fields", settings.labels
+    if settings.format != REQUESTS:
+        steps = step_map(settings.format, settings.fields, key)
+
+        def of_training(lines: Sequence[Line]) -> tuple[Collected, Mapping[str, int]]:
+            rows, left_out = steps_of(settings.format, steps, lines, labels, clock.now_ms())
+            return Collected(TRAINING_STEPS, rows), left_out
+
+        return of_training
+    mapped = field_map(settings.fields, key)
+
+    def of_requests(lines: Sequence[Line]) -> tuple[Collected, Mapping[str, int]]:
+        rows, left_out = rows_of(mapped, lines, labels)
+        for row in rows:
+            names.hash_user(row)
+            names.judge(row)
+            joiner.join(row, settings.engine)
+        return Collected(LLM_REQUESTS, rows), left_out
+
+    return of_requests
+
+
+def _next(tail: Tail, rows_in: RowsIn, now_ms: int, counters: Counters) -> _Work | None:
     """In a thread: the next lines as batches."""
     try:
         chunk = tail.read(now_ms)
     except OSError as error:
-        _log.warning("log file unreadable, retrying", extra={"path": str(settings.path), "error": str(error)})
+        _log.warning("log file unreadable, retrying", extra={"path": str(tail.path), "error": str(error)})
         counters.add("sampler_errors", sampler="log_tail", field="file")
         return None
     if chunk is None:
         return None
-    rows, left_out = rows_of(mapped, chunk.lines, settings.labels)
-    for row in rows:
-        names.hash_user(row)
-        names.judge(row)
-        joiner.join(row, settings.engine)
-    return _Work(chunk, packed([Collected(LLM_REQUESTS, rows)]), {**chunk.left_out, **left_out})
+    collected, left_out = rows_in(chunk.lines)
+    return _Work(chunk, packed([collected] if collected.rows else []), {**chunk.left_out, **left_out})
 
 
 async def _publish(publisher: Publisher, parcel: Parcel, stop: asyncio.Event) -> bool:

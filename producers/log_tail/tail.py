@@ -30,6 +30,8 @@ import orjson
 from producers.log_tail.mapping import Cut, Line, cut
 from schemas.errors import ConfigError
 
+REQUESTS = "requests"
+
 
 @dataclass(frozen=True, slots=True)
 class LogTailSettings:
@@ -45,6 +47,8 @@ class LogTailSettings:
     labels: Mapping[str, str | None]
     from_start: bool = False
     engine: str | None = None
+    format: str = REQUESTS
+    """What its lines are: requests, or steps of training in one of ``steps.FORMATS``."""
     poll_ms: int = 500
     rotated_ms: int = 3_000
     chunk_bytes: int = 1024 * 1024
@@ -132,6 +136,11 @@ class Tail:
         self._first = position is None
         self._quiet: tuple[int, int] | None = None  # since when, and how many bytes of a last line there are
         self._lost = 0
+
+    @property
+    def path(self) -> Path:
+        """The log."""
+        return self._settings.path
 
     def read(self, now_ms: int) -> Chunk | None:
         """What is there, at most ``chunk_bytes``; None when there is nothing whole. ``now_ms``: monotonic.

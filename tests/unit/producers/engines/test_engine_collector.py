@@ -490,11 +490,11 @@ def test_a_start_that_was_seen_has_its_load_time() -> None:
 
 def test_sizes_come_from_the_cache_and_from_files_of_this_host() -> None:
     """Read once a process; of another host's engine nothing is read."""
-    asked: list[Any] = []
+    looked: list[Any] = []
     config = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 32}
 
     def read_folder(path: str | None, pid: int | None) -> tuple[Any, Size]:
-        asked.append((path, pid))
+        looked.append((path, pid))
         return config | {"torch_dtype": "bfloat16"}, Size(1_000, 900, 2_000)
 
     info = b'vllm:cache_config_info{block_size="16",num_gpu_blocks="10",cache_dtype="auto"} 1\n'
@@ -512,7 +512,7 @@ def test_sizes_come_from_the_cache_and_from_files_of_this_host() -> None:
         "kv_cache_bytes": 160 * 2 * 2 * 2 * 8 * 2,
         "kv_cache_tokens": 160,
     }
-    assert asked == [("/models/m", 7), (None, None)]
+    assert looked == [("/models/m", 7), (None, None)]
 
 
 def test_every_kind_can_be_configured() -> None:
