@@ -27,7 +27,7 @@ def panel_sql(board: Board, panel: Panel) -> str:
 
 
 def annotation_sql(board: Board, one: Annotation) -> str:
-    """What an annotation asks, with Grafana's macros in it."""
+    """The query of an annotation, with Grafana's macros in it."""
     return f"SELECT {one.select}\nFROM (\n{grafana_sql(one.query, board.span_ms, {})}\n)\nORDER BY time"
 
 

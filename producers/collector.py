@@ -30,7 +30,7 @@ class Identity:
     engine_of: Callable[[int], str | None] = lambda _pid: None
     """The engine of a process on a GPU, by pid: on a shared GPU the placement names none."""
     pod_of: Callable[[str | None], Row] = lambda _uid: {}
-    """``pod_name`` and ``pod_namespace`` by the pod's UID, where Kubernetes tells them."""
+    """``pod_name`` and ``pod_namespace`` by the pod's UID, where Kubernetes reports them."""
 
 
 @dataclass(frozen=True, slots=True)

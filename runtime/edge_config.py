@@ -148,7 +148,7 @@ class OtlpConfig(Section):
     """Address to listen on. Any but loopback needs ``token``; there is no TLS on this side."""
     token: SecretStr | None = Field(default=None, min_length=16)
     """Senders must bring it as ``authorization: Bearer TOKEN`` (``OTEL_EXPORTER_OTLP_HEADERS`` of theirs);
-    ``token_file`` reads it from a file. None: nobody is asked."""
+    ``token_file`` reads it from a file. None: no sender needs one."""
     http_port: int = Field(default=4318, ge=0, le=65_535)
     """OTLP/HTTP, protobuf and JSON. 0 takes a free port."""
     grpc_port: int | None = Field(default=None, ge=0, le=65_535)

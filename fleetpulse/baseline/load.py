@@ -28,15 +28,15 @@ def body(
     is in the result) and exactly ``output_tokens`` of answer where the engine heeds ``ignore_eos``."""
     chosen = random.Random(seed)  # any words will do, the same for the same seed
     text = " ".join(chosen.choice(WORDS) for _ in range(max(1, prompt_tokens)))
-    asked: dict[str, Any] = {
+    request: dict[str, Any] = {
         "model": model,
         "max_tokens": output_tokens,
         "temperature": 0,
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    asked |= {"messages": [{"role": "user", "content": text}]} if api == "chat" else {"prompt": text}
-    return asked | ({"ignore_eos": True, "min_tokens": output_tokens} if ignore_eos else {})
+    request |= {"messages": [{"role": "user", "content": text}]} if api == "chat" else {"prompt": text}
+    return request | ({"ignore_eos": True, "min_tokens": output_tokens} if ignore_eos else {})
 
 
 def point(concurrency: int, rows: Sequence[Mapping[str, Any]], seconds: float) -> Point:

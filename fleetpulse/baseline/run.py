@@ -96,13 +96,13 @@ class Runner:
 
     async def _request(self) -> Row:
         run, seed = self._run, next(self._seeds)
-        asked = body(run.model, run.api, run.prompt_tokens, run.output_tokens, seed, ignore_eos=run.ignore_eos)
+        request = body(run.model, run.api, run.prompt_tokens, run.output_tokens, seed, ignore_eos=run.ignore_eos)
         meta = RequestMeta(request_id=f"baseline-{seed}", api=run.api, model=run.model, streamed=True)
         tracker, ending = Tracker(meta, time.monotonic_ns()), WHOLE
         try:
             async with (
                 asyncio.timeout(run.timeout_s),
-                self._client.stream("POST", PATHS[run.api], json=asked) as response,
+                self._client.stream("POST", PATHS[run.api], json=request) as response,
             ):
                 await _read(response, tracker)
         except (TimeoutError, httpx.TimeoutException):

@@ -83,7 +83,7 @@ class Setting:
     registry: HostPlacement
     meter: CostMeter
     pods: Pods = field(default_factory=Pods)
-    """Of this node, where Kubernetes tells them; ``identity`` asks it for names."""
+    """Of this node, where Kubernetes reports them; ``identity`` reads their names there."""
     state: Path | None = None
     """Folder for what is kept over a restart (counters, positions in files). None: nothing is kept."""
     names: ClientNames = field(default_factory=ClientNames)

@@ -178,7 +178,7 @@ def _grid(grid: Grid) -> str:
 
 
 def page(text: str) -> str:
-    """The page with its section written anew; all else as it is."""
+    """The page with its section written again; all else as it is."""
     before, _, rest = text.partition(BEGIN)
     return f"{before}{BEGIN}\n\n{section()}\n\n{END}{rest.partition(END)[2]}"
 

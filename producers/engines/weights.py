@@ -8,7 +8,7 @@ the architecture. ``config.json`` says how many experts a token uses.
 - Parameters are not known where tensors are packed (several values in one number: GPTQ, AWQ); scales are none.
 - Bytes are those of the files. They are not known for 32-bit weights, which engines convert when they load them.
 - A mixture of experts: tensors below ``.experts.N.`` are used by ``num_experts_per_tok`` of N experts, all others by
-  every token. Where that cannot be told, the active parameters are not known.
+  every token. Where that is not said, the active parameters are not known.
 """
 
 from __future__ import annotations

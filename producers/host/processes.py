@@ -124,7 +124,7 @@ def _busiest_ppm(before: ProcessReading, now: ProcessReading) -> int | None:
 
 @dataclass(slots=True)
 class _Known:
-    """A process between two readings. ``foreign``: its pid is another's since the owners were told."""
+    """A process between two readings. ``foreign``: its pid is another's since the owners were set."""
 
     owner: Owner
     reading: ProcessReading
@@ -184,7 +184,7 @@ class HostProcesses:
         return pids[:most]
 
     def _row(self, at_ms: int, pid: int, owner: Owner, looked_anew: bool) -> Iterator[Row]:
-        """None for a process that has ended, or whose pid went to another since the owners were told."""
+        """None for a process that has ended, or whose pid went to another since the owners were set."""
         before = self._known.get(pid)
         try:
             now = self._read(pid, before.reading if before else None)

@@ -1,7 +1,7 @@
 """Which pods of this node are serving engines, and where they answer: targets for the engine collector. Pure.
 
 A pod says so itself (annotations or labels ``fleetpulse-engine`` and ``fleetpulse-port``), or a container of it has an
-image that is known. Images as their projects publish them, and ports those that the servers listen on unless told
+image that is known. Images as their projects publish them, and ports those that the servers listen on unless set
 otherwise: vLLM ``vllm/vllm-openai`` 8000; SGLang ``lmsysorg/sglang`` 30000; TGI
 ``ghcr.io/huggingface/text-generation-inference`` 80; TensorRT-LLM ``nvcr.io/nvidia/tensorrt-llm/release`` 8000; Triton
 ``nvcr.io/nvidia/tritonserver`` 8000, metrics 8002; llama.cpp ``ghcr.io/ggml-org/llama.cpp`` 8080. Read 2026-11.

@@ -63,7 +63,7 @@ class PodEngines:
             if self._clock.monotonic_s() >= until_s:
                 break
             collector = self._collectors.pop(target)
-            self._collectors[target] = collector  # behind those that were not asked yet
+            self._collectors[target] = collector  # behind those that were not scraped yet
             try:
                 collected += collector.collect(at_ms)
             except UnknownEngineError as error:
@@ -76,7 +76,7 @@ class PodEngines:
             collector.close()
 
     def _note(self, target: EngineTarget, error: UnknownEngineError) -> None:
-        """A pod that says that it is an engine, and is none that is known here: warned of once, asked on."""
+        """A pod that says that it is an engine, and is none that is known here: warned of once, still scraped."""
         self._counters.add("errors", where="collector-pod engines", error=type(error).__name__)
         if target not in self._strange:
             self._strange.add(target)

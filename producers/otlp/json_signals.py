@@ -127,7 +127,7 @@ Value = str | int | float | bool | list["Value"] | None
 Attributes = Mapping[str, Value]
 
 EVENTS_READ_MAX = 128
-"""Events read of one span, from its first: they tell when a stream began, and some write one for every chunk."""
+"""Events read of one span, from its first: they show when a stream began, and some write one for every chunk."""
 STATUS_ERROR = 2
 """``STATUS_CODE_ERROR`` of OTLP."""
 DELTA, CUMULATIVE = 1, 2

@@ -1,7 +1,7 @@
 """The span of a request: a finished row of ``llm.requests`` in the names of ``producers.otlp.semconv``. Pure.
 
 What that module reads of a span, this one writes, so that a request that went out comes in again as it was. Latencies
-that an engine told are attributes, by vLLM's names: how long they took is known, not when they began. What the
+that an engine reported are attributes, by vLLM's names: how long they took is known, not when they began. What the
 conventions have no word for begins with ``fleetpulse.``. Text of prompts and answers is in no row, and so in no span.
 """
 

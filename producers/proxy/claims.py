@@ -1,4 +1,4 @@
-"""Claims: tells the agent of this host which requests the proxy reports, and gets what others report of them.
+"""Claims: the agent of this host learns which requests the proxy reports, and gets what others report of them.
 
 Where a plug-in or the SDK reports the same request to that agent, it is one event, the proxy's, with what it lacks from
 the other (``producers.requests.counted_once``). Rows are held for a report only while reports come: the first after a
@@ -31,7 +31,7 @@ HEARD_S = 60.0
 REPORTS_MAX = 10_000
 """Rows held, and reports of requests that have not ended; beyond, rows pass and the oldest reports are dropped."""
 CLAIMS_MAX = 10_000
-"""Claims made last, which an agent that starts is told of: it may report those requests still."""
+"""Claims made last, which are sent again to an agent that starts: it may report those requests still."""
 WAITING_BYTES_MAX = 1024 * 1024
 """Claims that the agent has not read; beyond it they are not made, and those requests may count twice."""
 LOOK_EVERY_S = 0.1

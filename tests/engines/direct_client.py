@@ -6,6 +6,7 @@ Runs in the clients' environment; the SDK comes by PYTHONPATH.
 from __future__ import annotations
 
 import json
+import secrets
 import sys
 from typing import Any
 
@@ -21,9 +22,10 @@ def main(base_url: str, way: str) -> None:
     client = OpenAI(base_url=f"{base_url}/v1", api_key="sk-direct", max_retries=0)
     if way == "tracked":
         client = track.openai(client, tenant="tracked")
+    run = secrets.token_hex(4)
     for number in range(REQUESTS):
         options: dict[str, Any] = {"model": "tiny", "max_tokens": 5, "extra_body": {"ignore_eos": True}}
-        headers = {"X-Request-ID": f"direct-{way}-{number}"}
+        headers = {"X-Request-ID": f"direct-{way}-{run}-{number}"}
         answer = client.chat.completions.create(
             messages=MESSAGES, stream=number % 2 == 1, extra_headers=headers, **options
         )

@@ -18,6 +18,11 @@ from pathlib import Path
 VLLM = "0.32.0"
 TORCH = "2.13.0"
 CLIENTS = ("openai==3.54.0", "guidellm==0.8.1")
+OTLP_CLIENT = (
+    "openai==3.57.0",
+    "opentelemetry-instrumentation-openai==0.62.4",
+    "opentelemetry-exporter-otlp-proto-http==1.45.2",
+)
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 AIPERF_PINS = ROOT / "lab" / "bench" / "counterparts-aiperf.txt"
@@ -109,6 +114,16 @@ def clients() -> Environment:
     if not made.done.exists():
         made.create()
         made.install(*CLIENTS)
+        made.done.touch()
+    return made
+
+
+def otlp_client() -> Environment:
+    """The openai package under OpenLLMetry's instrumentation, with OpenTelemetry's own exporter."""
+    made = Environment(cache() / "otlp-client")
+    if not made.done.exists():
+        made.create()
+        made.install(*OTLP_CLIENT)
         made.done.touch()
     return made
 

@@ -96,10 +96,12 @@ def rig(folder: Path) -> Iterator[Rig]:
 
 
 @contextlib.contextmanager
-def agent(folder: Path, stand: Stand, engine: Vllm) -> Iterator[None]:
-    """The agent, whose GPU holds the process of the engine that computes."""
-    words = (str(folder / "spool-agent"), str(engine.worker_pid), str(folder / "xid"))
-    added = {**stand.environment, "PYTHONPATH": str(environments.ROOT)}
+def agent(
+    folder: Path, stand: Stand, engine: Vllm, settings: Mapping[str, str] | None = None, pid: int | None = None
+) -> Iterator[None]:
+    """The agent, whose GPU holds the process of the engine that computes, or another ``pid``."""
+    words = (str(folder / "spool-agent"), str(pid or engine.worker_pid), str(folder / "xid"))
+    added = {**stand.environment, "PYTHONPATH": str(environments.ROOT), **(settings or {})}
     added["FLEETPULSE_AGENT__RECEIVER__SOCKET"] = str(folder / "agent.sock")
     added["FLEETPULSE_SOCKET"] = str(folder / "agent.sock")
     with child([sys.executable, "-m", "tests.engines.agent_on_stub", *words], folder / "agent.log", added):

@@ -28,7 +28,7 @@ ALL_FLAGS = ("--enable-per-request-metrics", "--enable-prompt-tokens-details")
 READY_WITHIN_S = 600.0
 """Of which a minute where the machine is its own."""
 _FLAGS = (
-    *("--host", "127.0.0.1", "--load-format", "dummy", "--dtype", "bfloat16", "--enforce-eager"),
+    *("--load-format", "dummy", "--dtype", "bfloat16", "--enforce-eager"),
     *("--served-model-name", MODEL, "--max-model-len", "2048", "--max-num-seqs", "16"),
 )
 _ENVIRONMENT = {
@@ -79,11 +79,15 @@ def model() -> Path:
 
 @contextlib.contextmanager
 def serving(
-    log: Path, flags: Sequence[str] = ALL_FLAGS, port: int = PORT, added: Mapping[str, str] | None = None
+    log: Path,
+    flags: Sequence[str] = ALL_FLAGS,
+    port: int = PORT,
+    added: Mapping[str, str] | None = None,
+    host: str = "127.0.0.1",
 ) -> Iterator[Vllm]:
     """vLLM, up to the end of the block; it is up after a minute. ``added``: to its environment."""
     program = environments.vllm().program("vllm")
-    command = [program, "serve", str(model()), "--port", str(port), *_FLAGS, *flags]
+    command = [program, "serve", str(model()), "--host", host, "--port", str(port), *_FLAGS, *flags]
     with socket.socket() as one:
         assert one.connect_ex(("127.0.0.1", port)) != 0, f"port {port} is in use: stop what listens there"
     path = f"{Path(program).parent}{os.pathsep}{os.environ.get('PATH', '')}"
