@@ -14,8 +14,9 @@ import urllib.request
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from http.server import ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,13 @@ from fleetpulse import stack
 from fleetpulse.migrate.bring_up import bring_up
 from fleetpulse.services.processes import Command, Processes
 from fleetpulse.stack import ports
+from fleetpulse_track import training
+from fleetpulse_track.handover import METRIC, STEP
 from runtime.config import Config
+from tests.integration.engine_like_vllm import Engine
 
 AGENT, JOB, SINK = "agent", "job", "sink"
+STEPS = 50
 TICK_S = 0.05
 UP_WITHIN_S = 60.0
 DRAINED_WITHIN_S = 90.0
@@ -70,6 +75,21 @@ class Application:
         self._client.close(within_s=10.0)
 
 
+def report_events(socket: Path) -> None:
+    """``STEPS`` steps of two ranks each, and as many values of a level and of a total."""
+    steps, metrics = (track.Client(str(socket), kind=kind) for kind in (STEP, METRIC))
+    ranks = [training.Run("sft", model="m", rank=rank, client=steps) for rank in range(2)]
+    for number in range(STEPS):
+        for run in ranks:
+            run.step(loss=1 / (number + 1), samples=32, tokens=number)
+        track.metric("depth", number, pool="a", client=metrics)
+        track.count("evicted", 3, client=metrics)
+        time.sleep(0.002)
+    for client in (steps, metrics):
+        client.close(within_s=10.0)
+        assert (client.finished, client.lost) == (2 * STEPS, 0)
+
+
 def runs_of(numbers: Sequence[int]) -> Ranges:
     """Ascending numbers as runs without a gap."""
     breaks = [0, *(i + 1 for i, (a, b) in enumerate(pairwise(numbers)) if b != a + 1), len(numbers)]
@@ -84,6 +104,8 @@ class Stage:
     config: Config
     processes: Processes
     health_port: int
+    engine_port: int
+    """Where this process answers as an engine does, so that its processes are one's."""
     kafka_kills: int = 0
     killed_at: list[int] = field(default_factory=list)
     """How many requests had been handed over when an agent was killed."""
@@ -116,6 +138,9 @@ class Stage:
             "FLEETPULSE_AGENT__RECEIVER__SOCKET": str(self.socket),
             "FLEETPULSE_AGENT__PERIOD_MS": "100",
             "FLEETPULSE_AGENT__DRAIN_MS": "60000",
+            "FLEETPULSE_AGENT__ENGINE_PORTS": f"[{self.engine_port}]",
+            "FLEETPULSE_AGENT__SLOW_PERIOD_MS": "1000",
+            "FLEETPULSE_AGENT__PROCESS_PERIOD_MS": "1000",
         }
         words = ("agent", "--spool", str(self.folder / "spool"), "--health-port", str(self.health_port))
         self.processes.start(Command(AGENT, words, environment, restart=False))
@@ -158,16 +183,29 @@ class Stage:
 
 
 @contextmanager
+def an_engine() -> Iterator[int]:
+    """The port of an engine in a thread of this process."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Engine) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            serving.join()
+
+
+@contextmanager
 def staged(folder: Path) -> Iterator[Stage]:
     """Servers, topics and tables, a windows job and a sink; all of it ends with the block."""
     config = bring_up(folder, lambda _text: None)
     try:
-        with Processes(folder / "processes") as processes:
+        with Processes(folder / "processes") as processes, ExitStack() as running:
             port = ports.free_ports(1, start=zlib.crc32(f"{folder}/agent".encode()))[0]
             environment = {"FLEETPULSE_DATA_DIR": str(folder)}
             processes.start(Command(JOB, ("jobs", "windows", "--shell", "bare"), environment))
             processes.start(Command(SINK, ("sink",), environment))
-            yield Stage(folder, config, processes, port)
+            yield Stage(folder, config, processes, port, running.enter_context(an_engine()))
     finally:
         stack.down(folder)
 
@@ -183,6 +221,7 @@ def blows(stage: Stage, kills: int, chance: random.Random) -> tuple[Application,
         if (kills - 1) % 3 == 1:
             stack.start_kafka(stage.folder)
         stage.pass_time(1.0)
+        report_events(stage.socket)
         beside = [stage.reconcile() for _ in range(2)]
     finally:
         application.stop()

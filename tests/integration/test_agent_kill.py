@@ -1,6 +1,7 @@
 """The agent killed again and again while requests arrive and its Kafka comes and goes: the books stay exact.
 
-From the applications' own counts through spool, log, windows job and sink to every table. Three kills here; for the
+From the applications' own counts through spool, log, windows job and sink to every table; steps of training and metrics
+of the application's own, and processes of an engine, beside the requests. Three kills here; for the
 long run: ``FLEETPULSE_KILLS=50 python -m pytest -s tests/integration/test_agent_kill.py``.
 """
 
@@ -28,8 +29,8 @@ from schemas.codec.native import decode
 from schemas.contract.headers import decode_headers
 from schemas.contract.topics import BY_NAME, SOURCE_TOPICS
 from schemas.ddl.stored import RAW
-from schemas.events.event_types import HOST_SAMPLES, LLM_REQUESTS
-from tests.integration.agent_kill_rig import JOB, SINK, Application, Stage, blows, runs_of, staged
+from schemas.events.event_types import CUSTOM_METRICS, HOST_PROCESSES, HOST_SAMPLES, LLM_REQUESTS, TRAINING_STEPS
+from tests.integration.agent_kill_rig import JOB, SINK, STEPS, Application, Stage, blows, runs_of, staged
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1_800)]
 
@@ -96,6 +97,35 @@ def read_tables(stage: Stage) -> tuple[Books, list[int]]:
         ).rows
         numbers = database.sql(f"SELECT substring(request_id, 3) FROM {RAW[LLM_REQUESTS.topic].name} FINAL").rows
     return {(row[0], row[1]): tuple(row[2:]) for row in books}, sorted(int(number) for (number,) in numbers)
+
+
+def check_events(stage: Stage, books: Books) -> None:
+    """Steps of training and values of metrics stand in their tables as they were handed over, each once; of processes
+    as many rows as the agents' books have, those of the engine's process among them."""
+    with closing(Database(stage.config.reading)) as database:
+        steps = database.sql(
+            "SELECT job, rank, count(), uniqExact(step), sum(tokens), sum(samples), max(loss_micro)"
+            " FROM training_steps FINAL GROUP BY job, rank ORDER BY rank"
+        ).rows
+        values = database.sql(
+            "SELECT metric, attributes, count(), sum(value_micro), sum(increase_micro)"
+            " FROM custom_metrics FINAL GROUP BY metric, attributes ORDER BY metric"
+        ).rows
+        ((processes, of_engine),) = database.sql(
+            "SELECT count(), countIf(pid = {pid:UInt32} AND endsWith(engine_id, {port:String}))"
+            " FROM host_processes FINAL",
+            {"pid": os.getpid(), "port": f":{stage.engine_port}"},
+        ).rows
+    tokens = sum(range(STEPS))
+    assert [tuple(row) for row in steps] == [
+        ("sft", rank, STEPS, STEPS, tokens, 32 * STEPS, 1_000_000) for rank in ("0", "1")
+    ]
+    assert [tuple(row) for row in values] == [
+        ("depth", "pool=a", STEPS, 1_000_000 * tokens, None),
+        ("evicted", None, STEPS, None, 3_000_000 * STEPS),
+    ]
+    assert processes == sum(amounts[1] for (_, topic), amounts in books.items() if topic == HOST_PROCESSES.topic)
+    assert of_engine > KILLS
 
 
 def declared_at_least(dropped: Sequence[int], landed: set[int], sent: int) -> int:
@@ -165,6 +195,7 @@ def test_the_books_are_exact_whoever_is_killed(tmp_path: Path, monkeypatch: pyte
         code, report = stage.reconcile()
         landed = landed_of(asyncio.run(read_all(stage.config.kafka.bootstrap)))
         books, stored = read_tables(stage)
+        check_events(stage, books)
         restarts = {name: stage.processes.restarts(name) for name in (JOB, SINK)}
         logs = "\n".join(stage.processes.tail(name) for name in (JOB, SINK))
 
@@ -183,5 +214,7 @@ def test_the_books_are_exact_whoever_is_killed(tmp_path: Path, monkeypatch: pyte
     assert {each["topic"] for each in report["topics"] if each["unidentified"]} == set()
     check_log(books, landed)
     assert stored == sorted(requests)
-    assert figures["taken"] == llm[max(llm)][1]
+    assert min(topics[each.topic]["produced"] for each in (HOST_PROCESSES, TRAINING_STEPS, CUSTOM_METRICS)) > 0
+    received = (LLM_REQUESTS, TRAINING_STEPS, CUSTOM_METRICS)
+    assert figures["taken"] == sum(books.get((max(llm), each.topic), (0, 0))[1] for each in received)
     check_application(stage, application, requests, sum(shed for *_, shed in llm.values()), figures)
