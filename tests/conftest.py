@@ -41,10 +41,12 @@ os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="fleetpulse-tests-state-"
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 LONGEST_FIRST = (
-    *("test_rolling_upgrade", "test_pipeline", "test_cookbook", "test_secured", "test_stack", "test_agent_kill"),
-    *("test_migrate_running", "test_schedules", "test_bad_input", "test_finals", "test_jobs_all"),
-    *("test_money_commands", "test_commands", "test_runner_behaviour", "test_proxy_ends", "test_wheels"),
-    *("test_bench_dashboard_raw", "test_log_rollups"),
+    *("test_cookbook", "test_runner_behaviour", "test_stack", "test_rolling_upgrade", "test_migrate_running"),
+    *("test_pipeline", "test_bad_input", "test_money_commands", "test_traces", "test_agent_kill", "test_secured"),
+    *("test_sink", "test_bench_dashboard_raw", "test_rollup", "test_finals", "test_commands", "test_jobs_all"),
+    *("test_reconcile", "test_replay", "test_migrate", "test_migrations", "test_audit_cost", "test_proxy_process"),
+    *("test_request_cost", "test_views", "test_publisher_kill", "test_report_cost", "test_engine_identity"),
+    *("test_schedules", "test_doctor", "test_log_rollups", "test_baseline", "test_delivery", "test_log_tail_kill"),
 )
 """Files of tests that take longest, so that no worker begins one of them when the others have nothing left to do."""
 ROOT = Path(__file__).resolve().parents[1]

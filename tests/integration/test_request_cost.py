@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -36,6 +37,7 @@ BILLED = """
 NOWHERE = {"engine_id": None, "placement_group": None, "host": "h-9"}
 
 
+@cache
 def bills() -> list[Record]:
     """What the cost job makes of the events."""
     step = a_step()
