@@ -12,7 +12,7 @@ IMPORTS := import sys; from importlinter.cli import lint_imports_command; sys.ex
 export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-full test-engines stranger compiled bench simulator up down status lint format lock docs migration site clean
+.PHONY: help demo test test-full test-engines stranger compiled imported bench simulator up down status lint format lock docs migration site clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -36,7 +36,7 @@ demo: $(VENV)/.run ## a whole fleet on this machine for a minute: percentiles, c
 	$(PY) -m fleetpulse demo --seconds $(SECONDS_OF_DEMO)
 
 test: $(VENV)/.dev ## lint, types, import rules, unit and integration tests
-	$(MAKE) --no-print-directory -j 2 lint compiled
+	$(MAKE) --no-print-directory -j 2 lint imported
 	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not full and not gpu and not stranger and not engines"
 
 test-full: $(VENV)/.dev ## what needs Debian packages on top (a Compose parser; installed where allowed)
@@ -51,6 +51,11 @@ stranger: $(VENV)/.dev ## follow the README line by line in a fresh clone, with 
 
 compiled: $(VENV)/.run ## compile the loops of jobs and simulation, once, so that every start is quick
 	@$(PY) -m fleetpulse compile
+
+# In a fresh clone each of the workers would compile every module to bytecode, side by side. What is wrong with one shows
+# when they collect.
+imported: compiled $(VENV)/.dev ## collect the tests once, where that was never done
+	@test -d tests/__pycache__ || $(PY) -m pytest -q -n 0 --collect-only -p no:cacheprovider > /dev/null 2>&1 || true
 
 simulator: $(VENV)/.dev ## random crash schedules against the real cores (SCHEDULES=20000)
 	$(PY) -m tests.simulator --schedules $(SCHEDULES) --seed 1
