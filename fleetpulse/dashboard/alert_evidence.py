@@ -54,6 +54,24 @@ def tables(evidence: Mapping[str, Any]) -> list[EvidenceTable]:
     return [table for table in made if table.rows]
 
 
+def costs(rows: Sequence[Mapping[str, Any]]) -> EvidenceTable:
+    """What requests cost that its fault hit, by tenant: answers of ``request_cost_of_alert``."""
+    cells = tuple(
+        (
+            clean(row["name"] or None),
+            f"{row['requests']:,}",
+            f"{row['failed']:,}",
+            written("cost_nusd", row["cost_nusd"]),
+            written("failed_nusd", row["failed_nusd"]),
+        )
+        for row in rows[:ROWS_MAX]
+    )
+    final = "" if all(row["all_final"] for row in rows) else ", provisional"
+    return EvidenceTable(
+        f"What the requests cost{final}", ("tenant", "requests", "failed", "cost", "of it failed"), cells
+    )
+
+
 def written(name: str, value: Any) -> str:
     """A value by the unit at the end of its name."""
     if value is None:

@@ -14,7 +14,7 @@ from fleetpulse.dashboard.url_state import VALUE_CHARS_MAX
 from fleetpulse.dashboard.values import UNKNOWN, clean
 from fleetpulse.dashboard.view import View
 
-VALUE_CHARS_WIDE_MAX = 12
+VALUE_CHARS_WIDE_MAX = 9
 """Longer values, such as names of engines, are written smaller and in several lines."""
 VALUE_JS = "(e) => emit(e.target.value)"
 _CELL = """<q-td :props="props"

@@ -69,11 +69,12 @@ def transitions(fleet: Fleet, span: Span) -> Iterator[Alert]:
 
 def _alert(fleet: Fleet, number: int, opened_ms: int, transition: str, nth: int, at_ms: int) -> Alert:
     host = number * 7 % fleet.hosts
+    engine = number % ENGINES_PER_HOST
     labels = {
         "cluster": f"cluster-{host // HOSTS_PER_CLUSTER}",
         "host": f"host-{host:04d}",
-        "engine_id": f"host-{host:04d}-engine-{number % ENGINES_PER_HOST}",
-        "model": fleet.models[number % len(fleet.models)],
+        "engine_id": f"host-{host:04d}-engine-{engine}",
+        "model": fleet.models[(host * ENGINES_PER_HOST + engine) % len(fleet.models)],
         "gpu_uuid": gpu_uuid(host * 8),
     }
     severity = SEVERITIES[number % len(SEVERITIES)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleetpulse.queries import dashboard as catalogue
-from lab.bench.dashboard_alerts import fingerprint
+from lab.bench.dashboard_alerts import ALERTS, fingerprint
 from lab.bench.dashboard_fleet import TENANTS, gpu_uuid
 from lab.bench.dashboard_windows import JOB, METRICS
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
@@ -53,6 +53,7 @@ _OF_QUERIES: Mapping[str, Mapping[str, catalogue.Value]] = {
     "requests": {"top": 200},
     "slowest_of_windows": {"top": 200},
     "alert_transitions": {"fingerprint": fingerprint(7)},
+    "request_cost_of_alert": {"fingerprint": fingerprint(ALERTS - 1)},
 }
 """What is not the same for all queries."""
 _EMPTY: dict[str, catalogue.Value] = {"String": ""}

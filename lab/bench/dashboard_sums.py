@@ -27,9 +27,9 @@ _BUCKETS_AT_ONCE = 60
 
 def sums(fleet: Fleet, span: Span) -> Iterator[tuple[str, Drawn]]:
     """All of it over ``span``, and what it is."""
-    for at_ms in range(max(span.from_ms, span.to_ms - HOUR_MS), span.to_ms, MINUTE_MS):
-        yield "books, lines", _lines(fleet, at_ms)
-        yield "bills of engines", _engine_bills(fleet, at_ms)
+    minutes = range(max(span.from_ms, span.to_ms - HOUR_MS), span.to_ms, MINUTE_MS)
+    yield from (("books, lines", _lines(fleet, at_ms)) for at_ms in minutes)
+    yield from (("bills of engines", _engine_bills(fleet, at_ms)) for at_ms in minutes)
     for level in LEVELS:
         width_ms = BY_LEVEL[level].bucket_ms
         starts = range(span.from_ms - span.from_ms % width_ms, span.to_ms, width_ms)
@@ -80,7 +80,7 @@ def _books(level: str, starts: range) -> Drawn:
 
 
 def _engine_bills(fleet: Fleet, at_ms: int) -> Drawn:
-    """A minute of bills, one of each engine: what the requests of every tenant had of it."""
+    """A minute of bills, one of each engine: the requests of every tenant, and what they had of it."""
     labels, parts = engine_of(fleet, "number"), len(KINDS) * len(fleet.tenants)
 
     def of_parts(value: str) -> str:
@@ -89,7 +89,11 @@ def _engine_bills(fleet: Fleet, at_ms: int) -> Drawn:
     def amount(most: int) -> str:
         return of_parts(f"toInt64(1 + cityHash64(i, number, {at_ms}, {most}) % {most})")
 
+    def of_lines(value: str) -> str:
+        return f"arrayMap(i -> {value}, range({len(fleet.tenants)}))"
+
     tenant = f"intDiv(i, {len(KINDS)})"
+    tokens = of_lines(f"toInt64(cityHash64(i, number, {at_ms}) % 10000)")
     paid, energy_mj, carbon_ug = amount(40_000_000), amount(900_000), amount(90_000)
     columns = {
         "minute_ms": str(at_ms),
@@ -104,6 +108,12 @@ def _engine_bills(fleet: Fleet, at_ms: int) -> Drawn:
         "host": labels["host"],
         "gpu_model": "'NVIDIA H100 80GB HBM3'",
         "prices_version": "'2026-01'",
+        "line_tenant": of_lines(one_of(fleet.tenants, "i")),
+        "line_model": of_lines(labels["model"]),
+        "line_slo_class": of_lines(one_of(CLASSES, "i")),
+        "line_status": of_lines("'ok'"),
+        "line_requests": of_lines(f"toInt64(1 + cityHash64(i, number, {at_ms}) % 20)"),
+        **{f"line_{name}": tokens for name in ("prefill_tokens", "cached_tokens", "decode_tokens", "kv_token_ms")},
         "part_name": of_parts("'request'"),
         "part_kind": of_parts(one_of(KINDS, "i")),
         "part_tenant": of_parts(one_of(fleet.tenants, tenant)),

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from fleetpulse.alerts.view import lines_of, moment
-from fleetpulse.dashboard.alert_evidence import EvidenceTable, tables
+from fleetpulse.dashboard.alert_evidence import EvidenceTable, costs, tables
 from fleetpulse.dashboard.parts import Panel, button, choices, field, set_text, tag
 from fleetpulse.dashboard.values import UNKNOWN, clean
 from fleetpulse.dashboard.view import View
@@ -103,9 +103,10 @@ class AlertPanel:
         self._answer.classes(replace="fp-bad" if bad else "fp-muted")
         set_text(self._answer, text)
 
-    def show(self, fingerprint: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Show this alert; ``rows`` are its transitions, the newest first."""
-        seen = (fingerprint, *((row["opened_ms"], row["number"]) for row in rows))
+    def show(self, fingerprint: str, rows: Sequence[Mapping[str, Any]], paid: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Show this alert; ``rows`` are its transitions, the newest first, ``paid`` what its requests cost."""
+        cost = costs(paid)
+        seen = (fingerprint, cost, *((row["opened_ms"], row["number"]) for row in rows))
         if seen == self._seen:
             return
         self._seen, self._fingerprint = seen, fingerprint
@@ -122,7 +123,7 @@ class AlertPanel:
         with self._content:
             _list(facts(alert))
             with tag("div", "fp-grid"):
-                for table in (*tables(alert.evidence), members(alert), transitions(rows)):
+                for table in (*tables(alert.evidence), cost, members(alert), transitions(rows)):
                     _table(self._view, table)
             _whole(rows[0]["record"])
 

@@ -109,8 +109,11 @@ class _Alerts:
         self._show_open(records)
         self._show_history(history.records(), bars.records())
         if fingerprint:
-            found = await view.ask("alert_transitions", fingerprint=fingerprint, kept_ms=KEPT_MS)
-            self._one.show(fingerprint, found.records())
+            found, paid = await view.gather(
+                view.ask("alert_transitions", fingerprint=fingerprint, kept_ms=KEPT_MS),
+                view.ask("request_cost_of_alert", fingerprint=fingerprint),
+            )
+            self._one.show(fingerprint, found.records(), paid.records())
 
     def _show_stats(self, records: Sequence[Mapping[str, Any]], transitioned: int) -> None:
         active = [row for row in records if not row["muted"]]

@@ -109,10 +109,13 @@ class _OneHost:
         show(
             "memory", size(last.get("memory_used_bytes")), f"of {size(last.get('memory_total_bytes'))}" if last else ""
         )
-        sent = f"sent {size(last.get('network_tx'))}/s"
-        show("network", f"{size(last.get('network_rx'))}/s" if last else UNKNOWN, sent if last else "")
+        show("network", _per_s(last.get("network_rx")), f"sent {_per_s(last.get('network_tx'))}" if last else "")
         show("gpus", short(gpus))
         show("engines", short(engines))
+
+
+def _per_s(amount: float | None) -> str:
+    return UNKNOWN if amount is None else f"{size(amount)}/s"
 
 
 def _gpu_columns(view: View) -> list[Column]:

@@ -57,7 +57,7 @@ _READS = re.compile(r"([\w.]+) (.+)")
 _LIMITS = {"rows": 0, "seconds": 5, "kept": 1}
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
-_SHARED = ("request_cost",)
+_SHARED = ("request_cost", "request_cost_of_alert")
 """Queries of the catalogue for people that pages ask too: their headers are as here."""
 
 Value = int | float | str | Sequence[str | int | None]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fleetpulse.dashboard.alert_evidence import ROWS_MAX, EvidenceTable, tables, written
+from fleetpulse.dashboard.alert_evidence import ROWS_MAX, EvidenceTable, costs, tables, written
+from fleetpulse.report.amounts import usd
 
 
 def test_kinds_come_in_the_order_for_people() -> None:
@@ -54,3 +55,18 @@ def test_nothing_gives_nothing() -> None:
 def test_values_have_the_unit_of_their_name(name: str, value: object, text: str) -> None:
     """The end of a name says the unit; what has none stays a plain number or text."""
     assert written(name, value) == text
+
+
+def test_money_of_requests_stands_by_tenant() -> None:
+    """Unknown money is a dash, nobody's requests too; bills that may change are said."""
+    known = {"name": "acme", "requests": 1_200, "failed": 7, "cost_nusd": 2_500_000_000, "failed_nusd": 10_000_000}
+    unknown = {"name": "", "requests": 1, "failed": 0, "cost_nusd": None, "failed_nusd": None}
+    rows = [known | {"all_final": 1}, unknown | {"all_final": 0}]
+
+    assert costs(rows) == EvidenceTable(
+        "What the requests cost, provisional",
+        ("tenant", "requests", "failed", "cost", "of it failed"),
+        (("acme", "1,200", "7", usd(2_500_000_000), usd(10_000_000)), ("–", "1", "0", "–", "–")),
+    )
+    assert costs(rows[:1]).title == "What the requests cost"
+    assert costs([]).rows == ()
