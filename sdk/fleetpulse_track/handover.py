@@ -69,8 +69,8 @@ class Client:
     """One sequence to one agent. Any thread may use it; ``path`` None follows ``default_path`` at each connection."""
 
     def __init__(self, path: str | None = None, *, waiting_max: int = WAITING_MAX, kind: int = REQUEST) -> None:
-        self._path = path
-        self._kind = kind
+        self.path = path
+        self.kind = kind
         self._waiting_max = waiting_max
         self.generation = 0
         """Grows with every fork that this object lives through."""
@@ -129,7 +129,7 @@ class Client:
                 self._drop(len(self._waiting))
                 self._waiting.clear()
                 self._waiting_bytes = 0
-                if self._kind == REQUEST and self._sent_in_time(self._head(FAREWELL, _NOTHING), until_s):
+                if self.kind == REQUEST and self._sent_in_time(self._head(FAREWELL, _NOTHING), until_s):
                     self._lost_run, self._farewell = 0, self.finished
             self._hang_up()
         finally:
@@ -147,7 +147,7 @@ class Client:
         return HEADER.pack(*sizes, start_ns, self.finished, self.lost, it.at_ms, it.begin_ns, it.end_ns)
 
     def _deliver(self, it: Finished) -> None:
-        datagram = self._head(self._kind, it) + it.body
+        datagram = self._head(self.kind, it) + it.body
         self.finished += 1
         if self._waiting:
             self._flush()
@@ -174,7 +174,7 @@ class Client:
             fresh = self._socket is None
             try:
                 if self._socket is None:
-                    self._socket = _connected(self._path or default_path())
+                    self._socket = _connected(self.path or default_path())
                 self._socket.send(datagram)
                 return True
             except BlockingIOError:
@@ -210,7 +210,7 @@ class Client:
 _NOTHING = Finished(0, 0, 0, 0, 0, 0, b"", 0)
 _CLIENTS: weakref.WeakSet[Client] = weakref.WeakSet()
 _default: Client | None = None
-_others: dict[int, Client] = {}
+_others: dict[tuple[int, str | None], Client] = {}
 
 
 def client() -> Client:
@@ -222,9 +222,11 @@ def client() -> Client:
 
 
 def hand_over_json(kind: int, text: bytes, at_ms: int | None = None, client: Client | None = None) -> None:
-    """Hand over what is a JSON object alone, by its kind's own client where none is given. ``at_ms`` None: now."""
-    if client is None:
-        client = _others.get(kind) or _others.setdefault(kind, Client(kind=kind))
+    """Hand over what is a JSON object alone, by a client of its kind: the one given, else one to the same agent.
+    ``at_ms`` None: now."""
+    if client is None or client.kind != kind:
+        other = (kind, client.path if client is not None else None)
+        client = _others.get(other) or _others.setdefault(other, Client(other[1], kind=kind))
     ended_ms = time.time_ns() // 1_000_000 if at_ms is None else at_ms
     client.hand_over(Finished(0, 0, 0, ended_ms, 0, 0, text, len(text)))
 

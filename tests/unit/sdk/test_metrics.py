@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import fleetpulse_track as track
+from fleetpulse_track import handover
 from fleetpulse_track.handover import HEADER, METRIC
 from fleetpulse_track.metrics import attributes_text, service
 from tests.unit.producers.receiver import sent
@@ -73,3 +74,22 @@ def test_an_application_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
         names.append(service())
 
     assert names == ["serve.py", "OTEL_SERVICE_NAME", "FLEETPULSE_SERVICE"]
+
+
+def test_a_client_of_requests_names_the_agent_and_does_not_carry_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value on the sequence of requests would be read as one: it goes to the same agent on a sequence of its own."""
+    made: list[sent.Recorded] = []
+
+    def another(path: str | None = None, *, kind: int) -> sent.Recorded:
+        made.append(sent.Recorded(kind=kind))
+        made[-1].path = path
+        return made[-1]
+
+    monkeypatch.setattr(handover, "Client", another)
+    monkeypatch.setattr(handover, "_others", {})
+    requests = sent.Recorded()
+    track.metric("depth", 1, client=requests)
+    track.metric("depth", 2, client=requests)
+
+    assert requests.sent == []
+    assert [(each.path, each.kind, len(each.sent)) for each in made] == [("/nowhere", METRIC, 2)]

@@ -78,7 +78,7 @@ async def test_what_a_client_dropped_is_shed_from_the_topic_of_its_kind(tmp_path
         client = track.Client(str(tmp_path / "nobody"), kind=STEP, waiting_max=0)
         run = training.Run("sft", client=client)
         run.step()
-        client._path = str(running.path)
+        client.path = str(running.path)
         run.step()
         await running.counters.reached(lambda totals: totals["receiver_datagrams", "taken"] == 1)
         books = {topic: tally.shed_events for (_, topic), tally in running.publisher.spool.books.items()}
