@@ -21,6 +21,7 @@ from fleetpulse.doctor.judge_joins import LOOK_BACK_MS
 from fleetpulse.services.processes import Command, Processes
 from lab.bench.counterparts import child
 from lab.bench.stand import free_port, fresh_stand, until
+from producers.identity import host_file
 from schemas.errors import FleetpulseError
 from tests.engines import environments, network, vllm_server
 from tests.engines import rig as rigs
@@ -95,8 +96,10 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ways]:
             )
             sound = _settled(rig)
             paid = _paid(rig)
+        process = _found_wrong(rig, settings, 1, "join.gpu_engine")
+        host_file.path_beside(folder / "agent.sock").unlink()  # an agent that has never seen the engine
         wrong = {
-            "process": _found_wrong(rig, settings, 1, "join.gpu_engine"),
+            "process": process,
             "port": _found_wrong(rig, {**settings, "FLEETPULSE_AGENT__ENGINE_PORTS": "[9]"}, None, "join.engine"),
         }
         yield Ways(rig, named, seen, faults, paid, sound, wrong)

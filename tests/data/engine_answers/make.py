@@ -45,7 +45,9 @@ POSTS: dict[str, tuple[str, Any]] = {
     "responses": ("/v1/responses", {"model": "tiny", "input": "tide moon", "max_output_tokens": 6}),
 }
 ABORTED_AFTER_BYTES = 1_500
-PAGES = ("/version", "/v1/models", "/metrics")
+PAGES = ("/version", "/props", "/v1/models", "/metrics")
+"""Those that an engine does not have answer 404, and are kept so."""
+OF_ENGINES = ("vllm:", "llamacpp:", "process_start_time_seconds")
 
 
 def main(url: str, folder: Path) -> None:
@@ -75,7 +77,7 @@ def page(address: str, path: str, folder: Path, index: dict[str, Any], before: s
     file = name + (".prom" if path == "/metrics" else ".json")
     if path == "/metrics":  # the engine's own; the rest is Python's and the web server's
         lines = body.decode().splitlines(keepends=True)
-        kept = [each for each in lines if "vllm:" in each or "process_start_time_seconds" in each]
+        kept = [each for each in lines if any(name in each for name in OF_ENGINES)]
         body = "".join(each for each in kept if "_bucket{" not in each).encode()
     (folder / file).write_bytes(body)
     index[name] = {"path": path, "status": status, "content_type": kind, "file": file}
