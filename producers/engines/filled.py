@@ -58,6 +58,10 @@ REQUESTS = Grid(
     (
         Source("proxy, vLLM, whole", RECORDED, f"whole answers and errors of vLLM 0.32.0 with two flags, {_ANSWERS}"),
         Source("proxy, vLLM, stream", RECORDED, f"streams of the same, {_ANSWERS}"),
+        Source(
+            "proxy, llama.cpp, whole", RECORDED, f"whole answers and errors of llama.cpp's server 0.5.0, {_ANSWERS}"
+        ),
+        Source("proxy, llama.cpp, stream", RECORDED, f"streams of the same, {_ANSWERS}"),
         Source("SDK, vLLM, whole", RECORDED, "the same whole answers through the `openai` package"),
         Source("SDK, vLLM, stream", RECORDED, "the same streams, usage requested, through the `openai` package"),
         Source("plug-in, vLLM", DOCUMENTED, f"objects shaped as {_STATS}"),
@@ -65,45 +69,45 @@ REQUESTS = Grid(
         Source("OTLP, vLLM", DOCUMENTED, "a span after `vllm/tracing.py`"),
     ),
     """
-at_ms              filled     filled     filled     filled     documented documented documented
-ttft_us            whole      filled     whole      filled     documented documented documented
-tpot_us            whole      filled     whole      filled     documented unsaid     documented
-e2e_us             filled     filled     filled     filled     documented documented documented
-queue_us           filled     filled     unread     unread     documented unsaid     documented
-ttfo_us            whole      filled     whole      filled     unsaid     unsaid     unsaid
-prefill_us         filled     filled     unread     unread     documented unsaid     documented
-decode_us          filled     filled     unread     unread     documented unsaid     documented
-input_tokens       filled     filled     filled     filled     documented documented documented
-cached_tokens      filled     filled     filled     filled     documented documented unsaid
-output_tokens      filled     filled     filled     filled     documented documented documented
-reasoning_tokens   filled     unrecorded filled     unrecorded unsaid     documented unsaid
-speculative_tokens unrecorded unrecorded unrecorded unrecorded unsaid     unsaid     unsaid
-http_status        filled     filled     filled     unrecorded unsaid     documented unsaid
-chunks             whole      filled     whole      filled     unsaid     unsaid     unsaid
-icl_max_us         whole      filled     whole      filled     unsaid     unsaid     unsaid
-itl_bins           whole      filled     whole      filled     unsaid     unsaid     unsaid
-tool_calls         filled     filled     filled     unread     unsaid     unsaid     unsaid
-choices            filled     filled     filled     unread     unsaid     documented documented
-model              filled     filled     filled     filled     documented documented documented
-model_version      added      added      added      added      documented added      added
-precision          added      added      added      added      documented added      added
-status             filled     filled     filled     filled     documented documented documented
-error_kind         filled     unrecorded filled     unrecorded documented documented unsaid
-finish_reason      filled     filled     filled     filled     documented documented unsaid
-api                filled     filled     filled     filled     unsaid     documented documented
-tokens_from        filled     filled     filled     filled     documented documented documented
-request_id         filled     filled     filled     filled     documented documented documented
-trace_id           added      added      added      added      unsaid     documented documented
-model_requested    filled     unrecorded filled     unrecorded unsaid     documented unsaid
-user_hash          added      added      added      added      unsaid     added      unsaid
+at_ms              filled     filled     filled     filled     filled     filled     documented documented documented
+ttft_us            whole      filled     whole      filled     whole      filled     documented documented documented
+tpot_us            whole      filled     whole      filled     whole      filled     documented unsaid     documented
+e2e_us             filled     filled     filled     filled     filled     filled     documented documented documented
+queue_us           filled     filled     unsaid     unsaid     unread     unread     documented unsaid     documented
+ttfo_us            whole      filled     whole      filled     whole      filled     unsaid     unsaid     unsaid
+prefill_us         filled     filled     filled     filled     unread     unread     documented unsaid     documented
+decode_us          filled     filled     filled     filled     unread     unread     documented unsaid     documented
+input_tokens       filled     filled     filled     filled     filled     filled     documented documented documented
+cached_tokens      filled     filled     filled     filled     filled     filled     documented documented unsaid
+output_tokens      filled     filled     filled     filled     filled     filled     documented documented documented
+reasoning_tokens   filled     unrecorded unrecorded unrecorded filled     unrecorded unsaid     documented unsaid
+speculative_tokens unrecorded unrecorded unrecorded unrecorded unrecorded unrecorded unsaid     unsaid     unsaid
+http_status        filled     filled     filled     filled     filled     unrecorded unsaid     documented unsaid
+chunks             whole      filled     whole      filled     whole      filled     unsaid     unsaid     unsaid
+icl_max_us         whole      filled     whole      filled     whole      filled     unsaid     unsaid     unsaid
+itl_bins           whole      filled     whole      filled     whole      filled     unsaid     unsaid     unsaid
+tool_calls         filled     filled     filled     filled     filled     unread     unsaid     unsaid     unsaid
+choices            filled     filled     filled     filled     filled     unread     unsaid     documented documented
+model              filled     filled     filled     filled     filled     filled     documented documented documented
+model_version      added      added      added      added      added      added      documented added      added
+precision          added      added      added      added      added      added      documented added      added
+status             filled     filled     filled     filled     filled     filled     documented documented documented
+error_kind         filled     unrecorded filled     unrecorded filled     unrecorded documented documented unsaid
+finish_reason      filled     filled     filled     filled     filled     filled     documented documented unsaid
+api                filled     filled     filled     filled     filled     filled     unsaid     documented documented
+tokens_from        filled     filled     filled     filled     filled     filled     documented documented documented
+request_id         filled     filled     filled     filled     filled     filled     documented documented documented
+trace_id           added      added      added      added      added      added      unsaid     documented documented
+model_requested    filled     unrecorded unrecorded unrecorded filled     unrecorded unsaid     documented unsaid
+user_hash          added      added      added      added      added      added      unsaid     added      unsaid
 """,
     (
         *("cluster", "region", "host", "engine_id", "placement_group", "tenant", "slo_class", "start", "origin"),
         "reported_by",
     ),
     "`error_kind` is of requests that failed; so is the SDK's `http_status`. `model_requested` is of requests whose"
-    " model is `__unknown__`; `user_hash` is there where `proxy.user_hash` is on. Answers of SGLang, TGI, TensorRT-LLM,"
-    " Triton and llama.cpp to requests are not recorded: nothing is claimed of them. A scrape has no requests.",
+    " model is `__unknown__`; `user_hash` is there where `proxy.user_hash` is on. Answers of SGLang, TGI, TensorRT-LLM"
+    " and Triton to requests are not recorded: nothing is claimed of them. A scrape has no requests.",
 )
 
 _WRITTEN = "`tests/data/engine_scrapes/written`"

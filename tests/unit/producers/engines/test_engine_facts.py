@@ -25,6 +25,7 @@ from producers.engines.mappings import BY_KIND
 from producers.exposition import parse
 
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "engine_answers" / "vllm-0.32.0"
+LLAMA_CPP = RECORDED.parent / "llama.cpp-0.5.0"
 
 
 @dataclass(frozen=True)
@@ -207,6 +208,16 @@ def test_llamacpp() -> None:
     assert facts("llamacpp", _props=props, _v1_models=models) == Facts(
         model="tiny", precision="int8", engine_version="b6710-74b8fc17f", context_tokens_max=4_096,
         parameters=136_000, weight_bytes=144_500,
+    )  # fmt: skip
+
+
+def test_llamacpp_as_it_answered() -> None:
+    """Both pages of a real server."""
+    pages = {name: json.loads((LLAMA_CPP / f"{name}.json").read_text()) for name in ("props", "v1_models")}
+
+    assert facts("llamacpp", _props=pages["props"], _v1_models=pages["v1_models"]) == Facts(
+        model="tiny", precision="bf16", engine_version=pages["props"]["build_info"], context_tokens_max=2_048,
+        parameters=375_936, weight_bytes=753_152,
     )  # fmt: skip
 
 

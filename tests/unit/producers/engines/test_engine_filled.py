@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,7 +25,7 @@ from tests.unit.producers.otlp.test_semconv import CHAT, LABELS, VLLM_SPAN, toke
 from tests.unit.producers.receiver import sent
 from tests.unit.producers.receiver.test_fold import folded
 from tests.unit.producers.receiver.test_fold import rows as rows_of_fold
-from tests.unit.producers.requests.test_recorded_answers import ANSWERS
+from tests.unit.producers.requests.test_recorded_answers import ANSWERS, FOLDER, LLAMA_CPP, LLAMA_CPP_ANSWERS
 from tests.unit.producers.requests.test_recorded_answers import row_of as row_of_answer
 from tests.unit.sdk.plugins.test_vllm import CONFIG, FinishReason, New
 from tests.unit.sdk.test_openai_client import HI, a_client, calls
@@ -42,11 +43,13 @@ PAGES = {
 }
 
 
-def through_the_proxy(*, streamed: bool) -> Rows:
+def through_the_proxy(*, streamed: bool, folder: Path = FOLDER) -> Rows:
     """The rows of every recorded answer to a request."""
-    names = [name for name, each in ANSWERS.items() if isinstance(each.get("request"), dict)]
-    kind = [name for name in names if ANSWERS[name]["file"].endswith(".sse") == streamed]
-    return judged([row_of_answer(name, How.CLIENT_GONE if "aborted" in name else How.COMPLETE) for name in kind])
+    answers = ANSWERS if folder is FOLDER else LLAMA_CPP_ANSWERS
+    names = [name for name, each in answers.items() if isinstance(each.get("request"), dict)]
+    kind = [name for name in names if answers[name]["file"].endswith(".sse") == streamed]
+    ends = {name: How.CLIENT_GONE if "aborted" in name else How.COMPLETE for name in kind}
+    return judged([row_of_answer(name, how, folder) for name, how in ends.items()])
 
 
 def judged(rows: Rows) -> Rows:
@@ -113,6 +116,8 @@ def rows_by_source() -> dict[tuple[str, str], Rows]:
     requests = {
         "proxy, vLLM, whole": through_the_proxy(streamed=False),
         "proxy, vLLM, stream": through_the_proxy(streamed=True),
+        "proxy, llama.cpp, whole": through_the_proxy(streamed=False, folder=LLAMA_CPP),
+        "proxy, llama.cpp, stream": through_the_proxy(streamed=True, folder=LLAMA_CPP),
         "SDK, vLLM, whole": through_the_sdk(streamed=False),
         "SDK, vLLM, stream": through_the_sdk(streamed=True),
         "plug-in, vLLM": through_the_plugin(),

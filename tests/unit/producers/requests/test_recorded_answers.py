@@ -16,20 +16,22 @@ from producers.requests.request_meta import RequestMeta, client_fields
 from producers.requests.sse import SseReader
 from producers.requests.tracker import Tracker
 
-FOLDER = Path(__file__).resolve().parents[3] / "data" / "engine_answers" / "vllm-0.32.0"
+ALL = Path(__file__).resolve().parents[3] / "data" / "engine_answers"
+FOLDER, LLAMA_CPP = ALL / "vllm-0.32.0", ALL / "llama.cpp-0.5.0"
 ANSWERS: dict[str, Any] = json.loads((FOLDER / "answers.json").read_text())
+LLAMA_CPP_ANSWERS: dict[str, Any] = json.loads((LLAMA_CPP / "answers.json").read_text())
 STEP_NS = 1_000_000
 
 
-def row_of(name: str, how: How = How.COMPLETE) -> dict[str, Any]:
+def row_of(name: str, how: How = How.COMPLETE, folder: Path = FOLDER) -> dict[str, Any]:
     """The row of a recorded answer, its events a millisecond apart."""
-    recorded = ANSWERS[name]
+    recorded = (ANSWERS if folder is FOLDER else LLAMA_CPP_ANSWERS)[name]
     api = {"chat": "chat", "comp": "completions", "resp": "responses"}[recorded["path"].removeprefix("/v1/")[:4]]
     fields = client_fields(api, json.dumps(recorded["request"]).encode())
     meta = RequestMeta("r", api, fields.model, fields.streamed, choices=fields.choices)
     tracker = Tracker(meta, 0)
     tracker.status(0, recorded["status"])
-    body = (FOLDER / recorded["file"]).read_bytes()
+    body = (folder / recorded["file"]).read_bytes()
     at_ns = STEP_NS
     if recorded["file"].endswith(".sse"):
         reader = SseReader()
@@ -113,3 +115,37 @@ def test_rejections_are_the_client_s(name: str, status: int) -> None:
 
     assert (row["http_status"], row["status"], row["error_kind"]) == (status, "error", "client")
     assert (row["input_tokens"], row["output_tokens"], row["tokens_from"]) == (None, None, None)
+
+
+@pytest.mark.parametrize("name", ["chat", "chat_again", "chat_stream_usage", "completions", "completions_stream_usage"])
+def test_llama_cpp_reports_tokens_and_phases_without_a_flag(name: str) -> None:
+    """Its usage with cached tokens, prefill and decode of ``timings``, whole or streamed."""
+    text = (LLAMA_CPP / LLAMA_CPP_ANSWERS[name]["file"]).read_text()
+    timings = json.loads(
+        text[text.index('"timings":') + len('"timings":') : text.index("}", text.index('"timings":')) + 1]
+    )
+    row = row_of(name, folder=LLAMA_CPP)
+
+    assert (row["prefill_us"], row["decode_us"]) == (
+        round(timings["prompt_ms"] * 1_000),
+        round(timings["predicted_ms"] * 1_000),
+    )
+    assert (row["input_tokens"], row["cached_tokens"]) == (timings["cache_n"] + timings["prompt_n"], timings["cache_n"])
+    assert (row["output_tokens"], row["tokens_from"]) == (timings["predicted_n"], "engine")
+
+
+def test_a_chunk_of_llama_cpp_is_a_token() -> None:
+    """A stream without usage is counted by its chunks, and so is what a client had when it gave up."""
+    whole = row_of("chat_stream", folder=LLAMA_CPP)
+    aborted = row_of("chat_stream_aborted", How.CLIENT_GONE, LLAMA_CPP)
+
+    assert (whole["chunks"], whole["output_tokens"], whole["tokens_from"]) == (6, 6, "counted")
+    assert (aborted["status"], aborted["output_tokens"], aborted["tokens_from"]) == ("aborted", 5, "counted")
+
+
+def test_llama_cpp_serves_one_choice_and_says_so() -> None:
+    """Several are the client's fault there; a name of no model is answered under that name."""
+    several, unknown = row_of("chat_n3", folder=LLAMA_CPP), row_of("unknown_model", folder=LLAMA_CPP)
+
+    assert (several["http_status"], several["status"], several["error_kind"]) == (400, "error", "client")
+    assert (unknown["status"], unknown["model"]) == ("ok", "invented")
