@@ -88,7 +88,7 @@ def test_gpu_time_and_energy_of_tenants_are_those_of_the_gpus(database: Database
     draw = random.Random(7)
     made = [events(window, draw) for window in range(WINDOWS)]
 
-    rows = database.named("gpu_time_by_tenant", {"from_ms": BASE_MS, "to_ms": END_MS}).records()
+    rows = database.named("request_cost_gpu", {"from_ms": BASE_MS, "to_ms": END_MS}).records()
 
     assert {row["tenant"] for row in rows} == {"a", "b", "c", None}
     assert sum(row["energy_mj"] for row in rows) == sum(
