@@ -66,6 +66,11 @@ def load_columns(view: View) -> list[Column]:
     ]
 
 
+def listed_of(known: int) -> str:
+    """How many there are, and how many of them are listed."""
+    return f"{known:,}" if known <= LISTED else f"{LISTED} of {known:,}; search for others"
+
+
 def listing(view: View, what: str, columns: Sequence[Column], about: str, advice: str) -> Refresh:
     """A table of all of a kind, to search and choose from. The query ``hosts`` of ``host`` has them, and in a column of
     that name how many there are. ``about`` is what may be searched, ``advice`` what to do where there is none."""
@@ -78,7 +83,7 @@ def listing(view: View, what: str, columns: Sequence[Column], about: str, advice
         answer = await view.ask(query, search=view.option("q"), top=LISTED)
         rows = [row | {LAST_SEEN.name: max(0, view.range.to_ms - row["heard_ms"])} for row in answer.records()]
         known = rows[0][query] if rows else 0
-        panel.hint(f"{known:,}" if known <= LISTED else f"{LISTED} of {known:,}; search for others")
+        panel.hint(listed_of(known))
         panel.rows(rows, f"No {what} in this range", f"Choose a longer range; {advice}.")
 
     return refresh

@@ -41,7 +41,7 @@ LOOK_EVERY_S = 1.0
 DIFFERENCES_SHOWN_MAX = 30
 NOTHING = "Nothing was ever produced here: logs, books and tables are empty, so there was nothing to compare."
 GROWING = "{:,} source partitions grew meanwhile: compared is what was produced before it began."
-ON_ITS_WAY = "What differs may still be on its way: compare again with --wait 60; what differs then is wrong."
+ON_ITS_WAY = "What differs may still be on its way: compare again with a longer --wait; what differs then is wrong."
 NO_CUT = (
     "Without raw rows there is no cut through running producers:"
     " stop agents, proxies and simulators before you compare."
@@ -175,12 +175,13 @@ def reconcile(
     until_s = time.monotonic() + wait_s
 
     def is_over() -> bool:
-        if over := time.monotonic() >= until_s:
-            return over
+        """Or wait until the next look."""
+        if time.monotonic() >= until_s:
+            return True
         if while_waiting is not None:
             while_waiting()
         time.sleep(LOOK_EVERY_S)
-        return over
+        return False
 
     begun = asyncio.run(_log_offsets(kafka))
     with closing(Database(clickhouse)) as database:

@@ -21,7 +21,7 @@ from schemas.rows.tables import GROUPED, PARTIALS, SEQ_ALL
 
 DIFFERING_MAX = 50
 """So many differing cells of a table are named; the others are counted."""
-EVER_MS = 2**62
+_EVER_MS = 2**62
 _NEVER = 2**64 - 1
 
 TopicPartition = tuple[str, int]
@@ -251,7 +251,7 @@ def _rollups(database: Database, cut: Cut, since_ms: int, now_ms: int) -> tuple[
             written = sorted({level.bucket_of(int(window_ms)) for window_ms in of_level})
             open_buckets += len(written)
             first_ms = -(-since_ms // level.bucket_ms) * level.bucket_ms
-            span = (first_ms, level.bucket_of(now_ms) if cut.growing else EVER_MS)
+            span = (first_ms, level.bucket_of(now_ms) if cut.growing else _EVER_MS)
             found.append(_rollup(database, event.topic, level, span, written))
     return found, open_buckets
 

@@ -1,4 +1,4 @@
-"""Memory of an engine's GPUs by holder, asked of real tables: every part once, together the GPU's."""
+"""Memory of an engine's GPUs by holder, on real tables: every part once, together the GPU's."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fleetpulse.dashboard.charts import Line, over_time
-from fleetpulse.dashboard.machine_tables import LISTED
+from fleetpulse.dashboard.machine_tables import LISTED, listed_of
 from fleetpulse.dashboard.parts import ChartPanel, Column, TablePanel, link_button, search_field
 from fleetpulse.dashboard.values import ago, clean, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
@@ -54,8 +54,7 @@ class _Metrics:
         view = self._view
         answer = await view.ask("custom", search=view.option("q"), top=LISTED)
         rows = [{**row, "ago_ms": max(0, view.range.to_ms - row["last_ms"])} for row in answer.records()]
-        known = rows[0]["metrics"] if rows else 0
-        self._table.hint(f"{known:,}" if known <= LISTED else f"{LISTED} of {known:,}; search for others")
+        self._table.hint(listed_of(rows[0]["metrics"] if rows else 0))
         self._table.rows(rows, "No metric of an application in this range", _ADVICE)
         if self._chart is not None:
             metric, service = view.option("metric"), view.option("service")

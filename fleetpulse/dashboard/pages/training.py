@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleetpulse.dashboard.charts import Line, over_time
-from fleetpulse.dashboard.machine_tables import LISTED, engine_column, host_column
+from fleetpulse.dashboard.machine_tables import LISTED, engine_column, host_column, listed_of
 from fleetpulse.dashboard.parts import ChartPanel, Column, Stats, TablePanel, grid, link_button, search_field
 from fleetpulse.dashboard.values import ago, clean, microseconds, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
@@ -56,8 +56,7 @@ def _list(view: View) -> Refresh:
             {**row, "ago_ms": max(0, view.range.to_ms - row["last_ms"]), **_percentiles(row["step_us"])}
             for row in answer.records()
         ]
-        known = rows[0]["jobs"] if rows else 0
-        panel.hint(f"{known:,}" if known <= LISTED else f"{LISTED} of {known:,}; search for others")
+        panel.hint(listed_of(rows[0]["jobs"] if rows else 0))
         panel.rows(
             rows, "No training step in this range", "Jobs report steps by fleetpulse-track or a log that is read."
         )

@@ -325,7 +325,7 @@ def test_partitions_that_grew_are_counted() -> None:
 
 
 def looked_at(monkeypatch: pytest.MonkeyPatch, ends: list[int], tables: list[Tables]) -> list[Cut]:
-    """A log that grows and tables that change from look to look; the cuts that were asked for."""
+    """A log that grows and tables that change from look to look; the cuts that were compared."""
     cuts: list[Cut] = []
     logs, looks, landed = iter(ends), iter(tables), iter([{(TOPIC, 0): end} for end in ends])
 
