@@ -39,6 +39,7 @@ SEED = 11
 TOPICS = [topic.name for topic in SOURCE_TOPICS]
 IN_FLIGHT_MAX = 1_000
 """Requests that one kill may find in the socket or gathering: a fifth of a second of them, with room."""
+LANDED_WITHIN_S = 60.0
 _KEPT = "FLEETPULSE_CACHE_DIR"
 
 Books = dict[tuple[int, str], tuple[int, int, int, int]]
@@ -88,15 +89,28 @@ def requests_of(landed: Landed) -> list[int]:
     ]
 
 
-def read_tables(stage: Stage) -> tuple[Books, list[int]]:
-    """The agents' books and the numbers of the requests, as the sink landed them."""
+def read_books(stage: Stage) -> Books:
+    """The agents' books, as the sink landed them."""
     with closing(Database(stage.config.reading)) as database:
-        books = database.sql(
+        rows = database.sql(
             "SELECT boot, topic, max(records), max(events), max(acknowledged_events), max(shed_events)"
             " FROM producer_books GROUP BY boot, topic"
         ).rows
+    return {(row[0], row[1]): tuple(row[2:]) for row in rows}
+
+
+def read_numbers(stage: Stage) -> list[int]:
+    """The numbers of the requests, as the sink landed them."""
+    with closing(Database(stage.config.reading)) as database:
         numbers = database.sql(f"SELECT substring(request_id, 3) FROM {RAW[LLM_REQUESTS.topic].name} FINAL").rows
-    return {(row[0], row[1]): tuple(row[2:]) for row in books}, sorted(int(number) for (number,) in numbers)
+    return sorted(int(number) for (number,) in numbers)
+
+
+def taken_last(books: Books) -> int:
+    """Events that the last agent's receiver took, as its books have them."""
+    boot = max((boot for boot, topic in books if topic == LLM_REQUESTS.topic), default=0)
+    received = (LLM_REQUESTS, TRAINING_STEPS, CUSTOM_METRICS)
+    return sum(books.get((boot, each.topic), (0, 0))[1] for each in received)
 
 
 def check_events(stage: Stage, books: Books) -> None:
@@ -192,9 +206,10 @@ def test_the_books_are_exact_whoever_is_killed(tmp_path: Path, monkeypatch: pyte
         monkeypatch.delenv(name)
     with staged(tmp_path / "stack") as stage:
         application, figures, beside = blows(stage, KILLS, random.Random(SEED))
+        stage.until(lambda: taken_last(read_books(stage)) == figures["taken"], LANDED_WITHIN_S, "books are missing")
         code, report = stage.reconcile()
         landed = landed_of(asyncio.run(read_all(stage.config.kafka.bootstrap)))
-        books, stored = read_tables(stage)
+        books, stored = read_books(stage), read_numbers(stage)
         check_events(stage, books)
         restarts = {name: stage.processes.restarts(name) for name in (JOB, SINK)}
         logs = "\n".join(stage.processes.tail(name) for name in (JOB, SINK))
@@ -215,6 +230,5 @@ def test_the_books_are_exact_whoever_is_killed(tmp_path: Path, monkeypatch: pyte
     check_log(books, landed)
     assert stored == sorted(requests)
     assert min(topics[each.topic]["produced"] for each in (HOST_PROCESSES, TRAINING_STEPS, CUSTOM_METRICS)) > 0
-    received = (LLM_REQUESTS, TRAINING_STEPS, CUSTOM_METRICS)
-    assert figures["taken"] == sum(books.get((max(llm), each.topic), (0, 0))[1] for each in received)
+    assert figures["taken"] == taken_last(books)
     check_application(stage, application, requests, sum(shed for *_, shed in llm.values()), figures)
