@@ -252,8 +252,10 @@ class PageSpec:
 
 
 def mark_of(row: Mapping[str, Any]) -> tuple[int, str]:
-    """A deployment as a moment and its name: the version where it is known, else what the mark says."""
-    name = row["model_version"] or row["a_message"] or row["a_kind"]
+    """A deployment as a moment and its name: what an engine changed to, else the version, else what the mark says."""
+    first_change = (row["a_message"] or "").partition(";")[0]
+    became = first_change.rpartition(" -> ")[2] if row["a_kind"] == "changed" and " -> " in first_change else None
+    name = became or row["model_version"] or row["a_message"] or row["a_kind"]
     text = clean(name)
     return row["begun_ms"], text if len(text) <= MARK_CHARS_MAX else f"…{text[1 - MARK_CHARS_MAX :]}"
 

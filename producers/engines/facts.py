@@ -68,7 +68,8 @@ NUMBERS: Mapping[str, int] = MappingProxyType(
 """The highest of each."""
 NO_FACTS = Facts()
 
-Path = tuple[str | int, ...]
+Path = tuple[str | int | None, ...]
+"""Keys, and places in lists; None is the only item of a list that has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +139,11 @@ DOCUMENTS: Mapping[str, tuple[Document, ...]] = MappingProxyType(
             Document(
                 "/v1/models",
                 {
-                    "model": (("data", 0, "id"),),
-                    "precision": (("data", 0, "meta", "ftype"),),
-                    "context_tokens_max": (("data", 0, "meta", "n_ctx"),),
-                    "parameters": (("data", 0, "meta", "n_params"),),
-                    "weight_bytes": (("data", 0, "meta", "size"),),
+                    "model": (("data", None, "id"),),
+                    "precision": (("data", None, "meta", "ftype"),),
+                    "context_tokens_max": (("data", None, "meta", "n_ctx"),),
+                    "parameters": (("data", None, "meta", "n_params"),),
+                    "weight_bytes": (("data", None, "meta", "size"),),
                 },
             ),
         ),
@@ -254,7 +255,9 @@ def first_known(*several: Facts) -> Facts:
 
 def _at(answer: Any, path: Path) -> Any:
     for step in path:
-        if isinstance(step, int):
+        if step is None:
+            answer = answer[0] if isinstance(answer, list) and len(answer) == 1 else None
+        elif isinstance(step, int):
             answer = answer[step] if isinstance(answer, list) and len(answer) > step else None
         else:
             answer = answer.get(step) if isinstance(answer, dict) else None

@@ -8,12 +8,16 @@ from typing import Any
 
 from producers.identity.directory import JOINED, Directory
 from producers.identity.starts import Starts
+from producers.requests.client_names import shown
+from producers.requests.tracker import MODEL_UNKNOWN
 from runtime.counters import COUNTERS, Counters
 from schemas.contract.engines import Engine
 
 _log = logging.getLogger(__name__)
 
 NAMES_LOGGED_MAX = 256
+ANSWERS_TO_ANY_NAME = frozenset({"llamacpp"})
+"""Kinds of engines that serve one model, and answer under whatever name a client gave it."""
 Lists = dict[str, list[Any]]
 
 
@@ -40,6 +44,8 @@ class Joiner:
             self._unknown(1, row.get("engine_id") or address)
             return False
         row |= found
+        if (model := _misnamed(engine, row.get("model"))) is not None:
+            row["model"], row["model_requested"] = model, shown(row["model"])
         if row.get("start") is None:
             ended_ms, e2e_us = _whole(row.get("at_ms")), _whole(row.get("e2e_us"))
             received_ms = ended_ms - e2e_us // 1_000
@@ -73,7 +79,8 @@ class Joiner:
                 value if value is not None else found.get(name, fallen)
                 for value, (found, _), fallen in zip(own, engines, fallback, strict=True)
             ]
-        return out | self._start_list(lists, [engine for _, engine in engines], times_ms)
+        of_rows = [engine for _, engine in engines]
+        return out | _model_lists(lists, of_rows) | self._start_list(lists, of_rows, times_ms)
 
     def _start_list(
         self, lists: Lists, engines: list[Engine | None], times_ms: Callable[[], Sequence[tuple[int, int]]]
@@ -96,6 +103,28 @@ class Joiner:
         if name is not None and text not in self._logged and len(self._logged) < NAMES_LOGGED_MAX:
             self._logged.add(text)
             _log.info("requests of an engine that no agent knows; joined to no GPU", extra={"engine": text})
+
+
+def _misnamed(engine: Engine | None, model: Any) -> str | None:
+    """The model that an engine serves, where it answered to another name."""
+    if engine is None or engine.engine_kind not in ANSWERS_TO_ANY_NAME or engine.model == model:
+        return None
+    return engine.model if type(model) is str and model != MODEL_UNKNOWN else None
+
+
+def _model_lists(lists: Lists, engines: Sequence[Engine | None]) -> Lists:
+    """Models and requested names in place of those that an engine answered to, if there are any."""
+    models = lists.get("model", [])
+    served = [_misnamed(engine, model) for engine, model in zip(engines, models, strict=False)]
+    if not any(served):
+        return {}
+    requested = lists.get("model_requested", [None] * len(models))
+    return {
+        "model": [name or model for name, model in zip(served, models, strict=True)],
+        "model_requested": [
+            shown(model) if name else each for name, model, each in zip(served, models, requested, strict=True)
+        ],
+    }
 
 
 def _whole(value: Any) -> int:

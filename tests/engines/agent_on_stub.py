@@ -2,7 +2,8 @@
 
     python -m tests.engines.agent_on_stub SPOOL PID ORDERS
 
-A number written to the file ORDERS is an XID that the GPU reports at once; the file is removed then.
+What is written to the file ORDERS is carried out at once, and the file removed: ``xid CODE`` is an XID that the GPU
+reports, ``pid PID`` the process that computes from now on, 0 none.
 """
 
 from __future__ import annotations
@@ -22,16 +23,24 @@ MEMORY_BYTES = 70 * 2**30
 
 def follow(orders: Path, stub: NvmlStub) -> None:
     while True:
-        if orders.exists() and (text := orders.read_text().strip()):
+        if orders.exists() and (words := orders.read_text().split()):
             orders.unlink()
-            stub.events.put((stub.gpus[0], XID_EVENT, int(text)))
+            obey(stub, words[0], int(words[1]))
         time.sleep(0.05)
 
 
+def obey(stub: NvmlStub, order: str, number: int) -> None:
+    (gpu,) = stub.gpus
+    if order == "xid":
+        stub.events.put((gpu, XID_EVENT, number))
+    else:
+        gpu.processes = [(number, MEMORY_BYTES)] if number else []
+        gpu.process_samples = [(number, 1, 83)] if number else []
+
+
 def main(spool: Path, pid: int, orders: Path) -> None:
-    (gpu,) = gpus(1)
-    gpu.processes, gpu.process_samples = [(pid, MEMORY_BYTES)], [(pid, 1, 83)]
-    stub = NvmlStub([gpu])
+    stub = NvmlStub(gpus(1))
+    obey(stub, "pid", pid)
     threading.Thread(target=follow, args=(orders, stub), daemon=True).start()
     with installed(stub):
         run_agent_service(spool, None)

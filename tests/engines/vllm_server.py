@@ -84,9 +84,10 @@ def serving(
     port: int = PORT,
     added: Mapping[str, str] | None = None,
     host: str = "127.0.0.1",
+    version: str = environments.VLLM,
 ) -> Iterator[Vllm]:
     """vLLM, up to the end of the block; it is up after a minute. ``added``: to its environment."""
-    program = environments.vllm().program("vllm")
+    program = environments.vllm(version).program("vllm")
     command = [program, "serve", str(model()), "--host", host, "--port", str(port), *_FLAGS, *flags]
     with socket.socket() as one:
         assert one.connect_ex(("127.0.0.1", port)) != 0, f"port {port} is in use: stop what listens there"

@@ -19,6 +19,7 @@ from fleetpulse.dashboard.values import (
     size,
     watts,
 )
+from fleetpulse.dashboard.view import mark_of
 
 
 @pytest.mark.parametrize(
@@ -85,3 +86,21 @@ def test_percentiles_become_cells_and_what_was_not_found_is_unknown() -> None:
     assert percentile_cells(("ttft", "e2e", "tpot"), [[1.0, 2.0], None, []]) == {
         "ttft_p50": 1.0, "ttft_p95": 2.0, "e2e_p50": None, "e2e_p95": None, "tpot_p50": None, "tpot_p95": None
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("row", "name"),
+    [
+        (("changed", "engine_version 0.31.0 -> 0.32.0; load_ms 4 -> 5", "main"), "0.32.0"),
+        (("changed", "model_version main -> v2", "v2"), "v2"),
+        (("changed", None, "main"), "main"),
+        (("marked", "canary", None), "canary"),
+        (("marked", "a -> b", None), "a -> b"),
+        (("marked", None, None), "marked"),
+    ],
+)
+def test_a_mark_is_named_by_what_is_new(row: tuple[str, str | None, str | None], name: str) -> None:
+    """What an engine changed to stands on a chart, also where its model stays."""
+    kind, message, version = row
+
+    assert mark_of({"begun_ms": 7, "a_kind": kind, "a_message": message, "model_version": version}) == (7, name)

@@ -102,3 +102,33 @@ def test_samples_get_the_names_of_their_engine(joiner: Joiner) -> None:
         "precision": None,
     }
     assert joiner.engine_labels(None) == {}
+
+
+LLAMA = Engine("l", "h-1", "l", ("h-1:8080",), engine_kind="llamacpp", model="tiny.gguf")
+VLLM = Engine("v", "h-1", "v", ("h-1:8000",), engine_kind="vllm", model="base")
+NAMING = Directory([LLAMA, VLLM], "h-1")
+
+
+@pytest.mark.parametrize(
+    ("address", "model", "becomes"),
+    [
+        pytest.param("h-1:8080", "made-up", ("tiny.gguf", "made-up"), id="it answers to any name"),
+        pytest.param("h-1:8080", "tiny.gguf", ("tiny.gguf", None), id="its own name"),
+        pytest.param("h-1:8080", "__unknown__", ("__unknown__", None), id="a rejected request"),
+        pytest.param("h-1:8000", "an-adapter", ("an-adapter", None), id="an engine that serves several"),
+        pytest.param("h-1:9", "made-up", ("made-up", None), id="no engine"),
+    ],
+)
+def test_an_engine_that_answers_to_any_name_makes_no_series_of_it(
+    address: str, model: str, becomes: tuple[str, str | None]
+) -> None:
+    """The model is the one it serves, and the name is kept beside it; one by one and as lists."""
+    joiner = Joiner("proxy", lambda: NAMING)
+    row = OK | {"model": model}
+    lists: dict[str, list[Any]] = {"address": [address], "model": [model], "status": ["ok"]}
+
+    joiner.join(row, address)
+    lists |= joiner.join_lists(lists, 1, lambda: [(1_000, 2_000)])
+
+    assert (row["model"], row.get("model_requested")) == becomes
+    assert (lists["model"], lists.get("model_requested", [None])) == ([becomes[0]], [becomes[1]])
