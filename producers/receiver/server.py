@@ -15,6 +15,7 @@ import contextlib
 import logging
 import os
 import socket
+import struct
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
@@ -29,7 +30,7 @@ from producers.identity.host_file import claims_beside, default_socket
 from producers.publish.publisher import Publisher
 from producers.receiver.claims import serving_claims
 from producers.receiver.client_fields import Row
-from producers.receiver.datagram import DATAGRAM_BYTES_MAX, FAREWELL, Datagrams, read
+from producers.receiver.datagram import DATAGRAM_BYTES_MAX, FAREWELL, Datagrams, read, with_senders
 from producers.receiver.events import EVENTS, SeriesBound, rows_of
 from producers.receiver.fold import Folded, Judge, Where, fold
 from producers.receiver.gaps import Arrival, Gaps
@@ -150,8 +151,9 @@ class Receiver:
         self._enough.clear()
         rejected = {"too_long": self._intake.too_long} if self._intake.too_long else {}
         self._intake.too_long = 0
-        taken, ends = self._intake.take()
+        taken, ends, pids = self._intake.take()
         buffer, places = np.frombuffer(taken, np.uint8), np.array(ends, np.int64)
+        with_senders(buffer, places, np.array(pids, np.uint32))
         if reading:
             self._read_on()
         self._count(rejected)
@@ -299,14 +301,17 @@ def refuse_more(opened: socket.socket, path: Path) -> None:
 
 
 class Intake:
-    """Datagrams one behind the other in one of two buffers: the one fills while the other is looked at."""
+    """Datagrams one behind the other in one of two buffers: the one fills while the other is looked at. The kernel says
+    who sent each: its process, as this one sees it, 0 where it sees none (another PID namespace)."""
 
     def __init__(self, opened: socket.socket, buffer_bytes: int) -> None:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._socket = opened
         self._buffers = [bytearray(buffer_bytes), bytearray(buffer_bytes)]
         self._view = memoryview(self._buffers[0])
         self._filled = 0
         self._ends: list[int] = []
+        self._pids: list[int] = []
         self.too_long = 0
         """Datagrams that the kernel cut, since ``take``."""
 
@@ -320,28 +325,35 @@ class Intake:
 
     def drain(self, datagrams_max: int) -> int:
         """Read what the socket holds, at most so many and as far as there is room; how many were read."""
-        view, ends, filled = self._view, self._ends, self._filled
-        receive = self._socket.recv_into
+        view, ends, pids, filled = self._view, self._ends, self._pids, self._filled
+        receive = self._socket.recvmsg_into
         room = len(view) - DATAGRAM_BYTES_MAX
         read = 0
         try:
             while read < datagrams_max and filled <= room:
-                size = receive(view[filled : filled + DATAGRAM_BYTES_MAX], 0, socket.MSG_TRUNC)
+                place = view[filled : filled + DATAGRAM_BYTES_MAX]
+                size, about, _, _ = receive((place,), _CREDENTIALS_BYTES, socket.MSG_TRUNC)
                 read += 1
                 if size > DATAGRAM_BYTES_MAX:
                     self.too_long += 1
                     continue
                 filled += size
                 ends.append(filled)
+                pids.append(_PID.unpack_from(about[0][2])[0] if about else 0)
         except (BlockingIOError, ConnectionError):
             pass
         self._filled = filled
         return read
 
-    def take(self) -> tuple[bytearray, list[int]]:
-        """What has gathered: the buffer and the ends of the datagrams in it; valid until the next ``take``."""
-        buffer, ends = self._buffers[0], self._ends
+    def take(self) -> tuple[bytearray, list[int], list[int]]:
+        """What has gathered: the buffer, and end and sender of each datagram in it; valid until the next ``take``."""
+        buffer, ends, pids = self._buffers[0], self._ends, self._pids
         self._buffers.reverse()
         self._view = memoryview(self._buffers[0])
-        self._filled, self._ends = 0, []
-        return buffer, ends
+        self._filled, self._ends, self._pids = 0, [], []
+        return buffer, ends, pids
+
+
+_PID = struct.Struct("=i")
+_CREDENTIALS_BYTES = socket.CMSG_SPACE(struct.calcsize("=iII"))
+"""``struct ucred``: pid, uid and gid. No other ancillary data has room beside it, so no sender can hand over files."""

@@ -8,16 +8,15 @@ books know is never counted again.
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from producers.spool.books import AMOUNT_MAX, BookKey, Books, Tally, copy_of, from_plain, tally_of, to_plain
+from producers.spool.books import BookKey, Books, copy_of, from_plain, ordinal, tally_of, to_plain
 from producers.spool.segment import Segment
 from producers.spool.slots import Slots
-
-_log = logging.getLogger(__name__)
+from schemas.errors import ContractError
 
 _CHECKPOINT_BYTES = 256 * 1024
 _SHED_BYTES = 4 * 1024
@@ -45,12 +44,14 @@ class AckState:
         self._slots = Slots.open(folder / "checkpoint", _CHECKPOINT_BYTES)
         self._shed_slots = Slots.open(folder / "shed", _SHED_BYTES)
         self.fresh = self._slots.read() is None
-        saved = json.loads(self._slots.read() or b'{"low": [0, 0], "first_segment": 0, "books": []}')
-        self.low: tuple[int, int] = (saved["low"][0], saved["low"][1])
-        self.first_segment: int = saved["first_segment"]
-        self._removed: Books = _bounded(from_plain(saved["books"]))
+        with _readable(folder / "checkpoint"):
+            saved = json.loads(self._slots.read() or b'{"low": [0, 0], "first_segment": 0, "books": []}')
+            boot, seq, self.first_segment = map(ordinal, (*saved["low"], saved["first_segment"]))
+            self._removed: Books = from_plain(saved["books"])
+        self.low: tuple[int, int] = (boot, seq)
         self._shed: dict[str, int] = {}
-        self._adopt_shed()
+        with _readable(folder / "shed"):
+            self._adopt_shed()
         self.books: Books = copy_of(self._removed)
 
     def _adopt_shed(self) -> None:
@@ -59,7 +60,7 @@ class AckState:
         if found is None:
             return
         boot, shed = json.loads(found)
-        declared = _bounded({(boot, topic): Tally(shed_events=events) for topic, events in shed.items()})
+        declared = from_plain([[boot, topic, 0, 0, 0, events] for topic, events in shed.items()])
         for (_, topic), tally in declared.items():
             tally_of(self._removed, boot, topic).shed_events = tally.shed_events
         self._slots.write(_content(self.low, self.first_segment, self._removed))
@@ -107,12 +108,10 @@ def _content(low: tuple[int, int], first_segment: int, removed: Books) -> bytes:
     return json.dumps({"low": low, "first_segment": first_segment, "books": to_plain(removed)}).encode()
 
 
-def _bounded(books: Books) -> Books:
-    """The books, none of their amounts beyond ``AMOUNT_MAX``: more may be on disk from before there was a bound."""
-    for (boot, topic), tally in books.items():
-        for name in ("records", "events", "acknowledged_events", "shed_events"):
-            if (amount := getattr(tally, name)) > AMOUNT_MAX:
-                setattr(tally, name, AMOUNT_MAX)
-                facts = {"boot": boot, "topic": topic, "field": name, "amount": amount, "kept": AMOUNT_MAX}
-                _log.error("impossible amount in the spool's books; capped", extra=facts)
-    return books
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """What is written there passed its checksum: what cannot be read nevertheless was not written by this program."""
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ContractError(f"{path} cannot be read ({error}): restore it, or move the whole folder away") from error

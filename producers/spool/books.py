@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
+from producers.spool.frame import ORDINAL_MAX
 from schemas.codec import native
 from schemas.codec.build import block_from_rows
 from schemas.rows.tables import PRODUCER_BOOKS, SEQ_ALL
+
+_log = logging.getLogger(__name__)
 
 BookKey = tuple[int, str]
 """(boot, topic)."""
@@ -42,6 +46,7 @@ class Tally:
         return self.acknowledged_events == self.events
 
 
+_AMOUNTS = tuple(field.name for field in fields(Tally))
 Books = dict[BookKey, Tally]
 
 
@@ -70,8 +75,32 @@ def to_plain(books: Books) -> list[list[Any]]:
 
 
 def from_plain(rows: list[list[Any]]) -> Books:
-    """The books that ``to_plain`` made these lists of."""
-    return {(boot, topic): Tally(*amounts) for boot, topic, *amounts in rows}
+    """The books that ``to_plain`` made these lists of, none of their amounts beyond ``AMOUNT_MAX``: more may be on disk
+    from before there was a bound. Raises ValueError or TypeError for what it made not."""
+    books: Books = {}
+    for boot, topic, *amounts in rows:
+        if type(topic) is not str or len(amounts) != len(_AMOUNTS):
+            raise ValueError(f"no row of the books: {str([boot, topic, *amounts])[:128]}")
+        named = zip(_AMOUNTS, amounts, strict=True)
+        books[ordinal(boot), topic] = Tally(*(_bounded(boot, topic, *each) for each in named))
+    return books
+
+
+def ordinal(value: object) -> int:
+    """The value, where it is one that this program writes for a boot, a segment or a record; else ValueError."""
+    if type(value) is not int or not 0 <= value <= ORDINAL_MAX:
+        raise ValueError(f"{str(value)[:64]}: must be a whole number from 0 to {ORDINAL_MAX}")
+    return value
+
+
+def _bounded(boot: int, topic: str, name: str, amount: object) -> int:
+    if type(amount) is not int:
+        raise ValueError(f"{name} = {str(amount)[:64]}: must be a whole number")
+    kept = max(0, min(amount, AMOUNT_MAX))
+    if kept != amount:
+        facts = {"boot": boot, "topic": topic, "field": name, "amount": amount, "kept": kept}
+        _log.error("impossible amount in the spool's books; capped", extra=facts)
+    return kept
 
 
 def book_rows(

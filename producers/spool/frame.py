@@ -17,6 +17,8 @@ _PREFIX = struct.Struct("<II")
 _BODY = struct.Struct("<QqIIHHHH")
 HEADER_BYTES = _HEADER.size + 4
 FRAME_BYTES_MIN = _PREFIX.size + _BODY.size
+ORDINAL_MAX = 10**15 - 1
+"""Of a boot, a segment and a record: a million a second for thirty years."""
 
 
 class Spooled(NamedTuple):
@@ -35,10 +37,11 @@ class Spooled(NamedTuple):
 
 
 class BadFrame(Exception):
-    """The checksum does not fit. ``end`` is where the next frame would begin if the length is right."""
+    """The checksum does not fit, or what fits it is no record. ``end`` is where the next frame would begin if the
+    length is right."""
 
-    def __init__(self, end: int) -> None:
-        super().__init__("a frame's checksum does not fit")
+    def __init__(self, end: int, why: str = "a frame's checksum does not fit") -> None:
+        super().__init__(why)
         self.end = end
 
 
@@ -55,7 +58,7 @@ def decode_header(data: bytes) -> tuple[int, int] | None:
     ):
         return None
     magic, boot, number = _HEADER.unpack_from(data)
-    return (boot, number) if magic == MAGIC else None
+    return (boot, number) if magic == MAGIC and boot <= ORDINAL_MAX and number <= ORDINAL_MAX else None
 
 
 def encode_frame(record: Spooled) -> bytes:
@@ -86,7 +89,7 @@ def frame_end(data: bytes, at: int) -> int | None:
 def decode_frame(data: bytes, at: int, boot: int) -> tuple[Spooled, int] | None:
     """The record of the frame at ``at`` and where the next begins; None when the frame is not whole.
 
-    Raises ``BadFrame`` when all its bytes are there and its checksum does not fit.
+    Raises ``BadFrame`` when all its bytes are there and they are no record.
     """
     end = frame_end(data, at)
     if end is None or end > len(data):
@@ -96,14 +99,18 @@ def decode_frame(data: bytes, at: int, boot: int) -> tuple[Spooled, int] | None:
     if crc32(memoryview(data)[begin:end]) != checksum:
         raise BadFrame(end)
     seq, at_ms, partition, events, *lengths = _BODY.unpack_from(data, begin)
-    texts: list[bytes] = []
     begin += _BODY.size
+    if seq > ORDINAL_MAX or not events or sum(lengths) > end - begin:
+        raise BadFrame(end, "a frame's numbers are out of bounds")
+    texts: list[bytes] = []
     for length in lengths:
         texts.append(data[begin : begin + length])
         begin += length
-    topic, schema, content_type, key = texts
+    *names, key = texts
     value = data[begin:end]
-    record = Spooled(
-        boot, seq, at_ms, topic.decode(), partition, schema.decode(), content_type.decode(), key, events, value
-    )
+    try:
+        topic, schema, content_type = (name.decode() for name in names)
+    except UnicodeDecodeError as error:
+        raise BadFrame(end, "a frame's names are no text") from error
+    record = Spooled(boot, seq, at_ms, topic, partition, schema, content_type, key, events, value)
     return record, end

@@ -9,13 +9,16 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
+from producers.spool.frame import ORDINAL_MAX
 from schemas.errors import ConfigError, ContractError
 
 _ID_DIGITS = 32
+_SOURCE = re.compile(rf"[0-9a-f]{{{_ID_DIGITS}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ def _read(path: Path) -> SpoolIdentity | None:
     try:
         found = json.loads(path.read_bytes())
         identity = SpoolIdentity(found["source"], found["boot"])
-        good = len(bytes.fromhex(identity.source)) * 2 == _ID_DIGITS and type(identity.boot) is int
+        good = _SOURCE.fullmatch(identity.source) and type(identity.boot) is int and 0 <= identity.boot < ORDINAL_MAX
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError) as error:

@@ -77,8 +77,9 @@ class Segment:
 
 
 def segment_paths(folder: Path) -> list[Path]:
-    """The segment files of a folder, oldest first."""
-    return sorted(folder.glob("*.seg"))
+    """The segment files of a folder, oldest first. Others that lie there are none of ours."""
+    named = (path for path in folder.glob("*.seg") if path.stem.isascii() and path.stem.isdigit())
+    return sorted(named, key=lambda path: int(path.stem))
 
 
 def create_segment(folder: Path, number: int, boot: int) -> Segment:

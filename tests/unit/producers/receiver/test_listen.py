@@ -109,11 +109,11 @@ def test_datagrams_stand_one_behind_the_other(opened: socket.socket, path: Path)
         for data in (b"ab", b"", b"cde"):
             other.send(data)
         assert intake.drain(10) == 3
-        buffer, ends = intake.take()
+        buffer, ends, pids = intake.take()
         other.send(b"zz")
         intake.drain(10)
 
-    assert (bytes(buffer[:5]), ends) == (b"abcde", [2, 2, 5])
+    assert (bytes(buffer[:5]), ends, pids) == (b"abcde", [2, 2, 5], [os.getpid()] * 3)
     assert intake.take()[1] == [2]
     assert intake.take()[1] == []
 

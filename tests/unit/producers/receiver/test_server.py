@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import fleetpulse_track as track
-from fleetpulse_track.handover import FAREWELL, HEADER, MAGIC
+from fleetpulse_track.handover import FAREWELL, HEADER, MAGIC, REQUEST
 from producers.publish.publisher import Publisher
 from producers.receiver import server
 from producers.receiver.client_fields import Where
@@ -200,6 +201,29 @@ async def test_numbers_beyond_all_bounds_reach_no_books(tmp_path: Path) -> None:
         assert [len(data) for data in farewells] == [72] * 4
         assert running.counters.totals == {("receiver_datagrams", "contents"): 4}
         assert spooled.shed(running.publisher) == 0
+
+
+async def test_no_process_takes_part_in_the_sequence_of_another(tmp_path: Path) -> None:
+    """One that sends under another's pid and start, far ahead, is a client of its own by the kernel's word: nothing of
+    the other's counts as missing or as a duplicate."""
+    async with receiving(tmp_path) as running:
+        client = track.Client(str(running.path))
+        await tracked(client, 1)
+        await running.counters.reached(lambda totals: totals["receiver_datagrams", "taken"] == 1)
+        pid, start_ns = client._who
+        forged = HEADER.pack(MAGIC, REQUEST, 0, 2, 0, 0, pid, 0, start_ns, 1_000, 0, 1, 0, 0) + b"{}"
+        script = (
+            "import socket, sys; s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); "
+            "s.connect(sys.argv[1]); s.send(bytes.fromhex(sys.argv[2]))"
+        )
+        other = await asyncio.create_subprocess_exec(sys.executable, "-c", script, str(running.path), forged.hex())
+        assert await other.wait() == 0
+        await running.counters.reached(lambda totals: totals["receiver_datagrams", "taken"] == 2)
+        await tracked(client, 1)
+        await running.counters.reached(lambda totals: totals["receiver_datagrams", "taken"] == 3)
+
+    assert running.counters.totals == {("receiver_datagrams", "taken"): 3}
+    assert running.counters.levels == {"receiver_clients": 2, "receiver_missing": 0}
 
 
 async def test_rows_that_do_not_fit_go_to_those_who_reject(tmp_path: Path) -> None:

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import struct
+from zlib import crc32
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from producers.spool.frame import (
     HEADER_BYTES,
+    ORDINAL_MAX,
     BadFrame,
     Spooled,
     decode_frame,
@@ -17,14 +21,14 @@ from producers.spool.frame import (
 RECORDS = st.builds(
     Spooled,
     boot=st.just(7),
-    seq=st.integers(0, 2**63),
+    seq=st.integers(0, ORDINAL_MAX),
     at_ms=st.integers(0, 2**53),
     topic=st.text(max_size=40),
     partition=st.integers(0, 2**32 - 1),
     schema=st.text(max_size=40),
     content_type=st.text(max_size=40),
     key=st.binary(max_size=200),
-    events=st.integers(0, 2**32 - 1),
+    events=st.integers(1, 2**32 - 1),
     value=st.binary(max_size=2_000),
 )
 
@@ -84,3 +88,30 @@ def test_a_bad_frame_tells_where_the_next_begins() -> None:
         decode_frame(damaged + frame, 0, 7)
 
     assert caught.value.end == len(frame)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        pytest.param((ORDINAL_MAX + 1, 1, 1, 1, 1, 1), id="a number that no record reaches"),
+        pytest.param((0, 0, 1, 1, 1, 1), id="no events"),
+        pytest.param((0, 1, 1, 1, 1, 65_535), id="longer texts than the frame"),
+        pytest.param((0, 1, 2, 1, 1, 1), id="a topic that is no text"),
+    ],
+)
+def test_a_sound_checksum_over_nonsense_is_a_bad_frame(numbers: tuple[int, ...]) -> None:
+    """It costs that frame alone: reading goes on behind it."""
+    seq, events, *lengths = numbers
+    body = struct.pack("<QqIIHHHH", seq, 5, 0, events, *lengths) + b"a\xff" + b"bck" + b"value"
+    frame = struct.pack("<II", len(body), crc32(body)) + body
+
+    with pytest.raises(BadFrame) as bad:
+        decode_frame(frame, 0, 7)
+
+    assert bad.value.end == len(frame)
+
+
+@pytest.mark.parametrize(("boot", "number"), [(ORDINAL_MAX + 1, 3), (3, ORDINAL_MAX + 1)])
+def test_a_header_with_an_ordinal_beyond_bounds_is_none(boot: int, number: int) -> None:
+    """Its records could not be sent: no reader of their headers takes such a boot."""
+    assert decode_header(encode_header(boot, number)) is None

@@ -169,7 +169,18 @@ def test_a_spool_belongs_to_one_process(tmp_path: Path) -> None:
         assert spool.boot == 2
 
 
-@pytest.mark.parametrize("content", [None, b"{", b'{"source": "12", "boot": 1}', b"[]"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        b"{",
+        b'{"source": "12", "boot": 1}',
+        b"[]",
+        b'{"source": "ABABABABABABABABABABABABABABABAB", "boot": 1}',
+        b'{"source": "abababababababababababababababab", "boot": 1000000000000000000000}',
+        b'{"source": "abababababababababababababababab", "boot": -1}',
+    ],
+)
 def test_a_damaged_identity_is_refused(tmp_path: Path, content: bytes | None) -> None:
     """A new identity for records that may have been sent would let their re-sends in twice."""
     with opened(tmp_path) as spool:
@@ -278,6 +289,55 @@ def test_amounts_on_disk_that_nothing_can_hold_do_not_end_the_start(
         (1, "gpu.samples", 2**64),
         (1, "llm.requests", 2**80),
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "slot_bytes", "value"),
+    [
+        pytest.param("checkpoint", _CHECKPOINT_BYTES, {}, id="a checkpoint without fields"),
+        pytest.param("checkpoint", _CHECKPOINT_BYTES, [], id="a checkpoint that is a list"),
+        pytest.param(
+            "checkpoint",
+            _CHECKPOINT_BYTES,
+            {"low": [2**64, 0], "first_segment": 0, "books": []},
+            id="a boot beyond all bounds",
+        ),
+        pytest.param(
+            "checkpoint",
+            _CHECKPOINT_BYTES,
+            {"low": [0, 0], "first_segment": "x", "books": []},
+            id="a segment that is no number",
+        ),
+        pytest.param(
+            "checkpoint",
+            _CHECKPOINT_BYTES,
+            {"low": [0, 0], "first_segment": 0, "books": [[1, "t", 1]]},
+            id="books with amounts missing",
+        ),
+        pytest.param("shed", _SHED_BYTES, 5, id="declarations that are a number"),
+        pytest.param("shed", _SHED_BYTES, [1, {"t": "x"}], id="an amount that is a text"),
+    ],
+)
+def test_what_passes_its_checksum_and_is_no_books_names_the_file(
+    tmp_path: Path, name: str, slot_bytes: int, value: object
+) -> None:
+    """One kind of error, which says what to restore; never one of Python's."""
+    with opened(tmp_path):
+        pass
+    written(tmp_path / name, slot_bytes, value)
+
+    with pytest.raises(ContractError, match=name):
+        Spool.open(tmp_path, SMALL)
+
+
+def test_a_file_beside_the_segments_is_left_alone(tmp_path: Path) -> None:
+    """A name that is no number is none of ours."""
+    with opened(tmp_path) as spool:
+        spool.append(record())
+    (tmp_path / "segments" / "copy of 0.seg").write_bytes(b"x")
+
+    with opened(tmp_path) as spool:
+        assert spool.unacknowledged_records == 1
 
 
 def written(path: Path, slot_bytes: int, value: object) -> None:
