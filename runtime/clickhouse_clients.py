@@ -19,6 +19,19 @@ LOGIN = {
     516: "AUTHENTICATION_FAILED",
 }
 """Error codes to be solved by another user, password or grant."""
+_OF_SHARDS: dict[str, Any] = {
+    "distributed_foreground_insert": 1,  # else a row is acknowledged that waits for a shard which is down
+    "parallel_distributed_insert_select": 0,  # 2, the default, reads a shard's own rows alone: other sums, no error
+    "distributed_product_mode": "global",  # IN and JOIN with a table of shards inside
+    "optimize_skip_unused_shards": 0,
+    "skip_unavailable_shards": 0,  # an answer is whole, or an error
+}
+_OF_REPLICAS: dict[str, Any] = {
+    "alter_sync": 2,  # a migration is done when all replicas have it
+    "insert_deduplicate": 0,  # rows have identities
+}
+_OF_CLOUD: dict[str, Any] = {"select_sequential_consistency": 1}
+"""Of audits and rollups; a server without replicas takes no notice."""
 
 
 def connect(config: ClickHouseConfig, **differing: Any) -> Any:
@@ -30,10 +43,11 @@ def connect(config: ClickHouseConfig, **differing: Any) -> Any:
         raise unreachable(error, config) from error
 
 
-def make_client(config: ClickHouseConfig, **differing: Any) -> Any:
+def make_client(config: ClickHouseConfig, *, consistent: bool = False, **differing: Any) -> Any:
     """As ``connect``; raises the errors of clickhouse_connect as they are. Without a session, so that queries of one
-    client do not lock each other out and a retry finds no session that is still busy."""
-    return clickhouse_connect.get_client(**(_settings(config) | differing))
+    client do not lock each other out and a retry finds no session that is still busy. ``consistent``: it reads what
+    any replica of ClickHouse Cloud acknowledged."""
+    return clickhouse_connect.get_client(**(_settings(config, consistent=consistent) | differing))
 
 
 async def make_async_client(config: ClickHouseConfig, **differing: Any) -> Any:
@@ -41,8 +55,15 @@ async def make_async_client(config: ClickHouseConfig, **differing: Any) -> Any:
     return await clickhouse_connect.get_async_client(**(_settings(config) | differing))
 
 
-def _settings(config: ClickHouseConfig) -> dict[str, Any]:
-    return {**config.client_settings(), "autogenerate_session_id": False, "client_name": "fleetpulse"}
+def _settings(config: ClickHouseConfig, *, consistent: bool = False) -> dict[str, Any]:
+    given = {**config.client_settings(), "autogenerate_session_id": False, "client_name": "fleetpulse"}
+    return given | {"settings": server_settings(config, consistent=consistent)}
+
+
+def server_settings(config: ClickHouseConfig, *, consistent: bool = False) -> dict[str, Any]:
+    """What the servers of a cluster, or the replicas of one, are asked for with every statement."""
+    found = (_OF_SHARDS if config.cluster else {}) | (_OF_REPLICAS if config.engine_prefix else {})
+    return found | (_OF_CLOUD if consistent and not config.engine_prefix else {})
 
 
 def rejected(error: BaseException, config: ClickHouseConfig) -> FleetpulseError | None:

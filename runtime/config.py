@@ -15,12 +15,10 @@ from __future__ import annotations
 
 import logging
 import os
-import ssl
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
@@ -32,13 +30,14 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from runtime.addresses import http_address
+from runtime.clickhouse_config import ClickHouseConfig as ClickHouseConfig
 from runtime.config_keys import Section, is_secret, nearest_key
 from runtime.delivery_config import DeliveryConfig
 from runtime.edge_config import AgentConfig, ProxyConfig
-from runtime.local_stack import DATABASE, READER, WRITER, StackState, default_data_dir
+from runtime.local_stack import READER, WRITER, StackState, default_data_dir
 from runtime.remote_write_config import RemoteWriteConfig
 from runtime.stack_choice import stack_of, why_unset
+from runtime.tls import ssl_context
 from runtime.tracing_config import TracingConfig
 from schemas.contract.topics import BY_NAME, STATE_TOPICS, Growth
 from schemas.errors import ConfigError
@@ -98,76 +97,8 @@ class KafkaConfig(Section):
             settings["sasl_plain_password"] = self.sasl_password.get_secret_value()
         if self.security_protocol.endswith("SSL"):
             files = self.ssl_cafile, self.ssl_certfile, self.ssl_keyfile
-            settings["ssl_context"] = _ssl_context("kafka.ssl_*", files, self.ssl_key_password)
+            settings["ssl_context"] = ssl_context("kafka.ssl_*", files, self.ssl_key_password)
         return settings
-
-
-def _ssl_context(
-    key: str, files: tuple[Path | None, Path | None, Path | None], key_password: SecretStr | None = None
-) -> ssl.SSLContext:
-    """A client's context by the files of authorities, certificate and its key."""
-    authorities, certificate, private = files
-    password = key_password.get_secret_value() if key_password else ""  # None would ask at the terminal
-    try:
-        context = ssl.create_default_context(cafile=authorities)
-        if certificate is not None:
-            context.load_cert_chain(certificate, private, password)
-    except OSError as error:
-        shown = ", ".join(str(file) for file in files if file is not None)
-        bound = f"must be readable PEM files, the key without a password or with its own ({error})"
-        raise ConfigError(key, shown, bound) from error
-    return context
-
-
-class ClickHouseConfig(Section):
-    """How to reach ClickHouse over HTTP."""
-
-    url: str = "http://127.0.0.1:8123"
-    user: str = "default"
-    password: SecretStr = SecretStr("")
-    database: str = Field(default=DATABASE, pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")
-    ca_file: Path | None = None
-    """PEM file of the authorities that may vouch for an https:// server. None: the system's. TLS is always verified."""
-    client_cert_file: Path | None = None
-    """PEM file of our own certificate, where the server asks for one. None: no certificate."""
-    client_key_file: Path | None = None
-    """PEM file of its key. None: the key is in ``client_cert_file``."""
-
-    @field_validator("url")
-    @classmethod
-    def _address(cls, value: str) -> str:
-        return http_address(value, instead=": set user and password")
-
-    @model_validator(mode="after")
-    def _files(self) -> Self:
-        if self.client_key_file is not None and self.client_cert_file is None:
-            raise ValueError("client_key_file needs client_cert_file")
-        return self
-
-    def ssl_context(self) -> ssl.SSLContext | bool:
-        """What a client of HTTP verifies the server by, and shows it; True where the server speaks no TLS. Raises
-        ConfigError for a file that cannot be read."""
-        if not self.url.startswith("https:"):
-            return True
-        files = (self.ca_file, self.client_cert_file, self.client_key_file)
-        return _ssl_context("clickhouse.*_file", files)
-
-    def client_settings(self) -> dict[str, Any]:
-        """Keyword arguments for ``clickhouse_connect.get_client``. Raises ConfigError where no address is known."""
-        self.demand_set("clickhouse.url")
-        parts = urlsplit(self.url)
-        secure = parts.scheme == "https"
-        files = {"ca_cert": self.ca_file, "client_cert": self.client_cert_file, "client_cert_key": self.client_key_file}
-        given = {name: str(path) for name, path in files.items() if path is not None} if secure else {}
-        return {
-            **given,
-            "host": parts.hostname,
-            "port": parts.port or (8443 if secure else 8123),
-            "secure": secure,
-            "username": self.user,
-            "password": self.password.get_secret_value(),
-            "database": self.database,
-        }
 
 
 class _Environment(EnvSettingsSource):
@@ -252,7 +183,10 @@ class Config(BaseSettings):
     @property
     def reading(self) -> ClickHouseConfig:
         """The login for queries that only read."""
-        return self.clickhouse_reader or self.clickhouse
+        if self.clickhouse_reader is None:
+            return self.clickhouse
+        same = {"cluster": self.clickhouse.cluster, "engine_prefix": self.clickhouse.engine_prefix}
+        return self.clickhouse_reader.model_copy(update=same)
 
     @field_validator("data_dir")
     @classmethod

@@ -1,4 +1,4 @@
-"""Explains failed TLS handshakes in a sentence that names the setting to change."""
+"""TLS of clients: their context, and failed handshakes in a sentence that names the setting to change."""
 
 from __future__ import annotations
 
@@ -6,12 +6,32 @@ import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
+from pydantic import SecretStr
+
 from schemas.errors import ConfigError, FleetpulseError, UnavailableError
 
 _OUT_OF_TIME = (9, 10)
 _OTHER_NAME = (62, 64)
 # Numbers of X509_verify_cert: https://docs.openssl.org/3.0/man3/X509_STORE_CTX_get_error/ (not yet valid, expired; host
 # name, IP address).
+
+
+def ssl_context(
+    key: str, files: tuple[Path | None, Path | None, Path | None], key_password: SecretStr | None = None
+) -> ssl.SSLContext:
+    """A client's context by the files of authorities, certificate and its key, which are settings at ``key``. Raises
+    ConfigError for a file that cannot be read."""
+    authorities, certificate, private = files
+    password = key_password.get_secret_value() if key_password else ""  # None would ask at the terminal
+    try:
+        context = ssl.create_default_context(cafile=authorities)
+        if certificate is not None:
+            context.load_cert_chain(certificate, private, password)
+    except OSError as error:
+        shown = ", ".join(str(file) for file in files if file is not None)
+        bound = f"must be readable PEM files, the key without a password or with its own ({error})"
+        raise ConfigError(key, shown, bound) from error
+    return context
 
 
 def untrusted(error: BaseException, section: str, at: str, ca_key: str, ca_file: Path | None) -> FleetpulseError | None:

@@ -12,6 +12,8 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from runtime.clickhouse_clients import first_line, make_client, rejected
 from runtime.config import ClickHouseConfig
 from schemas.codec.native import Piece
+from schemas.ddl.files import Names
+from schemas.ddl.sharded import synced
 from schemas.errors import ContractError, FleetpulseError, UnavailableError
 from sinks.landing import Insert
 
@@ -57,6 +59,15 @@ FINAL = {
 }
 """Error codes that a retry cannot fix: the tables or the rows are not as this version expects."""
 
+_REPLICAS = "SELECT max(replica_num) FROM system.clusters WHERE cluster = {cluster:String}"
+QUORUM_MS = SECONDS_MAX * 1_000 // 2
+
+
+def quorum(replicas: int) -> dict[str, Any]:
+    """Settings of inserts by the number of replicas: a majority has the rows before they are acknowledged. Of two that
+    were both, and none could fail."""
+    return {"insert_quorum": "auto", "insert_quorum_timeout": QUORUM_MS} if replicas > 2 else {}
+
 
 def explained(error: Exception, config: ClickHouseConfig) -> FleetpulseError:
     """The error as what the caller can do about it: change the settings, migrate, or try again."""
@@ -73,8 +84,9 @@ def explained(error: Exception, config: ClickHouseConfig) -> FleetpulseError:
 class SinkDatabase:
     """One writer connection, used by one thread at a time. ``UnavailableError`` means: try again, nothing is lost."""
 
-    def __init__(self, config: ClickHouseConfig) -> None:
+    def __init__(self, config: ClickHouseConfig, *, consistent: bool = False) -> None:
         self._config = config
+        self._consistent = consistent
         self._client: Any = None
 
     def insert(self, inserts: Sequence[Insert]) -> None:
@@ -95,6 +107,13 @@ class SinkDatabase:
         """Run a statement and wait for its end."""
         self._do(lambda client: client.command(sql, settings={"wait_end_of_query": 1, **(settings or {})}))
 
+    def sync(self, table: str) -> None:
+        """Wait until every replica that may be read has the rows of a table that others have. A rollup that is
+        computed by one that lags would lack rows for ever: its notes were dealt with."""
+        names = Names(self._config.database, self._config.cluster, self._config.engine_prefix)
+        if statement := synced(table, names):
+            self.command(statement)
+
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Rows of a query."""
         found: list[tuple[Any, ...]] = self._do(lambda client: client.query(sql).result_rows)
@@ -106,12 +125,20 @@ class SinkDatabase:
             self._client.close()
             self._client = None
 
+    def _connected(self) -> Any:
+        client = make_client(self._config, consistent=self._consistent, send_receive_timeout=SECONDS_MAX)
+        if self._config.engine_prefix:
+            cluster = self._config.cluster or self._config.database  # that of a replicated database has its name
+            for name, value in quorum(int(client.command(_REPLICAS, {"cluster": cluster}))).items():
+                client.set_client_setting(name, value)
+        return client
+
     def _do(self, work: Callable[[Any], T], *, repeatable: bool = False) -> T:
         """What ``work`` returns; ``repeatable``: done again at once when the server had closed the connection."""
         was_open = self._client is not None
         try:
             if self._client is None:
-                self._client = make_client(self._config, send_receive_timeout=SECONDS_MAX)
+                self._client = self._connected()
             return work(self._client)
         except (ClickHouseError, OSError) as error:
             self.close()

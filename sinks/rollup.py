@@ -22,10 +22,12 @@ from typing import NamedTuple
 
 from schemas.contract.topics import BOOKS_TOPIC, COSTS_TOPIC
 from schemas.ddl import book_rollups, cost_rollups
-from schemas.ddl.merging import BY_LEVEL, LEVELS, Level, above, rollup_insert
+from schemas.ddl.merging import BY_LEVEL, LEVELS, Level, above, rollup_insert, rollup_table
 from schemas.ddl.tables import NOTES
 from schemas.events.event_types import BY_TOPIC
 from schemas.limits import DAY_MS, DEFAULT_LIMITS, Limits
+from schemas.rows.costs import COSTS
+from schemas.rows.tables import BOOKS, PARTIALS
 from sinks.database import SinkDatabase
 from sinks.landing import Bucket
 
@@ -116,6 +118,14 @@ def _insert(topic: str, level: Level, buckets: tuple[int, ...]) -> str:
     return rollup_insert(BY_TOPIC[topic], level, buckets) if of_log is None else of_log(level, buckets)
 
 
+def _read(topic: str, level: Level) -> str:
+    """The table that a level is computed from."""
+    below, of_log = level.below, {BOOKS_TOPIC: book_rollups.table_of, COSTS_TOPIC: cost_rollups.table_of}.get(topic)
+    if below is None:
+        return {BOOKS_TOPIC: BOOKS, COSTS_TOPIC: COSTS, **PARTIALS}[topic].name
+    return rollup_table(BY_TOPIC[topic], below) if of_log is None else of_log(below)
+
+
 class Notebook:
     """Writes numbered notes of changed buckets under a name of its own."""
 
@@ -153,6 +163,9 @@ class Rollups:
         kept = [one for one in ready if summable(one, now_ms, self._limits)]
         for (level, topic), group in groupby(kept, key=lambda one: (one.level, one.topic)):
             buckets = list(group)
+            self._database.sync(
+                _read(topic, BY_LEVEL[level])
+            )  # after the notes were read: what they are about came first
             for first in range(0, len(buckets), self._settings.buckets_per_statement_max):
                 chunk = buckets[first : first + self._settings.buckets_per_statement_max]
                 self._roll(BY_LEVEL[level], topic, chunk, now_ms)

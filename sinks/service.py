@@ -339,7 +339,7 @@ async def _run_rollups(
     stop: asyncio.Event,
     readiness: Readiness,
 ) -> None:
-    database = SinkDatabase(clickhouse)
+    database = SinkDatabase(clickhouse, consistent=True)
     rollups = Rollups(database, settings, limits)
     while not stop.is_set():
         done = 0

@@ -8,6 +8,7 @@ from typing import Any
 
 from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
+from schemas.ddl.files import Names
 from schemas.ddl.fresh import fresh
 
 _WITH_ROWS = """
@@ -45,7 +46,7 @@ class Tables:
             client.command(f"CREATE DATABASE {config.database}")
         self._made = (config, None)
         with _client(config) as client:
-            for statement in fresh(config.database):
+            for statement in fresh(Names(config.database)):
                 client.command(statement)
             self._made = (config, client.command(_AS_MADE))
         return config

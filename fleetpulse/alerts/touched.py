@@ -31,7 +31,7 @@ _BILLS = """
 SELECT
     count() AS minutes,
     countIf(total_nusd IS NULL) AS unpriced,
-    sum(total_nusd) AS nusd
+    sum(toInt128(total_nusd)) AS nusd
 FROM costs
 WHERE minute_ms > {from_ms:Int64} - 60000 AND minute_ms < {to_ms:Int64} AND use = 'engine'
     AND if({engine:String} != '', owner = {engine:String}, host = {host:String})

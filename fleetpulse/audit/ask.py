@@ -36,7 +36,7 @@ def live(last_ms: int, from_: str | None, to: str | None, prices: Path) -> Audit
     """The tables that the configuration names, up to two minutes ago, or the range that is given."""
     bounds = span(last_ms, from_, to, (SystemClock().now_ms() - SETTLE_MS) // MINUTE_MS * MINUTE_MS)
     known = load_prices(prices)
-    with contextlib.closing(Database(load().reading)) as database:
+    with contextlib.closing(Database(load().reading, consistent=True)) as database:
         return audit(database, *bounds, known)
 
 

@@ -84,6 +84,12 @@ def migrate(
     yes: Annotated[
         bool, typer.Option("--yes", help="Shorten how long rows and records are kept without a question.")
     ] = False,
+    servers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--clickhouse", help="URL of one more ClickHouse server to migrate: a shard or a copy. Repeatable."
+        ),
+    ] = None,
 ) -> Result:
     """Bring topics, tables and how long both keep data to this version and its configuration. Safe to repeat.
 
@@ -96,7 +102,14 @@ def migrate(
     from runtime.config import load
 
     config = load()
-    run = partial(run_migration, config.kafka, config.clickhouse, partitions=config.partitions, limits=config.limits)
+    run = partial(
+        run_migration,
+        config.kafka,
+        config.clickhouse,
+        partitions=config.partitions,
+        limits=config.limits,
+        servers=[config.clickhouse.at(url) for url in servers or ()],
+    )
     if not (yes or dry_run or for_program()) and out.is_terminal and (removing := run(dry_run=True).removing):
         _print(Plan(removing))
         yes = typer.confirm("Older rows and records are removed for good. Continue?")

@@ -12,7 +12,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from fleetpulse.doctor.facts import DatabaseFacts, DiskFacts, LoginFacts
 from fleetpulse.doctor.judge_database import READER_MUST_NOT, READER_NEEDS, WRITER_NEEDS
 from fleetpulse.doctor.judge_joins import LOOK_BACK_MS, RECENT_MS
-from fleetpulse.migrate.tables import look
+from fleetpulse.migrate.tables import look, names_of
 from fleetpulse.queries.dashboard import query
 from runtime.clickhouse_clients import first_line, make_client, rejected
 from runtime.clock import Clock
@@ -42,8 +42,10 @@ def look_at_database(
 
 @contextlib.contextmanager
 def _client(config: ClickHouseConfig, within_s: float) -> Iterator[Any]:
-    limits = {"connect_timeout": min(5.0, within_s), "send_receive_timeout": within_s, "query_retries": 0}
-    client = make_client(config, database=None, **limits)  # that its database does not exist is a finding, not an error
+    # That its database does not exist is a finding, not an error.
+    client = make_client(
+        config, database=None, connect_timeout=min(5.0, within_s), send_receive_timeout=within_s, query_retries=0
+    )
     try:
         yield client
     finally:
@@ -83,7 +85,7 @@ def _seen(client: Any, config: ClickHouseConfig, clock: Clock) -> DatabaseFacts:
         reader=None,
         version=str(client.command("SELECT version()")),
         exists=bool(client.query(_EXISTS, parameters={"database": config.database}).result_rows),
-        live=look(client, config.database),
+        live=look(client, names_of(config)),
         skew_ms=skew_ms,
         disks=_disks(client),
         joins=_joins(client, config.database, clock.now_ms()),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 
 from fleetpulse.migrate import tables, topics
 from fleetpulse.migrate.plan import Plan
@@ -19,19 +20,32 @@ def migrate(
     yes: bool = False,
     partitions: Mapping[str, int] | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    servers: Sequence[ClickHouseConfig] = (),
 ) -> Plan:
     """Do what is missing and return what was done (with ``dry_run``: what would be).
 
-    Without ``yes`` steps that remove records or rows are left; the plan names them. Raises ``ContractError`` for what
-    is refused, before anything is changed, ``ConfigError`` for a login that is rejected, ``UnavailableError`` where
-    nobody answers.
+    ``servers``: more ClickHouse servers that get the same tables: shards of a database that is not replicated, or
+    copies with a sink of their own. Without ``yes`` steps that remove records or rows are left; the plan names them.
+    Raises ``ContractError`` for what is refused, before anything is changed, ``ConfigError`` for a login that is
+    rejected, ``UnavailableError`` where nobody answers.
     """
-    with tables.connect(clickhouse) as client:
+    with ExitStack() as opened:
+        every = [(opened.enter_context(tables.connect(one)), tables.names_of(one)) for one in (clickhouse, *servers)]
         found = asyncio.run(topics.plan(kafka, partitions or {}, limits))
-        found += tables.plan(client, clickhouse.database, limits)
-        if dry_run:
-            return found
-        found = found if yes else found.without_removing()
-        asyncio.run(topics.carry_out(kafka, found.steps, limits))
-        tables.carry_out(client, clickhouse.database, found.steps)
-    return found
+        of_each = [tables.plan(client, names, limits) for client, names in every]
+        if not yes and not dry_run:
+            found, of_each = found.without_removing(), [one.without_removing() for one in of_each]
+        if not dry_run:
+            asyncio.run(topics.carry_out(kafka, found.steps, limits))
+            for (client, names), of_one in zip(every, of_each, strict=True):
+                tables.carry_out(client, names, of_one.steps)
+    return found + together(of_each)
+
+
+def together(plans: Sequence[Plan]) -> Plan:
+    """What servers need, a step that several need once."""
+    return Plan(
+        tuple(dict.fromkeys(step for one in plans for step in one.steps)),
+        tuple(dict.fromkeys(note for one in plans for note in one.notes)),
+        tuple(dict.fromkeys(step for one in plans for step in one.left)),
+    )

@@ -15,13 +15,17 @@ from dataclasses import dataclass, field
 
 from fleetpulse.migrate.plan import ApplyFile, Plan, Restore, SetTtl, Step
 from schemas.ddl.declared import made
-from schemas.ddl.files import HISTORY, Migration, statements_of
+from schemas.ddl.files import HISTORY, Migration, Names, statements_of
 from schemas.ddl.kept import Kept
+from schemas.ddl.sharded import LOCAL
 from schemas.errors import ContractError
 from schemas.limits import DAY_MS, SECOND_MS
 
 OLD_HISTORY = "schema_migrations"
 """The history that 0.1.0 kept."""
+OVER_SHARDS = "Distributed"
+REPLICATES = ("Replicated", "Shared")
+"""Engines of databases whose statements reach every server: of a cluster with Keeper, of ClickHouse Cloud."""
 OLD_FILES = 21
 """Files of 0.1.0 without which tables are missing; two more changed only how columns are packed."""
 _TTL = re.compile(
@@ -73,6 +77,35 @@ class LiveDatabase:
     def is_empty(self) -> bool:
         """Whether it has no table and no view, but that of the history."""
         return not self.views and not set(self.tables) - {HISTORY} and self.is_new
+
+
+def check_engines(names: Names, database: str, tables: Mapping[str, str]) -> None:
+    """Raise ``ContractError`` where tables that are there, by name and engine, or the engine of the database are not
+    as ``clickhouse.cluster`` and ``clickhouse.engine_prefix`` say: rows would stay on one server."""
+    stored = {name: engine for name, engine in tables.items() if engine.endswith("MergeTree")}
+    over = sorted(name for name, engine in tables.items() if engine == OVER_SHARDS)
+    whole = sorted(name for name in stored if not name.endswith(LOCAL))
+    if over and not names.cluster:
+        cluster = f"table {over[0]} of database {names.database} is over shards: set clickhouse.cluster"
+        raise ContractError(f"{cluster}; nothing was changed")
+    if names.cluster and whole:
+        raise ContractError(
+            f"table {whole[0]} of database {names.database} holds its rows on one server, clickhouse.cluster names"
+            f" {names.cluster}: leave it empty, or set clickhouse.database to a new database; nothing was changed"
+        )
+    shared = any(engine.startswith("Shared") for engine in stored.values())
+    if database == REPLICATES[0] and not names.engine_prefix and not shared:
+        raise ContractError(
+            f"database {names.database} is of engine Replicated: set clickhouse.engine_prefix to Replicated, else rows"
+            " stay on one replica; nothing was changed"
+        )
+    plain = sorted(name for name, engine in stored.items() if not engine.startswith("Replicated"))
+    if names.engine_prefix and (plain or database not in ("", REPLICATES[0])):
+        what = f"table {plain[0]} is" if plain else f"database {names.database} is of engine {database}, which is"
+        raise ContractError(
+            f"{what} not replicated, clickhouse.engine_prefix says Replicated: leave it empty, or create the database"
+            f" with ENGINE = Replicated and no tables (docs/how-to/clusters.md); nothing was changed"
+        )
 
 
 def plan_tables(live: LiveDatabase, wanted: Wanted) -> Plan:

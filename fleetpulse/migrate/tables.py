@@ -5,18 +5,28 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from fleetpulse.migrate.plan import ApplyFile, Plan, Restore, SetTtl, Step
-from fleetpulse.migrate.table_plan import OLD_HISTORY, LiveDatabase, LiveTable, Wanted, plan_tables
+from fleetpulse.migrate.table_plan import (
+    OLD_HISTORY,
+    OVER_SHARDS,
+    REPLICATES,
+    LiveDatabase,
+    LiveTable,
+    Wanted,
+    check_engines,
+    plan_tables,
+)
 from runtime.clickhouse_clients import first_line, make_client, rejected
 from runtime.config import ClickHouseConfig
 from schemas.ddl.files import FOLDER, HISTORY, Names, history, migrations, released
 from schemas.ddl.fresh import at_once
 from schemas.ddl.kept import kept
+from schemas.ddl.sharded import local, rendered
 from schemas.errors import ContractError, FleetpulseError, UnavailableError
 from schemas.limits import Limits
 
@@ -25,8 +35,9 @@ STATEMENT_WITHIN_S = 3_600
 run finds it done."""
 UPGRADE = FOLDER / "upgrade" / "0.1.0.sql"
 _TTL = re.compile(r" TTL (.+?)(?= SETTINGS |$)")
+_ENGINE = "SELECT engine FROM system.databases WHERE name = {database:String}"
 _TABLES = """
-SELECT name, engine LIKE '%View' AS is_view, engine_full, ifNull(total_rows, 1) AS rows
+SELECT name, engine, engine LIKE '%View' AS is_view, engine_full, ifNull(total_rows, 1) AS rows
 FROM system.tables WHERE database = {database:String}
 """
 
@@ -51,9 +62,17 @@ def _explained(error: Exception, config: ClickHouseConfig) -> FleetpulseError:
     return UnavailableError(f"ClickHouse at {config.url}: {line}")
 
 
-def plan(client: Any, database: str, limits: Limits) -> Plan:
-    """What the database needs."""
-    return plan_tables(look(client, database), wanted(limits))
+def names_of(config: ClickHouseConfig) -> Names:
+    """What placeholders are filled in with, by the settings."""
+    return Names(config.database, config.cluster, config.engine_prefix)
+
+
+def plan(client: Any, names: Names, limits: Limits) -> Plan:
+    """What the database needs. Raises ``ContractError`` where its tables are of another kind than the settings say."""
+    check_engines(
+        names, _engine(client, names.database), {name: row["engine"] for name, row in _seen(client, names).items()}
+    )
+    return plan_tables(look(client, names), wanted(limits))
 
 
 def wanted(limits: Limits) -> Wanted:
@@ -61,41 +80,76 @@ def wanted(limits: Limits) -> Wanted:
     return Wanted(migrations(), UPGRADE.read_text(encoding="utf-8"), kept(limits), released(), at_once(limits))
 
 
-def look(client: Any, database: str) -> LiveDatabase:
+def look(client: Any, names: Names) -> LiveDatabase:
     """The database as it is."""
-    found = client.query(_TABLES, parameters={"database": database}).named_results()
-    every = {row["name"]: row for row in found}
+    rows = _seen(client, names)
+    every = _whole(rows, names)
     tables = {
         name: LiveTable(ttl[1] if (ttl := _TTL.search(row["engine_full"])) else "", row["rows"])
         for name, row in every.items()
         if not row["is_view"]
     }
     functions = client.query("SELECT name FROM system.functions WHERE origin = 'SQLUserDefined'").result_rows
+    listed = _rows(client, names, _history(client, names), "number, name, checksum", rows)
     return LiveDatabase(
-        database,
+        names.database,
         tables,
         frozenset(every) - frozenset(tables),
         frozenset(name for (name,) in functions),
-        {number: rest for number, *rest in _rows(client, database, HISTORY, "number, name, checksum", tables)},
-        frozenset(number for (number,) in _rows(client, database, OLD_HISTORY, "number", tables)),
+        {number: rest for number, *rest in listed},
+        frozenset(number for (number,) in _rows(client, names, OLD_HISTORY, "number", rows)),
     )
 
 
-def _rows(client: Any, database: str, table: str, columns: str, tables: dict[str, LiveTable]) -> Sequence[Any]:
-    if table not in tables:
+def _seen(client: Any, names: Names) -> dict[str, Any]:
+    """Rows about tables and views by name."""
+    found = client.query(_TABLES, parameters={"database": names.database}).named_results()
+    return {row["name"]: row for row in found}
+
+
+def _engine(client: Any, database: str) -> str:
+    """Engine of the database; empty where there is none yet."""
+    found = client.query(_ENGINE, parameters={"database": database}).result_rows
+    return str(found[0][0]) if found else ""
+
+
+def _history(client: Any, names: Names) -> str:
+    """Where applied files are noted. Statements reach all servers of a cluster only in a replicated database; in any
+    other each server is migrated by itself, and notes it for itself."""
+    return HISTORY if _engine(client, names.database) in REPLICATES else local(HISTORY, names)
+
+
+def _whole(rows: Mapping[str, Any], names: Names) -> dict[str, Any]:
+    """Tables and views by name; of a cluster each with what the shard's own table says, if both are there."""
+    if not names.cluster:
+        return dict(rows)
+    return {
+        name: row if row["is_view"] else rows[local(name, names)]
+        for name, row in rows.items()
+        if row["is_view"] or (row["engine"] == OVER_SHARDS and local(name, names) in rows)
+    }
+
+
+def _rows(client: Any, names: Names, table: str, columns: str, rows: Mapping[str, Any]) -> Sequence[Any]:
+    if table not in rows:
         return ()
-    return tuple(client.query(f"SELECT {columns} FROM {database}.{table} FINAL").result_rows)
+    return tuple(client.query(f"SELECT {columns} FROM {names.database}.{table} FINAL").result_rows)
 
 
-def carry_out(client: Any, database: str, steps: Sequence[Step]) -> None:
+def carry_out(client: Any, names: Names, steps: Sequence[Step]) -> None:
     """Do those of the steps that are about tables."""
-    names = Names(database)
-    client.command(names.fill(history()))
+    execute(client, names, history())
     for step in steps:
         if isinstance(step, ApplyFile | Restore):
             for statement in step.statements:
-                client.command(names.fill(statement))
+                execute(client, names, statement)
         if isinstance(step, ApplyFile):
-            client.insert(HISTORY, [step.noted], column_names=["number", "name", "checksum"])
+            client.insert(_history(client, names), [step.noted], column_names=["number", "name", "checksum"])
         if isinstance(step, SetTtl):
-            client.command(step.kept.statement)
+            execute(client, names, step.kept.statement)
+
+
+def execute(client: Any, names: Names, statement: str) -> None:
+    """Execute a statement of a migration, on every server of a cluster that the database is replicated to."""
+    for one in rendered(statement, names):
+        client.command(one)

@@ -1,10 +1,10 @@
 -- The bill of a range: money, time, energy and emissions, what of it has no price (or no intensity of the grid), and with which prices it was rated.
 SELECT
     count() AS bills,
-    sum(c.total_nusd) AS total_nusd,
-    sum(c.gpu_nusd) AS gpu_nusd,
-    sum(c.host_nusd) AS host_nusd,
-    sum(c.energy_nusd) AS energy_nusd,
+    sum(toInt128(c.total_nusd)) AS total_nusd,
+    sum(toInt128(c.gpu_nusd)) AS gpu_nusd,
+    sum(toInt128(c.host_nusd)) AS host_nusd,
+    sum(toInt128(c.energy_nusd)) AS energy_nusd,
     sum(c.gpu_ms) AS gpu_ms,
     sum(toInt128(c.energy_mj)) AS energy_mj,
     sum(toInt128(c.carbon_ug)) AS carbon_ug,

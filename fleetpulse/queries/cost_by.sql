@@ -32,11 +32,11 @@ LEFT JOIN
 (
     SELECT
         ifNull({dimension:Identifier}, '') AS name,
-        sum(p.cost_nusd) AS cost_nusd,
-        sumIf(p.cost_nusd, kind = 'prefill' AND status = 'ok') AS prefill_nusd,
-        sumIf(p.cost_nusd, kind = 'decode' AND status = 'ok') AS decode_nusd,
-        sumIf(p.cost_nusd, kind = 'kv' AND status = 'ok') AS kv_nusd,
-        sumIf(p.cost_nusd, status != 'ok') AS failed_nusd,
+        sum(toInt128(p.cost_nusd)) AS cost_nusd,
+        sumIf(toInt128(p.cost_nusd), kind = 'prefill' AND status = 'ok') AS prefill_nusd,
+        sumIf(toInt128(p.cost_nusd), kind = 'decode' AND status = 'ok') AS decode_nusd,
+        sumIf(toInt128(p.cost_nusd), kind = 'kv' AND status = 'ok') AS kv_nusd,
+        sumIf(toInt128(p.cost_nusd), status != 'ok') AS failed_nusd,
         sum(toInt128(p.energy_mj)) AS energy_mj,
         sum(toInt128(p.carbon_ug)) AS carbon_ug,
         sum(p.gpu_ms) AS gpu_ms

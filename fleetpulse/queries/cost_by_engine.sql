@@ -4,10 +4,10 @@ SELECT
     any(b.gpu_model) AS gpu_model,
     any(b.host) AS host,
     any(b.total_nusd) AS total_nusd,
-    sumIf(p.cost_nusd, part = 'request') AS request_nusd,
-    sumIf(p.cost_nusd, part = '__overhead__' AND status IS NOT NULL) AS failed_nusd,
-    sumIf(p.cost_nusd, part = '__overhead__' AND status IS NULL) AS startup_nusd,
-    sumIf(p.cost_nusd, part IN ('__wasted__', '__unattributed__')) AS unused_nusd,
+    sumIf(toInt128(p.cost_nusd), part = 'request') AS request_nusd,
+    sumIf(toInt128(p.cost_nusd), part = '__overhead__' AND status IS NOT NULL) AS failed_nusd,
+    sumIf(toInt128(p.cost_nusd), part = '__overhead__' AND status IS NULL) AS startup_nusd,
+    sumIf(toInt128(p.cost_nusd), part IN ('__wasted__', '__unattributed__')) AS unused_nusd,
     any(b.energy_mj) AS energy_mj,
     any(b.carbon_ug) AS carbon_ug,
     any(b.gpu_ms) AS gpu_ms
@@ -18,7 +18,7 @@ INNER JOIN
         owner,
         if(uniqExact(c.gpu_model) = 1, any(c.gpu_model), NULL) AS gpu_model,
         if(uniqExact(c.host) = 1, any(c.host), NULL) AS host,
-        sum(c.total_nusd) AS total_nusd,
+        sum(toInt128(c.total_nusd)) AS total_nusd,
         sum(toInt128(c.energy_mj)) AS energy_mj,
         sum(toInt128(c.carbon_ug)) AS carbon_ug,
         sum(c.gpu_ms) AS gpu_ms

@@ -15,8 +15,8 @@ FROM
     SELECT
         ifNull(gpu_model, 'several types') AS gpu_model,
         sum(c.gpu_ms) AS gpu_ms,
-        sum(c.total_nusd) AS total_nusd,
-        sumIf(c.total_nusd, use = 'idle') AS idle_nusd,
+        sum(toInt128(c.total_nusd)) AS total_nusd,
+        sumIf(toInt128(c.total_nusd), use = 'idle') AS idle_nusd,
         sum(toInt128(c.energy_mj)) AS energy_mj,
         sum(toInt128(c.carbon_ug)) AS carbon_ug,
         sum(c.unpriced_gpu_ms) AS unpriced_gpu_ms

@@ -21,7 +21,8 @@ FROM
 ) AS lines
 LEFT JOIN
 (
-    SELECT owner AS engine_id, ifNull(model, '') AS model, sum(p.cost_nusd) AS cost_nusd, sum(p.gpu_ms) AS gpu_ms
+    SELECT owner AS engine_id, ifNull(model, '') AS model, sum(toInt128(p.cost_nusd)) AS cost_nusd,
+        sum(p.gpu_ms) AS gpu_ms
     FROM cost_parts AS p
     WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64} AND use = 'engine' AND status IS NOT NULL
     GROUP BY engine_id, model

@@ -3,7 +3,7 @@ SELECT
     status,
     model,
     tenant,
-    sum(p.cost_nusd) AS cost_nusd,
+    sum(toInt128(p.cost_nusd)) AS cost_nusd,
     sum(toInt128(p.energy_mj)) AS energy_mj,
     sum(toInt128(p.carbon_ug)) AS carbon_ug
 FROM cost_parts AS p

@@ -2,7 +2,7 @@
 SELECT
     owner AS host,
     intDiv(minute_ms, 3600000) * 3600000 AS hour_ms,
-    sum(total_nusd) AS cost_nusd,
+    sum(toInt128(total_nusd)) AS cost_nusd,
     sum(c.gpu_ms) AS gpu_ms
 FROM costs AS c
 WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64} AND use = 'idle'

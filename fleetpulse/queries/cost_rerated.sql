@@ -2,12 +2,12 @@
 SELECT tenant, sum(before) AS before_nusd, sum(after) AS after_nusd
 FROM
 (
-    SELECT tenant, sum(cost_nusd) AS after, CAST(NULL, 'Nullable(Int64)') AS before
+    SELECT tenant, sum(toInt128(cost_nusd)) AS after, CAST(NULL, 'Nullable(Int64)') AS before
     FROM cost_parts
     WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}
     GROUP BY tenant
     UNION ALL
-    SELECT each_tenant AS tenant, CAST(NULL, 'Nullable(Int64)'), sum(each_cost_nusd)
+    SELECT each_tenant AS tenant, CAST(NULL, 'Nullable(Int64)'), sum(toInt128(each_cost_nusd))
     FROM
     (
         SELECT part_tenant, part_cost_nusd FROM token_costs_replaced FINAL

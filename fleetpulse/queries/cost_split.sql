@@ -2,7 +2,7 @@
 SELECT
     part,
     if(part = '__overhead__', if(status IS NULL, 'start-up', 'failed'), '') AS what,
-    sum(cost_nusd) AS cost_nusd,
+    sum(toInt128(cost_nusd)) AS cost_nusd,
     sum(toInt128(c.energy_mj)) AS energy_mj,
     sum(toInt128(c.carbon_ug)) AS carbon_ug,
     sum(c.gpu_ms) AS gpu_ms

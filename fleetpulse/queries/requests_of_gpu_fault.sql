@@ -25,7 +25,8 @@ WITH
         WHERE minute_ms >= {from_ms:Int64} - 120000 AND minute_ms < {to_ms:Int64} + 300000 AND use = 'engine'
     ),
     spent AS (
-        SELECT f.gpu_uuid AS uuid, f.kind AS fault_kind, if(countIf(b.total_nusd IS NULL) = 0, sum(b.total_nusd), NULL) AS nusd
+        SELECT f.gpu_uuid AS uuid, f.kind AS fault_kind,
+            if(countIf(b.total_nusd IS NULL) = 0, sum(toInt128(b.total_nusd)), NULL) AS nusd
         FROM faults AS f
         INNER JOIN engines AS e ON f.gpu_uuid = e.gpu_uuid
         INNER JOIN bills AS b ON e.serving = b.owner

@@ -184,7 +184,7 @@ def reconcile(
         return False
 
     begun = asyncio.run(_log_offsets(kafka))
-    with closing(Database(clickhouse)) as database:
+    with closing(Database(clickhouse, consistent=True)) as database:
         lines = read_produced(database)
         ends = read_ends(database)
         while True:

@@ -47,8 +47,8 @@ class Reader(Protocol):
 class Database:
     """A connection of the read-only user. Not safe for use from several threads at once."""
 
-    def __init__(self, config: ClickHouseConfig) -> None:
-        self._client = connect(config)
+    def __init__(self, config: ClickHouseConfig, *, consistent: bool = False) -> None:
+        self._client = connect(config, consistent=consistent)
 
     def named(self, name: str, parameters: Mapping[str, int | float | str]) -> Answer:
         """Run a query of the catalogue."""

@@ -14,6 +14,7 @@ from fleetpulse.audit.ask import audit
 from fleetpulse.audit.report import Audit
 from fleetpulse.commands.progress import Progress
 from fleetpulse.migrate.bring_up import bring_up
+from fleetpulse.migrate.tables import names_of
 from fleetpulse.report.compose import page
 from fleetpulse.report.gather import cost_report, report_query
 from fleetpulse.report.html import html as html_of
@@ -92,7 +93,7 @@ def own_database(config: ClickHouseConfig) -> Iterator[ClickHouseConfig]:
         try:
             inside = config.model_copy(update={"database": name})
             with contextlib.closing(SinkDatabase(inside)) as database:
-                for statement in fresh(name):
+                for statement in fresh(names_of(inside)):
                     database.command(statement)
             yield inside
         finally:

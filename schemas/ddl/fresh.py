@@ -9,6 +9,7 @@ from __future__ import annotations
 from schemas.ddl.declared import declared
 from schemas.ddl.files import Names
 from schemas.ddl.kept import kept
+from schemas.ddl.sharded import rendered
 from schemas.limits import DEFAULT_LIMITS, Limits
 
 _BEHIND_TTL = "\nSETTINGS "
@@ -25,7 +26,6 @@ def at_once(limits: Limits = DEFAULT_LIMITS) -> tuple[str, ...]:
     return tuple(found.values())
 
 
-def fresh(database: str, limits: Limits = DEFAULT_LIMITS) -> list[str]:
-    """The statements that make it in an empty ``database``."""
-    names = Names(database)
-    return [names.fill(statement) for statement in at_once(limits)]
+def fresh(names: Names, limits: Limits = DEFAULT_LIMITS) -> list[str]:
+    """The statements that make it in an empty database."""
+    return [one for statement in at_once(limits) for one in rendered(statement, names)]

@@ -12,6 +12,7 @@ from aiokafka import TopicPartition
 from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.kafka_clients import make_consumer, make_producer, started
 from schemas.contract.record import Record
+from schemas.ddl.files import Names
 from schemas.ddl.fresh import fresh
 from schemas.limits import DEFAULT_LIMITS
 from sinks.database import SinkDatabase
@@ -21,7 +22,7 @@ from tests.unit.sinks.landing_cases import LOG_IDS
 
 def migrated(clickhouse: Any) -> Any:
     """The client, in a database with all tables and views."""
-    for statement in fresh(clickhouse.database):
+    for statement in fresh(Names(clickhouse.database)):
         clickhouse.command(statement)
     return clickhouse
 

@@ -96,7 +96,7 @@ def test_a_first_migration_that_was_killed_is_finished_by_the_files(
     share: float, tables: Callable[..., Plan], clickhouse: Any, clickhouse_config: ClickHouseConfig
 ) -> None:
     """Tables that were made at once have all that the files would add, and these are safe to repeat."""
-    statements = fresh(clickhouse_config.database)
+    statements = fresh(Names(clickhouse_config.database))
     for statement in statements[: round(share * len(statements))]:
         clickhouse.command(statement)
 

@@ -5,7 +5,7 @@
 -- reads minutes: costs 1m
 -- rows: 200000
 -- seconds: 10
-SELECT day, tenant, model, sum(cost_nusd) AS cost_nusd
+SELECT day, tenant, model, sum(toInt128(cost_nusd)) AS cost_nusd
 FROM
 (
     SELECT intDiv(window_ms, 86400000) AS day, tenant, model, cost_nusd

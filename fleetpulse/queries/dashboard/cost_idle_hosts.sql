@@ -4,7 +4,7 @@
 -- reads edges: costs 1m <= 60d, 1d
 -- rows: 200
 -- seconds: 5
-SELECT owner, any(use) AS what, any(gpu_model) AS a_gpu, sum(gpu_ms) AS gpu_time_ms, sum(cost_nusd) AS cost
+SELECT owner, any(use) AS what, any(gpu_model) AS a_gpu, sum(gpu_ms) AS gpu_time_ms, sum(toInt128(cost_nusd)) AS cost
 FROM
 (
     SELECT owner, use, gpu_model, gpu_ms, cost_nusd

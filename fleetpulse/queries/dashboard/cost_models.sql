@@ -6,10 +6,10 @@
 -- seconds: 5
 SELECT
     model,
-    sum(cost_nusd) AS cost,
-    sumIf(cost_nusd, name = '__overhead__') AS lost,
-    sumIf(cost_nusd, kind = 'prefill') / nullIf(sumIf(toInt128(amount), kind = 'prefill'), 0) * 1e6 AS per_million_in,
-    sumIf(cost_nusd, kind IN ('decode', 'kv')) / nullIf(sumIf(toInt128(amount), kind = 'decode'), 0) * 1e6 AS per_million_out,
+    sum(toInt128(cost_nusd)) AS cost,
+    sumIf(toInt128(cost_nusd), name = '__overhead__') AS lost,
+    sumIf(toInt128(cost_nusd), kind = 'prefill') / nullIf(sumIf(toInt128(amount), kind = 'prefill'), 0) * 1e6 AS per_million_in,
+    sumIf(toInt128(cost_nusd), kind IN ('decode', 'kv')) / nullIf(sumIf(toInt128(amount), kind = 'decode'), 0) * 1e6 AS per_million_out,
     sum(toInt128(energy_mj)) AS used_mj,
     sum(toInt128(carbon_ug)) / nullIf(sumIf(toInt128(amount), kind IN ('prefill', 'decode')), 0) AS ug_per_token,
     sumIf(toInt128(energy_mj), kind = 'decode') / nullIf(sumIf(toInt128(amount), kind = 'decode'), 0) AS mj_per_token

@@ -7,7 +7,7 @@
 SELECT
     intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
     if(name = '__overhead__', if(status IS NULL, 'start-up', 'failed'), name) AS what,
-    sum(cost_nusd) AS cost
+    sum(toInt128(cost_nusd)) AS cost
 FROM
 (
     SELECT window_ms, name, status, cost_nusd

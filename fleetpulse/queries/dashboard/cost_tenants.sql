@@ -6,8 +6,8 @@
 -- seconds: 5
 SELECT
     tenant,
-    sum(cost_nusd) AS cost,
-    sumIf(cost_nusd, name = '__overhead__') AS lost,
+    sum(toInt128(cost_nusd)) AS cost,
+    sumIf(toInt128(cost_nusd), name = '__overhead__') AS lost,
     sum(toInt128(energy_mj)) AS used_mj,
     sum(toInt128(carbon_ug)) AS emitted_ug,
     sum(gpu_ms) AS gpu_time_ms

@@ -6,17 +6,17 @@
 -- seconds: 5
 SELECT
     sum(count) AS bills,
-    sum(total_nusd) AS total,
-    sum(gpu_nusd) AS gpu,
-    sum(host_nusd) AS hosts,
-    sum(energy_nusd) AS energy,
+    sum(toInt128(total_nusd)) AS total,
+    sum(toInt128(gpu_nusd)) AS gpu,
+    sum(toInt128(host_nusd)) AS hosts,
+    sum(toInt128(energy_nusd)) AS energy,
     sum(gpu_ms) AS gpu_time_ms,
     sum(toInt128(energy_mj)) AS used_mj,
     sum(toInt128(carbon_ug)) AS emitted_ug,
     sumIf(toInt128(energy_mj), carbon_ug IS NULL) AS uncounted_mj,
     sum(unpriced_gpu_ms) AS unpriced_ms,
     sum(estimated_gpu_ms) AS estimated_ms,
-    sumIf(total_nusd, use = 'idle') AS idle,
+    sumIf(toInt128(total_nusd), use = 'idle') AS idle,
     sum(provisional) AS provisional
 FROM
 (

@@ -11,8 +11,8 @@ import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 from pydantic import SecretStr
 
-from runtime.clickhouse_clients import connect, make_client, rejected, unreachable
-from runtime.config import ClickHouseConfig
+from runtime.clickhouse_clients import connect, make_client, rejected, server_settings, unreachable
+from runtime.clickhouse_config import ClickHouseConfig
 from schemas.errors import ConfigError, UnavailableError
 
 LOGIN = ClickHouseConfig(url="https://db:8443", user="me", password=SecretStr("hush-hush"), ca_file=Path("/ca.pem"))
@@ -61,7 +61,7 @@ def test_clients_share_login_name_and_no_session(monkeypatch: pytest.MonkeyPatch
     make_client(LOGIN)
     make_client(LOGIN, database=None, send_receive_timeout=60)
 
-    shared = {**LOGIN.client_settings(), "autogenerate_session_id": False, "client_name": "fleetpulse"}
+    shared = {**LOGIN.client_settings(), "autogenerate_session_id": False, "client_name": "fleetpulse", "settings": {}}
     assert made == [shared, {**shared, "database": None, "send_receive_timeout": 60}]
 
 
@@ -75,3 +75,27 @@ def test_a_server_that_is_away_is_unavailable(monkeypatch: pytest.MonkeyPatch) -
 
     with pytest.raises(UnavailableError, match=r"ClickHouse at https://db:8443 does not answer \(connection refused\)"):
         connect(LOGIN)
+
+
+def test_a_server_by_itself_is_asked_for_nothing() -> None:
+    """Nor is ClickHouse Cloud, but by audits and rollups, which read what any replica acknowledged."""
+    assert server_settings(LOGIN) == {}
+    assert server_settings(LOGIN, consistent=True) == {"select_sequential_consistency": 1}
+
+
+def test_shards_answer_whole_or_not_at_all() -> None:
+    """Defaults of the server acknowledge rows that wait in a queue, and read shards by halves."""
+    assert server_settings(LOGIN.model_copy(update={"cluster": "c"})) == {
+        "distributed_foreground_insert": 1,
+        "parallel_distributed_insert_select": 0,
+        "distributed_product_mode": "global",
+        "optimize_skip_unused_shards": 0,
+        "skip_unavailable_shards": 0,
+    }
+
+
+def test_replicas_take_an_alter_before_it_is_done() -> None:
+    """And no insert for a copy of another: rows have identities."""
+    replicated = LOGIN.model_copy(update={"engine_prefix": "Replicated"})
+
+    assert server_settings(replicated, consistent=True) == {"alter_sync": 2, "insert_deduplicate": 0}

@@ -10,7 +10,7 @@ from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 
 from runtime.config import ClickHouseConfig
 from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
-from sinks.database import SENT_BYTES_MIN, SinkDatabase, explained, sent
+from sinks.database import SECONDS_MAX, SENT_BYTES_MIN, SinkDatabase, explained, quorum, sent
 from sinks.landing import Insert
 
 
@@ -48,6 +48,15 @@ def test_small_pieces_are_sent_together_and_none_is_lost() -> None:
     assert b"".join(found) == b"".join(pieces)
     assert [piece for piece in found if piece] == [b"abc", large, b"d", large, large, b"e"]
     assert sum(piece is large for piece in found) == 3
+
+
+@pytest.mark.parametrize(("replicas", "acknowledged"), [(1, {}), (2, {}), (3, {"insert_quorum": "auto"})])
+def test_a_majority_has_what_is_acknowledged_where_one_may_fail(replicas: int, acknowledged: dict[str, Any]) -> None:
+    """Of two replicas the majority is both. Servers give up before the client does."""
+    found = quorum(replicas)
+
+    assert {name: value for name, value in found.items() if name != "insert_quorum_timeout"} == acknowledged
+    assert found.get("insert_quorum_timeout", 0) < 1_000 * SECONDS_MAX
 
 
 class _Server:

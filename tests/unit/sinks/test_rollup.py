@@ -99,6 +99,9 @@ class Recording:
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         return list(self.answers.pop(0))
 
+    def sync(self, table: str) -> None:
+        self.told.append(("sync", table))
+
     def command(self, sql: str, settings: dict[str, Any] | None = None) -> None:
         self.told.append(("command", sql))
 
@@ -113,16 +116,38 @@ def test_a_pass_computes_then_notes_the_level_above_then_marks_what_it_had_read(
 
     done = Rollups(database, SETTINGS).run_pass()  # type: ignore[arg-type]
 
-    kinds = [told[0] if told[0] == "command" else told[1] for told in database.told]
+    kinds = [told[0] if told[0] in ("command", "sync") else told[1] for told in database.told]
     marks = database.told[-1][2]
     assert done == 1
+    assert database.told[0] == ("sync", "gpu_samples_partials")
     assert kinds == [
+        "sync",
         "command",
         ("level", "topic", "window_ms", "writer", "noted"),
         ("level", "topic", "window_ms", "writer", "done", "noted_ms", "done_ms"),
     ]
-    assert database.told[1][2][0][:3] == ["1h", "gpu.samples", minute.window_ms // HOUR_MS * HOUR_MS]
+    assert database.told[2][2][0][:3] == ["1h", "gpu.samples", minute.window_ms // HOUR_MS * HOUR_MS]
     assert [(mark[3], mark[4]) for mark in marks] == [("sink-a", 7), ("sink-b", 2)]
+
+
+@pytest.mark.parametrize(
+    ("level", "topic", "table"),
+    [
+        ("1m", "books", "books"),
+        ("1m", "costs", "token_costs"),
+        ("1h", "gpu.samples", "gpu_samples_rollup_1m"),
+        ("1d", "books", "books_rollup_1h"),
+        ("1d", "costs", "token_costs_rollup_1h"),
+    ],
+)
+def test_replicas_are_in_sync_before_a_level_is_read(level: str, topic: str, table: str) -> None:
+    """A replica that lags shows the note before the rows that it is about."""
+    one = Pending(level, topic, NOW_MS // DAY_MS * DAY_MS - DAY_MS, BUSY_MS, 0, (("w", 1),))
+    database = Recording([(NOW_MS, BUSY_MS)], [tuple(one)])
+
+    Rollups(database, SETTINGS).run_pass()  # type: ignore[arg-type]
+
+    assert database.told[0] == ("sync", table)
 
 
 def test_a_pass_does_a_bounded_amount_of_work() -> None:

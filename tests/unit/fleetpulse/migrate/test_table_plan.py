@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from fleetpulse.migrate.plan import ApplyFile, Plan, Restore, SetTtl
-from fleetpulse.migrate.table_plan import OLD_FILES, LiveDatabase, LiveTable, Wanted, plan_tables
-from schemas.ddl.files import Migration
+from fleetpulse.migrate.table_plan import OLD_FILES, LiveDatabase, LiveTable, Wanted, check_engines, plan_tables
+from schemas.ddl.files import Migration, Names
 from schemas.ddl.kept import Kept
 from schemas.errors import ContractError
 from schemas.limits import DAY_MS
@@ -190,3 +190,41 @@ def test_a_ttl_that_somebody_wrote_is_left() -> None:
     live = replace(DONE, tables={**DONE.tables, "t": LiveTable(ttl, 5)})
 
     assert plan_tables(live, WANTED) == Plan(notes=(f"table t has a TTL of its own, which is left as it is: {ttl}",))
+
+
+SHARDS, REPLICAS = Names("db", "c"), Names("db", engine_prefix="Replicated")
+PLAIN, COPIED = "ReplacingMergeTree", "ReplicatedReplacingMergeTree"
+
+
+@pytest.mark.parametrize(
+    ("names", "database", "tables", "why"),
+    [
+        pytest.param(Names("db"), "Atomic", {"t": "Distributed", "t_local": PLAIN}, "set clickhouse.cluster", id="one"),
+        pytest.param(SHARDS, "Atomic", {"t": PLAIN}, "set clickhouse.database to a new database", id="shards"),
+        pytest.param(Names("db"), "Replicated", {}, "set clickhouse.engine_prefix to Replicated", id="rows of one"),
+        pytest.param(REPLICAS, "Atomic", {}, "database db is of engine Atomic", id="statements of one"),
+        pytest.param(REPLICAS, "Replicated", {"t": PLAIN}, "table t is not replicated", id="made before"),
+    ],
+)
+def test_tables_of_another_kind_than_the_settings_say_are_refused(
+    names: Names, database: str, tables: dict[str, str], why: str
+) -> None:
+    """Before anything is changed: rows would be on one server, and nobody would see it."""
+    with pytest.raises(ContractError, match=why):
+        check_engines(names, database, tables)
+
+
+@pytest.mark.parametrize(
+    ("names", "database", "tables"),
+    [
+        pytest.param(Names("db"), "Atomic", {"t": PLAIN, "v": "View"}, id="one server"),
+        pytest.param(Names("db"), "Replicated", {"t": "SharedReplacingMergeTree"}, id="ClickHouse Cloud"),
+        pytest.param(Names("db"), "Shared", {}, id="ClickHouse Cloud, empty"),
+        pytest.param(SHARDS, "Atomic", {"t": "Distributed", "t_local": PLAIN}, id="shards"),
+        pytest.param(REPLICAS, "Replicated", {"t": COPIED}, id="replicas"),
+        pytest.param(replace(REPLICAS, cluster="c"), "Replicated", {"t": "Distributed", "t_local": COPIED}, id="both"),
+    ],
+)
+def test_tables_as_the_settings_say_are_taken(names: Names, database: str, tables: dict[str, str]) -> None:
+    """Every way to run ClickHouse that is documented."""
+    check_engines(names, database, tables)

@@ -1,0 +1,129 @@
+"""Two ClickHouse servers as shards of a cluster give what one server gives, whatever came twice and through whom."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import orjson
+import pytest
+
+from fleetpulse.migrate import tables
+from runtime.clickhouse_clients import connect
+from runtime.config import ClickHouseConfig
+from schemas.ddl.merging import LEVELS
+from schemas.limits import DEFAULT_LIMITS, MINUTE_MS
+from schemas.rows.tables import GROUPED
+from sinks.database import SinkDatabase
+from sinks.rollup import Notebook, Rollups, RollupSettings
+from tests.integration.shard_rig import servers
+from tests.integration.test_extremes import asked, fill
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+
+COMPUTED = "dirty_windows|migrations|_rollup_|gpu_history|slowest_1h"
+"""What is not inserted, but computed from other rows."""
+SEEN = {"fleet_now": "* EXCEPT (age_ms)"}
+"""Columns of a view that do not depend on when it is read; without an entry all."""
+
+
+READ = """
+SELECT name, engine = 'View' FROM system.tables WHERE database = currentDatabase()
+AND engine != 'MaterializedView' AND name NOT IN ('migrations', 'dirty_windows')
+"""
+
+
+@pytest.fixture(scope="module")
+def logins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ClickHouseConfig, list[ClickHouseConfig]]]:
+    """One server by itself and two shards, all with rows of every table: the shards were given each row twice."""
+    with servers(tmp_path_factory.mktemp("shards")) as (one, shards):
+        for config in (one, *shards):
+            migrated(config)
+        now_ms = to_ms_of(one)
+        for config in (one, *shards):
+            with contextlib.closing(connect(config)) as client:
+                fill(client, now_ms, 1, COMPUTED)
+        for config in (one, shards[1]):
+            rolled(config, now_ms)
+        yield one, shards
+        for config in (one, *shards):
+            client_of(config).close()
+        client_of.cache_clear()
+
+
+def migrated(config: ClickHouseConfig) -> None:
+    with tables.connect(config) as client:
+        names = tables.names_of(config)
+        tables.carry_out(client, names, tables.plan(client, names, DEFAULT_LIMITS).steps)
+
+
+def to_ms_of(config: ClickHouseConfig) -> int:
+    with contextlib.closing(connect(config)) as client:
+        return int(client.command("SELECT toUnixTimestamp64Milli(now64(3))")) // 10_000 * 10_000
+
+
+def rolled(config: ClickHouseConfig, to_ms: int) -> None:
+    """All rollups, computed from what was inserted."""
+    with contextlib.closing(SinkDatabase(config)) as database:
+        first = to_ms // MINUTE_MS - 30
+        buckets = [(each.topic, at * MINUTE_MS) for each in GROUPED for at in range(first, first + 31)]
+        Notebook(database).note(LEVELS[0], [*buckets, *(("books", at) for _, at in buckets[:31])])
+        rollups = Rollups(database, RollupSettings(settle_ms=0, buckets_per_pass_max=1_000))
+        while rollups.run_pass():
+            pass
+
+
+def lines(config: ClickHouseConfig, sql: str, bound: dict[str, Any] | None = None) -> list[bytes]:
+    """The rows of an answer in some order, as JSON."""
+    return sorted(client_of(config).raw_query(sql, parameters=bound or {}, fmt="JSONCompactEachRow").splitlines())
+
+
+@cache
+def client_of(config: ClickHouseConfig) -> Any:
+    """A client that stays open: making one takes longer than most answers."""
+    return connect(config)
+
+
+def test_a_migrated_cluster_needs_nothing(logins: tuple[ClickHouseConfig, list[ClickHouseConfig]]) -> None:
+    """A second migration, through either server, finds all as it should be."""
+    for config in (logins[0], *logins[1]):
+        with tables.connect(config) as client:
+            assert tables.plan(client, tables.names_of(config), DEFAULT_LIMITS).empty
+
+
+def test_rows_are_on_both_shards_once(logins: tuple[ClickHouseConfig, list[ClickHouseConfig]]) -> None:
+    """Each shard has some; what came through both servers met its copy."""
+    one, shards = logins
+    counted = "SELECT count() FROM llm_requests_partials{} FINAL"
+    on_each = [int(lines(config, counted.format("_local"))[0][1:-1]) for config in shards]
+
+    assert all(on_each)
+    assert [sum(on_each)] == [int(lines(one, counted.format(""))[0][1:-1])]
+
+
+def test_every_view_is_that_of_one_server(logins: tuple[ClickHouseConfig, list[ClickHouseConfig]]) -> None:
+    """To the last byte, through either server; rollups and what materialized views copy, too."""
+    one, shards = logins
+    different, filled = [], 0
+    for line in lines(one, READ):
+        name, is_view = orjson.loads(line)
+        sql = f"SELECT {SEEN.get(name, '*')} FROM {name}{'' if is_view else ' FINAL'}"
+        expected = lines(one, sql)
+        filled += bool(expected)
+        different += [(name, number) for number, each in enumerate(shards) if lines(each, sql) != expected]
+
+    assert filled > 100
+    assert different == []
+
+
+def test_every_query_answers_as_on_one_server(logins: tuple[ClickHouseConfig, list[ClickHouseConfig]]) -> None:
+    """All of the catalogue, joins and subqueries among them."""
+    one, shards = logins
+    to_ms = to_ms_of(one)
+    different = [
+        name for name, sql, bound in asked(to_ms) if lines(shards[0], sql, dict(bound)) != lines(one, sql, dict(bound))
+    ]
+
+    assert different == []
