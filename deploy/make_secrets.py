@@ -27,7 +27,19 @@ _USERS = """<clickhouse>
     <fleetpulse_reader>
       <readonly>2</readonly>
       <max_execution_time>30</max_execution_time>
-      <constraints><max_execution_time><min>1</min><max>30</max></max_execution_time></constraints>
+      <max_memory_usage>8589934592</max_memory_usage>
+      <max_rows_to_read>2000000000</max_rows_to_read>
+      <max_bytes_to_read>200000000000</max_bytes_to_read>
+      <max_result_rows>100000000</max_result_rows>
+      <max_concurrent_queries_for_user>50</max_concurrent_queries_for_user>
+      <constraints>
+        <max_execution_time><min>1</min><max>30</max></max_execution_time>
+        <max_memory_usage><min>1</min><max>8589934592</max></max_memory_usage>
+        <max_rows_to_read><min>1</min><max>2000000000</max></max_rows_to_read>
+        <max_bytes_to_read><min>1</min><max>200000000000</max></max_bytes_to_read>
+        <max_result_rows><min>1</min><max>100000000</max></max_result_rows>
+        <max_concurrent_queries_for_user><min>1</min><max>50</max></max_concurrent_queries_for_user>
+      </constraints>
     </fleetpulse_reader>
   </profiles>
   <users>{users}

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 
+from fleetpulse.sql import reader_profile
 from fleetpulse.stack import clickhouse, daemons, kafka, ports
 from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig, KafkaConfig
@@ -74,6 +75,7 @@ def clickhouse_container() -> Iterator[tuple[ClickHouseConfig, ClickHouseConfig]
 
 def _make_reader(writer: ClickHouseConfig, password: str) -> None:
     client = connect(writer)
-    client.command(f"CREATE USER {READER} IDENTIFIED BY '{password}' SETTINGS readonly = 2, max_execution_time = 30")
-    client.command(f"GRANT SELECT, dictGet, SHOW ON {DATABASE}.* TO {READER}")
+    client.command(f"CREATE USER {READER} IDENTIFIED BY '{password}'")
+    for each in reader_profile.statements(READER, DATABASE):
+        client.command(each)
     client.close()

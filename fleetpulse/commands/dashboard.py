@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from fleetpulse.commands.output import err, spoken
+from fleetpulse.commands.people import AsWriter
 from fleetpulse.commands.services import HealthPort, file_option
 
 DEFAULT_PORT = 8_600
@@ -54,6 +55,7 @@ def dashboard(
     budgets: Annotated[
         Path | None, file_option("Your budgets, for the page Cost; without it those of the configuration, if any.")
     ] = None,
+    as_writer: AsWriter = False,
     health_port: HealthPort = None,
 ) -> None:
     """Look at the fleet in a browser: GPUs, models, requests, alerts, costs, the pipeline, SQL.
@@ -66,6 +68,7 @@ def dashboard(
         from fleetpulse.dashboard.serve import Binding, run, token_of
     from fleetpulse.dashboard.security import access_for
     from fleetpulse.dashboard.view import Facts
+    from fleetpulse.sql.reader_profile import login_of_people
     from runtime import logs
     from runtime.config import load
     from stream_jobs.rules.load import load_set
@@ -74,10 +77,11 @@ def dashboard(
     access = access_for(host, known, login_header, tuple(trusted_proxy or ()), tuple(allowed_host or ()))
     logs.configure("dashboard")
     shown = f"[{host}]" if ":" in host else host
-    err.print(f"fleetpulse dashboard: http://{shown}:{port}", markup=False, highlight=False)
     config = load()
+    reading = login_of_people(config, as_writer=as_writer)
+    err.print(f"fleetpulse dashboard: http://{shown}:{port}", markup=False, highlight=False)
     facts = Facts(load_set(rules or config.rules).slo_classes, budgets or config.budgets)
-    run(config.reading, access, Binding(host, port, health_port), facts)
+    run(reading, access, Binding(host, port, health_port), facts)
 
 
 @contextmanager

@@ -13,6 +13,9 @@ from runtime.clock import SystemClock
 from schemas.errors import ConfigError
 
 Last = Annotated[str, typer.Option("--last", help="How far back to look: 30s, 15m, 2h, 1d.")]
+AsWriter = Annotated[
+    bool, typer.Option("--as-writer", help="Run people's SQL as the writer where no reader is configured.")
+]
 _DIGITS_MAX = 6
 _UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from fleetpulse.commands.output import Result, answers, err, for_program, out, print_json, print_rows
-from fleetpulse.commands.people import Last, duration_ms
+from fleetpulse.commands.people import AsWriter, Last, duration_ms
 from runtime.clock import SystemClock
 from schemas.errors import ConfigError
 
@@ -41,6 +41,7 @@ def query(
     rows_max: Annotated[
         int, typer.Option(min=1, max=1_000_000, help="Rows of a table or of JSON; more are cut.")
     ] = 10_000,
+    as_writer: AsWriter = False,
 ) -> Result | None:
     """Run SQL, or a ready-made query by its name, as the read-only user.
 
@@ -50,6 +51,7 @@ def query(
     [bold]fleetpulse query "SELECT count() FROM request_windows" --format csv[/bold]
     """
     from fleetpulse.sql import query as asking
+    from fleetpulse.sql.reader_profile import login_of_people
     from runtime.config import load
 
     wanted = Format.JSON if for_program() else format_
@@ -58,7 +60,7 @@ def query(
         rows = [(one["name"], one["says"], ", ".join(one["params"])) for one in listed]
         return _result("Ready-made queries", ("name", "what it answers", "parameters"), rows, listed, wanted)
     query = asking.query_of(sql, param or (), SystemClock().now_ms(), duration_ms(last))
-    login = load().reading
+    login = login_of_people(load(), as_writer=as_writer)
     if wanted in (Format.CSV, Format.PARQUET):
         if output is None and wanted is Format.PARQUET and out.is_terminal:
             raise ConfigError("--format", "parquet", "is no text: add --output FILE, or send it to a pipe")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -90,30 +90,37 @@ def migrate(
             "--clickhouse", help="URL of one more ClickHouse server to migrate: a shard or a copy. Repeatable."
         ),
     ] = None,
+    reader: Annotated[
+        bool, typer.Option("--reader", help="Limit the user of clickhouse_reader too: its rights and its profile.")
+    ] = False,
 ) -> Result:
     """Bring topics, tables and how long both keep data to this version and its configuration. Safe to repeat.
 
-    Exit 1 when something is left undone because it needs consent.
+    Exit 1 when something is left undone because it needs consent. --reader needs a writer who may manage users.
 
     Example: [bold]FLEETPULSE_KAFKA__BOOTSTRAP=kafka-1:9092 fleetpulse migrate --dry-run[/bold]
     """
     from fleetpulse.migrate.plan import Plan
+    from fleetpulse.migrate.reader import limit_reader
     from fleetpulse.migrate.run import migrate as run_migration
     from runtime.config import load
 
     config = load()
+    others = [config.clickhouse.at(url) for url in servers or ()]
     run = partial(
         run_migration,
         config.kafka,
         config.clickhouse,
         partitions=config.partitions,
         limits=config.limits,
-        servers=[config.clickhouse.at(url) for url in servers or ()],
+        servers=others,
     )
     if not (yes or dry_run or for_program()) and out.is_terminal and (removing := run(dry_run=True).removing):
         _print(Plan(removing))
         yes = typer.confirm("Older rows and records are removed for good. Continue?")
     plan = run(dry_run=dry_run, yes=yes)
+    if reader:
+        plan = replace(plan, notes=(*plan.notes, *limit_reader(config, others, dry_run=dry_run)))
     return Result({"dry_run": dry_run, **plan.data()}, lambda: _print(plan), wrong=bool(plan.left))
 
 

@@ -7,10 +7,11 @@ limit, so that no statement, whatever settings it names, makes this process hold
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,27 @@ class Table:
     types: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     more: bool
+
+
+class Statements:
+    """The statements of one open page: at most one of each kind at a time, and none once the page is gone. A newer one
+    takes the place of the older, which the server stops when its connection is dropped."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def start(self, kind: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run ``work`` in place of what runs of this kind."""
+        before = self._tasks.get(kind)
+        if before is not None:
+            before.cancel()
+        self._tasks[kind] = task = asyncio.ensure_future(work)
+        return task
+
+    def stop(self) -> None:
+        """The page is gone."""
+        for task in self._tasks.values():
+            task.cancel()
 
 
 async def table(login: ClickHouseConfig, sql: str, values: Values, *, transport: Transport = None) -> Table:
@@ -98,6 +120,7 @@ def settings(login: ClickHouseConfig, values: Values) -> dict[str, str]:
         "database": login.database,
         "readonly": 2,
         "max_execution_time": SECONDS_MAX,
+        "cancel_http_readonly_queries_on_client_close": 1,
         "output_format_json_quote_64bit_integers": 0,
         "output_format_json_quote_denormals": 1,
         "http_write_exception_in_output_format": 0,

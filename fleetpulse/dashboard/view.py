@@ -82,6 +82,7 @@ class View:
         self.on_notice: Callable[[str | None], None] = lambda _text: None
         self.on_busy: Callable[[bool], None] = lambda _busy: None
         self.on_state: Callable[[], None] = lambda: None
+        self._when_gone: list[Callable[[], None]] = []
 
     # what pages use
 
@@ -186,6 +187,12 @@ class View:
         """The browser went away."""
         if self._running is not None:
             self._running.cancel()
+        for stop in self._when_gone:
+            stop()
+
+    def when_gone(self, stop: Callable[[], None]) -> None:
+        """Call this too when the browser goes away."""
+        self._when_gone.append(stop)
 
     def _become(self, state: UrlState) -> None:
         self.state = state

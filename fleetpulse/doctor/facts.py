@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fleetpulse.migrate.table_plan import LiveDatabase
+from fleetpulse.sql.reader_profile import Setting
 from fleetpulse.stack.report import PartStatus
 
 TopicPartition = tuple[str, int]
@@ -72,7 +73,8 @@ class KafkaFacts:
 @dataclass(frozen=True, slots=True)
 class LoginFacts:
     """One login to ClickHouse. ``error``: why it is rejected or has no answer; ``key``: the setting behind it, within
-    its section. ``can``: rights on the database."""
+    its section. ``can``: rights on the database. ``settings``: value and greatest value of what limits people's SQL;
+    ``sources``: outside the server what it may read, such as URL."""
 
     user: str
     database: str
@@ -81,6 +83,8 @@ class LoginFacts:
     key: str | None = None
     readonly: int | None = None
     can: Mapping[str, bool] = field(default_factory=dict)
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,14 @@ from fleetpulse.doctor.judge_joins import judge_joins, judge_prices
 from fleetpulse.doctor.judge_kafka import judge_clock, setting
 from fleetpulse.migrate.plan import SetTtl
 from fleetpulse.migrate.table_plan import Wanted, plan_tables
+from fleetpulse.sql import reader_profile
 from schemas.errors import ContractError
 
 WRITER_NEEDS = ("SELECT", "INSERT", "CREATE TABLE", "CREATE VIEW", "ALTER UPDATE")
 READER_NEEDS = ("SELECT",)
 READER_MUST_NOT = ("INSERT", "ALTER UPDATE", "CREATE TABLE", "DROP TABLE", "TRUNCATE")
+SOURCES = ("FILE", "URL", "REMOTE", "S3", "AZURE", "HDFS", "MYSQL", "POSTGRES", "MONGO", "REDIS", "ODBC", "JDBC")
+"""Rights by which SQL reads what is not in ClickHouse: files of the server, and whatever its network reaches."""
 VERSION_MIN = (25, 3)
 _WRONG_LOGIN = (192, 193, 194, 516)
 _CHECKS = {"migration": "schema.migration", "missing": "schema.missing", "table ttl": "schema.ttl"}
@@ -109,6 +112,7 @@ def _reader(facts: DatabaseFacts) -> Iterator[Finding]:
     if reader.error is not None:
         return
     grant = f"GRANT SELECT ON {reader.database}.* TO {reader.user}"
+    mends = "; ".join(reader_profile.statements(reader.user, reader.database))
     if facts.reader is None:
         if _writes(reader):
             says = "runs people's SQL and may write: no read-only login is configured"
@@ -117,12 +121,19 @@ def _reader(facts: DatabaseFacts) -> Iterator[Finding]:
         return
     if _writes(reader):
         may = ", ".join(right for right in READER_MUST_NOT if reader.can.get(right))
-        change = f"REVOKE ALL ON *.* FROM {reader.user}; {grant}; ALTER USER {reader.user} SETTINGS readonly = 2"
-        yield wrong("reader.rights", reader.user, f"runs people's SQL and may {may}", _client(change))
+        yield wrong("reader.rights", reader.user, f"runs people's SQL and may {may}", _client(mends))
+    elif reader.sources:
+        may = f"runs people's SQL and may read beyond the server: {', '.join(reader.sources)}"
+        yield wrong("reader.rights", reader.user, may, _client(mends))
     elif not all(reader.can.get(right, True) for right in READER_NEEDS):
         yield wrong("reader.rights", reader.user, f"may not read database {reader.database}", _client(grant))
     else:
         yield good("reader.rights", reader.user, f"may read database {reader.database}, and only that")
+    if missing := reader_profile.unlimited(reader.settings):
+        says = f"may use as much as a statement asks for: {', '.join(missing)} without a bound"
+        yield wrong("reader.limits", reader.user, says, f"fleetpulse migrate --reader   # or {_client(mends)}")
+    else:
+        yield good("reader.limits", reader.user, "has limits on time, memory, rows, bytes and statements at once")
     if reader.database != facts.writer.database:
         says = f"is what people read, but the sink writes to {facts.writer.database}"
         mend = f"{_variable('DATABASE')}={quote(facts.writer.database)}"

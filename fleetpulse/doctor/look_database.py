@@ -10,10 +10,11 @@ from typing import Any
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from fleetpulse.doctor.facts import DatabaseFacts, DiskFacts, LoginFacts
-from fleetpulse.doctor.judge_database import READER_MUST_NOT, READER_NEEDS, WRITER_NEEDS
+from fleetpulse.doctor.judge_database import READER_MUST_NOT, READER_NEEDS, SOURCES, WRITER_NEEDS
 from fleetpulse.doctor.judge_joins import LOOK_BACK_MS, RECENT_MS
 from fleetpulse.migrate.tables import look, names_of
 from fleetpulse.queries.dashboard import query
+from fleetpulse.sql.reader_profile import LIMITS
 from runtime.clickhouse_clients import first_line, make_client, rejected
 from runtime.clock import Clock
 from runtime.config import ClickHouseConfig
@@ -21,6 +22,7 @@ from schemas.errors import ConfigError
 from schemas.limits import HOUR_MS
 
 _WORLD = (ClickHouseError, OSError)
+_LIMITS = f"SELECT name, value, max FROM system.settings WHERE name IN {tuple(LIMITS)}"
 _EXISTS = "SELECT 1 FROM system.databases WHERE name = {database:String}"
 
 
@@ -72,7 +74,17 @@ def _rights(client: Any, config: ClickHouseConfig) -> LoginFacts:
     names = dict.fromkeys((*WRITER_NEEDS, *READER_NEEDS, *READER_MUST_NOT))
     can = {name: bool(int(client.command(f"CHECK GRANT {name} ON {config.database}.*"))) for name in names}
     readonly = int(client.command("SELECT getSetting('readonly')"))
-    return LoginFacts(config.user, config.database, readonly=readonly, can=can)
+    settings = {name: (value, most) for name, value, most in client.query(_LIMITS).result_rows}
+    sources = tuple(name for name in SOURCES if _may_read_from(client, name))
+    return LoginFacts(config.user, config.database, readonly=readonly, can=can, settings=settings, sources=sources)
+
+
+def _may_read_from(client: Any, source: str) -> bool:
+    """A server that does not know the source lets nobody read from it."""
+    try:
+        return bool(int(client.command(f"CHECK GRANT {source} ON *.*")))
+    except ClickHouseError:
+        return False
 
 
 def _seen(client: Any, config: ClickHouseConfig, clock: Clock) -> DatabaseFacts:

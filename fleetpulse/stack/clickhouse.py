@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from fleetpulse.sql import reader_profile
 from fleetpulse.stack import serve_clickhouse
 from runtime.local_stack import DATABASE, READER, WRITER, Ports, StackState
 from schemas.errors import StackError
 
 NAME = "clickhouse"
 VERSION_MIN = (26, 7)
-READER_SECONDS_MAX = 30
 _HELP = "pip install 'fleetpulse[local]'"
 
 _CONFIG = """<clickhouse>
@@ -51,11 +51,7 @@ _USERS = """<clickhouse>
   <profiles>
     <default><async_insert>0</async_insert></default>
     <console><max_sessions_for_user>1</max_sessions_for_user></console>
-    <reader>
-      <readonly>2</readonly>
-      <max_execution_time>{seconds}</max_execution_time>
-      <constraints><max_execution_time><min>1</min><max>{seconds}</max></max_execution_time></constraints>
-    </reader>
+{reader_profile}
   </profiles>
   <quotas><default/></quotas>
   <users>
@@ -127,7 +123,7 @@ def config(ports: Ports, home: Path) -> str:
 def users(writer_password: str, reader_password: str) -> str:
     """The text of ``users.xml``; it holds hashes, no passwords."""
     return _USERS.format(
-        seconds=READER_SECONDS_MAX,
+        reader_profile=reader_profile.profile_xml("reader"),
         writer=WRITER,
         writer_hash=_hash(writer_password),
         writer_grants=_queries(WRITER_GRANTS),

@@ -87,9 +87,9 @@ def there(stack: Any, tmp_path: Path) -> dict[str, str]:
     return {
         "DATA_DIR": str(tmp_path),
         "KAFKA__BOOTSTRAP": stack.kafka_bootstrap,
-        "CLICKHOUSE__URL": stack.clickhouse_reader.url,
-        "CLICKHOUSE__USER": stack.clickhouse_reader.user,
-        "CLICKHOUSE__PASSWORD": stack.clickhouse_reader.password.get_secret_value(),
+        "CLICKHOUSE_READER__URL": stack.clickhouse_reader.url,
+        "CLICKHOUSE_READER__USER": stack.clickhouse_reader.user,
+        "CLICKHOUSE_READER__PASSWORD": stack.clickhouse_reader.password.get_secret_value(),
     }
 
 

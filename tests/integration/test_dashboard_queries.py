@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from clickhouse_connect.driver.client import Client
 
 from fleetpulse import queries
+from fleetpulse.dashboard import console
 from fleetpulse.dashboard.data import Data
 from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.queries.dashboard import Query, Value, names, query, read
+from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
 from schemas.errors import FleetpulseError, UnavailableError
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
@@ -196,6 +200,30 @@ async def test_a_query_that_takes_too_long_is_stopped_and_says_what_to_do(data: 
         await data.sql(
             "SELECT count() FROM numbers(1e15) WHERE NOT ignore(sipHash64(number))", {}, {"max_execution_time": 1}
         )
+
+
+async def test_a_statement_ends_on_the_server_when_its_page_is_gone(stack: Any) -> None:
+    """Its connection is dropped, and the server stops reading: half a minute of it was left."""
+    mark = f"gone_{time.monotonic_ns()}"
+    rows = "numbers(1900000000) WHERE NOT ignore(sipHash128(number))"
+    slow = f"SELECT count() AS {mark} FROM {rows} SETTINGS max_threads = 1"
+    running = asyncio.ensure_future(console.table(stack.clickhouse_reader, slow, {}))
+
+    def under_way(count: int) -> bool:
+        """Whether so many are, within a quarter of the time after which the server would end it anyway."""
+        until_s = time.monotonic() + console.SECONDS_MAX / 4
+        like = f"query LIKE '%{mark}%' AND query NOT LIKE '%system.processes%'"
+        with contextlib.closing(connect(stack.clickhouse)) as client:
+            while time.monotonic() < until_s:
+                if int(client.command(f"SELECT count() FROM system.processes WHERE {like}")) == count:
+                    return True
+                time.sleep(0.1)
+        return False
+
+    assert await asyncio.to_thread(under_way, 1)
+    running.cancel()
+    assert await asyncio.to_thread(under_way, 0)
+    assert running.cancelled()
 
 
 async def test_a_query_that_brings_too_much_is_stopped(data: Data) -> None:

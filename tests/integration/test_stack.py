@@ -27,11 +27,13 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 
 from fleetpulse import stack
+from fleetpulse.migrate.reader import limit_reader
+from fleetpulse.sql.reader_profile import LIMITS, statements
 from fleetpulse.stack import daemons, java, kafka_jars, manage
 from runtime.config import load
 from runtime.live_process import Process, alive
-from runtime.local_stack import StackState, read_state, write_state
-from schemas.errors import StackError
+from runtime.local_stack import DATABASE, READER, StackState, read_state, write_state
+from schemas.errors import FleetpulseError, StackError
 
 pytestmark = pytest.mark.integration
 
@@ -409,9 +411,9 @@ def test_the_reader_reads_what_the_writer_wrote(writer: Client, reader: Client) 
         pytest.param("DROP TABLE shown", id="drops"),
         pytest.param("CREATE TABLE more (x UInt32) ENGINE = Memory", id="creates"),
         pytest.param("CREATE FUNCTION mine AS (x) -> x", id="functions"),
-        pytest.param("SELECT * FROM shown SETTINGS max_execution_time = 0", id="time without end"),
-        pytest.param("SELECT * FROM shown SETTINGS max_execution_time = 31", id="more time"),
         pytest.param("SELECT * FROM shown SETTINGS readonly = 0", id="more rights"),
+        *(pytest.param(f"SELECT 1 SETTINGS {name} = 0", id=f"no {name}") for name in LIMITS),
+        *(pytest.param(f"SELECT 1 SETTINGS {name} = {most + 1}", id=f"more {name}") for name, most in LIMITS.items()),
         pytest.param("SELECT * FROM system.processes", id="other people's queries"),
         pytest.param("SELECT * FROM fleetpulse_test_private.x", id="other databases"),
         pytest.param("SYSTEM SHUTDOWN", id="shutdown"),
@@ -433,6 +435,21 @@ def test_the_reader_cannot(reader: Client, writer: Client, statement: str) -> No
 
     with pytest.raises(DatabaseError, match=REFUSED):
         reader.command(statement)
+
+
+def test_the_server_knows_the_statements_that_limit_a_reader(reader: Client) -> None:
+    """As ``migrate --reader`` runs them."""
+    for each in statements(READER, DATABASE):
+        assert reader.query("SELECT formatQuery({sql:String})", parameters={"sql": each}).result_rows
+
+
+def test_a_writer_who_may_not_manage_users_says_what_an_administrator_runs(state: StackState, home: Path) -> None:
+    """As the local stack's, whose users are those of a file."""
+    config = load({"data_dir": str(home)})
+
+    with pytest.raises(FleetpulseError, match="As an administrator run:\nCREATE SETTINGS PROFILE"):
+        limit_reader(config)
+    assert limit_reader(config, dry_run=True) == statements(READER, DATABASE)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
-from nicegui import background_tasks, ui
+from nicegui import ui
 
 from fleetpulse import queries
 from fleetpulse.dashboard import console
@@ -22,6 +23,7 @@ from schemas.errors import FleetpulseError
 FIRST = "throughput_by_model"
 OF_PAGES = "pages/"
 """Begins the names of the queries behind pages, which stand in a catalogue of their own."""
+Act = Coroutine[Any, Any, None]
 _TOP = 50
 _READ = "() => { const box = document.getElementById('sql-text'); emit(box ? box.value : ''); }"
 _ON_KEY = "(e) => { if ((e.ctrlKey || e.metaKey) && e.key === 'Enter') { e.preventDefault(); emit(e.target.value); } }"
@@ -63,6 +65,8 @@ class _Sql:
         self._view = view
         self._shown = ""
         self._runs = 0
+        self._statements = console.Statements()
+        view.when_gone(self._statements.stop)
         known = {name: name.replace("_", " ") for name in saved()}
         with Panel("Statement", "read only; Ctrl+Enter runs it").body:
             self._text = tag("textarea", "fp-mono", id="sql-text", aria_label="SQL", rows="10", spellcheck="false")
@@ -70,12 +74,12 @@ class _Sql:
                 "width:100%;resize:vertical;color:var(--text);background:var(--ground);border:1px solid var(--line);"
                 "border-radius:6px;padding:8px 10px;tab-size:4"
             )
-            self._text.on("keydown", lambda event: self._start(self._run, event.args), js_handler=_ON_KEY)
+            self._text.on("keydown", lambda event: self._start("shown", self._run, event.args), js_handler=_ON_KEY)
             with tag("div", "fp-filters"):
                 choices("Saved", known, view.choice("query", known), lambda name: view.set(query=name))
-                self._action("Run", "play_arrow", self._run, "primary")
-                self._action("CSV", "download", lambda sql: self._download(sql, "csv"))
-                self._action("Parquet", "download", lambda sql: self._download(sql, "parquet"))
+                self._action("Run", "play_arrow", "shown", self._run, "primary")
+                self._action("CSV", "download", "file", lambda sql: self._download(sql, "csv"))
+                self._action("Parquet", "download", "file", lambda sql: self._download(sql, "parquet"))
         self._result = Panel("Answer")
         with self._result.body:
             self._error = tag("pre", "fp-mono fp-bad", text="", role="alert")
@@ -83,13 +87,13 @@ class _Sql:
             self._error.set_visibility(False)
             self._table = tag("div", "", style="overflow-x:auto")
 
-    def _action(self, text: str, icon: str, act: Callable[[str], Any], classes: str = "") -> None:
+    def _action(self, text: str, icon: str, kind: str, act: Callable[[str], Act], classes: str = "") -> None:
         made = button(text, lambda: None, icon, classes)
-        made.on("click", lambda event: self._start(act, event.args), js_handler=_READ)
+        made.on("click", lambda event: self._start(kind, act, event.args), js_handler=_READ)
 
-    def _start(self, act: Callable[[str], Any], sql: Any) -> None:
+    def _start(self, kind: str, act: Callable[[str], Act], sql: Any) -> None:
         if isinstance(sql, str):
-            background_tasks.create(act(sql))
+            self._statements.start(kind, act(sql))
 
     async def refresh(self) -> None:
         """Put the saved query into the editor when another was chosen, and run it."""
@@ -102,7 +106,7 @@ class _Sql:
         # before the page's first words came stays too.
         put = "const box = document.getElementById('sql-text'); if (%s || !box.value) box.value = %s"
         self._text.client.run_javascript(put % (json.dumps(chosen), json.dumps(sql)))
-        await self._run(sql)
+        await asyncio.wait({self._statements.start("shown", self._run(sql))})
 
     def _values(self, sql: str) -> dict[str, str | int | float]:
         span = self._view.range

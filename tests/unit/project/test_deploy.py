@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from fleetpulse.commands.config_view import NOT_SETTINGS, unknown_keys
+from fleetpulse.sql import reader_profile
 from fleetpulse.stack import clickhouse
 from producers.engines.processes import RIGHTS
 from producers.kubernetes.listing import RIGHT
@@ -58,6 +59,7 @@ def test_production_grants_no_more_than_the_local_stack(make_secrets: ModuleType
     """The same reader; the writer has a part of what the local one has."""
     assert make_secrets.READER_GRANTS == clickhouse.READER_GRANTS
     assert set(make_secrets.WRITER_GRANTS) <= set(clickhouse.WRITER_GRANTS)
+    assert reader_profile.profile_xml(reader_profile.PROFILE) in make_secrets.users_file("w", "r")
 
 
 def test_the_users_file_holds_hashes_alone(make_secrets: ModuleType) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 
 import httpx
@@ -13,6 +14,7 @@ from fleetpulse.dashboard.console import (
     ROWS_MAX,
     SHOWN_BYTES_MAX,
     SQL_CHARS_MAX,
+    Statements,
     Table,
     error_text,
     file,
@@ -159,3 +161,20 @@ def test_values_cannot_name_settings() -> None:
     sent = settings(LOGIN, {"readonly": 0})
 
     assert (sent["readonly"], sent["param_readonly"]) == ("2", "0")
+
+
+async def test_a_page_has_one_statement_of_a_kind_at_a_time_and_none_once_it_is_gone() -> None:
+    """A newer one ends the older; one of another kind does not; the page's end ends all."""
+    statements, never = Statements(), asyncio.Event()
+
+    async def work() -> None:
+        await never.wait()
+
+    first, file_ = statements.start("shown", work()), statements.start("file", work())
+    second = statements.start("shown", work())
+    await asyncio.sleep(0)
+    assert [each.cancelled() for each in (first, second, file_)] == [True, False, False]
+
+    statements.stop()
+    await asyncio.wait([second, file_])
+    assert [each.cancelled() for each in (second, file_)] == [True, True]

@@ -27,6 +27,7 @@ from fleetpulse.doctor.judge_host import judge_host
 from fleetpulse.doctor.judge_kafka import judge_kafka
 from fleetpulse.migrate.table_plan import LiveDatabase, LiveTable, Wanted
 from fleetpulse.migrate.topic_plan import topic_settings
+from fleetpulse.sql.reader_profile import LIMITS
 from fleetpulse.stack.report import PartStatus
 from schemas.contract.topics import BY_NAME, TOPICS
 from schemas.ddl.files import Migration
@@ -295,7 +296,8 @@ LIVE = LiveDatabase(
     {one.number: (one.name, one.checksum) for one in MIGRATIONS},
 )
 CAN = dict.fromkeys(WRITER_NEEDS, True)
-READER = LoginFacts("reader", "fleetpulse", readonly=2, can={"SELECT": True, "INSERT": False})
+BOUND = {name: (str(most), str(most)) for name, most in LIMITS.items()}
+READER = LoginFacts("reader", "fleetpulse", readonly=2, can={"SELECT": True, "INSERT": False}, settings=BOUND)
 DATABASE = DatabaseFacts(
     "https://db:8443",
     LoginFacts("writer", "fleetpulse", readonly=0, can=CAN),
@@ -336,7 +338,22 @@ DATABASE_BROKEN: dict[str, tuple[DatabaseFacts, tuple[str, str, str], str]] = {
     "a reader that writes": (
         replace(DATABASE, reader=replace(READER, readonly=0, can={"SELECT": True, "INSERT": True})),
         ("reader.rights", "reader", "wrong"),
-        "REVOKE ALL ON *.* FROM reader",
+        "REVOKE ALL ON *.* FROM `reader`",
+    ),
+    "a reader that reaches the network": (
+        replace(DATABASE, reader=replace(READER, sources=("URL",))),
+        ("reader.rights", "reader", "wrong"),
+        "REVOKE ALL ON *.* FROM `reader`",
+    ),
+    "a reader without a limit on memory": (
+        replace(DATABASE, reader=replace(READER, settings=BOUND | {"max_memory_usage": ("0", None)})),
+        ("reader.limits", "reader", "wrong"),
+        "fleetpulse migrate --reader",
+    ),
+    "a reader whose limit a statement may lift": (
+        replace(DATABASE, reader=replace(READER, settings=BOUND | {"max_rows_to_read": ("5", None)})),
+        ("reader.limits", "reader", "wrong"),
+        "max_rows_to_read = 2000000000 MIN 1 MAX 2000000000",
     ),
     "a reader that may not read": (
         replace(DATABASE, reader=replace(READER, can={"SELECT": False})),

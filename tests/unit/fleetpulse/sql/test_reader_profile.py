@@ -1,0 +1,74 @@
+"""Whose login runs people's SQL, and what limits it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from fleetpulse.sql.reader_profile import LIMITS, login_of_people, profile_xml, statements, unlimited
+from runtime.config import ClickHouseConfig, Config
+from schemas.errors import ConfigError
+
+WRITER = ClickHouseConfig(url="http://db:8123", user="writer")
+READER = ClickHouseConfig(url="http://db:8123", user="people")
+
+
+def test_people_read_as_the_reader(tmp_path: Path) -> None:
+    """Whatever else is allowed."""
+    config = Config(data_dir=tmp_path, clickhouse=WRITER, clickhouse_reader=READER)
+
+    assert login_of_people(config) == login_of_people(config, as_writer=True) == READER
+
+
+def test_people_never_read_as_the_writer_unless_someone_says_so(tmp_path: Path) -> None:
+    """The error says what to set, and how to go on without."""
+    config = Config(data_dir=tmp_path, clickhouse=WRITER)
+
+    with pytest.raises(ConfigError, match=r"clickhouse_reader.*migrate --reader.*--as-writer"):
+        login_of_people(config)
+    assert login_of_people(config, as_writer=True) == WRITER
+
+
+def test_every_limit_is_its_own_constraint() -> None:
+    """In the users file: a value, from 1 on, as nothing may be without end."""
+    profile = ElementTree.fromstring(profile_xml("reader"))
+    values = {one.tag: one.text for one in profile if one.tag in LIMITS}
+    bounds = {one.tag: (one.findtext("min"), one.findtext("max")) for one in profile.findall("constraints/*")}
+
+    assert profile.findtext("readonly") == "2"
+    assert values == {name: str(most) for name, most in LIMITS.items()}
+    assert bounds == {name: ("1", str(most)) for name, most in LIMITS.items()}
+
+
+def test_the_statements_name_user_and_database_as_they_are() -> None:
+    """What would end a name is escaped."""
+    profile, *rest = statements("a`b", "fleet`pulse")
+
+    assert all(f"{name} = {most} MIN 1 MAX {most}" in profile for name, most in LIMITS.items())
+    assert rest == [
+        "ALTER USER `a\\`b` SETTINGS PROFILE 'fleetpulse_reader'",
+        "REVOKE ALL ON *.* FROM `a\\`b`",
+        "GRANT SELECT, dictGet, SHOW ON `fleet\\`pulse`.* TO `a\\`b`",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("found", "missing"),
+    [
+        (("5", "5"), []),
+        (("5", "900"), []),
+        (("0", None), ["max_rows_to_read"]),
+        (("5", None), ["max_rows_to_read"]),
+        (("0", "5"), ["max_rows_to_read"]),
+        (("5", "0"), ["max_rows_to_read"]),
+        (("auto", "5"), ["max_rows_to_read"]),
+    ],
+)
+def test_a_limit_counts_where_no_statement_can_lift_it(found: tuple[str, str | None], missing: list[str]) -> None:
+    """A value of 0 is none, and so is one that may be changed to 0."""
+    bound = {name: (str(most), str(most)) for name, most in LIMITS.items()}
+
+    assert unlimited({**bound, "max_rows_to_read": found}) == missing
+    assert unlimited({}) == list(LIMITS)
