@@ -14,9 +14,10 @@ from schemas.errors import FleetpulseError
 
 
 def limit_reader(config: Config, servers: Sequence[ClickHouseConfig] = (), *, dry_run: bool = False) -> tuple[str, ...]:
-    """Give the user of ``clickhouse_reader`` its rights and limits, on the other ``servers`` too, and return the SQL
-    that did it (with ``dry_run``: that would). Raises ``ConfigError`` where none is configured, ``FleetpulseError`` with what an administrator has to
-    run where the writer may not.
+    """Give the user of ``clickhouse_reader`` its rights and limits, on the other ``servers`` too.
+
+    Returns the SQL that did it (with ``dry_run``: that would). Raises ``ConfigError`` where none is configured,
+    ``FleetpulseError`` with what an administrator has to run where the writer may not.
     """
     reader = login_of_people(config)
     sql = statements(reader.user, reader.database)

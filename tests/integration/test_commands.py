@@ -78,6 +78,7 @@ def away(tmp_path: Path) -> dict[str, str]:
         "DATA_DIR": str(tmp_path),
         "KAFKA__BOOTSTRAP": f"127.0.0.1:{free[0]}",
         "CLICKHOUSE__URL": f"http://127.0.0.1:{free[1]}",
+        "CLICKHOUSE_READER__URL": f"http://127.0.0.1:{free[1]}",
     }
 
 
