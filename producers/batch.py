@@ -22,6 +22,7 @@ from schemas.codec.build import block_from_rows
 from schemas.contract import headers
 from schemas.contract.placement import first_known
 from schemas.errors import RejectedError
+from schemas.events.event_types import BY_TOPIC
 from schemas.fields import Event, Field
 from schemas.limits import DEFAULT_LIMITS, Limits
 
@@ -99,6 +100,14 @@ def batches_of(
         middle = (start + end) // 2
         waiting += [(middle, end), (start, middle)]
     return out
+
+
+def parts_of(topic: str, key: bytes, batch: Batch | Block, limits: BatchLimits) -> Sequence[Batch]:
+    """The batch, or those that a block of this topic is cut into; ``RejectedError`` as ``batches_of``."""
+    if isinstance(batch, Batch):
+        assert batch.topic == topic, "a batch of another topic"
+        return (batch,)
+    return batches_of(BY_TOPIC[topic], key, batch, limits=limits)
 
 
 def slice_block(block: Block, start: int, end: int) -> Block:

@@ -79,11 +79,11 @@ def _is_checkout(folder: Path) -> bool:
 
 
 def read_state(data_dir: Path) -> StackState | None:
-    """The state of the stack in ``data_dir``; None when there never was one."""
+    """The state of the stack in ``data_dir``; None when there never was one, or none of this user's."""
     path = data_dir / FILE_NAME
     try:
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         return None
     except (OSError, ValueError) as error:
         raise StackError(f"{path} cannot be read: {error}") from error

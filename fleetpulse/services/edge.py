@@ -9,14 +9,16 @@ import secrets
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvloop
 
 from producers.publish.publisher import Publisher, PublisherSettings
+from producers.publish.states import States
+from producers.publish.supervised import SupervisedPublisher
 from producers.spool.spool import Spool, SpoolLimits
 from runtime import logs
 from runtime.clock import SystemClock
@@ -57,7 +59,11 @@ async def publishing(
 
 
 async def open_publisher(
-    config: Config, folder: Path, settings: PublisherSettings | None = None, tracer: Tracer | None = None
+    config: Config,
+    folder: Path,
+    settings: PublisherSettings | None = None,
+    tracer: Tracer | None = None,
+    states: States | None = None,
 ) -> Publisher:
     """A started publisher on the spool in this folder; whatever is read there holds up no loop.
 
@@ -68,16 +74,45 @@ async def open_publisher(
         config.kafka.client_settings()
     spool = await asyncio.to_thread(Spool.open, folder, SpoolLimits.of(config.limits))
     host, partitions = socket.gethostname(), config.partitions
-    publisher = Publisher(spool, config.kafka, host=host, partitions=partitions, settings=settings, tracer=tracer)
-    return await publisher.start()
+    about: dict[str, Any] = {"host": host, "partitions": partitions, "tracer": tracer, "states": states}
+    return await Publisher(spool, config.kafka, settings=settings, **about).start()
+
+
+@asynccontextmanager
+async def supervised(
+    config: Config,
+    folder: Path,
+    drain_s: float,
+    tracer: Tracer | None,
+    settings: PublisherSettings | None = None,
+) -> AsyncIterator[SupervisedPublisher]:
+    """As ``publishing``, for a process that goes on while its spool cannot be used."""
+    states = States(config.partitions)
+    publisher = SupervisedPublisher(lambda: open_publisher(config, folder, settings, tracer, states), states)
+    await publisher.start()
+    try:
+        yield publisher
+    finally:
+        await publisher.close(drain_s)
 
 
 def secret_of(config: ProxyConfig, data_dir: Path) -> bytes:
-    """Key of the hash of tenants and users: the configured one, else that of the data directory, made where missing."""
+    """Key of the hash of tenants and users: the configured one, else that of the data directory, made where missing.
+
+    Where that directory cannot be used, one for this process alone: requests are served, and kept apart by tenant.
+    """
     if config.tenant_secret is not None:
         return config.tenant_secret.get_secret_value().encode()
-    path = data_dir / "proxy.tenant-secret"
-    data_dir.mkdir(parents=True, exist_ok=True)
+    try:
+        return _kept_secret(data_dir / "proxy.tenant-secret")
+    except OSError as error:
+        facts = {"error": f"{type(error).__name__}: {error}"}
+        _log.error("no tenant secret can be kept; tenants and users have other names until the next start", extra=facts)
+        return secrets.token_hex(SECRET_BYTES).encode()
+
+
+def _kept_secret(path: Path) -> bytes:
+    path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
         fresh = path.with_name(f"{path.name}.{os.getpid()}")
         fresh.touch(mode=0o600)
@@ -93,6 +128,7 @@ class _Watch:
 
     def __init__(self) -> None:
         self.supervisor: Supervisor | None = None
+        self.publisher: SupervisedPublisher | None = None
 
     def watch(self, supervisor: Supervisor) -> None:
         """Ask this one from now on."""
@@ -105,6 +141,10 @@ class _Watch:
     def ready(self) -> str | None:
         """None when all that was chosen is collected."""
         return "probing" if self.supervisor is None else self.supervisor.why_not_ready()
+
+    def note(self) -> str | None:
+        """None while events are kept: an agent that cannot keep them still measures and answers."""
+        return None if self.publisher is None else self.publisher.why
 
 
 def run_agent_service(spool: Path | None, seconds: float | None, health_port: int | None = None) -> list[Report]:
@@ -119,15 +159,26 @@ def run_agent_service(spool: Path | None, seconds: float | None, health_port: in
         if seconds is not None:
             asyncio.get_running_loop().call_later(seconds, stop.set)
         asyncio.get_running_loop().call_later(SETTLED_AFTER_S, settle)
-        async with publishing(config, spool, "agent", config.agent.drain_ms / 1_000, QUIET) as publisher:
+        async with AsyncExitStack() as until_the_end:
+            tracer = until_the_end.enter_context(tracing(config.tracing, "agent"))
+            folder, drain_s = spool or config.data_dir / "spool" / "agent", config.agent.drain_ms / 1_000
+            publisher = await until_the_end.enter_async_context(supervised(config, folder, drain_s, tracer, QUIET))
+            watch.publisher = publisher
             state = config.data_dir / "agent"
-            await asyncio.to_thread(state.mkdir, parents=True, exist_ok=True)
+            try:
+                await asyncio.to_thread(state.mkdir, parents=True, exist_ok=True)
+            except OSError as error:  # whoever keeps something there tries again
+                _log.error("nothing is kept over a restart", extra={"folder": str(state), "error": str(error)})
             users = secret_of(config.proxy, config.data_dir) if config.proxy.user_hash else None
             await run_agent(publisher, stop, config.agent, state=state, user_secret=users, watched=watch.watch)
 
     port = config.agent.health_port if health_port is None else health_port
     # Of the loop's work a third is waking up: uvloop does that in C.
-    health = nullcontext() if port is None else HealthServer(port=port, alive=watch.alive, ready=watch.ready)
+    health = (
+        nullcontext()
+        if port is None
+        else HealthServer(port=port, alive=watch.alive, ready=watch.ready, note=watch.note)
+    )
     with health, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(body())
     return watch.supervisor.reports() if watch.supervisor else []

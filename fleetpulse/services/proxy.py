@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from fleetpulse.services.edge import DRAIN_S, open_publisher, secret_of
+from fleetpulse.services.edge import DRAIN_S, secret_of, supervised
 from producers.identity.host_file import claims_beside, found_by, path_beside
 from producers.identity.topic_reader import TopicEngines
 from producers.proxy.claims import Claims
@@ -103,13 +103,10 @@ async def _serve(config: Config, spool: Path | None, watched: Watched) -> None:
     secret = secret_of(config.proxy, config.data_dir)
     folder = spool or config.data_dir / "spool" / "proxy"
     with tracing(config.tracing, "proxy") as tracer:
-        publisher = SupervisedPublisher(lambda: open_publisher(config, folder, tracer=tracer))
-        watched.publisher = await publisher.start()
-        try:
+        async with supervised(config, folder, DRAIN_S, tracer) as publisher:
+            watched.publisher = publisher
             of_requests = tracer if config.tracing.requests else None
             await _serve_into(RowPublisher(publisher), config, secret, watched, stop, of_requests)
-        finally:
-            await publisher.close(DRAIN_S)
 
 
 async def _serve_into(
@@ -140,7 +137,7 @@ async def _serve_into(
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
     engines.release(all_of_them=True)
-    await rows.flush()
+    rows.flush()
 
 
 def upstream_engines(config: Config, environment: Mapping[str, str]) -> UpstreamEngines:

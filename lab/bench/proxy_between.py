@@ -84,7 +84,7 @@ class Counting:
     def __init__(self) -> None:
         self.events = 0
 
-    async def put(self, topic: str, key: bytes, batch: Batch) -> bool:
+    def put_at_once(self, batch: Batch) -> bool:
         """Count the events."""
         self.events += batch.count
         return True
@@ -108,7 +108,7 @@ async def serve_proxy(upstream: str) -> None:
     await stop.wait()
     await server.stop()
     running.cancel()
-    await rows.flush()
+    rows.flush()
     print(json.dumps({"events": sink.events}), flush=True)
 
 

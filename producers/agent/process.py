@@ -20,7 +20,7 @@ from producers.agent.search import Search, setting_of
 from producers.agent.sources import SOURCES, Setting, Source
 from producers.agent.supervisor import Service, Supervisor
 from producers.identity.host_file import default_socket, path_beside
-from producers.publish.publisher import Publisher
+from producers.publish.puts import Puts
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS
 from runtime.edge_config import AgentConfig, LogTailConfig
@@ -30,7 +30,7 @@ Watched = Callable[[Supervisor], None]
 
 
 async def run_agent(
-    publisher: Publisher,
+    publisher: Puts,
     stop: asyncio.Event,
     config: AgentConfig | None = None,
     *,
@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from producers.log_tail.tail import LogTailSettings
 
 
-def services_of(setting: Setting, publisher: Publisher, handover: Handover) -> list[Service]:
+def services_of(setting: Setting, publisher: Puts, handover: Handover) -> list[Service]:
     """The services that the configuration asks for. Each imports what it needs when it begins."""
     config, services = setting.config, list[Service]()
 

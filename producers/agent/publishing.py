@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from producers.agent.few_rows import batches_of_few
 from producers.batch import Batch, BatchBuilder
 from producers.collector import Collected, Row
-from producers.publish.publisher import Publisher
+from producers.publish.puts import Puts
 from schemas.fields import Event
 
 
@@ -44,7 +44,7 @@ def packed(collected: Iterable[Collected]) -> Parcel:
     return Parcel(batches, unfit)
 
 
-def publish_parcel(publisher: Publisher, parcel: Parcel) -> None:
+def publish_parcel(publisher: Puts, parcel: Parcel) -> None:
     """Spool a parcel now; declare what no batch could hold."""
     for batch in parcel.batches:
         publisher.put_at_once(batch)
@@ -52,7 +52,7 @@ def publish_parcel(publisher: Publisher, parcel: Parcel) -> None:
         publisher.shed(topic, events)
 
 
-async def publish_rows(publisher: Publisher, event: Event, rows: list[Row]) -> None:
+async def publish_rows(publisher: Puts, event: Event, rows: list[Row]) -> None:
     """Spool rows of one event now, one record per key."""
     publish_parcel(publisher, packed([Collected(event, rows)]))
     await asyncio.sleep(0)  # a caller that never waits must not starve the sending
@@ -70,7 +70,7 @@ class Handover:
     come as between the two beats before.
     """
 
-    def __init__(self, publisher: Publisher, parcels_max: int = 256) -> None:
+    def __init__(self, publisher: Puts, parcels_max: int = 256) -> None:
         self._publisher = publisher
         self._parcels_max = parcels_max
         self._waiting: deque[Parcel] = deque()

@@ -14,7 +14,6 @@ While the spool is full, reading stops and nothing is shed: the log keeps unread
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from producers.identity.joiner import Joiner
 from producers.log_tail.mapping import Line, field_map, rows_of
 from producers.log_tail.steps import step_map, steps_of
 from producers.log_tail.tail import REQUESTS, Chunk, LogTailSettings, Tail, decode, encode
-from producers.publish.publisher import Publisher
+from producers.publish.puts import Puts
 from producers.publish.reconnect import comes
 from producers.requests.client_names import ClientNames
 from producers.spool.slots import Slots
@@ -49,7 +48,7 @@ class _Work:
 
 
 async def run_log_tail(
-    publisher: Publisher,
+    publisher: Puts,
     settings: LogTailSettings,
     stop: asyncio.Event,
     *,
@@ -131,7 +130,7 @@ def _next(tail: Tail, rows_in: RowsIn, now_ms: int, counters: Counters) -> _Work
     return _Work(chunk, packed([collected] if collected.rows else []), {**chunk.left_out, **left_out})
 
 
-async def _publish(publisher: Publisher, parcel: Parcel, stop: asyncio.Event) -> bool:
+async def _publish(publisher: Puts, parcel: Parcel, stop: asyncio.Event) -> bool:
     """False when ``stop`` came while the spool had no room: what was not spooled is read again at the next start."""
     stopped = asyncio.ensure_future(stop.wait())
     try:
@@ -145,18 +144,18 @@ async def _publish(publisher: Publisher, parcel: Parcel, stop: asyncio.Event) ->
     return True
 
 
-async def _put(publisher: Publisher, batch: Batch, stopped: asyncio.Future[Any]) -> bool:
+async def _put(publisher: Puts, batch: Batch, stopped: asyncio.Future[Any]) -> bool:
     put: asyncio.Future[Any] = asyncio.ensure_future(publisher.put(batch.topic, batch.key, batch, wait=True))
     try:
         await asyncio.wait([put, stopped], return_when=asyncio.FIRST_COMPLETED)
-        if put.done():
-            put.result()
-        return put.done()
     finally:
         if not put.done():
-            put.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await put
+            put.cancel()  # takes it back as long as it waits for room; what is on its way to the disk is spooled
+            await asyncio.wait([put])
+    if put.cancelled():
+        return False
+    put.result()
+    return True
 
 
 def _keep(slots: Slots, tail: Tail) -> None:

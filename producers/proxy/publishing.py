@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from producers.batch import Batch, BatchBuilder
+from producers.publish.puts import PutsAtOnce
 from runtime.clock import Clock, SystemClock
 from schemas.events.event_types import LLM_REQUESTS
 
@@ -18,22 +19,10 @@ _log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.1
 
 
-class Puts(Protocol):
-    """The part of the publisher that is used here."""
-
-    async def put(self, topic: str, key: bytes, batch: Batch) -> bool:
-        """Spool a batch; False when it was shed, and declared."""
-        ...
-
-    def shed(self, topic: str, events: int) -> None:
-        """Declare events that no batch could hold."""
-        ...
-
-
 class RowPublisher:
     """Takes rows at once and publishes them from a task of its own."""
 
-    def __init__(self, publisher: Puts, *, clock: Clock | None = None) -> None:
+    def __init__(self, publisher: PutsAtOnce, *, clock: Clock | None = None) -> None:
         self._publisher = publisher
         self._clock = clock or SystemClock()
         self._builder = BatchBuilder(LLM_REQUESTS)
@@ -44,27 +33,27 @@ class RowPublisher:
         """One finished request."""
         self._cut += self._builder.add(row, self._clock.monotonic_s() * 1_000)
 
-    async def publish_due(self) -> None:
+    def publish_due(self) -> None:
         """Put the batches that are full or have waited long enough."""
-        await self._put(self._builder.due(self._clock.monotonic_s() * 1_000))
+        self._put(self._builder.due(self._clock.monotonic_s() * 1_000))
 
-    async def flush(self) -> None:
+    def flush(self) -> None:
         """Put everything."""
-        await self._put(self._builder.flush())
+        self._put(self._builder.flush())
 
     async def run(self) -> None:
         """Publish what is due, until cancelled. A defect costs the rows at hand, not those that come after them."""
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
             try:
-                await self.publish_due()
+                self.publish_due()
             except Exception:
                 _log.exception("publishing rows failed, please report it; these rows are lost")
 
-    async def _put(self, more: list[Batch]) -> None:
+    def _put(self, more: list[Batch]) -> None:
         batches, self._cut = [*self._cut, *more], []
         for batch in batches:
-            await self._publisher.put(batch.topic, batch.key, batch)
+            self._publisher.put_at_once(batch)  # who waited for the disk here would gather rows without a bound
         oversized = self._builder.oversized_events - self._declared
         if oversized:
             self._declared += oversized

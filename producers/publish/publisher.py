@@ -1,8 +1,8 @@
 """Publisher: writes events to the spool, and from there to Kafka, at least once.
 
-``put`` returns when the record is in the spool. A background task sends records to Kafka in order of age, those of
-killed predecessors first, and retries for ever with back-off. Spooled records are never dropped: while Kafka is
-unavailable the spool grows; when it is full new events are shed and declared in the books.
+``put`` returns when the record is in the spool, which a thread writes. A background task sends records to Kafka in
+order of age, those of killed predecessors first, and retries for ever with back-off. Spooled records are never dropped:
+while Kafka is unavailable the spool grows; when it is full new events are shed and declared in the books.
 
 The producer's books go to the topic ``books`` every few seconds and at the end: cumulative, for all boots the spool
 still knows, so that a lost or repeated report changes nothing. They count only what is safe on disk. ``states`` go with
@@ -19,17 +19,16 @@ from dataclasses import dataclass
 from typing import Self
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import MessageSizeTooLargeError
 
-from producers.batch import Batch, BatchLimits, batches_of
-from producers.publish.reconnect import Outage, comes, demand_listener, finish, is_configured, until_beat_s
+from producers.batch import Batch, BatchLimits, parts_of
+from producers.publish.reconnect import Lanes, Outage, comes, demand_listener, finish, is_configured, until_beat_s
 from producers.publish.sender import FAILURES, LaneError, LaneKey, Sender, abandon, log_rejection, make_producer
 from producers.publish.spans import PublishSpans
 from producers.publish.states import States
+from producers.publish.writer import SpoolWriter, finished
 from producers.spool.books import Books, book_rows, copy_of, encode_rows
 from producers.spool.frame import Spooled
 from producers.spool.spool import Spool
-from runtime.backoff import Backoff
 from runtime.clock import Clock, SystemClock
 from runtime.config import KafkaConfig
 from runtime.counters import COUNTERS, Counters
@@ -38,17 +37,13 @@ from schemas.codec.block import Block
 from schemas.contract import headers
 from schemas.contract.placement import place
 from schemas.contract.topics import BOOKS_TOPIC, BY_NAME
-from schemas.events.event_types import BY_TOPIC
 from schemas.rows.tables import PRODUCER_BOOKS
 
 _log = logging.getLogger(__name__)
 
-LANE_BACKOFF = Backoff(1.0, 60.0)
-"""For a lane whose batches the broker rejects; other lanes go on."""
 _LOOK_EVERY_S = 2.0
 """How often lanes whose back-off ended are checked when no record comes."""
 _BOOKS_LANE: LaneKey = (BOOKS_TOPIC, 0)
-_YIELD_EVERY_PUTS = 32
 _FIRST_SAVES_EVERY_S = 1.0
 
 
@@ -78,6 +73,7 @@ class Publisher:
         clock: Clock | None = None,
         counters: Counters = COUNTERS,
         tracer: Tracer | None = None,
+        states: States | None = None,
     ) -> None:
         self.spool = spool
         self._kafka = kafka
@@ -95,17 +91,16 @@ class Publisher:
         self._producer: AIOKafkaProducer | None = None
         self._sent_once: tuple[int, int] = (0, 0)  # everything below was handed to Kafka before
         self._outage = Outage()
-        self._lane_backoff: dict[LaneKey, tuple[float, int]] = {}  # until when, and after how many failures
-        self._alone: set[LaneKey] = set()
+        self._lanes = Lanes()
         self._published_books: Books = {}
         self._books_failure: Exception | None = None
-        self.states = States(self._partitions, self._settings.close_within_s)
-        self._puts = 0
+        self.states = states or States(partitions, self._settings.close_within_s)
         self._saved_low = spool.low
         self._kept_s = self._clock.monotonic_s()
         self._caught_up = False  # a save of this boot knows what it and older ones had acknowledged
         self._next_books_s = 0.0
-        self._disk = asyncio.Lock()  # one sync or save at a time
+        self._disk = asyncio.Lock()  # one write, sync or save at a time
+        self._writer = SpoolWriter(spool, self._disk, self._outcome)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> Self:
@@ -128,25 +123,31 @@ class Publisher:
         spool is full: the call waits for room. Raises RejectedError when a single event is too large to be sent.
         """
         self._check_alive()
-        spooled = True
-        for part in self._parts(topic, key, batch):
-            while wait and not self.spool.has_room(len(part.value)):
+        answers = []
+        for part in parts_of(topic, key, batch, self._limits):
+            while wait and not self.has_room(len(part.value)):
                 await self._acknowledged_something()
-            spooled &= self._spool(part)
-        self._puts += 1
-        if self._puts % _YIELD_EVERY_PUTS == 0:
-            await asyncio.sleep(0)  # a caller that never waits must not starve the sending
-        return spooled
+            answers.append(self._writer.put(part, self._partition(part), self._clock.now_ms()))
+        return all([await finished(answer) for answer in answers])
 
     def put_at_once(self, batch: Batch) -> bool:
-        """As ``put``, for a caller that comes now and then, and waits by itself: nothing else runs meanwhile."""
+        """Take a batch that is spooled soon. False when there is no room, and it was shed and declared."""
         self._check_alive()
-        return self._spool(batch)
+        return self._writer.offer(batch, self._partition(batch), self._clock.now_ms())
+
+    def has_room(self, value_bytes: int) -> bool:
+        """Whether a batch of this size would be spooled, as far as is known."""
+        return self._writer.has_room(value_bytes)
+
+    async def written(self) -> None:
+        """Until what was put is on disk, or shed."""
+        await self._writer.drain()
 
     async def flush(self, within_s: float | None = None) -> bool:
         """Wait until Kafka has acknowledged everything spooled; False when ``within_s`` passed before."""
         try:
             async with asyncio.timeout(within_s):
+                await self._writer.drain()
                 while self.spool.unacknowledged_records:
                     await self._acknowledged_something()
         except TimeoutError:
@@ -164,6 +165,7 @@ class Publisher:
         drained = False
         try:
             self._closing = True
+            await self._writer.drain(max(drain_s, self._settings.close_within_s))
             if self._tasks and self.failure is None:
                 drained = await self.flush(drain_s)
                 await self._publish_books()
@@ -182,39 +184,39 @@ class Publisher:
         self.spool.abandon()
 
     async def _end_tasks(self) -> list[BaseException | None]:
-        for task in self._tasks:
+        tasks = [*self._tasks, *self._writer.tasks]
+        for task in tasks:
             task.cancel()
-        return await asyncio.gather(*self._tasks, return_exceptions=True)
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    def left(self) -> tuple[list[Batch], Mapping[str, int]]:
+        """After ``abandon``: batches that nobody waits for and that are not on disk, and events to be declared."""
+        return self._writer.left()
 
     @property
     def failure(self) -> BaseException | None:
-        """The error that ended sending or saving; None while both run."""
-        ended = (task for task in self._tasks if task.done() and not task.cancelled())
+        """The error that ended writing, sending or saving; None while all of them work."""
+        tasks = (*self._tasks, *self._writer.tasks)
+        ended = (task for task in tasks if task.done() and not task.cancelled())
         return next((error for task in ended if (error := task.exception()) is not None), None)
 
     # Spooling
 
-    def _parts(self, topic: str, key: bytes, batch: Batch | Block) -> Sequence[Batch]:
-        if isinstance(batch, Batch):
-            assert batch.topic == topic, "a batch of another topic"
-            return (batch,)
-        return batches_of(BY_TOPIC[topic], key, batch, limits=self._limits)
+    def _partition(self, batch: Batch) -> int:
+        return place(batch.key, self._partitions[batch.topic])
 
-    def _spool(self, batch: Batch) -> bool:
-        partition, at_ms = place(batch.key, self._partitions[batch.topic]), self._clock.now_ms()
-        record = Spooled(
-            0, 0, at_ms, batch.topic, partition, batch.schema, batch.content_type, batch.key, batch.count, batch.value
-        )
-        if self.spool.append(record) is None:
-            self._counters.add("edge_events_shed", batch.count, topic=batch.topic)
-            return False
-        self._counters.add("edge_events", batch.count, topic=batch.topic)
-        self._work.set()
-        return True
+    def _outcome(self, record: Spooled, spooled: bool) -> None:
+        self._counters.add("edge_events" if spooled else "edge_events_shed", record.events, topic=record.topic)
+        if spooled:
+            self._work.set()
+
+    def declare(self, topic: str, events: int) -> None:
+        """Declare events as shed that were counted before."""
+        self._writer.declare(topic, events)
 
     def shed(self, topic: str, events: int) -> None:
         """Declare events that no batch could hold."""
-        self.spool.shed(topic, events)
+        self.declare(topic, events)
         self._counters.add("edge_events_shed", events, topic=topic)
 
     # Sending
@@ -245,8 +247,10 @@ class Publisher:
             await abandon(producer, self._settings.close_within_s)
 
     def _sender(self, producer: AIOKafkaProducer) -> Sender:
-        spool, paused = self.spool, self._backing_off
-        return Sender(producer, spool.source, lambda: spool.low, self._delivered, paused, self._alone, self._spans)
+        spool, lanes = self.spool, self._lanes
+        return Sender(
+            producer, spool.source, lambda: spool.low, self._delivered, self._backing_off, lanes.alone, self._spans
+        )
 
     async def _feed(self, sender: Sender) -> None:
         """Hand out what was handed out before, then whatever comes; ends only by a failure."""
@@ -272,7 +276,7 @@ class Publisher:
         new = self.spool.acknowledge(records)
         self._outage.answered()
         topic, partition = records[0].topic, records[0].partition
-        self._lane_backoff.pop((topic, partition), None)
+        self._lanes.delivered((topic, partition))
         self._counters.add("edge_records_sent", new, topic=topic)
         self._counters.add("edge_bytes_sent", sum(len(record.value) for record in records), topic=topic)
         self._work.set()
@@ -289,16 +293,10 @@ class Publisher:
                 _log.warning("Kafka unavailable, retrying; records stay in the spool", extra=facts)
             return
         _log.error("Kafka rejected a batch; kept and retried", extra=facts | {"partition": lane[1]})
-        if isinstance(error, MessageSizeTooLargeError) and lane not in self._alone:
-            self._alone.add(lane)
-            return
-        failures = self._lane_backoff.get(lane, (0.0, 0))[1] + 1
-        pause_s = LANE_BACKOFF.pause_s(failures, random.random())
-        self._lane_backoff[lane] = (self._clock.monotonic_s() + pause_s, failures)
+        self._lanes.rejected(lane, error, self._clock.monotonic_s(), random.random())
 
     def _backing_off(self) -> frozenset[LaneKey]:
-        now_s = self._clock.monotonic_s()
-        return frozenset(lane for lane, (until_s, _) in self._lane_backoff.items() if until_s > now_s)
+        return self._lanes.backing_off(self._clock.monotonic_s())
 
     # Keeping
 
@@ -381,7 +379,7 @@ class Publisher:
             self._work.set()
             return
         self._published_books = books
-        self._lane_backoff.pop(_BOOKS_LANE, None)
+        self._lanes.delivered(_BOOKS_LANE)
         async with self._disk:
             self.spool.books_delivered(key for key, tally in books.items() if tally.settled)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from aiokafka.conn import collect_hosts
+from aiokafka.errors import MessageSizeTooLargeError
 
 from runtime.backoff import Backoff
 from runtime.config import KafkaConfig
@@ -20,6 +21,8 @@ from runtime.config import KafkaConfig
 _log = logging.getLogger(__name__)
 
 RECONNECT = Backoff(0.5, 3.5)
+LANE_BACKOFF = Backoff(1.0, 60.0)
+"""For a lane whose batches the broker rejects; other lanes go on."""
 OUTAGE_SHARE = 1 / 8
 OUTAGE_PAUSE_S_MAX = 25.0
 LOG_EVERY_FAILURES = 20
@@ -54,6 +57,31 @@ class Outage:
         """Until the next attempt; 0 when the last one did not fail."""
         longest_s = min(OUTAGE_PAUSE_S_MAX, (now_s - self._since_s) * OUTAGE_SHARE)
         return replace(RECONNECT, max_s=max(RECONNECT.max_s, longest_s)).pause_s(self.failures, chance)
+
+
+class Lanes:
+    """Partitions whose batches the broker rejects pause, each for itself. ``alone`` send one record at a time, because
+    a batch of theirs was too large. Pure, as ``Outage``."""
+
+    def __init__(self) -> None:
+        self.alone: set[tuple[str, int]] = set()
+        self._paused: dict[tuple[str, int], tuple[float, int]] = {}  # until when, and after how many failures
+
+    def rejected(self, lane: tuple[str, int], error: Exception, now_s: float, chance: float) -> None:
+        """A batch of this one was."""
+        if isinstance(error, MessageSizeTooLargeError) and lane not in self.alone:
+            self.alone.add(lane)
+            return
+        failures = self._paused.get(lane, (0.0, 0))[1] + 1
+        self._paused[lane] = (now_s + LANE_BACKOFF.pause_s(failures, chance), failures)
+
+    def delivered(self, lane: tuple[str, int]) -> None:
+        """One was taken."""
+        self._paused.pop(lane, None)
+
+    def backing_off(self, now_s: float) -> frozenset[tuple[str, int]]:
+        """Those that pause now."""
+        return frozenset(lane for lane, (until_s, _) in self._paused.items() if until_s > now_s)
 
 
 def is_configured(kafka: KafkaConfig) -> bool:

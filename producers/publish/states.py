@@ -14,6 +14,7 @@ from aiokafka import AIOKafkaProducer
 
 from producers.publish.sender import FAILURES
 from schemas.contract.placement import place
+from schemas.contract.topics import BY_NAME
 
 _log = logging.getLogger(__name__)
 
@@ -22,10 +23,11 @@ PAUSE_S = 30.0
 
 
 class States:
-    """``partitions``: counts by topic. ``within_s``: the longest that publishing one may take."""
+    """``partitions``: counts by topic, where they are not the contract's. ``within_s``: the longest that publishing one
+    may take. They may outlive a publisher."""
 
-    def __init__(self, partitions: Mapping[str, int], within_s: float) -> None:
-        self._partitions = partitions
+    def __init__(self, partitions: Mapping[str, int] | None = None, within_s: float = 3.0) -> None:
+        self._partitions = {name: topic.partitions for name, topic in BY_NAME.items()} | dict(partitions or {})
         self._within_s = within_s
         self._wanted: dict[tuple[str, bytes], tuple[bytes | None, str]] = {}
         self._acknowledged: dict[tuple[str, bytes], bytes] = {}

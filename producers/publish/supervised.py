@@ -1,8 +1,9 @@
 """SupervisedPublisher: a publisher that may fail without ending its process; it is reopened with back-off.
 
-While it is *down* (its disk or a bug ended it), at most ``WAITING_EVENTS_MAX`` events are buffered in memory and go
-first when it is up again. Events beyond, and the batch that it failed on, are shed: counted at once, declared in the
-books when it is up again. A failed publisher is left as a kill would leave it, so that the books count nothing twice.
+While it is *down* (its disk or a bug ended it), at most ``WAITING_EVENTS_MAX`` events are buffered in memory, those
+among them that it had taken and not written, and go first when it is up again. Events beyond, and a batch that it
+failed on by a bug, are shed: counted at once, declared in the books when it is up again. A failed publisher is left as
+a kill would leave it, so that the books count nothing twice.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from typing import Self
 
-from producers.batch import Batch
+from producers.batch import Batch, BatchLimits, parts_of
 from producers.publish.publisher import Publisher
+from producers.publish.states import States
 from runtime.backoff import Backoff
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
-from schemas.errors import RejectedError
+from schemas.codec.block import Block
+from schemas.errors import ContractError, RejectedError
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +35,8 @@ _LOOK_EVERY_S = 0.25
 
 
 class SupervisedPublisher:
-    """``opens`` gives a started publisher. ``why`` is why the spool is unusable; None while it is usable.
+    """``opens`` gives a started publisher of these ``states``. ``why`` is why the spool is unusable; None while it is
+    usable.
 
     Once started, no method raises what a publisher raises.
     """
@@ -40,17 +44,20 @@ class SupervisedPublisher:
     def __init__(
         self,
         opens: Callable[[], Awaitable[Publisher]],
+        states: States | None = None,
         *,
         clock: Clock | None = None,
         counters: Counters = COUNTERS,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.why: str | None = None
+        self.states = states or States()
         self._opens = opens
         self._clock = clock or SystemClock()
         self._counters = counters
         self._chance = chance
         self._publisher: Publisher | None = None
+        self._up = asyncio.Event()  # there is one
         self._ended: Publisher | None = None  # failed, and still to be let go
         self._waiting: deque[Batch] = deque()
         self._waiting_events = 0
@@ -61,31 +68,67 @@ class SupervisedPublisher:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> Self:
-        """Open the publisher, and watch it from now on. Where the disk does not let it open, that is tried again.
+        """Open the publisher, and watch it from now on. Where disk or folder do not let it open, that is tried again.
 
-        Raises ConfigError or ContractError where a setting or the spool's folder must be corrected.
+        Raises ConfigError where a setting must be corrected.
         """
         self._counters.set("edge_publisher_down", 0)
         try:
             await self._open()
-        except OSError as error:
+        except (OSError, ContractError) as error:
             self._fail(error)
         self._task = asyncio.create_task(self._supervise())
         return self
 
-    async def put(self, topic: str, key: bytes, batch: Batch) -> bool:
-        """Spool the batch, or let it wait in memory; False when it was shed."""
+    async def put(self, topic: str, key: bytes, batch: Batch | Block, *, wait: bool = False) -> bool:
+        """Spool the batch, or let it wait in memory; False when some of it was shed. ``wait`` for a spool with room."""
+        try:
+            parts = parts_of(topic, key, batch, BatchLimits.of())
+        except RejectedError as error:
+            assert isinstance(batch, Block)
+            return self._rejected(topic, batch.rows, error)
+        return all([await self._put(part, wait=wait) for part in parts])
+
+    async def _put(self, batch: Batch, *, wait: bool) -> bool:
+        if wait:
+            await self._up.wait()
         publisher = self._publisher
         if publisher is None:
             return self._wait(batch)
         try:
-            return await publisher.put(topic, key, batch)
-        except RejectedError as error:
-            _log.error("batch shed: rejected by the spool", extra={"topic": topic, "error": str(error)})
+            return await publisher.put(batch.topic, batch.key, batch, wait=wait)
         except Exception as error:
-            if publisher is self._publisher:
-                self._fail(error)
-        self.shed(topic, batch.count)
+            return self._not_taken(publisher, batch, error)
+
+    def put_at_once(self, batch: Batch) -> bool:
+        """Take a batch that is spooled soon, or waits in memory; False when it was shed."""
+        publisher = self._publisher
+        if publisher is None:
+            return self._wait(batch)
+        try:
+            return publisher.put_at_once(batch)
+        except Exception as error:
+            return self._not_taken(publisher, batch, error)
+
+    def has_room(self, value_bytes: int) -> bool:
+        """Whether a batch of this size would be spooled or wait, as far as is known."""
+        if self._publisher is None:
+            return self._waiting_events < WAITING_EVENTS_MAX
+        return self._publisher.has_room(value_bytes)
+
+    def _not_taken(self, publisher: Publisher, batch: Batch, error: Exception) -> bool:
+        if isinstance(error, RejectedError):
+            return self._rejected(batch.topic, batch.count, error)
+        if publisher is self._publisher:
+            self._fail(error)
+        if isinstance(error, OSError):
+            return self._wait(batch)
+        self.shed(batch.topic, batch.count)  # another publisher might fail on it too
+        return False
+
+    def _rejected(self, topic: str, events: int, error: RejectedError) -> bool:
+        _log.error("batch shed: rejected by the spool", extra={"topic": topic, "error": str(error)})
+        self.shed(topic, events)
         return False
 
     def shed(self, topic: str, events: int) -> None:
@@ -147,7 +190,12 @@ class SupervisedPublisher:
             ended, self._ended = self._ended, None
             with contextlib.suppress(Exception):  # it has failed before
                 await ended.abandon()
+            batches, shed = ended.left()
+            self._undeclared.update(shed)
+            for batch in batches:
+                self._wait(batch)
         self._publisher = await self._opens()
+        self._up.set()
         self._opened_s, self.why = self._clock.monotonic_s(), None
         self._counters.set("edge_publisher_down", 0)
         while self._waiting and self._publisher is not None:
@@ -158,12 +206,7 @@ class SupervisedPublisher:
 
     def _declare(self) -> None:
         while self._undeclared and self._publisher is not None:
-            topic, events = next(iter(self._undeclared.items()))
-            try:
-                self._publisher.spool.shed(topic, events)
-                del self._undeclared[topic]
-            except Exception as error:
-                self._fail(error)
+            self._publisher.declare(*self._undeclared.popitem())
 
     def _fail(self, error: BaseException) -> None:
         """Mark the publisher down and schedule the next attempt."""
@@ -171,6 +214,7 @@ class SupervisedPublisher:
         was_up = self._publisher is not None
         if was_up:
             self._ended, self._publisher = self._publisher, None
+            self._up.clear()
         if was_up and now_s - self._opened_s > REOPEN.max_s:
             self._failures = 0
         self._failures += 1

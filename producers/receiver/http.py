@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from producers.batch import Batch, batches_of, key_of
-from producers.publish.publisher import Publisher
+from producers.publish.puts import Puts
 from producers.receiver.client_fields import Where
 from producers.receiver.lines import REFUSALS_MAX, Read, Refusal, read_lines
 from runtime.clock import Clock, SystemClock
@@ -40,7 +40,7 @@ class Taker:
     """Spools request bodies."""
 
     def __init__(
-        self, publisher: Publisher, where: Where, clock: Clock | None = None, limits: Limits = DEFAULT_LIMITS
+        self, publisher: Puts, where: Where, clock: Clock | None = None, limits: Limits = DEFAULT_LIMITS
     ) -> None:
         self._publisher = publisher
         self._where = where
@@ -53,7 +53,7 @@ class Taker:
         if read.refusals:
             return _response(400, _reasons(read.refusals))
         batches = self._batches(read)
-        if not self._publisher.spool.has_room(sum(len(batch.value) + 2_048 for batch in batches)):
+        if not self._publisher.has_room(sum(len(batch.value) + 2_048 for batch in batches)):
             raise Refused(503, "try again later", "spool_full")
         for batch in batches:
             await self._publisher.put(batch.topic, batch.key, batch)
@@ -97,7 +97,7 @@ def application(taker: Taker, settings: ReceiverConfig, counters: Counters) -> A
 
 
 @contextlib.asynccontextmanager
-async def serve(publisher: Publisher, settings: ReceiverConfig, where: Where, counters: Counters) -> AsyncIterator[int]:
+async def serve(publisher: Puts, settings: ReceiverConfig, where: Where, counters: Counters) -> AsyncIterator[int]:
     """Serve on loopback while inside; the port. Requests being answered are answered before this ends.
 
     Raises ConfigError when the port cannot be had.

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from producers.batch import BatchBuilder
 from producers.identity.host_file import claims_beside, default_socket
-from producers.publish.publisher import Publisher
+from producers.publish.puts import Puts
 from producers.receiver.claims import serving_claims
 from producers.receiver.client_fields import Row
 from producers.receiver.datagram import DATAGRAM_BYTES_MAX, FAREWELL, Datagrams, read, with_senders
@@ -54,7 +54,7 @@ TOPIC = LLM_REQUESTS.topic
 
 
 async def run_receiver(
-    publisher: Publisher,
+    publisher: Puts,
     settings: ReceiverConfig,
     stop: asyncio.Event,
     counters: Counters,
@@ -86,7 +86,7 @@ class Receiver:
 
     def __init__(
         self,
-        publisher: Publisher,
+        publisher: Puts,
         settings: ReceiverConfig,
         opened: socket.socket,
         counters: Counters,

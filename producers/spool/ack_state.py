@@ -8,12 +8,12 @@ books know is never counted again.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from producers.spool.books import BookKey, Books, copy_of, from_plain, ordinal, tally_of, to_plain
+from producers.spool.books import AMOUNT_MAX, BookKey, Books, Tally, copy_of, from_plain, ordinal, tally_of, to_plain
 from producers.spool.segment import Segment
 from producers.spool.slots import Slots
 from schemas.errors import ContractError
@@ -35,6 +35,18 @@ class Save:
 
     def run(self) -> None:
         self.slots.write(self.content)
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """Writes how many events of each topic this boot has shed by now: safe against a kill. ``run`` may block."""
+
+    boot: int
+    totals: Mapping[str, int]
+    slots: Slots
+
+    def run(self) -> None:
+        self.slots.write(json.dumps([self.boot, self.totals]).encode(), durable=False)
 
 
 class AckState:
@@ -67,10 +79,21 @@ class AckState:
 
     def shed(self, boot: int, topic: str, events: int) -> None:
         """Count events as shed, at once on disk (safe against a kill)."""
-        tally = tally_of(self.books, boot, topic)
-        tally.shed(events)
-        self._shed[topic] = tally.shed_events
-        self._shed_slots.write(json.dumps([boot, self._shed]).encode(), durable=False)
+        declaration = self.declaration(boot, {topic: events})
+        declaration.run()
+        self.declared(declaration)
+
+    def declaration(self, boot: int, shed: Mapping[str, int]) -> Declaration:
+        """Adds these events to what this boot has shed."""
+        known = {topic: self.books.get((boot, topic), Tally()).shed_events for topic in shed}
+        totals = {topic: min(known[topic] + events, AMOUNT_MAX) for topic, events in shed.items()}
+        return Declaration(boot, self._shed | totals, self._shed_slots)
+
+    def declared(self, declaration: Declaration) -> None:
+        """Take note that it has run."""
+        self._shed = dict(declaration.totals)
+        for topic, events in self._shed.items():
+            tally_of(self.books, declaration.boot, topic).shed_events = events
 
     def begin_save(self, low: tuple[int, int], done: tuple[Segment, ...]) -> Save | None:
         """What must be written so that ``done`` may be removed; None when nothing has changed."""

@@ -91,8 +91,8 @@ class SegmentLog:
                 segment.close()
 
     def after(self, number: int) -> Segment | None:
-        """The first segment with a higher number."""
-        return next((segment for segment in self._segments if segment.number > number), None)
+        """The first segment with a higher number. A copy is searched: a thread may be writing the next."""
+        return next((segment for segment in tuple(self._segments) if segment.number > number), None)
 
     def below(self, low: tuple[int, int]) -> tuple[Segment, ...]:
         """The oldest segments, closed, whose records all lie below ``low``."""

@@ -14,7 +14,8 @@ Rules
 - Full (``bytes_max``, or the disk is): new records are rejected before they have an identity, and counted as shed on
   disk at once. A record that was spooled is never shed.
 
-One process holds a spool; within it every method belongs to one thread, ``Sync.run`` and ``Save.run`` to any.
+One process holds a spool; within it every method belongs to one thread, ``run`` of ``Append``, ``Sync`` and ``Save``
+to any, one of them at a time.
 On a memory disk a spool survives its process, not the machine. A copied folder is a copied identity: never start two.
 """
 
@@ -22,13 +23,13 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import OrderedDict
-from collections.abc import Iterable, ValuesView
-from dataclasses import dataclass
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping, Sequence, ValuesView
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from producers.spool.ack_state import AckState, Save
+from producers.spool.ack_state import AckState, Declaration, Save
 from producers.spool.books import BookKey, Books, tally_of
 from producers.spool.frame import FRAME_BYTES_MIN, Spooled
 from producers.spool.identity import lock_folder, next_identity
@@ -62,13 +63,43 @@ class SpoolLimits:
         return cls(limits.spool_bytes_max, limits.record_bytes_max, segment_bytes)
 
 
+@dataclass(slots=True)
+class Append:
+    """Writes ``records`` as far as there is room, and declares the others, and ``more``, as shed. ``run`` may block:
+    use a thread. After an error, what ``written`` holds is on disk, and nothing was declared."""
+
+    spool: Spool
+    records: Sequence[Spooled]
+    more: Mapping[str, int]
+    written: list[Spooled] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    """Of ``written`` among ``records``."""
+    why: str | None = None
+    """Of the last record that was not written."""
+    declaration: Declaration | None = None
+    declared: bool = False
+
+    def run(self) -> None:
+        shed = Counter(self.more)
+        for place, record in enumerate(self.records):
+            if (found := self.spool.written(record, len(self.written), self)) is None:
+                shed[record.topic] += record.events
+            else:
+                self.written.append(found)
+                self.places.append(place)
+        if shed:
+            self.declaration = self.spool.declaration(shed)
+            self.declaration.run()
+        self.declared = True
+
+
 class Spool:
     """Make it with ``open``. ``source`` is its id, ``boot`` the ordinal of this opening."""
 
     def __init__(self, folder: Path, lock: int, limits: SpoolLimits) -> None:
         segments = folder / "segments"
         segments.mkdir(exist_ok=True)
-        self._limits = limits
+        self.limits = limits
         self._lock = lock
         self._acks = AckState(folder)
         identity = next_identity(folder, fresh=self._acks.fresh and not any(segments.iterdir()))
@@ -134,28 +165,54 @@ class Spool:
 
         Raises RejectedError for a value above ``record_bytes_max`` or a key above 1,024 bytes; nothing changed then.
         """
-        _check(record, self._limits)
-        record = record._replace(boot=self.boot, seq=self._next_seq)
+        demand_sendable(record, self.limits)
+        append = self.begin_append([record], {})
+        try:
+            append.run()
+        finally:
+            self.finish_append(append)
+        return append.written[0] if append.written else None
+
+    def begin_append(self, records: Sequence[Spooled], shed: Mapping[str, int]) -> Append:
+        """What is to be written: these records, each of which is sendable, and these declarations."""
+        return Append(self, records, shed)
+
+    def written(self, record: Spooled, before: int, append: Append) -> Spooled | None:
+        """Write a record, ``before`` others of the same append before it: what it is now. None: it must be shed."""
         if not self.has_room(len(record.value)):
-            self._shed_because("the spool is full", record)
+            append.why = "the spool is full"
             return None
+        record = record._replace(boot=self.boot, seq=self._next_seq + before)
         try:
             self._log.append(record)
         except OSError as error:
-            self._shed_because(f"the disk takes no more ({error})", record)
+            append.why = f"the disk takes no more ({error})"
             return None
-        self._full = False
-        self._next_seq += 1
-        tally = tally_of(self.books, record.boot, record.topic)
-        tally.records += 1
-        tally.events += record.events
-        self._backlog.push(record)
         return record
+
+    def declaration(self, shed: Mapping[str, int]) -> Declaration:
+        """Writes that these events were shed."""
+        return self._acks.declaration(self.boot, shed)
+
+    def finish_append(self, append: Append) -> None:
+        """Take note of what of it is on disk."""
+        for record in append.written:
+            tally = tally_of(self.books, record.boot, record.topic)
+            tally.records += 1
+            tally.events += record.events
+            self._backlog.push(record)
+        self._next_seq += len(append.written)
+        if append.declaration is not None and append.declared:
+            self._acks.declared(append.declaration)
+        if append.why is not None and not self._full:
+            facts = {"why": append.why, "bytes": self.size_bytes, "topic": append.records[-1].topic}
+            _log.error("shedding new events", extra=facts)
+        self._full = append.why is not None or (self._full and not append.written)
 
     def has_room(self, value_bytes: int) -> bool:
         """Whether a record of this size would be taken now."""
         most = FRAME_BYTES_MIN + _KEY_BYTES_MAX + _NAMES_BYTES_MAX + value_bytes
-        return self._log.size_bytes + most <= self._limits.bytes_max
+        return self._log.size_bytes + most <= self.limits.bytes_max
 
     def shed(self, topic: str, events: int) -> None:
         """Declare events that will never be spooled. The declaration survives a kill at once."""
@@ -180,9 +237,7 @@ class Spool:
         """The next records in order, as many as the window has room for, to be acknowledged one day."""
         out: list[Spooled] = []
         end = (self.boot, self._durable_seq)
-        while (
-            len(self._window) < self._limits.window_records_max and self._window_bytes < self._limits.window_bytes_max
-        ):
+        while len(self._window) < self.limits.window_records_max and self._window_bytes < self.limits.window_bytes_max:
             record = self._backlog.pop(end)
             if record is None:
                 break
@@ -245,15 +300,9 @@ class Spool:
             tally.acknowledged_events += record.events
         return not acknowledged
 
-    def _shed_because(self, why: str, record: Spooled) -> None:
-        self.shed(record.topic, record.events)
-        if not self._full:
-            self._full = True
-            facts = {"why": why, "bytes": self.size_bytes, "topic": record.topic}
-            _log.error("shedding new events", extra=facts)
 
-
-def _check(record: Spooled, limits: SpoolLimits) -> None:
+def demand_sendable(record: Spooled, limits: SpoolLimits) -> None:
+    """Raises RejectedError for a value above ``record_bytes_max`` or a key above 1,024 bytes."""
     if len(record.value) > limits.record_bytes_max:
         raise RejectedError("too_large", f"{len(record.value)} bytes; at most {limits.record_bytes_max}")
     if len(record.key) > _KEY_BYTES_MAX:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -67,7 +68,12 @@ def asked(url: str, name: str) -> bytes:
 
 
 def ready(health: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(text_of(f"{health}/readyz"))
+    """The verdict, whatever it is."""
+    try:
+        text = text_of(f"{health}/readyz")
+    except urllib.error.HTTPError as unready:
+        text = unready.read().decode()
+    found: dict[str, Any] = json.loads(text)
     return found
 
 
@@ -115,6 +121,54 @@ def test_a_proxy_whose_events_were_never_kept_ends_well(tmp_path: Path) -> None:
         status = process.wait(30)
 
     assert (body, lost["events"], status) == (ANSWER, 1, 0)
+
+
+def test_a_data_directory_that_cannot_be_used_ends_no_start(tmp_path: Path) -> None:
+    """It holds the spool and the secret of tenants: requests are served, and ``/readyz`` says what is wrong."""
+    (tmp_path / "disk").touch()
+    with proxy_process(tmp_path / "disk" / "spool", tmp_path / "disk") as (process, health, url):
+        body, verdict = asked(url, "r-1"), ready(health)
+        process.send_signal(signal.SIGTERM)
+        status = process.wait(30)
+
+    assert (body, verdict["ok"], status) == (ANSWER, True, 0)
+    assert "NotADirectoryError" in verdict["note"]
+
+
+def test_an_agent_measures_and_answers_while_its_spool_cannot_be_used(tmp_path: Path) -> None:
+    """What it measured meanwhile is spooled as soon as the disk takes it."""
+    blocked = tmp_path / "disk"
+    blocked.touch()
+    environment = {
+        "FLEETPULSE_DATA_DIR": str(blocked),
+        "FLEETPULSE_KAFKA__BOOTSTRAP": "127.0.0.1:9",
+        "FLEETPULSE_AGENT__DRAIN_MS": "0",
+        "FLEETPULSE_AGENT__RECEIVER__SOCKET": str(tmp_path / "a.sock"),
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fleetpulse", "agent", "--health-port", "0"],
+        env={**os.environ, **environment},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        health = f"http://127.0.0.1:{lines_of(process, 'health endpoints are up')['port']}"
+        eventually(lambda: "note" in ready(health))
+        note, figures = ready(health)["note"], text_of(f"{health}/metrics")
+        blocked.unlink()
+        eventually(lambda: "note" not in ready(health), within_s=60.0)
+        eventually(lambda: 'fleetpulse_edge_events_total{topic="host.samples"}' in text_of(f"{health}/metrics"))
+        process.send_signal(signal.SIGTERM)
+        status = process.wait(60)
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()
+
+    assert "NotADirectoryError" in note
+    assert "fleetpulse_edge_publisher_down 1.0" in figures
+    assert status == 0
 
 
 async def test_a_stream_outlives_a_disk_that_cannot_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

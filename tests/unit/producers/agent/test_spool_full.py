@@ -24,17 +24,20 @@ async def test_a_full_spool_sheds_what_is_new_and_keeps_what_it_took(tmp_path: P
     while not counters.value("edge_events_shed", topic="host.samples") >= 9:
         handover.give(parcel)
         handover.drain()
+        await publisher.written()
         spool.sync()
         handed += 3
     taken = spool.take()
     shed_before = spool.books[1, "host.samples"].shed_events
     handover.give(parcel)
     handover.drain()
+    await publisher.written()
     still = list(spool.taken)
     spool.acknowledge(taken)
     spool.save()
     handover.give(parcel)
     handover.drain()
+    await publisher.written()
     tally = spool.books[1, "host.samples"]
     spool.close()
 

@@ -10,17 +10,18 @@ import pytest
 
 from producers.batch import Batch
 from producers.proxy.publishing import LOGGED, RowPublisher, with_request_log
+from producers.publish.puts import PutsAtOnce
 from schemas.codec import native
 from schemas.events.event_types import LLM_REQUESTS
 from tests.virtual_clock import VirtualClock
 
 
 @dataclass
-class Recording:
+class Recording(PutsAtOnce):
     batches: list[Batch] = field(default_factory=list)
     shed_events: int = 0
 
-    async def put(self, topic: str, key: bytes, batch: Batch) -> bool:
+    def put_at_once(self, batch: Batch) -> bool:
         self.batches.append(batch)
         return True
 
@@ -49,10 +50,10 @@ async def test_rows_wait_for_company_and_no_longer() -> None:
     rows.take(row())
     clock.advance(600)
     rows.take(row(request_id="s"))
-    await rows.publish_due()
+    rows.publish_due()
     early = list(sink.batches)
     clock.advance(400)
-    await rows.publish_due()
+    rows.publish_due()
 
     assert early == []
     assert [(batch.topic, batch.key, batch.count) for batch in sink.batches] == [("llm.requests", b"h", 2)]
@@ -66,9 +67,9 @@ async def test_full_batches_and_the_rest_go_at_the_end() -> None:
 
     for _ in range(1_001):
         rows.take(row())
-    await rows.publish_due()
+    rows.publish_due()
     full = [batch.count for batch in sink.batches]
-    await rows.flush()
+    rows.flush()
 
     assert full == [1_000]
     assert [batch.count for batch in sink.batches] == [1_000, 1]
@@ -80,8 +81,8 @@ async def test_what_no_record_holds_is_declared() -> None:
     rows = RowPublisher(sink, clock=VirtualClock())
 
     rows.take(row(request_id="x" * 9_000_000))
-    await rows.flush()
-    await rows.flush()
+    rows.flush()
+    rows.flush()
 
     assert (sink.batches, sink.shed_events) == ([], 1)
 

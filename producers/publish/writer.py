@@ -1,0 +1,160 @@
+"""SpoolWriter: takes records at once, and writes them to the spool in a thread, in order.
+
+A disk that stalls holds up no event loop: what comes meanwhile waits in memory, ``WAITING_BYTES_MAX`` of it; records
+beyond are shed. What is shed, here or because the spool is full, is declared by the same thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from producers.batch import Batch
+from producers.publish.reconnect import finish
+from producers.spool.frame import Spooled
+from producers.spool.spool import Append, Spool, SpoolLimits, demand_sendable
+
+_log = logging.getLogger(__name__)
+
+WAITING_BYTES_MAX = 32 * 1024 * 1024
+"""Of values that are not on disk yet. What is not there after a kill was never spooled."""
+_RECORDS_MAX = 1_024
+"""Written in one go: syncs and saves wait for it."""
+
+Outcome = Callable[[Spooled, bool], None]
+"""Called for each record that is spooled (True) or shed, on the loop."""
+
+
+class _Waiting(NamedTuple):
+    record: Spooled
+    answer: asyncio.Future[bool] | None
+    """True when it is on disk, False when it was shed; None: nobody asks."""
+
+
+class SpoolWriter:
+    """``disk`` is held while the spool is written: one write, sync or save at a time."""
+
+    def __init__(self, spool: Spool, disk: asyncio.Lock, outcome: Outcome) -> None:
+        self._spool = spool
+        self._disk = disk
+        self._outcome = outcome
+        self._waiting: deque[_Waiting] = deque()
+        self._waiting_bytes = 0
+        self._shed: Counter[str] = Counter()
+        self._task: asyncio.Task[None] | None = None
+        self._full = False
+
+    def has_room(self, value_bytes: int) -> bool:
+        """Whether a value of this size would be taken, and spooled as far as the spool's own bound goes."""
+        coming = self._waiting_bytes + value_bytes
+        return coming <= WAITING_BYTES_MAX and self._spool.has_room(coming)
+
+    def offer(self, batch: Batch, partition: int, at_ms: int) -> bool:
+        """Take a batch; False when there is no room and it was shed. Raises RejectedError for one that is too large."""
+        return self._take(_Waiting(_record_of(batch, partition, at_ms, self._spool.limits), None))
+
+    def put(self, batch: Batch, partition: int, at_ms: int) -> asyncio.Future[bool]:
+        """As ``offer``; the future says whether it is on disk, once that is known."""
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._take(_Waiting(_record_of(batch, partition, at_ms, self._spool.limits), answer))
+        return answer
+
+    def _take(self, one: _Waiting) -> bool:
+        record = one.record
+        if self._waiting and self._waiting_bytes + len(record.value) > WAITING_BYTES_MAX:
+            if not self._full:
+                self._full = True
+                _log.error("shedding new events", extra={"why": "the disk is too slow", "topic": record.topic})
+            self._settled(one, spooled=False)
+            self.declare(record.topic, record.events)
+            return False
+        self._full = False
+        self._waiting.append(one)
+        self._waiting_bytes += len(record.value)
+        self._begin()
+        return True
+
+    def declare(self, topic: str, events: int) -> None:
+        """Declare events as shed, soon."""
+        self._shed[topic] += events
+        self._begin()
+
+    async def drain(self, within_s: float | None = None) -> None:
+        """Until everything is written and declared, or the disk failed, or the time is up."""
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=within_s)
+
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """That of the last writing, whose error is why there is no more of it."""
+        return [] if self._task is None else [self._task]
+
+    def left(self) -> tuple[list[Batch], Counter[str]]:
+        """After a failure: batches for whose writing nobody waits, and events to be declared."""
+        records = [each.record for each in self._waiting if each.answer is None]
+        return [Batch(it.topic, it.schema, it.content_type, it.key, it.events, it.value) for it in records], self._shed
+
+    def _begin(self) -> None:
+        task = self._task
+        if task is None or (task.done() and not task.cancelled() and task.exception() is None):
+            self._task = asyncio.get_running_loop().create_task(self._write())
+
+    async def _write(self) -> None:
+        try:
+            while self._waiting or self._shed:
+                now = [self._waiting.popleft() for _ in range(min(len(self._waiting), _RECORDS_MAX))]
+                shed, self._shed = self._shed, Counter()
+                async with self._disk:
+                    append = self._spool.begin_append([each.record for each in now], shed)
+                    try:
+                        await finish(append.run)
+                    finally:
+                        self._settle(now, append)
+        except BaseException as error:
+            self._fail(error)
+            raise
+
+    def _settle(self, now: list[_Waiting], append: Append) -> None:
+        """What is on disk is spooled, what is declared was shed; the rest waits for another writer."""
+        self._spool.finish_append(append)
+        spooled = set(append.places)
+        left = []
+        for place, each in enumerate(now):
+            if place in spooled or append.declared:
+                self._waiting_bytes -= len(each.record.value)
+                self._settled(each, spooled=place in spooled)
+            else:
+                left.append(each)
+        self._waiting.extendleft(reversed(left))
+        if not append.declared:
+            self._shed.update(append.more)
+
+    def _settled(self, one: _Waiting, *, spooled: bool) -> None:
+        self._outcome(one.record, spooled)
+        if one.answer is not None and not one.answer.done():
+            one.answer.set_result(spooled)
+
+    def _fail(self, error: BaseException) -> None:
+        for each in self._waiting:
+            if each.answer is not None and not each.answer.done():
+                each.answer.set_exception(error if isinstance(error, Exception) else OSError("the spool was closed"))
+
+
+def _record_of(batch: Batch, partition: int, at_ms: int, limits: SpoolLimits) -> Spooled:
+    """Without its identity, which it gets when it is written."""
+    names = (batch.topic, partition, batch.schema, batch.content_type)
+    record = Spooled(0, 0, at_ms, *names, batch.key, batch.count, batch.value)
+    demand_sendable(record, limits)
+    return record
+
+
+async def finished(answer: asyncio.Future[bool]) -> bool:
+    """Its result. Who is cancelled meanwhile gets it too: what is on its way to the disk cannot be taken back."""
+    try:
+        return await asyncio.shield(answer)
+    except asyncio.CancelledError:
+        await asyncio.wait([answer])
+        return answer.result()
