@@ -36,6 +36,7 @@ from fleetpulse.commands import (
     prices,
     query,
     reconcile,
+    repair,
     rules,
     services,
     stack,
@@ -65,11 +66,17 @@ PANELS: Mapping[str, Mapping[str, Callable[..., None] | typer.Typer]] = {
     "Services": {
         "jobs": services.jobs,
         "sink": services.sink,
+        "repair": repair.repair,
         "compile": services.compile_ahead,
         "deliver": deliver.deliver,
         "export": export.group,
     },
-    "Proof": {"reconcile": reconcile.reconcile, "backtest": backtest.backtest, "audit": money.audits},
+    "Proof": {
+        "reconcile": reconcile.reconcile,
+        "repair": repair.repair,
+        "backtest": backtest.backtest,
+        "audit": money.audits,
+    },
     "People": {
         "percentiles": people.percentiles,
         "tail": people.tail,

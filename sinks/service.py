@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -51,6 +52,7 @@ _FETCH_BYTES_MIN = 256 * 1024
 _FETCHES = 5
 """The broker responds when it has this much for every second between two inserts, or so often between them: fewer and
 larger fetches cost both sides less."""
+_REPLICA = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _BACKOFF = Backoff(0.4, 5.0)
 _CONNECTED_WITHIN_S = 2.0
 
@@ -72,12 +74,16 @@ class SinkSettings:
     """Also keep raw events."""
     roll: bool = True
     """Also keep rollups up to date. One sink of many is enough for that; several only do it twice."""
+    replica: str = ""
+    """Name of a copy of the database that has consumer groups of its own; empty: the database itself."""
     rollups: RollupSettings = field(default_factory=RollupSettings)
 
     def __post_init__(self) -> None:
         for name in ("flush_ms", "raw_flush_ms", "records_max", "bytes_max"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"sink.{name}", getattr(self, name), "must be above 0")
+        if self.replica and not _REPLICA.fullmatch(self.replica):
+            raise ConfigError("--replica", self.replica, "must be a name of a-z, 0-9, - and _, up to 32 characters")
 
 
 @dataclass(slots=True)
@@ -175,7 +181,8 @@ def _derived_group(
 
     topics = (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC, ALERTS_TOPIC, COSTS_TOPIC)
     database = SinkDatabase(clickhouse)
-    return _Group(f"{kafka.deployment}-sink", topics, settings.flush_ms, plan, database, Notebook(database), progress)
+    name = group_name(kafka.deployment, "sink", settings.replica)
+    return _Group(name, topics, settings.flush_ms, plan, database, Notebook(database), progress)
 
 
 def _raw_group(
@@ -194,8 +201,19 @@ def _raw_group(
     topics = tuple(topic.name for topic in SOURCE_TOPICS)
     database = SinkDatabase(clickhouse)
     return _Group(
-        f"{kafka.deployment}-raw", topics, settings.raw_flush_ms, plan, database, Notebook(database), progress
+        group_name(kafka.deployment, "raw", settings.replica),
+        topics,
+        settings.raw_flush_ms,
+        plan,
+        database,
+        Notebook(database),
+        progress,
     )
+
+
+def group_name(deployment: str, of: str, replica: str = "") -> str:
+    """Consumer group of a sink; that of a copy has its name."""
+    return "-".join(filter(None, (deployment, of, replica)))
 
 
 def _consumer(kafka: KafkaConfig, group: _Group) -> Any:

@@ -89,6 +89,10 @@ def sink(
     rollups: Annotated[
         bool, typer.Option("--rollups/--no-rollups", help="Also keep rollups up to date; one sink of many is enough.")
     ] = True,
+    replica: Annotated[
+        str, typer.Option(help="Feed a copy of the database, by consumer groups of this name; with --clickhouse.")
+    ] = "",
+    clickhouse: Annotated[str | None, typer.Option(help="URL of the copy's ClickHouse; the login is the same.")] = None,
     health_port: HealthPort = None,
 ) -> None:
     """Land topics in ClickHouse and keep rollups up to date, until SIGTERM.
@@ -99,7 +103,7 @@ def sink(
     from fleetpulse.services.jobs_and_sink import run_sink_service
 
     provide()
-    run_sink_service(raw=raw, roll=rollups, health_port=health_port)
+    run_sink_service(raw=raw, roll=rollups, health_port=health_port, replica=replica, url=clickhouse)
 
 
 def compile_ahead(

@@ -32,6 +32,7 @@ from schemas.contract.topics import (
     WINDOW_FINALS,
     WINDOW_PARTIALS,
 )
+from schemas.errors import ConfigError
 from schemas.rows.finals import PASSED_ON_TOPICS
 
 if TYPE_CHECKING:
@@ -211,17 +212,24 @@ def _arguments(job: str, shell: str, worker: str, health_port: int | None, place
     return tuple(words)
 
 
-def run_sink_service(*, raw: bool, roll: bool, health_port: int | None) -> None:
-    """Run the sink until SIGTERM. Ready while its groups have joined and nothing holds it up."""
+def run_sink_service(
+    *, raw: bool, roll: bool, health_port: int | None, replica: str = "", url: str | None = None
+) -> None:
+    """Run the sink until SIGTERM. Ready while its groups have joined and nothing holds it up. ``replica`` and ``url``:
+    it feeds a copy of the database there."""
     from sinks.service import Progress, SinkSettings, run_sink
     from sinks.warm import warm
 
     logs.configure("sink")
     config, progress = load(), Progress()
+    settings = SinkSettings(raw=raw, roll=roll, replica=replica)
+    if url is not None and not replica:
+        raise ConfigError("--clickhouse", url, "needs --replica NAME: without it both would share what is read")
+    login = config.clickhouse if url is None else config.clickhouse.at(url)
 
     async def body() -> None:
         stop, limits = on_stop_signal(asyncio.get_running_loop()), config.limits
-        run = partial(run_sink, config.kafka, config.clickhouse, SinkSettings(raw=raw, roll=roll), stop)
+        run = partial(run_sink, config.kafka, login, settings, stop)
         with tracing(config.tracing, "sink") as tracer:
             await run(limits=limits, progress=progress, tracer=tracer)
 

@@ -1,8 +1,8 @@
 """Commands hand over what people ask for, as they ask for it, and end with the code that the result deserves.
 
 Covers fleetpulse.commands.backtest, fleetpulse.commands.dashboard, fleetpulse.commands.deliver,
-fleetpulse.commands.edge, fleetpulse.commands.reconcile, fleetpulse.commands.services, fleetpulse.commands.top and
-fleetpulse.dashboard.serve.
+fleetpulse.commands.edge, fleetpulse.commands.reconcile, fleetpulse.commands.repair, fleetpulse.commands.services,
+fleetpulse.commands.top and fleetpulse.dashboard.serve.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 from fleetpulse.cli import app
 from fleetpulse.dashboard.serve import Binding
 from fleetpulse.reconcile.compare import Report, TopicBooks
+from fleetpulse.repair.run import Filled
+from schemas.limits import HOUR_MS
 from stream_jobs.rules.load import load_set
 
 
@@ -56,7 +58,12 @@ HANDED_OVER = {
     "the sink": (
         "fleetpulse.services.jobs_and_sink.run_sink_service",
         ("sink", "--no-raw", "--no-rollups", "--health-port", "9"),
-        ((), {"raw": False, "roll": False, "health_port": 9}),
+        ((), {"raw": False, "roll": False, "health_port": 9, "replica": "", "url": None}),
+    ),
+    "the sink of a copy": (
+        "fleetpulse.services.jobs_and_sink.run_sink_service",
+        ("sink", "--replica", "b", "--clickhouse", "http://b:8123"),
+        ((), {"raw": True, "roll": True, "health_port": None, "replica": "b", "url": "http://b:8123"}),
     ),
     "the agent": (
         "fleetpulse.services.edge.run_agent_service",
@@ -174,3 +181,16 @@ def test_an_unknown_column_of_top_names_the_known_ones() -> None:
 
     assert "util %" in str(found.exception)
     assert "temp C" in str(found.exception)
+
+
+def test_a_repair_is_of_two_servers_and_a_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both by the configured login; what was copied is counted by table."""
+    recording = Recording([Filled("books", 2, 4_000)])
+    monkeypatch.setattr("fleetpulse.repair.run.repair", recording)
+
+    result = CliRunner().invoke(app, ["repair", "--from", "http://a:1", "--to", "http://b:2/", "--last", "7d"])
+
+    ((source, target, span_ms, _limits), named), *_ = recording.called
+    assert (result.exit_code, result.stdout) == (0, "books: 2 hours, 4,000 rows\n")
+    assert (source.url, target.url, span_ms[1] - span_ms[0]) == ("http://a:1", "http://b:2", 168 * HOUR_MS)
+    assert named == {"dry_run": False}

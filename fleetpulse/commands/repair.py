@@ -1,0 +1,41 @@
+"""``fleetpulse repair``: a copy of the database is filled from another."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fleetpulse.commands.output import Result, answers, out
+from fleetpulse.commands.people import duration_ms
+from fleetpulse.commands.progress import spinner
+
+
+@answers
+def repair(
+    source: Annotated[str, typer.Option("--from", help="URL of the ClickHouse server that has the rows.")],
+    target: Annotated[str, typer.Option("--to", help="URL of the one that lacks them.")],
+    last: Annotated[str, typer.Option(help="How far back, such as 24h or 30d.")] = "24h",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print which hours differ.")] = False,
+) -> Result:
+    """Fill a copy with what another has and Kafka no longer holds. Safe to repeat, and beside running sinks.
+
+    Rollups of what was copied are computed again by the copy's own sink.
+
+    Example: [bold]fleetpulse repair --from http://ch-a:8123 --to http://ch-b:8123 --last 7d[/bold]
+    """
+    from dataclasses import asdict
+
+    from fleetpulse.repair.run import repair as run_repair
+    from runtime.clock import SystemClock
+    from runtime.config import load
+
+    config, now_ms = load(), SystemClock().now_ms()
+    login = config.clickhouse
+    with spinner("comparing tables by the hour"):
+        found = run_repair(
+            login.at(source), login.at(target), (now_ms - duration_ms(last), now_ms), config.limits, dry_run=dry_run
+        )
+    lines = [f"{one.table}: {one.hours} hours, {one.rows:,} rows" for one in found]
+    text = "\n".join(lines or ["both hold the same"])
+    return Result({"dry_run": dry_run, "filled": [asdict(one) for one in found]}, lambda: out.print(text, markup=False))

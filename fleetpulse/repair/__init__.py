@@ -1,0 +1,1 @@
+"""Fills a copy of the database from another."""

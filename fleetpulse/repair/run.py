@@ -1,0 +1,90 @@
+"""Compares two copies of the database hour by hour and inserts into the one what it lacks of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from fleetpulse.repair.plan import Contents, Copied, dirty, lacking, tables_of
+from fleetpulse.sql.database import in_a_line
+from runtime.clickhouse_clients import connect
+from runtime.config import ClickHouseConfig
+from schemas.ddl.files import Names
+from schemas.ddl.merging import LEVELS
+from schemas.ddl.sharded import local
+from schemas.limits import Limits
+from sinks.database import INSERT_SETTINGS, SinkDatabase
+from sinks.rollup import Notebook
+
+_KEYS = """
+SELECT name, sorting_key FROM system.tables WHERE database = {database:String} AND sorting_key != ''
+"""
+_COLUMNS = """
+SELECT table, groupArray(name) FROM
+(SELECT table, name FROM system.columns WHERE database = {database:String}
+AND default_kind NOT IN ('MATERIALIZED', 'ALIAS') ORDER BY table, position)
+GROUP BY table
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """Hours of a table that were copied, and rows in them."""
+
+    table: str
+    hours: int
+    rows: int
+
+
+def repair(
+    source: ClickHouseConfig,
+    target: ClickHouseConfig,
+    span_ms: tuple[int, int],
+    limits: Limits,
+    *,
+    dry_run: bool = False,
+    on_table: Callable[[str], None] = lambda _table: None,
+) -> list[Filled]:
+    """Insert into ``target`` what ``source`` has in [from, to) and it lacks. Safe to repeat, beside running sinks.
+
+    Raises ``FleetpulseError`` where a server does not answer or rejects a statement; what was copied stays.
+    """
+    with (
+        in_a_line(),
+        closing(connect(source, consistent=True)) as there,
+        closing(connect(target, consistent=True)) as here,
+        closing(SinkDatabase(target)) as sink,
+    ):
+        notebook, found = Notebook(sink), []
+        for table in _tables(there, source, limits):
+            on_table(table.table)
+            hours = lacking(_contents(there, table, span_ms), _contents(here, table, span_ms))
+            rows = 0 if dry_run else sum(_copy(there, here, table, hour_ms) for hour_ms in hours)
+            if hours and not dry_run:
+                notebook.note(LEVELS[0], dirty(table.table, hours))
+            found += [Filled(table.table, len(hours), rows)] if hours else []
+    return found
+
+
+def _tables(client: Any, config: ClickHouseConfig, limits: Limits) -> tuple[Copied, ...]:
+    names = Names(config.database, config.cluster)
+    given = {"database": config.database}
+    stored = dict(client.query(_KEYS, parameters=given).result_rows)
+    columns = dict(client.query(_COLUMNS, parameters=given).result_rows)
+    keys = {table: stored[local(table, names)] for table in columns if local(table, names) in stored}
+    return tables_of(limits, keys, columns)
+
+
+def _contents(client: Any, table: Copied, span_ms: tuple[int, int]) -> Contents:
+    return {hour_ms: tuple(rest) for hour_ms, *rest in client.query(table.contents(*span_ms)).result_rows}
+
+
+def _copy(there: Any, here: Any, table: Copied, hour_ms: int) -> int:
+    """Copies an hour, as it comes, and returns how many rows it has."""
+    with closing(there.raw_stream(table.rows(hour_ms), fmt="Native")) as stream:
+        done = here.raw_insert(
+            table.table, column_names=table.columns, insert_block=stream, fmt="Native", settings=INSERT_SETTINGS
+        )
+    return int(done.written_rows)
