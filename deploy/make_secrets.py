@@ -76,6 +76,7 @@ def _user(name: str, password: str, profile: str, grants: tuple[str, ...]) -> st
 def make(folder: Path) -> None:
     """Fill ``folder``. Its files are readable by all, for the containers' users; the folder itself is not."""
     folder.mkdir(mode=0o700, exist_ok=True)
+    folder.chmod(0o700)
     writer = _password(folder / "clickhouse-writer")
     reader = _password(folder / "clickhouse-reader")
     _password(folder / "dashboard-token")

@@ -316,9 +316,9 @@ class ProxyConfig(Section):
     tenant_from: str = "api_key"
     """``api_key``: a keyed hash of it; ``header:NAME``: its value; ``unverified_jwt:CLAIM``: a claim of the bearer
     token, *read without checking the signature*, so only where the engine or a gateway checks it; ``none``."""
-    tenant_secret: SecretStr | None = None
-    """Key of the hash of API keys; proxies that share it name tenants alike. None: one is made and kept in the data
-    directory."""
+    tenant_secret: SecretStr | None = Field(default=None, min_length=16)
+    """Key of the hash of API keys, hard to guess: who has it can test names and keys. Proxies that share it name
+    tenants alike. None: one is made and kept in the data directory."""
     user_hash: bool = False
     """Whether events have ``user_hash``, a hash under the same key of the user that a request names (``user``,
     ``safety_identifier``, ``metadata.user_id``). The agent reads this too. False: users are not kept in any form."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import html
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
-from urllib.parse import parse_qs, quote, urlencode
+from urllib.parse import parse_qs, quote
 
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
@@ -25,7 +25,12 @@ _QUERY_BYTES_MAX = 8_192
 _LOGIN = """<form method="post" action="/login"><h1>fleetpulse</h1><p class="w" role="alert">{error}</p>
 <label for="token">Token of this dashboard</label>
 <input id="token" name="token" type="password" autocomplete="current-password" required autofocus>
-<input type="hidden" name="next" value="{to}"><button>Log in</button></form>"""
+<input type="hidden" name="next" value="{to}"><button>Log in</button></form>
+<script>if (location.hash.startsWith("#token=")) {{ const form = document.forms[0];
+form.token.value = decodeURIComponent(location.hash.slice(7)); history.replaceState(null, "", location.pathname);
+form.submit(); }}</script>"""
+"""A link with the token, ``/login#token=...``, fills the form: what stands behind # is sent to no server, so that no
+log of a proxy holds it."""
 
 
 class Guard:
@@ -57,34 +62,37 @@ class Guard:
         if len(scope["query_string"]) > _QUERY_BYTES_MAX:
             return PlainTextResponse("the address is too long\n", 414)
         if scope["path"] == "/login" and access.token:
-            return await self._login(scope, receive)
+            return await self._login(scope, headers, receive)
         if scope["path"] in OPEN_PATHS:
             return None
         if access.lets_in(headers, (scope.get("client") or ("", 0))[0]):
             return None
-        query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        if "token" in query and access.token:
-            return await self._enter(query["token"][0], _without_token(scope["path"], query))
         if not access.token:
             return PlainTextResponse("log in at the proxy before this server\n", 401)
         if "text/html" not in headers.get("accept", ""):
             return PlainTextResponse("needs Authorization: Bearer TOKEN\n", 401, {"WWW-Authenticate": "Bearer"})
-        return RedirectResponse(f"/login?next={quote(_without_token(scope['path'], query), safe='')}", 303)
+        query = scope["query_string"].decode("latin-1")
+        wanted = f"{scope['path']}?{query}" if query else scope["path"]
+        return RedirectResponse(f"/login?next={quote(wanted, safe='')}", 303)
 
-    async def _login(self, scope: Scope, receive: Receive) -> Response:
+    async def _login(self, scope: Scope, headers: Mapping[str, str], receive: Receive) -> Response:
         if scope["method"] != "POST":
             query = parse_qs(scope["query_string"].decode("latin-1"))
             return _form(query.get("next", ["/"])[0])
         fields = parse_qs((await _body(receive)).decode("utf-8", "replace"))
-        return await self._enter(fields.get("token", [""])[0], fields.get("next", ["/"])[0])
-
-    async def _enter(self, token: str, to: str) -> Response:
+        token, to = fields.get("token", [""])[0], fields.get("next", ["/"])[0]
         if not self._access.knows_token(token):
             await asyncio.sleep(WRONG_TOKEN_S)
             return _form(to, "That is not the token.", 401)
         response = RedirectResponse(_own_path(to), 303)
         response.set_cookie(
-            COOKIE, self._access.cookie_value(), max_age=COOKIE_S, httponly=True, samesite="strict", path="/"
+            COOKIE,
+            self._access.cookie_value(),
+            max_age=COOKIE_S,
+            httponly=True,
+            samesite="strict",
+            path="/",
+            secure=_came_by_tls(scope, headers),
         )
         return response
 
@@ -100,9 +108,9 @@ def _own_path(to: str) -> str:
     return to if good else "/"
 
 
-def _without_token(path: str, query: dict[str, list[str]]) -> str:
-    rest = urlencode({name: values for name, values in query.items() if name != "token"}, doseq=True)
-    return f"{path}?{rest}" if rest else path
+def _came_by_tls(scope: Scope, headers: Mapping[str, str]) -> bool:
+    """Whoever says so: a lie keeps the cookie of who lied from coming back."""
+    return scope.get("scheme") == "https" or headers.get("x-forwarded-proto", "").strip().lower() == "https"
 
 
 async def _body(receive: Receive) -> bytes:

