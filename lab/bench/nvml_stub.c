@@ -170,7 +170,6 @@ static int field(unsigned id, uint64_t *amount, double *per_s) {
     case 74: *per_s = 10e6; return 1;
     case 83: *per_s = 650e3; return 1;
     case 138: case 139: *per_s = 50e6; return 1;
-    case 197: case 198: *per_s = 2e9; return 1;
     default: return 0;
     }
 }
@@ -212,6 +211,7 @@ int nvmlGpmMetricsGet(gpm_request *request) {
         case 3: each->value = 41.0; break;
         case 5: each->value = 37.25; break;
         case 10: each->value = 64.0; break;
+        case 20: case 21: each->value = 1907.0; break;
         default: each->code = NOT_SUPPORTED; each->value = 0;
         }
     }

@@ -12,7 +12,7 @@ import pynvml
 
 from producers.gpu.calls import CALLS, CCall, NvmlCall, Together, Values, codes_of, together
 from producers.gpu.field_values import FieldValues, GpmReader, open_gpm
-from producers.gpu.fields import FIELDS, VALUES, Call, Gpm, shared_plan
+from producers.gpu.fields import FIELDS, GROWTH_KEYS, VALUES, Call, Gpm, shared_plan
 from producers.gpu.library import REFUSED, GpuLostError, raise_if_gone, why
 from producers.gpu.rows import Reading, Shape, shape_of
 
@@ -284,4 +284,5 @@ def _shape(refused: frozenset[str]) -> Shape:
 def _refused_by_mig() -> dict[str, str]:
     calls = {source.key for field in FIELDS for source in field.sources() if isinstance(source, Call)}
     keys = {value.key for value in VALUES} | (calls - MIG_CALLS)
-    return dict.fromkeys(sorted(keys), "not reported for a MIG instance")
+    # GPM's traffic over PCIe is the whole GPU's, by whichever instance it is asked.
+    return dict.fromkeys(sorted(keys | GROWTH_KEYS), "not reported for a MIG instance")

@@ -15,7 +15,7 @@ from typing import Any
 import pynvml
 
 from producers.gpu.calls import CCall, function_of
-from producers.gpu.fields import Value
+from producers.gpu.fields import GROWING, Value
 
 _ENTRY = "IIqqIIQ"
 """nvmlFieldValue_t: fieldId, scopeId, timestamp, latencyUsec, valueType, nvmlReturn, value (nvml.h). Little-endian, as
@@ -116,6 +116,7 @@ _LAYOUTS = {
 INTERVAL_MS_MIN = 100
 """Samples must be so far apart (NVML API reference, nvmlGpmMetricsGet)."""
 PPM_PER_PERCENT = 10_000
+BYTES_PER_MIB = 2**20
 
 
 _METRICS_AT = pynvml.c_nvmlGpmMetricsGet_t.metrics.offset
@@ -163,19 +164,28 @@ class GpmReader:
         return ((function_of("nvmlGpmMetricsGet"), (ctypes.byref(self._compared),)),)
 
     def decode(self) -> tuple[dict[int, int], dict[int, int]]:
-        """Means since the reading before, in ppm by metric, and the codes of those that failed; both empty where
-        nothing was compared. After calls that went well as a whole; else the sample before goes on to be the newest."""
+        """By metric the mean since the reading before in ppm, or the bytes since then; and the codes of those that
+        failed. Both empty where nothing was compared. After calls that went well as a whole; else the sample before
+        goes on to be the newest."""
         means: dict[int, int] = {}
         failed: dict[int, int] = {}
+        before_ms = self._taken_ms
         if self._taking is not None:
             self._newest, self._taken_ms = self._taking
         if self._compared is None:
             return means, failed
+        assert self._taken_ms is not None
+        assert before_ms is not None, "what was compared has a sample before"
+        span_ms = self._taken_ms - before_ms
         unpacked = self._layout.unpack_from(self._compared)
         for metric, code, mean in zip(self._metrics, unpacked[::2], unpacked[1::2], strict=True):
             if code != pynvml.NVML_SUCCESS:
                 failed[metric] = code
-            elif math.isfinite(mean):  # a share of nothing is no number
+            elif not math.isfinite(mean):  # a share of nothing is no number
+                continue
+            elif metric in GROWING:
+                means[metric] = max(0, round(mean * BYTES_PER_MIB * span_ms / 1_000))
+            else:
                 means[metric] = min(1_000_000, max(0, round(mean * PPM_PER_PERCENT)))
         return means, failed
 

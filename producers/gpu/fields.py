@@ -51,9 +51,11 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Gpm:
-    """A GPM metric, per cent between two readings (Hopper and newer; not while a profiler holds the counters)."""
+    """A GPM metric between two readings (Hopper and newer; not while a profiler holds the counters): the mean per cent
+    or, where it ``grows``, bytes (NVML reports MiB a second)."""
 
     id: int
+    grows: bool = False
 
     @property
     def key(self) -> str:
@@ -145,9 +147,10 @@ FIELDS: tuple[GpuField, ...] = (
     GpuField("throttled_us", (_SW_POWER, _POWER_BRAKE, _THERMAL, _BOARD_LIMIT, _RELIABILITY), _US_PER_S),
     GpuField("throttled_power_us", (_SW_POWER, _POWER_BRAKE), _US_PER_S),
     GpuField("throttled_thermal_us", (_THERMAL,), _US_PER_S),
-    # nvmlDeviceGetPcieThroughput blocks 20 ms and is never called.
-    _field("pcie_tx_bytes", Value(197), most_per_s=_BYTES_PER_S),
-    _field("pcie_rx_bytes", Value(198), most_per_s=_BYTES_PER_S),
+    # Fields 197 and 198 have 32 bits, which a busy link passes thirteen times a second: they tell no growth.
+    # nvmlDeviceGetPcieThroughput blocks 20 ms. Neither is read.
+    _field("pcie_tx_bytes", Gpm(20, grows=True), most_per_s=_BYTES_PER_S),
+    _field("pcie_rx_bytes", Gpm(21, grows=True), most_per_s=_BYTES_PER_S),
     _field("pcie_replays", Value(94), Call("pcie_replays"), most_per_s=ERRORS_PER_S),
     _field("pcie_generation", Call("pcie_generation")),  # lower while the GPU rests, to save power
     _field("pcie_generation_max", Call("pcie_generation_max")),  # of GPU and slot
@@ -178,7 +181,14 @@ VALUES: tuple[Value, ...] = tuple(
     )
 )
 """Every NVML field that a sample's fields can be made of, each once."""
-COUNTER_KEYS = frozenset(source.key for field in FIELDS if field.most_per_s for source in field.sources())
+GROWING = frozenset(
+    source.id for field in FIELDS for source in field.sources() if isinstance(source, Gpm) and source.grows
+)
+"""GPM metrics that are amounts: they are growth already, since the reading before."""
+GROWTH_KEYS = frozenset(Gpm(id).key for id in GROWING)
+COUNTER_KEYS = frozenset(source.key for field in FIELDS if field.most_per_s for source in field.sources()).difference(
+    GROWTH_KEYS
+)
 """Keys of readings that count: they are remembered from one reading to the next."""
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from producers.differences import INTERVAL_MS_MAX, RowValues, since, split
-from producers.gpu.fields import BY_NAME, COUNTER_KEYS
+from producers.gpu.fields import BY_NAME, COUNTER_KEYS, GROWTH_KEYS
 
 Parts = Mapping[str, tuple[str, ...]]
 
@@ -42,11 +42,13 @@ class Shape:
     ``plain``: name and key of gauges that are one value as it is. ``levels``, those that are sums or have a marker for
     unknown: name, keys, that marker. ``counts``: name, keys, the most it may grow in a second, and whether it is cut to
     the interval.
+    ``growths``, those that are read as growth: name, key, the most it may be in a second.
     """
 
     plain: tuple[tuple[str, str], ...]
     levels: tuple[tuple[str, tuple[str, ...], int | None], ...]
     counts: tuple[tuple[str, tuple[str, ...], int, bool], ...]
+    growths: tuple[tuple[str, str, int], ...]
 
 
 def shape_of(parts: Parts) -> Shape:
@@ -55,14 +57,17 @@ def shape_of(parts: Parts) -> Shape:
     gauges = [(field, keys) for field, keys in fields if field.nature == "gauge"]
     plain = [(field.name, keys[0]) for field, keys in gauges if len(keys) == 1 and field.unknown is None]
     known = dict(plain)
+    counters = [(field, keys) for field, keys in fields if field.nature == "counter"]
+    growths = [(field.name, keys[0], field.most_per_s) for field, keys in counters if GROWTH_KEYS.issuperset(keys)]
     return Shape(
         plain=tuple(plain),
         levels=tuple((field.name, keys, field.unknown) for field, keys in gauges if field.name not in known),
         counts=tuple(
             (field.name, keys, field.most_per_s, field.name in CUT_TO_INTERVAL)
-            for field, keys in fields
-            if field.nature == "counter"
+            for field, keys in counters
+            if not GROWTH_KEYS.issuperset(keys)
         ),
+        growths=tuple(growths),
     )
 
 
@@ -97,7 +102,12 @@ def _grown(shape: Shape, before: Mapping[str, int], now: Mapping[str, int], inte
             part = since(before.get(key), now.get(key))
             if part is not None:
                 total = part + (total or 0)
-        if total and total * 1_000 > most_per_s * max(interval_ms, 1_000):
-            total = None
+        total = _possible(total, most_per_s, interval_ms)
         grown[name] = min(total, interval_ms * 1_000) if cut and total else total
+    for name, key, most_per_s in shape.growths:
+        grown[name] = _possible(now.get(key), most_per_s, interval_ms)
     return grown
+
+
+def _possible(amount: int | None, most_per_s: int, interval_ms: int) -> int | None:
+    return None if amount and amount * 1_000 > most_per_s * max(interval_ms, 1_000) else amount

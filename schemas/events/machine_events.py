@@ -101,8 +101,8 @@ GPU_SAMPLES = Event(
         INTERVAL,
         difference("energy_mj", "mJ", "energy since the previous reading", "nvmlDeviceGetTotalEnergyConsumption"),
         difference("throttled_us", "us", "time clocks were throttled by power or heat", "NVML fields 74, 75, 77, 79"),
-        difference("pcie_tx_bytes", "bytes", "sent over PCIe", "NVML field 197"),
-        difference("pcie_rx_bytes", "bytes", "received over PCIe", "NVML field 198"),
+        difference("pcie_tx_bytes", "bytes", "sent over PCIe", "GPM metric 20, Hopper and newer"),
+        difference("pcie_rx_bytes", "bytes", "received over PCIe", "GPM metric 21, Hopper and newer"),
         difference("nvlink_tx_bytes", "bytes", "sent over NVLink", "NVML field 138"),
         difference("nvlink_rx_bytes", "bytes", "received over NVLink", "NVML field 139"),
         Field(

@@ -125,6 +125,16 @@ def test_activity_is_the_mean_since_the_sample_before(gpu: FakeGpu) -> None:
     assert seen == [({}, {}), ({}, {}), ({2: 832_500, 3: 1_000_000, 5: 0}, {99: NOT_SUPPORTED})]
 
 
+def test_traffic_over_pcie_is_bytes_since_the_sample_before(gpu: FakeGpu) -> None:
+    """NVML gives MiB a second; half a second has half of them, a sample that failed leaves its time to the next."""
+    gpu.gpm = {20: 57_399.75, 21: float("nan")}
+    reader = GpmReader(found().handle, None)
+
+    seen = [means(reader, (20, 21), at_ms) for at_ms in (1_000, 1_500, 3_500)]
+
+    assert seen == [({}, {}), ({20: 30_094_000_128}, {}), ({20: 120_376_000_512}, {})]
+
+
 def test_an_instance_is_read_through_its_gpu(gpu: FakeGpu) -> None:
     """By its number."""
     mig(gpu, "1g.10gb", "2g.20gb")

@@ -40,6 +40,17 @@ def test_a_first_reading_has_levels_alone() -> None:
     ]
 
 
+def test_growth_that_is_read_as_such_needs_no_reading_before_to_compare() -> None:
+    """It is the row's; too much of it is unknown; it is not remembered."""
+    shape = shape_of({"pcie_tx_bytes": ("gpm 20",)})
+    before, now = reading(0, gpm_20=9_000), reading(1_000, gpm_20=5_000)
+
+    assert sample_rows(shape, None, before) == [{"at_ms": AT_MS}]
+    assert sample_rows(shape, before, now) == [{"at_ms": AT_MS + 1_000, "interval_ms": 1_000, "pcie_tx_bytes": 5_000}]
+    assert sample_rows(shape, before, reading(1_000, gpm_20=2**43))[0]["pcie_tx_bytes"] is None
+    assert counters(None, now).values == {}
+
+
 @pytest.mark.parametrize(
     ("name", "values"),
     [

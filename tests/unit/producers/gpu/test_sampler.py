@@ -215,7 +215,7 @@ def test_a_better_source_is_read_where_the_gpu_has_it(open_on: Open) -> None:
 def test_one_reading_makes_few_calls(open_on: Open) -> None:
     """All fields together are one call; each call costs the host some 50 us."""
     (gpu,) = gpus_of("mock_h100")
-    gpu.gpm = {2: 1.0, 3: 1.0, 5: 1.0, 10: 1.0}
+    gpu.gpm = dict.fromkeys((2, 3, 5, 10, 20, 21), 1.0)
     gpu.fields |= dict.fromkeys((3, 4, 94, 142, 143, 144, 145, 185, 186), 0)
     host = open_on([gpu])
     host.sample()

@@ -1,0 +1,182 @@
+"""Readings of a real H200 through the whole collector, against nvidia-smi and against work that was counted."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetpulse.report.compute import gpu_of
+from producers.nvidia_smi.fields import read_table
+from tests.fake_nvml import Error, FakeGpu
+from tests.unit.producers.gpu.conftest import Open
+
+FILE = Path(__file__).parents[3] / "data" / "nvml_recordings" / "nvidia-h200__580.159.04.jsonl"
+READINGS = [json.loads(line) for line in FILE.read_text().splitlines()]
+PHASES = list(dict.fromkeys(each["phase"] for each in READINGS))
+UUID = "GPU-5afe0000-0000-4000-8000-000000000000"
+STUB_NAMES = {
+    "nvmlDeviceGetClockInfo(SM)": "nvmlDeviceGetClockInfo",
+    "nvmlDeviceGetCurrentClocksEventReasons": "nvmlDeviceGetCurrentClocksThrottleReasons",
+}
+
+MULTIPROCESSORS, FLOP_PER_CYCLE = 132, {"bf16": 4_096, "fp8": 8_192}
+"""Dense, of one multiprocessor of a Hopper."""
+DRAM_BYTES_PER_S = 2 * 3_201_000_000 * 6_016 // 8
+"""Both edges of the memory clock, by the width of the bus."""
+
+SAME = ("power_limit_mw", "clock_reasons", "performance_state", "pcie_generation", "pcie_width", "recovery_action")
+APART = {
+    "util_gpu_pct": 2,
+    "util_memory_pct": 2,
+    "util_encoder_pct": 0,
+    "temperature_c": 1,
+    "temperature_memory_c": 1,
+    "temperature_margin_c": 1,
+    "memory_total_bytes": 2**20,
+    "memory_used_bytes": 2**20,
+    "memory_reserved_bytes": 2**20,
+}
+"""What nvidia-smi, within half a second, may differ by."""
+
+
+def give(gpu: FakeGpu, reading: dict[str, Any]) -> None:
+    """Let the fake GPU return what the real one did."""
+    for name, value in reading["calls"].items():
+        gpu.calls[STUB_NAMES.get(name, name)] = value
+    gpu.calls["nvmlDeviceGetMarginTemperature"] = {
+        "marginTemperature": reading["calls"]["nvmlDeviceGetMarginTemperature"]
+    }
+    gpu.fields = {id: Error(code) if code else value for id, _, code, value in reading["fields"]}
+    gpu.field_types = {id: kind for id, kind, code, _ in reading["fields"] if not code}
+    gpu.gpm = {metric: value for metric, code, value in reading["gpm"] if not code}
+
+
+def rows_of(phase: str, open_on: Open) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Each reading of a phase but the first, with the agent's row of it; slow values are read in every one."""
+    readings = [each for each in READINGS if each["phase"] == phase]
+    gpu = FakeGpu(UUID, {})
+    give(gpu, readings[0])
+    host = open_on([gpu], now_ms=readings[0]["at_ms"] - 1_000)
+    host.sample()
+    found = []
+    for before, reading in pairwise(readings):
+        give(gpu, reading)
+        host.sampler._tracked[UUID].device._slow_slot = None
+        (row,), _ = host.sample(reading["at_ms"] - before["at_ms"])
+        found.append((reading, row))
+    return found
+
+
+def smi_of(reading: dict[str, Any]) -> dict[str, int]:
+    """What nvidia-smi printed, read by the project's own table."""
+    cells = {"uuid": UUID, "name": "NVIDIA H200"} | reading["nvidia_smi"]
+    (gpu,) = read_table(f"{','.join(cells)}\n{','.join(cells.values())}\n").gpus
+    return dict(gpu.values)
+
+
+SMI = {
+    "util_gpu_pct": "utilization.gpu",
+    "util_memory_pct": "utilization.memory",
+    "util_encoder_pct": "utilization.encoder",
+    "temperature_c": "temperature.gpu",
+    "temperature_memory_c": "temperature.memory",
+    "temperature_margin_c": "temperature.gpu.tlimit",
+    "memory_total_bytes": "memory.total",
+    "memory_used_bytes": "memory.used",
+    "memory_reserved_bytes": "memory.reserved",
+    "power_limit_mw": "enforced.power.limit",
+    "clock_reasons": "clocks_event_reasons.active",
+    "performance_state": "pstate",
+    "pcie_generation": "pcie.link.gen.gpucurrent",
+    "pcie_width": "pcie.link.width.current",
+}
+STEADY = [phase for phase in PHASES if phase != "duty"]
+
+
+@pytest.mark.parametrize("phase", STEADY)
+def test_a_row_says_what_nvidia_smi_said_in_the_same_second(phase: str, open_on: Open) -> None:
+    """Settings to the bit, temperatures to a degree, power to 3 %, clocks to 10 % while power is capped."""
+    for reading, row in rows_of(phase, open_on):
+        smi = smi_of(reading)
+        known = [name for name in SMI if SMI[name] in smi]
+
+        assert {name: row[name] for name in SAME if name in known} == {
+            name: smi[SMI[name]] for name in SAME if name in known
+        }
+        far = {
+            name: (row[name], smi[SMI[name]]) for name, most in APART.items() if abs(row[name] - smi[SMI[name]]) > most
+        }
+        assert far == {}
+        assert row["power_mw"] == pytest.approx(smi["power.draw"], rel=0.03)
+        assert row["clock_sm_mhz"] == pytest.approx(smi["clocks.current.sm"], rel=0.1)
+
+
+@pytest.mark.parametrize("phase", STEADY)
+def test_energy_is_power_by_time(phase: str, open_on: Open) -> None:
+    """Over a phase: the counter moves every 100 ms."""
+    rows = [row for _, row in rows_of(phase, open_on)]
+
+    energy_mj, interval_ms = (sum(row[name] for row in rows) for name in ("energy_mj", "interval_ms"))
+
+    assert interval_ms == 1_000 * len(rows)
+    assert energy_mj / interval_ms == pytest.approx(sum(row["power_mw"] for row in rows) / len(rows) / 1_000, rel=0.05)
+
+
+@pytest.mark.parametrize("phase", FLOP_PER_CYCLE)
+def test_tensor_cores_are_as_active_as_the_products_need(phase: str, open_on: Open) -> None:
+    """Counted operations are 0.8 to 1.15 of what active tensor cores could do: clocks move within a second."""
+    for reading, row in rows_of(phase, open_on):
+        possible = MULTIPROCESSORS * FLOP_PER_CYCLE[phase] * row["clock_sm_mhz"] * 1_000_000
+        assert 0.8 <= reading["done"]["amount"] / possible / (row["tensor_active_ppm"] / 1_000_000) <= 1.15
+        assert row["tensor_active_ppm"] <= row["sm_active_ppm"] + 20_000
+
+
+def test_half_of_the_time_is_half_of_the_activity(open_on: Open) -> None:
+    """A mean between two readings, not a moment."""
+    for _, row in rows_of("duty", open_on):
+        assert 400_000 <= row["tensor_active_ppm"] <= 500_000
+
+
+def test_a_model_s_share_of_the_arithmetic_is_below_its_tensor_activity(open_on: Open) -> None:
+    """Dense products at the power limit: 66 % of the data sheet's arithmetic, tensor cores active 93 % of the time."""
+    gpu = gpu_of("NVIDIA H200")
+    peak = gpu.peak_tflops("bf16") if gpu is not None else None
+    assert peak is not None
+    for reading, row in rows_of("bf16", open_on):
+        assert reading["done"]["amount"] / (peak * 1e12) == pytest.approx(0.664, abs=0.01)
+        assert row["tensor_active_ppm"] == pytest.approx(934_000, abs=5_000)
+        assert row["throttled_power_us"] >= 990_000
+
+
+def test_memory_activity_is_the_share_of_its_bandwidth(open_on: Open) -> None:
+    """Bytes read and written, within 1 %."""
+    for reading, row in rows_of("copy", open_on):
+        assert row["dram_active_ppm"] / 1e6 == pytest.approx(reading["done"]["amount"] / DRAM_BYTES_PER_S, rel=0.01)
+        assert row["tensor_active_ppm"] == 0
+
+
+@pytest.mark.parametrize(
+    ("phase", "name", "headers"), [("h2d", "pcie_rx_bytes", 0.07), ("d2h", "pcie_tx_bytes", 0.088)]
+)
+def test_bytes_over_pcie_are_those_copied_and_their_headers(
+    phase: str, name: str, headers: float, open_on: Open
+) -> None:
+    """At 55 GB a second: fields 197 and 198 pass their 32 bits thirteen times in it."""
+    for reading, row in rows_of(phase, open_on):
+        assert row[name] == pytest.approx(reading["done"]["amount"] * (1 + headers), rel=0.03)
+
+
+def test_what_this_gpu_has_not_is_null(open_on: Open) -> None:
+    """It has no NVLink; everything else of a sample is known."""
+    ((_, row), *_) = rows_of("bf16", open_on)
+
+    unknown = {name for name, value in row.items() if value is None and name not in ("cluster", "region")}
+
+    assert {
+        name for name in ("nvlink_tx_bytes", "nvlink_rx_bytes", "nvlink_errors") if row.get(name) is not None
+    } == set()
+    assert unknown == set()
