@@ -5,7 +5,8 @@ rate), ``min_events`` 50. The measure is a share of bad events; its count turns 
 
 A pair fires when bad / total / (1 - objective) reaches its rate over both ranges, the short range has ``min_events``,
 and so many bad ones in the long range would come by chance less than once in a million from a service that exactly
-meets its objective (Chernoff's bound for Poisson): a single error among fifty requests pages nobody.
+meets its objective (Chernoff's bound for Poisson), and so many in the short one less than once in a thousand: a single
+error among fifty requests pages nobody, and neither does one hours after a fault that the long range still holds.
 
 **Ranges that are not full yet**: what is not known counts as good, at the traffic seen so far (total is scaled by
 range / age). A pair thus fires when its part of the budget is really gone, as it would with full history: everything
@@ -151,8 +152,9 @@ class BurnRate(Slotted, Detector):
 
     def _fires(self, pair: Pair, burn: Burn) -> Mask:
         """Over the long range too, with enough events, and no matter of chance."""
-        expected = burn.total * self._budget
+        expected, now = burn.total * self._budget, burn.total_short * self._budget
         real = (burn.bad > expected) & (_surprise(burn.bad, expected) > _CHANCE)
+        real &= (burn.bad_short > now) & (_surprise(burn.bad_short, now) > _STOPPED)
         return (burn.long >= pair.rate) & (burn.total_short >= self._events) & real
 
     def _stopped(self, slower: int, burn: Burn, burns: list[Burn]) -> Mask:

@@ -43,6 +43,26 @@ def test_a_single_error_pages_nobody() -> None:
     assert first_beyond(BurnRate(rule("burn_rate", min_events=1)), {"value": values}, counts) == [None]
 
 
+@pytest.mark.parametrize(
+    ("bad", "again"),
+    [
+        pytest.param(1, False, id="two errors among fifty, of a service that may have one in 200"),
+        pytest.param(4, True, id="it fails again"),
+    ],
+)
+def test_what_failed_hours_ago_makes_no_page_of_an_error(bad: int, again: bool) -> None:
+    """The six hours still hold a fault that is over; the half hour now must be more than chance by itself."""
+    options = {"objective": 0.995, "pairs": ((3_600, 300, 14.4), (21_600, 1_800, 6)), "min_events": 50}
+    detector = BurnRate(rule("burn_rate", window_ms=60_000, **options))
+    values = shares((60, 0.0), (10, 1.0), (170, 0.0), (1, bad / 11), (8, 0.0), (1, bad / 11), (30, 0.0))
+    counts = np.select([values == 1.0, values > 0.0], [30, 11], 1)
+
+    said = [one for _, one in judged(detector, {"value": values}, counts, window_ms=60_000)]
+
+    assert said[69].beyond.tolist() == [True]
+    assert any(one.beyond.any() for one in said[200:]) is again
+
+
 def test_burning_half_of_the_budget_is_healthy() -> None:
     """Three hundred services that fail half as often as they may, for a day: nothing."""
     random = np.random.default_rng(1)
