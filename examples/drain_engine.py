@@ -16,7 +16,7 @@ LOST = {"gpu_lost", "gpu_unresponsive"}
 async def main() -> None:
     settings = {"bootstrap_servers": os.environ["KAFKA"], "group_id": os.environ.get("GROUP", "drain-engine")}
     offsets = {"isolation_level": "read_committed", "enable_auto_commit": False, "auto_offset_reset": "earliest"}
-    consumer = AIOKafkaConsumer("alerts", **settings, **offsets)
+    consumer = AIOKafkaConsumer(os.environ.get("TOPIC", "alerts"), **settings, **offsets)
     async with consumer, httpx.AsyncClient(base_url=os.environ["ROUTER"]) as router:
         async for record in consumer:
             alert = json.loads(record.value or b"{}")

@@ -54,7 +54,11 @@ class KafkaConfig(Section):
     bootstrap: str = "127.0.0.1:9092"
     """``host:port``, several separated by commas."""
     deployment: str = Field(default="local", pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")
-    """Part of every transactional id and group: keeps two installations on one cluster apart."""
+    """Whose topics these are. Part of every transactional id and group; ``migrate`` writes it into the contract, and no
+    process of another deployment starts on these topics."""
+    topic_prefix: str = Field(default="", pattern=r"^[A-Za-z0-9._-]{0,100}$")
+    """What the names of all topics, groups and transactional ids begin with, so that several deployments can share one
+    cluster; ``blue.`` gives ``blue.llm.requests``. Empty: none."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
     sasl_username: str | None = None
@@ -82,6 +86,11 @@ class KafkaConfig(Section):
         if self.security_protocol.startswith("SASL") and not (self.sasl_username and self.sasl_password):
             raise ValueError(f"security_protocol {self.security_protocol} needs sasl_username and sasl_password")
         return self
+
+    @property
+    def namespace(self) -> str:
+        """What groups and transactional ids begin with, before a dash."""
+        return f"{self.topic_prefix}{self.deployment}"
 
     def client_settings(self) -> dict[str, Any]:
         """Keyword arguments for every aiokafka client. Raises ConfigError where no address is known."""

@@ -14,7 +14,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.conn import collect_hosts, create_conn
 from aiokafka.errors import (
@@ -31,7 +31,7 @@ from aiokafka.errors import (
 
 from runtime.config import KafkaConfig
 from runtime.tls import alert_of, untrusted
-from schemas.contract.topics import CONTRACT
+from runtime.topic_prefix import PrefixedAdmin, PrefixedConsumer, PrefixedProducer
 from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
 
 SESSION_TIMEOUT_MS = 10_000
@@ -70,7 +70,10 @@ def make_consumer(kafka: KafkaConfig, *topics: str, group: str | None = None, **
         "heartbeat_interval_ms": HEARTBEAT_MS,
         "metadata_max_age_ms": METADATA_MAX_AGE_MS,
     }
-    return AIOKafkaConsumer(*topics, group_id=group, **(kafka.client_settings() | settings | differing))
+    given = kafka.client_settings() | settings | differing
+    if kafka.topic_prefix:
+        return PrefixedConsumer(kafka.topic_prefix, *topics, group_id=group, **given)
+    return AIOKafkaConsumer(*topics, group_id=group, **given)
 
 
 def make_producer(kafka: KafkaConfig, **differing: Any) -> AIOKafkaProducer:
@@ -81,7 +84,8 @@ def make_producer(kafka: KafkaConfig, **differing: Any) -> AIOKafkaProducer:
         "enable_idempotence": True,
         "metadata_max_age_ms": METADATA_MAX_AGE_MS,
     }
-    return AIOKafkaProducer(**(kafka.client_settings() | settings | differing))
+    given = kafka.client_settings() | settings | differing
+    return PrefixedProducer(kafka.topic_prefix, **given) if kafka.topic_prefix else AIOKafkaProducer(**given)
 
 
 def static_member(worker: str | None, partitions: int) -> str | None:
@@ -96,12 +100,13 @@ def static_member(worker: str | None, partitions: int) -> str | None:
 
 def make_admin(kafka: KafkaConfig) -> AIOKafkaAdminClient:
     """An admin client. Errors as ``make_consumer``."""
-    return AIOKafkaAdminClient(**kafka.client_settings(), client_id=_client_id(kafka))
+    given = {**kafka.client_settings(), "client_id": _client_id(kafka)}
+    return PrefixedAdmin(kafka.topic_prefix, **given) if kafka.topic_prefix else AIOKafkaAdminClient(**given)
 
 
 def _client_id(kafka: KafkaConfig) -> str:
     """The name by which brokers log a client and limit its rate."""
-    return f"fleetpulse-{kafka.deployment}"
+    return f"fleetpulse-{kafka.namespace}"
 
 
 @contextlib.asynccontextmanager
@@ -237,31 +242,3 @@ def _expected_tls(error: Exception) -> bool:
     if not isinstance(cause, asyncio.IncompleteReadError) or cause.expected is None:
         return False
     return cause.expected.to_bytes(8, "big")[-4:].startswith(_TLS_ALERT)
-
-
-READ_WITHIN_S = 20.0
-_FAILED = "does not return its log ids"
-
-
-async def read_log_ids(kafka: KafkaConfig) -> dict[str, str]:
-    """Log id by topic. Raises ``ContractError`` where ``fleetpulse migrate`` has not run, ``UnavailableError`` without
-    a broker, ``ConfigError`` where it rejects this client."""
-    try:
-        async with asyncio.timeout(READ_WITHIN_S):
-            return await _read(kafka)
-    except TimeoutError as error:
-        raise await explained(kafka, error, _FAILED) from error
-
-
-async def _read(kafka: KafkaConfig) -> dict[str, str]:
-    async with open_consumer(kafka, failed=_FAILED) as consumer:
-        if CONTRACT.name not in await consumer.topics():
-            raise ContractError(f"topic {CONTRACT.name} does not exist; run `fleetpulse migrate`")
-        partition = TopicPartition(CONTRACT.name, 0)
-        consumer.assign([partition])
-        end = (await consumer.end_offsets([partition]))[partition]
-        found: dict[str, str] = {}
-        while await consumer.position(partition) < end:
-            for records in (await consumer.getmany(partition, timeout_ms=500)).values():
-                found |= {record.key.decode(): record.value.decode() for record in records if record.value}
-        return found

@@ -116,6 +116,8 @@ def _topics() -> str:
     intro = (
         "Partition counts and retention are those of the defaults: `[partitions]` and `[limits]` of the configuration"
         " set them, and `fleetpulse migrate` brings topics to them ([operations](../how-to/operations.md#partitions))."
+        " On the cluster every name begins with `kafka.topic_prefix`, where one is set"
+        " ([several deployments](../how-to/operations.md#several-deployments-on-one-cluster))."
     )
     return _page("Topics", intro, table(head, rows))
 

@@ -23,9 +23,10 @@ from runtime.backoff import Backoff
 from runtime.bounded_fetch import bound_fetches
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, KafkaConfig
+from runtime.contract_record import read_log_ids
 from runtime.counters import COUNTERS
 from runtime.health import Readiness
-from runtime.kafka_clients import explained, make_consumer, read_log_ids
+from runtime.kafka_clients import explained, make_consumer
 from runtime.tracing import Tracer
 from schemas.contract.record import Record
 from schemas.contract.topics import (
@@ -181,7 +182,7 @@ def _derived_group(
 
     topics = (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC, ALERTS_TOPIC, COSTS_TOPIC)
     database = SinkDatabase(clickhouse)
-    name = group_name(kafka.deployment, "sink", settings.replica)
+    name = group_name(kafka.namespace, "sink", settings.replica)
     return _Group(name, topics, settings.flush_ms, plan, database, Notebook(database), progress)
 
 
@@ -201,7 +202,7 @@ def _raw_group(
     topics = tuple(topic.name for topic in SOURCE_TOPICS)
     database = SinkDatabase(clickhouse)
     return _Group(
-        group_name(kafka.deployment, "raw", settings.replica),
+        group_name(kafka.namespace, "raw", settings.replica),
         topics,
         settings.raw_flush_ms,
         plan,
@@ -211,9 +212,9 @@ def _raw_group(
     )
 
 
-def group_name(deployment: str, of: str, replica: str = "") -> str:
+def group_name(namespace: str, of: str, replica: str = "") -> str:
     """Consumer group of a sink; that of a copy has its name."""
-    return "-".join(filter(None, (deployment, of, replica)))
+    return "-".join(filter(None, (namespace, of, replica)))
 
 
 def _consumer(kafka: KafkaConfig, group: _Group) -> Any:

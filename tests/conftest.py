@@ -18,7 +18,7 @@ import secrets
 import shutil
 import tempfile
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -201,6 +201,39 @@ def clickhouse(clickhouse_config: ClickHouseConfig) -> Iterator[Client]:
 
 
 @pytest.fixture
+def own_kafka(stack: Servers) -> Iterator[KafkaConfig]:
+    """The session's Kafka as a deployment of this test, with all topics of the contract under a prefix of its own."""
+    with _deployment(stack) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def other_kafka(stack: Servers) -> Iterator[KafkaConfig]:
+    """A second one."""
+    with _deployment(stack) as kafka:
+        yield kafka
+
+
+@contextlib.contextmanager
+def _deployment(stack: Servers) -> Iterator[KafkaConfig]:
+    from fleetpulse.migrate import topics
+    from schemas.limits import DEFAULT_LIMITS
+
+    name = f"t{secrets.token_hex(4)}"
+    kafka = stack.kafka.model_copy(update={"deployment": name, "topic_prefix": f"{name}."})
+
+    async def migrate() -> None:
+        plan = await topics.plan(kafka, {}, DEFAULT_LIMITS)
+        await topics.carry_out(kafka, plan.steps, DEFAULT_LIMITS)
+
+    try:
+        _run_apart(migrate)
+        yield kafka
+    finally:
+        with_admin(stack.kafka, lambda admin: _delete(admin, f"{name}."))
+
+
+@pytest.fixture
 def topic_name(stack: Servers) -> Iterator[Callable[..., str]]:
     """``topic_name("gpu.samples", partitions=4, config={...})`` makes a topic with a random name and returns the name;
     ``partitions=0`` only makes the name. Every topic that begins with it is removed at the end."""
@@ -209,16 +242,16 @@ def topic_name(stack: Servers) -> Iterator[Callable[..., str]]:
     def make(name: str = "topic", partitions: int = 1, config: dict[str, str] | None = None) -> str:
         topic = f"{prefix}.{name}"
         if partitions:
-            _with_admin(stack.kafka, lambda admin: _create(admin, topic, partitions, config or {}))
+            with_admin(stack.kafka, lambda admin: create_topic(admin, topic, partitions, config or {}))
         return topic
 
     try:
         yield make
     finally:
-        _with_admin(stack.kafka, lambda admin: _delete(admin, prefix))
+        with_admin(stack.kafka, lambda admin: _delete(admin, prefix))
 
 
-async def _create(admin: Any, topic: str, partitions: int, config: dict[str, str]) -> None:
+async def create_topic(admin: Any, topic: str, partitions: int, config: dict[str, str]) -> None:
     from aiokafka.admin import NewTopic
 
     made = await admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=config)])
@@ -237,13 +270,17 @@ async def _delete(admin: Any, prefix: str) -> None:
         await admin.delete_topics(names)
 
 
-def _with_admin(config: KafkaConfig, use: Callable[[Any], Awaitable[None]]) -> None:
+def with_admin(config: KafkaConfig, use: Callable[[Any], Awaitable[None]]) -> None:
     from runtime.kafka_clients import make_admin, started
 
     async def run() -> None:
         async with started(make_admin(config)) as admin:
             await use(admin)
 
+    _run_apart(run)
+
+
+def _run_apart(run: Callable[[], Coroutine[Any, Any, None]]) -> None:
     failed: list[BaseException] = []
 
     def body() -> None:

@@ -12,6 +12,7 @@ from aiokafka import TopicPartition
 
 from producers.batch import Batch, batches_of, key_of
 from runtime.config import KafkaConfig
+from runtime.contract_record import check_deployment
 from runtime.kafka_clients import open_consumer, open_producer
 from schemas.codec.build import block_from_rows
 from schemas.contract import alert_commands
@@ -47,6 +48,7 @@ async def newest(kafka: KafkaConfig, topic: str = ALERTS_TOPIC) -> list[Alert]:
 async def records_of(kafka: KafkaConfig, topic: str = ALERTS_TOPIC) -> list[Keyed]:
     """The topic from its beginning to where it ends now. Alerts have one order, so it has one partition."""
     at = TopicPartition(topic, 0)
+    await check_deployment(kafka, (topic,))
     async with asyncio.timeout(READ_WITHIN_S), open_consumer(kafka) as consumer:
         if topic not in await consumer.topics():
             raise UnavailableError(f"topic {topic} does not exist; run `fleetpulse migrate`")
@@ -196,5 +198,6 @@ async def mark(kafka: KafkaConfig, batch: Batch, partitions: Mapping[str, int]) 
 async def _send(
     kafka: KafkaConfig, topic: str, partition: int, key: bytes | None, value: bytes, headers: Headers
 ) -> None:
+    await check_deployment(kafka, (topic,))
     async with open_producer(kafka) as producer:
         await producer.send_and_wait(topic, value, key=key, partition=partition, headers=list(headers))

@@ -79,7 +79,7 @@ class LagOfGroups:
 
     async def _found(self) -> list[Lag]:
         async with started(make_admin(self._kafka)) as admin, started(make_consumer(self._kafka)) as consumer:
-            names = {job: f"{self._kafka.deployment}-{job}" for job in READS}
+            names = {job: f"{self._kafka.namespace}-{job}" for job in READS}
             offsets = await asyncio.gather(*(once_there(partial(committed, admin, name)) for name in names.values()))
             places = await _places(admin)
             await learn_leaders(consumer, places)

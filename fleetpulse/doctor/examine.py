@@ -95,7 +95,7 @@ def judge_config(error: ConfigError | None, unknown: Iterable[Unknown]) -> Itera
 
 def examine_world(config: Config, bounds: Bounds, subject: Subject, *, probe: bool) -> tuple[Finding, ...]:
     """Findings about this machine, Kafka and ClickHouse as this configuration names them."""
-    groups = {f"{config.kafka.deployment}-{name}": topics for name, topics in subject.reads.items()}
+    groups = {f"{config.kafka.namespace}-{name}": topics for name, topics in subject.reads.items()}
     kafka, database = asyncio.run(_look(config, bounds, subject, list(groups), probe=probe))
     return (
         *_host(config, bounds),

@@ -61,6 +61,11 @@ class KafkaFacts:
     broker_settings: Mapping[str, str] = field(default_factory=dict)
     topics: Mapping[str, TopicFacts] | None = None
     log_ids: frozenset[str] | None = None
+    topic_prefix: str = ""
+    deployment: str | None = None
+    """The one that the contract names."""
+    foreign: bool = False
+    """It is not the configured one."""
     begins: Mapping[TopicPartition, int] = field(default_factory=dict)
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     held_up: Mapping[TopicPartition, int] | None = None

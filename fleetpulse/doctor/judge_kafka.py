@@ -35,6 +35,7 @@ def judge_kafka(
     yield from _brokers(facts, limits)
     for topic in topics:
         yield from _topic(facts, topic, partitions, limits)
+    yield from _deployment(facts)
     yield from _log_ids(facts, topics)
     yield from _transactions(facts)
     yield from judge_lag(facts, groups, bounds)
@@ -112,7 +113,7 @@ def _settings(facts: KafkaFacts, topic: Topic, found: TopicFacts, limits: Limits
             continue
         mend = (
             f"kafka-configs.sh --bootstrap-server {facts.bootstrap} --alter --entity-type topics"
-            f" --entity-name {topic.name} --add-config {name}={wanted}"
+            f" --entity-name {facts.topic_prefix}{topic.name} --add-config {name}={wanted}"
         )
         judged = note if name in _ONLY_TIDY else wrong
         says = f"{name}={has}, the contract says {wanted}{_because(name)}"
@@ -159,6 +160,19 @@ def _numbers(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
+def _deployment(facts: KafkaFacts) -> Iterator[Finding]:
+    if facts.log_ids is None:
+        return
+    if facts.foreign:
+        says = "is whose topics these are; another's processes do not start: on the same topics two count all twice"
+        mend = f"kafka.deployment = {facts.deployment}, or kafka.topic_prefix for topics of its own, then migrate"
+        yield wrong("topic.deployment", str(facts.deployment), says, mend)
+    elif facts.deployment is None:
+        yield note("topic.deployment", "contract", "does not say whose topics these are", "fleetpulse migrate")
+    else:
+        yield good("topic.deployment", facts.deployment, "these topics are its own")
+
+
 def _log_ids(facts: KafkaFacts, topics: Sequence[Topic]) -> Iterator[Finding]:
     if facts.log_ids is None or facts.topics is None:
         yield unknown("topic.log_id", "contract", "log ids cannot be read")
@@ -186,7 +200,8 @@ def _transactions(facts: KafkaFacts) -> Iterator[Finding]:
             "topic.open_transaction",
             f"{topic}/{partition}",
             f"an open transaction holds up its consumers: {records} records",
-            f"kafka-transactions.sh --bootstrap-server {facts.bootstrap} find-hanging --topic {topic}"
+            f"kafka-transactions.sh --bootstrap-server {facts.bootstrap} find-hanging"
+            f" --topic {facts.topic_prefix}{topic}"
             "   # then abort it; or wait: the broker ends it at its time limit",
         )
 

@@ -23,15 +23,16 @@ from aiokafka.errors import KafkaError
 from fleetpulse.doctor.facts import GroupFacts, KafkaFacts, TopicFacts
 from runtime.clock import Clock
 from runtime.config import KafkaConfig
+from runtime.contract_record import read_contract
 from runtime.kafka_clients import (
     has_no_cause,
     make_admin,
     make_consumer,
     make_producer,
-    read_log_ids,
     started,
     why_rejected,
 )
+from runtime.topic_prefix import on_wire, topics_known
 from schemas.contract.topics import Topic
 from schemas.errors import ConfigError, FleetpulseError
 
@@ -77,7 +78,7 @@ async def look_at_kafka(
     errors."""
     bounded = kafka.model_copy(update={"request_timeout_ms": max(1_000, int(within_s * 500))})
     look = _Look(bounded, clock, clock.monotonic_s() + within_s)
-    facts = KafkaFacts(kafka.bootstrap, await _addresses(kafka.bootstrap))
+    facts = KafkaFacts(kafka.bootstrap, await _addresses(kafka.bootstrap), topic_prefix=kafka.topic_prefix)
     if all(error is not None for error in facts.addresses.values()):
         return facts
     async with contextlib.AsyncExitStack() as running:
@@ -171,7 +172,7 @@ async def _logs(look: _Look, facts: KafkaFacts, topics: Sequence[Topic]) -> Kafk
         for number in range(topic.partitions)
     ]
     stamped = {topic.name for topic in topics if topic.log_append_time}
-    ids = await look.at(read_log_ids(look.kafka))
+    contract = await look.at(read_contract(look.kafka))
     async with _consumer(look, "read_uncommitted") as every, _consumer(look, "read_committed") as committed:
         if every is None or committed is None:
             return facts
@@ -185,7 +186,9 @@ async def _logs(look: _Look, facts: KafkaFacts, topics: Sequence[Topic]) -> Kafk
         held_up = await look.at(_held_up(committed, every, stable or {}))
     return replace(
         facts,
-        log_ids=None if ids is None else frozenset(ids),
+        log_ids=None if contract is None else frozenset(contract.log_ids),
+        deployment=None if contract is None else contract.deployment,
+        foreign=contract is not None and contract.deployment not in (None, look.kafka.deployment),
         begins=plain(begins),
         ends=plain(ends),
         held_up=held_up,
@@ -196,7 +199,7 @@ async def _logs(look: _Look, facts: KafkaFacts, topics: Sequence[Topic]) -> Kafk
 async def learn_leaders(consumer: Any, partitions: Sequence[TopicPartition]) -> None:
     """Have the consumer know who leads these partitions. Without it a request for their offsets finds out itself,
     at 0.1 s a topic."""
-    await consumer._client.set_topics({one.topic for one in partitions})
+    await topics_known(consumer).set_topics({on_wire(consumer, one.topic) for one in partitions})
 
 
 def plain(offsets: Mapping[TopicPartition, int] | None) -> dict[TopicPartition, int]:
@@ -291,7 +294,7 @@ async def committed(admin: Any, group: str) -> dict[TopicPartition, int]:
 
 async def _transactional(look: _Look) -> str | None:
     """Why a transactional producer gets no id; None when it does."""
-    own = f"{look.kafka.deployment}-doctor-{secrets.token_hex(4)}"
+    own = f"{look.kafka.namespace}-doctor-{secrets.token_hex(4)}"
     producer = make_producer(look.kafka, transactional_id=own)
     try:
         await asyncio.wait_for(producer.start(), look.left_s)

@@ -43,6 +43,16 @@ class MakeTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class NameDeployment:
+    """The contract does not say whose topics these are."""
+
+    subject: str
+    kind: str = "deployment"
+    removes: bool = False
+    says: str = "note that the topics are its own"
+
+
+@dataclass(frozen=True, slots=True)
 class GrowTopic:
     """A topic gets more partitions."""
 

@@ -19,19 +19,20 @@ from aiokafka.admin import NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAuthorizationFailedError, for_code
 
-from fleetpulse.migrate.plan import GrowTopic, MakeTopic, Plan, SetTopic, Step
+from fleetpulse.migrate.plan import GrowTopic, MakeTopic, NameDeployment, Plan, SetTopic, Step
 from fleetpulse.migrate.topic_plan import REPLICAS, LiveTopic, plan_topics, refusals, topic_settings
 from runtime.config import KafkaConfig
+from runtime.contract_record import ContractRecord, demand_own, foreign, read_contract
 from runtime.kafka_clients import (
     make_consumer,
     make_producer,
     no_right,
     open_admin,
-    read_log_ids,
     settings_unreadable,
     started,
 )
-from schemas.contract.topics import BY_NAME, CONTRACT, TOPICS, Growth, Topic
+from runtime.topic_prefix import on_wire, topics_known
+from schemas.contract.topics import BY_NAME, CONTRACT, DEPLOYMENT_KEY, TOPICS, Growth, Topic
 from schemas.errors import ContractError, UnavailableError
 from schemas.limits import Limits
 
@@ -39,6 +40,7 @@ VISIBLE_WITHIN_S = 20
 GROUPS_WITHIN_S = 20.0
 JOBS = ("windows", "finals", "costs", "alerts")
 """Groups, by the end of their names, that must have no members while open windows must not be split."""
+_WINDOWS = "-windows"
 _TOPIC_ITSELF = 1
 """Source of a setting that was set on the topic."""
 _MADE_MEANWHILE = 36
@@ -49,12 +51,17 @@ async def plan(kafka: KafkaConfig, partitions: Mapping[str, int], limits: Limits
     ``ConfigError`` for a login that is rejected, ``UnavailableError`` where no broker answers."""
     async with open_admin(kafka) as admin:
         live = await live_topics(kafka, admin, TOPICS)
-        ids = await read_log_ids(kafka) if CONTRACT.name in live else {}
-        found = plan_topics(TOPICS, live, partitions, limits, ids)
+        contract = await read_contract(kafka) or ContractRecord()
+        demand_own(kafka, contract)
+        found = plan_topics(TOPICS, live, partitions, limits, contract.log_ids)
+        if contract.deployment is None:
+            if live:
+                await _demand_nobodys(kafka, admin)
+            found += Plan((NameDeployment(kafka.deployment),))
         growing = [BY_NAME[step.subject] for step in found.steps if isinstance(step, GrowTopic)]
         careful = [topic.name for topic in growing if topic.growth is not Growth.ANY_TIME]
         filled = await _filled(kafka, careful) if careful else ()
-        busy = await _busy(admin, kafka.deployment) if filled else {}
+        busy = await _busy(admin, kafka.namespace) if filled else {}
     if refused := refusals(TOPICS, live, found, busy, filled):
         raise ContractError("\n".join(refused))
     return found
@@ -70,6 +77,20 @@ async def carry_out(kafka: KafkaConfig, steps: Sequence[Step], limits: Limits) -
         for step in steps:
             if isinstance(step, GrowTopic):
                 await _grow(kafka, admin, step)
+            if isinstance(step, NameDeployment):
+                await _write(kafka, {DEPLOYMENT_KEY: step.subject})
+
+
+async def _demand_nobodys(kafka: KafkaConfig, admin: Any) -> None:
+    """Raise ``ConfigError`` where topics that name no deployment, as 0.1.0 left them, are read by another's jobs."""
+    groups = sorted(group[0] for group in await admin.list_consumer_groups())
+    others = [name.removesuffix(_WINDOWS) for name in groups if name.endswith(_WINDOWS)]
+    if kafka.namespace in others:
+        return
+    for other in others:
+        offsets = await admin.list_consumer_group_offsets(f"{other}{_WINDOWS}")
+        if any(one.topic in BY_NAME for one in offsets):
+            raise foreign(kafka, f"must be {other.removeprefix(kafka.topic_prefix)}, whose jobs read these topics")
 
 
 async def live_topics(kafka: KafkaConfig, admin: Any, topics: Sequence[Topic]) -> dict[str, LiveTopic]:
@@ -101,18 +122,19 @@ async def _settings(
 async def _filled(kafka: KafkaConfig, names: Sequence[str]) -> set[str]:
     """Those of the topics that hold or held a record."""
     async with started(make_consumer(kafka, isolation_level="read_uncommitted")) as consumer:
-        await consumer._client.set_topics(set(names))  # else it learns of one topic after the other
+        every = {on_wire(consumer, name) for name in names}
+        await topics_known(consumer).set_topics(every)  # else it learns of one topic after the other
         partitions = [
             TopicPartition(name, number) for name in names for number in consumer.partitions_for_topic(name) or ()
         ]
         return {one.topic for one, end in (await consumer.end_offsets(partitions)).items() if end > 0}
 
 
-async def _busy(admin: Any, deployment: str) -> dict[str, str]:
+async def _busy(admin: Any, namespace: str) -> dict[str, str]:
     """Groups of jobs that have members, with how many."""
     try:
         async with asyncio.timeout(GROUPS_WITHIN_S):
-            found = {group: await _members(admin, group) for group in (f"{deployment}-{job}" for job in JOBS)}
+            found = {group: await _members(admin, group) for group in (f"{namespace}-{job}" for job in JOBS)}
     except TimeoutError as error:
         raise UnavailableError(f"Kafka did not describe its consumer groups within {GROUPS_WITHIN_S:g} s") from error
     return {group: f"{members} members" if members > 1 else "1 member" for group, members in found.items() if members}
@@ -146,10 +168,14 @@ async def _make(kafka: KafkaConfig, admin: Any, steps: Sequence[MakeTopic], limi
 async def give_log_ids(kafka: KafkaConfig, topics: Iterable[str]) -> dict[str, str]:
     """Write a fresh log id for each of these topics and return them."""
     ids = {topic: secrets.token_hex(8) for topic in topics}
-    async with started(make_producer(kafka)) as producer:
-        for topic, log_id in ids.items():
-            await producer.send_and_wait(CONTRACT.name, log_id.encode(), key=topic.encode(), partition=0)
+    await _write(kafka, ids)
     return ids
+
+
+async def _write(kafka: KafkaConfig, records: Mapping[str, str]) -> None:
+    async with started(make_producer(kafka)) as producer:
+        for key, value in records.items():
+            await producer.send_and_wait(CONTRACT.name, value.encode(), key=key.encode(), partition=0)
 
 
 async def visible(admin: Any, name: str) -> None:

@@ -30,7 +30,9 @@ from fleetpulse.sql.database import Database
 from runtime.bounded_fetch import bound_fetches
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, KafkaConfig
+from runtime.contract_record import check_deployment
 from runtime.kafka_clients import open_consumer
+from runtime.topic_prefix import on_wire, topics_known
 from schemas.contract.topics import SOURCE_TOPICS
 from schemas.contract.verdicts import Verdict
 from schemas.events.event_types import EVENTS
@@ -183,6 +185,7 @@ def reconcile(
         time.sleep(LOOK_EVERY_S)
         return False
 
+    asyncio.run(check_deployment(kafka))
     begun = asyncio.run(_log_offsets(kafka))
     with closing(Database(clickhouse, consistent=True)) as database:
         lines = read_produced(database)
@@ -210,8 +213,8 @@ async def _log_offsets(kafka: KafkaConfig) -> dict[tuple[str, int], tuple[int, i
         await consumer.topics()
         found = []
         for topic in SOURCE_TOPICS:
-            await consumer._client.add_topic(topic.name)
-            partitions = consumer._client.cluster.partitions_for_topic(topic.name) or set()
+            await topics_known(consumer).add_topic(on_wire(consumer, topic.name))
+            partitions = consumer.partitions_for_topic(topic.name) or set()
             found += [TopicPartition(topic.name, partition) for partition in sorted(partitions)]
         first = await consumer.beginning_offsets(found)
         end = await consumer.end_offsets(found)

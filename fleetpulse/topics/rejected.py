@@ -19,6 +19,7 @@ from typing import Any
 
 from fleetpulse.sql.database import Database
 from runtime.config import Config
+from runtime.contract_record import check_deployment
 from runtime.kafka_clients import open_producer
 from schemas.contract.topics import BY_NAME
 from schemas.contract.verdicts import REASONS
@@ -159,6 +160,7 @@ async def replay(config: Config, reason: str, limit: int, *, dry_run: bool) -> P
         left_alone = database.sql(LEFT_ALONE, {"reason": reason}).records()[0]
     plan = plan_of(reason, rows, left_alone, before, limit)
     if plan.records and not dry_run:
+        await check_deployment(config.kafka)
         bytes_max = max(topic.record_bytes_max for topic in BY_NAME.values())
         failed = "does not accept records"
         async with open_producer(config.kafka, failed=failed, max_request_size=bytes_max) as producer:

@@ -20,6 +20,7 @@ from runtime.bounded_fetch import bound_fetches
 from runtime.config import KafkaConfig
 from runtime.kafka_clients import open_consumer
 from runtime.process import on_stop_signal
+from runtime.topic_prefix import on_wire, topics_known
 from schemas.codec import wire
 from schemas.codec.build import rows_of
 from schemas.errors import ConfigError, RejectedError
@@ -65,8 +66,9 @@ async def _assign(consumer: Any, topic: str) -> dict[TopicPartition, Span]:
     names = await consumer.topics()
     if topic not in names:
         raise name_error(topic, sorted(name for name in names if not name.startswith("__")))
-    await consumer._client.add_topic(topic)
-    numbers = sorted(consumer._client.cluster.partitions_for_topic(topic) or {0})
+    known, name = topics_known(consumer), on_wire(consumer, topic)
+    await known.add_topic(name)
+    numbers = sorted(known.cluster.partitions_for_topic(name) or {0})
     partitions = [TopicPartition(topic, number) for number in numbers]
     consumer.assign(partitions)
     begin, end = await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions)

@@ -31,6 +31,7 @@ from producers.spool.frame import Spooled
 from producers.spool.spool import Spool
 from runtime.clock import Clock, SystemClock
 from runtime.config import KafkaConfig
+from runtime.contract_record import check_edge
 from runtime.counters import COUNTERS, Counters
 from runtime.tracing import Tracer
 from schemas.codec.block import Block
@@ -118,7 +119,6 @@ class Publisher:
 
     async def put(self, topic: str, key: bytes, batch: Batch | Block, *, wait: bool = False) -> bool:
         """Spool one batch (a block is encoded, and cut where it is too large). True when all of it is spooled.
-
         False: the spool is full, and what did not fit was shed and declared. With ``wait`` nothing is shed while the
         spool is full: the call waits for room. Raises RejectedError when a single event is too large to be sent.
         """
@@ -156,7 +156,6 @@ class Publisher:
 
     async def close(self, drain_s: float = 5.0) -> bool:
         """Send what can be sent in ``drain_s``, publish the books, close the spool.
-
         True when Kafka has acknowledged everything; what it has not stays in the spool for the next start. Closing
         again does nothing.
         """
@@ -236,6 +235,7 @@ class Publisher:
             await asyncio.sleep(self._outage.pause_s(self._clock.monotonic_s(), random.random()))
 
     async def _send_until_it_fails(self) -> None:
+        await check_edge(self._kafka)
         producer = make_producer(self._kafka, f"edge-{self._host}")
         try:
             async with asyncio.timeout(self._settings.connect_within_s):

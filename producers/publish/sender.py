@@ -26,7 +26,7 @@ from runtime.config import KafkaConfig
 from runtime.kafka_clients import has_no_cause, why_rejected
 from runtime.kept_zstd import keep_contexts
 from schemas.contract.headers import Identity, encode_headers
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, UnavailableError
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ LaneKey = tuple[str, int]
 Low = Callable[[], tuple[int, int]]
 Delivered = Callable[[Sequence[Spooled]], None]
 
-FAILURES = (KafkaError, OSError, TimeoutError, ConfigError)
+FAILURES = (KafkaError, OSError, TimeoutError, ConfigError, UnavailableError)
 """Expected failures on the way to Kafka; anything else is a bug. A ConfigError: a file that a setting names,
 such as the authority's certificate, is gone since the start; it may be put back."""
 
@@ -66,7 +66,8 @@ def make_producer(kafka: KafkaConfig, client_id: str) -> AIOKafkaProducer:
 
 async def log_rejection(kafka: KafkaConfig, error: Exception) -> None:
     """Log what to change where Kafka rejects this client; nothing is lost until the spool is full."""
-    if has_no_cause(error) and (why := await why_rejected(kafka)) is not None:
+    why = error if isinstance(error, ConfigError) else await why_rejected(kafka) if has_no_cause(error) else None
+    if why is not None:
         _log.error("Kafka rejected this client; records stay in the spool", extra={"why": str(why)})
 
 

@@ -173,8 +173,11 @@ STATE_TOPICS = tuple(
     )
 )
 
-CONTRACT = Topic("contract", 1, KEPT_FOR_EVER, False, True, "topic", "migrate", "sink, reconcile", growth=Growth.NEVER)
+CONTRACT = Topic("contract", 1, KEPT_FOR_EVER, False, True, "topic", "migrate", "everyone", growth=Growth.NEVER)
 """The log id of every topic, written when the topic is made: a recreated topic starts at offset 0."""
+DEPLOYMENT_KEY = "@deployment"
+"""Key of the record of ``contract`` that names the deployment whose topics these are. No topic can have this name, and
+0.1.0 takes it for the log id of a topic that it does not know."""
 
 ENGINES_TOPIC = Topic(
     "engines", 1, 7 * DAY_MS, False, True, "host/engine_id", "agent", "proxy, doctor", growth=Growth.NEVER

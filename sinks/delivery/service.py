@@ -20,13 +20,14 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from runtime.bounded_fetch import bound_fetches
 from runtime.clock import Clock, SystemClock
 from runtime.config import KafkaConfig
+from runtime.contract_record import check_deployment
 from runtime.counters import COUNTERS
 from runtime.delivery_config import DeliveryConfig
 from runtime.health import Readiness
 from runtime.kafka_clients import check_login, explained, make_admin, make_consumer, make_producer, started
 from schemas.contract.record import Record
 from schemas.contract.topics import ALERTS_TOPIC, DEAD_LETTERS
-from schemas.errors import ContractError, RejectedError
+from schemas.errors import ContractError, RejectedError, UnavailableError
 from schemas.limits import DEFAULT_LIMITS, Limits
 from sinks.delivery.backlog import Undelivered
 from sinks.delivery.client import Client
@@ -82,7 +83,7 @@ class Delivery:
     @property
     def group(self) -> str:
         """The consumer group."""
-        return f"{self.kafka.deployment}-deliver"
+        return f"{self.kafka.namespace}-deliver"
 
 
 async def run_delivery(delivery: Delivery, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -93,7 +94,7 @@ async def run_delivery(delivery: Delivery, limits: Limits = DEFAULT_LIMITS) -> N
     while not delivery.stop.is_set():
         try:
             await _consume(delivery)
-        except (KafkaError, OSError) as error:
+        except (KafkaError, OSError, UnavailableError) as error:
             why = str(await explained(delivery.kafka, error))
             delivery.readiness.hold("group", why)
             _log.warning("delivery session failed; retrying from the committed offset", extra={"error": why})
@@ -101,7 +102,9 @@ async def run_delivery(delivery: Delivery, limits: Limits = DEFAULT_LIMITS) -> N
 
 
 async def _check_topics(kafka: KafkaConfig) -> None:
-    """Raise ``ContractError`` where nobody migrated: a consumer of a topic that is missing would wait silently."""
+    """Raise ``ContractError`` where nobody migrated: a consumer of a topic that is missing would wait silently;
+    ``ConfigError`` where the topics are another deployment's."""
+    await check_deployment(kafka)
     async with started(make_admin(kafka)) as admin:
         missing = {ALERTS_TOPIC, DEAD_LETTERS} - set(await admin.list_topics())
     if missing:

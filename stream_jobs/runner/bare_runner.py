@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
@@ -24,6 +24,11 @@ ACQUIRING_PAUSE_S = 0.01
 
 
 class _Listener(ConsumerRebalanceListener):
+    """Acquires beside the consumer, which sends no heartbeats while it waits for its listener: a takeover longer than
+    the session would cost the membership, every time anew."""
+
+    _acquiring: asyncio.Task[None] | None = None
+
     def __init__(self, consumer: Any, partitions: Partitions, watchdog: Watchdog) -> None:
         self._consumer = consumer
         self._partitions = partitions
@@ -34,6 +39,9 @@ class _Listener(ConsumerRebalanceListener):
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         self._watchdog.expect()
+        self._acquiring = asyncio.create_task(self._acquire(list(assigned)), name="runner-acquire")
+
+    async def _acquire(self, assigned: Sequence[TopicPartition]) -> None:
         positions = await self._partitions.assign(assigned)
         if positions is None:
             return
@@ -53,7 +61,7 @@ async def serve(
     tracer: Tracer | None,
 ) -> None:
     """The job on a bare loop, see ``process.Serve``."""
-    names = job.names(kafka.deployment)
+    names = job.names(kafka.namespace)
     async with contextlib.AsyncExitStack() as open_:
         broker = KafkaBroker(kafka, policy)
         open_.push_async_callback(broker.stop)

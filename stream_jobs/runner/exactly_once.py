@@ -4,17 +4,19 @@ States: *new* -> ``acquire`` -> *live* -> ``stop`` -> *gone*. The order inside `
 
 1. start the partition's transactional producer, which fences every predecessor and ends its open transaction;
 2. only then read the group's committed offset (before that, a commit could still be pending behind the answer);
-3. load the snapshot that the offset's metadata points to, and fold the source from the snapshot's position up to the
-   committed offset *silently*: those changes were sent before. The position is what ``Step.replay_from`` returned
-   at the dump. Where nothing was sent since, of a step with ``snapshot_with_outputs``, nothing is folded silently: it
-   goes on, live, from the snapshot;
+3. load the snapshot that the offset's metadata points to. Its position is what ``Step.replay_from`` returned at the
+   dump;
 4. the caller seeks to the position returned and feeds from there.
 
-Live, ``feed`` folds and sends nothing. ``commit`` writes one transaction: outputs, pieces of a snapshot, the source
-offset with its pointer. A partition that is read to its end and idle gets one more snapshot if its last one stands
-before that: it would need a part of the log that retention deletes some day. A step's outputs are taken without an
-await, and folding continues while the transaction is on its way: if it fails, the process ends and everything since the
-last commit is folded again.
+Live, ``feed`` folds and sends nothing. What stands before the committed offset it folds *silently*: those changes were
+sent before and are dropped, and nothing is committed meanwhile. So a takeover takes no longer the further its snapshot
+lies behind, and no limit of time applies to the whole of what is folded again. Where nothing was sent since the
+snapshot, of a step with ``snapshot_with_outputs``, nothing is folded silently.
+
+``commit`` writes one transaction: outputs, pieces of a snapshot, the source offset with its pointer. A partition that
+is read to its end and idle gets one more snapshot if its last one stands before that: it would need a part of the log
+that retention deletes some day. A step's outputs are taken without an await, and folding continues while the
+transaction is on its way: if it fails, the process ends and everything since the last commit is folded again.
 
 Every error of a port propagates and must end the process: the outcome of a commit may be unknown. The one exception is
 a record that makes ``fold`` raise. The state, which it may have spoilt, is rebuilt from the snapshot and the log; the
@@ -27,7 +29,8 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,12 +105,14 @@ class PartitionOwner:
         self._round: Round | None = None
         self._checkpoint: tuple[int, list[bytes]] | None = None
         self._dumped_to = -1
-        self._snapshot_at_ms = self._committed_at_ms = self._fed_at_ms = float("-inf")
+        self._snapshot_at_ms = self._committed_at_ms = self._fed_at_ms = self._looked_at_ms = float("-inf")
         self._rests_ms = 0.0
         self._committing = False
         self._isolating = False
         self._stopped = False
         self.output_bytes = 0
+        self.progressed: Callable[[], None] = lambda: None
+        """Called whenever the log was read a little further, by whoever limits the time without progress."""
 
     @property
     def number(self) -> int:
@@ -124,6 +129,11 @@ class PartitionOwner:
         """The source offset of the last commit."""
         return self._committed
 
+    @property
+    def replaying(self) -> bool:
+        """What comes next was committed by an owner before: it is folded silently."""
+        return self._position < self._committed
+
     # assignment
 
     async def acquire(self) -> int:
@@ -134,8 +144,8 @@ class PartitionOwner:
             await self._start_at_beginning()
         else:
             await self._continue_from(committed)
-        self._committed = self._position
-        self._checkpoint = None
+        if not self.replaying:
+            self._checkpoint = None
         self._dumped_to = -1 if self._snapshot is None else self._snapshot.position
         self._forget_changes()
         self._fed_at_ms = self._elapsed_ms()  # the first commit waits for no interval: a takeover is late already
@@ -164,8 +174,8 @@ class PartitionOwner:
         await self._restore()
         await self._pass_over_deleted(committed.offset)
         await self._check_log(self._position, committed.offset)
-        if not (self._step.snapshot_with_outputs and self._snapshot.number == pointer.number):
-            await self._fold_silently(committed.offset)
+        sent_since = not (self._step.snapshot_with_outputs and self._snapshot.number == pointer.number)
+        self._committed = committed.offset if sent_since else self._position
 
     async def _pass_over_deleted(self, committed: int) -> None:
         """Where retention deleted records after the snapshot's position, continue at the log's beginning, if the step
@@ -214,6 +224,7 @@ class PartitionOwner:
             while self._position < end:
                 self._check_owned()
                 batch = await reader.poll()
+                self.progressed()
                 records = [record for record in batch.records if record.offset < end]
                 if records:
                     await self._fold(records, silent=silent)
@@ -230,11 +241,30 @@ class PartitionOwner:
         if self._spans is not None:
             self._spans.fed(records)
         try:
-            await self._fold(records, silent=False)
+            again = self._committed_among(records)
+            if again:
+                await self._fold(records[:again], silent=True)
+                self._forget_changes()
+            if again < len(records):
+                self._end_replay()
+                await self._fold(records[again:], silent=False)
         except BaseException:
             self._stopped = True
             raise
         self._fed_at_ms = self._elapsed_ms()
+
+    def _committed_among(self, records: Sequence[Record]) -> int:
+        """How many of the records are to be folded silently."""
+        if not self.replaying:
+            return 0
+        return bisect_left(records, self._committed, key=lambda record: record.offset)
+
+    def _end_replay(self) -> None:
+        """All before the committed offset has been folded: what is left of it are markers."""
+        if not self.source.gapless:
+            self._position = max(self._position, self._committed)
+        if not self.replaying:
+            self._checkpoint = None
 
     async def _fold(self, records: Sequence[Record], *, silent: bool) -> None:
         self._check_contiguous(records)
@@ -269,7 +299,7 @@ class PartitionOwner:
 
     def wants_commit(self) -> bool:
         """Something changed, and the interval is over, no records arrive for now, or the step is due."""
-        if self._committing or self._isolating or self._stopped or self._position == self._committed:
+        if self._committing or self._isolating or self._stopped or self._position <= self._committed:
             return False
         now_ms, policy = self._elapsed_ms(), self._policy
         waited_ms = now_ms - self._committed_at_ms
@@ -280,7 +310,10 @@ class PartitionOwner:
 
     def seems_idle(self) -> bool:
         """No records for a while and nothing to commit; ``commit_idle`` checks whether the log has more."""
-        if self._committing or self._isolating or self._stopped or self._position != self._committed:
+        return self._is_quiet() and self._elapsed_ms() - self._looked_at_ms >= self._policy.idle_after_ms
+
+    def _is_quiet(self) -> bool:
+        if self._committing or self._isolating or self._stopped or self._position > self._committed:
             return False
         now_ms = self._elapsed_ms()
         return (
@@ -292,10 +325,12 @@ class PartitionOwner:
         """Commit as idle, if the partition is read to its end. ``now_ms`` is taken before the end offset is fetched, so
         that every record appended before it has been folded."""
         now_ms = self._clock.now_ms()
+        self._looked_at_ms = self._elapsed_ms()
         position = self._position
         end = await self._end_read_to()
-        if end is None or not self.seems_idle() or position != self._committed:
+        if end is None or not self._is_quiet() or position != self._position:
             return False
+        self._end_replay()
         if self._snapshot_is_behind(end):
             self._position = end  # markers count as read: retention may delete them too
         return await self._commit(now_ms, idle=True)
@@ -306,8 +341,9 @@ class PartitionOwner:
         return end if await recovery.only_markers(self._broker, self.source, self._position, end) else None
 
     async def commit(self) -> bool:
-        """Commit what was folded; False when there was nothing to commit, or while a rejected record is isolated."""
-        if self._isolating:
+        """Commit what was folded; False when there was nothing to commit, while a rejected record is isolated, and
+        while what was committed before is folded again."""
+        if self._isolating or self.replaying:
             return False
         return await self._commit(self._clock.now_ms())
 

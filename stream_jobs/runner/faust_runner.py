@@ -116,12 +116,12 @@ class RunnerConsumer(driver.Consumer):
     async def seek_to_committed(self) -> Mapping[TP, int]:
         runner = self.app.runner
         runner.watchdog.expect()
-        positions = await runner.partitions.assign(self.assignment())
+        positions = await runner.partitions.assign((runner.name_of(tp), tp.partition) for tp in self.assignment())
         if positions is None:
             return {}
         self._seeks_due = self._thread.seeks + 1
         runner.partitions.install()
-        seeks = {TP(*partition): position for partition, position in positions.items()}
+        seeks = {runner.on_wire(*partition): position for partition, position in positions.items()}
         if seeks:
             await self.seek_wait(seeks)
         runner.watchdog.met()
@@ -195,10 +195,19 @@ class RunnerApp(faust.App):
 class Runner:
     """What the hooks above need to know."""
 
-    def __init__(self, partitions: Partitions, watchdog: Watchdog, policy: CommitPolicy) -> None:
+    def __init__(self, partitions: Partitions, watchdog: Watchdog, policy: CommitPolicy, topic_prefix: str) -> None:
         self.partitions = partitions
         self.watchdog = watchdog
         self.policy = policy
+        self._topic_prefix = topic_prefix
+
+    def on_wire(self, topic: str, partition: int = 0) -> TP:
+        """A partition as Faust and the brokers name it."""
+        return TP(self._topic_prefix + topic, partition)
+
+    def name_of(self, tp: TP) -> str:
+        """The topic's name in the contract."""
+        return str(tp.topic).removeprefix(self._topic_prefix)
 
 
 def make_app(
@@ -206,7 +215,7 @@ def make_app(
 ) -> Any:
     """The app, with one agent per source topic. Call inside a running event loop."""
     app = RunnerApp(
-        job.names(kafka.deployment).group,
+        job.names(kafka.namespace).group,
         broker=[f"kafka://{address.strip()}" for address in kafka.bootstrap.split(",")],
         broker_credentials=_credentials(kafka),
         broker_max_poll_records=policy.fetch_records_max,
@@ -238,15 +247,16 @@ def make_app(
 
 
 def _add_agent(app: Any, topic: str) -> None:
-    channel = app.topic(topic, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
+    name = app.runner.on_wire(topic).topic
+    channel = app.topic(name, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
 
     async def fold(stream: Any) -> None:
         async for event in stream.noack().events():
             generation, messages = event.message.value
             source = event.message.tp
-            records = [record_of(message) for message in messages]
+            records = [record_of(message, topic) for message in messages]
             with contextlib.suppress(Exception):  # noted as the fatal error already, which ends the process
-                await app.runner.partitions.feed(source.topic, source.partition, generation, records)
+                await app.runner.partitions.feed(topic, source.partition, generation, records)
 
     app.agent(channel, name=f"fold-{topic}", concurrency=1)(fold)
 
@@ -280,11 +290,12 @@ async def serve(
         broker = KafkaBroker(kafka, policy)
         open_.push_async_callback(broker.stop)
         await broker.start()
-        names = job.names(kafka.deployment)
+        names = job.names(kafka.namespace)
         partitions = Partitions(job, broker, names, policy, SystemClock(), readiness=readiness, tracer=tracer)
         watchdog = open_.enter_context(Watchdog(policy.live_limit_ms))
-        app = make_app(job, kafka, policy, Runner(partitions, watchdog, policy), member, folder)
-        partitions.end_known = lambda topic, partition: app.consumer.highwater(TP(topic, partition))
+        runner = Runner(partitions, watchdog, policy, kafka.topic_prefix)
+        app = make_app(job, kafka, policy, runner, member, folder)
+        partitions.end_known = lambda topic, partition: app.consumer.highwater(runner.on_wire(topic, partition))
         open_.push_async_callback(_stop_app, app)
         open_.push_async_callback(partitions.shut_down)
         partitions.start()

@@ -23,6 +23,7 @@ from aiokafka.structs import OffsetAndMetadata
 from runtime.config import KafkaConfig
 from runtime.kafka_clients import make_consumer, make_producer
 from runtime.kept_zstd import keep_contexts
+from runtime.topic_prefix import on_wire, topics_known
 from schemas.contract.record import Output, Record
 from schemas.errors import FencedError, UnavailableError
 from stream_jobs.runner.policy import CommitPolicy
@@ -42,10 +43,10 @@ NO_OFFSET = -1
 _FENCED = frozenset({"InvalidProducerEpoch", "ProducerFenced"})
 
 
-def record_of(message: Any) -> Record:
-    """A consumed message of aiokafka in our own terms."""
+def record_of(message: Any, topic: str | None = None) -> Record:
+    """A consumed message of aiokafka in our own terms; ``topic`` where the client has another name for it."""
     return Record(
-        message.topic,
+        message.topic if topic is None else topic,
         message.partition,
         message.offset,
         message.timestamp,
@@ -209,13 +210,13 @@ class KafkaBroker:
 
     async def _ask_committed(self, group: str, topic: str, partition: int) -> Committed | None:
         """The broker's word; None when it has none to say now. Raises what no retry can mend."""
-        client = self._asking._client
+        client, name = topics_known(self._asking), on_wire(self._asking, topic)
         try:
             node = await client.coordinator_lookup(CoordinationType.GROUP, group)
             if not await client.ready(node, group=ConnectionGroup.COORDINATION):
                 return None
             answer = await client.send(
-                node, OffsetFetchRequest(group, [(topic, [partition])]), group=ConnectionGroup.COORDINATION
+                node, OffsetFetchRequest(group, [(name, [partition])]), group=ConnectionGroup.COORDINATION
             )
         except KafkaError as error:
             _unless_retriable(error)
@@ -228,7 +229,7 @@ class KafkaBroker:
                 if code:
                     _unless_retriable(for_code(code)())
                     return None
-                if (answered_topic, answered) == (topic, partition):
+                if (answered_topic, answered) == (name, partition):
                     return Committed(offset, metadata or "")
         return None
 

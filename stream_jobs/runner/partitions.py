@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from runtime.clock import Clock
@@ -123,7 +123,8 @@ class Partitions:
         self._readiness.hold("partitions", f"acquiring {len(partitions)} assigned partitions")
         task = self._acquiring = asyncio.create_task(self._acquire_all(partitions))
         try:
-            return await asyncio.shield(task)
+            positions = await asyncio.shield(task)
+            return positions if self._acquiring is task else None
         except asyncio.CancelledError:
             if not task.cancelled():  # the caller was cancelled
                 await self.revoke()
@@ -213,7 +214,7 @@ class Partitions:
 
     async def _feed(self, owner: PartitionOwner, records: Sequence[Record]) -> None:
         try:
-            async with _limit(self._policy.live_limit_ms, f"fold of {owner.source}"):
+            async with _limit(self._policy.live_limit_ms, f"fold of {owner.source}") as owner.progressed:
                 await owner.feed(records)
         except RevokedError:
             return
@@ -288,7 +289,7 @@ class Partitions:
             self._ticker.cancel()
         await asyncio.gather(*self._commits.values(), return_exceptions=True)
         if not self.fatal.done():
-            changed = [(p, o) for p, o in self._live.items() if o.position != o.committed]
+            changed = [(p, o) for p, o in self._live.items() if o.position > o.committed]
             await asyncio.gather(*(self._commit(key, owner, owner.commit) for key, owner in changed))
         await self.revoke()
 
@@ -318,12 +319,22 @@ async def _in_slot(slots: asyncio.Semaphore, work: Callable[[], Coroutine[Any, A
 
 
 @contextlib.asynccontextmanager
-async def _limit(limit_ms: int, doing: str) -> Any:
+async def _limit(limit_ms: int, doing: str) -> AsyncIterator[Callable[[], None]]:
+    """Limits the time without progress: calling what it yields begins it anew."""
     try:
-        async with asyncio.timeout(limit_ms / 1_000):
-            yield
+        async with asyncio.timeout(limit_ms / 1_000) as limit:
+            over = False
+
+            def progressed() -> None:
+                if not over:
+                    limit.reschedule(asyncio.get_running_loop().time() + limit_ms / 1_000)
+
+            try:
+                yield progressed
+            finally:
+                over = True
     except TimeoutError as error:
-        raise UnavailableError(f"{doing} took more than {limit_ms} ms") from error
+        raise UnavailableError(f"{doing} made no progress for {limit_ms} ms") from error
 
 
 def _first(error: BaseException) -> BaseException:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from runtime.config import KafkaConfig
+from runtime.contract_record import check_deployment
 from runtime.health import Readiness
 from runtime.kafka_clients import static_member
 from runtime.process import RARELY, keep_freed, on_stop_signal, settle
@@ -54,7 +55,8 @@ def run_process(
     async def body() -> None:
         job = Job.of(step, source_topics, transactional_sources)
         stop = on_stop_signal(asyncio.get_running_loop())
-        read = await check_topics(kafka, job, job.names(kafka.deployment), outputs or {})
+        await check_deployment(kafka, job.topics)
+        read = await check_topics(kafka, job, job.names(kafka.namespace), outputs or {})
         await serve(job, kafka, policy, stop, static_member(worker, read), readiness, tracer)
 
     try:

@@ -15,14 +15,12 @@ from typing import Any
 import httpx
 import pytest
 
-from fleetpulse.migrate import topics
 from fleetpulse.services.deliver import check_targets
 from fleetpulse.stack import ports
 from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
 from runtime.delivery_config import DeliveryConfig, TargetConfig
 from schemas.contract.alerts import Alert
-from schemas.limits import DEFAULT_LIMITS
 from sinks.delivery.service import Delivery, run_delivery
 from tests.integration.delivery_rig import Receiver, an_alert, tell, until
 
@@ -89,10 +87,8 @@ async def active(url: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-async def kafka(stack: Any) -> KafkaConfig:
-    plan = await topics.plan(stack.kafka, {}, DEFAULT_LIMITS)
-    await topics.carry_out(stack.kafka, plan.steps, DEFAULT_LIMITS)
-    return stack.kafka.model_copy(update={"deployment": f"t{secrets.token_hex(4)}"})
+async def kafka(own_kafka: KafkaConfig) -> KafkaConfig:
+    return own_kafka
 
 
 @contextlib.asynccontextmanager

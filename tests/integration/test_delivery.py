@@ -20,7 +20,6 @@ from aiokafka import TopicPartition
 from typer.testing import CliRunner
 
 from fleetpulse.cli import app
-from fleetpulse.migrate import topics
 from fleetpulse.migrate.run import migrate
 from runtime import kafka_clients
 from runtime.clock import SystemClock
@@ -28,7 +27,6 @@ from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.delivery_config import DeliveryConfig, TargetConfig
 from schemas.contract.alerts import Alert, encode
 from schemas.contract.topics import ALERTS_TOPIC, BOOKS_TOPIC, REJECTED_TOPIC, WINDOW_PARTIALS
-from schemas.limits import DEFAULT_LIMITS
 from sinks.delivery.request import SIGNATURE, verify
 from sinks.delivery.service import Delivery, run_delivery
 from sinks.service import SinkSettings, run_sink
@@ -42,11 +40,9 @@ KEY = "0123456789abcdef"
 
 
 @pytest.fixture
-async def kafka(stack: Any) -> KafkaConfig:
-    """Kafka under a name of its own: groups of this test are new."""
-    plan = await topics.plan(stack.kafka, {}, DEFAULT_LIMITS)
-    await topics.carry_out(stack.kafka, plan.steps, DEFAULT_LIMITS)
-    return stack.kafka.model_copy(update={"deployment": f"t{secrets.token_hex(4)}"})
+async def kafka(own_kafka: KafkaConfig) -> KafkaConfig:
+    """Kafka under a name of its own: topics and groups of this test are new."""
+    return own_kafka
 
 
 @pytest.fixture
@@ -110,7 +106,7 @@ async def test_a_receiver_that_fails_five_times_gets_each_alert_once_more_and_no
     receiver.answers = answers
     alerts = [alert for name in ("a", "b", "c") for alert in life_of(test, f"{test}000{name}")]
     async with delivering(kafka, webhook(receiver, test, hmac_key=KEY)):
-        await tell(kafka, *alerts, transaction=f"{kafka.deployment}-tx")
+        await tell(kafka, *alerts, transaction=f"{kafka.namespace}-tx")
         await receiver.until(lambda: len(receiver.requests) >= len(alerts) + 5)
         await asyncio.sleep(0.5)
 
@@ -217,6 +213,7 @@ async def test_the_example_drains_an_engine_whose_gpu_is_lost(
     found = an_alert(test, f"{test}000a", 2, "resolved", rule="gpu_lost", labels=labels)
     await tell(kafka, slow, lost, found)
     settings = {"KAFKA": kafka.bootstrap, "ROUTER": f"http://127.0.0.1:{receiver.port}", "GROUP": kafka.deployment}
+    settings["TOPIC"] = f"{kafka.topic_prefix}{ALERTS_TOPIC}"
     command = [sys.executable, str(ROOT / "examples" / "drain_engine.py")]
     process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **settings})
     try:
@@ -240,7 +237,7 @@ async def test_transitions_land_in_the_database(
 ) -> None:
     """Each of them a row of table ``alerts``, with its record."""
     await asyncio.to_thread(migrate, kafka, clickhouse_config)
-    await skip_to_end(kafka, f"{kafka.deployment}-sink", (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC))
+    await skip_to_end(kafka, f"{kafka.namespace}-sink", (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC))
     alerts = life_of(test, f"{test}000a")
     await tell(kafka, *alerts)
     stop, settings = asyncio.Event(), SinkSettings(flush_ms=100, raw=False, roll=False)
@@ -258,7 +255,7 @@ async def _landed(kafka: KafkaConfig) -> bool:
     async with kafka_clients.started(kafka_clients.make_consumer(kafka)) as consumer:
         partition = TopicPartition(ALERTS_TOPIC, 0)
         ends = await consumer.end_offsets([partition])
-    return await committed(kafka, f"{kafka.deployment}-sink", ALERTS_TOPIC, 0) >= ends[partition]
+    return await committed(kafka, f"{kafka.namespace}-sink", ALERTS_TOPIC, 0) >= ends[partition]
 
 
 async def test_dry_run_prints_what_is_open_without_secrets(kafka: KafkaConfig, test: str, receiver: Receiver) -> None:
@@ -326,6 +323,7 @@ def environment(kafka: KafkaConfig, target: dict[str, Any]) -> dict[str, str]:
     return {
         "FLEETPULSE_KAFKA__BOOTSTRAP": kafka.bootstrap,
         "FLEETPULSE_KAFKA__DEPLOYMENT": kafka.deployment,
+        "FLEETPULSE_KAFKA__TOPIC_PREFIX": kafka.topic_prefix,
         "FLEETPULSE_DELIVERY__TARGETS": json.dumps([target]),
     }
 

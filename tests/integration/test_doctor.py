@@ -38,6 +38,7 @@ from runtime.local_stack import StackState, write_state
 from schemas.contract.topics import BY_NAME, CONTRACT, Topic
 from schemas.ddl.kept import Kept
 from schemas.limits import DAY_MS, DEFAULT_LIMITS
+from tests.conftest import create_topic, with_admin
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
@@ -70,11 +71,24 @@ def mute_port() -> Iterator[int]:
 
 
 @pytest.fixture
-def bare(stack: Any, clickhouse_config: ClickHouseConfig, tmp_path: Path) -> Config:
+def topic_name(own_kafka: KafkaConfig) -> Callable[..., str]:
+    """As everywhere, among the topics of this test's deployment."""
+
+    def make(name: str = "topic", partitions: int = 1, config: dict[str, str] | None = None) -> str:
+        topic = f"t{secrets.token_hex(6)}.{name}"
+        if partitions:
+            with_admin(own_kafka, lambda admin: create_topic(admin, topic, partitions, config or {}))
+        return topic
+
+    return make
+
+
+@pytest.fixture
+def bare(own_kafka: KafkaConfig, stack: Any, clickhouse_config: ClickHouseConfig, tmp_path: Path) -> Config:
     """This test's own deployment and database, the session's servers; without tables."""
     return Config(
         data_dir=tmp_path,
-        kafka=stack.kafka.model_copy(update={"deployment": f"t{secrets.token_hex(6)}"}),
+        kafka=own_kafka,
         clickhouse=clickhouse_config,
         clickhouse_reader=stack.clickhouse_reader,
     )
@@ -94,7 +108,7 @@ async def behind(kafka: KafkaConfig, topic: str) -> None:
     async with started(make_producer(kafka)) as producer:
         for _ in range(30):
             await producer.send_and_wait(topic, b"x", partition=0)
-    async with started(make_consumer(kafka, group=f"{kafka.deployment}-windows")) as consumer:
+    async with started(make_consumer(kafka, group=f"{kafka.namespace}-windows")) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         await consumer.commit({TopicPartition(topic, 0): 0})
 
@@ -143,7 +157,7 @@ async def test_every_broken_topic_is_named(bare: Config, topic_name: Callable[..
         ("topic.max.message.bytes", small.name),
         ("topic.cleanup.policy", forgetful.name),
         ("topic.open_transaction", f"{few.name}/0"),
-        ("lag", f"{bare.kafka.deployment}-windows"),
+        ("lag", f"{bare.kafka.namespace}-windows"),
         ("clock.kafka", "the broker's clock"),
         ("clock.clickhouse", "the database's clock"),
     }

@@ -23,7 +23,8 @@ from fleetpulse.migrate.topic_plan import LiveTopic, plan_topics, topic_settings
 from fleetpulse.migrate.topics import give_log_ids
 from fleetpulse.migrate.write import schema_of
 from runtime.config import ClickHouseConfig
-from runtime.kafka_clients import open_admin, read_log_ids
+from runtime.contract_record import read_log_ids
+from runtime.kafka_clients import open_admin
 from schemas.contract.topics import BY_NAME, TOPICS, WINDOW_PARTIALS
 from schemas.ddl.declared import declared
 from schemas.ddl.files import Names, migrations

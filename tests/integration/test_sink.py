@@ -13,16 +13,16 @@ from aiokafka import AIOKafkaConsumer
 
 from fleetpulse.migrate.run import migrate
 from runtime.clock import SystemClock
-from runtime.config import ClickHouseConfig
+from runtime.config import ClickHouseConfig, KafkaConfig
 from schemas.contract.headers import Identity
 from schemas.contract.record import Record
-from schemas.contract.topics import ALERTS_TOPIC, BOOKS_TOPIC, REJECTED_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
+from schemas.contract.topics import WINDOW_PARTIALS
 from schemas.errors import ConfigError, ContractError
 from schemas.rows.usage import USAGE_KEY
 from sinks.database import SinkDatabase
 from sinks.rollup import RollupSettings
 from sinks.service import Progress, SinkSettings, run_sink
-from tests.integration.sink_rig import Door, committed, send, skip_to_end, store, store_raw, until
+from tests.integration.sink_rig import Door, committed, send, store, store_raw, until
 from tests.unit.sinks.landing_cases import NOW_MS, partials, requests
 from tests.unit.stream_jobs.windows.cases import a_commit, a_record, a_request, a_step
 from tests.unit.stream_jobs.windows.usage_cases import totals
@@ -32,7 +32,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.tables, pytest.mark.usefixtur
 SETTINGS = SinkSettings(flush_ms=100, raw=False, rollups=RollupSettings(pass_ms=200, settle_ms=300))
 SPOOL = secrets.token_hex(16)
 WINDOW_MS = NOW_MS - NOW_MS % 10_000
-DERIVED = (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC, ALERTS_TOPIC)
 
 
 def a_row(events: int, window_ms: int = WINDOW_MS) -> dict[str, Any]:
@@ -121,13 +120,10 @@ async def running(kafka: Any, config: ClickHouseConfig, settings: SinkSettings =
 
 
 @pytest.fixture
-async def deployment(stack: Any, clickhouse_config: ClickHouseConfig) -> Any:
+async def deployment(own_kafka: KafkaConfig, clickhouse_config: ClickHouseConfig) -> Any:
     """Kafka under a name of its own, topics and tables made, groups at the end of what is there."""
-    await asyncio.to_thread(migrate, stack.kafka, clickhouse_config)
-    kafka = stack.kafka.model_copy(update={"deployment": f"t{secrets.token_hex(4)}"})
-    await skip_to_end(kafka, f"{kafka.deployment}-sink", DERIVED)
-    await skip_to_end(kafka, f"{kafka.deployment}-raw", [topic.name for topic in SOURCE_TOPICS])
-    return kafka
+    await asyncio.to_thread(migrate, own_kafka, clickhouse_config)
+    return own_kafka
 
 
 async def test_a_sink_that_dies_between_insert_and_commit_repeats_what_counts_once(
@@ -135,7 +131,7 @@ async def test_a_sink_that_dies_between_insert_and_commit_repeats_what_counts_on
 ) -> None:
     """The rows land twice under one identity; the offset moves only with the second sink."""
     now_ms = SystemClock().now_ms()
-    group = f"{deployment.deployment}-sink"
+    group = f"{deployment.namespace}-sink"
     before = await committed(deployment, group, WINDOW_PARTIALS, 0)
 
     class Killed(BaseException):
@@ -166,7 +162,7 @@ async def test_while_clickhouse_is_away_nothing_is_committed_and_then_all_lands(
 ) -> None:
     """The sink says what it waits for, keeps what it read, and goes on by itself; rollups follow."""
     now_ms = SystemClock().now_ms() // 60_000 * 60_000
-    group = f"{deployment.deployment}-sink"
+    group = f"{deployment.namespace}-sink"
     before = await committed(deployment, group, WINDOW_PARTIALS, 0)
     async with Door(clickhouse_config).standing() as door, running(deployment, door.config) as task:
         await until(lambda: task.progress.waiting_for is None)

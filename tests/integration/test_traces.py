@@ -17,23 +17,15 @@ from fleetpulse.services.processes import Command, Processes
 from fleetpulse.stack import ports
 from producers.publish.publisher import Publisher
 from producers.spool.spool import Spool
-from runtime.config import ClickHouseConfig
+from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.counters import Counters
 from runtime.trace_context import trace_of
 from runtime.trace_export import OtlpExporter
 from runtime.tracing import ExportingTracer
 from runtime.tracing_config import TracingConfig
-from schemas.contract.topics import (
-    ALERTS_TOPIC,
-    BOOKS_TOPIC,
-    COSTS_TOPIC,
-    REJECTED_TOPIC,
-    SOURCE_TOPICS,
-    WINDOW_PARTIALS,
-)
 from sinks.service import SinkSettings, run_sink
 from tests.integration.otlp_receiver import Received, Receiver, receiving
-from tests.integration.sink_rig import send, skip_to_end, until
+from tests.integration.sink_rig import send, until
 from tests.unit.sinks.landing_cases import NOW_MS, partials
 
 pytestmark = [
@@ -44,7 +36,6 @@ pytestmark = [
 ]
 
 WITHIN_S = 180.0
-DERIVED = (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC, ALERTS_TOPIC, COSTS_TOPIC)
 
 
 class Pipeline:
@@ -84,14 +75,15 @@ def collector() -> Iterator[Receiver]:
 
 @pytest.fixture
 def pipeline(
-    stack: Any, clickhouse_config: ClickHouseConfig, collector: Receiver, tmp_path: Path
+    own_kafka: KafkaConfig, clickhouse_config: ClickHouseConfig, collector: Receiver, tmp_path: Path
 ) -> Iterator[Pipeline]:
-    """On the topics of the contract, in a database and under a deployment of its own."""
-    migrate(stack.kafka, clickhouse_config)
+    """On topics, in a database and under a deployment of its own."""
+    migrate(own_kafka, clickhouse_config)
     with Processes(tmp_path) as processes:
         settings = {
-            "FLEETPULSE_KAFKA__BOOTSTRAP": stack.kafka_bootstrap,
-            "FLEETPULSE_KAFKA__DEPLOYMENT": f"t{secrets.token_hex(4)}",
+            "FLEETPULSE_KAFKA__BOOTSTRAP": own_kafka.bootstrap,
+            "FLEETPULSE_KAFKA__DEPLOYMENT": own_kafka.deployment,
+            "FLEETPULSE_KAFKA__TOPIC_PREFIX": own_kafka.topic_prefix,
             "FLEETPULSE_CLICKHOUSE__URL": clickhouse_config.url,
             "FLEETPULSE_CLICKHOUSE__USER": clickhouse_config.user,
             "FLEETPULSE_CLICKHOUSE__PASSWORD": clickhouse_config.password.get_secret_value(),
@@ -187,13 +179,11 @@ def assert_followed(collector: Receiver, records: int, source: str) -> None:
 
 
 async def test_a_collector_that_is_away_delays_and_changes_nothing(
-    stack: Any, clickhouse_config: ClickHouseConfig, clickhouse: Any, tmp_path: Path
+    own_kafka: KafkaConfig, clickhouse_config: ClickHouseConfig, clickhouse: Any, tmp_path: Path
 ) -> None:
     """Records go out and rows land as ever; the spans are dropped and counted, and the end takes a second at most."""
-    await asyncio.to_thread(migrate, stack.kafka, clickhouse_config)
-    kafka = stack.kafka.model_copy(update={"deployment": f"t{secrets.token_hex(4)}"})
-    await skip_to_end(kafka, f"{kafka.deployment}-sink", DERIVED)
-    await skip_to_end(kafka, f"{kafka.deployment}-raw", [topic.name for topic in SOURCE_TOPICS])
+    kafka = own_kafka
+    await asyncio.to_thread(migrate, kafka, clickhouse_config)
     config = TracingConfig(endpoint=f"http://127.0.0.1:{ports.free_ports(1, start=24_318)[0]}", ratio=1)
     counters, stop = Counters(), asyncio.Event()
     assert config.url is not None

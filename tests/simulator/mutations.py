@@ -83,28 +83,38 @@ class _Newest(PartitionOwner):
             round_.append(record)
         whole = [(int(p), records) for (p, pieces), records in found.items() if len(records) == int(pieces)]
         position, records = max(whole, key=lambda each: each[1][0].offset)
-        self._snapshot = Snapshot(position, records[0].offset, 0)
+        self._snapshot = Snapshot(position, records[0].offset, 0, -1)
         return [b"".join(record.value or b"" for record in records)]
 
     async def _check_log(self, start: int, committed: int) -> None: ...
 
 
 class _NoSilentFold(PartitionOwner):
-    async def _fold_silently(self, end: int) -> None:
-        self._position = end
+    async def _continue_from(self, committed: Committed) -> None:
+        await super()._continue_from(committed)
+        self._position = self._committed
 
 
 class _LoudFold(PartitionOwner):
-    _kept: Any = None
+    def _committed_among(self, records: Sequence[Record]) -> int:
+        return 0
 
-    async def _fold_silently(self, end: int) -> None:
-        await super()._fold_silently(end)
-        self._kept = self._changes
 
-    def _forget_changes(self) -> None:
-        super()._forget_changes()
-        if self._kept is not None:
-            self._changes, self._kept = self._kept, None
+class _LoudRest(PartitionOwner):
+    """Takes a fetch for replayed or new by its first record."""
+
+    def _committed_among(self, records: Sequence[Record]) -> int:
+        return len(records) if super()._committed_among(records) else 0
+
+
+class _CommitsWhileReplaying(PartitionOwner):
+    """As if nothing had been committed beyond what was folded again."""
+
+    def wants_commit(self) -> bool:
+        return (self.replaying and not self._committing) or super().wants_commit()
+
+    async def commit(self) -> bool:
+        return await self._commit(self._clock.now_ms())
 
 
 class _KeepsChanges(PartitionOwner):
@@ -182,7 +192,7 @@ class _NoGeneration(Partitions):
 class _EarlyPointer(PartitionOwner):
     def _to_point_to(self, round_: Round) -> Snapshot | None:
         assert round_.offset is not None
-        return Snapshot(round_.position, round_.offset, round_.slot)
+        return Snapshot(round_.position, round_.offset, round_.slot, round_.number)
 
 
 class _OneSlotNames(Names):
@@ -191,8 +201,8 @@ class _OneSlotNames(Names):
 
 
 class _OneSlotOwner(PartitionOwner):
-    def __init__(self, step: Any, source: Any, broker: Any, names: Names, policy: Any, clock: Any) -> None:
-        super().__init__(step, source, broker, _OneSlotNames(names.deployment, names.job), policy, clock)
+    def __init__(self, step: Any, source: Any, broker: Any, names: Names, *rest: Any) -> None:
+        super().__init__(step, source, broker, _OneSlotNames(names.deployment, names.job), *rest)
 
 
 class _KeepsSpoilt(PartitionOwner):
@@ -295,9 +305,21 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         "loud fold",
-        "that fold is silent: what it changes was sent before",
+        "that fold, after going live, is silent: what it changes was sent before",
         "its changes are sent with the next commit",
         _owner(_LoudFold),
+    ),
+    Mutation(
+        "silent beyond the commit",
+        "of a fetch that crosses the committed offset, what stands beyond it is sent",
+        "a fetch that begins before the committed offset is folded silently as a whole",
+        _owner(_LoudRest),
+    ),
+    Mutation(
+        "commit while replaying",
+        "nothing is committed before the replay has reached the committed offset",
+        "the owner commits where it is",
+        _owner(_CommitsWhileReplaying),
     ),
     Mutation(
         "changes kept",

@@ -18,7 +18,7 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
     UnsupportedSaslMechanismError,
 )
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
 from runtime.config import KafkaConfig
 from runtime.kafka_clients import (
@@ -33,6 +33,7 @@ from runtime.kafka_clients import (
     static_member,
     why_rejected,
 )
+from runtime.topic_prefix import on_wire
 from schemas.errors import ConfigError, UnavailableError
 
 AT = "broker:9093"
@@ -208,3 +209,23 @@ def test_a_member_comes_back_under_its_name_until_its_topics_grow() -> None:
     assert static_member("worker-0", 16) != static_member("worker-0", 20)
     assert static_member("worker-1", 16) != static_member("worker-0", 16)
     assert static_member(None, 16) is None
+
+
+def test_a_prefix_is_the_clients_alone() -> None:
+    """Without one the clients are those of aiokafka; with one groups and transactional ids begin with it too."""
+    plain, blue = KafkaConfig(bootstrap=AT), KafkaConfig(bootstrap=AT, deployment="blue", topic_prefix="blue.")
+
+    async def made(kafka: KafkaConfig) -> list[str]:
+        clients = (make_consumer(kafka), make_producer(kafka), make_admin(kafka))
+        return [on_wire(client, "llm.requests") for client in clients]
+
+    assert asyncio.run(made(plain)) == ["llm.requests"] * 3
+    assert asyncio.run(made(blue)) == ["blue.llm.requests"] * 3
+    assert (plain.namespace, blue.namespace) == ("local", "blue.blue")
+
+
+@pytest.mark.parametrize("prefix", ["blue/", "blue*", " ", "b" * 101])
+def test_a_prefix_that_no_topic_can_have_is_rejected(prefix: str) -> None:
+    """Before anything is asked of a broker."""
+    with pytest.raises(ValidationError, match="topic_prefix"):
+        KafkaConfig(topic_prefix=prefix)

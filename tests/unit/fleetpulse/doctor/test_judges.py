@@ -53,6 +53,7 @@ KAFKA = KafkaFacts(
     broker_settings={"offsets.retention.minutes": "10080"},
     topics={TOPIC.name: topic(TOPIC.name), STATE.name: topic(STATE.name)},
     log_ids=frozenset({TOPIC.name, STATE.name}),
+    deployment="local",
     ends={AT: 1_000},
     held_up={},
     groups={"local-windows": GroupFacts(1, {AT: 1_000})},
@@ -83,6 +84,22 @@ def setting(name: str, value: str, of: str = TOPIC.name) -> KafkaFacts:
 
 
 KAFKA_BROKEN: dict[str, tuple[KafkaFacts, tuple[str, str, str], str]] = {
+    "topics of another deployment": (
+        replace(KAFKA, deployment="blue", foreign=True),
+        ("topic.deployment", "blue", "wrong"),
+        "kafka.deployment = blue, or kafka.topic_prefix for topics of its own, then migrate",
+    ),
+    "a contract of the release before": (
+        replace(KAFKA, deployment=None),
+        ("topic.deployment", "contract", "note"),
+        "fleetpulse migrate",
+    ),
+    "a setting is wrong under a prefix": (
+        replace(setting("message.timestamp.type", "CreateTime"), topic_prefix="blue."),
+        ("topic.message.timestamp.type", TOPIC.name, "wrong"),
+        f"kafka-configs.sh --bootstrap-server {KAFKA.bootstrap} --alter --entity-type topics"
+        f" --entity-name blue.{TOPIC.name} --add-config message.timestamp.type=LogAppendTime",
+    ),
     "a topic is missing": (
         replace(KAFKA, topics={STATE.name: topic(STATE.name)}),
         ("topic.exists", TOPIC.name, "wrong"),
