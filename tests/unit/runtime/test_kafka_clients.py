@@ -216,8 +216,11 @@ def test_a_prefix_is_the_clients_alone() -> None:
     plain, blue = KafkaConfig(bootstrap=AT), KafkaConfig(bootstrap=AT, deployment="blue", topic_prefix="blue.")
 
     async def made(kafka: KafkaConfig) -> list[str]:
-        clients = (make_consumer(kafka), make_producer(kafka), make_admin(kafka))
-        return [on_wire(client, "llm.requests") for client in clients]
+        consumer, producer, admin = make_consumer(kafka), make_producer(kafka), make_admin(kafka)
+        names = [on_wire(client, "llm.requests") for client in (consumer, producer, admin)]
+        await consumer.stop()
+        await producer.stop()
+        return names
 
     assert asyncio.run(made(plain)) == ["llm.requests"] * 3
     assert asyncio.run(made(blue)) == ["blue.llm.requests"] * 3
