@@ -130,6 +130,10 @@ METRICS: tuple[Metric, ...] = (
     _counter("sink_retries", "retries", ("table", "error"), "inserts retried; nothing is lost by them"),
     _gauge("sink_waiting_rows", "rows", _BY_TABLE, "read and not yet inserted"),
     _gauge("sink_lag_records", "records", _BY_PARTITION, "consumer lag at the last fetch"),
+    _counter("rollup_buckets", "buckets", ("level", "topic"), "of rollups, computed whole and noted as done"),
+    _counter("rollup_ms", "ms", ("level", "topic"), "time waiting for the statements that computed them"),
+    _gauge("rollup_waiting", "buckets", ("level",), "that have ended, have changed and are not computed"),
+    _gauge("rollup_lag_ms", "ms", ("level",), "since the end of the oldest of them"),
     # finals: partitions are those of window.partials
     _counter("finals_windows", "windows", ("partition",), "closed with rows in them"),
     _counter("finals_incomplete", "windows", ("partition",), "of these closed before every source had reported"),

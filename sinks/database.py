@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -28,6 +30,8 @@ INSERT_SETTINGS: dict[str, Any] = {
     "max_partitions_per_insert_block": 1_000,
 }
 SECONDS_MAX = 60
+STATEMENT_SECONDS_MAX = 3_600
+"""Of one that computes rollups. A server that is gone is found by TCP, long before."""
 SENT_BYTES_MIN = 64 * 1024
 """Smaller pieces of an insert are sent together."""
 FINAL = {
@@ -84,8 +88,9 @@ def explained(error: Exception, config: ClickHouseConfig) -> FleetpulseError:
 class SinkDatabase:
     """One writer connection, used by one thread at a time. ``UnavailableError`` means: try again, nothing is lost."""
 
-    def __init__(self, config: ClickHouseConfig, *, consistent: bool = False) -> None:
+    def __init__(self, config: ClickHouseConfig, *, consistent: bool = False, seconds_max: int = SECONDS_MAX) -> None:
         self._config = config
+        self._seconds_max = seconds_max
         self._consistent = consistent
         self._client: Any = None
 
@@ -107,6 +112,23 @@ class SinkDatabase:
         """Run a statement and wait for its end."""
         self._do(lambda client: client.command(sql, settings={"wait_end_of_query": 1, **(settings or {})}))
 
+    def finish(self, sql: str, settings: dict[str, Any] | None = None, *, poll_s: float = 1.0) -> None:
+        """Run a statement that may take minutes and that can be repeated. Where the connection breaks, the server goes
+        on with it: raises only when it no longer runs, so that a caller who repeats it does not do so beside it."""
+        query_id = secrets.token_hex(16)
+        try:
+            self.command(sql, {**(settings or {}), "query_id": query_id})
+        except UnavailableError:
+            until_s = time.monotonic() + STATEMENT_SECONDS_MAX
+            while time.monotonic() < until_s and self._runs(query_id):
+                time.sleep(poll_s)
+            raise
+
+    def _runs(self, query_id: str) -> bool:
+        cluster = self._config.cluster
+        processes = f"clusterAllReplicas('{cluster}', system.processes)" if cluster else "system.processes"
+        return self.rows(f"SELECT count() FROM {processes} WHERE query_id = '{query_id}'") != [(0,)]
+
     def sync(self, table: str) -> None:
         """Wait until every replica that may be read has the rows of a table that others have. A rollup that is
         computed by one that lags would lack rows for ever: its notes were dealt with."""
@@ -126,7 +148,7 @@ class SinkDatabase:
             self._client = None
 
     def _connected(self) -> Any:
-        client = make_client(self._config, consistent=self._consistent, send_receive_timeout=SECONDS_MAX)
+        client = make_client(self._config, consistent=self._consistent, send_receive_timeout=self._seconds_max)
         if self._config.engine_prefix:
             cluster = self._config.cluster or self._config.database  # that of a replicated database has its name
             for name, value in quorum(int(client.command(_REPLICAS, {"cluster": cluster}))).items():

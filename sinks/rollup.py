@@ -6,6 +6,9 @@ with the numbers it had read: rows that land after it looked have a note with a 
 however clocks step and whoever is killed in between. Doing a bucket twice is harmless: a row's version is the number of
 partial rows behind it, which only grows, and equal versions are equal rows.
 
+A statement is of one grouping set and takes as long as it takes: it is waited for, and after a connection that broke
+until the server no longer runs it, so that none is repeated beside itself.
+
 A bucket is due when it has ended, or when nothing at all came for a while (then open buckets are computed too, so
 that everything agrees once the load has stopped). Of a bucket that was computed a moment ago the next computation
 waits. Work is bounded: a pass looks at the notes alone, never at tables, and does at most ``buckets_per_pass_max``.
@@ -15,14 +18,16 @@ A bucket of which part has passed the time to live of the rows below is left as 
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count, groupby
 from typing import NamedTuple
 
+from runtime.counters import COUNTERS
 from schemas.contract.topics import BOOKS_TOPIC, COSTS_TOPIC
 from schemas.ddl import book_rollups, cost_rollups
-from schemas.ddl.merging import BY_LEVEL, LEVELS, Level, above, rollup_insert, rollup_table
+from schemas.ddl.merging import BY_LEVEL, LEVELS, Level, above, rollup_inserts, rollup_table
 from schemas.ddl.tables import NOTES
 from schemas.events.event_types import BY_TOPIC
 from schemas.limits import DAY_MS, DEFAULT_LIMITS, Limits
@@ -42,6 +47,7 @@ class RollupSettings:
     again_ms: int = 30_000
     buckets_per_pass_max: int = 64
     buckets_per_statement_max: int = 4
+    """Of minutes; hours and days are computed one by one."""
     memory_bytes: int = 400_000_000
     """What one statement may hold in memory before it goes on by way of the disk."""
 
@@ -113,9 +119,9 @@ def summable(one: Pending, now_ms: int, limits: Limits) -> bool:
     return one.window_ms > now_ms - kept_ms + DAY_MS
 
 
-def _insert(topic: str, level: Level, buckets: tuple[int, ...]) -> str:
+def _inserts(topic: str, level: Level, buckets: tuple[int, ...]) -> tuple[str, ...]:
     of_log = OF_LOGS.get(topic)
-    return rollup_insert(BY_TOPIC[topic], level, buckets) if of_log is None else of_log(level, buckets)
+    return rollup_inserts(BY_TOPIC[topic], level, buckets) if of_log is None else (of_log(level, buckets),)
 
 
 def _read(topic: str, level: Level) -> str:
@@ -158,6 +164,7 @@ class Rollups:
         ((now_ms, noted_ms),) = self._database.rows(_CLOCK)
         pending = [Pending(*row) for row in self._database.rows(_PENDING)]
         ready = due(pending, now_ms, noted_ms, self._settings)[: self._settings.buckets_per_pass_max]
+        self._set_lag(pending, now_ms)
         gone = [one for one in ready if not summable(one, now_ms, self._limits)]
         self._mark_done(gone, now_ms)
         kept = [one for one in ready if summable(one, now_ms, self._limits)]
@@ -166,19 +173,31 @@ class Rollups:
             self._database.sync(
                 _read(topic, BY_LEVEL[level])
             )  # after the notes were read: what they are about came first
-            for first in range(0, len(buckets), self._settings.buckets_per_statement_max):
-                chunk = buckets[first : first + self._settings.buckets_per_statement_max]
+            at_once = 1 if BY_LEVEL[level].below else self._settings.buckets_per_statement_max
+            for first in range(0, len(buckets), at_once):
+                chunk = buckets[first : first + at_once]
                 self._roll(BY_LEVEL[level], topic, chunk, now_ms)
         return len(ready)
 
+    def _set_lag(self, pending: Sequence[Pending], now_ms: int) -> None:
+        """How many buckets wait that have ended, and how long ago the oldest of them did."""
+        for level in LEVELS:
+            ends = [one.window_ms + level.bucket_ms for one in pending if one.level == level.name]
+            ended = [end_ms for end_ms in ends if end_ms <= now_ms]
+            COUNTERS.set("rollup_waiting", len(ended), level=level.name)
+            COUNTERS.set("rollup_lag_ms", now_ms - min(ended, default=now_ms), level=level.name)
+
     def _roll(self, level: Level, topic: str, buckets: Sequence[Pending], now_ms: int) -> None:
-        sql = _insert(topic, level, tuple(one.window_ms for one in buckets))
+        begun_s = time.monotonic()
         settings = {"max_threads": 1, "max_bytes_before_external_group_by": self._settings.memory_bytes}
-        self._database.command(sql, settings)
+        for sql in _inserts(topic, level, tuple(one.window_ms for one in buckets)):
+            self._database.finish(sql, settings)
         higher = above(level)
         if higher is not None:
             self._notebook.note(higher, ((topic, higher.bucket_of(one.window_ms)) for one in buckets))
         self._mark_done(buckets, now_ms)
+        COUNTERS.add("rollup_buckets", len(buckets), level=level.name, topic=topic)
+        COUNTERS.add("rollup_ms", (time.monotonic() - begun_s) * 1_000, level=level.name, topic=topic)
 
     def _mark_done(self, buckets: Sequence[Pending], now_ms: int) -> None:
         rows = [

@@ -40,7 +40,7 @@ from schemas.contract.topics import (
 from schemas.ddl.merging import LEVELS
 from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
 from schemas.limits import DEFAULT_LIMITS, Limits
-from sinks.database import SinkDatabase
+from sinks.database import STATEMENT_SECONDS_MAX, SinkDatabase
 from sinks.landing import Landing, land_derived, land_raw, together
 from sinks.rollup import Notebook, Rollups, RollupSettings
 from sinks.sink_counters import count_landed, count_planned, count_read, insert_counted, set_lag
@@ -358,7 +358,7 @@ async def _run_rollups(
     stop: asyncio.Event,
     readiness: Readiness,
 ) -> None:
-    database = SinkDatabase(clickhouse, consistent=True)
+    database = SinkDatabase(clickhouse, consistent=True, seconds_max=STATEMENT_SECONDS_MAX)
     rollups = Rollups(database, settings, limits)
     while not stop.is_set():
         done = 0

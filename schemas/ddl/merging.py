@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schemas.events.grouping import derived_of
+from schemas.events.grouping import derived_of, sets_of
 from schemas.fields import Event, Field, Kind, Role
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
 from schemas.rows.tables import PARTIALS
@@ -100,8 +100,18 @@ def rollup_table(event: Event, level: str) -> str:
     return f"{event.topic.replace('.', '_')}_rollup_{level}"
 
 
-def rollup_insert(event: Event, level: Level, buckets: tuple[int, ...]) -> str:
-    """The statement that computes whole buckets again from the level below and replaces them by key.
+def rollup_inserts(event: Event, level: Level, buckets: tuple[int, ...]) -> tuple[str, ...]:
+    """The statements that together are ``rollup_insert``: one for each grouping set, so that none takes longer than the
+    largest of them. The last takes rows of sets that this version does not know, too."""
+    first = [one.name for one in sets_of(event.topic)][:-1]
+    others = ", ".join(f"'{name}'" for name in first)
+    wanted = [*(f"p.grouping = '{name}'" for name in first), f"p.grouping NOT IN ({others})" if first else ""]
+    return tuple(rollup_insert(event, level, buckets, where) for where in wanted)
+
+
+def rollup_insert(event: Event, level: Level, buckets: tuple[int, ...], where: str = "") -> str:
+    """The statement that computes whole buckets again from the level below and replaces them by key, of rows of which
+    ``where`` holds.
 
     ``version`` is the number of partial rows behind a row; it only grows, so the fullest computation stays whatever
     the order in which computations arrive.
@@ -109,6 +119,8 @@ def rollup_insert(event: Event, level: Level, buckets: tuple[int, ...]) -> str:
     assert buckets
     assert all(bucket % level.bucket_ms == 0 for bucket in buckets)
     source = PARTIALS[event.topic].name if level.below is None else rollup_table(event, level.below)
+    within = ranges("p.window_ms", level, buckets)
+    within = f"{where} AND ({within})" if where else within
     version = "count()" if level.below is None else "sum(p.version)"
     labels = ["grouping", *(field.name for field in labels_of(event))]
     measures = measures_of(event)
@@ -123,7 +135,7 @@ def rollup_insert(event: Event, level: Level, buckets: tuple[int, ...]) -> str:
     return (
         f"INSERT INTO {rollup_table(event, level.name)} ({', '.join(columns)})\n"
         f"SELECT {', '.join(picked)}\n"
-        f"FROM {source} AS p FINAL\nWHERE {ranges('p.window_ms', level, buckets)}\n"
+        f"FROM {source} AS p FINAL\nWHERE {within}\n"
         f"GROUP BY bucket_ms, {', '.join(f'p.{name}' for name in labels)}"
     )
 

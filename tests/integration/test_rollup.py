@@ -11,6 +11,7 @@ import pytest
 
 from runtime.config import ClickHouseConfig
 from schemas.ddl.merging import LEVELS, labels_of, measures_of, rollup_insert, rollup_table
+from schemas.errors import UnavailableError
 from schemas.events.event_types import BY_TOPIC
 from schemas.events.grouping import sets_of
 from schemas.fields import Kind, Role
@@ -172,3 +173,21 @@ def test_a_rollup_that_was_killed_begins_again(scene: Scene) -> None:
         got, expected = scene.whole(topic, level.name)
         assert got == expected
         assert got
+
+
+def test_a_statement_that_outlives_its_connection_is_waited_for(
+    clickhouse: Any, clickhouse_config: ClickHouseConfig
+) -> None:
+    """The client gives up after a second, the server goes on for three: a pass that repeated it would run beside it."""
+    clickhouse.command("CREATE TABLE slow (x UInt8) ENGINE = MergeTree ORDER BY x")
+    slow = "INSERT INTO slow SELECT sleepEachRow(0.1) FROM numbers(30) SETTINGS max_block_size = 1, max_threads = 1"
+    running = "SELECT count() FROM system.processes WHERE query LIKE 'INSERT INTO slow%'"
+
+    with (
+        contextlib.closing(SinkDatabase(clickhouse_config, seconds_max=1)) as database,
+        pytest.raises(UnavailableError),
+    ):
+        database.finish(slow, poll_s=0.1)
+
+    assert clickhouse.command(running) == 0
+    assert clickhouse.command("SELECT count() FROM slow") == 30

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import clickhouse_connect
@@ -57,6 +58,32 @@ def test_a_majority_has_what_is_acknowledged_where_one_may_fail(replicas: int, a
 
     assert {name: value for name, value in found.items() if name != "insert_quorum_timeout"} == acknowledged
     assert found.get("insert_quorum_timeout", 0) < 1_000 * SECONDS_MAX
+
+
+def test_a_statement_is_repeated_only_when_the_server_no_longer_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that breaks ends no INSERT SELECT: the one who waits for it waits on, then says so."""
+    running, asked = [1, 1, 0], list[str]()
+
+    class Broken:
+        def command(self, sql: str, *, settings: dict[str, Any]) -> None:
+            asked.append(settings["query_id"])
+            raise ConnectionResetError("reset")
+
+        def query(self, sql: str) -> Any:
+            asked.append(sql)
+            return SimpleNamespace(result_rows=[(running.pop(0),)])
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(clickhouse_connect, "get_client", lambda **_: Broken())
+
+    with pytest.raises(UnavailableError):
+        SinkDatabase(ClickHouseConfig(url="http://127.0.0.1:1"), seconds_max=600).finish("INSERT", poll_s=0.0)
+
+    assert running == []
+    assert len(asked) == 4
+    assert all(asked[0] in sql for sql in asked[1:])
 
 
 class _Server:

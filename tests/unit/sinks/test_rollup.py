@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from runtime.counters import Counters, exposition
 from schemas.ddl.merging import LEVELS
+from schemas.events.grouping import sets_of
 from schemas.limits import DAY_MS, DEFAULT_LIMITS
+from sinks import rollup
 from sinks.rollup import Notebook, Pending, Rollups, RollupSettings, due, summable
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
@@ -102,7 +105,7 @@ class Recording:
     def sync(self, table: str) -> None:
         self.told.append(("sync", table))
 
-    def command(self, sql: str, settings: dict[str, Any] | None = None) -> None:
+    def finish(self, sql: str, settings: dict[str, Any] | None = None) -> None:
         self.told.append(("command", sql))
 
     def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -148,6 +151,41 @@ def test_replicas_are_in_sync_before_a_level_is_read(level: str, topic: str, tab
     Rollups(database, SETTINGS).run_pass()  # type: ignore[arg-type]
 
     assert database.told[0] == ("sync", table)
+
+
+def test_each_grouping_set_is_a_statement_of_its_own() -> None:
+    """None takes longer than the largest set; the last takes sets that a newer version writes. Hours go one by one."""
+    minutes, hours = [a_minute(2, topic="llm.requests"), a_minute(3, topic="llm.requests")], [an_hour(2), an_hour(3)]
+
+    def statements(*pending: Pending) -> list[str]:
+        database = Recording([(NOW_MS, BUSY_MS)], [tuple(one) for one in pending])
+        Rollups(database, SETTINGS).run_pass()  # type: ignore[arg-type]
+        return [told[1] for told in database.told if told[0] == "command"]
+
+    wheres = [sql.partition("WHERE ")[2].partition(" AND (")[0] for sql in statements(*minutes)]
+    *first, last = [one.name for one in sets_of("llm.requests")]
+    assert last
+    assert wheres == [
+        *(f"p.grouping = '{name}'" for name in first),
+        f"p.grouping NOT IN ({', '.join(repr(name) for name in first)})",
+    ]
+    assert len(statements(*hours)) == 2
+
+
+def test_progress_and_lag_are_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lag is since the end of the oldest bucket that waits; an open bucket does not wait."""
+    counters = Counters()
+    monkeypatch.setattr(rollup, "COUNTERS", counters)
+    waiting = [a_minute(0), a_minute(1), a_minute(5)]
+    database = Recording([(NOW_MS, BUSY_MS)], [tuple(one) for one in waiting])
+
+    Rollups(database, SETTINGS).run_pass()  # type: ignore[arg-type]
+
+    page = exposition(counters.registry).decode()
+    assert 'fleetpulse_rollup_waiting{level="1m"} 2.0' in page
+    assert f'fleetpulse_rollup_lag_seconds{{level="1m"}} {(NOW_MS - a_minute(4).window_ms) / 1_000}' in page
+    assert 'fleetpulse_rollup_lag_seconds{level="1d"} 0.0' in page
+    assert 'fleetpulse_rollup_buckets_total{level="1m",topic="gpu.samples"} 2.0' in page
 
 
 def test_a_pass_does_a_bounded_amount_of_work() -> None:
