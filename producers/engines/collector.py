@@ -59,6 +59,8 @@ FACTS_EVERY_MS = 60_000
 SEEK_EVERY_MS = 25_000
 """How often an address is tried that is not configured as an engine."""
 LOST_AFTER = 3
+UNREAD = frozenset({"timeout", "too_large", "broken"})
+"""Why the page of a server that was only sought stays unread, though the server is there."""
 
 
 class EngineCollector:
@@ -91,6 +93,7 @@ class EngineCollector:
         self._registration: Registration | None = None
         self._failures = 0
         self._seek_due_ms = 0
+        self._unread: str | None = None
         self._silent_ms: int | None = None
         self._load_ms: int | None = None
         self._read_folder = read_folder
@@ -161,6 +164,7 @@ class EngineCollector:
 
     def _failed(self, error: FetchError | UnknownEngineError) -> list[tuple[str, str]]:
         if self._known is None and self._target.sought:
+            self._note_unread(error)
             return []
         self._registry.silent_engine(self._target)
         self._registry.engines.silent(self._target.engine_id)
@@ -175,6 +179,12 @@ class EngineCollector:
         if self._target.sought:
             self._registry.lost_engine(self._target.engine_id)
         return [("lost", str(error))] if self._registration else []
+
+    def _note_unread(self, error: FetchError | UnknownEngineError) -> None:
+        """Once a reason: a server that is there but does not hand over its page may be an engine under load."""
+        if isinstance(error, FetchError) and error.reason in UNREAD and error.reason != self._unread:
+            self._unread = error.reason
+            _log.info("server on a well-known port not read, retrying", extra={"why": str(error)})
 
     # Facts
 

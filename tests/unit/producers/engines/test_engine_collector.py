@@ -359,6 +359,18 @@ def test_an_address_that_is_only_sought_is_tried_seldom_and_is_no_error() -> Non
     assert list(rig.tick()) == ["engine.samples"]
 
 
+def test_a_sought_server_that_does_not_hand_over_its_page_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """An engine under load may be slow; nobody listening, or a page that is not there, is nothing to report."""
+    rig = Rig({METRICS: "refused"}, replace(TARGET, sought=True))
+
+    with caplog.at_level("INFO"):
+        for page in ("refused", "status", "timeout", "timeout", "broken"):
+            rig.engine.pages[METRICS] = page
+            rig.tick(SEEK_EVERY_MS)
+
+    assert [record.why for record in caplog.records] == [f"GET {METRICS}: timeout", f"GET {METRICS}: broken"]  # type: ignore[attr-defined]
+
+
 def test_a_sought_engine_that_is_lost_gives_its_gpus_back() -> None:
     """A configured one keeps them."""
     for target, workload in ((replace(TARGET, sought=True), "idle"), (replace(TARGET, gpu_uuids=("G",)), "inference")):
