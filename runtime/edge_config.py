@@ -292,6 +292,11 @@ class ProxyConfig(Section):
     health_port: int | None = Field(default=None, ge=0, le=65_535)
     """/healthz /readyz /metrics on loopback. None: off; 0 takes a free port."""
     upstreams: tuple[UpstreamConfig, ...] = ()
+    paths: tuple[Annotated[str, Field(pattern=r"^(/[!-~]*|\*)$", max_length=256)], ...] = Field(
+        default=(), max_length=256
+    )
+    """Paths that are passed on beside those of known APIs, such as an engine's ``/tokenize`` or ``/metrics``: ``/*`` at
+    an end stands for all below, ``*`` for every path. POSTs to them are counted as ``other``."""
     engines: Literal["auto", "host", "off"] = "auto"
     """Where the engine behind an upstream is looked up: ``host`` in what the agent of this host knows, ``auto`` for
     upstreams of other hosts in the topic ``engines`` too (which needs the right to read it), ``off`` nowhere."""

@@ -15,7 +15,9 @@ import httptools
 from producers.proxy import errors, wire
 from producers.proxy.deadlines import Overdue, Phase, overdue
 from producers.proxy.exchange import Exchange, Server
-from producers.proxy.wire import Head, Refusal, api_of
+from producers.proxy.routes import Routes, read_path
+from producers.proxy.tenants import contradicts
+from producers.proxy.wire import Head, Refusal
 from producers.requests.endings import How
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -26,6 +28,9 @@ class ClientServer(Server, Protocol):
 
     clients: set[ClientSide]
     stopping: bool
+    routes: Routes
+    once: frozenset[bytes]
+    """Headers, in lower case, that may stand once only."""
 
     def admit(self, client: ClientSide) -> bool: ...
 
@@ -138,8 +143,15 @@ class ClientSide(asyncio.Protocol):
         self._head, self._quiet_bytes = None, 0
         head.method, head.version = parser.get_method(), parser.get_http_version()
         head.keep_alive = parser.should_keep_alive()
-        exchange = Exchange(self.server, self, head, api_of(head.method, head.path), self.server.now_s())
-        exchange.refusal = wire.refusal_of(head, parser.should_upgrade()) or self._too_long(head)
+        path = read_path(head.path)
+        routed = None if path is None else self.server.routes.of(head.method, path)
+        exchange = Exchange(self.server, self, head, routed and routed.api, self.server.now_s())
+        exchange.refusal = (
+            wire.refusal_of(head, parser.should_upgrade(), self.server.once)
+            or self._too_long(head)
+            or (errors.CONTRADICTION if contradicts(head.values) else None)
+            or (errors.AMBIGUOUS_PATH if path is None else errors.NOT_ROUTED if routed is None else None)
+        )
         self._reading = exchange
         self._queue.append(exchange)
 

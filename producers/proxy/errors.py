@@ -16,6 +16,13 @@ def _overloaded(message: str, limit: str) -> Refusal:
 HEAD_TOO_LARGE = Refusal(431, "invalid_request_error", "headers_too_large", "the request's headers are too large")
 BODY_TOO_LARGE = Refusal(413, "invalid_request_error", "body_too_large", "the request's body is too large")
 MALFORMED = Refusal(400, "invalid_request_error", "malformed_request", "the request is not well-formed HTTP/1.1")
+AMBIGUOUS_PATH = Refusal(
+    400, "invalid_request_error", "ambiguous_path", "the path must be written plainly: no dot or empty segments, no ';'"
+)
+CONTRADICTION = Refusal(400, "invalid_request_error", "credentials", "the request brings several keys that differ")
+NOT_ROUTED = Refusal(
+    404, "invalid_request_error", "not_routed", "this proxy does not pass this path on; its operator may list it"
+)
 SLOW = Refusal(408, "invalid_request_error", "request_timeout", "the request did not arrive in time")
 TOO_MANY_OPEN = _overloaded("too many requests are under way", "open_requests_max")
 TOO_MANY_BODIES = _overloaded("too many large requests are under way", "bodies_bytes_max")

@@ -23,12 +23,13 @@ from producers.proxy.deadlines import SWEEP_S
 from producers.proxy.engines import UpstreamEngines
 from producers.proxy.exchange import Exchange
 from producers.proxy.pool import Pool
+from producers.proxy.routes import Routes
 from producers.proxy.stats import ProxyStats
-from producers.proxy.tenants import identity_of, tenant_reader
+from producers.proxy.tenants import identity_of, tenant_headers, tenant_reader
 from producers.proxy.upstreams import Choice, Upstream
 from producers.proxy.usage import Level
 from producers.proxy.watch import Watch, request_meta
-from producers.proxy.wire import Refusal
+from producers.proxy.wire import CREDENTIALS, Refusal
 from producers.requests import reasons
 from producers.requests.client_names import ClientNames
 from producers.requests.counted_once import PROXY
@@ -78,6 +79,8 @@ class ProxyServer:
         weights = [(pool.name, upstream.weight) for pool, upstream in zip(self.pools, config.upstreams, strict=True)]
         self.choice = Choice(weights, failures_max=config.failures_max, down_s=config.down_s)
         self.stats = ProxyStats(counters, (pool.name for pool in self.pools))
+        self.routes = Routes(config.paths)
+        self.once = CREDENTIALS | tenant_headers(config.tenant_from)
         self.held_bytes = 0
         self.usage_levels = [Level.RUNNING if config.running_usage else Level.FINAL] * len(self.pools)
         self.serving = False

@@ -44,9 +44,24 @@ def tenant_reader(source: str, secret: bytes) -> TenantOf:
 
 def api_key(headers: Mapping[bytes, bytes]) -> bytes | None:
     """The bearer token, else ``api-key`` or ``x-api-key``; None without one."""
-    scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
-    found = token.strip() if scheme.lower() == b"bearer" else b""
-    return found or headers.get(b"api-key") or headers.get(b"x-api-key") or None
+    return next(iter(_keys(headers)), None)
+
+
+def _keys(headers: Mapping[bytes, bytes]) -> list[bytes]:
+    scheme, *token = headers.get(b"authorization", b"").split(None, 1)[:2] or (b"",)
+    bearer = token[0].strip() if token and scheme.lower() == b"bearer" else b""
+    return [key for key in (bearer, headers.get(b"api-key"), headers.get(b"x-api-key")) if key]
+
+
+def contradicts(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether several keys are there and differ: the engine might go by another than the tenant is named by."""
+    return len(set(_keys(headers))) > 1
+
+
+def tenant_headers(source: str) -> frozenset[bytes]:
+    """The headers, in lower case, that ``proxy.tenant_from`` reads beside those of keys."""
+    kind, _, name = source.partition(":")
+    return frozenset({name.lower().encode()} if kind == "header" else ())
 
 
 def of_key(key: bytes | None, secret: bytes) -> str | None:

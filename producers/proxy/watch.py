@@ -68,7 +68,8 @@ class Watch:
     def answer(self, at_ns: int, answer: Answer) -> None:
         """The head of the answer."""
         self.tracker.status(at_ns, answer.status)
-        self._decoding = decoding_of(answer.values.get(b"content-encoding"), self._decoded_max)
+        text = not answer.values.get(b"content-type", b"").lower().startswith(_NO_TEXT)
+        self._decoding = decoding_of(answer.values.get(b"content-encoding"), self._decoded_max) if text else Unread()
         if answer.is_stream():
             self._sse = SseReader()
 
@@ -100,6 +101,7 @@ class Watch:
         return self.tracker.end(at_ns, at_ms, Ending(how))
 
 
+_NO_TEXT = (b"audio/", b"image/", b"video/", b"application/octet-stream")
 _WINDOW_BITS = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
 _STEP_BYTES = 256 * 1024
 
@@ -128,7 +130,7 @@ class Plain:
 
 
 class Unread:
-    """An encoding that is not supported here (br, zstd): the body passes on, its usage stays unknown."""
+    """Sounds, images, or an encoding that is not supported here (br, zstd): it passes on, its usage stays unknown."""
 
     __slots__ = ("broken",)
 

@@ -9,11 +9,9 @@ Source: RFC 9110 (sections 7.6.1, 10.1.1), RFC 9112 (sections 3.2, 6, 11.2).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from types import MappingProxyType
-from urllib.parse import unquote_to_bytes
 
 METHODS = frozenset({b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"})
 BODILESS = frozenset({204, 304})
@@ -67,14 +65,15 @@ class Head:
     keep_alive: bool = True
     headers: Headers = field(default_factory=list)
     values: dict[bytes, bytes] = field(default_factory=dict)
-    repeated: bool = False
-    """A header that may stand once only came twice (host, content-length, transfer-encoding)."""
+    twice: set[bytes] = field(default_factory=set)
+    """Names, in lower case, of headers that came more than once."""
 
     def add(self, name: bytes, value: bytes) -> None:
         """Take one header."""
         self.headers.append((name, value))
         lower = name.lower()
-        self.repeated |= lower in self.values and lower in _ONCE
+        if lower in self.values:
+            self.twice.add(lower)
         _join(self.values, lower, value)
 
     @property
@@ -108,15 +107,21 @@ def _join(values: dict[bytes, bytes], name: bytes, value: bytes) -> None:
     values[name] = value if before is None else before + b", " + value
 
 
-def refusal_of(head: Head, upgrade: bool) -> Refusal | None:
-    """Why this head is not passed on; None when it is. ``upgrade``: it asks for another protocol."""
+CREDENTIALS = frozenset({b"authorization", b"api-key", b"x-api-key"})
+
+
+def refusal_of(head: Head, upgrade: bool, once: frozenset[bytes] = CREDENTIALS) -> Refusal | None:
+    """Why this head is not passed on; None when it is. ``upgrade``: it asks for another protocol. ``once``: headers
+    that say whose request it is, of which this side and the engine might read different ones."""
     if head.version not in ("1.0", "1.1"):
         return _bad(505, "http_version", "only HTTP/1.0 and HTTP/1.1 are spoken here")
     if head.method not in METHODS:
         return _bad(501, "method_not_supported", "this method is not passed on")
     if (upgrade and not may_stay(head)) or head.values.get(b"upgrade", b"").lower() == b"websocket":
         return _bad(501, "upgrade_refused", "no other protocol is spoken here")
-    if head.repeated or (b"host" not in head.values and head.version == "1.1"):
+    if head.twice & once:
+        return _bad(400, "credentials", "headers that name the sender may stand once only")
+    if head.twice & _ONCE or (b"host" not in head.values and head.version == "1.1"):
         return _bad(400, "host", "exactly one Host header is needed")
     if head.values.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
         return _bad(501, "transfer_encoding", "bodies come in chunks or with a length, not encoded otherwise")
@@ -274,36 +279,3 @@ def chunk(piece: bytes) -> bytes:
 def last_chunk(trailers: Iterable[tuple[bytes, bytes]] = ()) -> bytes:
     """The end of a chunked body, with its trailers."""
     return b"0\r\n" + b"".join(name + b": " + value + b"\r\n" for name, value in trailers) + b"\r\n"
-
-
-_APIS: Mapping[bytes, str] = MappingProxyType(
-    {
-        b"/chat/completions": "chat",
-        b"/completions": "completions",
-        b"/embeddings": "embeddings",
-        b"/responses": "responses",
-    }
-)
-
-
-def api_of(method: bytes, path: bytes) -> str | None:
-    """``chat``, ``completions``, ``embeddings`` or ``responses``, below whatever prefix ends in ``/v1`` or none; None
-    for everything else: models, files, health. ``path`` is as the client wrote it, without its query."""
-    if method != b"POST":
-        return None
-    plain = _as_read(path)
-    head, _, tail = plain.rpartition(b"/v1")
-    return _APIS.get(tail) if head or plain.startswith(b"/v1") else _APIS.get(plain)
-
-
-def _as_read(path: bytes) -> bytes:
-    """The path as the most lenient engine reads it: escapes read once, parameters (``;``) left out, dot segments
-    followed, no empty segment. What a strict engine reads as a known path is the same path here."""
-    kept: list[bytes] = []
-    for segment in unquote_to_bytes(path).split(b"/"):
-        name = segment.partition(b";")[0]
-        if name == b"..":
-            del kept[-1:]
-        elif name not in (b"", b"."):
-            kept.append(name)
-    return b"/" + b"/".join(kept)

@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from producers.requests import reasons
+from producers.requests.anthropic_shapes import EVENTS, message_chunk
 from producers.requests.chunk import CONTENT, DONE, REASONING, Chunk, Part, Usage
 from producers.requests.endings import finish_reason_of, kind_of_error
 from producers.requests.usage import drafts_of, engine_times_of, usage_of
@@ -58,15 +59,28 @@ def read_document(document: Mapping[str, Any], *, whole: bool) -> Chunk:
         return response_chunk(kind, document)
     if document.get("object") == "response":
         return response_parts(document)
+    if isinstance(kind, str) and kind in EVENTS:
+        return message_chunk(kind, document)
     return _of_rest(document, whole)
 
 
 def _of_rest(document: Mapping[str, Any], whole: bool) -> Chunk:
-    """Embeddings, rerankings and whatever else says what it used; a usage alone is fine too."""
-    usage, problems = usage_of(document.get("usage"))
-    if usage is None and not problems and not isinstance(document.get("data"), list):
+    """Embeddings, rerankings, images, transcripts and whatever else says what it used; a usage alone is fine too."""
+    reported = document.get("usage")
+    usage, problems = usage_of(reported)
+    if (
+        usage is None
+        and isinstance(reported, dict)
+        and type(total := reported.get("total_tokens")) is int
+        and total >= 0
+    ):
+        usage = Usage(total)  # of a reranking, which makes none
+    if usage is None and not problems and not any(isinstance(document.get(name), list | str) for name in _RESULTS):
         problems = (reasons.UNKNOWN_SHAPE,)
     return Chunk(usage=usage, model=text_of(document.get("model")), done=whole, reasons=problems)
+
+
+_RESULTS = ("data", "results", "text")
 
 
 def _of_choices(document: Mapping[str, Any], choices: list[dict[str, Any]], whole: bool) -> Chunk:
@@ -193,7 +207,7 @@ def response_chunk(kind: str, document: Mapping[str, Any]) -> Chunk:
         return Chunk(error_kind=kind_of_error(document, None))
     if kind == "response.output_item.added":
         item, place = document.get("item"), document.get("output_index")
-        if isinstance(item, dict) and item.get("type") in _CALLS:
+        if isinstance(item, dict) and str(item.get("type")) in _CALLS:
             return Chunk(tool_calls=((0, place if type(place) is int else 0),))
     if kind in _LAST:
         response = document.get("response")
@@ -213,7 +227,7 @@ def response_parts(response: Mapping[str, Any]) -> Chunk:
     usage, problems = usage_of(response.get("usage"))
     output = response.get("output")
     items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
-    calls = tuple((0, place) for place, item in enumerate(items) if item.get("type") in _CALLS)
+    calls = tuple((0, place) for place, item in enumerate(items) if str(item.get("type")) in _CALLS)
     error, status = response.get("error"), response.get("status")
     failed = kind_of_error(error, None) if error or status == "failed" else None
     model = response.get("model")

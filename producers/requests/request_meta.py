@@ -5,6 +5,7 @@ Source: OpenAI API reference; engines serve the same paths below prefixes of the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -18,10 +19,21 @@ APIS: Mapping[str, str] = MappingProxyType(
         "/completions": "completions",
         "/embeddings": "embeddings",
         "/responses": "responses",
+        "/messages": "messages",
+        "/rerank": "rerank",
+        "/score": "score",
+        "/audio/transcriptions": "audio",
+        "/audio/translations": "audio",
+        "/audio/speech": "audio",
+        "/images/generations": "images",
+        "/images/edits": "images",
+        "/images/variations": "images",
     }
 )
 OTHER = "other"
 _CHOICES_MAX = 65_536
+_MODEL_OF_FORM = re.compile(rb'name="?model"?\r\n(?:[^\r\n]{1,256}\r\n){0,4}\r\n([^\r\n]{1,256})\r\n')
+"""The field of a form (``multipart/form-data``), in which audio and images are sent."""
 
 
 class ClientFields(NamedTuple):
@@ -43,7 +55,7 @@ class RequestMeta:
     """What is known of a request when it arrives.
 
     ``labels`` are further columns of the event (cluster, engine_id, ...); ``host`` and ``origin`` must be among them.
-    ``choices`` is the ``n`` of the request; ``api`` one of chat, completions, embeddings, responses, other.
+    ``choices`` is the ``n`` of the request; ``api`` one of ``event_types.APIS``.
     """
 
     request_id: str
@@ -64,7 +76,10 @@ def api_of(path: str) -> str:
 
 
 def client_fields(api: str, body: bytes) -> ClientFields:
-    """The fields of a body of this api; not ``readable`` when it is no JSON object."""
+    """The fields of a body of this api; not ``readable`` when it is no JSON object, nor a form that names a model."""
+    if body.startswith(b"--"):
+        found = _MODEL_OF_FORM.search(body)
+        return ClientFields(model=found[1].decode("utf-8", "replace")) if found else ClientFields(readable=False)
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -91,7 +106,7 @@ def user_in(body: Mapping[str, Any]) -> str | None:
 
 
 def _choices(api: str, document: Mapping[str, Any]) -> int | None:
-    if api == "responses":
+    if api in ("responses", "messages"):
         return 1
     if api not in ("chat", "completions"):
         return None

@@ -39,7 +39,7 @@ _RUNNING = frozenset({"prompt_tokens", "total_tokens", "completion_tokens", "com
 _GENERATES = frozenset({"chat", "completions", "responses"})
 _SKIPPED = frozenset({reasons.OVERSIZE_EVENT, reasons.OVERSIZE_BODY})
 """What was skipped may have been the end, so that nothing follows from its absence."""
-_CALLS_TOOLS = frozenset({"chat", "responses"})
+_CALLS_TOOLS = frozenset({"chat", "responses", "messages"})
 
 
 class Tracker:

@@ -215,18 +215,19 @@ async def test_forged_names_are_not_believed(forged: bytes) -> None:
     assert row["trace_id"] is None
 
 
-async def test_paths_that_are_no_known_api_pass_uncounted() -> None:
-    """Models, files, health and anything else go through, in pieces as they come, without an event."""
+async def test_listed_paths_pass_and_what_is_posted_there_is_counted() -> None:
+    """Models and files go through, in pieces as they come, without an event; a POST has one of the API ``other``."""
     big = bytes(range(256)) * 8_192
 
     async def script(got: Got, writer: asyncio.StreamWriter) -> None:
         writer.write(whole(got.body or b"{}"))
 
     chunked = b"PUT /v1/files/a?b=c HTTP/1.1\r\nHost: p\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
-    async with rig_of(script) as (rig, engine):
+    async with rig_of(script, paths=("/v1/files", "/v1/files/*")) as (rig, engine):
         models = await rig.ask(b"GET /v1/models HTTP/1.1\r\nHost: p\r\nConnection: close\r\n\r\n")
         uploaded = await rig.ask(post(big, path=b"/v1/files"))
         streamed = await rig.ask(chunked + chunk(big) + b"0\r\n\r\n")
+        rows = await rig.rows_after(1)
 
         assert parts_of(models)[1] == b"{}"
         assert parts_of(uploaded)[1] == parts_of(streamed)[1] == big
@@ -235,18 +236,23 @@ async def test_paths_that_are_no_known_api_pass_uncounted() -> None:
             b"POST /v1/files HTTP/1.1",
             b"PUT /v1/files/a?b=c HTTP/1.1",
         ]
-        rig.server.settle()
-        assert rig.rows == []
+        assert [said(row, "api", *HOW) for row in rows] == [("other", "ok", None, 200)]
 
 
-async def test_other_spellings_of_a_path_are_counted_and_passed_on_as_they_are() -> None:
+async def test_other_paths_are_not_passed_on() -> None:
+    """An engine's own controls above all."""
+    async with rig_of(answers, paths=()) as (rig, engine):
+        for path in (b"/v1/load_lora_adapter", b"/sleep", b"/v1/files"):
+            refused = await rig.ask(post(chat(stream=False), path=path))
+            assert refused.startswith(b"HTTP/1.1 404 ")
+            assert b"not_routed" in refused
+
+        assert engine.got == []
+
+
+async def test_an_escaped_path_is_counted_and_passed_on_as_it_is() -> None:
     """The engine reads the client's bytes; the event is one of chat."""
-    paths = [
-        b"/v1/chat/complet%69ons",
-        b"/v1/chat%2Fcompletions",
-        b"/%761/chat/completions?a=%2F",
-        b"//v1/x/../chat/completions;p=1",
-    ]
+    paths = [b"/v1/chat/complet%69ons", b"/%761/chat/completions?a=%2F"]
     async with rig_of(answers) as (rig, engine):
         for path in paths:
             assert parts_of(await rig.ask(post(chat(stream=False), path=path)))[1] == ANSWER
@@ -254,6 +260,38 @@ async def test_other_spellings_of_a_path_are_counted_and_passed_on_as_they_are()
 
         assert [got.line for got in engine.got] == [b"POST %b HTTP/1.1" % path for path in paths]
         assert [said(row, "api", *HOW) for row in rows] == [("chat", "ok", None, 200)] * len(paths)
+
+
+@pytest.mark.parametrize(
+    "path", [b"/v1/chat%2Fcompletions", b"//v1/chat/completions", b"/v1/chat/completions;p=1", b"/../v1/models"]
+)
+async def test_an_ambiguous_path_reaches_no_engine(path: bytes) -> None:
+    """Nor does one leave the prefix of its upstream."""
+    async with engines_of(answers) as (engine,), proxy_to(f"{engine.url}/tenant-a") as rig:
+        refused = await rig.ask(post(chat(stream=False), path=path))
+
+        assert refused.startswith(b"HTTP/1.1 400 ")
+        assert b"ambiguous_path" in refused
+        assert engine.got == []
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param(b"Authorization: Bearer real\r\nAuthorization: Bearer junk\r\n", id="a key twice"),
+        pytest.param(b"Authorization: Bearer junk\r\nX-API-Key: real\r\n", id="two keys that differ"),
+        pytest.param(b"api-key: junk\r\nx-api-key: real\r\n", id="two headers of keys"),
+        pytest.param(b"X-Tenant: a\r\nx-tenant: b\r\n", id="a tenant twice"),
+    ],
+)
+async def test_who_names_itself_twice_reaches_no_engine(headers: bytes) -> None:
+    """The engine might take the one, and the event name the other."""
+    async with rig_of(answers, tenant_from="header:X-Tenant") as (rig, engine):
+        refused = await rig.ask(post(chat(stream=False), headers=b"Connection: close\r\n" + headers))
+
+        assert refused.startswith(b"HTTP/1.1 400 ")
+        assert b"credentials" in refused
+        assert engine.got == []
 
 
 async def test_embeddings_and_whole_answers_are_counted() -> None:

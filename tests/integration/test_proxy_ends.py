@@ -147,7 +147,7 @@ async def test_a_slow_engine_does_not_grow_memory() -> None:
     port = server.sockets[0].getsockname()[1]
     async with proxy_to(f"http://127.0.0.1:{port}", body_bytes_max=size, body_quiet_s=0.5) as rig:
         reader, writer = await rig.client()
-        writer.write(b"POST /v1/files HTTP/1.1\r\nHost: p\r\nContent-Length: %d\r\n\r\n" % size)
+        writer.write(b"PUT /v1/files HTTP/1.1\r\nHost: p\r\nContent-Length: %d\r\n\r\n" % size)
         writer.write(bytes(size))
         await asyncio.sleep(0.8)
         held = rig.server.held_bytes
@@ -197,7 +197,7 @@ BIG = b'{"model":"m","messages":"' + b"x" * 5_000 + b'"}'
         post(BIG),
         b"POST %b HTTP/1.1\r\nHost: p\r\nTransfer-Encoding: chunked\r\n\r\n" % CHAT + chunk(BIG[:2_000]) * 3,
         b"POST %b HTTP/1.1\r\nHost: p\r\nContent-Length: 99999999999\r\n\r\n" % CHAT,
-        b"POST /v1/files HTTP/1.1\r\nHost: p\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(BIG),
+        b"PUT /v1/files HTTP/1.1\r\nHost: p\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(BIG),
     ],
     ids=["announced", "in chunks", "announced and never sent", "of another path"],
 )
@@ -244,7 +244,7 @@ async def test_a_head_too_large_is_431(head: bytes) -> None:
 async def test_chunk_extensions_without_end_are_refused() -> None:
     """Bytes that are neither head nor body cannot fill the memory."""
     async with rig_of(answers) as (rig, _):
-        head = b"POST /v1/files HTTP/1.1\r\nHost: p\r\nTransfer-Encoding: chunked\r\n\r\n"
+        head = b"PUT /v1/files HTTP/1.1\r\nHost: p\r\nTransfer-Encoding: chunked\r\n\r\n"
         status, error = error_of(await rig.ask(head + b"1;" + b"x" * 200_000))
 
         assert (status, error["code"]) == (400, "malformed_request")

@@ -1,4 +1,4 @@
-"""Which paths are counted, and by which names."""
+"""The names of a request, where the client brings none."""
 
 from __future__ import annotations
 
@@ -7,80 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producers.proxy.tenants import identity_of
-from producers.proxy.wire import api_of
 from runtime.trace_context import TraceContext
 
 CHANCE = bytes(range(40))
 OWN_ID = bytes(range(16)).hex()
 OWN_TRACE = bytes(range(16, 32)).hex()
 TRACE = "0af7651916cd43dd8448eb211c80319c"
-
-
-@pytest.mark.parametrize(
-    ("path", "api"),
-    [
-        (b"/v1/chat/completions", "chat"),
-        (b"/v1/chat/completions/", "chat"),
-        (b"/v1/completions", "completions"),
-        (b"/v1/embeddings", "embeddings"),
-        (b"/v1/responses", "responses"),
-        (b"/openai/v1/responses", "responses"),
-        (b"/chat/completions", "chat"),
-        (b"/v1/models", None),
-        (b"/v1/responses/resp_1/cancel", None),
-        (b"/other/chat/completions", None),
-        (b"/v1", None),
-        (b"/", None),
-    ],
-)
-def test_paths_of_known_apis(path: bytes, api: str | None) -> None:
-    """Below any prefix that ends in /v1, or none; only when posted to."""
-    assert api_of(b"POST", path) == api
-    assert api_of(b"GET", path) is None
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        b"/v1/chat/complet%69ons",
-        b"/v1/chat%2Fcompletions",
-        b"/v1/chat%2fcompletions",
-        b"/%761/chat/completions",
-        b"/%76%31%2f%63hat/completions%2F",
-        b"//v1//chat///completions//",
-        b"/v1/./chat/completions/.",
-        b"/v1/models/../chat/completions",
-        b"/../v1/%2e%2e/v1/chat/%2E/completions",
-        b"/v1/chat/completions;a=b",
-        b"/v1;x/chat;y=1;z/completions%3Bq",
-    ],
-)
-def test_other_spellings_of_a_path_are_counted(path: bytes) -> None:
-    """Whatever one engine or another reads as the path is the path: no spelling passes uncounted."""
-    assert api_of(b"POST", path) == "chat"
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        b"/v1/chat/complet%2569ons",
-        b"/v1/chat%252Fcompletions",
-        b"/%25761/chat/completions",
-        b"/v1/chat/completions%3Fa",
-        b"/v1/chat/completions/..",
-        b"/v1/chat/complet%6",
-        b"/v1/chat/complet%zzions",
-    ],
-)
-def test_what_no_engine_reads_as_a_known_path_is_none(path: bytes) -> None:
-    """Escapes are read once, and a question mark that was escaped begins no query."""
-    assert api_of(b"POST", path) is None
-
-
-@given(st.binary(max_size=60))
-def test_any_path_is_read(path: bytes) -> None:
-    """Whatever the escapes."""
-    assert api_of(b"POST", b"/" + path) in {"chat", "completions", "embeddings", "responses", None}
 
 
 def test_names_are_added_where_there_are_none() -> None:

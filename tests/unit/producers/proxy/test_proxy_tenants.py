@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.proxy.tenants import api_key, claim_of, of_key, tenant_reader
+from producers.proxy.tenants import api_key, claim_of, contradicts, of_key, tenant_headers, tenant_reader
 
 
 def jwt(payload: object, signature: str = "c2ln") -> bytes:
@@ -28,6 +28,7 @@ def bearer(token: bytes) -> dict[bytes, bytes]:
     [
         (bearer(b"sk-1"), b"sk-1"),
         ({b"authorization": b"bearer  sk-1 "}, b"sk-1"),
+        ({b"authorization": b"Bearer\tsk-1"}, b"sk-1"),
         ({b"api-key": b"a"}, b"a"),
         ({b"x-api-key": b"x"}, b"x"),
         ({b"authorization": b"Basic dTpw", b"x-api-key": b"x"}, b"x"),
@@ -38,6 +39,22 @@ def bearer(token: bytes) -> dict[bytes, bytes]:
 def test_where_a_key_stands(headers: dict[bytes, bytes], key: bytes | None) -> None:
     """A bearer token first, then the headers of Azure and Anthropic."""
     assert api_key(headers) == key
+
+
+@pytest.mark.parametrize(
+    ("headers", "differ"),
+    [
+        ({b"authorization": b"Bearer a", b"x-api-key": b"b"}, True),
+        ({b"api-key": b"a", b"x-api-key": b"b"}, True),
+        ({b"authorization": b"Bearer a", b"x-api-key": b"a", b"api-key": b"a"}, False),
+        ({b"authorization": b"Basic dTpw", b"x-api-key": b"x"}, False),
+        ({b"authorization": b"Bearer a"}, False),
+        ({}, False),
+    ],
+)
+def test_keys_that_differ_contradict_each_other(headers: dict[bytes, bytes], differ: bool) -> None:
+    """An engine might go by the one and the tenant by the other; the same key twice is one."""
+    assert contradicts(headers) is differ
 
 
 def test_a_key_becomes_a_keyed_hash() -> None:
@@ -92,3 +109,12 @@ def test_a_header_is_taken_as_it_is() -> None:
     assert read({b"x-org": "Zoë".encode()}) == "Zoë"
     assert read({b"x-org": b"\xff"}) is None
     assert read({}) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [("api_key", set()), ("none", set()), ("header:X-Tenant", {b"x-tenant"}), ("unverified_jwt:org", set())],
+)
+def test_which_header_names_the_tenant(source: str, names: set[bytes]) -> None:
+    """In lower case."""
+    assert tenant_headers(source) == names
