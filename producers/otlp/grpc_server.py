@@ -12,6 +12,7 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metr
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as traces
 
 from producers.otlp.intake import Answer, Full, Intake, allowed
+from producers.otlp.item_bound import METRICS, TRACES, Shape, demand_few
 from producers.otlp.proto_signals import points_of_message, spans_of_message
 from runtime.addresses import bracketed
 
@@ -56,7 +57,9 @@ def _traces(intake: Intake, token: str | None) -> Any:
         return traces.ExportTraceServiceResponse(partial_success=partial if answer.rejected else None)
 
     return _service(
-        "opentelemetry.proto.collector.trace.v1.TraceService", export, traces.ExportTraceServiceRequest.FromString
+        "opentelemetry.proto.collector.trace.v1.TraceService",
+        export,
+        bounded(traces.ExportTraceServiceRequest.FromString, TRACES),
     )
 
 
@@ -69,8 +72,18 @@ def _metrics(intake: Intake, token: str | None) -> Any:
     return _service(
         "opentelemetry.proto.collector.metrics.v1.MetricsService",
         export,
-        metrics.ExportMetricsServiceRequest.FromString,
+        bounded(metrics.ExportMetricsServiceRequest.FromString, METRICS),
     )
+
+
+def bounded(parse: Callable[[bytes], Any], shape: Shape) -> Callable[[bytes], Any]:
+    """``parse``, of bodies with a bounded number of items; others end the call (``INTERNAL``, as gRPC has it)."""
+
+    def checked(body: bytes) -> Any:
+        demand_few(body, shape)
+        return parse(body)
+
+    return checked
 
 
 def _service(name: str, export: Callable[[Any, Any], Any], parse: Callable[[bytes], Any]) -> Any:

@@ -1,7 +1,8 @@
 """OTLP/HTTP server: ``POST /v1/traces`` and ``/v1/metrics``, protobuf or JSON, plain or gzip.
 
-Source: https://opentelemetry.io/docs/specs/otlp/#otlphttp (1.9). Bodies are bounded before and after unpacking; what
-is read is bounded in time and in number of connections. ``GET /unmapped`` lists what was counted and not mapped.
+Source: https://opentelemetry.io/docs/specs/otlp/#otlphttp (1.9). Bodies are bounded before and after unpacking, and in
+items; what is read is bounded in time and in number of connections. ``GET /unmapped`` lists what was counted and not
+mapped.
 Answers: 200 with partial success, 400 unreadable, 401 without the token, 404, 405, 413 too large, 415, 503 no room.
 """
 
@@ -18,6 +19,7 @@ import orjson
 
 from producers.identity.joiner import Joiner
 from producers.otlp.intake import Answer, Full, Intake, Offer, allowed
+from producers.otlp.item_bound import demand_few_in_json
 from producers.otlp.json_signals import Attributes, Unreadable, points_of_json, spans_of_json
 from producers.requests.client_names import ClientNames
 from runtime.edge_config import OtlpConfig
@@ -116,6 +118,7 @@ def _refuse(refused: Refused, request: Request) -> Response:
 
 def _read(kind: str, body: bytes, of_json: Callable[[bytes], Iterator[Any]], of_proto: str) -> list[Any]:
     if kind == JSON:
+        demand_few_in_json(body)
         return list(of_json(body))
     from producers.otlp import proto_signals
 

@@ -9,12 +9,14 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from producers.otlp.item_bound import METRICS, TRACES, demand_few
 from producers.otlp.json_signals import EVENTS_READ_MAX, Point, Span, Unreadable, Value
 
 
 def spans_of_proto(body: bytes) -> Iterator[Span]:
     """The spans of an ``ExportTraceServiceRequest``. Raises ``Unreadable``."""
     request = ExportTraceServiceRequest()
+    demand_few(body, TRACES)
     _parse(request, body)
     return spans_of_message(request)
 
@@ -22,6 +24,7 @@ def spans_of_proto(body: bytes) -> Iterator[Span]:
 def points_of_proto(body: bytes) -> Iterator[Point]:
     """The sums and histograms of an ``ExportMetricsServiceRequest``. Raises ``Unreadable``."""
     request = ExportMetricsServiceRequest()
+    demand_few(body, METRICS)
     _parse(request, body)
     return points_of_message(request)
 
