@@ -8,6 +8,7 @@ import ctypes
 import gc
 import logging
 import os
+import resource
 import signal
 from collections.abc import Callable
 
@@ -31,6 +32,15 @@ def on_stop_signal(loop: asyncio.AbstractEventLoop, *, exit_now: Callable[[int],
     for number in SIGNALS:
         loop.add_signal_handler(number, received, number)
     return stopping
+
+
+def raise_descriptors() -> int:
+    """Let this process open as many files as it may be allowed at all (the hard limit); how many that are."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):  # where the kernel's own bound is lower
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft = hard
+    return soft
 
 
 RARELY = (50_000, 20, 20)

@@ -26,12 +26,14 @@ from runtime.addresses import is_this_machine
 from runtime.clock import SystemClock
 from runtime.config import Config, load
 from runtime.health import HealthServer
-from runtime.process import on_stop_signal, settle
+from runtime.process import on_stop_signal, raise_descriptors, settle
 from runtime.tracing import Tracer, tracing
 from schemas.errors import ConfigError
 
 _log = logging.getLogger(__name__)
 
+_DESCRIPTORS_OF_OTHERS = 64
+"""The spool, Kafka, health, logs."""
 _QUIET_GC = (50_000, 20, 100)
 """Thresholds of the collector of cycles: a collection stops every stream, and requests leave next to no cycles."""
 
@@ -76,10 +78,23 @@ def run_proxy(upstreams: Sequence[str], flags: dict[str, object], spool: Path | 
     config = load({**{f"proxy.{key}": value for key, value in flags.items()}, "proxy.upstreams": given})
     if not config.proxy.upstreams:
         raise ConfigError("--upstream", (), "is needed at least once, as http://host:port")
+    config = fitted(config, raise_descriptors())
     watched, port = Watched(), config.proxy.health_port
     checks = partial(HealthServer, alive=watched.alive, ready=watched.ready, note=watched.note)
     with contextlib.nullcontext() if port is None else checks(port=port):
         run_on_fast_loop(_serve(config, spool, watched))
+
+
+def fitted(config: Config, descriptors: int) -> Config:
+    """With no more connections than there are descriptors for: each may need one more to its engine."""
+    most = max(1, (descriptors - _DESCRIPTORS_OF_OTHERS) // 2)
+    if config.proxy.connections_max <= most:
+        return config
+    _log.warning(
+        "too few file descriptors for proxy.connections_max; fewer connections are taken",
+        extra={"descriptors": descriptors, "connections_max": config.proxy.connections_max, "taken": most},
+    )
+    return config.model_copy(update={"proxy": config.proxy.model_copy(update={"connections_max": most})})
 
 
 def run_on_fast_loop(main: Coroutine[Any, Any, None]) -> None:

@@ -28,6 +28,7 @@ TOO_MANY_OPEN = _overloaded("too many requests are under way", "open_requests_ma
 TOO_MANY_BODIES = _overloaded("too many large requests are under way", "bodies_bytes_max")
 TENANT_BUSY = Refusal(429, "rate_limit_error", "too_many_requests", "too many of your requests are under way")
 TOO_MANY_CONNECTIONS = _overloaded("too many connections are open", "connections_max")
+NO_DESCRIPTORS = _overloaded("this proxy has no file descriptor left", "descriptors")
 STOPPING = Refusal(503, "server_error", "stopping", "this proxy is shutting down; try again at another")
 UPSTREAM_DOWN = Refusal(502, "server_error", "upstream_unavailable", "the engine cannot be reached")
 UPSTREAM_BROKE = Refusal(502, "server_error", "upstream_failed", "the engine ended the connection without an answer")

@@ -7,16 +7,21 @@ next. Under load only the first request after a pause waits for its connection.
 from __future__ import annotations
 
 import asyncio
+import errno
 import ssl
 from collections import deque
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from producers.proxy import wire
+from producers.proxy import errors, wire
 from producers.proxy.exchange import Exchange, Server
 from producers.proxy.upstream_side import UpstreamSide
 from producers.proxy.upstreams import Upstream
+from producers.requests.endings import How
 from runtime.edge_config import UpstreamConfig
+
+_OURS = frozenset({errno.EMFILE, errno.ENFILE})
+"""Failures to connect that say nothing of the upstream: this process, or its machine, has no descriptor left."""
 
 
 class PoolServer(Server, Protocol):
@@ -85,6 +90,10 @@ class Pool:
             side = await self._new()
         except (OSError, TimeoutError) as error:
             self._connecting.pop(exchange, None)
+            if isinstance(error, OSError) and error.errno in _OURS:
+                server.choice.gave_up(upstream)
+                exchange.fail(errors.NO_DESCRIPTORS, How.REFUSED)
+                return
             server.upstream_failed(upstream, error)
             if not exchange.ended:
                 exchange.not_connected()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import re
 import socket
@@ -12,6 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
+from producers.proxy.pool import Pool
 from producers.proxy.publishing import with_request_log
 from producers.proxy.usage import HELD_BYTES_MAX
 from runtime.counters import Counters
@@ -292,6 +294,26 @@ async def test_who_names_itself_twice_reaches_no_engine(headers: bytes) -> None:
         assert refused.startswith(b"HTTP/1.1 400 ")
         assert b"credentials" in refused
         assert engine.got == []
+
+
+async def test_without_a_descriptor_the_upstream_is_not_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """503 of ours, event rejected; with one again, the same upstream answers."""
+
+    async def none_left(_pool: Pool) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async with rig_of(answers, failures_max=1) as (rig, _):
+        with monkeypatch.context() as full:
+            full.setattr(Pool, "_new", none_left)
+            refused = await rig.ask(post(chat(stream=False)))
+        why = rig.server.why_not_ready()
+        answered = await rig.ask(post(chat(stream=False)))
+        rows = await rig.rows_after(2)
+
+    assert refused.startswith(b"HTTP/1.1 503 ")
+    assert why is None
+    assert parts_of(answered)[1] == ANSWER
+    assert [row["status"] for row in rows] == ["rejected", "ok"]
 
 
 async def test_embeddings_and_whole_answers_are_counted() -> None:

@@ -1,10 +1,11 @@
 import asyncio
 import os
+import resource
 import signal
 
 import pytest
 
-from runtime.process import on_stop_signal
+from runtime.process import on_stop_signal, raise_descriptors
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
@@ -29,3 +30,15 @@ async def test_the_second_signal_ends_the_process() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
     assert await asyncio.wait_for(ended.get(), 5) == 143
+
+
+def test_the_limit_of_open_files_is_raised_to_the_hard_one() -> None:
+    """And may be lowered again."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), hard))
+    try:
+        raised = raise_descriptors()
+
+        assert raised == resource.getrlimit(resource.RLIMIT_NOFILE)[0] == hard
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -11,9 +11,10 @@ import pytest
 
 from fleetpulse.services import proxy
 from fleetpulse.services.edge import secret_of
-from fleetpulse.services.proxy import Watched, quiet_collector, run_on_fast_loop, run_proxy, upstream_of
+from fleetpulse.services.proxy import Watched, fitted, quiet_collector, run_on_fast_loop, run_proxy, upstream_of
 from producers.proxy.server import ProxyServer
 from runtime import logs
+from runtime.config import load
 from runtime.counters import Counters
 from runtime.edge_config import ProxyConfig, UpstreamConfig
 from schemas.errors import ConfigError
@@ -25,6 +26,27 @@ def test_upstreams_of_the_command_line() -> None:
     assert upstream_of("http://e:1=3") == {"url": "http://e:1", "weight": 3}
     with pytest.raises(ConfigError, match="whole number"):
         upstream_of("http://e:1=half")
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "taken"),
+    [(64 + 2 * 100, 100), (64 + 2 * 100 - 1, 99), (64, 1)],
+    ids=["as many", "one less", "none"],
+)
+def test_connections_are_fitted_to_descriptors(descriptors: int, taken: int) -> None:
+    """Two for each, beside those of spool, Kafka and health."""
+    config = load({"proxy.connections_max": 100})
+
+    assert fitted(config, descriptors).proxy.connections_max == taken
+
+
+def test_a_data_directory_that_cannot_be_used_costs_no_secret(tmp_path: Path) -> None:
+    """One for this process alone, another one each time."""
+    (tmp_path / "file").touch()
+    first, second = (secret_of(ProxyConfig(), tmp_path / "file") for _ in range(2))
+
+    assert len(first) == len(second) == 64
+    assert first != second
 
 
 def test_without_an_upstream_nothing_starts() -> None:

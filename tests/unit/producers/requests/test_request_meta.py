@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import orjson
@@ -60,3 +61,30 @@ def test_what_a_body_asks_for(api: str, body: dict[str, Any], wanted: ClientFiel
 def test_a_body_that_is_no_object_is_unreadable(body: bytes) -> None:
     """Nothing is known of it but that."""
     assert client_fields("chat", body) == ClientFields(readable=False)
+
+
+@pytest.mark.parametrize("piece", [b"[],", b"{},", b"0,", b'"a":1,'], ids=["lists", "objects", "numbers", "pairs"])
+def test_a_body_of_millions_of_items_is_not_read(piece: bytes) -> None:
+    """It costs counting alone, not what each item would take in memory."""
+    most = b'{"model":"m","x":[' + piece * (8 * 1024 * 1024 // len(piece)) + b"0]}"
+
+    began_s = time.thread_time()
+    found = client_fields("chat", most)
+
+    assert found == ClientFields(readable=False)
+    assert time.thread_time() - began_s < 0.5
+
+
+def test_a_long_text_is_read() -> None:
+    """An image of 16 MiB in a message."""
+    body = b'{"model":"m","messages":[{"content":"' + b"iVBORw0K" * (2 * 1024 * 1024) + b'"}]}'
+
+    assert client_fields("chat", body).model == "m"
+
+
+def test_the_model_of_a_form_is_read() -> None:
+    """As audio is sent."""
+    body = b'--x\r\nContent-Disposition: form-data; name="model"\r\n\r\nwhisper-1\r\n--x--\r\n'
+
+    assert client_fields("audio", body) == ClientFields(model="whisper-1")
+    assert client_fields("audio", b"--x\r\n").readable is False
