@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -23,7 +22,7 @@ from tests.integration.shard_rig import servers
 from tests.integration.sink_rig import Door, committed, send, skip_to_end, until
 from tests.unit.sinks.landing_cases import partials
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("contract_topics"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 SETTINGS = SinkSettings(flush_ms=100, raw=False, rollups=RollupSettings(pass_ms=200, settle_ms=300))
 OF_COPY = SinkSettings(flush_ms=100, raw=False, replica="b", rollups=SETTINGS.rollups)
@@ -39,13 +38,10 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[ClickHouse
 
 
 @pytest.fixture
-async def kafka(stack: Any, copies: list[ClickHouseConfig]) -> KafkaConfig:
-    """Topics and tables of both copies; groups at the end of what is there."""
-    await asyncio.to_thread(migrate, stack.kafka, copies[0], servers=copies[1:])
-    found: KafkaConfig = stack.kafka.model_copy(update={"deployment": f"t{secrets.token_hex(4)}"})
-    for group in ("sink", "sink-b"):
-        await skip_to_end(found, f"{found.deployment}-{group}", TOPICS)
-    return found
+async def kafka(own_kafka: KafkaConfig, copies: list[ClickHouseConfig]) -> KafkaConfig:
+    """Topics of this test, and tables of both copies."""
+    await asyncio.to_thread(migrate, own_kafka, copies[0], servers=copies[1:])
+    return own_kafka
 
 
 @contextlib.asynccontextmanager
@@ -83,7 +79,7 @@ async def test_each_copy_is_fed_and_catches_up_by_itself(kafka: KafkaConfig, cop
         door.shut()
         end = await send(kafka, [partials([a_row(number, now_ms)], 0) for number in (2, 3)])
         await until(lambda: events(one) == 6, 120.0)
-        behind = await committed(kafka, f"{kafka.deployment}-sink-b", WINDOW_PARTIALS, 0)
+        behind = await committed(kafka, f"{kafka.namespace}-sink-b", WINDOW_PARTIALS, 0)
         door.open()
         await until(lambda: events(other) == 6, 120.0)
         await until(lambda: rows(other, MINUTES) == rows(one, MINUTES) != [], 120.0)
@@ -103,7 +99,7 @@ async def test_a_copy_is_filled_from_another_where_kafka_holds_no_more(
         await send(kafka, [partials([a_row(number, now_ms)], 0) for number in (10, 20)])
         await until(lambda: events(one) == before + 30, 120.0)
         await until(lambda: len(rows(one, f"{MINUTES} LIMIT 100")) >= 2, 120.0)
-    await skip_to_end(kafka, f"{kafka.deployment}-sink-b", TOPICS)  # as if the records were gone
+    await skip_to_end(kafka, f"{kafka.namespace}-sink-b", TOPICS)  # as if the records were gone
     planned = await asyncio.to_thread(repair, one, other, span_ms, DEFAULT_LIMITS, dry_run=True)
     lacked = events(other)
 
