@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -112,7 +112,11 @@ class KafkaConfig(Section):
 
 class _Environment(EnvSettingsSource):
     def __call__(self) -> dict[str, Any]:
-        return _read_secret_files(super().__call__())
+        return _read_secret_files(self.given())
+
+    def given(self) -> dict[str, Any]:
+        """As it stands there, secrets' files by their names."""
+        return super().__call__()
 
 
 class _Layer(PydanticBaseSettingsSource):
@@ -122,11 +126,15 @@ class _Layer(PydanticBaseSettingsSource):
 
 class _File(_Layer):
     def __call__(self) -> dict[str, Any]:
+        return _read_secret_files(self.given())
+
+    def given(self) -> dict[str, Any]:
+        """As it stands there, secrets' files by their names."""
         given = self.current_state.get("config_file")
         path = Path(given) if given else Path("fleetpulse.toml")
         if not given and not path.is_file():
             return {}
-        return _read_secret_files(read_toml(path))
+        return read_toml(path)
 
 
 class _LocalStack(_Layer):
@@ -271,6 +279,27 @@ def layers(flags: Mapping[str, object] | None = None) -> tuple[tuple[str, dict[s
         above = _under(above, tree)
     found[-1][1].pop("data_dir", None)  # chosen, set by nobody
     return tuple(found)
+
+
+def secret_files(flags: Mapping[str, object] | None = None) -> tuple[Path, ...]:
+    """The files that flags, environment and configuration file name for secrets: passwords, tokens, private keys."""
+    tree = _tree(flags or {})
+    for source in (_Environment(Config), _File(Config)):
+        source._set_current_state(tree)
+        tree = _under(tree, source.given())
+    return tuple(_named_files(tree))
+
+
+_OPEN_FILES = ("config_file", "ca_file", "client_cert_file")
+
+
+def _named_files(tree: Mapping[str, Any]) -> Iterator[Path]:
+    for name, value in tree.items():
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, dict):
+                yield from _named_files(each)
+            elif each and name.endswith(("_file", "_keyfile")) and name not in _OPEN_FILES:
+                yield Path(each)
 
 
 def _under(above: Mapping[str, Any], tree: Mapping[str, Any]) -> dict[str, Any]:

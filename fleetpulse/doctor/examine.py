@@ -6,20 +6,22 @@ import asyncio
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from fleetpulse.commands.config_view import Unknown, unknown_keys
-from fleetpulse.doctor.facts import Bounds, DatabaseFacts, KafkaFacts
+from fleetpulse.doctor.facts import Bounds, CertificateFacts, DatabaseFacts, KafkaFacts
 from fleetpulse.doctor.finding import Finding, Report, good, wrong
 from fleetpulse.doctor.judge_database import judge_database
-from fleetpulse.doctor.judge_host import judge_host
+from fleetpulse.doctor.judge_host import judge_certificates, judge_host
 from fleetpulse.doctor.judge_kafka import judge_kafka
+from fleetpulse.doctor.look_certificates import look_at_certificates
 from fleetpulse.doctor.look_database import look_at_database
 from fleetpulse.doctor.look_host import look_at_host
 from fleetpulse.doctor.look_kafka import look_at_kafka
 from fleetpulse.migrate.table_plan import Wanted
 from fleetpulse.migrate.tables import wanted
 from runtime.clock import Clock, SystemClock
-from runtime.config import Config, layers, load
+from runtime.config import Config, layers, load, secret_files
 from schemas.contract.topics import (
     ALERT_COMMANDS,
     ALERTS_TOPIC,
@@ -56,6 +58,7 @@ class Subject:
     reads: Mapping[str, Sequence[str]] = field(default_factory=lambda: READS)
     clock: Clock = field(default_factory=SystemClock)
     wanted: Wanted | None = None
+    secret_files: tuple[Path, ...] = ()
     """Of the database. None: what this version needs under the configuration's limits."""
 
 
@@ -65,7 +68,10 @@ def examine(flags: Mapping[str, object], environment: Mapping[str, str], bounds:
         config, found = examine_config(flags, environment)
     except ConfigError as error:
         return Report(tuple(judge_config(error, ())))
-    return Report(found if config is None else (*found, *examine_world(config, bounds, Subject(), probe=probe)))
+    if config is None:
+        return Report(found)
+    subject = Subject(secret_files=secret_files(flags))
+    return Report((*found, *examine_world(config, bounds, subject, probe=probe)))
 
 
 def examine_config(
@@ -96,17 +102,18 @@ def judge_config(error: ConfigError | None, unknown: Iterable[Unknown]) -> Itera
 def examine_world(config: Config, bounds: Bounds, subject: Subject, *, probe: bool) -> tuple[Finding, ...]:
     """Findings about this machine, Kafka and ClickHouse as this configuration names them."""
     groups = {f"{config.kafka.namespace}-{name}": topics for name, topics in subject.reads.items()}
-    kafka, database = asyncio.run(_look(config, bounds, subject, list(groups), probe=probe))
+    kafka, database, certificates = asyncio.run(_look(config, bounds, subject, list(groups), probe=probe))
     return (
-        *_host(config, bounds),
+        *_host(config, bounds, subject),
+        *judge_certificates(certificates, subject.clock.now_ms() / 1_000),
         *judge_kafka(kafka, subject.topics, groups, bounds, config.limits, config.partitions),
         *judge_database(database, subject.wanted or wanted(config.limits), bounds),
     )
 
 
-def _host(config: Config, bounds: Bounds) -> Iterator[Finding]:
+def _host(config: Config, bounds: Bounds, subject: Subject) -> Iterator[Finding]:
     try:
-        yield from judge_host(look_at_host(config.data_dir), bounds)
+        yield from judge_host(look_at_host(config.data_dir, subject.secret_files), bounds)
     except StackError as error:
         away = shlex.join(["mv", str(config.data_dir), f"{config.data_dir}.old"])
         yield wrong("stack.file", str(config.data_dir), str(error), away)
@@ -114,10 +121,11 @@ def _host(config: Config, bounds: Bounds) -> Iterator[Finding]:
 
 async def _look(
     config: Config, bounds: Bounds, subject: Subject, groups: Sequence[str], *, probe: bool
-) -> tuple[KafkaFacts, DatabaseFacts]:
-    """Both servers at once; each look ends by its own limits."""
+) -> tuple[KafkaFacts, DatabaseFacts, tuple[CertificateFacts, ...]]:
+    """Everything at once; each look ends by its own limits."""
     database = asyncio.to_thread(
         look_at_database, config.clickhouse, config.clickhouse_reader, subject.clock, within_s=bounds.within_s / 2
     )
     kafka = look_at_kafka(config.kafka, subject.topics, groups, subject.clock, within_s=bounds.within_s, probe=probe)
-    return await asyncio.gather(kafka, database)
+    certificates = asyncio.to_thread(look_at_certificates, config, within_s=bounds.within_s / 4)
+    return await asyncio.gather(kafka, database, certificates)

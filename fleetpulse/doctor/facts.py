@@ -93,6 +93,15 @@ class LoginFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class CertificateFacts:
+    """A certificate at a setting: its file, or the server that shows it, and when it ends, in seconds since 1970."""
+
+    key: str
+    place: str
+    ends_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class DiskFacts:
     """A disk and what is left on it."""
 

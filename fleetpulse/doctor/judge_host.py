@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from shlex import quote
 
-from fleetpulse.doctor.facts import Bounds, HostFacts
+from fleetpulse.doctor.facts import Bounds, CertificateFacts, HostFacts
 from fleetpulse.doctor.finding import Finding, good, note, wrong
 from fleetpulse.doctor.judge_database import judge_disk
 from fleetpulse.stack.report import command_for
+
+HOUR_S, DAY_S = 3_600.0, 86_400.0
+RENEWED_BEFORE_S = 14 * DAY_S
 
 
 def judge_host(facts: HostFacts, bounds: Bounds) -> Iterator[Finding]:
@@ -21,6 +24,23 @@ def judge_host(facts: HostFacts, bounds: Bounds) -> Iterator[Finding]:
         yield note("stack", str(facts.data_dir), "no local stack is wanted here; servers run elsewhere")
         return
     yield from _stack(facts)
+
+
+def judge_certificates(found: Iterable[CertificateFacts], now_s: float) -> Iterator[Finding]:
+    """Every certificate that ends within ``RENEWED_BEFORE_S``, or has ended."""
+    for each in found:
+        left_s = each.ends_s - now_s
+        mend = f"renew it   # {each.key}; `openssl x509 -noout -enddate` prints its end"
+        if left_s <= 0:
+            yield wrong("certificate", each.place, f"has ended {_days(-left_s)} ago", mend)
+        elif left_s < RENEWED_BEFORE_S:
+            yield wrong("certificate", each.place, f"ends in {_days(left_s)}", mend)
+        else:
+            yield good("certificate", each.place, f"ends in {_days(left_s)}")
+
+
+def _days(seconds: float) -> str:
+    return f"{seconds / DAY_S:.0f} days" if seconds >= 2 * DAY_S else f"{seconds / HOUR_S:.0f} hours"
 
 
 def _stack(facts: HostFacts) -> Iterator[Finding]:

@@ -13,6 +13,9 @@ from fleetpulse.stack.java import find_java
 from runtime.local_stack import FILE_NAME, StackState, read_state
 from schemas.errors import StackError
 
+MOUNTED = Path("/run/secrets")
+"""Where Compose and the shipped manifests mount secrets."""
+
 
 def look_at_host(data_dir: Path, secret_files: Iterable[Path] = ()) -> HostFacts:
     """Facts about this machine; ``secret_files`` are those that the configuration names. Raises ``StackError`` for a
@@ -36,6 +39,9 @@ def _disk(data_dir: Path) -> DiskFacts | None:
 
 
 def _open(path: Path) -> bool:
+    """Whether others than its owner can read it. What a container is handed in is for that container alone."""
+    if path.is_relative_to(MOUNTED):
+        return False
     try:
         return bool(path.stat().st_mode & 0o077)
     except OSError:

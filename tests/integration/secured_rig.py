@@ -44,13 +44,15 @@ class Authority:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         folder.mkdir()
-        self._openssl("req", "-x509", *_NEW_KEY, "-keyout", "ca.key", "-out", "ca.crt", "-days", "1", "-subj", "/CN=ca")
+        self._openssl(
+            "req", "-x509", *_NEW_KEY, "-keyout", "ca.key", "-out", "ca.crt", "-days", "30", "-subj", "/CN=ca"
+        )
 
     @property
     def certificate(self) -> Path:
         return self._folder / "ca.crt"
 
-    def issue(self, name: str, *, host: str | None = None, key_password: str | None = None, days: int = 1) -> Path:
+    def issue(self, name: str, *, host: str | None = None, key_password: str | None = None, days: int = 30) -> Path:
         """A PEM file of a key and its certificate for ``CN=name``; of a server where there is a host. With days below 0
         it has run out."""
         extensions = self._folder / "extensions"

@@ -67,9 +67,14 @@ class World:
     """An authority that has vouched for nobody here."""
 
     def file(self, name: str, text: str) -> str:
-        path = self.folder / name
-        path.write_text(f"{text}\n")
-        return str(path)
+        return str(secret(self.folder / name, text))
+
+
+def secret(path: Path, text: str, mode: int = 0o600) -> Path:
+    """A file with a secret, its owner's unless ``mode`` says otherwise."""
+    path.write_text(f"{text}\n")
+    path.chmod(mode)
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +85,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         rig.grant(servers.plain_port, "CN=edge", EDGE_RIGHTS)
         good = _variables(servers, folder)
         certificate = servers.authority.issue("edge", key_password=KEY_PASSWORD)
-        (folder / "key-password").write_text(f"{KEY_PASSWORD}\n")
+        secret(folder / "key-password", KEY_PASSWORD)
         edge = {
             "FLEETPULSE_KAFKA__BOOTSTRAP": f"{rig.HOST}:{servers.certificate_port}",
             "FLEETPULSE_KAFKA__SECURITY_PROTOCOL": "SSL",
@@ -90,6 +95,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         }
         stranger = Authority(folder / "other")
         stranger.issue("stranger")
+        servers.authority.issue("short", days=5)
         yield World(servers, folder, good, edge, stranger.certificate)
 
 
@@ -104,14 +110,13 @@ def _variables(servers: Secured, folder: Path) -> Environment:
         "KAFKA__SASL_PASSWORD_FILE": str(folder / "kafka-password"),
         "KAFKA__SSL_CAFILE": authority,
     }
-    (folder / "kafka-password").write_text(f"{rig.PASSWORD}\n")
+    secret(folder / "kafka-password", rig.PASSWORD)
     for section, user, password in (("", "fleetpulse", rig.WRITER), ("_READER", "reader", rig.READER)):
-        secret = folder / f"{user}-password"
-        secret.write_text(f"{password}\n")
+        path = secret(folder / f"{user}-password", password)
         variables |= {
             f"CLICKHOUSE{section}__URL": f"https://{rig.HOST}:{servers.https_port}",
             f"CLICKHOUSE{section}__USER": user,
-            f"CLICKHOUSE{section}__PASSWORD_FILE": str(secret),
+            f"CLICKHOUSE{section}__PASSWORD_FILE": str(path),
             f"CLICKHOUSE{section}__CA_FILE": authority,
         }
     return {f"FLEETPULSE_{name}": value for name, value in variables.items()}
@@ -308,6 +313,22 @@ REFUSALS = {
     "tail": Refusal("tail books", _KAFKA_PASSWORD, 2, _KAFKA_LOGIN),
     "simulate": Refusal("simulate --gpus 8 --seconds 1", _KAFKA_PASSWORD, 2, _KAFKA_LOGIN),
     "doctor": Refusal("doctor --within 5", _KAFKA_PASSWORD, 1, "FLEETPULSE_KAFKA__SASL_PASSWORD_FILE="),
+    "doctor, a secret that others can read": Refusal(
+        "doctor --within 60",
+        lambda world: {
+            "FLEETPULSE_KAFKA__SASL_PASSWORD_FILE": str(secret(world.folder / "open-password", rig.PASSWORD, 0o644))
+        },
+        1,
+        r"WRONG +secret\.file \S+open-password: holds passwords and others can read it\n +mend: chmod 600",
+    ),
+    "doctor, a certificate that ends soon": Refusal(
+        "doctor --within 60",
+        lambda world: {
+            "FLEETPULSE_KAFKA__SSL_CERTFILE": str(world.servers.authority.certificate.with_name("short.pem"))
+        },
+        1,
+        r"WRONG +certificate \S+short\.pem: ends in 5 days",
+    ),
     "query, a wrong password": Refusal(
         "query 'SELECT 1'",
         _wrong_password("CLICKHOUSE_READER"),

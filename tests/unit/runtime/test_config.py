@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.config import ClickHouseConfig, KafkaConfig, layers, load, own_data_dir
+from runtime.config import ClickHouseConfig, KafkaConfig, layers, load, own_data_dir, secret_files
 from runtime.live_process import Process, started
 from runtime.local_stack import Ports, StackState, write_state
 from runtime.stack_registry import register
@@ -217,6 +217,21 @@ def test_secrets_come_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("FLEETPULSE_CLICKHOUSE__PASSWORD_FILE", str(tmp_path / "secret"))
 
     assert load().clickhouse.password.get_secret_value() == "from a file"
+
+
+def test_the_files_of_secrets_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every source and depth, the strongest of each key, whether the file is there or not; no other file."""
+    (tmp_path / "fleetpulse.toml").write_text(
+        'kafka = { ssl_cafile = "ca", ssl_keyfile = "key", sasl_password_file = "of-file" }\n'
+        'clickhouse = { password_file = "weaker" }\n[[delivery.targets]]\nbearer_token = "t"\nhmac_key_file = "list"\n'
+        '[remote_write]\npassword_file = "deep"\n'
+    )
+    monkeypatch.setenv("FLEETPULSE_CLICKHOUSE__PASSWORD_FILE", "of-environment")
+    flags = {"config_file": str(tmp_path / "fleetpulse.toml"), "proxy.tenant_secret_file": "of-flag"}
+
+    found = {str(path) for path in secret_files(flags)}
+
+    assert found == {"key", "of-file", "of-environment", "deep", "list", "of-flag"}
 
 
 def test_secrets_stay_out_of_a_repr() -> None:

@@ -13,6 +13,7 @@ from fleetpulse.commands.config_view import Unknown
 from fleetpulse.doctor.examine import READS, judge_config
 from fleetpulse.doctor.facts import (
     Bounds,
+    CertificateFacts,
     DatabaseFacts,
     DiskFacts,
     GroupFacts,
@@ -23,7 +24,7 @@ from fleetpulse.doctor.facts import (
 )
 from fleetpulse.doctor.finding import Finding, Report, State, good, wrong
 from fleetpulse.doctor.judge_database import WRITER_NEEDS, judge_database
-from fleetpulse.doctor.judge_host import judge_host
+from fleetpulse.doctor.judge_host import judge_certificates, judge_host
 from fleetpulse.doctor.judge_kafka import judge_kafka
 from fleetpulse.migrate.table_plan import LiveDatabase, LiveTable, Wanted
 from fleetpulse.migrate.topic_plan import topic_settings
@@ -574,3 +575,20 @@ def test_a_report_is_well_when_nothing_is_wrong() -> None:
             {"check": "d", "subject": "e", "state": "wrong", "says": "f", "mend": "g"},
         ],
     }
+
+
+@pytest.mark.parametrize(
+    ("left_s", "state", "says"),
+    [
+        (15 * 86_400, "good", "ends in 15 days"),
+        (13.6 * 86_400, "wrong", "ends in 14 days"),
+        (7_200, "wrong", "ends in 2 hours"),
+        (-7_200, "wrong", "has ended 2 hours ago"),
+    ],
+)
+def test_a_certificate_is_renewed_two_weeks_before_its_end(left_s: float, state: str, says: str) -> None:
+    """The setting it belongs to stands in the mend."""
+    (found,) = judge_certificates([CertificateFacts("kafka.ssl_certfile", "/c.pem", 1_000 + left_s)], 1_000)
+
+    assert (found.state.value, found.subject, found.says) == (state, "/c.pem", says)
+    assert state == "good" or "kafka.ssl_certfile" in (found.mend or "")
