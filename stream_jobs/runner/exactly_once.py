@@ -228,8 +228,7 @@ class PartitionOwner:
                 records = [record for record in batch.records if record.offset < end]
                 if records:
                     await self._fold(records, silent=silent)
-                if not self.source.gapless:
-                    self._position = max(self._position, min(batch.position, end))
+                self._position = max(self._position, min(batch.position, end))
         finally:
             await reader.close()
 
@@ -246,7 +245,8 @@ class PartitionOwner:
                 await self._fold(records[:again], silent=True)
                 self._forget_changes()
             if again < len(records):
-                self._end_replay()
+                if not (self.source.gapless and self.replaying):  # there the records show whether any is missing
+                    self._end_replay()
                 await self._fold(records[again:], silent=False)
         except BaseException:
             self._stopped = True
@@ -261,13 +261,12 @@ class PartitionOwner:
 
     def _end_replay(self) -> None:
         """All before the committed offset has been folded: what is left of it are markers."""
-        if not self.source.gapless:
-            self._position = max(self._position, self._committed)
-        if not self.replaying:
-            self._checkpoint = None
+        self._position = max(self._position, self._committed)
+        self._checkpoint = None
 
     async def _fold(self, records: Sequence[Record], *, silent: bool) -> None:
-        self._check_contiguous(records)
+        if not self._is_contiguous(records):
+            await self._demand_only_markers_between(records)
         try:
             self._step.fold(self._state, records, self._changes)
         except (MemoryError, NewerReleaseError):
@@ -276,11 +275,18 @@ class PartitionOwner:
             await self._isolate(records, error, silent=silent)
         self._position = records[-1].offset + 1
 
-    def _check_contiguous(self, records: Sequence[Record]) -> None:
+    def _is_contiguous(self, records: Sequence[Record]) -> bool:
+        """Whether nothing can be missing before or among the records; where offsets have holes anyhow: seems to be."""
         first, last = records[0].offset, records[-1].offset
         holes = last - first - (len(records) - 1)
-        good = first == self._position and holes == 0 if self.source.gapless else first >= self._position and holes >= 0
-        if not good:
+        return first == self._position and holes == 0 if self.source.gapless else first >= self._position and holes >= 0
+
+    async def _demand_only_markers_between(self, records: Sequence[Record]) -> None:
+        """Raise ``ContractError`` unless whoever reads the log from the position finds the same records: then what is
+        missing are the markers of somebody's transactions."""
+        found = await recovery.offsets_of(self._broker, self.source, self._position, records[-1].offset + 1)
+        if found != [record.offset for record in records]:
+            first, last = records[0].offset, records[-1].offset
             raise ContractError(
                 f"{self.source}: expected offset {self._position}, got {len(records)} records from {first} to {last}"
             )

@@ -70,9 +70,9 @@ async def check_log(broker: Broker, source: Source, start: int, committed: int) 
 
 
 async def only_markers(broker: Broker, source: Source, position: int, end: int) -> bool:
-    """Whether ``[position, end)`` holds only markers and aborted records; where offsets have no holes: nothing."""
-    if source.gapless:
-        return position == end
+    """Whether ``[position, end)`` holds only markers and aborted records."""
+    if position >= end:
+        return True
     reader = await broker.reader(source.topic, source.partition, position)
     try:
         while position < end:
@@ -83,3 +83,19 @@ async def only_markers(broker: Broker, source: Source, position: int, end: int) 
     finally:
         await reader.close()
     return True
+
+
+async def offsets_of(broker: Broker, source: Source, position: int, end: int) -> list[int] | None:
+    """Offsets of the records in ``[position, end)``; None where the log begins later."""
+    if await broker.begin_offset(source.topic, source.partition) > position:
+        return None
+    found: list[int] = []
+    reader = await broker.reader(source.topic, source.partition, position)
+    try:
+        while position < end:
+            batch = await reader.poll()
+            found += [record.offset for record in batch.records if record.offset < end]
+            position = batch.position
+    finally:
+        await reader.close()
+    return found

@@ -158,7 +158,8 @@ class _BeginsAnew(PartitionOwner):
 
 
 class _NoContiguity(PartitionOwner):
-    def _check_contiguous(self, records: Sequence[Record]) -> None: ...
+    def _is_contiguous(self, records: Sequence[Record]) -> bool:
+        return True
 
 
 class _NoLogChecks(_NoContiguity):
