@@ -15,7 +15,7 @@ from runtime.health import Readiness
 from runtime.kafka_clients import make_consumer
 from runtime.tracing import Tracer
 from stream_jobs.runner.job import Job
-from stream_jobs.runner.kafka_ports import KafkaBroker, record_of, stop_client
+from stream_jobs.runner.kafka_ports import KafkaBroker, demand_read_committed, record_of, stop_client
 from stream_jobs.runner.partitions import Partitions
 from stream_jobs.runner.policy import CommitPolicy
 from stream_jobs.runner.watchdog import Watchdog
@@ -74,6 +74,7 @@ async def serve(
         open_.push_async_callback(stop_client, consumer.stop)
         watchdog.expect()  # the first assignment
         await consumer.start()
+        demand_read_committed(consumer)
         open_.push_async_callback(partitions.shut_down)
         partitions.start()
         await _until(_read(consumer, partitions, policy, stop), partitions.fatal)

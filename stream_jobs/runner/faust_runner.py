@@ -32,9 +32,9 @@ from runtime.config import KafkaConfig
 from runtime.health import Readiness
 from runtime.kafka_clients import METADATA_MAX_AGE_MS
 from runtime.tracing import Tracer
-from schemas.errors import UnavailableError
+from schemas.errors import ContractError, UnavailableError
 from stream_jobs.runner.job import Job
-from stream_jobs.runner.kafka_ports import KafkaBroker, record_of
+from stream_jobs.runner.kafka_ports import KafkaBroker, demand_read_committed, record_of
 from stream_jobs.runner.partitions import Partitions
 from stream_jobs.runner.policy import CommitPolicy
 from stream_jobs.runner.watchdog import Watchdog
@@ -116,6 +116,11 @@ class RunnerConsumer(driver.Consumer):
     async def seek_to_committed(self) -> Mapping[TP, int]:
         runner = self.app.runner
         runner.watchdog.expect()
+        try:
+            demand_read_committed(self._thread._consumer)
+        except ContractError as error:
+            runner.partitions.fail(error)
+            return {}
         positions = await runner.partitions.assign((runner.name_of(tp), tp.partition) for tp in self.assignment())
         if positions is None:
             return {}

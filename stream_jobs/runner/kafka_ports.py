@@ -16,6 +16,7 @@ from typing import Any
 
 from aiokafka import TopicPartition
 from aiokafka.client import ConnectionGroup, CoordinationType
+from aiokafka.consumer.fetcher import READ_COMMITTED
 from aiokafka.errors import KafkaError, ProducerFenced, for_code
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import OffsetAndMetadata
@@ -25,7 +26,7 @@ from runtime.kafka_clients import make_consumer, make_producer
 from runtime.kept_zstd import keep_contexts
 from runtime.topic_prefix import on_wire, topics_known
 from schemas.contract.record import Output, Record
-from schemas.errors import FencedError, UnavailableError
+from schemas.errors import ContractError, FencedError, UnavailableError
 from stream_jobs.runner.policy import CommitPolicy
 from stream_jobs.runner.ports import Batch, Committed
 
@@ -54,6 +55,14 @@ def record_of(message: Any, topic: str | None = None) -> Record:
         message.value,
         message.headers,
     )
+
+
+def demand_read_committed(consumer: Any) -> None:
+    """Raise ``ContractError`` unless what this started consumer fetches is committed. Faust has no setting for it; an
+    attribute that aiokafka no longer reads would let a job fold what a dead owner never committed."""
+    found = getattr(getattr(consumer, "_fetcher", None), "_isolation_level", None)
+    if found != READ_COMMITTED:
+        raise ContractError(f"the consumer has isolation level {found!r}, not read_committed: which aiokafka is this?")
 
 
 @contextlib.contextmanager

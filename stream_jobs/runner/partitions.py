@@ -28,6 +28,7 @@ from runtime.health import Readiness
 from runtime.tracing import Tracer
 from schemas.contract.record import Record
 from schemas.errors import UnavailableError
+from stream_jobs.runner.broker_clock import BrokerClock
 from stream_jobs.runner.exactly_once import PartitionOwner, RevokedError
 from stream_jobs.runner.job import Job, Names
 from stream_jobs.runner.policy import CommitPolicy
@@ -79,7 +80,7 @@ class Partitions:
         self._broker = broker
         self._names = names
         self._policy = policy
-        self._clock = clock
+        self._clock = BrokerClock(clock)
         self._counters = counters
         self._readiness = readiness or worker_readiness()
         self._tracer = tracer
@@ -221,6 +222,8 @@ class Partitions:
         except BaseException as error:
             self.fail(error)
             raise
+        if owner.source.gapless:  # written by edges, with the brokers' time
+            self._clock.seen(records[-1].timestamp_ms)
         self._counters.add("job_records", len(records), topic=owner.source.topic)
         if owner.wants_commit():
             self._wake.set()

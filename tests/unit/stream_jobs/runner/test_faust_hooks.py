@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+from types import SimpleNamespace
 from typing import Any
 
 import aiokafka
 import faust
 import pytest
-from aiokafka.consumer.fetcher import Fetcher
+from aiokafka.consumer.fetcher import READ_COMMITTED, READ_UNCOMMITTED, Fetcher
 from faust.app.base import App
 from faust.tables.recovery import Recovery
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer
 from faust.types import ConsumerMessage
 
+from schemas.errors import ContractError
 from stream_jobs.runner.faust_runner import HOOKS, RunnerConsumer, RunnerThread
+from stream_jobs.runner.kafka_ports import demand_read_committed
 
 DIGESTS = {
     "Consumer._drain_messages": "44a2500309e83c63",
@@ -87,3 +90,17 @@ def test_what_is_overridden_is_there_to_be_overridden() -> None:
 def test_a_message_carries_the_group_generation() -> None:
     """Faust drops messages of another generation in silence, so ours must say theirs."""
     assert "generation_id" in inspect.signature(ConsumerMessage).parameters
+
+
+@pytest.mark.parametrize("found", ["read_uncommitted", None])
+async def test_a_consumer_that_does_not_read_committed_is_noticed(found: str | None) -> None:
+    """Also where aiokafka keeps its level elsewhere, and the attribute that Faust's consumer is given does nothing."""
+    committed = Fetcher.__new__(Fetcher)
+    committed._isolation_level = READ_COMMITTED
+    other = Fetcher.__new__(Fetcher)
+    if found is not None:
+        other._isolation_level = READ_UNCOMMITTED
+
+    demand_read_committed(SimpleNamespace(_fetcher=committed))
+    with pytest.raises(ContractError, match="not read_committed"):
+        demand_read_committed(SimpleNamespace(_fetcher=other))
