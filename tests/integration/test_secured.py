@@ -1,4 +1,7 @@
-"""TLS, logins and rights on real servers: the whole way through them, and what is said to who is turned away."""
+"""TLS, logins and rights on real servers: the whole way through them, and what is said to who is turned away.
+
+Covers fleetpulse.doctor.look_certificates.
+"""
 
 from __future__ import annotations
 
