@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +10,6 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer
 
 from fleetpulse.migrate import tables as tables_module
 from fleetpulse.migrate import topics
@@ -22,9 +20,9 @@ from fleetpulse.migrate.schema import read_schema
 from fleetpulse.migrate.topic_plan import LiveTopic, plan_topics, topic_settings
 from fleetpulse.migrate.topics import give_log_ids
 from fleetpulse.migrate.write import schema_of
-from runtime.config import ClickHouseConfig
+from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.contract_record import read_log_ids
-from runtime.kafka_clients import open_admin
+from runtime.kafka_clients import make_consumer, open_admin
 from schemas.contract.topics import BY_NAME, TOPICS, WINDOW_PARTIALS
 from schemas.ddl.declared import declared
 from schemas.ddl.files import Names, migrations
@@ -210,17 +208,16 @@ async def test_partitions_are_added_on_the_broker(stack: Any, topic_name: Callab
 
 
 async def test_partitions_of_partials_are_not_added_while_a_job_runs(
-    stack: Any, clickhouse_config: ClickHouseConfig
+    own_kafka: KafkaConfig,
 ) -> None:
     """The refusal names the group that runs and the procedure; once it has stopped, nothing is in the way."""
-    await asyncio.to_thread(migrate, stack.kafka, clickhouse_config)
-    kafka = stack.kafka.model_copy(update={"deployment": f"t{secrets.token_hex(6)}"})
+    kafka = own_kafka
     more = {WINDOW_PARTIALS: 99}
     await send(kafka, [partials([{"window_ms": NOW_MS - NOW_MS % 10_000, "grouping": "service"}], 0)])
-    job = AIOKafkaConsumer(WINDOW_PARTIALS, **kafka.client_settings(), group_id=f"{kafka.deployment}-finals")
+    job = make_consumer(kafka, WINDOW_PARTIALS, group=f"{kafka.namespace}-finals")
     await job.start()
     try:
-        with pytest.raises(ContractError, match=rf"Stop all jobs \(running: {kafka.deployment}-finals \(1 member\)\)"):
+        with pytest.raises(ContractError, match=rf"Stop all jobs \(running: {kafka.namespace}-finals \(1 member\)\)"):
             await topics.plan(kafka, more, DEFAULT_LIMITS)
     finally:
         await job.stop()
