@@ -373,6 +373,8 @@ class ProxyConfig(Section):
     """A request from its head to its last byte; longer: 504 or cut off, event ``timeout``."""
     write_quiet_s: float = Field(default=60.0, gt=0)
     """A client that takes nothing while bytes wait for it; longer: closed, event ``aborted``."""
+    grace_s: float = Field(default=5.0, ge=0)
+    """At the end, before that: requests are still taken while ``/readyz`` fails, until load balancers have seen it."""
     drain_s: float = Field(default=30.0, ge=0)
     """At the end, for requests under way; those left then are cut off, event ``error``."""
 

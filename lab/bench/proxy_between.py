@@ -99,7 +99,7 @@ async def serve_proxy(upstream: str) -> None:
     stop = on_stop_signal(asyncio.get_running_loop())
     sink = Counting()
     rows = RowPublisher(sink)
-    config = ProxyConfig(port=0, upstreams=(UpstreamConfig(url=upstream),))
+    config = ProxyConfig(port=0, grace_s=0, upstreams=(UpstreamConfig(url=upstream),))
     server = ProxyServer(config, rows.take, host="bench", tenant_secret=b"bench")
     await server.start()
     quiet_collector()

@@ -84,6 +84,7 @@ class ProxyServer:
         self.held_bytes = 0
         self.usage_levels = [Level.RUNNING if config.running_usage else Level.FINAL] * len(self.pools)
         self.serving = False
+        self.leaving = False  # not ready any more
         self.stopping = False
         self.port = 0
         self._on_row = on_row
@@ -126,7 +127,10 @@ class ProxyServer:
         self._sweeping = loop.call_later(SWEEP_S, self._sweep)
 
     async def stop(self) -> None:
-        """Stop accepting, let open requests end for ``drain_s``, cut off the rest; each of them has its row then."""
+        """Fail readiness, and go on for ``grace_s``; then stop accepting, let open requests end for ``drain_s``, cut
+        off the rest; each of them has its row then."""
+        self.leaving = True
+        await asyncio.sleep(self.limits.grace_s)
         self.serving, self.stopping = False, True
         if self._listener is not None:
             self._listener.close()
@@ -177,7 +181,7 @@ class ProxyServer:
         """None while requests are accepted and an upstream may be tried for them."""
         if self._listener is None:
             return "not listening yet"
-        if self.stopping:
+        if self.leaving:
             return "stopping"
         return "every upstream is down" if self.choice.none_to_try(self.now_s()) else None
 

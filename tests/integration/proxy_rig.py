@@ -162,7 +162,9 @@ async def proxy_to(*urls: str, **limits: Any) -> AsyncIterator[Rig]:
     weights, counters = limits.pop("weights", [1] * len(urls)), limits.pop("counters", COUNTERS)
     tracer = limits.pop("tracer", None)
     upstreams = tuple(UpstreamConfig(url=url, weight=weight) for url, weight in zip(urls, weights, strict=True))
-    config = ProxyConfig(port=0, upstreams=upstreams, **{"drain_s": 0.2, "ask_usage": False, "paths": ("*",), **limits})
+    config = ProxyConfig(
+        port=0, upstreams=upstreams, **{"grace_s": 0, "drain_s": 0.2, "ask_usage": False, "paths": ("*",), **limits}
+    )
     names: dict[str, Any] = {"host": "h-1", "tenant_secret": b"secret", "counters": counters, "tracer": tracer}
     server = ProxyServer(config, rows.append, **names)
     await server.start()

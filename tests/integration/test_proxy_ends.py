@@ -606,3 +606,18 @@ async def test_stream_is_whole_whatever_its_cuts() -> None:
 
 
 on_both_loops(globals())
+
+
+async def test_requests_are_taken_while_load_balancers_still_send_them() -> None:
+    """After SIGTERM readiness fails at once; for the grace period a new connection is answered, then refused."""
+    async with rig_of(answers, grace_s=0.5) as (rig, _):
+        stopping = asyncio.create_task(rig.server.stop())
+        await asyncio.sleep(0.05)
+        why = rig.server.why_not_ready()
+        answered = await rig.ask(post(chat(stream=False)))
+        await stopping
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", rig.server.port)
+
+    assert why == "stopping"
+    assert answered.startswith(b"HTTP/1.1 200 ")

@@ -12,12 +12,13 @@ import pytest
 import yaml
 
 from fleetpulse.commands.config_view import NOT_SETTINGS, unknown_keys
+from fleetpulse.services.edge import DRAIN_S
 from fleetpulse.sql import reader_profile
 from fleetpulse.stack import clickhouse
 from producers.engines.processes import RIGHTS
 from producers.kubernetes.listing import RIGHT
 from runtime.config import load
-from runtime.edge_config import AgentConfig
+from runtime.edge_config import AgentConfig, ProxyConfig
 from runtime.pod_config import KubernetesConfig
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -303,6 +304,19 @@ def test_the_agents_unit_is_hardened_and_comes_back() -> None:
     } <= told
     (stop,) = [int(value) for name, value in told if name == "TimeoutStopSec"]
     assert stop * 1_000 > AgentConfig().drain_ms + 5_000
+
+
+def test_the_proxys_unit_lets_it_drain() -> None:
+    """Hardened and restarted as the agent's; nothing cuts a stream before the proxy itself does."""
+    lines = UNIT.with_name("fleetpulse-proxy.service").read_text().splitlines()
+    told = {tuple(line.split("=", 1)) for line in lines if "=" in line and not line.startswith("#")}
+    config = ProxyConfig()
+
+    assert {("Restart", "always"), ("StartLimitIntervalSec", "0"), ("CapabilityBoundingSet", "")} <= told
+    (stop,) = [int(value) for name, value in told if name == "TimeoutStopSec"]
+    (descriptors,) = [int(value) for name, value in told if name == "LimitNOFILE"]
+    assert stop > config.grace_s + config.drain_s + DRAIN_S
+    assert descriptors > 2 * config.connections_max + 64
 
 
 def test_the_image_leaves_out_what_only_the_local_stack_needs() -> None:
