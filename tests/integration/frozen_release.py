@@ -43,7 +43,10 @@ def _environment(folder: Path) -> dict[str, str]:
 def _build(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     with tarfile.open(SOURCE) as archive:
-        archive.extractall(folder / "source", filter="data")
+        if hasattr(tarfile, "data_filter"):
+            archive.extractall(folder / "source", filter="data")
+        else:  # Python 3.11.2 of Debian: what is unpacked is our own
+            archive.extractall(folder / "source")
     wheels = folder / "wheels"
     _run(
         [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(wheels)], folder / "source"
