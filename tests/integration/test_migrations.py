@@ -196,8 +196,9 @@ def migrated(clickhouse_config: ClickHouseConfig) -> Callable[[], Any]:
 
     def run() -> Any:
         with tables.connect(clickhouse_config) as client:
-            plan = tables.plan(client, clickhouse_config.database, DEFAULT_LIMITS)
-            tables.carry_out(client, clickhouse_config.database, plan.steps)
+            names = tables.names_of(clickhouse_config)
+            plan = tables.plan(client, names, DEFAULT_LIMITS)
+            tables.carry_out(client, names, plan.steps)
             return plan
 
     return run
