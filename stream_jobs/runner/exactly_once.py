@@ -219,7 +219,8 @@ class PartitionOwner:
         """Fold the log from the position up to ``end``."""
         if self._position == end:
             return
-        reader = await self._broker.reader(self.source.topic, self.source.partition, self._position)
+        begun, folded = self._position, 0
+        reader = await self._broker.reader(self.source.topic, self.source.partition, begun)
         try:
             while self._position < end:
                 self._check_owned()
@@ -228,9 +229,12 @@ class PartitionOwner:
                 records = [record for record in batch.records if record.offset < end]
                 if records:
                     await self._fold(records, silent=silent)
+                    folded += len(records)
                 self._position = max(self._position, min(batch.position, end))
         finally:
             await reader.close()
+        if self.source.gapless and folded < end - begun:  # markers, unless the log was cut meanwhile
+            await recovery.demand_log_from(self._broker, self.source, begun)
 
     # live
 

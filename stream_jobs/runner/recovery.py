@@ -69,6 +69,16 @@ async def check_log(broker: Broker, source: Source, start: int, committed: int) 
         )
 
 
+async def demand_log_from(broker: Broker, source: Source, start: int) -> None:
+    """Raise ``ContractError`` where the log begins after ``start``. Looked at after reading from there, it shows that
+    retention deleted nothing that was still to be read."""
+    begin = await broker.begin_offset(source.topic, source.partition)
+    if begin > start:
+        raise ContractError(
+            f"{source}: the log begins at {begin}, but is needed from {start}: retention deleted records too early"
+        )
+
+
 async def only_markers(broker: Broker, source: Source, position: int, end: int) -> bool:
     """Whether ``[position, end)`` holds only markers and aborted records."""
     if position >= end:
@@ -86,10 +96,9 @@ async def only_markers(broker: Broker, source: Source, position: int, end: int) 
 
 
 async def offsets_of(broker: Broker, source: Source, position: int, end: int) -> list[int] | None:
-    """Offsets of the records in ``[position, end)``; None where the log begins later."""
-    if await broker.begin_offset(source.topic, source.partition) > position:
-        return None
-    found: list[int] = []
+    """Offsets of the records in ``[position, end)``; None where the log begins later. It is looked at afterwards: what
+    retention deletes while it is read is missing too."""
+    begun, found = position, list[int]()
     reader = await broker.reader(source.topic, source.partition, position)
     try:
         while position < end:
@@ -98,4 +107,4 @@ async def offsets_of(broker: Broker, source: Source, position: int, end: int) ->
             position = batch.position
     finally:
         await reader.close()
-    return found
+    return found if await broker.begin_offset(source.topic, source.partition) <= begun else None

@@ -215,7 +215,7 @@ def test_wrong_logins_are_named(bare: Config, mute_port: int) -> None:
 
     user, deaf = bare.clickhouse.user, ("kafka.answer", f"127.0.0.1:{mute_port}")
     assert found == [
-        {deaf, ("clickhouse.login", user), ("reader.rights", user)},
+        {deaf, ("clickhouse.login", user), ("reader.rights", user), ("reader.limits", user)},
         {deaf, ("clickhouse_reader.login", "reader"), ("schema.database", "fleetpulse_nowhere")},
         {deaf, ("reader.rights", user)},
     ]

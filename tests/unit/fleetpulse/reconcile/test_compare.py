@@ -309,7 +309,7 @@ def test_where_kafka_is_away_its_client_is_stopped_too(monkeypatch: pytest.Monke
     monkeypatch.setattr(module, "bound_fetches", seen.append)
     limits = Limits()
 
-    with pytest.raises(UnavailableError, match="does not return its offsets"):
+    with pytest.raises(UnavailableError, match="does not return its log ids"):
         reconcile(KafkaConfig(bootstrap="127.0.0.1:1"), ClickHouseConfig(), limits=limits)
 
     assert seen == [limits, "made", "stopped"]
@@ -339,9 +339,13 @@ def looked_at(monkeypatch: pytest.MonkeyPatch, ends: list[int], tables: list[Tab
     def lines(_database: object, known: Sequence[Line] = ()) -> Sequence[Line]:
         return known or [produced(7, seq_to=3)]
 
+    async def ours(_kafka: KafkaConfig) -> None:
+        """The topics are of this deployment."""
+
+    monkeypatch.setattr(module, "check_deployment", ours)
     monkeypatch.setattr(module, "_log_offsets", log)
     monkeypatch.setattr(module, "LOOK_EVERY_S", 0)
-    monkeypatch.setattr(module, "Database", lambda _config: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(module, "Database", lambda _config, **_: SimpleNamespace(close=lambda: None))
     monkeypatch.setattr(module, "read_tables", read)
     monkeypatch.setattr(module, "read_produced", lines)
     monkeypatch.setattr(module, "read_ends", lambda _database: next(landed))

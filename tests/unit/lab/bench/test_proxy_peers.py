@@ -65,7 +65,7 @@ async def test_the_proxy_without_kafka_counts_events_and_drops_none() -> None:
     counting = Counting()
     batch = Batch("llm.requests", "llm.requests/1", "x", b"k", 3, b"value")
 
-    assert [await counting.put("llm.requests", b"k", batch) for _ in range(2)] == [True, True]
+    assert [counting.put_at_once(batch) for _ in range(2)] == [True, True]
     assert counting.events == 6
     with pytest.raises(AssertionError, match=r"2 events of llm\.requests did not fit"):
         counting.shed("llm.requests", 2)

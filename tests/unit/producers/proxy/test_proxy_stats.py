@@ -62,9 +62,11 @@ def test_each_limit_has_its_own_reason() -> None:
     reasons = [refusal.reason for refusal in refusals]
 
     assert len(set(reasons)) == len(reasons)
-    assert {"open_requests_max", "bodies_bytes_max", "connections_max", "request_timeout"} <= set(reasons)
+    assert {"open_requests_max", "bodies_bytes_max", "connections_max", "descriptors", "request_timeout"} <= set(
+        reasons
+    )
     overloaded = [refusal for refusal in refusals if refusal.code == "overloaded"]
-    assert [refusal.message.partition("; ")[2] for refusal in overloaded] == ["try again soon"] * 3
+    assert [refusal.message.partition("; ")[2] for refusal in overloaded] == ["try again soon"] * 4
 
 
 async def test_an_upstream_is_down_from_the_last_failure_to_the_first_success() -> None:
