@@ -187,18 +187,19 @@ def test_prometheus_takes_windows_by_remote_write(installation: Installation, pr
     url = f"http://127.0.0.1:{prometheus}/api/v1/write"
     log = installation.data_dir.parent / "export.log"
 
+    figures = (
+        "fleetpulse_model_requests_per_second",
+        'fleetpulse_model_ttft_seconds{quantile="0.99"}',
+        "fleetpulse_window_engine_requests_running",
+        "fleetpulse_window_gpu_power_watts",
+    )
+
     def exported() -> bool:
         done = installation.cli("export", "prometheus", "--once", "--url", url)
         log.write_text(done.stderr + done.stdout)
-        return done.returncode == 0 and bool(
-            value_of(prometheus, "last_over_time(fleetpulse_model_requests_per_second[5m])")
-        )
+        return done.returncode == 0 and all(value_of(prometheus, f"last_over_time({one}[5m])") for one in figures)
 
-    eventually(exported, "a window of a model is exported")
-    for figure in ('model_ttft_seconds{quantile="0.99"}', "window_engine_requests_running", "window_gpu_power_watts"):
-        name, _, rest = figure.partition("{")
-        expression = f"last_over_time(fleetpulse_{name}{'{' + rest if rest else ''}[5m])"
-        assert value_of(prometheus, expression), expression
+    eventually(exported, "a window of a model, an engine and a GPU is exported")
     assert "rejected" not in log.read_text()
 
 
