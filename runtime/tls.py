@@ -71,20 +71,3 @@ def _behind(error: BaseException) -> Iterator[BaseException]:
         yield one
         causes = (one.__cause__, one.__context__, getattr(one, "reason", None), *one.args)
         waiting += [cause for cause in causes if isinstance(cause, BaseException)]
-
-
-def client_context(
-    key: str, files: tuple[Path | None, Path | None, Path | None], key_password: SecretStr | None = None
-) -> ssl.SSLContext:
-    """A client's context by the files of authorities, certificate and its key."""
-    authorities, certificate, private = files
-    password = key_password.get_secret_value() if key_password else ""  # None would ask at the terminal
-    try:
-        context = ssl.create_default_context(cafile=authorities)
-        if certificate is not None:
-            context.load_cert_chain(certificate, private, password)
-    except OSError as error:
-        shown = ", ".join(str(file) for file in files if file is not None)
-        bound = f"must be readable PEM files, the key without a password or with its own ({error})"
-        raise ConfigError(key, shown, bound) from error
-    return context

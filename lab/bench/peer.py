@@ -31,6 +31,8 @@ ACCURACY = 0.0109
 FLUSH_MS = 7_500
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 FORMATS = {"native": "Native", "columns": "JSONColumns", "ndjson": "JSONEachRow"}
+_COLUMNS_FIRST = " SETTINGS prefer_column_name_to_alias = 1"
+"""A gauge of its own may have the name that another's extreme gets (``pcie_width_max``)."""
 _DD = f"quantilesDDState({ACCURACY}, {', '.join(map(str, QUANTILES))})"
 
 
@@ -72,7 +74,7 @@ def tables(topic: str, options: Options, bootstrap: str, group: str) -> list[str
     statements += [
         f"CREATE TABLE {DATABASE}.{group_table(grouping)} ENGINE = AggregatingMergeTree ORDER BY ({_keys(grouping)})"
         f" SETTINGS allow_nullable_key = 1 EMPTY AS SELECT {_select(grouping, options)} FROM {queue}"
-        f" GROUP BY {_keys(grouping)}"
+        f" GROUP BY {_keys(grouping)}{_COLUMNS_FIRST}"
         for grouping in sets_of(topic)
     ]
     if options.raw:
@@ -87,7 +89,10 @@ def views(topic: str, options: Options) -> list[str]:
     event = BY_TOPIC[topic]
     queue = f"{DATABASE}.{kafka_table(topic)}"
     selects = [
-        (group_table(grouping), f"SELECT {_select(grouping, options)} FROM {queue} GROUP BY {_keys(grouping)}")
+        (
+            group_table(grouping),
+            f"SELECT {_select(grouping, options)} FROM {queue} GROUP BY {_keys(grouping)}{_COLUMNS_FIRST}",
+        )
         for grouping in sets_of(topic)
     ]
     if options.raw:
