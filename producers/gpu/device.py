@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -12,9 +12,10 @@ import pynvml
 
 from producers.gpu.calls import CALLS, CCall, NvmlCall, Together, Values, codes_of, together
 from producers.gpu.field_values import FieldValues, GpmReader, open_gpm
-from producers.gpu.fields import FIELDS, GROWTH_KEYS, VALUES, Call, Gpm, shared_plan
+from producers.gpu.fields import FIELDS, GROWTH_KEYS, VALUES, WINDOW_KEYS, Call, Gpm, shared_plan
 from producers.gpu.library import REFUSED, GpuLostError, raise_if_gone, why
 from producers.gpu.rows import Reading, Shape, shape_of
+from schemas.limits import WINDOW_MS
 
 SLOW_MS = 10_000
 STAGGER_MS = 1_000
@@ -39,12 +40,15 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Calls of one reading: those that are made together, and those that pynvml makes. ``settings``: keys to keep."""
+    """Calls of one reading: those that are made together, those that pynvml makes, and the one for all fields.
+    ``settings``: keys to keep.
+    """
 
     ready: tuple[NvmlCall, ...]
     together: Together
     unready: tuple[NvmlCall, ...]
     settings: tuple[str, ...]
+    fields: FieldValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,8 @@ class Device:
         self._planned_with = len(self.refused)
         self._settings: Values = {}
         self._slow_slot: int | None = None
+        self._read_ms: int | None = None
+        self._window_read = 0
         self._ready = frozenset[str]() if stale else frozenset(call.name for call in CALLS if call.is_ready())
         self._follow(frozenset(self.refused))
         self._gpm: GpmReader | None = None
@@ -93,7 +99,7 @@ class Device:
 
         Raises as ``read``.
         """
-        if self._probed and not self._all.unready:
+        if self._probed and not self._dues[True, True].unready:
             self.errors = {}
             return self._poll(at_ms, monotonic_ms)
         self.errors = {}
@@ -101,7 +107,7 @@ class Device:
         for _ in range(0 if self._probed else PROBES_MAX):
             if not self._replan():
                 break
-            self._slow_slot = None
+            self._slow_slot = self._read_ms = None
             values = self._values(self._poll(at_ms, monotonic_ms))
         self._probed = True
         return self._reading(at_ms, monotonic_ms, values)
@@ -133,7 +139,7 @@ class Device:
     def _poll(self, at_ms: int, monotonic_ms: int) -> RawReading:
         """All calls that are ready, one after another."""
         due = self._due(at_ms)
-        fields, gpm = self._calls_of_fields(), self._calls_of_gpm(monotonic_ms)
+        fields, gpm = self._calls_of_fields(due), self._calls_of_gpm(monotonic_ms)
         codes = codes_of((*due.together.c_calls, *fields, *gpm))
         if gpm and not codes[-1] and self._gpm is not None:
             codes += codes_of(self._gpm.compares())
@@ -145,7 +151,7 @@ class Device:
         self._take_calls(raw.due, raw.calls, values)
         values |= self._settings
         if raw.fields:
-            self._take_fields(raw.fields[0], values)
+            self._take_fields(raw.due.fields, raw.fields[0], values)
         if raw.gpm:
             self._take_gpm(raw.gpm, values)
         return values
@@ -154,7 +160,19 @@ class Device:
         slot = (at_ms + self.found.number * STAGGER_MS) // SLOW_MS
         slow = slot != self._slow_slot
         self._slow_slot = slot
-        return self._all if slow else self._every
+        return self._dues[slow, self._ends_window(at_ms)]
+
+    def _ends_window(self, at_ms: int) -> bool:
+        """Whether the next reading should lie in another window, or the last one of the window before was left out; at
+        the first reading too. Readings come some milliseconds behind their tick: a quarter of a step is allowed for."""
+        step_ms, window = (None if self._read_ms is None else at_ms - self._read_ms), at_ms // WINDOW_MS
+        self._read_ms = at_ms
+        if step_ms is None or not 0 < step_ms * 5 // 4 < WINDOW_MS - at_ms % WINDOW_MS:
+            self._window_read = window
+            return True
+        missed = self._window_read < window - 1
+        self._window_read = max(self._window_read, window - 1)
+        return missed
 
     def _take_calls(self, due: Due, codes: list[int], values: Values) -> None:
         """Their values. A refused call is tried in an older version, as are calls that are not prepared: at once in the
@@ -190,18 +208,18 @@ class Device:
                 self.refused[key] = "not returned by this driver's version of the call"
         return values
 
-    def _calls_of_fields(self) -> tuple[CCall, ...]:
+    def _calls_of_fields(self, due: Due) -> tuple[CCall, ...]:
         try:
-            return self._fields.c_calls(self.found.handle)
+            return due.fields.c_calls(self.found.handle)
         except pynvml.NVMLError as error:
-            self._judge(self._fields.keys, error.value)
+            self._judge(due.fields.keys, error.value)
             return ()
 
-    def _take_fields(self, code: int, values: Values) -> None:
+    def _take_fields(self, fields: FieldValues, code: int, values: Values) -> None:
         if code:
-            self._judge(self._fields.keys, code)
+            self._judge(fields.keys, code)
             return
-        known, failed = self._fields.decode()
+        known, failed = fields.decode()
         values |= known
         self._judge_parts(failed)
 
@@ -258,21 +276,25 @@ class Device:
         plan = shared_plan(refused)
         self.plan, self.shape = plan, _shape(refused)
         self._planned = tuple(call for call in CALLS if plan.calls.intersection(call.keys))
+        every = [value for value in plan.values if value.key not in WINDOW_KEYS]
+        self._fields = {False: FieldValues(every), True: FieldValues(plan.values)}
         self._sort_calls()
-        self._fields = FieldValues(plan.values)
         self._gpm_keys = {id: Gpm(id).key for id in plan.gpms}
 
     def _sort_calls(self) -> None:
-        self._all = self._due_of(self._planned)
-        self._every = self._due_of([call for call in self._planned if call.pace == "every"])
+        """By whether slow values are due, and whether the reading is the last of its window."""
+        self._dues = {(slow, window): self._due_of(slow, window) for slow in (False, True) for window in (False, True)}
 
-    def _due_of(self, calls: Sequence[NvmlCall]) -> Due:
+    def _due_of(self, slow: bool, window: bool) -> Due:
+        paces = {"every"} | ({"slow", "setting"} if slow else set()) | ({"window"} if window else set())
+        calls = [call for call in self._planned if call.pace in paces]
         ready = tuple(call for call in calls if call.name in self._ready)
         return Due(
             ready=ready,
             together=together(ready, self.found.handle),
             unready=tuple(call for call in calls if call.name not in self._ready),
             settings=tuple(key for call in calls if call.pace == "setting" for key in call.keys),
+            fields=self._fields[window],
         )
 
 

@@ -3,7 +3,8 @@
 A field is a sum of groups; a group is a list of options, best first, and the first option of which the GPU supports
 anything is read. So one table serves ten years of GPUs. What no option gives is null. A plan starts hopeful (the best
 option of everything) and gets worse by what the GPU refuses, until nothing new is refused: then it is read every second
-without a vain question. Units and meanings: ``schemas.events.machine_events``. DCGM's names: ``producers.dcgm.fields``.
+without a vain question. Counters that cost milliseconds are read once a window of ten seconds, and null between. Units
+and meanings: ``schemas.events.machine_events``. DCGM's names: ``producers.dcgm.fields``.
 
 Source: NVML API reference (NVIDIA; nvml.h as in nvidia-ml-py 13.580).
 """
@@ -71,12 +72,14 @@ Group = tuple[Option, ...]
 @dataclass(frozen=True, slots=True)
 class GpuField:
     """``name`` as in ``gpu.samples``. ``most_per_s``: a counter that grows faster was misread; 0: a gauge.
-    ``unknown``: the driver's marker for a gauge it does not have."""
+    ``unknown``: the driver's marker for a gauge it does not have. ``pace``: whether a counter is read at every reading
+    or at the last of each window alone."""
 
     name: str
     groups: tuple[Group, ...]
     most_per_s: int = 0
     unknown: int | None = None
+    pace: Literal["every", "window"] = "every"
 
     @property
     def nature(self) -> Literal["gauge", "counter"]:
@@ -90,9 +93,15 @@ class GpuField:
                 yield from option
 
 
-def _field(name: str, *options: Source, most_per_s: int = 0, unknown: int | None = None) -> GpuField:
+def _field(
+    name: str,
+    *options: Source,
+    most_per_s: int = 0,
+    unknown: int | None = None,
+    pace: Literal["every", "window"] = "every",
+) -> GpuField:
     """One group whose options are single sources."""
-    return GpuField(name, (tuple((source,) for source in options),), most_per_s, unknown)
+    return GpuField(name, (tuple((source,) for source in options),), most_per_s, unknown, pace)
 
 
 def _links(id: int) -> Option:
@@ -143,15 +152,22 @@ FIELDS: tuple[GpuField, ...] = (
     _field("memory_used_bytes", Call("memory_used")),  # version 1 of the call counts reserved memory as used
     _field("memory_total_bytes", Call("memory_total")),  # more than used + free
     _field("memory_reserved_bytes", Call("memory_reserved")),  # only version 2 of the call has it
-    _field("energy_mj", Value(83), Call("energy"), most_per_s=MJ_PER_S),  # restarts from 0 with the driver
-    GpuField("throttled_us", (_SW_POWER, _POWER_BRAKE, _THERMAL, _BOARD_LIMIT, _RELIABILITY), _US_PER_S),
-    GpuField("throttled_power_us", (_SW_POWER, _POWER_BRAKE), _US_PER_S),
-    GpuField("throttled_thermal_us", (_THERMAL,), _US_PER_S),
+    # 3.5 ms a reading on an H200; restarts from 0 with the driver.
+    _field("energy_mj", Value(83), Call("energy"), most_per_s=MJ_PER_S, pace="window"),
+    # 1.2 ms, almost all of it for the fields of heat.
+    GpuField(
+        "throttled_us",
+        (_SW_POWER, _POWER_BRAKE, _THERMAL, _BOARD_LIMIT, _RELIABILITY),
+        _US_PER_S,
+        pace="window",
+    ),
+    GpuField("throttled_power_us", (_SW_POWER, _POWER_BRAKE), _US_PER_S, pace="window"),
+    GpuField("throttled_thermal_us", (_THERMAL,), _US_PER_S, pace="window"),
     # Fields 197 and 198 have 32 bits, which a busy link passes thirteen times a second: they tell no growth.
     # nvmlDeviceGetPcieThroughput blocks 20 ms. Neither is read.
     _field("pcie_tx_bytes", Gpm(20, grows=True), most_per_s=_BYTES_PER_S),
     _field("pcie_rx_bytes", Gpm(21, grows=True), most_per_s=_BYTES_PER_S),
-    _field("pcie_replays", Value(94), Call("pcie_replays"), most_per_s=ERRORS_PER_S),
+    _field("pcie_replays", Value(94), Call("pcie_replays"), most_per_s=ERRORS_PER_S, pace="window"),  # 0.5 ms
     _field("pcie_generation", Call("pcie_generation")),  # lower while the GPU rests, to save power
     _field("pcie_generation_max", Call("pcie_generation_max")),  # of GPU and slot
     _field("pcie_width", Call("pcie_width")),
@@ -190,6 +206,8 @@ COUNTER_KEYS = frozenset(source.key for field in FIELDS if field.most_per_s for 
     GROWTH_KEYS
 )
 """Keys of readings that count: they are remembered from one reading to the next."""
+WINDOW_KEYS = frozenset(source.key for field in FIELDS if field.pace == "window" for source in field.sources())
+"""Counters that are read at the last reading of a window."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,13 @@ def boot_id() -> str | None:
 def encoded(era: Era, readings: Mapping[str, Reading]) -> bytes:
     """The file's bytes."""
     kept = {
-        uuid: {"at_ms": each.at_ms, "monotonic_ms": each.monotonic_ms, "values": dict(each.values)}
+        uuid: {
+            "at_ms": each.at_ms,
+            "monotonic_ms": each.monotonic_ms,
+            "values": dict(each.values),
+            "read_ms": dict(each.read_ms),
+            "windows": each.windows,
+        }
         for uuid, each in readings.items()
     }
     return orjson.dumps({"version": VERSION, "boot_id": era.boot_id, "driver": era.driver, "gpus": kept})
@@ -84,9 +90,14 @@ def _reading(kept: Mapping[str, object]) -> Reading:
     at_ms, monotonic_ms, values = kept["at_ms"], kept["monotonic_ms"], kept["values"]
     if not (isinstance(at_ms, int) and isinstance(monotonic_ms, int) and isinstance(values, dict)):
         raise TypeError("not a reading")
-    if not all(isinstance(value, int) for value in values.values()):
+    read_ms, windows = kept.get("read_ms", {}), kept.get("windows", [])  # an agent of 0.1 wrote neither
+    if not (isinstance(read_ms, dict) and isinstance(windows, list)):
         raise TypeError("not a reading")
-    return Reading(at_ms, monotonic_ms, values)
+    pairs = tuple((start_ms, end_ms) for start_ms, end_ms in windows)
+    numbers = (*values.values(), *read_ms.values(), *(each for pair in pairs for each in pair))
+    if not all(isinstance(value, int) for value in numbers):
+        raise TypeError("not a reading")
+    return Reading(at_ms, monotonic_ms, values, read_ms, pairs)
 
 
 class CounterFile:

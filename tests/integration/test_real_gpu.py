@@ -34,10 +34,10 @@ def test_the_driver_s_library_and_nvidia_smi_say_the_same() -> None:
     smi = SmiCollector("nvidia-smi", IDENTITY, 1_000)
     gpus = GpuCollector(IDENTITY, 1_000)
     try:
-        first = samples(gpus.collect(1_000))
+        first = samples(gpus.collect(8_000))
         told = samples(smi.collect(1_000))
         time.sleep(1.1)
-        second = samples(gpus.collect(2_000))
+        second = samples(gpus.collect(9_000))
     finally:
         gpus.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,7 @@ def rows_of(phase: str, open_on: Open) -> list[tuple[dict[str, Any], dict[str, A
     found = []
     for before, reading in pairwise(readings):
         give(gpu, reading)
-        host.sampler._tracked[UUID].device._slow_slot = None
+        host.sampler._tracked[UUID].device._slow_slot = host.sampler._tracked[UUID].device._read_ms = None
         (row,), _ = host.sample(reading["at_ms"] - before["at_ms"])
         found.append((reading, row))
     return found
@@ -124,6 +125,72 @@ def test_energy_is_power_by_time(phase: str, open_on: Open) -> None:
 
     assert interval_ms == 1_000 * len(rows)
     assert energy_mj / interval_ms == pytest.approx(sum(row["power_mw"] for row in rows) / len(rows) / 1_000, rel=0.05)
+
+
+DEAR = {
+    83: "energy",
+    74: "power",
+    271: "power brake",
+    269: "heat",
+    270: "heat",
+    77: "board",
+    79: "reliability",
+    94: "replays",
+}
+
+
+class Counted(dict[int, Any]):
+    """Fields of a GPU, and how often each was read."""
+
+    def __init__(self, values: dict[int, Any], reads: Counter[int]) -> None:
+        super().__init__(values)
+        self._reads = reads
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """As a dict's."""
+        self._reads[key] += 1
+        return super().get(key, default)
+
+
+def test_energy_of_all_windows_is_what_the_counter_moved_over_the_recording(open_on: Open) -> None:
+    """To the millijoule, over seconds and over gaps between phases, each with its share of the windows in it."""
+    gpu = FakeGpu(UUID, {})
+    give(gpu, READINGS[0])
+    host = open_on([gpu], now_ms=READINGS[0]["at_ms"] - 1_000)
+    host.sample()
+    windows, last_mj = dict[int, int](), READINGS[0]["calls"]["nvmlDeviceGetTotalEnergyConsumption"]
+    first_mj = last_mj
+    for before, reading in pairwise(READINGS):
+        give(gpu, reading)
+        for row in host.sample(reading["at_ms"] - before["at_ms"])[0]:
+            if row["energy_mj"] is not None:
+                window = row["at_ms"] // 10_000
+                windows[window] = windows.get(window, 0) + row["energy_mj"]
+                last_mj = reading["calls"]["nvmlDeviceGetTotalEnergyConsumption"]
+
+    assert reading["at_ms"] - READINGS[0]["at_ms"] == 71_000
+    assert sum(windows.values()) == last_mj - first_mj > 12_000_000
+    assert set(windows) == set(range(min(windows), min(windows) + 8))
+    assert all(1_200_000 * 0.4 <= mj <= 7_000_000 for mj in list(windows.values())[1:-1]), "120 to 700 W for 10 s"
+
+
+def test_what_keeps_a_processor_busy_is_read_six_times_a_minute(open_on: Open) -> None:
+    """Of a minute's sixty readings; before, each of them read it. All other fields are read in every one."""
+    gpu, reads = FakeGpu(UUID, {}), Counter[int]()
+    give(gpu, READINGS[0])
+    gpu.fields = Counted(gpu.fields, reads)
+    host = open_on([gpu], now_ms=0)
+    for _ in range(10):
+        host.sample()
+    reads.clear()
+    calls = len(gpu.called)
+
+    rows = [host.sample()[0][0] for _ in range(60)]
+
+    assert {id: reads[id] for id in DEAR} == dict.fromkeys(DEAR, 6)
+    assert {count for id, count in reads.items() if id not in DEAR} == {60}
+    assert sum(row["energy_mj"] is not None for row in rows) == 6
+    assert (len(gpu.called) - calls) / 60 == pytest.approx(10, abs=2)
 
 
 @pytest.mark.parametrize("phase", FLOP_PER_CYCLE)

@@ -14,7 +14,7 @@ from producers.gpu.rows import Reading
 ERA = Era("boot-1", "580.65.06")
 READINGS = {
     "GPU-1": Reading(1_000_000, 50_000, {"field 83": 2**40, "field 74": 0}),
-    "GPU-2": Reading(1_000_000, 50_000, {}),
+    "GPU-2": Reading(1_000_000, 50_000, {}, {"field 83": 41_000}, ((990_000, 49_000), (1_000_000, 50_000))),
 }
 NOTHING = Remembered({}, None)
 
@@ -61,6 +61,9 @@ def test_a_start_that_neither_knows_is_not_the_same() -> None:
         {"gpus": {"GPU-1": {"at_ms": 1, "monotonic_ms": 1}}},
         {"gpus": {"GPU-1": {"at_ms": 1, "monotonic_ms": 1, "values": {"field 83": "many"}}}},
         {"gpus": {"GPU-1": {"at_ms": None, "monotonic_ms": 1, "values": {}}}},
+        {"gpus": {"GPU-1": {"at_ms": 1, "monotonic_ms": 1, "values": {}, "read_ms": []}}},
+        {"gpus": {"GPU-1": {"at_ms": 1, "monotonic_ms": 1, "values": {}, "windows": [1]}}},
+        {"gpus": {"GPU-1": {"at_ms": 1, "monotonic_ms": 1, "values": {}, "windows": [[1, "2"]]}}},
     ],
 )
 def test_a_file_that_is_not_ours_is_ignored(change: dict[str, object]) -> None:
@@ -68,6 +71,15 @@ def test_a_file_that_is_not_ours_is_ignored(change: dict[str, object]) -> None:
     kept = orjson.loads(encoded(ERA, READINGS)) | change
 
     assert decoded(orjson.dumps(kept), ERA, 50_000) == NOTHING
+
+
+def test_what_an_agent_of_0_1_remembered_goes_on() -> None:
+    """It read everything each second: there is nothing to make up for."""
+    kept = orjson.loads(encoded(ERA, {"GPU-1": READINGS["GPU-1"]}))
+    for each in kept["gpus"].values():
+        del each["read_ms"], each["windows"]
+
+    assert decoded(orjson.dumps(kept), ERA, 50_000).readings == {"GPU-1": READINGS["GPU-1"]}
 
 
 @given(st.binary(max_size=200))

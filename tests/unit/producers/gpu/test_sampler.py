@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +85,9 @@ SLOW = (
 )
 GROWN = {
     "interval_ms": 1_000,
-    "energy_mj": 0,
-    "throttled_us": 0,
-    "throttled_power_us": 0,
+    "energy_mj": None,
+    "throttled_us": None,
+    "throttled_power_us": None,
     "ecc_uncorrected": 0,
     "ecc_corrected": None,
     "pcie_replays": None,
@@ -104,7 +105,8 @@ def test_a_first_sample_has_levels_and_no_differences(open_on: Open, model: str)
 
 @pytest.mark.parametrize("model", FIRST)
 def test_a_second_sample_has_differences_and_no_slow_fields(open_on: Open, model: str) -> None:
-    """What changes slowly is read once in ten seconds and null between; the power limit is in every sample."""
+    """What changes slowly is read once in ten seconds and null between, and so are counters that are dear; the power
+    limit is in every sample."""
     host = open_on(gpus_of(model))
     host.sample()
 
@@ -123,16 +125,65 @@ def test_slow_fields_come_once_in_every_window(open_on: Open) -> None:
     assert max(sum(second) for second in seen[1:]) == 1
 
 
-def test_slow_counters_are_emitted_whole_when_they_are_read(open_on: Open) -> None:
-    """What grew since they were read last, ten seconds ago."""
+def test_dear_counters_come_whole_with_the_last_sample_of_a_window(open_on: Open) -> None:
+    """What grew in it; null before, never 0 and never twice; of calls as of fields."""
     (gpu,) = gpus_of("mock_h100")
     host = open_on([gpu])
     host.sample()
-    gpu.calls["nvmlDeviceGetPcieReplayCounter"] = 7
+    gpu.calls["nvmlDeviceGetPcieReplayCounter"], gpu.fields[ENERGY] = 7, 600_900
 
-    counts = [host.sample()[0][0]["pcie_replays"] for _ in range(20)]
+    rows = [host.sample()[0][0] for _ in range(28)]
 
-    assert [replays for replays in counts if replays is not None] == [7, 0]
+    assert [row["at_ms"] for row in rows] == [1_000 * at for at in range(2, 30)]
+    for name, grown in (("pcie_replays", 7), ("energy_mj", 900)):
+        assert {row["at_ms"]: row[name] for row in rows if row[name] is not None} == {
+            9_000: grown,
+            19_000: 0,
+            29_000: 0,
+        }
+
+
+@pytest.mark.parametrize(
+    ("period_ms", "jitter_ms"),
+    [(1_000, 0), (1_000, 7), (250, 3), (2_000, 4), (5_000, 9), (10_000, 5), (16_000, 6)],
+)
+def test_energy_of_windows_adds_up_to_what_the_counter_moved(open_on: Open, period_ms: int, jitter_ms: int) -> None:
+    """At any period, to the millijoule: and each window has that of the time its rows cover."""
+    (gpu,) = gpus_of("mock_h100")
+    host = open_on([gpu], now_ms=10_000_000)
+    host.sample(period_ms)
+    begin_mj = gpu.fields[ENERGY] = 600_000
+    first_ms, covered_ms, windows, seen_mj = host.clock.now_ms(), dict[int, int](), dict[int, int](), begin_mj
+    for number in range(1, 160_000 // period_ms):
+        after_ms = first_ms + number * period_ms + number * 7919 % (jitter_ms + 1) - host.clock.now_ms()
+        gpu.fields[ENERGY] += after_ms * 3
+        for row in host.sample(after_ms)[0]:
+            window = row["at_ms"] // 10_000
+            covered_ms[window] = covered_ms.get(window, 0) + row["interval_ms"]
+            if row["energy_mj"] is not None:
+                windows[window], seen_mj = windows.get(window, 0) + row["energy_mj"], gpu.fields[ENERGY]
+
+    assert sum(windows.values()) == seen_mj - begin_mj
+    assert windows.keys() >= set(list(covered_ms)[:-1])
+    assert all(windows[window] == 3 * covered_ms[window] for window in list(windows)[:-1])
+
+
+def test_a_window_whose_last_sample_was_left_out_gets_its_share(open_on: Open) -> None:
+    """By time, in a row of its own that covers no further time: the next window has no more than is its own."""
+    (gpu,) = gpus_of("mock_h100")
+    host = open_on([gpu])
+    rows = [host.sample(at_ms - host.clock.now_ms())[0] for at_ms in (9_000, *range(10_000, 19_000, 1_000))]
+    gpu.fields[ENERGY] = 611_000
+
+    rows += [host.sample(2_000)[0], *(host.sample()[0] for _ in range(9))]
+
+    known = [
+        (row["at_ms"], row["interval_ms"], row["energy_mj"])
+        for each in rows[1:]
+        for row in each
+        if row["energy_mj"] is not None
+    ]
+    assert known == [(19_999, 0, 9_000), (20_000, 2_000, 2_000), (29_000, 1_000, 0)]
 
 
 def test_a_link_that_lost_lanes_is_seen_beside_what_it_could_have(open_on: Open) -> None:
@@ -158,12 +209,12 @@ def test_energy_is_the_difference_of_two_readings(open_on: Open) -> None:
     gpus[0].fields[ENERGY], gpus[1].fields[ENERGY] = 600_700, 600_090
     gpus[1].fields[pynvml.NVML_FI_DEV_PERF_POLICY_POWER] = 3_000
 
-    samples, _ = host.sample()
+    samples, _ = host.sample(8_000)
 
     assert [row["energy_mj"] for row in samples] == [700, 90]
     assert [row["throttled_us"] for row in samples] == [0, 3]
     assert [row["throttled_power_us"] for row in samples] == [0, 3]
-    assert [row["interval_ms"] for row in samples] == [1_000, 1_000]
+    assert [row["interval_ms"] for row in samples] == [8_000, 8_000]
 
 
 @pytest.mark.parametrize("model", FIRST)
@@ -243,12 +294,13 @@ def test_a_passing_failure_is_null_once(open_on: Open) -> None:
     gpu.calls["nvmlDeviceGetPowerUsage"] = Error(pynvml.NVML_ERROR_TIMEOUT)
     gpu.fields[ENERGY] = Error(pynvml.NVML_ERROR_TIMEOUT)
 
-    (failed,), _ = host.sample()
+    (failed,), _ = host.sample(8_000)
     gpu.calls["nvmlDeviceGetPowerUsage"], gpu.fields[ENERGY] = 1_000, 600_900
-    (again,), _ = host.sample()
+    (shared, again), _ = host.sample(10_000)
 
     assert (failed["power_mw"], failed["energy_mj"]) == (None, None)
-    assert (again["power_mw"], again["energy_mj"]) == (1_000, 900)
+    assert (shared["at_ms"], shared["interval_ms"], shared["energy_mj"]) == (9_999, 1_000, 450)
+    assert (again["at_ms"], again["power_mw"], again["energy_mj"]) == (19_000, 1_000, 450)
     assert host.counters.value("sampler_errors", sampler="nvml", field="power") == 1
 
 
@@ -307,7 +359,7 @@ def test_a_gpu_that_hangs_is_reported_and_does_not_take_the_others_with_it(
     release, hangs.hangs = hangs.hangs, None
     release.set()
     _join_left_behind(others)
-    back, events = host.sample()
+    back, events = host.sample(5_000)
 
     assert [[row["gpu_uuid"] for row in samples] for samples, _ in seen] == [[first.uuid, last.uuid]] * 3
     assert [[(row["kind"], row["severity"], row["gpu_uuid"]) for row in events] for _, events in seen] == [
@@ -317,7 +369,7 @@ def test_a_gpu_that_hangs_is_reported_and_does_not_take_the_others_with_it(
     ]
     assert called == ["nvmlDeviceGetUtilizationRates"]
     assert [row["gpu_uuid"] for row in back] == [first.uuid, hangs.uuid, last.uuid]
-    assert (back[1]["energy_mj"], back[1]["interval_ms"]) == (300, 4_000)
+    assert (back[1]["energy_mj"], back[1]["interval_ms"]) == (300, 8_000)
     assert [(row["kind"], row["gpu_uuid"]) for row in events] == [("gpu_found", hangs.uuid)]
 
 
@@ -349,6 +401,26 @@ def _join_left_behind(others: frozenset[threading.Thread]) -> None:
         thread.join(5)
 
 
+@pytest.mark.parametrize("away_ms", [1_000, 4_000, 7_000, 25_000])
+def test_energy_of_a_window_survives_a_kill_in_it(open_on: Open, tmp_path: Path, away_ms: int) -> None:
+    """The agent after it makes up for all that was not emitted yet, each window by its time; nothing comes twice."""
+    (gpu,) = gpus_of("mock_h100")
+    clock, memory = VirtualClock(18_000), tmp_path / "counters"
+    windows, covered_ms = Counter[int](), Counter[int]()
+    for first_ms, readings in ((1_000, 6), (away_ms, 20)):
+        agent = open_on([gpu], memory=memory, clock=clock)
+        for after_ms in (first_ms, *[1_000] * (readings - 1)):
+            gpu.fields[ENERGY] += 3 * after_ms
+            for row in agent.sample(after_ms)[0]:
+                window = row["at_ms"] // 10_000
+                covered_ms[window] += row.get("interval_ms") or 0
+                windows[window] += row.get("energy_mj") or 0
+    whole = sorted(covered_ms)[1 : -1 if clock.now_ms() % 10_000 != 9_000 else None]
+
+    assert len(whole) >= 2
+    assert [windows[window] for window in whole] == [3 * covered_ms[window] for window in whole]
+
+
 def test_a_driver_that_was_loaded_again_counts_from_nothing(open_on: Open) -> None:
     """What its counter shows is what was used since."""
     (gpu,) = gpus_of("mock_h100")
@@ -356,7 +428,7 @@ def test_a_driver_that_was_loaded_again_counts_from_nothing(open_on: Open) -> No
     host.sample()
     gpu.fields[ENERGY] = 250
 
-    (row,), _ = host.sample()
+    (row,), _ = host.sample(8_000)
 
     assert row["energy_mj"] == 250
 
@@ -461,7 +533,7 @@ def test_an_older_driver_is_called_by_older_names(open_on: Open) -> None:
     host = open_on(gpus_of("mock_h100"), missing)
 
     (row,), _ = host.sample()
-    (later,), _ = host.sample()
+    (later,), _ = host.sample(8_000)
 
     assert (row["temperature_c"], row["memory_total_bytes"], row["clock_reasons"]) == (34, 85_899_345_920, 1)
     assert "memory_reserved_bytes" not in row
