@@ -7,12 +7,13 @@ PY := $(VENV)/bin/python
 INSTALL := sh requirements/install $(PY)
 SECONDS_OF_DEMO ?= 60
 SCHEDULES ?= 20000
+SECONDS ?= 60
 WORKERS ?= 2
 IMPORTS := import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())
 export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-full test-engines stranger compiled imported bench simulator up down status lint format lock docs migration site clean
+.PHONY: help demo test test-full test-engines fuzz stranger compiled imported bench simulator up down status lint format lock docs migration sbom site clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -32,6 +33,15 @@ $(VENV)/.dev: requirements/dev.lock $(VENV)/.run
 	$(INSTALL) --require-hashes -r requirements/dev.lock
 	@touch $@
 
+$(VENV)/.fuzz: requirements/fuzz.lock $(VENV)/.dev
+	$(INSTALL) --require-hashes -r requirements/fuzz.lock
+	@touch $@
+
+$(VENV)/.release: requirements/release.lock $(VENV)/.run
+	$(PYTHON) -m venv $(VENV)-release
+	sh requirements/install $(VENV)-release/bin/python --require-hashes -r requirements/release.lock
+	@touch $@
+
 demo: $(VENV)/.run ## a whole fleet on this machine for a minute: percentiles, cost of nothing, exact books
 	$(PY) -m fleetpulse demo --seconds $(SECONDS_OF_DEMO)
 
@@ -39,7 +49,7 @@ test: $(VENV)/.dev ## lint, types, import rules, unit and integration tests
 	$(MAKE) --no-print-directory -j 2 lint imported
 	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not full and not gpu and not stranger and not engines"
 
-test-full: $(VENV)/.dev ## what needs Debian packages on top (a Compose parser; installed where allowed)
+test-full: $(VENV)/.fuzz ## what needs Debian packages on top (a Compose parser; installed where allowed)
 	sh .ci/debian-packages
 	$(PY) -m pytest -q -m full
 
@@ -59,6 +69,9 @@ imported: compiled $(VENV)/.dev ## collect the tests once, where that was never 
 
 simulator: $(VENV)/.dev ## random crash schedules against the real cores (SCHEDULES=20000)
 	$(PY) -m tests.simulator --schedules $(SCHEDULES) --seed 1
+
+fuzz: $(VENV)/.fuzz ## search every reader of foreign bytes for inputs that break it (SECONDS=60 for each)
+	$(PY) -m tests.fuzz --seconds $(SECONDS)
 
 bench: $(VENV)/.run ## measure throughput, freshness and size on this machine
 	$(PY) -m fleetpulse bench throughput --profile bulk
@@ -108,6 +121,22 @@ lock: $(PY) ## resolve dependencies again and pin them with hashes
 	$(PY) -m uv pip compile pyproject.toml requirements/build.in --extra local --extra dashboard --extra otlp --extra tracing --extra dev --universal \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet \
 	  -c requirements/run.lock -o requirements/dev.lock
+	echo "atheris==3.0.0" | $(PY) -m uv pip compile - --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-annotate --no-header --quiet -o requirements/fuzz.lock
+	printf 'cyclonedx-bom\npip-licenses\n' | $(PY) -m uv pip compile - --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-annotate --no-header --quiet -o requirements/release.lock
+
+# Of an environment that holds what is installed to run it, and nothing else.
+sbom: $(VENV)/.release ## what a release consists of: CycloneDX and licences, below dist/
+	rm -rf $(VENV)-shipped dist/fleetpulse.cdx.json dist/licences.csv
+	mkdir -p dist
+	$(PYTHON) -m venv --without-pip $(VENV)-shipped
+	$(PY) -m uv pip install --quiet --python $(VENV)-shipped/bin/python --require-hashes -r requirements/run.lock
+	$(VENV)-release/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --validate \
+	  --output-file dist/fleetpulse.cdx.json $(VENV)-shipped/bin/python
+	$(VENV)-release/bin/pip-licenses --python $(VENV)-shipped/bin/python --from=mixed --format=csv --with-urls \
+	  --output-file dist/licences.csv
+	rm -rf $(VENV)-shipped
 
 clean: down ## stop the stack and remove what the targets made
-	rm -rf $(VENV) .fleetpulse .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-release .fleetpulse .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, DecimalException, InvalidOperation
 from hashlib import sha256
 from itertools import pairwise
 from typing import Any, NoReturn
@@ -158,7 +158,7 @@ def read_map(data: bytes, path: str) -> PriceMap:
     text = decoded(data, path, MAP_BYTES_MAX)
     try:
         found = json.loads(text, parse_float=Decimal, parse_constant=_constant, object_pairs_hook=_Object)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, DecimalException) as error:  # the last: an exponent of more than 18 digits
         why = getattr(error, "msg", None) or str(error)
         raise FileError(path, (f"{path}:{getattr(error, 'lineno', 1)}", f"this is no JSON: {why}")) from None
     if not isinstance(found, _Object):
