@@ -170,22 +170,26 @@ def _stream(data: bytes) -> None:
     events = _events_of([data])
     assert _events_of([data[at : at + 3] for at in range(0, len(data), 3)]) == events
     assert _events_of([data[a:b] for a, b in itertools.pairwise(places)]) == events
-    for api in ("chat", "completions", "responses", "messages"):
-        tracker = Tracker(RequestMeta("r", api, "m", streamed=True), 0)
-        tracker.status(1, 200)
-        for number, event in enumerate(events):
-            tracker.data(2 + number, event)
-        _fits(tracker.end(10**9, seeds.NOW_MS))
+    tracker = Tracker(RequestMeta("r", _one_of(data, "chat", "completions", "responses", "messages"), streamed=True), 0)
+    tracker.status(1, 200)
+    for number, event in enumerate(events):
+        tracker.data(2 + number, event)
+    _fits(tracker.end(10**9, seeds.NOW_MS))
 
 
 def _answer(data: bytes) -> None:
     """A request's body, and the same bytes as an answer that was not streamed."""
-    for api in ("chat", "embeddings", "responses", "messages", "rerank"):
-        client_fields(api, data)
-        tracker = Tracker(RequestMeta("r", api), 0)
-        tracker.status(1, 200)
-        tracker.body(2, data)
-        _fits(tracker.end(10**9, seeds.NOW_MS))
+    api = _one_of(data, "chat", "embeddings", "responses", "messages", "rerank")
+    client_fields(api, data)
+    tracker = Tracker(RequestMeta("r", api), 0)
+    tracker.status(1, 200)
+    tracker.body(2, data)
+    _fits(tracker.end(10**9, seeds.NOW_MS))
+
+
+def _one_of(data: bytes, *names: str) -> str:
+    """One of them, by the input alone: all of them at each input would take as many times as long."""
+    return names[len(data) % len(names)]
 
 
 def _fits(row: dict[str, Any] | None) -> None:
