@@ -70,6 +70,8 @@ METRICS: tuple[Metric, ...] = (
         "1 while the spool cannot be used: events are buffered in memory, then shed",
     ),
     _counter("edge_publisher_failures", "failures", ("error",), "that ended the publisher or its opening; retried"),
+    _gauge("edge_undeliverable_records", "records", _BY_TOPIC, "that Kafka rejects; kept apart and retried"),
+    _gauge("edge_undeliverable_bytes", "bytes", _BY_TOPIC, "that they take of the spool; at most a quarter of it"),
     _gauge("edge_spool_bytes", "bytes", (), "in the spool, not yet acknowledged"),
     _gauge("edge_oldest_ms", "ms", (), "age of the oldest record in the spool"),
     _counter(

@@ -16,15 +16,18 @@ import logging
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Self
 
 from aiokafka import AIOKafkaProducer
 
 from producers.batch import Batch, BatchLimits, parts_of
-from producers.publish.reconnect import Lanes, Outage, comes, demand_listener, finish, is_configured, until_beat_s
-from producers.publish.sender import FAILURES, LaneError, LaneKey, Sender, abandon, log_rejection, make_producer
+from producers.publish.disk import Disk
+from producers.publish.reconnect import Lanes, Outage, comes, demand_listener, is_configured, until_beat_s
+from producers.publish.sender import FAILURES, LaneError, LaneKey, Sender, connected, log_rejection
 from producers.publish.spans import PublishSpans
 from producers.publish.states import States
+from producers.publish.undeliverable import Retry, UndeliverableTopics, is_too_large
 from producers.publish.writer import SpoolWriter, finished
 from producers.spool.books import Books, book_rows, copy_of, encode_rows
 from producers.spool.frame import Spooled
@@ -96,19 +99,25 @@ class Publisher:
         self._published_books: Books = {}
         self._books_failure: Exception | None = None
         self.states = states or States(partitions, self._settings.close_within_s)
+        self.undeliverable = UndeliverableTopics(spool, counters, now_s=self._clock.monotonic_s())
         self._saved_low = spool.low
         self._kept_s = self._clock.monotonic_s()
         self._caught_up = False  # a save of this boot knows what it and older ones had acknowledged
         self._next_books_s = 0.0
-        self._disk = asyncio.Lock()  # one write, sync or save at a time
-        self._writer = SpoolWriter(spool, self._disk, self._outcome)
+        self._connected = partial(connected, kafka, self._settings.connect_within_s, self._settings.close_within_s)
+        self._disk = Disk(spool)
+        self._writer = SpoolWriter(spool, self._disk.turn, self._outcome)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> Self:
         """Start sending in the background; Kafka may be unavailable."""
         self._sent_once = (self.spool.boot, 0)
         self._next_books_s = self._clock.monotonic_s() + self._settings.books_every_s
-        self._tasks = [asyncio.create_task(self._send_forever()), asyncio.create_task(self._keep_forever())]
+        connect = partial(self._connected, f"edge-{self._host}-retry", idempotent=False)
+        retry = Retry(self.spool, self._disk, connect, self._sender, self._lanes.alone)
+        retrying = self.undeliverable.retry_forever(retry, self._clock, lambda: self._producer is not None)
+        running = (self._send_forever(), self._keep_forever(), retrying)
+        self._tasks = [asyncio.create_task(each) for each in running]
         return self
 
     async def __aenter__(self) -> Self:
@@ -227,7 +236,7 @@ class Publisher:
                     await demand_listener(self._kafka.bootstrap)
                 await self._send_until_it_fails()
             except LaneError as error:
-                self._failed(error.cause, error.lane)
+                self._lane_failed(error)
             except FAILURES as error:
                 self._failed(error, None)
                 if self._outage.should_log:
@@ -236,29 +245,30 @@ class Publisher:
 
     async def _send_until_it_fails(self) -> None:
         await check_edge(self._kafka)
-        producer = make_producer(self._kafka, f"edge-{self._host}")
         try:
-            async with asyncio.timeout(self._settings.connect_within_s):
-                await producer.start()
-            self._producer = producer
-            await self._sender(producer).run(self._feed)
+            async with self._connected(f"edge-{self._host}") as producer:
+                self._producer = producer
+                await self._sender(producer).run(self._feed)
         finally:
             self._producer = None
-            await abandon(producer, self._settings.close_within_s)
 
     def _sender(self, producer: AIOKafkaProducer) -> Sender:
         spool, lanes = self.spool, self._lanes
         return Sender(
-            producer, spool.source, lambda: spool.low, self._delivered, self._backing_off, lanes.alone, self._spans
+            producer, spool.source, spool.low_of, self._delivered, self._backing_off, lanes.alone, self._spans
         )
 
     async def _feed(self, sender: Sender) -> None:
         """Hand out what was handed out before, then whatever comes; ends only by a failure."""
-        self._hand_over(sender, list(self.spool.taken))
+        await self._disk.hold()
+        held = self.spool.undeliverable
+        self._hand_over(sender, [record for record in self.spool.taken if not held.holds(record)])
         while self._books_failure is None:
             self._work.clear()
-            await self._sync()
-            self._hand_over(sender, self.spool.take())
+            await self._disk.sync()
+            self._hand_over(sender, await self._disk.take())
+            if await self._disk.hold():
+                self._work.set()
             if await comes(self._work, _LOOK_EVERY_S):
                 await asyncio.sleep(self._settings.linger_ms / 1_000)
         failure, self._books_failure = self._books_failure, None
@@ -277,11 +287,22 @@ class Publisher:
         self._outage.answered()
         topic, partition = records[0].topic, records[0].partition
         self._lanes.delivered((topic, partition))
+        self.undeliverable.delivered((topic, partition))
         self._counters.add("edge_records_sent", new, topic=topic)
         self._counters.add("edge_bytes_sent", sum(len(record.value) for record in records), topic=topic)
         self._work.set()
         self._settled.set()
         self._acknowledged.set()
+
+    def _lane_failed(self, failure: LaneError) -> None:
+        """A rejected topic or record moves out of the way; a lane that the books or a whole batch failed on pauses."""
+        lane, error, now_s = failure.lane, failure.cause, self._clock.monotonic_s()
+        if is_too_large(error) and len(failure.records) > 1:
+            self._lanes.alone.add(lane)
+        elif lane == _BOOKS_LANE or not self.undeliverable.failed(failure, now_s):
+            self._failed(error, lane)
+            return
+        self._counters.add("edge_send_errors", topic=lane[0], error=type(error).__name__)
 
     def _failed(self, error: Exception, lane: LaneKey | None) -> None:
         self._outage.failed(error, self._clock.monotonic_s())
@@ -293,7 +314,7 @@ class Publisher:
                 _log.warning("Kafka unavailable, retrying; records stay in the spool", extra=facts)
             return
         _log.error("Kafka rejected a batch; kept and retried", extra=facts | {"partition": lane[1]})
-        self._lanes.rejected(lane, error, self._clock.monotonic_s(), random.random())
+        self._lanes.rejected(lane, self._clock.monotonic_s(), random.random())
 
     def _backing_off(self) -> frozenset[LaneKey]:
         return self._lanes.backing_off(self._clock.monotonic_s())
@@ -327,9 +348,9 @@ class Publisher:
 
     async def _keep(self) -> None:
         self._kept_s = self._clock.monotonic_s()
-        await self._sync()
+        await self._disk.sync()
         low = self.spool.low
-        if await self._save():
+        if await self._disk.save():
             self._saved_low = low
             self._caught_up |= low > (self.spool.boot, 0)
         self._counters.set("edge_spool_bytes", self.spool.size_bytes)
@@ -340,29 +361,10 @@ class Publisher:
             await self.states.publish(self._producer, self._clock.monotonic_s())
             self._next_books_s = self._clock.monotonic_s() + self._settings.books_every_s
 
-    async def _sync(self) -> None:
-        async with self._disk:
-            if (sync := self.spool.begin_sync()) is not None:
-                await finish(sync.run)
-                self.spool.finish_sync(sync)
-
-    async def _save(self) -> bool:
-        """Write what is acknowledged; False when the disk does not take it."""
-        async with self._disk:
-            if (save := self.spool.begin_save()) is None:
-                return True
-            try:
-                await finish(save.run)
-            except OSError as error:
-                _log.error("writing the spool's books failed, retrying", extra={"error": str(error)})
-                return False
-            self.spool.finish_save(save)
-            return True
-
     async def _publish_books(self) -> None:
         """Publish the books if they changed since Kafka last acknowledged them; a failure waits for the next time."""
         books, end = copy_of(self.spool.books), self.spool.end
-        await self._sync()
+        await self._disk.sync()
         producer = self._producer
         if producer is None or not books or books == self._published_books or _BOOKS_LANE in self._backing_off():
             return
@@ -380,7 +382,7 @@ class Publisher:
             return
         self._published_books = books
         self._lanes.delivered(_BOOKS_LANE)
-        async with self._disk:
+        async with self._disk.turn:
             self.spool.books_delivered(key for key, tally in books.items() if tally.settled)
 
     def _check_alive(self) -> None:

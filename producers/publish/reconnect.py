@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from aiokafka.conn import collect_hosts
-from aiokafka.errors import MessageSizeTooLargeError
 
 from runtime.backoff import Backoff
 from runtime.config import KafkaConfig
@@ -67,11 +66,8 @@ class Lanes:
         self.alone: set[tuple[str, int]] = set()
         self._paused: dict[tuple[str, int], tuple[float, int]] = {}  # until when, and after how many failures
 
-    def rejected(self, lane: tuple[str, int], error: Exception, now_s: float, chance: float) -> None:
+    def rejected(self, lane: tuple[str, int], now_s: float, chance: float) -> None:
         """A batch of this one was."""
-        if isinstance(error, MessageSizeTooLargeError) and lane not in self.alone:
-            self.alone.add(lane)
-            return
         failures = self._paused.get(lane, (0.0, 0))[1] + 1
         self._paused[lane] = (now_s + LANE_BACKOFF.pause_s(failures, chance), failures)
 

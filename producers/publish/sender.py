@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,8 +33,11 @@ _log = logging.getLogger(__name__)
 BATCH_BYTES_MAX = 1024 * 1024
 """Bytes of records put into one request for a partition, before compression; a larger record travels alone."""
 
+_TOPIC_WITHIN_S = 5.0
+"""So long a topic is looked for that the brokers do not list; aiokafka asks them again all the time."""
 LaneKey = tuple[str, int]
-Low = Callable[[], tuple[int, int]]
+Low = Callable[[str], tuple[int, int]]
+"""The oldest (boot, seq) of a topic that may not be acknowledged."""
 Delivered = Callable[[Sequence[Spooled]], None]
 
 FAILURES = (KafkaError, OSError, TimeoutError, ConfigError, UnavailableError)
@@ -43,20 +46,22 @@ such as the authority's certificate, is gone since the start; it may be put back
 
 
 class LaneError(Exception):
-    """A batch of this lane could not be delivered. ``cause`` is one of FAILURES."""
+    """``records`` of this lane could not be delivered, as far as is known. ``cause`` is one of FAILURES."""
 
-    def __init__(self, lane: LaneKey, cause: Exception) -> None:
+    def __init__(self, lane: LaneKey, cause: Exception, records: Sequence[Spooled] = ()) -> None:
         super().__init__(f"{lane[0]}[{lane[1]}]: {type(cause).__name__}: {cause}")
         self.lane = lane
         self.cause = cause
+        self.records = records
 
 
-def make_producer(kafka: KafkaConfig, client_id: str) -> AIOKafkaProducer:
-    """An idempotent producer of whole batches, not started."""
+def make_producer(kafka: KafkaConfig, client_id: str, *, idempotent: bool = True) -> AIOKafkaProducer:
+    """A producer of whole batches, not started. One that is not idempotent goes on after a rejected batch."""
     keep_contexts()
     return kafka_clients.make_producer(
         kafka,
         client_id=client_id,
+        enable_idempotence=idempotent,
         compression_type="zstd",
         max_batch_size=BATCH_BYTES_MAX,
         max_request_size=2**30,  # the spool bounds records; the broker's own limit stands behind it
@@ -81,6 +86,20 @@ async def abandon(producer: AIOKafkaProducer, within_s: float) -> None:
     if task is not None:
         task.cancel()
         await asyncio.wait([task], timeout=within_s)
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    kafka: KafkaConfig, within_s: float, close_within_s: float, client_id: str, *, idempotent: bool = True
+) -> AsyncIterator[AIOKafkaProducer]:
+    """A started producer, abandoned at the end. Raises one of FAILURES when it does not start."""
+    producer = make_producer(kafka, client_id, idempotent=idempotent)
+    try:
+        async with asyncio.timeout(within_s):
+            await producer.start()
+        yield producer
+    finally:
+        await abandon(producer, close_within_s)
 
 
 @dataclass(slots=True)
@@ -149,9 +168,9 @@ class Sender:
 
     async def _drive(self, lane: _Lane) -> None:
         topic, partition = lane.key
+        records: list[Spooled] = []
         try:
-            if partition not in await self._producer.partitions_for(topic):
-                raise UnknownTopicOrPartitionError(f"the topic has no partition {partition}")
+            await self._demand_partition(topic, partition)
             while lane.waiting:
                 records, batch = self._next_batch(lane.waiting, 0 if lane.key in self._alone else BATCH_BYTES_MAX)
                 sent = await (await self._producer.send_batch(batch, topic, partition=partition))
@@ -159,13 +178,22 @@ class Sender:
                 if self._spans is not None:
                     self._spans.published(records, getattr(sent, "offset", None))
         except FAILURES as error:
-            raise LaneError(lane.key, error) from error
+            raise LaneError(lane.key, error, records) from error
         lane.running = False
+
+    async def _demand_partition(self, topic: str, partition: int) -> None:
+        try:
+            async with asyncio.timeout(_TOPIC_WITHIN_S):
+                partitions = await self._producer.partitions_for(topic)
+        except TimeoutError:
+            raise UnknownTopicOrPartitionError("there is no such topic") from None
+        if partition not in partitions:
+            raise UnknownTopicOrPartitionError(f"the topic has no partition {partition}")
 
     def _next_batch(self, waiting: deque[Spooled], bytes_max: int) -> tuple[list[Spooled], Any]:
         """As many records as fit one batch; at least one."""
         batch = self._producer.create_batch()
-        low = self._low()
+        low = self._low(waiting[0].topic)
         records: list[Spooled] = []
         size = 0
         while waiting:

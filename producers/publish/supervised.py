@@ -35,8 +35,7 @@ _LOOK_EVERY_S = 0.25
 
 
 class SupervisedPublisher:
-    """``opens`` gives a started publisher of these ``states``. ``why`` is why the spool is unusable; None while it is
-    usable.
+    """``opens`` gives a started publisher of these ``states``.
 
     Once started, no method raises what a publisher raises.
     """
@@ -50,7 +49,7 @@ class SupervisedPublisher:
         counters: Counters = COUNTERS,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self.why: str | None = None
+        self._why: str | None = None
         self.states = states or States()
         self._opens = opens
         self._clock = clock or SystemClock()
@@ -66,6 +65,12 @@ class SupervisedPublisher:
         self._opened_s = self._again_s = 0.0
         self._closing = False
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def why(self) -> str | None:
+        """Why the spool is unusable, or which topics are undeliverable; None while all is well."""
+        publisher = self._publisher
+        return self._why if publisher is None else publisher.undeliverable.why
 
     async def start(self) -> Self:
         """Open the publisher, and watch it from now on. Where disk or folder do not let it open, that is tried again.
@@ -196,7 +201,7 @@ class SupervisedPublisher:
                 self._wait(batch)
         self._publisher = await self._opens()
         self._up.set()
-        self._opened_s, self.why = self._clock.monotonic_s(), None
+        self._opened_s, self._why = self._clock.monotonic_s(), None
         self._counters.set("edge_publisher_down", 0)
         while self._waiting and self._publisher is not None:
             batch = self._waiting.popleft()
@@ -220,7 +225,7 @@ class SupervisedPublisher:
         self._failures += 1
         pause_s = REOPEN.pause_s(self._failures, self._chance())
         self._again_s = now_s + pause_s
-        self.why = f"spool unusable ({type(error).__name__}: {error}): events are buffered in memory, then shed"
+        self._why = f"spool unusable ({type(error).__name__}: {error}): events are buffered in memory, then shed"
         self._counters.set("edge_publisher_down", 1)
         self._counters.add("edge_publisher_failures", error=type(error).__name__)
         facts = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,11 +30,10 @@ class Sync:
 
 
 class SegmentLog:
-    """``size_bytes`` is what all segments take on disk. Records of this boot go into segments of their own."""
+    """``size_bytes`` is what all segments take on disk. Records of a boot go into segments of their own."""
 
-    def __init__(self, folder: Path, boot: int, segment_bytes: int) -> None:
+    def __init__(self, folder: Path, segment_bytes: int) -> None:
         self._folder = folder
-        self._boot = boot
         self._segment_bytes = segment_bytes
         self._segments: deque[Segment] = deque()
         self._current: Segment | None = None
@@ -60,18 +59,20 @@ class SegmentLog:
     def append(self, record: Spooled) -> None:
         """Write the record. After an OSError nothing has changed."""
         frame = encode_frame(record)
-        segment = self._room_for(len(frame))
+        segment = self._room_for(len(frame), record.boot)
         segment.append(frame)
         segment.note(record)
         self.size_bytes += len(frame)
 
-    def _room_for(self, frame_bytes: int) -> Segment:
+    def _room_for(self, frame_bytes: int, boot: int) -> Segment:
         current = self._current
-        if current is not None and (
-            current.size_bytes == HEADER_BYTES or current.size_bytes + frame_bytes <= self._segment_bytes
+        if (
+            current is not None
+            and current.boot == boot
+            and (current.size_bytes == HEADER_BYTES or current.size_bytes + frame_bytes <= self._segment_bytes)
         ):
             return current
-        fresh = create_segment(self._folder, self._last_number + 1, self._boot)
+        fresh = create_segment(self._folder, self._last_number + 1, boot)
         self._last_number += 1
         self.size_bytes += HEADER_BYTES
         self._segments.append(fresh)
@@ -132,72 +133,89 @@ _log = logging.getLogger(__name__)
 
 
 class Backlog:
-    """``records`` wait. ``through`` is the (boot, seq) below which everything was handed out."""
+    """``records`` wait. ``through`` is the (boot, seq) below which everything was handed out. Of what lies on disk,
+    records that ``is_elsewhere`` are passed over, and not among those that wait."""
 
-    def __init__(self, log: SegmentLog, through: tuple[int, int], records: int, bytes_max: int) -> None:
+    def __init__(
+        self,
+        log: SegmentLog,
+        through: tuple[int, int],
+        records: int,
+        bytes_max: int,
+        is_elsewhere: Callable[[Spooled], bool] | None = None,
+    ) -> None:
         self._log = log
         self._bytes_max = bytes_max
+        self._is_elsewhere = is_elsewhere
         self._memory: deque[Spooled] = deque()
         self._memory_bytes = 0
-        self._on_disk = records > 0  # memory is not in use: every record is read from disk
+        self.on_disk = records > 0  # memory is not in use: every record is read from disk, which may block
         self._reader: SegmentReader | None = None
-        self._read: Spooled | None = None  # read from disk and not handed out
+        self._read: deque[Spooled] = deque()  # read from disk and not handed out
+        self._read_all = False
         self.records = records
         self.through = through
 
     def push(self, record: Spooled) -> None:
         """Take note of a record that was appended to the log."""
         self.records += 1
-        if self._on_disk:
+        if self.on_disk:
             return
         self._memory.append(record)
         self._memory_bytes += len(record.value)
         if self._memory_bytes > self._bytes_max:
             self._memory.clear()
             self._memory_bytes = 0
-            self._on_disk = True
+            self.on_disk = True
 
-    def pop(self, end: tuple[int, int]) -> Spooled | None:
-        """The next record below ``end``; None when there is none."""
-        if self._on_disk:
-            return self._pop_from_disk(end)
-        if not self._memory or self._memory[0][:2] >= end:
-            return None
-        record = self._memory.popleft()
-        self._memory_bytes -= len(record.value)
-        return self._hand_out(record)
+    def read(self, end: tuple[int, int], records_max: int, bytes_max: int) -> list[Spooled]:
+        """The next records below ``end``, until one of the bounds is reached. They still wait: ``handed_out`` is next.
+        Any thread may call it, while no other method is called."""
+        out: list[Spooled] = []
+        size_bytes = 0
+        self._read_all = False
+        source = self._from_disk() if self.on_disk else iter(self._memory)
+        while len(out) < records_max and size_bytes < bytes_max:
+            record = next(source, None)
+            if record is None or record[:2] >= end:
+                break
+            out.append(record)
+            size_bytes += len(record.value)
+        return out
+
+    def handed_out(self, records: Iterable[Spooled]) -> None:
+        """Take note that what was read is not waiting any more."""
+        waiting = self._read if self.on_disk else self._memory
+        for record in records:
+            first = waiting.popleft()
+            assert first is record
+            self.records -= 1
+            self.through = (record.boot, record.seq + 1)
+            if not self.on_disk:
+                self._memory_bytes -= len(record.value)
+        if self.on_disk and (not self.records or (self._read_all and not self._read)):
+            self._back_to_memory()
 
     def close(self) -> None:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
 
-    def _hand_out(self, record: Spooled) -> Spooled:
-        self.records -= 1
-        self.through = (record.boot, record.seq + 1)
-        return record
-
-    def _pop_from_disk(self, end: tuple[int, int]) -> Spooled | None:
-        record = self._read or self._next_on_disk()
-        if record is None:
-            self._back_to_memory()
-            return None
-        if record[:2] >= end:
-            self._read = record
-            return None
-        self._read = None
-        self._hand_out(record)
-        if not self.records:
-            self._back_to_memory()
-        return record
+    def _from_disk(self) -> Iterator[Spooled]:
+        yield from tuple(self._read)
+        while (record := self._next_on_disk()) is not None:
+            self._read.append(record)
+            yield record
+        self._read_all = True
 
     def _next_on_disk(self) -> Spooled | None:
-        """The next record at or above ``through``; None when the disk holds no more."""
+        """The next record at or above ``through`` that was not read; None when the disk holds no more."""
+        begin = (self._read[-1].boot, self._read[-1].seq + 1) if self._read else self.through
         number = -1
         while True:
             if self._reader is None:
                 segment = self._log.after(number)
-                while segment is not None and segment.last < self.through:
+                while segment is not None and segment.last < begin:
                     segment = self._log.after(segment.number)
                 if segment is None:
                     return None
@@ -206,7 +224,7 @@ class Backlog:
             if record is None:
                 number = self._reader.segment.number
                 self.close()
-            elif record[:2] >= self.through:
+            elif record[:2] >= begin and not (self._is_elsewhere and self._is_elsewhere(record)):
                 return record
 
     def _back_to_memory(self) -> None:
@@ -214,4 +232,4 @@ class Backlog:
             _log.error("spooled records unreadable: they are lost", extra={"records": self.records})
             self.records = 0
         self.close()
-        self._on_disk = False
+        self.on_disk = self._read_all = False

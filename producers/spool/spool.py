@@ -8,14 +8,15 @@ Rules
   acknowledged are handed out again as they are, before any new one.
 - ``low`` is the oldest identity not acknowledged: everything below it is in Kafka. It may be lower after a kill than
   it was before (acknowledgements since the last save are forgotten); those records are sent again, as duplicates.
-- At most ``window_records_max`` records and ``window_bytes_max`` bytes are handed out and not acknowledged. A record
-  that cannot be delivered blocks the window, and so the spool, until the cause is removed: nothing is dropped.
+- At most ``window_records_max`` records and ``window_bytes_max`` bytes are handed out and not acknowledged. Records
+  that cannot be delivered leave window and segments for files of their own (``undeliverable``), so that they hold up
+  nobody else: nothing is dropped.
 - Segments are removed once everything in them is below ``low`` and the books on disk know them.
-- Full (``bytes_max``, or the disk is): new records are rejected before they have an identity, and counted as shed on
-  disk at once. A record that was spooled is never shed.
+- Full (``bytes_max``, the share of an undeliverable topic, or the disk): new records are rejected before they have an
+  identity, and counted as shed on disk at once. A record that was spooled is never shed.
 
-One process holds a spool; within it every method belongs to one thread, ``run`` of ``Append``, ``Sync`` and ``Save``
-to any, one of them at a time.
+One process holds a spool; within it every method belongs to one thread, ``run`` of ``Append``, ``Sync``, ``Take``,
+``Hold`` and ``Save`` to any, one of them at a time.
 On a memory disk a spool survives its process, not the machine. A copied folder is a copied identity: never start two.
 """
 
@@ -34,6 +35,7 @@ from producers.spool.books import BookKey, Books, tally_of
 from producers.spool.frame import FRAME_BYTES_MIN, Spooled
 from producers.spool.identity import lock_folder, next_identity
 from producers.spool.segment_log import Backlog, SegmentLog, Sync
+from producers.spool.undeliverable import Hold, Undeliverable
 from schemas.errors import RejectedError
 from schemas.limits import DEFAULT_LIMITS, Limits
 
@@ -41,6 +43,8 @@ _log = logging.getLogger(__name__)
 
 _SEGMENT_BYTES = 16 * 1024 * 1024
 _KEY_BYTES_MAX = 1_024
+_TOPIC_SHARE = 4
+"""An undeliverable topic takes at most this part of the spool."""
 _NAMES_BYTES_MAX = 512
 """Room that topic, schema and content type take beside the key."""
 
@@ -76,6 +80,8 @@ class Append:
     """Of ``written`` among ``records``."""
     why: str | None = None
     """Of the last record that was not written."""
+    full_topics: set[str] = field(default_factory=set)
+    """Whose share is used up."""
     declaration: Declaration | None = None
     declared: bool = False
 
@@ -93,6 +99,25 @@ class Append:
         self.declared = True
 
 
+@dataclass(slots=True)
+class Take:
+    """Reads the next records, which may block while many wait."""
+
+    backlog: Backlog
+    end: tuple[int, int]
+    records_max: int
+    bytes_max: int
+    records: list[Spooled] = field(default_factory=list)
+
+    @property
+    def blocks(self) -> bool:
+        """Whether they are on disk alone."""
+        return self.backlog.on_disk
+
+    def run(self) -> None:
+        self.records = self.backlog.read(self.end, self.records_max, self.bytes_max)
+
+
 class Spool:
     """Make it with ``open``. ``source`` is its id, ``boot`` the ordinal of this opening."""
 
@@ -104,10 +129,15 @@ class Spool:
         self._acks = AckState(folder)
         identity = next_identity(folder, fresh=self._acks.fresh and not any(segments.iterdir()))
         self.source, self.boot = identity.source, identity.boot
-        self._log = SegmentLog(segments, self.boot, limits.segment_bytes)
+        share_bytes = limits.bytes_max // _TOPIC_SHARE
+        self.undeliverable = Undeliverable(folder / "undeliverable", limits.segment_bytes, share_bytes)
+        self._log = SegmentLog(segments, limits.segment_bytes)
         waiting = sum(map(self._found, self._log.recover(self._acks.first_segment)))
-        self._backlog = Backlog(self._log, self._acks.low, waiting, limits.tail_bytes_max)
+        self._backlog = Backlog(self._log, self._acks.low, waiting, limits.tail_bytes_max, self.undeliverable.knew)
+        for topic, boot, events in self.undeliverable.found():
+            tally_of(self.books, boot, topic).acknowledged_events -= events
         self._window: OrderedDict[tuple[int, int], Spooled] = OrderedDict()
+        self._full_topics: set[str] = set()
         self._window_bytes = 0
         self._next_seq = 0
         self._durable_seq = 0
@@ -143,17 +173,22 @@ class Spool:
     @property
     def unacknowledged_records(self) -> int:
         """Records that Kafka has not acknowledged."""
-        return self._backlog.records + len(self._window)
+        return self._backlog.records + len(self._window) + self.undeliverable.records
 
     @property
     def size_bytes(self) -> int:
         """What the spool takes on disk."""
-        return self._log.size_bytes
+        return self._log.size_bytes + self.undeliverable.size_bytes
 
     @property
     def taken(self) -> ValuesView[Spooled]:
-        """Records handed out and not acknowledged, oldest first."""
+        """Records handed out and not acknowledged, oldest first; those of undeliverable topics may be among them."""
         return self._window.values()
+
+    def low_of(self, topic: str) -> tuple[int, int]:
+        """``low`` as far as this topic is concerned: what of it is undeliverable lies not below."""
+        low, held = self.low, self.undeliverable.low(topic)
+        return low if held is None else min(low, held)
 
     @property
     def books(self) -> Books:
@@ -182,6 +217,9 @@ class Spool:
         if not self.has_room(len(record.value)):
             append.why = "the spool is full"
             return None
+        if not self.undeliverable.has_share(record.topic, len(record.value)):
+            append.full_topics.add(record.topic)
+            return None
         record = record._replace(boot=self.boot, seq=self._next_seq + before)
         try:
             self._log.append(record)
@@ -204,6 +242,10 @@ class Spool:
         self._next_seq += len(append.written)
         if append.declaration is not None and append.declared:
             self._acks.declared(append.declaration)
+        for topic in append.full_topics - self._full_topics:
+            why = "the topic is undeliverable and its share of the spool is used"
+            _log.error("shedding new events", extra={"why": why, "topic": topic})
+        self._full_topics |= append.full_topics
         if append.why is not None and not self._full:
             facts = {"why": append.why, "bytes": self.size_bytes, "topic": append.records[-1].topic}
             _log.error("shedding new events", extra=facts)
@@ -233,27 +275,63 @@ class Spool:
             sync.run()
             self.finish_sync(sync)
 
-    def take(self) -> list[Spooled]:
-        """The next records in order, as many as the window has room for, to be acknowledged one day."""
-        out: list[Spooled] = []
-        end = (self.boot, self._durable_seq)
-        while len(self._window) < self.limits.window_records_max and self._window_bytes < self.limits.window_bytes_max:
-            record = self._backlog.pop(end)
-            if record is None:
-                break
-            self._window[record.boot, record.seq] = record
+    def begin_take(self) -> Take | None:
+        """What reads the next records; None when the window is full."""
+        room = self.limits.window_records_max - len(self._window)
+        room_bytes = self.limits.window_bytes_max - self._window_bytes
+        if room <= 0 or room_bytes <= 0:
+            return None
+        return Take(self._backlog, (self.boot, self._durable_seq), room, room_bytes)
+
+    def finish_take(self, take: Take) -> list[Spooled]:
+        """The records that are handed out, in order, to be acknowledged one day. Those of undeliverable topics are
+        not among them: they are in the window until ``Hold`` has written them elsewhere."""
+        self._backlog.handed_out(take.records)
+        for record in take.records:
+            self._window[record[:2]] = record
             self._window_bytes += len(record.value)
-            out.append(record)
-        return out
+        return [record for record in take.records if not self.undeliverable.holds(record)]
+
+    def take(self) -> list[Spooled]:
+        """Begin, run and finish a take at once."""
+        if (take := self.begin_take()) is None:
+            return []
+        take.run()
+        return self.finish_take(take)
+
+    def hold(self, topic: str) -> None:
+        """This topic is undeliverable until ``undeliverable`` releases it. Its records must not be on their way."""
+        self.undeliverable.hold(topic)
+
+    def begin_hold(self) -> Hold | None:
+        """What of the window must be written elsewhere; None when nothing must. It may take a segment more than
+        ``bytes_max``: what it leaves is removed only afterwards."""
+        room_bytes = self.limits.bytes_max + self.limits.segment_bytes - self.size_bytes
+        return self.undeliverable.begin(self._window.values(), room_bytes)
+
+    def finish_hold(self, hold: Hold) -> None:
+        """Take note that ``hold`` has run."""
+        for record in self.undeliverable.finish(hold):
+            if self._window.pop(record[:2], None) is not None:
+                self._window_bytes -= len(record.value)
+
+    def release(self, topic: str) -> bool:
+        """Deliver a topic as any other again; False while records of it are undeliverable."""
+        if any(record.topic == topic for record in self._window.values()) or not self.undeliverable.release(topic):
+            return False
+        self._full_topics.discard(topic)
+        return True
 
     def acknowledge(self, records: Iterable[Spooled]) -> int:
         """Take note that Kafka has these records; returns how many were not acknowledged before."""
         new = 0
         for record in records:
-            if self._window.pop((record.boot, record.seq), None) is not None:
-                new += 1
+            if self._window.pop(record[:2], None) is not None:
                 self._window_bytes -= len(record.value)
-                self.books[record.boot, record.topic].acknowledged_events += record.events
+            elif not self.undeliverable.acknowledge(record):
+                continue
+            new += 1
+            self.books[record.boot, record.topic].acknowledged_events += record.events
         return new
 
     def begin_save(self) -> Save | None:
@@ -274,7 +352,7 @@ class Spool:
 
     def books_delivered(self, delivered: Iterable[BookKey]) -> None:
         """Forget all but the 64 newest of the finished boots among these. Not between begin and end of a save."""
-        self._acks.forget(delivered, self._log.boots() | {self.boot})
+        self._acks.forget(delivered, self._log.boots() | self.undeliverable.boots() | {self.boot})
 
     def close(self) -> None:
         """Make everything safe, save, and let the folder go. No sync or save may be running."""
@@ -287,6 +365,7 @@ class Spool:
         """Let the folder go as the end of the process would: nothing is written. The spool is of no use afterwards."""
         self._backlog.close()
         self._log.abandon()
+        self.undeliverable.close()
         self._acks.close()
         os.close(self._lock)
 
@@ -295,7 +374,7 @@ class Spool:
         tally = tally_of(self.books, record.boot, record.topic)
         tally.records += 1
         tally.events += record.events
-        acknowledged = record[:2] < self._acks.low
+        acknowledged = record[:2] < self._acks.low or self.undeliverable.knew(record)
         if acknowledged:
             tally.acknowledged_events += record.events
         return not acknowledged

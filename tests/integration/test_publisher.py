@@ -15,7 +15,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from producers.batch import Batch
 from producers.publish.publisher import Publisher, PublisherSettings
-from producers.spool.spool import Spool
+from producers.spool.spool import Spool, SpoolLimits
 from runtime.config import KafkaConfig
 from runtime.counters import Counters
 from schemas.contract.headers import NDJSON, Identity, RecordHeaders, decode_headers
@@ -72,40 +72,95 @@ async def test_records_land_where_their_key_belongs(
     assert first == RecordHeaders("llm.requests/1", NDJSON, Identity(source, 1, 0, (1, 0)), 2)
 
 
-async def test_a_topic_that_refuses_records_holds_up_no_other(
+async def test_a_record_that_is_too_large_holds_up_no_other(
     kafka_bootstrap: str, topic_name: MakeTopic, tmp_path: Path
 ) -> None:
-    """What it refuses stays in the spool and is sent once the cause is mended."""
+    """Of its own topic neither; it stays in the spool, over a restart too, and is sent once the cause is mended."""
     strict = topic_name("strict", config={"max.message.bytes": "2000"})
     fine = topic_name("fine")
     counters = Counters()
-    settings = PublisherSettings(close_within_s=1.0)
-    publisher = Publisher(
-        Spool.open(tmp_path),
-        KafkaConfig(bootstrap=kafka_bootstrap),
-        host="h",
-        partitions={strict: 1, fine: 1},
-        settings=settings,
-        counters=counters,
-    )
     incompressible = random.Random(1).randbytes(5_000)
 
-    async with publisher:
+    async with publisher_of(kafka_bootstrap, tmp_path, (strict, fine), counters) as publisher:
         await publisher.put(strict, b"k", batch(strict, b"k", incompressible))
         for number in range(30):
             await publisher.put(fine, b"k", batch(fine, b"k", b"%d" % number))
+            await publisher.put(strict, b"k", batch(strict, b"k", b"%d" % number))
             await asyncio.sleep(0.02)
-        async with asyncio.timeout(30):
-            while publisher.spool.unacknowledged_records > 1:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
-        assert publisher.spool.low == (1, 0)
+        await until(lambda: publisher.spool.unacknowledged_records == 1)
+        assert publisher.spool.low == (1, 61)
+        assert (publisher.spool.low_of(strict), publisher.spool.low_of(fine)) == ((1, 0), (1, 61))
         assert counters.value("edge_send_errors", topic=strict, error="MessageSizeTooLargeError") >= 1
+        await publisher.abandon()
 
+    async with publisher_of(kafka_bootstrap, tmp_path, (strict, fine), counters) as publisher:
+        await until(lambda: publisher.spool.unacknowledged_records == 1)
         await allow(kafka_bootstrap, strict, 100_000)
         assert await publisher.flush(60)
 
-    assert [record.value for record in await records_of(kafka_bootstrap, strict, 1)] == [incompressible]
-    assert {record.value for record in await records_of(kafka_bootstrap, fine, 1)} == {b"%d" % n for n in range(30)}
+    numbers = {b"%d" % number for number in range(30)}
+    assert {record.value for record in await records_of(kafka_bootstrap, strict, 1)} == numbers | {incompressible}
+    assert {record.value for record in await records_of(kafka_bootstrap, fine, 1)} == numbers
+
+
+async def test_a_missing_topic_holds_up_no_other(
+    kafka_bootstrap: str, topic_name: MakeTopic, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The others are delivered and their segments freed; what it missed arrives once the topic is made, each record
+    once, also after a kill. Said once in the log, and as long as it lasts in readiness and gauges."""
+    missing, fine = topic_name("missing", partitions=0), topic_name("fine")
+    counters = Counters()
+    value = random.Random(1).randbytes(4_000)
+
+    async with publisher_of(kafka_bootstrap, tmp_path, (missing, fine), counters) as publisher:
+        for number in range(300):
+            await publisher.put(fine, b"k", batch(fine, b"k", b"%d " % number + value))
+            if number % 10 == 0:
+                await publisher.put(missing, b"k", batch(missing, b"k", b"%d" % number))
+        await until(lambda: publisher.spool.unacknowledged_records == 30 and publisher.spool.low == (1, 330))
+        await until(lambda: folder_bytes(tmp_path / "segments") < 2 * SMALL.segment_bytes)
+        books = publisher.spool.books
+        assert (books[1, fine].acknowledged_events, books[1, missing].acknowledged_events) == (600, 0)
+        assert publisher.undeliverable.why is not None
+        assert missing in publisher.undeliverable.why
+        await until(lambda: counters.value("edge_undeliverable_records", topic=missing) == 30)
+        await publisher.abandon()
+    logged = [each for each in caplog.records if "undeliverable" in each.message]
+    assert [(each.levelname, each.__dict__["topic"]) for each in logged] == [("ERROR", missing)]
+
+    async with publisher_of(kafka_bootstrap, tmp_path, (missing, fine), counters) as publisher:
+        await publisher.put(missing, b"k", batch(missing, b"k", b"new"))
+        topic_name("missing")
+        assert await publisher.flush(60)
+        await until(lambda: publisher.undeliverable.why is None)
+        assert counters.value("edge_undeliverable_records", topic=missing) == 0
+        assert sum(tally.acknowledged_events for tally in publisher.spool.books.values()) == 662
+        await publisher.put(missing, b"k", batch(missing, b"k", b"as any other"))
+        assert await publisher.flush(30)
+
+    landed = [record.value for record in await records_of(kafka_bootstrap, missing, 1)]
+    assert landed == [b"%d" % number for number in range(0, 300, 10)] + [b"new", b"as any other"]
+
+
+SMALL = SpoolLimits(bytes_max=4_000_000, segment_bytes=64_000)
+
+
+def publisher_of(bootstrap: str, folder: Path, topics: tuple[str, ...], counters: Counters) -> Publisher:
+    partitions = dict.fromkeys(topics, 1)
+    settings = PublisherSettings(close_within_s=1.0, save_every_s=0.2)
+    spool = Spool.open(folder, SMALL)
+    kafka = KafkaConfig(bootstrap=bootstrap)
+    return Publisher(spool, kafka, host="h", partitions=partitions, settings=settings, counters=counters)
+
+
+def folder_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
 
 
 async def allow(bootstrap: str, topic: str, record_bytes_max: int) -> None:

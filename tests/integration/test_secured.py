@@ -29,8 +29,13 @@ from fleetpulse.dashboard import console
 from fleetpulse.dashboard.consumer_lag import LagOfGroups
 from fleetpulse.dashboard.data import Data
 from lab.simulator.service import TRACES
+from producers.batch import Batch
+from producers.publish.publisher import Publisher
+from producers.spool.spool import Spool
 from runtime.config import ClickHouseConfig, KafkaConfig
+from runtime.counters import Counters
 from runtime.kafka_clients import why_rejected
+from schemas.contract.headers import NDJSON
 from schemas.contract.topics import BOOKS_TOPIC, SOURCE_TOPICS, TOPICS
 from schemas.errors import UnavailableError
 from tests.conftest import ROOT
@@ -431,6 +436,35 @@ async def test_the_broker_turns_away_a_certificate(migrated: World, certificate:
     file = None if certificate is None else folder / certificate
 
     assert says in str(await why_rejected(_kafka(migrated.servers, **by, ssl_certfile=file)))
+
+
+async def test_a_missing_right_holds_up_no_other_topic(migrated: World, tmp_path: Path) -> None:
+    """What may be written is delivered; the rest is named, and arrives once the right is given."""
+    servers = migrated.servers
+    name, rejected, fine = "CN=narrow", SOURCE_TOPICS[0].name, SOURCE_TOPICS[1].name
+    rig.grant(servers.plain_port, name, [(rig.TOPIC, each, rig.LITERAL, rig.WRITE) for each in (fine, BOOKS_TOPIC)])
+    files = {"ssl_cafile": servers.authority.certificate, "ssl_certfile": servers.authority.issue("narrow")}
+    kafka = KafkaConfig(bootstrap=f"{rig.HOST}:{servers.certificate_port}", security_protocol="SSL", **files)
+    spool = Spool.open(tmp_path / "spool")
+
+    async with Publisher(spool, kafka, host="h", counters=Counters()) as publisher:
+        for topic in (rejected, fine) * 20:
+            await publisher.put(topic, b"k", Batch(topic, f"{topic}/1", NDJSON, b"k", 1, b"{}"))
+        await until(lambda: spool.unacknowledged_records == 20 and spool.low == (1, 40))
+        why = publisher.undeliverable.why
+        rig.grant(servers.plain_port, name, [(rig.TOPIC, rejected, rig.LITERAL, rig.WRITE)])
+        assert await publisher.flush(60)
+        await until(lambda: publisher.undeliverable.why is None)
+
+    assert why is not None
+    assert rejected in why
+    assert "TopicAuthorizationFailedError" in why
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
 
 
 async def test_a_certificate_that_has_run_out_is_waited_for(migrated: World) -> None:

@@ -12,6 +12,7 @@ from aiokafka.errors import KafkaConnectionError
 
 from producers.batch import Batch
 from producers.publish import publisher as publisher_module
+from producers.publish import sender as sender_module
 from producers.publish.publisher import Publisher, PublisherSettings
 from producers.publish.reconnect import Outage
 from producers.spool import segment_log
@@ -197,9 +198,9 @@ async def test_while_nobody_listens_no_producer_is_made(tmp_path: Path, monkeypa
     async def nothing(*_arguments: object) -> None:
         return None
 
-    monkeypatch.setattr(publisher_module, "make_producer", lambda *_: Refused())
+    monkeypatch.setattr(sender_module, "make_producer", lambda *_, **_options: Refused())
     monkeypatch.setattr(publisher_module, "demand_listener", look)
-    monkeypatch.setattr(publisher_module, "abandon", nothing)
+    monkeypatch.setattr(sender_module, "abandon", nothing)
     monkeypatch.setattr(publisher_module, "log_rejection", nothing)
     monkeypatch.setattr(Outage, "pause_s", lambda _self, _now_s, _chance: 0.0)
     publisher = publisher_on(tmp_path)
@@ -247,13 +248,13 @@ async def test_a_disk_that_cannot_sync_ends_the_publisher_and_it_says_so(
     def fail(_descriptor: int) -> None:
         raise error
 
-    def away(_settings: object, _client_id: str) -> None:
+    def away(*_settings: object, **_options: object) -> None:
         raise ConnectionRefusedError
 
     async def nobody(_bootstrap: str) -> None:
         raise ConnectionRefusedError
 
-    monkeypatch.setattr(publisher_module, "make_producer", away)
+    monkeypatch.setattr(sender_module, "make_producer", away)
     monkeypatch.setattr(publisher_module, "demand_listener", nobody)
     publisher = publisher_on(tmp_path, PublisherSettings(save_every_s=0.01))
     await publisher.put("llm.requests", b"h", ONE)
@@ -276,7 +277,7 @@ async def test_without_any_kafka_events_stay_in_the_spool(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Said once, with what to set; no address is tried."""
-    monkeypatch.setattr(publisher_module, "make_producer", lambda *_: pytest.fail("no client is made"))
+    monkeypatch.setattr(sender_module, "make_producer", lambda *_: pytest.fail("no client is made"))
     kafka = KafkaConfig()
     kafka._unset = "is not set"
     publisher = await Publisher(Spool.open(tmp_path), kafka, host="h", settings=RARELY, counters=Counters()).start()

@@ -59,7 +59,7 @@ def record(seq: int, partition: int = 0, size: int = 10) -> Spooled:
 async def run(producer: RecordingProducer, records: list[Spooled], **options: Any) -> list[Spooled]:
     """What was delivered of these records; the sender ends once nothing moves any more."""
     delivered: list[Spooled] = []
-    sender = Sender(producer, SOURCE, lambda: (1, 7), delivered.extend, **options)
+    sender = Sender(producer, SOURCE, lambda _topic: (1, 7), delivered.extend, **options)
 
     async def feed(sender: Sender) -> None:
         sender.send(records)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+from types import SimpleNamespace
 
 import pytest
 
@@ -28,6 +29,7 @@ class Double:
     def __init__(self) -> None:
         self.declared: list[tuple[str, int]] = []
         self.unwritten: list[Batch] = []
+        self.undeliverable = SimpleNamespace(why=None)
         self.failure: BaseException | None = None
         self.error: Exception | None = None
         self.values: list[bytes] = []

@@ -87,7 +87,7 @@ def test_a_failed_write_leaves_the_segment_as_it_was(tmp_path: Path, monkeypatch
 
 def test_the_log_rolls_and_removes_from_the_front(tmp_path: Path) -> None:
     """A segment goes when it is closed and all its records lie below the mark."""
-    log = SegmentLog(tmp_path, 1, segment_bytes=300)
+    log = SegmentLog(tmp_path, segment_bytes=300)
     for seq in range(6):
         log.append(record(seq))
     log.finish_sync(log.begin_sync(6))
@@ -97,7 +97,7 @@ def test_the_log_rolls_and_removes_from_the_front(tmp_path: Path) -> None:
     assert [segment.last_seq for segment in done] == [1]
     log.remove(done)
     log.abandon()
-    again = SegmentLog(tmp_path, 2, segment_bytes=300)
+    again = SegmentLog(tmp_path, segment_bytes=300)
     assert [each.seq for each in again.recover(0)] == [2, 3, 4, 5]
     assert again.size_bytes == sum(path.stat().st_size for path in segment_paths(tmp_path))
 
@@ -106,7 +106,7 @@ def test_a_segment_without_a_whole_header_is_swept_away(tmp_path: Path) -> None:
     """The kill came while it was being made; its number is not used again."""
     (tmp_path / f"{7:012d}.seg").write_bytes(b"FPSP")
 
-    log = SegmentLog(tmp_path, 3, segment_bytes=300)
+    log = SegmentLog(tmp_path, segment_bytes=300)
     assert list(log.recover(0)) == []
     log.append(record(0))
     log.finish()

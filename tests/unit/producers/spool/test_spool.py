@@ -223,22 +223,31 @@ def test_what_can_never_be_sent_is_refused_at_once(tmp_path: Path, given_record:
 
 def test_memory_is_bounded_while_kafka_is_away(tmp_path: Path) -> None:
     """Beyond the limit records are read from disk again, in order, and memory takes over once they are gone."""
-    log = SegmentLog(tmp_path, 1, segment_bytes=1_000)
+    log = SegmentLog(tmp_path, segment_bytes=1_000)
     backlog = Backlog(log, (1, 0), 0, bytes_max=500)
     for seq in range(20):
         each = record()._replace(boot=1, seq=seq)
         log.append(each)
         backlog.push(each)
     assert not backlog._memory
-    read = [backlog.pop((1, 20)) for _ in range(20)]
+    read = popped(backlog, (1, 20))
     each = record()._replace(boot=1, seq=20)
     log.append(each)
     backlog.push(each)
 
-    assert [each.seq for each in read if each] == list(range(20))
+    assert [each.seq for each in read] == list(range(20))
     assert list(backlog._memory) == [each]
-    assert backlog.pop((1, 20)) is None
-    assert backlog.pop((1, 21)) == each
+    assert popped(backlog, (1, 20)) == []
+    assert popped(backlog, (1, 21)) == [each]
+
+
+def popped(backlog: Backlog, end: tuple[int, int]) -> list[Spooled]:
+    """All that wait below ``end``, three at a time."""
+    out: list[Spooled] = []
+    while found := backlog.read(end, 3, 1_000_000):
+        backlog.handed_out(found)
+        out += found
+    return out
 
 
 def test_the_ledger_forgets_nothing_between_two_writes(tmp_path: Path) -> None:

@@ -68,7 +68,9 @@ class SpoolMachine(RuleBasedStateMachine):
         if spooled is None:
             key = (self.spool.boot, topic)
             self.shed[key] = self.shed.get(key, 0) + events
-            assert self.spool.size_bytes + size + 2_000 > LIMITS.bytes_max
+            held_bytes = self.spool.undeliverable.of(topic)[1]
+            share_is_used = held_bytes + size + 4 > LIMITS.bytes_max // 4
+            assert share_is_used or self.spool.size_bytes + size + 2_000 > LIMITS.bytes_max
             return
         assert spooled[2:] == given_record[2:]
         assert spooled[:2] not in self.written
@@ -136,7 +138,7 @@ class SpoolMachine(RuleBasedStateMachine):
             keep_bytes = data.draw(st.integers(safe_bytes, segment.size_bytes))
             with segment.path.open("r+b") as file:
                 file.truncate(keep_bytes)
-        left = {(each.boot, each.seq) for segment, each in self.on_disk()}
+        left = {(each.boot, each.seq) for segment, each in self.on_disk()} | self.apart()
         gone_before = {identity for identity in self.written if identity in synced and identity not in left}
         self.written = {identity: r for identity, r in self.written.items() if identity in left | gone_before}
         assert gone_before <= self.landed
@@ -146,6 +148,11 @@ class SpoolMachine(RuleBasedStateMachine):
         return max(
             (s.size_bytes for s, each in self.on_disk() if s.path == path and each[:2] in self.synced), default=0
         )
+
+    def apart(self) -> set[Identity]:
+        """What lies in the files of undeliverable records."""
+        paths = (self.folder / "spool" / "undeliverable").rglob("*.seg")
+        return {each[:2] for path in paths if (found := read_segment(path)) is not None for each in found[1]}
 
     def on_disk(self) -> Iterator[tuple[Segment, Spooled]]:
         """The whole records of the folder; the segment's size is that up to the record."""
@@ -163,6 +170,55 @@ class SpoolMachine(RuleBasedStateMachine):
         assert self.spool.source == self.source
         assert self.spool.boot == boot + 1
 
+    @rule(topic=st.sampled_from(TOPICS), writes=st.integers(0, 4), then=st.sampled_from(["go on", "killed"]))
+    def rejected(self, topic: str, writes: int, then: str) -> None:
+        """Kafka rejects a topic: its records leave the window, as far as the disk takes them."""
+        self.spool.sync()
+        self.synced = set(self.written)
+        self.take()
+        self.spool.hold(topic)
+        self.move(writes, is_killed=then == "killed")
+
+    @rule(data=st.data(), is_killed=st.booleans())
+    def rejected_alone(self, data: Any, is_killed: bool) -> None:
+        """Kafka rejects one record for its size."""
+        self.take()
+        if taken := list(self.spool.taken):
+            self.spool.undeliverable.hold_alone(data.draw(st.sampled_from(taken)))
+            self.move(9, is_killed=is_killed)
+
+    def move(self, writes: int, *, is_killed: bool) -> None:
+        if (hold := self.spool.begin_hold()) is None:
+            return
+        hold.too_large = hold.too_large[:writes]
+        hold.by_queue = [(queue, records[:writes]) for queue, records in hold.by_queue]
+        hold.run()
+        if is_killed:
+            self.reopen()
+        else:
+            self.spool.finish_hold(hold)
+
+    @rule(topic=st.sampled_from(TOPICS), data=st.data())
+    def retry(self, topic: str, data: Any) -> None:
+        """Kafka takes some of what it rejected."""
+        held = self.spool.undeliverable
+        if (queue := held.queues.get(topic)) is not None:
+            queue.hand_out(queue.read())
+            waiting = list(queue.window.values())
+            if waiting and data.draw(st.booleans()):
+                held.move_alone(waiting.pop(data.draw(st.integers(0, len(waiting) - 1))))
+            self.took(waiting[: data.draw(st.integers(0, len(waiting)))])
+            queue.trim()
+            assert self.spool.release(topic) == (topic not in held.queues)
+        alone = held.oversized.identities(topic)
+        if alone and data.draw(st.booleans()):
+            self.took(held.oversized.read(data.draw(st.sampled_from(alone))))
+
+    def took(self, records: list[Spooled]) -> None:
+        assert all(each == self.written[each[:2]] for each in records)
+        assert self.spool.acknowledge(records) == len(records)
+        self.landed |= {each[:2] for each in records}
+
     @rule()
     def closed(self) -> None:
         """An orderly end."""
@@ -177,19 +233,57 @@ class SpoolMachine(RuleBasedStateMachine):
         self.synced = set(self.written)
         self.landed |= {(each.boot, each.seq) for each in self.spool.taken}
         self.spool.acknowledge(list(self.spool.taken))
-        while taken := self.spool.take():
+        while self.spool.unacknowledged_records:
+            taken = self.spool.take()
             assert all(each == self.written[each.boot, each.seq] for each in taken)
             self.handed |= {(each.boot, each.seq) for each in taken}
-            self.landed |= {(each.boot, each.seq) for each in taken}
-            self.spool.acknowledge(taken)
+            self.took(taken)
+            if (hold := self.spool.begin_hold()) is not None:
+                hold.run()
+                self.spool.finish_hold(hold)
+            self.spool.save()
+            self.deliver_all()
 
         assert self.landed == set(self.written)
         assert all(tally.settled for tally in self.spool.books.values())
         assert self.spool.unacknowledged_records == 0
 
+    def deliver_all(self) -> None:
+        """Kafka takes whatever it rejected before."""
+        held = self.spool.undeliverable
+        for topic, queue in list(held.queues.items()):
+            while queue.records:
+                queue.hand_out(queue.read())
+                self.took(list(queue.window.values()))
+            self.spool.release(topic)
+        for identity in held.oversized.identities():
+            self.took(held.oversized.read(identity))
+
     @invariant()
     def below_low_all_landed(self) -> None:
-        assert all(identity in self.landed for identity in self.written if identity < self.spool.low)
+        lows = {topic: self.spool.low_of(topic) for topic in TOPICS}
+        assert all(identity in self.landed for identity, each in self.written.items() if identity < lows[each.topic])
+
+    @invariant()
+    def what_left_the_segments_landed_or_is_kept_apart(self) -> None:
+        left = {identity for identity in self.written if identity < self.spool.low}
+        assert left <= self.landed | self.apart()
+
+    @invariant()
+    def acknowledged_is_what_landed(self) -> None:
+        acknowledged = sum(tally.acknowledged_events for tally in self.spool.books.values())
+        waiting = sum(self.written[identity].events for identity in self.waiting())
+        assert acknowledged + waiting == sum(each.events for each in self.written.values())
+
+    def waiting(self) -> set[Identity]:
+        """What the spool still has to deliver, by its own account."""
+        held, backlog = self.spool.undeliverable, self.spool._backlog
+        waiting = {each[:2] for each in self.spool.taken}
+        for queue in held.queues.values():
+            waiting |= queue.window.keys() | {each[:2] for each in queue._backlog.read((99_999, 0), 999, 10**9)}
+        waiting |= {each[:2] for each in backlog.read((99_999, 0), 999, 10**9)} | set(held.oversized.identities())
+        assert len(waiting) == self.spool.unacknowledged_records
+        return waiting
 
     @invariant()
     def the_books_are_exact(self) -> None:
@@ -207,7 +301,8 @@ class SpoolMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_size_is_bounded(self) -> None:
-        assert self.spool.size_bytes <= LIMITS.bytes_max
+        """A move may take a segment more, and one record, before that which it leaves is removed."""
+        assert self.spool.size_bytes <= LIMITS.bytes_max + LIMITS.segment_bytes + 2 * LIMITS.record_bytes_max
 
 
 TestSpool = SpoolMachine.TestCase
