@@ -115,6 +115,12 @@ METRICS: tuple[Metric, ...] = (
     _counter("job_acquires", "assignments", _BY_TOPIC, "partitions acquired"),
     _gauge("job_partitions", "partitions", (), "live now"),
     _gauge("job_lag_records", "records", _BY_PARTITION, "consumer lag"),
+    _gauge(
+        "job_quarantined",
+        "partitions",
+        ("topic", "partition", "cause"),
+        "1 while the partition stands still because of damage that no restart mends; the others go on",
+    ),
     _gauge("job_watermark_ms", "ms", _BY_PARTITION, "event time up to which a partition is final, since the epoch"),
     _gauge("job_series", "series", ("set", "partition"), "held in memory"),
     _gauge("job_label_values", "values", _BY_PARTITION, "of the label that has most, in memory"),

@@ -45,6 +45,18 @@ class Readiness:
 
     def __init__(self, **parts: str) -> None:
         self._held = dict(parts)
+        self._notes: dict[str, str] = {}
+
+    def note(self, part: str, what: str | None) -> None:
+        """Something is wrong with this part, and yet no reason to be taken out of service; None: not any more."""
+        if what is None:
+            self._notes.pop(part, None)
+        else:
+            self._notes[part] = what
+
+    def noted(self) -> str | None:
+        """All that is wrong so in one line; None when nothing is."""
+        return _line(list(self._notes.values()))
 
     def hold(self, part: str, why: str) -> None:
         """Not ready from now on, because of this part."""
@@ -56,8 +68,11 @@ class Readiness:
 
     def why(self) -> str | None:
         """None when every part does its work, else one line."""
-        held = list(self._held.values())  # a copy: the process may change it meanwhile
-        return "; ".join(" ".join(why.split()) for why in held) or None
+        return _line(list(self._held.values()))  # a copy: the process may change it meanwhile
+
+
+def _line(texts: list[str]) -> str | None:
+    return "; ".join(" ".join(text.split()) for text in texts) or None
 
 
 class Heartbeat:

@@ -42,6 +42,15 @@ class ContractError(FleetpulseError):
     """The world around does not keep a contract (topic missing, wrong timestamp type, lost offsets)."""
 
 
+class PartitionError(ContractError):
+    """One source partition of a job cannot go on from where it stands; the job's others can. ``cause`` is one of
+    ``stream_jobs.runner.quarantine.CAUSES``."""
+
+    def __init__(self, cause: str, detail: str) -> None:
+        super().__init__(detail)
+        self.cause = cause
+
+
 class NewerReleaseError(ContractError):
     """A newer release wrote a record that this one cannot read. It is not rejected: the process ends until upgraded."""
 

@@ -26,6 +26,7 @@ class Job(StrEnum):
     ALERTS = "alerts"
     COSTS = "costs"
     ALL = "all"
+    RESET = "reset"
 
 
 def file_option(help: str) -> Any:
@@ -44,7 +45,8 @@ def jobs(
         Job,
         typer.Argument(
             help="windows: events to partial rows; finals: these to whole windows; alerts: these to alerts; "
-            "costs: GPU time and usage to bills; all: each in a child process, started again when it ends."
+            "costs: GPU time and usage to bills; all: each in a child process, started again when it ends; "
+            "reset: a quarantined partition goes on, see --partition."
         ),
     ] = Job.WINDOWS,
     shell: Annotated[
@@ -64,13 +66,24 @@ def jobs(
         Path | None, file_option("alerts: a file of budgets to watch; without it that of the configuration, if any.")
     ] = None,
     health_port: HealthPort = None,
+    partition: Annotated[str | None, typer.Option(help="reset: the source partition, TOPIC:N.")] = None,
+    to: Annotated[
+        str,
+        typer.Option(help="reset: where to go on: earliest (the first record that was never counted), latest, OFFSET."),
+    ] = "earliest",
+    of: Annotated[str | None, typer.Option(help="reset: of which job, where several read the topic.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="reset: do it; without it, only what it costs is shown.")] = False,
 ) -> None:
     """Run a stream job until SIGTERM. Run as many as there are source partitions; give each its own name.
 
     Exit 70 means a fatal error: a supervisor must restart it after 2 s, always (docs/how-to/running.md).
 
-    Example: [bold]fleetpulse jobs windows --name worker-1[/bold], [bold]fleetpulse jobs all[/bold]
+    Example: [bold]fleetpulse jobs windows --name worker-1[/bold], [bold]fleetpulse jobs all[/bold],
+    [bold]fleetpulse jobs reset --partition llm.requests:3 --to earliest[/bold]
     """
+    if job is Job.RESET:
+        _reset(partition, to, of, yes=yes)
+        return
     from fleetpulse.services.compile_ahead import provide
     from fleetpulse.services.jobs_and_sink import run_all_jobs, run_job
 
@@ -82,6 +95,26 @@ def jobs(
         run_all_jobs(shell.value, name, health_port, files)
     else:
         run_job(job.value, shell.value, name, health_port, files)
+
+
+def _reset(partition: str | None, to: str, of: str | None, *, yes: bool) -> None:
+    import asyncio
+
+    from fleetpulse.services.reset_partition import Cost, job_of, place_of, reset_partition
+    from runtime.config import load
+
+    place = place_of(partition or "")
+    job = job_of(place[0], of)
+
+    def confirmed(cost: Cost) -> bool:
+        for line in cost.lines():
+            typer.echo(line)
+        return yes
+
+    _cost, done = asyncio.run(reset_partition(load(), job, place, to, confirmed))
+    typer.echo(f"done: {job} goes on with {place[0]}/{place[1]}" if done else "nothing was changed: --yes does it")
+    if not done:
+        raise typer.Exit(1)
 
 
 def sink(

@@ -19,7 +19,7 @@ from fleetpulse.services.processes import Command, Processes
 from runtime import logs
 from runtime.bounded_fetch import bound_fetches
 from runtime.config import Config, load
-from runtime.health import Check, HealthServer, Heartbeat
+from runtime.health import Check, HealthServer, Heartbeat, fine
 from runtime.process import on_stop_signal
 from runtime.tracing import tracing
 from schemas.contract.topics import (
@@ -55,13 +55,13 @@ TEND_EVERY_S = 0.5
 
 
 @contextlib.contextmanager
-def health(port: int | None, ready: Check) -> Iterator[None]:
+def health(port: int | None, ready: Check, note: Check = fine) -> Iterator[None]:
     """Health endpoints beside whatever loop runs in the main thread; none without a port."""
     if port is None:
         yield
         return
     heartbeat = Heartbeat()
-    with HealthServer(port=port, alive=heartbeat.why_dead, ready=ready), heartbeat.of_main_loop():
+    with HealthServer(port=port, alive=heartbeat.why_dead, ready=ready, note=note), heartbeat.of_main_loop():
         yield
 
 
@@ -154,22 +154,28 @@ def _costs(config: Config, files: Files = NO_FILES) -> JobSetup:
 _SETUPS = {"windows": _windows, "finals": _finals, "alerts": _alerts, "costs": _costs}
 
 
+def setup_of(job: str, config: Config, files: Files = NO_FILES) -> JobSetup:
+    """The job as it runs under this configuration."""
+    return _SETUPS[job](config, files)
+
+
 def run_job(job: str, shell: str, worker: str, health_port: int | None, files: Files = NO_FILES) -> None:
     """Run a stream job until SIGTERM; exits with 70 after a fatal error, so that a supervisor restarts it.
 
-    Ready while every partition that the group gave this worker is live. ``files`` are those of ``OPTIONS``.
+    Ready while every partition that the group gave this worker is live or quarantined. ``files`` are those of
+    ``OPTIONS``.
     """
     from stream_jobs.runner.partitions import worker_readiness
     from stream_jobs.runner.process import run_process
 
     logs.configure(f"jobs-{job}")
     config = load()
-    setup = _SETUPS[job](config, files)
+    setup = setup_of(job, config, files)
     bound_fetches(config.limits)
     # Compiled code is loaded while the group forms: both take a second, and one of them waits for the network.
     threading.Thread(target=setup.warm, name="warm", daemon=True).start()
     readiness = worker_readiness()
-    with health(health_port, readiness.why), tracing(config.tracing, f"jobs-{job}") as tracer:
+    with health(health_port, readiness.why, readiness.noted), tracing(config.tracing, f"jobs-{job}") as tracer:
         code = run_process(
             shell,
             setup.steps,

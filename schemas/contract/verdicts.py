@@ -22,6 +22,10 @@ class Verdict(IntEnum):
     """Of a record that was already taken; outside the sum of the books."""
 
 
+MISSING = 5
+"""In books alone, beside the verdicts: ``records`` offsets that a reset of the partition left out; no events."""
+
+
 REASONS: dict[str, str] = {
     "too_large": "the record is larger than record_bytes_max; split the batch",
     "no_value": "the record has no value (a tombstone); send events",

@@ -28,18 +28,25 @@ class _Listener(ConsumerRebalanceListener):
     the session would cost the membership, every time anew."""
 
     _acquiring: asyncio.Task[None] | None = None
+    _assigned: tuple[TopicPartition, ...] = ()
 
     def __init__(self, consumer: Any, partitions: Partitions, watchdog: Watchdog) -> None:
         self._consumer = consumer
         self._partitions = partitions
         self._watchdog = watchdog
+        partitions.again = self._again
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        self._assigned = ()
         await self._partitions.revoke()
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        self._assigned = tuple(assigned)
+        self._again()
+
+    def _again(self) -> None:
         self._watchdog.expect()
-        self._acquiring = asyncio.create_task(self._acquire(list(assigned)), name="runner-acquire")
+        self._acquiring = asyncio.create_task(self._acquire(self._assigned), name="runner-acquire")
 
     async def _acquire(self, assigned: Sequence[TopicPartition]) -> None:
         positions = await self._partitions.assign(assigned)

@@ -20,8 +20,9 @@ async def check_topics(kafka: KafkaConfig, job: Job, names: Names, outputs: Mapp
     """Partitions of all source topics. Raises ``ContractError`` for the first topic that is missing or not as the job
     needs it.
 
-    Every source topic has LogAppendTime (but those written by jobs) and a compacted state topic with at least as
-    many partitions; every one of ``outputs`` has at least that many partitions.
+    Every source topic has LogAppendTime (but those written by jobs) and a compacted state topic; every one of
+    ``outputs`` has at least that many partitions. A state topic with too few is no reason to stop: partitions that it
+    lacks are quarantined.
     """
     async with open_admin(kafka) as admin:
         counts = await _partition_counts(kafka, admin, job, names, outputs)
@@ -47,10 +48,6 @@ def _check_counts(counts: Mapping[str, int], job: Job, names: Names, outputs: Ma
         for needed in (topic, state):
             if needed not in counts:
                 raise ContractError(f"topic {needed} does not exist; {_HINT}")
-        if counts[state] < counts[topic]:
-            raise ContractError(
-                f"topic {state} has {counts[state]} partitions, fewer than {topic}, which has {counts[topic]}; {_HINT}"
-            )
     for topic, partitions in outputs.items():
         if counts.get(topic, 0) < partitions:
             raise ContractError(

@@ -18,7 +18,10 @@ is read to its end and idle gets one more snapshot if its last one stands before
 that retention deletes some day. A step's outputs are taken without an await, and folding continues while the
 transaction is on its way: if it fails, the process ends and everything since the last commit is folded again.
 
-Every error of a port propagates and must end the process: the outcome of a commit may be unknown. The one exception is
+Every error of a port propagates and must end the process: the outcome of a commit may be unknown. Two exceptions. A
+``PartitionError`` says that no restart can mend this partition, whose log, offset or snapshot is damaged: it alone is
+quarantined (``stream_jobs.runner.quarantine``). Where the log is found damaged while it is folded, what was folded
+before is committed first, with a whole snapshot: so the state of the last owner is kept. The other is
 a record that makes ``fold`` raise. The state, which it may have spoilt, is rebuilt from the snapshot and the log; the
 record is booked by ``Step.reject``; the commit that holds it carries a whole snapshot, so that no later owner folds it.
 
@@ -38,7 +41,7 @@ from runtime.clock import Clock
 from runtime.counters import COUNTERS, Counters
 from runtime.tracing import Tracer
 from schemas.contract.record import Output, Record
-from schemas.errors import ContractError, NewerReleaseError
+from schemas.errors import NewerReleaseError, PartitionError
 from stream_jobs.runner import recovery, snapshot
 from stream_jobs.runner.job import Names, Source
 from stream_jobs.runner.policy import CommitPolicy
@@ -62,7 +65,7 @@ class RevokedError(Exception):
 
 
 @dataclass(slots=True)
-class _Plan:
+class Plan:
     """A transaction as it was decided, before anything was sent."""
 
     outputs: list[Output]
@@ -100,6 +103,7 @@ class PartitionOwner:
         self._changes: Any = None
         self._position = 0
         self._committed = 0
+        self._found: Committed | None = None
         self._number = 0
         self._snapshot: Snapshot | None = None
         self._round: Round | None = None
@@ -130,6 +134,11 @@ class PartitionOwner:
         return self._committed
 
     @property
+    def found(self) -> Committed | None:
+        """What is committed as far as this owner knows; None before it has read that, and where nothing is."""
+        return self._found
+
+    @property
     def replaying(self) -> bool:
         """What comes next was committed by an owner before: it is folded silently."""
         return self._position < self._committed
@@ -138,8 +147,19 @@ class PartitionOwner:
 
     async def acquire(self) -> int:
         """Fence the previous owner and restore its state; returns the offset to feed from."""
+        await recovery.demand_state_partition(self._broker, self._names, self.source)
         await self._fence()
-        committed = await self._read_committed()
+        return await self._take_up()
+
+    async def examine(self) -> None:
+        """Do what ``acquire`` does without fencing anybody. Raises ``PartitionError`` while that cannot succeed. Never
+        feed this owner."""
+        await recovery.demand_state_partition(self._broker, self._names, self.source)
+        await self._take_up()
+        self._stopped = True
+
+    async def _take_up(self) -> int:
+        committed = self._found = await self._read_committed()
         if committed is None:
             await self._start_at_beginning()
         else:
@@ -192,7 +212,7 @@ class PartitionOwner:
 
     async def _read_snapshot(self, offset: int, *, settled: bool) -> list[bytes]:
         self._snapshot, parts = await recovery.read_snapshot(
-            self._broker, self._names, self.source, offset, settled=settled
+            self._broker, self._names, self.source, offset, settled=settled, progressed=self.progressed
         )
         return parts
 
@@ -270,7 +290,12 @@ class PartitionOwner:
 
     async def _fold(self, records: Sequence[Record], *, silent: bool) -> None:
         if not self._is_contiguous(records):
-            await self._demand_only_markers_between(records)
+            try:
+                await recovery.demand_only_markers(self._broker, self.source, self._position, records)
+            except PartitionError:
+                if not (silent or self._isolating):
+                    await self._keep()
+                raise
         try:
             self._step.fold(self._state, records, self._changes)
         except (MemoryError, NewerReleaseError):
@@ -285,15 +310,11 @@ class PartitionOwner:
         holes = last - first - (len(records) - 1)
         return first == self._position and holes == 0 if self.source.gapless else first >= self._position and holes >= 0
 
-    async def _demand_only_markers_between(self, records: Sequence[Record]) -> None:
-        """Raise ``ContractError`` unless whoever reads the log from the position finds the same records: then what is
-        missing are the markers of somebody's transactions."""
-        found = await recovery.offsets_of(self._broker, self.source, self._position, records[-1].offset + 1)
-        if found != [record.offset for record in records]:
-            first, last = records[0].offset, records[-1].offset
-            raise ContractError(
-                f"{self.source}: expected offset {self._position}, got {len(records)} records from {first} to {last}"
-            )
+    async def _keep(self) -> None:
+        """The log is damaged behind what was folded: commit that with a whole snapshot, then nothing more."""
+        await self._settle()
+        await self._commit(self._clock.now_ms(), whole=True)
+        self._stopped = True
 
     def _forget_changes(self) -> None:
         self._changes = self._step.changes()
@@ -348,7 +369,13 @@ class PartitionOwner:
     async def _end_read_to(self) -> int | None:
         """The log's end; None while there is more to read before it."""
         end = await self._broker.end_offset(self.source.topic, self.source.partition)
-        return end if await recovery.only_markers(self._broker, self.source, self._position, end) else None
+        try:
+            only_markers = await recovery.only_markers(self._broker, self.source, self._position, end)
+        except PartitionError:
+            if not self.replaying and self._is_quiet():
+                await self._keep()
+            raise
+        return end if only_markers else None
 
     async def commit(self) -> bool:
         """Commit what was folded; False when there was nothing to commit, while a rejected record is isolated, and
@@ -382,7 +409,7 @@ class PartitionOwner:
         for metric, value, labels in stats:
             self._counters.record(metric, value, **labels)
 
-    def _plan(self, now_ms: int, *, idle: bool, whole: bool) -> tuple[_Plan | None, list[Stat]]:
+    def _plan(self, now_ms: int, *, idle: bool, whole: bool) -> tuple[Plan | None, list[Stat]]:
         """The transaction, None when there is nothing to write, and the step's statistics of it."""
         source = self.source
         commit = Commit(source.topic, source.partition, self._committed, self._position, self._number, now_ms, idle)
@@ -399,7 +426,7 @@ class PartitionOwner:
         spans = None if self._spans is None else self._spans.commit(self._committed, self._position, now_ms)
         if spans is not None:
             outputs = spans.stamped(outputs)
-        return _Plan(outputs, pieces, round_, self._position, self._number + len(outputs), spans), stats
+        return Plan(outputs, pieces, round_, self._position, self._number + len(outputs), spans), stats
 
     def _next_round(self, number: int, *, whole: bool) -> Round | None:
         """The snapshot to continue: the one under way, or a new one when it is due."""
@@ -442,7 +469,7 @@ class PartitionOwner:
             and (self._replay_from(end) > self._snapshot.position or self._dumped_to < end)
         )
 
-    async def _transact(self, plan: _Plan) -> None:
+    async def _transact(self, plan: Plan) -> None:
         await self._producer.begin()
         offsets = await self._send([*plan.outputs, *plan.pieces])
         found = self._snapshot
@@ -450,7 +477,9 @@ class PartitionOwner:
             plan.round.wrote(offsets[len(plan.outputs) :])
             found = self._to_point_to(plan.round) or found
         assert found is not None, "the first commit carries a whole snapshot"
-        await self._commit_offset(Committed(plan.offset_to, Pointer(plan.number, found.offset).encode()))
+        committed = Committed(plan.offset_to, Pointer(plan.number, found.offset).encode())
+        await self._commit_offset(committed)
+        self._found = committed
         self._committed, self._number = plan.offset_to, plan.number
         written = _bytes(plan.outputs)
         self.output_bytes += written

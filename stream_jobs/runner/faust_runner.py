@@ -4,10 +4,11 @@ fails when one of these hooks changes under us (``HOOKS``).
 Faust gives the group membership, the fetching thread, flow control and agents. It never commits, has no tables, and
 its own seeks are replaced by ours:
 
-- ``Consumer.seek_to_committed`` (called at the end of every rebalance, after the assignment signals) acquires and
-  seeks. Installed is *before* the seek, because a fetch that is waiting in the thread may return what the new position
-  brought before the seek itself has returned to us. What was fetched before the seek can't be mistaken for it: every
-  fetch is stamped, in the thread that also seeks, with the number of seeks so far.
+- ``Consumer.seek_to_committed`` (called at the end of every rebalance, after the assignment signals) begins to acquire
+  and seek, in a task of its own: Faust would wait for 30 s, and a takeover may make progress for longer. Installed
+  is *before* the seek, because a fetch that is waiting in the thread may return what the new position brought before
+  the seek itself has returned to us. What was fetched before the seek can't be mistaken for it: every fetch is stamped,
+  in the thread that also seeks, with the number of seeks so far.
 - ``Consumer.on_partitions_revoked`` releases every partition, then lets Faust do its part.
 - ``Consumer._drain_messages`` hands over one message per (partition, fetch), whose value is the list of records: Faust
   spends some 500 us on a message, however small.
@@ -32,7 +33,7 @@ from runtime.config import KafkaConfig
 from runtime.health import Readiness
 from runtime.kafka_clients import METADATA_MAX_AGE_MS
 from runtime.tracing import Tracer
-from schemas.errors import ContractError, UnavailableError
+from schemas.errors import UnavailableError
 from stream_jobs.runner.job import Job
 from stream_jobs.runner.kafka_ports import KafkaBroker, demand_read_committed, record_of
 from stream_jobs.runner.partitions import Partitions
@@ -99,6 +100,11 @@ class RunnerConsumer(driver.Consumer):
 
     _thread: RunnerThread
     _seeks_due = 0
+    _acquiring: asyncio.Task[None] | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._turn = asyncio.Lock()
 
     def _new_consumer_thread(self) -> RunnerThread:
         return RunnerThread(self, loop=self.loop, beacon=self.beacon)
@@ -114,23 +120,32 @@ class RunnerConsumer(driver.Consumer):
         await super().on_partitions_revoked(revoked)
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
+        self.acquire()
+        return {}
+
+    def acquire(self) -> None:
+        """Begin to acquire what is assigned now."""
+        self._acquiring = asyncio.create_task(self._acquire(), name="runner-acquire")
+
+    async def _acquire(self) -> None:
         runner = self.app.runner
         runner.watchdog.expect()
         try:
-            demand_read_committed(self._thread._consumer)
-        except ContractError as error:
+            async with self._turn:  # a partition that leaves quarantine may meet a rebalance here
+                await self._acquire_and_seek(runner)
+        except Exception as error:
             runner.partitions.fail(error)
-            return {}
+
+    async def _acquire_and_seek(self, runner: Runner) -> None:
+        demand_read_committed(self._thread._consumer)
         positions = await runner.partitions.assign((runner.name_of(tp), tp.partition) for tp in self.assignment())
         if positions is None:
-            return {}
+            return
         self._seeks_due = self._thread.seeks + 1
         runner.partitions.install()
-        seeks = {runner.on_wire(*partition): position for partition, position in positions.items()}
-        if seeks:
-            await self.seek_wait(seeks)
+        if positions:
+            await self.seek_wait({runner.on_wire(*partition): position for partition, position in positions.items()})
         runner.watchdog.met()
-        return seeks
 
     async def _drain_messages(self, fetcher: Any) -> None:
         try:
@@ -138,7 +153,7 @@ class RunnerConsumer(driver.Consumer):
                 if not self.flow_active:
                     await self.wait(self.can_resume_flow)
                     continue
-                active = self._get_active_partitions()
+                active = self._fed_partitions()
                 if not active:  # nothing assigned, or every buffer is full
                     await self.sleep(BUFFERS_FULL_PAUSE_S)
                     continue
@@ -149,6 +164,14 @@ class RunnerConsumer(driver.Consumer):
         except self.consumer_stopped_errors:
             if not self.app.should_stop:
                 raise
+
+    def _fed_partitions(self) -> set[TP]:
+        """Those whose buffers have room, but for quarantined ones."""
+        runner = self.app.runner
+        active, quarantined = self._get_active_partitions(), runner.partitions.quarantined
+        if not quarantined:
+            return active
+        return {tp for tp in active if (runner.name_of(tp), tp.partition) not in quarantined}
 
     async def _hand_over(self, fetched: Any) -> None:
         if not fetched or fetched.seeks != self._seeks_due:
@@ -300,6 +323,7 @@ async def serve(
         watchdog = open_.enter_context(Watchdog(policy.live_limit_ms))
         runner = Runner(partitions, watchdog, policy, kafka.topic_prefix)
         app = make_app(job, kafka, policy, runner, member, folder)
+        partitions.again = lambda: app.consumer.acquire()  # noqa: PLW0108  the consumer is made later
         partitions.end_known = lambda topic, partition: app.consumer.highwater(runner.on_wire(topic, partition))
         open_.push_async_callback(_stop_app, app)
         open_.push_async_callback(partitions.shut_down)

@@ -17,7 +17,7 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.client import ConnectionGroup, CoordinationType
 from aiokafka.consumer.fetcher import READ_COMMITTED
-from aiokafka.errors import KafkaError, ProducerFenced, for_code
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError, ProducerFenced, for_code
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import OffsetAndMetadata
 
@@ -26,7 +26,7 @@ from runtime.kafka_clients import make_consumer, make_producer
 from runtime.kept_zstd import keep_contexts
 from runtime.topic_prefix import on_wire, topics_known
 from schemas.contract.record import Output, Record
-from schemas.errors import ContractError, FencedError, UnavailableError
+from schemas.errors import ContractError, FencedError, PartitionError, UnavailableError
 from stream_jobs.runner.policy import CommitPolicy
 from stream_jobs.runner.ports import Batch, Committed
 
@@ -145,13 +145,18 @@ class KafkaProducer:
 class KafkaReader:
     """Reads one partition with a consumer of its own, without a group."""
 
-    def __init__(self, consumer: Any, at: TopicPartition) -> None:
+    def __init__(self, consumer: Any, at: TopicPartition, offset: int) -> None:
         self._consumer = consumer
         self._at = at
+        self._from = offset
 
     async def poll(self) -> Batch:
-        with _as_our_errors(f"read of {self._at.topic}/{self._at.partition}"):
-            found = await self._consumer.getmany(self._at, timeout_ms=POLL_WAIT_MS)
+        where = f"{self._at.topic}/{self._at.partition}"
+        with _as_our_errors(f"read of {where}"):
+            try:
+                found = await self._consumer.getmany(self._at, timeout_ms=POLL_WAIT_MS)
+            except OffsetOutOfRangeError as error:
+                raise PartitionError("log_cut", f"{where}: the log no longer holds offset {self._from}") from error
             position = await self._consumer.position(self._at)
         return Batch([record_of(message) for message in found.get(self._at, ())], position)
 
@@ -195,7 +200,15 @@ class KafkaBroker:
             consumer.assign([at])
             consumer.seek(at, offset)
             await asyncio.sleep(0)  # aiokafka raises CancelledError from stop() when its tasks never ran
-        return KafkaReader(consumer, at)
+        return KafkaReader(consumer, at, offset)
+
+    async def has_partition(self, topic: str, partition: int) -> bool:
+        client, name = topics_known(self._asking), on_wire(self._asking, topic)
+        with _as_our_errors(f"partitions of {topic}"):
+            await client.add_topic(name)
+            if partition not in (client.cluster.partitions_for_topic(name) or ()):
+                await client.force_metadata_update()
+        return partition in (client.cluster.partitions_for_topic(name) or ())
 
     async def begin_offset(self, topic: str, partition: int) -> int:
         at = TopicPartition(topic, partition)

@@ -11,28 +11,40 @@ A shell that learns end offsets from its fetches sets ``partitions.end_known``; 
 lag.
 
 ``generation`` counts installations. A fetch from before the last seek carries an older one and is dropped. Every error
-ends up in ``fatal``; the shell waits for it and ends the process.
+ends up in ``fatal``; the shell waits for it and ends the process. But a ``PartitionError`` quarantines one partition
+(``stream_jobs.runner.quarantine``): it has no position to seek to and what is fetched of it is dropped. Once that is
+mended, ``again`` is called: the shell assigns what it was assigned last.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from typing import NamedTuple
 
 from runtime.clock import Clock
 from runtime.counters import COUNTERS, Counters
 from runtime.health import Readiness
 from runtime.tracing import Tracer
 from schemas.contract.record import Record
-from schemas.errors import UnavailableError
+from schemas.errors import PartitionError, UnavailableError
 from stream_jobs.runner.broker_clock import BrokerClock
 from stream_jobs.runner.exactly_once import PartitionOwner, RevokedError
 from stream_jobs.runner.job import Job, Names
+from stream_jobs.runner.limits import first_of, in_slot, progress_within
 from stream_jobs.runner.policy import CommitPolicy
 from stream_jobs.runner.ports import Broker
+from stream_jobs.runner.quarantine import Quarantine
 
 _log = logging.getLogger(__name__)
 
@@ -92,6 +104,9 @@ class Partitions:
         self._wake = asyncio.Event()
         self._ticker: asyncio.Task[None] | None = None
         self._lagging: set[TopicPartition] = set()
+        self._quarantine = Quarantine(broker, names, policy, self._clock, counters, self._readiness)
+        self._looks: set[asyncio.Task[None]] = set()
+        self.again: Callable[[], None] = lambda: None
         self.generation = 0
         self.end_known: EndKnown = _unknown
         self.fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -100,6 +115,11 @@ class Partitions:
     def live(self) -> Mapping[TopicPartition, PartitionOwner]:
         """Owners that are fed and commit."""
         return self._live
+
+    @property
+    def quarantined(self) -> frozenset[tuple[str, int]]:
+        """Partitions that are not fed, because they are damaged."""
+        return self._quarantine.partitions
 
     @property
     def acquiring(self) -> bool:
@@ -143,18 +163,40 @@ class Partitions:
         slots = asyncio.Semaphore(self._policy.acquires_at_once)
         owners = {partition: self._owner(partition) for partition in partitions}
         try:
-            async with _limit(self._policy.acquire_limit_ms, "acquiring partitions"), asyncio.TaskGroup() as group:
-                tasks = {key: group.create_task(_in_slot(slots, owner.acquire)) for key, owner in owners.items()}
+            async with (
+                progress_within(self._policy.acquire_limit_ms, "acquiring partitions") as progressed,
+                asyncio.TaskGroup() as group,
+            ):
+                tasks = {
+                    key: group.create_task(in_slot(slots, functools.partial(self._acquire, owner, progressed)))
+                    for key, owner in owners.items()
+                }
         except BaseExceptionGroup as error:
             await self._stop(owners.values())
-            raise _first(error) from error
+            raise first_of(error) from error
         except BaseException:
             await self._stop(owners.values())
             raise
-        self._ready = owners
+        found = {key: task.result() for key, task in tasks.items()}
+        positions = {key: one for key, one in found.items() if isinstance(one, int)}
+        damaged = {key: one for key, one in found.items() if isinstance(one, PartitionError)}
+        await self._stop(owners[key] for key in damaged)
+        for key, damage in damaged.items():
+            self._quarantine.add(owners[key], damage, acquired=False)
+        self._ready = {key: owners[key] for key in positions}
         taken_s = self._clock.monotonic_s() - began_s
-        _log.info("partitions acquired", extra={"partitions": len(partitions), "taken_s": round(taken_s, 3)})
-        return {partition: task.result() for partition, task in tasks.items()}
+        _log.info("partitions acquired", extra={"partitions": len(positions), "taken_s": round(taken_s, 3)})
+        return positions
+
+    async def _acquire(self, owner: PartitionOwner, progressed: Callable[[], None]) -> int | PartitionError:
+        """The position of the owner, or what is damaged."""
+        owner.progressed = progressed
+        try:
+            return await owner.acquire()
+        except PartitionError as error:
+            return error
+        finally:
+            progressed()
 
     def _owner(self, partition: TopicPartition) -> PartitionOwner:
         source = self._job.source(*partition)
@@ -172,6 +214,7 @@ class Partitions:
         self.generation += 1
         for partition in self._live:
             self._counters.add("job_acquires", topic=partition.topic)
+            self._quarantine.recovered(partition)
         self._counters.set("job_partitions", len(self._live))
         self._readiness.release("partitions")
         _log.info("partitions are live", extra={"partitions": len(self._live)})
@@ -187,6 +230,7 @@ class Partitions:
                 await acquiring
         owners = [*self._live.values(), *self._ready.values()]
         self._live, self._ready = {}, {}
+        self._quarantine.clear()
         self._counters.set("job_partitions", 0)
         for partition in sorted(self._lagging):  # their next owner reports their lag
             self._counters.set("job_lag_records", 0, **partition._asdict())
@@ -196,7 +240,7 @@ class Partitions:
     async def _stop(self, owners: Iterable[PartitionOwner]) -> None:
         limit_ms = STOP_AFTER_FATAL_MS if self.fatal.done() else self._policy.commit_limit_ms
         try:
-            async with _limit(limit_ms, "stopping producers"):
+            async with progress_within(limit_ms, "stopping producers"):
                 await asyncio.gather(*(owner.stop() for owner in owners))
         except UnavailableError as error:
             self.fail(error)
@@ -215,9 +259,12 @@ class Partitions:
 
     async def _feed(self, owner: PartitionOwner, records: Sequence[Record]) -> None:
         try:
-            async with _limit(self._policy.live_limit_ms, f"fold of {owner.source}") as owner.progressed:
+            async with progress_within(self._policy.live_limit_ms, f"fold of {owner.source}") as owner.progressed:
                 await owner.feed(records)
         except RevokedError:
+            return
+        except PartitionError as error:
+            await self._set_apart(owner, error)
             return
         except BaseException as error:
             self.fail(error)
@@ -227,6 +274,28 @@ class Partitions:
         self._counters.add("job_records", len(records), topic=owner.source.topic)
         if owner.wants_commit():
             self._wake.set()
+
+    async def _set_apart(self, owner: PartitionOwner, error: PartitionError) -> None:
+        """Quarantine a partition that was live; its producer stops, so that a reset fences nobody."""
+        partition = TopicPartition(owner.source.topic, owner.source.partition)
+        if self._live.get(partition) is not owner:
+            return
+        del self._live[partition]
+        self._counters.set("job_partitions", len(self._live))
+        self._quarantine.add(owner, error, acquired=True)
+        await self._stop([owner])
+
+    def _look(self) -> None:
+        for partition in self._quarantine.due():
+            task = asyncio.create_task(self._look_at(TopicPartition(*partition)))
+            self._looks.add(task)
+            task.add_done_callback(self._looks.discard)
+
+    async def _look_at(self, partition: TopicPartition) -> None:
+        generation = self.generation
+        mended = await self._quarantine.may_return(partition, self._owner(partition))
+        if mended and generation == self.generation and not self.fatal.done():
+            self.again()
 
     # committing
 
@@ -240,7 +309,8 @@ class Partitions:
                 async with asyncio.timeout(self._policy.tick_ms / 1_000):
                     await self._wake.wait()
             self._wake.clear()
-            for partition, owner in self._live.items():
+            self._look()
+            for partition, owner in list(self._live.items()):
                 if partition in self._commits:
                     continue
                 if owner.wants_commit():
@@ -259,11 +329,14 @@ class Partitions:
         self, partition: TopicPartition, owner: PartitionOwner, commit: Callable[[], Awaitable[bool]]
     ) -> None:
         try:
-            async with self._commit_slots, _limit(self._policy.commit_limit_ms, f"commit of {owner.source}"):
+            async with self._commit_slots, progress_within(self._policy.commit_limit_ms, f"commit of {owner.source}"):
                 began_s, number, size = self._clock.monotonic_s(), owner.number, owner.output_bytes
                 if not await commit():
                     return
         except RevokedError:
+            return
+        except PartitionError as error:
+            await self._set_apart(owner, error)
             return
         except BaseException as error:
             self.fail(error)
@@ -290,6 +363,8 @@ class Partitions:
         """Commit what was folded, then release every partition. Feed nothing more."""
         if self._ticker is not None:
             self._ticker.cancel()
+        for look in self._looks:
+            look.cancel()
         await asyncio.gather(*self._commits.values(), return_exceptions=True)
         if not self.fatal.done():
             changed = [(p, o) for p, o in self._live.items() if o.position > o.committed]
@@ -308,40 +383,3 @@ def slices(records: Sequence[Record], bytes_max: int) -> Iterator[Sequence[Recor
         held += size
     if records:
         yield records[start:]
-
-
-async def _in_slot(slots: asyncio.Semaphore, work: Callable[[], Coroutine[Any, Any, int]]) -> int:
-    async with slots:
-        try:
-            return await work()
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling() == 0:  # not ours: aiokafka leaked one of its own
-                raise UnavailableError("the client was cancelled from within") from error
-            raise
-
-
-@contextlib.asynccontextmanager
-async def _limit(limit_ms: int, doing: str) -> AsyncIterator[Callable[[], None]]:
-    """Limits the time without progress: calling what it yields begins it anew."""
-    try:
-        async with asyncio.timeout(limit_ms / 1_000) as limit:
-            over = False
-
-            def progressed() -> None:
-                if not over:
-                    limit.reschedule(asyncio.get_running_loop().time() + limit_ms / 1_000)
-
-            try:
-                yield progressed
-            finally:
-                over = True
-    except TimeoutError as error:
-        raise UnavailableError(f"{doing} made no progress for {limit_ms} ms") from error
-
-
-def _first(error: BaseException) -> BaseException:
-    """The first error of a group, so that its cause can be read."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

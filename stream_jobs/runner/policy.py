@@ -42,6 +42,12 @@ class CommitPolicy:
     """Beyond it the process ends."""
     live_limit_ms: int = 60_000
     """An assignment that is not live by then, or a first one that did not arrive: the watchdog ends the process."""
+    quarantine_look_ms: int = 2_000
+    """How often it is looked up whether a quarantined partition was reset."""
+    quarantine_examine_ms: int = 30_000
+    """After this it is looked whether what kept a partition from being acquired is mended; then after twice as long,
+    and so on."""
+    quarantine_examine_max_ms: int = 960_000
     session_timeout_ms: int = 6_000
     heartbeat_interval_ms: int = 1_500
     rebalance_timeout_ms: int = 15_000

@@ -31,7 +31,8 @@ class LogReader(Protocol):
     """Reads one partition forward, committed records only."""
 
     async def poll(self) -> Batch:
-        """What is there at the position; no records when nothing new came within a short wait."""
+        """What is there at the position; no records when nothing new came within a short wait. May raise
+        ``PartitionError`` where the log begins later, or go on from there."""
         ...
 
     async def close(self) -> None: ...
@@ -68,6 +69,10 @@ class Broker(Protocol):
 
     async def committed(self, group: str, topic: str, partition: int) -> Committed | None:
         """The group's offset; None only when the broker answers that there is none (no answer raises)."""
+        ...
+
+    async def has_partition(self, topic: str, partition: int) -> bool:
+        """Whether the topic exists and has this partition."""
         ...
 
     async def begin_offset(self, topic: str, partition: int) -> int: ...

@@ -1,16 +1,32 @@
-"""What a new owner reads before it goes live, and the checks of it."""
+"""What a new owner reads before it goes live, and the checks of it.
+
+What no restart can mend is a ``PartitionError``: the partition is quarantined, the others go on."""
 
 from __future__ import annotations
 
-from schemas.errors import ContractError, FencedError
+from collections.abc import Callable, Sequence
+
+from schemas.contract.record import Record
+from schemas.errors import ContractError, FencedError, PartitionError
 from stream_jobs.runner.job import Names, Source
 from stream_jobs.runner.ports import Broker
 from stream_jobs.runner.snapshot import Assembly, Snapshot
 
 
+async def demand_state_partition(broker: Broker, names: Names, source: Source) -> None:
+    """Raise ``PartitionError`` where the state topic lacks this partition: the source has grown and the state topic
+    has not."""
+    topic = names.state_topic(source.topic)
+    if not await broker.has_partition(topic, source.partition):
+        raise PartitionError(
+            "no_state_partition",
+            f"{source}: topic {topic} has no partition {source.partition}; run `fleetpulse migrate`",
+        )
+
+
 async def refuse_if_known(broker: Broker, names: Names, source: Source) -> None:
     """For a source without committed offset. A snapshot proves that there was one: the group's offsets were lost, and
-    starting from the beginning would count everything twice. Raises ``ContractError``."""
+    starting from the beginning would count everything twice. Raises ``PartitionError``."""
     topic = names.state_topic(source.topic)
     end = await broker.end_offset(topic, source.partition)
     position = await broker.begin_offset(topic, source.partition)
@@ -24,20 +40,51 @@ async def refuse_if_known(broker: Broker, names: Names, source: Source) -> None:
             if any((record.key or b"").startswith(names.state_prefix) for record in batch.records):
                 if await broker.committed(names.group, source.topic, source.partition) is not None:
                     raise FencedError(f"{source}: another owner took over and has committed already")
-                raise ContractError(
+                raise PartitionError(
+                    "offset_lost",
                     f"{source}: group {names.group} has no committed offset, yet {topic} holds a snapshot: the offset "
                     "was lost (offsets.retention.minutes?), and starting from the beginning would count everything "
-                    "twice; restore the offset, or empty outputs and state topic to start from the beginning"
+                    "twice",
                 )
     finally:
         await reader.close()
 
 
+async def snapshots(broker: Broker, names: Names, source: Source) -> list[int]:
+    """Offsets of the first pieces of all snapshots that the state topic holds, in order."""
+    topic, found = names.state_topic(source.topic), list[int]()
+    position = await broker.begin_offset(topic, source.partition)
+    end = await broker.end_offset(topic, source.partition)
+    if position >= end:
+        return []
+    reader = await broker.reader(topic, source.partition, position)
+    try:
+        while position < end:
+            batch = await reader.poll()
+            position = batch.position
+            found += [
+                record.offset
+                for record in batch.records
+                if (record.key or b"").startswith(names.state_prefix)
+                and dict(record.headers).get("piece", b"").startswith(b"0/")
+            ]
+    finally:
+        await reader.close()
+    return found
+
+
 async def read_snapshot(
-    broker: Broker, names: Names, source: Source, offset: int, *, settled: bool
+    broker: Broker,
+    names: Names,
+    source: Source,
+    offset: int,
+    *,
+    settled: bool,
+    progressed: Callable[[], None] = lambda: None,
 ) -> tuple[Snapshot, list[bytes]]:
     """The snapshot whose first piece stands at ``offset`` of the state topic, and its parts. ``settled``: no
-    transaction is open there. A live owner's last one may be: committed and not yet visible; then this waits."""
+    transaction is open there. A live owner's last one may be: committed and not yet visible; then this waits.
+    ``progressed`` is called whenever some of it was read. Raises ``PartitionError`` where it cannot be read."""
     topic = names.state_topic(source.topic)
     assembly = Assembly(names, offset, str(source))
     end = await broker.end_offset(topic, source.partition)
@@ -47,6 +94,8 @@ async def read_snapshot(
         while position < end or not settled:
             batch = await reader.poll()
             position = batch.position
+            if batch.records:
+                progressed()
             for record in batch.records:
                 found = assembly.add(record)
                 if found is not None:
@@ -55,44 +104,66 @@ async def read_snapshot(
                 await broker.pause()
     finally:
         await reader.close()
-    raise ContractError(f"{source}: {topic} ends at {end}, before the snapshot at {offset} is whole")
+    raise PartitionError("snapshot_lost", f"{source}: {topic} ends at {end}, before the snapshot at {offset} is whole")
 
 
 async def check_log(broker: Broker, source: Source, start: int, committed: int) -> None:
-    """Raise ``ContractError`` unless the log still holds ``[start, committed)``."""
+    """Raise ``PartitionError`` unless the log still holds ``[start, committed)``."""
     begin = await broker.begin_offset(source.topic, source.partition)
     end = await broker.end_offset(source.topic, source.partition)
     if not begin <= start <= committed <= end:
-        raise ContractError(
+        raise PartitionError(
+            "log_cut" if begin > start else "log_short",
             f"{source}: the log holds [{begin}, {end}), but the snapshot needs it from {start}, and {committed} was "
-            "committed: retention deleted records too early, or the topic was recreated under the same name"
+            "committed: retention deleted records too early, or the topic was recreated under the same name",
         )
 
 
 async def demand_log_from(broker: Broker, source: Source, start: int) -> None:
-    """Raise ``ContractError`` where the log begins after ``start``. Looked at after reading from there, it shows that
+    """Raise ``PartitionError`` where the log begins after ``start``. Looked at after reading from there, it shows that
     retention deleted nothing that was still to be read."""
     begin = await broker.begin_offset(source.topic, source.partition)
     if begin > start:
-        raise ContractError(
-            f"{source}: the log begins at {begin}, but is needed from {start}: retention deleted records too early"
+        raise PartitionError(
+            "log_cut",
+            f"{source}: the log begins at {begin}, but is needed from {start}: retention deleted records too early",
         )
 
 
 async def only_markers(broker: Broker, source: Source, position: int, end: int) -> bool:
-    """Whether ``[position, end)`` holds only markers and aborted records."""
+    """Whether ``[position, end)`` holds only markers and aborted records. Raises ``PartitionError`` where the log
+    begins later: what retention deleted unread is missing too."""
     if position >= end:
         return True
+    begun = position
     reader = await broker.reader(source.topic, source.partition, position)
     try:
         while position < end:
             batch = await reader.poll()
-            if batch.records:
+            if batch.records and batch.records[0].offset < end:
+                await demand_log_from(broker, source, begun)
                 return False
             position = batch.position
     finally:
         await reader.close()
+    await demand_log_from(broker, source, begun)
     return True
+
+
+async def demand_only_markers(broker: Broker, source: Source, position: int, records: Sequence[Record]) -> None:
+    """Raise unless whoever reads the log from ``position`` finds the same records: then what is missing before and
+    among them are the markers of somebody's transactions. ``PartitionError`` where the log itself lacks them,
+    ``ContractError`` where only the reader left some out and a restart reads them."""
+    first, last = records[0].offset, records[-1].offset
+    got = f"{source}: expected offset {position}, got {len(records)} records from {first} to {last}"
+    found = await offsets_of(broker, source, position, last + 1)
+    if found is None:
+        raise PartitionError("log_cut", f"{got}: retention deleted those between before they were read")
+    if found == [record.offset for record in records]:
+        return
+    if first < position and await broker.end_offset(source.topic, source.partition) < position:
+        raise PartitionError("log_short", f"{got}: the log was truncated, or the topic recreated under the same name")
+    raise ContractError(got)
 
 
 async def offsets_of(broker: Broker, source: Source, position: int, end: int) -> list[int] | None:

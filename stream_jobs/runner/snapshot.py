@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from schemas.contract.record import Headers, Output, Record
-from schemas.errors import ContractError
+from schemas.errors import PartitionError
 from stream_jobs.runner.job import Names
 
 PIECE_BYTES_MAX = 512 * 1024
@@ -36,13 +36,12 @@ class Pointer:
 
     @classmethod
     def decode(cls, metadata: str, where: str) -> Pointer:
-        """Raises ``ContractError`` for an offset that something else has committed."""
+        """Raises ``PartitionError`` for an offset that something else has committed."""
         version, *pairs = metadata.split(" ") or [""]
         found = dict(pair.partition("=")[::2] for pair in pairs)
         if version != "v1" or not all(found.get(name, "").isdigit() for name in ("number", "snapshot")):
-            raise ContractError(
-                f"{where}: the committed offset was not written by this job (metadata {metadata!r}); "
-                "restore the group's offset, or delete it and the state topic's records to start from the beginning"
+            raise PartitionError(
+                "foreign_offset", f"{where}: the committed offset was not written by this job (metadata {metadata!r})"
             )
         return cls(int(found["number"]), int(found["snapshot"]))
 
@@ -111,7 +110,7 @@ def _pieces(part: bytes) -> list[tuple[bytes, bytes]]:
 
 
 class Assembly:
-    """Puts a snapshot together from the records that follow a pointer. Raises ``ContractError`` when it can't."""
+    """Puts a snapshot together from the records that follow a pointer. Raises ``PartitionError`` when it can't."""
 
     def __init__(self, names: Names, offset: int, where: str) -> None:
         self._prefix = names.state_prefix
@@ -157,8 +156,9 @@ class Assembly:
             self.parts.append(b"".join(self._open))
             self._open.clear()
 
-    def _broken(self, what: str) -> ContractError:
-        return ContractError(
+    def _broken(self, what: str) -> PartitionError:
+        return PartitionError(
+            "snapshot_lost",
             f"{self._where}: the snapshot at offset {self._offset} cannot be read: {what}; the state topic must be "
-            "compacted, never deleted from, and written by this job alone"
+            "compacted, never deleted from, and written by this job alone",
         )

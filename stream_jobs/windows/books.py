@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from schemas.codec.block import Block, Labels, Numbers, Texts
 from schemas.contract.headers import Identity
-from schemas.contract.verdicts import Verdict
+from schemas.contract.verdicts import MISSING, Verdict
 from schemas.fields import Kind
 from schemas.rows.tables import BOOKS, REJECTED
 from stream_jobs.step import Commit
@@ -86,6 +86,13 @@ class Books:
                 "source": labels([source or None for source in sources]),
             },
         )
+
+
+def missing_block(job: str, commit: Commit) -> Block:
+    """The row of ``schemas.rows.tables.BOOKS`` for offsets that a reset leaves out: how many, and no events."""
+    block = Books().block(job, commit)
+    missing = _whole([commit.offset_to - commit.offset_from])
+    return Block(block.rows, {**block.columns, "verdict": _whole([MISSING]), "records": missing})
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from schemas.rows.gpu_shares import SHARES
 from schemas.rows.tables import BOOKS, EXEMPLARS, REJECTED, Table
 from schemas.rows.usage import USAGE
 from stream_jobs.step import Commit
-from stream_jobs.windows.books import Books, Rejection, rejections_block
+from stream_jobs.windows.books import Books, Rejection, missing_block, rejections_block
 from stream_jobs.windows.changes import Changes
 from stream_jobs.windows.emit import blocks_of, part_of
 from stream_jobs.windows.plan import Plan
@@ -89,6 +89,13 @@ def books(found: Books, commit: Commit, partitions: int, job: str) -> list[Outpu
     if commit.offset_from == commit.offset_to:
         return []
     return cut_outputs(BOOKS_TOPIC, BOOKS, found.block(job, commit), commit, partitions, job)
+
+
+def missing(commit: Commit, partitions: int, job: str) -> list[Output]:
+    """The books of a reset that leaves the offsets of the commit out; nothing where it covers none."""
+    if commit.offset_from == commit.offset_to:
+        return []
+    return cut_outputs(BOOKS_TOPIC, BOOKS, missing_block(job, commit), commit, partitions, job)
 
 
 def rejected(rejections: Sequence[Rejection], commit: Commit, partitions: int, job: str) -> list[Output]:

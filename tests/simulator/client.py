@@ -142,6 +142,9 @@ class SimBroker:
         """Whether an answer without an offset is taken for the answer "none"."""
         return False
 
+    async def has_partition(self, topic: str, partition: int) -> bool:
+        return True
+
     async def begin_offset(self, topic: str, partition: int) -> int:
         return await self.wire.call(lambda: self.wire.server.log((topic, partition)).begin)
 

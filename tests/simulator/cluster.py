@@ -38,9 +38,20 @@ class SimClock:
 
 
 class NoCounters:
+    """Counts nothing, but notes which partitions are quarantined."""
+
+    def __init__(self) -> None:
+        self.quarantined: dict[TopicPartition, str] = {}
+
     def add(self, name: str, by: float = 1, **labels: object) -> None: ...
 
-    def set(self, name: str, value: float, **labels: object) -> None: ...
+    def set(self, name: str, value: float, **labels: Any) -> None:
+        if name == "job_quarantined":
+            place = TopicPartition(labels["topic"], labels["partition"])
+            if value:
+                self.quarantined[place] = labels["cause"]
+            else:
+                self.quarantined.pop(place, None)
 
     def record(self, name: str, value: float, **labels: object) -> None: ...
 
@@ -60,11 +71,25 @@ class ThreadedListener:
         self._wire = wire
         self.seeks = 0
         self.seeks_due = 0
+        self._assigned: tuple[Any, ...] = ()
+        self._one_turn = asyncio.Lock()
+        partitions.again = self._again
+
+    def _again(self) -> None:
+        asyncio.get_running_loop().create_task(self._acquire())
 
     async def on_partitions_revoked(self, revoked: Any) -> None:
         await self._partitions.revoke()
 
     async def on_partitions_assigned(self, assigned: Any) -> None:
+        self._assigned = tuple(assigned)
+        await self._acquire()
+
+    async def _acquire(self) -> None:
+        async with self._one_turn:
+            await self._acquire_and_seek(self._assigned)
+
+    async def _acquire_and_seek(self, assigned: Any) -> None:
         positions = await self._partitions.assign(assigned)
         if positions is None:
             return
@@ -122,6 +147,12 @@ class Worker:
     consumer: Any = None
     ended_by: list[BaseException] = field(default_factory=list)
     incarnation: int = 0
+    counters: NoCounters = field(default_factory=NoCounters)
+
+    @property
+    def quarantined(self) -> dict[TopicPartition, str]:
+        """Causes by partition, while the process runs."""
+        return self.counters.quarantined if self.up else {}
 
     def start(self) -> None:
         self.incarnation += 1
@@ -155,8 +186,9 @@ class Worker:
 
     async def _serve(self, process: Process) -> None:
         wire = Wire(self.server, self.draw, self.faults, process)
+        self.counters = NoCounters()
         broker, names = self.parts.broker(wire), self.job.names(DEPLOYMENT)
-        partitions = self.parts.partitions(self.job, broker, names, self.policy, SimClock(), NoCounters())
+        partitions = self.parts.partitions(self.job, broker, names, self.policy, SimClock(), self.counters)
         consumer = SimConsumer(wire, names.group)
         if self.shell == "bare":
             listener = self.parts.bare_listener(consumer, partitions, NoWatchdog())

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import logging
 
-from tests.simulator import mutations, usage_mutations
+from tests.simulator import damaged_world, mutations, usage_mutations
+from tests.simulator.damaged_world import DamagedWorld
 from tests.simulator.mutations import caught_at
 from tests.simulator.schedule import Outcome, run_schedule
 from tests.simulator.windows_world import WindowsWorld
 
-MUTATIONS = (*mutations.MUTATIONS, *usage_mutations.MUTATIONS)
+MUTATIONS = (*mutations.MUTATIONS, *damaged_world.MUTATIONS, *usage_mutations.MUTATIONS)
 WINDOWS_EVERY = 10
 """Every tenth schedule runs the real windows job (five times as slow); the others a small one made to show mistakes."""
+DAMAGED_EVERY = 3
+"""Every third of these damages partitions and resets them."""
 
 
 def run_one(seed: int) -> Outcome:
     """A schedule of the real runner; poison is not logged."""
     logging.disable(logging.CRITICAL)
-    return run_schedule(seed, world_of=WindowsWorld if seed % WINDOWS_EVERY == 0 else None)
+    if seed % WINDOWS_EVERY == 0:
+        return run_schedule(seed, world_of=WindowsWorld)
+    return run_schedule(seed, world_of=DamagedWorld if seed % DAMAGED_EVERY == 0 else None)
 
 
 def schedules_to_notice(what: tuple[int, int, int]) -> int | None:

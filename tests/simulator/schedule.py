@@ -54,6 +54,8 @@ class Outcome:
     records: int = 0
     commits: int = 0
     blows: Counter[str] = field(default_factory=Counter)
+    quarantines: Counter[str] = field(default_factory=Counter)
+    """Of partitions that were quarantined at the end, by cause."""
 
 
 def run_schedule(seed: int, rules: Rules | None = None, world_of: type[World] | None = None) -> Outcome:
@@ -91,7 +93,8 @@ class World:
         self.faults = Faults(self.usual_rate)
         self.places = [TopicPartition(self.source, partition) for partition in range(PARTITIONS)]
         self.group = Group(self.places, draw)
-        self.lost_for_good = False
+        self.damaged: set[TopicPartition] = set()
+        """Partitions of which something is lost for good: they stand still; the others must go on."""
         self.lenient = False
         for place in self.places:
             self.server.log(place)
@@ -107,9 +110,14 @@ class World:
         finally:
             for task in background:
                 task.cancel()
+            self._note_quarantines()
             for worker in self.workers:
                 worker.kill()
         self._judge()
+
+    def _note_quarantines(self) -> None:
+        for worker in self.workers:
+            self.outcome.quarantines.update(worker.quarantined.values())
 
     def _make(self) -> None:
         draw = self.draw
@@ -281,15 +289,19 @@ class World:
 
     def _lose_offsets(self) -> None:
         if self.server.group_offsets:
-            self.server.group_offsets.clear()
-            self.lost_for_good = True
+            group, place = self.draw.choice(sorted(self.server.group_offsets))
+            del self.server.group_offsets[group, place]
+            self.damaged.add(TopicPartition(*place))
+            for worker in self.workers:  # the group was empty for long
+                worker.kill()
 
     def _cut_log(self) -> None:
         """Retention takes records that nobody has read yet."""
-        log = self.server.log(self.draw.choice(self.places))
+        place = self.draw.choice(self.places)
+        log = self.server.log(place)
         if log.end > log.begin + 4:
             log.begin = log.end - 2
-            self.lost_for_good = True
+            self.damaged.add(place)
 
     async def _calm(self) -> None:
         """No more trouble: everything has to come in."""
@@ -308,8 +320,7 @@ class World:
             if self._all_told():
                 break
         else:
-            if not self.lost_for_good:
-                self.outcome.violations.append("not everything was told in time")
+            self.outcome.violations.append("not everything was told in time")
             return
         if self.rules.retention_passes:
             await self._outlive_the_log()
@@ -324,8 +335,9 @@ class World:
             worker.ended_by.clear()
             worker.kill()
         await asyncio.sleep(12.0)
-        refused = [error for worker in self.workers for error in worker.ended_by if isinstance(error, ContractError)]
-        self.outcome.violations += [f"a quiet partition is lost: {error}" for error in refused[:1]]
+        lost = [str(error) for worker in self.workers for error in worker.ended_by if isinstance(error, ContractError)]
+        lost += [f"{place} {cause}" for worker in self.workers for place, cause in worker.quarantined.items()]
+        self.outcome.violations += [f"a quiet partition is lost: {what}" for what in lost[:1]]
 
     def _all_told(self) -> bool:
         if any(edge.waiting for edge in self.edges) or any(self.server.log(place).open for place in self.outputs):
@@ -333,9 +345,10 @@ class World:
         names = self.workers[0].job.names(DEPLOYMENT)
         offsets = self.server.group_offsets
         return not self.server.markers() and all(
-            self.server.log(place).end == 0
+            (self.server.log(place).end == self.server.log(place).begin and (names.group, place) not in offsets)
             or ((found := offsets.get((names.group, place))) is not None and found.offset == self.server.log(place).end)
             for place in self.places
+            if place not in self.damaged
         )
 
     def _judge(self) -> None:
@@ -354,7 +367,7 @@ class World:
         told = [json.loads(record.value or b"") for record in self._told(self.outputs[0])]
         outcome.commits = len(told)
         judge_books(told, outcome.violations, begin_anywhere=self.rules.log_may_be_cut)
-        if not self.lost_for_good:
+        if not self.damaged:
             self._judge_sums(told)
         self._judge_idle(told)
 

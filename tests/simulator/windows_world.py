@@ -104,7 +104,7 @@ class WindowsWorld(World):
 
     def _judge_outputs(self) -> None:
         self._judge_chains()
-        if not self.lost_for_good:
+        if not self.damaged:
             self._judge_rows()
             self._judge_usage()
             self._judge_books()

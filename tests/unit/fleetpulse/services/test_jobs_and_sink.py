@@ -120,7 +120,7 @@ def test_alive_is_a_service_whose_loop_turns(monkeypatch: pytest.MonkeyPatch) ->
     checks: dict[str, Check] = {}
 
     @contextlib.contextmanager
-    def server(*, port: int, alive: Check, ready: Check) -> Iterator[None]:
+    def server(*, port: int, alive: Check, ready: Check, note: Check) -> Iterator[None]:
         checks.update(alive=alive, ready=ready)
         yield
 

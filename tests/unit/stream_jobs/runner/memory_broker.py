@@ -62,6 +62,7 @@ class Memory:
     logs: dict[tuple[str, int], Log] = field(default_factory=dict)
     offset: Committed | None = None
     adding: Committed | None = None
+    missing: set[tuple[str, int]] = field(default_factory=set)
 
     def log(self, topic: str, partition: int = 0) -> Log:
         return self.logs.setdefault((topic, partition), Log())
@@ -71,6 +72,9 @@ class Memory:
 
     async def committed(self, group: str, topic: str, partition: int) -> Committed | None:
         return self.offset
+
+    async def has_partition(self, topic: str, partition: int) -> bool:
+        return (topic, partition) not in self.missing
 
     async def begin_offset(self, topic: str, partition: int) -> int:
         return self.log(topic, partition).begin

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from schemas.contract.record import Record
-from schemas.errors import ContractError
+from schemas.errors import ContractError, PartitionError
 from tests.simulator.counting import OUT_TOPIC, CountingStep
 from tests.unit.stream_jobs.runner.memory_broker import Scene
 
@@ -79,3 +79,46 @@ def test_a_record_that_is_missing_is_a_gap(lost: str) -> None:
 
     with pytest.raises(ContractError, match="expected offset 0, got 1 records from 2 to 2"):
         asyncio.run(fed())
+
+
+def test_a_cut_log_is_not_taken_for_markers() -> None:
+    """An idle partition whose unread records retention took: neither committed as read, nor its watermark moved by the
+    clock. What was folded before is committed with a snapshot."""
+    scene = Scene(CountingStep())
+
+    async def idle() -> None:
+        owner = await scene.owner()
+        await owner.feed([scene.log.add(one())])
+        for _ in range(2):
+            scene.log.add(one())
+        scene.log.begin, scene.log.records = 3, []
+        await scene.pass_by(owner, 10)
+
+    with pytest.raises(PartitionError, match="the log begins at 3, but is needed from 1"):
+        asyncio.run(idle())
+
+    assert scene.memory.offset is not None
+    assert scene.memory.offset.offset == 1
+    assert not any(json.loads(record.value or b"")["idle"] for record in scene.memory.log(OUT_TOPIC).records)
+    assert scene.snapshots[-1] == 1
+
+
+def test_what_was_folded_before_a_gap_is_kept() -> None:
+    """So that a reset needs nothing of the log that was lost."""
+    scene = Scene(CountingStep())
+
+    async def fed() -> None:
+        owner = await scene.owner()
+        await owner.feed([scene.log.add(one())])
+        await owner.commit()
+        await owner.feed([scene.log.add(one()), scene.log.add(one())])
+        scene.log.add(one())
+        last = scene.log.add(one())
+        scene.log.begin, scene.log.records = 4, [last]
+        await owner.feed([last])
+
+    with pytest.raises(PartitionError, match="retention deleted those between"):
+        asyncio.run(fed())
+
+    assert counted(scene) == 3
+    assert scene.snapshots == [1, 3]

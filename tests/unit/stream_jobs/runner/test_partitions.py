@@ -1,4 +1,7 @@
-"""What the partitions of a process tell about themselves: whether they are live, and how far behind they are."""
+"""What the partitions of a process tell about themselves: whether they are live, and how far behind they are.
+
+Covers stream_jobs.runner.limits.
+"""
 
 from __future__ import annotations
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.simulator import usage_mutations
+from tests.simulator import damaged_world, usage_mutations
 from tests.simulator.counting import QuietStep
+from tests.simulator.damaged_world import DamagedWorld, TailCutWorld
 from tests.simulator.mutations import MUTATIONS, Mutation, caught_at
 from tests.simulator.schedule import Rules, run_schedule
 from tests.simulator.telling_world import SilentlyChangedWorld, TellingWorld
@@ -81,11 +82,31 @@ def test_what_was_told_reads_as_one_story_though_rules_change() -> None:
     "rules", [Rules(offsets_may_vanish=True), Rules(log_may_be_cut=True)], ids=["offsets vanish", "the log is cut"]
 )
 def test_what_cannot_be_mended_is_never_papered_over(rules: Rules) -> None:
-    """When offsets or unread records are lost for good the job stops; what was told stays right."""
+    """When offsets or unread records are lost for good the partition is quarantined, what was told stays right, and the
+    others go on to their end."""
     outcomes = [run_schedule(seed, rules) for seed in range(1, 41)]
 
     assert {outcome.seed: outcome.violations for outcome in outcomes if outcome.violations} == {}
-    assert sum(outcome.ends["ContractError"] for outcome in outcomes) > 0
+    assert sum(sum(outcome.quarantines.values()) for outcome in outcomes) > 0
+    assert not sum(outcome.ends["PartitionError"] for outcome in outcomes)
+
+
+@pytest.mark.parametrize("world", [DamagedWorld, TailCutWorld], ids=["anything", "what is not read yet"])
+def test_damaged_partitions_come_back_by_resets_that_say_what_is_missing(world: type[DamagedWorld]) -> None:
+    """Logs are cut, offsets lost, resets killed half-way, partitions reset that were well: every commit is what its
+    offsets give, every offset without a commit is declared, and in the end all is read."""
+    outcomes = [run_schedule(seed, world_of=world) for seed in range(1, SCHEDULES + 1)]
+
+    assert {outcome.seed: outcome.violations for outcome in outcomes if outcome.violations} == {}
+    blows = sum((outcome.blows for outcome in outcomes), Counter())
+    assert blows["reset"] > 50
+    assert sum(outcome.quarantines["seen"] for outcome in outcomes) > 50
+
+
+@pytest.mark.parametrize("mutation", damaged_world.MUTATIONS, ids=lambda mutation: mutation.name)
+def test_a_rule_of_quarantine_that_is_switched_off_is_noticed(mutation: Mutation) -> None:
+    """That one partition stops alone, and that a reset is exact about it."""
+    assert caught_at(mutation, CAUGHT_WITHIN, run_schedule) is not None
 
 
 def test_a_schedule_is_the_same_every_time() -> None:

@@ -1,0 +1,175 @@
+"""``fleetpulse jobs reset``: a quarantined partition of a job goes on from a place that somebody names.
+
+What the reset costs is worked out first, and shown; then it is one transaction (``stream_jobs.runner.reset``). Where
+the group's offset is lost, the books say where it was: those of the windows job, on Kafka and in ClickHouse.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+
+from aiokafka import TopicPartition
+
+from fleetpulse.doctor.examine import READS
+from fleetpulse.services.jobs_and_sink import JOBS, partitions_of, setup_of
+from fleetpulse.sql.database import Database
+from runtime.bounded_fetch import bound_fetches
+from runtime.clock import SystemClock
+from runtime.config import Config
+from runtime.contract_record import check_deployment
+from runtime.kafka_clients import open_consumer
+from schemas.contract.topics import BOOKS_TOPIC
+from schemas.errors import ConfigError, FleetpulseError
+from stream_jobs.runner.job import Job, Source
+from stream_jobs.runner.kafka_ports import KafkaBroker
+from stream_jobs.runner.reset import Declare, Reset, Resetting, Span, describe
+from stream_jobs.windows.messages import missing
+
+_log = logging.getLogger(__name__)
+
+_BOOKED = """
+SELECT max(offset_to) FROM books
+WHERE job = 'windows' AND topic = {topic:String} AND partition = {partition:UInt32}
+"""
+POLL_MS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What a reset leaves out and can still be read: records, their events, and when they were appended."""
+
+    records: int
+    events: int
+    first_ms: int
+    last_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a reset does, and of what it leaves out the part that the log still holds."""
+
+    job: str
+    reset: Reset
+    unread: Unread | None
+
+    def lines(self) -> list[str]:
+        """For people."""
+        found = describe(self.reset)
+        if self.unread is not None:
+            one = self.unread
+            found.append(
+                f"of them the log still holds {one.records:,} records with {one.events:,} events, appended within"
+                f" {(one.last_ms - one.first_ms) / 1_000:,.0f} s: their windows stay without them"
+            )
+        return found
+
+
+def job_of(topic: str, named: str | None) -> str:
+    """The job whose partition is meant. Raises ``ConfigError`` where several read the topic and none is named."""
+    reading = [job for job in JOBS if topic in READS[job]]
+    if named is None and len(reading) == 1:
+        return reading[0]
+    if named in reading:
+        return str(named)
+    raise ConfigError("--of", named, f"must be a job that reads {topic}: {', '.join(reading) or 'none does'}")
+
+
+def place_of(text: str) -> tuple[str, int]:
+    """``TOPIC:N`` or ``TOPIC/N``, as logs name it. Raises ``ConfigError``."""
+    topic, _, number = text.replace("/", ":").rpartition(":")
+    if not topic or not number.isdigit():
+        raise ConfigError("--partition", text, "must be TOPIC:N")
+    return topic, int(number)
+
+
+async def reset_partition(
+    config: Config, job: str, place: tuple[str, int], to: str, confirmed: Callable[[Cost], bool]
+) -> tuple[Cost, bool]:
+    """What the reset costs, and whether it was carried out, which it is when ``confirmed`` says so. Raises
+    ``FencedError`` or ``ContractError`` when an owner came between: then nothing was changed."""
+    bound_fetches(config.limits)
+    setup = setup_of(job, config)
+    made = Job.of(setup.steps, (), setup.transactional)
+    await check_deployment(config.kafka, made.topics)
+    broker = KafkaBroker(config.kafka, setup.policy)
+    await broker.start()
+    owner: Resetting | None = None
+    try:
+        names, source = made.names(config.kafka.namespace), made.source(*place)
+        step = made.steps[source.topic]
+        lost = await broker.committed(names.group, *place) is None
+        counted_to = await _books_end(config, *place) if lost and job == "windows" else None
+        owner = Resetting(step, source, broker, names, setup.policy, SystemClock())
+        reset = await owner.plan(to, counted_to)
+        unread = None if reset.unread is None else await _measured(broker, source, reset.unread)
+        cost = Cost(job, reset, unread)
+        if not confirmed(cost):
+            return cost, False
+        await owner.carry_out(reset, _declare(config, job))
+        return cost, True
+    finally:
+        if owner is not None:
+            await owner.stop()
+        await broker.stop()
+
+
+def _declare(config: Config, job: str) -> Declare:
+    partitions = partitions_of(config)[BOOKS_TOPIC]
+    return lambda reset, commit: missing(commit, partitions, job) if reset.missing else []
+
+
+async def _measured(broker: KafkaBroker, source: Source, span: Span) -> Unread:
+    records = events = last_ms = 0
+    first_ms: int | None = None
+    reader = await broker.reader(source.topic, source.partition, span[0])
+    try:
+        position = span[0]
+        while position < span[1]:
+            batch = await reader.poll()
+            for record in batch.records:
+                if record.offset < span[1]:
+                    count = dict(record.headers).get("count", b"")
+                    records, events = records + 1, events + (int(count) if count.isdigit() else 0)
+                    first_ms = record.timestamp_ms if first_ms is None else first_ms
+                    last_ms = record.timestamp_ms
+            position = batch.position
+    finally:
+        await reader.close()
+    return Unread(records, events, first_ms or 0, last_ms)
+
+
+async def _books_end(config: Config, topic: str, partition: int) -> int | None:
+    """Where the books of the windows job about this partition end; None when nobody knows."""
+    ends = [await _end_on_kafka(config, topic, partition), _end_in_tables(config, topic, partition)]
+    return max((end for end in ends if end is not None), default=None)
+
+
+def _end_in_tables(config: Config, topic: str, partition: int) -> int | None:
+    try:
+        with closing(Database(config.clickhouse, consistent=True)) as database:
+            ((end,),) = database.sql(_BOOKED, {"topic": topic, "partition": partition}).rows
+    except FleetpulseError as error:
+        _log.warning("ClickHouse unavailable; where books end is read from Kafka alone", extra={"error": str(error)})
+        return None
+    return int(end) or None
+
+
+async def _end_on_kafka(config: Config, topic: str, partition: int) -> int | None:
+    """Read to the very end: an open transaction may hide the last books, so this waits until none does."""
+    at = TopicPartition(BOOKS_TOPIC, partition % partitions_of(config)[BOOKS_TOPIC])
+    async with open_consumer(config.kafka, isolation_level="read_uncommitted") as consumer:
+        end = (await consumer.end_offsets([at]))[at]
+    found: int | None = None
+    async with open_consumer(config.kafka, isolation_level="read_committed") as consumer:
+        consumer.assign([at])
+        await consumer.seek_to_beginning(at)
+        while await consumer.position(at) < end:
+            for message in (await consumer.getmany(at, timeout_ms=POLL_MS)).get(at, ()):
+                headers = dict(message.headers)
+                mine = (b"windows", topic.encode(), b"%d" % partition)
+                if (headers.get("job"), headers.get("source-topic"), headers.get("source-partition")) == mine:
+                    found = int(headers["offsets"].partition(b"-")[2])
+    return found

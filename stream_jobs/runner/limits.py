@@ -1,0 +1,53 @@
+"""Limits on the time without progress, and on how much runs at once.
+
+aiokafka itself retries some errors for ever, and lets a CancelledError of its own tasks slip now and then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, TypeVar
+
+from schemas.errors import UnavailableError
+
+T = TypeVar("T")
+
+
+@contextlib.asynccontextmanager
+async def progress_within(limit_ms: int, doing: str) -> AsyncIterator[Callable[[], None]]:
+    """Limits the time without progress: calling what it yields begins it anew. Raises ``UnavailableError``."""
+    try:
+        async with asyncio.timeout(limit_ms / 1_000) as limit:
+            over = False
+
+            def progressed() -> None:
+                if not over:
+                    limit.reschedule(asyncio.get_running_loop().time() + limit_ms / 1_000)
+
+            try:
+                yield progressed
+            finally:
+                over = True
+    except TimeoutError as error:
+        raise UnavailableError(f"{doing} made no progress for {limit_ms} ms") from error
+
+
+async def in_slot(slots: asyncio.Semaphore, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """What ``work`` returns, once there is a slot for it."""
+    async with slots:
+        try:
+            return await work()
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling() == 0:  # not ours: aiokafka leaked one of its own
+                raise UnavailableError("the client was cancelled from within") from error
+            raise
+
+
+def first_of(error: BaseException) -> BaseException:
+    """The first error of a group, so that its cause can be read."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,230 @@
+"""The way back for a partition that is quarantined: a new place to go on from, with what is missing said in the books.
+
+A reset is a transaction with the transactional id of the partition's owner. So it is one with the protocol: its
+producer fences an owner that still runs, whose next commit fails, and every later owner finds offset, snapshot and
+books of the reset, or, where the reset was killed, nothing of it. A record that an owner had to obey would leave open
+what a frozen one does. An owner that starts meanwhile fences the reset, which then has changed nothing.
+
+Nothing is counted twice: what was committed is never folded aloud again, so folding goes on at the committed offset or
+behind it. Where the group's offset is lost, ``counted_to`` is where the books end; without it, where the last snapshot
+stands, and what was committed behind that counts again. The state is the last snapshot's, and what the log still has
+behind it is folded silently. Three ranges of offsets say what the reset costs:
+
+- *missing*: ``[counted to, to)``, never folded: their events are in no window;
+- *forgotten*: ``[snapshot, begin of the log)``, folded and emitted, and no part of the state any more: a record among
+  them that is sent again counts again, windows still open are left out by steps that hold whole windows;
+- *again*: ``[snapshot, ...)`` where nobody knows what was committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from schemas.contract.record import Output
+from schemas.errors import ConfigError, ContractError, PartitionError
+from stream_jobs.runner import recovery
+from stream_jobs.runner.exactly_once import PartitionOwner, Plan
+from stream_jobs.runner.ports import Committed
+from stream_jobs.runner.snapshot import Pointer
+from stream_jobs.step import Commit
+
+EARLIEST = "earliest"
+LATEST = "latest"
+NUMBERS_LEFT_OUT = 1 << 32
+"""Numbers of outputs only have to rise. Where the last one is lost with the offset, so many are left out."""
+
+Span = tuple[int, int]
+"""Offsets ``[from, to)``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """What a reset does. ``cause`` None: nothing is damaged. ``committed`` is the group's offset, ``snapshot`` the
+    position of the last snapshot; None where they are lost. ``log`` is what the log holds."""
+
+    source: str
+    cause: str | None
+    committed: int | None
+    counted_to: int
+    certain: bool
+    snapshot: int | None
+    log: Span
+    to: int
+
+    @property
+    def missing(self) -> Span | None:
+        """Offsets that are never folded."""
+        return (self.counted_to, self.to) if self.to > self.counted_to else None
+
+    @property
+    def forgotten(self) -> Span | None:
+        """Offsets that were folded and are no part of the state any more."""
+        if self.committed is None and self.snapshot is None:
+            return None  # it never had an owner
+        start = self.snapshot or 0
+        stop = self.counted_to if self.is_another_log else min(self.log[0], self.counted_to)
+        return (start, stop) if start < stop else None
+
+    @property
+    def unread(self) -> Span | None:
+        """The part of what is missing that the log still holds."""
+        first = max(self.counted_to, self.log[0])
+        return (first, self.to) if first < self.to else None
+
+    @property
+    def is_another_log(self) -> bool:
+        """The log ends before what was counted: it was truncated, or made anew under the same name."""
+        return self.counted_to > self.log[1]
+
+    @property
+    def again(self) -> Span | None:
+        """Offsets of which nobody knows whether they were committed; if so, they count again."""
+        return None if self.certain or self.to >= self.log[1] else (self.to, self.log[1])
+
+
+Declare = Callable[[Reset, Commit], list[Output]]
+"""The records that say in the books what is missing: the commit's offsets, if any."""
+
+
+class Resetting(PartitionOwner):
+    """An owner that lives for one transaction. Use it once: ``plan``, then perhaps ``carry_out``."""
+
+    async def plan(self, to: str, counted_to: int | None = None) -> Reset:
+        """What going on at ``to`` (earliest, latest or an offset) would do; changes nothing. Raises ``ConfigError``
+        for an offset that cannot be gone on from."""
+        await recovery.demand_state_partition(self._broker, self._names, self.source)
+        cause = await self._damage()
+        topic, partition = self.source.topic, self.source.partition
+        found = self._found = await self._read_committed()
+        pointer = _pointer(found, str(self.source))
+        parts = await self._last_snapshot(pointer)
+        begin = await self._broker.begin_offset(topic, partition)
+        end = await self._broker.end_offset(topic, partition)
+        position = None if self._snapshot is None else self._snapshot.position
+        certain = pointer is not None or counted_to is not None or position is None
+        counted = self._counted_to(found if pointer is not None else None, counted_to, begin)
+        self._checkpoint = None if position is None else (position, parts)
+        self._number = (
+            pointer.number if pointer else (self._snapshot.number + NUMBERS_LEFT_OUT if self._snapshot else 0)
+        )
+        self._committed = counted
+        where = self._where(to, counted, begin, end)
+        committed = None if found is None else found.offset
+        return Reset(str(self.source), cause, committed, counted, certain, position, (begin, end), where)
+
+    async def _damage(self) -> str | None:
+        try:
+            await self._beside().examine()
+        except PartitionError as error:
+            return error.cause
+        return None
+
+    def _beside(self) -> PartitionOwner:
+        return PartitionOwner(
+            self._step, self.source, self._broker, self._names, self._policy, self._clock, self._counters
+        )
+
+    async def _last_snapshot(self, pointer: Pointer | None) -> list[bytes]:
+        """Parts of the snapshot that is pointed to; without a pointer, of the last that is whole."""
+        offsets = [pointer.snapshot] if pointer else await recovery.snapshots(self._broker, self._names, self.source)
+        for offset in reversed(offsets):
+            try:
+                return await self._read_snapshot(offset, settled=True)
+            except PartitionError:
+                self._snapshot = None
+        return []
+
+    def _counted_to(self, found: Committed | None, counted_to: int | None, begin: int) -> int:
+        if found is not None:
+            return found.offset
+        position = begin if self._snapshot is None else self._snapshot.position
+        return position if counted_to is None else max(position, counted_to)
+
+    def _where(self, to: str, counted: int, begin: int, end: int) -> int:
+        """The offset meant by ``to``. A log that ends before what was counted is another one of the same name."""
+        first = max(counted, begin) if counted <= end else begin
+        if to in (EARLIEST, LATEST):
+            return first if to == EARLIEST else end
+        if not to.isdigit():
+            raise ConfigError("--to", to, "must be earliest, latest or an offset")
+        if not first <= int(to) <= end:
+            raise ConfigError("--to", to, f"must be an offset from {first} (what is before has been counted) to {end}")
+        return int(to)
+
+    async def carry_out(self, reset: Reset, declare: Declare) -> None:
+        """Do it. Raises ``ContractError`` when somebody has committed since it was planned, ``FencedError`` when an
+        owner started meanwhile: both have changed nothing."""
+        planned = self._found
+        await self._rebuild_state(reset)
+        await self._fence()
+        await self._demand_unchanged(planned)
+        commit = Commit(
+            self.source.topic,
+            self.source.partition,
+            reset.counted_to,
+            reset.to,
+            self._number,
+            self._clock.now_ms(),
+            idle=False,
+        )
+        outputs = declare(reset, commit)
+        round_ = self._next_round(self._number, whole=True)
+        assert round_ is not None
+        await self._transact(Plan(outputs, round_.next_pieces(None), round_, reset.to, self._number, None))
+
+    async def _demand_unchanged(self, planned: Committed | None) -> None:
+        if await self._read_committed() != planned:
+            raise ContractError(f"{self.source}: its owner has committed meanwhile; stop the worker, and plan again")
+
+    async def _rebuild_state(self, reset: Reset) -> None:
+        """The state as of ``reset.to``: the snapshot's, and silently what the log has behind it."""
+        begin = reset.log[0]
+        await self._restore()
+        if self._checkpoint is None:
+            self._position = min(begin, reset.counted_to)
+        if self._position < begin:
+            self._step.pass_over(self._state, begin)
+            self._position = begin
+        if self._position < reset.counted_to and not reset.is_another_log:
+            await self._fold_silently(reset.counted_to)
+        if reset.missing:
+            topic, partition = self.source.topic, self.source.partition
+            self._state = self._step.load(topic, partition, list(self._step.dump(self._state)))
+            self._step.pass_over(self._state, reset.to)
+        self._position = reset.to
+        self._forget_changes()
+
+
+def _pointer(found: Committed | None, where: str) -> Pointer | None:
+    try:
+        return None if found is None else Pointer.decode(found.metadata, where)
+    except PartitionError:
+        return None
+
+
+def describe(reset: Reset) -> list[str]:
+    """Sentences for people: what is wrong, and what the reset would cost."""
+    begin, end = reset.log
+    lines = [
+        f"{reset.source}: {reset.cause or 'nothing is damaged'}; log [{begin}, {end}),"
+        f" committed {_or_lost(reset.committed)}, snapshot at {_or_lost(reset.snapshot)}",
+        f"goes on at offset {reset.to}",
+    ]
+    if reset.missing:
+        first, stop = reset.missing
+        lines.append(f"missing: up to {stop - first:,} records, offsets [{first}, {stop}), are in no window")
+    if reset.forgotten:
+        first, stop = reset.forgotten
+        lines.append(
+            f"forgotten: offsets [{first}, {stop}) are counted, but not known any more: a record of them that is sent"
+            " again counts again"
+        )
+    if reset.again:
+        first, stop = reset.again
+        lines.append(f"again: what of offsets [{first}, {stop}) was counted before, counts again")
+    return lines
+
+
+def _or_lost(offset: int | None) -> str:
+    return "lost" if offset is None else f"{offset}"

@@ -1,0 +1,215 @@
+"""Resets of one partition: what they cost is said beforehand, and nothing is counted twice."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from runtime.counters import Counters
+from schemas.contract.record import Record
+from schemas.errors import ConfigError, ContractError, PartitionError
+from stream_jobs.runner.job import Names, Source
+from stream_jobs.runner.policy import PROMPT_POLICY
+from stream_jobs.runner.ports import Committed
+from stream_jobs.runner.reset import Reset, Resetting, describe
+from tests.simulator.counting import OUT_TOPIC, CountingStep, encode
+from tests.simulator.damaged_world import declare
+from tests.unit.stream_jobs.runner.memory_broker import Scene
+
+
+def one(seq: int) -> Record:
+    value, headers = encode("k", 1, "s", 0, seq, (0, 0))
+    return Record("source", 0, 0, 0, None, value, headers)
+
+
+def resetting(scene: Scene) -> Resetting:
+    source, names = Source("source", 0), Names("d", scene.step.name)
+    return Resetting(scene.step, source, scene.memory, names, PROMPT_POLICY, scene.clock, Counters())
+
+
+async def reset(scene: Scene, to: str, counted_to: int | None = None) -> Reset:
+    owner = resetting(scene)
+    plan = await owner.plan(to, counted_to)
+    await owner.carry_out(plan, declare)
+    return plan
+
+
+async def counted(scene: Scene, records: int, first_seq: int = 0) -> None:
+    """So many records were folded and committed, with one snapshot after the first of them."""
+    owner = await scene.owner()
+    for seq in range(first_seq, first_seq + records):
+        await owner.feed([scene.log.add(one(seq))])
+        await owner.commit()
+    await owner.stop()
+
+
+def cut(scene: Scene, begin: int) -> None:
+    scene.log.begin = begin
+    scene.log.end = max(scene.log.end, begin)
+    scene.log.records = [record for record in scene.log.records if record.offset >= begin]
+
+
+def told(scene: Scene) -> list[dict[str, Any]]:
+    return [json.loads(record.value or b"") for record in scene.memory.log(OUT_TOPIC).records]
+
+
+async def test_a_log_cut_behind_the_committed_offset_goes_on_there() -> None:
+    """Nothing is missing: what retention took had been counted; only the state has lost it."""
+    scene = Scene(CountingStep())
+    await counted(scene, 4)
+    cut(scene, 3)
+    with pytest.raises(PartitionError, match="needs it from 1, and 4 was committed"):
+        await scene.owner()
+
+    done = await reset(scene, "earliest")
+
+    assert (done.cause, done.to, done.missing, done.forgotten) == ("log_cut", 4, None, (1, 3))
+    scene.log.add(one(4))
+    owner = await scene.owner()
+    await owner.commit()
+    assert sum(each.get("accepted", 0) for each in told(scene)) == 5
+    assert (owner.committed, owner.number) == (5, 5)
+
+
+@pytest.mark.parametrize(("to", "first"), [("earliest", 7), ("latest", 9), ("8", 8)])
+async def test_records_that_nobody_read_are_declared_missing(to: str, first: int) -> None:
+    """In the same transaction as the new offset."""
+    scene = Scene(CountingStep())
+    await counted(scene, 4)
+    for seq in range(4, 9):
+        scene.log.add(one(seq))
+    cut(scene, 7)
+
+    done = await reset(scene, to)
+
+    assert done.missing == (4, first)
+    assert told(scene)[-1]["missing"] == [4, first]
+    assert scene.memory.offset is not None
+    assert scene.memory.offset.offset == first
+    owner = await scene.owner()
+    if first < 9:
+        await owner.commit()
+        assert told(scene)[-1]["accepted"] == 9 - first
+
+
+async def test_the_state_is_kept() -> None:
+    """A record that was counted before the damage is a duplicate after the reset."""
+    scene = Scene(CountingStep())
+    await counted(scene, 1)
+    cut(scene, 6)
+    await reset(scene, "earliest")
+
+    scene.log.add(one(0))
+    owner = await scene.owner()
+    await owner.commit()
+
+    assert told(scene)[-1]["duplicates"] == 1
+    assert told(scene)[-1]["total"] == 1
+
+
+@pytest.mark.parametrize(("counted_to", "accepted"), [(4, 0), (None, 3)], ids=["the books say where", "nobody knows"])
+async def test_a_lost_offset_is_where_the_books_end(counted_to: int | None, accepted: int) -> None:
+    """Without books folding begins at the last snapshot, and what was counted behind it counts again, as was said."""
+    scene = Scene(CountingStep())
+    await counted(scene, 4)
+    scene.memory.offset = None
+    with pytest.raises(PartitionError, match="has no committed offset"):
+        await scene.owner()
+
+    done = await reset(scene, "earliest", counted_to)
+
+    assert (done.cause, done.certain) == ("offset_lost", counted_to is not None)
+    assert done.to == (4 if counted_to else 1)
+    owner = await scene.owner()
+    if accepted:
+        assert done.again == (1, 4)
+        await owner.commit()
+        assert told(scene)[-1]["accepted"] == accepted
+    assert owner.position == 4
+
+
+async def test_what_was_counted_cannot_be_gone_back_to() -> None:
+    """It would count twice; and beyond the end there is nothing."""
+    scene = Scene(CountingStep())
+    await counted(scene, 4)
+
+    with pytest.raises(ConfigError, match="an offset from 4"):
+        await resetting(scene).plan("3")
+    with pytest.raises(ConfigError, match="to 4"):
+        await resetting(scene).plan("5")
+    with pytest.raises(ConfigError, match="earliest, latest or an offset"):
+        await resetting(scene).plan("yesterday")
+
+
+async def test_planning_changes_nothing() -> None:
+    """Whoever then says no has done nothing."""
+    scene = Scene(CountingStep())
+    await counted(scene, 4)
+    before = (scene.memory.offset, len(told(scene)), len(scene.snapshots))
+
+    await resetting(scene).plan("latest")
+
+    assert (scene.memory.offset, len(told(scene)), len(scene.snapshots)) == before
+
+
+async def test_an_owner_that_committed_meanwhile_is_not_overtaken() -> None:
+    """What was said beforehand would not be what is done."""
+    scene = Scene(CountingStep())
+    await counted(scene, 4)
+    owner = resetting(scene)
+    plan = await owner.plan("latest")
+    assert scene.memory.offset is not None
+    scene.memory.offset = Committed(5, scene.memory.offset.metadata)
+
+    with pytest.raises(ContractError, match="its owner has committed meanwhile"):
+        await owner.carry_out(plan, declare)
+
+    assert scene.memory.offset.offset == 5
+
+
+async def test_a_log_made_anew_is_read_from_its_beginning() -> None:
+    """Its offsets are other records than those that were counted."""
+    scene = Scene(CountingStep())
+    await counted(scene, 4)
+    scene.log.records, scene.log.begin, scene.log.end = [], 0, 0
+    scene.log.add(one(4))
+    with pytest.raises(PartitionError, match="recreated under the same name") as raised:
+        await scene.owner()
+
+    done = await reset(scene, "earliest")
+
+    assert raised.value.cause == done.cause == "log_short"
+    assert (done.to, done.forgotten) == (0, (1, 4))
+    owner = await scene.owner()
+    await owner.commit()
+    assert told(scene)[-1]["accepted"] == 1
+
+
+async def test_a_lost_snapshot_leaves_a_new_state() -> None:
+    """What the log still has is folded into it, silently."""
+    scene = Scene(CountingStep())
+    await counted(scene, 4)
+    scene.memory.log("state.counting.source").records.clear()
+
+    done = await reset(scene, "earliest")
+
+    assert (done.cause, done.snapshot, done.to) == ("snapshot_lost", None, 4)
+    scene.log.add(one(3))
+    owner = await scene.owner()
+    await owner.commit()
+    assert told(scene)[-1]["duplicates"] == 1
+
+
+def test_what_a_reset_costs_is_said_in_sentences() -> None:
+    """Offsets, and how many records at most."""
+    lines = describe(Reset("t/1", "log_cut", 10, 10, True, 4, (1_200, 1_300), 1_200))
+
+    assert lines == [
+        "t/1: log_cut; log [1200, 1300), committed 10, snapshot at 4",
+        "goes on at offset 1200",
+        "missing: up to 1,190 records, offsets [10, 1200), are in no window",
+        "forgotten: offsets [4, 10) are counted, but not known any more: a record of them that is sent again counts "
+        "again",
+    ]
