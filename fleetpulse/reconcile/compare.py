@@ -10,6 +10,10 @@ job that had landed. What belongs to the cut differs until all of it has landed,
 later takes no part (of a sender, events whose sequence number its line does not cover; buckets of rollups that are
 being written). Where the cut cannot be made (no raw rows, producers of 0.1.0), all agree only once nothing is produced.
 
+Offsets that a reset of the windows job left out (``fleetpulse jobs reset``) stand in its books as missing. What raw
+rows still have of them is taken off what was produced. Where they have not all of it, a sender may lack as many events
+as the holes had room for: such a sum is *declared*, and listed, but no difference.
+
 Rows expire. What can be cut along offsets or windows is compared from where every table still has everything; where a
 sum may lack expired rows, a difference is reported as *unchecked*, never as wrong.
 """
@@ -25,7 +29,7 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
-from fleetpulse.reconcile.tables import Cells, Cut, Tables, read_ends, read_produced, read_tables
+from fleetpulse.reconcile.tables import WINDOWS_JOB, Cells, Cut, Hole, Tables, read_ends, read_produced, read_tables
 from fleetpulse.sql.database import Database
 from runtime.bounded_fetch import bound_fetches
 from runtime.clock import SystemClock
@@ -95,7 +99,8 @@ class TopicBooks:
 class Report:
     """``exact`` only when something was compared and nothing differs. ``unchecked`` sums may lack expired rows.
     ``growing`` is how many source partitions took records while it was compared; ``open_buckets`` of rollups were left
-    out because they are still being written; ``cut`` False: there are no raw rows to cut through what a sender sent."""
+    out because they are still being written; ``cut`` False: there are no raw rows to cut through what a sender sent.
+    ``holes`` are what resets left out; ``missing`` events of theirs are in no window, of which raw rows know."""
 
     topics: tuple[TopicBooks, ...]
     checks: int
@@ -104,6 +109,9 @@ class Report:
     growing: int = 0
     open_buckets: int = 0
     cut: bool = True
+    holes: tuple[Hole, ...] = ()
+    missing: int = 0
+    declared: tuple[Difference, ...] = ()
 
     @property
     def exact(self) -> bool:
@@ -128,7 +136,8 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {"exact": self.exact, "empty": self.empty, "produced": self.produced, **asdict(self)}
+        found = {"exact": self.exact, "empty": self.empty, "produced": self.produced, **asdict(self)}
+        return found | {"holes": [hole._asdict() for hole in self.holes]}
 
     def text(self) -> str:
         """For people."""
@@ -141,6 +150,10 @@ class Report:
         ]
         lines = [_line(head), *(_line(row) for row in rows)]
         lines.append(f"{self.checks:,} comparisons, {len(self.differences)} differences")
+        lines += [f"declared missing by {hole}" for hole in self.holes]
+        if self.missing:
+            lines.append(f"{self.missing:,} events of these are in raw tables alone")
+        lines += [f"of what is declared missing: {one}" for one in self.declared[:DIFFERENCES_SHOWN_MAX]]
         if self.unchecked:
             lines.append(f"{self.unchecked:,} more could not be made: rows they need have expired")
         if self.open_buckets:
@@ -234,10 +247,27 @@ def compare(log: Log, tables: Tables, growing: int = 0) -> Report:
     cells = [*_cells(WINDOWS, tables.windows), *_cells(ROLLUP_ROWS, tables.rollups)]
     differing = [pair for pair in pairs if pair.expected != pair.got]
     unchecked = [pair for pair in differing if pair.expired]
-    differences = (*(pair for pair in differing if not pair.expired), *cells)
+    declared = _declared(tables, [pair for pair in differing if not pair.expired])
+    differences = (*(pair for pair in differing if not pair.expired and pair not in declared), *cells)
     checks = len(pairs) - len(unchecked) + sum(found.compared for found in (*tables.windows, *tables.rollups))
     books, cut = tuple(_topic_books(tables)), tables.raw is not None
-    return Report(books, checks, differences, len(unchecked), growing, tables.open_buckets, cut)
+    holes, missing = tuple(tables.holes), sum(tables.missing.values())
+    open_buckets = tables.open_buckets
+    return Report(
+        books, checks, differences, len(unchecked), growing, open_buckets, cut, holes, missing, tuple(declared)
+    )
+
+
+def _declared(tables: Tables, differing: Sequence[Difference]) -> list[Difference]:
+    """Sums of senders that lack no more events than the holes of their topic had room for."""
+    found: list[Difference] = []
+    for topic in sorted({hole.topic for hole in tables.holes if hole.job == WINDOWS_JOB}):
+        room = sum(hole.end - hole.first for hole in tables.holes if (hole.job, hole.topic) == (WINDOWS_JOB, topic))
+        place = f"topic {topic}, source "
+        short = [d for d in differing if d.check == PRODUCED and d.place.startswith(place) and d.got < d.expected]
+        if sum(one.expected - one.got for one in short) <= room * DEFAULT_LIMITS.batch_events_max:
+            found += short
+    return found
 
 
 def _sources(tables: Tables) -> Iterable[Difference]:
@@ -258,7 +288,7 @@ def _sources(tables: Tables) -> Iterable[Difference]:
             place += f", partition:offsets {' '.join(sorted(set(spans[key])))}"
         line = produced.get(key)
         old = int(line["first_at_ms"]) < tables.since_ms if line else expired.get(key, False)
-        expected = (int(line["events"]) if line else 0) + tables.behind.get(key, 0)
+        expected = (int(line["events"]) if line else 0) + tables.behind.get(key, 0) - tables.missing.get(key, 0)
         yield Difference(PRODUCED, place, expected, booked.get(key, 0), old)
 
 

@@ -178,6 +178,17 @@ class MinuteBuffer:
     passed_ms: int = -1
     held: int = 0
     words_kept: int = 0
+    lost_to_ms: int = 0
+    """Minutes before it lost rows: no bill of them is made from the rest."""
+
+    def lose(self, beyond_ms: int) -> None:
+        """Rows of every minute so far, and of those up to ``beyond_ms`` later, may be gone: forget these minutes. Their
+        bills stay as they were emitted, rows that still come for them are late."""
+        newest_ms = max(self.minutes, default=0)
+        newest_ms = max(newest_ms, self.passed_ms - self.passed_ms % MINUTE_MS)
+        self.lost_to_ms = max(self.lost_to_ms, newest_ms + MINUTE_MS + beyond_ms if newest_ms else 0)
+        self.minutes.clear()
+        self.held = 0
 
     def add(self, table: str, offsets: Ints, minutes: Ints, rows: Rows) -> int:
         """Add rows, in the order of their offsets; how many came too late and were not taken. ``open`` goes before."""
@@ -242,7 +253,10 @@ class MinuteBuffer:
         return sorted(found)
 
     def _forgotten(self, minute_ms: int) -> bool:
-        return self.passed_ms >= minute_ms + MINUTE_MS + self.limits.settle_ms + self.limits.keep_ms
+        return (
+            minute_ms < self.lost_to_ms
+            or self.passed_ms >= minute_ms + MINUTE_MS + self.limits.settle_ms + self.limits.keep_ms
+        )
 
     def _settled(self, minute_ms: int) -> bool:
         return self.passed_ms >= minute_ms + MINUTE_MS + self.limits.settle_ms
@@ -309,12 +323,13 @@ class MinuteBuffer:
             columns = [getattr(marks, name)[codes].tolist() for name in ("since", "revision", "emitted_ms")]
             of = [places[self.groups.list[group] or b""] for group in codes]
             minutes.append([minute_ms, minute.first_offset, of, *columns, flags])
-        return {"passed_ms": self.passed_ms, "groups": [name.decode("latin-1") for name in names], "minutes": minutes}
+        found = {"passed_ms": self.passed_ms, "groups": [name.decode("latin-1") for name in names], "minutes": minutes}
+        return found | ({"lost_to_ms": self.lost_to_ms} if self.lost_to_ms else {})
 
     @classmethod
     def load(cls, found: Mapping[str, Any], limits: BufferLimits) -> MinuteBuffer:
         """The buffer that was dumped, without its sums."""
-        buffer = cls(limits, passed_ms=found["passed_ms"])
+        buffer = cls(limits, passed_ms=found["passed_ms"], lost_to_ms=found.get("lost_to_ms", 0))
         codes = np.array([buffer.groups.code(name.encode("latin-1")) for name in found["groups"]], dtype=np.int64)
         for minute_ms, first_offset, of, since, revision, emitted_ms, flags in found["minutes"]:
             minute = buffer.minutes[minute_ms] = Minute(first_offset)

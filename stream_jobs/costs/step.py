@@ -31,6 +31,7 @@ from stream_jobs.costs.minute_buffer import BufferLimits, EmittedMinute, MinuteB
 from stream_jobs.costs.wide import Ints
 from stream_jobs.finals.decode import decode
 from stream_jobs.finals.progress import Progress, sources_of
+from stream_jobs.finals.step import LOST_BEYOND_MS
 from stream_jobs.finals.upstream import Source, UpstreamHeaders, read
 from stream_jobs.parts import compress, decompress
 from stream_jobs.step import Commit, Stat, Step
@@ -162,6 +163,13 @@ class CostStep(Step[State, Changes]):
     def replay_from(self, state: State, position: int) -> int:
         first = state.buffer.first_offset
         return position if first is None else first
+
+    def pass_over(self, state: State, offset: int) -> bool:
+        """Rows before ``offset`` are gone: minutes that may have had any are not billed from what is left of them. The
+        tables have all of it, for a rerate."""
+        state.buffer.lose(LOST_BEYOND_MS if offset > state.position else 0)
+        state.position = state.replay_to = max(state.position, offset)
+        return True
 
     def dump(self, state: State) -> list[bytes]:
         first = state.buffer.first_offset

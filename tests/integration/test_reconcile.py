@@ -14,6 +14,7 @@ from fleetpulse.reconcile.tables import Cut, read_ends, read_produced, read_tabl
 from fleetpulse.sql.database import Database
 from runtime.config import ClickHouseConfig
 from schemas.contract.headers import Identity
+from schemas.contract.verdicts import MISSING
 from schemas.ddl.merging import LEVELS
 from schemas.limits import DAY_MS, DEFAULT_LIMITS
 from schemas.rows.tables import BOOKS, PRODUCER_BOOKS, REJECTED
@@ -242,3 +243,28 @@ def test_beside_a_running_producer_damage_is_found(
     scene.land_more(sink, committed=True)
 
     assert {line.split(":")[0] for line in scene.damage(statement, growing=True)} >= set(checks)
+
+
+def test_what_a_reset_left_out_is_exact_and_declared(scene: Scene, sink: SinkDatabase) -> None:
+    """The raw row of a record in the hole is in no window, and its sender produced it; the books say so. The same hole
+    of another job is listed, and covers nothing."""
+    scene.land_more(sink, committed=False)
+    line = {"source": SPOOL, "boot": 1, "topic": "llm.requests", "at_ms": scene.now_ms + 1}
+    line |= {"records": 3, "events": 5, "seq_to": 3}
+    hole = {"topic": "llm.requests", "partition": 1, "boot": 0, "committed_ms": scene.now_ms, "job": "windows"}
+    hole |= {"offset_from": 2, "offset_to": 4, "verdict": MISSING, "events": 0, "records": 2}
+    other = {**hole, "job": "finals", "offset_from": 1, "offset_to": 9, "records": 8}
+    store(
+        sink,
+        [derived(BOOKS, [hole, other], "books", 2), derived(PRODUCER_BOOKS, [line], "books", 3)],
+        scene.now_ms,
+    )
+
+    with contextlib.closing(Database(scene.config)) as database:
+        cut = Cut(read_produced(database), read_ends(database))
+        log = {("llm.requests", 1): (0, 4)}
+        report = compare(log, read_tables(database, cut, scene.now_ms, DEFAULT_LIMITS, raw=True))
+
+    assert report.differences == ()
+    assert (report.exact, report.missing) == (True, 1)
+    assert [(hole.job, hole.first, hole.end) for hole in report.holes] == [("finals", 1, 9), ("windows", 2, 4)]

@@ -12,12 +12,12 @@ from aiokafka.errors import KafkaConnectionError
 
 from fleetpulse.reconcile import compare as module
 from fleetpulse.reconcile.compare import Report, compare, grown, reconcile
-from fleetpulse.reconcile.tables import Cells, Cut, Line, Spans, Tables
+from fleetpulse.reconcile.tables import Cells, Cut, Hole, Line, Spans, Tables
 from runtime import kafka_clients
 from runtime.config import ClickHouseConfig, KafkaConfig
 from schemas.contract.verdicts import Verdict
 from schemas.errors import UnavailableError
-from schemas.limits import Limits
+from schemas.limits import DEFAULT_LIMITS, Limits
 
 TOPIC = "host.samples"
 SPOOL = "0123456789abcdef0123456789abcdef"
@@ -405,3 +405,39 @@ def test_what_a_cut_leaves_out_is_said() -> None:
     assert module.OPEN.format(6) in compare(LOG, replace(sound(), open_buckets=6), 1).text()
     assert module.NO_CUT in compare(LOG, replace(sound(), raw=None), 1).text()
     assert module.GROWING.format(0) not in compare(LOG, sound()).text()
+
+
+HOLE = Hole("windows", TOPIC, 0, 4, 6)
+
+
+def test_what_a_reset_left_out_is_declared_where_raw_rows_have_it() -> None:
+    """Two events more were produced; they are in no window, and raw rows say whose they are."""
+    tables = replace(sound(), produced=[produced(9)], holes=[HOLE], missing={(SPOOL, 1, TOPIC): 2})
+
+    report = compare(LOG, tables)
+
+    assert report.exact
+    assert report.missing == 2
+    assert f"declared missing by windows: topic {TOPIC}, partition 0, offsets 4-6" in report.text()
+    assert report.as_dict()["holes"][0]["first"] == 4
+
+
+def test_what_nobody_has_any_more_is_declared_as_far_as_the_hole_had_room() -> None:
+    """Two records hold at most two thousand events; more are a difference, and so are events too many."""
+    room = 2 * DEFAULT_LIMITS.batch_events_max
+
+    fits, too_many, doubled = (
+        compare(LOG, replace(sound(), produced=[produced(7 + more)], holes=[HOLE])) for more in (room, room + 1, -1)
+    )
+
+    assert (fits.exact, len(fits.declared)) == (True, 1)
+    assert only(too_many).check == only(doubled).check == module.PRODUCED
+    assert not too_many.declared
+
+
+def test_a_hole_of_another_job_excuses_nothing() -> None:
+    """It is listed; the books of the windows job have no part in it."""
+    report = compare(LOG, replace(sound(), produced=[produced(9)], holes=[HOLE._replace(job="finals")]))
+
+    assert only(report).check == module.PRODUCED
+    assert "declared missing by finals" in report.text()
