@@ -153,8 +153,8 @@ class Seen:
 class Baseline(Slotted):
     """Arrays of all series of a rule. 80 bytes per series, with a season 150 and 336 in its pool."""
 
-    def __init__(self, terms: Terms, scale: Scale) -> None:
-        super().__init__((*COLUMNS, *(season.COLUMNS if terms.season_weeks_min else ())))
+    def __init__(self, terms: Terms, scale: Scale, more: tuple[Column, ...] = ()) -> None:
+        super().__init__((*COLUMNS, *(season.COLUMNS if terms.season_weeks_min else ()), *more))
         self.terms, self.scale = terms, scale
         self.pool = Pool()
 

@@ -134,7 +134,10 @@ _DETECTORS = (
     DetectorKind(
         "moving_average",
         "so many percent from the moving average; the simplest baseline",
-        (VALUE,),
+        (
+            VALUE,
+            Slot("load", "what explains it where it is far above its own average", required=False),
+        ),
         (
             Option("percent", Form.PERCENT, 15.0, "fires so many percent away", 0.1, 10_000),
             _direction("above"),
@@ -142,6 +145,9 @@ _DETECTORS = (
             _WARM_UP,
             Option("leave_percent", Form.PERCENT, 7.5, "is well again within so many percent", 0, 10_000),
             Option("only_above", Form.LEVEL, None, "and, upwards, only above this; lower values train the average"),
+            Option(
+                "load_percent", Form.PERCENT, 50.0, "trains, but never fires, with `load` so far above its average", 1
+            ),
             _RELEARN,
         ),
     ),

@@ -12,9 +12,12 @@ error among fifty requests pages nobody, and neither does one hours after a faul
 range / age). A pair thus fires when its part of the budget is really gone, as it would with full history: everything
 failing at 99.9 % pages after 52 s, an error in the first minute does not.
 
-**It ends** when the short range burns slower than the rate, or earlier: when the short range of the next faster pair
-has so few bad ones that the pace cannot have gone on (once in a thousand by chance; without any request: against the
-traffic before). Ten minutes of failing would else fire for six hours.
+**It ends** when the short range burns slower than the rate, or earlier: when a recent part of it burns slower too, and
+has so few bad ones that the pace of the short range cannot have gone on (once in a thousand by chance; without any
+request: against the traffic before). Recent is the short range of the next faster pair; of the fastest it is the two
+newest of the five buckets of its own, where those are five minutes. Ten minutes of failing would else fire for half an
+hour, or for six. Where a pair that fired ends so, its bad ones of before count for nothing more: half a day later a
+second incident, or an error in a thousand, would else make an alert of the first. What goes on burning counts anew.
 
 Each pair has its own ring whose buckets are a fifth of the short range: 60 for a ratio of twelve, three rings of 480
 bytes. Ranges end with the bucket that is being filled, so they are up to one bucket shorter than they say.
@@ -32,6 +35,8 @@ from stream_jobs.insight.slotted import NEVER, Column, Slotted, in_order, passed
 from stream_jobs.rules.model import Rule
 
 BUCKETS_PER_SHORT = 5
+RECENT_MS = 300_000
+"""The least that shows that something is over."""
 BUDGET_S = 30 * 86_400.0
 """Length of time that an error budget is for."""
 _FIRES_FIRST = 1e12
@@ -70,6 +75,15 @@ class Burn:
     """Traffic in the short range."""
 
 
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """Per series, of the newest ``range_s``: bad ones and all; infinitely many bad where it is not looked at."""
+
+    bad: Floats
+    total: Floats
+    range_s: float
+
+
 class BurnRate(Slotted, Detector):
     """Judges every series it has ever seen: silence lets the short range run empty and ends an alert."""
 
@@ -99,8 +113,12 @@ class BurnRate(Slotted, Detector):
         value, worst = np.full(count, np.nan), np.full(count, -np.inf)
         note = np.zeros(count, np.int16)
         for number, (pair, burn) in enumerate(zip(self._pairs, burns, strict=True)):
-            goes_on = (burn.short >= pair.rate) & ~self._stopped(number, burn, burns)
-            fires = goes_on & self._fires(pair, burn)
+            burns_on, real = burn.short >= pair.rate, self._fires(pair, burn)
+            recent = self._recent(number, slots, burns)
+            goes_on = burns_on & ~self._stopped(pair, burn, recent)
+            fires = goes_on & real
+            over = np.flatnonzero(burns_on & real & ~goes_on)
+            self._settle(pair, slots[over], recent.bad[over])
             within &= ~goes_on
             rank = burn.long / pair.rate + np.where(fires, _FIRES_FIRST, 0.0)
             worse = rank > worst
@@ -157,14 +175,36 @@ class BurnRate(Slotted, Detector):
         real &= (burn.bad_short > now) & (_surprise(burn.bad_short, now) > _STOPPED)
         return (burn.long >= pair.rate) & (burn.total_short >= self._events) & real
 
-    def _stopped(self, slower: int, burn: Burn, burns: list[Burn]) -> Mask:
-        """Whether the next faster pair shows that the pace of pair ``slower`` is over; never for the fastest."""
-        if slower == 0:
-            return np.zeros(len(burn.long), np.bool_)
-        faster, pair = burns[slower - 1], self._pairs[slower - 1]
-        total = np.where(faster.total_short > 0, faster.total_short, burn.per_s * pair.short_s)
-        expected = total * self._budget * self._pairs[slower].rate
-        return (faster.bad_short < expected) & (_surprise(faster.bad_short, expected) > _STOPPED)
+    def _recent(self, number: int, slots: Whole, burns: list[Burn]) -> Recent:
+        """What came last, to see whether the pace of a pair goes on; of the fastest nothing where it is too short."""
+        if number:
+            faster = burns[number - 1]
+            return Recent(faster.bad_short, faster.total_short, self._pairs[number - 1].short_s)
+        pair = self._pairs[0]
+        buckets = -(-RECENT_MS // pair.bucket_ms) + 1
+        if buckets >= BUCKETS_PER_SHORT:
+            return Recent(np.full(len(slots), np.inf), np.ones(len(slots)), 0.0)
+        columns = in_order(self.clock[pair.name], pair.points, buckets)
+        rings = (self.state[f"{pair.name}_{name}"][slots][:, columns] for name in ("bad", "total"))
+        bad, total = (ring.sum(axis=1, dtype=np.float64) for ring in rings)
+        return Recent(bad, total, buckets * pair.bucket_ms / 1_000)
+
+    def _stopped(self, pair: Pair, burn: Burn, recent: Recent) -> Mask:
+        """Whether what came last shows that the pace of the pair is over."""
+        total = np.where(recent.total > 0, recent.total, burn.per_s * recent.range_s)
+        least = total * self._budget * pair.rate
+        expected = np.maximum(least, total * _share(burn.bad_short, burn.total_short))
+        few = recent.bad < least
+        return few & (_surprise(np.where(few, recent.bad, 0.0), expected) > _STOPPED)
+
+    def _settle(self, pair: Pair, slots: Whole, recent_bad: Floats) -> None:
+        """What these fired for is over: of their bad ones those that came last stay."""
+        if not len(slots):
+            return
+        bad, sums = self.state[f"{pair.name}_bad"], self.state[f"{pair.name}_sums"]
+        bad[slots] = 0
+        bad[slots, self.clock[pair.name] % pair.points] = recent_bad.astype(np.float32)
+        sums[slots, 0] = sums[slots, 2] = recent_bad
 
     def _gone_in_s(self, pair: Pair, burn: Burn) -> Floats:
         """Time until a budget of 30 days is gone at the pace of the short range, less what the long range has used."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -216,6 +217,83 @@ def test_a_moving_average_may_be_judged_only_above_a_level_and_is_trained_below_
 
     assert run(low, [100.0] * 20 + [120.0, 131.0])[-2:] == "-x"
     assert run(high, [100.0] * 20 + [120.0, 131.0])[-2:] == "xx"
+
+
+def with_load(detector: Detector, windows: Sequence[tuple[float, float]], start: int = 0) -> str:
+    """Pairs of value and load, by five minutes."""
+    said = []
+    for number, (value, load) in enumerate(windows, start):
+        measures = {"value": np.array([value]), "load": np.array([load])}
+        at_ms, one = BASE_MS + number * 300_000, np.ones(1, np.int64)
+        seen = detector.detect(Frame(at_ms, 300_000, np.arange(1), measures, one, np.zeros(1, np.bool_)))
+        said.append(shown(seen))
+    return "".join(said)
+
+
+def a_load_detector(**options: Any) -> Detector:
+    """As ``itl_moving_average`` is shipped."""
+    load = replace(a_rule().measures[0], name="load")
+    options = {"half_life_s": 7_200.0, "load_percent": 50.0, "warm_up_windows": 30, **options}
+    rule = a_rule("moving_average", measures=(a_rule().measures[0], load), window_ms=300_000, options=options)
+    detector = DETECTORS["moving_average"](rule)
+    detector.grow(1)
+    return detector
+
+
+QUIET = [(20.0, 400.0)] * 36
+SLOWER = 20.0 * 1.2
+
+
+@pytest.mark.parametrize(
+    ("windows", "expected"),
+    [
+        ([(SLOWER, 800.0)] * 4 + [(20.0, 400.0)], "----o"),
+        ([(SLOWER, 400.0)] * 4, "xxxx"),
+        ([(SLOWER, 590.0)] * 4, "xxxx"),
+        ([(SLOWER, 300.0)] * 2, "xx"),
+        ([(SLOWER, NAN)] * 2, "xx"),
+        ([(20.0, 800.0), (SLOWER, 800.0), (SLOWER, 400.0), (SLOWER, 400.0)], "o-xx"),
+    ],
+    ids=[
+        "twice the load, as in a surge",
+        "a regression at equal load",
+        "and at the load of a rising day",
+        "one that keeps clients waiting: they ask for less",
+        "load is not known",
+        "a regression that a surge hid is seen after it",
+    ],
+)
+def test_what_takes_longer_at_twice_the_load_is_no_regression(
+    windows: list[tuple[float, float]], expected: str
+) -> None:
+    """A fifth above the average: it counts where load is about what it was in those hours."""
+    detector = a_load_detector()
+    with_load(detector, QUIET)
+
+    assert with_load(detector, windows, 36) == expected
+
+
+def test_load_that_stays_is_the_new_usual_and_so_is_what_it_brings() -> None:
+    """Traffic that doubled for good and takes 20 % longer never fires; a regression on top of it does."""
+    detector = a_load_detector()
+    with_load(detector, QUIET)
+
+    assert "x" not in with_load(detector, [(SLOWER, 800.0)] * 288, 36)
+    assert with_load(detector, [(SLOWER * 1.2, 800.0)] * 2, 324) == "xx"
+
+
+def test_a_day_s_swing_of_load_hides_no_regression() -> None:
+    """2.3 times as much in the afternoon as at night: at its steepest it is below one and a half times its average."""
+    detector = a_load_detector()
+    hours = np.arange(288 * 2) / 12
+    load = 400.0 * (1 + 0.4 * np.sin(2 * np.pi * hours / 24))
+    said = with_load(detector, [(20.0, float(each)) for each in load])
+
+    assert said.strip("-") == "o" * len(said.strip("-"))
+    steepest = 288 + int(np.argmax(np.diff(load[:288]) / load[:287]))
+    again = a_load_detector()
+    with_load(again, [(20.0, float(each)) for each in load[:steepest]])
+    assert with_load(again, [(SLOWER, float(load[steepest]))] * 2, steepest) == "xx"
 
 
 @pytest.mark.parametrize(
