@@ -31,6 +31,14 @@ class Identity:
     """The engine of a process on a GPU, by pid: on a shared GPU the placement names none."""
     pod_of: Callable[[str | None], Row] = lambda _uid: {}
     """``pod_name`` and ``pod_namespace`` by the pod's UID, where Kubernetes reports them."""
+    reserved_ppm: Callable[[str], int | None] = lambda _uuid: None
+    """The share of a GPU's memory that the engines on it may take, by UUID, where each of them reports it."""
+
+
+def reserved_bytes(row: Mapping[str, Any], share_ppm: int | None) -> Row:
+    """``memory_engine_bytes`` of a GPU's row; nothing where its memory or the share is not known."""
+    total = row.get("memory_total_bytes")
+    return {} if total is None or share_ppm is None else {"memory_engine_bytes": total * share_ppm // 1_000_000}
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ def setting_of(config: AgentConfig, state: Path | None = None, user_secret: byte
     engines = HostEngines(host, names_of_this_machine(), region=config.region, cluster=config.cluster)
     registry = HostPlacement(host, config.jobs, configured, engines)
     pods = Pods()
-    identity = Identity(labels, registry.placement, registry.engine_of, pods.labels_of)
+    identity = Identity(labels, registry.placement, registry.engine_of, pods.labels_of, registry.reserved_ppm)
     return Setting(config, identity, registry, CostMeter(), pods, state, ClientNames(user_secret))
 
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from producers.collector import Collected, FieldErrors, Identity, Row
+from producers.collector import Collected, FieldErrors, Identity, Row, reserved_bytes
 from producers.dcgm.fields import SAMPLE_FIELDS, XID, GpuOnPage, read_page
 from producers.engines.fetch import Fetch, FetchError, FetchLimits, fetch
 from producers.gpu.faults import xid
@@ -114,7 +114,8 @@ class DcgmCollector:
         identity = self._of(gpu)
         if gpu.parent_uuid is not None:
             identity |= {"parent_uuid": gpu.parent_uuid, "mig_profile": gpu.mig_profile}
-        return [identity | self._errors.checked(row) for row in rows]
+        share_ppm = self._identity.reserved_ppm(gpu.uuid)
+        return [identity | reserved_bytes(row, share_ppm) | self._errors.checked(row) for row in rows]
 
     def _events(self, gpu: GpuOnPage, at_ms: int) -> list[Row]:
         """Called before ``_samples``: it needs to know whether the GPU was there before."""

@@ -27,6 +27,7 @@ from producers.engines.facts import (
     facts_of_samples,
     first_known,
     promising,
+    reserved_of_samples,
 )
 from producers.engines.fetch import Fetch, FetchError, FetchLimits, fetch
 from producers.engines.mappings import BY_KIND, ENGINES, EngineKind
@@ -194,6 +195,7 @@ class EngineCollector:
         if moment_ms < self._facts_due_ms and not restarted:
             return
         self._facts_due_ms = moment_ms + FACTS_EVERY_MS
+        self._registry.saw_reservation(self._target.engine_id, reserved_of_samples(samples))
         fetched = [self._fetch_facts(document) for document in DOCUMENTS[reading.kind]]
         labelled = {identity[0] for identity in reading.fields}
         only = Facts(model=next(iter(labelled))) if len(labelled) == 1 else NO_FACTS

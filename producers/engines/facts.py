@@ -218,6 +218,26 @@ def cache_of_samples(samples: Iterable[Sample]) -> tuple[int | None, str | None]
     return (total if total is not None and total <= NUMBERS["kv_cache_tokens"] else None), dtype or None
 
 
+def reserved_of_samples(samples: Iterable[Sample]) -> int | None:
+    """The share of each of its GPUs' memory that the engine may take (ppm): vLLM's ``gpu_memory_utilization``, of every
+    data-parallel copy the same. None where it does not report one, or sizes its cache by ``kv_cache_memory_bytes``,
+    which that does not bound."""
+    shares = set[int | None]()
+    for sample in samples:
+        if sample.name == "vllm:cache_config_info":
+            by_bytes = sample.labels.get("kv_cache_memory_bytes", "None") != "None"
+            shares.add(None if by_bytes else _share_ppm(sample.labels.get("gpu_memory_utilization")))
+    return shares.pop() if len(shares) == 1 else None
+
+
+def _share_ppm(text: str | None) -> int | None:
+    try:
+        share = float(text or "")
+    except ValueError:
+        return None
+    return round(share * 1_000_000) if 0 < share <= 1 else None
+
+
 _VLLM_CACHE = ("kv_cache_size_tokens", "num_gpu_blocks", "block_size")
 
 

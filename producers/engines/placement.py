@@ -86,6 +86,8 @@ class HostPlacement:
         self._groups: dict[str, str] = {}
         self._by_pid: Mapping[int, str] = {}
         self._owners: Mapping[int, GpuPlacement] = {}
+        self._shares: dict[str, int | None] = {}
+        self._reserved: Mapping[str, int] = {}
 
     def saw_processes(self, processes: ProcessTable) -> None:
         """A new process table: match engines to GPUs again."""
@@ -106,6 +108,13 @@ class HostPlacement:
                 self._unmatched.add(target.engine_id)
                 self._targets[target.engine_id] = target
                 self._match()
+
+    def saw_reservation(self, engine_id: str, share_ppm: int | None) -> None:
+        """What share of the memory of each of its GPUs the engine may take; None: it does not report it."""
+        with self._lock:
+            if self._shares.get(engine_id) != share_ppm:
+                self._shares[engine_id] = share_ppm
+                self._reserve()
 
     def silent_engine(self, target: EngineTarget) -> None:
         """A scrape of the engine failed. If GPUs are configured for it, it may be starting on them."""
@@ -145,6 +154,11 @@ class HostPlacement:
         """Whose every process of an engine or a job is, by pid; replaced as a whole. Read without a lock."""
         return self._owners
 
+    def reserved_ppm(self, uuid: str) -> int | None:
+        """What share of the GPU's memory the engines on it may take together; None where it has no engine, or one that
+        does not report it. Read without a lock."""
+        return self._reserved.get(uuid)
+
     @property
     def in_containers(self) -> bool:
         """Whether an engine is known by its container alone. Read without a lock."""
@@ -179,6 +193,15 @@ class HostPlacement:
             }
             for pid, (engine_id, workload) in owned.items()
         }
+        self._reserve()
+
+    def _reserve(self) -> None:
+        shares: dict[str, list[int | None]] = {}
+        for engine_id, uuids in self._gpus.items():
+            for uuid in uuids:
+                shares.setdefault(uuid, []).append(self._shares.get(engine_id))
+        known = {uuid: [share for share in each if share is not None] for uuid, each in shares.items()}
+        self._reserved = {uuid: sum(each) for uuid, each in known.items() if len(each) == len(shares[uuid])}
 
     def _with_process(self, target: EngineTarget) -> EngineTarget:
         """The server in a container is its first process, all others there descend from that."""

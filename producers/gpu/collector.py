@@ -97,6 +97,7 @@ class GpuCollector:
     ) -> None:
         """``UnavailableError`` where there is no driver or no GPU."""
         options: dict[str, Any] = {"clock": clock, "memory": memory, "limit_s": limit_s}
+        options["reserved_ppm"] = identity.reserved_ppm
         if events is not None:
             options["event_kinds"] = events.event_kinds
         sampler = NvmlSampler.open(identity.labels, identity.placement, **options)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pynvml
 
+from producers.collector import reserved_bytes
 from producers.gpu.device import Found
 from producers.gpu.library import DRIVER_GONE, DriverGoneError, GpuLostError, answered, why
 from producers.gpu.transitions import Happening
@@ -108,13 +109,20 @@ Placement = Mapping[str, Mapping[str, str | None]]
 class GpuIdentity:
     """``placement`` is looked at for every row: it may change. An instance without a place has its GPU's."""
 
-    def __init__(self, labels: Mapping[str, str | None], placement: Placement) -> None:
+    def __init__(
+        self,
+        labels: Mapping[str, str | None],
+        placement: Placement,
+        reserved_ppm: Callable[[str], int | None] = lambda _uuid: None,
+    ) -> None:
         self._labels = dict(labels)
         self._placement = placement
+        self._reserved_ppm = reserved_ppm
 
     def row(self, device: Found, values: Mapping[str, Any]) -> Row:
         """A row of a measurement, with its ``at_ms`` among the values."""
-        return {**values, "origin": "measured", **self._who(device)}
+        reserved = reserved_bytes(values, self._reserved_ppm(device.uuid))
+        return {**values, **reserved, "origin": "measured", **self._who(device)}
 
     def event(self, device: Found, at_ms: int, happening: Happening) -> Row:
         """A row of ``gpu.events``."""

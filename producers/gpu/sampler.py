@@ -83,9 +83,11 @@ class NvmlSampler:
         driver: str | None = None,
         limit_s: float = LIMIT_S,
         event_kinds: Callable[[str], Collection[str]] = lambda _uuid: (),
+        reserved_ppm: Callable[[str], int | None] = lambda _uuid: None,
     ) -> None:
         self._clock = clock or SystemClock()
-        self._identity = GpuIdentity(labels, {} if placement is None else placement)  # an empty one may fill
+        placement = {} if placement is None else placement  # an empty one may fill
+        self._identity = GpuIdentity(labels, placement, reserved_ppm)
         self._counters = counters
         self._event_kinds = event_kinds
         self._logged: set[tuple[str, str]] = set()
@@ -110,6 +112,7 @@ class NvmlSampler:
         ``labels`` go into every row (host, cluster, region), ``placement`` by UUID: engine_id, placement_group,
         workload; it may change while samples are taken. ``memory``: file that keeps counters over a restart.
         ``limit_s``: the longest one GPU may take. ``event_kinds``: kinds that the driver reports as events, by UUID.
+        ``reserved_ppm``: the share of a GPU's memory that its engines may take, by UUID.
         """
         try:
             sampler = cls(labels, placement, driver=open_library(), **options)

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from producers.collector import Collected, FieldErrors, Identity, Row
+from producers.collector import Collected, FieldErrors, Identity, Row, reserved_bytes
 from producers.gpu.scraped_rows import Reading, SampleField, counters, sample_rows
 from producers.nvidia_smi.fields import QUERY_COLUMNS, SAMPLE_FIELDS, GpuLine, Table, query, read_table, refused_column
 from runtime.clock import Clock, SystemClock
@@ -129,4 +129,6 @@ class SmiCollector:
         self._before[gpu.uuid] = counters(before, now)
         labels = {"origin": "measured", "gpu_uuid": gpu.uuid, "gpu_model": gpu.model}
         identity = labels | dict(self._identity.labels) | dict(self._identity.placement.get(gpu.uuid, {}))
-        return [identity | self._errors.checked(row) for row in sample_rows(self.fields, before, now)]
+        share_ppm = self._identity.reserved_ppm(gpu.uuid)
+        rows = sample_rows(self.fields, before, now)
+        return [identity | reserved_bytes(row, share_ppm) | self._errors.checked(row) for row in rows]

@@ -170,6 +170,7 @@ GPU_SAMPLES = Event(
         kept("remapped_rows", "", "memory rows replaced so far", "nvmlDeviceGetRemappedRows", high=COUNT_MAX),
         kept("remapped_rows_pending", "", "1: a row waits for a reset", "nvmlDeviceGetRemappedRows", high=1),
         kept("recovery_action", "", "what the driver asks for; 0 is nothing", "NVML field 230", high=255),
+        byte_level("memory_engine_bytes", "memory that the engines on it may take", "vllm:cache_config_info"),
         *WHERE,
         *ENGINE,
         label("gpu_uuid", "UUID of the GPU or MIG device", required=True),

@@ -527,6 +527,27 @@ def test_sizes_come_from_the_cache_and_from_files_of_this_host() -> None:
     assert looked == [("/models/m", 7), (None, None)]
 
 
+def test_gpus_have_what_their_engine_may_take() -> None:
+    """From its first answer, again after a restart with another flag; not where it is not reported, nor beside an
+    engine that does not report it."""
+
+    def page(share: str, start: float) -> bytes:
+        return small(start=start) + f'vllm:cache_config_info{{gpu_memory_utilization="{share}"}} 1\n'.encode()
+
+    rig, seen = Rig({METRICS: page("0.9", 1.0)}, replace(TARGET, gpu_uuids=("G",))), list[int | None]()
+    rig.registry.saw_processes(ProcessTable({8000: {1}}, {}, {"G": {1: "vllm"}}))
+    for share, start in (("0.9", 1.0), ("0.5", 2.0), ("None", 3.0), ("0.8", 4.0)):
+        rig.engine.pages[METRICS] = page(share, start)
+        rig.tick()
+        seen.append(rig.registry.reserved_ppm("G"))
+    rig.registry.saw_engine(replace(TARGET, engine_id="other", gpu_uuids=("G",)))
+    seen.append(rig.registry.reserved_ppm("G"))
+    rig.registry.saw_reservation("other", 100_000)
+
+    assert seen == [900_000, 500_000, None, 800_000, None]
+    assert (rig.registry.reserved_ppm("G"), rig.registry.reserved_ppm("H")) == (900_000, None)
+
+
 def test_every_kind_can_be_configured() -> None:
     """Before it has answered."""
     for kind in BY_KIND:

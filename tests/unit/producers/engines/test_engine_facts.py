@@ -20,6 +20,7 @@ from producers.engines.facts import (
     facts_of_samples,
     first_known,
     precision_of,
+    reserved_of_samples,
 )
 from producers.engines.mappings import BY_KIND
 from producers.exposition import parse
@@ -153,6 +154,53 @@ def test_room_of_recorded_pages() -> None:
     text = (RECORDED.parents[1] / "engine_scrapes" / "vllm_L4_kops_qwen2.5-0.5b.prom").read_text()
 
     assert cache_of_samples(parse(excerpt(text, "vllm")).samples) == (101_625 * 16, "auto")
+
+
+def info(**labels: str) -> Line:
+    return Line("vllm:cache_config_info", BLOCKS | labels)
+
+
+@pytest.mark.parametrize(
+    ("lines", "share_ppm"),
+    [
+        ([info(gpu_memory_utilization="0.9")], 900_000),
+        ([info(gpu_memory_utilization="0.92", kv_cache_memory_bytes="None")], 920_000),
+        ([info(gpu_memory_utilization="0.92", kv_cache_memory_bytes="1073741824")], None),
+        ([info(gpu_memory_utilization="0.9", engine=rank) for rank in "01"], 900_000),
+        ([info(gpu_memory_utilization="0.9"), info(gpu_memory_utilization="0.5")], None),
+        ([info(gpu_memory_utilization="None")], None),
+        ([info(gpu_memory_utilization="nan")], None),
+        ([info(gpu_memory_utilization="90")], None),
+        ([info()], None),
+        ([], None),
+    ],
+    ids=[
+        "vLLM 0.9",
+        "0.32",
+        "its cache has a size of its own, which that does not bound",
+        "every copy the same",
+        "copies that differ",
+        "not set",
+        "no number",
+        "no share",
+        "before it was reported",
+        "another engine",
+    ],
+)
+def test_what_an_engine_may_take_of_its_gpus(lines: list[Line], share_ppm: int | None) -> None:
+    """vLLM's flag, as it repeats it."""
+    assert reserved_of_samples(lines) == share_ppm  # type: ignore[arg-type]
+
+
+def test_what_recorded_engines_may_take() -> None:
+    """A vLLM on an L4; one on a processor, whose flag means nothing there: its cache was given in bytes."""
+    scrapes = RECORDED.parents[1] / "engine_scrapes"
+    texts = [
+        (scrapes / name).read_text()
+        for name in ("vllm_L4_kops_qwen2.5-0.5b.prom", "vllm-0.32.0_cpu_after_1_request.prom")
+    ]
+
+    assert [reserved_of_samples(parse(excerpt(text, "vllm")).samples) for text in texts] == [900_000, None]
 
 
 def test_tgi() -> None:

@@ -125,6 +125,17 @@ def test_slow_fields_come_once_in_every_window(open_on: Open) -> None:
     assert max(sum(second) for second in seen[1:]) == 1
 
 
+def test_a_sample_has_what_the_engines_on_the_gpu_may_take(open_on: Open) -> None:
+    """Of its memory; null where no engine reports it, and of a GPU that does not report its memory."""
+    gpus = gpus_of("mock_h100", 3)
+    gpus[2].calls["nvmlDeviceGetMemoryInfo"] = Error(NOT_SUPPORTED)
+    shares = {gpus[0].uuid: 920_000, gpus[2].uuid: 920_000}
+
+    rows, _ = open_on(gpus, reserved_ppm=shares.get).sample()
+
+    assert [row.get("memory_engine_bytes") for row in rows] == [85_899_345_920 * 92 // 100, None, None]
+
+
 def test_dear_counters_come_whole_with_the_last_sample_of_a_window(open_on: Open) -> None:
     """What grew in it; null before, never 0 and never twice; of calls as of fields."""
     (gpu,) = gpus_of("mock_h100")

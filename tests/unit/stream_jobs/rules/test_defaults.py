@@ -70,13 +70,15 @@ def test_a_gpu_at_its_limit_in_a_warm_room_is_not_hot() -> None:
 
 
 def test_memory_that_engines_reserve_is_no_alarm() -> None:
-    """They take 90 %: GPUs that serve nothing are watched at 85 %, engines at what comes on top of what they had."""
-    reserved = RULES["vram_beyond_reserved"]
+    """They take 90 %: GPUs that serve nothing are watched at 85 %, engines at what comes on top of what they had, and
+    5 % above what they may take where they report it."""
+    reserved, above = RULES["vram_beyond_reserved"], RULES["vram_above_reserved"]
 
     assert RULES["vram_full"].options["leave"] > MEMORY_SHARE
     assert [(where.dimension, where.negated) for where in RULES["vram_high"].value.where] == [("workload", True)]
     assert (reserved.options["only_above"], reserved.options["percent"]) == (0.85, 3.0)
     assert RULES["vram_full"].options["above"] > MEMORY_SHARE * 1.03
+    assert (above.value.text, above.options["above"]) == ("ratio(memory_used_bytes, memory_engine_bytes)", 1.05)
 
 
 def test_no_engine_that_uses_its_tensor_cores_lies_below_their_floor() -> None:
