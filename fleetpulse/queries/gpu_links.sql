@@ -12,5 +12,5 @@ FROM gpu_windows
 WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY host, gpu_uuid
 HAVING lanes_min < lanes_possible OR replays > 0 OR link_errors > 0
-ORDER BY lanes_possible - lanes_min DESC, link_errors + replays DESC
+ORDER BY lanes_possible - lanes_min DESC, ifNull(link_errors, 0) + ifNull(replays, 0) DESC
 LIMIT 100

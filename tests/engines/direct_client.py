@@ -1,5 +1,8 @@
 """Requests straight to an engine by the openai package: BASE_URL, ``tracked`` or ``plain``. A JSON line for each.
 
+``texts``: whether a stream brought any text, which begins its output. A tenth of the streams of an engine with random
+weights bring tokens that stand for none.
+
 Runs in the clients' environment; the SDK comes by PYTHONPATH.
 """
 
@@ -29,8 +32,9 @@ def main(base_url: str, way: str) -> None:
         answer = client.chat.completions.create(
             messages=MESSAGES, stream=number % 2 == 1, extra_headers=headers, **options
         )
-        last = list(answer)[-1] if number % 2 == 1 else answer
-        sys.stdout.write(json.dumps({"id": last.id, "streamed": number % 2 == 1}) + "\n")
+        chunks = list(answer) if number % 2 == 1 else []
+        texts = any(choice.delta.content for chunk in chunks for choice in chunk.choices)
+        sys.stdout.write(json.dumps({"id": (chunks or [answer])[-1].id, "texts": texts}) + "\n")
 
 
 if __name__ == "__main__":

@@ -120,7 +120,7 @@ def test_what_others_report_of_a_request_is_counted_once(trial: Trial) -> None:
             for name in trial.plain
         },
         **{
-            name: {"reported_by": "sdk", "tenant": "tracked", "queued": 1, "first": int(got["streamed"]), "joined": 1}
+            name: {"reported_by": "sdk", "tenant": "tracked", "queued": 1, "first": int(got["texts"]), "joined": 1}
             for name, got in trial.tracked.items()
         },
     }

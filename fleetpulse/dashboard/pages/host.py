@@ -71,6 +71,13 @@ class _OneHost:
         with self._gpus.tools:
             link_button("Its requests", view.link("/requests", host=view.option("name")))
             link_button("All hosts", view.link("/host"), "arrow_back")
+        self._links = TablePanel("Links of its GPUs", "those with errors first", _link_columns(view), page_rows=16)
+        self._devices = TablePanel(
+            "Devices",
+            "interfaces, RDMA ports, disks, NUMA nodes; those with errors first",
+            _DEVICE_COLUMNS,
+            page_rows=16,
+        )
         self._engines = TablePanel("Engines", "", [engine_column(view), Column("a_model", "Model"), *ENGINE_LOAD])
         self._load = TablePanel(
             "Processes", "most processors first; one thread at 100 % bounds an engine", load_columns(view)
@@ -80,18 +87,22 @@ class _OneHost:
     async def refresh(self) -> None:
         """Ask and show."""
         view, host = self._view, self._view.option("name")
-        states, gpus, engines, processes, load = await view.gather(
+        states, gpus, engines, processes, load, links, devices = await view.gather(
             view.ask("host_over_time", host=host),
             view.ask("gpus", host=host, search="", top=LISTED),
             view.ask("engines", host=host, search="", top=LISTED),
             view.ask("processes", host=host),
             view.ask("process_load", host=host),
+            view.ask("host_links", host=host),
+            view.ask("host_devices", host=host),
         )
         rows = states.records()
         self._charts.set_visibility(bool(rows))  # of a host without an agent GPUs alone are known
         self._signals.show(rows)
         self._show_stats(host, rows, len(gpus.rows), len(engines.rows))
         self._gpus.rows(gpus.records(), "No GPU in this range")
+        self._links.rows(links.records(), "No GPU in this range")
+        self._devices.rows(devices.records(), "No device in this range", "The agent reads them every ten seconds.")
         self._engines.rows(engines.records(), "No engine in this range", "fleetpulse agent looks for engines.")
         self._load.rows(
             load.records(),
@@ -126,6 +137,35 @@ def _gpu_columns(view: View) -> list[Column]:
         UTILIZATION,
         HOTTEST,
     ]
+
+
+def _link_columns(view: View) -> list[Column]:
+    return [
+        gpu_column(view),
+        Column("lanes_min", "PCIe lanes, least", text=short, right=True),
+        Column("lanes_possible", "of", text=short, right=True),
+        Column("generation", "Generation", text=short, right=True),
+        Column("pcie_sent_per_s", "PCIe sent/s", text=size, right=True),
+        Column("pcie_received_per_s", "PCIe received/s", text=size, right=True),
+        Column("replays", "PCIe replays", text=short, right=True),
+        Column("nvlink_sent_per_s", "NVLink sent/s", text=size, right=True),
+        Column("nvlink_received_per_s", "NVLink received/s", text=size, right=True),
+        Column("link_errors", "NVLink errors", text=short, right=True),
+    ]
+
+
+_DEVICE_COLUMNS = [
+    Column("device_kind", "Kind"),
+    Column("device", "Device"),
+    Column("sent_per_s", "Sent/s", text=size, right=True),
+    Column("received_per_s", "Received/s", text=size, right=True),
+    Column("faults", "Errors", text=short, right=True),
+    Column("read_per_s", "Read/s", text=size, right=True),
+    Column("written_per_s", "Written/s", text=size, right=True),
+    Column("disk_busy", "Busy", text=percent, right=True),
+    Column("held_bytes", "Used", text=size, right=True),
+    Column("size_bytes", "Size", text=size, right=True),
+]
 
 
 PAGE = PageSpec(
