@@ -2,8 +2,8 @@
 
 A path is read once, here, as an engine reads it: escapes are resolved. What two servers could read differently (dot
 segments, empty segments, parameters, turned slashes; escapes of slashes, of ``%``, ``?``, ``#`` and ``;``, of control
-characters, and broken ones) is ambiguous and
-never passed on, so that a path means the same here and at the engine, and none leaves an upstream's prefix.
+characters, and broken ones) is ambiguous and never passed on, so that a path means the same here and at the engine, and
+none leaves an upstream's prefix.
 
 Of what is left, known routes pass, and those that ``proxy.paths`` lists. Every POST that passes is counted: by the name
 of its API, or as ``other``. Sources: OpenAI API reference; vLLM ``entrypoints/openai/api_server.py``; Cohere and Jina
