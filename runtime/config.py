@@ -33,8 +33,9 @@ from pydantic_settings import (
 from runtime.clickhouse_config import ClickHouseConfig as ClickHouseConfig
 from runtime.config_keys import Section, is_secret, nearest_key
 from runtime.delivery_config import DeliveryConfig
-from runtime.edge_config import AgentConfig, ProxyConfig
+from runtime.edge_config import AgentConfig
 from runtime.local_stack import READER, WRITER, StackState, default_data_dir
+from runtime.proxy_config import ProxyConfig
 from runtime.remote_write_config import RemoteWriteConfig
 from runtime.stack_choice import stack_of, why_unset
 from runtime.tls import ssl_context

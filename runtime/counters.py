@@ -95,7 +95,8 @@ METRICS: tuple[Metric, ...] = (
         "proxy_requests", "requests", ("api", "status"), "ended, by the status sent to the client; none: no response"
     ),
     _counter("proxy_refused", "responses", ("reason",), "sent by the proxy itself: a limit was reached, or an error"),
-    _gauge("proxy_open_requests", "requests", (), "under way"),
+    _gauge("proxy_open_requests", "requests", (), "under way, their bodies here"),
+    _gauge("proxy_arriving_requests", "requests", (), "whose body is not here yet"),
     _gauge("proxy_upstream_down", "upstreams", ("upstream",), "1 while marked down"),
     _counter("requests_without_engine", "requests", ("edge",), "of an engine that no agent knows: joined to no GPU"),
     _gauge(

@@ -23,9 +23,10 @@ from producers.spool.spool import Spool, SpoolLimits
 from runtime import logs
 from runtime.clock import SystemClock
 from runtime.config import Config, load
-from runtime.edge_config import AgentConfig, ProxyConfig
+from runtime.edge_config import AgentConfig
 from runtime.health import HealthServer
 from runtime.process import on_stop_signal, settle
+from runtime.proxy_config import ProxyConfig
 from runtime.tracing import Tracer, tracing
 
 if TYPE_CHECKING:

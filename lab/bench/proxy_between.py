@@ -16,8 +16,8 @@ from fleetpulse.services.proxy import quiet_collector, run_on_fast_loop
 from producers.batch import Batch
 from producers.proxy.publishing import RowPublisher
 from producers.proxy.server import ProxyServer
-from runtime.edge_config import ProxyConfig, UpstreamConfig
 from runtime.process import on_stop_signal
+from runtime.proxy_config import ProxyConfig, UpstreamConfig
 
 
 class Side(asyncio.Protocol):

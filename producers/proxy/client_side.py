@@ -13,7 +13,7 @@ from typing import Protocol, cast
 import httptools
 
 from producers.proxy import errors, wire
-from producers.proxy.deadlines import Overdue, Phase, overdue
+from producers.proxy.deadlines import Arrival, Overdue, Phase, overdue
 from producers.proxy.exchange import Exchange, Server
 from producers.proxy.routes import Routes, read_path
 from producers.proxy.tenants import contradicts
@@ -32,7 +32,9 @@ class ClientServer(Server, Protocol):
     once: frozenset[bytes]
     """Headers, in lower case, that may stand once only."""
 
-    def admit(self, client: ClientSide) -> bool: ...
+    def admit(self, client: ClientSide) -> Refusal | None: ...
+
+    def client_left(self, client: ClientSide) -> None: ...
 
 
 class ClientSide(asyncio.Protocol):
@@ -40,6 +42,7 @@ class ClientSide(asyncio.Protocol):
 
     __slots__ = (
         "_ahead_bytes",
+        "_arrival",
         "_continue_sent",
         "_head",
         "_parser",
@@ -50,6 +53,7 @@ class ClientSide(asyncio.Protocol):
         "_since_s",
         "_stuck_s",
         "_unsent_bytes",
+        "address",
         "keep_alive",
         "server",
         "transport",
@@ -58,6 +62,7 @@ class ClientSide(asyncio.Protocol):
     def __init__(self, server: ClientServer) -> None:
         self.server = server
         self.transport: asyncio.Transport | None = None
+        self.address: str | None = None  # that its quotas go by
         self.keep_alive = True
         self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
         self._head: Head | None = None  # being read
@@ -69,6 +74,7 @@ class ClientSide(asyncio.Protocol):
         self._stuck_s: float | None = None
         self._unsent_bytes = 0
         self._ahead_bytes = 0
+        self._arrival = Arrival()
         self._continue_sent = False
 
     # The connection
@@ -76,14 +82,15 @@ class ClientSide(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
         self.transport.set_write_buffer_limits(high=self.server.limits.write_buffer_bytes)
-        if not self.server.admit(self):
-            self.server.stats.refused(errors.TOO_MANY_CONNECTIONS)
-            self.transport.write(errors.error_answer(errors.TOO_MANY_CONNECTIONS, keep_alive=False))
+        refusal = self.server.admit(self)
+        if refusal is not None:
+            self.server.stats.refused(refusal)
+            self.transport.write(errors.error_answer(refusal, keep_alive=False))
             self._linger()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
-        self.server.clients.discard(self)
+        self.server.client_left(self)
         while self._queue:
             self._queue.popleft().client_gone()
 
@@ -163,6 +170,7 @@ class ClientSide(asyncio.Protocol):
 
     def on_body(self, piece: bytes) -> None:
         self._quiet_bytes = 0
+        self._arrival.bytes += len(piece)
         if self._reading is not None:
             self._reading.body(piece)
 
@@ -236,6 +244,7 @@ class ClientSide(asyncio.Protocol):
         if not first.started:
             self.keep_alive = first.head.keep_alive and not self.server.stopping
             self._continue_sent = False
+            self._arrival = Arrival()
         self._phase = Phase.ANSWER if first.complete else Phase.BODY
         self._since_s = now_s
         first.advance()
@@ -313,6 +322,8 @@ class ClientSide(asyncio.Protocol):
             stuck_s=self._stuck_s,
             limits=self.server.limits,
         )
+        if passed is None and phase is Phase.BODY and self._arrival.is_slow(self.server.limits):
+            passed = Overdue.RATE
         if passed is not None:
             self._overdue(passed, transport, first)
 
@@ -325,8 +336,8 @@ class ClientSide(asyncio.Protocol):
             self.keep_alive = False
             self._broken(errors.SLOW)
             self._advance()
-        elif first is not None and passed is Overdue.BODY:
+        elif first is not None and passed in (Overdue.BODY, Overdue.RATE):
             self.keep_alive = False
-            first.fail(errors.SLOW, How.TIMEOUT)
+            first.fail(errors.SLOW if passed is Overdue.BODY else errors.TOO_SLOW, How.TIMEOUT)
         elif first is not None:
             first.fail(errors.UPSTREAM_SLOW, How.TIMEOUT)

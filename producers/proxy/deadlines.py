@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 
-from runtime.edge_config import ProxyConfig
+from runtime.proxy_config import ProxyConfig
 
 SWEEP_S = 0.25
 
@@ -26,10 +27,31 @@ class Overdue(Enum):
     IDLE = "idle_s"
     HEADER = "header_s"
     BODY = "body_quiet_s"
+    RATE = "body_bytes_per_s_min"
     UPSTREAM = "upstream_quiet_s"
     TOTAL = "total_s"
     WRITE = "write_quiet_s"
     LINGER = "linger_s"
+
+
+@dataclass(slots=True)
+class Arrival:
+    """How fast a body comes, in windows of ``body_quiet_s``. Only time in which it is read counts."""
+
+    read_s: float = 0.0
+    bytes: int = 0
+
+    def is_slow(self, limits: ProxyConfig) -> bool:
+        """At each sweep in which the body was awaited: whether a window has ended in which too little came.
+
+        A sweep counts for its interval however late it is: a loop that was held up is not the client's fault.
+        """
+        self.read_s += SWEEP_S
+        if self.read_s < limits.body_quiet_s:
+            return False
+        slow = self.bytes < limits.body_bytes_per_s_min * self.read_s
+        self.read_s, self.bytes = 0.0, 0
+        return slow
 
 
 def overdue(

@@ -25,7 +25,7 @@ from producers.identity.topic_reader import TopicEngines
 from runtime.addresses import address_of, bracketed, is_this_machine
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
-from runtime.edge_config import UpstreamConfig
+from runtime.proxy_config import UpstreamConfig
 from schemas.contract.engines import Engine
 from schemas.errors import RejectedError
 

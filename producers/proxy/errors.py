@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from http import HTTPStatus
 
 import orjson
@@ -24,9 +25,22 @@ NOT_ROUTED = Refusal(
     404, "invalid_request_error", "not_routed", "this proxy does not pass this path on; its operator may list it"
 )
 SLOW = Refusal(408, "invalid_request_error", "request_timeout", "the request did not arrive in time")
+TOO_SLOW = replace(SLOW, message="the request's body arrived too slowly", limit="body_bytes_per_s_min")
 TOO_MANY_OPEN = _overloaded("too many requests are under way", "open_requests_max")
 TOO_MANY_BODIES = _overloaded("too many large requests are under way", "bodies_bytes_max")
-TENANT_BUSY = Refusal(429, "rate_limit_error", "too_many_requests", "too many of your requests are under way")
+TENANT_BUSY = Refusal(
+    429,
+    "rate_limit_error",
+    "too_many_requests",
+    "too many of your requests are under way",
+    "tenant_open_requests_max",
+)
+ADDRESS_BUSY = replace(TENANT_BUSY, limit="address_open_requests_max")
+TENANT_RATE = replace(TENANT_BUSY, message="your requests come too fast", limit="tenant_requests_per_s")
+ADDRESS_RATE = replace(TENANT_RATE, limit="address_requests_per_s")
+ADDRESS_CONNECTIONS = replace(
+    TENANT_BUSY, message="too many of your connections are open", limit="address_connections_max"
+)
 TOO_MANY_CONNECTIONS = _overloaded("too many connections are open", "connections_max")
 NO_DESCRIPTORS = _overloaded("this proxy has no file descriptor left", "descriptors")
 STOPPING = Refusal(503, "server_error", "stopping", "this proxy is shutting down; try again at another")
@@ -36,7 +50,6 @@ UPSTREAM_MALFORMED = Refusal(502, "server_error", "upstream_malformed", "the eng
 UPSTREAM_SLOW = Refusal(504, "server_error", "upstream_timeout", "the engine did not answer in time")
 
 _TRY_AGAIN = frozenset({429, 503})
-RETRY_AFTER_S = 1
 
 
 def error_body(refusal: Refusal) -> bytes:
@@ -57,6 +70,6 @@ def error_answer(
         *(name + b": " + value for name, value in extra or ()),
     ]
     if refusal.status in _TRY_AGAIN:
-        lines.append(b"Retry-After: %d" % RETRY_AFTER_S)
+        lines.append(b"Retry-After: %d" % refusal.retry_after_s)
     lines += connection_lines(keep_alive, version)
     return b"\r\n".join(lines) + b"\r\n\r\n" + (b"" if bare else body)

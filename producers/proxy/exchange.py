@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from producers.proxy import errors, wire
+from producers.proxy.request_body import Held, RequestBody
 from producers.proxy.stats import ProxyStats
 from producers.proxy.tenants import Identity
 from producers.proxy.upstreams import Choice, Upstream
@@ -20,7 +21,7 @@ from producers.proxy.usage import Level, UsageRequest
 from producers.proxy.watch import Watch
 from producers.proxy.wire import Answer, Framing, Head, Headers, Refusal
 from producers.requests.endings import How
-from runtime.edge_config import ProxyConfig
+from runtime.proxy_config import ProxyConfig
 
 _ENCODINGS = frozenset({b"accept-encoding"})
 _NOTHING: frozenset[bytes] = frozenset()
@@ -32,7 +33,7 @@ class Server(Protocol):
     limits: ProxyConfig
     choice: Choice
     stats: ProxyStats
-    held_bytes: int
+    held: Held
     usage_levels: list[Level]
     """By upstream."""
 
@@ -44,6 +45,8 @@ class Server(Protocol):
     def tick(self, exchange: Exchange) -> int: ...
 
     def open_exchange(self, exchange: Exchange) -> None: ...
+
+    def count_exchange(self, exchange: Exchange) -> Refusal | None: ...
 
     def close_exchange(self, exchange: Exchange, how: How) -> None: ...
 
@@ -58,6 +61,8 @@ class Client(Protocol):
     """``client_side.ClientSide``."""
 
     keep_alive: bool
+
+    address: str | None
 
     def write(self, data: bytes) -> None: ...
 
@@ -101,8 +106,8 @@ class Exchange:
     """Made when a head was read, ``start``-ed when it is its turn on the connection."""
 
     __slots__ = (
-        "_chunked_up", "_held", "_outgoing", "_pieces", "_size", "_tried", "_usage", "answered", "api",
-        "began_s", "client", "complete", "ended", "ended_ms", "framing", "head", "heard_s", "identity",
+        "_body", "_chunked_up", "_outgoing", "_tried", "_usage", "answered", "api",
+        "began_s", "client", "complete", "counted", "ended", "ended_ms", "framing", "head", "heard_s", "identity",
         "refusal", "server", "side", "started", "status", "tenant", "upstream", "watch", "watched", "where",
     )  # fmt: skip
 
@@ -115,6 +120,7 @@ class Exchange:
         self.heard_s = now_s
         self.complete = False  # the request was read to its end
         self.started = False
+        self.counted = False  # as an open request
         self.answered = False  # something of an answer went to the client
         self.ended = False
         self.status: int | None = None  # that the client was answered
@@ -129,9 +135,7 @@ class Exchange:
         self.where: int | None = None  # the upstream tried last
         self.framing = Framing.NONE
         self._usage = UsageRequest()
-        self._pieces: list[bytes] = []
-        self._size = 0  # of the body so far
-        self._held = 0  # of it in our hands
+        self._body = RequestBody(server.held)
         self._outgoing: bytes | None = None
         self._chunked_up = False
         self._tried: set[int] = set()
@@ -140,21 +144,8 @@ class Exchange:
 
     def body(self, piece: bytes) -> None:
         """A piece of the body was read. No I/O here: ``advance`` follows when the whole read was parsed."""
-        if self.refusal is not None:
-            return
-        self._size += len(piece)
-        limits = self.server.limits
-        if self._size > limits.body_bytes_max:
-            self.refusal = errors.BODY_TOO_LARGE
-        elif self.server.held_bytes + len(piece) > limits.bodies_bytes_max:
-            self.refusal = errors.TOO_MANY_BODIES
-        else:
-            self._pieces.append(piece)
-            self._hold(len(piece))
-
-    def _hold(self, more: int) -> None:
-        self._held += more
-        self.server.held_bytes += more
+        if self.refusal is None:
+            self.refusal = self._body.add(piece, self.server.limits)
 
     def advance(self) -> None:
         """It is this request's turn, and more of it may have come."""
@@ -163,6 +154,8 @@ class Exchange:
             self.server.open_exchange(self)
         if self.ended:
             return
+        if self.refusal is None and not self.counted and (self.complete or self.api is None):
+            self.refusal = self.server.count_exchange(self)
         if self.refusal is not None:
             self.fail(self.refusal, _how(self.refusal))
         elif self.api is None:
@@ -172,8 +165,7 @@ class Exchange:
             self._dispatch()
 
     def _request(self) -> bytes:
-        body = b"".join(self._pieces)
-        self._pieces.clear()
+        body = self._body.whole()
         self._usage = UsageRequest(self.server.watch_request(self, body))
         return body
 
@@ -184,20 +176,14 @@ class Exchange:
             self._send_pieces(self.side)
 
     def _send_pieces(self, side: Side) -> None:
-        pieces, self._pieces = self._pieces, []
-        if self._chunked_up:
-            out = b"".join(wire.chunk(piece) for piece in pieces if piece)
-            out += wire.last_chunk() if self.complete else b""
-        else:
-            out = b"".join(pieces)
-        self._hold(-self._held)
+        out = self._body.passed_on(chunked=self._chunked_up, ended=self.complete)
         if out:
             side.write(out)
 
     @property
     def waiting_bytes(self) -> int:
         """Of a body that is passed on: read, and not taken by the upstream yet."""
-        return self._held if self.api is None else 0
+        return self._body.held_bytes if self.api is None else 0
 
     # The upstream
 
@@ -373,7 +359,7 @@ class Exchange:
             self.started = True
             self.server.open_exchange(self)
         if self.api is not None and not self.watched:
-            self.server.watch_request(self, b"".join(self._pieces) if self.complete else b"")
+            self.server.watch_request(self, self._body.whole() if self.complete else b"")
         self._drop_request()
         side, self.side = self.side, None
         if side is not None:
@@ -385,8 +371,7 @@ class Exchange:
         self.client.exchange_ended(self)
 
     def _drop_request(self) -> None:
-        self._hold(-self._held)
-        self._pieces.clear()
+        self._body.drop()
         self._outgoing = None
 
 

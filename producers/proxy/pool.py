@@ -18,7 +18,7 @@ from producers.proxy.exchange import Exchange, Server
 from producers.proxy.upstream_side import UpstreamSide
 from producers.proxy.upstreams import Upstream
 from producers.requests.endings import How
-from runtime.edge_config import UpstreamConfig
+from runtime.proxy_config import UpstreamConfig
 
 _OURS = frozenset({errno.EMFILE, errno.ENFILE})
 """Failures to connect that say nothing of the upstream: this process, or its machine, has no descriptor left."""
@@ -92,6 +92,7 @@ class Pool:
             self._connecting.pop(exchange, None)
             if isinstance(error, OSError) and error.errno in _OURS:
                 server.choice.gave_up(upstream)
+                exchange.where = None  # its row names no engine
                 exchange.fail(errors.NO_DESCRIPTORS, How.REFUSED)
                 return
             server.upstream_failed(upstream, error)

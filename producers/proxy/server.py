@@ -23,6 +23,8 @@ from producers.proxy.deadlines import SWEEP_S
 from producers.proxy.engines import UpstreamEngines
 from producers.proxy.exchange import Exchange
 from producers.proxy.pool import Pool
+from producers.proxy.quotas import Quotas, client_of
+from producers.proxy.request_body import Held
 from producers.proxy.routes import Routes
 from producers.proxy.stats import ProxyStats
 from producers.proxy.tenants import identity_of, tenant_headers, tenant_reader
@@ -37,7 +39,7 @@ from producers.requests.endings import How
 from producers.requests.request_meta import ClientFields, client_fields
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
-from runtime.edge_config import ProxyConfig
+from runtime.proxy_config import ProxyConfig
 from runtime.tracing import Tracer
 from schemas.errors import ConfigError
 
@@ -80,8 +82,9 @@ class ProxyServer:
         self.choice = Choice(weights, failures_max=config.failures_max, down_s=config.down_s)
         self.stats = ProxyStats(counters, (pool.name for pool in self.pools))
         self.routes = Routes(config.paths)
+        self.quotas = Quotas(config)
         self.once = CREDENTIALS | tenant_headers(config.tenant_from)
-        self.held_bytes = 0
+        self.held = Held()
         self.usage_levels = [Level.RUNNING if config.running_usage else Level.FINAL] * len(self.pools)
         self.serving = False
         self.leaving = False  # not ready any more
@@ -103,7 +106,6 @@ class ProxyServer:
         self._names = ClientNames(tenant_secret if config.user_hash else None)
         self._open: set[Exchange] = set()
         self._all_ended = asyncio.Event()
-        self._open_by_tenant: dict[str, int] = {}
         self._arrived: list[tuple[Exchange, int, Any]] = []
         self._looking: asyncio.TimerHandle | None = None
         self._defects_logged: set[type[Exception]] = set()
@@ -187,10 +189,18 @@ class ProxyServer:
 
     # Clients and their requests
 
-    def admit(self, client: ClientSide) -> bool:
-        """Whether one more connection is accepted."""
+    def admit(self, client: ClientSide) -> Refusal | None:
+        """Take one more connection, or why it is refused."""
         self.clients.add(client)
-        return len(self.clients) <= self.limits.connections_max
+        if self.quotas.by_address and client.transport is not None:
+            client.address = client_of(client.transport.get_extra_info("peername"))
+        refusal = self.quotas.connect(client.address)
+        return errors.TOO_MANY_CONNECTIONS if len(self.clients) > self.limits.connections_max else refusal
+
+    def client_left(self, client: ClientSide) -> None:
+        """Its connection has ended."""
+        self.clients.discard(client)
+        self.quotas.disconnect(client.address)
 
     def open_exchange(self, exchange: Exchange) -> None:
         """Give a new request its identity and check the limits; sets ``refusal`` where one is reached."""
@@ -201,37 +211,31 @@ class ProxyServer:
             sampled=self.limits.trace_sampled,
             followed=self._tracer is not None,
         )
-        if self.limits.tenant_open_requests_max:
+        if self.quotas.by_tenant:
             exchange.tenant = self._tenant_of(head.values)  # else it is read when the request is under way
-        exchange.refusal = exchange.refusal or self._over_limit(exchange.tenant)
+        if exchange.refusal is None and self.stopping:
+            exchange.refusal = errors.STOPPING
+        if exchange.refusal is None:
+            exchange.refusal = self.quotas.arrives(exchange.client.address, exchange.tenant, self.now_s())
         self._open.add(exchange)
-        self.stats.open_requests(len(self._open))
-        if exchange.tenant is not None:
-            self._open_by_tenant[exchange.tenant] = self._open_by_tenant.get(exchange.tenant, 0) + 1
+        self.stats.open_requests(self.quotas.open, len(self._open) - self.quotas.open)
 
-    def _over_limit(self, tenant: str | None) -> Refusal | None:
-        if self.stopping:
-            return errors.STOPPING
-        if len(self._open) >= self.limits.open_requests_max:
-            return errors.TOO_MANY_OPEN
-        most = self.limits.tenant_open_requests_max
-        if most and tenant is not None and self._open_by_tenant.get(tenant, 0) >= most:
-            return errors.TENANT_BUSY
-        return None
+    def count_exchange(self, exchange: Exchange) -> Refusal | None:
+        """The request goes to an engine next: count it as open, or why it is refused."""
+        refusal = self.quotas.take(exchange.client.address, exchange.tenant)
+        exchange.counted = refusal is None
+        self.stats.open_requests(self.quotas.open, len(self._open) - self.quotas.open)
+        return refusal
 
     def close_exchange(self, exchange: Exchange, how: How) -> None:
         """The request has ended."""
         self._open.discard(exchange)
-        self.stats.open_requests(len(self._open))
+        if exchange.counted:
+            self.quotas.release(exchange.client.address, exchange.tenant)
+        self.stats.open_requests(self.quotas.open, len(self._open) - self.quotas.open)
         self.stats.ended(exchange.api, exchange.status)
         if not self._open:
             self._all_ended.set()
-        if exchange.tenant is not None:
-            left = self._open_by_tenant[exchange.tenant] - 1
-            if left:
-                self._open_by_tenant[exchange.tenant] = left
-            else:
-                del self._open_by_tenant[exchange.tenant]
         if exchange.watched:
             exchange.ended_ms = self._clock.now_ms()
             self._ended.append((exchange, time.monotonic_ns(), how))

@@ -15,13 +15,14 @@ class ProxyStats:
 
     def __init__(self, counters: Counters, upstreams: Iterable[str]) -> None:
         self._counters = counters
-        self.open_requests(0)
+        self.open_requests(0, 0)
         for name in upstreams:
             self.upstream_down(name, down=False)
 
-    def open_requests(self, count: int) -> None:
-        """Set the number of requests under way."""
+    def open_requests(self, count: int, arriving: int) -> None:
+        """Set the number of requests under way, and of those whose body is not here yet."""
         self._counters.set("proxy_open_requests", count)
+        self._counters.set("proxy_arriving_requests", arriving)
 
     def ended(self, api: str | None, status: int | None) -> None:
         """Count a request of this API (None: another path) by the status sent to the client (None: none)."""

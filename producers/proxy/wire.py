@@ -40,7 +40,7 @@ _CONTROL = bytes(range(0x21)) + b"\x7f"
 class Refusal:
     """Why a request is not passed on: status and OpenAI's error type and code, with a sentence for the caller.
 
-    ``limit``: which was reached, where several share one code.
+    ``limit``: which was reached, where several share one code. ``retry_after_s``: with 429 and 503, when to try again.
     """
 
     status: int
@@ -48,6 +48,7 @@ class Refusal:
     code: str
     message: str
     limit: str | None = None
+    retry_after_s: int = 1
 
     @property
     def reason(self) -> str:

@@ -16,7 +16,7 @@ import uvloop
 
 from producers.proxy.server import ProxyServer
 from runtime.counters import COUNTERS
-from runtime.edge_config import ProxyConfig, UpstreamConfig
+from runtime.proxy_config import ProxyConfig, UpstreamConfig
 
 CHAT = b"/v1/chat/completions"
 KEY = b"sk-secret-of-a-customer"
@@ -176,7 +176,7 @@ async def proxy_to(*urls: str, **limits: Any) -> AsyncIterator[Rig]:
             writer.close()
         await server.stop()
         await asyncio.sleep(0.01)
-        assert server.held_bytes == 0
+        assert server.held.bytes == 0
         assert all(upstream.open == 0 for upstream in server.choice.upstreams)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
+from runtime.counters import Counters
 from tests.integration.proxy_rig import (
     ANSWER,
     CHAT,
@@ -150,7 +151,7 @@ async def test_a_slow_engine_does_not_grow_memory() -> None:
         writer.write(b"PUT /v1/files HTTP/1.1\r\nHost: p\r\nContent-Length: %d\r\n\r\n" % size)
         writer.write(bytes(size))
         await asyncio.sleep(0.8)
-        held = rig.server.held_bytes
+        held = rig.server.held.bytes
         go_on.set()
         answer = await asyncio.wait_for(reader.readuntil(b"{}"), 10)
 
@@ -188,6 +189,73 @@ async def test_too_many_requests_under_way_are_rejected() -> None:
     assert again == b"HTTP/1.1 200 OK\r\n"
 
 
+async def test_bodies_that_do_not_come_keep_nobody_out() -> None:
+    """They count as arriving; each counts as open once its body is here, and is rejected where there is no room."""
+    counters = Counters()
+    hold = says(STREAM_HEAD, chunk(EVENTS[0]), *[b""] * 1_000, pause_s=0.05)
+    request = post(chat())
+    async with rig_of(hold, open_requests_max=2, counters=counters) as (rig, engine):
+        slow = []
+        for _ in range(5):
+            slow.append(await rig.client())
+            slow[-1][1].write(request[:-1])
+        await until(lambda: counters.value("proxy_arriving_requests") == 5)
+        before = counters.value("proxy_open_requests")
+        for reader, writer in [await rig.client() for _ in range(2)]:
+            writer.write(request)
+            assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+        slow[0][1].write(request[-1:])
+        late = await slow[0][0].readline()
+
+        assert (before, len(engine.got), late) == (0, 2, b"HTTP/1.1 503 Service Unavailable\r\n")
+        assert counters.value("proxy_refused", reason="open_requests_max") == 1
+        assert counters.value("proxy_open_requests") == 2
+
+
+SHARES = {
+    "open of an address": {"address_open_requests_max": 1},
+    "open of a tenant": {"tenant_open_requests_max": 1},
+    "rate of an address": {"address_requests_per_s": 0.001, "rate_burst_s": 0},
+    "rate of a tenant": {"tenant_requests_per_s": 0.001, "rate_burst_s": 0},
+}
+
+
+@pytest.mark.parametrize("limits", SHARES.values(), ids=SHARES)
+async def test_who_asks_for_too_much_is_429(limits: dict[str, float]) -> None:
+    """With when to try again, a count by reason, and an event that blames no engine."""
+    counters, key = Counters(), b"Authorization: Bearer k\r\n"
+    hold = says(STREAM_HEAD, chunk(EVENTS[0]), *[b""] * 1_000, pause_s=0.05)
+    async with rig_of(hold, counters=counters, **limits) as (rig, engine):
+        _, first = await rig.client()
+        first.write(post(chat(), headers=key))
+        await until(lambda: engine.got)
+        raw = await rig.ask(post(chat(), headers=b"Connection: close\r\n" + key))
+        (row,) = await rig.rows_after(1)
+        first.close()
+        await rig.rows_after(2)
+
+    status, error = error_of(raw)
+    assert (status, error["code"], len(engine.got)) == (429, "too_many_requests", 1)
+    assert b"Retry-After: %d\r\n" % (1_000 if "rate_burst_s" in limits else 1) in raw
+    assert said(row, *HOW) == ("rejected", "overload", 429)
+    assert "engine_id" not in row, "no engine was chosen"
+    assert counters.value("proxy_refused", reason=next(iter(limits))) == 1
+
+
+async def test_one_address_has_so_many_connections() -> None:
+    """429 and closed; one that ends makes room."""
+    async with rig_of(answers, address_connections_max=1) as (rig, _):
+        _, first = await rig.client()
+        await until(lambda: len(rig.server.clients) == 1)
+        status, error = error_of(await rig.ask(b""))
+        first.close()
+        await until(lambda: not rig.server.clients)
+        again = await rig.ask(post(chat(stream=False)))
+
+    assert (status, error["code"]) == (429, "too_many_requests")
+    assert again.startswith(b"HTTP/1.1 200 ")
+
+
 BIG = b'{"model":"m","messages":"' + b"x" * 5_000 + b'"}'
 
 
@@ -216,7 +284,7 @@ async def test_all_bodies_together_have_a_limit() -> None:
     async with rig_of(answers, body_bytes_max=4_096, bodies_bytes_max=6_000) as (rig, _):
         _, first = await rig.client()
         first.write(post(b"x" * 4_000)[:-1])
-        await until(lambda: rig.server.held_bytes > 3_000)
+        await until(lambda: rig.server.held.bytes > 3_000)
         status, error = error_of(await rig.ask(post(b"x" * 4_000)))
         (row,) = await rig.rows_after(1)
 
@@ -275,6 +343,23 @@ TIMES = {
         {"total_s": 0.2, "upstream_quiet_s": 0.1}, post(chat()), 504, ("timeout", "timeout", 504)
     ),
 }  # fmt: skip
+
+
+async def test_a_body_that_trickles_is_408() -> None:
+    """However steadily its bytes come."""
+    counters, head = Counters(), b"POST %b HTTP/1.1\r\nHost: p\r\nContent-Length: 1000\r\n\r\n" % CHAT
+    async with rig_of(answers, body_quiet_s=0.6, body_bytes_per_s_min=100, counters=counters) as (rig, engine):
+        reader, writer = await rig.client()
+        writer.write(head)
+        answer = asyncio.ensure_future(reader.read())
+        while not answer.done():
+            writer.write(b"x")
+            await asyncio.sleep(0.1)
+        (row,) = await rig.rows_after(1)
+
+    assert error_of(answer.result())[0] == 408
+    assert (said(row, *HOW), engine.got) == (("timeout", "timeout", 408), [])
+    assert counters.value("proxy_refused", reason="body_bytes_per_s_min") == 1
 
 
 @pytest.mark.parametrize(("limits", "sent", "status", "event_said"), TIMES.values(), ids=TIMES)

@@ -18,8 +18,9 @@ from fleetpulse.stack import clickhouse
 from producers.engines.processes import RIGHTS
 from producers.kubernetes.listing import RIGHT
 from runtime.config import load
-from runtime.edge_config import AgentConfig, ProxyConfig
+from runtime.edge_config import AgentConfig
 from runtime.pod_config import KubernetesConfig
+from runtime.proxy_config import ProxyConfig
 
 ROOT = Path(__file__).resolve().parents[3]
 PASSWORDS = ("clickhouse-writer", "clickhouse-reader", "dashboard-token", "grafana-admin")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from runtime.edge_config import ProxyConfig, UpstreamConfig
+from runtime.proxy_config import ProxyConfig, UpstreamConfig
 
 
 @pytest.mark.parametrize(

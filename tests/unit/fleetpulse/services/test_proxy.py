@@ -16,7 +16,7 @@ from producers.proxy.server import ProxyServer
 from runtime import logs
 from runtime.config import load
 from runtime.counters import Counters
-from runtime.edge_config import ProxyConfig, UpstreamConfig
+from runtime.proxy_config import ProxyConfig, UpstreamConfig
 from schemas.errors import ConfigError
 
 

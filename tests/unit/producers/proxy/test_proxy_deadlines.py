@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from producers.proxy.deadlines import Overdue, Phase, overdue
-from runtime.edge_config import ProxyConfig
+from producers.proxy.deadlines import SWEEP_S, Arrival, Overdue, Phase, overdue
+from runtime.proxy_config import ProxyConfig
 
 LIMITS = ProxyConfig(header_s=1, body_quiet_s=2, idle_s=3, linger_s=4, write_quiet_s=5, upstream_quiet_s=6, total_s=100)
 CASES = {
@@ -45,3 +45,25 @@ def test_a_client_that_takes_nothing_is_not_the_upstreams_fault() -> None:
         return overdue(Phase.ANSWER, 20.0, since_s=0, began_s=0, heard_s=0, stuck_s=stuck_s, limits=LIMITS)
 
     assert (at(15.0), at(14.9)) == (None, Overdue.WRITE)
+
+
+def test_a_body_is_slow_by_what_came_while_it_was_read() -> None:
+    """Judged when a window ends; at the rate is in time; the next window begins anew."""
+    limits, sweeps = ProxyConfig(body_quiet_s=2, body_bytes_per_s_min=100), int(2 / SWEEP_S)
+
+    def windows(*sizes: int) -> list[bool]:
+        arrival, found = Arrival(), []
+        for size in sizes:
+            arrival.bytes += size
+            found += [arrival.is_slow(limits) for _ in range(sweeps)]
+        return found
+
+    quick = [False] * sweeps
+    assert windows(200, 199, 10_000, 0) == [*quick, *quick[1:], True, *quick, *quick[1:], True]
+
+
+def test_without_a_rate_no_body_is_slow() -> None:
+    """0 asks for nothing."""
+    arrival = Arrival()
+
+    assert not any(arrival.is_slow(ProxyConfig(body_quiet_s=2, body_bytes_per_s_min=0)) for _ in range(100))

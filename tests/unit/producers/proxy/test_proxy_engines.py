@@ -17,7 +17,7 @@ from producers.identity.topic_reader import TopicEngines
 from producers.proxy.engines import HELD_S, UpstreamEngines
 from runtime.config import KafkaConfig
 from runtime.counters import Counters
-from runtime.edge_config import UpstreamConfig
+from runtime.proxy_config import UpstreamConfig
 from schemas.contract.engines import Engine, encode
 from tests.virtual_clock import VirtualClock
 

@@ -23,7 +23,7 @@ from producers.proxy.watch import CHOICES_MAX, Watch, request_meta
 from producers.requests.request_meta import ClientFields, client_fields
 from producers.requests.sse import EVENT_BYTES_MAX
 from runtime.counters import Counters
-from runtime.edge_config import ProxyConfig, UpstreamConfig
+from runtime.proxy_config import ProxyConfig, UpstreamConfig
 from schemas.codec.build import block_from_rows, rows_of
 from schemas.events.event_types import LLM_REQUESTS
 
@@ -130,7 +130,7 @@ def test_cuts_change_nothing(request: bytes, request_cuts: list[int], answer_cut
         "chunks": 2,
         "finish_reason": "stop",
     }
-    assert setting.server.held_bytes == 0
+    assert setting.server.held.bytes == 0
 
 
 def test_rows_that_cannot_be_taken_cost_neither_requests_nor_the_end() -> None:
@@ -186,7 +186,7 @@ def test_no_bytes_raise(noise: bytes, from_client: bool, at: int) -> None:
     setting = asyncio.run(run())
 
     assert len(setting.rows) <= 1
-    assert setting.server.held_bytes == 0
+    assert setting.server.held.bytes == 0
     assert [upstream.open for upstream in setting.server.choice.upstreams] == [0]
 
 

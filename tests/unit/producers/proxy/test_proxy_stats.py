@@ -13,7 +13,7 @@ from producers.proxy.server import STILL_MAX_S, ProxyServer
 from producers.proxy.stats import ProxyStats
 from producers.proxy.wire import Refusal
 from runtime.counters import Counters
-from runtime.edge_config import ProxyConfig, UpstreamConfig
+from runtime.proxy_config import ProxyConfig, UpstreamConfig
 from tests.unit.producers.proxy.test_proxy_sides import ANSWER, PLAIN, Setting, Wire
 
 GET = b"GET /v1/models HTTP/1.1\r\nHost: p\r\n\r\n"
