@@ -97,7 +97,8 @@ METRICS: tuple[Metric, ...] = (
     _counter("proxy_refused", "responses", ("reason",), "sent by the proxy itself: a limit was reached, or an error"),
     _gauge("proxy_open_requests", "requests", (), "under way, their bodies here"),
     _gauge("proxy_arriving_requests", "requests", (), "whose body is not here yet"),
-    _gauge("proxy_upstream_down", "upstreams", ("upstream",), "1 while marked down"),
+    _gauge("proxy_upstream_down", "upstreams", ("upstream",), "1 while marked down: it cannot be connected to"),
+    _gauge("proxy_upstream_out", "upstreams", ("upstream",), "1 while taken out: it connects and does not answer"),
     _counter("requests_without_engine", "requests", ("edge",), "of an engine that no agent knows: joined to no GPU"),
     _gauge(
         "proxy_upstream_without_usage", "upstreams", ("upstream",), "1 once it rejected stream_options: none are sent"

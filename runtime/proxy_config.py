@@ -154,6 +154,16 @@ class ProxyConfig(Section):
     """Failures to connect in a row after which an upstream is left alone for ``down_s``."""
     down_s: float = Field(default=5.0, gt=0)
     """Then one request tries it again."""
+    upstream_silent_s: float = Field(default=60.0, ge=0, le=3_600)
+    """An upstream of which no byte came for so long while requests wait for their first is taken out: where another is
+    healthy, new requests go there. A mistake (one engine, one long answer that is no stream) costs no request. 0: none
+    is."""
+    breaks_max: int = Field(default=5, ge=0, le=1_000)
+    """Requests in a row that ended without an answer (the connection broke, nonsense came, ``upstream_quiet_s``) after
+    which an upstream is taken out. 0: none is."""
+    probe_path: str = Field(default="/health", pattern=r"^/[!-~]*$", max_length=256)
+    """GET this of an upstream that is out before a request tries it, below the path of its address; any status below
+    500 within ``connect_s`` will do. SGLang's ``/health_generate`` makes it generate a token."""
 
     @field_validator("tenant_from")
     @classmethod

@@ -16,6 +16,7 @@ from producers.proxy import errors, wire
 from producers.proxy.request_body import Held, RequestBody
 from producers.proxy.stats import ProxyStats
 from producers.proxy.tenants import Identity
+from producers.proxy.upstream_health import UpstreamHealth
 from producers.proxy.upstreams import Choice, Upstream
 from producers.proxy.usage import Level, UsageRequest
 from producers.proxy.watch import Watch
@@ -25,6 +26,8 @@ from runtime.proxy_config import ProxyConfig
 
 _ENCODINGS = frozenset({b"accept-encoding"})
 _NOTHING: frozenset[bytes] = frozenset()
+_SAFE = frozenset({b"GET", b"HEAD", b"OPTIONS"})
+_ENGINES_FAULT = frozenset({errors.UPSTREAM_BROKE, errors.UPSTREAM_MALFORMED, errors.UPSTREAM_SLOW})
 
 
 class Server(Protocol):
@@ -32,6 +35,7 @@ class Server(Protocol):
 
     limits: ProxyConfig
     choice: Choice
+    health: UpstreamHealth
     stats: ProxyStats
     held: Held
     usage_levels: list[Level]
@@ -108,7 +112,7 @@ class Exchange:
     __slots__ = (
         "_body", "_chunked_up", "_outgoing", "_tried", "_usage", "answered", "api",
         "began_s", "client", "complete", "counted", "ended", "ended_ms", "framing", "head", "heard_s", "identity",
-        "refusal", "server", "side", "started", "status", "tenant", "upstream", "watch", "watched", "where",
+        "refusal", "server", "side", "started", "status", "tenant", "upstream", "waits", "watch", "watched", "where",
     )  # fmt: skip
 
     def __init__(self, server: Server, client: Client, head: Head, api: str | None, now_s: float) -> None:
@@ -129,6 +133,7 @@ class Exchange:
         self.tenant: str | None = None
         self.upstream: Upstream | None = None
         self.side: Side | None = None
+        self.waits = False  # for the first byte of an answer, the request being sent
         self.watched = False  # gets a row
         self.watch: Watch | None = None  # when that was looked at
         self.ended_ms = 0  # since the epoch
@@ -159,7 +164,10 @@ class Exchange:
         if self.refusal is not None:
             self.fail(self.refusal, _how(self.refusal))
         elif self.api is None:
-            self._pass_on()
+            if self.upstream is None:
+                self._dispatch()
+            elif self.side is not None:
+                self._send_pieces(self.side)
         elif self.complete and self.upstream is None:
             self._outgoing = self._request()
             self._dispatch()
@@ -169,16 +177,12 @@ class Exchange:
         self._usage = UsageRequest(self.server.watch_request(self, body))
         return body
 
-    def _pass_on(self) -> None:
-        if self.upstream is None:
-            self._dispatch()
-        elif self.side is not None:
-            self._send_pieces(self.side)
-
     def _send_pieces(self, side: Side) -> None:
         out = self._body.passed_on(chunked=self._chunked_up, ended=self.complete)
         if out:
             side.write(out)
+        if self.complete and not self.waits and not self.answered:
+            self._wait()
 
     @property
     def waiting_bytes(self) -> int:
@@ -212,7 +216,25 @@ class Exchange:
         side.write(head + outgoing if outgoing else head)
         if outgoing is None:
             self._send_pieces(side)
+        elif not self.waits:
+            self._wait()
         self.client.may_read()
+
+    def _wait(self) -> None:
+        assert self.upstream is not None
+        self.waits = True
+        self.server.choice.sent(self.upstream, self.server.now_s())
+
+    def first_byte(self) -> None:
+        """Something of an answer has come."""
+        assert self.upstream is not None
+        self._wait_no_more()
+        self.server.health.answered(self.upstream)
+
+    def _wait_no_more(self) -> None:
+        if self.waits and self.upstream is not None:
+            self.waits = False
+            self.server.choice.settled(self.upstream)
 
     def not_connected(self) -> None:
         """The upstream cannot be reached: another one, or none is left."""
@@ -221,16 +243,23 @@ class Exchange:
         self._leave_upstream()
         self._dispatch()
 
-    def upstream_lost(self, *, untouched: bool) -> None:
-        """The connection ended before the answer did. ``untouched``: a kept one, closed before a byte came back."""
+    def upstream_lost(self, *, untouched: bool, unseen: bool) -> None:
+        """The connection ended before the answer did. ``untouched``: a kept one, and no byte came back. ``unseen``:
+        the engine had closed it before, and took nothing of this request.
+
+        The request is sent again where that runs nothing twice: its method is safe (RFC 9110, 9.2.1), or the engine
+        never had any of it.
+        """
         self.side = None
-        if untouched and not self.answered and (self._outgoing is not None or not self.head.has_body):
+        again = not self.head.has_body if self.head.method in _SAFE else unseen and self._outgoing is not None
+        if untouched and again and not self.answered:
             assert self.upstream is not None
             self.server.pools[self.upstream.index].ask(self, fresh=True)
             return
         self.fail(errors.UPSTREAM_BROKE, How.ENGINE_LOST)
 
     def _leave_upstream(self) -> None:
+        self._wait_no_more()
         if self.upstream is not None:
             self.server.choice.release(self.upstream)
             self.upstream = None
@@ -255,16 +284,10 @@ class Exchange:
         self.framing = wire.framing_of(answer, self.head.method, version, reframed)
         if self.framing is Framing.UNTIL_CLOSE or not self.complete:
             client.keep_alive = False
-        extra = self._echo(answer)
+        extra = self.identity.echo if self.identity and b"x-request-id" not in answer.values else []
         client.write(wire.answer_head(answer, self.framing, client.keep_alive, version, extra))
         if self.watched:
             self.server.look_at(self, self.server.tick(self), answer)
-
-    def _echo(self, answer: Answer) -> Headers:
-        """The request's id as a response header, where the engine sent none."""
-        if self.identity is None or b"x-request-id" in answer.values:
-            return []
-        return [(b"X-Request-ID", self.identity.request_id.encode())]
 
     @property
     def holds_answer(self) -> bool:
@@ -322,6 +345,8 @@ class Exchange:
         if self.ended:
             return
         if not self.answered:
+            if self.upstream is not None and refusal in _ENGINES_FAULT:
+                self.server.health.broke(self.upstream, refusal.code)
             self._end_unanswered(refusal, how)
             return
         self.client.cut_off()
@@ -341,15 +366,10 @@ class Exchange:
         client = self.client
         if not self.complete or how in (How.FAILED, How.BAD_REQUEST):
             client.keep_alive = False
-        extra = [(b"X-Request-ID", self.identity.request_id.encode())] if self.identity else []
+        extra = self.identity.echo if self.identity else []
+        version, bare = self.head.version, self.head.method == b"HEAD"
         client.write(
-            errors.error_answer(
-                refusal,
-                keep_alive=client.keep_alive,
-                version=self.head.version,
-                extra=extra,
-                bare=self.head.method == b"HEAD",
-            )
+            errors.error_answer(refusal, keep_alive=client.keep_alive, version=version, extra=extra, bare=bare)
         )
         self._end(how)
 

@@ -7,7 +7,9 @@ next. Under load only the first request after a pause waits for its connection.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
+import re
 import ssl
 from collections import deque
 from typing import Protocol
@@ -16,22 +18,19 @@ from urllib.parse import urlsplit
 from producers.proxy import errors, wire
 from producers.proxy.exchange import Exchange, Server
 from producers.proxy.upstream_side import UpstreamSide
-from producers.proxy.upstreams import Upstream
 from producers.requests.endings import How
 from runtime.proxy_config import UpstreamConfig
 
 _OURS = frozenset({errno.EMFILE, errno.ENFILE})
 """Failures to connect that say nothing of the upstream: this process, or its machine, has no descriptor left."""
 
+_GOOD = re.compile(rb"HTTP/1\.[01] [1-4][0-9][0-9][ \r]")
+
 
 class PoolServer(Server, Protocol):
     """What a pool needs of ``server.ProxyServer``."""
 
     serving: bool
-
-    def upstream_connected(self, upstream: Upstream) -> None: ...
-
-    def upstream_failed(self, upstream: Upstream, error: Exception) -> None: ...
 
 
 class Pool:
@@ -62,7 +61,7 @@ class Pool:
         side = None if fresh else self._take_idle()
         if side is not None:
             assert exchange.upstream is not None
-            self._server.choice.gave_up(exchange.upstream)  # an idle connection proves nothing of new ones
+            self._server.choice.reused(exchange.upstream)
             side.begin(exchange)
             self._keep_one_ahead()
             return
@@ -95,7 +94,7 @@ class Pool:
                 exchange.where = None  # its row names no engine
                 exchange.fail(errors.NO_DESCRIPTORS, How.REFUSED)
                 return
-            server.upstream_failed(upstream, error)
+            server.health.failed(upstream, error)
             if not exchange.ended:
                 exchange.not_connected()
             return
@@ -103,7 +102,7 @@ class Pool:
             server.choice.gave_up(upstream)
             raise
         self._connecting.pop(exchange, None)
-        server.upstream_connected(upstream)
+        server.health.connected(upstream)
         if exchange.ended:
             side.close()
         else:
@@ -122,6 +121,22 @@ class Pool:
                 server_hostname=self.host if self._ssl else None,
             )
         return side
+
+    async def probe(self) -> str | None:
+        """Ask for ``probe_path``, within ``connect_s``. None when it was answered, else why not."""
+        limits, name = self._server.limits, self.host if self._ssl else None
+        head = b"GET %b HTTP/1.1\r\nHost: %b\r\nConnection: close\r\n\r\n"
+        try:
+            async with asyncio.timeout(limits.connect_s):
+                reader, writer = await asyncio.open_connection(
+                    self.host, self.port, ssl=self._ssl, server_hostname=name, limit=limits.head_bytes_max
+                )
+                with contextlib.closing(writer):
+                    writer.write(head % (self._prefix + limits.probe_path.encode(), self.authority))
+                    line = await reader.readuntil(b"\r\n")
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+            return f"{type(error).__name__}: {error}"
+        return None if _GOOD.match(line) else f"answered {line[:64]!r}"
 
     def _keep_one_ahead(self) -> None:
         # With room for one alone, the connection in use would find none when it comes back.

@@ -28,7 +28,8 @@ from producers.proxy.request_body import Held
 from producers.proxy.routes import Routes
 from producers.proxy.stats import ProxyStats
 from producers.proxy.tenants import identity_of, tenant_headers, tenant_reader
-from producers.proxy.upstreams import Choice, Upstream
+from producers.proxy.upstream_health import UpstreamHealth
+from producers.proxy.upstreams import Choice
 from producers.proxy.usage import Level
 from producers.proxy.watch import Watch, request_meta
 from producers.proxy.wire import CREDENTIALS, Refusal
@@ -79,8 +80,16 @@ class ProxyServer:
         self.clients: set[ClientSide] = set()
         self.pools = [Pool(self, upstream) for upstream in config.upstreams]
         weights = [(pool.name, upstream.weight) for pool, upstream in zip(self.pools, config.upstreams, strict=True)]
-        self.choice = Choice(weights, failures_max=config.failures_max, down_s=config.down_s)
+        self.choice = Choice(
+            weights,
+            failures_max=config.failures_max,
+            down_s=config.down_s,
+            breaks_max=config.breaks_max,
+            silent_s=config.upstream_silent_s,
+        )
         self.stats = ProxyStats(counters, (pool.name for pool in self.pools))
+        probes = [pool.probe for pool in self.pools]
+        self.health = UpstreamHealth(self.choice, self.stats, probes, self.now_s, config.down_s)
         self.routes = Routes(config.paths)
         self.quotas = Quotas(config)
         self.once = CREDENTIALS | tenant_headers(config.tenant_from)
@@ -147,6 +156,7 @@ class ProxyServer:
             exchange.fail(errors.STOPPING, How.FAILED)
         if self._sweeping is not None:
             self._sweeping.cancel()
+        self.health.close()
         for pool in self.pools:
             pool.close()
         for client in list(self.clients):
@@ -161,7 +171,9 @@ class ProxyServer:
     def tick(self, exchange: Exchange) -> int:
         """Monotonic time in nanoseconds, noted as the last time the exchange's upstream was heard."""
         at_ns = time.monotonic_ns()
-        exchange.heard_s = at_ns * 1e-9
+        exchange.heard_s = at_s = at_ns * 1e-9
+        if exchange.upstream is not None:
+            exchange.upstream.heard_s = at_s
         return at_ns
 
     def _sweep(self) -> None:
@@ -171,6 +183,7 @@ class ProxyServer:
             client.sweep(now_s)
         for pool in self.pools:
             pool.sweep(now_s)
+        self.health.sweep(now_s)
 
     # Health; called from any thread
 
@@ -260,19 +273,6 @@ class ProxyServer:
         return options
 
     # Upstreams
-
-    def upstream_connected(self, upstream: Upstream) -> None:
-        """Count a successful connection."""
-        if self.choice.connected(upstream):
-            self.stats.upstream_down(upstream.name, down=False)
-            _log.info("upstream up", extra={"upstream": upstream.name})
-
-    def upstream_failed(self, upstream: Upstream, error: Exception) -> None:
-        """Count a failed connection."""
-        if self.choice.failed(upstream, self.now_s()):
-            self.stats.upstream_down(upstream.name, down=True)
-            facts = {"upstream": upstream.name, "error": f"{type(error).__name__}: {error}"}
-            _log.warning("upstream down", extra=facts | {"retry_in_s": self.limits.down_s})
 
     def usage_rejected(self, where: int, taken: Level) -> None:
         """This upstream answered only once less was requested: request no more of it from now on."""

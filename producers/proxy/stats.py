@@ -18,6 +18,7 @@ class ProxyStats:
         self.open_requests(0, 0)
         for name in upstreams:
             self.upstream_down(name, down=False)
+            self.upstream_out(name, out=False)
 
     def open_requests(self, count: int, arriving: int) -> None:
         """Set the number of requests under way, and of those whose body is not here yet."""
@@ -35,6 +36,10 @@ class ProxyStats:
     def upstream_down(self, name: str, *, down: bool) -> None:
         """Set whether an upstream is marked down."""
         self._counters.set("proxy_upstream_down", int(down), upstream=name)
+
+    def upstream_out(self, name: str, *, out: bool) -> None:
+        """Set whether an upstream was taken out because it does not answer."""
+        self._counters.set("proxy_upstream_out", int(out), upstream=name)
 
     def usage_rejected(self, name: str) -> None:
         """Mark an upstream that is asked for no token counts any more."""

@@ -115,6 +115,11 @@ class Identity:
     without: frozenset[bytes] = frozenset()
     """Headers of the client, in lower case, that ``added`` has instead."""
 
+    @property
+    def echo(self) -> Headers:
+        """The request's id as a header of the response."""
+        return [(REQUEST_ID, self.request_id.encode())]
+
 
 def identity_of(values: Mapping[bytes, bytes], chance: bytes, *, sampled: bool, followed: bool = False) -> Identity:
     """The identity of a request with these headers (lower case). ``chance``: 40 fresh random bytes.

@@ -7,6 +7,8 @@ behind it; anything else closes it.
 from __future__ import annotations
 
 import asyncio
+import socket
+import sys
 from typing import Protocol, cast
 
 import httptools
@@ -18,6 +20,7 @@ from producers.requests.endings import How
 
 _END_OF_HEAD = b"\r\n\r\n"
 _TRAILERS_MAX = 64
+_ACKED_AT = 120
 
 
 class KeepingPool(UpstreamPool, Protocol):
@@ -28,10 +31,27 @@ class KeepingPool(UpstreamPool, Protocol):
     def lost(self, side: UpstreamSide) -> None: ...
 
 
+def acknowledged(transport: asyncio.Transport | None) -> int | None:
+    """How many bytes the other side's kernel has confirmed on this connection; None where that cannot be known.
+
+    With a connection that the other side has closed (its last segment confirms all that it took) this tells whether it
+    ever had a request. ``tcpi_bytes_acked`` of ``struct tcp_info``, linux/tcp.h.
+    """
+    sock = None if transport is None else transport.get_extra_info("socket")
+    if sock is None:
+        return None
+    try:
+        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _ACKED_AT + 8)
+    except OSError:
+        return None
+    return int.from_bytes(info[_ACKED_AT:], sys.byteorder) if len(info) == _ACKED_AT + 8 else None
+
+
 class UpstreamSide(asyncio.Protocol):
     """One connection to an upstream."""
 
     __slots__ = (
+        "_acked",
         "_answer",
         "_buffer",
         "_done",
@@ -61,6 +81,7 @@ class UpstreamSide(asyncio.Protocol):
         self.exchange: Exchange | None = None
         self.reused = False
         self.idle_since_s = 0.0
+        self._acked: int | None = None  # of all that was ever sent, when this exchange began
         self._reset()
 
     def _reset(self) -> None:
@@ -82,7 +103,7 @@ class UpstreamSide(asyncio.Protocol):
         self.transport.set_write_buffer_limits(high=self.server.limits.write_buffer_bytes)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.transport = None
+        transport, self.transport = self.transport, None
         self.pool.lost(self)
         exchange = self.exchange
         if exchange is None:
@@ -92,7 +113,8 @@ class UpstreamSide(asyncio.Protocol):
             exchange.side = None
             exchange.answer_ends([])
         else:
-            exchange.upstream_lost(untouched=self.reused and self._untouched)
+            unseen = exc is None and self._acked is not None and self._acked == acknowledged(transport)
+            exchange.upstream_lost(untouched=self.reused and self._untouched, unseen=unseen)
 
     def pause_writing(self) -> None:
         if self.exchange is not None:
@@ -105,6 +127,7 @@ class UpstreamSide(asyncio.Protocol):
     def begin(self, exchange: Exchange) -> None:
         """Carry this exchange; it sends its request at once."""
         self.exchange = exchange
+        self._acked = acknowledged(self.transport) if self.reused else None
         exchange.connected(self)
 
     def write(self, data: bytes) -> None:
@@ -191,7 +214,9 @@ class UpstreamSide(asyncio.Protocol):
         if exchange is None:
             self.close()  # bytes without a request
             return
-        self._untouched = False
+        if self._untouched:
+            self._untouched = False
+            exchange.first_byte()
         at_ns = self.server.tick(exchange)
         try:
             self._parser.feed_data(data)

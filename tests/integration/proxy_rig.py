@@ -52,6 +52,8 @@ class Engine:
     script: Script
     got: list[Got] = field(default_factory=list)
     connections: int = 0
+    writers: dict[int, asyncio.StreamWriter] = field(default_factory=dict)
+    """By number of the connection."""
     closed: int = 0
     port: int = 0
 
@@ -62,6 +64,7 @@ class Engine:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         number = self.connections
+        self.writers[number] = writer
         try:
             while True:
                 got = await read_request(reader, number)
@@ -238,14 +241,14 @@ ANSWER = orjson.dumps(
 
 
 def says(*parts: bytes, close: bool = False, pause_s: float = 0.0) -> Script:
-    """A script that writes these bytes, part by part."""
+    """A script that writes these bytes, part by part, with a pause between two."""
 
     async def script(got: Got, writer: asyncio.StreamWriter) -> None:
-        for part in parts:
+        for number, part in enumerate(parts):
+            if number and pause_s:
+                await asyncio.sleep(pause_s)
             writer.write(part)
             await writer.drain()
-            if pause_s:
-                await asyncio.sleep(pause_s)
         if close:
             writer.close()
 

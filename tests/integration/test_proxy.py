@@ -8,6 +8,7 @@ import errno
 import logging
 import re
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -15,6 +16,7 @@ import pytest
 
 from producers.proxy.pool import Pool
 from producers.proxy.publishing import with_request_log
+from producers.proxy.upstream_side import UpstreamSide
 from producers.proxy.usage import HELD_BYTES_MAX
 from runtime.counters import Counters
 from runtime.tracing import tracing
@@ -29,7 +31,9 @@ from tests.integration.proxy_rig import (
     STREAM,
     STREAM_HEAD,
     USAGE,
+    Engine,
     Got,
+    Rig,
     Script,
     answers,
     chat,
@@ -570,6 +574,99 @@ async def test_a_dead_upstream_is_left_for_a_living_one() -> None:
         assert rig.server.choice.upstreams[0].failures == 2
 
 
+def silent_once(hangs: list[bool]) -> Script:
+    """An engine that takes requests, and answers none while ``hangs`` is true; nor its health."""
+
+    async def script(got: Got, writer: asyncio.StreamWriter) -> None:
+        while hangs[0]:  # noqa: ASYNC110  # what is waited for knows no event
+            await asyncio.sleep(0.01)
+        writer.write(whole(ANSWER))
+
+    return script
+
+
+def gauge(counters: Counters, port: int) -> float:
+    return counters.value("proxy_upstream_out", upstream=f"127.0.0.1:{port}")
+
+
+async def test_an_engine_that_hangs_is_taken_out_probed_and_tried() -> None:
+    """Requests that it has wait on, new ones go to the other; the first byte of one that waited brings it back."""
+    hangs, counters = [True], Counters()
+    limits = {"upstream_silent_s": 0.3, "down_s": 0.3, "connect_s": 0.3, "counters": counters}
+    async with (
+        engines_of(silent_once(hangs), answers) as (bad, good),
+        proxy_to(bad.url, good.url, **limits) as rig,
+    ):
+        waiting = asyncio.ensure_future(rig.ask(post(chat(stream=False))))
+        await until(lambda: gauge(counters, bad.port) == 1)
+        while len(bad.got) < 3:  # probes in vain
+            await rig.ask(post(chat(stream=False)))
+        elsewhere = len(good.got)
+        hangs[0] = False
+        first = await waiting
+        await until(lambda: gauge(counters, bad.port) == 0)
+        for _ in range(4):
+            await rig.ask(post(chat(stream=False)))
+        asked = [got.line for got in bad.got]
+
+    assert parts_of(first)[1] == ANSWER
+    assert elsewhere > 0
+    assert asked.count(b"POST /v1/chat/completions HTTP/1.1") == 3, "one that waited, and its share when it was back"
+    assert asked.count(b"GET /health HTTP/1.1") >= 2
+    assert [row["status"] for row in rig.rows] == ["ok"] * len(rig.rows)
+
+
+async def test_an_engine_that_hangs_with_none_waiting_is_tried_by_one_request() -> None:
+    """Its clients have left: after a good probe one request goes there, and its answer brings the engine back."""
+    hangs, counters = [True], Counters()
+    limits = {"upstream_silent_s": 0.3, "down_s": 0.1, "connect_s": 0.3, "counters": counters}
+    async with (
+        engines_of(silent_once(hangs), answers) as (bad, good),
+        proxy_to(bad.url, good.url, **limits) as rig,
+    ):
+        _, leaving = await rig.client()
+        leaving.write(post(chat(stream=False)))
+        await until(lambda: gauge(counters, bad.port) == 1)
+        leaving.close()
+        hangs[0] = False
+        await until(lambda: rig.server.choice.upstreams[0].probed)
+        still_out, before = gauge(counters, bad.port), len(bad.got)
+        for _ in range(2):
+            await rig.ask(post(chat(stream=False)))
+
+        assert (still_out, gauge(counters, bad.port)) == (1, 0)
+        assert len(bad.got) > before
+
+
+async def test_the_only_engine_is_never_taken_out_into_nothing() -> None:
+    """It is said to be out; requests go to it all the same, and the proxy stays ready."""
+    hangs, counters = [True], Counters()
+    limits = {"upstream_silent_s": 0.2, "counters": counters}
+    async with rig_of(silent_once(hangs), **limits) as (rig, engine):
+        first = asyncio.ensure_future(rig.ask(post(chat(stream=False))))
+        await until(lambda: gauge(counters, engine.port) == 1)
+        second = asyncio.ensure_future(rig.ask(post(chat(stream=False))))
+        await until(lambda: len(engine.got) >= 2)
+        ready = rig.server.why_not_ready()
+        hangs[0] = False
+
+        assert [parts_of(raw)[1] for raw in await asyncio.gather(first, second)] == [ANSWER, ANSWER]
+        assert (ready, gauge(counters, engine.port)) == (None, 0)
+
+
+async def test_an_engine_that_never_answers_is_taken_out() -> None:
+    """Connections that break without a byte: at the second in a row; each is 502 and sent nowhere else."""
+    counters = Counters()
+    async with (
+        engines_of(says(close=True), answers) as (bad, good),
+        proxy_to(bad.url, good.url, counters=counters, breaks_max=2, down_s=60.0) as rig,
+    ):
+        statuses = [int((await rig.ask(post(chat(stream=False)))).split()[1]) for _ in range(8)]
+
+        assert (statuses.count(502), statuses.count(200)) == (2, 6)
+        assert (len(bad.got), len(good.got), gauge(counters, bad.port)) == (2, 6, 1)
+
+
 async def test_weights_share_open_requests() -> None:
     """Of four requests under way three are with the upstream of weight three."""
     never = says(STREAM_HEAD, *[chunk(EVENTS[0])] * 50, pause_s=0.05)
@@ -583,22 +680,64 @@ async def test_weights_share_open_requests() -> None:
         assert [len(engine.got) for engine in engines] == [3, 1]
 
 
-async def test_a_kept_connection_that_was_closed_costs_no_request() -> None:
-    """The engine closes a kept connection just as it is used: the request is sent again on a new one."""
+async def unnoticed(rig: Rig, engine: Engine, connection: int) -> UpstreamSide:
+    """The idle connection of the proxy, closed by the engine; the proxy has not read that yet."""
+    await until(lambda: rig.server.pools[0]._idle)
+    side = rig.server.pools[0]._idle[-1]
+    side.hold_reading()
+    engine.writers[connection].close()
+    await asyncio.sleep(0.05)  # its end is in our kernel
+    return side
+
+
+@pytest.mark.parametrize("ahead", [False, True], ids=["kept", "made ahead"])
+async def test_an_idle_connection_that_the_engine_had_closed_costs_no_request(ahead: bool) -> None:
+    """The engine never had the request: it is sent again on a new connection, and is one event."""
+    hold = says(STREAM_HEAD, chunk(EVENTS[0]), *[b""] * 1_000, pause_s=0.05)
+    async with rig_of(hold if ahead else answers, idle_connections_max=2 if ahead else 1) as (rig, engine):
+        _, first = await rig.client()
+        first.write(post(chat(stream=ahead)))
+        await until(lambda: engine.got)
+        side = await unnoticed(rig, engine, 2 if ahead else 1)
+        reader, writer = await rig.client()
+        writer.write(post(chat(stream=ahead)))
+        await until(lambda: side.exchange is not None)
+        side.may_read()
+        status = await asyncio.wait_for(reader.readline(), 10)
+        first.close()
+        await until(lambda: rig.rows)
+
+        assert status == b"HTTP/1.1 200 OK\r\n"
+        assert (len(engine.got), engine.got[1].connection > (2 if ahead else 1)) == (2, True)
+        assert rig.server.choice.upstreams[0].breaks == 0
+
+
+ENDS = {"closed": lambda writer: writer.close(), "reset": lambda writer: writer.transport.abort()}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "new"])
+async def test_a_request_that_an_engine_had_is_not_sent_twice(
+    kept: bool, end: Callable[[asyncio.StreamWriter], None]
+) -> None:
+    """It may have run: 502, whatever the connection was. GET is safe, and goes on."""
 
     async def script(got: Got, writer: asyncio.StreamWriter) -> None:
-        if got.connection == 1 and len(engine.got) == 2:
-            writer.transport.abort()
-            return
-        writer.write(whole(ANSWER))
+        if len(engine.got) > kept and got.connection == 1:
+            end(writer)
+        else:
+            writer.write(whole(ANSWER))
 
-    async with rig_of(script) as (rig, engine):
-        for _ in range(2):
-            assert parts_of(await rig.ask(post(chat(stream=False))))[1] == ANSWER
-        rows = await rig.rows_after(2)
+    ask = post(chat(stream=False)), b"GET /v1/models HTTP/1.1\r\nHost: p\r\nConnection: close\r\n\r\n"
+    for number, request in enumerate(ask):
+        async with rig_of(script, idle_connections_max=1) as (rig, engine):
+            for _ in range(kept):
+                await rig.ask(post(chat(stream=False)))
+            raw = await rig.ask(request)
+            again = number == 1 and kept
 
-        assert [got.connection == 1 for got in engine.got] == [True, True, False]
-        assert [row["status"] for row in rows] == ["ok", "ok"]
+            assert int(raw.split()[1]) == (200 if again else 502)
+            assert len(engine.got) == kept + 1 + again
 
 
 async def test_one_connection_is_kept_ahead() -> None:
@@ -625,27 +764,6 @@ async def test_requests_one_after_another_make_no_more_than_one_ahead(most: int,
         await asyncio.sleep(0.02)  # one too many would come at once
 
         assert engine.connections == connections
-
-
-async def test_a_connection_kept_ahead_that_was_closed_costs_no_request() -> None:
-    """It had been idle like any kept one: the request is sent again on a new one."""
-
-    async def script(got: Got, writer: asyncio.StreamWriter) -> None:
-        if got.connection == 2:
-            writer.transport.abort()
-            return
-        writer.write(STREAM_HEAD + chunk(EVENTS[0]))
-        await asyncio.sleep(5)
-
-    async with rig_of(script) as (rig, engine):
-        for number in (1, 2):
-            reader, writer = await rig.client()
-            writer.write(post(chat()))
-            assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
-            await until(lambda number=number: engine.connections > number)
-
-        assert [got.connection for got in engine.got][:2] == [1, 2]
-        assert len(engine.got) == 3
 
 
 async def test_a_new_connection_that_is_closed_is_an_error() -> None:

@@ -72,6 +72,9 @@ class Wire:
     def get_write_buffer_size(self) -> int:
         return 0
 
+    def get_extra_info(self, name: str) -> None:
+        """There is no socket."""
+
     def set_write_buffer_limits(self, high: int) -> None:
         """Nothing is ever held here."""
 

@@ -80,9 +80,9 @@ async def test_an_upstream_is_down_from_the_last_failure_to_the_first_success() 
 
     note()
     for _ in range(3):
-        setting.server.upstream_failed(upstream, OSError("refused"))
+        setting.server.health.failed(upstream, OSError("refused"))
         note()
-    setting.server.upstream_connected(upstream)
+    setting.server.health.connected(upstream)
     note()
 
     assert seen == [False, False, True, True, False]
@@ -132,7 +132,7 @@ async def test_ready_is_who_listens_and_has_an_upstream_to_try() -> None:
 
     await server.start()
     seen.append(server.why_not_ready())
-    server.upstream_failed(server.choice.upstreams[0], OSError("refused"))
+    server.health.failed(server.choice.upstreams[0], OSError("refused"))
     seen.append(server.why_not_ready())
     server.at_s = 5.0
     seen.append(server.why_not_ready())
