@@ -247,6 +247,16 @@ class Counters:
         values = {label: str(value) for label, value in labels.items()}
         return self.registry.get_sample_value(sample, values) or 0.0
 
+    def readings(self) -> list[tuple[str, dict[str, str], float]]:
+        """Name, labels and value of everything that was counted or set, in no order."""
+        return [
+            (name, sample.labels, sample.value)
+            for name, kept in list(self._kept.items())
+            for family in kept.collector.collect()
+            for sample in family.samples
+            if not sample.name.endswith("_created")
+        ]
+
     def render(self) -> bytes:
         """All of them in the Prometheus text format, under Prometheus' names and in its units."""
         return exposition(self.registry)

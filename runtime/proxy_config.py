@@ -48,6 +48,9 @@ class ProxyConfig(Section):
     """0 takes a free one."""
     health_port: int | None = Field(default=None, ge=0, le=65_535)
     """/healthz /readyz /metrics on loopback. None: off; 0 takes a free port."""
+    workers: int = Field(default=1, ge=1, le=64)
+    """Processes that serve, by SO_REUSEPORT; with more than one a parent owns the spool and starts again what dies.
+    Limits of number and size, and what is known of upstreams, are each worker's own."""
     upstreams: tuple[UpstreamConfig, ...] = ()
     paths: tuple[Annotated[str, Field(pattern=r"^(/[!-~]*|\*)$", max_length=256)], ...] = Field(
         default=(), max_length=256

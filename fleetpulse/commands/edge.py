@@ -75,6 +75,9 @@ def proxy(
             help="api_key (hashed), header:NAME, none, or unverified_jwt:CLAIM, whose signature is NOT checked."
         ),
     ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=64, help="Processes that serve, for more than one core. Default: 1.")
+    ] = None,
     log_requests: Annotated[
         bool | None, typer.Option("--log-requests/--no-log-requests", help="One JSON line for each finished request.")
     ] = None,
@@ -88,13 +91,17 @@ def proxy(
     Example: [bold]fleetpulse proxy --upstream http://127.0.0.1:8000 --port 8800[/bold]
     """
     from fleetpulse.services.proxy import run_proxy
+    from fleetpulse.services.proxy_workers import run_workers
+    from runtime.config import load
 
     flags: dict[str, object] = {
         "host": host,
         "port": port,
         "ask_usage": ask_usage,
         "tenant_from": tenant_from,
+        "workers": workers,
         "log_requests": log_requests,
         "health_port": health_port,
     }
-    run_proxy(upstream or (), flags, spool)
+    run = run_workers if (workers or load().proxy.workers) > 1 else run_proxy
+    run(upstream or (), flags, spool)

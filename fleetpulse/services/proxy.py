@@ -73,16 +73,22 @@ def run_proxy(upstreams: Sequence[str], flags: dict[str, object], spool: Path | 
 
     ``flags`` are settings of the section ``proxy``; None: not given.
     """
-    given = tuple(upstream_of(upstream) for upstream in upstreams) or None
     logs.configure("proxy")
-    config = load({**{f"proxy.{key}": value for key, value in flags.items()}, "proxy.upstreams": given})
-    if not config.proxy.upstreams:
-        raise ConfigError("--upstream", (), "is needed at least once, as http://host:port")
-    config = fitted(config, raise_descriptors())
+    config = settings_of(upstreams, flags)
     watched, port = Watched(), config.proxy.health_port
     checks = partial(HealthServer, alive=watched.alive, ready=watched.ready, note=watched.note)
     with contextlib.nullcontext() if port is None else checks(port=port):
         run_on_fast_loop(_serve(config, spool, watched))
+
+
+def settings_of(upstreams: Sequence[str], flags: Mapping[str, object]) -> Config:
+    """The configuration with what the command line says, its connections fitted to this process' descriptors, which are
+    raised as far as may be."""
+    given = tuple(upstream_of(upstream) for upstream in upstreams) or None
+    config = load({**{f"proxy.{key}": value for key, value in flags.items()}, "proxy.upstreams": given})
+    if not config.proxy.upstreams:
+        raise ConfigError("--upstream", (), "is needed at least once, as http://host:port")
+    return fitted(config, raise_descriptors())
 
 
 def fitted(config: Config, descriptors: int) -> Config:
@@ -121,24 +127,25 @@ async def _serve(config: Config, spool: Path | None, watched: Watched) -> None:
         async with supervised(config, folder, DRAIN_S, tracer) as publisher:
             watched.publisher = publisher
             of_requests = tracer if config.tracing.requests else None
-            await _serve_into(RowPublisher(publisher), config, secret, watched, stop, of_requests)
+            await serve_into(RowPublisher(publisher), config, secret, watched, stop, of_requests)
 
 
-async def _serve_into(
+async def serve_into(
     rows: RowPublisher,
     config: Config,
     secret: bytes,
     watched: Watched,
     stop: asyncio.Event,
     tracer: Tracer | None = None,
+    begun: Callable[[], object] | None = None,
 ) -> None:
+    """Serve until the signal; then every request has its row."""
     take = with_request_log(rows.take) if config.proxy.log_requests else rows.take
     host = config.agent.host or socket.gethostname()
     engines = upstream_engines(config, os.environ)
     claims = claims_of(engines)
-    server = ProxyServer(
-        config.proxy, take, host=host, tenant_secret=secret, engines=engines, claims=claims, tracer=tracer
-    )
+    joins: dict[str, Any] = {"engines": engines, "claims": claims, "tracer": tracer}
+    server = ProxyServer(config.proxy, take, host=host, tenant_secret=secret, begun=begun, **joins)
     await server.start()
     watched.server = server
     quiet_collector()

@@ -73,6 +73,7 @@ class ProxyServer:
         clock: Clock | None = None,
         counters: Counters = COUNTERS,
         tracer: Tracer | None = None,
+        begun: Callable[[], object] | None = None,
     ) -> None:
         if not config.upstreams:
             raise ConfigError("proxy.upstreams", (), "must name at least one, as --upstream URL does")
@@ -101,6 +102,7 @@ class ProxyServer:
         self.port = 0
         self._on_row = on_row
         self._tracer = tracer
+        self._begun = begun  # called for each request that gets a row
         self._clock = clock or SystemClock()
         self._tenant_of = tenant_reader(config.tenant_from, tenant_secret)
         self._engines = engines or UpstreamEngines(config.upstreams, counters=counters)
@@ -130,7 +132,9 @@ class ProxyServer:
         loop = asyncio.get_running_loop()
         where = (self.limits.host, self.limits.port)
         try:
-            self._listener = await loop.create_server(lambda: ClientSide(self), *where, backlog=_BACKLOG)
+            self._listener = await loop.create_server(
+                lambda: ClientSide(self), *where, backlog=_BACKLOG, reuse_port=self.limits.workers > 1 or None
+            )
         except OSError as error:
             raise ConfigError("proxy.port", f"{where[0]}:{where[1]}", f"must be free to listen on ({error})") from error
         self.port = self._listener.sockets[0].getsockname()[1]
@@ -258,6 +262,8 @@ class ProxyServer:
         """Track the request from here. The ``stream_options`` to extend; None: the body stays as it is."""
         assert exchange.api is not None
         exchange.watched = True
+        if self._begun is not None:
+            self._begun()
         assert exchange.identity is not None
         self._claims.claim(exchange.identity.request_id)
         if not self.limits.ask_usage or exchange.api not in _STREAMS:

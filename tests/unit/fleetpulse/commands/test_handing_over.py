@@ -82,9 +82,23 @@ HANDED_OVER = {
                     "port": 0,
                     "ask_usage": False,
                     "tenant_from": None,
+                    "workers": None,
                     "log_requests": None,
                     "health_port": None,
                 },
+                None,
+            ),
+            {},
+        ),
+    ),
+    "several workers of the proxy": (
+        "fleetpulse.services.proxy_workers.run_workers",
+        ("proxy", "--upstream", "http://a", "--workers", "2"),
+        (
+            (
+                ["http://a"],
+                dict.fromkeys(("host", "port", "ask_usage", "tenant_from", "log_requests", "health_port"), None)
+                | {"workers": 2},
                 None,
             ),
             {},

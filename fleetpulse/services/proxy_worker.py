@@ -1,0 +1,74 @@
+"""One of several workers of ``fleetpulse proxy``, a child of ``proxy_workers``: serves, and hands its events over.
+
+Signals are its parent's: a terminal and systemd send them to children too, and the second one would end the draining.
+It stops when its parent says so, and when its parent is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import signal
+import socket
+import sys
+from typing import Any
+
+from fleetpulse.services.proxy import Watched, run_on_fast_loop, serve_into, settings_of
+from producers.proxy.publishing import RowPublisher
+from producers.proxy.worker_link import LINE_BYTES_MAX, Begun, WorkerLink
+from runtime import logs
+from runtime.config import Config
+from runtime.process import SIGNALS
+from runtime.tracing import tracing
+
+_log = logging.getLogger(__name__)
+
+REPORT_EVERY_S = 1.0
+
+
+def main(argument: str) -> None:
+    """Serve until told to stop. ``argument``: JSON of the command line's settings, the port and the descriptors."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    given: dict[str, Any] = json.loads(argument)
+    logs.configure(f"proxy-{given['worker']}")
+    config = settings_of(given["upstreams"], {**given["flags"], "port": given["port"]})
+    run_on_fast_loop(_work(config, given["link"], Begun(given["begun"])))
+
+
+async def _work(config: Config, descriptor: int, begun: Begun) -> None:
+    reader, writer = await asyncio.open_unix_connection(sock=socket.socket(fileno=descriptor), limit=LINE_BYTES_MAX)
+    secret = bytes.fromhex((await reader.readuntil(b"\n")).decode("ascii"))
+    stop, watched, link = asyncio.Event(), Watched(), WorkerLink(writer)
+    beside = [asyncio.create_task(_until_told(reader, stop)), asyncio.create_task(_report(link, watched))]
+    with tracing(config.tracing, "proxy") as tracer:
+        of_requests = tracer if config.tracing.requests else None
+        await serve_into(RowPublisher(link), config, secret, watched, stop, of_requests, begun.one_more)
+    for task in beside:
+        task.cancel()
+    link.report(dead=None, unready="stopped", up=False)
+    writer.close()
+    with contextlib.suppress(ConnectionError):  # the parent is gone
+        await writer.wait_closed()
+
+
+async def _until_told(reader: asyncio.StreamReader, stop: asyncio.Event) -> None:
+    """The parent's only word; without one its end."""
+    told = await reader.readline()
+    if not told:
+        _log.error("the proxy's parent is gone; stopping, its events are lost")
+    stop.set()
+
+
+async def _report(link: WorkerLink, watched: Watched) -> None:
+    while True:
+        server = watched.server
+        up = server is not None and server.why_not_ready() != "not listening yet"
+        link.report(dead=watched.alive(), unready=watched.ready(), up=up)
+        await asyncio.sleep(REPORT_EVERY_S if up else REPORT_EVERY_S / 10)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
