@@ -108,7 +108,7 @@ def containers(workload: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_every_part_has_its_workload() -> None:
-    """Jobs as stateful sets with stable names, the agent on every node, the rest as deployments."""
+    """Jobs and what spools as stateful sets, the agent on every node, the rest as deployments."""
     assert {name: one["kind"] for name, one in WORKLOADS.items()} == {
         "migrate": "Job",
         "windows": "StatefulSet",
@@ -119,6 +119,7 @@ def test_every_part_has_its_workload() -> None:
         "deliver": "Deployment",
         "dashboard": "Deployment",
         "agent": "DaemonSet",
+        "proxy": "StatefulSet",
     }
 
 
@@ -131,7 +132,8 @@ def test_a_workload_finds_its_pods_and_its_pods_find_their_files() -> None:
 
         assert spec.get("selector", {"matchLabels": labels})["matchLabels"] == labels, name
         assert labels == WORKLOADS[name]["metadata"]["labels"], name
-        assert mounted == {volume["name"] for volume in pod["volumes"]}, name
+        claimed = {claim["metadata"]["name"] for claim in spec.get("volumeClaimTemplates", ())}
+        assert mounted == {volume["name"] for volume in pod["volumes"]} | claimed, name
 
 
 def test_a_container_has_bounds_and_no_rights() -> None:
@@ -234,14 +236,18 @@ def test_workers_of_stateful_sets_are_named_after_their_pods() -> None:
         assert one["env"][0] == {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
 
 
+def secrets_at(settings: str, folder: Path) -> Path:
+    """The file of these settings, its secrets beside it."""
+    (folder / "kafka-password").write_text("x")
+    (folder / "fleetpulse.toml").write_text(settings.replace("/run/secrets/fleetpulse", str(folder)))
+    return folder / "fleetpulse.toml"
+
+
 def test_the_shipped_settings_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the config map, once its secrets are there."""
-    text = (KUBERNETES / "fleetpulse.toml").read_text().replace("/run/secrets/fleetpulse", str(tmp_path))
-    (tmp_path / "kafka-password").write_text("x")
-    (tmp_path / "fleetpulse.toml").write_text(text)
     monkeypatch.setenv("FLEETPULSE_DATA_DIR", str(tmp_path))
 
-    config = load({"config_file": str(tmp_path / "fleetpulse.toml")})
+    config = load({"config_file": str(secrets_at((KUBERNETES / "fleetpulse.toml").read_text(), tmp_path))})
 
     assert (config.health_host, config.kafka.security_protocol) == ("0.0.0.0", "SASL_SSL")
 
@@ -333,7 +339,50 @@ def test_the_image_leaves_out_what_only_the_local_stack_needs() -> None:
     assert not re.search(r"==.*\n(?!\s+--hash)", kept)
 
 
-@pytest.mark.parametrize("place", ["docker-compose.yml", "deploy/kubernetes/agent.yaml"])
+def test_the_proxys_pod_lets_it_drain_and_is_not_sent_requests_meanwhile() -> None:
+    """Nothing cuts a stream before the proxy itself does; the service has left the pod out within the grace period."""
+    pod, config = WORKLOADS["proxy"]["spec"]["template"]["spec"], ProxyConfig()
+    (one,) = pod["containers"]
+    probe = one["readinessProbe"]
+    service = next(each for each in manifests() if each["kind"] == "Service" and each["metadata"]["name"] == "proxy")
+    (port,) = service["spec"]["ports"]
+
+    assert pod["terminationGracePeriodSeconds"] > config.grace_s + config.drain_s + DRAIN_S
+    assert probe["periodSeconds"] * probe["failureThreshold"] + probe["timeoutSeconds"] < config.grace_s
+    assert service["spec"]["selector"] == WORKLOADS["proxy"]["spec"]["template"]["metadata"]["labels"]
+    assert {"name": port["targetPort"], "containerPort": port["port"]} in one["ports"]
+    assert f"--port={port['port']}" in one["args"]
+
+
+def test_the_proxys_pods_share_settings_and_the_secret_of_tenants(tmp_path: Path) -> None:
+    """Upstreams stand in the mounted settings; the spool is the claim's, and larger than its limit."""
+    spec = WORKLOADS["proxy"]["spec"]
+    (one,) = spec["template"]["spec"]["containers"]
+    (claim,) = spec["volumeClaimTemplates"]
+    variables = {each["name"]: each["value"] for each in one["env"]}
+    mounts = {each["name"]: each["mountPath"] for each in one["volumeMounts"]}
+    text = (KUBERNETES / "fleetpulse.toml").read_text()
+    settings = load({"config_file": str(secrets_at(text, tmp_path))})
+    gib = int(claim["spec"]["resources"]["requests"]["storage"].removesuffix("Gi"))
+
+    assert [upstream.weight for upstream in settings.proxy.upstreams] == [1]
+    assert variables["FLEETPULSE_CONFIG_FILE"] == f"{mounts['config']}/fleetpulse.toml"
+    assert variables["FLEETPULSE_PROXY__TENANT_SECRET_FILE"].startswith(mounts["secrets"])
+    assert f"--spool={mounts['spool']}/spool" in one["args"]
+    assert gib * 2**30 > settings.limits.spool_bytes_max
+
+
+def test_the_composed_proxy_drains_too() -> None:
+    """It is given as long as its unit."""
+    service = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]["proxy"]
+    config = ProxyConfig()
+
+    assert int(service["stop_grace_period"].removesuffix("s")) > config.grace_s + config.drain_s + DRAIN_S
+
+
+@pytest.mark.parametrize(
+    "place", ["docker-compose.yml", "deploy/kubernetes/agent.yaml", "deploy/kubernetes/proxy.yaml"]
+)
 def test_what_an_edge_keeps_outlives_its_container(place: str) -> None:
     """Spool, identity and tenant secret lie on the volume, not in the folder that the image names."""
     text = (ROOT / place).read_text()
