@@ -44,6 +44,7 @@ class ClientSide(asyncio.Protocol):
         "_ahead_bytes",
         "_arrival",
         "_continue_sent",
+        "_fed",
         "_head",
         "_parser",
         "_phase",
@@ -66,6 +67,7 @@ class ClientSide(asyncio.Protocol):
         self.keep_alive = True
         self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
         self._head: Head | None = None  # being read
+        self._fed = b""  # to the parser, since the head being read began
         self._quiet_bytes = 0  # since a head or a piece of a body was read
         self._reading: Exchange | None = None  # whose body is being read
         self._queue: deque[Exchange] = deque()
@@ -155,6 +157,7 @@ class ClientSide(asyncio.Protocol):
         exchange = Exchange(self.server, self, head, routed and routed.api, self.server.now_s())
         exchange.refusal = (
             wire.refusal_of(head, parser.should_upgrade(), self.server.once)
+            or (None if wire.request_line(head) in self._fed else errors.MALFORMED)
             or self._too_long(head)
             or (errors.CONTRADICTION if contradicts(head.values) else None)
             or (errors.AMBIGUOUS_PATH if path is None else errors.NOT_ROUTED if routed is None else None)
@@ -198,12 +201,15 @@ class ClientSide(asyncio.Protocol):
         if self._parser is None:
             return
         self._quiet_bytes += len(data)
+        self._fed = data if self._head is None else self._fed + data
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             self._not_upgraded(data[upgrade.args[0] :])
         except httptools.HttpParserError:
             self._broken(errors.MALFORMED)
+        if self._head is None:
+            self._fed = b""
         if self._quiet_bytes > self.server.limits.head_bytes_max:
             if self._head is not None:
                 self._broken(errors.HEAD_TOO_LARGE)

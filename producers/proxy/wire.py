@@ -115,7 +115,7 @@ def refusal_of(head: Head, upgrade: bool, once: frozenset[bytes] = CREDENTIALS) 
     """Why this head is not passed on; None when it is. ``upgrade``: it asks for another protocol. ``once``: headers
     that say whose request it is, of which this side and the engine might read different ones."""
     if head.version not in ("1.0", "1.1"):
-        return _bad(505, "http_version", "only HTTP/1.0 and HTTP/1.1 are spoken here")
+        return _bad(400, "http_version", "only HTTP/1.0 and HTTP/1.1 are spoken here")
     if head.method not in METHODS:
         return _bad(501, "method_not_supported", "this method is not passed on")
     if (upgrade and not may_stay(head)) or head.values.get(b"upgrade", b"").lower() == b"websocket":
@@ -125,7 +125,7 @@ def refusal_of(head: Head, upgrade: bool, once: frozenset[bytes] = CREDENTIALS) 
     if head.twice & _ONCE or (b"host" not in head.values and head.version == "1.1"):
         return _bad(400, "host", "exactly one Host header is needed")
     if head.values.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
-        return _bad(501, "transfer_encoding", "bodies come in chunks or with a length, not encoded otherwise")
+        return _bad(400, "transfer_encoding", "bodies come in chunks or with a length, not encoded otherwise")
     if b"transfer-encoding" in head.values and head.version == "1.0":
         return _bad(400, "transfer_encoding", "HTTP/1.0 knows no chunks")
     if not _good_target(head):
@@ -133,6 +133,12 @@ def refusal_of(head: Head, upgrade: bool, once: frozenset[bytes] = CREDENTIALS) 
     if head.values.get(b"expect", b"100-continue").lower() != b"100-continue":
         return _bad(417, "expectation", "only 100-continue can be expected")
     return None
+
+
+def request_line(head: Head) -> bytes:
+    """The first line of the head as it must have come. The parser is lenient there: it takes several blanks for one,
+    and other protocols for HTTP."""
+    return head.method + b" " + head.target + b" HTTP/" + head.version.encode() + b"\r\n"
 
 
 def may_stay(head: Head) -> bool:
@@ -143,9 +149,8 @@ def may_stay(head: Head) -> bool:
 
 def without_upgrade(head: Head) -> bytes:
     """The head as its client would write it without the offer, to be read once more."""
-    lines = [head.method + b" " + head.target + b" HTTP/" + head.version.encode()]
-    lines += _passed_on(head.headers, frozenset({b"upgrade", b"http2-settings", b"connection"}))
-    return b"\r\n".join(lines) + b"\r\n\r\n"
+    lines = _passed_on(head.headers, frozenset({b"upgrade", b"http2-settings", b"connection"}))
+    return request_line(head) + b"\r\n".join(lines) + b"\r\n\r\n"
 
 
 def _bad(status: int, code: str, message: str) -> Refusal:
