@@ -93,13 +93,25 @@ def migrate(
     reader: Annotated[
         bool, typer.Option("--reader", help="Limit the user of clickhouse_reader too: its rights and its profile.")
     ] = False,
+    acls: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--acls",
+            metavar="ROLE=LOGIN",
+            help="Give a login of Kafka the rights of a role: edge, gateway, jobs, sink, "
+            "deliver, people or migrate. Repeatable.",
+        ),
+    ] = None,
 ) -> Result:
     """Bring topics, tables and how long both keep data to this version and its configuration. Safe to repeat.
 
-    Exit 1 when something is left undone because it needs consent. --reader needs a writer who may manage users.
+    Exit 1 when something is left undone because it needs consent. --reader needs a writer who may manage users, and
+    --acls a login that may alter Kafka's access lists.
 
     Example: [bold]FLEETPULSE_KAFKA__BOOTSTRAP=kafka-1:9092 fleetpulse migrate --dry-run[/bold]
+    [bold]fleetpulse migrate --acls edge=User:CN=gpu-nodes --acls jobs=jobs --acls sink=sink[/bold]
     """
+    from fleetpulse.migrate.logins import logins_of
     from fleetpulse.migrate.plan import Plan
     from fleetpulse.migrate.reader import limit_reader
     from fleetpulse.migrate.run import migrate as run_migration
@@ -114,6 +126,7 @@ def migrate(
         partitions=config.partitions,
         limits=config.limits,
         servers=others,
+        acls=logins_of(acls or ()),
     )
     if not (yes or dry_run or for_program()) and out.is_terminal and (removing := run(dry_run=True).removing):
         _print(Plan(removing))

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
+from runtime.addresses import is_loopback
 from schemas.errors import ConfigError
 
 COOKIE = "fleetpulse_dashboard"
@@ -108,14 +109,6 @@ def access_for(host: str, token: str | None, login_header: str | None, trusted: 
     # Bound to every address, the names in use are not known here; the token or the proxy keeps strangers out.
     hosts = ("*",) if host in ("0.0.0.0", "::") and not names else own
     return Access(token or "", login_header or "", trusted, hosts)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server bound to this."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _address(peer: str) -> None:

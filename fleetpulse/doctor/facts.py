@@ -73,6 +73,10 @@ class KafkaFacts:
     skew_ms: int | None = None
     transaction_error: str | None = None
     """Why a transactional producer gets no id; None: it gets one, or none was wanted."""
+    access_lists: bool | None = None
+    """Whether the brokers have any; None: this login may not ask."""
+    shared_logins: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """By principal a topic of events and one of results, which it may both write."""
 
 
 @dataclass(frozen=True, slots=True)

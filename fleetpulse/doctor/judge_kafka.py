@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fleetpulse.doctor.facts import Bounds, KafkaFacts, TopicFacts, TopicPartition
 from fleetpulse.doctor.finding import Finding, good, note, unknown, wrong
 from fleetpulse.migrate.topic_plan import MIGRATED, REPLICAS, topic_settings
+from runtime.addresses import is_loopback
 from schemas.contract.topics import Topic, partitions_of, source_of
 from schemas.limits import MINUTE_MS, Limits
 
@@ -37,6 +38,7 @@ def judge_kafka(
         yield from _topic(facts, topic, partitions, limits)
     yield from _deployment(facts)
     yield from _log_ids(facts, topics)
+    yield from _logins(facts)
     yield from _transactions(facts)
     yield from judge_lag(facts, groups, bounds)
     yield from judge_clock("clock.kafka", "the broker's clock", facts.skew_ms, bounds)
@@ -182,6 +184,28 @@ def _log_ids(facts: KafkaFacts, topics: Sequence[Topic]) -> Iterator[Finding]:
         yield wrong("topic.log_id", name, "was made by somebody else and has no log id", "fleetpulse migrate")
     if not without:
         yield good("topic.log_id", "contract", "every topic has its log id")
+
+
+def _logins(facts: KafkaFacts) -> Iterator[Finding]:
+    """One login for edges and jobs: whoever takes a GPU node over decides what people see. Brokers that only this
+    machine reaches need none."""
+    if facts.access_lists is None:
+        says = "access lists cannot be seen with this login: it needs Describe on the cluster"
+        yield note("kafka.logins", facts.bootstrap, says)
+    elif not facts.access_lists:
+        if not all(is_loopback(address.rpartition(":")[0].strip("[]")) for address in facts.addresses):
+            says = "brokers without access lists: whoever reaches them can write what jobs write"
+            yield note(
+                "kafka.logins", facts.bootstrap, says, "authorizer.class.name of the brokers, then migrate --acls"
+            )
+    elif not facts.shared_logins:
+        yield good("kafka.logins", facts.bootstrap, "no login may write both events and results")
+    for login, (event, result) in facts.shared_logins.items():
+        says = f"may write {event} as an edge does and {result} as jobs do: a GPU node that is taken over can do both"
+        mend = (
+            f"fleetpulse migrate --acls edge=... --acls jobs=..., with a login for each, and take {login}'s rights away"
+        )
+        yield wrong("kafka.logins", login, says, mend)
 
 
 def _transactions(facts: KafkaFacts) -> Iterator[Finding]:

@@ -21,6 +21,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
 from fleetpulse.doctor.facts import GroupFacts, KafkaFacts, TopicFacts
+from runtime.access_lists import read_access_lists
 from runtime.clock import Clock
 from runtime.config import KafkaConfig
 from runtime.contract_record import read_contract
@@ -33,6 +34,7 @@ from runtime.kafka_clients import (
     why_rejected,
 )
 from runtime.topic_prefix import on_wire, topics_known
+from schemas.contract.rights import writers_of_both
 from schemas.contract.topics import Topic
 from schemas.errors import ConfigError, FleetpulseError
 
@@ -253,12 +255,23 @@ async def _others(admin: Any, look: _Look, facts: KafkaFacts, groups: Sequence[s
     skew_ms = facts.skew_ms
     if probe and skew_ms is None:
         skew_ms = await look.at(_probe(admin, look))
+    facts = await _logins(look, facts)
     return replace(
         facts,
         groups=await look.at(_groups(admin, groups)),
         transaction_error=await _transactional(look),
         skew_ms=skew_ms,
     )
+
+
+async def _logins(look: _Look, facts: KafkaFacts) -> KafkaFacts:
+    try:
+        held = await asyncio.wait_for(read_access_lists(look.kafka), look.left_s)
+    except _WORLD:
+        return facts
+    if held is None:
+        return replace(facts, access_lists=False)
+    return replace(facts, access_lists=True, shared_logins=writers_of_both(held, look.kafka.topic_prefix))
 
 
 async def _groups(admin: Any, names: Sequence[str]) -> dict[str, GroupFacts]:

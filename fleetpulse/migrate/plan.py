@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from schemas.contract.rights import Right
 from schemas.contract.topics import KEPT_FOR_EVER, Topic
 from schemas.ddl.kept import Kept
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
@@ -88,6 +89,27 @@ class SetTopic:
         return ", ".join(
             f"{name} {_readable(name, self.had[name])} -> {_readable(name, self.wanted[name])}" for name in self.wanted
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """A login gets a right in Kafka."""
+
+    principal: str
+    right: Right
+    removes: bool = False
+
+    @property
+    def kind(self) -> str:
+        return f"allow {self.principal}"
+
+    @property
+    def subject(self) -> str:
+        return self.right.subject
+
+    @property
+    def says(self) -> str:
+        return str(self.right.operation)
 
 
 @dataclass(frozen=True, slots=True)

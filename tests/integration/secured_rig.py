@@ -21,8 +21,10 @@ from pathlib import Path
 
 from fleetpulse.stack import clickhouse, daemons, java, kafka, kafka_jars, ports
 from runtime.local_stack import DATABASE, Ports, StackState
+from schemas.contract.rights import ROLES
 
 USER = "fleetpulse"
+"""One login for everything, as a first installation has it. Each role has one of its name, too."""
 PASSWORD = "kafka-Pa55-of-the-test"
 WRITER, READER = "writer-Pa55-of-the-test", "reader-Pa55-of-the-test"
 SECRETS = (PASSWORD, WRITER, READER)
@@ -128,8 +130,8 @@ def _start_kafka(
     properties = home / "server.properties"
     own = _properties(state, authority, server, login, certificate)
     properties.write_text(kafka.settings(state.ports, home / "log") + own, encoding="utf-8")
-    user = f"SCRAM-SHA-512=[name={USER},password={PASSWORD}]"
-    format_ = ("kafka.tools.StorageTool", "format", "-t", state.cluster_id, "-c", str(properties), "--add-scram", user)
+    users = [f"--add-scram=SCRAM-SHA-512=[name={name},password={PASSWORD}]" for name in (USER, *ROLES)]
+    format_ = ("kafka.tools.StorageTool", "format", "-t", state.cluster_id, "-c", str(properties), *users)
     class_path = line[line.index("-cp") + 1]
     subprocess.run([line[0], "-XX:TieredStopAtLevel=1", "-cp", class_path, *format_], check=True, capture_output=True)
     return daemons.spawn(line, _log(state))

@@ -1,6 +1,6 @@
 """TLS, logins and rights on real servers: the whole way through them, and what is said to who is turned away.
 
-Covers fleetpulse.doctor.look_certificates.
+Covers fleetpulse.doctor.look_certificates, runtime.access_lists.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka import TopicPartition
+from aiokafka.errors import TopicAuthorizationFailedError
 from pydantic import SecretStr
 
 from fleetpulse.dashboard import console
@@ -34,7 +36,7 @@ from producers.publish.publisher import Publisher
 from producers.spool.spool import Spool
 from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.counters import Counters
-from runtime.kafka_clients import why_rejected
+from runtime.kafka_clients import make_consumer, make_producer, started, why_rejected
 from schemas.contract.headers import NDJSON
 from schemas.contract.topics import BOOKS_TOPIC, SOURCE_TOPICS, TOPICS
 from schemas.errors import UnavailableError
@@ -73,6 +75,18 @@ class World:
     """For who comes with a certificate, and may only write what an edge writes."""
     other_authority: Path
     """An authority that has vouched for nobody here."""
+
+    def role(self, name: str) -> Environment:
+        """For who comes with the login of a role."""
+        return {**self.good, "FLEETPULSE_KAFKA__SASL_USERNAME": name}
+
+    def administrator(self) -> Environment:
+        """For who may do everything: the plain listener, which is above all rights."""
+        plain = {
+            "FLEETPULSE_KAFKA__BOOTSTRAP": f"127.0.0.1:{self.servers.plain_port}",
+            "FLEETPULSE_KAFKA__SECURITY_PROTOCOL": "PLAINTEXT",
+        }
+        return {key: value for key, value in self.good.items() if "KAFKA" not in key} | plain
 
     def file(self, name: str, text: str) -> str:
         return str(secret(self.folder / name, text))
@@ -199,32 +213,72 @@ def migrated(world: World) -> World:
     return world
 
 
-def test_the_whole_way_is_exact_behind_tls(migrated: World, tmp_path: Path) -> None:
-    """An edge by certificate and one by password; jobs in both shells, and the sink; reconcile finds nothing."""
+@pytest.fixture(scope="module")
+def logins(migrated: World) -> World:
+    """With a login for each role; a second run finds that none lacks anything."""
+    given = [word for role in ("edge", "jobs", "sink", "people", "deliver") for word in ("--acls", f"{role}={role}")]
+    first = fleetpulse(migrated.administrator(), migrated.folder / "logins", "migrate", *given)
+    again = fleetpulse(migrated.administrator(), migrated.folder / "logins", "migrate", *given)
+
+    assert first.code == 0, first.said
+    assert "allow User:edge topic books, topic custom.metrics" in first.said
+    assert (again.code, again.said.strip()) == (0, "topics and tables are up to date")
+    return migrated
+
+
+def test_the_whole_way_is_exact_behind_tls(logins: World, tmp_path: Path) -> None:
+    """An edge by certificate and one by password; jobs in both shells, and the sink, each with a login of its own;
+    reconcile finds nothing."""
     trace = tmp_path / "trace.csv"
     trace.write_text("".join(_lines_of_a_trace(400)))
-    good, data = migrated.good, tmp_path / "data"
+    jobs, people, data = logins.role("jobs"), logins.role("people"), tmp_path / "data"
     simulate = ("simulate", "--gpus", "8", "--seconds", "3")
     replay = ("replay", str(trace), "--format", "azure", "--speed", "max")
 
     with (
-        service(good, tmp_path, "jobs", "windows", "--name", "worker-0"),
-        service(good, tmp_path, "jobs", "finals", "--name", "worker-0", "--shell", "bare") as bare,
-        service(good, tmp_path, "sink"),
+        service(jobs, tmp_path, "jobs", "windows", "--name", "worker-0"),
+        service(jobs, tmp_path, "jobs", "finals", "--name", "worker-0", "--shell", "bare") as bare,
+        service(jobs, tmp_path, "jobs", "costs", "--name", "worker-0") as costs,
+        service(jobs, tmp_path, "jobs", "alerts", "--name", "worker-0") as alerts,
+        service(logins.role("sink"), tmp_path, "sink"),
         ThreadPoolExecutor() as pool,
     ):
         edges = [
-            pool.submit(fleetpulse, migrated.edge, tmp_path / "edge", *simulate),
-            pool.submit(fleetpulse, good, tmp_path / "replay", *replay),
+            pool.submit(fleetpulse, logins.edge, tmp_path / "edge", *simulate),
+            pool.submit(fleetpulse, logins.role("edge"), tmp_path / "replay", *replay),
         ]
         sent = [edge.result() for edge in edges]
-        books = fleetpulse(good, data, "reconcile", "--wait", "60")
+        books = fleetpulse(people, data, "reconcile", "--wait", "60")
         asked = "SELECT count() AS rows FROM llm_requests FINAL WHERE model = 'replayed'"
-        rows = fleetpulse(good, data, "query", asked, "--json")
+        rows = fleetpulse(people, data, "query", asked, "--json")
 
     assert [one.code for one in (*sent, books, rows)] == [0, 0, 0, 0], (*sent, books, rows)
     assert json.loads(rows.said)[0]["rows"] == 400
-    assert "partitions are live" in bare.read_text()
+    assert ["partitions are live" in log.read_text() for log in (bare, costs, alerts)] == [True] * 3
+
+
+async def test_an_edge_may_write_events_and_nothing_else(logins: World) -> None:
+    """What a GPU node that was taken over gets at: not what jobs write, and nobody's events."""
+    kafka = _kafka(logins.servers, sasl_username="edge")
+
+    async with started(make_producer(kafka)) as producer:
+        await producer.send_and_wait("gpu.samples", b"x")
+        for topic in ("window.partials", "costs", "alerts", "alert.commands", "rejected", "contract"):
+            with pytest.raises(TopicAuthorizationFailedError):
+                await producer.send_and_wait(topic, b"x")
+    async with started(make_consumer(kafka)) as consumer:
+        partition = TopicPartition("llm.requests", 0)
+        consumer.assign([partition])
+        with pytest.raises(TopicAuthorizationFailedError):
+            await consumer.getone(partition)
+
+
+def test_the_doctor_names_a_login_that_edges_and_jobs_share(logins: World) -> None:
+    """The one login of everything, and none of those that have a role."""
+    report = json.loads(fleetpulse(logins.administrator(), logins.folder / "doctor", "doctor", "--json").said)
+
+    found = [one for one in report["findings"] if one["check"] == "kafka.logins"]
+    assert [(one["subject"], one["state"]) for one in found] == [(f"User:{rig.USER}", "wrong")]
 
 
 def _lines_of_a_trace(requests: int) -> list[str]:

@@ -59,6 +59,7 @@ KAFKA = KafkaFacts(
     held_up={},
     groups={"local-windows": GroupFacts(1, {AT: 1_000})},
     skew_ms=5,
+    access_lists=True,
 )
 
 
@@ -267,6 +268,24 @@ def test_kafka_that_is_away_is_one_finding_and_the_rest_unknown() -> None:
 
     assert names(found) == [("kafka.port", "127.0.0.1:1", "wrong"), ("topic.exists", "127.0.0.1:1", "unknown")]
     assert (found[0].mend or "").startswith("fleetpulse up")
+
+
+@pytest.mark.parametrize(
+    ("differing", "states"),
+    [
+        ({}, []),
+        ({"access_lists": None}, [("broker:9092", "note")]),
+        ({"access_lists": False}, [("broker:9092", "note")]),
+        ({"access_lists": False, "addresses": {"127.0.0.1:9092": None, "[::1]:9092": None}}, []),
+        ({"shared_logins": {"User:all": ("gpu.samples", "costs")}}, [("User:all", "wrong")]),
+    ],
+    ids=["a login for each", "not to be seen", "none", "none, of this machine alone", "one for all"],
+)
+def test_a_login_of_edges_and_jobs_is_named(differing: dict[str, Any], states: list[tuple[str, str]]) -> None:
+    """A GPU node may write events and nothing that is made of them. What is good is left out here."""
+    found = [one for one in of_kafka(replace(KAFKA, **differing)) if one.check == "kafka.logins"]
+
+    assert [(one.subject, str(one.state)) for one in found] == states
 
 
 def test_lag_counts_from_what_is_still_there() -> None:
