@@ -55,6 +55,10 @@ def dashboard(
     budgets: Annotated[
         Path | None, file_option("Your budgets, for the page Cost; without it those of the configuration, if any.")
     ] = None,
+    prices: Annotated[
+        Path | None,
+        file_option("Your prices, for the list price of a request; else those of the configuration, else examples."),
+    ] = None,
     as_writer: AsWriter = False,
     health_port: HealthPort = None,
 ) -> None:
@@ -68,6 +72,7 @@ def dashboard(
         from fleetpulse.dashboard.serve import Binding, run, token_of
     from fleetpulse.dashboard.security import access_for
     from fleetpulse.dashboard.view import Facts
+    from fleetpulse.report import EXAMPLE_PRICES
     from fleetpulse.sql.reader_profile import login_of_people
     from runtime import logs
     from runtime.config import load
@@ -80,7 +85,8 @@ def dashboard(
     config = load()
     reading = login_of_people(config, as_writer=as_writer)
     err.print(f"fleetpulse dashboard: http://{shown}:{port}", markup=False, highlight=False)
-    facts = Facts(load_set(rules or config.rules).slo_classes, budgets or config.budgets)
+    known_prices = prices or config.prices or EXAMPLE_PRICES
+    facts = Facts(load_set(rules or config.rules).slo_classes, budgets or config.budgets, known_prices)
     run(reading, access, Binding(host, port, health_port), facts)
 
 

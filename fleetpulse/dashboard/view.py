@@ -37,10 +37,11 @@ _SET_ADDRESS = "history.pushState(null, '', {0})"
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What pages know beside the database. Without ``slo_classes`` nothing is judged. ``budgets_file`` is read whenever
-    budgets are shown, so that a change in it needs no restart."""
+    budgets are shown, so that a change in it needs no restart; ``prices_file``, for list prices, when it changed."""
 
     slo_classes: tuple[SloClass, ...] = ()
     budgets_file: Path | None = None
+    prices_file: Path | None = None
 
 
 Refresh = Callable[[], Awaitable[None]]

@@ -44,6 +44,25 @@ def list_sides(entries: Mapping[str, Model | None], rows: Sequence[Mapping[str, 
     return [_side(name, entry, [row for row in rows if row["model"] == name]) for name, entry in entries.items()]
 
 
+def list_side_of_request(prices: Prices, request: Mapping[str, Any]) -> ListSide:
+    """The list cost of one request, a row of ``llm_requests``: None where it failed, for which hosts bill nothing."""
+    model, tokens = request["model"], request["input_tokens"]
+    entry = entries_of(prices, [model])[model]
+    if request["status"] not in ("ok", "aborted"):
+        return ListSide(model, entry.key if entry else None, None, "hosts bill nothing for a request that failed")
+    bounds = [bound for bound in bounds_of({model: entry}) if bound < (tokens or 0)]
+    row = {
+        "model": model,
+        "above": max(bounds, default=-1),
+        "requests": 1,
+        "unreported": int(tokens is None or request["output_tokens"] is None),
+        "input_tokens": tokens or 0,
+        "cached_tokens": min(request["cached_tokens"] or 0, tokens or 0),
+        "output_tokens": request["output_tokens"] or 0,
+    }
+    return _side(model, entry, [row])
+
+
 def _side(name: str, entry: Model | None, rows: Sequence[Mapping[str, Any]]) -> ListSide:
     if entry is None:
         return ListSide(name, None, None, "no list price; add an alias to the price file")

@@ -17,6 +17,7 @@ from schemas.contract.topics import COSTS_TOPIC
 from schemas.limits import DEFAULT_LIMITS
 from sinks.database import SinkDatabase
 from sinks.landing import land_derived
+from stream_jobs.prices.amounts import half_even
 from tests.integration.sink_rig import store_raw
 from tests.integration.test_costs import WINDOWS, events, partials
 from tests.unit.stream_jobs.costs.cases import a_step
@@ -138,3 +139,23 @@ def test_minutes_without_any_bill_have_no_cost(database: Database, clickhouse: A
     clickhouse.command("TRUNCATE TABLE token_costs")
 
     assert {row["cost_nusd"] for row in costs(database) if row["request_id"] != "no work"} == {None}
+
+
+def test_list_prices_of_requests_are_exact(database: Database) -> None:
+    """Against whole numbers, half to even; unknown without tokens and where it failed."""
+    prices = {"input_nusd": 2_500_000_000, "cached_nusd": 333_333_333, "output_nusd": 10_000_000_001}
+    bounds = {"request_id": "", "from_ms": BASE_MS, "to_ms": END_MS, **prices}
+    rows = database.named("request_list_cost", bounds).records()
+
+    def expected(row: dict[str, Any]) -> int | None:
+        if row["status"] not in ("ok", "aborted") or row["tokens_in"] is None or row["tokens_out"] is None:
+            return None
+        cached = row["tokens_cached"]
+        amounts = (row["tokens_in"] - cached, cached, row["tokens_out"])
+        return half_even(sum(n * p for n, p in zip(amounts, prices.values(), strict=True)), 1_000_000)
+
+    assert len(rows) > 100
+    assert {row["status"] for row in rows} > {"ok"}
+    assert [row["list_nusd"] for row in rows] == [expected(row) for row in rows]
+    assert any(row["list_nusd"] for row in rows)
+    assert {row["request_id"] for row in rows if row["tokens_in"] is None} >= {"unknown tokens"}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,7 +16,11 @@ from fleetpulse.dashboard.phases import MARGIN_MS, phases, received_ms, timeline
 from fleetpulse.dashboard.time_range import TimeRange, iso
 from fleetpulse.dashboard.values import UNKNOWN, clean, microseconds, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
+from fleetpulse.report.list_side import list_side_of_request
+from schemas.errors import FleetpulseError
 from schemas.limits import MINUTE_MS
+from stream_jobs.prices.load import load
+from stream_jobs.prices.model import Prices
 
 _LABELS = ("model", "model_version", "precision", "tenant", "slo_class", "status", "error_kind", "http_status",
            "finish_reason", "start", "api", "cluster", "region", "host", "engine_id", "request_id", "trace_id",
@@ -106,13 +113,15 @@ class _Request:
         """Its share of its engine's bills; they come a minute later, and are final after a quarter of an hour."""
         span = TimeRange(request["at_ms"], request["at_ms"] + 1)
         answer = await self._view.ask_over(span, "request_cost", request_id=request["request_id"])
+        listed = await asyncio.to_thread(list_price, self._view.facts.prices_file, request)
         panel, pairs = self._fields[-1]
-        if not answer.rows or (cost := answer.records()[0])["cost_nusd"] is None:
+        known = answer.records()[0] if answer.rows else {"cost_nusd": None}
+        if known["cost_nusd"] is None and listed is None:
             panel.empty("Not known", "No engine, no tokens, no bill yet, or no price.")
             return
         panel.show()
-        panel.hint(cost_hint(cost))
-        pairs.show(cost_pairs(cost))
+        panel.hint("no bill of it is known" if known["cost_nusd"] is None else cost_hint(known))
+        pairs.show(([] if known["cost_nusd"] is None else cost_pairs(known)) + ([listed] if listed else []))
 
     async def _show_surroundings(self, request: Mapping[str, Any]) -> None:
         view, engine = self._view, request["engine_id"]
@@ -143,6 +152,26 @@ class _Request:
         used = [(row["at_ms"], _scaled(row["kv_used_ppm"], 1e-6)) for row in rows if row["kv_used_ppm"] is not None]
         options = over_time([Line("in use", used, area=True)], span, self._view.palette, "share", marks=marks)
         _show(self._cache, options if used else None)
+
+
+def list_price(prices_file: Path | None, request: Mapping[str, Any]) -> tuple[str, str] | None:
+    """What a hosted model would bill for it, by the map of list prices; None where that does not know."""
+    if prices_file is None:
+        return None
+    try:
+        prices = _prices(prices_file, prices_file.stat().st_mtime_ns)
+    except (OSError, FleetpulseError) as error:
+        return "list price", f"prices cannot be read: {error}"
+    side = list_side_of_request(prices, request)
+    if side.cost_nusd is None:
+        return None if side.key is None else ("list price", side.note)
+    example = ", example prices" if prices.example else ""
+    return "list price", f"{_dollars(side.cost_nusd)} ({side.key}{f'; {side.note}' if side.note else ''}{example})"
+
+
+@lru_cache(maxsize=2)
+def _prices(file: Path, _changed_ns: int) -> Prices:
+    return load(file)
 
 
 def cost_hint(cost: Mapping[str, Any]) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from fleetpulse.dashboard.heat_map import GPU_METRICS
-from fleetpulse.dashboard.pages.request import cost_hint, cost_pairs
+from fleetpulse.dashboard.pages.request import cost_hint, cost_pairs, list_price
 from fleetpulse.dashboard.serve import PAGES
 from fleetpulse.dashboard.shell import LABELS, OF_GPUS
 from fleetpulse.dashboard.theme import DARK, LIGHT, css
@@ -81,3 +84,29 @@ def test_the_style_sheet_loads_nothing() -> None:
     """No font, no picture, no other sheet from anywhere."""
     assert "url(" not in css()
     assert "@import" not in css()
+
+
+def test_a_request_shows_what_a_hosted_model_would_bill(tmp_path: Path) -> None:
+    """By the entry of the map that its model stands for; a changed file is read again, a broken one is said."""
+    file, names = tmp_path / "prices.yaml", ("model", "status", "input_tokens", "cached_tokens", "output_tokens")
+    request = dict(zip(names, ("mine", "ok", 1_000, 0, 500), strict=True))
+    (tmp_path / "map.json").write_text(
+        '{"a": {"input_cost_per_token": 2.5e-06, "output_cost_per_token": 1e-05},'
+        ' "b": {"input_cost_per_token": 1e-06, "output_cost_per_token": 1e-06, "cache_read_input_token_cost": 1e-07}}'
+    )
+    seen = []
+    for at_s, target in enumerate(("a", "b", "nobody")):
+        file.write_text(
+            "gpu_hour: [{gpu: H100, periods: [{from: 2026-01-01, value: 2 USD/GPU-hour}]}]\n"
+            f"list_prices: {{map: map.json, aliases: {{mine: {target}}}}}\n"
+        )
+        os.utime(file, (at_s, at_s))
+        seen.append(list_price(file, request))
+
+    assert seen[:2] == [
+        ("list price", "0.007500000 USD (a; the hosted model has no cache price: the whole prompt is billed)"),
+        ("list price", "0.001500000 USD (b)"),
+    ]
+    assert seen[2] is not None
+    assert seen[2][1].startswith("prices cannot be read: ")
+    assert list_price(None, request) is None

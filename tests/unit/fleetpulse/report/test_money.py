@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fleetpulse.report import money
 from fleetpulse.report.goodput import goodput_rows, slo_parameters
-from fleetpulse.report.list_side import NO_CACHE, ListSide, bounds_of, entries_of, list_sides
+from fleetpulse.report.list_side import NO_CACHE, ListSide, bounds_of, entries_of, list_side_of_request, list_sides
 from fleetpulse.report.places import emissions, sources
 from fleetpulse.report.standings import HISTORY_MS, look_back_ms, months, standings
 from schemas.limits import DAY_MS, HOUR_MS
@@ -129,6 +129,47 @@ def test_bounds_are_those_of_all_models_together() -> None:
 
     assert bounds_of(entries) == [0, 128_000]
     assert bounds_of({}) == [0]
+
+
+def one_request(model: str, prompt: int | None, cached: int | None, answer: int | None, status: str = "ok") -> Row:
+    return {"model": model, "status": status, "input_tokens": prompt, "cached_tokens": cached, "output_tokens": answer}
+
+
+@pytest.mark.parametrize(
+    ("request_", "nusd", "note"),
+    [
+        (one_request("flat", 1_000, 400, 100), 1_200_000, NO_CACHE),
+        (one_request("cached", 1_000, 400, 100), 840_000, ""),
+        (one_request("cached", 1_000, 400, 100, "aborted"), 840_000, ""),
+        (one_request("cached", 128_000, None, 10), 128_020_000, ""),
+        (one_request("cached", 128_001, 0, 10), 384_063_000, ""),
+        (one_request("cached", 0, 0, 0), 0, ""),
+        (one_request("half", 200_000, 0, 10), None, "no price for prompts above 128,000 tokens"),
+        (one_request("cached", None, None, 5), None, "1 requests did not report their tokens"),
+        (one_request("cached", 5, None, None), None, "1 requests did not report their tokens"),
+        (one_request("cached", 1_000, 0, 0, "error"), None, "hosts bill nothing for a request that failed"),
+        (one_request("seconds", 5, 0, 5), None, "the hosted model is not priced by the token"),
+        (one_request("none", 5, 0, 5), None, "no list price; add an alias to the price file"),
+    ],
+    ids=["no cache", "cached", "aborted", "at a threshold", "above it", "nothing", "a price missing", "no prompt",
+         "no answer", "failed", "by the second", "not listed"],
+)  # fmt: skip
+def test_the_list_price_of_one_request(request_: Row, nusd: int | None, note: str) -> None:
+    """As that of all of them: by the price of its prompt's length."""
+    side = list_side_of_request(Prices(list_map=read_map(MAP, "map.json")), request_)
+
+    assert (side.cost_nusd, side.note) == (nusd, note)
+
+
+@given(st.lists(st.tuples(st.integers(0, 300_000), st.integers(0, 300_000), st.integers(0, 9_999)), max_size=20))
+def test_list_prices_of_requests_add_up_to_that_of_their_model(requests: list[tuple[int, int, int]]) -> None:
+    """Each rounded to the nano-dollar, these prices without a rest."""
+    prices = Prices(list_map=read_map(MAP, "map.json"))
+    sides = [list_side_of_request(prices, one_request("cached", *each)) for each in requests]
+    rows = [tokens(128_000 if prompt > 128_000 else 0 if prompt else -1, prompt, min(cached, prompt), answer)
+            for prompt, cached, answer in requests]  # fmt: skip
+
+    assert sum(side.cost_nusd or 0 for side in sides) == listed("cached", *rows).cost_nusd
 
 
 PRICES = parse_prices(
