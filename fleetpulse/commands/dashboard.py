@@ -72,7 +72,6 @@ def dashboard(
         from fleetpulse.dashboard.serve import Binding, run, token_of
     from fleetpulse.dashboard.security import access_for
     from fleetpulse.dashboard.view import Facts
-    from fleetpulse.report import EXAMPLE_PRICES
     from fleetpulse.sql.reader_profile import login_of_people
     from runtime import logs
     from runtime.config import load
@@ -85,8 +84,8 @@ def dashboard(
     config = load()
     reading = login_of_people(config, as_writer=as_writer)
     err.print(f"fleetpulse dashboard: http://{shown}:{port}", markup=False, highlight=False)
-    known_prices = prices or config.prices or EXAMPLE_PRICES
-    facts = Facts(load_set(rules or config.rules).slo_classes, budgets or config.budgets, known_prices)
+    files = budgets or config.budgets, prices or config.prices
+    facts = Facts(load_set(rules or config.rules).slo_classes, *files)
     run(reading, access, Binding(host, port, health_port), facts)
 
 

@@ -37,7 +37,8 @@ _SET_ADDRESS = "history.pushState(null, '', {0})"
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What pages know beside the database. Without ``slo_classes`` nothing is judged. ``budgets_file`` is read whenever
-    budgets are shown, so that a change in it needs no restart; ``prices_file``, for list prices, when it changed."""
+    budgets are shown, so that a change in it needs no restart; ``prices_file``, for list prices, when it changed;
+    without it those are of the example."""
 
     slo_classes: tuple[SloClass, ...] = ()
     budgets_file: Path | None = None

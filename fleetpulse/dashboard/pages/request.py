@@ -16,6 +16,7 @@ from fleetpulse.dashboard.phases import MARGIN_MS, phases, received_ms, timeline
 from fleetpulse.dashboard.time_range import TimeRange, iso
 from fleetpulse.dashboard.values import UNKNOWN, clean, microseconds, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
+from fleetpulse.report import EXAMPLE_PRICES
 from fleetpulse.report.list_side import list_side_of_request
 from schemas.errors import FleetpulseError
 from schemas.limits import MINUTE_MS
@@ -113,7 +114,7 @@ class _Request:
         """Its share of its engine's bills; they come a minute later, and are final after a quarter of an hour."""
         span = TimeRange(request["at_ms"], request["at_ms"] + 1)
         answer = await self._view.ask_over(span, "request_cost", request_id=request["request_id"])
-        listed = await asyncio.to_thread(list_price, self._view.facts.prices_file, request)
+        listed = await asyncio.to_thread(list_price, self._view.facts.prices_file or EXAMPLE_PRICES, request)
         panel, pairs = self._fields[-1]
         known = answer.records()[0] if answer.rows else {"cost_nusd": None}
         if known["cost_nusd"] is None and listed is None:
@@ -154,10 +155,8 @@ class _Request:
         _show(self._cache, options if used else None)
 
 
-def list_price(prices_file: Path | None, request: Mapping[str, Any]) -> tuple[str, str] | None:
+def list_price(prices_file: Path, request: Mapping[str, Any]) -> tuple[str, str] | None:
     """What a hosted model would bill for it, by the map of list prices; None where that does not know."""
-    if prices_file is None:
-        return None
     try:
         prices = _prices(prices_file, prices_file.stat().st_mtime_ns)
     except (OSError, FleetpulseError) as error:
