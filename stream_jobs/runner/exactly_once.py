@@ -293,7 +293,7 @@ class PartitionOwner:
             try:
                 await recovery.demand_only_markers(self._broker, self.source, self._position, records)
             except PartitionError:
-                if not (silent or self._isolating):
+                if not (silent or self._isolating or self.replaying):
                     await self._keep()
                 raise
         try:
