@@ -29,7 +29,8 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
-from fleetpulse.reconcile.tables import WINDOWS_JOB, Cells, Cut, Hole, Tables, read_ends, read_produced, read_tables
+from fleetpulse.reconcile.holes import WINDOWS_JOB, Hole
+from fleetpulse.reconcile.tables import Cells, Cut, Tables, read_ends, read_produced, read_tables
 from fleetpulse.sql.database import Database
 from runtime.bounded_fetch import bound_fetches
 from runtime.clock import SystemClock

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
+from fleetpulse.reconcile.holes import OF_WINDOWS, Hole, missing_events, read_holes, within
 from fleetpulse.sql.database import Database
 from schemas.contract.verdicts import MISSING
 from schemas.ddl.merging import LEVELS, Level, rollup_table
@@ -69,19 +70,6 @@ class Cells:
     more: int = 0
 
 
-class Hole(NamedTuple):
-    """Offsets ``[first, end)`` that a reset of a job's partition left out, as its books say."""
-
-    job: str
-    topic: str
-    partition: int
-    first: int
-    end: int
-
-    def __str__(self) -> str:
-        return f"{self.job}: topic {self.topic}, partition {self.partition}, offsets {self.first}-{self.end}"
-
-
 @dataclass(frozen=True, slots=True)
 class Tables:
     """What the tables hold up to the cut. Sums that begin before ``since_ms`` may lack expired rows. ``raw`` None: not
@@ -106,13 +94,6 @@ class Tables:
     missing: Mapping[tuple[str, int, str], int] = field(default_factory=dict)
 
 
-WINDOWS_JOB = "windows"
-_OF_WINDOWS = f"NOT (verdict = {MISSING} AND job != '{WINDOWS_JOB}')"
-"""Lines of books that cover offsets of a source topic: all but holes of other jobs that read it too."""
-_HOLES = f"""
-SELECT ifNull(toString(job), '') AS j, ifNull(toString(topic), '') AS t, partition, offset_from, offset_to
-FROM books FINAL WHERE verdict = {MISSING} ORDER BY j, t, partition, offset_from
-"""
 _PRODUCED = """
 SELECT source, boot, topic, max(events) AS events, max(shed_events) AS shed, min(first_at_ms) AS first_at_ms,
     ifNull(max(seq_to), 0) AS seq_to
@@ -124,7 +105,7 @@ SELECT ifNull(source, '') AS source, boot, topic, partition, verdict, sum(events
 FROM books FINAL WHERE topic = {{topic:String}} AND offset_to <= %s AND verdict != {MISSING}
 GROUP BY source, boot, topic, partition, verdict
 """
-_ENDS = f"SELECT topic, partition, max(offset_to) FROM books WHERE {_OF_WINDOWS} GROUP BY topic, partition"
+_ENDS = f"SELECT topic, partition, max(offset_to) FROM books WHERE {OF_WINDOWS} GROUP BY topic, partition"
 _BEHIND = """
 SELECT r.source, r.boot, sum(r.events)
 FROM
@@ -148,13 +129,6 @@ FROM
 )
 WHERE number > dealt_with
 """
-_IN_HOLES = """
-SELECT r.source, r.boot, count()
-FROM (SELECT toString(source) AS source, toUInt64(boot) AS boot, toUInt64(seq) AS seq FROM %s FINAL WHERE %s) AS r
-INNER JOIN lines AS l ON l.source = r.source AND l.boot = r.boot
-WHERE r.seq < l.seq_to OR l.seq_to = 0
-GROUP BY r.source, r.boot
-"""
 _SPANS = f"""
 SELECT topic, partition, min(offset_from), max(offset_to),
     groupArrayIf(100)((before, offset_from), before != offset_from), min(committed),
@@ -167,7 +141,7 @@ FROM
     FROM
     (
         SELECT topic, partition, offset_from, offset_to, min(committed_ms) AS committed
-        FROM books FINAL WHERE topic = {{topic:String}} AND offset_to <= %s AND {_OF_WINDOWS}
+        FROM books FINAL WHERE topic = {{topic:String}} AND offset_to <= %s AND {OF_WINDOWS}
         GROUP BY topic, partition, offset_from, offset_to
     )
 )
@@ -193,7 +167,7 @@ def read_tables(database: Database, cut: Cut, now_ms: int, limits: Limits, *, ra
     since_ms = now_ms - limits.partials_ttl_ms + limits.source_retention_ms + DAY_MS
     spans = _spans(database, cut, raw_since_ms)
     rollups, open_buckets = _rollups(database, cut, since_ms, now_ms)
-    holes = [Hole(job, topic, *map(int, rest)) for job, topic, *rest in database.sql(_HOLES).rows]
+    holes = read_holes(database)
     return Tables(
         since_ms,
         cut.produced,
@@ -208,36 +182,8 @@ def read_tables(database: Database, cut: Cut, now_ms: int, limits: Limits, *, ra
         _behind(database, cut, holes) if raw else {},
         open_buckets,
         holes,
-        _missing(database, cut, holes) if raw else {},
+        missing_events(database, cut.produced, holes) if raw else {},
     )
-
-
-def _within(holes: Sequence[Hole], topic: str) -> str:
-    """An expression of ``partition`` and ``offset``: whether the windows job left the row out."""
-    found = [
-        f"partition = {hole.partition} AND offset >= {hole.first} AND offset < {hole.end}"
-        for hole in holes
-        if (hole.job, hole.topic) == (WINDOWS_JOB, topic)
-    ]
-    return " OR ".join(f"({one})" for one in found) or "0"
-
-
-def _missing(database: Database, cut: Cut, holes: Sequence[Hole]) -> dict[tuple[str, int, str], int]:
-    """Events in holes that the producers' lines count, by sender."""
-    found: dict[tuple[str, int, str], int] = {}
-    for topic in sorted({hole.topic for hole in holes if hole.job == WINDOWS_JOB}):
-        lines = [(line["source"], line["boot"], line["seq_to"]) for line in cut.produced if line["topic"] == topic]
-        if not lines:
-            continue
-        rows = database.beside(
-            _IN_HOLES % (RAW[topic].name, _within(holes, topic)),
-            {},
-            "lines",
-            {"source": "String", "boot": "UInt64", "seq_to": "UInt64"},
-            lines,
-        ).rows
-        found |= {(source, int(boot), topic): int(events) for source, boot, events in rows}
-    return found
 
 
 def _booked(database: Database, cut: Cut) -> list[Line]:
@@ -292,7 +238,7 @@ def _behind(database: Database, cut: Cut, holes: Sequence[Hole]) -> dict[tuple[s
             continue
         end = _end(cut, event.topic)
         rows = database.beside(
-            _BEHIND % (RAW[event.topic].name, end, _within(holes, event.topic), end),
+            _BEHIND % (RAW[event.topic].name, end, within(holes, event.topic), end),
             {"topic": event.topic},
             "lines",
             {"source": "String", "boot": "UInt64", "seq_to": "UInt64"},
@@ -363,7 +309,7 @@ def _raw(
             f"SELECT partition, if(startsWith(source, '{LOG_PREFIX}'), '', toString(source)) AS who,"
             " if(who = '', 0, boot) AS which, verdict, count(), min(offset), max(offset)"
             f" FROM {RAW[event.topic].name} FINAL WHERE offset >= {_fresh(spans, event.topic)}"
-            f" AND offset < {_end(cut, event.topic)} AND NOT ({_within(holes, event.topic)})"
+            f" AND offset < {_end(cut, event.topic)} AND NOT ({within(holes, event.topic)})"
             " GROUP BY partition, who, which, verdict"
         ).rows
         for partition, source, boot, verdict, events, first, end in rows:
@@ -398,7 +344,7 @@ def _windows(database: Database, topic: str, cut: Cut, since_ms: int, holes: Seq
         f"SELECT arrayJoin([{sets}]) AS grouping, part, start, a, toUInt64(0) AS b FROM"
         f" (SELECT toUInt32(partition) AS part, intDiv(at_ms, {WINDOW_MS}) * {WINDOW_MS} AS start, count() AS a"
         f" FROM {RAW[topic].name} FINAL WHERE verdict = 'accepted' AND at_ms >= {since_ms}"
-        f" AND offset < {_end(cut, topic)} AND NOT ({_within(holes, topic)}) GROUP BY part, start)"
+        f" AND offset < {_end(cut, topic)} AND NOT ({within(holes, topic)}) GROUP BY part, start)"
         " UNION ALL SELECT toString(p.grouping) AS grouping, p.source_partition AS part, p.window_ms AS start,"
         f" toUInt64(0) AS a, sum(p.event_count) AS b FROM {PARTIALS[topic].name} AS p FINAL"
         f" WHERE p.window_ms >= {since_ms} AND p.source_offset_to <= {_end(cut, topic, 'p.source_partition')}"

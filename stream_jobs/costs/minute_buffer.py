@@ -13,7 +13,7 @@ between depends on how often the caller asks; the last row emitted of a minute d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,8 @@ import numpy as np
 from schemas.events.grouping import OTHER
 from schemas.limits import MINUTE_MS
 from schemas.rows.gpu_shares import SHARES_AMOUNTS
-from stream_jobs.costs.rows import Pile, Rows, Words, added_up, none
+from stream_jobs.costs.packed import NUMBERS, pack, unpack
+from stream_jobs.costs.rows import Pile, Rows, Words, added_up, moved, none
 from stream_jobs.costs.usage import SPAN_MS
 from stream_jobs.costs.wide import Flags, Ints
 
@@ -38,8 +39,6 @@ TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 """Key, behind the group, and amounts by table. ``share`` rows exist for GPUs that engines hold side by side alone;
 ``startup_ms`` is the part of ``gpu_ms`` in which the engine was starting.
 ``use`` and ``window`` (which ten seconds of the minute) are numbers, all else are words."""
-
-_NUMBERS = ("use", "window")
 _OTHER_KEYS = ("tenant", "model", "slo_class")
 """What of a usage key beyond the limit falls into ``__other__``."""
 _OTHER_CODE = 1
@@ -105,11 +104,14 @@ class Minute:
     first_offset: int
     marks: Marks = field(default_factory=Marks)
     piles: dict[str, Pile] = field(default_factory=lambda: {name: Pile(_nothing(name)) for name in TABLES})
+    packed: dict[str, bytes] = field(default_factory=dict)
+    """Of tables that did not change since they were dumped."""
 
     def add(self, table: str, rows: Rows, lines_max: int) -> None:
         """Keep rows of groups that are there."""
         pile = self.piles[table]
         pile.add(rows)
+        self.packed.pop(table, None)
         if pile.waiting >= max(_MERGE_ROWS_MIN, len(pile.base)):
             self.rows(table, lines_max)
 
@@ -310,8 +312,26 @@ class MinuteBuffer:
                 pile.base = _recoded(table, minute.rows(table, self.limits.lines_max), word_codes, group_codes)
         self.words, self.groups, self.words_kept = words, groups, len(words) + len(groups)
 
+    def dump_sums(self) -> Iterator[tuple[int, str, bytes]]:
+        """(minute, table, bytes) of all sums, equal for equal states."""
+        for minute_ms, minute in sorted(self.minutes.items()):
+            for table, (key, _) in TABLES.items():
+                data = minute.packed.get(table)
+                if data is None:
+                    rows = minute.rows(table, self.limits.lines_max)
+                    data = minute.packed[table] = pack(rows, key, self.groups, self.words)
+                yield minute_ms, table, data
+
+    def load_sums(self, minute_ms: int, table: str, data: bytes) -> None:
+        """Take the sums that were dumped of a minute that is there."""
+        key, amounts = TABLES[table]
+        minute = self.minutes[minute_ms]
+        minute.piles[table] = Pile(unpack(data, key, len(amounts), self.groups, self.words))
+        minute.packed[table] = data
+        minute.marks.room(len(self.groups))
+
     def dump(self) -> dict[str, Any]:
-        """The marks as plain values, equal for equal states; the sums are made again by ``restore``."""
+        """The marks as plain values, equal for equal states; without the sums."""
         names = sorted({self.groups.list[group] or b"" for minute in self.minutes.values() for group in _codes(minute)})
         places = {name: place for place, name in enumerate(names)}
         minutes = []
@@ -365,24 +385,16 @@ class _Codes:
             for minute in buffer.minutes.values()
             for table, (names, _) in TABLES.items()
             for name, key in zip(names, minute.rows(table, buffer.limits.lines_max).keys[1:], strict=True)
-            if name not in _NUMBERS
+            if name not in NUMBERS
         ]
-        return _moved(buffer.words, to, used)
+        return moved(buffer.words, to, used)
 
     def groups(self, to: Words) -> Ints:
         """The same of groups."""
-        return _moved(self._buffer.groups, to, [np.array(_codes(one)) for one in self._buffer.minutes.values()])
-
-
-def _moved(words: Words, to: Words, used: list[Ints]) -> Ints:
-    codes = np.full(len(words), -1, dtype=np.int64)
-    codes[0] = 0
-    for code in np.unique(np.concatenate(used)).tolist() if used else ():
-        codes[code] = to.code(words.list[code])
-    return codes
+        return moved(self._buffer.groups, to, [np.array(_codes(one)) for one in self._buffer.minutes.values()])
 
 
 def _recoded(table: str, rows: Rows, words: Ints, groups: Ints) -> Rows:
     names = TABLES[table][0]
-    keys = [key if name in _NUMBERS else words[key] for name, key in zip(names, rows.keys[1:], strict=True)]
+    keys = [key if name in NUMBERS else words[key] for name, key in zip(names, rows.keys[1:], strict=True)]
     return Rows((groups[rows.keys[0]], *keys), rows.amounts)

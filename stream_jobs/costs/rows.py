@@ -48,6 +48,15 @@ class Words:
         return found
 
 
+def moved(words: Words, to: Words, used: list[Ints]) -> Ints:
+    """New codes by old ones (-1: not used): those in ``used`` are added to ``to``."""
+    codes = np.full(len(words), -1, dtype=np.int64)
+    codes[0] = 0
+    for code in np.unique(np.concatenate(used)).tolist() if used else ():
+        codes[code] = to.code(words.list[code])
+    return codes
+
+
 @dataclass(frozen=True, slots=True)
 class Rows:
     """``keys`` (codes, at least 0) and ``amounts`` are columns of one length."""

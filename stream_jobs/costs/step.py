@@ -5,9 +5,11 @@ Source is ``window.partials``, one state per partition of it: what must be bille
 finals job has it (``stream_jobs.finals.progress``), in steps of a window. What is emitted is gathered in the fold and
 priced when it is sent: prices are no part of the state.
 
-Sums can be read again, so a dump holds none of them: it is the marks of every (group, minute) and the progress, and
-``replay_from`` names the offset of the oldest row that is held. Rows before the offset of the dump are added to the
-minutes that the dump names and to no others, and nothing else of their records is heard again.
+A dump holds the marks of every (group, minute), the progress, and the sums, packed: those of a minute and table that
+did not change are packed once. So an owner folds again what came since the last snapshot, not all that is held. Dumps
+of 0.1.0 hold no sums (``SUMLESS``): there ``replay_from`` named the offset of the oldest row that is held, and rows
+before the offset of the dump are added to the minutes that it names and to no others, and nothing else of their records
+is heard again. Until that is done, a dump is of that kind, too.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ from stream_jobs.windows.messages import cut_outputs
 @dataclass(slots=True)
 class State:
     """``position`` is the offset behind the last record; records below ``replay_to`` were folded before the state was
-    dumped. ``rejected`` are offsets of records that made a fold raise."""
+    dumped, without its sums, and ``restored_to`` is how far these were made again. ``rejected`` are offsets of records
+    that made a fold raise."""
 
     partition: int
     progress: Progress
@@ -49,6 +52,12 @@ class State:
     rejected: set[int] = field(default_factory=set)
     position: int = 0
     replay_to: int = 0
+    restored_to: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the sums are those of all rows up to the position."""
+        return self.restored_to >= self.replay_to
 
 
 @dataclass(slots=True)
@@ -63,7 +72,10 @@ class Changes:
     gaps: int = 0
 
 
-VERSION = 1
+VERSION = 2
+SUMLESS = 1
+"""The version of dumps without sums."""
+MAGIC = b"FPC2"
 
 
 class CostStep(Step[State, Changes]):
@@ -116,6 +128,7 @@ class CostStep(Step[State, Changes]):
         self._add(state, changes, found, offsets, first, len(records))
         if records:
             state.position = max(state.position, records[-1].offset + 1)
+            state.restored_to = records[-1].offset + 1
 
     def _advances(self, state: State, changes: Changes, record: Record, head: UpstreamHeaders) -> bool:
         """Take the progress that the record announces of its source; whether another window has passed by it."""
@@ -162,34 +175,44 @@ class CostStep(Step[State, Changes]):
 
     def replay_from(self, state: State, position: int) -> int:
         first = state.buffer.first_offset
-        return position if first is None else first
+        return position if state.is_whole or first is None else first
 
     def pass_over(self, state: State, offset: int) -> bool:
         """Rows before ``offset`` are gone: minutes that may have had any are not billed from what is left of them. The
         tables have all of it, for a rerate."""
         state.buffer.lose(LOST_BEYOND_MS if offset > state.position else 0)
-        state.position = state.replay_to = max(state.position, offset)
+        state.position = state.replay_to = state.restored_to = max(state.position, offset)
         return True
 
     def dump(self, state: State) -> list[bytes]:
-        first = state.buffer.first_offset
+        kept_from = state.position if state.is_whole else state.buffer.first_offset
         found = {
-            "version": VERSION,
+            "version": VERSION if state.is_whole else SUMLESS,
             "partition": state.partition,
             "position": state.position,
-            "rejected": sorted(number for number in state.rejected if first is not None and number >= first),
+            "rejected": sorted(number for number in state.rejected if kept_from is not None and number >= kept_from),
             "passed_ms": state.progress.passed_ms,
             "progress": state.progress.dump(),
             "ledger": state.buffer.dump(),
         }
-        return [compress(orjson.dumps(found))]
+        if not state.is_whole:
+            return [compress(orjson.dumps(found))]
+        sums = list(state.buffer.dump_sums())
+        found["sums"] = [(minute_ms, table, len(data)) for minute_ms, table, data in sums]
+        return parts_of.cut(MAGIC, compress(orjson.dumps(found)), (data for *_, data in sums))
 
     def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> State:
-        found = orjson.loads(decompress(b"".join(parts)))
-        parts_of.check_head(found, VERSION, partition=partition)
+        whole = parts[0].startswith(MAGIC)
+        opening, sums = parts_of.joined(MAGIC, parts) if whole else (b"".join(parts), b"")
+        found = orjson.loads(decompress(opening))
+        parts_of.check_head(found, VERSION if whole else SUMLESS, partition=partition)
         progress = Progress.load(found["progress"], found["passed_ms"], self._sources)
         buffer = MinuteBuffer.load(found["ledger"], self._buffer_limits)
-        return State(partition, progress, buffer, set(found["rejected"]), found["position"], found["position"])
+        lengths = [length for *_, length in found.get("sums", ())]
+        for (minute_ms, table, _), data in zip(found.get("sums", ()), parts_of.pieces_of(sums, lengths), strict=True):
+            buffer.load_sums(minute_ms, table, data)
+        position = found["position"]
+        return State(partition, progress, buffer, set(found["rejected"]), position, position, position if whole else 0)
 
 
 def outputs_of(block: Block, commit: Commit, partitions: int, topic: str = COSTS_TOPIC) -> list[Output]:

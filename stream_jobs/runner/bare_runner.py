@@ -35,6 +35,7 @@ class _Listener(ConsumerRebalanceListener):
         self._partitions = partitions
         self._watchdog = watchdog
         partitions.again = self._again
+        partitions.progressed = watchdog.progressed
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         self._assigned = ()

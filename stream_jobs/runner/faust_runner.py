@@ -323,6 +323,7 @@ async def serve(
         watchdog = open_.enter_context(Watchdog(policy.live_limit_ms))
         runner = Runner(partitions, watchdog, policy, kafka.topic_prefix)
         app = make_app(job, kafka, policy, runner, member, folder)
+        partitions.progressed = watchdog.progressed
         partitions.again = lambda: app.consumer.acquire()  # noqa: PLW0108  the consumer is made later
         partitions.end_known = lambda topic, partition: app.consumer.highwater(runner.on_wire(topic, partition))
         open_.push_async_callback(_stop_app, app)

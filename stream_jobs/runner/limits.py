@@ -23,7 +23,7 @@ async def progress_within(limit_ms: int, doing: str) -> AsyncIterator[Callable[[
             over = False
 
             def progressed() -> None:
-                if not over:
+                if not (over or limit.expired()):
                     limit.reschedule(asyncio.get_running_loop().time() + limit_ms / 1_000)
 
             try:

@@ -13,7 +13,8 @@ lag.
 ``generation`` counts installations. A fetch from before the last seek carries an older one and is dropped. Every error
 ends up in ``fatal``; the shell waits for it and ends the process. But a ``PartitionError`` quarantines one partition
 (``stream_jobs.runner.quarantine``): it has no position to seek to and what is fetched of it is dropped. Once that is
-mended, ``again`` is called: the shell assigns what it was assigned last.
+mended, ``again`` is called: the shell assigns what it was assigned last. ``progressed`` is called whenever acquiring
+made progress: the limits are on the time without it, not on the whole.
 """
 
 from __future__ import annotations
@@ -107,6 +108,7 @@ class Partitions:
         self._quarantine = Quarantine(broker, names, policy, self._clock, counters, self._readiness)
         self._looks: set[asyncio.Task[None]] = set()
         self.again: Callable[[], None] = lambda: None
+        self.progressed: Callable[[], None] = lambda: None
         self.generation = 0
         self.end_known: EndKnown = _unknown
         self.fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -164,11 +166,11 @@ class Partitions:
         owners = {partition: self._owner(partition) for partition in partitions}
         try:
             async with (
-                progress_within(self._policy.acquire_limit_ms, "acquiring partitions") as progressed,
+                progress_within(self._policy.acquire_limit_ms, "acquiring partitions") as renew,
                 asyncio.TaskGroup() as group,
             ):
                 tasks = {
-                    key: group.create_task(in_slot(slots, functools.partial(self._acquire, owner, progressed)))
+                    key: group.create_task(in_slot(slots, functools.partial(self._acquire, owner, renew)))
                     for key, owner in owners.items()
                 }
         except BaseExceptionGroup as error:
@@ -188,8 +190,13 @@ class Partitions:
         _log.info("partitions acquired", extra={"partitions": len(positions), "taken_s": round(taken_s, 3)})
         return positions
 
-    async def _acquire(self, owner: PartitionOwner, progressed: Callable[[], None]) -> int | PartitionError:
+    async def _acquire(self, owner: PartitionOwner, renew: Callable[[], None]) -> int | PartitionError:
         """The position of the owner, or what is damaged."""
+
+        def progressed() -> None:
+            renew()
+            self.progressed()
+
         owner.progressed = progressed
         try:
             return await owner.acquire()

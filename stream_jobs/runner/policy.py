@@ -37,11 +37,12 @@ class CommitPolicy:
     commits_at_once: int = 8
     acquires_at_once: int = 8
     acquire_limit_ms: int = 20_000
-    """Beyond it the process ends. Below the 30 s after which Faust stops waiting without an error."""
+    """Beyond it without progress, such as another part of a snapshot that was read, the process ends."""
     commit_limit_ms: int = 20_000
     """Beyond it the process ends."""
     live_limit_ms: int = 60_000
-    """An assignment that is not live by then, or a first one that did not arrive: the watchdog ends the process."""
+    """An assignment that is not live by then and makes no progress, or a first one that did not arrive: the watchdog
+    ends the process."""
     quarantine_look_ms: int = 2_000
     """How often it is looked up whether a quarantined partition was reset."""
     quarantine_examine_ms: int = 30_000

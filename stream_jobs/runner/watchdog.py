@@ -1,4 +1,4 @@
-"""A thread that ends the process when an assignment is not live in time.
+"""A thread that ends the process when an assignment is not live in time, and makes no progress towards it.
 
 Faust ignores the time-out of a seek and continues without it, and no coroutine notices an event loop that hangs; a
 thread of its own notices both.
@@ -57,6 +57,11 @@ class Watchdog:
     def expect(self) -> None:
         """An assignment began, and must be live in time."""
         if self._deadline_s is None:
+            self._deadline_s = self._now_s() + self._limit_s
+
+    def progressed(self) -> None:
+        """It is not live yet, but comes nearer: the time begins anew."""
+        if self._deadline_s is not None:
             self._deadline_s = self._now_s() + self._limit_s
 
     def met(self) -> None:

@@ -12,7 +12,8 @@ from aiokafka.errors import KafkaConnectionError
 
 from fleetpulse.reconcile import compare as module
 from fleetpulse.reconcile.compare import Report, compare, grown, reconcile
-from fleetpulse.reconcile.tables import Cells, Cut, Hole, Line, Spans, Tables
+from fleetpulse.reconcile.holes import Hole
+from fleetpulse.reconcile.tables import Cells, Cut, Line, Spans, Tables
 from runtime import kafka_clients
 from runtime.config import ClickHouseConfig, KafkaConfig
 from schemas.contract.verdicts import Verdict

@@ -268,3 +268,29 @@ class _Noted(list[list[int]]):
 
     def append(self, offsets: list[int]) -> None:
         self._seen.append((self._partition, offsets))
+
+
+async def test_acquiring_is_limited_by_the_time_without_progress_not_by_the_whole() -> None:
+    """A large snapshot takes as long as it takes while parts of it arrive; the watchdog hears of each."""
+    seen: list[int] = []
+
+    class Slow(Owner):
+        parts = 30
+
+        async def acquire(self) -> int:
+            for _ in range(self.parts):
+                await asyncio.sleep(0.02)
+                self.progressed()  # type: ignore[attr-defined]
+            await asyncio.sleep(0.5 if self.parts == 0 else 0)
+            return 7
+
+    policy = CommitPolicy(acquire_limit_ms=200)
+    partitions = partitions_of(Readiness(), owner=Slow, policy=policy)
+    partitions.progressed = lambda: seen.append(1)
+    stuck = partitions_of(Readiness(), owner=type("Stuck", (Slow,), {"parts": 0}), policy=policy)
+
+    assert await partitions.assign([("t", 0)]) == {TopicPartition("t", 0): 7}
+    assert await stuck.assign([("t", 0)]) is None
+
+    assert len(seen) == 31
+    assert "made no progress for 200 ms" in str(stuck.fatal.exception())
