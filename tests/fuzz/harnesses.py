@@ -230,7 +230,7 @@ def _proxy(data: bytes) -> None:
         return setting
 
     setting = _LOOP.run_until_complete(run())
-    assert setting.server.held_bytes == 0
+    assert setting.server.held.bytes == 0
     assert [upstream.open for upstream in setting.server.choice.upstreams] == [0]
     engine = _Engine()
     if setting.upstream_wire.written:
@@ -255,7 +255,7 @@ def _engine_answers(data: bytes) -> None:
 
     setting = _LOOP.run_until_complete(run())
     assert len(setting.rows) == 1
-    assert setting.server.held_bytes == 0
+    assert setting.server.held.bytes == 0
 
 
 def _path(data: bytes) -> None:
