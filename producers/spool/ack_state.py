@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,8 +53,13 @@ class AckState:
     """``books`` are the totals; ``low`` and ``first_segment`` are as last saved."""
 
     def __init__(self, folder: Path) -> None:
-        self._slots = Slots.open(folder / "checkpoint", _CHECKPOINT_BYTES)
-        self._shed_slots = Slots.open(folder / "shed", _SHED_BYTES)
+        with ExitStack() as opened:  # who retries must not run out of descriptors
+            self._slots = opened.enter_context(closing(Slots.open(folder / "checkpoint", _CHECKPOINT_BYTES)))
+            self._shed_slots = opened.enter_context(closing(Slots.open(folder / "shed", _SHED_BYTES)))
+            self._read(folder)
+            opened.pop_all()
+
+    def _read(self, folder: Path) -> None:
         self.fresh = self._slots.read() is None
         with _readable(folder / "checkpoint"):
             saved = json.loads(self._slots.read() or b'{"low": [0, 0], "first_segment": 0, "books": []}')
