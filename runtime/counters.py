@@ -70,6 +70,7 @@ METRICS: tuple[Metric, ...] = (
         "1 while the spool cannot be used: events are buffered in memory, then shed",
     ),
     _counter("edge_publisher_failures", "failures", ("error",), "that ended the publisher or its opening; retried"),
+    _counter("edge_sources_renewed", "spools", ("reason",), "opened as a new source: copied, restored, restarted"),
     _gauge("edge_undeliverable_records", "records", _BY_TOPIC, "that Kafka rejects; kept apart and retried"),
     _gauge("edge_undeliverable_bytes", "bytes", _BY_TOPIC, "that they take of the spool; at most a quarter of it"),
     _gauge("edge_spool_bytes", "bytes", (), "in the spool, not yet acknowledged"),
@@ -80,6 +81,7 @@ METRICS: tuple[Metric, ...] = (
         ("sampler", "field"),
         "a value that could not be read and was published as null, or a line that was left out",
     ),
+    _gauge("agent_others", "agents", (), "1 while another agent runs on this host: samples count twice"),
     _counter("agent_exposition_dropped", "readings", _BY_TOPIC, "left out of /metrics: series_max was reached"),
     # requests that others bring to the agent
     _counter("receiver_datagrams", "datagrams", ("outcome",), "of the socket: taken, a farewell, or why rejected"),

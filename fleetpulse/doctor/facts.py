@@ -131,6 +131,8 @@ class DatabaseFacts:
     """Rows of the query ``joins`` over the last minutes."""
     prices_versions: tuple[str, ...] = ()
     """Of the bills of the last hour, the newest first."""
+    measured_twice: tuple[str, ...] | None = None
+    """Hosts that several agents measure; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)

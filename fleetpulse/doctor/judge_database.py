@@ -7,7 +7,7 @@ from shlex import quote
 
 from fleetpulse.doctor.facts import Bounds, DatabaseFacts, DiskFacts, LoginFacts
 from fleetpulse.doctor.finding import Finding, good, note, unknown, wrong
-from fleetpulse.doctor.judge_joins import judge_joins, judge_prices
+from fleetpulse.doctor.judge_joins import judge_agents, judge_joins, judge_prices
 from fleetpulse.doctor.judge_kafka import judge_clock, setting
 from fleetpulse.migrate.plan import SetTtl
 from fleetpulse.migrate.table_plan import Wanted, plan_tables
@@ -38,6 +38,7 @@ def judge_database(facts: DatabaseFacts, wanted: Wanted, bounds: Bounds) -> Iter
         for disk in facts.disks:
             yield judge_disk(f"disk {disk.name} of {facts.url}", disk, bounds)
         yield from judge_joins(facts.joins or ())
+        yield from judge_agents(facts.measured_twice)
         yield from judge_prices(facts.prices_versions)
     else:
         yield unknown("schema.migration", facts.writer.database, "cannot be checked without the login")

@@ -55,6 +55,17 @@ def judge_joins(rows: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
         yield _judged(kind, row)
 
 
+def judge_agents(hosts: Sequence[str] | None) -> Iterator[Finding]:
+    """Hosts that several agents measure; None: not known."""
+    if hosts is None:
+        return
+    for host in hosts:
+        says = "is measured by several agents, or by copies of one machine of the same name: sums are doubled"
+        yield wrong("agents.one", host, says, "stop all but one; give containers and copies a name: agent.host")
+    if not hosts:
+        yield good("agents.one", "hosts", "each is measured by one agent")
+
+
 def judge_prices(versions: Sequence[str]) -> Iterator[Finding]:
     """With which prices the bills of the last hour were rated: ``prices_version``, the newest first."""
     if versions and versions[0].startswith(EXAMPLE):

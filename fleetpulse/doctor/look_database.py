@@ -23,6 +23,17 @@ from schemas.limits import HOUR_MS
 
 _WORLD = (ClickHouseError, OSError)
 _LIMITS = f"SELECT name, value, max FROM system.settings WHERE name IN {tuple(LIMITS)}"
+_AGENTS = """
+SELECT host, count() AS agents
+FROM
+(
+    SELECT host, source, min(at_ms) AS first_ms, max(at_ms) AS last_ms FROM host_samples
+    WHERE at_ms >= {from_ms:Int64} AND at_ms < {to_ms:Int64} AND isNotNull(source) GROUP BY host, source
+)
+WHERE first_ms < {middle_ms:Int64} AND last_ms >= {middle_ms:Int64}
+GROUP BY host HAVING agents > 1 ORDER BY host
+"""
+"""Hosts that several sources measured before and after the same moment: one that took over from another did not."""
 _EXISTS = "SELECT 1 FROM system.databases WHERE name = {database:String}"
 
 
@@ -102,6 +113,7 @@ def _seen(client: Any, config: ClickHouseConfig, clock: Clock) -> DatabaseFacts:
         disks=_disks(client),
         joins=_joins(client, config.database, clock.now_ms()),
         prices_versions=_prices_versions(client, clock.now_ms()),
+        measured_twice=_measured_twice(client, clock.now_ms()),
     )
 
 
@@ -122,6 +134,17 @@ def _prices_versions(client: Any, now_ms: int) -> tuple[str, ...]:
     except ClickHouseError:
         return ()
     return tuple(str(row["version"]) for row in found.named_results())
+
+
+def _measured_twice(client: Any, now_ms: int) -> tuple[str, ...] | None:
+    """None where there are no raw rows."""
+    middle_ms = now_ms - (LOOK_BACK_MS + RECENT_MS) // 2
+    bounds = {"from_ms": now_ms - LOOK_BACK_MS, "to_ms": now_ms - RECENT_MS, "middle_ms": middle_ms}
+    try:
+        found = client.query(_AGENTS, parameters=bounds)
+    except ClickHouseError:
+        return None
+    return tuple(str(row["host"]) for row in found.named_results())
 
 
 def _disks(client: Any) -> tuple[DiskFacts, ...]:

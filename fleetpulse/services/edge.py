@@ -23,6 +23,7 @@ from producers.spool.spool import Spool, SpoolLimits
 from runtime import logs
 from runtime.clock import SystemClock
 from runtime.config import Config, load
+from runtime.counters import COUNTERS
 from runtime.edge_config import AgentConfig
 from runtime.health import HealthServer
 from runtime.process import on_stop_signal, settle
@@ -31,6 +32,7 @@ from runtime.tracing import Tracer, tracing
 
 if TYPE_CHECKING:
     from producers.agent.choice import Finding
+    from producers.agent.host_claim import HostClaim
     from producers.agent.runner import Report
     from producers.agent.supervisor import Supervisor
 
@@ -74,6 +76,8 @@ async def open_publisher(
     if config.kafka.unset is None:
         config.kafka.client_settings()
     spool = await asyncio.to_thread(Spool.open, folder, SpoolLimits.of(config.limits))
+    if spool.identity.renewed is not None:
+        COUNTERS.add("edge_sources_renewed", reason=spool.identity.renewed)
     host, partitions = socket.gethostname(), config.partitions
     about: dict[str, Any] = {"host": host, "partitions": partitions, "tracer": tracer, "states": states}
     return await Publisher(spool, config.kafka, settings=settings, **about).start()
@@ -131,6 +135,7 @@ class _Watch:
     def __init__(self) -> None:
         self.supervisor: Supervisor | None = None
         self.publisher: SupervisedPublisher | None = None
+        self.claim: HostClaim | None = None
 
     def watch(self, supervisor: Supervisor) -> None:
         """Ask this one from now on."""
@@ -145,8 +150,29 @@ class _Watch:
         return "probing" if self.supervisor is None else self.supervisor.why_not_ready()
 
     def note(self) -> str | None:
-        """None while events are kept: an agent that cannot keep them still measures and answers."""
-        return None if self.publisher is None else self.publisher.why
+        """None while events are kept and counted once: an agent that cannot keep them still measures and answers."""
+        notes = [each.why for each in (self.publisher, self.claim) if each is not None]
+        return "; ".join(filter(None, notes)) or None
+
+
+@asynccontextmanager
+async def _claimed(host: str) -> AsyncIterator[HostClaim]:
+    """Says so while another agent runs on this host."""
+    from producers.agent.host_claim import LOOK_EVERY_S, HostClaim
+
+    claim = HostClaim(host)
+
+    async def look() -> None:
+        while True:
+            claim.look()
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    looking = asyncio.create_task(look())
+    try:
+        yield claim
+    finally:
+        looking.cancel()
+        claim.release()
 
 
 def run_agent_service(spool: Path | None, seconds: float | None, health_port: int | None = None) -> list[Report]:
@@ -166,6 +192,7 @@ def run_agent_service(spool: Path | None, seconds: float | None, health_port: in
             folder, drain_s = spool or config.data_dir / "spool" / "agent", config.agent.drain_ms / 1_000
             publisher = await until_the_end.enter_async_context(supervised(config, folder, drain_s, tracer, QUIET))
             watch.publisher = publisher
+            watch.claim = await until_the_end.enter_async_context(_claimed(config.agent.host or socket.gethostname()))
             state = config.data_dir / "agent"
             try:
                 await asyncio.to_thread(state.mkdir, parents=True, exist_ok=True)

@@ -87,7 +87,7 @@ class Publisher:
         self._settings = settings or PublisherSettings()
         self._clock = clock or SystemClock()
         self._counters = counters
-        self._spans = None if tracer is None else PublishSpans(tracer, spool.source, self._clock)
+        self._spans = None if tracer is None else PublishSpans(tracer, spool.identity.source_of, self._clock)
         self._work = asyncio.Event()  # something to hand out, or room to do so
         self._settled = asyncio.Event()  # something was acknowledged
         self._acknowledged = asyncio.Event()  # the same, for the one that saves
@@ -208,7 +208,11 @@ class Publisher:
         ended = (task for task in tasks if task.done() and not task.cancelled())
         return next((error for task in ended if (error := task.exception()) is not None), None)
 
-    # Spooling
+    @property
+    def why(self) -> str | None:
+        """What is wrong though it works: new events are shed, topics are undeliverable. None: nothing."""
+        shedding = self._writer.shedding and f"new events are shed: {self._writer.shedding}"
+        return "; ".join(filter(None, (shedding, self.undeliverable.why))) or None
 
     def _partition(self, batch: Batch) -> int:
         return place(batch.key, self._partitions[batch.topic])
@@ -226,8 +230,6 @@ class Publisher:
         """Declare events that no batch could hold."""
         self.declare(topic, events)
         self._counters.add("edge_events_shed", events, topic=topic)
-
-    # Sending
 
     async def _send_forever(self) -> None:
         while is_configured(self._kafka):
@@ -253,10 +255,8 @@ class Publisher:
             self._producer = None
 
     def _sender(self, producer: AIOKafkaProducer) -> Sender:
-        spool, lanes = self.spool, self._lanes
-        return Sender(
-            producer, spool.source, spool.low_of, self._delivered, self._backing_off, lanes.alone, self._spans
-        )
+        spool, on, alone = self.spool, self._delivered, self._lanes.alone
+        return Sender(producer, spool.identity.source_of, spool.low_of, on, self._backing_off, alone, self._spans)
 
     async def _feed(self, sender: Sender) -> None:
         """Hand out what was handed out before, then whatever comes; ends only by a failure."""
@@ -319,8 +319,6 @@ class Publisher:
     def _backing_off(self) -> frozenset[LaneKey]:
         return self._lanes.backing_off(self._clock.monotonic_s())
 
-    # Keeping
-
     async def _keep_forever(self) -> None:
         while True:
             await self._until_a_save()
@@ -363,15 +361,17 @@ class Publisher:
 
     async def _publish_books(self) -> None:
         """Publish the books if they changed since Kafka last acknowledged them; a failure waits for the next time."""
-        books, end = copy_of(self.spool.books), self.spool.end
+        books, spool = copy_of(self.spool.books), self.spool
+        ends = {boot: spool.end_of(boot) for boot, _ in books}
         await self._disk.sync()
         producer = self._producer
         if producer is None or not books or books == self._published_books or _BOOKS_LANE in self._backing_off():
             return
-        value = encode_rows(book_rows(books, self.spool.source, self._host, self._clock.now_ms(), end))
+        now_ms = self._clock.now_ms()
+        value = encode_rows(book_rows(books, spool.identity.source_of, self._host, now_ms, ends.__getitem__))
         try:
             async with asyncio.timeout(self._settings.close_within_s):
-                partition = place(self.spool.source.encode(), self._partitions[BOOKS_TOPIC])
+                partition = place(spool.source.encode(), self._partitions[BOOKS_TOPIC])
                 sent = await producer.send(BOOKS_TOPIC, value, partition=partition, headers=_BOOKS_HEADERS)
                 await sent
         except TimeoutError:  # it may still arrive

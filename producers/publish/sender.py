@@ -110,7 +110,7 @@ class _Lane:
 
 
 class Sender:
-    """Sends records of one spool through one producer. Use ``run`` once.
+    """Sends records of one spool through one producer; ``source_of`` a boot is their source. Use ``run`` once.
 
     ``backing_off`` returns the lanes that queue records and send nothing for now; ``alone`` are those that send one
     record at a time, because the broker rejected a batch of theirs as too large. ``spans`` traces sampled records.
@@ -119,7 +119,7 @@ class Sender:
     def __init__(
         self,
         producer: AIOKafkaProducer,
-        source: str,
+        source_of: Callable[[int], str],
         low: Low,
         delivered: Delivered,
         backing_off: Callable[[], Collection[LaneKey]] = tuple,
@@ -127,7 +127,7 @@ class Sender:
         spans: PublishSpans | None = None,
     ) -> None:
         self._producer = producer
-        self._source = source
+        self._source_of = source_of
         self._low = low
         self._delivered = delivered
         self._backing_off = backing_off
@@ -201,7 +201,7 @@ class Sender:
             size += len(record.value)
             if records and size > bytes_max:
                 break
-            identity = Identity(self._source, record.boot, record.seq, low)
+            identity = Identity(self._source_of(record.boot), record.boot, record.seq, low)
             headers = list(encode_headers(record.schema, record.content_type, identity, record.events))
             if self._spans is not None:
                 headers += self._spans.headers(record)

@@ -5,7 +5,7 @@ Whether a record is sampled depends on its identity alone: a record sent again c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from producers.spool.frame import Spooled
 from runtime.clock import Clock
@@ -14,11 +14,11 @@ from runtime.tracing import Tracer
 
 
 class PublishSpans:
-    """The spans of records of the spool ``source``."""
+    """The spans of records of a spool; ``source_of`` a boot is their source."""
 
-    def __init__(self, tracer: Tracer, source: str, clock: Clock) -> None:
+    def __init__(self, tracer: Tracer, source_of: Callable[[int], str], clock: Clock) -> None:
         self._tracer = tracer
-        self._source = source
+        self._source_of = source_of
         self._clock = clock
         self._boot = -1
         self._seed = 0
@@ -29,7 +29,7 @@ class PublishSpans:
         """What a record's headers get at their end: nothing, or its trace context."""
         if not is_sampled(self._drawn(record), self._tracer.threshold):
             return []
-        context = self._on_their_way[record[:2]] = batch_context(self._source, record.boot, record.seq)
+        context = self._on_their_way[record[:2]] = batch_context(self._source_of(record.boot), record.boot, record.seq)
         return [context.header]
 
     def published(self, records: Sequence[Spooled], first_offset: int | None) -> None:
@@ -45,7 +45,7 @@ class PublishSpans:
 
     def _drawn(self, record: Spooled) -> int:
         if record.boot != self._boot:
-            self._boot, self._seed = record.boot, seed_of(self._source, record.boot)
+            self._boot, self._seed = record.boot, seed_of(self._source_of(record.boot), record.boot)
         return drawn(self._seed, record.seq)
 
     def _span(self, record: Spooled, context: TraceContext, offset: int | None, now_ms: int) -> Span:
@@ -56,7 +56,7 @@ class PublishSpans:
             "messaging.destination.name": record.topic,
             "messaging.destination.partition.id": str(record.partition),
             "messaging.message.body.size": len(record.value),
-            "fleetpulse.source": self._source,
+            "fleetpulse.source": self._source_of(record.boot),
             "fleetpulse.boot": record.boot,
             "fleetpulse.seq": record.seq,
             "fleetpulse.events": record.events,

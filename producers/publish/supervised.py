@@ -68,9 +68,9 @@ class SupervisedPublisher:
 
     @property
     def why(self) -> str | None:
-        """Why the spool is unusable, or which topics are undeliverable; None while all is well."""
+        """Why the spool is unusable or events are shed, and undeliverable topics; None while all is well."""
         publisher = self._publisher
-        return self._why if publisher is None else publisher.undeliverable.why
+        return self._why if publisher is None else publisher.why
 
     async def start(self) -> Self:
         """Open the publisher, and watch it from now on. Where disk or folder do not let it open, that is tried again.

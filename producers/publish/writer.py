@@ -21,6 +21,7 @@ _log = logging.getLogger(__name__)
 
 WAITING_BYTES_MAX = 32 * 1024 * 1024
 """Of values that are not on disk yet. What is not there after a kill was never spooled."""
+_TOO_SLOW = "the disk is too slow"
 _RECORDS_MAX = 1_024
 """Written in one go: syncs and saves wait for it."""
 
@@ -47,6 +48,11 @@ class SpoolWriter:
         self._task: asyncio.Task[None] | None = None
         self._full = False
 
+    @property
+    def shedding(self) -> str | None:
+        """Why new events are shed; None while they are not."""
+        return _TOO_SLOW if self._full else self._spool.shedding
+
     def has_room(self, value_bytes: int) -> bool:
         """Whether a value of this size would be taken, and spooled as far as the spool's own bound goes."""
         coming = self._waiting_bytes + value_bytes
@@ -67,7 +73,7 @@ class SpoolWriter:
         if self._waiting and self._waiting_bytes + len(record.value) > WAITING_BYTES_MAX:
             if not self._full:
                 self._full = True
-                _log.error("shedding new events", extra={"why": "the disk is too slow", "topic": record.topic})
+                _log.error("shedding new events", extra={"why": _TOO_SLOW, "topic": record.topic})
             self._settled(one, spooled=False)
             self.declare(record.topic, record.events)
             return False

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from producers.spool.frame import ORDINAL_MAX
 from schemas.codec import native
 from schemas.codec.build import block_from_rows
-from schemas.rows.tables import PRODUCER_BOOKS, SEQ_ALL
+from schemas.rows.tables import PRODUCER_BOOKS
 
 _log = logging.getLogger(__name__)
 
@@ -104,10 +104,14 @@ def _bounded(boot: int, topic: str, name: str, amount: object) -> int:
 
 
 def book_rows(
-    books: Mapping[BookKey, Tally], source: str, host: str, at_ms: int, end: tuple[int, int]
+    books: Mapping[BookKey, Tally],
+    source_of: Callable[[int], str],
+    host: str,
+    at_ms: int,
+    end_of: Callable[[int], int],
 ) -> list[dict[str, Any]]:
-    """One row per boot and topic, by ``schemas.rows.tables.PRODUCER_BOOKS``. ``end`` is the (boot, seq) that the next
-    record of the spool gets: older boots write nothing any more, so that their rows cover every number."""
+    """One row per boot and topic, by ``schemas.rows.tables.PRODUCER_BOOKS``: ``source_of`` each boot, and ``end_of`` it
+    in records, up to where its row counts."""
     return [
         {
             "at_ms": at_ms,
@@ -116,8 +120,8 @@ def book_rows(
             "events": tally.events,
             "acknowledged_events": tally.acknowledged_events,
             "shed_events": tally.shed_events,
-            "seq_to": end[1] if boot == end[0] else SEQ_ALL,
-            "source": source,
+            "seq_to": end_of(boot),
+            "source": source_of(boot),
             "topic": topic,
             "host": host,
         }

@@ -116,6 +116,10 @@ class SegmentLog:
         """Boots that still have a segment."""
         return {segment.boot for segment in self._segments}
 
+    def ends(self) -> dict[int, int]:
+        """Of each boot that has a segment, the seq behind its last record."""
+        return {segment.boot: segment.last_seq + 1 for segment in self._segments}
+
     def finish(self) -> None:
         """Write no more; all must be synced before."""
         self._current = None

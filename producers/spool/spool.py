@@ -17,7 +17,7 @@ Rules
 
 One process holds a spool; within it every method belongs to one thread, ``run`` of ``Append``, ``Sync``, ``Take``,
 ``Hold`` and ``Save`` to any, one of them at a time.
-On a memory disk a spool survives its process, not the machine. A copied folder is a copied identity: never start two.
+On a memory disk a spool survives its process, not the machine. A copied folder is a source of its own (``identity``).
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ from typing import Self
 from producers.spool.ack_state import AckState, Declaration, Save
 from producers.spool.books import BookKey, Books, tally_of
 from producers.spool.frame import FRAME_BYTES_MIN, Spooled
-from producers.spool.identity import lock_folder, next_identity
+from producers.spool.identity import known_identity, lock_folder, next_identity
 from producers.spool.segment_log import Backlog, SegmentLog, Sync
 from producers.spool.undeliverable import Hold, Undeliverable
 from schemas.errors import RejectedError
 from schemas.limits import DEFAULT_LIMITS, Limits
+from schemas.rows.tables import SEQ_ALL
 
 _log = logging.getLogger(__name__)
 
@@ -119,7 +120,8 @@ class Take:
 
 
 class Spool:
-    """Make it with ``open``. ``source`` is its id, ``boot`` the ordinal of this opening."""
+    """Make it with ``open``. ``source`` is its id, ``boot`` the ordinal of this opening; records of older openings may
+    have another source (``identity.source_of``)."""
 
     def __init__(self, folder: Path, lock: int, limits: SpoolLimits) -> None:
         segments = folder / "segments"
@@ -127,12 +129,16 @@ class Spool:
         self.limits = limits
         self._lock = lock
         self._acks = AckState(folder)
-        identity = next_identity(folder, fresh=self._acks.fresh and not any(segments.iterdir()))
-        self.source, self.boot = identity.source, identity.boot
+        fresh = self._acks.fresh and not any(segments.iterdir())
+        known_identity(folder, fresh=fresh)
         share_bytes = limits.bytes_max // _TOPIC_SHARE
         self.undeliverable = Undeliverable(folder / "undeliverable", limits.segment_bytes, share_bytes)
         self._log = SegmentLog(segments, limits.segment_bytes)
         waiting = sum(map(self._found, self._log.recover(self._acks.first_segment)))
+        boots = {boot for boot, _ in self._acks.books} | self._log.boots() | self.undeliverable.boots()
+        self.identity = next_identity(folder, fresh=fresh, oldest_boot=min(boots, default=0))
+        self.source, self.boot = self.identity.source, self.identity.boot
+        self._ends = self._log.ends()
         self._backlog = Backlog(self._log, self._acks.low, waiting, limits.tail_bytes_max, self.undeliverable.knew)
         for topic, boot, events in self.undeliverable.found():
             tally_of(self.books, boot, topic).acknowledged_events -= events
@@ -141,7 +147,7 @@ class Spool:
         self._window_bytes = 0
         self._next_seq = 0
         self._durable_seq = 0
-        self._full = False
+        self.shedding: str | None = None  # why, since records were not taken and none has been since
         facts = {"source": self.source, "boot": self.boot, "unacknowledged_records": waiting}
         _log.info("spool open", extra=facts)
 
@@ -165,10 +171,12 @@ class Spool:
         first = next(iter(self._window), None)
         return self._backlog.through if first is None else first
 
-    @property
-    def end(self) -> tuple[int, int]:
-        """The (boot, seq) that the next record gets."""
-        return self.boot, self._next_seq
+    def end_of(self, boot: int) -> int:
+        """Above every seq that a record of this boot has, as far as this spool knows."""
+        if boot == self.boot:
+            return self._next_seq
+        is_own = self.identity.source_of(boot) == self.source
+        return SEQ_ALL if is_own else self._ends.get(boot, SEQ_ALL)  # its original may go on elsewhere
 
     @property
     def unacknowledged_records(self) -> int:
@@ -246,10 +254,10 @@ class Spool:
             why = "the topic is undeliverable and its share of the spool is used"
             _log.error("shedding new events", extra={"why": why, "topic": topic})
         self._full_topics |= append.full_topics
-        if append.why is not None and not self._full:
+        if append.why is not None and self.shedding is None:
             facts = {"why": append.why, "bytes": self.size_bytes, "topic": append.records[-1].topic}
             _log.error("shedding new events", extra=facts)
-        self._full = append.why is not None or (self._full and not append.written)
+        self.shedding = append.why or (None if append.written else self.shedding)
 
     def has_room(self, value_bytes: int) -> bool:
         """Whether a record of this size would be taken now."""

@@ -361,7 +361,8 @@ class Sender:
         )
 
     async def send_books(self) -> None:
-        value = encode_rows(book_rows(self.books, SOURCE, "test", int(time.time() * 1_000), (0, 0)))
+        now_ms = int(time.time() * 1_000)
+        value = encode_rows(book_rows(self.books, lambda _boot: SOURCE, "test", now_ms, lambda _boot: 0))
         headers = [("schema", PRODUCER_BOOKS.schema.encode()), ("content-type", NATIVE.encode())]
         await self._plain.send_and_wait(BOOKS_TOPIC, value, partition=0, headers=headers)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fleetpulse.doctor.look_database import _measured_twice
 from fleetpulse.queries.dashboard import query
 from runtime.config import ClickHouseConfig
 from sinks.database import SinkDatabase
@@ -86,3 +87,23 @@ def test_requests_that_several_report_are_counted(clickhouse: Any, clickhouse_co
     assert [tuple(row.values()) for row in found] == [
         ("requests", "one report", 5, 3, ["plugin and proxy", "plugin and sdk"])
     ]
+
+
+def test_hosts_that_two_agents_measure_are_found(clickhouse: Any) -> None:
+    """At one time: an agent whose source is another after a restart measures alone."""
+    now_ms = int(clickhouse.command("SELECT toUnixTimestamp64Milli(now64(3))"))
+    samples = [
+        *(("twice", source, ago_ms) for source in ("a", "b") for ago_ms in (150_000, 100_000, 40_000)),
+        *(("restarted", "c", ago_ms) for ago_ms in (150_000, 120_000)),
+        *(("restarted", "d", ago_ms) for ago_ms in (90_000, 40_000)),
+        *(("once", "e", ago_ms) for ago_ms in (150_000, 40_000)),
+    ]
+    rows = ", ".join(
+        f"({now_ms - ago_ms}, {now_ms}, '{host}', '{source}', {at})"
+        for at, (host, source, ago_ms) in enumerate(samples)
+    )
+    clickhouse.command(f"INSERT INTO host_samples (at_ms, appended_ms, host, source, row) VALUES {rows}")
+
+    assert _measured_twice(clickhouse, now_ms) == ("twice",)
+    clickhouse.command("DROP TABLE host_samples")
+    assert _measured_twice(clickhouse, now_ms) is None

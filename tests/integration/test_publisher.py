@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from runtime.config import KafkaConfig
 from runtime.counters import Counters
 from schemas.contract.headers import NDJSON, Identity, RecordHeaders, decode_headers
 from schemas.contract.placement import place
+from schemas.limits import DEFAULT_LIMITS
+from stream_jobs.windows.dedup import Dedup
 
 pytestmark = pytest.mark.integration
 
@@ -140,6 +143,41 @@ async def test_a_missing_topic_holds_up_no_other(
 
     landed = [record.value for record in await records_of(kafka_bootstrap, missing, 1)]
     assert landed == [b"%d" % number for number in range(0, 300, 10)] + [b"new", b"as any other"]
+
+
+async def test_both_copies_of_a_spool_are_counted_exactly(
+    kafka_bootstrap: str, topic_name: MakeTopic, tmp_path: Path
+) -> None:
+    """What was spooled before the folder was copied counts once, though both send it; everything after it counts."""
+    topic = topic_name("copied")
+    one, two = tmp_path / "one", tmp_path / "two"
+    nowhere = KafkaConfig(bootstrap="127.0.0.1:9", request_timeout_ms=1_000)
+    async with Publisher(Spool.open(one), nowhere, host="h", partitions={topic: 1}) as publisher:
+        for number in range(50):
+            await publisher.put(topic, b"k", batch(topic, b"k", b"before %d" % number))
+        await publisher.abandon()
+    shutil.copytree(one, two)
+
+    async def lived(folder: Path) -> None:
+        async with publisher_of(kafka_bootstrap, folder, (topic,), Counters()) as publisher:
+            for number in range(290):
+                await publisher.put(topic, b"k", batch(topic, b"k", b"%s %d" % (folder.name.encode(), number)))
+            assert await publisher.flush(60)
+
+    for _ in range(2):
+        await asyncio.gather(lived(one), lived(two))
+
+    dedup = Dedup(DEFAULT_LIMITS.source_expiry_ms)
+    counted: list[bytes] = []
+    records = await records_of(kafka_bootstrap, topic, 1)
+    for record in records:
+        identity = decode_headers(tuple(record.headers)).identity
+        assert identity is not None
+        if dedup.take(identity, record.timestamp):
+            counted.append(record.value)
+    after = [b"%s %d" % (name, number) for name in (b"one", b"two") for number in range(290)]
+    assert len(records) == 100 + 4 * 290
+    assert sorted(counted) == sorted([b"before %d" % number for number in range(50)] + 2 * after)
 
 
 SMALL = SpoolLimits(bytes_max=4_000_000, segment_bytes=64_000)

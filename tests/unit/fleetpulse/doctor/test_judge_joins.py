@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from fleetpulse.doctor.finding import State
-from fleetpulse.doctor.judge_joins import judge_joins, judge_prices
+from fleetpulse.doctor.judge_joins import judge_agents, judge_joins, judge_prices
 
 
 def row(counted: str, joined_with: str, total: int, joined: int, *lacks: str) -> dict[str, Any]:
@@ -78,3 +80,18 @@ def test_example_prices_are_no_silence() -> None:
     assert [(one.check, one.state) for one in judge_prices(["example-1f", "2e"])] == [("prices", State.NOTE)]
     assert [(one.check, one.state) for one in judge_prices(["2e", "example-1f"])] == [("prices", State.GOOD)]
     assert list(judge_prices([])) == []
+
+
+@pytest.mark.parametrize(
+    ("hosts", "expected"),
+    [
+        pytest.param(None, [], id="no raw rows"),
+        pytest.param((), [("hosts", State.GOOD)], id="one agent each"),
+        pytest.param(("a", "b"), [("a", State.WRONG), ("b", State.WRONG)], id="two hosts with two"),
+    ],
+)
+def test_hosts_that_several_agents_measure_are_named(
+    hosts: tuple[str, ...] | None, expected: list[tuple[str, State]]
+) -> None:
+    """Each of them; what is not known is no finding."""
+    assert [(one.subject, one.state) for one in judge_agents(hosts)] == expected

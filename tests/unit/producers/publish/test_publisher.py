@@ -292,3 +292,24 @@ async def test_without_any_kafka_events_stay_in_the_spool(
     assert [(record.message, vars(record).get("why")) for record in records] == [
         ("no Kafka is configured; events stay in the spool", "kafka.bootstrap is not set")
     ]
+
+
+async def test_readiness_says_that_events_are_shed_until_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that takes no record: each is declared; the first that is taken ends it."""
+    publisher = publisher_on(tmp_path)
+
+    def full(_fd: int, _data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("producers.spool.segment.os.write", full)
+        await publisher.put("llm.requests", b"h", ONE)
+    why = publisher.why
+    await publisher.put("llm.requests", b"h", ONE)
+    tally = publisher.spool.books[1, "llm.requests"]
+    publisher.spool.abandon()
+
+    assert why == "new events are shed: the disk takes no more ([Errno 28] No space left on device)"
+    assert (publisher.why, tally.events, tally.shed_events) == (None, 1, 1)

@@ -59,7 +59,7 @@ def record(seq: int, partition: int = 0, size: int = 10) -> Spooled:
 async def run(producer: RecordingProducer, records: list[Spooled], **options: Any) -> list[Spooled]:
     """What was delivered of these records; the sender ends once nothing moves any more."""
     delivered: list[Spooled] = []
-    sender = Sender(producer, SOURCE, lambda _topic: (1, 7), delivered.extend, **options)
+    sender = Sender(producer, lambda _boot: SOURCE, lambda _topic: (1, 7), delivered.extend, **options)
 
     async def feed(sender: Sender) -> None:
         sender.send(records)
@@ -101,7 +101,7 @@ async def test_sampled_records_have_one_more_header_and_a_span_once_acknowledged
     producer.silent.add(("t", 1))
 
     await run(producer, [record(0)])
-    await run(producer, [record(0), record(1, 1)], spans=PublishSpans(tracer, SOURCE, VirtualClock(8)))
+    await run(producer, [record(0), record(1, 1)], spans=PublishSpans(tracer, lambda _boot: SOURCE, VirtualClock(8)))
 
     (_, (plain,)), (_, (followed,)), (_, (on_its_way,)) = producer.batches
     assert followed["headers"] == [*plain["headers"], tracer.spans[0].context.header]

@@ -16,7 +16,7 @@ def record(seq: int) -> Spooled:
 def test_a_sampled_record_has_a_header_and_once_it_is_acknowledged_a_span() -> None:
     """From its sealing to the broker's word, at the offset it came to stand at."""
     tracer = RecordingTracer()
-    spans = PublishSpans(tracer, SOURCE, VirtualClock(1_250))
+    spans = PublishSpans(tracer, lambda _boot: SOURCE, VirtualClock(1_250))
 
     headers = [spans.headers(record(seq)) for seq in (0, 1)]
     spans.published([record(0), record(1)], 70)
@@ -54,7 +54,7 @@ def test_a_sampled_record_has_a_header_and_once_it_is_acknowledged_a_span() -> N
 def test_an_offset_that_nobody_told_is_unknown() -> None:
     """Not -1, not 0."""
     tracer = RecordingTracer()
-    spans = PublishSpans(tracer, SOURCE, VirtualClock(0))
+    spans = PublishSpans(tracer, lambda _boot: SOURCE, VirtualClock(0))
 
     for first_offset in (None, -1):
         spans.headers(record(0))
@@ -66,7 +66,7 @@ def test_an_offset_that_nobody_told_is_unknown() -> None:
 def test_which_records_are_followed_is_decided_by_their_identity() -> None:
     """A re-send says the same; one that is not followed gets neither header nor span."""
     tracer = RecordingTracer(threshold=threshold(0.1))
-    spans = PublishSpans(tracer, SOURCE, VirtualClock(0))
+    spans = PublishSpans(tracer, lambda _boot: SOURCE, VirtualClock(0))
     records = [record(seq) for seq in range(200)]
 
     first, again = ([spans.headers(each) for each in records] for _ in range(2))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from types import SimpleNamespace
 
 import pytest
 
@@ -29,7 +28,7 @@ class Double:
     def __init__(self) -> None:
         self.declared: list[tuple[str, int]] = []
         self.unwritten: list[Batch] = []
-        self.undeliverable = SimpleNamespace(why=None)
+        self.why: str | None = None
         self.failure: BaseException | None = None
         self.error: Exception | None = None
         self.values: list[bytes] = []

@@ -69,7 +69,8 @@ class Broker:
         self.landed: list[bytes] = []
 
     def sender(self, spool: Spool) -> Callable[[Any], Sender]:
-        return lambda it: Sender(it, spool.source, spool.low_of, lambda its: [spool.acknowledge(its)], alone=self.alone)
+        about = (spool.identity.source_of, spool.low_of, lambda its: [spool.acknowledge(its)])
+        return lambda it: Sender(it, *about, alone=self.alone)
 
     async def partitions_for(self, _topic: str) -> set[int]:
         return {0, 1}

@@ -12,7 +12,7 @@ from producers.spool import spool as spool_module
 from producers.spool.ack_state import _CHECKPOINT_BYTES, _SHED_BYTES, AckState
 from producers.spool.books import AMOUNT_MAX, Tally, book_rows, encode_rows
 from producers.spool.frame import Spooled
-from producers.spool.identity import SpoolIdentity, lock_folder, next_identity
+from producers.spool.identity import lock_folder, next_identity
 from producers.spool.segment_log import Backlog, SegmentLog
 from producers.spool.slots import Slots
 from producers.spool.spool import Spool, SpoolLimits
@@ -200,7 +200,7 @@ def test_the_identity_is_made_once(tmp_path: Path) -> None:
     second = next_identity(tmp_path / "spool", fresh=False)
 
     assert len(bytes.fromhex(first.source)) == 16
-    assert second == SpoolIdentity(first.source, 2)
+    assert (second.source, second.boot, second.earlier) == (first.source, 2, ())
     assert json.loads((tmp_path / "spool" / "identity.json").read_bytes())["boot"] == 2
     os.close(lock)
 
@@ -271,7 +271,7 @@ def test_books_never_hold_more_than_can_be_told(tmp_path: Path) -> None:
         assert spool.books[1, "llm.requests"].shed_events == AMOUNT_MAX
         spool.save()
     with opened(tmp_path) as spool:
-        rows = book_rows(spool.books, spool.source, "h", 7, spool.end)
+        rows = book_rows(spool.books, spool.identity.source_of, "h", 7, spool.end_of)
 
         assert [row["shed_events"] for row in rows] == [AMOUNT_MAX]
         assert decode(encode_rows(rows), PRODUCER_BOOKS.fields).rows == 1
@@ -289,7 +289,7 @@ def test_amounts_on_disk_that_nothing_can_hold_do_not_end_the_start(
 
     with opened(tmp_path) as spool:
         shed = {topic: tally.shed_events for (_, topic), tally in spool.books.items()}
-        encode_rows(book_rows(spool.books, spool.source, "h", 7, spool.end))
+        encode_rows(book_rows(spool.books, spool.identity.source_of, "h", 7, spool.end_of))
         spool.save()
 
     assert shed == {"gpu.samples": AMOUNT_MAX, "host.samples": 3, "llm.requests": AMOUNT_MAX, "logs": 4}
@@ -366,10 +366,11 @@ def test_limits_of_a_spool_follow_the_table() -> None:
 
 def test_book_rows_tell_every_boot_and_topic() -> None:
     """One row each, readable by the table's own fields."""
-    rows = book_rows(
-        {(2, "b"): Tally(1, 2, 3, 4), (1, "b"): Tally(), (1, "a"): Tally()}, "f" * 32, "host-1", 99, (2, 5)
-    )
+    books = {(2, "b"): Tally(1, 2, 3, 4), (1, "b"): Tally(), (1, "a"): Tally()}
+    sources, ends = {1: "e" * 32, 2: "f" * 32}, {1: SEQ_ALL, 2: 5}
+    rows = book_rows(books, sources.__getitem__, "host-1", 99, ends.__getitem__)
 
     assert [(row["boot"], row["topic"]) for row in rows] == [(1, "a"), (1, "b"), (2, "b")]
     assert [row["seq_to"] for row in rows] == [SEQ_ALL, SEQ_ALL, 5]
+    assert [row["source"][0] for row in rows] == ["e", "e", "f"]
     assert rows_of(PRODUCER_BOOKS.fields, decode(encode_rows(rows), PRODUCER_BOOKS.fields)) == rows
