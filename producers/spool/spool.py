@@ -26,6 +26,7 @@ import logging
 import os
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence, ValuesView
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -124,24 +125,11 @@ class Spool:
     have another source (``identity.source_of``)."""
 
     def __init__(self, folder: Path, lock: int, limits: SpoolLimits) -> None:
-        segments = folder / "segments"
-        segments.mkdir(exist_ok=True)
         self.limits = limits
         self._lock = lock
-        self._acks = AckState(folder)
-        fresh = self._acks.fresh and not any(segments.iterdir())
-        known_identity(folder, fresh=fresh)
-        share_bytes = limits.bytes_max // _TOPIC_SHARE
-        self.undeliverable = Undeliverable(folder / "undeliverable", limits.segment_bytes, share_bytes)
-        self._log = SegmentLog(segments, limits.segment_bytes)
-        waiting = sum(map(self._found, self._log.recover(self._acks.first_segment)))
-        boots = {boot for boot, _ in self._acks.books} | self._log.boots() | self.undeliverable.boots()
-        self.identity = next_identity(folder, fresh=fresh, oldest_boot=min(boots, default=0))
-        self.source, self.boot = self.identity.source, self.identity.boot
-        self._ends = self._log.ends()
-        self._backlog = Backlog(self._log, self._acks.low, waiting, limits.tail_bytes_max, self.undeliverable.knew)
-        for topic, boot, events in self.undeliverable.found():
-            tally_of(self.books, boot, topic).acknowledged_events -= events
+        with ExitStack() as opened:  # whoever tries again with what cannot be read must not run out of descriptors
+            waiting = self._recover(folder, opened)
+            opened.pop_all()
         self._window: OrderedDict[tuple[int, int], Spooled] = OrderedDict()
         self._full_topics: set[str] = set()
         self._window_bytes = 0
@@ -150,6 +138,29 @@ class Spool:
         self.shedding: str | None = None  # why, since records were not taken and none has been since
         facts = {"source": self.source, "boot": self.boot, "unacknowledged_records": waiting}
         _log.info("spool open", extra=facts)
+
+    def _recover(self, folder: Path, opened: ExitStack) -> int:
+        """Open and read what earlier openings left; how many records of theirs wait. What is open closes with
+        ``opened``."""
+        limits, segments = self.limits, folder / "segments"
+        segments.mkdir(exist_ok=True)
+        self._acks = opened.enter_context(closing(AckState(folder)))
+        fresh = self._acks.fresh and not any(segments.iterdir())
+        known_identity(folder, fresh=fresh)
+        share_bytes = limits.bytes_max // _TOPIC_SHARE
+        queues = Undeliverable(folder / "undeliverable", limits.segment_bytes, share_bytes)
+        self.undeliverable = opened.enter_context(closing(queues))
+        self._log = SegmentLog(segments, limits.segment_bytes)
+        opened.callback(self._log.abandon)
+        waiting = sum(map(self._found, self._log.recover(self._acks.first_segment)))
+        boots = {boot for boot, _ in self._acks.books} | self._log.boots() | self.undeliverable.boots()
+        self.identity = next_identity(folder, fresh=fresh, oldest_boot=min(boots, default=0))
+        self.source, self.boot = self.identity.source, self.identity.boot
+        self._ends = self._log.ends()
+        self._backlog = Backlog(self._log, self._acks.low, waiting, limits.tail_bytes_max, self.undeliverable.knew)
+        for topic, boot, events in self.undeliverable.found():
+            tally_of(self.books, boot, topic).acknowledged_events -= events
+        return waiting
 
     @classmethod
     def open(cls, folder: Path, limits: SpoolLimits | None = None) -> Self:

@@ -187,9 +187,11 @@ def test_a_damaged_identity_is_refused(tmp_path: Path, content: bytes | None) ->
         spool.append(record())
     path = tmp_path / "identity.json"
     path.unlink() if content is None else path.write_bytes(content)
+    before = len([*Path("/proc/self/fd").iterdir()])
 
     with pytest.raises(ContractError, match="restore it, or move"):
         Spool.open(tmp_path, SMALL)
+    assert len([*Path("/proc/self/fd").iterdir()]) == before  # an agent tries again for as long as it runs
 
 
 def test_the_identity_is_made_once(tmp_path: Path) -> None:
