@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fleetpulse.doctor.facts import Bounds, KafkaFacts, TopicFacts, TopicPartition
 from fleetpulse.doctor.finding import Finding, good, note, unknown, wrong
+from fleetpulse.doctor.judge_partitions import judge_partitions
 from fleetpulse.migrate.topic_plan import MIGRATED, REPLICAS, topic_settings
 from runtime.addresses import is_loopback
 from schemas.contract.topics import Topic, partitions_of, source_of
@@ -40,6 +41,7 @@ def judge_kafka(
     yield from _log_ids(facts, topics)
     yield from _logins(facts)
     yield from _transactions(facts)
+    yield from judge_partitions(facts, groups)
     yield from judge_lag(facts, groups, bounds)
     yield from judge_clock("clock.kafka", "the broker's clock", facts.skew_ms, bounds)
 

@@ -113,7 +113,7 @@ KAFKA_BROKEN: dict[str, tuple[KafkaFacts, tuple[str, str, str], str]] = {
         "fleetpulse migrate",
     ),
     "more partitions than anybody uses": (
-        with_topic(TOPIC.name, partitions=5),
+        replace(KAFKA, topics={one.name: topic(one.name, partitions=5) for one in (TOPIC, STATE)}),
         ("topic.partitions", TOPIC.name, "note"),
         '"llm.requests" = 5 under [partitions]',
     ),
