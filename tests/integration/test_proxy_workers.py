@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -23,6 +24,7 @@ from schemas.events.event_types import LLM_REQUESTS
 from schemas.limits import DEFAULT_LIMITS
 from tests.integration.proxy_rig import (
     ANSWER,
+    DONE,
     EVENTS,
     STREAM_HEAD,
     Engine,
@@ -186,6 +188,44 @@ async def test_a_worker_that_dies_is_restarted_and_its_requests_declared(tmp_pat
         assert len(proxy.workers()) == 2
         for _, writer in clients:
             writer.close()
+
+
+async def test_sigterm_to_all_lets_open_streams_end(tmp_path: Path) -> None:
+    """A terminal and systemd signal workers too: not ready at once, every stream whole, every request spooled."""
+    go_on, count = asyncio.Event(), 8
+
+    async def hold(_got: Got, writer: asyncio.StreamWriter) -> None:
+        writer.write(STREAM_HEAD + chunk(EVENTS[0]))
+        await go_on.wait()
+        writer.write(chunk(EVENTS[2]) + chunk(DONE) + b"0\r\n\r\n")
+
+    async with engines_of(hold) as (engine,), workers_before(engine, tmp_path) as proxy:
+        asked = [asyncio.ensure_future(proxy.ask(post(chat()))) for _ in range(count)]
+        await until(lambda: len(engine.got) == count, WITHIN_S)
+        pids = proxy.workers()
+        for pid in (proxy.process.pid, *pids):
+            os.kill(pid, signal.SIGTERM)
+        await until(lambda: proxy.said("stopping"), WITHIN_S)
+        ready = {"ok": True}
+        while ready["ok"]:
+            ready = json.loads(await proxy.page("/readyz"))
+        await until(lambda: refused(proxy.port), WITHIN_S)
+        go_on.set()
+        streams = await asyncio.gather(*asked)
+        await until(lambda: not any(psutil.pid_exists(pid) for pid in pids), WITHIN_S)
+        await until(lambda: len(rows_in_files(tmp_path / "spool")) > 0, WITHIN_S)
+        proxy.process.send_signal(signal.SIGTERM)  # not to wait for Kafka
+        await asyncio.wait_for(proxy.process.wait(), WITHIN_S)
+
+    assert (ready["ok"], ready["why"]) == (False, "stopping")
+    assert {parts_of(raw)[1] for raw in streams} == {chunk(EVENTS[0]) + chunk(EVENTS[2]) + chunk(DONE) + b"0\r\n\r\n"}
+    assert [row["status"] for row in rows(tmp_path / "spool")] == ["ok"] * count
+
+
+def refused(port: int) -> bool:
+    """Whether nobody listens there any more."""
+    with socket.socket() as trying:
+        return trying.connect_ex(("127.0.0.1", port)) != 0
 
 
 async def test_workers_without_their_parent_let_streams_end_and_go(tmp_path: Path) -> None:
