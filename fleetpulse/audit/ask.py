@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
 from fleetpulse.audit import checks
 from fleetpulse.audit.checks import LISTED_MAX, Check
 from fleetpulse.audit.report import Audit, Late
+from fleetpulse.reconcile.holes import read_holes
 from fleetpulse.report.amounts import instant
 from fleetpulse.report.gather import span
 from fleetpulse.sql.database import Database, Reader
@@ -37,7 +38,8 @@ def live(last_ms: int, from_: str | None, to: str | None, prices: Path) -> Audit
     bounds = span(last_ms, from_, to, (SystemClock().now_ms() - SETTLE_MS) // MINUTE_MS * MINUTE_MS)
     known = load_prices(prices)
     with contextlib.closing(Database(load().reading, consistent=True)) as database:
-        return audit(database, *bounds, known)
+        holes = [str(hole) for hole in read_holes(database)]
+        return replace(audit(database, *bounds, known), holes=holes)
 
 
 def audit(database: Reader, from_ms: int, to_ms: int, prices: Prices) -> Audit:

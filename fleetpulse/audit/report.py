@@ -25,7 +25,8 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The result for [from_ms, to_ms). ``unpriced``: why bills were not priced again; empty: they were."""
+    """The result for [from_ms, to_ms). ``unpriced``: why bills were not priced again; empty: they were. ``holes`` are
+    what resets of jobs left out, whenever it was: bills of those minutes lack it."""
 
     from_ms: int
     to_ms: int
@@ -36,6 +37,7 @@ class Audit:
     late_minutes: int
     late: Sequence[Late]
     unpriced: str = ""
+    holes: Sequence[str] = ()
 
     @property
     def bills(self) -> int:
@@ -61,6 +63,7 @@ class Audit:
         for check in self.checks:
             for example in check.examples:
                 yield f"{check.name}: {example}"
+        yield from (f"declared missing by {hole}" for hole in self.holes)
         if self.unpriced:
             yield f"not priced again: {self.unpriced}"
         if self.late_minutes:

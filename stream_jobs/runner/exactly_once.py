@@ -15,8 +15,10 @@ snapshot, of a step with ``snapshot_with_outputs``, nothing is folded silently.
 
 ``commit`` writes one transaction: outputs, pieces of a snapshot, the source offset with its pointer. A partition that
 is read to its end and idle gets one more snapshot if its last one stands before that: it would need a part of the log
-that retention deletes some day. A step's outputs are taken without an await, and folding continues while the
-transaction is on its way: if it fails, the process ends and everything since the last commit is folded again.
+that retention deletes some day. It also gets one now and then if it writes nothing at all: brokers forget transactional
+ids that are quiet for days, and the next transaction would end the process. A step's outputs are taken without an
+await, and folding continues while the transaction is on its way: if it fails, the process ends and everything since the
+last commit is folded again.
 
 Every error of a port propagates and must end the process: the outcome of a commit may be unknown. Two exceptions. A
 ``PartitionError`` says that no restart can mend this partition, whose log, offset or snapshot is damaged: it alone is
@@ -110,6 +112,7 @@ class PartitionOwner:
         self._checkpoint: tuple[int, list[bytes]] | None = None
         self._dumped_to = -1
         self._snapshot_at_ms = self._committed_at_ms = self._fed_at_ms = self._looked_at_ms = float("-inf")
+        self._transacted_at_ms = float("-inf")
         self._rests_ms = 0.0
         self._committing = False
         self._isolating = False
@@ -168,6 +171,7 @@ class PartitionOwner:
             self._checkpoint = None
         self._dumped_to = -1 if self._snapshot is None else self._snapshot.position
         self._forget_changes()
+        self._transacted_at_ms = self._elapsed_ms()
         self._fed_at_ms = self._elapsed_ms()  # the first commit waits for no interval: a takeover is late already
         return self._position
 
@@ -364,7 +368,8 @@ class PartitionOwner:
         self._end_replay()
         if self._snapshot_is_behind(end):
             self._position = end  # markers count as read: retention may delete them too
-        return await self._commit(now_ms, idle=True)
+        silent_ms = self._elapsed_ms() - self._transacted_at_ms
+        return await self._commit(now_ms, idle=True, whole=silent_ms >= self._policy.keep_alive_ms)
 
     async def _end_read_to(self) -> int | None:
         """The log's end; None while there is more to read before it."""
@@ -480,6 +485,7 @@ class PartitionOwner:
         committed = Committed(plan.offset_to, Pointer(plan.number, found.offset).encode())
         await self._commit_offset(committed)
         self._found = committed
+        self._transacted_at_ms = self._elapsed_ms()
         self._committed, self._number = plan.offset_to, plan.number
         written = _bytes(plan.outputs)
         self.output_bytes += written

@@ -26,6 +26,9 @@ class CommitPolicy:
     """An idle partition commits so often, so that its watermark moves by the clock."""
     idle_after_ms: int = 1_000
     """A partition without new records for this long, and read to its end, counts as idle."""
+    keep_alive_ms: int = 6 * 3_600_000
+    """An idle partition that wrote nothing for this long commits a snapshot, so that the brokers do not forget its
+    transactional id (``transactional.id.expiration.ms``, a week)."""
     snapshot_interval_ms: int = 15_000
     """A new snapshot begins this long after the last: it bounds what the owner after a takeover folds again."""
     snapshot_records: int = 50_000

@@ -77,3 +77,22 @@ def test_markers_at_the_end_may_be_deleted_too(markers: int) -> None:
 
     assert asyncio.run(told()) == 1 + markers
     assert scene.snapshots == ([1] if markers == 0 else [1, 1 + markers])
+
+
+def test_a_partition_that_is_quiet_for_days_keeps_its_transactional_id() -> None:
+    """A transaction every six hours, of a step that writes nothing by itself; brokers forget ids after a week."""
+    scene = Scene(ForwardStep(DEFAULT_LIMITS), "gpu.events")
+
+    async def told() -> list[int]:
+        owner = await scene.owner()
+        await owner.feed([scene.log.add(gpu_event())])
+        commits = [await scene.pass_by(owner, 60)]
+        for _ in range(5):
+            for hours in (5, 1):
+                scene.clock.now_s += hours * 3_600
+                commits.append(await scene.pass_by(owner, 10))
+        return commits
+
+    assert asyncio.run(told()) == [1, *[0, 1] * 5]
+    assert scene.memory.offset is not None
+    assert scene.memory.offset.offset == 1
