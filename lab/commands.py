@@ -112,12 +112,25 @@ def chaos(
     kills: Annotated[int, typer.Option(min=1, max=10_000, help="How many kill -9.")] = 20,
     seed: Annotated[int, typer.Option(help="Same seed, same blows.")] = 1,
     gpus: Annotated[int, typer.Option(min=8, help="Size of the simulated fleet that makes the load.")] = 64,
+    faults: Annotated[
+        Literal["edge"] | None, typer.Option(help="edge: faults of disk and limits under a proxy and an agent instead.")
+    ] = None,
+    only: Annotated[str | None, typer.Option(help="With --faults: the fault of this name alone.")] = None,
+    streams: Annotated[int, typer.Option(min=1, max=4_000, help="With --faults: streams at a time.")] = 64,
+    seconds: Annotated[float, typer.Option(min=1.0, help="With --faults: how long each fault lasts.")] = 10.0,
     data_dir: DataDir = None,
 ) -> Result:
     """Kill -9 every part under load, freeze workers, double them; then compare with the generator's own truth.
 
-    Example: [bold]fleetpulse chaos --kills 100 --seed 1[/bold]
+    Example: [bold]fleetpulse chaos --kills 100 --seed 1[/bold], [bold]fleetpulse chaos --faults edge[/bold]
     """
+    if faults is not None:
+        from lab.chaos.edge import run_edge
+        from runtime.config import load
+
+        folder = load({"data_dir": data_dir}).data_dir
+        edge = run_edge(streams=streams, fault_s=seconds, only=only, data_dir=folder, say=err.print)
+        return Result(edge.as_dict(), lambda: out.print(edge.text(), markup=False), wrong=not edge.exact)
     from lab.chaos.run import run_chaos
 
     report = run_chaos(kills=kills, seed=seed, gpus=gpus, data_dir=data_dir, say=err.print)

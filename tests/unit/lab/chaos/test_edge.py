@@ -1,0 +1,69 @@
+"""What is held against a fault; making one is tested in tests/integration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.chaos.edge import FAULTS, MEMORY_MIB_MAX, EdgeReport, Fault, Outcome, _wrong, run_edge
+from schemas.errors import FleetpulseError
+
+FAULT = Fault("disk full", "full")
+NOTES = {"proxy": "new events are shed", "agent": "new events are shed"}
+GOOD = Outcome("disk full", 10, 1, 0, 0, 0, 9, 7, 2, 7, NOTES, (), (), {"proxy": 80, "agent": 110}, ())
+
+
+@pytest.mark.parametrize(
+    ("changes", "wrong"),
+    [
+        pytest.param({}, [], id="all accounted for"),
+        pytest.param({"cut": 1}, ["1 streams were cut, 0 changed"], id="a stream is cut"),
+        pytest.param({"changed": 2}, ["0 streams were cut, 2 changed"], id="a byte is another"),
+        pytest.param({"booked": 6}, ["1 requests are neither in the books nor declared"], id="a request is lost"),
+        pytest.param({"declared": 3}, ["-1 requests are neither in the books nor declared"], id="one counts twice"),
+        pytest.param({"requests": 0, "booked": 0, "declared": 0}, ["no stream was served"], id="nothing was served"),
+        pytest.param({"ended": ("agent",)}, ["agent ended"], id="a process ends"),
+        pytest.param(
+            {"not_back": ("proxy",)}, ["readiness of the proxy does not become good again"], id="it does not recover"
+        ),
+        pytest.param({"notes": {"proxy": "x"}}, ["readiness of the agent said nothing"], id="readiness is silent"),
+        pytest.param(
+            {"memory_mib": {"proxy": MEMORY_MIB_MAX + 1}}, [f"the proxy took {MEMORY_MIB_MAX + 1} MiB"], id="memory"
+        ),
+    ],
+)
+def test_every_wrong_is_named(changes: dict[str, Any], wrong: list[str]) -> None:
+    """One sentence each."""
+    assert list(_wrong(replace(GOOD, **changes), FAULT)) == wrong
+
+
+def test_a_fault_that_readiness_need_not_name() -> None:
+    """A slow disk is no failure while what waits fits into memory."""
+    assert list(_wrong(replace(GOOD, notes={}), replace(FAULT, noted=False))) == []
+
+
+def test_what_kafka_did_not_get_when_it_was_back() -> None:
+    """Where it is there at all."""
+    assert list(_wrong(GOOD, replace(FAULT, kafka=True))) == ["7 requests did not reach Kafka when it was back"]
+
+
+def test_a_report_is_exact_when_nothing_is_wrong_with_any() -> None:
+    """And with none at all it is not; what could not be made is said."""
+    bad = replace(GOOD, wrong=("no stream was served",))
+
+    assert EdgeReport((GOOD,), ()).exact
+    assert not EdgeReport((GOOD, bad), ()).exact
+    assert not EdgeReport((), ("clock steps: no right",)).exact
+    text = EdgeReport((GOOD, bad), ("clock steps: no right",)).text()
+    assert "disk full: no stream was served" in text
+    assert "not made here: clock steps: no right" in text
+    assert EdgeReport((GOOD,), ()).as_dict()["faults"][0]["missing"] == 0
+
+
+def test_an_unknown_fault_names_those_there_are(tmp_path: Path) -> None:
+    """Before anything is started."""
+    with pytest.raises(FleetpulseError, match=FAULTS[-1].name):
+        run_edge(streams=1, fault_s=1.0, only="flood", data_dir=tmp_path, say=print)
