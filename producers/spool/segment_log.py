@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from producers.spool.frame import HEADER_BYTES, Spooled, encode_frame
@@ -237,3 +237,22 @@ class Backlog:
             self.records = 0
         self.close()
         self.on_disk = self._read_all = False
+
+
+@dataclass(slots=True)
+class Take:
+    """Reads the next records, which may block while many wait."""
+
+    backlog: Backlog
+    end: tuple[int, int]
+    records_max: int
+    bytes_max: int
+    records: list[Spooled] = field(default_factory=list)
+
+    @property
+    def blocks(self) -> bool:
+        """Whether they are on disk alone."""
+        return self.backlog.on_disk
+
+    def run(self) -> None:
+        self.records = self.backlog.read(self.end, self.records_max, self.bytes_max)

@@ -35,7 +35,7 @@ from producers.spool.ack_state import AckState, Declaration, Save
 from producers.spool.books import BookKey, Books, tally_of
 from producers.spool.frame import FRAME_BYTES_MIN, Spooled
 from producers.spool.identity import known_identity, lock_folder, next_identity
-from producers.spool.segment_log import Backlog, SegmentLog, Sync
+from producers.spool.segment_log import Backlog, SegmentLog, Sync, Take
 from producers.spool.undeliverable import Hold, Undeliverable
 from schemas.errors import RejectedError
 from schemas.limits import DEFAULT_LIMITS, Limits
@@ -99,25 +99,6 @@ class Append:
             self.declaration = self.spool.declaration(shed)
             self.declaration.run()
         self.declared = True
-
-
-@dataclass(slots=True)
-class Take:
-    """Reads the next records, which may block while many wait."""
-
-    backlog: Backlog
-    end: tuple[int, int]
-    records_max: int
-    bytes_max: int
-    records: list[Spooled] = field(default_factory=list)
-
-    @property
-    def blocks(self) -> bool:
-        """Whether they are on disk alone."""
-        return self.backlog.on_disk
-
-    def run(self) -> None:
-        self.records = self.backlog.read(self.end, self.records_max, self.bytes_max)
 
 
 class Spool:
