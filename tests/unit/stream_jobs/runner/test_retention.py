@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
+from runtime.counters import Counters
 from schemas.contract.record import Output, Record
 from schemas.contract.topics import WINDOW_FINALS, WINDOW_PARTIALS
 from schemas.errors import ContractError
 from schemas.limits import HOUR_MS
+from stream_jobs.runner.job import Names, Source
+from stream_jobs.runner.policy import PROMPT_POLICY
+from stream_jobs.runner.reset import Reset, Resetting
 from tests.unit.stream_jobs.finals.cases import REQUESTS, SAMPLES, WINDOW_MS, Upstream, a_step, heads, sample_rows
 from tests.unit.stream_jobs.runner.memory_broker import Scene
 from tests.unit.stream_jobs.windows.cases import BASE_MS
@@ -125,3 +129,28 @@ def test_who_is_killed_soon_after_starts_again() -> None:
 
     assert (first, second) == (4, 6)
     assert [window_ms for window_ms, *_ in more] == [NEXT_MS]
+
+
+def test_a_reset_beyond_lost_rows_emits_no_window_that_may_have_had_some() -> None:
+    """The finals job goes on behind a hole: windows of the next hour are left to the tables, later ones are emitted."""
+    found: list[list[int]] = []
+    for later_ms in (NEXT_MS, NEXT_MS + HOUR_MS + WINDOW_MS):
+        scene, upstream = a_scene(), Upstream()
+        asyncio.run(_until_away(scene, upstream))
+        scene.log.end = scene.log.begin = 9
+        scene.log.records = []
+        source, names = Source(WINDOW_PARTIALS, 0, gapless=False), Names("d", scene.step.name)
+
+        async def reset(scene: Scene = scene, source: Source = source, names: Names = names) -> Reset:
+            owner = Resetting(scene.step, source, scene.memory, names, PROMPT_POLICY, scene.clock, Counters())
+            plan = await owner.plan("earliest")
+            await owner.carry_out(plan, lambda reset, commit: [])
+            return plan
+
+        done = asyncio.run(reset())
+        position, more = asyncio.run(_back(scene, upstream, later_ms))
+
+        assert (done.cause, done.missing, position) == ("log_cut", (4, 9), 9)
+        found.append([window_ms for window_ms, *_ in more])
+
+    assert found == [[], [NEXT_MS + HOUR_MS + WINDOW_MS]]
