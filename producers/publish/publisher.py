@@ -152,12 +152,12 @@ class Publisher:
         """Until what was put is on disk, or shed."""
         await self._writer.drain()
 
-    async def flush(self, within_s: float | None = None) -> bool:
-        """Wait until Kafka has acknowledged everything spooled; False when ``within_s`` passed before."""
+    async def flush(self, within_s: float | None = None, *, undeliverable: bool = True) -> bool:
+        """Wait until Kafka has everything spooled, or all but what is ``undeliverable``; False after ``within_s``."""
         try:
             async with asyncio.timeout(within_s):
                 await self._writer.drain()
-                while self.spool.unacknowledged_records:
+                while self.spool.unacknowledged_records > (0 if undeliverable else self.spool.undeliverable.records):
                     await self._acknowledged_something()
         except TimeoutError:
             return False
@@ -175,7 +175,7 @@ class Publisher:
             self._closing = True
             await self._writer.drain(max(drain_s, self._settings.close_within_s))
             if self._tasks and self.failure is None:
-                drained = await self.flush(drain_s)
+                drained = await self.flush(drain_s, undeliverable=False) and not self.spool.unacknowledged_records
                 await self._publish_books()
                 await self.states.publish(self._producer, self._clock.monotonic_s())
         finally:

@@ -145,6 +145,24 @@ async def test_a_missing_topic_holds_up_no_other(
     assert landed == [b"%d" % number for number in range(0, 300, 10)] + [b"new", b"as any other"]
 
 
+async def test_an_end_does_not_wait_for_an_undeliverable_topic(
+    kafka_bootstrap: str, topic_name: MakeTopic, tmp_path: Path
+) -> None:
+    """What else was spooled is sent; the topic's records stay for the next start."""
+    missing, fine = topic_name("missing", partitions=0), topic_name("fine")
+    publisher = await publisher_of(kafka_bootstrap, tmp_path, (missing, fine), Counters()).start()
+    await publisher.put(missing, b"k", batch(missing, b"k", b"waits"))
+    await until(lambda: publisher.spool.undeliverable.records == 1)
+    await publisher.put(fine, b"k", batch(fine, b"k", b"sent"))
+
+    async with asyncio.timeout(120):
+        assert await publisher.close(drain_s=3_600) is False
+    assert [record.value for record in await records_of(kafka_bootstrap, fine, 1)] == [b"sent"]
+    again = Spool.open(tmp_path, SMALL)
+    assert again.unacknowledged_records == 1
+    again.abandon()
+
+
 async def test_both_copies_of_a_spool_are_counted_exactly(
     kafka_bootstrap: str, topic_name: MakeTopic, tmp_path: Path
 ) -> None:
