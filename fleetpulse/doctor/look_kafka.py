@@ -256,12 +256,27 @@ async def _others(admin: Any, look: _Look, facts: KafkaFacts, groups: Sequence[s
     if probe and skew_ms is None:
         skew_ms = await look.at(_probe(admin, look))
     facts = await _logins(look, facts)
+    facts = await _later_ends(look, replace(facts, groups=await look.at(_groups(admin, groups))))
     return replace(
         facts,
-        groups=await look.at(_groups(admin, groups)),
         transaction_error=await _transactional(look),
         skew_ms=skew_ms,
     )
+
+
+async def _later_ends(look: _Look, facts: KafkaFacts) -> KafkaFacts:
+    """The facts with ends that are no older than what was committed meanwhile, where jobs read on."""
+    committed = [each for group in (facts.groups or {}).values() for each in group.committed.items()]
+    moved = {
+        TopicPartition(*partition) for partition, offset in committed if offset > facts.ends.get(partition, offset)
+    }
+    if not moved:
+        return facts
+    async with _consumer(look, "read_uncommitted") as every:
+        if every is None:
+            return facts
+        await look.at(learn_leaders(every, [*moved]))
+        return replace(facts, ends={**facts.ends, **plain(await look.at(every.end_offsets([*moved])))})
 
 
 async def _logins(look: _Look, facts: KafkaFacts) -> KafkaFacts:

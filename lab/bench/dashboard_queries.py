@@ -45,7 +45,7 @@ _OF_QUERIES: Mapping[str, Mapping[str, catalogue.Value]] = {
     "values_of_gpus": {"dimension": "host"},
     "gpu_identity": _OF_ONE_GPU,
     "gpu_signals": _OF_ONE_GPU,
-    "host_over_time": {"host": "host-0000"},
+    **{name: {"host": "host-0000"} for name in ("host_over_time", "host_devices", "host_links")},
     **{name: {"engine_id": ENGINE} for name in _OF_ONE_ENGINE},
     "training_ranks": {"job": JOB},
     "training_over_time": {"job": JOB, "names": [str(rank) for rank in range(8)]},

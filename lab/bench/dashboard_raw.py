@@ -59,6 +59,7 @@ def raw(fleet: Fleet, span: Span, spans_ms: Sequence[int]) -> Iterator[tuple[str
     yield from (("readings of GPUs", _gpu_samples(fleet, at_ms)) for at_ms in recent)
     yield from (("readings of engines", _engine_samples(fleet, at_ms)) for at_ms in recent)
     yield from (("processes on GPUs", _gpu_processes(fleet, at_ms)) for at_ms in recent)
+    yield from (("devices of hosts", _host_devices(fleet, at_ms)) for at_ms in recent)
     yield "changes of engines", _engine_events(fleet, span)
     yield "faults", _faults(fleet, span)
     for at_ms in sorted(_windows_read(span, spans_ms)):
@@ -132,6 +133,18 @@ def _gpu_processes(fleet: Fleet, from_ms: int) -> Drawn:
     return Drawn(
         "gpu_processes", {"at_ms": str(from_ms), **labels, **seen, **_sent(labels["host"], str(from_ms))}, fleet.gpus
     )
+
+
+def _host_devices(fleet: Fleet, from_ms: int) -> Drawn:
+    """An interface and a port of an adapter on every host, as read every ten seconds."""
+    labels = host_of("intDiv(number, 2)")
+    moved = {name: between(1e6, 9e9, name) for name in ("tx_bytes", "rx_bytes")}
+    what = {
+        "device": one_of(("eth0", "mlx5_0/1"), "number"),
+        "device_kind": one_of(("interface", "rdma"), "number"),
+    }
+    columns = {"at_ms": str(from_ms), "interval_ms": f"{_READ_MS}", **moved, "errors": "number % 3", **what}
+    return Drawn("host_devices", columns | labels | _sent(labels["host"], str(from_ms)), 2 * fleet.hosts)
 
 
 def _engine_events(fleet: Fleet, span: Span) -> Drawn:

@@ -28,6 +28,8 @@ from schemas.events.event_types import LLM_REQUESTS
 
 END = b"\r\n0\r\n\r\n"
 BEFORE_S, AFTER_S = 3.0, 4.0
+NOTED_WITHIN_S = 60.0
+"""So much longer a fault lasts at most until every part has said so: an agent writes when its readings are due."""
 MEMORY_MIB_MAX = 400
 NOWHERE = "127.0.0.1:9"
 NOT_MADE = (
@@ -246,26 +248,29 @@ async def _under_load(
 ) -> tuple[list[str], dict[str, str]]:
     """What became of each stream, and what readiness said during the fault."""
     notes: dict[str, str] = {}
-    until_s = time.monotonic() + BEFORE_S + fault_s + AFTER_S
-    tasks = [asyncio.create_task(_ask_until(parts["proxy"].port, until_s)) for _ in range(streams)]
+    over = asyncio.Event()
+    tasks = [asyncio.create_task(_ask_until(parts["proxy"].port, over)) for _ in range(streams)]
     await asyncio.sleep(BEFORE_S)
     if faulty is not None:
         await asyncio.to_thread(faulty.set, fault.disk or "away")
     ends_s = time.monotonic() + fault_s
-    while time.monotonic() < ends_s:
+    noted_s = ends_s + NOTED_WITHIN_S if fault.noted else ends_s
+    while time.monotonic() < ends_s or (len(notes) < len(parts) and time.monotonic() < noted_s):
         for name, part in parts.items():
             if (note := await asyncio.to_thread(part.look)) is not None:
                 notes[name] = note
         await asyncio.sleep(LOOK_EVERY_S)
     if faulty is not None:
         await asyncio.to_thread(faulty.set, "none")
+    await asyncio.sleep(AFTER_S)
+    over.set()
     seen = [each for several in await asyncio.gather(*tasks) for each in several]
     return seen, notes
 
 
-async def _ask_until(port: int, until_s: float) -> list[str]:
+async def _ask_until(port: int, over: asyncio.Event) -> list[str]:
     seen = []
-    while time.monotonic() < until_s:
+    while not over.is_set():
         seen.append(await _stream(port))
         if seen[-1] != "whole":
             await asyncio.sleep(0.5)

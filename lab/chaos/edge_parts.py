@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -129,11 +130,15 @@ def proxy(
     return _part(words, folder, disk, more, descriptors)
 
 
-def agent(folder: Path, disk: FaultyDisk | None, bootstrap: str) -> contextlib.AbstractContextManager[Part]:
-    more = {
-        "FLEETPULSE_AGENT__DRAIN_MS": "0",
-        "FLEETPULSE_AGENT__HOST": "chaos",
-        "FLEETPULSE_KAFKA__BOOTSTRAP": bootstrap,
-        "FLEETPULSE_AGENT__RECEIVER__SOCKET": str(folder / "agent.sock"),
-    }
-    return _part(("agent",), folder, disk, more)
+@contextlib.contextmanager
+def agent(folder: Path, disk: FaultyDisk | None, bootstrap: str) -> Iterator[Part]:
+    """Its socket is in a folder with a short name: the system takes 100 bytes, and ``folder`` may be anywhere."""
+    with tempfile.TemporaryDirectory(prefix="fleetpulse-") as short:
+        more = {
+            "FLEETPULSE_AGENT__DRAIN_MS": "0",
+            "FLEETPULSE_AGENT__HOST": "chaos",
+            "FLEETPULSE_KAFKA__BOOTSTRAP": bootstrap,
+            "FLEETPULSE_AGENT__RECEIVER__SOCKET": f"{short}/agent.sock",
+        }
+        with _part(("agent",), folder, disk, more) as part:
+            yield part

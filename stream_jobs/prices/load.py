@@ -15,7 +15,7 @@ from stream_jobs.prices.list_map import MAP_BYTES_MAX, PriceMap, read_map, versi
 from stream_jobs.prices.model import EXAMPLE, Entry, Prices, instant_text
 from stream_jobs.yaml_files.errors import FileError
 from stream_jobs.yaml_files.sections import read, validated
-from stream_jobs.yaml_files.tree import Items, Table, parse
+from stream_jobs.yaml_files.tree import Items, Table, Word, parse
 
 ABSENT = {
     "gpu_hour": "no gpu_hour: GPU time is unpriced",
@@ -45,7 +45,8 @@ def parse_prices(data: bytes, path: str, map_of: Callable[[str], PriceMap] | Non
     """
     tree = parse(data, path, "at least `gpu_hour:`")
     rates = tree.get("exchange_rates")
-    currencies = [one.get("currency") for one in rates if isinstance(one, Table)] if isinstance(rates, Items) else []
+    named = [one.get("currency") for one in rates if isinstance(one, Table)] if isinstance(rates, Items) else []
+    currencies = [one for one in named if isinstance(one, Word)]
     file = validated(PriceFile, tree, path, currencies)
     entries, listed = file.entries(), file.list_prices
     list_map = _map(listed, path, map_of) if listed and map_of else None

@@ -34,7 +34,7 @@ def test_lean_work_has_four_sketches_of_a_request_and_every_gauge_of_a_gpu() -> 
     gauges = [name for name, _ in peer.measures(BY_TOPIC["gpu.samples"], "lean") if name.endswith("_count")]
 
     assert states == ["ttft_us_state", "tpot_us_state", "e2e_us_state", "queue_us_state"]
-    assert len(gauges) == 17 + 1  # event_count
+    assert len(gauges) == 18 + 1  # event_count
 
 
 @pytest.mark.parametrize("topic", TOPICS)
