@@ -84,6 +84,8 @@ def merged(mine: Table, base: Table) -> Table:
     found = {key: value for key, value in base.items() if key not in written} | written
     for key in base.keys() & written.keys():
         value = written[key]
+        if isinstance(value, Items | Table) and type(value) is not type(base[key]):
+            continue  # of another shape: a mistake that is found with the file's
         if isinstance(value, Items):
             found[key] = Items([*_rules(value, base[key])] if key == "rules" else [*value, *base[key]], value.at)
         elif isinstance(value, Table):
