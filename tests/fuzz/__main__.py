@@ -58,6 +58,7 @@ class Run:
     inputs: int
     corpus: Path = CORPUS
     input_s: int = INPUT_S_MAX
+    seed: int = 0
     folder: _Folder = field(default_factory=lambda: tempfile.TemporaryDirectory(prefix="fleetpulse-fuzz-"))
     began_s: float = field(default_factory=time.monotonic)
     process: BaseProcess = field(init=False)
@@ -90,7 +91,7 @@ class Run:
         return [
             *("fuzz", f"-max_total_time={self.seconds}", f"-runs={self.inputs or -1}"),
             *(f"-max_len={self.harness.bytes_max}", f"-timeout={self.input_s}", f"-rss_limit_mb={MEMORY_MB_MAX}"),
-            *("-report_slow_units=3600", "-print_final_stats=1", f"-artifact_prefix={kept}/"),
+            *(f"-seed={self.seed}", "-report_slow_units=3600", "-print_final_stats=1", f"-artifact_prefix={kept}/"),
             *([f"-dict={words}"] if self.harness.words else []),
             *(str(folder / "new"), str(folder / "seeds"), str(kept)),
         ]
@@ -143,12 +144,13 @@ def fuzzed(
     jobs: int,
     corpus: Path = CORPUS,
     input_s: int = INPUT_S_MAX,
+    seed: int = 0,
 ) -> Iterator[Found]:
-    """Each harness for so long, and for so many inputs at most (0: no such bound); as they end."""
+    """Each harness for so long, and for so many inputs at most (0: no such bound); as they end. ``seed`` 0: any."""
     waiting, running = list(reversed(harnesses)), dict[int, Run]()
     while waiting or running:
         while waiting and len(running) < jobs:
-            run = Run(waiting.pop(), seconds, inputs, corpus, input_s)
+            run = Run(waiting.pop(), seconds, inputs, corpus, input_s, seed)
             running[run.process.sentinel] = run
         for sentinel in wait(list(running)):
             run = running.pop(sentinel)  # type: ignore[call-overload]
@@ -164,13 +166,16 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=0, help="for each harness at most; 0 is without bound (0)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="harnesses at a time")
     parser.add_argument("--input-seconds", type=int, default=INPUT_S_MAX, help="one input takes at most (1)")
+    parser.add_argument("--seed", type=int, default=0, help="with --inputs the same seed tries the same; 0 is any (0)")
     chosen = parser.parse_args()
     if unknown := sorted(set(chosen.names) - set(names)):
         parser.error(f"unknown: {', '.join(unknown)}; must be of {', '.join(names)}")
     harnesses = [one for one in HARNESSES if not chosen.names or one.name in chosen.names]
     table = Table("harness", "inputs", "slowest s", "memory MB", "took s", "found")
     crashes: list[Found] = []
-    for found in fuzzed(harnesses, chosen.seconds, chosen.inputs, chosen.jobs, input_s=chosen.input_seconds):
+    for found in fuzzed(
+        harnesses, chosen.seconds, chosen.inputs, chosen.jobs, input_s=chosen.input_seconds, seed=chosen.seed
+    ):
         table.add_row(*found.cells())
         sys.stderr.write(f"{found.name}: {found.inputs:,} inputs, {found.word} found\n")
         crashes += [found] if found.crash else []
