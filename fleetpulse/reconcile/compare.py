@@ -11,8 +11,8 @@ later takes no part (of a sender, events whose sequence number its line does not
 being written). Where the cut cannot be made (no raw rows, producers of 0.1.0), all agree only once nothing is produced.
 
 Offsets that a reset of the windows job left out (``fleetpulse jobs reset``) stand in its books as missing. What raw
-rows still have of them is taken off what was produced. Where they have not all of it, a sender may lack as many events
-as the holes had room for: such a sum is *declared*, and listed, but no difference.
+rows still have of them is taken off what was produced. Offsets of which no row is kept may have held as many events
+as a record has room for: a sum that lacks no more is *declared*, and listed, but no difference.
 
 Rows expire. What can be cut along offsets or windows is compared from where every table still has everything; where a
 sum may lack expired rows, a difference is reported as *unchecked*, never as wrong.
@@ -29,7 +29,7 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
-from fleetpulse.reconcile.holes import WINDOWS_JOB, Hole
+from fleetpulse.reconcile.holes import Hole
 from fleetpulse.reconcile.tables import Cells, Cut, Tables, read_ends, read_produced, read_tables
 from fleetpulse.sql.database import Database
 from runtime.bounded_fetch import bound_fetches
@@ -260,10 +260,9 @@ def compare(log: Log, tables: Tables, growing: int = 0) -> Report:
 
 
 def _declared(tables: Tables, differing: Sequence[Difference]) -> list[Difference]:
-    """Sums of senders that lack no more events than the holes of their topic had room for."""
+    """Sums of senders that lack no more events than there was room for in offsets of which nothing is kept."""
     found: list[Difference] = []
-    for topic in sorted({hole.topic for hole in tables.holes if hole.job == WINDOWS_JOB}):
-        room = sum(hole.end - hole.first for hole in tables.holes if (hole.job, hole.topic) == (WINDOWS_JOB, topic))
+    for topic, room in sorted(tables.gone.items()):
         place = f"topic {topic}, source "
         short = [d for d in differing if d.check == PRODUCED and d.place.startswith(place) and d.got < d.expected]
         if sum(one.expected - one.got for one in short) <= room * DEFAULT_LIMITS.batch_events_max:

@@ -25,6 +25,16 @@ GROUP BY r.source, r.boot
 """
 
 
+_KEPT = """
+SELECT uniqExact(partition, offset) FROM
+(
+    SELECT toUInt32(partition) AS partition, toUInt64(offset) AS offset FROM %s WHERE %s
+    UNION ALL
+    SELECT toUInt32(partition), toUInt64(offset) FROM rejected WHERE topic = {topic:String} AND (%s)
+)
+"""
+
+
 class Hole(NamedTuple):
     """Offsets ``[first, end)`` that a reset of a job's partition left out, as its books say."""
 
@@ -51,6 +61,18 @@ def within(holes: Sequence[Hole], topic: str) -> str:
         if (hole.job, hole.topic) == (WINDOWS_JOB, topic)
     ]
     return " OR ".join(f"({one})" for one in found) or "0"
+
+
+def gone_offsets(database: Database, holes: Sequence[Hole], *, raw: bool) -> dict[str, int]:
+    """By topic, how many offsets in holes have no row in any table: of those, nobody knows what they held."""
+    found: dict[str, int] = {}
+    for hole in holes:
+        if hole.job == WINDOWS_JOB:
+            found[hole.topic] = found.get(hole.topic, 0) + hole.end - hole.first
+    for topic in found if raw else ():
+        where = within(holes, topic)
+        found[topic] -= int(database.sql(_KEPT % (RAW[topic].name, where, where), {"topic": topic}).rows[0][0])
+    return found
 
 
 def missing_events(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleetpulse.reconcile.holes import OF_WINDOWS, Hole, missing_events, read_holes, within
+from fleetpulse.reconcile.holes import OF_WINDOWS, Hole, gone_offsets, missing_events, read_holes, within
 from fleetpulse.sql.database import Database
 from schemas.contract.verdicts import MISSING
 from schemas.ddl.merging import LEVELS, Level, rollup_table
@@ -33,7 +33,8 @@ Sender = tuple[str, int, str, int, int]
 
 
 Line = Mapping[str, Any]
-"""A producer's line of books: source, boot, topic, events, shed, first_at_ms, seq_to (0: of 0.1.0, not known)."""
+"""A producer's line of books: source, boot, topic, events, shed, first_at_ms, seq_to (0: made or landed by 0.1.0, not
+known)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class Tables:
     to be checked; its values are (events, first offset, last offset). ``behind``: events of (source, boot, topic) that
     the tables hold and the producer's line does not yet. ``open_buckets`` of rollups are being written. ``holes`` were
     left out by resets; ``missing``: events of (source, boot, topic) in those of the windows job, as raw rows have
-    them."""
+    them; ``gone``: offsets in them by topic of which no row is kept."""
 
     since_ms: int
     produced: Sequence[Line]
@@ -92,11 +93,12 @@ class Tables:
     open_buckets: int = 0
     holes: Sequence[Hole] = ()
     missing: Mapping[tuple[str, int, str], int] = field(default_factory=dict)
+    gone: Mapping[str, int] = field(default_factory=dict)
 
 
 _PRODUCED = """
 SELECT source, boot, topic, max(events) AS events, max(shed_events) AS shed, min(first_at_ms) AS first_at_ms,
-    ifNull(max(seq_to), 0) AS seq_to
+    if(max(seq_events) = max(producer_books.events), ifNull(max(producer_books.seq_to), 0), 0) AS seq_to
 FROM producer_books GROUP BY source, boot, topic
 """
 _BOOKED = f"""
@@ -183,6 +185,7 @@ def read_tables(database: Database, cut: Cut, now_ms: int, limits: Limits, *, ra
         open_buckets,
         holes,
         missing_events(database, cut.produced, holes) if raw else {},
+        gone_offsets(database, holes, raw=raw),
     )
 
 

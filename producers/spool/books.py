@@ -121,6 +121,7 @@ def book_rows(
             "acknowledged_events": tally.acknowledged_events,
             "shed_events": tally.shed_events,
             "seq_to": end_of(boot),
+            "seq_events": tally.events,
             "source": source_of(boot),
             "topic": topic,
             "host": host,

@@ -9,7 +9,8 @@ ALTER TABLE gpu_samples
     ADD COLUMN IF NOT EXISTS pcie_generation Nullable(UInt32) CODEC(ZSTD(1)) COMMENT 'PCIe generation of the link now' AFTER tensor_active_ppm,
     ADD COLUMN IF NOT EXISTS pcie_width Nullable(UInt32) CODEC(ZSTD(1)) COMMENT 'PCIe lanes in use [lanes]' AFTER pcie_generation,
     ADD COLUMN IF NOT EXISTS pcie_width_max Nullable(UInt32) CODEC(ZSTD(1)) COMMENT 'PCIe lanes that GPU and slot have [lanes]' AFTER pcie_width,
-    ADD COLUMN IF NOT EXISTS pcie_generation_max Nullable(UInt32) CODEC(ZSTD(1)) COMMENT 'PCIe generation that GPU and slot can do' AFTER dram_active_ppm;
+    ADD COLUMN IF NOT EXISTS pcie_generation_max Nullable(UInt32) CODEC(ZSTD(1)) COMMENT 'PCIe generation that GPU and slot can do' AFTER dram_active_ppm,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes Nullable(UInt64) CODEC(ZSTD(1)) COMMENT 'memory that the engines on it may take [bytes]' AFTER recovery_action;
 
 ALTER TABLE host_samples
     ADD COLUMN IF NOT EXISTS cpu_core_busy_max_ppm Nullable(UInt32) CODEC(ZSTD(1)) COMMENT 'busiest logical processor: share of its time not idle [ppm]' AFTER cpu_iowait_ppm,
@@ -177,6 +178,11 @@ ALTER TABLE gpu_samples_partials
     ADD COLUMN IF NOT EXISTS dram_active_ppm_last Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'latest: share of the memory bandwidth in use [ppm]' AFTER dram_active_ppm_max,
     ADD COLUMN IF NOT EXISTS pcie_replays_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: PCIe replays since the previous reading' AFTER dram_active_ppm_last,
     ADD COLUMN IF NOT EXISTS nvlink_errors_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: NVLink errors since the previous reading' AFTER pcie_replays_sum,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of memory_engine_bytes that were known' AFTER nvlink_errors_sum,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes_sum Int64 CODEC(ZSTD(1)) COMMENT 'sum of: memory that the engines on it may take [bytes]' AFTER memory_engine_bytes_count,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes_min Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'least: memory that the engines on it may take [bytes]' AFTER memory_engine_bytes_sum,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes_max Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'greatest: memory that the engines on it may take [bytes]' AFTER memory_engine_bytes_min,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes_last Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'latest: memory that the engines on it may take [bytes]' AFTER memory_engine_bytes_max,
     ADD COLUMN IF NOT EXISTS source_offset_to UInt64 CODEC(ZSTD(1)) COMMENT 'first source offset after the commit that made the row; 0 where 0.1.0 inserted it' AFTER source_partition;
 
 ALTER TABLE gpu_events_partials
@@ -326,7 +332,8 @@ SETTINGS allow_nullable_key = 1, ttl_only_drop_parts = 1, non_replicated_dedupli
 COMMENT 'additive 10 s rows of custom.metrics; read with FINAL';
 
 ALTER TABLE producer_books
-    ADD COLUMN IF NOT EXISTS seq_to SimpleAggregateFunction(max, Nullable(UInt64)) CODEC(ZSTD(1)) COMMENT 'first sequence number of the boot that the row does not cover; null: of 0.1.0' AFTER shed_events;
+    ADD COLUMN IF NOT EXISTS seq_to SimpleAggregateFunction(max, Nullable(UInt64)) CODEC(ZSTD(1)) COMMENT 'first sequence number of the boot that the row does not cover; null: of 0.1.0' AFTER shed_events,
+    ADD COLUMN IF NOT EXISTS seq_events SimpleAggregateFunction(max, Nullable(UInt64)) CODEC(ZSTD(1)) COMMENT 'events before seq_to, the same as events; null: landed by 0.1.0, seq_to of a row before' AFTER seq_to;
 
 ALTER TABLE rejected
     ADD COLUMN IF NOT EXISTS boot Nullable(UInt64) CODEC(ZSTD(1)) COMMENT 'boot of the sender; null without identity' AFTER bytes_total,
@@ -374,7 +381,12 @@ ALTER TABLE gpu_samples_rollup_1m
     ADD COLUMN IF NOT EXISTS dram_active_ppm_max Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'greatest: share of the memory bandwidth in use [ppm]' AFTER dram_active_ppm_min,
     ADD COLUMN IF NOT EXISTS dram_active_ppm_last Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'latest: share of the memory bandwidth in use [ppm]' AFTER dram_active_ppm_max,
     ADD COLUMN IF NOT EXISTS pcie_replays_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: PCIe replays since the previous reading' AFTER dram_active_ppm_last,
-    ADD COLUMN IF NOT EXISTS nvlink_errors_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: NVLink errors since the previous reading' AFTER pcie_replays_sum;
+    ADD COLUMN IF NOT EXISTS nvlink_errors_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: NVLink errors since the previous reading' AFTER pcie_replays_sum,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of memory_engine_bytes that were known' AFTER nvlink_errors_sum,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes_sum Int64 CODEC(ZSTD(1)) COMMENT 'sum of: memory that the engines on it may take [bytes]' AFTER memory_engine_bytes_count,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes_min Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'least: memory that the engines on it may take [bytes]' AFTER memory_engine_bytes_sum,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes_max Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'greatest: memory that the engines on it may take [bytes]' AFTER memory_engine_bytes_min,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes_last Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'latest: memory that the engines on it may take [bytes]' AFTER memory_engine_bytes_max;
 
 ALTER TABLE gpu_samples_rollup_1h
     ADD COLUMN IF NOT EXISTS pcie_generation_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of pcie_generation that were known' AFTER tensor_active_ppm_last,
@@ -403,7 +415,12 @@ ALTER TABLE gpu_samples_rollup_1h
     ADD COLUMN IF NOT EXISTS dram_active_ppm_max Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'greatest: share of the memory bandwidth in use [ppm]' AFTER dram_active_ppm_min,
     ADD COLUMN IF NOT EXISTS dram_active_ppm_last Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'latest: share of the memory bandwidth in use [ppm]' AFTER dram_active_ppm_max,
     ADD COLUMN IF NOT EXISTS pcie_replays_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: PCIe replays since the previous reading' AFTER dram_active_ppm_last,
-    ADD COLUMN IF NOT EXISTS nvlink_errors_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: NVLink errors since the previous reading' AFTER pcie_replays_sum;
+    ADD COLUMN IF NOT EXISTS nvlink_errors_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: NVLink errors since the previous reading' AFTER pcie_replays_sum,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of memory_engine_bytes that were known' AFTER nvlink_errors_sum,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes_sum Int64 CODEC(ZSTD(1)) COMMENT 'sum of: memory that the engines on it may take [bytes]' AFTER memory_engine_bytes_count,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes_min Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'least: memory that the engines on it may take [bytes]' AFTER memory_engine_bytes_sum,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes_max Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'greatest: memory that the engines on it may take [bytes]' AFTER memory_engine_bytes_min,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes_last Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'latest: memory that the engines on it may take [bytes]' AFTER memory_engine_bytes_max;
 
 ALTER TABLE gpu_samples_rollup_1d
     ADD COLUMN IF NOT EXISTS pcie_generation_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of pcie_generation that were known' AFTER tensor_active_ppm_last,
@@ -432,7 +449,12 @@ ALTER TABLE gpu_samples_rollup_1d
     ADD COLUMN IF NOT EXISTS dram_active_ppm_max Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'greatest: share of the memory bandwidth in use [ppm]' AFTER dram_active_ppm_min,
     ADD COLUMN IF NOT EXISTS dram_active_ppm_last Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'latest: share of the memory bandwidth in use [ppm]' AFTER dram_active_ppm_max,
     ADD COLUMN IF NOT EXISTS pcie_replays_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: PCIe replays since the previous reading' AFTER dram_active_ppm_last,
-    ADD COLUMN IF NOT EXISTS nvlink_errors_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: NVLink errors since the previous reading' AFTER pcie_replays_sum;
+    ADD COLUMN IF NOT EXISTS nvlink_errors_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: NVLink errors since the previous reading' AFTER pcie_replays_sum,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of memory_engine_bytes that were known' AFTER nvlink_errors_sum,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes_sum Int64 CODEC(ZSTD(1)) COMMENT 'sum of: memory that the engines on it may take [bytes]' AFTER memory_engine_bytes_count,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes_min Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'least: memory that the engines on it may take [bytes]' AFTER memory_engine_bytes_sum,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes_max Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'greatest: memory that the engines on it may take [bytes]' AFTER memory_engine_bytes_min,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes_last Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'latest: memory that the engines on it may take [bytes]' AFTER memory_engine_bytes_max;
 
 ALTER TABLE host_samples_rollup_1m
     ADD COLUMN IF NOT EXISTS cpu_core_busy_max_ppm_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of cpu_core_busy_max_ppm that were known' AFTER cpu_iowait_ppm_last,
@@ -844,7 +866,9 @@ ALTER TABLE gpu_history_1m
     ADD COLUMN IF NOT EXISTS dram_active_ppm_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of dram_active_ppm that were known' AFTER sm_occupancy_ppm_sum,
     ADD COLUMN IF NOT EXISTS dram_active_ppm_sum Int64 CODEC(ZSTD(1)) COMMENT 'sum of: share of the memory bandwidth in use [ppm]' AFTER dram_active_ppm_count,
     ADD COLUMN IF NOT EXISTS pcie_replays_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: PCIe replays since the previous reading' AFTER dram_active_ppm_sum,
-    ADD COLUMN IF NOT EXISTS nvlink_errors_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: NVLink errors since the previous reading' AFTER pcie_replays_sum;
+    ADD COLUMN IF NOT EXISTS nvlink_errors_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: NVLink errors since the previous reading' AFTER pcie_replays_sum,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of memory_engine_bytes that were known' AFTER nvlink_errors_sum,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes_sum Int64 CODEC(ZSTD(1)) COMMENT 'sum of: memory that the engines on it may take [bytes]' AFTER memory_engine_bytes_count;
 
 ALTER TABLE gpu_history_1h
     ADD COLUMN IF NOT EXISTS pcie_generation_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of pcie_generation that were known' AFTER tensor_active_ppm_sum,
@@ -858,14 +882,16 @@ ALTER TABLE gpu_history_1h
     ADD COLUMN IF NOT EXISTS dram_active_ppm_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of dram_active_ppm that were known' AFTER sm_occupancy_ppm_sum,
     ADD COLUMN IF NOT EXISTS dram_active_ppm_sum Int64 CODEC(ZSTD(1)) COMMENT 'sum of: share of the memory bandwidth in use [ppm]' AFTER dram_active_ppm_count,
     ADD COLUMN IF NOT EXISTS pcie_replays_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: PCIe replays since the previous reading' AFTER dram_active_ppm_sum,
-    ADD COLUMN IF NOT EXISTS nvlink_errors_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: NVLink errors since the previous reading' AFTER pcie_replays_sum;
+    ADD COLUMN IF NOT EXISTS nvlink_errors_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: NVLink errors since the previous reading' AFTER pcie_replays_sum,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of memory_engine_bytes that were known' AFTER nvlink_errors_sum,
+    ADD COLUMN IF NOT EXISTS memory_engine_bytes_sum Int64 CODEC(ZSTD(1)) COMMENT 'sum of: memory that the engines on it may take [bytes]' AFTER memory_engine_bytes_count;
 
 ALTER TABLE gpu_history_1m_copy
-    MODIFY QUERY SELECT window_ms, grouping, cluster, region, host, engine_id, placement_group, gpu_uuid, gpu_model, workload, origin, parent_uuid, mig_profile, event_count, last_at_ms, definition_version, util_gpu_pct_count, util_gpu_pct_sum, util_memory_pct_count, util_memory_pct_sum, power_mw_count, power_mw_sum, power_limit_mw_count, power_limit_mw_sum, power_limit_mw_max, temperature_c_count, temperature_c_sum, temperature_c_max, temperature_memory_c_count, temperature_memory_c_sum, clock_sm_mhz_count, clock_sm_mhz_sum, clock_memory_mhz_count, clock_memory_mhz_sum, sm_active_ppm_count, sm_active_ppm_sum, tensor_active_ppm_count, tensor_active_ppm_sum, pcie_generation_count, pcie_generation_sum, pcie_width_count, pcie_width_sum, pcie_width_max_count, pcie_width_max_sum, memory_used_bytes_count, memory_used_bytes_sum, memory_total_bytes_count, memory_total_bytes_sum, memory_total_bytes_max, interval_ms_sum, energy_mj_sum, throttled_us_sum, pcie_tx_bytes_sum, pcie_rx_bytes_sum, nvlink_tx_bytes_sum, nvlink_rx_bytes_sum, sm_occupancy_ppm_count, sm_occupancy_ppm_sum, dram_active_ppm_count, dram_active_ppm_sum, pcie_replays_sum, nvlink_errors_sum, version
+    MODIFY QUERY SELECT window_ms, grouping, cluster, region, host, engine_id, placement_group, gpu_uuid, gpu_model, workload, origin, parent_uuid, mig_profile, event_count, last_at_ms, definition_version, util_gpu_pct_count, util_gpu_pct_sum, util_memory_pct_count, util_memory_pct_sum, power_mw_count, power_mw_sum, power_limit_mw_count, power_limit_mw_sum, power_limit_mw_max, temperature_c_count, temperature_c_sum, temperature_c_max, temperature_memory_c_count, temperature_memory_c_sum, clock_sm_mhz_count, clock_sm_mhz_sum, clock_memory_mhz_count, clock_memory_mhz_sum, sm_active_ppm_count, sm_active_ppm_sum, tensor_active_ppm_count, tensor_active_ppm_sum, pcie_generation_count, pcie_generation_sum, pcie_width_count, pcie_width_sum, pcie_width_max_count, pcie_width_max_sum, memory_used_bytes_count, memory_used_bytes_sum, memory_total_bytes_count, memory_total_bytes_sum, memory_total_bytes_max, interval_ms_sum, energy_mj_sum, throttled_us_sum, pcie_tx_bytes_sum, pcie_rx_bytes_sum, nvlink_tx_bytes_sum, nvlink_rx_bytes_sum, sm_occupancy_ppm_count, sm_occupancy_ppm_sum, dram_active_ppm_count, dram_active_ppm_sum, pcie_replays_sum, nvlink_errors_sum, memory_engine_bytes_count, memory_engine_bytes_sum, version
 FROM gpu_samples_rollup_1m;
 
 ALTER TABLE gpu_history_1h_copy
-    MODIFY QUERY SELECT window_ms, grouping, cluster, region, host, engine_id, placement_group, gpu_uuid, gpu_model, workload, origin, parent_uuid, mig_profile, event_count, last_at_ms, definition_version, util_gpu_pct_count, util_gpu_pct_sum, util_memory_pct_count, util_memory_pct_sum, power_mw_count, power_mw_sum, power_limit_mw_count, power_limit_mw_sum, power_limit_mw_max, temperature_c_count, temperature_c_sum, temperature_c_max, temperature_memory_c_count, temperature_memory_c_sum, clock_sm_mhz_count, clock_sm_mhz_sum, clock_memory_mhz_count, clock_memory_mhz_sum, sm_active_ppm_count, sm_active_ppm_sum, tensor_active_ppm_count, tensor_active_ppm_sum, pcie_generation_count, pcie_generation_sum, pcie_width_count, pcie_width_sum, pcie_width_max_count, pcie_width_max_sum, memory_used_bytes_count, memory_used_bytes_sum, memory_total_bytes_count, memory_total_bytes_sum, memory_total_bytes_max, interval_ms_sum, energy_mj_sum, throttled_us_sum, pcie_tx_bytes_sum, pcie_rx_bytes_sum, nvlink_tx_bytes_sum, nvlink_rx_bytes_sum, sm_occupancy_ppm_count, sm_occupancy_ppm_sum, dram_active_ppm_count, dram_active_ppm_sum, pcie_replays_sum, nvlink_errors_sum, version
+    MODIFY QUERY SELECT window_ms, grouping, cluster, region, host, engine_id, placement_group, gpu_uuid, gpu_model, workload, origin, parent_uuid, mig_profile, event_count, last_at_ms, definition_version, util_gpu_pct_count, util_gpu_pct_sum, util_memory_pct_count, util_memory_pct_sum, power_mw_count, power_mw_sum, power_limit_mw_count, power_limit_mw_sum, power_limit_mw_max, temperature_c_count, temperature_c_sum, temperature_c_max, temperature_memory_c_count, temperature_memory_c_sum, clock_sm_mhz_count, clock_sm_mhz_sum, clock_memory_mhz_count, clock_memory_mhz_sum, sm_active_ppm_count, sm_active_ppm_sum, tensor_active_ppm_count, tensor_active_ppm_sum, pcie_generation_count, pcie_generation_sum, pcie_width_count, pcie_width_sum, pcie_width_max_count, pcie_width_max_sum, memory_used_bytes_count, memory_used_bytes_sum, memory_total_bytes_count, memory_total_bytes_sum, memory_total_bytes_max, interval_ms_sum, energy_mj_sum, throttled_us_sum, pcie_tx_bytes_sum, pcie_rx_bytes_sum, nvlink_tx_bytes_sum, nvlink_rx_bytes_sum, sm_occupancy_ppm_count, sm_occupancy_ppm_sum, dram_active_ppm_count, dram_active_ppm_sum, pcie_replays_sum, nvlink_errors_sum, memory_engine_bytes_count, memory_engine_bytes_sum, version
 FROM gpu_samples_rollup_1h;
 
 CREATE OR REPLACE VIEW request_windows
@@ -1351,7 +1377,12 @@ CREATE OR REPLACE VIEW gpu_windows
     dram_active_ppm_max Nullable(Int64) COMMENT 'greatest: share of the memory bandwidth in use [ppm]',
     dram_active_ppm_last Nullable(Int64) COMMENT 'latest: share of the memory bandwidth in use [ppm]',
     pcie_replays_sum Nullable(Int64) COMMENT 'sum of: PCIe replays since the previous reading',
-    nvlink_errors_sum Nullable(Int64) COMMENT 'sum of: NVLink errors since the previous reading'
+    nvlink_errors_sum Nullable(Int64) COMMENT 'sum of: NVLink errors since the previous reading',
+    memory_engine_bytes_count UInt64 COMMENT 'values of memory_engine_bytes that were known',
+    memory_engine_bytes_sum Int64 COMMENT 'sum of: memory that the engines on it may take [bytes]',
+    memory_engine_bytes_min Nullable(Int64) COMMENT 'least: memory that the engines on it may take [bytes]',
+    memory_engine_bytes_max Nullable(Int64) COMMENT 'greatest: memory that the engines on it may take [bytes]',
+    memory_engine_bytes_last Nullable(Int64) COMMENT 'latest: memory that the engines on it may take [bytes]'
 )
 AS SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
@@ -1463,7 +1494,12 @@ AS SELECT
     m.dram_active_ppm_max AS dram_active_ppm_max,
     m.dram_active_ppm_last AS dram_active_ppm_last,
     m.pcie_replays_sum AS pcie_replays_sum,
-    m.nvlink_errors_sum AS nvlink_errors_sum
+    m.nvlink_errors_sum AS nvlink_errors_sum,
+    m.memory_engine_bytes_count AS memory_engine_bytes_count,
+    m.memory_engine_bytes_sum AS memory_engine_bytes_sum,
+    m.memory_engine_bytes_min AS memory_engine_bytes_min,
+    m.memory_engine_bytes_max AS memory_engine_bytes_max,
+    m.memory_engine_bytes_last AS memory_engine_bytes_last
 FROM (
     SELECT
         p.window_ms AS window_ms,
@@ -1574,7 +1610,12 @@ FROM (
         max(p.dram_active_ppm_max) AS dram_active_ppm_max,
         tupleElement(argMax(tuple(p.dram_active_ppm_last), (p.last_at_ms, ifNull(p.dram_active_ppm_last, -9223372036854775807))), 1) AS dram_active_ppm_last,
         sum(p.pcie_replays_sum) AS pcie_replays_sum,
-        sum(p.nvlink_errors_sum) AS nvlink_errors_sum
+        sum(p.nvlink_errors_sum) AS nvlink_errors_sum,
+        sum(p.memory_engine_bytes_count) AS memory_engine_bytes_count,
+        sum(p.memory_engine_bytes_sum) AS memory_engine_bytes_sum,
+        min(p.memory_engine_bytes_min) AS memory_engine_bytes_min,
+        max(p.memory_engine_bytes_max) AS memory_engine_bytes_max,
+        tupleElement(argMax(tuple(p.memory_engine_bytes_last), (p.last_at_ms, ifNull(p.memory_engine_bytes_last, -9223372036854775807))), 1) AS memory_engine_bytes_last
     FROM gpu_samples_partials AS p FINAL
     WHERE p.grouping = 'gpu'
     GROUP BY p.window_ms, p.cluster, p.region, p.host, p.engine_id, p.placement_group, p.gpu_uuid, p.gpu_model, p.workload, p.origin, p.parent_uuid, p.mig_profile
@@ -3224,7 +3265,12 @@ CREATE OR REPLACE VIEW gpu_windows_1m
     dram_active_ppm_max Nullable(Int64) COMMENT 'greatest: share of the memory bandwidth in use [ppm]',
     dram_active_ppm_last Nullable(Int64) COMMENT 'latest: share of the memory bandwidth in use [ppm]',
     pcie_replays_sum Nullable(Int64) COMMENT 'sum of: PCIe replays since the previous reading',
-    nvlink_errors_sum Nullable(Int64) COMMENT 'sum of: NVLink errors since the previous reading'
+    nvlink_errors_sum Nullable(Int64) COMMENT 'sum of: NVLink errors since the previous reading',
+    memory_engine_bytes_count UInt64 COMMENT 'values of memory_engine_bytes that were known',
+    memory_engine_bytes_sum Int64 COMMENT 'sum of: memory that the engines on it may take [bytes]',
+    memory_engine_bytes_min Nullable(Int64) COMMENT 'least: memory that the engines on it may take [bytes]',
+    memory_engine_bytes_max Nullable(Int64) COMMENT 'greatest: memory that the engines on it may take [bytes]',
+    memory_engine_bytes_last Nullable(Int64) COMMENT 'latest: memory that the engines on it may take [bytes]'
 )
 AS SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
@@ -3336,7 +3382,12 @@ AS SELECT
     m.dram_active_ppm_max AS dram_active_ppm_max,
     m.dram_active_ppm_last AS dram_active_ppm_last,
     m.pcie_replays_sum AS pcie_replays_sum,
-    m.nvlink_errors_sum AS nvlink_errors_sum
+    m.nvlink_errors_sum AS nvlink_errors_sum,
+    m.memory_engine_bytes_count AS memory_engine_bytes_count,
+    m.memory_engine_bytes_sum AS memory_engine_bytes_sum,
+    m.memory_engine_bytes_min AS memory_engine_bytes_min,
+    m.memory_engine_bytes_max AS memory_engine_bytes_max,
+    m.memory_engine_bytes_last AS memory_engine_bytes_last
 FROM gpu_samples_rollup_1m AS m FINAL
 WHERE m.grouping = 'gpu'
 COMMENT 'gpu.samples by 1m window and cluster, region, host, gpu_uuid, gpu_model, engine_id, placement_group, workload, origin, parent_uuid, mig_profile';
@@ -3452,7 +3503,12 @@ CREATE OR REPLACE VIEW gpu_windows_1h
     dram_active_ppm_max Nullable(Int64) COMMENT 'greatest: share of the memory bandwidth in use [ppm]',
     dram_active_ppm_last Nullable(Int64) COMMENT 'latest: share of the memory bandwidth in use [ppm]',
     pcie_replays_sum Nullable(Int64) COMMENT 'sum of: PCIe replays since the previous reading',
-    nvlink_errors_sum Nullable(Int64) COMMENT 'sum of: NVLink errors since the previous reading'
+    nvlink_errors_sum Nullable(Int64) COMMENT 'sum of: NVLink errors since the previous reading',
+    memory_engine_bytes_count UInt64 COMMENT 'values of memory_engine_bytes that were known',
+    memory_engine_bytes_sum Int64 COMMENT 'sum of: memory that the engines on it may take [bytes]',
+    memory_engine_bytes_min Nullable(Int64) COMMENT 'least: memory that the engines on it may take [bytes]',
+    memory_engine_bytes_max Nullable(Int64) COMMENT 'greatest: memory that the engines on it may take [bytes]',
+    memory_engine_bytes_last Nullable(Int64) COMMENT 'latest: memory that the engines on it may take [bytes]'
 )
 AS SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
@@ -3564,7 +3620,12 @@ AS SELECT
     m.dram_active_ppm_max AS dram_active_ppm_max,
     m.dram_active_ppm_last AS dram_active_ppm_last,
     m.pcie_replays_sum AS pcie_replays_sum,
-    m.nvlink_errors_sum AS nvlink_errors_sum
+    m.nvlink_errors_sum AS nvlink_errors_sum,
+    m.memory_engine_bytes_count AS memory_engine_bytes_count,
+    m.memory_engine_bytes_sum AS memory_engine_bytes_sum,
+    m.memory_engine_bytes_min AS memory_engine_bytes_min,
+    m.memory_engine_bytes_max AS memory_engine_bytes_max,
+    m.memory_engine_bytes_last AS memory_engine_bytes_last
 FROM gpu_samples_rollup_1h AS m FINAL
 WHERE m.grouping = 'gpu'
 COMMENT 'gpu.samples by 1h window and cluster, region, host, gpu_uuid, gpu_model, engine_id, placement_group, workload, origin, parent_uuid, mig_profile';
@@ -3680,7 +3741,12 @@ CREATE OR REPLACE VIEW gpu_windows_1d
     dram_active_ppm_max Nullable(Int64) COMMENT 'greatest: share of the memory bandwidth in use [ppm]',
     dram_active_ppm_last Nullable(Int64) COMMENT 'latest: share of the memory bandwidth in use [ppm]',
     pcie_replays_sum Nullable(Int64) COMMENT 'sum of: PCIe replays since the previous reading',
-    nvlink_errors_sum Nullable(Int64) COMMENT 'sum of: NVLink errors since the previous reading'
+    nvlink_errors_sum Nullable(Int64) COMMENT 'sum of: NVLink errors since the previous reading',
+    memory_engine_bytes_count UInt64 COMMENT 'values of memory_engine_bytes that were known',
+    memory_engine_bytes_sum Int64 COMMENT 'sum of: memory that the engines on it may take [bytes]',
+    memory_engine_bytes_min Nullable(Int64) COMMENT 'least: memory that the engines on it may take [bytes]',
+    memory_engine_bytes_max Nullable(Int64) COMMENT 'greatest: memory that the engines on it may take [bytes]',
+    memory_engine_bytes_last Nullable(Int64) COMMENT 'latest: memory that the engines on it may take [bytes]'
 )
 AS SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
@@ -3792,7 +3858,12 @@ AS SELECT
     m.dram_active_ppm_max AS dram_active_ppm_max,
     m.dram_active_ppm_last AS dram_active_ppm_last,
     m.pcie_replays_sum AS pcie_replays_sum,
-    m.nvlink_errors_sum AS nvlink_errors_sum
+    m.nvlink_errors_sum AS nvlink_errors_sum,
+    m.memory_engine_bytes_count AS memory_engine_bytes_count,
+    m.memory_engine_bytes_sum AS memory_engine_bytes_sum,
+    m.memory_engine_bytes_min AS memory_engine_bytes_min,
+    m.memory_engine_bytes_max AS memory_engine_bytes_max,
+    m.memory_engine_bytes_last AS memory_engine_bytes_last
 FROM gpu_samples_rollup_1d AS m FINAL
 WHERE m.grouping = 'gpu'
 COMMENT 'gpu.samples by 1d window and cluster, region, host, gpu_uuid, gpu_model, engine_id, placement_group, workload, origin, parent_uuid, mig_profile';
@@ -5263,6 +5334,7 @@ CREATE OR REPLACE VIEW fleet_now
     memory_total_bytes Nullable(Int64) COMMENT 'latest: physical memory [bytes]',
     sm_occupancy_ppm Nullable(Int64) COMMENT 'latest: resident warps of those that fit [ppm]',
     dram_active_ppm Nullable(Int64) COMMENT 'latest: share of the memory bandwidth in use [ppm]',
+    memory_engine_bytes Nullable(Int64) COMMENT 'latest: memory that the engines on it may take [bytes]',
     host_cpu_busy_ppm Nullable(Int64) COMMENT 'latest: share of all processors\' time not idle [ppm]',
     host_cpu_iowait_ppm Nullable(Int64) COMMENT 'latest: share of all processors\' time waiting for disks [ppm]',
     host_cpu_core_busy_max_ppm Nullable(Int64) COMMENT 'latest: busiest logical processor: share of its time not idle [ppm]',
@@ -5313,6 +5385,7 @@ AS SELECT
     g.memory_total_bytes AS memory_total_bytes,
     g.sm_occupancy_ppm AS sm_occupancy_ppm,
     g.dram_active_ppm AS dram_active_ppm,
+    g.memory_engine_bytes AS memory_engine_bytes,
     h.cpu_busy_ppm AS host_cpu_busy_ppm,
     h.cpu_iowait_ppm AS host_cpu_iowait_ppm,
     h.cpu_core_busy_max_ppm AS host_cpu_core_busy_max_ppm,
@@ -5361,7 +5434,8 @@ FROM (
         tupleElement(argMax(tuple(p.memory_used_bytes_last), (p.last_at_ms, ifNull(p.memory_used_bytes_last, -9223372036854775807))), 1) AS memory_used_bytes,
         tupleElement(argMax(tuple(p.memory_total_bytes_last), (p.last_at_ms, ifNull(p.memory_total_bytes_last, -9223372036854775807))), 1) AS memory_total_bytes,
         tupleElement(argMax(tuple(p.sm_occupancy_ppm_last), (p.last_at_ms, ifNull(p.sm_occupancy_ppm_last, -9223372036854775807))), 1) AS sm_occupancy_ppm,
-        tupleElement(argMax(tuple(p.dram_active_ppm_last), (p.last_at_ms, ifNull(p.dram_active_ppm_last, -9223372036854775807))), 1) AS dram_active_ppm
+        tupleElement(argMax(tuple(p.dram_active_ppm_last), (p.last_at_ms, ifNull(p.dram_active_ppm_last, -9223372036854775807))), 1) AS dram_active_ppm,
+        tupleElement(argMax(tuple(p.memory_engine_bytes_last), (p.last_at_ms, ifNull(p.memory_engine_bytes_last, -9223372036854775807))), 1) AS memory_engine_bytes
     FROM gpu_samples_partials AS p FINAL
     WHERE p.grouping = 'gpu' AND p.window_ms >= toUnixTimestamp64Milli(now64(3)) - 300000
     GROUP BY p.gpu_uuid

@@ -141,6 +141,9 @@ PRODUCER_BOOKS = Table(
         _number("acknowledged_events", "events of records acknowledged by Kafka"),
         _number("shed_events", "events never spooled because the spool was full: declared loss"),
         _optional("seq_to", "first sequence number of the boot that the row does not cover; null: of 0.1.0"),
+        _optional(
+            "seq_events", "events before seq_to, the same as events; null: landed by 0.1.0, seq_to of a row before"
+        ),
         _name("source", "spool id"),
         _name("topic", "topic they are for"),
         _name("host", "host of the producer"),

@@ -57,6 +57,7 @@ class Scene:
             "records": 2,
             "events": 4,
             "seq_to": 2,
+            "seq_events": 4,
         }
         refused = {"appended_ms": self.now_ms, "partition": 1, "offset": 1, "events": 1, "topic": "llm.requests"}
         landing = store(
@@ -64,7 +65,9 @@ class Scene:
             [
                 partials(rows, 0, source_partition=1),
                 derived(BOOKS, lines, "books", 0),
-                derived(PRODUCER_BOOKS, [{**produced, "events": 2, "seq_to": 1}, produced], "books", 1),
+                derived(
+                    PRODUCER_BOOKS, [{**produced, "events": 2, "seq_to": 1, "seq_events": 2}, produced], "books", 1
+                ),
                 derived(REJECTED, [refused], "rejected", 0),
             ],
             self.now_ms,
@@ -210,6 +213,17 @@ def test_rows_that_landed_before_their_commit_take_no_part(scene: Scene, sink: S
     assert scene.report(growing=True).differences == ()
 
 
+def test_a_line_that_a_sink_of_0_1_0_landed_is_not_cut_by_the_sequence_number_of_an_older_one(
+    scene: Scene, sink: SinkDatabase
+) -> None:
+    """Such a sink leaves out what it does not know: how many events the line has is newer than its sequence number."""
+    scene.land_more(sink, committed=True)
+    line = {"source": SPOOL, "boot": 1, "topic": "llm.requests", "at_ms": scene.now_ms + 1, "records": 4, "events": 10}
+    store(sink, [derived(PRODUCER_BOOKS, [line], "books", 3)], scene.now_ms)
+
+    assert scene.report(growing=True).differences == ()
+
+
 def test_beside_a_running_producer_all_agree(scene: Scene, sink: SinkDatabase) -> None:
     """A commit has landed that the producer's line does not cover, and the minute's rollup waits."""
     scene.land_more(sink, committed=True)
@@ -250,7 +264,7 @@ def test_what_a_reset_left_out_is_exact_and_declared(scene: Scene, sink: SinkDat
     of another job is listed, and covers nothing."""
     scene.land_more(sink, committed=False)
     line = {"source": SPOOL, "boot": 1, "topic": "llm.requests", "at_ms": scene.now_ms + 1}
-    line |= {"records": 3, "events": 5, "seq_to": 3}
+    line |= {"records": 3, "events": 5, "seq_to": 3, "seq_events": 5}
     hole = {"topic": "llm.requests", "partition": 1, "boot": 0, "committed_ms": scene.now_ms, "job": "windows"}
     hole |= {"offset_from": 2, "offset_to": 4, "verdict": MISSING, "events": 0, "records": 2}
     other = {**hole, "job": "finals", "offset_from": 1, "offset_to": 9, "records": 8}
@@ -263,8 +277,11 @@ def test_what_a_reset_left_out_is_exact_and_declared(scene: Scene, sink: SinkDat
     with contextlib.closing(Database(scene.config)) as database:
         cut = Cut(read_produced(database), read_ends(database))
         log = {("llm.requests", 1): (0, 4)}
-        report = compare(log, read_tables(database, cut, scene.now_ms, DEFAULT_LIMITS, raw=True))
+        tables = read_tables(database, cut, scene.now_ms, DEFAULT_LIMITS, raw=True)
+        without_raw = read_tables(database, cut, scene.now_ms, DEFAULT_LIMITS, raw=False)
+    report = compare(log, tables)
 
     assert report.differences == ()
+    assert (tables.gone, without_raw.gone) == ({"llm.requests": 1}, {"llm.requests": 2})
     assert (report.exact, report.missing) == (True, 1)
     assert [(hole.job, hole.first, hole.end) for hole in report.holes] == [("finals", 1, 9), ("windows", 2, 4)]

@@ -423,12 +423,20 @@ def test_what_a_reset_left_out_is_declared_where_raw_rows_have_it() -> None:
     assert report.as_dict()["holes"][0]["first"] == 4
 
 
+def test_a_hole_of_which_all_rows_are_kept_excuses_no_sender() -> None:
+    """Whose its events are is known, so what another sender lacks is a difference."""
+    report = compare(LOG, replace(sound(), produced=[produced(8)], holes=[HOLE], gone={TOPIC: 0}))
+
+    assert (only(report).check, report.declared) == (module.PRODUCED, ())
+
+
 def test_what_nobody_has_any_more_is_declared_as_far_as_the_hole_had_room() -> None:
     """Two records hold at most two thousand events; more are a difference, and so are events too many."""
     room = 2 * DEFAULT_LIMITS.batch_events_max
 
     fits, too_many, doubled = (
-        compare(LOG, replace(sound(), produced=[produced(7 + more)], holes=[HOLE])) for more in (room, room + 1, -1)
+        compare(LOG, replace(sound(), produced=[produced(7 + more)], holes=[HOLE], gone={TOPIC: 2}))
+        for more in (room, room + 1, -1)
     )
 
     assert (fits.exact, len(fits.declared)) == (True, 1)
