@@ -41,6 +41,7 @@ from fleetpulse.commands import (
     services,
     stack,
     top,
+    users,
     vram,
 )
 from fleetpulse.commands.output import sentence_of
@@ -81,6 +82,7 @@ PANELS: Mapping[str, Mapping[str, Callable[..., None] | typer.Typer]] = {
         "percentiles": people.percentiles,
         "tail": people.tail,
         "dashboard": dashboard.dashboard,
+        "users": users.group,
         "query": query.query,
         "top": top.top,
         "doctor": doctor.doctor,

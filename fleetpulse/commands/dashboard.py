@@ -12,8 +12,17 @@ import typer
 from fleetpulse.commands.output import err, spoken
 from fleetpulse.commands.people import AsWriter
 from fleetpulse.commands.services import HealthPort, file_option
+from fleetpulse.commands.users import UsersFileOption, path_of
 
 DEFAULT_PORT = 8_600
+Token = Annotated[
+    str | None,
+    typer.Option(
+        envvar="FLEETPULSE_DASHBOARD_TOKEN",
+        show_envvar=True,
+        help="Who knows it may look; at least 16 characters. Better in the environment: others see arguments.",
+    ),
+]
 
 
 @spoken
@@ -22,14 +31,7 @@ def dashboard(
         str, typer.Option(help="Address to listen on. Anything but loopback needs a token or a login header.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = DEFAULT_PORT,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            envvar="FLEETPULSE_DASHBOARD_TOKEN",
-            show_envvar=True,
-            help="Who knows it may look; at least 16 characters. Better in the environment: others see arguments.",
-        ),
-    ] = None,
+    token: Token = None,
     token_file: Annotated[
         Path | None,
         typer.Option(
@@ -38,6 +40,7 @@ def dashboard(
             help="File that holds the token, such as a mounted secret.",
         ),
     ] = None,
+    users_file: UsersFileOption = None,
     login_header: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Header in which a reverse proxy names who is logged in: X-Forwarded-User."),
@@ -71,21 +74,22 @@ def dashboard(
     with _packages():
         from fleetpulse.dashboard.serve import Binding, run, token_of
     from fleetpulse.dashboard.security import access_for
+    from fleetpulse.dashboard.users import UsersFile
     from fleetpulse.dashboard.view import Facts
     from fleetpulse.sql.reader_profile import login_of_people
     from runtime import logs
     from runtime.config import load
     from stream_jobs.rules.load import load_set
 
-    known = token_of(token, token_file)
-    access = access_for(host, known, login_header, tuple(trusted_proxy or ()), tuple(allowed_host or ()))
+    known, config = token_of(token, token_file), load()
+    users = UsersFile(path_of(users_file, config))
+    access = access_for(host, known, login_header, tuple(trusted_proxy or ()), tuple(allowed_host or ()), users)
     logs.configure("dashboard")
-    shown = f"[{host}]" if ":" in host else host
-    config = load()
     reading = login_of_people(config, as_writer=as_writer)
-    err.print(f"fleetpulse dashboard: http://{shown}:{port}", markup=False, highlight=False)
-    files = budgets or config.budgets, prices or config.prices
-    facts = Facts(load_set(rules or config.rules).slo_classes, *files)
+    shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    err.print(f"fleetpulse dashboard: http://{shown}", markup=False, highlight=False)
+    slo_classes = load_set(rules or config.rules).slo_classes
+    facts = Facts(slo_classes, budgets or config.budgets, prices or config.prices)
     run(reading, access, Binding(host, port, health_port), facts)
 
 

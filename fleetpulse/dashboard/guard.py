@@ -12,12 +12,15 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 
 from fleetpulse.dashboard.plain_page import plain_page
 from fleetpulse.dashboard.security import COOKIE, COOKIE_S, HEADERS, OPEN_PATHS, Access
+from fleetpulse.dashboard.users import User, cookie_value
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+USER = "fleetpulse.user"
+"""Where pages find in the scope who looks."""
 WRONG_TOKEN_S = 0.5
 """How long an answer to a wrong token waits: slows guessing, holds nothing up."""
 _BODY_BYTES_MAX = 4_096
@@ -49,25 +52,31 @@ class Guard:
         refusal = await self._refusal(scope, headers, receive)
         if scope["type"] == "http":
             await (refusal or self._app)(scope, receive, _with_headers(send))
-        elif refusal or not self._access.origin_is_ours(headers):
+        elif refusal:
             await send({"type": "websocket.close", "code": 1008})
         else:
             await self._app(scope, receive, send)
 
     async def _refusal(self, scope: Scope, headers: dict[str, str], receive: Receive) -> Response | None:
-        """What to answer instead of the page; None lets it through."""
+        """What to answer instead of the page; None lets it through, with who it is in the scope."""
         access = self._access
         if not access.host_is_ours(headers.get("host", "")):
             return PlainTextResponse("this server has another name; see --allowed-host\n", 421)
         if len(scope["query_string"]) > _QUERY_BYTES_MAX:
             return PlainTextResponse("the address is too long\n", 414)
-        if scope["path"] == "/login" and access.token:
+        if not access.may_change(scope.get("method", "GET"), headers):
+            return PlainTextResponse("this came from another site's page\n", 403)
+        if scope["path"] == "/login" and access.asks_token():
             return await self._login(scope, headers, receive)
         if scope["path"] in OPEN_PATHS:
             return None
-        if access.lets_in(headers, (scope.get("client") or ("", 0))[0]):
+        if access.login_header and _repeats(scope, access.login_header):
+            return PlainTextResponse(f"{access.login_header} came more than once\n", 400)
+        user: User | None = access.user_of(headers, (scope.get("client") or ("", 0))[0])
+        if user is not None:
+            scope[USER] = user
             return None
-        if not access.token:
+        if not access.asks_token():
             return PlainTextResponse("log in at the proxy before this server\n", 401)
         if "text/html" not in headers.get("accept", ""):
             return PlainTextResponse("needs Authorization: Bearer TOKEN\n", 401, {"WWW-Authenticate": "Bearer"})
@@ -81,13 +90,13 @@ class Guard:
             return _form(query.get("next", ["/"])[0])
         fields = parse_qs((await _body(receive)).decode("utf-8", "replace"))
         token, to = fields.get("token", [""])[0], fields.get("next", ["/"])[0]
-        if not self._access.knows_token(token):
+        if self._access.knows_token(token) is None:
             await asyncio.sleep(WRONG_TOKEN_S)
             return _form(to, "That is not the token.", 401)
         response = RedirectResponse(_own_path(to), 303)
         response.set_cookie(
             COOKIE,
-            self._access.cookie_value(),
+            cookie_value(token),
             max_age=COOKIE_S,
             httponly=True,
             samesite="strict",
@@ -100,6 +109,12 @@ class Guard:
 def _form(to: str, error: str = "", status: int = 200) -> Response:
     form = _LOGIN.format(error=html.escape(error), to=html.escape(_own_path(to), quote=True))
     return HTMLResponse(plain_page("log in", form), status)
+
+
+def _repeats(scope: Scope, header: str) -> bool:
+    """Whether a header came twice: one of them is the client's own, and a proxy that adds its word may stand first."""
+    wanted = header.lower().encode("latin-1")
+    return sum(name.lower() == wanted for name, _ in scope["headers"]) > 1
 
 
 def _own_path(to: str) -> str:

@@ -1,21 +1,20 @@
 """Who may look, and the headers that make browsers forbid the rest; ``guard`` applies both to pages and web sockets.
 
-Three ways in, decided once at start-up: everybody who reaches a loopback address; whoever knows the token (the login
-form, a link to ``/login#token=``, then a cookie); whomever a reverse proxy at a trusted address names in a header. A
-Host header that is not one of ours is rejected, so that no foreign name can be made to point here (DNS rebinding), and
-a web socket from another site's page is rejected by its Origin.
+Three ways in: everybody who reaches a loopback address, as long as there is no token; whoever knows the one token or
+that of a user (the login form, a link to ``/login#token=``, then a cookie); whomever a reverse proxy at a trusted
+address names in a header. A Host header that is not one of ours is rejected, so that no foreign name can be made to
+point here (DNS rebinding), and so is what another site's page sends, by its Origin: web sockets, forms, scripts.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
+from fleetpulse.dashboard.users import OPERATOR, VIEWER, User, UsersFile, cookie_value, holder, proof_hash
 from runtime.addresses import is_loopback
 from schemas.errors import ConfigError
 
@@ -23,6 +22,13 @@ COOKIE = "fleetpulse_dashboard"
 COOKIE_S = 30 * 86_400
 TOKEN_CHARS_MIN = 16
 OPEN_PATHS = ("/login", "/healthz", "/readyz")
+LOCAL = User("local", OPERATOR)
+"""Who is not asked to log in: on loopback, without a token."""
+HOLDER = "token"
+"""Name of whoever knows the one token that has no name of its own."""
+NAME_CHARS_MAX = 256
+"""Of a name that a reverse proxy sends; an alert's silence can name no longer one."""
+_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 POLICY = "; ".join(
@@ -44,7 +50,8 @@ HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Frame-Options": "DENY",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    # With "no-referrer" browsers send the login form with the Origin "null", as another site's page would.
+    "Referrer-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -53,45 +60,73 @@ HEADERS = {
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Access:
-    """``token`` "" asks for none. ``login_header`` "" takes nobody's word; else that of peers in ``trusted``."""
+    """``token`` "" is none. ``login_header`` "" takes nobody's word; else that of peers in ``trusted``."""
 
     token: str = ""
     login_header: str = ""
     trusted: tuple[str, ...] = ()
     hosts: tuple[str, ...] = LOOPBACK_NAMES
     """Names this server answers to; "*" takes any."""
+    users: UsersFile | None = None
 
-    def cookie_value(self) -> str:
-        """What the cookie holds: proof that the token was known, not the token."""
-        return hmac.new(self.token.encode(), b"fleetpulse dashboard", hashlib.sha256).hexdigest()
+    def asks_token(self) -> bool:
+        """Whether there is a token to log in with."""
+        return bool(self.token) or bool(self.users and (self.users.users() or self.users.exists))
 
-    def knows_token(self, given: str) -> bool:
-        """Whether this is the token; takes as long for any text."""
-        return bool(self.token) and hmac.compare_digest(_digest(given), _digest(self.token))
+    def knows(self, cookie: str) -> User | None:
+        """Whose cookie this is; takes as long for any text."""
+        users = self.users.users() if self.users else ()
+        own = (User(HOLDER, OPERATOR, 0, proof_hash(cookie_value(self.token))),) if self.token else ()
+        return holder((*own, *users), cookie)
 
-    def lets_in(self, headers: Mapping[str, str], peer: str) -> bool:
-        """Whether a request with these headers (lower-case names) from this address may see pages."""
-        if self.login_header and peer in self.trusted and headers.get(self.login_header.lower(), "").strip():
-            return True
-        if not self.token:
-            return not self.login_header
+    def knows_token(self, given: str) -> User | None:
+        """Whose token this is; takes as long for any text."""
+        return self.knows(cookie_value(given))
+
+    def user_of(self, headers: Mapping[str, str], peer: str) -> User | None:
+        """Who sent a request with these headers (lower-case names) from this address; None may see no page."""
+        if self.login_header and peer in self.trusted:
+            name = headers.get(self.login_header.lower(), "").strip()
+            if name and name.isprintable() and len(name) <= NAME_CHARS_MAX:
+                return self._named(name)
+        if not self.asks_token():
+            return None if self.login_header else LOCAL
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self.knows_token(bearer.strip()):
-            return True
-        return hmac.compare_digest(_digest(_cookie(headers.get("cookie", ""))), _digest(self.cookie_value()))
+        found = self.knows_token(bearer.strip()) if scheme.lower() == "bearer" else None
+        return found or self.knows(_cookie(headers.get("cookie", "")))
+
+    def now(self, user: User) -> User | None:
+        """Who was let in once, as of now: with today's role; None who was revoked meanwhile."""
+        if user is LOCAL:
+            return None if self.asks_token() or self.login_header else LOCAL
+        if not user.proof_hash:
+            return self._named(user.name)
+        if user.name == HOLDER and self.token:
+            return user
+        users = self.users.users() if self.users else ()
+        return next((one for one in users if (one.name, one.proof_hash) == (user.name, user.proof_hash)), None)
+
+    def _named(self, name: str) -> User:
+        return self.users.named(name) if self.users else User(name, VIEWER)
 
     def host_is_ours(self, host: str) -> bool:
         """Whether the Host header names this server, whatever the port."""
         return "*" in self.hosts or _name_of(f"//{host}") in self.hosts
 
     def origin_is_ours(self, headers: Mapping[str, str]) -> bool:
-        """Whether a web socket was opened by one of our own pages; programs send no Origin."""
+        """Whether one of our own pages sent it, as far as it was a page; programs send no Origin."""
         origin = headers.get("origin")
         return origin is None or (urlsplit(origin).netloc.lower() == headers.get("host", "").lower())
 
+    def may_change(self, method: str, headers: Mapping[str, str]) -> bool:
+        """Whether another site's page cannot have sent it; what only reads may come by a link from anywhere."""
+        if not self.origin_is_ours(headers):
+            return False
+        return method in _SAFE_METHODS or headers.get("sec-fetch-site", "none") in ("same-origin", "none")
+
 
 def access_for(host: str, token: str | None, login_header: str | None, trusted: tuple[str, ...],
-               names: tuple[str, ...] = ()) -> Access:  # fmt: skip
+               names: tuple[str, ...] = (), users: UsersFile | None = None) -> Access:  # fmt: skip
     """The rules for a server bound to ``host``; ``ConfigError`` when it would be open to the network."""
     if token is not None and len(token) < TOKEN_CHARS_MIN:
         raise ConfigError("--token", "...", f"must have at least {TOKEN_CHARS_MIN} characters")
@@ -99,16 +134,16 @@ def access_for(host: str, token: str | None, login_header: str | None, trusted: 
         raise ConfigError("--login-header", login_header, "needs --trusted-proxy, the address that may send it")
     for peer in trusted:
         _address(peer)
-    if not is_loopback(host) and not token and not login_header:
+    if not is_loopback(host) and not token and not login_header and not (users and users.exists):
         raise ConfigError(
             "--host",
             host,
-            "is reachable from the network: give --token-file or FLEETPULSE_DASHBOARD_TOKEN, or --login-header",
+            "is reachable from the network: make users (`fleetpulse users`), or give --token-file or --login-header",
         )
     own = (*LOOPBACK_NAMES, host.lower(), *(name.lower() for name in names))
     # Bound to every address, the names in use are not known here; the token or the proxy keeps strangers out.
     hosts = ("*",) if host in ("0.0.0.0", "::") and not names else own
-    return Access(token or "", login_header or "", trusted, hosts)
+    return Access(token or "", login_header or "", trusted, hosts, users)
 
 
 def _address(peer: str) -> None:
@@ -116,11 +151,6 @@ def _address(peer: str) -> None:
         ipaddress.ip_address(peer)
     except ValueError as error:
         raise ConfigError("--trusted-proxy", peer, "must be an IP address") from error
-
-
-def _digest(text: str) -> bytes:
-    """Equal lengths, so that a comparison reveals nothing about the length either."""
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
 
 
 def _cookie(header: str) -> str:

@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import uvicorn
@@ -15,7 +16,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from nicegui import Client, app, ui
 
 from fleetpulse.dashboard.data import Data
-from fleetpulse.dashboard.guard import Guard
+from fleetpulse.dashboard.guard import USER, Guard
 from fleetpulse.dashboard.pages import (
     alerts,
     cost,
@@ -82,7 +83,7 @@ def application(data: Data, access: Access, facts: Facts, pages: tuple[PageSpec,
     web.add_api_route("/readyz", lambda: _ready(data), include_in_schema=False)
     web.add_api_route("/", lambda: RedirectResponse(pages[0].path), include_in_schema=False)
     for page in pages:
-        _route(page, pages, data, facts)
+        _route(page, pages, data, facts, access)
     app.add_exception_handler(404, _not_found(pages))  # NiceGUI's own page knows no way back
     app.config.endpoint_documentation = "none"
     ui.run_with(
@@ -97,11 +98,12 @@ def application(data: Data, access: Access, facts: Facts, pages: tuple[PageSpec,
     return Guard(web, access)
 
 
-def _route(page: PageSpec, pages: tuple[PageSpec, ...], data: Data, facts: Facts) -> None:
+def _route(page: PageSpec, pages: tuple[PageSpec, ...], data: Data, facts: Facts, access: Access) -> None:
     @ui.page(page.path, title=f"{page.title} · fleetpulse", response_timeout=10.0)
     async def show(client: Client, request: Request) -> None:
         dark = request.cookies.get(THEME_COOKIE) == "dark"
-        await Shell(pages, page, data, facts).open(client, dict(request.query_params), dark=dark)
+        user = partial(access.now, request.scope[USER])
+        await Shell(pages, page, data, facts).open(client, dict(request.query_params), user, dark=dark)
 
 
 def _not_found(pages: tuple[PageSpec, ...]) -> Callable[[Request, Exception], HTMLResponse]:

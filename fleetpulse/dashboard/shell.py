@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -11,9 +11,11 @@ from nicegui import Client, background_tasks, ui
 
 from fleetpulse.dashboard.data import Data
 from fleetpulse.dashboard.parts import VALUE_JS, Segments, button, field, set_text, tag
+from fleetpulse.dashboard.security import LOCAL
 from fleetpulse.dashboard.theme import css
 from fleetpulse.dashboard.time_range import PRESETS, RangeSpec, fixed, label, moment_ms
 from fleetpulse.dashboard.url_state import VALUE_CHARS_MAX, UrlState, parse
+from fleetpulse.dashboard.users import User
 from fleetpulse.dashboard.values import clean
 from fleetpulse.dashboard.view import AGAIN_S, Facts, PageSpec, View, wall_ms
 from schemas.errors import FleetpulseError
@@ -27,7 +29,7 @@ SHOWN_MAX = 50
 """Values that a filter suggests; a search finds the others."""
 OF_GPUS = frozenset({"host", "gpu_model", "gpu_uuid", "workload"})
 LABELS = {"gpu_model": "GPU", "engine_id": "Engine", "slo_class": "Class", "error_kind": "Error"}
-_HEAD = """<meta name="referrer" content="no-referrer"><script>
+_HEAD = """<meta name="referrer" content="same-origin"><script>
 window.addEventListener('popstate', () => location.reload());
 function fpTheme(name) {
   document.cookie = 'fleetpulse_theme=' + name + ';path=/;max-age=31536000;samesite=strict';
@@ -45,11 +47,13 @@ class Shell:
         self._data = data
         self._facts = facts
 
-    async def open(self, client: Client, query: Mapping[str, str], *, dark: bool) -> None:
-        """Build the page and ask for the first time."""
+    async def open(
+        self, client: Client, query: Mapping[str, str], user: Callable[[], User | None], *, dark: bool
+    ) -> None:
+        """Build the page for this user, and ask for the first time."""
         state, notices = parse(query, self._spec.filters, self._spec.options)
         self._view = view = View(
-            self._spec.path, self._spec.options, state, self._data, self._facts, dark=dark, now_ms=wall_ms
+            self._spec.path, self._spec.options, state, self._data, self._facts, user, dark=dark, now_ms=wall_ms
         )
         ui.add_css(css())
         ui.add_head_html(_HEAD)
@@ -84,6 +88,8 @@ class Shell:
                     if page.in_menu:
                         self._links.append((page, self._nav(page)))
             with tag("div", "fp-foot"):
+                if (user := self._view.user()) is not None and user is not LOCAL:
+                    tag("span", text=f"{clean(user.name)}, {user.role}")
                 tag("span", text="Times on charts are yours, in links UTC")
 
     def _nav(self, page: PageSpec) -> ui.element:

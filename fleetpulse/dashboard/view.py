@@ -17,6 +17,7 @@ from fleetpulse.dashboard.data import Data
 from fleetpulse.dashboard.theme import DARK, LIGHT, Palette
 from fleetpulse.dashboard.time_range import RangeSpec, TimeRange, fixed
 from fleetpulse.dashboard.url_state import UrlState
+from fleetpulse.dashboard.users import User
 from fleetpulse.dashboard.values import clean
 from fleetpulse.queries.dashboard import Value, query
 from fleetpulse.sql.database import Answer
@@ -60,11 +61,14 @@ class View:
         state: UrlState,
         data: Data,
         facts: Facts,
+        user: Callable[[], User | None],
         *,
         dark: bool,
         now_ms: Callable[[], int],
     ) -> None:
         self.facts = facts
+        self.user = user
+        """Who looks, with the role of this moment; None once revoked. What changes anything asks again."""
         self.path = path
         self._defaults = defaults
         self.state = state
@@ -100,6 +104,13 @@ class View:
         """The option's value when it is one of the known, else its default: links hold anything."""
         value = self.state.options[name]
         return value if value in known else self._defaults[name]
+
+    def check_user(self) -> User:
+        """Who looks. Raises ``FleetpulseError`` once the user was revoked: a page that is open ends with its login."""
+        user = self.user()
+        if user is None:
+            raise FleetpulseError("this login has ended; load the page again to log in")
+        return user
 
     async def ask(self, name: str, **values: Value) -> Answer:
         """The answer to a named query over the page's range, with its filters; ``values`` are its own."""
@@ -213,6 +224,7 @@ class View:
         assert self._refresh is not None
         self.on_busy(True)
         try:
+            self.check_user()
             self.range = await self._range_now()
             self.marks = tuple(map(mark_of, (await self.ask("deployments")).records()))
             await self._refresh()

@@ -80,6 +80,10 @@ class AlertPanel:
         self._box.set_visibility(False)
 
     def _silence_row(self) -> None:
+        user = self._view.user()
+        if user is None or not user.operates:
+            self._answer = tag("p", "fp-muted", text="An operator may silence this alert.", role="status")
+            return
         with tag("div", "fp-filters", role="group", aria_label="Silence this alert"):
             choices("Silence for", {name: text for name, (text, _) in DURATIONS.items()}, self._for, self._choose)
             with tag("div", "fp-field"):

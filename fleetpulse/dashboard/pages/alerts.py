@@ -12,12 +12,13 @@ from fleetpulse.alerts.view import checked, moment, publish
 from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.pages.alert_panel import AlertPanel
 from fleetpulse.dashboard.parts import ChartPanel, Column, Segments, Stats, TablePanel, grid, severity_mood
+from fleetpulse.dashboard.users import User
 from fleetpulse.dashboard.values import UNKNOWN, ago, clean
 from fleetpulse.dashboard.view import PageSpec, Refresh, View, wall_ms
 from runtime.config import load
-from schemas.contract.alert_commands import Command
+from schemas.contract.alert_commands import TEXT_CHARS_MAX, Command
 from schemas.contract.alerts import SEVERITIES
-from schemas.errors import FleetpulseError
+from schemas.errors import ConfigError, FleetpulseError
 from schemas.limits import DAY_MS, MINUTE_MS
 
 KEPT_MS = 60 * DAY_MS
@@ -27,10 +28,13 @@ _BARS_MS = tuple(MINUTE_MS * minutes for minutes in (1, 2, 5, 10, 30, 60, 180, 3
 SILENCED = {"no": "active", "yes": "silenced", "all": "all"}
 
 
-def silence_of(fingerprint: str, now_ms: int, last_ms: int, reason: str) -> Command:
-    """The command that silences one alert from now on; ``ConfigError`` for one that the alert job would reject."""
-    name = f"s-{secrets.token_hex(4)}"
-    return checked(Command("mute", name, {"fingerprint": fingerprint}, now_ms, now_ms + last_ms, reason, "dashboard"))
+def silence_of(fingerprint: str, now_ms: int, last_ms: int, reason: str, user: User) -> Command:
+    """The command by which this user silences one alert from now on; ``ConfigError`` for one that the alert job would
+    reject, and for who is no operator."""
+    if not user.operates:
+        raise ConfigError("silence", user.name, "only an operator may silence alerts")
+    name, by = f"s-{secrets.token_hex(4)}", f"dashboard: {user.name}"[:TEXT_CHARS_MAX]
+    return checked(Command("mute", name, {"fingerprint": fingerprint}, now_ms, now_ms + last_ms, reason, by))
 
 
 def opened(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[int, float | None]]]:
@@ -154,7 +158,7 @@ class _Alerts:
 
     async def _publish_silence(self, fingerprint: str, last_ms: int, reason: str) -> None:
         try:
-            command = silence_of(fingerprint, wall_ms(), last_ms, reason)
+            command = silence_of(fingerprint, wall_ms(), last_ms, reason, self._view.check_user())
             await publish(load().kafka, command)
         except FleetpulseError as error:
             self._one.answer(str(error), bad=True)

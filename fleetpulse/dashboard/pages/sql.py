@@ -119,6 +119,7 @@ class _Sql:
         set_text(self._error, "")
         self._result.hint("running …")
         try:
+            self._view.check_user()
             found = await console.table(load().reading, sql, self._values(sql))
         except FleetpulseError as error:
             if run == self._runs:
@@ -156,6 +157,7 @@ class _Sql:
 
     async def _download(self, sql: str, ending: str) -> None:
         try:
+            self._view.check_user()
             data = await console.file(load().reading, sql, self._values(sql), ending)
         except FleetpulseError as error:
             self._fail(str(error))

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).resolve().parents[3]
 SUFFIXES = {".py", ".md", ".toml", ".yaml", ".yml", ".sql", ".json", ".sh", ".lock", ".txt"}
 NOT_OURS = {
+    "dashboard_users.json",  # in the data directory
     "fleetpulse.toml",
     "engines.json",
     "config.yaml",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import httpx
 import pytest
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from fleetpulse.dashboard import guard
-from fleetpulse.dashboard.guard import Guard
+from fleetpulse.dashboard.guard import USER, Guard
 from fleetpulse.dashboard.security import COOKIE, HEADERS, Access
+from fleetpulse.dashboard.users import OPERATOR, VIEWER, User, UsersFile, changing, cookie_value, proof_hash
 
 TOKEN = "0123456789abcdef"
 HTML = {"accept": "text/html"}
@@ -137,6 +141,50 @@ async def test_without_a_token_but_with_a_proxy_strangers_stay_outside() -> None
     assert (stranger.status_code, known.status_code) == (401, 200)
 
 
+async def test_the_page_learns_who_looks(tmp_path: Path) -> None:
+    """And every user's cookie is another, by which that user is known again."""
+    with changing(tmp_path / "users.json") as users:
+        users += [User("ada", OPERATOR, 1, proof_hash(cookie_value("the token of ada")))]
+        users += [User("bob", VIEWER, 1, proof_hash(cookie_value("the token of bob")))]
+    access = Access(users=UsersFile(tmp_path / "users.json"))
+    seen: list[str] = []
+
+    def page(request: Request) -> PlainTextResponse:
+        found: User = request.scope[USER]
+        seen.append(f"{found.name} {found.role}")
+        return PlainTextResponse("page")
+
+    transport = httpx.ASGITransport(Guard(Starlette(routes=[Route("/", page)]), access))
+    for name in ("ada", "bob"):
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as browser:
+            await browser.post("/login", data={"token": f"the token of {name}"})
+            await browser.get("/", headers=HTML)
+
+    assert seen == ["ada operator", "bob viewer"]
+
+
+@pytest.mark.parametrize("first", ["ada", "mallory"])
+async def test_a_login_header_that_comes_twice_is_refused(first: str) -> None:
+    """One of them is the client's own; which one the proxy's is depends on the proxy."""
+    async with client(Access(login_header="X-User", trusted=("127.0.0.1",))) as browser:
+        both = [("host", "localhost"), ("x-user", first), ("X-User", "mallory" if first == "ada" else "ada")]
+        answer = await browser.get("/fleet", headers=both)
+
+    assert answer.status_code == 400
+
+
+@pytest.mark.parametrize("path", ["/login", "/fleet", "/_nicegui_ws/socket.io/"])
+@pytest.mark.parametrize("headers", [{"origin": "http://evil.example"}, {"sec-fetch-site": "cross-site"}])
+async def test_another_sites_page_can_send_nothing(path: str, headers: dict[str, str]) -> None:
+    """Not the login, which would make somebody else of a visitor, and not what a page's socket may send by POST."""
+    cookie = {"cookie": f"{COOKIE}={cookie_value(TOKEN)}"}
+    async with client(Access(TOKEN)) as browser:
+        answer = await browser.post(path, data={"token": TOKEN}, headers={**headers, **cookie})
+
+    assert answer.status_code == 403
+    assert "set-cookie" not in answer.headers
+
+
 async def test_an_endless_address_is_refused() -> None:
     """Nothing reads it."""
     async with client(Access()) as browser:
@@ -170,7 +218,7 @@ async def socket(access: Access, headers: dict[str, str]) -> list[str]:
 async def test_web_sockets_need_the_cookie_and_our_own_origin() -> None:
     """Pages live by them: what is refused to pages is refused to sockets."""
     ours = {"host": "localhost", "origin": "http://localhost"}
-    cookie = {"cookie": f"{COOKIE}={Access(TOKEN).cookie_value()}"}
+    cookie = {"cookie": f"{COOKIE}={cookie_value(TOKEN)}"}
 
     assert await socket(Access(), ours) == ["accepted"]
     assert await socket(Access(), ours | {"origin": "http://evil.example"}) == ["websocket.close"]

@@ -16,6 +16,7 @@ from fleetpulse.dashboard.pages.pipeline import dump, joined, most_lag_first, pl
 from fleetpulse.dashboard.pages.sql import saved, text_of, values_for
 from fleetpulse.dashboard.pages.tenants import rates
 from fleetpulse.dashboard.time_range import TimeRange
+from fleetpulse.dashboard.users import OPERATOR, VIEWER, User
 from fleetpulse.sql.query import parameters_of
 from schemas.contract.alerts import Alert, Member
 from schemas.errors import ConfigError
@@ -23,6 +24,7 @@ from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
 from stream_jobs.budgets.model import Budget, Budgets
 
 NOW_MS = 1_800_000_000_000
+ADA = User("ada", OPERATOR)
 
 
 def alert(**other: Any) -> Alert:
@@ -38,19 +40,25 @@ def alert(**other: Any) -> Alert:
 
 def test_a_mute_names_the_alert_and_its_end() -> None:
     """From now until so much later, of this fingerprint alone, under an id of its own."""
-    command = silence_of("f" * 16, NOW_MS, HOUR_MS, "why")
+    command = silence_of("f" * 16, NOW_MS, HOUR_MS, "why", ADA)
 
-    assert (command.command, command.labels, command.by) == ("mute", {"fingerprint": "f" * 16}, "dashboard")
+    assert (command.command, command.labels, command.by) == ("mute", {"fingerprint": "f" * 16}, "dashboard: ada")
     assert (command.from_ms, command.until_ms, command.reason) == (NOW_MS, NOW_MS + HOUR_MS, "why")
-    assert command.id != silence_of("f" * 16, NOW_MS, HOUR_MS, "why").id
+    assert command.id != silence_of("f" * 16, NOW_MS, HOUR_MS, "why", ADA).id
 
 
 def test_a_mute_that_the_job_would_refuse_is_refused_here() -> None:
     """Longer than ninety days, or with a reason that is too long: rejected before anything is sent."""
     with pytest.raises(ConfigError, match="90 days"):
-        silence_of("f", NOW_MS, 91 * DAY_MS, "")
+        silence_of("f", NOW_MS, 91 * DAY_MS, "", ADA)
     with pytest.raises(ConfigError, match="at most 256"):
-        silence_of("f", NOW_MS, HOUR_MS, "x" * 257)
+        silence_of("f", NOW_MS, HOUR_MS, "x" * 257, ADA)
+
+
+def test_a_viewer_silences_nothing() -> None:
+    """Whatever the page that is open offers: the role is asked when the silence is sent."""
+    with pytest.raises(ConfigError, match="only an operator"):
+        silence_of("f", NOW_MS, HOUR_MS, "", User("bob", VIEWER))
 
 
 def test_opened_alerts_are_stacked_the_worst_first() -> None:
