@@ -9,7 +9,7 @@ from typing import Any
 from aiokafka.protocol.admin import CreateAclsRequest, DescribeAclsRequest
 
 from runtime.config import KafkaConfig
-from runtime.kafka_clients import no_right, open_admin
+from runtime.kafka_clients import no_right
 from schemas.contract.rights import Operation, Resource, Right
 from schemas.errors import UnavailableError
 
@@ -21,33 +21,30 @@ _NO_AUTHORIZER = 54
 _EVERY_HOST = "*"
 
 
-async def read_access_lists(kafka: KafkaConfig) -> dict[str, set[Right]] | None:
+async def read_access_lists(admin: Any, kafka: KafkaConfig) -> dict[str, set[Right]] | None:
     """What every login may do, of operations known here, by its principal (``User:name``); None where the brokers have
     no access lists. Raises ``ConfigError`` where this login may not ask, else as every client."""
-    async with open_admin(kafka) as admin:
-        request = DescribeAclsRequest(_ANY, None, _ANY, None, None, _ANY, _ALLOW)
-        answer = await _send(admin, request)
-        if answer.error_code == _NO_AUTHORIZER:
-            return None
-        _demand_done(kafka, answer.error_code, answer.error_message)
-        held: defaultdict[str, set[Right]] = defaultdict(set)
-        for resource, name, pattern, entries in answer.resources:
-            for principal, _host, operation, _permission in entries:
-                if resource in set(Resource) and operation in set(Operation):
-                    right = Right(Resource(resource), name, Operation(operation), pattern == _PREFIXED)
-                    held[principal].add(right)
-        return dict(held)
+    request = DescribeAclsRequest(_ANY, None, _ANY, None, None, _ANY, _ALLOW)
+    answer = await _send(admin, request)
+    if answer.error_code == _NO_AUTHORIZER:
+        return None
+    _demand_done(kafka, answer.error_code, answer.error_message)
+    held: defaultdict[str, set[Right]] = defaultdict(set)
+    for resource, name, pattern, entries in answer.resources:
+        for principal, _host, operation, _permission in entries:
+            if resource in set(Resource) and operation in set(Operation):
+                held[principal].add(Right(Resource(resource), name, Operation(operation), pattern == _PREFIXED))
+    return dict(held)
 
 
-async def allow(kafka: KafkaConfig, principal: str, rights: Iterable[Right]) -> None:
+async def allow(admin: Any, kafka: KafkaConfig, principal: str, rights: Iterable[Right]) -> None:
     """Give a login these rights, from every host; what it has already stays. Raises as ``read_access_lists``."""
-    async with open_admin(kafka) as admin:
-        for one in sorted(rights):
-            pattern = _PREFIXED if one.prefixed else _LITERAL
-            request = CreateAclsRequest(one.resource, one.name, pattern, principal, _EVERY_HOST, one.operation, _ALLOW)
-            answer = await _send(admin, request)
-            for code, message in answer.creation_responses:
-                _demand_done(kafka, code, message)
+    for one in sorted(rights):
+        pattern = _PREFIXED if one.prefixed else _LITERAL
+        request = CreateAclsRequest(one.resource, one.name, pattern, principal, _EVERY_HOST, one.operation, _ALLOW)
+        answer = await _send(admin, request)
+        for code, message in answer.creation_responses:
+            _demand_done(kafka, code, message)
 
 
 async def _send(admin: Any, request: Any) -> Any:

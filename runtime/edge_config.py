@@ -7,6 +7,7 @@ it is reached.
 from __future__ import annotations
 
 import re
+import socket
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -248,6 +249,11 @@ class AgentConfig(Section):
     log_tails: tuple[LogTailConfig, ...] = Field(default=(), max_length=64)
     health_port: int | None = Field(default=None, ge=0, le=65_535)
     """/healthz /readyz /metrics on loopback. None: off; 0 takes a free port."""
+
+    @property
+    def host_name(self) -> str:
+        """Name of this host, as configured or as the system says."""
+        return self.host or socket.gethostname()
 
     @model_validator(mode="after")
     def _intervals(self) -> Self:

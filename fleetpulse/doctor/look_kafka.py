@@ -255,7 +255,7 @@ async def _others(admin: Any, look: _Look, facts: KafkaFacts, groups: Sequence[s
     skew_ms = facts.skew_ms
     if probe and skew_ms is None:
         skew_ms = await look.at(_probe(admin, look))
-    facts = await _logins(look, facts)
+    facts = await _logins(admin, look, facts)
     facts = await _later_ends(look, replace(facts, groups=await look.at(_groups(admin, groups))))
     return replace(
         facts,
@@ -279,9 +279,9 @@ async def _later_ends(look: _Look, facts: KafkaFacts) -> KafkaFacts:
         return replace(facts, ends={**facts.ends, **plain(await look.at(every.end_offsets([*moved])))})
 
 
-async def _logins(look: _Look, facts: KafkaFacts) -> KafkaFacts:
+async def _logins(admin: Any, look: _Look, facts: KafkaFacts) -> KafkaFacts:
     try:
-        held = await asyncio.wait_for(read_access_lists(look.kafka), look.left_s)
+        held = await asyncio.wait_for(read_access_lists(admin, look.kafka), look.left_s)
     except _WORLD:
         return facts
     if held is None:

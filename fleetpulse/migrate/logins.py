@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fleetpulse.migrate.plan import Allow, Plan
 from runtime.access_lists import allow, read_access_lists
 from runtime.config import KafkaConfig
+from runtime.kafka_clients import open_admin
 from schemas.contract.rights import ROLES, Right, rights_of
 from schemas.errors import ConfigError
 
@@ -30,7 +31,7 @@ def plan(kafka: KafkaConfig, logins: Mapping[str, Sequence[str]]) -> Plan:
     as ``read_access_lists``."""
     if not logins:
         return Plan()
-    held = asyncio.run(read_access_lists(kafka))
+    held = asyncio.run(_held(kafka))
     if held is None:
         raise ConfigError(
             "kafka.bootstrap", kafka.bootstrap, "must be brokers with an authorizer: these let all do all"
@@ -52,5 +53,15 @@ def carry_out(kafka: KafkaConfig, steps: Iterable[Allow]) -> None:
     rights: defaultdict[str, list[Right]] = defaultdict(list)
     for step in steps:
         rights[step.principal].append(step.right)
-    for principal, lacking in rights.items():
-        asyncio.run(allow(kafka, principal, lacking))
+    asyncio.run(_give(kafka, rights))
+
+
+async def _held(kafka: KafkaConfig) -> dict[str, set[Right]] | None:
+    async with open_admin(kafka) as admin:
+        return await read_access_lists(admin, kafka)
+
+
+async def _give(kafka: KafkaConfig, rights: Mapping[str, Iterable[Right]]) -> None:
+    async with open_admin(kafka) as admin:
+        for principal, lacking in rights.items():
+            await allow(admin, kafka, principal, lacking)

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import secrets
-import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
@@ -78,7 +77,7 @@ async def open_publisher(
     spool = await asyncio.to_thread(Spool.open, folder, SpoolLimits.of(config.limits))
     if spool.identity.renewed is not None:
         COUNTERS.add("edge_sources_renewed", reason=spool.identity.renewed)
-    host, partitions = socket.gethostname(), config.partitions
+    host, partitions = config.agent.host_name, config.partitions
     about: dict[str, Any] = {"host": host, "partitions": partitions, "tracer": tracer, "states": states}
     return await Publisher(spool, config.kafka, settings=settings, **about).start()
 
@@ -192,7 +191,7 @@ def run_agent_service(spool: Path | None, seconds: float | None, health_port: in
             folder, drain_s = spool or config.data_dir / "spool" / "agent", config.agent.drain_ms / 1_000
             publisher = await until_the_end.enter_async_context(supervised(config, folder, drain_s, tracer, QUIET))
             watch.publisher = publisher
-            watch.claim = await until_the_end.enter_async_context(_claimed(config.agent.host or socket.gethostname()))
+            watch.claim = await until_the_end.enter_async_context(_claimed(config.agent.host_name))
             state = config.data_dir / "agent"
             try:
                 await asyncio.to_thread(state.mkdir, parents=True, exist_ok=True)

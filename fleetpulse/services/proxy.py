@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import socket
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -141,7 +140,7 @@ async def serve_into(
 ) -> None:
     """Serve until the signal; then every request has its row."""
     take = with_request_log(rows.take) if config.proxy.log_requests else rows.take
-    host = config.agent.host or socket.gethostname()
+    host = config.agent.host_name
     engines = upstream_engines(config, os.environ)
     claims = claims_of(engines)
     joins: dict[str, Any] = {"engines": engines, "claims": claims, "tracer": tracer}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -87,7 +86,7 @@ class Search:
 
 def setting_of(config: AgentConfig, state: Path | None = None, user_secret: bytes | None = None) -> Setting:
     """What sources of this host are made with: its labels in every row, the placement of its GPUs, names of clients."""
-    host = config.host or socket.gethostname()
+    host = config.host_name
     labels = {"host": host, "cluster": config.cluster, "region": config.region}
     configured = {uuid: place.model_dump(exclude_none=True) for uuid, place in config.placement.items()}
     engines = HostEngines(host, names_of_this_machine(), region=config.region, cluster=config.cluster)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from producers.spool.frame import Spooled, encode_frame
 from producers.spool.segment import Segment, create_segment, read_segment, segment_paths
-from producers.spool.segment_log import Backlog, SegmentLog
+from producers.spool.segment_log import Backlog, SegmentLog, Sync
 from producers.spool.slots import sync_data, sync_file
 
 WINDOW_RECORDS_MAX = 256
@@ -67,8 +67,8 @@ class TopicQueue:
         """Nothing here lies below."""
         return next(iter(self.window), self._backlog.through)
 
-    def write(self, records: Sequence[Spooled]) -> tuple[list[Spooled], OSError | None]:
-        """Make records safe on disk; may block. Those that are, and why the next one is not."""
+    def write(self, records: Sequence[Spooled]) -> tuple[list[Spooled], Sync, OSError | None]:
+        """Make records safe on disk; may block. Those that are, what made them so, and why the next one is not."""
         written: list[Spooled] = []
         failure = None
         for record in records:
@@ -78,12 +78,13 @@ class TopicQueue:
                 failure = error
                 break
             written.append(record)
-        self._log.begin_sync(0).run()
-        return written, failure
+        sync = self._log.begin_sync(0)
+        sync.run()
+        return written, sync, failure
 
-    def took(self, records: Iterable[Spooled]) -> None:
+    def took(self, records: Iterable[Spooled], sync: Sync) -> None:
         """Take note of what was written."""
-        self._log.finish_sync(self._log.begin_sync(0))
+        self._log.finish_sync(sync)
         for record in records:
             self.last = record[:2]
             self._backlog.push(record)
@@ -174,7 +175,7 @@ class Oversized:
         return self._bytes[topic], self._smallest.get(topic)
 
     def write(self, records: Sequence[Spooled]) -> tuple[list[tuple[Segment, Spooled]], OSError | None]:
-        """As ``TopicQueue.write``."""
+        """Make records safe on disk; may block. Those that are, and why the next one is not."""
         written: list[tuple[Segment, Spooled]] = []
         for record in records:
             try:
@@ -224,7 +225,7 @@ class Hold:
     by_queue: Sequence[tuple[TopicQueue, Sequence[Spooled]]]
     oversized: Oversized
     too_large: Sequence[Spooled]
-    queued: list[tuple[TopicQueue, list[Spooled]]] = field(default_factory=list)
+    queued: list[tuple[TopicQueue, list[Spooled], Sync]] = field(default_factory=list)
     alone: list[tuple[Segment, Spooled]] = field(default_factory=list)
     error: OSError | None = None
     """Why not all of them are written; the rest stays where it is."""
@@ -232,8 +233,8 @@ class Hold:
     def run(self) -> None:
         self.alone, self.error = self.oversized.write(self.too_large)
         for queue, records in self.by_queue:
-            written, error = queue.write(records)
-            self.queued.append((queue, written))
+            written, sync, error = queue.write(records)
+            self.queued.append((queue, written, sync))
             self.error = self.error or error
 
 
@@ -337,8 +338,8 @@ class Undeliverable:
         held = [record for _, record in hold.alone]
         for record in held:
             self._too_large.pop(record[:2], None)
-        for queue, records in hold.queued:
-            queue.took(records)
+        for queue, records, sync in hold.queued:
+            queue.took(records, sync)
             held += records
         return held
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab.chaos import disk_shim
-from lab.chaos.disk_shim import FaultyDisk, compiler
+from lab.chaos.disk_shim import FaultyDisk
 from schemas.errors import FleetpulseError
 
 PROGRAM = """
@@ -35,7 +35,6 @@ for _ in sys.stdin:
 """
 
 
-@pytest.mark.skipif(compiler() is None, reason="needs a C compiler")
 def test_a_disk_fails_as_its_file_says_below_its_folder_alone(tmp_path: Path) -> None:
     """Write, positioned write, sync, new file, reading: whether each took long, or its error; good again at the end."""
     disk = FaultyDisk(tmp_path / "disk", tmp_path)
