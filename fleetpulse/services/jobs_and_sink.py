@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from fleetpulse.services.processes import Command, Processes
 from runtime import logs
@@ -120,10 +121,16 @@ def _alerts(config: Config, files: Files = NO_FILES) -> JobSetup:
 
     ruleset = load_set(files.get("rules", config.rules))
     upstreams, budgets = partitions_of(config)[WINDOW_PARTIALS], _budgets(config, files)
-    step = AlertStep(upstreams, ruleset, budgets=budgets)
+    step = AlertStep(upstreams, ruleset, budgets=budgets, open_file=partial(_open_file, config.data_dir))
     return JobSetup(
         {WINDOW_FINALS: step}, (WINDOW_FINALS,), {ALERTS_TOPIC: 1}, PROMPT_POLICY_OF_ONE, partial(warm, ruleset.rules)
     )
+
+
+def _open_file(folder: Path) -> BinaryIO:
+    """An empty file without a name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return TemporaryFile(dir=folder)
 
 
 def _budgets(config: Config, files: Files) -> Budgets:

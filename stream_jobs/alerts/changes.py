@@ -55,7 +55,8 @@ class Ended:
 
 @dataclass(slots=True)
 class State:
-    """Everything that the alerts to come hang on."""
+    """Everything that the alerts to come hang on. ``position`` is the offset behind the last record; those below
+    ``replay_to`` were folded before the state was dumped: what waited of them is read again, nothing else."""
 
     topic: str
     partition: int
@@ -66,6 +67,8 @@ class State:
     ended: Ended
     skipped: int = 0
     """Records and pieces that could not be read."""
+    position: int = 0
+    replay_to: int = 0
 
 
 @dataclass(slots=True)

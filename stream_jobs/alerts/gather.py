@@ -5,7 +5,10 @@ with it. Those that are silent are not waited for any more when one is through w
 every upstream that still moves has reached it: then it is judged without the others and counts as incomplete. An
 upstream is silent when it has reported no progress for ``wait_ms`` of a clock that is read off the records: it goes on
 by the time from one to the next, by ``PAUSE_MS`` at most. So a backlog is waited for while it is worked off, one
-upstream after the other, up to ``WAITING_BYTES_MAX``: beyond, the oldest window goes as it is.
+upstream after the other, up to ``WINDOWS_MAX`` windows: beyond, the oldest goes as it is. How large a fleet is decides
+nothing: of what waits ``MEMORY_BYTES_MAX`` is in memory, and the rest in files, one per window.
+
+A dump holds no values, only their offsets: an owner that loads it reads them again from the log (``add_again``).
 
 Every window is judged once, empty ones too (silence is news), but of a gap longer than ``gap_ms`` only the
 beginning. What comes for a window after its upstream was through with it, or after it was judged, is a late revision:
@@ -14,10 +17,11 @@ counted and left to readers of the topic.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -35,8 +39,12 @@ WAIT_MS = MINUTE_MS
 PAUSE_MS = 15_000
 """A silence of everybody counts as no more: normally a window is reported every ten seconds."""
 GAP_MS = HOUR_MS
-WAITING_BYTES_MAX = 128 * 1024 * 1024
-"""Of what waits; at 10,000 GPUs some two minutes. It is part of every snapshot, an eighth of its size there."""
+WINDOWS_MAX = HOUR_MS // WINDOW_MS
+"""That wait. A window of 10,000 GPUs has some 10 MiB."""
+MEMORY_BYTES_MAX = 256 * 1024 * 1024
+"""Of values that wait in memory, where there is a place for files."""
+
+_log = logging.getLogger(__name__)
 
 
 class Piece(NamedTuple):
@@ -56,24 +64,76 @@ class Ready:
     pieces: tuple[Piece, ...]
 
 
+class _Came(NamedTuple):
+    """A piece that waits. ``offset`` None: it stands in no log, and so in every dump; ``value`` None: the file has it,
+    ``length`` bytes at ``start``."""
+
+    upstream: int
+    schema: str
+    offset: int | None
+    value: bytes | None
+    start: int
+    length: int
+
+
 @dataclass(slots=True)
 class Waiting:
-    """What came of a window so far."""
+    """What came of a window so far. ``expected`` are offsets of pieces that are yet to be read again."""
 
     complete: bool = True
-    pieces: list[Piece] = field(default_factory=list)
-    _packed: list[bytes] = field(default_factory=list, repr=False, compare=False)
+    came: list[_Came] = field(default_factory=list)
+    expected: list[int] = field(default_factory=list)
+    _file: BinaryIO | None = field(default=None, repr=False, compare=False)
+    _written: int = 0
 
-    def packed(self) -> list[bytes]:
-        """The pieces' values compressed, each once: events open alerts, and so take snapshots, while others wait."""
-        fresh = self.pieces[len(self._packed) :]
-        self._packed += [compress(piece.value) for piece in fresh]
-        return self._packed
+    @property
+    def memory_bytes(self) -> int:
+        """Of values in memory."""
+        return sum(one.length for one in self.came if one.value is not None)
 
-    def take(self, piece: Piece, packed: bytes) -> None:
-        """One more, of which it is known how it is compressed; of a dump."""
-        self.pieces.append(piece)
-        self._packed.append(packed)
+    def take(self, piece: Piece, offset: int | None, open_file: Callable[[], BinaryIO] | None = None) -> int:
+        """One more piece; its value goes to the file if one can be opened. Bytes that it takes of memory."""
+        length, value = len(piece.value), piece.value
+        if open_file is not None and self._wrote(value, open_file):
+            self.came.append(_Came(piece.upstream, piece.schema, offset, None, self._written - length, length))
+            return 0
+        self.came.append(_Came(piece.upstream, piece.schema, offset, value, 0, length))
+        return length
+
+    def _wrote(self, value: bytes, open_file: Callable[[], BinaryIO]) -> bool:
+        try:
+            if self._file is None:
+                self._file = open_file()
+            self._file.seek(self._written)
+            self._file.write(value)
+        except OSError as error:
+            facts = {"bytes": len(value), "error": str(error)}
+            _log.warning("finals that wait cannot be written to disk; they stay in memory", extra=facts)
+            return False
+        self._written += len(value)
+        return True
+
+    def pieces(self) -> tuple[Piece, ...]:
+        """All that came, in the order of their offsets."""
+        return tuple(Piece(one.upstream, one.schema, self._value(one)) for one in self.came)
+
+    def _value(self, one: _Came) -> bytes:
+        if one.value is not None:
+            return one.value
+        assert self._file is not None
+        try:
+            self._file.seek(one.start)
+            value = self._file.read(one.length)
+        except OSError as error:
+            raise MemoryError(f"a file of finals that wait cannot be read: {error}") from error
+        if len(value) != one.length:
+            raise MemoryError("a file of finals that wait was cut short")  # no fault of a record: the process ends
+        return value
+
+    def close(self) -> None:
+        """It waits no more: its file goes."""
+        if self._file is not None:
+            self._file.close()
 
 
 @dataclass(slots=True)
@@ -85,7 +145,10 @@ class Gather:
     window_ms: int = WINDOW_MS
     wait_ms: int = WAIT_MS
     gap_ms: int = GAP_MS
-    waiting_bytes_max: int = WAITING_BYTES_MAX
+    windows_max: int = WINDOWS_MAX
+    memory_bytes_max: int = MEMORY_BYTES_MAX
+    open_file: Callable[[], BinaryIO] | None = None
+    """For values beyond ``memory_bytes_max``; None: all stay in memory."""
     waiting: dict[int, Waiting] = field(default_factory=dict)
     next_ms: int | None = None
     empty: int = 0
@@ -96,21 +159,21 @@ class Gather:
     rose_ms: list[int] = field(default_factory=list)
     clock_ms: int = 0
     heard_ms: int = 0
-    waiting_bytes: int = 0
-    """Of what waits."""
+    memory_bytes: int = 0
+    """Of values that wait in memory."""
 
     def __post_init__(self) -> None:
         self.rose_ms = self.rose_ms or [0] * len(self.through_ms)
 
-    def add(self, headers: FinalsHeaders, value: bytes, at_ms: int | None = None) -> None:
+    def add(self, headers: FinalsHeaders, value: bytes, at_ms: int | None = None, offset: int | None = None) -> None:
         """Take a record of finals, exemplars or progress that was appended at ``at_ms``; without append times (None)
-        event time alone decides who is waited for."""
+        event time alone decides who is waited for. ``offset`` None: it cannot be read again."""
         self._hear(at_ms)
         if not 0 <= headers.upstream < len(self.through_ms):
             self.strange += 1
             return
         if headers.rows:
-            self._add_rows(headers, value)
+            self._add_rows(headers, value, offset)
         if headers.through_ms > self.through_ms[headers.upstream]:
             self.through_ms[headers.upstream] = headers.through_ms
             self.rose_ms[headers.upstream] = self.clock_ms
@@ -128,11 +191,11 @@ class Gather:
         progress = zip(self.through_ms, self.rose_ms, strict=True)
         moving = [through_ms for through_ms, rose_ms in progress if self.clock_ms - rose_ms <= self.wait_ms]
         limit = max(min(self.through_ms), min([*moving, max(self.through_ms) - self.wait_ms]))
-        if self.waiting_bytes <= self.waiting_bytes_max:
+        if len(self.waiting) <= self.windows_max:
             return limit
         return max(limit, min(min(self.waiting) + self.window_ms, max(self.through_ms)))
 
-    def _add_rows(self, headers: FinalsHeaders, value: bytes) -> None:
+    def _add_rows(self, headers: FinalsHeaders, value: bytes, offset: int | None) -> None:
         window_ms = headers.window_ms
         judged = self.next_ms is not None and window_ms < self.next_ms
         if judged or window_ms + self.window_ms <= self.through_ms[headers.upstream]:
@@ -140,8 +203,30 @@ class Gather:
             return
         waiting = self.waiting.setdefault(window_ms, Waiting())
         waiting.complete = waiting.complete and headers.complete
-        waiting.pieces.append(Piece(headers.upstream, headers.schema, value))
-        self.waiting_bytes += len(value)
+        self._keep(waiting, Piece(headers.upstream, headers.schema, value), offset)
+
+    def _keep(self, waiting: Waiting, piece: Piece, offset: int | None) -> None:
+        is_full = self.memory_bytes + len(piece.value) > self.memory_bytes_max
+        self.memory_bytes += waiting.take(piece, offset, self.open_file if is_full else None)
+
+    def add_again(self, offset: int, headers: FinalsHeaders, value: bytes) -> None:
+        """Take what is read again after a dump was loaded: pieces that waited then, and nothing else of a record."""
+        waiting = self.waiting.get(headers.window_ms)
+        if waiting is not None and waiting.expected and waiting.expected[0] == offset:
+            del waiting.expected[0]
+            self._keep(waiting, Piece(headers.upstream, headers.schema, value), offset)
+
+    def first_offset(self) -> int | None:
+        """Where to begin to read again all that waits; None where nothing does that has an offset."""
+        firsts = [[*one.expected[:1], *(came.offset for came in one.came)] for one in self.waiting.values()]
+        return min((offset for found in firsts for offset in found if offset is not None), default=None)
+
+    def pass_over(self, offset: int) -> None:
+        """Nothing before ``offset`` can be read again: windows that lack some of it are incomplete."""
+        for waiting in self.waiting.values():
+            kept = [one for one in waiting.expected if one >= offset]
+            waiting.complete = waiting.complete and len(kept) == len(waiting.expected)
+            waiting.expected = kept
 
     def ready(self) -> Iterator[Ready]:
         """The windows that can be judged now, in order of time; each comes once."""
@@ -159,8 +244,10 @@ class Gather:
             waiting = self.waiting.pop(window_ms, None)
             self.next_ms, self.empty = end_ms, 0 if waiting else self.empty + 1
             waiting = waiting or Waiting()
-            self.waiting_bytes -= sum(len(piece.value) for piece in waiting.pieces)
-            yield Ready(window_ms, waiting.complete and end_ms <= passed, tuple(waiting.pieces))
+            self.memory_bytes -= waiting.memory_bytes
+            pieces = waiting.pieces()
+            waiting.close()
+            yield Ready(window_ms, waiting.complete and not waiting.expected and end_ms <= passed, pieces)
 
     def _skip(self, limit: int) -> None:
         """Over the rest of a long gap, to the next window that something came for."""
@@ -171,34 +258,39 @@ class Gather:
         self.next_ms = min(min(ahead, default=limit), limit - limit % self.window_ms)
 
     def head(self) -> dict[str, Any]:
-        """The state but for the values, as plain values; ``values`` go in the order of ``waiting``."""
+        """The state but for the values, as plain values: of each window the offsets of its pieces, and those that have
+        none, whose ``values`` go in the order of ``waiting``."""
         waiting = []
         for window_ms, one in self.waiting.items():
-            pieces = [[*piece[:2], len(value)] for piece, value in zip(one.pieces, one.packed(), strict=True)]
-            waiting.append([window_ms, one.complete, pieces])
+            offsets = [*(came.offset for came in one.came if came.offset is not None), *one.expected]
+            carried = [(*came[:2], len(value)) for came, value in self._carried(one)]
+            waiting.append([window_ms, one.complete, carried, offsets])
         names = ("through_ms", "rose_ms", "clock_ms", "heard_ms", "next_ms", "empty", "late", "strange")
-        return {**{name: getattr(self, name) for name in names}, "waiting": waiting, "packed": True}
+        return {**{name: getattr(self, name) for name in names}, "waiting": waiting}
 
     def values(self) -> list[bytes]:
-        """The values that wait, compressed."""
-        return [value for one in self.waiting.values() for value in one.packed()]
+        """The values that wait and cannot be read again, compressed."""
+        return [value for one in self.waiting.values() for _, value in self._carried(one)]
+
+    def _carried(self, waiting: Waiting) -> list[tuple[_Came, bytes]]:
+        """They are few: of a snapshot of a release before, for a minute."""
+        return [(one, compress(one.value)) for one in waiting.came if one.offset is None and one.value is not None]
 
     def load(self, head: dict[str, Any], data: bytes) -> None:
-        """Restore a dump. New upstreams have reported nothing yet and are waited for."""
+        """Restore a dump; pieces of the log are then ``expected``. New upstreams have reported nothing yet and are
+        waited for. One of a release before has no offsets, and the values of all pieces."""
         through_ms = head["through_ms"][: len(self.through_ms)]
         self.through_ms[: len(through_ms)] = through_ms
         rose_ms = head["rose_ms"][: len(self.rose_ms)]
         self.rose_ms = [*rose_ms, *[head["clock_ms"]] * (len(self.rose_ms) - len(rose_ms))]
         for name in ("clock_ms", "heard_ms", "next_ms", "empty", "late", "strange"):
             setattr(self, name, head[name])
-        position = self.waiting_bytes = 0
-        for window_ms, complete, pieces in head["waiting"]:
-            waiting = self.waiting[window_ms] = Waiting(complete)
-            for upstream, schema, length in pieces:
-                packed = data[position : position + length]
-                piece = Piece(upstream, schema, decompress(packed))
-                waiting.take(piece, packed)
-                self.waiting_bytes += len(piece.value)
+        position = self.memory_bytes = 0
+        for window_ms, complete, carried, *offsets in head["waiting"]:
+            waiting = self.waiting[window_ms] = Waiting(complete, expected=[one for each in offsets for one in each])
+            for upstream, schema, length in carried:
+                piece = Piece(upstream, schema, decompress(data[position : position + length]))
+                self.memory_bytes += waiting.take(piece, None)
                 position += length
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 import orjson
 
@@ -46,7 +46,9 @@ from stream_jobs.step import Commit, Stat, Step
 
 _log = logging.getLogger(__name__)
 
-VERSION = 3
+VERSION = 4
+READ_VERSIONS = (3, VERSION)
+"""Of 3 a snapshot holds what waits at the barrier."""
 _MAGIC = b"FPA1"
 
 UNJUDGED = ("unknown", "below_count", "beyond_limit", "incomplete")
@@ -54,7 +56,8 @@ UNJUDGED = ("unknown", "below_count", "beyond_limit", "incomplete")
 
 
 class AlertStep(Step[State, Changes]):
-    """``upstreams``: partitions of ``window.partials``. ``judge`` and ``evidence`` make a fresh one for the rules."""
+    """``upstreams``: partitions of ``window.partials``. ``judge`` and ``evidence`` make a fresh one for the rules.
+    ``open_file`` opens an empty file for finals that wait, gone once it is closed; None: they wait in memory."""
 
     name = "alerts"
     snapshot_with_outputs = True
@@ -68,6 +71,7 @@ class AlertStep(Step[State, Changes]):
         policy: AlertPolicy = DEFAULT_POLICY,
         topic: str = ALERTS_TOPIC,
         budgets: Budgets = NO_BUDGETS,
+        open_file: Callable[[], BinaryIO] | None = None,
     ) -> None:
         assert upstreams > 0
         self._upstreams = upstreams
@@ -77,12 +81,13 @@ class AlertStep(Step[State, Changes]):
         self._policy = policy
         self._topic = topic
         self._budgets = budgets
+        self._open_file = open_file
 
     def new(self, topic: str, partition: int) -> State:
         evidence = self._evidence(self._ruleset.rules)
         life = Life(with_builtin(self._ruleset), evidence.of, self._policy, self._budgets)
         gather, detector, ended = (
-            Gather([0] * self._upstreams),
+            Gather([0] * self._upstreams, open_file=self._open_file),
             self._detector(self._ruleset.rules),
             Ended(self._policy),
         )
@@ -93,6 +98,9 @@ class AlertStep(Step[State, Changes]):
 
     def fold(self, state: State, records: Sequence[Record], changes: Changes) -> None:
         for record in records:
+            if record.offset < state.replay_to:
+                _take_again(state.gather, record)
+                continue
             late, skipped = state.gather.late, state.skipped
             try:
                 self._take(state, record, changes)
@@ -102,11 +110,12 @@ class AlertStep(Step[State, Changes]):
                 state.skipped += 1
             changes.late += state.gather.late - late
             changes.skipped += state.skipped - skipped
+            state.position = record.offset + 1
 
     def _take(self, state: State, record: Record, changes: Changes) -> None:
         headers = _headers(record)
         if isinstance(headers, FinalsHeaders):
-            state.gather.add(headers, record.value or b"", record.timestamp_ms)
+            state.gather.add(headers, record.value or b"", record.timestamp_ms, record.offset)
             for ready in state.gather.ready():
                 self._judge_window(state, ready, changes)
             return
@@ -131,10 +140,11 @@ class AlertStep(Step[State, Changes]):
     def reject(self, state: State, record: Record, detail: str, changes: Changes) -> None:
         """Book a record that made ``fold`` raise. What finals say is taken all the same, without the windows that
         cannot be judged; anything else is left out."""
+        state.position = record.offset + 1
         try:
             headers = _headers(record)
             assert isinstance(headers, FinalsHeaders), "events and commands are not taken by halves"
-            state.gather.add(headers, record.value or b"", record.timestamp_ms)
+            state.gather.add(headers, record.value or b"", record.timestamp_ms, record.offset)
         except MemoryError:
             raise
         except Exception:
@@ -202,7 +212,7 @@ class AlertStep(Step[State, Changes]):
 
     def dump(self, state: State) -> list[bytes]:
         head = {"gather": state.gather.head(), "life": state.life.dump(), "skipped": state.skipped}
-        head["ended"] = state.ended.dump()
+        head |= {"ended": state.ended.dump(), "position": state.position}
         sections = {
             "gather": state.gather.values(),
             "judge": state.detector.dump(),
@@ -221,12 +231,35 @@ class AlertStep(Step[State, Changes]):
         state.life.topology.load(sections["topology"])
         state.ended.load(head["ended"])
         state.skipped = head["skipped"]
+        state.position = state.replay_to = head.get("position", 0)
         return state
+
+    def replay_from(self, state: State, position: int) -> int:
+        first = state.gather.first_offset()
+        return position if first is None else min(first, position)
+
+    def pass_over(self, state: State, offset: int) -> bool:
+        """Finals before ``offset`` are gone: windows that waited with some of them are judged as incomplete. Where
+        more than these are missing, the partition is not started."""
+        if offset > state.replay_to:
+            return False
+        state.gather.pass_over(offset)
+        return True
 
 
 def _headers(record: Record) -> FinalsHeaders | PassedOnHeaders:
     where = f"{record.topic}/{record.partition} @ {record.offset}"
     return finals.decode(record.headers, where, record.timestamp_ms)
+
+
+def _take_again(gather: Gather, record: Record) -> None:
+    """What can be read of it was read before."""
+    try:
+        headers = _headers(record)
+    except (ContractError, RejectedError):
+        return
+    if isinstance(headers, FinalsHeaders):
+        gather.add_again(record.offset, headers, record.value or b"")
 
 
 def output_of(alert: Alert, topic: str = ALERTS_TOPIC) -> Output:
@@ -261,10 +294,11 @@ def in_parts(head: Mapping[str, Any], sections: Mapping[str, Sequence[bytes]]) -
 
 
 def of_parts(parts: Sequence[bytes]) -> tuple[dict[str, Any], dict[str, list[bytes]]]:
-    """Head and sections. Raises ``ContractError`` when the parts are not those of one snapshot of this version."""
+    """Head and sections. Raises ``ContractError`` when the parts are not those of one snapshot of a version that is
+    read."""
     opening, data = frame.joined(_MAGIC, parts)
     found = orjson.loads(decompress(opening))
-    frame.check_head(found, VERSION)
+    frame.check_head(found, found["version"] if found["version"] in READ_VERSIONS else VERSION)
     lengths: dict[str, list[int]] = found["sections"]
     pieces = iter(frame.pieces_of(data, (length for each in lengths.values() for length in each)))
     return found["head"], {name: [next(pieces) for _ in each] for name, each in lengths.items()}

@@ -67,13 +67,14 @@ def test_a_snapshot_is_the_one_that_0_1_0_takes(job: Job) -> None:
     """So a worker of 0.1.0 takes over from one of today. That of alerts differs in the shipped rules that one release
     alone has, or has otherwise, and what only they read; that of requests in the set ``service``, which has one more
     dimension: each release begins with no series of the other's. That of costs has the sums of its minutes as well, a
-    version that 0.1.0 does not take: its workers are upgraded together."""
+    version that 0.1.0 does not take: its workers are upgraded together. So is the alert job, whose snapshots name what
+    waits by offsets."""
     step, state = taken_over(job)
     ours, theirs = step.dump(state), job.snapshot().parts
 
     if job == ALERTS:
         (head, mine), (head_of_theirs, others) = judged(ours), judged(theirs)
-        assert head == head_of_theirs
+        assert without_waiting(head) == without_waiting(head_of_theirs)
         assert {name for name, kind in others.keys() - mine.keys() if kind != "view"} == OTHERWISE
         both = others.keys() & mine.keys()
         assert {key: mine[key] for key in both} == {key: others[key] for key in both}
@@ -84,6 +85,13 @@ def test_a_snapshot_is_the_one_that_0_1_0_takes(job: Job) -> None:
         assert without_sums(ours) == orjson.loads(decompress(b"".join(theirs))) | {"version": 2}
     else:
         assert ours == theirs
+
+
+def without_waiting(heads: Any) -> Any:
+    """Of the head of a snapshot of alerts all but how it names what waits."""
+    (head, sections, judge) = heads
+    gather = {name: value for name, value in head["gather"].items() if name not in ("waiting", "packed")}
+    return {**head, "gather": gather, "position": None}, sections, judge
 
 
 def without_sums(parts: list[bytes]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import random
 from typing import Any
 
@@ -81,37 +82,152 @@ def test_a_backlog_is_waited_for_while_it_is_worked_off() -> None:
     assert gather.late == 0
 
 
-def test_what_waits_is_bounded() -> None:
-    """A backlog too large to keep is judged without those that have not told theirs; also after a restart."""
-    gather, ready = Gather([0, 0], waiting_bytes_max=15), []
-    for window in range(5):  # three bytes each
+def test_what_waits_is_bounded_in_windows() -> None:
+    """A backlog too long to keep is judged without those that have not told theirs; also after a restart."""
+    gather, ready = Gather([0, 0], windows_max=5), []
+    for window in range(5):
         ready += tell(gather, 0, window, window + 1, at_ms=at(400) + window)
-    again = Gather([0, 0], waiting_bytes_max=15)
+    again = Gather([0, 0], windows_max=5)
     again.load(gather.head(), b"".join(gather.values()))
 
     assert ready == []
     for one in (gather, again):
         assert tell(one, 0, 5, 6, at_ms=at(400) + 5) == [Ready(at(0), False, (piece(0, 0),))]
-        assert one.waiting_bytes == 15
+
+
+def test_however_large_a_fleet_is_windows_are_complete_with_an_upstream_a_window_late() -> None:
+    """100,000 GPUs have more than 100 MiB of finals in a window, and two of them wait."""
+    value, gather, ready = bytes(2 << 20), Gather([0] * 64), []
+    for window in range(3):
+        for upstream in range(64):
+            own = window - (upstream == 0)
+            rows = 0 if own < 0 else 1
+            through_ms = at(own + 1) if rows else 0
+            headers = FinalsHeaders("x/1", upstream, at(max(own, 0)), 0, True, through_ms, rows)
+            gather.add(headers, value, at(window + 1) + upstream, 64 * window + upstream)
+            ready += [(one.window_ms, one.complete, len(one.pieces)) for one in gather.ready()]
+
+    assert ready == [(at(0), True, 64), (at(1), True, 64)]
+    assert gather.late == 0
+
+
+def test_values_that_find_no_room_in_memory_wait_in_a_file_per_window() -> None:
+    """It is opened for the first of them and closed when its window is judged; the window is the same."""
+    opened: list[io.BytesIO] = []
+
+    def open_file() -> io.BytesIO:
+        opened.append(io.BytesIO())
+        return opened[-1]
+
+    gather = Gather([0, 0], memory_bytes_max=6, open_file=open_file)
+    for window in range(4):
+        tell(gather, 0, window, window + 1, at_ms=at(400))
+    written = [one.getvalue() for one in opened]
+    ready = tell(gather, 1, 3, 4, at_ms=at(400))
+
+    assert written == [b"0:2", b"0:3"]
+    assert [one.pieces for one in ready] == [(piece(0, 0),), (piece(0, 1),), (piece(0, 2),), (piece(0, 3), piece(1, 3))]
+    assert [one.closed for one in opened] == [True, True]
+    assert gather.memory_bytes == 0
+
+
+class _Full(io.BytesIO):
+    def write(self, data: Any) -> int:
+        raise OSError(28, "no space left on device")
+
+
+class _Cut(io.BytesIO):
+    def read(self, size: int | None = -1) -> bytes:
+        return b""
+
+
+def test_what_a_full_disk_does_not_take_stays_in_memory(caplog: pytest.LogCaptureFixture) -> None:
+    """No window is lost by it; the log says so."""
+    gather = Gather([0], memory_bytes_max=0, open_file=_Full)
+
+    assert tell(gather, 0, 0, 1) == [Ready(at(0), True, (piece(0, 0),))]
+    assert gather.memory_bytes == 0
+    assert [one.message for one in caplog.records] == [
+        "finals that wait cannot be written to disk; they stay in memory"
+    ]
+
+
+def test_a_file_that_was_cut_ends_the_process() -> None:
+    """It is no record's fault: none is rejected, and the next owner reads the values from the log."""
+    gather = Gather([0, 0], memory_bytes_max=0, open_file=_Cut)
+    tell(gather, 0, 0, 1)
+
+    with pytest.raises(MemoryError, match="cut short"):
+        tell(gather, 1, 0, 1)
 
 
 def dumped(gather: Gather) -> tuple[dict[str, Any], bytes]:
     return gather.head(), b"".join(gather.values())
 
 
-def test_what_waits_is_kept_compressed() -> None:
-    """A dump of much that waits is small, the same after more came and after it was loaded, and holds all of it."""
+def a_record(upstream: int, window: int, through: int) -> tuple[FinalsHeaders, bytes]:
+    return FinalsHeaders("x/1", upstream, at(window), 0, True, at(through), 1), bytes(100_000)
+
+
+def test_a_dump_names_what_waits_and_holds_none_of_it() -> None:
+    """An owner that loads it reads those records again, and takes nothing else of them or of others."""
+    log = [a_record(0, 0, 1), a_record(1, 0, 1), a_record(0, 1, 2), a_record(0, 2, 3)]
     gather = Gather([0, 0])
-    tell(gather, 0, 0, 1)
-    dumped(gather)
-    gather.add(FinalsHeaders("x/1", 0, at(1), 0, True, 0, 1), bytes(100_000))
+    for offset, (headers, value) in enumerate(log):
+        gather.add(headers, value, at(3), offset)
+        assert len(list(gather.ready())) == (offset == 1)
+    again = Gather([0, 0])
+    again.load(*dumped(gather))
+    before = again.head()
+    for offset, (headers, value) in enumerate(log):
+        again.add_again(offset, headers, value)
+
+    assert gather.first_offset() == 2
+    assert len(str(gather.head())) < 300
+    assert (gather.values(), before) == ([], gather.head())
+    assert dumped(again) == dumped(gather)
+    assert (again.waiting, again.memory_bytes) == (gather.waiting, 200_000)
+    assert list(again.ready()) == []
+
+
+def test_windows_that_lack_what_retention_deleted_are_incomplete() -> None:
+    """Those after them are whole."""
+    gather = Gather([0, 0])
+    for window in range(3):
+        gather.add(*a_record(0, window, window + 1), at(3), window)
+    again = Gather([0, 0])
+    again.load(*dumped(gather))
+    again.pass_over(1)
+    for window in (1, 2):
+        again.add_again(window, *a_record(0, window, window + 1))
+
+    ready = tell(again, 1, 2, 3, rows=0, at_ms=at(3))
+
+    assert again.first_offset() is None
+    assert [(one.complete, len(one.pieces)) for one in ready] == [(False, 0), (True, 1), (True, 1)]
+
+
+def test_what_was_not_read_again_makes_its_window_incomplete() -> None:
+    """Whatever kept it from being read."""
+    gather = Gather([0, 0])
+    gather.add(*a_record(0, 0, 1), at(3), 0)
+    again = Gather([0, 0])
+    again.load(*dumped(gather))
+
+    assert tell(again, 1, 0, 1, rows=0, at_ms=at(3)) == [Ready(at(0), False, ())]
+
+
+def test_what_has_no_offset_is_carried_by_dumps_compressed() -> None:
+    """As dumps of the release before hold all that waits; the same after it was loaded."""
+    gather = Gather([0, 0])
+    gather.add(*a_record(0, 0, 1), at(1))
     again = Gather([0, 0])
     again.load(*dumped(gather))
 
     assert len(b"".join(gather.values())) < 1_000
     assert dumped(again) == dumped(gather)
     assert again.waiting == gather.waiting
-    assert again.waiting_bytes == gather.waiting_bytes == 100_003
+    assert again.memory_bytes == gather.memory_bytes == 100_000
 
 
 @pytest.mark.parametrize(("upstreams", "judged"), [(2, 13), (3, 13)])

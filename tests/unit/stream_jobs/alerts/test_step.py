@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pytest
 import zstandard
 from hypothesis import given, settings
@@ -357,7 +356,7 @@ def test_the_story_has_every_transition() -> None:
 @settings(max_examples=10)
 @given(st.lists(st.integers(0, len(STORY)), max_size=8), st.lists(st.booleans(), min_size=10, max_size=10))
 def test_neither_batches_nor_snapshots_change_what_is_told(cuts: list[int], dumped: list[bool]) -> None:
-    """Cut anywhere, dump and load anywhere: the same transitions and the same state in the end."""
+    """Cut anywhere, dump and load anywhere, read again what waited: the same transitions and the same state."""
     step = a_step()
     state, alerts = step.new("window.finals", 0), []
     for number, (start, stop) in enumerate(pairwise([0, *sorted(cuts), len(STORY)])):
@@ -365,28 +364,76 @@ def test_neither_batches_nor_snapshots_change_what_is_told(cuts: list[int], dump
         step.fold(state, STORY[start:stop], changes)
         alerts += changes.alerts
         if dumped[number]:
-            state = step.load("window.finals", 0, step.dump(state))
+            again, replayed = step.load("window.finals", 0, step.dump(state)), step.changes()
+            step.fold(again, STORY[step.replay_from(state, stop) : stop], replayed)
+            assert (replayed, step.dump(again)) == (step.changes(), step.dump(state))
+            state = again
 
     assert alerts == UNDISTURBED.alerts
     assert step.dump(state) == step.dump(WHOLE)
 
 
-def test_a_state_with_much_waiting_is_cut_into_parts() -> None:
+def test_a_large_state_is_cut_into_parts() -> None:
     """Parts stay within half a megabyte, belong together, and are refused otherwise."""
-    step = a_step()
-    log = Log()
-    for window in range(3):
-        log.rows(0, window, {"e-0": 1}, through=window + 1)
-    much = np.random.default_rng(0).bytes(700_000)  # no compression makes it less
-    state, _ = fold([record._replace(value=much) for record in log.records], step)
+    much = {"judge": [bytes(700_000), b"\1" * 700_000]}
 
-    parts = step.dump(state)
+    parts = in_parts({}, much)
 
     assert len(parts) > 2
     assert max(map(len, parts)) <= frame.PART_BYTES_MAX
-    assert step.dump(step.load("window.finals", 0, parts)) == parts
+    assert of_parts(parts) == ({}, much)
     with pytest.raises(ContractError, match="do not belong together"):
-        step.load("window.finals", 0, parts[1:])
+        of_parts(parts[1:])
+
+
+def test_a_snapshot_holds_nothing_of_what_waits() -> None:
+    """However much that is: it is read again, from the first record that waits, and the window is whole."""
+    step, log = a_step(), Log()
+    log.rows(0, 0, {"e-0": 1}, through=1)
+    log.rows(1, 0, {"e-1": 1}, through=1)
+    log.rows(0, 1, {f"e-{number}": number for number in range(5_000)}, through=2)
+    log.rows(1, 1, {"e-9": 900})
+    state, _ = fold(log.records, step)
+    parts, start = step.dump(state), step.replay_from(state, 4)
+    log.progress(1, 2)
+
+    loaded, changes = step.load("window.finals", 0, parts), step.changes()
+    step.fold(loaded, log.records[start:], changes)
+
+    assert (start, len(b"".join(parts)) < 2_000) == (2, True)
+    assert seen(loaded) == [(0, True), (1, True)]
+    assert sorted(alert.labels["engine_id"] for alert in changes.alerts)[-1] == "e-999"
+
+
+@pytest.mark.parametrize(("begins", "started"), [(3, True), (4, True), (5, False)])
+def test_where_retention_deleted_what_waited_its_windows_are_incomplete(begins: int, started: bool) -> None:
+    """What was folded and waits no more is needed no more; what nobody has folded is not passed over."""
+    step, log = a_step(), Log()
+    for upstream, window in ((0, 0), (1, 0), (0, 1), (0, 2)):
+        log.rows(upstream, window, {"e-0": 1}, through=window + 1)
+    state, _ = fold(log.records, step)
+    loaded = step.load("window.finals", 0, step.dump(state))
+
+    assert step.pass_over(loaded, begins) is started
+    log.progress(1, 3)
+    step.fold(loaded, log.records[begins:], step.changes())
+
+    assert not started or seen(loaded) == [(0, True), (1, False), (2, begins == 3)]
+
+
+def test_a_record_that_is_rejected_while_it_waits_is_read_again_too() -> None:
+    """What it says of finals was taken, and stays taken."""
+    step, log = a_step(), Log()
+    log.rows(0, 0, {"e-0": 900}, through=1)
+    state, changes = step.new("window.finals", 0), step.changes()
+    step.reject(state, log.records[0], "", changes)
+    loaded = step.load("window.finals", 0, step.dump(state))
+    log.progress(1, 1)
+
+    step.fold(loaded, log.records[step.replay_from(state, 1) :], changes)
+
+    assert seen(loaded) == [(0, True)]
+    assert short(changes.alerts) == [("opened", "engine_kv", "e-0")]
 
 
 def test_a_snapshot_of_another_version_is_refused() -> None:
