@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lab.evaluate.table import CASES, REST_S, WARM_UP_S, Case
+from lab.evaluate.table import BESIDE, CASES, REST_S, WARM_UP_S, Case
 from lab.simulator.entities import next_version
 from lab.simulator.faults import Fault
 from lab.simulator.fleet import Fleet
 from lab.simulator.load import Load, PoissonLoad, Share, TraceLoad
-from lab.simulator.plan import DEFAULT_TENANTS, EnginePlan, FleetPlan, HostPlan
+from lab.simulator.plan import DEFAULT_TENANTS, EnginePlan, FleetPlan, HostPlan, TrainingPlan
 from lab.simulator.service import trace_of
 from schemas.errors import ConfigError
 
@@ -40,6 +40,8 @@ _LAYOUT = {
     "h-2": ((CODER, "coder@1", "bf16", 2), (CHAT, "chat@2", "bf16", 1), (CODE, "code@1", "bf16", 1)),
     "h-3": ((CODER, "coder@1", "bf16", 2), (CHAT, "chat@2", "bf16", 1), (CODE, "code@1", "bf16", 1)),
 }
+JOB = TrainingPlan("adapters", "h-2", CHAT, 4, 4)
+"""On GPUs without an engine."""
 REQUESTS_PER_S = 16.0
 """Enough for every engine to be judged by the minute, also at night."""
 SHARES = (Share(BIG, 0.22), Share(CHAT, 0.35), Share(CODER, 0.15), Share(CODE, 0.18), Share(ALONE, 0.1))
@@ -66,7 +68,7 @@ def engines() -> tuple[EnginePlan, ...]:
 
 def plan_of(load: Load, faults: tuple[Fault, ...] = ()) -> FleetPlan:
     """The fleet under this load."""
-    return FleetPlan(HOSTS, engines(), load, DEFAULT_TENANTS, faults=faults, host_samples=True)
+    return FleetPlan(HOSTS, engines(), load, DEFAULT_TENANTS, faults=faults, host_samples=True, training=(JOB,))
 
 
 def daily_load(requests_per_s: float = REQUESTS_PER_S) -> PoissonLoad:
@@ -101,13 +103,15 @@ class Scenario:
 
 
 def scenario(seed: int, hours: float = 24.0, cases: Iterable[Case] = CASES, warm_up_s: int = WARM_UP_S) -> Scenario:
-    """The day of a seed: every case once, in an order, at times and places that the seed decides.
+    """The day of a seed: every case once, in an order, at times and places that the seed decides; last those that go
+    beside the others.
 
     Raises ``ConfigError`` when the hours are too short for the cases.
     """
     random = np.random.default_rng([seed, 7])
     cases = list(cases)
-    order = [cases[i] for i in random.permutation(len(cases))]
+    serial = [case for case in cases if case.name not in BESIDE]
+    order = [serial[i] for i in random.permutation(len(serial))]
     rest_s = hours * 3_600 - warm_up_s - sum(case.lasts_s + case.settles_s + REST_S for case in order)
     if rest_s < 0:
         raise ConfigError("--hours", hours, f"must be at least {hours - rest_s / 3_600:.1f} for these faults")
@@ -118,8 +122,29 @@ def scenario(seed: int, hours: float = 24.0, cases: Iterable[Case] = CASES, warm
         at_s += more_s
         troubles.append(_trouble(case, BEGIN_MS + round(at_s * 1_000 / STEP_MS) * STEP_MS, random, uuids))
         at_s += case.lasts_s + case.settles_s + REST_S
+    own = np.random.default_rng([seed, 9])
+    for case in cases:
+        if case.name in BESIDE:
+            troubles.append(_beside(case, troubles, (warm_up_s, round(hours * 3_600)), own, uuids))
     plan = plan_of(daily_load(), tuple(trouble.fault for trouble in troubles))
     return Scenario(seed, BEGIN_MS, BEGIN_MS + round(hours * 3_600_000), plan, tuple(troubles))
+
+
+def _beside(
+    case: Case, others: list[Trouble], span_s: tuple[int, int], random: np.random.Generator, uuids: dict[str, str]
+) -> Trouble:
+    """The case at one of the moments of ``span_s`` at which nothing that it touches has another trouble."""
+    drawn = _trouble(case, BEGIN_MS, random, uuids)
+    whole_ms = (case.lasts_s + case.settles_s + REST_S) * 1_000
+    free = np.arange(BEGIN_MS + span_s[0] * 1_000, BEGIN_MS + span_s[1] * 1_000 - whole_ms + 1, STEP_MS)
+    for other in others:
+        if other.touched & drawn.touched:
+            until_ms = other.fault.to_ms + (other.case.settles_s + REST_S) * 1_000
+            free = free[(free + whole_ms <= other.fault.from_ms) | (free >= until_ms)]
+    if not len(free):
+        raise ConfigError("--hours", span_s[1] / 3_600, f"leave no time at which {case.name} stands apart")
+    from_ms = int(free[int(random.integers(len(free)))])
+    return replace(drawn, fault=replace(drawn.fault, from_ms=from_ms, to_ms=from_ms + case.lasts_s * 1_000))
 
 
 def gpu_names(seed: int) -> tuple[list[str], list[str]]:
@@ -135,6 +160,9 @@ def _trouble(case: Case, from_ms: int, random: np.random.Generator, uuids: dict[
     if case.cause is None:
         return Trouble(case, fault, "", frozenset())
     touched = _touched(field, place, uuids)
+    if field == "rank":
+        job, rank = place.split(":")
+        return Trouble(case, fault, rank, frozenset({("rank", rank), ("job", job), ("host", JOB.host)}))
     if field == "model":
         new = next_version(next(engine.model_version for engine in engines() if engine.model == place))
         return Trouble(case, fault, new, frozenset({*touched, ("model_version", new)}))
@@ -148,6 +176,8 @@ def _places(target: str) -> tuple[str, list[str]]:
         least = 4 if target == "group_gpu" else 1
         on = [engine for engine in fleet if engine.tensor_parallel >= least]
         return "gpu", [f"{e.host}:{e.first_gpu + offset}" for e in on for offset in range(e.tensor_parallel)]
+    if target == "rank":
+        return "rank", [f"{JOB.job}:{rank}" for rank in range(JOB.ranks)]
     if target == "host":
         return "host", [host.name for host in HOSTS]
     if target == "tenant":

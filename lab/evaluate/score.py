@@ -15,8 +15,8 @@ from fleetpulse.backtest.alerting import Story, Transition, stories_of
 from lab.evaluate.scenario import Trouble
 from schemas.contract.alerts import Alert
 
-SPECIFIC = ("gpu_uuid", "engine_id", "host", "model_version", "model", "tenant", "cluster", "region")
-"""Dimensions, the most specific first: a GPU has an engine, which has a host."""
+SPECIFIC = ("gpu_uuid", "engine_id", "rank", "host", "model_version", "model", "tenant", "cluster", "region")
+"""Dimensions, the most specific first: a GPU has an engine, which has a host, as a rank of training has."""
 
 
 @dataclass(frozen=True, slots=True)

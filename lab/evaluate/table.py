@@ -39,6 +39,8 @@ USUAL_S = 2 * MINUTE_S
 DEPLOYED_S = 5 * MINUTE_S
 """Three windows of a minute, and one more where few requests come: two hundred of the new version are needed."""
 STARVED_S = 4 * MINUTE_S
+TRAINING_S = 3 * MINUTE_S
+"""Two windows of a minute, and the one in which it begins: it counts where most of its steps are slow."""
 LEAK_S = 0.1 / 0.8 * 3 * HOUR_S
 """Until a tenth of the headroom is used."""
 DRIFT_S = 150 * MINUTE_S
@@ -79,6 +81,16 @@ CASES: tuple[Case, ...] = (
     Case("clock_fast", "clock_skew", "host", 60.0, 10 * MINUTE_S, "host", SILENCE_S, "its events lie in the future"),
     Case("clock_slow", "clock_skew", "host", -60.0, 10 * MINUTE_S, "host", SILENCE_S, "its events are a minute old"),
     Case("slow_drift", "slow_drift", "engine_id", 0.6, DRIFT_S, "engine_id", DRIFT_S / 2, "below +30 %", SLOW_S),
+    Case(
+        "training_straggler",
+        "training_straggler",
+        "rank",
+        0.3,
+        15 * MINUTE_S,
+        "rank",
+        TRAINING_S,
+        "windows of a minute",
+    ),
     Case("traffic_surge", "traffic_surge", "load_model", 1.0, 15 * MINUTE_S, None, why="healthy: more load"),
     Case("budget_overrun", "budget_overrun", "tenant", 3.0, 20 * MINUTE_S, None, why="healthy: a matter of money"),
 )
@@ -86,6 +98,9 @@ OVERRUN = Case(
     "budget_crossed", "budget_overrun", "tenant", 3.0, 6 * HOUR_S, "tenant", 2 * MINUTE_S, "from the bill on", HOUR_S
 )
 """Of days of its own (``fleetpulse evaluate --budgets``): the onset is the bill with which the amount is spent."""
+BESIDE = frozenset({"training_straggler"})
+"""Drawn from randomness of their own and set beside the others, which come as if these were not there: apart in time
+from what touches the same host alone."""
 BY_NAME = {case.name: case for case in CASES}
 
 REST_S = 5 * MINUTE_S

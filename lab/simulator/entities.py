@@ -15,6 +15,9 @@ from lab.simulator.wide import EntityLabel, entity_label
 
 FEEDING_PROCESS = "VLLM::EngineCore"
 """As vLLM calls the process that schedules an engine's steps."""
+LOADING_PROCESS = "python"
+TRAINING = "fine_tuning"
+"""What jobs of ``lab.simulator.training`` do."""
 Rows = Sequence[dict[str, str | None]]
 Mask = npt.NDArray[np.bool_]
 
@@ -32,7 +35,9 @@ class Directory:
     process: dict[str, EntityLabel]
     """Of the rows of ``Gpus.sharing``."""
     host_process: dict[str, EntityLabel]
-    """Of the process that feeds each engine."""
+    """Of the process that feeds each engine, and of each rank of a training job, by host."""
+    host_process_order: npt.NDArray[np.int64]
+    """Of these, the places of engines, then those of ranks, by host."""
     requests: RequestLabels
 
 
@@ -46,7 +51,12 @@ def directory_of(plan: FleetPlan, gpus: Gpus) -> Directory:
         _engine(plan.hosts[number[engine.host]], engine, group)
         for engine, group in zip(plan.engines, groups, strict=True)
     ]
-    gpu_rows = [_gpu(plan, gpus, index, groups) for index in range(len(gpus.host))]
+    trains = trained_on(plan)
+    gpu_rows = [_gpu(plan, gpus, index, groups, trains) for index in range(len(gpus.host))]
+    ranks = [plan.hosts[number[one.host]] for one in plan.training for _ in range(one.ranks)]
+    fed = [*map(_fed, engine_rows), *map(_loads, ranks)]
+    fed_host = np.concatenate([engine_host, np.array([number[host.name] for host in ranks], np.int64)])
+    order = np.argsort(fed_host, kind="stable")
     sampled = [{**row, "engine_kind": "simulated"} for row in engine_rows]
     return Directory(
         hosts=hosts,
@@ -56,7 +66,8 @@ def directory_of(plan: FleetPlan, gpus: Gpus) -> Directory:
         gpu=_labels(gpu_rows, gpus.host, len(hosts)),
         gpu_host=gpus.host,
         process=_process_labels(plan, gpus, groups),
-        host_process=_labels([_fed(row) for row in engine_rows], engine_host, len(hosts)),
+        host_process=_labels([fed[at] for at in order.tolist()], fed_host[order], len(hosts)),
+        host_process_order=order,
         requests=_request_labels(plan, engine_rows, engine_host),
     )
 
@@ -88,8 +99,8 @@ class Directories:
 class Workloads:
     """What each GPU is used for while these or those engines are starting, as a label, each built once."""
 
-    def __init__(self, gpus: Gpus, hosts: int) -> None:
-        self._gpus, self._hosts = gpus, hosts
+    def __init__(self, plan: FleetPlan, gpus: Gpus) -> None:
+        self._gpus, self._hosts, self._trains = gpus, len(plan.hosts), trained_on(plan)
         self._alone = gpus.engine >= 0
         self._alone[gpus.sharing.gpu] = False
         self._built: dict[bytes, EntityLabel] = {}
@@ -100,13 +111,23 @@ class Workloads:
         if found is None:
             on = self._alone & starting[self._gpus.engine]
             rows = zip(self._gpus.engine.tolist(), on.tolist(), strict=True)
-            words = [_workload(engine >= 0, starts) for engine, starts in rows]
+            words = [_workload(engine >= 0, starts, at in self._trains) for at, (engine, starts) in enumerate(rows)]
             found = self._built[key] = entity_label(words, self._gpus.host.tolist(), self._hosts)
         return found
 
 
-def _workload(serves: bool, starts: bool = False) -> str:
-    return "startup" if starts else "inference" if serves else "idle"
+def _workload(serves: bool, starts: bool = False, trains: bool = False) -> str:
+    return "startup" if starts else "inference" if serves else TRAINING if trains else "idle"
+
+
+def trained_on(plan: FleetPlan) -> frozenset[int]:
+    """GPUs of training jobs, counted host by host."""
+    first, found = 0, set[int]()
+    for host in plan.hosts:
+        mine = (one for one in plan.training if one.host == host.name)
+        found |= {first + one.first_gpu + rank for one in mine for rank in range(one.ranks)}
+        first += host.gpus
+    return frozenset(found)
 
 
 def _labels(rows: Rows, host_of: npt.NDArray[np.int64], hosts: int) -> dict[str, EntityLabel]:
@@ -134,7 +155,14 @@ def _fed(engine: dict[str, str | None]) -> dict[str, str | None]:
     return {**{name: engine[name] for name in names}, "process_name": FEEDING_PROCESS, "workload": "inference"}
 
 
-def _gpu(plan: FleetPlan, gpus: Gpus, index: int, groups: Sequence[str]) -> dict[str, str | None]:
+def _loads(host: HostPlan) -> dict[str, str | None]:
+    mine = {"engine_id": None, "placement_group": host.name}
+    return {**_place(host), **mine, "process_name": LOADING_PROCESS, "workload": TRAINING}
+
+
+def _gpu(
+    plan: FleetPlan, gpus: Gpus, index: int, groups: Sequence[str], trains: frozenset[int] = frozenset()
+) -> dict[str, str | None]:
     """A GPU that engines share names none of them."""
     host = plan.hosts[gpus.host[index]]
     engine = plan.engines[gpus.engine[index]] if gpus.engine[index] >= 0 else None
@@ -145,7 +173,7 @@ def _gpu(plan: FleetPlan, gpus: Gpus, index: int, groups: Sequence[str]) -> dict
         "placement_group": groups[gpus.engine[index]] if engine else host.name,
         "gpu_uuid": gpus.uuid[index],
         "gpu_model": gpus.type[index].name,
-        "workload": _workload(engine is not None),
+        "workload": _workload(engine is not None, trains=index in trains),
     }
 
 

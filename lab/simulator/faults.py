@@ -23,6 +23,7 @@ class Scope(Enum):
     HOST = "host"
     LOAD = "load"
     TENANT = "tenant"
+    RANK = "rank"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,14 @@ KINDS = {
         "lanes_lost", Scope.GPU, False, "share of the lanes lost", "the PCIe link trained narrower", 0.99
     ),
     "nvlink_errors": Kind("link_errors", Scope.GPU, False, "errors a second", "an NVLink corrects errors", inf),
+    "training_straggler": Kind(
+        "loader",
+        Scope.RANK,
+        False,
+        "added share of step time",
+        "one saturated core loads the batches of a rank: its steps are slower, its GPU idles",
+        inf,
+    ),
     "host_down": Kind("down", Scope.HOST, False, "any", "all telemetry of the host stops, its engines fail"),
     "network_partition": Kind(
         "cut", Scope.HOST, False, "any", "telemetry of the host arrives when it is over, with its own times"
@@ -88,13 +97,14 @@ TARGETS = {
     Scope.HOST: ("fleet", "cluster", "region", "host"),
     Scope.LOAD: ("fleet", "model"),
     Scope.TENANT: ("fleet", "tenant"),
+    Scope.RANK: ("fleet", "cluster", "region", "host", "job", "rank"),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """``field`` and ``value`` pick the targets by label, such as ``("engine_id", "gpu-000/0")``; ``fleet`` is all, and
-    ``("gpu", "gpu-000:5")`` the sixth GPU of a host."""
+    ``("gpu", "gpu-000:5")`` the sixth GPU of a host, ``("rank", "adapters:2")`` the third rank of a job."""
 
     kind: str
     field: str

@@ -34,6 +34,7 @@ from lab.simulator.samples import (
     host_wide,
     process_wide,
 )
+from lab.simulator.training import Training
 from lab.simulator.wide import Wide, select
 from schemas.codec.block import Numbers
 from schemas.errors import ConfigError
@@ -65,6 +66,7 @@ class _Streams(NamedTuple):
     trace: np.random.Generator
     host: np.random.Generator
     overrun: np.random.Generator
+    training: np.random.Generator
 
 
 def _streams(seed: int) -> _Streams:
@@ -89,7 +91,8 @@ class Fleet:
         self._router = Router(_engines_by_model(plan), _speed(self._state.engines))
         self._directories = Directories(plan, self._gpus)
         self._directory: Directory = self._directories.of(np.zeros(len(plan.engines), np.bool_))
-        self._workloads = Workloads(self._gpus, len(plan.hosts))
+        self._workloads = Workloads(plan, self._gpus)
+        self._training = Training(plan, self._streams.training)
         self._wires = Wires(len(plan.hosts))
         self._tag = int.from_bytes(self._streams.build.bytes(6))
         self._number = 0
@@ -136,7 +139,8 @@ class Fleet:
         self._open_gaps += int(np.minimum(requests["target_tokens"], BINS).sum())
         kernel.advance(self._state, requests, ends, end_ms * 1_000, output)
         self._open_gaps -= int(np.minimum(output.rows["target_tokens"][: output.cursor[0]], BINS).sum())
-        wides = [wide for wide in (events, self._finished(output)) if wide is not None and wide.rows]
+        steps = self._train(begin_ms, end_ms, positions)
+        wides = [wide for wide in (events, self._finished(output), steps) if wide is not None and wide.rows]
         wides += self._samples(begin_ms, end_ms, positions)
         return Step(begin_ms, end_ms, self._directory.hosts, tuple(self._wires.pass_on(wides, positions.host)))
 
@@ -198,9 +202,14 @@ class Fleet:
         directory = self._directory
         return request_wide(output, directory.requests, len(directory.hosts), b"%012x" % self._tag, self._streams.trace)
 
+    def _train(self, begin_ms: int, end_ms: int, positions: Positions) -> Wide | None:
+        training = self._training
+        gone = self._lost[training.gpu] | (positions.host["down"] > 0)[training.host]
+        return training.run(begin_ms, end_ms, positions.rank["loader"], gone)
+
     def _samples(self, begin_ms: int, end_ms: int, positions: Positions) -> list[Wide]:
         engines = self._state.engines
-        reading = Reading(begin_ms, end_ms, engines, self._gpus, positions, self._lost)
+        reading = Reading(begin_ms, end_ms, engines, self._gpus, positions, self._lost, self._training)
         gpus = gpu_wide(self._directory, self._workloads, reading, self._meters)
         wides = [gpus, engine_wide(self._directory, reading)]
         if (processes := process_wide(self._directory, reading)) is not None:

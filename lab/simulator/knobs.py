@@ -18,13 +18,15 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """By knob name; 0 is untouched. Engines, GPUs, hosts and tenants as in the plan, ``surge`` by model of the load."""
+    """By knob name; 0 is untouched. Engines, GPUs, hosts and tenants as in the plan, ``surge`` by model of the load,
+    ranks job by job."""
 
     engine: dict[str, Floats]
     gpu: dict[str, Floats]
     host: dict[str, Floats]
     load: dict[str, Floats]
     tenant: dict[str, Floats]
+    rank: dict[str, Floats]
 
 
 class Knobs:
@@ -37,6 +39,7 @@ class Knobs:
             Scope.HOST: len(plan.hosts),
             Scope.LOAD: len(plan.load.models()),
             Scope.TENANT: len(plan.tenants),
+            Scope.RANK: sum(one.ranks for one in plan.training),
         }
         labels = {
             Scope.ENGINE: _engine_labels(plan),
@@ -44,6 +47,7 @@ class Knobs:
             Scope.HOST: _host_labels(plan.hosts),
             Scope.LOAD: {"model": list(plan.load.models())},
             Scope.TENANT: {"tenant": [tenant.name for tenant in plan.tenants]},
+            Scope.RANK: _rank_labels(plan),
         }
         self._faults = [(fault, self._hit(fault, labels[KINDS[fault.kind].scope])) for fault in plan.faults]
 
@@ -84,6 +88,16 @@ def _engine_labels(plan: FleetPlan) -> dict[str, list[Any]]:
     names = ("engine_id", "model", "model_version", "precision")
     own = {name: [getattr(engine, name) for engine in plan.engines] for name in names}
     return _host_labels([hosts[engine.host] for engine in plan.engines]) | own
+
+
+def _rank_labels(plan: FleetPlan) -> dict[str, list[Any]]:
+    hosts = {host.name: host for host in plan.hosts}
+    ranks = [(one, rank) for one in plan.training for rank in range(one.ranks)]
+    return {
+        **_host_labels([hosts[one.host] for one, _ in ranks]),
+        "job": [one.job for one, _ in ranks],
+        "rank": [f"{one.job}:{rank}" for one, rank in ranks],
+    }
 
 
 def _gpu_labels(plan: FleetPlan, gpus: Gpus) -> dict[str, list[Any]]:

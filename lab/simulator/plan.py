@@ -46,6 +46,18 @@ class EnginePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class TrainingPlan:
+    """A training job with a rank on each of the GPUs ``[first_gpu, first_gpu + ranks)`` of a host, which serve no
+    engine."""
+
+    job: str
+    host: str
+    model: str
+    first_gpu: int
+    ranks: int
+
+
+@dataclass(frozen=True, slots=True)
 class Tenant:
     """Who asks, with which share of all requests and under which service class."""
 
@@ -98,6 +110,7 @@ class FleetPlan:
     faults: tuple[Fault, ...] = ()
     output_tokens_max: int = 2_048
     host_samples: bool = False
+    training: tuple[TrainingPlan, ...] = ()
 
     def __post_init__(self) -> None:
         hosts = {host.name: host for host in self.hosts}
@@ -110,6 +123,10 @@ class FleetPlan:
         taken: dict[tuple[str, int], float] = {}
         for engine in self.engines:
             _check_engine(engine, hosts, taken)
+        for job in self.training:
+            _check_training(job, hosts, taken)
+        if len({job.job for job in self.training}) != len(self.training):
+            raise ConfigError("training", len(self.training), "must have each job once")
         missing = set(self.load.models()) - {engine.model for engine in self.engines}
         if missing:
             raise ConfigError("load", sorted(missing), "asks for models that no engine serves")
@@ -192,6 +209,19 @@ def _check_engine(engine: EnginePlan, hosts: dict[str, HostPlan], taken: dict[tu
     if engine.first_gpu < 0 or engine.first_gpu + engine.tensor_parallel > host.gpus or full:
         raise ConfigError("engines.first_gpu", engine.first_gpu, "must name GPUs of the host that no other engine has")
     engine_rates(engine, host)
+
+
+def _check_training(job: TrainingPlan, hosts: dict[str, HostPlan], taken: dict[tuple[str, int], float]) -> None:
+    host = hosts.get(job.host)
+    if host is None or host.gpu_type not in GPU_TYPES:
+        raise ConfigError("training.host", job.host, "must be a host of the plan, its gpu_type a known one")
+    if job.model not in MODELS:
+        raise ConfigError("training.model", job.model, f"must be one of {', '.join(MODELS)}")
+    gpus = [(job.host, job.first_gpu + offset) for offset in range(job.ranks)]
+    free = job.ranks >= 1 and 0 <= job.first_gpu <= host.gpus - job.ranks
+    if not free or any(gpu in taken for gpu in gpus):
+        raise ConfigError("training.first_gpu", job.first_gpu, "must name GPUs of the host that nobody else has")
+    taken |= dict.fromkeys(gpus, 1.0)
 
 
 _SHARE_SLACK = 1e-9

@@ -12,6 +12,7 @@ from lab.simulator.entities import Directory, Workloads
 from lab.simulator.gpus import PROCESSES_EVERY_MS, GpuMeters, Gpus, Work
 from lab.simulator.knobs import Positions
 from lab.simulator.plan import STEP_OVERHEAD_US
+from lab.simulator.training import THREAD_BUSY, Training
 from lab.simulator.wide import EntityLabel, Of, Wide, WideColumn, completed, constant_label
 from schemas.codec.block import Labels, Numbers, Texts
 from schemas.events.event_types import (
@@ -45,6 +46,7 @@ class Reading:
     gpus: Gpus
     positions: Positions
     lost: npt.NDArray[np.bool_]
+    training: Training
 
     @property
     def interval_ms(self) -> int:
@@ -101,13 +103,16 @@ def _work(reading: Reading) -> Work:
         np.add.at(found, gpus.sharing.gpu[beside], engines[name][gpus.sharing.engine[beside]])
         return found
 
-    beside = ~gpus.sharing.first
+    beside, training = ~gpus.sharing.first, reading.training
     busy_us = summed("busy_us") - spread(_waited_us(engines)).astype(np.int64)
+    prefill_us = summed("prefill_us")
+    busy_us[training.gpu] = np.rint(training.computed_us + training.waited_us)
+    prefill_us[training.gpu] = np.floor(training.computed_us)
     fits = np.minimum(1.0, reading.interval_ms * 1_000 / np.maximum(busy_us, 1))
     return Work(
         interval_ms=reading.interval_ms,
         busy_us=np.minimum(busy_us, reading.interval_ms * 1_000),
-        prefill_us=summed("prefill_us") * fits,
+        prefill_us=prefill_us * fits,
         memory_us=summed("memory_us") * fits,
         moved_tokens=summed("moved_tokens"),
         cache_tokens=spread(reading.cache_held()),
@@ -135,6 +140,7 @@ def _beside_bytes(reading: Reading, loaded: npt.NDArray[np.float64]) -> npt.NDAr
     counts = ~sharing.first & (reading.engines["lost"][sharing.engine] == 0)
     found = np.zeros(len(reading.gpus.host), np.int64)
     np.add.at(found, sharing.gpu[counts], held[counts])
+    found[reading.training.gpu] = reading.training.held_bytes
     return found
 
 
@@ -185,6 +191,7 @@ def host_wide(directory: Directory, reading: Reading, random: np.random.Generato
     rows = np.full(hosts, 1)
     sent, core = total(engines["made_tokens"]) * WIRE_BYTES_PER_TOKEN, np.full(hosts, IDLE_THREAD)
     np.maximum.at(core, directory.engine_host, core_busy(reading))
+    np.maximum.at(core, reading.training.host, loader_busy(reading))
     values = {
         "cpu_core_busy_max_ppm": 1e6 * core,
         "tcp_retransmits": rows * 0,
@@ -217,21 +224,30 @@ def core_busy(reading: Reading) -> npt.NDArray[np.float64]:
     return np.where(starved, 1.0, IDLE_THREAD + BUSY_THREAD * np.minimum(steps_us, 1.0))
 
 
+def loader_busy(reading: Reading) -> npt.NDArray[np.float64]:
+    """How busy the thread that loads the batches of each rank is, as a share of one core."""
+    there = reading.training.held_bytes > 0
+    return np.where(there, np.where(reading.positions.rank["loader"] > 0, 1.0, THREAD_BUSY), 0.0)
+
+
 def host_process_wide(directory: Directory, reading: Reading) -> Wide:
-    """The process that feeds each engine, on its host."""
-    core, engines = core_busy(reading), reading.engines
-    rows = np.full(len(engines), 1)
+    """The process that feeds each engine, and that of each rank of a training job, on its host."""
+    engines, training = reading.engines, reading.training
+    core = np.concatenate([core_busy(reading), loader_busy(reading)])[directory.host_process_order]
+    rows = np.full(len(core), 1)
+    queued = np.concatenate([engines["queued"], np.zeros(len(training.host), np.int64)])[directory.host_process_order]
+    there = np.concatenate([engines["lost"] == 0, training.held_bytes > 0])[directory.host_process_order]
+    host_of = np.concatenate([directory.engine_host, training.host])[directory.host_process_order]
     values = {
         "cpu_ppm": 1e6 * (core + OTHER_THREADS),
         "cpu_thread_max_ppm": 1e6 * core,
-        "memory_rss_bytes": rows * PROCESS_BYTES + engines["queued"] * 2**20,
+        "memory_rss_bytes": rows * PROCESS_BYTES + queued * 2**20,
         "interval_ms": rows * reading.interval_ms,
         "read_bytes": rows * 0,
         "write_bytes": rows * 0,
     }
-    entity = np.flatnonzero(engines["lost"] == 0)
-    labels = directory.host_process
-    return _wide(HOST_PROCESSES, reading.to_ms, labels, directory.engine_host, entity, values, {}, directory)
+    labels, entity = directory.host_process, np.flatnonzero(there)
+    return _wide(HOST_PROCESSES, reading.to_ms, labels, host_of, entity, values, {}, directory)
 
 
 def _wide(

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from lab.evaluate.scenario import ALONE, BEGIN_MS, HOSTS, STEP_MS, engines, scenario
-from lab.evaluate.table import BY_NAME, CASES, REST_S, WARM_UP_S
+from lab.evaluate.scenario import ALONE, BEGIN_MS, HOSTS, JOB, STEP_MS, engines, scenario
+from lab.evaluate.table import BESIDE, BY_NAME, CASES, REST_S, WARM_UP_S
 from lab.simulator.entities import next_version
 from lab.simulator.faults import KINDS
 from schemas.errors import ConfigError
@@ -31,17 +31,43 @@ def test_a_seed_decides_the_day() -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 17])
 def test_faults_stand_apart(seed: int) -> None:
-    """All cases, after the warm-up, on whole steps, with a rest between, done before the day is."""
+    """All cases but those beside, after the warm-up, on whole steps, with a rest between, done before the day is."""
     day = scenario(seed)
 
-    faults = [trouble.fault for trouble in day.troubles]
+    serial = [trouble for trouble in day.troubles if trouble.case.name not in BESIDE]
+    faults = [trouble.fault for trouble in serial]
     assert sorted(trouble.case.name for trouble in day.troubles) == sorted(BY_NAME)
     assert faults[0].from_ms >= BEGIN_MS + WARM_UP_S * 1_000
-    for before, later in pairwise(day.troubles):
+    for before, later in pairwise(serial):
         rest_ms = (before.case.settles_s + REST_S) * 1_000
         assert later.fault.from_ms - before.fault.to_ms >= rest_ms - STEP_MS
     assert all((fault.from_ms - BEGIN_MS) % STEP_MS == 0 for fault in faults)
     assert faults[-1].to_ms + REST_S * 1_000 <= day.end_ms + STEP_MS
+
+
+@pytest.mark.parametrize("seed", [1, 2, 17])
+def test_a_case_beside_the_others_changes_none_of_them(seed: int) -> None:
+    """Kinds, places and times of all others are drawn as if it were not there, and it shares its host with none."""
+    cases = [case for case in CASES if case.name not in BESIDE]
+    without, day = scenario(seed, cases=cases), scenario(seed)
+
+    (beside,) = day.troubles[len(cases) :]
+    assert (day.troubles[: len(cases)], day.plan.faults[: len(cases)]) == (without.troubles, without.plan.faults)
+    assert beside.fault.value == f"{JOB.job}:{beside.value}"
+    assert (beside.fault.from_ms - BEGIN_MS) % STEP_MS == 0
+    assert beside.fault.from_ms >= BEGIN_MS + WARM_UP_S * 1_000
+    assert beside.fault.to_ms + (beside.case.settles_s + REST_S) * 1_000 <= day.end_ms
+    near = [trouble for trouble in without.troubles if ("host", JOB.host) in trouble.touched]
+    assert near
+    for other in near:
+        first, second = sorted((beside, other), key=lambda trouble: trouble.fault.from_ms)
+        assert second.fault.from_ms >= first.fault.to_ms + (first.case.settles_s + REST_S) * 1_000
+
+
+def test_a_day_without_room_beside_the_others_is_refused() -> None:
+    """Nothing is set where its alert could be another's."""
+    with pytest.raises(ConfigError, match="leave no time at which training_straggler stands apart"):
+        scenario(1, hours=2.5, cases=[BY_NAME["training_straggler"]])
 
 
 def test_trouble_of_a_gpu_shows_in_what_stands_on_it() -> None:
