@@ -11,7 +11,9 @@ until the server no longer runs it, so that none is repeated beside itself.
 
 A bucket is due when it has ended, or when nothing at all came for a while (then open buckets are computed too, so
 that everything agrees once the load has stopped). Of a bucket that was computed a moment ago the next computation
-waits. Work is bounded: a pass looks at the notes alone, never at tables, and does at most ``buckets_per_pass_max``.
+waits. Several sinks share the work by the partitions that they own, without asking one another; what none of them
+computes for a while, because its sink is gone or keeps no rollups, any does that has nothing else to do. Work is
+bounded: a pass looks at the notes alone, never at tables, and does at most ``buckets_per_pass_max``.
 A bucket of which part has passed the time to live of the rows below is left as it is: what is gone cannot be summed.
 """
 
@@ -19,7 +21,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count, groupby
 from typing import NamedTuple
@@ -48,6 +51,8 @@ class RollupSettings:
     buckets_per_pass_max: int = 64
     buckets_per_statement_max: int = 4
     """Of minutes; hours and days are computed one by one."""
+    help_ms: int = 60_000
+    """So long after it became due, a bucket of another sink is computed by one that has nothing else to do."""
     memory_bytes: int = 400_000_000
     """What one statement may hold in memory before it goes on by way of the disk."""
 
@@ -68,6 +73,18 @@ class Pending(NamedTuple):
     """(writer, number) of the latest note of every writer."""
 
 
+class Share(NamedTuple):
+    """The buckets of one sink: topic, level and start of each choose one of ``of`` numbers, some of which it owns."""
+
+    owned: frozenset[int]
+    of: int
+
+    def has(self, one: Pending) -> bool:
+        """Whether it is one of them."""
+        return bool(self.of) and zlib.crc32(f"{one.topic}/{one.level}/{one.window_ms}".encode()) % self.of in self.owned
+
+
+NONE, ALL = Share(frozenset(), 0), Share(frozenset({0}), 1)
 _PENDING = f"""
 SELECT level, topic, window_ms, max(latest), max(computed), groupArray((writer, number))
 FROM
@@ -149,21 +166,28 @@ class Notebook:
 
 
 class Rollups:
-    """Keeps rollups up to date. ``run_pass`` does a bounded amount of work and returns how many buckets it did."""
+    """Keeps rollups up to date. ``run_pass`` does a bounded amount of work and returns how many buckets it did.
+    ``share``: which are its own, by now."""
 
     def __init__(
-        self, database: SinkDatabase, settings: RollupSettings | None = None, limits: Limits = DEFAULT_LIMITS
+        self,
+        database: SinkDatabase,
+        settings: RollupSettings | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        share: Callable[[], Share] = lambda: ALL,
     ) -> None:
         self._database = database
         self._notebook = Notebook(database)
         self._settings = settings or RollupSettings()
         self._limits = limits
+        self._share = share
+        self._due_since: dict[Pending, int] = {}
 
     def run_pass(self) -> int:
         """Compute what is due. Raises ``UnavailableError``; what was done stays done."""
         ((now_ms, noted_ms),) = self._database.rows(_CLOCK)
         pending = [Pending(*row) for row in self._database.rows(_PENDING)]
-        ready = due(pending, now_ms, noted_ms, self._settings)[: self._settings.buckets_per_pass_max]
+        ready = self._chosen(due(pending, now_ms, noted_ms, self._settings), now_ms)
         self._set_lag(pending, now_ms)
         gone = [one for one in ready if not summable(one, now_ms, self._limits)]
         self._mark_done(gone, now_ms)
@@ -178,6 +202,15 @@ class Rollups:
                 chunk = buckets[first : first + at_once]
                 self._roll(BY_LEVEL[level], topic, chunk, now_ms)
         return len(ready)
+
+    def _chosen(self, ready: Sequence[Pending], now_ms: int) -> list[Pending]:
+        """Of what is due, what this sink computes now."""
+        share = self._share()
+        own, others = [one for one in ready if share.has(one)], [one for one in ready if not share.has(one)]
+        seen = {one._replace(noted_ms=0, notes=()): one for one in others}
+        self._due_since = {key: self._due_since.get(key, now_ms) for key in seen}
+        late = [one for key, one in seen.items() if self._due_since[key] + self._settings.help_ms <= now_ms]
+        return (own or late)[: self._settings.buckets_per_pass_max]
 
     def _set_lag(self, pending: Sequence[Pending], now_ms: int) -> None:
         """How many buckets wait that have ended, and how long ago the oldest of them did."""

@@ -42,7 +42,7 @@ from schemas.errors import ConfigError, ContractError, FleetpulseError, Unavaila
 from schemas.limits import DEFAULT_LIMITS, Limits
 from sinks.database import STATEMENT_SECONDS_MAX, SinkDatabase
 from sinks.landing import Landing, land_derived, land_raw, together
-from sinks.rollup import Notebook, Rollups, RollupSettings
+from sinks.rollup import NONE, Notebook, Rollups, RollupSettings, Share
 from sinks.sink_counters import count_landed, count_planned, count_read, insert_counted, set_lag
 from sinks.spans import end_landed
 
@@ -74,7 +74,7 @@ class SinkSettings:
     raw: bool = True
     """Also keep raw events."""
     roll: bool = True
-    """Also keep rollups up to date. One sink of many is enough for that; several only do it twice."""
+    """Also keep rollups up to date: those of the partitions that it owns, where several sinks do."""
     replica: str = ""
     """Name of a copy of the database that has consumer groups of its own; empty: the database itself."""
     rollups: RollupSettings = field(default_factory=RollupSettings)
@@ -89,11 +89,12 @@ class SinkSettings:
 
 @dataclass(slots=True)
 class Progress:
-    """What the sink did so far; ``expired`` rows came past their time to live."""
+    """What the sink did so far; ``expired`` rows came past their time to live. ``share``: the rollups it computes."""
 
     rows: int = 0
     inserts: int = 0
     expired: int = 0
+    share: Share = NONE
     readiness: Readiness = field(default_factory=lambda: Readiness(groups="the sink is starting"))
 
     @property
@@ -157,7 +158,7 @@ async def run_sink(
             for group in groups:
                 tasks.create_task(_run_group(kafka, group, settings, stop))
             if settings.roll:
-                tasks.create_task(_run_rollups(clickhouse, settings.rollups, limits, stop, progress.readiness))
+                tasks.create_task(_run_rollups(clickhouse, settings.rollups, limits, stop, progress))
     except ExceptionGroup as errors:
         ours = errors.subgroup(FleetpulseError)
         if ours is None:
@@ -329,10 +330,18 @@ async def _gather(
                 records.append(Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, tuple(r.headers)))
         if stop.is_set():
             break
+    if WINDOW_PARTIALS in group.topics:
+        group.progress.share = _share(consumer)
     group.gathered_s = loop.time()
     count_read(records)
     await set_lag(consumer, group.lags)
     return records, offsets
+
+
+def _share(consumer: Any) -> Share:
+    """Of the rollups, as of the partitions of window.partials."""
+    owned = frozenset(one.partition for one in consumer.assignment() if one.topic == WINDOW_PARTIALS)
+    return Share(owned, len(consumer.partitions_for_topic(WINDOW_PARTIALS) or ()))
 
 
 def _check_log(group: _Group, partition: TopicPartition, offset: int) -> None:
@@ -356,10 +365,10 @@ async def _run_rollups(
     settings: RollupSettings,
     limits: Limits,
     stop: asyncio.Event,
-    readiness: Readiness,
+    progress: Progress,
 ) -> None:
     database = SinkDatabase(clickhouse, consistent=True, seconds_max=STATEMENT_SECONDS_MAX)
-    rollups = Rollups(database, settings, limits)
+    rollups, readiness = Rollups(database, settings, limits, lambda: progress.share), progress.readiness
     while not stop.is_set():
         done = 0
         try:

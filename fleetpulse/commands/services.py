@@ -120,7 +120,7 @@ def _reset(partition: str | None, to: str, of: str | None, *, yes: bool) -> None
 def sink(
     raw: Annotated[bool, typer.Option("--raw/--no-raw", help="Also keep raw events.")] = True,
     rollups: Annotated[
-        bool, typer.Option("--rollups/--no-rollups", help="Also keep rollups up to date; one sink of many is enough.")
+        bool, typer.Option("--rollups/--no-rollups", help="Also keep rollups up to date; several sinks share them.")
     ] = True,
     replica: Annotated[
         str, typer.Option(help="Feed a copy of the database, by consumer groups of this name; with --clickhouse.")

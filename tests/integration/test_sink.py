@@ -126,6 +126,23 @@ async def deployment(own_kafka: KafkaConfig, clickhouse_config: ClickHouseConfig
     return own_kafka
 
 
+async def test_two_sinks_have_the_rollups_of_their_partitions(
+    deployment: Any, clickhouse_config: ClickHouseConfig
+) -> None:
+    """All of them together, none twice; the one that is left has all."""
+
+    def shared(*sinks: Any) -> bool:
+        shares = [one.progress.share for one in sinks]
+        return sorted(n for share in shares for n in share.owned) == [*range(max(share.of for share in shares))] != []
+
+    async with running(deployment, clickhouse_config) as one:
+        async with running(deployment, clickhouse_config) as other:
+            await until(lambda: shared(one, other))
+            assert one.progress.share.owned
+            assert other.progress.share.owned
+        await until(lambda: shared(one))
+
+
 async def test_a_sink_that_dies_between_insert_and_commit_repeats_what_counts_once(
     deployment: Any, clickhouse_config: ClickHouseConfig, clickhouse: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from schemas.ddl.merging import LEVELS
 from schemas.events.grouping import sets_of
 from schemas.limits import DAY_MS, DEFAULT_LIMITS
 from sinks import rollup
-from sinks.rollup import Notebook, Pending, Rollups, RollupSettings, due, summable
+from sinks.rollup import Notebook, Pending, Rollups, RollupSettings, Share, due, summable
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 NOW_MS = 500_000 * HOUR_MS + 30 * MINUTE_MS + 30_000
@@ -198,6 +198,56 @@ def test_a_pass_does_a_bounded_amount_of_work() -> None:
 
     assert done == 5
     assert sum(told[0] == "command" for told in database.told) == 3
+
+
+def computed(rollups: Rollups, database: Recording, now_ms: int, pending: Sequence[Pending]) -> list[int]:
+    """Starts of the minutes that a pass at this time marks as done."""
+    database.answers, database.told = [[(now_ms, BUSY_MS)], [tuple(one) for one in pending]], []
+    rollups.run_pass()
+    return sorted(row[2] for told in database.told if "done" in told[1] for row in told[2])
+
+
+def test_several_sinks_share_the_buckets_by_their_partitions() -> None:
+    """Each is computed by one of them."""
+    minutes = [a_minute(back) for back in range(1, 41)]
+    shares = [Share(frozenset({0, 1}), 4), Share(frozenset({2}), 4), Share(frozenset({3}), 4)]
+
+    found = [
+        computed(Rollups(database, SETTINGS, share=lambda share=share: share), database, NOW_MS, minutes)  # type: ignore
+        for database, share in ((Recording(), share) for share in shares)
+    ]
+
+    assert all(found)
+    assert sorted(start for each in found for start in each) == sorted(one.window_ms for one in minutes)
+
+
+def test_what_no_sink_computes_is_done_by_one_that_is_idle() -> None:
+    """Its sink is gone, or keeps no rollups. A bucket that was computed and changed again waits as long again."""
+    minutes = [a_minute(back) for back in range(1, 9)]
+    some = Share(frozenset({0}), 2)
+    own = [one for one in minutes if some.has(one)]
+    others = [one for one in minutes if not some.has(one)]
+    database = Recording()
+    rollups = Rollups(database, SETTINGS, share=lambda: some)  # type: ignore[arg-type]
+
+    first = computed(rollups, database, NOW_MS, minutes)
+    busy = computed(rollups, database, NOW_MS + 60_000, minutes)
+    changed = others[0]._replace(done_ms=NOW_MS + 1)
+    idle = computed(rollups, database, NOW_MS + 60_000, [changed, *others[1:]])
+    later = computed(rollups, database, NOW_MS + 120_000, [changed])
+
+    assert own
+    assert first == busy == sorted(one.window_ms for one in own)
+    assert idle == sorted(one.window_ms for one in others[1:])
+    assert later == [changed.window_ms]
+
+
+def test_a_sink_that_owns_nothing_yet_computes_nothing_at_once() -> None:
+    """Before its group has joined it does not know."""
+    database, nothing = Recording(), Share(frozenset(), 0)
+    rollups = Rollups(database, SETTINGS, share=lambda: nothing)  # type: ignore[arg-type]
+
+    assert computed(rollups, database, NOW_MS, [a_minute(1)]) == []
 
 
 def test_a_bucket_that_cannot_be_summed_is_marked_and_left_as_it_is() -> None:
