@@ -6,8 +6,8 @@ it is reached.
 
 from __future__ import annotations
 
+import os
 import re
-import socket
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -253,7 +253,7 @@ class AgentConfig(Section):
     @property
     def host_name(self) -> str:
         """Name of this host, as configured or as the system says."""
-        return self.host or socket.gethostname()
+        return self.host or os.uname().nodename
 
     @model_validator(mode="after")
     def _intervals(self) -> Self:
