@@ -25,10 +25,10 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count, groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from runtime.counters import COUNTERS
-from schemas.contract.topics import BOOKS_TOPIC, COSTS_TOPIC
+from schemas.contract.topics import BOOKS_TOPIC, COSTS_TOPIC, WINDOW_PARTIALS
 from schemas.ddl import book_rollups, cost_rollups
 from schemas.ddl.merging import BY_LEVEL, LEVELS, Level, above, rollup_inserts, rollup_table
 from schemas.ddl.tables import NOTES
@@ -82,6 +82,12 @@ class Share(NamedTuple):
     def has(self, one: Pending) -> bool:
         """Whether it is one of them."""
         return bool(self.of) and zlib.crc32(f"{one.topic}/{one.level}/{one.window_ms}".encode()) % self.of in self.owned
+
+
+def share_of(consumer: Any) -> Share:
+    """As many of the buckets as of the partitions of window.partials."""
+    owned = frozenset(one.partition for one in consumer.assignment() if one.topic == WINDOW_PARTIALS)
+    return Share(owned, len(consumer.partitions_for_topic(WINDOW_PARTIALS) or ()))
 
 
 NONE, ALL = Share(frozenset(), 0), Share(frozenset({0}), 1)

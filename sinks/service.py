@@ -42,7 +42,7 @@ from schemas.errors import ConfigError, ContractError, FleetpulseError, Unavaila
 from schemas.limits import DEFAULT_LIMITS, Limits
 from sinks.database import STATEMENT_SECONDS_MAX, SinkDatabase
 from sinks.landing import Landing, land_derived, land_raw, together
-from sinks.rollup import NONE, Notebook, Rollups, RollupSettings, Share
+from sinks.rollup import NONE, Notebook, Rollups, RollupSettings, Share, share_of
 from sinks.sink_counters import count_landed, count_planned, count_read, insert_counted, set_lag
 from sinks.spans import end_landed
 
@@ -202,15 +202,8 @@ def _raw_group(
 
     topics = tuple(topic.name for topic in SOURCE_TOPICS)
     database = SinkDatabase(clickhouse)
-    return _Group(
-        group_name(kafka.namespace, "raw", settings.replica),
-        topics,
-        settings.raw_flush_ms,
-        plan,
-        database,
-        Notebook(database),
-        progress,
-    )
+    name = group_name(kafka.namespace, "raw", settings.replica)
+    return _Group(name, topics, settings.raw_flush_ms, plan, database, Notebook(database), progress)
 
 
 def group_name(namespace: str, of: str, replica: str = "") -> str:
@@ -331,17 +324,11 @@ async def _gather(
         if stop.is_set():
             break
     if WINDOW_PARTIALS in group.topics:
-        group.progress.share = _share(consumer)
+        group.progress.share = share_of(consumer)
     group.gathered_s = loop.time()
     count_read(records)
     await set_lag(consumer, group.lags)
     return records, offsets
-
-
-def _share(consumer: Any) -> Share:
-    """Of the rollups, as of the partitions of window.partials."""
-    owned = frozenset(one.partition for one in consumer.assignment() if one.topic == WINDOW_PARTIALS)
-    return Share(owned, len(consumer.partitions_for_topic(WINDOW_PARTIALS) or ()))
 
 
 def _check_log(group: _Group, partition: TopicPartition, offset: int) -> None:
