@@ -44,7 +44,7 @@ _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
 }
 
 
-_SHARES = frozenset({Function.SHARE, Function.ABOVE})
+_SHARES = frozenset({Function.SHARE, Function.ABOVE, Function.KNOWN})
 
 
 class _Known(dict[str, str]):

@@ -101,6 +101,7 @@ _BY_FUNCTION: dict[Function, Callable[[Measure], list[str]]] = {
     Function.COUNT: lambda measure: [],
     Function.SHARE: lambda measure: [],
     Function.RATIO: _needs_ratio,
+    Function.KNOWN: lambda measure: [f"{measure.field}_count"],
     Function.ABOVE: _needs_percentile,
 }
 
@@ -192,5 +193,8 @@ _VALUES: dict[Function, Callable[[Measure, Block, int], Floats]] = {
     Function.COUNT: lambda measure, rows, length_ms: _numbers(rows, EVENTS),
     Function.SHARE: _share,
     Function.RATIO: _ratio,
+    Function.KNOWN: lambda measure, rows, length_ms: _divided(
+        _numbers(rows, f"{measure.field}_count"), _numbers(rows, EVENTS)
+    ),
     Function.ABOVE: _above,
 }

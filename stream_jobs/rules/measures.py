@@ -26,7 +26,8 @@ _FIELDS = {Function.COUNT: 0, Function.RATIO: 2}
 """How many columns a function is of, where that is not one."""
 _SYNTAX = (
     "write p95(ttft_us), mean(temperature_c), min(), max(), last(), sum(preemptions), rate(output_tokens), rate(), "
-    "count(), share(status in error, timeout), share(ttft_us > 800ms) or ratio(throttled_us, interval_ms)"
+    "count(), share(status in error, timeout), share(ttft_us > 800ms), known(memory_engine_bytes) or "
+    "ratio(throttled_us, interval_ms)"
 )
 VALUES_MAX = 50
 

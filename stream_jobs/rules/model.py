@@ -31,6 +31,8 @@ class Function(StrEnum):
     """``share(status in error,timeout)``: events that match / all events, 0 to 1."""
     RATIO = "ratio"
     """``ratio(throttled_us, interval_ms)``: sum / sum of differences, or mean / mean of gauges; times in one unit."""
+    KNOWN = "known"
+    """``known(memory_engine_bytes)``: events in which a level is known / all events, 0 to 1."""
     ABOVE = "above"
     """``share(ttft_us > 800ms)``: values of a sketch in bins above that of ``limit`` / values known, 0 to 1."""
 

@@ -18,7 +18,7 @@ from stream_jobs.rules.units import PER_SECOND, SCALE, SHARE
 FITTING: dict[Role, tuple[Function, ...]] = {
     Role.SKETCH: (Function.PERCENTILE, Function.MEAN, Function.MIN, Function.MAX, Function.ABOVE),
     Role.SKETCH_BINS: (Function.PERCENTILE, Function.ABOVE),
-    Role.GAUGE: (Function.MEAN, Function.MIN, Function.MAX, Function.LAST, Function.RATIO),
+    Role.GAUGE: (Function.MEAN, Function.MIN, Function.MAX, Function.LAST, Function.RATIO, Function.KNOWN),
     Role.DIFFERENCE: (Function.SUM, Function.RATE, Function.RATIO),
 }
 """Which functions a column of a role takes."""
@@ -30,11 +30,13 @@ ENDS: dict[Function, tuple[str, ...]] = {
     Function.MIN: ("min",),
     Function.MAX: ("max",),
     Function.LAST: ("last",),
+    Function.KNOWN: ("count",),
     Function.SUM: ("sum",),
     Function.RATE: ("sum",),
 }
 """Which columns of finals a function of a field reads."""
 
+SHARES = frozenset({Function.SHARE, Function.ABOVE, Function.KNOWN})
 RATIO_MAX = 10.0
 """No share of one thing in another is larger: a bare ``85`` where 85 % was meant is refused."""
 ANY_MAX = 1e12
@@ -96,7 +98,7 @@ def columns_read(measure: Measure) -> tuple[str, ...]:
 def unit_of(topic: str, function: Function, field: str, over: str = "") -> str:
     """Unit of a measure. Ratios of one family are a share: 0.85 of the memory, 0.5 of the time."""
     known = columns(topic)
-    if function in (Function.SHARE, Function.ABOVE):
+    if function in SHARES:
         return SHARE
     if function is Function.COUNT:
         return ""
@@ -115,7 +117,7 @@ def _family(unit: str) -> str:
 
 def bounds(measure: Measure) -> tuple[float, float]:
     """Between what the measure can lie at all; a level outside can never be passed."""
-    if measure.function in (Function.SHARE, Function.ABOVE):
+    if measure.function in SHARES:
         return 0.0, 1.0
     if measure.function is Function.RATIO:
         return 0.0, RATIO_MAX if measure.unit == SHARE else ANY_MAX

@@ -109,6 +109,15 @@ def test_levels_may_be_negative() -> None:
     assert found == [[-15.0], [-20.0], [-10.0]]
 
 
+def test_a_level_is_known_in_a_share_of_the_events() -> None:
+    """Of all that came: 0 where none knows it, and unknown where none came."""
+    measure = a_measure(Function.KNOWN, "memory_engine_bytes", GPU)
+    rows = [{"event_count": 8, "memory_engine_bytes_count": count} for count in (8, 2, 0)]
+
+    assert numbers(measure, *rows, grouping="gpu") == ([1.0, 0.25, 0.0], [8, 8, 8])
+    assert np.isnan(numbers(measure, {}, grouping="gpu")[0]).tolist() == [True]
+
+
 def test_times_in_a_ratio_are_brought_to_one_unit() -> None:
     """5 s of throttling, told in microseconds, in 10 s told in milliseconds: one half."""
     measure = a_measure(Function.RATIO, "throttled_us", GPU, over="interval_ms")

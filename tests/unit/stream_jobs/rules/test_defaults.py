@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fleetpulse.equipment import GPU_TYPES, MEMORY_SHARE
 from lab.simulator.gpus import DEGREES_PER_MW, INLET_C
 from lab.simulator.plan import Habits
@@ -9,7 +11,9 @@ from producers.gpu.faults import RECOVERY_ACTIONS, XIDS
 from schemas.events.event_fields import GPU_EVENT_KINDS
 from schemas.events.event_types import ERROR_KINDS
 from stream_jobs.insight.fleet_detector import FleetDetector
+from stream_jobs.insight.frame import Window
 from stream_jobs.rules.load import load, load_set
+from tests.unit.stream_jobs.insight.cases import BASE_MS, GPU, GRAIN_MS, a_block, a_row
 
 COLD = ("cold_starts", "cold_start_slow")
 RULES = {rule.name: rule for rule in (*load_set().rules, *load_set().disabled)}
@@ -79,6 +83,35 @@ def test_memory_that_engines_reserve_is_no_alarm() -> None:
     assert (reserved.options["only_above"], reserved.options["percent"]) == (0.85, 3.0)
     assert RULES["vram_full"].options["above"] > MEMORY_SHARE * 1.03
     assert (above.value.text, above.options["above"]) == ("ratio(memory_used_bytes, memory_engine_bytes)", 1.05)
+
+
+@pytest.mark.parametrize(
+    ("may_take", "rules"),
+    [(None, {"vram_beyond_reserved"}), (76 * 2**30, {"vram_above_reserved"})],
+    ids=["an engine that reports no reservation", "an engine that reports one"],
+)
+def test_memory_beyond_a_reservation_is_one_sign(may_take: int | None, rules: set[str]) -> None:
+    """An engine of 80 GiB that takes four more than it had: by the level that it had, or by what it may take where it
+    reports that, never by both."""
+    place = {"cluster": "c", "region": "r", "host": "h", "origin": "measured", "workload": "inference"}
+
+    def window(number: int, used: int) -> Window:
+        levels = {"memory_used_bytes": used, "memory_total_bytes": 84 * 2**30, "memory_engine_bytes": may_take}
+        measures = {
+            f"{name}_{end}": value
+            for name, level in levels.items()
+            for end, value in (("count", 10 * (level is not None)), ("sum", 10 * (level or 0)))
+        }
+        row = a_row(GPU, "gpu", event_count=10, gpu_uuid="g", engine_id="e", placement_group="e", **measures, **place)
+        return Window(BASE_MS + number * GRAIN_MS, {GPU: a_block(GPU, [row])})
+
+    detector = FleetDetector([rule for rule in load() if rule.name.startswith("vram_") and "reserved" in rule.name])
+    hours = 2 * 360
+    levels = [76 * 2**30] * hours + [80 * 2**30] * 60
+    found = [detector.detect(window(number, used)) for number, used in enumerate(levels)]
+
+    assert {one.rule for findings in found[:hours] for one in findings if one.firing} == set()
+    assert {one.rule for findings in found for one in findings if one.firing} == rules
 
 
 def test_no_engine_that_uses_its_tensor_cores_lies_below_their_floor() -> None:
