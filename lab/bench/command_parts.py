@@ -75,6 +75,25 @@ def insight(
     return Measured("insight", result, tables, wrong={BEYOND: measuring.outside(result)})
 
 
+def judging(
+    progress: Progress,
+    seed: int,
+    gpus: Annotated[int, typer.Option(min=1_000, max=1_000_000, help="GPUs of the fleet, in thousands.")] = 100_000,
+    upstreams: Annotated[int, typer.Option(min=2, max=1_024, help="Partitions of window.partials.")] = 64,
+    windows: Annotated[int, typer.Option(min=6, max=1_000, help="Windows that are measured.")] = 6,
+) -> Measured:
+    """The alert job on one core, one upstream a window late: processor time of a window, delay. Exit 1 beyond a bound.
+
+    Example: [bold]fleetpulse bench judging --gpus 100000 --json[/bold]
+    """
+    from lab.bench import judging as measuring
+
+    result = measuring.measure(gpus, upstreams, windows, seed, progress.say)
+    title = f"Judging: {result['gpus']:,} GPUs, {upstreams} upstreams, {windows} windows, one core"
+    tables = [(title, ("metric", "value", "bound"), measuring.rows(result))]
+    return Measured("judging", result, tables, wrong={BEYOND: measuring.outside(result)})
+
+
 def alerts(
     progress: Progress,
     seed: int,
@@ -194,4 +213,4 @@ def counterparts(
     return Measured("counterparts", {"comparisons": found}, tables, wrong={"differs": differing})
 
 
-COMMANDS = (stages, edge, insight, alerts, dashboard, cost, counterparts)
+COMMANDS = (stages, edge, insight, judging, alerts, dashboard, cost, counterparts)
