@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
 import secrets
 import shutil
 import socket
@@ -54,6 +55,7 @@ SETTINGS = {
 }
 FEATURES = Path(__file__).parent / "bootstrap.checkpoint"
 """The features of a new cluster, as the pinned Kafka's own ``kafka-storage format`` writes them (a test compares)."""
+_ARCHIVES = f"{NAME}-classes-"
 _LOGGED = (
     "defaultLogLevel=warn", "showDateTime=true", "dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS", "showThreadName=false",
 )  # fmt: skip
@@ -103,8 +105,42 @@ def _new_id() -> str:
     return base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
 
 
-def command(state: StackState, java: Path, jars: Sequence[Path]) -> list[str]:
-    """The broker's command line."""
+def class_archive(java: Path, jars: Sequence[Path], cache: Path) -> Path | None:
+    """Where this Java keeps the broker's classes parsed and checked, which halves the CPU of a start and saves 40 MB
+    of memory (JVM class data sharing; some 50 MB on disk). None where it has no archive of its own classes to add to.
+    """
+    home = java.resolve().parent.parent
+    own = home / "lib" / "server" / "classes.jsa"
+    if not own.is_file() or not jars:
+        return None
+    made_of = f"{home}\n{own.stat().st_mtime_ns}\n{_class_path(jars)}"
+    return cache / f"{_ARCHIVES}{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.jsa"
+
+
+def sharing(state: StackState, archive: Path | None) -> list[str]:
+    """The options by which the broker reads the archive, or writes it when it ends; ``keep_archive`` then keeps it."""
+    if archive is None:
+        return ["-Xshare:auto"]
+    written = state.data_dir / NAME / "tmp" / archive.name
+    written.unlink(missing_ok=True)  # of a broker that was killed; half of it, perhaps
+    option = f"SharedArchiveFile={archive}" if archive.is_file() else f"ArchiveClassesAtExit={written}"
+    return ["-Xshare:auto", f"-XX:{option}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+
+
+def keep_archive(state: StackState, cache: Path) -> None:
+    """Move what a broker wrote that has ended by itself to the cache, for every start from now on."""
+    for written in (state.data_dir / NAME / "tmp").glob(f"{_ARCHIVES}*.jsa"):
+        with contextlib.suppress(OSError):  # no room: the next start is as slow as this one was
+            beside = cache / f"{written.name}.{secrets.token_hex(4)}"
+            try:
+                shutil.move(written, beside)
+                beside.replace(cache / written.name)
+            finally:
+                beside.unlink(missing_ok=True)
+
+
+def command(state: StackState, java: Path, jars: Sequence[Path], shared: Sequence[str] = ()) -> list[str]:
+    """The broker's command line; ``shared`` is of ``sharing``."""
     home, log = state.data_dir / NAME, state.data_dir / "log"
     return [
         str(java),
@@ -117,7 +153,7 @@ def command(state: StackState, java: Path, jars: Sequence[Path]) -> list[str]:
         "-XX:+UseSerialGC",
         "-XX:+ExitOnOutOfMemoryError",
         "-XX:-UsePerfData",
-        "-Xshare:auto",
+        *shared,
         f"-XX:ErrorFile={log}/kafka-crash-%p.log",
         f"-Djava.io.tmpdir={home / 'tmp'}",
         *_LOGGING,

@@ -57,9 +57,10 @@ class _Part:
 
 def _prepare_kafka(state: StackState, on_progress: Progress) -> list[str]:
     runtime = java.find_java(os.environ)
-    jars = kafka_jars.jars(kafka_jars.cache_dir(os.environ, state.data_dir), on_progress)
+    cache = kafka_jars.cache_dir(os.environ, state.data_dir)
+    jars = kafka_jars.jars(cache, on_progress)
     kafka.prepare(state)
-    return kafka.command(state, runtime, jars)
+    return kafka.command(state, runtime, jars, kafka.sharing(state, kafka.class_archive(runtime, jars, cache)))
 
 
 def _prepare_clickhouse(state: StackState, _on_progress: Progress) -> list[str]:
@@ -146,11 +147,12 @@ def down(data_dir: Path) -> None:
         state = replace(_known(data_dir), wanted=False)
         write_state(state)
         unregister(data_dir, os.environ)
-        found = [process for part in _PARTS.values() if (process := _running(state, part)) is not None]
-        for process in found:
+        found = {name: process for name, part in _PARTS.items() if (process := _running(state, part)) is not None}
+        for process in found.values():
             daemons.terminate(process)
-        for process in found:
-            daemons.stop(process, STOP_WITHIN_S)
+        ended = {name: daemons.stop(process, STOP_WITHIN_S) for name, process in found.items()}
+        if ended.get(KAFKA):
+            kafka.keep_archive(state, kafka_jars.cache_dir(os.environ, data_dir))
         write_state(replace(state, processes={}))
 
 

@@ -29,7 +29,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 from fleetpulse import stack
 from fleetpulse.migrate.reader import limit_reader
 from fleetpulse.sql.reader_profile import LIMITS, statements
-from fleetpulse.stack import daemons, java, kafka_jars, manage
+from fleetpulse.stack import daemons, java, kafka, kafka_jars, manage
 from runtime.config import load
 from runtime.live_process import Process, alive
 from runtime.local_stack import DATABASE, READER, StackState, read_state, write_state
@@ -122,7 +122,7 @@ def test_up_gives_a_kafka_with_transactions(state: StackState) -> None:
 def test_a_running_stack_is_found_from_any_folder(
     home: Path, state: StackState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Until `down`; up brings it back."""
+    """Until `down`; up brings it back, with a broker that reads the classes which the one before has kept."""
     for name in [name for name in os.environ if name.startswith("FLEETPULSE_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
@@ -134,8 +134,16 @@ def test_a_running_stack_is_found_from_any_folder(
     stack.down(home)
     assert load().data_dir == tmp_path / "fleetpulse"
     assert load().kafka.unset is not None
-    stack.up(home)
+    again = stack.up(home)
     assert load().kafka.bootstrap == state.kafka_bootstrap
+    assert set(kept_classes(home)) <= set(psutil.Process(again.processes["kafka"].pid).cmdline())
+
+
+def kept_classes(home: Path) -> list[str]:
+    """The option of a broker that reads them; none on a Java that cannot keep any."""
+    cache = kafka_jars.cache_dir(os.environ, home)
+    archive = kafka.class_archive(java.find_java(os.environ), kafka_jars.jars(cache, print), cache)
+    return [] if archive is None else [f"-XX:SharedArchiveFile={archive}"]
 
 
 def test_up_again_changes_nothing(home: Path, state: StackState) -> None:

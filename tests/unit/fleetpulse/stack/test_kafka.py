@@ -50,3 +50,56 @@ def test_secrets_are_not_on_the_command_line() -> None:
     state = StackState(Path("/d"), "c", PORTS, "writer-secret", "reader-secret")
 
     assert "secret" not in " ".join(kafka.command(state, Path("/j"), []))
+
+
+def java_of(home: Path, *, archive: bool) -> Path:
+    """A Java installation, with or without an archive of its own classes."""
+    (home / "bin").mkdir(parents=True)
+    (home / "lib" / "server").mkdir(parents=True)
+    (home / "bin" / "java").touch()
+    if archive:
+        (home / "lib" / "server" / "classes.jsa").touch()
+    return home / "bin" / "java"
+
+
+def test_classes_are_kept_per_java_and_jars_where_java_can(tmp_path: Path) -> None:
+    """An archive holds for one Java and one class path; a Java without an archive of its own classes makes none."""
+    jars = [tmp_path / "kafka.jar"]
+    one, two = (java_of(tmp_path / name, archive=True) for name in ("one", "two"))
+
+    found = [kafka.class_archive(java, used, tmp_path) for java, used in ((one, jars), (two, jars), (one, jars * 2))]
+
+    assert len({*found, kafka.class_archive(one, jars, tmp_path)} - {None}) == 3
+    assert kafka.class_archive(java_of(tmp_path / "bare", archive=False), jars, tmp_path) is None
+
+
+def test_the_first_broker_writes_the_archive_and_the_next_ones_read_it(tmp_path: Path) -> None:
+    """What a broker that was killed has left is not taken for whole."""
+    state, cache = StackState(tmp_path / "data", "c", PORTS, "w", "r"), tmp_path / "cache"
+    cache.mkdir()
+    archive = cache / "kafka-classes-0a.jsa"
+    written = tmp_path / "data" / "kafka" / "tmp" / archive.name
+    written.parent.mkdir(parents=True)
+    written.write_bytes(b"half")
+
+    first = kafka.sharing(state, archive)
+    killed = written.exists()
+    written.write_bytes(b"whole")
+    kafka.keep_archive(state, cache)
+
+    assert (f"-XX:ArchiveClassesAtExit={written}" in first, killed, written.exists()) == (True, False, False)
+    assert [(path.name, path.read_bytes()) for path in cache.iterdir()] == [(archive.name, b"whole")]
+    assert f"-XX:SharedArchiveFile={archive}" in kafka.sharing(state, archive)
+    assert kafka.sharing(state, None) == ["-Xshare:auto"]
+
+
+def test_an_archive_that_cannot_be_kept_is_no_error(tmp_path: Path) -> None:
+    """The stack is down all the same."""
+    state = StackState(tmp_path, "c", PORTS, "w", "r")
+    written = tmp_path / "kafka" / "tmp" / "kafka-classes-0a.jsa"
+    written.parent.mkdir(parents=True)
+    written.write_bytes(b"whole")
+
+    kafka.keep_archive(state, tmp_path / "nowhere")
+
+    assert written.exists()
