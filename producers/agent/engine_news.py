@@ -43,8 +43,13 @@ class Announces(Protocol):
 async def run_engine_news(
     states: Announces, engines: HostEngines, path: Path, stop: asyncio.Event, clock: Clock | None = None
 ) -> None:
-    """Until ``stop``. A file that cannot be written is logged, and tried again with the next change."""
-    clock = clock or SystemClock()
+    """Until ``stop``, and hold the file as long. One that cannot be written is logged, and tried again with the next
+    change."""
+    with host_file.held(path):
+        await _run(states, engines, path, stop, clock or SystemClock())
+
+
+async def _run(states: Announces, engines: HostEngines, path: Path, stop: asyncio.Event, clock: Clock) -> None:
     loop, changed = asyncio.get_running_loop(), asyncio.Event()
     engines.restore(_before(path, clock.now_ms()))
     engines.on_change = _waker(loop, changed)

@@ -1,15 +1,19 @@
 """The host's file: what its agent knows of its engines, beside the agent's socket, for other edges of the host.
 
 A file rather than a question and its answer: it is there while the agent restarts, it crosses into containers with the
-mounted folder, and reading it waits for nobody. It is replaced as a whole, so a reader sees one state. JSON:
+mounted folder, and reading it waits for nobody. It is replaced as a whole, so a reader sees one state. A lock beside it
+shows whether its agent lives: the kernel takes it back when the agent ends, however it does. A process number would mean
+another process in a container, and by its age a dead agent's file is known only after minutes. JSON:
 ``host``, ``netns`` (inode of the network namespace in which loopback addresses are meant), ``engines``.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +30,8 @@ CLAIM_BYTES_MAX = 64 * 1024
 """Of a line, either way."""
 FILE_BYTES_MAX = 4 * 1024 * 1024
 ENGINES_MAX = 1_024
+HOLD_TRIES, HOLD_PAUSE_S = 20, 0.005
+"""A reader that looks at the same moment has the lock for some microseconds."""
 
 
 def default_socket(environment: Mapping[str, str]) -> Path:
@@ -39,14 +45,15 @@ def default_socket(environment: Mapping[str, str]) -> Path:
 
 
 def found_by(environment: Mapping[str, str]) -> Path:
-    """The file that an edge with this environment reads: beside the socket it names, else the first that exists where
-    agents write theirs."""
+    """The file that an edge with this environment reads: beside the socket it names, else where agents write theirs
+    the first whose agent lives, else the first that exists."""
     if "FLEETPULSE_SOCKET" in environment:
         return path_beside(default_socket(environment))
     folder = environment.get("XDG_RUNTIME_DIR")
     sockets = [default_socket(environment), SYSTEM_SOCKET, *([Path(folder) / "fleetpulse.sock"] if folder else [])]
     paths = [path_beside(socket) for socket in sockets]
-    return next((path for path in paths if path.exists()), paths[0])
+    there = [path for path in paths if path.exists()]
+    return next((path for path in there if is_held(path)), (there or paths)[0])
 
 
 def path_beside(socket: Path) -> Path:
@@ -84,6 +91,52 @@ def write(path: Path, host: str, engines: Iterable[Engine]) -> None:
         with contextlib.suppress(OSError):
             fresh.unlink()
         raise
+
+
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Show until the end of the block that the agent lives whose file this is. Where that cannot be shown, or another
+    agent of the same file shows it, nothing happens."""
+    with contextlib.ExitStack() as ending:
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(_lock_beside(path), os.O_RDONLY | os.O_CREAT, 0o644)
+            ending.callback(os.close, descriptor)
+            _hold(descriptor)
+            os.fchmod(descriptor, 0o644)
+        yield
+
+
+def _hold(descriptor: int) -> None:
+    for _ in range(HOLD_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(HOLD_PAUSE_S)
+        else:
+            return
+
+
+def is_held(path: Path) -> bool:
+    """Whether the agent lives whose file this is. Where that cannot be known (no right to read the lock, a file system
+    without locks) every agent that ever was counts."""
+    try:
+        descriptor = os.open(_lock_beside(path), os.O_RDONLY)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _lock_beside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.lock")
 
 
 def read(path: Path) -> Directory:

@@ -18,7 +18,7 @@ from producers.identity.directory import Directory
 from runtime.backoff import Backoff
 from runtime.config import KafkaConfig
 from runtime.kafka_clients import FAILED, explained, make_consumer, started
-from schemas.contract.engines import FORGOTTEN_AFTER_MS, Engine, decode
+from schemas.contract.engines import FORGOTTEN_AFTER_MS, REPEATED_EVERY_MS, Engine, decode
 from schemas.contract.topics import ENGINES_TOPIC
 from schemas.errors import RejectedError
 
@@ -41,6 +41,12 @@ class TopicEngines:
         self._topic = topic
         self._round: Iterator[Engine] = iter(())
         self.directory = Directory()
+        self._reported_ms = 0
+
+    @property
+    def fresh(self) -> bool:
+        """Whether some agent has repeated an engine lately: in two rounds at least one."""
+        return self._now_ms() - self._reported_ms <= 2 * REPEATED_EVERY_MS
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -82,6 +88,7 @@ class TopicEngines:
         except RejectedError as error:
             _log.debug("record of the topic engines left out", extra={"why": error.detail})
             return
+        self._reported_ms = max(self._reported_ms, engine.reported_ms)
         if engine.reported_ms < self._now_ms() - FORGOTTEN_AFTER_MS:
             self.directory.forget(engine.key)
         elif self.directory.keyed(engine.key) is not None or self.directory.count < ENGINES_MAX:

@@ -2,8 +2,9 @@
 
 An upstream of this host is looked up in the host's file, any other in the topic ``engines``; its name is resolved where
 agents know only the address. An agent finds an engine within half a minute, so the rows of an upstream without one are
-held for ``HELD_S`` from the first of them on, where there is an agent at all; after that they pass without an engine,
-are counted, and what to do is logged once.
+held for ``HELD_S`` from the first of them on, where an agent lives that may find it: that of this host, and for
+upstreams of others any that has reported lately. After that they pass without an engine, are counted, and what to do is
+logged once.
 """
 
 from __future__ import annotations
@@ -67,8 +68,10 @@ class UpstreamEngines:
         self._topic = topic
         self._clock = clock or SystemClock()
         self._resolve = resolve
+        self._elsewhere = [not is_this_machine(urlsplit(upstream.url).hostname or "") for upstream in upstreams]
         self._of_host = Directory()
         self._file_id: tuple[int, int] | None = None
+        self._agent_lives = False
         self._names_due_s = 0.0
         self._joiner = Joiner("proxy", self._directory, counters)
         self._held: deque[tuple[Row, int, OnRow]] = deque()
@@ -134,11 +137,13 @@ class UpstreamEngines:
         on_row(row)
 
     def _waits(self, where: int) -> bool:
-        """Whether rows of this upstream are held. An upstream without an engine is waited for once."""
+        """Whether rows of this upstream are held. An upstream without an engine is waited for once by an agent's life:
+        while none lives nothing is waited for."""
         until_s, now_s = self._waits_until_s[where], self._clock.monotonic_s()
+        if not (self._agent_lives or (self._elsewhere[where] and self._topic is not None and self._topic.fresh)):
+            self._waits_until_s[where] = None
+            return False
         if until_s is None:
-            if not self._directory().count and self._file_id is None:
-                return False  # no agent anywhere
             until_s = self._waits_until_s[where] = now_s + HELD_S
         if now_s < until_s and len(self._held) < HELD_ROWS_MAX:
             return True
@@ -152,6 +157,7 @@ class UpstreamEngines:
         if self.path_of is None:
             return
         path = self.path_of()
+        self._agent_lives = host_file.is_held(path)
         try:
             found = path.stat()
             if self._file_id == (found.st_ino, found.st_mtime_ns):

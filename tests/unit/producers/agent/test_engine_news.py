@@ -58,9 +58,11 @@ async def test_a_change_is_in_the_file_and_on_the_topic(tmp_path: Path) -> None:
     await until(lambda: engines_in(path) == 0)
     await asyncio.to_thread(engines.saw, SEEN)
     await until(lambda: engines_in(path) == 1)
+    assert host_file.is_held(path)
     stop.set()
     await news
 
+    assert not host_file.is_held(path)
     known = replace(SEEN, host="h-1", reported_ms=NOW_MS)
     assert host_file.read(path).engines == (known,)
     assert announced.states[-1] == known

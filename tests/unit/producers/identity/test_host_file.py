@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import orjson
 import pytest
 
 from producers.identity import host_file
-from producers.identity.host_file import FILE_BYTES_MAX, NAME, found_by, path_beside, read, write
+from producers.identity.host_file import FILE_BYTES_MAX, NAME, found_by, held, is_held, path_beside, read, write
 from schemas.contract.engines import Engine
 from schemas.errors import RejectedError
 
@@ -63,6 +65,50 @@ def test_a_folder_that_cannot_be_written_raises(tmp_path: Path) -> None:
 
     with pytest.raises(OSError, match="file"):
         write(tmp_path / "file" / NAME, "h", [])
+
+
+def test_a_file_is_held_for_as_long_as_its_agent_lives(tmp_path: Path) -> None:
+    """Known at once, however it ended and whatever it left; one who looks holds nobody up."""
+    path = tmp_path / "run" / NAME
+    code = f"""
+from pathlib import Path
+from producers.identity import host_file
+with host_file.held(Path({str(path)!r})):
+    host_file.write(Path({str(path)!r}), "h-1", [])
+    print("up", flush=True)
+    input()
+"""
+    assert not is_held(path)
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
+        assert agent.stdout is not None
+        assert agent.stdout.readline() == b"up\n"
+        assert [is_held(path), is_held(path)] == [True, True]
+        agent.kill()
+        agent.wait()
+
+    assert path.exists()
+    assert not is_held(path)
+
+
+def test_a_second_agent_goes_on_without_holding(tmp_path: Path) -> None:
+    """The file is held by the first; where it cannot be held at all the agent goes on as well."""
+    (tmp_path / "file").touch()
+    with held(tmp_path / NAME), held(tmp_path / NAME), held(tmp_path / "file" / NAME):
+        assert is_held(tmp_path / NAME)
+    assert not is_held(tmp_path / NAME)
+    assert not is_held(tmp_path / "file" / NAME)
+
+
+def test_a_living_agents_file_comes_before_a_dead_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it stands."""
+    monkeypatch.setattr(host_file, "SYSTEM_SOCKET", tmp_path / "run" / "agent.sock")
+    of_session, of_system = tmp_path / f"fleetpulse.{NAME}", tmp_path / "run" / NAME
+    write(of_session, "h-1", [])
+    write(of_system, "h-1", [])
+
+    with held(of_session):
+        assert found_by({"XDG_RUNTIME_DIR": str(tmp_path)}) == of_session
+    assert found_by({"XDG_RUNTIME_DIR": str(tmp_path)}) == of_system
 
 
 def test_the_file_stands_beside_the_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from producers.proxy.engines import HELD_S, UpstreamEngines
 from runtime.config import KafkaConfig
 from runtime.counters import Counters
 from runtime.proxy_config import UpstreamConfig
-from schemas.contract.engines import Engine, encode
+from schemas.contract.engines import REPEATED_EVERY_MS, Engine, encode
 from tests.virtual_clock import VirtualClock
 
 Rows = list[dict[str, Any]]
@@ -38,6 +38,14 @@ def engines_of(*urls: str, path: Path | None = None, topic: TopicEngines | None 
     return UpstreamEngines(
         upstreams, None if path is None else lambda: path, topic, counters=Counters(), **{"resolve": no_names, **more}
     )
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Path]:
+    """The file of a living agent that knows no engine yet."""
+    with host_file.held(tmp_path / "f"):
+        host_file.write(tmp_path / "f", "h-1", [])
+        yield tmp_path / "f"
 
 
 def joined(rows: Rows) -> list[tuple[Any, Any]]:
@@ -86,10 +94,9 @@ def test_what_is_configured_comes_first() -> None:
     assert joined(rows) == [("mine", "g"), (None, None)]
 
 
-def test_rows_are_held_until_the_agent_has_found_the_engine(tmp_path: Path) -> None:
+def test_rows_are_held_until_the_agent_has_found_the_engine(agent: Path) -> None:
     """In their order; those of other upstreams pass."""
-    path, rows = tmp_path / "f", Rows()
-    host_file.write(path, "h-1", [])
+    path, rows = agent, Rows()
     engines = engines_of("http://127.0.0.1:8000", path=path, clock=VirtualClock())
     engines.look()
     for at_ms in (1, 2):
@@ -104,10 +111,9 @@ def test_rows_are_held_until_the_agent_has_found_the_engine(tmp_path: Path) -> N
     assert [(each["at_ms"], each["engine_id"]) for each in rows] == [(1, "e"), (2, "e")]
 
 
-def test_rows_of_an_engine_that_is_not_found_pass_in_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_rows_of_an_engine_that_is_not_found_pass_in_the_end(agent: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Once, with one line in the log; and later ones get it as soon as it is known."""
-    path, rows, clock = tmp_path / "f", Rows(), VirtualClock()
-    host_file.write(path, "h-1", [])
+    path, rows, clock = agent, Rows(), VirtualClock()
     engines = engines_of("http://127.0.0.1:8000", path=path, clock=clock)
     engines.look()
     engines.take(row(), 0, rows.append)
@@ -131,13 +137,65 @@ def test_without_any_agent_nothing_is_held() -> None:
     assert joined(rows) == [(None, None)]
 
 
-def test_the_end_of_the_proxy_lets_all_rows_go(tmp_path: Path) -> None:
-    """None is lost."""
-    rows = Rows()
-    host_file.write(tmp_path / "f", "h-1", [])
-    engines = engines_of("http://127.0.0.1:8000", path=tmp_path / "f")
+def test_a_dead_agent_is_not_waited_for(tmp_path: Path) -> None:
+    """Its file is there, and nobody is who could add an engine to it: rows pass at once. What it names is joined."""
+    path, rows = tmp_path / "f", Rows()
+    with host_file.held(path):
+        host_file.write(path, "h-1", [ENGINE])
+    engines = engines_of("http://127.0.0.1:8000", "http://127.0.0.1:8001", path=path)
     engines.look()
     engines.take(row(), 0, rows.append)
+    engines.take(row(), 1, rows.append)
+
+    assert joined(rows) == [("e", "e+f"), (None, None)]
+
+
+def test_rows_are_held_for_a_living_agent_alone(tmp_path: Path) -> None:
+    """What waits when it dies passes with the next look; once another writes the file, it is waited for again."""
+    path, rows, clock = tmp_path / "f", Rows(), VirtualClock()
+    engines = engines_of("http://127.0.0.1:8000", path=path, clock=clock)
+    with host_file.held(path):
+        host_file.write(path, "h-1", [])
+        engines.look()
+        engines.take(row(), 0, rows.append)
+        engines.release()
+        assert rows == []
+    engines.look()
+    engines.release()
+    assert joined(rows) == [(None, None)]
+
+    with host_file.held(path):
+        engines.look()
+        clock.advance(round(HELD_S * 1_000))
+        engines.take(row(), 0, rows.append)
+        host_file.write(path, "h-1", [ENGINE])
+        engines.look()
+        engines.release()
+    assert joined(rows) == [(None, None), ("e", "e+f")]
+
+
+def test_agents_of_other_hosts_are_not_waited_for_in_vain() -> None:
+    """They cannot name an engine of this machine, nor any when none has reported for two rounds."""
+    now_ms, rows = [1], Rows()
+    topic = TopicEngines(KafkaConfig(), lambda: now_ms[0])
+    topic.take(ENGINE.key, encode(ENGINE))
+    engines = engines_of("http://127.0.0.1:8000", "http://10.0.0.8:8000", topic=topic)
+    engines.take(row(), 0, rows.append)
+    engines.take(row(), 1, rows.append)
+    assert len(rows) == 1
+
+    now_ms[0] += 2 * REPEATED_EVERY_MS + 1
+    engines.release()
+    assert len(rows) == 2
+
+
+def test_the_end_of_the_proxy_lets_all_rows_go(agent: Path) -> None:
+    """None is lost."""
+    rows = Rows()
+    engines = engines_of("http://127.0.0.1:8000", path=agent)
+    engines.look()
+    engines.take(row(), 0, rows.append)
+    assert rows == []
     engines.release(all_of_them=True)
 
     assert len(rows) == 1
