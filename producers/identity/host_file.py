@@ -2,8 +2,8 @@
 
 A file rather than a question and its answer: it is there while the agent restarts, it crosses into containers with the
 mounted folder, and reading it waits for nobody. It is replaced as a whole, so a reader sees one state. A lock beside it
-shows whether its agent lives: the kernel takes it back when the agent ends, however it does. A process number would mean
-another process in a container, and by its age a dead agent's file is known only after minutes. JSON:
+shows whether its agent lives: the kernel takes it back when the agent ends, however it does. A process number would
+mean another process in a container, and by its age a dead agent's file is known only after minutes. JSON:
 ``host``, ``netns`` (inode of the network namespace in which loopback addresses are meant), ``engines``.
 """
 
