@@ -291,6 +291,7 @@ BOARDS = (
                 "pipeline_producers",
                 f"topic, producers, written, waiting, shed, {_when('reported_ms')} AS reported",
             ),
+            _table("Clocks that are off", "pipeline_clocks", "host, skew_ms", units={"skew_ms": "ms"}),
             Panel("Booked", "pipeline_over_time", "topic, booked"),
             Panel("Rejected", "pipeline_over_time", "topic, rejected"),
             Panel("Late and future", "pipeline_over_time", "topic, untimely"),

@@ -75,6 +75,7 @@ METRICS: tuple[Metric, ...] = (
     _gauge("edge_undeliverable_bytes", "bytes", _BY_TOPIC, "that they take of the spool; at most a quarter of it"),
     _gauge("edge_spool_bytes", "bytes", (), "in the spool, not yet acknowledged"),
     _gauge("edge_oldest_ms", "ms", (), "age of the oldest record in the spool"),
+    _gauge("edge_clock_skew_ms", "ms", (), "this host's clock less the broker's; 0: no difference is proved"),
     _counter(
         "sampler_errors",
         "errors",

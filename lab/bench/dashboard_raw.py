@@ -278,6 +278,7 @@ def _producers(fleet: Fleet, span: Span) -> Drawn:
         "events": "4000000 + number",
         "acknowledged_events": "4000000 + number - number % 50",
         "shed_events": "if(number % 500 = 0, 40, 0)",
+        "clock_skew_ms": f"if({host} % 50 = 0, -90000, toInt64({host} % 9) - 4)",
         "first_at_ms": str(span.from_ms),
     }
     return Drawn("producer_books", columns, fleet.hosts * len(BOOKED))

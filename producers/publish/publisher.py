@@ -22,6 +22,7 @@ from typing import Self
 from aiokafka import AIOKafkaProducer
 
 from producers.batch import Batch, BatchLimits, parts_of
+from producers.publish.clock_skew import ClockSkew
 from producers.publish.disk import Disk
 from producers.publish.reconnect import Lanes, Outage, comes, demand_listener, is_configured, until_beat_s
 from producers.publish.sender import FAILURES, LaneError, LaneKey, Sender, connected, log_rejection
@@ -94,8 +95,8 @@ class Publisher:
         self._closing = False
         self._producer: AIOKafkaProducer | None = None
         self._sent_once: tuple[int, int] = (0, 0)  # everything below was handed to Kafka before
-        self._outage = Outage()
-        self._lanes = Lanes()
+        self._skew = ClockSkew(self._clock, counters)
+        self._outage, self._lanes = Outage(), Lanes()
         self._published_books: Books = {}
         self._books_failure: Exception | None = None
         self.states = states or States(partitions, self._settings.close_within_s)
@@ -116,8 +117,7 @@ class Publisher:
         connect = partial(self._connected, f"edge-{self._host}-retry", idempotent=False)
         retry = Retry(self.spool, self._disk, connect, self._sender, self._lanes.alone)
         retrying = self.undeliverable.retry_forever(retry, self._clock, lambda: self._producer is not None)
-        running = (self._send_forever(), self._keep_forever(), retrying)
-        self._tasks = [asyncio.create_task(each) for each in running]
+        self._tasks = [asyncio.create_task(each) for each in (self._send_forever(), self._keep_forever(), retrying)]
         return self
 
     async def __aenter__(self) -> Self:
@@ -255,8 +255,8 @@ class Publisher:
             self._producer = None
 
     def _sender(self, producer: AIOKafkaProducer) -> Sender:
-        spool, on, alone = self.spool, self._delivered, self._lanes.alone
-        return Sender(producer, spool.identity.source_of, spool.low_of, on, self._backing_off, alone, self._spans)
+        of, low, on, alone = self.spool.identity.source_of, self.spool.low_of, self._delivered, self._lanes.alone
+        return Sender(producer, of, low, on, self._skew, self._backing_off, alone, self._spans)
 
     async def _feed(self, sender: Sender) -> None:
         """Hand out what was handed out before, then whatever comes; ends only by a failure."""
@@ -367,8 +367,8 @@ class Publisher:
         producer = self._producer
         if producer is None or not books or books == self._published_books or _BOOKS_LANE in self._backing_off():
             return
-        now_ms = self._clock.now_ms()
-        value = encode_rows(book_rows(books, spool.identity.source_of, self._host, now_ms, ends.__getitem__))
+        of, skew_ms = spool.identity.source_of, self._skew.ms
+        value = encode_rows(book_rows(books, of, self._host, self._clock.now_ms(), ends.__getitem__, skew_ms))
         try:
             async with asyncio.timeout(self._settings.close_within_s):
                 partition = place(spool.source.encode(), self._partitions[BOOKS_TOPIC])

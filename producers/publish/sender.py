@@ -19,6 +19,7 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
+from producers.publish.clock_skew import ClockSkew
 from producers.publish.spans import PublishSpans
 from producers.spool.frame import Spooled
 from runtime import kafka_clients
@@ -35,6 +36,7 @@ BATCH_BYTES_MAX = 1024 * 1024
 
 _TOPIC_WITHIN_S = 5.0
 """So long a topic is looked for that the brokers do not list; aiokafka asks them again all the time."""
+_LOG_APPEND_TIME = 1
 LaneKey = tuple[str, int]
 Low = Callable[[str], tuple[int, int]]
 """The oldest (boot, seq) of a topic that may not be acknowledged."""
@@ -114,6 +116,7 @@ class Sender:
 
     ``backing_off`` returns the lanes that queue records and send nothing for now; ``alone`` are those that send one
     record at a time, because the broker rejected a batch of theirs as too large. ``spans`` traces sampled records.
+    ``skew`` measures this machine's clock by the acknowledgements.
     """
 
     def __init__(
@@ -122,6 +125,7 @@ class Sender:
         source_of: Callable[[int], str],
         low: Low,
         delivered: Delivered,
+        skew: ClockSkew,
         backing_off: Callable[[], Collection[LaneKey]] = tuple,
         alone: Collection[LaneKey] = (),
         spans: PublishSpans | None = None,
@@ -133,6 +137,7 @@ class Sender:
         self._backing_off = backing_off
         self._alone = alone
         self._spans = spans
+        self._skew = skew
         self._lanes: dict[LaneKey, _Lane] = {}
         self._tasks: asyncio.TaskGroup | None = None
 
@@ -173,7 +178,10 @@ class Sender:
             await self._demand_partition(topic, partition)
             while lane.waiting:
                 records, batch = self._next_batch(lane.waiting, 0 if lane.key in self._alone else BATCH_BYTES_MAX)
+                began = self._skew.sent()
                 sent = await (await self._producer.send_batch(batch, topic, partition=partition))
+                if getattr(sent, "timestamp_type", None) == _LOG_APPEND_TIME:
+                    self._skew.acknowledged(began, sent.timestamp)
                 self._delivered(records)
                 if self._spans is not None:
                     self._spans.published(records, getattr(sent, "offset", None))
@@ -203,6 +211,7 @@ class Sender:
                 break
             identity = Identity(self._source_of(record.boot), record.boot, record.seq, low)
             headers = list(encode_headers(record.schema, record.content_type, identity, record.events))
+            headers += self._skew.headers
             if self._spans is not None:
                 headers += self._spans.headers(record)
             added = batch.append(timestamp=record.at_ms, key=record.key, value=record.value, headers=headers)

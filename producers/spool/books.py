@@ -109,9 +109,10 @@ def book_rows(
     host: str,
     at_ms: int,
     end_of: Callable[[int], int],
+    clock_skew_ms: int | None = None,
 ) -> list[dict[str, Any]]:
     """One row per boot and topic, by ``schemas.rows.tables.PRODUCER_BOOKS``: ``source_of`` each boot, and ``end_of`` it
-    in records, up to where its row counts."""
+    in records, up to where its row counts. ``clock_skew_ms``: of the host, None where it is not known."""
     return [
         {
             "at_ms": at_ms,
@@ -122,6 +123,7 @@ def book_rows(
             "shed_events": tally.shed_events,
             "seq_to": end_of(boot),
             "seq_events": tally.events,
+            "clock_skew_ms": clock_skew_ms,
             "source": source_of(boot),
             "topic": topic,
             "host": host,

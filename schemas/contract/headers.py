@@ -11,6 +11,7 @@ seq              ``1041``                               number of the record wit
 low              ``3.1040``                             oldest (boot.seq) not acknowledged when this was sent
 count            ``40``                                 events in the batch; required with ``source``
 traceparent      ``00-4bf9...-00f0...-03``              W3C Trace Context, of records that are traced; optional
+clock-skew-ms    ``-600000``                            the sender's clock minus the broker's, where it is off; optional
 ===============  =====================================  =========================================================
 
 A record with ``source`` has an identity (source, boot, seq): its re-sends are recognised and it stands inside the
@@ -34,11 +35,16 @@ CONTENT_TYPES = (NATIVE, NDJSON, JSON_COLUMNS)
 
 TRACEPARENT = "traceparent"
 """Says that the record's way is followed. Decides nothing: it is neither checked nor part of what a record is."""
+CLOCK_SKEW = "clock-skew-ms"
+"""How far the sender's clock is ahead of the broker's, below 0 behind it. Verdicts and windows go by the events' own
+times all the same; only watermarks allow for it."""
 
 _ORDER = ("schema", "content-type", "source", "boot", "seq", "low", "count")
 _NAMES = frozenset(_ORDER)
 _HEX = frozenset(b"0123456789abcdef")
 _DIGITS_MAX = 18
+_SKEW_DIGITS_MAX = 15
+"""Of ms: an event time less a skew stays far within 64 bits."""
 
 
 class Identity(NamedTuple):
@@ -70,6 +76,16 @@ def encode_headers(schema: str, content_type: str, identity: Identity, count: in
         ("low", b"%d.%d" % identity.low),
         ("count", b"%d" % count),
     )
+
+
+def clock_skew_ms(headers: Headers) -> int:
+    """What the sender measured of its own clock, in ms ahead of the broker's; 0 where the header is missing or no whole
+    number, since nothing is lost by that."""
+    if len(headers) == len(_ORDER):
+        return 0
+    value = next((value for name, value in headers if name == CLOCK_SKEW), None)
+    digits = (value or b"").removeprefix(b"-")
+    return int(value) if value and digits.isdigit() and len(digits) <= _SKEW_DIGITS_MAX else 0
 
 
 class _Sender(NamedTuple):

@@ -105,12 +105,14 @@ def logs() -> list[str]:
 
 
 def producer_books() -> str:
-    """What every producer wrote by its own count: cumulative, of which the greatest stand; repeats change nothing."""
+    """What every producer wrote by its own count: cumulative, of which the greatest stand; repeats change nothing.
+    Of a clock's skew the row inserted last stands."""
     columns = [column_of(field, {"source", "topic"}) for field in PRODUCER_BOOKS.fields]
+    kept = {"clock_skew_ms": "anyLast"}
     columns = [
         one
         if one.name in ("source", "boot", "topic")
-        else replace(one, type=f"SimpleAggregateFunction(max, {one.type})")
+        else replace(one, type=f"SimpleAggregateFunction({kept.get(one.name, 'max')}, {one.type})")
         for one in columns
     ]
     first = "SimpleAggregateFunction(min, Int64) DEFAULT at_ms"

@@ -144,6 +144,7 @@ PRODUCER_BOOKS = Table(
         _optional(
             "seq_events", "events before seq_to, the same as events; null: landed by 0.1.0, seq_to of a row before"
         ),
+        _whole("clock_skew_ms", "ms", "the host's clock less the broker's, by acknowledgements; null: not known"),
         _name("source", "spool id"),
         _name("topic", "topic they are for"),
         _name("host", "host of the producer"),

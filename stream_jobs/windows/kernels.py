@@ -49,12 +49,18 @@ def first_uses(codes: Any, verdicts: Any, pending: Any, out: Any) -> int:
 
 
 @njit(cache=True, nogil=True)
-def progress(at: Any, appended: Any, record_of: Any, verdicts: Any, start: Any, stop: Any, beyond: Any) -> Any:
-    """Greatest event time (not above append time) of accepted rows, and the first row where it reaches ``beyond``."""
+def progress(
+    at: Any, appended: Any, skew: Any, record_of: Any, verdicts: Any, start: Any, stop: Any, beyond: Any
+) -> Any:
+    """Greatest event time (not above append time) of accepted rows, and the first row where it reaches ``beyond``.
+
+    Of a record whose sender's clock is off, by ``skew`` ms, late and future rows count too; the skew is taken out.
+    """
     greatest = np.int64(UNKNOWN)
     for i in range(start, stop):
-        if verdicts[i] == 0:
-            moment = min(at[i], appended[record_of[i]])
+        record = record_of[i]
+        if verdicts[i] == 0 or (verdicts[i] <= 2 and skew[record] != 0):
+            moment = min(at[i] - skew[record], appended[record])
             if moment > greatest:
                 greatest = moment
                 if moment >= beyond:

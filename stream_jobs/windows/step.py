@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from schemas.codec.block import Block
+from schemas.contract.headers import clock_skew_ms
 from schemas.contract.record import Output, Record
 from schemas.contract.verdicts import Verdict
 from schemas.limits import WINDOW_MS, Limits
@@ -47,6 +48,14 @@ class Beside:
     @classmethod
     def of(cls, plan: Plan, columns: Columns, block: Block) -> Beside:
         return cls(details_of(plan, block), requests_of(plan, columns, block), processes_of(plan, block))
+
+
+@dataclass(frozen=True, slots=True)
+class _Clocks:
+    """Of each record its append time, and how far its sender's clock is off where watermarks allow for it, else 0."""
+
+    appended_ms: Whole
+    skew_ms: Whole
 
 
 class WindowsStep(Step[State, Changes]):
@@ -90,16 +99,21 @@ class WindowsStep(Step[State, Changes]):
         if fresh is not None:
             columns.verdicts[~fresh[columns.record_of]] = Verdict.DUPLICATE
         appended = np.array([record.timestamp_ms for record in judged.records], np.int64)
+        skew = np.array([self._skew_ms(record) for record in judged.records], np.int64)
         beside = Beside.of(state.plan, columns, judged.admitted.block)
-        self._fold_columns(state, columns, beside, appended, changes)
+        self._fold_columns(state, columns, beside, _Clocks(appended, skew), changes)
 
-    def _fold_columns(self, state: State, columns: Columns, beside: Beside, appended: Whole, changes: Changes) -> None:
+    def _skew_ms(self, record: Record) -> int:
+        skew_ms = clock_skew_ms(record.headers)
+        return skew_ms if abs(skew_ms) > self.limits.future_skew_ms else 0
+
+    def _fold_columns(self, state: State, columns: Columns, beside: Beside, clocks: _Clocks, changes: Changes) -> None:
         rows = len(columns.at)
         codes = np.empty((len(state.plan.dimensions), rows), np.int32)
         series = np.empty(rows, np.int64)
         start = 0
         while start < rows:
-            stop, progress = self._run(state, columns, appended, start)
+            stop, progress = self._run(state, columns, clocks, start)
             before = watermark_ms(state.progress_ms, self.limits.out_of_orderness_ms)
             if progress != UNKNOWN:
                 self._fold_run(state, columns, beside, start, stop, codes, series, changes)
@@ -109,16 +123,17 @@ class WindowsStep(Step[State, Changes]):
             self._sweep(state)
             start = stop
 
-    def _run(self, state: State, columns: Columns, appended: Whole, start: int) -> tuple[int, int]:
+    def _run(self, state: State, columns: Columns, clocks: _Clocks, start: int) -> tuple[int, int]:
         """End of the rows up to the record that makes a sweep due (or of all), and the progress they make."""
         beyond = state.sweep_at_ms + self.limits.out_of_orderness_ms
         at, record_of, verdicts = columns.at, columns.record_of, columns.verdicts
+        appended, skew = clocks.appended_ms, clocks.skew_ms
         rows = len(at)
-        progress, row = kernels.progress(at, appended, record_of, verdicts, start, rows, beyond)
+        progress, row = kernels.progress(at, appended, skew, record_of, verdicts, start, rows, beyond)
         if row == rows:
             return rows, progress
         stop = int(np.searchsorted(record_of, record_of[row], side="right"))
-        progress, _ = kernels.progress(at, appended, record_of, verdicts, start, stop, kernels.LEAST)
+        progress, _ = kernels.progress(at, appended, skew, record_of, verdicts, start, stop, kernels.LEAST)
         return stop, progress
 
     def _fold_run(

@@ -2,6 +2,9 @@
 
 The *progress* of a partition is the greatest event time of its accepted events, none above the append time of its
 record (a fast clock at an edge must not run ahead of everybody). The watermark trails it by the allowed lateness.
+Where a record's sender says that its clock is off by more than ``future_skew_ms``, that is taken out of its event times
+here: a host alone in its partition would hold up the windows of all others, by as much as its clock is behind, or by
+the wait for a silent source where its clock is ahead. Its own events stay in the windows that they name.
 A partition that was read to its end and is quiet moves by the wall clock of its owner instead.
 """
 

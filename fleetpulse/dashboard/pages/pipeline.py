@@ -100,6 +100,7 @@ class _Pipeline:
         )
         self._topics = TablePanel("By source topic", books, _TOPICS, label="Books by source topic", page_rows=15)
         self._joins = TablePanel("Joins", "what has its engine, GPUs, tenant, price", _JOINS, label="Joins")
+        self._clocks = TablePanel("Clocks", "hosts that are off the broker's by over a second", _CLOCKS, label="Clocks")
         self._lag = TablePanel("Consumer lag", lag, _LAG, label="Consumer lag by job and topic", page_rows=15)
         with grid():
             rate = "Events booked a second by topic, over time"
@@ -131,7 +132,7 @@ class _Pipeline:
         view = self._view
         reason = view.choice("reason", ("", *REASONS))
         lag = asyncio.ensure_future(self._show_lag())
-        (booked, produced, fresh, series, why, rows, joins), covered_s = await asyncio.gather(
+        (booked, produced, fresh, series, why, rows, joins, clocks), covered_s = await asyncio.gather(
             view.gather(
                 view.ask("pipeline_topics"),
                 view.ask("pipeline_producers"),
@@ -140,6 +141,7 @@ class _Pipeline:
                 view.ask("pipeline_rejected"),
                 view.ask("pipeline_rejected_rows", reason=reason),
                 view.ask("joins"),
+                view.ask("pipeline_clocks"),
             ),
             view.covered_s(),
         )
@@ -148,6 +150,7 @@ class _Pipeline:
         self._show_stats(topics, covered_s)
         self._topics.rows(topics, "No event was booked in this range", _START)
         self._joins.rows(shares(joins.records()), "Neither requests nor GPU samples in this range")
+        self._clocks.rows(clocks.records(), "No host's clock is off")
         self._show_lines(view.whole_buckets("pipeline_over_time", series.records()))
         self._show_rejected(why.records(), rows.records(), now_ms)
         await self._show_bytes()
@@ -295,6 +298,16 @@ _JOINS = [
         mood=lambda row: "fp-warn" if row["share"] < 99 else "",
     ),
     Column("lacks", "Without it, among others"),
+]
+_CLOCKS = [
+    Column("host", "Host"),
+    Column(
+        "skew_ms",
+        "Clock",
+        text=lambda skew_ms: f"{abs(skew_ms) / 1_000:,.1f} s {'ahead' if skew_ms > 0 else 'behind'}",
+        right=True,
+        mood=lambda row: "fp-warn",
+    ),
 ]
 _LAG = [
     Column("job", "Job"),

@@ -1,18 +1,22 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
+from producers.publish.clock_skew import ClockSkew
 from producers.publish.sender import BATCH_BYTES_MAX, LaneError, LaneKey, Sender
 from producers.publish.spans import PublishSpans
 from producers.spool.frame import Spooled
+from runtime.counters import Counters
 from tests.unit.recording_tracer import RecordingTracer
 from tests.virtual_clock import VirtualClock
 
 SOURCE = "ab" * 16
+NOW_MS = 1_700_000_000_000
 
 
 class RecordingBatch:
@@ -27,6 +31,14 @@ class RecordingBatch:
         pass
 
 
+@dataclass
+class Answer:
+    """Of aiokafka's ``RecordMetadata`` what says when a batch was appended."""
+
+    timestamp: int
+    timestamp_type: int = 1
+
+
 class RecordingProducer:
     """Stands in for aiokafka's: keeps batches, answers when the test says so. ``refuses`` maps a lane to its error."""
 
@@ -34,6 +46,7 @@ class RecordingProducer:
         self.batches: list[tuple[LaneKey, list[dict[str, Any]]]] = []
         self.refuses: dict[LaneKey, Exception] = {}
         self.silent: set[LaneKey] = set()
+        self.answer: Answer | None = None
 
     async def partitions_for(self, topic: str) -> set[int]:
         return {0, 1}
@@ -41,14 +54,14 @@ class RecordingProducer:
     def create_batch(self) -> RecordingBatch:
         return RecordingBatch()
 
-    async def send_batch(self, batch: RecordingBatch, topic: str, *, partition: int) -> asyncio.Future[None]:
+    async def send_batch(self, batch: RecordingBatch, topic: str, *, partition: int) -> asyncio.Future[Any]:
         lane = (topic, partition)
         self.batches.append((lane, batch.records))
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if lane in self.refuses:
             future.set_exception(self.refuses[lane])
         elif lane not in self.silent:
-            future.set_result(None)
+            future.set_result(self.answer)
         return future
 
 
@@ -59,7 +72,8 @@ def record(seq: int, partition: int = 0, size: int = 10) -> Spooled:
 async def run(producer: RecordingProducer, records: list[Spooled], **options: Any) -> list[Spooled]:
     """What was delivered of these records; the sender ends once nothing moves any more."""
     delivered: list[Spooled] = []
-    sender = Sender(producer, lambda _boot: SOURCE, lambda _topic: (1, 7), delivered.extend, **options)
+    skew = options.pop("skew", None) or ClockSkew(VirtualClock(), Counters())
+    sender = Sender(producer, lambda _boot: SOURCE, lambda _topic: (1, 7), delivered.extend, skew, **options)
 
     async def feed(sender: Sender) -> None:
         sender.send(records)
@@ -107,6 +121,33 @@ async def test_sampled_records_have_one_more_header_and_a_span_once_acknowledged
     assert followed["headers"] == [*plain["headers"], tracer.spans[0].context.header]
     assert on_its_way["headers"][-1][0] == "traceparent"
     assert [(span.name, span.start_ms, span.end_ms) for span in tracer.spans] == [("publish t", 5, 8)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Answer(NOW_MS - 600_000), b"599999"),
+        (Answer(NOW_MS + 600_000), b"-599998"),
+        (Answer(NOW_MS), None),
+        (Answer(NOW_MS - 600_000, 0), None),
+        (None, None),
+    ],
+)
+async def test_records_say_how_far_the_clock_is_off_once_an_acknowledgement_has(
+    answer: Answer | None, said: bytes | None
+) -> None:
+    """By the broker's append time; not where the topic keeps the producer's, nor while the clock is right."""
+    producer = RecordingProducer()
+    producer.answer = answer
+    skew = ClockSkew(VirtualClock(NOW_MS), Counters())
+
+    await run(producer, [record(0)], skew=skew)
+    await run(producer, [record(1)], skew=skew)
+
+    (_, (first,)), (_, (second,)) = producer.batches
+    assert "clock-skew-ms" not in dict(first["headers"])
+    assert dict(second["headers"]).get("clock-skew-ms") == said
+    assert skew.ms == (None if answer is None or answer.timestamp_type == 0 else int(said or b"0"))
 
 
 async def test_a_batch_is_bounded_and_a_large_record_travels_alone() -> None:

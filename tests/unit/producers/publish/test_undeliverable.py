@@ -19,12 +19,14 @@ from aiokafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
+from producers.publish.clock_skew import ClockSkew
 from producers.publish.disk import Disk
 from producers.publish.sender import LaneError, Sender
 from producers.publish.undeliverable import RETRY, STRIKES_MAX, Retry, UndeliverableTopics, is_of_topic
 from producers.spool.frame import Spooled
 from producers.spool.spool import Spool
 from runtime.counters import Counters
+from tests.virtual_clock import VirtualClock
 
 TOPIC, OTHER = "llm.requests", "gpu.samples"
 LANE = (TOPIC, 1)
@@ -70,7 +72,8 @@ class Broker:
 
     def sender(self, spool: Spool) -> Callable[[Any], Sender]:
         about = (spool.identity.source_of, spool.low_of, lambda its: [spool.acknowledge(its)])
-        return lambda it: Sender(it, *about, alone=self.alone)
+        skew = ClockSkew(VirtualClock(), Counters())
+        return lambda it: Sender(it, *about, skew, alone=self.alone)
 
     async def partitions_for(self, _topic: str) -> set[int]:
         return {0, 1}

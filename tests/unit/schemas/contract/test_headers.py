@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.contract import headers as headers_module
-from schemas.contract.headers import NATIVE, NDJSON, Identity, RecordHeaders, decode_any, decode_headers, encode_headers
+from schemas.contract.headers import (
+    CLOCK_SKEW,
+    NATIVE,
+    NDJSON,
+    Identity,
+    RecordHeaders,
+    clock_skew_ms,
+    decode_any,
+    decode_headers,
+    encode_headers,
+)
 from schemas.contract.record import Headers
 from schemas.errors import RejectedError
 
@@ -118,6 +128,19 @@ def test_a_record_with_source_needs_all_headers(name: str) -> None:
 
     with pytest.raises(RejectedError, match=name):
         decode_headers(tuple(header for header in good if header[0] != name))
+
+
+@pytest.mark.parametrize(
+    ("value", "skew_ms"),
+    [(b"-600000", -600_000), (b"1500", 1_500), (b"", 0), (None, 0), (b"1.5", 0), (b"--5", 0), (b"9" * 16, 0)],
+)
+def test_a_senders_clock_is_what_it_says_or_unknown(value: bytes | None, skew_ms: int) -> None:
+    """A record is none the worse for a skew that cannot be read."""
+    headers = (*encode_headers("a/1", NDJSON, Identity(SOURCE, 1, 2, (1, 2)), 3), (CLOCK_SKEW, value))
+
+    assert clock_skew_ms(headers) == skew_ms
+    assert clock_skew_ms(headers[:-1]) == 0
+    assert decode_headers(headers) == decode_headers(headers[:-1])
 
 
 def test_a_header_twice_is_refused() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from schemas import sketch
 from schemas.codec import native
 from schemas.codec.build import block_from_rows, rows_of
-from schemas.contract.headers import NATIVE, Identity, encode_headers
+from schemas.contract.headers import CLOCK_SKEW, NATIVE, Identity, encode_headers
 from schemas.contract.record import Output, Record
 from schemas.events.event_types import BY_TOPIC
 from schemas.events.grouping import derived_of, sets_of
@@ -51,8 +51,9 @@ def a_record(
     offset: int = 0,
     appended_ms: int | None = None,
     identity: Identity | None = None,
+    skew_ms: int | None = None,
 ) -> Record:
-    """A Native record of these events; without identity unless one is given."""
+    """A Native record of these events; without identity unless one is given. ``skew_ms`` is what its sender says."""
     event = BY_TOPIC[topic]
     value = native.encode(event.fields, block_from_rows(event.fields, rows))
     if appended_ms is None:
@@ -61,6 +62,8 @@ def a_record(
         headers = encode_headers(event.schema, NATIVE, identity, len(rows))
     else:
         headers = (("schema", event.schema.encode()), ("content-type", NATIVE.encode()))
+    if skew_ms is not None:
+        headers = (*headers, (CLOCK_SKEW, b"%d" % skew_ms))
     return Record(topic, 0, offset, appended_ms, None, value, headers)
 
 

@@ -257,6 +257,50 @@ def test_only_accepted_events_make_progress() -> None:
     assert state.progress_ms == BASE_MS - 9_000
 
 
+TEN_MINUTES_MS = 600_000
+
+
+@pytest.mark.parametrize("skew_ms", [-TEN_MINUTES_MS, TEN_MINUTES_MS, -ALLOWED_LATENESS_MS - TEN_MINUTES_MS])
+def test_a_host_whose_clock_is_off_holds_up_no_watermark(skew_ms: int) -> None:
+    """Alone in its partition it moves the watermark as if its clock were right; its events stay where they were."""
+    step = a_step()
+    record = a_record(SAMPLES, [a_sample(BASE_MS + skew_ms)], 0, BASE_MS + 40, identity(0), skew_ms)
+    state, changes = fold_all(step, [record], SAMPLES)
+
+    outputs = step.rows(state, changes, a_commit(SAMPLES))
+    assert header(outputs[0], "watermark") == str(BASE_MS - OUT_OF_ORDERNESS_MS)
+    windows = {row["window_ms"] for row in partials(step, state, changes)}
+    assert windows == ({(BASE_MS + skew_ms) // WINDOW_MS * WINDOW_MS} if skew_ms == -TEN_MINUTES_MS else set())
+
+
+def test_a_host_whose_clock_is_off_moves_the_watermark_of_others_never_beyond_the_log() -> None:
+    """What it says of its clock can be wrong too: no further than the append time, and never back."""
+    step = a_step()
+    right = a_record(SAMPLES, [a_sample(BASE_MS)], 0, BASE_MS + 40, identity(0))
+    behind = a_record(SAMPLES, [a_sample(BASE_MS)], 1, BASE_MS + 50, identity(1), -TEN_MINUTES_MS)
+    ahead = a_record(SAMPLES, [a_sample(BASE_MS)], 2, BASE_MS + 60, identity(2), TEN_MINUTES_MS)
+
+    assert fold_all(step, [right, behind], SAMPLES)[0].progress_ms == BASE_MS + 50
+    assert fold_all(step, [right, ahead], SAMPLES)[0].progress_ms == BASE_MS
+
+
+@pytest.mark.parametrize(("skew_ms", "progress_ms"), [(-SKEW_MS, BASE_MS - SKEW_MS), (-SKEW_MS - 1, BASE_MS)])
+def test_a_clock_that_is_off_by_less_than_a_future_event_is_waited_for(skew_ms: int, progress_ms: int) -> None:
+    """Its events then reach the windows that they name before these close."""
+    record = a_record(SAMPLES, [a_sample(BASE_MS + skew_ms)], 0, BASE_MS + 40, identity(0), skew_ms)
+    state, _ = fold_all(a_step(), [record], SAMPLES)
+
+    assert state.progress_ms == progress_ms
+
+
+def test_events_that_are_late_though_the_clock_is_off_hold_the_watermark_as_a_backlog_does() -> None:
+    """The skew alone is taken out: a spool that waited for an hour is an hour behind."""
+    at_ms = BASE_MS - TEN_MINUTES_MS - 3_600_000
+    record = a_record(SAMPLES, [a_sample(at_ms)], 0, BASE_MS, identity(0), -TEN_MINUTES_MS)
+
+    assert fold_all(a_step(), [record], SAMPLES)[0].progress_ms == BASE_MS - 3_600_000
+
+
 def test_the_clock_moves_the_watermark_only_of_an_idle_partition() -> None:
     """The owner's clock counts when the partition was read to its end and is quiet, and never backwards."""
     step = a_step()
