@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 
-from tests.simulator import damaged_world, mutations, usage_mutations
+from tests.simulator import alerts_world, damaged_world, mutations, usage_mutations
+from tests.simulator.alerts_world import AlertsWorld
 from tests.simulator.damaged_world import DamagedWorld
 from tests.simulator.mutations import caught_at
 from tests.simulator.schedule import Outcome, run_schedule
 from tests.simulator.windows_world import WindowsWorld
 
-MUTATIONS = (*mutations.MUTATIONS, *damaged_world.MUTATIONS, *usage_mutations.MUTATIONS)
+MUTATIONS = (*mutations.MUTATIONS, *damaged_world.MUTATIONS, *usage_mutations.MUTATIONS, *alerts_world.MUTATIONS)
 WINDOWS_EVERY = 10
 """Every tenth schedule runs the real windows job (five times as slow); the others a small one made to show mistakes."""
+ALERTS_EVERY = 25
+"""Every 25th of the rest runs the alert job."""
 DAMAGED_EVERY = 3
 """Every third of these damages partitions and resets them."""
 
@@ -22,6 +25,8 @@ def run_one(seed: int) -> Outcome:
     logging.disable(logging.CRITICAL)
     if seed % WINDOWS_EVERY == 0:
         return run_schedule(seed, world_of=WindowsWorld)
+    if seed % ALERTS_EVERY == 1:
+        return run_schedule(seed, world_of=AlertsWorld)
     return run_schedule(seed, world_of=DamagedWorld if seed % DAMAGED_EVERY == 0 else None)
 
 

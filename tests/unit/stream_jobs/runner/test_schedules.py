@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.simulator import damaged_world, usage_mutations
+from tests.simulator import alerts_world, damaged_world, usage_mutations
+from tests.simulator.alerts_world import AlertsWorld
 from tests.simulator.counting import QuietStep
 from tests.simulator.damaged_world import DamagedWorld, TailCutWorld
 from tests.simulator.mutations import MUTATIONS, Mutation, caught_at
@@ -60,6 +61,16 @@ def test_the_windows_job_is_exact_through_all_of_it() -> None:
 
     assert {outcome.seed: outcome.violations for outcome in outcomes if outcome.violations} == {}
     assert sum(outcome.commits for outcome in outcomes) > 100
+
+
+def test_windows_judged_without_an_upstream_are_those_of_an_undisturbed_job() -> None:
+    """The real step: upstreams are late, or silent until their windows are judged as incomplete. Every alert, and how
+    many windows were judged before it and how, is the same byte for byte."""
+    outcomes = [run_schedule(seed, world_of=AlertsWorld) for seed in range(1, 9)]
+
+    assert {outcome.seed: outcome.violations for outcome in outcomes if outcome.violations} == {}
+    assert sum(outcome.commits for outcome in outcomes) > 200
+    assert sum(sum(outcome.blows.values()) for outcome in outcomes) > 20
 
 
 def test_a_quiet_partition_outlives_its_log() -> None:
@@ -118,6 +129,12 @@ def test_a_schedule_is_the_same_every_time() -> None:
 def test_a_rule_that_is_switched_off_is_noticed(mutation: Mutation) -> None:
     """Every rule of the protocol is needed, and the simulator would see it broken."""
     assert caught_at(mutation, CAUGHT_WITHIN, run_schedule) is not None
+
+
+@pytest.mark.parametrize("mutation", alerts_world.MUTATIONS, ids=lambda mutation: mutation.name)
+def test_a_rule_of_judgement_that_is_switched_off_is_noticed(mutation: Mutation) -> None:
+    """What waited is judged by the next owner as by the last."""
+    assert caught_at(mutation, 30, run_schedule) is not None
 
 
 @pytest.mark.parametrize("mutation", usage_mutations.MUTATIONS, ids=lambda mutation: mutation.name)
