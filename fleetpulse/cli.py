@@ -89,6 +89,7 @@ PANELS: Mapping[str, Mapping[str, Callable[..., None] | typer.Typer]] = {
         "vram": vram.vram,
         "baseline": baseline.baseline,
         "plan": plan.plan,
+        "size": plan.size,
         "rerate": money.rerate,
         "rejected": people.rejected,
         "alerts": alerts.group,

@@ -1,4 +1,5 @@
-"""The command ``plan``: how many engines and GPUs a traffic takes, from a measured curve and an SLO."""
+"""The commands ``plan`` (engines and GPUs for a traffic, from a measured curve and an SLO) and ``size`` (what the
+pipeline takes for a fleet)."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from schemas.errors import ConfigError
 if TYPE_CHECKING:
     from fleetpulse.baseline.curve import Curve
     from fleetpulse.plan.needs import Plan, Slo, Traffic
+    from fleetpulse.plan.size import Size, Target
 
 Ms = Annotated[float | None, typer.Option(min=0, help="Upper limit, milliseconds.")]
 
@@ -56,6 +58,44 @@ def plan(
     data = {"model": measured.setup.model, "gpu": measured.setup.gpu, **found.as_data()}
     sentence = "the SLO cannot be kept with this engine" if found.engines is None else False
     return Result(data, lambda: _show(measured, wanted, slo, found), wrong=sentence)
+
+
+@answers
+def size(
+    gpus: Annotated[int, typer.Option(min=1, help="GPUs of the fleet.")],
+    requests_per_s: Annotated[float, typer.Option(min=0, help="LLM requests a second, at the peak.")],
+    cores: Annotated[int, typer.Option(min=1, help="Of a broker, and of a ClickHouse server.")] = 8,
+    disk_gb: Annotated[int, typer.Option(min=1, help="Of a broker, and of a ClickHouse server.")] = 4_000,
+) -> Result:
+    """What a pipeline for a fleet takes: partitions, workers, brokers, shards, memory, disk, network.
+
+    From costs that benches measured, with the machine and the day; says what is extrapolated and what is not known.
+
+    Example: [bold]fleetpulse size --gpus 20000 --requests-per-s 50000[/bold]
+    """
+    from fleetpulse.plan.size import Costs, Target
+    from fleetpulse.plan.size import size as sized
+    from runtime.config import load
+
+    target = Target(gpus, requests_per_s, cores, disk_gb * 10**9)
+    found = sized(Costs.load(), target, load().limits)
+    return Result(found.as_data(), lambda: _show_size(target, found))
+
+
+def _show_size(target: Target, found: Size) -> None:
+    rows: list[tuple[str, str, str]] = [("events a second", "", f"{found.events_per_s:,.0f}")]
+    rows += [("partitions", topic, f"{count:,}") for topic, count in found.partitions.items()]
+    rows += [("workers", name, "not measured" if n is None else f"{n:,}") for name, n in found.workers.items()]
+    rows += [("cores", name, "not measured" if n is None else f"{n:,.2f}") for name, n in found.cores.items()]
+    rows += [("brokers", f"{target.cores} cores each", f"{found.brokers:,}")]
+    rows += [("ClickHouse shards", f"{target.cores} cores each", f"{found.shards:,}")]
+    rows += [("memory of a process", name, f"{one / 1e9:,.2f} GB") for name, one in found.memory_bytes.items()]
+    rows += [("disk", name, f"{one / 1e12:,.3f} TB") for name, one in found.disk_bytes.items()]
+    rows += [("network", name, f"{one / 1e6:,.1f} MB/s") for name, one in found.network_bytes_per_s.items()]
+    title = f"{target.gpus:,} GPUs, {target.requests_per_s:,.0f} requests/s: {found.basis}"
+    print_rows(title, ("", "of", ""), rows, empty="nothing")
+    for note in found.notes:
+        err.print(note, markup=False, highlight=False)
 
 
 def _live(model: str, last: str) -> Curve:

@@ -24,6 +24,8 @@ import typer
 
 from fleetpulse.commands.output import Result, answers, err, out, table
 from fleetpulse.commands.progress import Progress
+from fleetpulse.plan.size import TABLE
+from lab.bench import sizing
 
 RESULTS = Path("lab") / "bench" / "results"
 _FOLDERS = ("--data-dir", "--results")
@@ -167,8 +169,10 @@ def keep(name: str, result: dict[str, Any], folder: Path | None) -> Path | None:
     """Write a result to ``folder`` (None: ``lab/bench/results`` of a checkout, elsewhere nothing is kept)."""
     if folder is None and not RESULTS.parent.is_dir():
         return None
-    folder = folder or RESULTS
+    of_checkout, folder = folder is None, folder or RESULTS
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
     path.write_bytes(orjson.dumps(plain(result), option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY) + b"\n")
+    if of_checkout and name in sizing.SOURCES:
+        sizing.write(folder, TABLE)
     return path
