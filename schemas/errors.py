@@ -19,13 +19,18 @@ _USERINFO = re.compile(r"(?<=//).*@|[^\s/'\"]+:(?!//).*@", re.DOTALL)
 """User and password of an address, with a scheme or without. Up to the last ``@``: a password may hold anything."""
 
 
+def without_credentials(text: str) -> str:
+    """The text without user and password of an address in it."""
+    return _USERINFO.sub("...@", text)
+
+
 class ConfigError(FleetpulseError):
     """A setting is wrong. ``key`` names it, ``bound`` says what it must satisfy. Credentials in a value are hidden."""
 
     def __init__(self, key: str, value: object, bound: str) -> None:
-        super().__init__(f"{key} = {_USERINFO.sub('...@', repr(value))}: {bound}")
+        super().__init__(f"{key} = {without_credentials(repr(value))}: {bound}")
         self.key = key
-        self.value = _USERINFO.sub("...@", value) if isinstance(value, str) else value
+        self.value = without_credentials(value) if isinstance(value, str) else value
         self.bound = bound
 
 

@@ -22,7 +22,7 @@ from schemas.codec.select import select
 from schemas.contract.admission import Reject, admit, read_headers
 from schemas.contract.headers import RecordHeaders
 from schemas.contract.record import Record, unknown_schema
-from schemas.contract.topics import ALERTS_TOPIC, BOOKS_TOPIC, COSTS_TOPIC
+from schemas.contract.topics import ALERT_COMMANDS, ALERTS_TOPIC, BOOKS_TOPIC, COSTS_TOPIC
 from schemas.contract.verdicts import Verdict
 from schemas.ddl.merging import LEVELS
 from schemas.ddl.stored import LANDED, LOG_PREFIX, RAW, VERDICT_WORDS, kept_of
@@ -31,7 +31,7 @@ from schemas.events.event_types import BY_TOPIC
 from schemas.fields import Event, Field
 from schemas.limits import MINUTE_MS, Limits
 from schemas.rows.costs import COSTS
-from schemas.rows.tables import ALERT_HISTORY, BOOKS, BY_TABLE_SCHEMA, PARTIALS, PRODUCER_BOOKS, Table
+from schemas.rows.tables import ACTIONS, ALERT_HISTORY, BOOKS, BY_TABLE_SCHEMA, PARTIALS, PRODUCER_BOOKS, Table
 from sinks.alert_rows import block_of
 
 Bucket = tuple[str, int]
@@ -43,6 +43,8 @@ _ROLLED = {
     COSTS.schema: (COSTS_TOPIC, "minute_ms"),
 }
 """By schema what has rollups: the topic that names them, and the column of the time."""
+JSON_TABLES = {ALERTS_TOPIC: ALERT_HISTORY, ALERT_COMMANDS: ACTIONS}
+"""Tables of topics whose records are JSON, a row each."""
 _OF_PARTIALS = frozenset(table.schema for table in PARTIALS.values())
 _TEXT_BYTES_ANY = int(np.iinfo(np.int64).max)
 Indexes = npt.NDArray[np.int32]
@@ -66,7 +68,7 @@ class Insert:
 @dataclass(frozen=True, slots=True)
 class Landing:
     """What a batch of records becomes: inserts, the buckets they touch, how many rows came past their time, and how
-    many records of ``alerts`` cannot be read."""
+    many records of JSON cannot be read."""
 
     inserts: tuple[Insert, ...] = ()
     dirty: frozenset[Bucket] = frozenset()
@@ -86,7 +88,7 @@ def land_derived(records: Sequence[Record], log_ids: Mapping[str, str], now_ms: 
     """Inserts for records of derived topics. Raises ``ContractError`` for a record that is not ours."""
     groups: dict[str, list[Record]] = {}
     for record in records:
-        table = ALERT_HISTORY if record.topic == ALERTS_TOPIC else _table_of(record)
+        table = JSON_TABLES.get(record.topic) or _table_of(record)
         if record.value:  # else progress without rows, or a tombstone
             groups.setdefault(table.schema, []).append(record)
     return together(
@@ -96,7 +98,7 @@ def land_derived(records: Sequence[Record], log_ids: Mapping[str, str], now_ms: 
 
 def _land(table: Table, records: Sequence[Record], log_ids: Mapping[str, str], now_ms: int, limits: Limits) -> Landing:
     block, record_of, row_of = _decoded(table, records)
-    unreadable = len(records) - block.rows if table is ALERT_HISTORY else 0
+    unreadable = len(records) - block.rows if table in JSON_TABLES.values() else 0
     if block.rows == 0:
         return Landing(unreadable=unreadable)
     stored = LANDED[table.schema]
@@ -110,8 +112,8 @@ def _land(table: Table, records: Sequence[Record], log_ids: Mapping[str, str], n
 
 def _decoded(table: Table, records: Sequence[Record]) -> tuple[Block, Indexes, Indexes]:
     """All rows of these records, and which record and row each came from."""
-    if table is ALERT_HISTORY:  # JSON: a row each
-        block, kept = block_of(records)
+    if table in JSON_TABLES.values():
+        block, kept = block_of(table, records)
         each = np.array(kept, np.int32)
         return block, each, np.zeros_like(each)
     if any(field.kind.item for field in table.fields):

@@ -29,19 +29,12 @@ from runtime.health import Readiness
 from runtime.kafka_clients import explained, make_consumer
 from runtime.tracing import Tracer
 from schemas.contract.record import Record
-from schemas.contract.topics import (
-    ALERTS_TOPIC,
-    BOOKS_TOPIC,
-    COSTS_TOPIC,
-    REJECTED_TOPIC,
-    SOURCE_TOPICS,
-    WINDOW_PARTIALS,
-)
+from schemas.contract.topics import BOOKS_TOPIC, COSTS_TOPIC, REJECTED_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
 from schemas.ddl.merging import LEVELS
 from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
 from schemas.limits import DEFAULT_LIMITS, Limits
 from sinks.database import STATEMENT_SECONDS_MAX, SinkDatabase
-from sinks.landing import Landing, land_derived, land_raw, together
+from sinks.landing import JSON_TABLES, Landing, land_derived, land_raw, together
 from sinks.rollup import NONE, Notebook, Rollups, RollupSettings, Share, share_of
 from sinks.sink_counters import count_landed, count_planned, count_read, insert_counted, set_lag
 from sinks.spans import end_landed
@@ -181,7 +174,7 @@ def _derived_group(
     def plan(records: Sequence[Record]) -> Landing:
         return land_derived(records, log_ids, SystemClock().now_ms(), limits)
 
-    topics = (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC, ALERTS_TOPIC, COSTS_TOPIC)
+    topics = (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC, *JSON_TABLES, COSTS_TOPIC)
     database = SinkDatabase(clickhouse)
     name = group_name(kafka.namespace, "sink", settings.replica)
     return _Group(name, topics, settings.flush_ms, plan, database, Notebook(database), progress)
@@ -291,7 +284,9 @@ async def _land(
         _log.warning("rows older than their TTL; not inserted", extra={"rows": str(dict(landing.expired))})
     if landing.unreadable:
         COUNTERS.add("errors", landing.unreadable, where="sink", error="rejected")
-        _log.error("records of topic alerts rejected; not inserted", extra={"records": landing.unreadable})
+        _log.error(
+            "records of topics alerts and alert.commands rejected; not inserted", extra={"records": landing.unreadable}
+        )
     try:
         await consumer.commit(offsets)
         group.landed.update(offsets)

@@ -13,10 +13,8 @@ from typing import NamedTuple
 from runtime.trace_context import LINKS_MAX, Attribute, Span, TraceContext, context_of, span_within
 from runtime.tracing import Tracer
 from schemas.contract.record import Record
-from schemas.contract.topics import ALERTS_TOPIC
 from schemas.ddl.stored import LANDED, RAW
-from schemas.rows.tables import ALERT_HISTORY
-from sinks.landing import Landing
+from sinks.landing import JSON_TABLES, Landing
 
 
 class Followed(NamedTuple):
@@ -44,7 +42,8 @@ def _table_of(record: Record) -> str | None:
     if record.topic in RAW:
         return RAW[record.topic].name
     header = dict(record.headers).get("schema") or b""
-    schema = ALERT_HISTORY.schema if record.topic == ALERTS_TOPIC else header.decode("ascii", "replace")
+    own = JSON_TABLES.get(record.topic)
+    schema = own.schema if own is not None else header.decode("ascii", "replace")
     return LANDED[schema].name if schema in LANDED else None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 import secrets
 import socket
 from functools import partial
@@ -142,6 +141,7 @@ def silence(
 
     Example: [bold]fleetpulse alerts silence cluster=eu-1 --every "Sat 22:00-06:00" --zone Asia/Tokyo --for 90d[/bold]
     """
+    from fleetpulse.alerts.actions import who
     from fleetpulse.alerts.view import checked, labels_of, publish
     from runtime.config import load
     from schemas.contract.alert_commands import Command
@@ -149,7 +149,7 @@ def silence(
     now_ms = SystemClock().now_ms()
     until_ms = now_ms + _for_ms(for_)
     name = f"s-{secrets.token_hex(4)}"
-    command = checked(Command("mute", name, labels_of(labels or ()), now_ms, until_ms, reason, _who(), every, zone))
+    command = checked(Command("mute", name, labels_of(labels or ()), now_ms, until_ms, reason, who(), every, zone))
     asyncio.run(publish(load().kafka, command))
     when = f" {every} ({zone})" if every else ""
     return _done(command, f"silenced{when} for {for_}; end it with: fleetpulse alerts unsilence {name}")
@@ -162,11 +162,12 @@ def unsilence(silence_id: Annotated[str, typer.Argument(help="What `alerts silen
 
     Example: [bold]fleetpulse alerts unsilence s-3f2b9c1e[/bold]
     """
+    from fleetpulse.alerts.actions import who
     from fleetpulse.alerts.view import checked, publish
     from runtime.config import load
     from schemas.contract.alert_commands import Command
 
-    command = checked(Command("unmute", silence_id, by=_who()))
+    command = checked(Command("unmute", silence_id, by=who()))
     asyncio.run(publish(load().kafka, command))
     return _done(command, f"{silence_id} is over")
 
@@ -176,15 +177,6 @@ def _for_ms(text: str) -> int:
         return duration_ms(text)
     except ConfigError as error:
         raise ConfigError("--for", text, error.bound) from error
-
-
-def _who() -> str:
-    """The name of whoever sits here, as far as the system knows one."""
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""
 
 
 def _done(data: Any, sentence: str) -> Result:

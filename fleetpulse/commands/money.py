@@ -151,6 +151,7 @@ def rerate(
 
     Example: [bold]fleetpulse rerate --from 2026-01-01 --to 2026-02-01 --prices my-prices.yaml[/bold]
     """
+    from fleetpulse.alerts.actions import record_run
     from fleetpulse.report.amounts import usd
     from fleetpulse.report.gather import span
     from fleetpulse.rerate.store import check_range
@@ -166,6 +167,8 @@ def rerate(
     known = load_prices(file)
     bounds = span(0, from_, to, now_ms)
     check_range(*bounds, now_ms, config.limits)
+    if not dry_run:
+        record_run(config.kafka, "rerate", {"--from": from_, "--to": to, "--prices": file})
     with Progress() as progress, progress.task("rating again") as report:
         found = run_rerate(config.clickhouse, bounds, known, f"{now_ms:x}", report, dry_run=dry_run)
     rows = [(one.tenant, usd(one.before_nusd), usd(one.after_nusd)) for one in found.tenants]

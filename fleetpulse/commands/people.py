@@ -119,9 +119,13 @@ def rejected_replay(
 
     Example: [bold]fleetpulse rejected replay unknown_schema --dry-run[/bold]
     """
-    from fleetpulse.topics.rejected import replay
+    from fleetpulse.alerts.actions import record_run
+    from fleetpulse.topics.rejected import check_reason, replay
     from runtime.config import load
 
-    plan = asyncio.run(replay(load(), reason, limit, dry_run=dry_run))
+    config = load()
+    if not dry_run:
+        record_run(config.kafka, f"rejected replay {check_reason(reason, 'REASON')}", {"--limit": limit})
+    plan = asyncio.run(replay(config, reason, limit, dry_run=dry_run))
     text = plan.text(sent=not dry_run)
     return Result(plan.as_dict(sent=not dry_run), lambda: err.print(text, markup=False, highlight=False))

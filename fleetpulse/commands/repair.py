@@ -26,12 +26,15 @@ def repair(
     """
     from dataclasses import asdict
 
+    from fleetpulse.alerts.actions import record_run
     from fleetpulse.repair.run import repair as run_repair
     from runtime.clock import SystemClock
     from runtime.config import load
 
     config, now_ms = load(), SystemClock().now_ms()
     login = config.clickhouse
+    if not dry_run:
+        record_run(config.kafka, "repair", {"--from": source, "--to": target, "--last": last})
     with spinner("comparing tables by the hour"):
         found = run_repair(
             login.at(source), login.at(target), (now_ms - duration_ms(last), now_ms), config.limits, dry_run=dry_run

@@ -100,6 +100,7 @@ def jobs(
 def _reset(partition: str | None, to: str, of: str | None, *, yes: bool) -> None:
     import asyncio
 
+    from fleetpulse.alerts.actions import record_run
     from fleetpulse.services.reset_partition import Cost, job_of, place_of, reset_partition
     from runtime.config import load
 
@@ -111,7 +112,10 @@ def _reset(partition: str | None, to: str, of: str | None, *, yes: bool) -> None
             typer.echo(line)
         return yes
 
-    _cost, done = asyncio.run(reset_partition(load(), job, place, to, confirmed))
+    config = load()
+    if yes:
+        record_run(config.kafka, "jobs reset", {"--partition": f"{place[0]}:{place[1]}", "--to": to, "--of": job})
+    _cost, done = asyncio.run(reset_partition(config, job, place, to, confirmed))
     typer.echo(f"done: {job} goes on with {place[0]}/{place[1]}" if done else "nothing was changed: --yes does it")
     if not done:
         raise typer.Exit(1)

@@ -41,7 +41,7 @@ def fill_alerts(database: SinkDatabase, fleet: Fleet, span: Span) -> int:
         Record(ALERTS_TOPIC, 0, offset, alert.at_ms, alert.fingerprint.encode(), encode(alert), ())
         for offset, alert in enumerate(transitions(fleet, span))
     ]
-    block, kept = block_of(records)
+    block, kept = block_of(ALERT_HISTORY, records)
     assert len(kept) == len(records), "what is drawn is an alert"
     rows = block.rows
     place: dict[str, Column] = {

@@ -4,6 +4,10 @@
 same. ``unmute`` ends a mute before its time. Besides the labels of an alert (dimensions such as ``host``, ``model`` or
 ``gpu_uuid``; of GPU events ``kind`` and ``code``; of budgets ``budget`` and ``team``) ``rule``, ``severity`` and
 ``fingerprint`` may be named; no label at all means every alert.
+
+``ran`` does nothing: it says that a person runs what changes stored results (``reason`` is the command line), and is
+written before that begins. The topic is the audit of what people do: append-only, kept for ever, the time of every
+record the broker's. Jobs of 0.1.0 reject ``ran`` and go on.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from schemas.limits import DAY_MS
 from schemas.rows.tables import PARTIALS
 
 SCHEMA = "alert.commands/1"
-COMMANDS = ("mute", "unmute")
+COMMANDS = ("mute", "unmute", "ran")
 MUTE_MS_MAX = 90 * DAY_MS
 """Longest time from a mute's beginning to its end: nobody remembers a mute for ever."""
 RECURRING_MS_MAX = 366 * DAY_MS

@@ -101,6 +101,7 @@ def _jobs(namespace: str) -> list[Right]:
         *_topics(read, Operation.READ, Operation.DESCRIBE_CONFIGS),
         *_topics([CONTRACT.name], Operation.READ),
         *_topics(JOBS_WRITE, Operation.WRITE),
+        *_topics([ALERT_COMMANDS], Operation.WRITE),  # `fleetpulse jobs reset` is audited; finals carry silences anyway
         *_groups(namespace, "windows", "finals", "alerts", "costs"),
         *transactions,
     ]

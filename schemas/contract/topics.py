@@ -59,7 +59,8 @@ WINDOW_FINALS = "window.finals"
 """One partition: what judges the fleet sees all of it in one order, so that one cause makes one alert."""
 ALERTS_TOPIC = "alerts"
 ALERT_COMMANDS = "alert.commands"
-"""Commands of people to the alert job: silences. Read by the finals job, which passes them on in order."""
+"""What people do: silences, which the finals job passes on to the alert job in order, and runs that change stored
+results. The audit: the sink lands all of it in table ``actions``."""
 COSTS_TOPIC = "costs"
 DEAD_LETTERS = "alerts.undelivered"
 
@@ -135,7 +136,7 @@ INSIGHT_TOPICS = (
         "delivery, sink, anyone",
         growth=Growth.NEVER,
     ),
-    Topic(ALERT_COMMANDS, 1, KEPT_FOR_EVER, True, False, "none", "command line", "finals job", growth=Growth.NEVER),
+    Topic(ALERT_COMMANDS, 1, KEPT_FOR_EVER, True, False, "none", "people", "finals job, sink", growth=Growth.NEVER),
     Topic(
         COSTS_TOPIC,
         4,

@@ -12,7 +12,7 @@ from schemas.fields import Event, Field, Kind, Role
 from schemas.limits import Limits
 from schemas.rows.costs import COSTS
 from schemas.rows.gpu_shares import SHARES
-from schemas.rows.tables import ALERT_HISTORY, BOOKS, EXEMPLARS, PARTIALS, PRODUCER_BOOKS, REJECTED, Table
+from schemas.rows.tables import ACTIONS, ALERT_HISTORY, BOOKS, EXEMPLARS, PARTIALS, PRODUCER_BOOKS, REJECTED, Table
 from schemas.rows.usage import USAGE
 
 
@@ -84,7 +84,18 @@ def landed(table: Table) -> Table:
 RAW = {event.topic: raw_table(event) for event in EVENTS}
 """Raw table by source topic."""
 
-_DERIVED = (*PARTIALS.values(), BOOKS, PRODUCER_BOOKS, REJECTED, EXEMPLARS, ALERT_HISTORY, USAGE, SHARES, COSTS)
+_DERIVED = (
+    *PARTIALS.values(),
+    BOOKS,
+    PRODUCER_BOOKS,
+    REJECTED,
+    EXEMPLARS,
+    ALERT_HISTORY,
+    ACTIONS,
+    USAGE,
+    SHARES,
+    COSTS,
+)
 LANDED = {table.schema: landed(table) for table in _DERIVED}
 """Table of a derived record by its ``schema`` header."""
 
@@ -99,6 +110,7 @@ def kept_of(table: str, limits: Limits) -> tuple[str, int]:
         "producer_books": ("at_ms", limits.rollup_ttl_ms),
         "exemplars": ("window_ms", limits.raw_ttl_ms),
         "alerts": ("at_ms", limits.rollup_ttl_ms),
+        "actions": ("at_ms", limits.rollup_ttl_ms),
         "token_costs": ("minute_ms", limits.costs_ttl_ms),
         "usage": ("window_ms", limits.partials_ttl_ms),
         "gpu_shares": ("window_ms", limits.partials_ttl_ms),

@@ -29,7 +29,7 @@ from schemas.fields import Event, Kind
 from schemas.limits import DAY_MS, DEFAULT_LIMITS, MINUTE_MS
 from schemas.rows.costs import COST_KEY, COSTS
 from schemas.rows.gpu_shares import SHARES
-from schemas.rows.tables import ALERT_HISTORY, BOOKS, EXEMPLARS, PARTIALS, PRODUCER_BOOKS, REJECTED, Table
+from schemas.rows.tables import ACTIONS, ALERT_HISTORY, BOOKS, EXEMPLARS, PARTIALS, PRODUCER_BOOKS, REJECTED, Table
 from schemas.rows.usage import USAGE
 
 _LOG_ORDER = "log_id, log_partition, log_offset, log_row"
@@ -99,6 +99,7 @@ def logs() -> list[str]:
         _log_table(REJECTED, "topic, appended_ms"),
         _log_table(EXEMPLARS, "metric, window_ms, model"),
         _log_table(ALERT_HISTORY, "at_ms, fingerprint, number", monthly=True),
+        _log_table(ACTIONS, "at_ms", monthly=True),
         _log_table(USAGE, "window_ms"),
         _log_table(SHARES, "window_ms"),
     ]

@@ -263,6 +263,25 @@ ALERT_HISTORY = Table(
 )
 """Rows made from the JSON records of topic ``alerts``, whose own schema is ``schemas.contract.alerts.SCHEMA``."""
 
+ACTIONS = Table(
+    "actions",
+    "actions/1",
+    "what people did: silences, and runs that change stored results, as recorded on topic alert.commands",
+    (
+        Field("at_ms", Kind.INT64, Role.TIME, "ms", "when it was recorded, by the broker's clock"),
+        _whole("until_ms", "ms", "when the silence ends; null where it is none"),
+        _name("action", "silence, unsilence, or run: a command that changes stored results"),
+        Field(
+            "done_by", Kind.TEXT, Role.ATTRIBUTE, "", "who: a user of the dashboard, or user and host of a command line"
+        ),
+        Field("about", Kind.TEXT, Role.ATTRIBUTE, "", "labels of the silence; the command line of a run"),
+        Field("reason", Kind.TEXT, Role.ATTRIBUTE, "", "why, in the words of who did it"),
+        Field("action_id", Kind.TEXT, Role.ATTRIBUTE, "", "id of the silence or run"),
+        Field("record", Kind.TEXT, Role.ATTRIBUTE, "", "the whole record as JSON"),
+    ),
+)
+"""Rows made from the JSON records of topic ``alert.commands``, of schema ``schemas.contract.alert_commands.SCHEMA``."""
+
 TABLES: tuple[Table, ...] = (
     *PARTIALS.values(),
     BOOKS,
@@ -270,6 +289,7 @@ TABLES: tuple[Table, ...] = (
     REJECTED,
     EXEMPLARS,
     ALERT_HISTORY,
+    ACTIONS,
     USAGE,
     SHARES,
     COSTS,

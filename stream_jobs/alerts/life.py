@@ -105,6 +105,8 @@ class Life:
         """A silence begins or ends. ``at_ms`` is when it was written: what begins by then is in force at once, although
         the windows are some seconds behind. Raises ``RejectedError`` for a silence that begins too late or finds no
         room."""
+        if command.command == "ran":
+            return []
         now_ms = max(at_ms, self.now_ms)
         check_begin(command, now_ms)
         self.silences.forget(self.now_ms)

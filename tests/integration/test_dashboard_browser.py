@@ -329,6 +329,7 @@ def test_a_fault_and_its_alert_are_seen_soon_and_a_silence_takes_the_alert_away(
     expect(row(page, "Open", "gpu-001")).to_have_count(0)
     page.get_by_role("button", name="silenced", exact=True).click()
     expect(row(page, "Open", "gpu-001").first).to_be_visible()
+    expect(row(page, "Actions", "new power supply").first).to_contain_text("dashboard: local")
     assert max(fault_s, alert_s) < SEEN_WITHIN_S
 
 

@@ -32,6 +32,7 @@ from lab.simulator.fleet import Fleet
 from lab.simulator.load import PoissonLoad
 from lab.simulator.plan import CHAT_SHARES, CODE_SHARES, mixed_plan
 from runtime.config import Config
+from schemas.contract.alert_commands import TEXT_CHARS_MAX
 from schemas.contract.record import Record
 from schemas.contract.topics import BY_NAME
 from schemas.limits import HOUR_MS, MINUTE_MS
@@ -212,6 +213,10 @@ def test_bills_of_real_jobs_are_exact_reported_and_rated_again(fed: Fed, tmp_pat
     again = fed.run("audit", "cost", "--json", *fed.old.words, "--prices", str(dearer))
 
     assert rated.returncode == 0, rated.stderr
+    did = "SELECT action, about, done_by != '' FROM actions FINAL"
+    line = f"rerate {' '.join(fed.old.words)} --prices {dearer}"[:TEXT_CHARS_MAX]
+    landed = lambda: list(fed.database.sql(did).rows)  # noqa: E731
+    eventually(fed, lambda: landed() == [("run", line, 1)], lambda: (line, landed(), fed.tails()))
     done, after = json.loads(rated.stdout), json.loads(again.stdout)
     assert (done["written"], done["after_nusd"] > done["before_nusd"]) == (True, True)
     assert done["bills"] > 6 * MINUTES

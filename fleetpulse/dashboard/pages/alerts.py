@@ -73,6 +73,9 @@ class _Alerts:
         with grid():
             about, columns = "alerts with a transition in this range", self._history_columns()
             self._history = TablePanel("History", about, columns, f"c8 {_WRAPPED}", label="Alerts of this range")
+            self._actions = TablePanel(
+                "Actions", _ACTIONS, self._action_columns(), f"c12 {_WRAPPED}", label="What people did"
+            )
             self._bars = ChartPanel(view, "Opened", "by severity", "Alerts opened over time, by severity", 220, "c4")
 
     def _link(self, row: Mapping[str, Any]) -> str:
@@ -99,19 +102,35 @@ class _Alerts:
             Column("transitions", "Transitions", right=True),
         ]
 
+    def _action_columns(self) -> list[Column]:
+        return [
+            Column("ago_ms", "When", text=ago, right=True),
+            Column("done_by", "Who", text=_or_dash),
+            Column("action", "What"),
+            Column("about", "Of", text=_or_dash),
+            Column("until_ms", "Until", text=lambda at_ms: moment(at_ms) or UNKNOWN),
+            Column("reason", "Why", text=_or_dash),
+        ]
+
     async def refresh(self) -> None:
         """Ask and show."""
         view = self._view
         fingerprint = view.option("alert")
-        waiting, history, bars = await view.gather(
+        waiting, history, bars, actions = await view.gather(
             view.ask("alerts_open", kept_ms=KEPT_MS),
             view.ask("alerts_history"),
             view.ask("alerts_over_time", bucket_ms=bar_ms(view.range.span_ms)),
+            view.ask("actions"),
         )
         records = waiting.records()
         self._show_stats(records, len(history.rows))
         self._show_open(records)
         self._show_history(history.records(), bars.records())
+        self._actions.rows(
+            [{**row, "ago_ms": max(0, view.range.to_ms - row["at_ms"])} for row in actions.records()],
+            "Nobody did anything in this range",
+            "Silences, and commands that change stored results, stand here.",
+        )
         if fingerprint:
             found, paid = await view.gather(
                 view.ask("alert_transitions", fingerprint=fingerprint, kept_ms=KEPT_MS),
@@ -175,6 +194,7 @@ def _or_dash(text: Any) -> str:
     return clean(text) if text else UNKNOWN
 
 
+_ACTIONS = "silences, and runs that change stored results: who, when, what"
 _WRAPPED = "fp-wrapped"
 _CSS = f".{_WRAPPED} .q-table td a {{ display: inline-block; white-space: normal; max-width: min(540px, 60vw); }}"
 _QUIET = "Alerts come from the alert job (fleetpulse jobs alerts); rules: fleetpulse rules."

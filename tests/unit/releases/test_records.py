@@ -40,13 +40,13 @@ FIELDS = {
     **{schema: table.fields for schema, table in {**BY_TABLE_SCHEMA, **finals.TABLE_BY_SCHEMA}.items()},
     SPEND.schema: SPEND.fields,
 }
-NEVER_WRITTEN = {"alert_history/1"} | {
+NEVER_WRITTEN = {"alert_history/1", "actions/1"} | {
     schema
     for topic in BY_TOPIC
     for schema in (f"{topic}/1", *(f"{topic.replace('.', '_')}_{kind}/1" for kind in ("partials", "finals")))
     if topic not in SOURCES or (not sets_of(topic) and schema != f"{topic}/1")
 }
-"""Alerts are JSON; events without grouping sets have no partial rows; other topics are newer."""
+"""Alerts and commands are JSON; events without grouping sets have no partial rows; other topics are newer."""
 NEWER: dict[Kind, Any] = {
     Kind.BINS: {3: 4, 9: 1},
     Kind.LABEL: "new",

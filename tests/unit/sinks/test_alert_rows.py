@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 
 from schemas.codec.build import rows_of
+from schemas.contract import alert_commands
+from schemas.contract.alert_commands import Command
 from schemas.contract.alerts import Alert, Member, encode
 from schemas.contract.record import Record
 from schemas.limits import DEFAULT_LIMITS
-from schemas.rows.tables import ALERT_HISTORY
+from schemas.rows.tables import ACTIONS, ALERT_HISTORY
 from sinks.alert_rows import block_of
 from sinks.landing import Landing, land_derived
 from tests.unit.sinks.landing_cases import NOW_MS, rows_landed
@@ -37,7 +39,7 @@ def record(value: bytes | None, offset: int = 7) -> Record:
 
 def test_a_transition_is_a_row_with_the_whole_record() -> None:
     """Columns as the alert says, null where it is open, and the bytes of the topic as text."""
-    block, kept = block_of([record(encode(ALERT))])
+    block, kept = block_of(ALERT_HISTORY, [record(encode(ALERT))])
     rows = rows_of(ALERT_HISTORY.fields, block)
 
     assert kept == [0]
@@ -95,3 +97,49 @@ def test_a_record_that_is_no_alert_is_left_out_and_counted(value: bytes) -> None
 
     assert ([row["log_offset"] for row in rows_landed(landing.inserts[0])], landing.unreadable) == ([7, 9], 1)
     assert alone == Landing(unreadable=1)
+
+
+SILENCE = Command("mute", "s-1", {"rule": "gpu_lost", "host": "h1"}, NOW_MS, NOW_MS + 5, "new fans", "dashboard: ada")
+
+
+def command(value: bytes, offset: int = 7) -> Record:
+    return Record("alert.commands", 0, offset, NOW_MS + 9, None, value, ())
+
+
+def test_what_people_did_is_a_row_with_the_brokers_time() -> None:
+    """Whatever time the command itself claims."""
+    did = [SILENCE, Command("unmute", "s-1", by="bob@h"), Command("ran", "r-1", reason="rerate --to x", by="bob@h")]
+    block, kept = block_of(ACTIONS, [command(alert_commands.encode(one)) for one in did])
+    rows = rows_of(ACTIONS.fields, block)
+
+    assert kept == [0, 1, 2]
+    assert {row["at_ms"] for row in rows} == {NOW_MS + 9}
+    shown = ("action", "done_by", "about", "reason", "until_ms", "action_id")
+    assert [tuple(row[name] for name in shown) for row in rows] == [
+        ("silence", "dashboard: ada", "host=h1 rule=gpu_lost", "new fans", NOW_MS + 5, "s-1"),
+        ("unsilence", "bob@h", "", "", None, "s-1"),
+        ("run", "bob@h", "rerate --to x", "", None, "r-1"),
+    ]
+    assert [row["record"] for row in rows] == [alert_commands.encode(one).decode() for one in did]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"{}",
+        b"no",
+        b"\xff",
+        b'{"command": "shout", "id": "x"}',
+        alert_commands.encode(replace(SILENCE, from_ms=2**62, until_ms=2**62 + 5)),
+        alert_commands.encode(replace(SILENCE, from_ms=2**64 - 6, until_ms=2**64 - 1)),
+    ],
+)
+def test_a_record_that_is_no_command_is_left_out_and_counted(value: bytes) -> None:
+    """Those around it land with their own place."""
+    records = [command(alert_commands.encode(SILENCE)), command(value, 8), command(alert_commands.encode(SILENCE), 9)]
+
+    landing = land_derived(records, {"alert.commands": "eeee"}, NOW_MS, DEFAULT_LIMITS)
+
+    (insert,) = landing.inserts
+    assert (insert.table, landing.unreadable, landing.dirty) == ("actions", 1, frozenset())
+    assert [row["log_offset"] for row in rows_landed(insert)] == [7, 9]

@@ -201,6 +201,7 @@ def test_a_repair_is_of_two_servers_and_a_range(monkeypatch: pytest.MonkeyPatch)
     """Both by the configured login; what was copied is counted by table."""
     recording = Recording([Filled("books", 2, 4_000)])
     monkeypatch.setattr("fleetpulse.repair.run.repair", recording)
+    monkeypatch.setattr("fleetpulse.alerts.actions.record_run", lambda *_: None)
 
     result = CliRunner().invoke(app, ["repair", "--from", "http://a:1", "--to", "http://b:2/", "--last", "7d"])
 

@@ -19,10 +19,11 @@ from schemas.contract.alert_commands import (
 from schemas.errors import RejectedError
 
 MUTE = Command("mute", "m-1", {"host": "h-1"}, 1_000, 2_000, "new fans", "me")
+RAN = Command("ran", "r-1", reason="rerate --from 2026-01-01", by="me@h")
 AGAIN = Command("mute", "m-3", {}, 0, RECURRING_MS_MAX, every="Sat 22:00-06:00", zone="Europe/Berlin")
 
 
-@pytest.mark.parametrize("command", [MUTE, Command("mute", "m-2", {}, 0, 1), AGAIN, Command("unmute", "m-1")])
+@pytest.mark.parametrize("command", [MUTE, Command("mute", "m-2", {}, 0, 1), AGAIN, Command("unmute", "m-1"), RAN])
 def test_what_is_written_is_read_again(command: Command) -> None:
     """All fields, and the schema beside them."""
     assert decode(encode(command)) == command

@@ -33,8 +33,8 @@ def test_every_topic_is_written_by_some_role_and_read_by_one() -> None:
 
 
 def test_results_are_written_by_jobs_alone() -> None:
-    """Books by the edge, too: each row of it says whose they are."""
-    derived = {name for name in topics("jobs", WRITE) if name != "books"}
+    """Books by the edge, too: each row of it says whose they are; the audit by whoever does something."""
+    derived = {name for name in topics("jobs", WRITE) if name not in ("books", "alert.commands")}
     others = set.union(*(topics(role, WRITE) for role in ROLES if role != "jobs"))
 
     assert WINDOW_PARTIALS in derived

@@ -474,6 +474,15 @@ def test_an_unmute_ends_it_before_its_time() -> None:
     assert [(a.transition, a.muted_until_ms) for a in told] == [("updated", None)]
 
 
+def test_what_people_ran_silences_nothing() -> None:
+    """It stands on the topic for the audit alone."""
+    scene = Scene()
+    before = scene.life.silences.dump()
+
+    assert scene.life.command(Command("ran", "r-1", reason="rerate", by="me"), at(4)) == []
+    assert scene.life.silences.dump() == before
+
+
 def test_a_silence_of_the_rules_file_holds_between_its_times() -> None:
     """Planned maintenance begins when it was planned for."""
     planned = Command("mute", "planned", {"host": "h-2"}, at(4), at(6))
