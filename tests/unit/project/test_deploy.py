@@ -21,6 +21,7 @@ from runtime.config import load
 from runtime.edge_config import AgentConfig
 from runtime.pod_config import KubernetesConfig
 from runtime.proxy_config import ProxyConfig
+from schemas.contract.rights import ROLES
 
 ROOT = Path(__file__).resolve().parents[3]
 PASSWORDS = ("clickhouse-writer", "clickhouse-reader", "dashboard-token", "grafana-admin")
@@ -227,6 +228,55 @@ def test_secrets_are_files_and_settings_exist() -> None:
             assert unknown_keys([("environment", tree)], ours) == [], name
 
 
+ROLE_OF = {
+    "agent": "edge",
+    "proxy": "gateway",
+    **dict.fromkeys(("windows", "finals", "alerts", "costs"), "jobs"),
+    "sink": "sink",
+    "deliver": "deliver",
+    "dashboard": "people",
+    "migrate": "migrate",
+}
+"""The login of Kafka that every part comes with, by its rights (``schemas.contract.rights``)."""
+
+
+def secrets_of(workload: dict[str, Any]) -> set[str]:
+    """Names of the secrets that its pods see."""
+    volumes = workload["spec"]["template"]["spec"]["volumes"]
+    sources = [source for volume in volumes for source in volume.get("projected", {}).get("sources", ())]
+    whole = {volume["secret"]["secretName"] for volume in volumes if "secret" in volume}
+    return whole | {source["secret"]["name"] for source in sources if "secret" in source}
+
+
+def test_every_part_has_a_login_of_its_own_in_kafka() -> None:
+    """Its name, and of all secrets with a password of Kafka its own alone; the settings that all share name nobody."""
+    assert set(ROLE_OF) == set(WORKLOADS)
+    assert set(ROLE_OF.values()) == set(ROLES)
+    assert "sasl_username =" not in (KUBERNETES / "fleetpulse.toml").read_text()
+    for name, role in ROLE_OF.items():
+        for one in WORKLOADS[name]["spec"]["template"]["spec"]["containers"]:
+            variables = {each["name"]: each.get("value") for each in one["env"]}
+
+            assert variables["FLEETPULSE_KAFKA__SASL_USERNAME"] == f"fleetpulse-{role}", name
+        logins = {secret for secret in secrets_of(WORKLOADS[name]) if secret.startswith("fleetpulse-kafka-")}
+        assert logins == {f"fleetpulse-kafka-{role}"}, name
+
+
+def test_who_never_talks_to_the_database_has_no_password_of_it() -> None:
+    """An agent and a proxy stand where others come in first; the dashboard only reads."""
+    assert secrets_of(WORKLOADS["agent"]) == {"fleetpulse-kafka-edge"}
+    assert secrets_of(WORKLOADS["proxy"]) == {"fleetpulse-kafka-gateway", "fleetpulse-proxy"}
+    assert secrets_of(WORKLOADS["dashboard"]) == {"fleetpulse-kafka-people", "fleetpulse-reader"}
+
+
+def test_the_logins_that_documents_give_rights_are_those_of_the_parts() -> None:
+    """Nobody who copies the command gives a right to a name that no part has."""
+    text = (ROOT / "docs" / "how-to" / "operations.md").read_text()
+    given = dict(re.findall(r"--acls (\w+)=(fleetpulse-\w+)", text))
+
+    assert given == {role: f"fleetpulse-{role}" for role in ROLES}
+
+
 def test_workers_of_stateful_sets_are_named_after_their_pods() -> None:
     """Static membership: the name comes back with the pod."""
     for name in ("windows", "finals", "alerts", "costs"):
@@ -247,7 +297,8 @@ def test_the_shipped_settings_are_known(tmp_path: Path, monkeypatch: pytest.Monk
     """Of the config map, once its secrets are there."""
     monkeypatch.setenv("FLEETPULSE_DATA_DIR", str(tmp_path))
 
-    config = load({"config_file": str(secrets_at((KUBERNETES / "fleetpulse.toml").read_text(), tmp_path))})
+    text = (KUBERNETES / "fleetpulse.toml").read_text()
+    config = load({"config_file": str(secrets_at(text, tmp_path)), "kafka.sasl_username": "fleetpulse-edge"})
 
     assert (config.health_host, config.kafka.security_protocol) == ("0.0.0.0", "SASL_SSL")
 
@@ -362,7 +413,7 @@ def test_the_proxys_pods_share_settings_and_the_secret_of_tenants(tmp_path: Path
     variables = {each["name"]: each["value"] for each in one["env"]}
     mounts = {each["name"]: each["mountPath"] for each in one["volumeMounts"]}
     text = (KUBERNETES / "fleetpulse.toml").read_text()
-    settings = load({"config_file": str(secrets_at(text, tmp_path))})
+    settings = load({"config_file": str(secrets_at(text, tmp_path)), "kafka.sasl_username": "fleetpulse-gateway"})
     gib = int(claim["spec"]["resources"]["requests"]["storage"].removesuffix("Gi"))
 
     assert [upstream.weight for upstream in settings.proxy.upstreams] == [1]
