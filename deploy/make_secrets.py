@@ -1,8 +1,8 @@
 """Make the passwords of a Compose installation, once: ``python3 deploy/make_secrets.py``. Standard library alone.
 
 Writes ``deploy/secrets/`` (open to its owner alone, ignored by git): the writer's and the reader's password of
-ClickHouse, ClickHouse's users file, which holds their hashes, the dashboard's token and the password of Grafana's
-admin. What is there already is kept.
+ClickHouse, ClickHouse's users file, which holds their hashes, the password of every part's login in Kafka and the
+brokers' file of all of them, the dashboard's token and the password of Grafana's admin. What is there already is kept.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 FOLDER = Path(__file__).with_name("secrets")
@@ -20,6 +21,11 @@ WRITER_GRANTS = (
     "GRANT SELECT ON system.*",
 )
 READER_GRANTS = ("GRANT SELECT, dictGet, SHOW ON fleetpulse.*",)
+
+KAFKA_LOGINS = ("edge", "gateway", "jobs", "sink", "deliver", "people", "migrate")
+"""Roles of ``schemas/contract/rights.py``; the login of each is ``fleetpulse-ROLE``."""
+BROKER = "broker"
+"""The login by which brokers speak to one another."""
 
 _USERS = """<clickhouse>
   <profiles>
@@ -73,6 +79,13 @@ def _user(name: str, password: str, profile: str, grants: tuple[str, ...]) -> st
     )
 
 
+def kafka_logins(passwords: Mapping[str, str]) -> str:
+    """The brokers' JAAS file: passwords by login, the brokers' own among them."""
+    users = "".join(f'\n  user_{login}="{password}"' for login, password in passwords.items())
+    own = f'username="{BROKER}"\n  password="{passwords[BROKER]}"'
+    return f"KafkaServer {{\n  org.apache.kafka.common.security.plain.PlainLoginModule required\n  {own}{users};\n}};\n"
+
+
 def make(folder: Path) -> None:
     """Fill ``folder``. Its files are readable by all, for the containers' users; the folder itself is not."""
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -81,6 +94,9 @@ def make(folder: Path) -> None:
     reader = _password(folder / "clickhouse-reader")
     _password(folder / "dashboard-token")
     _password(folder / "grafana-admin")
+    passwords = {f"fleetpulse-{role}": _password(folder / f"kafka-{role}") for role in KAFKA_LOGINS}
+    passwords[BROKER] = _password(folder / "kafka-broker")
+    (folder / "kafka-jaas.conf").write_text(kafka_logins(passwords), encoding="ascii")
     (folder / "clickhouse-users.xml").write_text(users_file(writer, reader), encoding="ascii")
 
 

@@ -18,9 +18,11 @@ from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
 from schemas.codec import native
 from schemas.codec.build import block_from_rows
+from schemas.contract import alert_commands
 from schemas.contract.alerts import Alert, encode
 from schemas.contract.headers import NATIVE
 from schemas.contract.record import Record
+from schemas.contract.topics import ALERT_COMMANDS
 from schemas.ddl.merging import LEVELS
 from schemas.ddl.stored import LANDED
 from schemas.ddl.views import FLEET_NOW, view_name
@@ -130,7 +132,9 @@ def test_every_query_of_the_sdk_s_page_runs(database: SinkDatabase, clickhouse: 
 
 
 def store_evidence(database: SinkDatabase, now_ms: int, row: dict[str, Any]) -> None:
-    """An open alert, an exemplar, a fault of a GPU and a request of its engine."""
+    """An open alert, a silence, an exemplar, a fault of a GPU and a request of its engine."""
+    silence = alert_commands.encode(alert_commands.Command("mute", "s-1", {"host": "h"}, now_ms, now_ms + 1))
+    store(database, [Record(ALERT_COMMANDS, 0, 5, now_ms, None, silence, ())], now_ms)
     gpu_row = {**row, "gpu_uuid": "GPU-1", "engine_id": "e1"}
     store(database, [partials([{**gpu_row, "grouping": "gpu", "nvlink_errors_sum": 1}], 2, "gpu.samples")], now_ms)
     fault = {**gpu_row, "grouping": "gpu_event", "kind": "xid", "severity": "critical"}

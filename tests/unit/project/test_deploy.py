@@ -76,6 +76,62 @@ def test_the_users_file_holds_hashes_alone(make_secrets: ModuleType) -> None:
     assert "reader-password" not in text
 
 
+def test_every_role_of_kafka_has_a_password_that_brokers_know(make_secrets: ModuleType, tmp_path: Path) -> None:
+    """One each, none twice; the brokers' own login is nobody else's."""
+    make_secrets.make(tmp_path)
+    passwords = {f"fleetpulse-{role}": (tmp_path / f"kafka-{role}").read_text() for role in ROLES}
+    passwords["broker"] = (tmp_path / "kafka-broker").read_text()
+    text = (tmp_path / "kafka-jaas.conf").read_text()
+
+    assert set(make_secrets.KAFKA_LOGINS) == set(ROLES)
+    assert dict(re.findall(r'user_(\S+)="(\S+)"', text)) == passwords
+    assert len(set(passwords.values())) == len(passwords)
+    assert f'username="broker"\n  password="{passwords["broker"]}"' in text
+
+
+COMPOSED = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+COMPOSED_ROLES = {
+    **dict.fromkeys(("agent", "simulator"), "edge"),
+    "proxy": "gateway",
+    **dict.fromkeys(("windows-1", "windows-2", "finals", "alerts", "costs"), "jobs"),
+    "sink": "sink",
+    "deliver": "deliver",
+    "dashboard": "people",
+    "migrate": "migrate",
+}
+
+
+def test_every_composed_part_has_a_login_of_its_own_in_kafka() -> None:
+    """Its name, and of all passwords of Kafka its own alone."""
+    ours = {name for name, one in COMPOSED["services"].items() if str(one.get("image", "")).startswith("fleetpulse")}
+    assert ours == set(COMPOSED_ROLES)
+    for name, role in COMPOSED_ROLES.items():
+        one = COMPOSED["services"][name]
+        kafka = {key.removeprefix("FLEETPULSE_KAFKA__"): value for key, value in one["environment"].items()}
+        mounted = [each for each in one["secrets"] if isinstance(each, dict)]
+
+        assert mounted == [{"source": f"kafka_{role}", "target": "kafka_password"}], name
+        assert kafka["SASL_USERNAME"] == f"fleetpulse-{role}", name
+        assert (kafka["SECURITY_PROTOCOL"], kafka["SASL_MECHANISM"]) == ("SASL_PLAINTEXT", "PLAIN"), name
+        assert kafka["SASL_PASSWORD_FILE"] == "/run/secrets/kafka_password", name
+        assert COMPOSED["secrets"][f"kafka_{role}"] == {"file": f"./deploy/secrets/kafka-{role}"}, name
+
+
+def test_composed_brokers_let_nobody_in_without_a_login() -> None:
+    """On none of their listeners; migrate alone is above the rights, and gives the others theirs."""
+    for name in ("kafka-1", "kafka-2", "kafka-3"):
+        one = COMPOSED["services"][name]
+        settings = one["environment"]
+        protocols = dict(each.split(":") for each in settings["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"].split(","))
+
+        assert set(protocols.values()) == {"SASL_PLAINTEXT"}
+        assert settings["KAFKA_SUPER_USERS"] == "User:broker;User:fleetpulse-migrate"
+        assert settings["KAFKA_AUTHORIZER_CLASS_NAME"].endswith("StandardAuthorizer")
+        assert one["secrets"] == ["kafka_jaas"]
+    given = [word.removeprefix("--acls=") for word in COMPOSED["services"]["migrate"]["command"][1:]]
+    assert given == [f"{role}=fleetpulse-{role}" for role in ROLES if role != "migrate"]
+
+
 def test_the_image_runs_as_an_ordinary_user() -> None:
     """Python 3.11 slim, a fixed base, not root."""
     lines = (ROOT / "deploy" / "Dockerfile").read_text().splitlines()

@@ -17,6 +17,7 @@ from sinks.landing import Insert
 
 NOW_MS = 1_800_000_000_000
 LOG_IDS = {"window.partials": "aaaa", "books": "bbbb", "rejected": "cccc", "llm.requests": "dddd", "costs": "eeee"}
+LOG_IDS["alert.commands"] = "ffff"
 Row = dict[str, Any]
 _ZERO = {"Int64": 0, "UInt32": 0, "UInt64": 0, "String": "", "Map(Int16, UInt64)": {}}
 
