@@ -99,20 +99,26 @@ def compiler() -> str | None:
     return shutil.which("cc") or shutil.which("gcc")
 
 
+def compile_library(source: str, work: Path, name: str) -> Path:
+    """The library ``work/NAME.so`` of this C text. Raises FleetpulseError where that does not succeed."""
+    cc = compiler()
+    if cc is None:
+        raise FleetpulseError(f"faults of the {name} need a C compiler (cc) on this machine")
+    library, text = work / f"{name}.so", work / f"{name}.c"
+    text.write_text(source)
+    command = [cc, "-shared", "-fPIC", "-O1", "-o", str(library), str(text), "-ldl"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise FleetpulseError(f"the shim for faults of the {name} does not compile: {done.stderr.strip()[:500]}")
+    return library
+
+
 class FaultyDisk:
     """The disk below ``folder`` for processes that are started with ``environment``."""
 
     def __init__(self, folder: Path, work: Path) -> None:
         """Compiles into ``work``. Raises FleetpulseError where that does not succeed."""
-        cc = compiler()
-        if cc is None:
-            raise FleetpulseError("disk faults need a C compiler (cc) on this machine")
-        library, source = work / "disk.so", work / "disk.c"
-        source.write_text(_SOURCE)
-        command = [cc, "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise FleetpulseError(f"the shim for disk faults does not compile: {done.stderr.strip()[:500]}")
+        library = compile_library(_SOURCE, work, "disk")
         self._file = work / "fault"
         self.set("none")
         about = {"LD_PRELOAD": library, "FAULTY_FOLDER": folder, "FAULTY_FILE": self._file}

@@ -20,11 +20,13 @@ from fleetpulse import stack
 from fleetpulse.migrate.bring_up import bring_up
 from lab.bench.counterparts import spooled_rows
 from lab.bench.proxy_load import REQUEST, seen_of
+from lab.chaos.clock_shim import SteppedClock
 from lab.chaos.disk_shim import FaultyDisk, compiler
 from lab.chaos.edge_parts import LOOK_EVERY_S, Part, agent, engine, proxy
 from producers.spool.spool import Spool
 from schemas.errors import FleetpulseError
 from schemas.events.event_types import LLM_REQUESTS
+from schemas.limits import MINUTE_MS
 
 END = b"\r\n0\r\n\r\n"
 BEFORE_S, AFTER_S = 3.0, 4.0
@@ -32,22 +34,30 @@ NOTED_WITHIN_S = 60.0
 """So much longer a fault lasts at most until every part has said so: an agent writes when its readings are due."""
 MEMORY_MIB_MAX = 400
 NOWHERE = "127.0.0.1:9"
-NOT_MADE = (
-    "CA file gone: needs a Kafka with TLS (tests/unit/producers/publish holds the case)",
-    "clock steps: need the right to set the clock",
-)
+NOT_MADE = ("CA file gone: needs a Kafka with TLS (tests/unit/producers/publish holds the case)",)
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """``disk`` is a fault of the disk, ``descriptors`` the limit of the proxy's, ``kafka``: it is killed; ``noted``:
-    readiness must say it."""
+    """``disk`` is a fault of the disk, ``descriptors`` the limit of the proxy's, ``kafka``: it is killed; ``clock_ms``:
+    so far the wall clock steps, and back at the end; ``noted``: readiness must say it."""
 
     name: str
     disk: str | None = None
     descriptors: int | None = None
     kafka: bool = False
+    clock_ms: int | None = None
     noted: bool = True
+
+    @property
+    def shim(self) -> bool:
+        """Whether a library of C makes it."""
+        return self.disk is not None or self.clock_ms is not None
+
+    @property
+    def word(self) -> str:
+        """What whatever makes it is set to."""
+        return self.disk or (str(self.clock_ms) if self.clock_ms is not None else "away")
 
 
 FAULTS = (
@@ -56,6 +66,8 @@ FAULTS = (
     Fault("disk failing", "failing"),
     Fault("disk slow", "slow 3000", noted=False),
     Fault("256 descriptors", descriptors=256, noted=False),
+    Fault("clock forward", clock_ms=5 * MINUTE_MS, noted=False),
+    Fault("clock back", clock_ms=-5 * MINUTE_MS, noted=False),
     Fault("Kafka away", kafka=True, noted=False),
 )
 
@@ -143,8 +155,8 @@ def run_edge(
         raise FleetpulseError(f"no such fault; there are: {', '.join(fault.name for fault in FAULTS)}")
     not_made = list(NOT_MADE)
     if compiler() is None:
-        not_made += [f"{fault.name}: needs a C compiler (cc)" for fault in wanted if fault.disk]
-        wanted = [fault for fault in wanted if not fault.disk]
+        not_made += [f"{fault.name}: needs a C compiler (cc)" for fault in wanted if fault.shim]
+        wanted = [fault for fault in wanted if not fault.shim]
     outcomes = []
     for fault in wanted:
         say(fault.name)
@@ -178,17 +190,19 @@ class _Kafka:
 
 
 def _run(fault: Fault, folder: Path, streams: int, fault_s: float, kafka: _Kafka | None) -> Outcome:
-    disk = FaultyDisk(folder / "disk", folder) if fault.disk else None
+    shim: FaultyDisk | SteppedClock | None = None
+    if fault.shim:
+        shim = FaultyDisk(folder / "disk", folder) if fault.disk else SteppedClock(folder)
     bootstrap = NOWHERE if kafka is None else kafka.bootstrap
     with contextlib.ExitStack() as running:
         port = running.enter_context(engine())
         parts = {
-            "proxy": running.enter_context(proxy(folder, disk, bootstrap, fault.descriptors, port)),
-            "agent": running.enter_context(agent(folder, disk, bootstrap)),
+            "proxy": running.enter_context(proxy(folder, shim, bootstrap, fault.descriptors, port)),
+            "agent": running.enter_context(agent(folder, shim, bootstrap)),
         }
         for part in parts.values():
             part.wait_until_up()
-        seen, notes = asyncio.run(_under_load(parts, disk or kafka, fault, streams, fault_s))
+        seen, notes = asyncio.run(_under_load(parts, shim or kafka, fault, streams, fault_s))
         ended = [name for name, part in parts.items() if part.process.poll() is not None]
         not_back = [name for name, part in parts.items() if name not in ended and not part.is_back()]
         memory_mib = {name: part.memory_bytes_max >> 20 for name, part in parts.items()}
@@ -244,7 +258,11 @@ def _books(folder: Path) -> tuple[int, int, int]:
 
 
 async def _under_load(
-    parts: Mapping[str, Part], faulty: FaultyDisk | _Kafka | None, fault: Fault, streams: int, fault_s: float
+    parts: Mapping[str, Part],
+    faulty: FaultyDisk | SteppedClock | _Kafka | None,
+    fault: Fault,
+    streams: int,
+    fault_s: float,
 ) -> tuple[list[str], dict[str, str]]:
     """What became of each stream, and what readiness said during the fault."""
     notes: dict[str, str] = {}
@@ -252,7 +270,7 @@ async def _under_load(
     tasks = [asyncio.create_task(_ask_until(parts["proxy"].port, over)) for _ in range(streams)]
     await asyncio.sleep(BEFORE_S)
     if faulty is not None:
-        await asyncio.to_thread(faulty.set, fault.disk or "away")
+        await asyncio.to_thread(faulty.set, fault.word)
     ends_s = time.monotonic() + fault_s
     noted_s = ends_s + NOTED_WITHIN_S if fault.noted else ends_s
     while time.monotonic() < ends_s or (len(notes) < len(parts) and time.monotonic() < noted_s):

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psutil
 
+from lab.chaos.clock_shim import SteppedClock
 from lab.chaos.disk_shim import FaultyDisk
 from schemas.errors import FleetpulseError
 
@@ -100,12 +101,16 @@ def engine() -> Iterator[int]:
 
 @contextlib.contextmanager
 def _part(
-    words: Sequence[str], folder: Path, disk: FaultyDisk | None, more: Mapping[str, str], descriptors: int | None = None
+    words: Sequence[str],
+    folder: Path,
+    shim: FaultyDisk | SteppedClock | None,
+    more: Mapping[str, str],
+    descriptors: int | None = None,
 ) -> Iterator[Part]:
     log = folder / f"{words[0]}.log"
     environment = {
         **os.environ,
-        **({} if disk is None else disk.environment),
+        **({} if shim is None else shim.environment),
         "FLEETPULSE_DATA_DIR": str(folder / "disk"),
         **more,
     }
@@ -123,15 +128,15 @@ def _part(
 
 
 def proxy(
-    folder: Path, disk: FaultyDisk | None, bootstrap: str, descriptors: int | None, engine: int
+    folder: Path, shim: FaultyDisk | SteppedClock | None, bootstrap: str, descriptors: int | None, engine: int
 ) -> contextlib.AbstractContextManager[Part]:
     words = ("proxy", "--upstream", f"http://127.0.0.1:{engine}/v1", "--port", "0")
     more = {"FLEETPULSE_PROXY__ENGINES": "off", "FLEETPULSE_KAFKA__BOOTSTRAP": bootstrap}
-    return _part(words, folder, disk, more, descriptors)
+    return _part(words, folder, shim, more, descriptors)
 
 
 @contextlib.contextmanager
-def agent(folder: Path, disk: FaultyDisk | None, bootstrap: str) -> Iterator[Part]:
+def agent(folder: Path, shim: FaultyDisk | SteppedClock | None, bootstrap: str) -> Iterator[Part]:
     """Its socket is in a folder with a short name: the system takes 100 bytes, and ``folder`` may be anywhere."""
     with tempfile.TemporaryDirectory(prefix="fleetpulse-") as short:
         more = {
@@ -140,5 +145,5 @@ def agent(folder: Path, disk: FaultyDisk | None, bootstrap: str) -> Iterator[Par
             "FLEETPULSE_KAFKA__BOOTSTRAP": bootstrap,
             "FLEETPULSE_AGENT__RECEIVER__SOCKET": f"{short}/agent.sock",
         }
-        with _part(("agent",), folder, disk, more) as part:
+        with _part(("agent",), folder, shim, more) as part:
             yield part

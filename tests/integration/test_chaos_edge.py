@@ -1,4 +1,4 @@
-"""Faults of the disk under a proxy and an agent as they are shipped.
+"""Faults of the disk and of the clock under a proxy and an agent as they are shipped.
 
 Covers lab.chaos.edge_parts.
 """
@@ -14,8 +14,8 @@ from lab.chaos.edge import run_edge
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 
-@pytest.mark.parametrize("fault", ["disk read-only", "disk failing"])
-def test_a_failing_disk_cuts_no_stream_and_loses_no_request_in_silence(tmp_path: Path, fault: str) -> None:
+@pytest.mark.parametrize("fault", ["disk read-only", "disk failing", "clock forward", "clock back"])
+def test_a_fault_cuts_no_stream_and_loses_no_request_in_silence(tmp_path: Path, fault: str) -> None:
     """Nothing ends, readiness says so, and what was served is in the books or declared."""
     report = run_edge(streams=4, fault_s=4.0, only=fault, data_dir=tmp_path, say=print)
 
