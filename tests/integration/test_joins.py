@@ -62,6 +62,32 @@ def test_shares_of_requests_and_samples_that_are_joined(clickhouse: Any, clickho
     ]
 
 
+def test_an_engine_that_the_agent_matched_with_no_gpu_is_not_joined(
+    clickhouse: Any, clickhouse_config: ClickHouseConfig
+) -> None:
+    """Its group is its host, as that of GPUs there that name no engine: known by name, and the bill is idle all the
+    same, also where the driver shows no process and the GPUs count as idle."""
+    now_ms = int(clickhouse.command("SELECT toUnixTimestamp64Milli(now64(3))")) // 10_000 * 10_000
+    at_ms = now_ms - 60_000
+    rows = [
+        *requests(at_ms, 6, engine_id="h1:8000", placement_group="h1", host="h1", tenant="a"),
+        *requests(at_ms, 4, engine_id="h2:8000", placement_group="h2", host="h2", tenant="a"),
+        *requests(at_ms, 2, engine_id="h3:8000", placement_group="h3", host="h3", tenant="a"),
+    ]
+    gpus = [
+        gpu(at_ms, "G1", placement_group="h1", workload="idle"),
+        gpu(at_ms, "G2", placement_group="h2") | {"host": "h2"},
+        gpu(at_ms, "G3", engine_id="h3:8000", placement_group="h3", workload="inference") | {"host": "h3"},
+    ]
+    with contextlib.closing(SinkDatabase(clickhouse_config)) as database:
+        store(database, [partials(rows, 1, "llm.requests"), partials(gpus, 1, "gpu.samples")], now_ms)
+
+    sql, bounds = query("joins").at_levels(MINUTES_MS), {"from_ms": now_ms - MINUTES_MS, "to_ms": now_ms}
+    found = [tuple(row.values()) for row in clickhouse.query(sql, parameters=bounds).named_results()]
+
+    assert found[0] == ("requests", "GPUs", 12, 2, ["h1:8000", "h2:8000"])
+
+
 def test_requests_that_several_report_are_counted(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> None:
     """Under the id that an engine put its own around as well; the reports of one measurer are one request each, and
     what is older than three minutes is left alone."""

@@ -1,5 +1,6 @@
 -- What requests, GPU samples and GPU time are joined with: how many there are, how many have it, who lacks it most.
--- A GPU that is known to be idle or training needs no engine. GPU time counts in milliseconds of the bill.
+-- A GPU that is known to be idle or training needs no engine. One that names none belongs to no request's engine, though
+-- its group may be the same: that of both is their host where the agent could not match them. GPU time counts in milliseconds of the bill.
 -- Reports of one request by several measurers (the last three minutes of the range) meet by its id.
 -- reads requests: llm.requests 10s <= 10m, 1m <= 12h, 1h <= 60d, 1d
 -- reads gpu: gpu.samples 10s <= 10m, 1m <= 2h, 1h <= 30d, 1d
@@ -10,7 +11,7 @@ WITH reporting AS (
     SELECT DISTINCT placement_group
     FROM {gpu:Identifier} FINAL
     WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
-        AND placement_group IS NOT NULL
+        AND placement_group IS NOT NULL AND (engine_id IS NOT NULL OR placement_group != ifNull(host, ''))
 )
 SELECT
     counted,
