@@ -72,7 +72,9 @@ class Step(ABC, Generic[State, Changes]):
 
     snapshot_with_outputs: ClassVar[bool] = False
     """Every commit with outputs carries a whole snapshot, and recovery folds nothing silently that was not sent: for a
-    step whose results depend on rules that people change, so that what was sent is never folded under other rules."""
+    step whose results depend on rules that people change, so that what was sent is never folded under other rules. Of
+    such a snapshot only parts that changed since the last are written: what seldom changes should be a part of its own,
+    and not stand in the first, which is always written."""
 
     @abstractmethod
     def new(self, topic: str, partition: int) -> State: ...

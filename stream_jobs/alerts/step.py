@@ -14,6 +14,7 @@ raises again is left out and logged, the state before it is restored, and time g
 from __future__ import annotations
 
 import logging
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
@@ -47,9 +48,8 @@ from stream_jobs.step import Commit, Stat, Step
 _log = logging.getLogger(__name__)
 
 VERSION = 4
-READ_VERSIONS = (3, VERSION)
-"""Of 3 a snapshot holds what waits at the barrier."""
-_MAGIC = b"FPA1"
+_MAGIC_3 = b"FPA1"
+_MAGIC = b"FPA2"
 
 UNJUDGED = ("unknown", "below_count", "beyond_limit", "incomplete")
 """Why a window of a series was not judged."""
@@ -286,19 +286,32 @@ def _passed_on(life: Life, headers: PassedOnHeaders, value: bytes) -> Iterable[A
 
 
 def in_parts(head: Mapping[str, Any], sections: Mapping[str, Sequence[bytes]]) -> list[bytes]:
-    """Head and sections as parts."""
-    lengths = {name: [len(piece) for piece in pieces] for name, pieces in sections.items()}
-    text = orjson.dumps({"version": VERSION, "head": head, "sections": lengths})
-    opening = compress(text)
-    return frame.cut(_MAGIC, opening, (piece for pieces in sections.values() for piece in pieces))
+    """Head and sections as parts: the head, which changes with every record, and each piece of a section as it is, so
+    that those that stay the same are not written again."""
+    checks = {name: [zlib.crc32(piece) for piece in pieces] for name, pieces in sections.items()}
+    text = orjson.dumps({"version": VERSION, "head": head, "sections": checks})
+    return [_MAGIC + compress(text), *(piece for pieces in sections.values() for piece in pieces)]
 
 
 def of_parts(parts: Sequence[bytes]) -> tuple[dict[str, Any], dict[str, list[bytes]]]:
     """Head and sections. Raises ``ContractError`` when the parts are not those of one snapshot of a version that is
     read."""
-    opening, data = frame.joined(_MAGIC, parts)
+    if not parts or parts[0][:4] != _MAGIC:
+        return _of_parts_3(parts)
+    found = orjson.loads(decompress(parts[0][4:]))
+    frame.check_head(found, VERSION)
+    checks: dict[str, list[int]] = found["sections"]
+    if [check for each in checks.values() for check in each] != [zlib.crc32(part) for part in parts[1:]]:
+        raise ContractError("the parts of the snapshot do not belong together")
+    rest = iter(parts[1:])
+    return found["head"], {name: [next(rest) for _ in each] for name, each in checks.items()}
+
+
+def _of_parts_3(parts: Sequence[bytes]) -> tuple[dict[str, Any], dict[str, list[bytes]]]:
+    """Of a snapshot of 0.1.0, which holds all that waits at the barrier."""
+    opening, data = frame.joined(_MAGIC_3, parts)
     found = orjson.loads(decompress(opening))
-    frame.check_head(found, found["version"] if found["version"] in READ_VERSIONS else VERSION)
+    frame.check_head(found, 3)
     lengths: dict[str, list[int]] = found["sections"]
     pieces = iter(frame.pieces_of(data, (length for each in lengths.values() for length in each)))
     return found["head"], {name: [next(pieces) for _ in each] for name, each in lengths.items()}

@@ -443,7 +443,17 @@ class PartitionOwner:
         self._snapshot_at_ms = self._elapsed_ms()
         slot = 0 if self._snapshot is None else (self._snapshot.slot + 1) % snapshot.SLOTS
         source, (position, parts) = self.source, self._dumped()
-        self._round = snapshot.begin(self._names, source.topic, source.partition, position, slot, number, parts)
+        last = () if self._snapshot is None else self._snapshot.stored
+        self._round = snapshot.begin(
+            self._names,
+            source.topic,
+            source.partition,
+            position,
+            slot,
+            number,
+            parts,
+            last if self._step.snapshot_with_outputs else None,
+        )
         return self._round
 
     def _dumped(self) -> tuple[int, list[bytes]]:

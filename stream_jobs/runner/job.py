@@ -11,6 +11,8 @@ from schemas.contract.topics import state_topic
 from schemas.errors import ConfigError
 from stream_jobs.step import Step
 
+NUMBERED = b"n"
+
 
 @dataclass(frozen=True, slots=True)
 class Names:
@@ -32,6 +34,10 @@ class Names:
 
     def state_key(self, slot: int, piece: int) -> bytes:
         return b"%s%d/%d" % (self.state_prefix, slot, piece)
+
+    def numbered_key(self, number: int) -> bytes:
+        """Of a piece that later snapshots may refer to."""
+        return b"%s%s/%d" % (self.state_prefix, NUMBERED, number)
 
     @property
     def state_prefix(self) -> bytes:

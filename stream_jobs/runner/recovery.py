@@ -4,6 +4,7 @@ What no restart can mend is a ``PartitionError``: the partition is quarantined, 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 from schemas.contract.record import Record
@@ -11,6 +12,9 @@ from schemas.errors import ContractError, FencedError, PartitionError
 from stream_jobs.runner.job import Names, Source
 from stream_jobs.runner.ports import Broker
 from stream_jobs.runner.snapshot import Assembly, Snapshot
+
+RUN_GAP_MAX = 64
+"""Offsets between two pieces for which it is cheaper to begin to read again."""
 
 
 async def demand_state_partition(broker: Broker, names: Names, source: Source) -> None:
@@ -100,11 +104,38 @@ async def read_snapshot(
                 found = assembly.add(record)
                 if found is not None:
                     return found, assembly.parts
+                if assembly.kept and not assembly.follows:
+                    return await _read_kept(broker, topic, source, assembly, progressed), assembly.parts
             if not batch.records and not settled:
                 await broker.pause()
     finally:
         await reader.close()
     raise PartitionError("snapshot_lost", f"{source}: {topic} ends at {end}, before the snapshot at {offset} is whole")
+
+
+async def _read_kept(
+    broker: Broker, topic: str, source: Source, assembly: Assembly, progressed: Callable[[], None]
+) -> Snapshot:
+    """The pieces that the snapshot refers to, and with them the whole. Those that stand together are read in one go."""
+    offsets = sorted(set(assembly.kept.values()))
+    starts = [
+        offset for before, offset in itertools.pairwise([-RUN_GAP_MAX, *offsets]) if offset - before >= RUN_GAP_MAX
+    ]
+    for start, beyond in itertools.pairwise([*starts, offsets[-1] + 1]):
+        last = max(offset for offset in offsets if start <= offset < beyond)
+        reader = await broker.reader(topic, source.partition, start)
+        try:
+            position = start
+            while position <= last:
+                batch = await reader.poll()
+                position = batch.position
+                progressed()
+                for record in batch.records:
+                    if (found := assembly.add_kept(record)) is not None:
+                        return found
+        finally:
+            await reader.close()
+    raise assembly.lacks()
 
 
 async def check_log(broker: Broker, source: Source, start: int, committed: int) -> None:

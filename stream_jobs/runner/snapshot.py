@@ -9,19 +9,29 @@ names a snapshot that is complete. It stands in the metadata of the committed of
 
 The state topic is compacted. A snapshot's keys end in a slot, and the next one uses the other slot, so compaction
 never takes a piece of the snapshot that is pointed to, not even when an owner dies half-way through the next.
+
+A step that takes a whole snapshot with every commit that has outputs writes of it only what changed: a piece that the
+snapshot pointed to has as well is referred to by its offset, in header ``kept`` of the first piece, which is always
+written. Keys of such pieces end in numbers, and the next snapshot takes those that the one pointed to does not use.
 """
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import NamedTuple
 
 from schemas.contract.record import Headers, Output, Record
 from schemas.errors import PartitionError
-from stream_jobs.runner.job import Names
+from stream_jobs.runner.job import NUMBERED, Names
 
 PIECE_BYTES_MAX = 512 * 1024
 SLOTS = 2
+_KEPT = "kept"
+"""Header: offsets of pieces that are referred to, by their place in the snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +56,24 @@ class Pointer:
         return cls(int(found["number"]), int(found["snapshot"]))
 
 
+class Stored(NamedTuple):
+    """A piece in the state topic: the number of its key, its offset (-1: not written yet), what it holds."""
+
+    number: int
+    offset: int
+    digest: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """Where a complete snapshot is. ``offset`` is that of its first piece in the state topic; ``number`` counts what
-    had been written when the state was dumped."""
+    had been written when the state was dumped. ``stored`` are the pieces that the next one may refer to."""
 
     position: int
     offset: int
     slot: int
     number: int
+    stored: tuple[Stored, ...] = ()
 
 
 @dataclass(slots=True)
@@ -67,6 +86,7 @@ class Round:
     pieces: list[Output] = field(repr=False)
     written: int = 0
     offset: int | None = None
+    stored: list[Stored] = field(default_factory=list, repr=False)
 
     def next_pieces(self, pieces_max: int | None) -> list[Output]:
         """Pieces for the next commit; all that are left when ``pieces_max`` is None."""
@@ -75,32 +95,62 @@ class Round:
 
     def wrote(self, offsets: Sequence[int]) -> None:
         """Note the offsets of the pieces last returned by ``next_pieces``, whose transaction is not committed yet."""
-        if self.offset is None:
+        if self.offset is None and offsets:
             self.offset = offsets[0]
+        new = [place for place, one in enumerate(self.stored) if one.offset < 0]
+        for place, offset in zip(new, offsets, strict=False):
+            self.stored[place] = self.stored[place]._replace(offset=offset)
         self.written += len(offsets)
 
     def complete(self) -> Snapshot | None:
         if self.offset is None or self.written < len(self.pieces):
             return None
-        return Snapshot(self.position, self.offset, self.slot, self.number)
+        return Snapshot(self.position, self.offset, self.slot, self.number, tuple(self.stored))
 
 
 def begin(
-    names: Names, topic: str, partition: int, position: int, slot: int, number: int, parts: Sequence[bytes]
+    names: Names,
+    topic: str,
+    partition: int,
+    position: int,
+    slot: int,
+    number: int,
+    parts: Sequence[bytes],
+    last: Sequence[Stored] | None = None,
 ) -> Round:
-    """A round for a state that was dumped at ``position``, after ``number`` outputs."""
+    """A round for a state that was dumped at ``position``, after ``number`` outputs. ``last`` are the pieces of the
+    snapshot that is pointed to, which are not written again; None: all are."""
     cut = [piece for part in parts for piece in _pieces(part)] or [(b"", b"none")]
+    stored = [] if last is None else _stored(cut, last)
+    kept = {place: one.offset for place, one in enumerate(stored) if one.offset >= 0}
     pieces = []
     for piece, (value, ends) in enumerate(cut):
+        if piece in kept:
+            continue
         headers: Headers = (
             ("position", b"%d" % position),
             ("piece", b"%d/%d" % (piece, len(cut))),
             ("ends", ends),
             ("number", b"%d" % number),
         )
-        key = names.state_key(slot, piece)
+        if kept and piece == 0:
+            headers = (*headers, (_KEPT, json.dumps(kept, separators=(",", ":")).encode()))
+        key = names.numbered_key(stored[piece].number) if stored else names.state_key(slot, piece)
         pieces.append(Output(names.state_topic(topic), partition, key, value, headers))
-    return Round(position, slot, number, pieces)
+    return Round(position, slot, number, pieces, stored=stored)
+
+
+def _stored(cut: Sequence[tuple[bytes, bytes]], last: Sequence[Stored]) -> list[Stored]:
+    """Every piece as it stands in ``last``, or with a number that is free there. The first is always written."""
+    known, used = {one.digest: one for one in last}, {one.number for one in last}
+    free = (number for number in itertools.count() if number not in used)
+    digests = [_digest(value, ends) for value, ends in cut]
+    found = [None, *(known.get(digest) for digest in digests[1:])]
+    return [one or Stored(next(free), -1, digest) for one, digest in zip(found, digests, strict=True)]
+
+
+def _digest(value: bytes, ends: bytes) -> bytes:
+    return blake2b(ends + b"/" + value, digest_size=16).digest()
 
 
 def _pieces(part: bytes) -> list[tuple[bytes, bytes]]:
@@ -110,20 +160,32 @@ def _pieces(part: bytes) -> list[tuple[bytes, bytes]]:
 
 
 class Assembly:
-    """Puts a snapshot together from the records that follow a pointer. Raises ``PartitionError`` when it can't."""
+    """Puts a snapshot together from the records that follow a pointer, and then from those that ``kept`` names. Raises
+    ``PartitionError`` when it can't."""
 
     def __init__(self, names: Names, offset: int, where: str) -> None:
         self._prefix = names.state_prefix
         self._where = where
         self._offset = offset
-        self._begun = False
-        self._position = 0
-        self._slot = 0
-        self._number = 0
+        self._head: Snapshot | None = None
         self._pieces_due = 1
-        self._pieces_seen = 0
-        self.parts: list[bytes] = []
-        self._open: list[bytes] = []
+        self._found: dict[int, Record] = {}
+        self._next = 0
+        self.kept: dict[int, int] = {}
+        """Offsets of pieces that do not follow the pointer, by their place, until ``add_kept`` brings them."""
+
+    @property
+    def parts(self) -> list[bytes]:
+        """Of the pieces so far, in their order."""
+        parts, begun = list[bytes](), list[bytes]()
+        for _, record in sorted(self._found.items()):
+            ends = dict(record.headers)["ends"]
+            if ends != b"none":
+                begun.append(record.value or b"")
+            if ends == b"part":
+                parts.append(b"".join(begun))
+                begun = []
+        return parts
 
     def add(self, record: Record) -> Snapshot | None:
         """The snapshot, once its last piece was added. Records of other deployments are passed over."""
@@ -131,30 +193,56 @@ class Assembly:
             return None
         headers = dict(record.headers)
         piece, _, pieces = headers["piece"].partition(b"/")
-        if not self._begun:
-            self._first(record, int(headers["position"]), int(pieces))
-            self._number = int(headers["number"])
-        if int(headers["position"]) != self._position or int(piece) != self._pieces_seen:
+        if self._head is None:
+            self._begin(record, int(pieces))
+        assert self._head is not None
+        if int(headers["position"]) != self._head.position or int(piece) != self._next:
             raise self._broken(f"piece {piece.decode()} of position {headers['position'].decode()} is out of order")
-        self._take(record.value or b"", headers["ends"])
-        if self._pieces_seen < self._pieces_due:
-            return None
-        return Snapshot(self._position, self._offset, self._slot, self._number)
+        self._take(int(piece), record)
+        return self._whole()
 
-    def _first(self, record: Record, position: int, pieces: int) -> None:
+    def add_kept(self, record: Record) -> Snapshot | None:
+        """The snapshot, once the last piece of ``kept`` was added. Other records are passed over."""
+        for place in [place for place, offset in self.kept.items() if offset == record.offset]:
+            self._found[place] = record
+            del self.kept[place]
+        return self._whole()
+
+    @property
+    def follows(self) -> bool:
+        """Whether more pieces follow the pointer."""
+        return self._next < self._pieces_due
+
+    def lacks(self) -> PartitionError:
+        """Pieces that it refers to are gone."""
+        return self._broken(f"{len(self.kept)} pieces that it refers to are gone")
+
+    def _begin(self, record: Record, pieces: int) -> None:
         if record.offset != self._offset:
             raise self._broken("its first piece is gone")
-        self._begun, self._position, self._pieces_due = True, position, pieces
-        self._slot = int((record.key or b"").removeprefix(self._prefix).partition(b"/")[0])
+        headers = dict(record.headers)
+        slot = (record.key or b"").removeprefix(self._prefix).partition(b"/")[0]
+        number = int(slot) if slot.isdigit() else 0
+        self._head = Snapshot(int(headers["position"]), self._offset, number, int(headers["number"]))
+        self._pieces_due = pieces
+        self.kept = {int(place): offset for place, offset in json.loads(headers.get(_KEPT, b"{}")).items()}
 
-    def _take(self, value: bytes, ends: bytes) -> None:
-        self._pieces_seen += 1
-        if ends == b"none":
-            return
-        self._open.append(value)
-        if ends == b"part":
-            self.parts.append(b"".join(self._open))
-            self._open.clear()
+    def _take(self, piece: int, record: Record) -> None:
+        self._found[piece] = record
+        rest = range(piece + 1, self._pieces_due)
+        self._next = next((place for place in rest if place not in self.kept), self._pieces_due)
+
+    def _whole(self) -> Snapshot | None:
+        if self._head is None or self.follows or self.kept:
+            return None
+        found = [record for _, record in sorted(self._found.items())]
+        return replace(self._head, stored=tuple(one for record in found for one in self._numbered(record)))
+
+    def _numbered(self, record: Record) -> list[Stored]:
+        kind, _, number = (record.key or b"").removeprefix(self._prefix).partition(b"/")
+        if kind != NUMBERED:
+            return []
+        return [Stored(int(number), record.offset, _digest(record.value or b"", dict(record.headers)["ends"]))]
 
     def _broken(self, what: str) -> PartitionError:
         return PartitionError(

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import logging
 
-from tests.simulator import alerts_world, damaged_world, mutations, usage_mutations
+from tests.simulator import alerts_world, damaged_world, mutations, telling_world, usage_mutations
 from tests.simulator.alerts_world import AlertsWorld
 from tests.simulator.damaged_world import DamagedWorld
 from tests.simulator.mutations import caught_at
 from tests.simulator.schedule import Outcome, run_schedule
 from tests.simulator.windows_world import WindowsWorld
 
-MUTATIONS = (*mutations.MUTATIONS, *damaged_world.MUTATIONS, *usage_mutations.MUTATIONS, *alerts_world.MUTATIONS)
+MUTATIONS = (
+    *mutations.MUTATIONS,
+    *damaged_world.MUTATIONS,
+    *usage_mutations.MUTATIONS,
+    *alerts_world.MUTATIONS,
+    *telling_world.MUTATIONS,
+)
 WINDOWS_EVERY = 10
 """Every tenth schedule runs the real windows job (five times as slow); the others a small one made to show mistakes."""
 ALERTS_EVERY = 25

@@ -9,10 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.contract.record import Output, Record
+from stream_jobs.runner.exactly_once import PartitionOwner
 from stream_jobs.runner.job import Job
+from stream_jobs.runner.partitions import Partitions
+from stream_jobs.runner.snapshot import Round
 from stream_jobs.step import Commit, Step
+from tests.simulator.cluster import Parts
 from tests.simulator.counting import OUT_TOPIC, POISON
-from tests.simulator.schedule import World
+from tests.simulator.mutations import Mutation
+from tests.simulator.schedule import Rules, World
 
 LIMITS = (5, 7, 8)
 """Amounts are 1 to 9."""
@@ -66,10 +71,11 @@ class TellingStep(Step[Alarm, Told]):
         return [Output(OUT_TOPIC, 0, None, json.dumps(row).encode(), ()) for row in changes.rows]
 
     def dump(self, state: Alarm) -> list[bytes]:
-        return [json.dumps([state.on, state.number]).encode()]
+        return [json.dumps(state.number).encode(), b"what never changes", json.dumps(state.on).encode()]
 
     def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> Alarm:
-        return Alarm(*json.loads(parts[0]))
+        number, _, on = parts
+        return Alarm(json.loads(on), json.loads(number))
 
 
 class _SilentlyChangedStep(TellingStep):
@@ -95,3 +101,50 @@ class TellingWorld(World):
 
 class SilentlyChangedWorld(TellingWorld):
     step = _SilentlyChangedStep
+
+
+class _NumbersAnew(PartitionOwner):
+    """Numbers the pieces that it writes from 0, whatever the last snapshot refers to."""
+
+    def _next_round(self, number: int, *, whole: bool) -> Round | None:
+        known, round_ = self._round, super()._next_round(number, whole=whole)
+        if round_ is not None and round_ is not known:
+            keys = map(self._names.numbered_key, range(len(round_.pieces)))
+            round_.pieces = [piece._replace(key=key) for piece, key in zip(round_.pieces, keys, strict=True)]
+        return round_
+
+
+class _RefersByPlace(PartitionOwner):
+    """Refers to what stood at the same place, changed or not."""
+
+    def _next_round(self, number: int, *, whole: bool) -> Round | None:
+        known, last, round_ = self._round, self._snapshot, super()._next_round(number, whole=whole)
+        if round_ is None or round_ is known or last is None or not last.stored:
+            return round_
+        kept = {place: one.offset for place, one in enumerate(last.stored) if place}
+        first = round_.pieces[0]
+        headers = (*(pair for pair in first.headers if pair[0] != "kept"), ("kept", json.dumps(kept).encode()))
+        round_.pieces, round_.stored = [first._replace(headers=headers)], [round_.stored[0], *last.stored[1:]]
+        return round_
+
+
+def _owner(owner: type[PartitionOwner]) -> Rules:
+    return Rules(parts=Parts(partitions=type("Mutated", (Partitions,), {"Owner": owner})))
+
+
+MUTATIONS = (
+    Mutation(
+        "numbers in use taken",
+        "a snapshot takes no key of a piece that the one pointed to has or refers to",
+        "it numbers its pieces from 0",
+        _owner(_NumbersAnew),
+        world=TellingWorld,
+    ),
+    Mutation(
+        "referred to by place",
+        "a snapshot refers to pieces that hold the same, and to no others",
+        "it refers to what stood at the same place",
+        _owner(_RefersByPlace),
+        world=TellingWorld,
+    ),
+)

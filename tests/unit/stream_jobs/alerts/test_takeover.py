@@ -9,10 +9,11 @@ import pytest
 from schemas.contract.alerts import decode
 from schemas.contract.record import Record
 from schemas.contract.topics import ALERTS_TOPIC, WINDOW_FINALS
+from stream_jobs.alerts.changes import State
 from stream_jobs.alerts.step import AlertStep
 from stream_jobs.insight.frame import Finding, Window
 from stream_jobs.rules.model import Rule, RuleSet
-from tests.unit.stream_jobs.alerts.cases import RULESET
+from tests.unit.stream_jobs.alerts.cases import RULESET, at
 from tests.unit.stream_jobs.alerts.log import QUICK, Detector, Evidence, Log
 from tests.unit.stream_jobs.runner.memory_broker import Scene
 
@@ -47,6 +48,36 @@ async def _runs(scene: Scene, steps: list[AlertStep], records: list[list[Record]
             await owner.feed([scene.log.add(record)])
             await scene.pass_by(owner, 1)
         await owner.commit()
+
+
+async def _writes(step: AlertStep, records: list[Record]) -> tuple[list[int], State]:
+    """Pieces of a snapshot by commit, and the state of the next owner."""
+    scene = Scene(step, WINDOW_FINALS)
+    owner, state, before, found = await scene.owner(step), scene.memory.log("state.alerts.window.finals"), 0, []
+    for record in records:
+        await owner.feed([scene.log.add(record)])
+        await scene.pass_by(owner, 1)
+        before, written = len(state.records), len(state.records) - before
+        found += [written] if written else []
+    return found, (await scene.owner(step))._state
+
+
+def test_an_alert_between_windows_writes_of_the_snapshot_only_what_it_changed() -> None:
+    """The head, and of the topology what the event added: the detector's and the evidence's pieces are referred to, and
+    the next owner has the same state."""
+    log = Log()
+    log.rows(0, 0, {"e-0": 900}, through=1)
+    for number in range(4):
+        log.gpu_event("gpu_lost", f"g-{number}", at(1) + number)
+
+    written, state = asyncio.run(_writes(WITH, log.records))
+
+    undisturbed = WITH.new(WINDOW_FINALS, 0)
+    WITH.fold(undisturbed, log.records, WITH.changes())
+    whole = len(WITH.dump(undisturbed))
+    assert written == [whole, *[2] * 4]
+    assert whole == 6
+    assert WITH.dump(state) == WITH.dump(undisturbed)
 
 
 def told(steps: list[AlertStep], hot: range, count: int = 120, cut: int = 8) -> list[tuple[str, int]]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.simulator import alerts_world, damaged_world, usage_mutations
+from tests.simulator import alerts_world, damaged_world, telling_world, usage_mutations
 from tests.simulator.alerts_world import AlertsWorld
 from tests.simulator.counting import QuietStep
 from tests.simulator.damaged_world import DamagedWorld, TailCutWorld
@@ -129,6 +129,12 @@ def test_a_schedule_is_the_same_every_time() -> None:
 def test_a_rule_that_is_switched_off_is_noticed(mutation: Mutation) -> None:
     """Every rule of the protocol is needed, and the simulator would see it broken."""
     assert caught_at(mutation, CAUGHT_WITHIN, run_schedule) is not None
+
+
+@pytest.mark.parametrize("mutation", telling_world.MUTATIONS, ids=lambda mutation: mutation.name)
+def test_a_rule_of_what_is_referred_to_that_is_switched_off_is_noticed(mutation: Mutation) -> None:
+    """Snapshots of which only what changed is written are whole, through compaction and half-written ones."""
+    assert caught_at(mutation, 200, run_schedule) is not None
 
 
 @pytest.mark.parametrize("mutation", alerts_world.MUTATIONS, ids=lambda mutation: mutation.name)

@@ -102,6 +102,67 @@ def test_a_broken_snapshot_is_refused(kept: list[int], offset: int) -> None:
         assert [assembly.add(records[number]) for number in kept]
 
 
+PARTS = st.lists(st.sampled_from([b"", b"a", b"b", b"c", b"d"]), max_size=6)
+
+
+def read(log: list[Record], offset: int) -> tuple[Snapshot | None, list[bytes]]:
+    """What stands at the pointer, and then what it refers to."""
+    assembly, found = Assembly(NAMES, offset, "llm.requests/3"), None
+    for record in (one for one in log if one.offset >= offset):
+        found = assembly.add(record)
+        if found or (assembly.kept and not assembly.follows):
+            break
+    for record in log:
+        found = found or assembly.add_kept(record)
+    return found, assembly.parts
+
+
+def compacted(log: list[Record]) -> list[Record]:
+    """The last record of each key."""
+    newest = {record.key: record.offset for record in log}
+    return [record for record in log if newest[record.key] == record.offset]
+
+
+@given(st.lists(st.tuples(PARTS, st.integers(0, 6)), min_size=1, max_size=12))
+def test_only_what_changed_is_written_and_the_snapshot_pointed_to_is_always_whole(
+    states: list[tuple[list[bytes], int]],
+) -> None:
+    """Whatever changes, however far rounds get before they are given up, and though all is compacted each time."""
+    log, last = list[Record](), None
+    for position, (parts, stop) in enumerate(states):
+        stored = () if last is None else last[0].stored
+        round_ = snapshot.begin(NAMES, "llm.requests", 3, position, 0, 9, parts, stored)
+        begin = log[-1].offset + 1 if log else 0
+        pieces = round_.next_pieces(len(parts) if stop > len(round_.pieces) or position == 0 else stop)
+        records = written(pieces, begin)
+        round_.wrote([record.offset for record in records])
+        log = compacted([*log, *records])
+        known = {one.digest for one in stored}
+        assert sum(one.digest not in known for one in round_.stored[1:]) + 1 == len(round_.pieces)
+        if (found := round_.complete()) is not None:
+            last = (found, parts)
+        if last is not None:
+            assert read(log, last[0].offset) == last
+
+
+def test_a_snapshot_that_refers_to_what_is_gone_is_refused() -> None:
+    """Half a state would give wrong numbers."""
+    first = snapshot.begin(NAMES, "llm.requests", 3, 1, 0, 9, [b"a", b"b"], ())
+    log = written(first.pieces, 0)
+    first.wrote([0, 1])
+    last = first.complete()
+    assert last is not None
+    second = snapshot.begin(NAMES, "llm.requests", 3, 2, 0, 9, [b"c", b"b"], last.stored)
+    log += written(second.pieces, 2)
+    assembly = Assembly(NAMES, 2, "llm.requests/3")
+
+    found = [assembly.add(record) for record in log[2:]]
+
+    assert found == [None]
+    assert (assembly.kept, assembly.follows) == ({1: 1}, False)
+    assert "1 pieces that it refers to are gone" in str(assembly.lacks())
+
+
 @given(st.integers(0, 1 << 60), st.integers(0, 1 << 60))
 def test_a_pointer_comes_back_from_its_text(number: int, offset: int) -> None:
     """It travels as metadata of the committed offset."""
