@@ -134,6 +134,7 @@ async def test_a_lost_offset_is_quarantined_not_begun_anew(job: Rig) -> None:
     async with asyncio.timeout(40):
         while again.tail().count("partition quarantined") < job.partitions:
             assert await job.outputs() == outputs
+            await asyncio.sleep(0.2)
     await asyncio.sleep(2)
 
     assert again.process.returncode is None

@@ -19,11 +19,11 @@ MIDNIGHT_MS = BEGIN_MS + DAY_MS
 
 
 def a_night() -> Scenario:
-    """A host with two engines, from ten minutes before midnight until 40 after it: bills come later than their day."""
+    """A host with two engines, from five minutes before midnight until 32 after it: bills come later than their day."""
     host = HostPlan("h", "c", "r", "H100", 2)
     engines = tuple(EnginePlan(f"h/{slot}", "h", CHAT, "chat@1", "bf16", slot) for slot in range(2))
     plan = FleetPlan((host,), engines, PoissonLoad(4.0, (Share(CHAT, 1.0),)))
-    return Scenario(5, MIDNIGHT_MS - 10 * MINUTE_MS, MIDNIGHT_MS + 40 * MINUTE_MS, plan, ())
+    return Scenario(5, MIDNIGHT_MS - 5 * MINUTE_MS, MIDNIGHT_MS + 32 * MINUTE_MS, plan, ())
 
 
 def a_budget(tenant: str, usd_cent: int) -> Budget:
@@ -31,8 +31,8 @@ def a_budget(tenant: str, usd_cent: int) -> Budget:
 
 
 def test_a_budget_that_is_used_up_is_told_once_and_ends_with_its_day() -> None:
-    """One tenant spends its ten cents before midnight, another has a hundred dollars, nobody has begun to spend."""
-    given = Budgets((a_budget("acme", 10), a_budget("globex", 10_000)))
+    """One tenant spends its five cents before midnight, another has a hundred dollars, nobody has begun to spend."""
+    given = Budgets((a_budget("acme", 5), a_budget("globex", 10_000)))
 
     case, told = run_overrun(a_night(), given, Spent())
 
