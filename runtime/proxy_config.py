@@ -16,6 +16,9 @@ from runtime.config_keys import Section
 
 _TENANT = re.compile(r"api_key|header:[A-Za-z0-9!#$%&'*+.^_`|~-]+|unverified_jwt:[^\s:]+|none")
 MIB = 1024 * 1024
+_QUOTAS_OPEN = ("tenant_open_requests_max", "address_connections_max", "address_open_requests_max")
+_QUOTAS_RATE = ("tenant_requests_per_s", "address_requests_per_s")
+"""What one tenant or client address may have, of several workers all together."""
 
 
 class UpstreamConfig(Section):
@@ -50,7 +53,8 @@ class ProxyConfig(Section):
     """/healthz /readyz /metrics on loopback. None: off; 0 takes a free port."""
     workers: int = Field(default=1, ge=1, le=64)
     """Processes that serve, by SO_REUSEPORT; with more than one a parent owns the spool and starts again what dies.
-    Limits of number and size, and what is known of upstreams, are each worker's own."""
+    Quotas of tenants and addresses hold over all of them: each worker has an equal part. Limits of number and size, and
+    what is known of upstreams, are each worker's own."""
     upstreams: tuple[UpstreamConfig, ...] = ()
     paths: tuple[Annotated[str, Field(pattern=r"^(/[!-~]*|\*)$", max_length=256)], ...] = Field(
         default=(), max_length=256
@@ -181,4 +185,14 @@ class ProxyConfig(Section):
             raise ValueError("bodies_bytes_max must be at least body_bytes_max, else a good body never fits")
         if self.upstream_quiet_s > self.total_s:
             raise ValueError("upstream_quiet_s must be at most total_s")
+        for name in _QUOTAS_OPEN:
+            if 0 < getattr(self, name) < self.workers:
+                raise ValueError(f"{name} must be 0 or at least workers ({self.workers}): each has an equal part of it")
         return self
+
+    def of_one_worker(self) -> Self:
+        """These settings for one of ``workers``: its part of every quota, rounded down, so that all of them together
+        never let more in. A client whose connections the kernel gave to few workers has the quotas of those alone."""
+        whole = {name: getattr(self, name) // self.workers for name in _QUOTAS_OPEN}
+        rates = {name: getattr(self, name) / self.workers for name in _QUOTAS_RATE}
+        return self.model_copy(update=whole | rates)

@@ -35,6 +35,7 @@ def main(argument: str) -> None:
     given: dict[str, Any] = json.loads(argument)
     logs.configure(f"proxy-{given['worker']}")
     config = settings_of(given["upstreams"], {**given["flags"], "port": given["port"]})
+    config = config.model_copy(update={"proxy": config.proxy.of_one_worker()})
     run_on_fast_loop(_work(config, given["link"], Begun(given["begun"])))
 
 

@@ -150,6 +150,28 @@ async def test_workers_share_a_port_a_spool_and_their_metrics(tmp_path: Path) ->
     assert (len(pids), connections >= 2) == (2, True)
 
 
+async def test_a_clients_quota_holds_over_all_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two workers let in what one would: of many requests at once four, wherever the kernel sent them."""
+    most, count = 4, 30
+    monkeypatch.setenv("FLEETPULSE_PROXY__ADDRESS_OPEN_REQUESTS_MAX", str(most))
+    begun, go_on = list[int](), asyncio.Event()
+
+    async def hold(_got: Got, writer: asyncio.StreamWriter) -> None:
+        begun.append(1)
+        await go_on.wait()
+        writer.write(whole(ANSWER))
+
+    async with engines_of(hold) as (engine,), workers_before(engine, tmp_path) as proxy:
+        asking = [asyncio.create_task(proxy.ask(post(chat(stream=False)))) for _ in range(count)]
+        await until(lambda: sum(task.done() for task in asking) == count - most, WITHIN_S)
+        open_at_once = len(begun)
+        go_on.set()
+        answered = [parts_of(raw)[0].split(b" ")[1] for raw in await asyncio.gather(*asking)]
+
+    assert open_at_once == most
+    assert sorted(answered) == [b"200"] * most + [b"429"] * (count - most)
+
+
 def rows_in_files(folder: Path) -> list[Path]:
     """Files of the spool that hold something of a request."""
     return [file for file in folder.rglob("*") if file.is_file() and b"llm.requests" in file.read_bytes()]

@@ -61,6 +61,9 @@ def test_sources_of_tenants(source: str) -> None:
         {"weight": 1},
         {"tenant_secret": ""},
         {"tenant_secret": "fifteen-letters"},
+        {"workers": 3, "tenant_open_requests_max": 2},
+        {"workers": 3, "address_open_requests_max": 1},
+        {"workers": 2, "address_connections_max": 1},
     ],
     ids=str,
 )
@@ -68,6 +71,21 @@ def test_what_does_not_fit_is_refused(wrong: dict[str, Any]) -> None:
     """Claims that are not verified must be called so; limits must leave room for one another."""
     with pytest.raises(ValidationError):
         ProxyConfig(**wrong)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 64])
+def test_the_parts_of_all_workers_are_never_more_than_the_quota(workers: int) -> None:
+    """And as much as whole numbers allow; what keeps a process well is each worker's own."""
+    counts = {"tenant_open_requests_max": 100, "address_connections_max": 64, "address_open_requests_max": 0}
+    rates = {"tenant_requests_per_s": 10.0, "address_requests_per_s": 0.0}
+    whole = ProxyConfig(workers=workers, **counts, **rates)  # type: ignore[arg-type]
+    part = whole.of_one_worker()
+
+    for name, most in counts.items():
+        assert most - workers < workers * getattr(part, name) <= most, name
+    for name, per_s in rates.items():
+        assert workers * getattr(part, name) == pytest.approx(per_s), name
+    assert part.model_dump(exclude={*counts, *rates}) == whole.model_dump(exclude={*counts, *rates})
 
 
 def test_the_secret_is_in_no_text() -> None:
