@@ -113,7 +113,8 @@ def chaos(
     seed: Annotated[int, typer.Option(help="Same seed, same blows.")] = 1,
     gpus: Annotated[int, typer.Option(min=8, help="Size of the simulated fleet that makes the load.")] = 64,
     faults: Annotated[
-        Literal["edge"] | None, typer.Option(help="edge: faults of disk and limits under a proxy and an agent instead.")
+        Literal["edge"] | None,
+        typer.Option(help="edge: faults of disk, clock, limits and Kafka under a proxy and an agent instead."),
     ] = None,
     only: Annotated[str | None, typer.Option(help="With --faults: the fault of this name alone.")] = None,
     streams: Annotated[int, typer.Option(min=1, max=4_000, help="With --faults: streams at a time.")] = 64,
@@ -122,7 +123,8 @@ def chaos(
 ) -> Result:
     """Kill -9 every part under load, freeze workers, double them; then compare with the generator's own truth.
 
-    Example: [bold]fleetpulse chaos --kills 100 --seed 1[/bold], [bold]fleetpulse chaos --faults edge[/bold]
+    Example: [bold]fleetpulse chaos --kills 100 --seed 1[/bold], [bold]fleetpulse chaos --faults edge[/bold],
+    [bold]fleetpulse chaos --faults edge --only "Kafka away" --seconds 600[/bold]
     """
     if faults is not None:
         from lab.chaos.edge import run_edge

@@ -2,28 +2,33 @@
 
 While a fault lasts no stream may be cut or changed, no process may end, and readiness must say what is wrong; in the
 end every request that was served is in the books of the proxy's spool, or declared as shed in them. Kafka is away all
-the time, so that nothing leaves the spool; but for one fault, where it is killed, comes back and must get everything.
+the time, so that nothing leaves the spool; but for two faults, where it is killed, comes back and must get everything.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fleetpulse import stack
 from fleetpulse.migrate.bring_up import bring_up
+from fleetpulse.stack import daemons, java, kafka, kafka_jars, ports
 from lab.bench.counterparts import spooled_rows
 from lab.bench.proxy_load import REQUEST, seen_of
 from lab.chaos.clock_shim import SteppedClock
 from lab.chaos.disk_shim import FaultyDisk, compiler
-from lab.chaos.edge_parts import LOOK_EVERY_S, Part, agent, engine, proxy
+from lab.chaos.edge_parts import LOOK_EVERY_S, START_WITHIN_S, Part, agent, engine, proxy
 from producers.spool.spool import Spool
+from runtime.live_process import Process
+from runtime.local_stack import StackState, read_state
 from schemas.errors import FleetpulseError
 from schemas.events.event_types import LLM_REQUESTS
 from schemas.limits import MINUTE_MS
@@ -33,21 +38,26 @@ BEFORE_S, AFTER_S = 3.0, 4.0
 NOTED_WITHIN_S = 60.0
 """So much longer a fault lasts at most until every part has said so: an agent writes when its readings are due."""
 MEMORY_MIB_MAX = 400
+GIVEN_UP_S = 45.0
+"""Beyond ``kafka.request_timeout_ms``: who waited for Kafka then connects anew, and reads the files of TLS again."""
 NOWHERE = "127.0.0.1:9"
-NOT_MADE = ("CA file gone: needs a Kafka with TLS (tests/unit/producers/publish holds the case)",)
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """``disk`` is a fault of the disk, ``descriptors`` the limit of the proxy's, ``kafka``: it is killed; ``clock_ms``:
-    so far the wall clock steps, and back at the end; ``noted``: readiness must say it."""
+    """``disk`` is a fault of the disk, ``descriptors`` the limit of the proxy's. ``kafka``: it is killed; ``tls``: it
+    is killed, is away until clients have given up, and comes back while the file of its authority is gone.
+    ``clock_ms``: so far the wall clock steps, and back at the end. ``noted``: readiness must say it; ``logged``: the
+    proxy's log must."""
 
     name: str
     disk: str | None = None
     descriptors: int | None = None
     kafka: bool = False
+    tls: bool = False
     clock_ms: int | None = None
     noted: bool = True
+    logged: str = ""
 
     @property
     def shim(self) -> bool:
@@ -68,6 +78,7 @@ FAULTS = (
     Fault("256 descriptors", descriptors=256, noted=False),
     Fault("clock forward", clock_ms=5 * MINUTE_MS, noted=False),
     Fault("clock back", clock_ms=-5 * MINUTE_MS, noted=False),
+    Fault("CA file gone", tls=True, noted=False, logged="must be readable PEM files"),
     Fault("Kafka away", kafka=True, noted=False),
 )
 
@@ -153,7 +164,7 @@ def run_edge(
     wanted = [fault for fault in FAULTS if only in (None, fault.name)]
     if not wanted:
         raise FleetpulseError(f"no such fault; there are: {', '.join(fault.name for fault in FAULTS)}")
-    not_made = list(NOT_MADE)
+    not_made = list[str]()
     if compiler() is None:
         not_made += [f"{fault.name}: needs a C compiler (cc)" for fault in wanted if fault.shim]
         wanted = [fault for fault in wanted if not fault.shim]
@@ -163,23 +174,33 @@ def run_edge(
         folder = data_dir / "chaos" / fault.name.replace(" ", "-")
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "disk").mkdir(parents=True)
-        kafka = _Kafka(folder / "stack", say) if fault.kafka else None
+        broker = _broker(fault, folder / "stack", say)
         try:
-            outcomes.append(_run(fault, folder, streams, fault_s, kafka))
+            outcomes.append(_run(fault, folder, streams, fault_s, broker))
         finally:
-            if kafka is not None:
-                stack.down(kafka.folder)
+            if broker is not None:
+                broker.end()
         if not outcomes[-1].wrong:
             shutil.rmtree(folder)
     return EdgeReport(tuple(outcomes), tuple(not_made))
 
 
+def _broker(fault: Fault, folder: Path, say: Callable[[str], None]) -> _Kafka | None:
+    if fault.tls:
+        return _TlsKafka(folder, say)
+    return _Kafka(folder, say) if fault.kafka else None
+
+
 class _Kafka:
-    """A local stack whose Kafka may be killed."""
+    """A local stack whose Kafka may be killed. ``environment``: how parts find it."""
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
         self.folder = folder
-        self.bootstrap = bring_up(folder, say).kafka.bootstrap
+        self.environment = {"FLEETPULSE_KAFKA__BOOTSTRAP": bring_up(folder, say).kafka.bootstrap}
+
+    def end(self) -> None:
+        """For good."""
+        stack.down(self.folder)
 
     def set(self, fault: str) -> None:
         """As ``FaultyDisk.set``."""
@@ -189,20 +210,83 @@ class _Kafka:
             stack.kill(self.folder, stack.KAFKA)
 
 
-def _run(fault: Fault, folder: Path, streams: int, fault_s: float, kafka: _Kafka | None) -> Outcome:
+class _TlsKafka(_Kafka):
+    """The same broker with a listener behind TLS, the file of whose authority may be gone when it comes back."""
+
+    def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
+        super().__init__(folder, say)
+        stack.kill(folder, stack.KAFKA)
+        state = read_state(folder)
+        assert state is not None
+        (port,) = ports.free_ports(1, start=os.getpid())
+        self._state, self._authority, key = state, folder / "ca.crt", folder / "server.pem"
+        make = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+        name = ("-subj", "/CN=kafka", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2")
+        subprocess.run([*make, *name, "-keyout", key, "-out", self._authority], check=True, capture_output=True)
+        key.write_text(key.read_text() + self._authority.read_text())
+        self._properties = _tls_properties(state, port, key)
+        self.environment = {
+            "FLEETPULSE_KAFKA__BOOTSTRAP": f"127.0.0.1:{port}",
+            "FLEETPULSE_KAFKA__SECURITY_PROTOCOL": "SSL",
+            "FLEETPULSE_KAFKA__SSL_CAFILE": str(self._authority),
+        }
+        self._process = self._start()
+
+    def _start(self) -> Process:
+        state = self._state
+        kafka.prepare(state)
+        (state.data_dir / kafka.NAME / "server.properties").write_text(self._properties, encoding="utf-8")
+        jars = kafka_jars.jars(kafka_jars.cache_dir(os.environ, state.data_dir), lambda _said: None)
+        command = kafka.command(state, java.find_java(os.environ), jars)
+        process = daemons.spawn(command, state.data_dir / "log" / "kafka.log")
+        if not daemons.wait_until(lambda: kafka.is_ready(state.ports.kafka), START_WITHIN_S):
+            daemons.kill(process)
+            raise FleetpulseError("the broker behind TLS does not come up")
+        return process
+
+    def set(self, fault: str) -> None:
+        """As ``FaultyDisk.set``."""
+        gone = self._authority.with_suffix(".gone")
+        if fault == "none":
+            gone.rename(self._authority)
+            return
+        self._authority.rename(gone)
+        daemons.kill(self._process)
+        time.sleep(GIVEN_UP_S)
+        self._process = self._start()
+
+    def end(self) -> None:
+        daemons.stop(self._process, 20.0)
+        super().end()
+
+
+def _tls_properties(state: StackState, port: int, key: Path) -> str:
+    plain = f"PLAINTEXT://127.0.0.1:{state.ports.kafka}"
+    own = {
+        "listeners": f"{plain},CONTROLLER://127.0.0.1:{state.ports.kafka_controller},TLS://127.0.0.1:{port}",
+        "advertised.listeners": f"{plain},TLS://127.0.0.1:{port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,TLS:SSL",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(key),
+    }
+    settings = kafka.settings(state.ports, state.data_dir / kafka.NAME / "log")
+    return settings + "".join(f"{name}={value}\n" for name, value in own.items())
+
+
+def _run(fault: Fault, folder: Path, streams: int, fault_s: float, broker: _Kafka | None) -> Outcome:
     shim: FaultyDisk | SteppedClock | None = None
     if fault.shim:
         shim = FaultyDisk(folder / "disk", folder) if fault.disk else SteppedClock(folder)
-    bootstrap = NOWHERE if kafka is None else kafka.bootstrap
+    found = {"FLEETPULSE_KAFKA__BOOTSTRAP": NOWHERE} if broker is None else broker.environment
     with contextlib.ExitStack() as running:
         port = running.enter_context(engine())
         parts = {
-            "proxy": running.enter_context(proxy(folder, shim, bootstrap, fault.descriptors, port)),
-            "agent": running.enter_context(agent(folder, shim, bootstrap)),
+            "proxy": running.enter_context(proxy(folder, shim, found, fault.descriptors, port)),
+            "agent": running.enter_context(agent(folder, shim, found)),
         }
         for part in parts.values():
             part.wait_until_up()
-        seen, notes = asyncio.run(_under_load(parts, shim or kafka, fault, streams, fault_s))
+        seen, notes = asyncio.run(_under_load(parts, shim or broker, fault, streams, fault_s))
         ended = [name for name, part in parts.items() if part.process.poll() is not None]
         not_back = [name for name, part in parts.items() if name not in ended and not part.is_back()]
         memory_mib = {name: part.memory_bytes_max >> 20 for name, part in parts.items()}
@@ -222,7 +306,9 @@ def _run(fault: Fault, folder: Path, streams: int, fault_s: float, kafka: _Kafka
         unsent,
     )
     outcome = Outcome(fault.name, *counts, notes, ended, not_back, memory_mib, ())
-    return Outcome(fault.name, *counts, notes, ended, not_back, memory_mib, tuple(_wrong(outcome, fault)))
+    # The proxy always has something to send; an agent may never have met the fault.
+    silent = () if parts["proxy"].logged(fault.logged) else ("the log of the proxy says nothing",)
+    return replace(outcome, wrong=(*_wrong(outcome, fault), *silent))
 
 
 def _wrong(one: Outcome, fault: Fault) -> Iterator[str]:
@@ -234,7 +320,7 @@ def _wrong(one: Outcome, fault: Fault) -> Iterator[str]:
         yield f"{one.missing} requests are neither in the books nor declared"
     yield from (f"{name} ended" for name in one.ended)
     yield from (f"readiness of the {name} does not become good again" for name in one.not_back)
-    if fault.kafka and one.unsent:
+    if (fault.kafka or fault.tls) and one.unsent:
         yield f"{one.unsent} requests did not reach Kafka when it was back"
     if fault.noted:
         yield from (f"readiness of the {name} said nothing" for name in ("proxy", "agent") if name not in one.notes)

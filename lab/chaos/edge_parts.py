@@ -78,6 +78,10 @@ class Part:
             time.sleep(LOOK_EVERY_S)
         return False
 
+    def logged(self, text: str) -> bool:
+        """Whether the text stands in its log."""
+        return text in self._log.read_text()
+
     def stop(self) -> None:
         """End it by SIGTERM; a second one spares the wait for Kafka."""
         if self.process.poll() is None:
@@ -128,21 +132,21 @@ def _part(
 
 
 def proxy(
-    folder: Path, shim: FaultyDisk | SteppedClock | None, bootstrap: str, descriptors: int | None, engine: int
+    folder: Path, shim: FaultyDisk | SteppedClock | None, kafka: Mapping[str, str], descriptors: int | None, engine: int
 ) -> contextlib.AbstractContextManager[Part]:
     words = ("proxy", "--upstream", f"http://127.0.0.1:{engine}/v1", "--port", "0")
-    more = {"FLEETPULSE_PROXY__ENGINES": "off", "FLEETPULSE_KAFKA__BOOTSTRAP": bootstrap}
+    more = {"FLEETPULSE_PROXY__ENGINES": "off", **kafka}
     return _part(words, folder, shim, more, descriptors)
 
 
 @contextlib.contextmanager
-def agent(folder: Path, shim: FaultyDisk | SteppedClock | None, bootstrap: str) -> Iterator[Part]:
+def agent(folder: Path, shim: FaultyDisk | SteppedClock | None, kafka: Mapping[str, str]) -> Iterator[Part]:
     """Its socket is in a folder with a short name: the system takes 100 bytes, and ``folder`` may be anywhere."""
     with tempfile.TemporaryDirectory(prefix="fleetpulse-") as short:
         more = {
             "FLEETPULSE_AGENT__DRAIN_MS": "0",
             "FLEETPULSE_AGENT__HOST": "chaos",
-            "FLEETPULSE_KAFKA__BOOTSTRAP": bootstrap,
+            **kafka,
             "FLEETPULSE_AGENT__RECEIVER__SOCKET": f"{short}/agent.sock",
         }
         with _part(("agent",), folder, shim, more) as part:

@@ -47,7 +47,8 @@ def test_a_fault_that_readiness_need_not_name() -> None:
 
 def test_what_kafka_did_not_get_when_it_was_back() -> None:
     """Where it is there at all."""
-    assert list(_wrong(GOOD, replace(FAULT, kafka=True))) == ["7 requests did not reach Kafka when it was back"]
+    for fault in (replace(FAULT, kafka=True), replace(FAULT, tls=True)):
+        assert list(_wrong(GOOD, fault)) == ["7 requests did not reach Kafka when it was back"]
 
 
 def test_a_report_is_exact_when_nothing_is_wrong_with_any() -> None:
