@@ -96,6 +96,9 @@ def test_requests_that_several_report_are_counted(clickhouse: Any, clickhouse_co
         (1_000, "a-1", "proxy"), (1_000, "chatcmpl-a-1", "plugin"), (1_000, "a-2", "proxy"),
         (1_000, "cmpl-b-7-0", "plugin"), (1_000, "1_cmpl-b-7-0", "plugin"), (1_000, "cmpl-b-7", "sdk"),
         (1_000, "chatcmpl-c", "proxy"), (1_000, "c", "sdk"),
+        (1_000, "e-1", "proxy"), (1_000, "embd-e-1-0", "plugin"), (1_000, "1_embd-e-1-0", "plugin"),
+        (1_000, "resp_d", "sdk"), (1_000, "resp_d_0", "plugin"), (1_000, "resp_d_1", "plugin"),
+        (1_000, "t-2", "proxy"), (1_000, "transcribe-t-2", "plugin"),
         (200_000, "old", "proxy"), (200_000, "old", "sdk"),
     ]  # fmt: skip
     rows = ", ".join(
@@ -111,7 +114,7 @@ def test_requests_that_several_report_are_counted(clickhouse: Any, clickhouse_co
     found = clickhouse.query(sql, parameters=bounds).named_results()
 
     assert [tuple(row.values()) for row in found] == [
-        ("requests", "one report", 5, 3, ["plugin and proxy", "plugin and sdk"])
+        ("requests", "one report", 8, 3, ["plugin and proxy", "plugin and sdk"])
     ]
 
 

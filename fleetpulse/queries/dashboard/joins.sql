@@ -47,9 +47,10 @@ FROM
         WHERE at_ms >= greatest({from_ms:Int64}, {to_ms:Int64} - 180000) AND at_ms < {to_ms:Int64}
             AND reported_by IS NOT NULL
         GROUP BY replaceRegexpOne(
-            if(reported_by = 'plugin' AND match(request_id, '^([0-9]+_)?cmpl-'),
-                replaceRegexpOne(request_id, '-[0-9]+$', ''), request_id),
-            if(reported_by = 'plugin', '^([0-9]+_)?(chatcmpl|cmpl)-', if(reported_by = 'sdk', '^(chatcmpl|cmpl)-', '^$')), '')
+            if(reported_by = 'plugin' AND match(request_id, '^([0-9]+_)?((cmpl|embd|score|classify|pooling)-|resp_)'),
+                replaceRegexpOne(replaceRegexpOne(request_id, '[-_][0-9]+$', ''), '^[0-9]+_resp_', 'resp_'), request_id),
+            if(reported_by IN ('plugin', 'sdk'), concat('^', if(reported_by = 'plugin', '([0-9]+_)?', ''),
+                '(chatcmpl|cmpl|embd|score|classify|pooling|transcribe|translate|generate-tokens)-'), '^$'), '')
     )
     UNION ALL
     SELECT 'GPU samples' AS counted, 'engine' AS joined_with, toInt64(event_count) AS events,
