@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+import os
 import secrets
 import shutil
 import socket
@@ -124,7 +125,7 @@ def sharing(state: StackState, archive: Path | None) -> list[str]:
     written = state.data_dir / NAME / "tmp" / archive.name
     written.unlink(missing_ok=True)  # of a broker that was killed; half of it, perhaps
     option = f"SharedArchiveFile={archive}" if archive.is_file() else f"ArchiveClassesAtExit={written}"
-    return ["-Xshare:auto", f"-XX:{option}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+    return ["-Xshare:auto", "-XX:+VerifySharedSpaces", f"-XX:{option}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
 
 
 def keep_archive(state: StackState, cache: Path) -> None:
@@ -134,9 +135,19 @@ def keep_archive(state: StackState, cache: Path) -> None:
             beside = cache / f"{written.name}.{secrets.token_hex(4)}"
             try:
                 shutil.move(written, beside)
+                with beside.open("rb") as whole:  # Java ends over half of one, as a power cut might leave
+                    os.fsync(whole.fileno())
                 beside.replace(cache / written.name)
             finally:
                 beside.unlink(missing_ok=True)
+
+
+def drop_archives(cache: Path) -> bool:
+    """Remove what is kept, so that brokers start without; whether there was any."""
+    kept = list(cache.glob(f"{_ARCHIVES}*.jsa"))
+    for archive in kept:
+        archive.unlink(missing_ok=True)
+    return bool(kept)
 
 
 def command(state: StackState, java: Path, jars: Sequence[Path], shared: Sequence[str] = ()) -> list[str]:

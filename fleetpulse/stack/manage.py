@@ -35,6 +35,7 @@ READY_WITHIN_S = 60.0
 STOP_WITHIN_S = 30.0
 LOCK_WITHIN_S = 600.0
 _PORT_TAKEN = "Address already in use"
+_JAVA_CRASHED = "A fatal error has been detected by the Java Runtime Environment"
 
 Progress = Callable[[str], None]
 
@@ -258,8 +259,8 @@ def _start(state: StackState, names: Sequence[str], on_progress: Progress) -> St
         state = _with(state, part, _running(state, part) or _spawn(state, part, on_progress))
     for part in parts:
         came_up = _came_up(state, part, on_progress)
-        if not came_up and _lost_a_port(state, part):
-            on_progress(f"a port of {part.name} was taken for a moment: starting it again")
+        if not came_up and (why := _why_again(state, part)):
+            on_progress(f"{why}: starting it again")
             state = _with(state, part, _spawn(state, part, on_progress))
             came_up = _came_up(state, part, on_progress)
         if not came_up:
@@ -310,6 +311,16 @@ def _came_up(state: StackState, part: _Part, on_progress: Progress) -> bool:
     part.finish(state)
     priority.step_back(process.pid, part.nice)
     return True
+
+
+def _why_again(state: StackState, part: _Part) -> str | None:
+    """What ended a part while it started and is gone by now; None where another start would end as well."""
+    if _lost_a_port(state, part):
+        return f"a port of {part.name} was taken for a moment"
+    crashed = part.name == KAFKA and _JAVA_CRASHED in daemons.tail(part.logs(state.data_dir)[0], 40)
+    if crashed and kafka.drop_archives(kafka_jars.cache_dir(os.environ, state.data_dir)):
+        return "Java ended over the classes that an earlier broker has kept, which are removed"
+    return None
 
 
 def _lost_a_port(state: StackState, part: _Part) -> bool:

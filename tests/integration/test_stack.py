@@ -392,6 +392,25 @@ def test_kafka_runs_on_the_java_of_the_wheel(home: Path, stopped: StackState, mo
     assert asyncio.run(_read(again.kafka_bootstrap, "on-the-wheel")) == [b"x"]
 
 
+def test_kept_classes_that_were_cut_off_are_removed_and_the_broker_starts_without(
+    home: Path, stopped: StackState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Java itself ends over half an archive; the stack does not (where Java keeps none, nothing is removed)."""
+    jars, kept = kafka_jars.cache_dir(os.environ, home) / f"kafka-{kafka_jars.VERSION}", kept_classes(home)
+    monkeypatch.setenv("FLEETPULSE_CACHE_DIR", str(tmp_path))
+    (tmp_path / jars.name).symlink_to(jars)
+    for whole, cut in zip(kept, kept_classes(home), strict=True):
+        with Path(whole.partition("=")[2]).open("rb") as source:
+            Path(cut.partition("=")[2]).write_bytes(source.read(20 << 20))
+
+    said: list[str] = []
+    stack.start_kafka(home, on_progress=said.append)
+    stack.kill(home, stack.KAFKA)  # it keeps no classes of this test's folder
+
+    assert [path.name for path in tmp_path.iterdir()] == [jars.name]
+    assert len([text for text in said if "which are removed: starting it again" in text]) == len(kept)
+
+
 # --- who may do what in the database
 
 
