@@ -112,6 +112,9 @@ def chaos(
     kills: Annotated[int, typer.Option(min=1, max=10_000, help="How many kill -9.")] = 20,
     seed: Annotated[int, typer.Option(help="Same seed, same blows.")] = 1,
     gpus: Annotated[int, typer.Option(min=8, help="Size of the simulated fleet that makes the load.")] = 64,
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="Three brokers and two shards, which are killed and frozen one by one.")
+    ] = False,
     faults: Annotated[
         Literal["edge"] | None,
         typer.Option(help="edge: faults of disk, clock, limits and Kafka under a proxy and an agent instead."),
@@ -124,7 +127,8 @@ def chaos(
     """Kill -9 every part under load, freeze workers, double them; then compare with the generator's own truth.
 
     Example: [bold]fleetpulse chaos --kills 100 --seed 1[/bold], [bold]fleetpulse chaos --faults edge[/bold],
-    [bold]fleetpulse chaos --faults edge --only "Kafka away" --seconds 600[/bold]
+    [bold]fleetpulse chaos --faults edge --only "Kafka away" --seconds 600[/bold],
+    [bold]fleetpulse chaos --cluster --kills 20[/bold]
     """
     if faults is not None:
         from lab.chaos.edge import run_edge
@@ -135,7 +139,7 @@ def chaos(
         return Result(edge.as_dict(), lambda: out.print(edge.text(), markup=False), wrong=not edge.exact)
     from lab.chaos.run import run_chaos
 
-    report = run_chaos(kills=kills, seed=seed, gpus=gpus, data_dir=data_dir, say=err.print)
+    report = run_chaos(kills=kills, seed=seed, gpus=gpus, data_dir=data_dir, say=err.print, cluster=cluster)
     return Result(report.as_dict(), lambda: out.print(report.text(), markup=False), wrong=not report.exact)
 
 

@@ -153,7 +153,7 @@ def _of_stack(state: StackState, above: Mapping[str, Any]) -> dict[str, Any]:
     if not {"bootstrap", "security_protocol"} & set(above.get("kafka", {})):
         layer["kafka"] = {"bootstrap": state.kafka_bootstrap}
     if not {"url", "user", "password"} & set(above.get("clickhouse", {})):
-        layer["clickhouse"] = _login(state, WRITER, state.writer_password)
+        layer["clickhouse"] = {**_login(state, WRITER, state.writer_password), "cluster": state.clickhouse_cluster}
         if not above.get("clickhouse_reader"):
             layer["clickhouse_reader"] = _login(state, READER, state.reader_password)
     return layer

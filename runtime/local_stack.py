@@ -19,6 +19,7 @@ FILE_NAME = "stack.json"
 WRITER = "fleetpulse"
 READER = "reader"
 DATABASE = "fleetpulse"
+CLUSTER = "fleetpulse"
 _VERSION = 1
 
 
@@ -34,7 +35,9 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class StackState:
-    """``wanted`` stays true from ``up`` to ``down``, also while a part is dead and waits for its restart."""
+    """``wanted`` stays true from ``up`` to ``down``, also while a part is dead and waits for its restart. Node 1 has
+    ``ports``, those behind it have ``further``; the first ``brokers`` of them run Kafka, the first ``shards``
+    ClickHouse."""
 
     data_dir: Path
     cluster_id: str
@@ -43,16 +46,34 @@ class StackState:
     reader_password: str = field(repr=False)
     wanted: bool = False
     processes: Mapping[str, Process] = field(default_factory=dict)
+    brokers: int = 1
+    shards: int = 1
+    further: tuple[Ports, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[Ports, ...]:
+        """Ports of every node, the first one's first."""
+        return (self.ports, *self.further)
 
     @property
     def kafka_bootstrap(self) -> str:
-        """``host:port`` for Kafka clients."""
-        return f"127.0.0.1:{self.ports.kafka}"
+        """``host:port`` for Kafka clients, of every broker."""
+        return ",".join(f"127.0.0.1:{ports.kafka}" for ports in self.nodes[: self.brokers])
+
+    @property
+    def clickhouse_urls(self) -> tuple[str, ...]:
+        """Base address of the HTTP interface of every ClickHouse server."""
+        return tuple(f"http://127.0.0.1:{ports.clickhouse_http}" for ports in self.nodes[: self.shards])
 
     @property
     def clickhouse_url(self) -> str:
-        """Base address of ClickHouse's HTTP interface."""
-        return f"http://127.0.0.1:{self.ports.clickhouse_http}"
+        """The first of them."""
+        return self.clickhouse_urls[0]
+
+    @property
+    def clickhouse_cluster(self) -> str:
+        """Name of the servers in ``remote_servers``; empty where there is one."""
+        return CLUSTER if self.shards > 1 else ""
 
 
 def default_data_dir(environment: Mapping[str, str], here: Path) -> Path:
@@ -96,12 +117,13 @@ def read_state(data_dir: Path) -> StackState | None:
 def _decode(raw: dict[str, object], data_dir: Path) -> StackState:
     if raw.pop("version") != _VERSION:
         raise ValueError("version")
-    ports, processes = raw.pop("ports"), raw.pop("processes")
-    if not isinstance(ports, dict) or not isinstance(processes, dict):
-        raise TypeError("ports and processes must be objects")
+    ports, processes, further = raw.pop("ports"), raw.pop("processes"), raw.pop("further", [])
+    if not isinstance(ports, dict) or not isinstance(processes, dict) or not isinstance(further, list):
+        raise TypeError("ports and processes must be objects, further a list")
     return StackState(
         data_dir=data_dir,
         ports=Ports(**ports),
+        further=tuple(Ports(**one) for one in further),
         processes={name: Process(**process) for name, process in processes.items()},
         **raw,  # type: ignore[arg-type]
     )

@@ -27,15 +27,23 @@ def up(
     new_ports: Annotated[
         bool, typer.Option("--new-ports", help="Choose other ports first, if the stack is down.")
     ] = False,
+    brokers: Annotated[
+        int | None,
+        typer.Option(min=1, max=9, help="Brokers of Kafka, decided when the stack is made. Default: as it is, or 1."),
+    ] = None,
+    shards: Annotated[
+        int | None, typer.Option(min=1, max=9, help="Shards of ClickHouse, likewise. Default: as it is, or 1.")
+    ] = None,
 ) -> None:
     """Start Kafka and ClickHouse on this machine and bring topics and tables up to date. Safe to repeat.
 
     Example: [bold]fleetpulse up[/bold]
+    [bold]fleetpulse up --brokers 3 --shards 2 --data-dir cluster[/bold]
     """
     from fleetpulse.migrate.bring_up import bring_up
 
     with spinner("starting the local stack") as on_progress:
-        config = bring_up(data_dir, on_progress, new_ports=new_ports)
+        config = bring_up(data_dir, on_progress, new_ports=new_ports, brokers=brokers, shards=shards)
     out.print(f"Kafka      {config.kafka.bootstrap}", highlight=False)
     out.print(f"ClickHouse {config.clickhouse.url} (people log in as {config.reading.user})", highlight=False)
 

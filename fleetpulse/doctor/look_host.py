@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from fleetpulse.doctor.facts import DiskFacts, HostFacts
-from fleetpulse.stack import CLICKHOUSE, KAFKA, ports, status
+from fleetpulse.stack import parts_of, ports, status
 from fleetpulse.stack.java import find_java
 from runtime.local_stack import FILE_NAME, StackState, read_state
 from schemas.errors import StackError
@@ -58,9 +58,6 @@ def _java() -> str | None:
 
 def _taken(state: StackState, down: set[str]) -> Iterator[tuple[str, int]]:
     """Ports that a part which is down needs and somebody else has."""
-    needed = {
-        KAFKA: (state.ports.kafka, state.ports.kafka_controller),
-        CLICKHOUSE: (state.ports.clickhouse_http, state.ports.clickhouse_native),
-    }
+    needed = parts_of(state)
     for part in sorted(down):
-        yield from ((part, port) for port in needed[part] if not ports.is_free(port))
+        yield from ((part, port) for port in needed[part].ports(state) if not ports.is_free(port))

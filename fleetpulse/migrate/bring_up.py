@@ -10,13 +10,20 @@ from fleetpulse.migrate.run import migrate
 from runtime.config import Config, load, own_data_dir
 
 
-def bring_up(data_dir: Path | None, on_progress: Callable[[str], None], *, new_ports: bool = False) -> Config:
-    """Start the local stack where it does not run, migrate, and return the configuration that reaches it.
-
-    ``new_ports`` chooses other ports for a stack that is down."""
+def bring_up(
+    data_dir: Path | None,
+    on_progress: Callable[[str], None],
+    *,
+    new_ports: bool = False,
+    brokers: int | None = None,
+    shards: int | None = None,
+) -> Config:
+    """Start the local stack where it does not run, migrate, and return the configuration that reaches it. Options are
+    those of ``stack.up``."""
     data_dir = own_data_dir(data_dir)
-    stack.up(data_dir, on_progress=on_progress, new_ports=new_ports)
+    state = stack.up(data_dir, on_progress=on_progress, new_ports=new_ports, brokers=brokers, shards=shards)
     on_progress("creating topics and tables")
     config = load({"data_dir": data_dir})
-    migrate(config.kafka, config.clickhouse, partitions=config.partitions, limits=config.limits)
+    others = [config.clickhouse.at(url) for url in state.clickhouse_urls[1:]]
+    migrate(config.kafka, config.clickhouse, partitions=config.partitions, limits=config.limits, servers=others)
     return config

@@ -6,8 +6,11 @@ from fleetpulse.stack.manage import (
     down,
     kill,
     make_folder,
+    parts_of,
+    signal_part,
     start_clickhouse,
     start_kafka,
+    start_part,
     status,
     up,
 )
@@ -21,8 +24,11 @@ __all__ = [
     "down",
     "kill",
     "make_folder",
+    "parts_of",
+    "signal_part",
     "start_clickhouse",
     "start_kafka",
+    "start_part",
     "status",
     "up",
 ]

@@ -1,4 +1,4 @@
-"""One ClickHouse server from the chdb-core wheel, with two users and nothing open but loopback."""
+"""A ClickHouse server from the chdb-core wheel, with two users and nothing open but loopback; several are shards."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import http.client
 import importlib.metadata
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 from fleetpulse.sql import reader_profile
 from fleetpulse.stack import serve_clickhouse
-from runtime.local_stack import DATABASE, READER, WRITER, Ports, StackState
+from runtime.local_stack import CLUSTER, DATABASE, READER, WRITER, Ports, StackState
 from schemas.errors import StackError
 
 NAME = "clickhouse"
@@ -42,9 +42,12 @@ _CONFIG = """<clickhouse>
   </merge_tree>
   <access_control_improvements>
     <select_from_system_db_requires_grant>true</select_from_system_db_requires_grant>
-  </access_control_improvements>
+  </access_control_improvements>{shards}
 </clickhouse>
 """
+_SHARDS = """
+  <remote_servers><{cluster}><secret>{secret}</secret>{each}</{cluster}></remote_servers>"""
+_SHARD = "<shard><replica><host>127.0.0.1</host><port>{port}</port></replica></shard>"
 
 # `default` is the console that keeps the server up: its one session is taken, so nobody else gets in by it.
 _USERS = """<clickhouse>
@@ -92,6 +95,7 @@ WRITER_GRANTS = (
     "GRANT CREATE TEMPORARY TABLE, SYSTEM FLUSH LOGS, SYSTEM DROP CACHE, KILL QUERY ON *.*",
     "GRANT SELECT ON system.*",
 )
+WRITER_GRANTS_OF_SHARDS = ("GRANT READ, WRITE ON REMOTE",)
 READER_GRANTS = (f"GRANT SELECT, dictGet, SHOW ON {DATABASE}.*",)
 
 
@@ -110,23 +114,31 @@ def library() -> Path:
     return path
 
 
-def mark(data_dir: Path) -> str:
-    """The argument by which the server of this folder is recognised."""
-    return str(data_dir / NAME)
+def name(number: int) -> str:
+    """Of the node's server, and of its folder."""
+    return NAME if number == 1 else f"{NAME}-{number}"
 
 
-def config(ports: Ports, home: Path) -> str:
-    """The text of ``config.xml``."""
-    return _CONFIG.format(ports=ports, log=escape(str(home / "server.log")), users=escape(str(home / "users.xml")))
+def mark(data_dir: Path, number: int = 1) -> str:
+    """The argument by which a server of this folder is recognised."""
+    return str(data_dir / name(number))
 
 
-def users(writer_password: str, reader_password: str) -> str:
+def config(ports: Ports, home: Path, shards: Sequence[Ports] = (), secret: str = "") -> str:
+    """The text of ``config.xml``. Several ``shards`` know one another by the secret."""
+    each = "".join(_SHARD.format(port=one.clickhouse_native) for one in shards)
+    text = _SHARDS.format(cluster=CLUSTER, secret=secret, each=each) if len(shards) > 1 else ""
+    paths = {"log": escape(str(home / "server.log")), "users": escape(str(home / "users.xml"))}
+    return _CONFIG.format(ports=ports, shards=text, **paths)
+
+
+def users(writer_password: str, reader_password: str, *, sharded: bool = False) -> str:
     """The text of ``users.xml``; it holds hashes, no passwords."""
     return _USERS.format(
         reader_profile=reader_profile.profile_xml("reader"),
         writer=WRITER,
         writer_hash=_hash(writer_password),
-        writer_grants=_queries(WRITER_GRANTS),
+        writer_grants=_queries((*WRITER_GRANTS, *(WRITER_GRANTS_OF_SHARDS if sharded else ()))),
         reader=READER,
         reader_hash=_hash(reader_password),
         reader_grants=_queries(READER_GRANTS),
@@ -141,19 +153,23 @@ def _queries(grants: tuple[str, ...]) -> str:
     return "".join(f"\n        <query>{grant}</query>" for grant in grants)
 
 
-def prepare(state: StackState) -> None:
-    """Write the server's configuration."""
-    home = state.data_dir / NAME
+def prepare(state: StackState, number: int = 1) -> None:
+    """Write a server's configuration."""
+    home, shards = state.data_dir / name(number), state.nodes[: state.shards]
     (home / "data").mkdir(parents=True, exist_ok=True)
-    (home / "config.xml").write_text(config(state.ports, home), encoding="utf-8")
-    secret = home / "users.xml"
-    secret.touch(mode=0o600)
-    secret.write_text(users(state.writer_password, state.reader_password), encoding="utf-8")
+    secret = _hash(f"shards {state.writer_password}")
+    texts = {
+        "config.xml": config(state.nodes[number - 1], home, shards, secret),
+        "users.xml": users(state.writer_password, state.reader_password, sharded=len(shards) > 1),
+    }
+    for file, text in texts.items():
+        (home / file).touch(mode=0o600)
+        (home / file).write_text(text, encoding="utf-8")
 
 
-def command(state: StackState) -> list[str]:
-    """The server's command line."""
-    return [sys.executable, "-I", "-S", serve_clickhouse.__file__, str(library()), str(state.data_dir / NAME)]
+def command(state: StackState, number: int = 1) -> list[str]:
+    """A server's command line."""
+    return [sys.executable, "-I", "-S", serve_clickhouse.__file__, str(library()), mark(state.data_dir, number)]
 
 
 def is_ready(port: int) -> bool:
@@ -163,10 +179,10 @@ def is_ready(port: int) -> bool:
     return False
 
 
-def execute(state: StackState, statement: str) -> str:
-    """The answer to one statement of the writer. Raises StackError with the server's words."""
+def execute(state: StackState, statement: str, number: int = 1) -> str:
+    """A server's answer to one statement of the writer. Raises StackError with the server's words."""
     login = {"X-ClickHouse-User": WRITER, "X-ClickHouse-Key": state.writer_password}
-    status, answer = _call(state.ports.clickhouse_http, "POST", "/", statement, login)
+    status, answer = _call(state.nodes[number - 1].clickhouse_http, "POST", "/", statement, login)
     if status != 200:
         raise StackError(f"ClickHouse rejects {statement!r}: {answer.strip()[:400]}")
     return answer
@@ -184,6 +200,6 @@ def _call(
         connection.close()
 
 
-def log_files(data_dir: Path) -> tuple[Path, Path]:
-    """Where to look when the server does not start: what the process said, what the server logged."""
-    return data_dir / "log" / f"{NAME}.log", data_dir / NAME / "server.log"
+def log_files(data_dir: Path, number: int = 1) -> tuple[Path, Path]:
+    """Where to look when a server does not start: what the process said, what the server logged."""
+    return data_dir / "log" / f"{name(number)}.log", data_dir / name(number) / "server.log"

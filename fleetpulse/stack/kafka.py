@@ -1,4 +1,4 @@
-"""One Kafka broker, its own controller, sized for a laptop of two cores."""
+"""One Kafka broker and controller, or a few of them, sized for a laptop of two cores."""
 
 from __future__ import annotations
 
@@ -18,22 +18,18 @@ from runtime.local_stack import Ports, StackState
 
 NAME = "kafka"
 HEAP_MB = 512
+COPIES_MAX = 3
+"""Of an internal topic."""
 
 SETTINGS = {
     "process.roles": "broker,controller",
-    "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
     "auto.create.topics.enable": "false",
     "unclean.leader.election.enable": "false",
-    # A broker of its own: every internal topic has one copy and few partitions.
-    "offsets.topic.replication.factor": "1",
+    # Every internal topic has few partitions.
     "offsets.topic.num.partitions": "8",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "8",
-    "share.coordinator.state.topic.replication.factor": "1",
-    "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "1",
     # Threads for two cores.
     "num.network.threads": "2",
@@ -63,33 +59,46 @@ _LOGGED = (
 _LOGGING = tuple(f"-Dorg.slf4j.simpleLogger.{setting}" for setting in _LOGGED)
 
 
-def mark(data_dir: Path) -> str:
-    """The argument by which the broker of this folder is recognised."""
-    return f"-Dfleetpulse.part={NAME}:{data_dir}"
+def name(number: int) -> str:
+    """Of the node's broker, and of its folder."""
+    return NAME if number == 1 else f"{NAME}-{number}"
 
 
-def settings(ports: Ports, log_dir: Path) -> str:
-    """The text of ``server.properties``."""
+def mark(data_dir: Path, number: int = 1) -> str:
+    """The argument by which a broker of this folder is recognised."""
+    return f"-Dfleetpulse.part={name(number)}:{data_dir}"
+
+
+def settings(nodes: Sequence[Ports], log_dir: Path, number: int = 1) -> str:
+    """The text of ``server.properties`` of a node, of all that have brokers."""
+    ports, copies = nodes[number - 1], min(len(nodes), COPIES_MAX)
+    voters = (f"{at}@127.0.0.1:{each.kafka_controller}" for at, each in enumerate(nodes, start=1))
     own = {
+        "node.id": str(number),
         "listeners": f"PLAINTEXT://127.0.0.1:{ports.kafka},CONTROLLER://127.0.0.1:{ports.kafka_controller}",
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{ports.kafka}",
-        "controller.quorum.voters": f"1@127.0.0.1:{ports.kafka_controller}",
+        "controller.quorum.voters": ",".join(voters),
         "log.dirs": str(log_dir).replace("\\", "\\\\"),
     }
+    for topic in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic"):
+        own[f"{topic}.replication.factor"] = str(copies)
+    for topic in ("transaction.state.log", "share.coordinator.state.topic"):
+        own[f"{topic}.min.isr"] = str(max(copies - 1, 1))
     return "".join(f"{key}={value}\n" for key, value in (SETTINGS | own).items())
 
 
-def prepare(state: StackState) -> None:
+def prepare(state: StackState, number: int = 1) -> None:
     """Write the settings and, the first time, format the log folder; safe to repeat after a kill at any moment."""
-    home = state.data_dir / NAME
+    home = state.data_dir / name(number)
     (home / "tmp").mkdir(parents=True, exist_ok=True)
     logs = home / "log"
     if not logs.exists():
-        _format(state, logs)
-    (home / "server.properties").write_text(settings(state.ports, logs), encoding="utf-8")
+        _format(state, logs, number)
+    text = settings(state.nodes[: state.brokers], logs, number)
+    (home / "server.properties").write_text(text, encoding="utf-8")
 
 
-def _format(state: StackState, logs: Path) -> None:
+def _format(state: StackState, logs: Path, number: int) -> None:
     """What ``kafka-storage format`` writes, without two seconds of a JVM. The folder gets its name when it is whole."""
     for stale in logs.parent.glob("fresh.*"):  # of an `up` that was killed
         shutil.rmtree(stale, ignore_errors=True)
@@ -97,7 +106,7 @@ def _format(state: StackState, logs: Path) -> None:
         fresh = Path(folder) / "log"
         fresh.mkdir()
         shutil.copy(FEATURES, fresh)
-        own = {"version": "1", "node.id": "1", "cluster.id": state.cluster_id, "directory.id": _new_id()}
+        own = {"version": "1", "node.id": str(number), "cluster.id": state.cluster_id, "directory.id": _new_id()}
         (fresh / "meta.properties").write_text("".join(f"{key}={value}\n" for key, value in own.items()))
         fresh.rename(logs)
 
@@ -118,9 +127,10 @@ def class_archive(java: Path, jars: Sequence[Path], cache: Path) -> Path | None:
     return cache / f"{_ARCHIVES}{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.jsa"
 
 
-def sharing(state: StackState, archive: Path | None) -> list[str]:
-    """The options by which the broker reads the archive, or writes it when it ends; ``keep_archive`` then keeps it."""
-    if archive is None:
+def sharing(state: StackState, archive: Path | None, number: int = 1) -> list[str]:
+    """The options by which a broker reads the archive, or the first one writes it when it ends; ``keep_archive`` then
+    keeps it."""
+    if archive is None or (number > 1 and not archive.is_file()):
         return ["-Xshare:auto"]
     written = state.data_dir / NAME / "tmp" / archive.name
     written.unlink(missing_ok=True)  # of a broker that was killed; half of it, perhaps
@@ -150,12 +160,14 @@ def drop_archives(cache: Path) -> bool:
     return bool(kept)
 
 
-def command(state: StackState, java: Path, jars: Sequence[Path], shared: Sequence[str] = ()) -> list[str]:
-    """The broker's command line; ``shared`` is of ``sharing``."""
-    home, log = state.data_dir / NAME, state.data_dir / "log"
+def command(
+    state: StackState, java: Path, jars: Sequence[Path], shared: Sequence[str] = (), number: int = 1
+) -> list[str]:
+    """A broker's command line; ``shared`` is of ``sharing``."""
+    home, log = state.data_dir / name(number), state.data_dir / "log"
     return [
         str(java),
-        mark(state.data_dir),
+        mark(state.data_dir, number),
         f"-Xmx{HEAP_MB}m",
         f"-Xms{HEAP_MB // 2}m",
         # Without the optimising compiler: half the CPU to start, and half of it per record in the first minutes (0.16 s
@@ -183,13 +195,24 @@ def _class_path(jars: Sequence[Path]) -> str:
 _ASK = struct.pack(">hhih2sib", 3, 5, 7, 2, b"up", 0, 0)
 
 
-def is_ready(port: int) -> bool:
+def is_ready(port: int, number: int = 1) -> bool:
     """Whether the broker answers and counts itself as one of the cluster (a fenced one does not)."""
     with contextlib.suppress(OSError, struct.error), socket.create_connection(("127.0.0.1", port), 1.0) as connection:
         connection.settimeout(2.0)
         connection.sendall(struct.pack(">i", len(_ASK)) + _ASK)
         answer = connection.makefile("rb")
         (length,) = struct.unpack(">i", answer.read(4))
-        _correlation, _throttle_ms, brokers = struct.unpack(">iii", answer.read(length)[:12])
-        return bool(brokers > 0)
+        return number in _brokers(answer.read(length))
     return False
+
+
+def _brokers(answer: bytes) -> set[int]:
+    """Ids of the brokers that a metadata response (version 5) names: id, host, port, rack of each."""
+    _correlation, _throttle_ms, count = struct.unpack_from(">iii", answer)
+    found, position = set(), 12
+    for _ in range(count):
+        number, host = struct.unpack_from(">ih", answer, position)
+        (rack,) = struct.unpack_from(">h", answer, position + 10 + host)
+        found.add(number)
+        position += 12 + host + max(rack, 0)
+    return found

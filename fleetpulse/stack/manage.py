@@ -14,6 +14,7 @@ import fcntl
 import os
 import secrets
 import shutil
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -34,6 +35,8 @@ DISK_FREE_BYTES_MIN = 1 << 30
 READY_WITHIN_S = 60.0
 STOP_WITHIN_S = 30.0
 LOCK_WITHIN_S = 600.0
+NODES_MAX = 9
+"""Brokers, or shards, of a stack."""
 _PORT_TAKEN = "Address already in use"
 _JAVA_CRASHED = "A fatal error has been detected by the Java Runtime Environment"
 
@@ -56,56 +59,76 @@ class _Part:
     nice: int = 0
 
 
-def _prepare_kafka(state: StackState, on_progress: Progress) -> list[str]:
-    runtime = java.find_java(os.environ)
-    cache = kafka_jars.cache_dir(os.environ, state.data_dir)
-    jars = kafka_jars.jars(cache, on_progress)
-    kafka.prepare(state)
-    return kafka.command(state, runtime, jars, kafka.sharing(state, kafka.class_archive(runtime, jars, cache)))
+def _kafka(number: int) -> _Part:
+    def prepare(state: StackState, on_progress: Progress) -> list[str]:
+        runtime = java.find_java(os.environ)
+        cache = kafka_jars.cache_dir(os.environ, state.data_dir)
+        jars = kafka_jars.jars(cache, on_progress)
+        kafka.prepare(state, number)
+        shared = kafka.sharing(state, kafka.class_archive(runtime, jars, cache), number)
+        return kafka.command(state, runtime, jars, shared, number)
 
-
-def _prepare_clickhouse(state: StackState, _on_progress: Progress) -> list[str]:
-    line = clickhouse.command(state)
-    clickhouse.prepare(state)
-    return line
-
-
-_PARTS = {
-    CLICKHOUSE: _Part(
-        CLICKHOUSE,
-        clickhouse.mark,
-        _prepare_clickhouse,
-        lambda state: clickhouse.is_ready(state.ports.clickhouse_http),
-        lambda state: clickhouse.execute(state, f"CREATE DATABASE IF NOT EXISTS {DATABASE}"),
-        lambda state: (state.ports.clickhouse_http, state.ports.clickhouse_native),
-        lambda state: state.clickhouse_url,
-        clickhouse.log_files,
-        nice=priority.BEHIND,
-    ),
-    KAFKA: _Part(
-        KAFKA,
-        kafka.mark,
-        _prepare_kafka,
-        lambda state: kafka.is_ready(state.ports.kafka),
+    name = kafka.name(number)
+    return _Part(
+        name,
+        lambda data_dir: kafka.mark(data_dir, number),
+        prepare,
+        lambda state: kafka.is_ready(state.nodes[number - 1].kafka, number),
         lambda state: None,
-        lambda state: (state.ports.kafka, state.ports.kafka_controller),
-        lambda state: state.kafka_bootstrap,
-        lambda data_dir: (data_dir / "log" / f"{KAFKA}.log",),
-    ),
-}
+        lambda state: (state.nodes[number - 1].kafka, state.nodes[number - 1].kafka_controller),
+        lambda state: f"{ports.HOST}:{state.nodes[number - 1].kafka}",
+        lambda data_dir: (data_dir / "log" / f"{name}.log",),
+    )
+
+
+def _clickhouse(number: int) -> _Part:
+    def prepare(state: StackState, _on_progress: Progress) -> list[str]:
+        line = clickhouse.command(state, number)
+        clickhouse.prepare(state, number)
+        return line
+
+    return _Part(
+        clickhouse.name(number),
+        lambda data_dir: clickhouse.mark(data_dir, number),
+        prepare,
+        lambda state: clickhouse.is_ready(state.nodes[number - 1].clickhouse_http),
+        lambda state: clickhouse.execute(state, f"CREATE DATABASE IF NOT EXISTS {DATABASE}", number),
+        lambda state: (state.nodes[number - 1].clickhouse_http, state.nodes[number - 1].clickhouse_native),
+        lambda state: state.clickhouse_urls[number - 1],
+        lambda data_dir: clickhouse.log_files(data_dir, number),
+        nice=priority.BEHIND,
+    )
+
+
+def _parts(shards: int = 1, brokers: int = 1) -> dict[str, _Part]:
+    found = [*map(_clickhouse, range(1, shards + 1)), *map(_kafka, range(1, brokers + 1))]
+    return {part.name: part for part in found}
+
+
+def parts_of(state: StackState) -> dict[str, _Part]:
+    """The parts of a stack by name, in the order in which they start."""
+    return _parts(state.shards, state.brokers)
 
 
 def _silent(_text: str) -> None:
     """Progress for nobody."""
 
 
-def up(data_dir: Path, *, on_progress: Progress = _silent, new_ports: bool = False) -> StackState:
+def up(
+    data_dir: Path,
+    *,
+    on_progress: Progress = _silent,
+    new_ports: bool = False,
+    brokers: int | None = None,
+    shards: int | None = None,
+) -> StackState:
     """Start what does not run yet and return when all of it answers. ``new_ports`` chooses other ports for a stack
-    that is down. Raises StackError saying what to do; what runs by then goes on running."""
+    that is down. ``brokers`` of Kafka and ``shards`` of ClickHouse are decided when a stack is made; None: as it is,
+    or one. Raises StackError saying what to do; what runs by then goes on running."""
     data_dir = make_folder(data_dir)
     with _alone(data_dir, on_progress):
-        state = _begin(data_dir, new_ports=new_ports)
-        state = _start(state, tuple(_PARTS), on_progress)
+        state = _begin(data_dir, new_ports=new_ports, brokers=brokers, shards=shards)
+        state = _start(state, tuple(parts_of(state)), on_progress)
         _register(data_dir, on_progress)
         return state
 
@@ -119,20 +142,37 @@ def _register(data_dir: Path, on_progress: Progress) -> None:
 
 def start_kafka(data_dir: Path, *, on_progress: Progress = _silent) -> StackState:
     """Start the broker again, with the ports and data it had."""
-    return _start_one(data_dir, KAFKA, on_progress)
+    return start_part(data_dir, KAFKA, on_progress=on_progress)
 
 
 def start_clickhouse(data_dir: Path, *, on_progress: Progress = _silent) -> StackState:
     """Start the database again, with the ports and data it had."""
-    return _start_one(data_dir, CLICKHOUSE, on_progress)
+    return start_part(data_dir, CLICKHOUSE, on_progress=on_progress)
+
+
+def start_part(data_dir: Path, part: str, *, on_progress: Progress = _silent) -> StackState:
+    """Start one part again, with the ports and data it had, and wait until it answers."""
+    data_dir = make_folder(data_dir)
+    with _alone(data_dir, on_progress):
+        return _start(_begin(data_dir), (part,), on_progress)
+
+
+def signal_part(data_dir: Path, part: str, number: signal.Signals) -> bool:
+    """Send a signal to one part; False when it was not running."""
+    state = _known(make_folder(data_dir))
+    process = _running(state, parts_of(state)[part])
+    if process is not None:
+        daemons.send(process, number)
+    return process is not None
 
 
 def kill(data_dir: Path, part: str) -> int | None:
-    """SIGKILL one part (``KAFKA`` or ``CLICKHOUSE``) and return its process id; None when it was not running."""
+    """SIGKILL one part (``KAFKA``, ``CLICKHOUSE`` or another of ``parts_of``) and return its process id; None when it
+    was not running."""
     data_dir = make_folder(data_dir)
     with _alone(data_dir):
         state = _known(data_dir)
-        process = _running(state, _PARTS[part])
+        process = _running(state, parts_of(state)[part])
         if process is None:
             return None
         daemons.kill(process)
@@ -148,7 +188,9 @@ def down(data_dir: Path) -> None:
         state = replace(_known(data_dir), wanted=False)
         write_state(state)
         unregister(data_dir, os.environ)
-        found = {name: process for name, part in _PARTS.items() if (process := _running(state, part)) is not None}
+        found = {
+            name: process for name, part in parts_of(state).items() if (process := _running(state, part)) is not None
+        }
         for process in found.values():
             daemons.terminate(process)
         ended = {name: daemons.stop(process, STOP_WITHIN_S) for name, process in found.items()}
@@ -161,8 +203,10 @@ def status(data_dir: Path) -> StackStatus:
     """What runs; asks every part that does. Changes nothing."""
     data_dir = data_dir.expanduser().absolute()
     state = read_state(data_dir)
-    parts = (_down(data_dir, part) if state is None else _part_status(state, part) for part in _PARTS.values())
-    return StackStatus(str(data_dir), state is not None and state.wanted, tuple(parts))
+    if state is None:
+        return StackStatus(str(data_dir), False, tuple(_down(data_dir, part) for part in _parts().values()))
+    found = tuple(_part_status(state, part) for part in parts_of(state).values())
+    return StackStatus(str(data_dir), state.wanted, found)
 
 
 def _down(data_dir: Path, part: _Part) -> PartStatus:
@@ -216,26 +260,44 @@ def _locked(descriptor: int) -> bool:
     return True
 
 
-def _begin(data_dir: Path, *, new_ports: bool) -> StackState:
+def _begin(
+    data_dir: Path, *, new_ports: bool = False, brokers: int | None = None, shards: int | None = None
+) -> StackState:
     state = read_state(data_dir)
     if state is None:
         _end_leftovers(data_dir)
+        brokers, shards = brokers or 1, shards or 1
+        first, *further = ports.choose(data_dir, max(brokers, shards))
         state = StackState(
             data_dir=data_dir,
             cluster_id=base64.urlsafe_b64encode(b"\x01" + secrets.token_bytes(15)).decode().rstrip("="),
-            ports=ports.choose(data_dir),
+            ports=first,
             writer_password=secrets.token_urlsafe(24),
             reader_password=secrets.token_urlsafe(24),
+            brokers=brokers,
+            shards=shards,
+            further=tuple(further),
         )
-    elif new_ports and not any(_running(state, part) for part in _PARTS.values()):
-        state = replace(state, ports=ports.choose(data_dir))
+    _demand_size(state, brokers, shards)
+    if new_ports and not any(_running(state, part) for part in parts_of(state).values()):
+        first, *further = ports.choose(data_dir, len(state.nodes))
+        state = replace(state, ports=first, further=tuple(further))
     write_state(state)
     return state
 
 
+def _demand_size(state: StackState, brokers: int | None, shards: int | None) -> None:
+    if brokers in (None, state.brokers) and shards in (None, state.shards):
+        return
+    raise StackError(
+        f"the stack in {state.data_dir} has {state.brokers} brokers and {state.shards} shards, which is decided when it"
+        " is made; make another: --data-dir"
+    )
+
+
 def _end_leftovers(data_dir: Path) -> None:
     """End what a folder's former stack left running when the folder was removed under it."""
-    for part in _PARTS.values():
+    for part in _parts(NODES_MAX, NODES_MAX).values():
         if (process := daemons.find(part.mark(data_dir))) is not None:
             daemons.kill(process)
 
@@ -247,14 +309,8 @@ def _known(data_dir: Path) -> StackState:
     return state
 
 
-def _start_one(data_dir: Path, name: str, on_progress: Progress) -> StackState:
-    data_dir = make_folder(data_dir)
-    with _alone(data_dir, on_progress):
-        return _start(_begin(data_dir, new_ports=False), (name,), on_progress)
-
-
 def _start(state: StackState, names: Sequence[str], on_progress: Progress) -> StackState:
-    parts = [_PARTS[name] for name in names]
+    parts = [parts_of(state)[name] for name in names]
     for part in parts:
         state = _with(state, part, _running(state, part) or _spawn(state, part, on_progress))
     for part in parts:

@@ -19,9 +19,10 @@ HOST = "127.0.0.1"
 _FIRST, _LAST = 20_000, 32_000
 
 
-def choose(data_dir: Path) -> Ports:
-    """Four free ports, the same ones for the same folder unless somebody else has them."""
-    return Ports(*free_ports(4, start=zlib.crc32(str(data_dir).encode())))
+def choose(data_dir: Path, nodes: int = 1) -> list[Ports]:
+    """Free ports of each node, the same ones for the same folder unless somebody else has them."""
+    found = free_ports(4 * nodes, start=zlib.crc32(str(data_dir).encode()))
+    return [Ports(*found[first : first + 4]) for first in range(0, len(found), 4)]
 
 
 def free_ports(count: int, *, start: int) -> list[int]:

@@ -16,6 +16,7 @@ from fleetpulse.migrate.bring_up import bring_up
 from fleetpulse.reconcile.compare import Report, reconcile
 from fleetpulse.services.processes import Command, Processes
 from fleetpulse.sql.database import Database
+from fleetpulse.stack import clickhouse, kafka
 from lab.chaos.compare import DIFFERENCES_SHOWN_MAX, Comparison, compare
 from lab.chaos.schedule import Blow, Step, schedule
 from lab.simulator.truth_file import read_truth
@@ -25,9 +26,14 @@ from schemas.errors import FleetpulseError
 WARM_UP_S = 10.0
 SETTLE_WITHIN_S = 120.0
 STOP_AFTER_S, STOPS_MAX = 5.0, 5
-"""So long the producer runs before it is stopped, and so often that is tried until it has ended by itself."""
+"""So long the producer runs before it is stopped, and so often that is tried, each time twice as long, until it has
+ended by itself."""
 TICK_S = 0.2
 UP_WITHIN_S = 20.0
+CLUSTER = 3, 2
+"""Brokers and shards."""
+CLUSTER_DOWN_S = 4.0
+"""So long one of them is gone after a kill: longer than a broker's session, so that others lead its partitions."""
 _ONE, _TWO = "jobs-one", "jobs-two"
 
 
@@ -81,23 +87,29 @@ class _Stage:
     config: Config
     processes: Processes
     say: Callable[[str], None]
-    thaw_at_s: float | None = None
+    down_s: float = 0.0
+    thaw_at_s: dict[str, float] = field(default_factory=dict)
+    """When who is frozen goes on."""
     done: Counter[str] = field(default_factory=Counter)
 
 
-def run_chaos(*, kills: int, seed: int, gpus: int, data_dir: Path | None, say: Callable[[str], None]) -> ChaosReport:
-    """Start a stack of its own below the data folder, strike, settle, judge. Raises when a part does not come back."""
+def run_chaos(
+    *, kills: int, seed: int, gpus: int, data_dir: Path | None, say: Callable[[str], None], cluster: bool = False
+) -> ChaosReport:
+    """Start a stack of its own below the data folder, of several brokers and shards for ``cluster``; strike, settle,
+    judge. Raises when a part does not come back."""
     begun_s = time.monotonic()
-    folder = load({"data_dir": data_dir}).data_dir / "chaos" / f"seed-{seed}"
+    folder = load({"data_dir": data_dir}).data_dir / "chaos" / f"{'cluster-' if cluster else ''}seed-{seed}"
+    brokers, shards = CLUSTER if cluster else (1, 1)
     if folder.exists():
         stack.down(folder)
         shutil.rmtree(folder)
     try:
-        config = bring_up(folder, say)
+        config = bring_up(folder, say, brokers=brokers, shards=shards)
         with Processes(folder / "processes") as processes:
-            stage = _Stage(folder, config, processes, say)
+            stage = _Stage(folder, config, processes, say, CLUSTER_DOWN_S if cluster else 0.0)
             _begin(stage, gpus, seed)
-            for step in schedule(kills, seed):
+            for step in schedule(kills, seed, brokers, shards):
                 _pass_time(stage, step.gap_s)
                 _strike(stage, step)
             books = _settle(stage)
@@ -127,10 +139,37 @@ def _pass_time(stage: _Stage, seconds: float) -> None:
     until_s = time.monotonic() + seconds
     while (now_s := time.monotonic()) < until_s:
         stage.processes.tend()
-        if stage.thaw_at_s is not None and now_s >= stage.thaw_at_s:
-            stage.processes.signal(_ONE, signal.SIGCONT)
-            stage.thaw_at_s = None
+        for name in [name for name, at_s in stage.thaw_at_s.items() if now_s >= at_s]:
+            _thaw(stage, name)
         time.sleep(TICK_S)
+
+
+def _freeze(stage: _Stage, name: str, seconds: float) -> bool:
+    """Stop a worker or a part of the stack for a while."""
+    stage.thaw_at_s[name] = time.monotonic() + seconds
+    return _signal(stage, name, signal.SIGSTOP)
+
+
+def _thaw(stage: _Stage, name: str) -> None:
+    if stage.thaw_at_s.pop(name, None) is not None:
+        _signal(stage, name, signal.SIGCONT)
+
+
+def _signal(stage: _Stage, name: str, number: signal.Signals) -> bool:
+    if name == _ONE:
+        return stage.processes.signal(name, number)
+    return stack.signal_part(stage.folder, name, number)
+
+
+def _kill_part(stage: _Stage, name: str) -> bool:
+    """Kill a broker or a shard and start it again. Others that are frozen go on first: too few of them are no cluster,
+    and none that comes back would be let in."""
+    hit = stack.kill(stage.folder, name) is not None
+    _pass_time(stage, stage.down_s)
+    for frozen in [frozen for frozen in stage.thaw_at_s if frozen != _ONE]:
+        _thaw(stage, frozen)
+    stack.start_part(stage.folder, name)
+    return hit
 
 
 def _strike(stage: _Stage, step: Step) -> None:
@@ -143,16 +182,17 @@ def _strike(stage: _Stage, step: Step) -> None:
         case Blow.KILL_SINK:
             hit = _kill(stage, "sink")
         case Blow.KILL_KAFKA:
-            hit = stack.kill(stage.folder, stack.KAFKA) is not None
-            stack.start_kafka(stage.folder)
+            hit = _kill_part(stage, kafka.name(step.node))
         case Blow.KILL_CLICKHOUSE:
-            hit = stack.kill(stage.folder, stack.CLICKHOUSE) is not None
-            stack.start_clickhouse(stage.folder)
+            hit = _kill_part(stage, clickhouse.name(step.node))
         case Blow.DOUBLE_WORKER | Blow.SINGLE_WORKER:
             hit = _change_crew(stage, join=step.blow is Blow.DOUBLE_WORKER)
         case Blow.FREEZE_WORKER:
-            hit = stage.processes.signal(_ONE, signal.SIGSTOP)
-            stage.thaw_at_s = time.monotonic() + step.lasts_s
+            hit = _freeze(stage, _ONE, step.lasts_s)
+        case Blow.FREEZE_KAFKA:
+            hit = _freeze(stage, kafka.name(step.node), step.lasts_s)
+        case Blow.FREEZE_CLICKHOUSE:
+            hit = _freeze(stage, clickhouse.name(step.node), step.lasts_s)
     stage.done[step.blow.value if hit else f"{step.blow.value} (was down)"] += 1
 
 
@@ -176,8 +216,8 @@ def _change_crew(stage: _Stage, *, join: bool) -> bool:
 def _settle(stage: _Stage) -> Report:
     """Stop the load, keep everything else alive until the books agree or the wait is over."""
     stage.say("settling")
-    if stage.thaw_at_s is not None:
-        _pass_time(stage, max(0.0, stage.thaw_at_s - time.monotonic()) + TICK_S)
+    if stage.thaw_at_s:
+        _pass_time(stage, max(0.0, max(stage.thaw_at_s.values()) - time.monotonic()) + TICK_S)
     _stop_producer(stage)
     return reconcile(
         stage.config.kafka, stage.config.clickhouse, wait_s=SETTLE_WITHIN_S, while_waiting=stage.processes.tend
@@ -189,8 +229,8 @@ def _stop_producer(stage: _Stage) -> None:
     has opened its spool, would take them with it."""
     processes = stage.processes
     command = processes.command("producer")
-    for _ in range(STOPS_MAX):
-        _pass_time(stage, STOP_AFTER_S)
+    for attempt in range(STOPS_MAX):
+        _pass_time(stage, STOP_AFTER_S * 2**attempt)
         is_up = processes.pid("producer") is not None
         processes.stop("producer", within_s=60.0)
         ended = processes.exit_code("producer")

@@ -1,13 +1,15 @@
 """What is done to the pipeline and when: a seeded list, decided before anything runs.
 
 Kills are spread evenly over the five parts and shuffled; between them the second worker comes and goes, and workers are
-frozen (SIGSTOP) longer than a group session. Gaps are random, now and then almost nothing.
+frozen (SIGSTOP) longer than a group session. Gaps are random, now and then almost nothing. In a cluster brokers and
+shards freeze too, longer than a broker's session, and each blow at Kafka or ClickHouse hits one of several.
 """
 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from enum import Enum
 
 
@@ -22,25 +24,48 @@ class Blow(Enum):
     DOUBLE_WORKER = "second worker joins"
     SINGLE_WORKER = "second worker is killed"
     FREEZE_WORKER = "worker freezes and wakes as a zombie"
+    FREEZE_KAFKA = "broker freezes"
+    FREEZE_CLICKHOUSE = "shard freezes"
 
 
 KILLS = (Blow.KILL_PRODUCER, Blow.KILL_JOB, Blow.KILL_SINK, Blow.KILL_KAFKA, Blow.KILL_CLICKHOUSE)
 GAP_S = (0.2, 5.0)
 FREEZE_S = (7.0, 12.0)
 EXTRA_EVERY_KILLS = 5
+FREEZE_NODE_S = (4.0, 9.0)
+FREEZE_EVERY_STEPS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """``blow`` happens ``gap_s`` seconds after the one before; a freeze lasts ``lasts_s``."""
+    """``blow`` happens ``gap_s`` seconds after the one before, to broker or shard ``node``; a freeze lasts
+    ``lasts_s``."""
 
     gap_s: float
     blow: Blow
     lasts_s: float = 0.0
+    node: int = 1
 
 
-def schedule(kills: int, seed: int) -> tuple[Step, ...]:
+def schedule(kills: int, seed: int, brokers: int = 1, shards: int = 1) -> tuple[Step, ...]:
     """``kills`` kill -9 spread evenly over the five parts, with doubles and freezes between. Same seed, same list."""
+    steps = _steps(kills, seed)
+    return steps if (brokers, shards) == (1, 1) else tuple(_of_cluster(steps, seed, brokers, shards))
+
+
+def _of_cluster(steps: Iterable[Step], seed: int, brokers: int, shards: int) -> Iterator[Step]:
+    """The same, each on one of the nodes, and freezes of nodes between."""
+    random_ = random.Random(f"{seed} nodes")
+    nodes = {Blow.KILL_KAFKA: brokers, Blow.KILL_CLICKHOUSE: shards}
+    for index, step in enumerate(steps):
+        yield replace(step, node=random_.randint(1, nodes.get(step.blow, 1)))
+        if index % FREEZE_EVERY_STEPS == FREEZE_EVERY_STEPS - 1:
+            is_broker = random_.random() < 0.5
+            blow, of = (Blow.FREEZE_KAFKA, brokers) if is_broker else (Blow.FREEZE_CLICKHOUSE, shards)
+            yield Step(random_.uniform(*GAP_S), blow, random_.uniform(*FREEZE_NODE_S), random_.randint(1, of))
+
+
+def _steps(kills: int, seed: int) -> tuple[Step, ...]:
     random_ = random.Random(seed)
     blows = [KILLS[index % len(KILLS)] for index in range(kills)]
     random_.shuffle(blows)

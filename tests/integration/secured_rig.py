@@ -129,7 +129,7 @@ def _start_kafka(
     (home / "tmp").mkdir(parents=True)
     properties = home / "server.properties"
     own = _properties(state, authority, server, login, certificate)
-    properties.write_text(kafka.settings(state.ports, home / "log") + own, encoding="utf-8")
+    properties.write_text(kafka.settings(state.nodes, home / "log") + own, encoding="utf-8")
     users = [f"--add-scram=SCRAM-SHA-512=[name={name},password={PASSWORD}]" for name in (USER, *ROLES)]
     format_ = ("kafka.tools.StorageTool", "format", "-t", state.cluster_id, "-c", str(properties), *users)
     class_path = line[line.index("-cp") + 1]

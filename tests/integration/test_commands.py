@@ -135,7 +135,7 @@ def test_no_stack_at_all_is_a_status(tmp_path: Path) -> None:
 
 def test_a_taken_port_names_the_flag_that_helps(tmp_path: Path, taken_port: int) -> None:
     """`up` says which port, who has it, and `--new-ports`."""
-    chosen = ports.choose(tmp_path)
+    chosen = ports.choose(tmp_path)[0]
     write_state(StackState(tmp_path, "x" * 22, replace(chosen, clickhouse_http=taken_port), "w", "r"))
     (tmp_path / "log").mkdir()
 

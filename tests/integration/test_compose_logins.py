@@ -103,7 +103,7 @@ def _start(state: StackState, jaas: Path) -> daemons.Process:
     }
     properties = home / "server.properties"
     properties.write_text(
-        kafka.settings(state.ports, home / "log") + "".join(f"{key}={value}\n" for key, value in own.items())
+        kafka.settings(state.nodes, home / "log") + "".join(f"{key}={value}\n" for key, value in own.items())
     )
     class_path = line[line.index("-cp") + 1]
     format_ = ("kafka.tools.StorageTool", "format", "-t", state.cluster_id, "-c", str(properties))

@@ -239,7 +239,7 @@ def test_servers_that_are_away_or_hang_end_in_time(bare: Config, closed_port: in
 
 def test_a_stack_that_lies_half_dead_is_named(bare: Config, mute_port: int) -> None:
     """Parts that should run, a port that somebody took, a file with passwords that others can read."""
-    chosen = replace(ports.choose(bare.data_dir), clickhouse_http=mute_port)
+    chosen = replace(ports.choose(bare.data_dir)[0], clickhouse_http=mute_port)
     write_state(StackState(bare.data_dir, "x" * 22, chosen, "w", "r", wanted=True))
     (bare.data_dir / "stack.json").chmod(0o644)
 

@@ -34,3 +34,15 @@ def test_a_short_chaos_loses_and_doubles_nothing(tmp_path: Path) -> None:
     assert (report["exact"], report["lost"], report["doubled"]) == (True, 0, 0)
     assert report["cells_compared"] > 1_000
     assert sum(count for blow, count in report["blows"].items() if blow.startswith("kill")) == 10
+
+
+@pytest.mark.full
+def test_a_short_chaos_in_a_cluster_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    """Three brokers and two shards, killed and frozen one by one."""
+    done = fleetpulse("chaos", "--cluster", "--kills", "5", "--seed", "2", "--json", data_dir=tmp_path)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    assert (report["exact"], report["lost"], report["doubled"]) == (True, 0, 0)
+    assert report["cells_compared"] > 1_000
+    assert any("freezes" in blow for blow in report["blows"])

@@ -71,7 +71,7 @@ def broker(tmp_path: Path) -> Iterator[StackState]:
     folder = tmp_path / "stack"
     (folder / "log").mkdir(parents=True)
     cluster = base64.urlsafe_b64encode(b"\x01" + secrets.token_bytes(15)).decode().rstrip("=")
-    write_state(StackState(folder, cluster, ports.choose(folder), secrets.token_hex(8), secrets.token_hex(8)))
+    write_state(StackState(folder, cluster, ports.choose(folder)[0], secrets.token_hex(8), secrets.token_hex(8)))
     state = manage.start_kafka(folder)
     try:
         yield state

@@ -351,7 +351,7 @@ def test_a_part_that_ends_while_starting_shows_its_log(
 ) -> None:
     """The error holds what the process said."""
     broken = [sys.executable, "-c", "raise SystemExit('the reason why')"]
-    monkeypatch.setattr(manage.clickhouse, "command", lambda _state: broken)
+    monkeypatch.setattr(manage.clickhouse, "command", lambda _state, _number: broken)
 
     with pytest.raises(StackError, match=r"clickhouse ended while starting(.|\n)*the reason why"):
         stack.start_clickhouse(home)
@@ -360,7 +360,7 @@ def test_a_part_that_ends_while_starting_shows_its_log(
 def test_a_new_cluster_has_the_features_that_kafkas_own_tool_gives_it(state: StackState, tmp_path: Path) -> None:
     """The file we keep is what ``kafka-storage format`` writes, but for the moments in its batches and their sums."""
     properties, logs = tmp_path / "server.properties", tmp_path / "log"
-    properties.write_text(manage.kafka.settings(state.ports, logs))
+    properties.write_text(manage.kafka.settings(state.nodes, logs))
     runtime, jars = java.find_java(os.environ), kafka_jars.jars(kafka_jars.cache_dir(os.environ, tmp_path), print)
     tool = [str(runtime), "-cp", ":".join(map(str, jars)), "kafka.tools.StorageTool", "format"]
 

@@ -85,3 +85,17 @@ def test_a_wheel_that_cannot_listen_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
     with pytest.raises(StackError, match=r"chdb-core 26\.5\.3 cannot listen"):
         clickhouse.library()
+
+
+def test_several_servers_know_one_another_by_a_secret() -> None:
+    """One alone knows nobody; the secret is that of the stack, and no password."""
+    state = StackState(Path("/d"), "c", PORTS, "writer-secret", "r", shards=2, further=(Ports(1, 2, 3, 22_004),))
+    text = clickhouse.config(PORTS, Path("/d"), state.nodes, "shared")
+    found = ElementTree.fromstring(text).find("remote_servers/fleetpulse")
+
+    assert found is not None
+    assert found.findtext("secret") == "shared"
+    assert [port.text for port in found.findall("shard/replica/port")] == ["21004", "22004"]
+    assert ElementTree.fromstring(clickhouse.config(PORTS, Path("/d"))).find("remote_servers") is None
+    assert "REMOTE" in clickhouse.users("w", "r", sharded=True)
+    assert "REMOTE" not in clickhouse.users("w", "r")

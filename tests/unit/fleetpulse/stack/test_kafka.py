@@ -1,3 +1,4 @@
+import struct
 from pathlib import Path
 
 from fleetpulse.stack import kafka
@@ -12,7 +13,7 @@ def parsed(text: str) -> dict[str, str]:
 
 def test_the_broker_listens_on_loopback_alone() -> None:
     """Every address it listens on or advertises is 127.0.0.1."""
-    settings = parsed(kafka.settings(PORTS, Path("/data/log")))
+    settings = parsed(kafka.settings([PORTS], Path("/data/log")))
 
     assert settings["listeners"] == "PLAINTEXT://127.0.0.1:21001,CONTROLLER://127.0.0.1:21002"
     assert settings["advertised.listeners"] == "PLAINTEXT://127.0.0.1:21001"
@@ -21,12 +22,12 @@ def test_the_broker_listens_on_loopback_alone() -> None:
 
 def test_topics_are_never_made_by_accident() -> None:
     """A misspelt topic is an error, not a new topic."""
-    assert parsed(kafka.settings(PORTS, Path("/d")))["auto.create.topics.enable"] == "false"
+    assert parsed(kafka.settings([PORTS], Path("/d")))["auto.create.topics.enable"] == "false"
 
 
 def test_jobs_with_sessions_of_six_seconds_are_let_in() -> None:
     """The broker's least session is below what the jobs use."""
-    assert int(parsed(kafka.settings(PORTS, Path("/d")))["group.min.session.timeout.ms"]) <= 6_000
+    assert int(parsed(kafka.settings([PORTS], Path("/d")))["group.min.session.timeout.ms"]) <= 6_000
 
 
 def test_a_folder_with_a_space_stays_one_argument(tmp_path: Path) -> None:
@@ -103,3 +104,27 @@ def test_an_archive_that_cannot_be_kept_is_no_error(tmp_path: Path) -> None:
     kafka.keep_archive(state, tmp_path / "nowhere")
 
     assert written.exists()
+
+
+def test_several_brokers_are_one_cluster_with_copies_of_everything() -> None:
+    """Each is a voter of its own; internal topics outlive one of three."""
+    nodes = [PORTS, Ports(22_001, 22_002, 22_003, 22_004), Ports(23_001, 23_002, 23_003, 23_004)]
+    settings = parsed(kafka.settings(nodes, Path("/data/log"), 2))
+    alone = parsed(kafka.settings([PORTS], Path("/data/log")))
+
+    assert settings["node.id"] == "2"
+    assert settings["advertised.listeners"] == "PLAINTEXT://127.0.0.1:22001"
+    assert settings["controller.quorum.voters"] == "1@127.0.0.1:21002,2@127.0.0.1:22002,3@127.0.0.1:23002"
+    copies = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
+    assert [settings[name] for name in copies] == ["3", "3"]
+    assert settings["transaction.state.log.min.isr"] == "2"
+    assert [alone[name] for name in copies] == ["1", "1"]
+
+
+def test_a_broker_is_ready_when_it_counts_itself() -> None:
+    """Of a metadata response: one with a rack among them."""
+    body = struct.pack(">iii", 7, 0, 2)
+    body += struct.pack(">ih9sih2s", 1, 9, b"127.0.0.1", 9092, 2, b"r1")
+    body += struct.pack(">ih9sih", 3, 9, b"127.0.0.1", 9093, -1)
+
+    assert kafka._brokers(body + b"cluster and topics") == {1, 3}

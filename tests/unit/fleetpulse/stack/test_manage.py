@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fleetpulse.stack.manage import kill
+from fleetpulse.stack.manage import kill, up
 from fleetpulse.stack.report import command_for
+from runtime.local_stack import Ports, StackState, write_state
 from schemas.errors import StackError
 
 
@@ -30,3 +31,11 @@ def test_a_folder_without_a_stack_is_told_how_to_get_one(tmp_path: Path) -> None
 
     with pytest.raises(StackError, match=r"start one: fleetpulse up --data-dir '.*/a b'$"):
         kill(folder, "kafka")
+
+
+def test_the_size_of_a_stack_is_decided_once(tmp_path: Path) -> None:
+    """What it holds is spread over its brokers and shards."""
+    write_state(StackState(tmp_path, "c", Ports(1, 2, 3, 4), "w", "r"))
+
+    with pytest.raises(StackError, match=r"has 1 brokers and 1 shards, .*make another: --data-dir"):
+        up(tmp_path, brokers=3)

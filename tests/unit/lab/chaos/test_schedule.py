@@ -35,3 +35,17 @@ def test_the_second_worker_joins_before_it_is_killed() -> None:
 
         assert crew[::2] == [Blow.DOUBLE_WORKER] * len(crew[::2])
         assert crew[1::2] == [Blow.SINGLE_WORKER] * len(crew[1::2])
+
+
+def test_in_a_cluster_every_broker_and_shard_is_hit() -> None:
+    """Kills are those of the same seed without one; freezes of nodes come between, longer than a broker's session."""
+    alone, cluster = schedule(100, seed=3), schedule(100, seed=3, brokers=3, shards=2)
+    frozen = (Blow.FREEZE_KAFKA, Blow.FREEZE_CLICKHOUSE)
+
+    hit = {blow: {step.node for step in cluster if step.blow is blow} for blow in (*frozen, *KILLS)}
+
+    assert [step.blow for step in cluster if step.blow not in frozen] == [step.blow for step in alone]
+    assert hit[Blow.KILL_KAFKA] == hit[Blow.FREEZE_KAFKA] == {1, 2, 3}
+    assert hit[Blow.KILL_CLICKHOUSE] == hit[Blow.FREEZE_CLICKHOUSE] == {1, 2}
+    assert hit[Blow.KILL_SINK] == {1}
+    assert all(step.lasts_s > 3.0 for step in cluster if step.blow in frozen)
