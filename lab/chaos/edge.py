@@ -269,7 +269,7 @@ def _tls_properties(state: StackState, port: int, key: Path) -> str:
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(key),
     }
-    settings = kafka.settings(state.ports, state.data_dir / kafka.NAME / "log")
+    settings = kafka.settings(state.nodes, state.data_dir / kafka.NAME / "log")
     return settings + "".join(f"{name}={value}\n" for name, value in own.items())
 
 
