@@ -1,7 +1,7 @@
 """ClientNames: what a client named, a model and a user, as it stands in an event. Pure.
 
 A client may send any model name, and a name that somebody made up must open no series. One is confirmed when a request
-that named it was answered. Where an engine rejects a request (400, 404, 422; a fault of the client where no status is
+that named it was answered. Where an engine rejects a request (``_REJECTED``; a fault of the client where no status is
 known), and the name was never confirmed, the event's model is ``__unknown__`` and ``model_requested`` keeps the name.
 Other ends say nothing of the name: a model is not unknown because its engine is down.
 
@@ -22,7 +22,9 @@ NAME_CHARS_MAX = 256
 """Longer model names confirm nothing: no label holds them. Longer names of users have no hash, lest two become one."""
 REQUESTED_CHARS_MAX = 128
 """Kept of a model's name in ``model_requested``."""
-_REJECTED = frozenset({400, 404, 422})
+_REJECTED = frozenset({400, 401, 403, 404, 405, 413, 415, 422})
+"""A fault of the client: who has no key may name what he likes. Not 408 and 429, which say that an engine is slow or
+full."""
 _HASH_HEX = 16
 
 Row = dict[str, Any]

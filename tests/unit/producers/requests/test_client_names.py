@@ -17,7 +17,7 @@ def judged(names: ClientNames, model: Any, http_status: Any, **more: Any) -> tup
     return row["model"], row.get("model_requested")
 
 
-@pytest.mark.parametrize("status", [400, 404, 422])
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422])
 def test_an_invented_name_is_unknown(status: int) -> None:
     """An engine that rejects the request confirms nothing; the name stays beside it."""
     assert judged(ClientNames(), "invented", status) == (MODEL_UNKNOWN, "invented")
