@@ -267,5 +267,42 @@ def landing(
     return Measured(f"landing-{profile}", result, [(f"Raw landing, {result['profile']}", columns, rows)])
 
 
-for one in (throughput, live, freshness, lifecycle, size, landing, *command_parts.COMMANDS):
+def scale(
+    progress: Progress,
+    seed: int,
+    gpus: Annotated[int, typer.Option(min=8, max=100_000, help="GPUs of the fleet, eight a host.")] = 10_000,
+    minutes: Annotated[float, typer.Option(min=1, max=120, help="How long each layout runs.")] = 35.0,
+    workers_max: Annotated[int, typer.Option(min=1, max=16, help="Leave out layouts of more workers.")] = 16,
+    data_dir: DataDir = None,
+) -> Measured:
+    """The same load with 1, 4 and 16 workers and ever more partitions, all jobs and the sink, on two cores.
+
+    Example: [bold]fleetpulse bench scale --gpus 1000 --minutes 2 --workers-max 4[/bold]
+    """
+    from lab.bench import scale as measuring
+
+    result = measuring.measure(data_dir, gpus, minutes, seed, workers_max, progress)
+    columns = (
+        "workers", "sources", "partials", "CPU s/1e6 events", "of jobs", "growth", "records/s", "markers/s",
+        "finals p99 s", "load late s",
+    )  # fmt: skip
+    rows = [
+        (
+            *(getattr(one["layout"], name) for name in ("workers", "sources", "partials")),
+            one["cpu_s_per_million"],
+            one["cpu_s_per_million_of_jobs"],
+            one["growth"],
+            one["records_per_s"],
+            one["markers_per_s"],
+            one["finals_p99_s"],
+            one["load_late_s_max"],
+        )
+        for one in result["runs"]
+    ]
+    title = f"{result['gpus']:,} GPUs for {result['minutes']:g} min on {result['cores_used']} cores"
+    wrong = {} if result["within"] else {"an event costs more by over a tenth": ["see growth"]}
+    return Measured("scale", result, [(title, columns, rows)], wrong=wrong)
+
+
+for one in (throughput, live, freshness, lifecycle, size, landing, scale, *command_parts.COMMANDS):
     app.command()(measurement(one))

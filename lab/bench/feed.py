@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import md5
 
@@ -120,14 +120,21 @@ async def fill(
     kafka: KafkaConfig, source: Iterator[Message], records_per_batch: int, on_progress: Callable[[int], None]
 ) -> dict[str, Fed]:
     """Write all messages and return what was written by topic. ``on_progress`` gets the number of events so far."""
-    producers = [_producer(kafka) for _ in range(_SENDERS)]
     fed: dict[str, Fed] = {}
+    async with senders(kafka) as producers:
+        await send_all(producers, source, records_per_batch, fed, on_progress)
+    return fed
+
+
+@contextlib.asynccontextmanager
+async def senders(kafka: KafkaConfig) -> AsyncIterator[list[AIOKafkaProducer]]:
+    """Producers that share the partitions, started."""
+    producers = [_producer(kafka) for _ in range(_SENDERS)]
     try:
         await asyncio.gather(*(producer.start() for producer in producers))
-        await _send_all(producers, source, records_per_batch, fed, on_progress)
+        yield producers
     finally:
         await asyncio.gather(*(producer.stop() for producer in producers))
-    return fed
 
 
 def _producer(kafka: KafkaConfig) -> AIOKafkaProducer:
@@ -135,13 +142,14 @@ def _producer(kafka: KafkaConfig) -> AIOKafkaProducer:
     return make_producer(kafka, enable_idempotence=False, compression_type="zstd", **sizes)
 
 
-async def _send_all(
+async def send_all(
     producers: list[AIOKafkaProducer],
     source: Iterator[Message],
     records_per_batch: int,
     fed: dict[str, Fed],
     on_progress: Callable[[int], None],
 ) -> None:
+    """Write all messages, note them in ``fed``, and return when they are acknowledged."""
     open_batches: dict[tuple[str, int], list[Message]] = defaultdict(list)
     unanswered: set[asyncio.Future[object]] = set()
     free = asyncio.Semaphore(_INFLIGHT_MAX)

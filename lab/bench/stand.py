@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+import orjson
 
 from fleetpulse import stack
 from fleetpulse.migrate.bring_up import bring_up
@@ -19,6 +22,7 @@ from schemas.errors import FleetpulseError
 
 Say = Callable[[str], None]
 FOLDER = "bench"
+_PARTITIONS = "FLEETPULSE_PARTITIONS"
 OUTPUTS = ("window.partials", "books", "rejected")
 
 
@@ -61,24 +65,47 @@ def stand(data_dir: Path | None, say: Say, *, keep: bool = False) -> Iterator[St
 
 @contextlib.contextmanager
 def fresh_stand(
-    data_dir: Path | None, say: Say, *, folder: str = "bench-fresh", keep: bool = False, kept: bool = False
+    data_dir: Path | None,
+    say: Say,
+    *,
+    folder: str = "bench-fresh",
+    keep: bool = False,
+    kept: bool = False,
+    partitions: Mapping[str, int] | None = None,
 ) -> Iterator[Stand]:
     """A stack with topics and tables that never ran before, removed at the end. ``keep`` leaves its files (its servers
-    stop), ``kept`` begins with those left before; ``FleetpulseError`` where there are none."""
+    stop), ``kept`` begins with those left before; ``FleetpulseError`` where there are none. ``partitions`` are other
+    counts than the contract's, for children too."""
     own = load({"data_dir": data_dir}).data_dir / folder
     stack.down(own)
     if kept and not own.exists():
         raise FleetpulseError(f"nothing was kept in {own}: fill it with --keep first")
     if not kept:
         shutil.rmtree(own, ignore_errors=True)
+    given = {} if partitions is None else {_PARTITIONS: orjson.dumps(dict(partitions)).decode()}
     try:
-        bring_up(own, say)
-        yield _found(own)
+        with _environment(given):
+            bring_up(own, say)
+            yield _found(own)
     finally:
         say("stopping Kafka and ClickHouse")
         stack.down(own)
         if not keep:
             shutil.rmtree(own, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _environment(given: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _found(folder: Path) -> Stand:
