@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import MappingProxyType
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from fleetpulse.services.processes import Command, Processes
 from runtime import logs
@@ -128,9 +128,9 @@ def _alerts(config: Config, files: Files = NO_FILES) -> JobSetup:
 
 
 def _open_file(folder: Path) -> BinaryIO:
-    """An empty file without a name."""
+    """An empty file without a name, and without a buffer: what the disk does not take fails where it is written."""
     folder.mkdir(parents=True, exist_ok=True)
-    return TemporaryFile(dir=folder)
+    return cast(BinaryIO, TemporaryFile(dir=folder, buffering=0))
 
 
 def _budgets(config: Config, files: Files) -> Budgets:

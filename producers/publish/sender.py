@@ -194,7 +194,7 @@ class Sender:
             async with asyncio.timeout(_TOPIC_WITHIN_S):
                 partitions = await self._producer.partitions_for(topic)
         except TimeoutError:
-            raise UnknownTopicOrPartitionError("there is no such topic") from None
+            raise UnknownTopicOrPartitionError("there is no such topic, or Kafka does not answer") from None
         if partition not in partitions:
             raise UnknownTopicOrPartitionError(f"the topic has no partition {partition}")
 

@@ -85,6 +85,7 @@ class Waiting:
     expected: list[int] = field(default_factory=list)
     _file: BinaryIO | None = field(default=None, repr=False, compare=False)
     _written: int = 0
+    _refused: bool = False
 
     @property
     def memory_bytes(self) -> int:
@@ -105,10 +106,13 @@ class Waiting:
             if self._file is None:
                 self._file = open_file()
             self._file.seek(self._written)
-            self._file.write(value)
+            if self._file.write(value) != len(value):
+                raise OSError("the disk took a part of it")
         except OSError as error:
-            facts = {"bytes": len(value), "error": str(error)}
-            _log.warning("finals that wait cannot be written to disk; they stay in memory", extra=facts)
+            if not self._refused:  # once a window
+                facts = {"bytes": len(value), "error": str(error)}
+                _log.warning("finals that wait cannot be written to disk; they stay in memory", extra=facts)
+            self._refused = True
             return False
         self._written += len(value)
         return True

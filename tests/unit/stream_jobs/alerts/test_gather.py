@@ -136,16 +136,25 @@ class _Full(io.BytesIO):
         raise OSError(28, "no space left on device")
 
 
+class _Filling(io.BytesIO):
+    def write(self, data: Any) -> int:
+        return super().write(data[:1])
+
+
 class _Cut(io.BytesIO):
     def read(self, size: int | None = -1) -> bytes:
         return b""
 
 
-def test_what_a_full_disk_does_not_take_stays_in_memory(caplog: pytest.LogCaptureFixture) -> None:
-    """No window is lost by it; the log says so."""
-    gather = Gather([0], memory_bytes_max=0, open_file=_Full)
+@pytest.mark.parametrize("disk", [_Full, _Filling])
+def test_what_a_full_disk_does_not_take_stays_in_memory(
+    disk: type[io.BytesIO], caplog: pytest.LogCaptureFixture
+) -> None:
+    """No window is lost by it, also where a part of a value found room; the log says so once a window."""
+    gather = Gather([0, 0], memory_bytes_max=0, open_file=disk)
 
-    assert tell(gather, 0, 0, 1) == [Ready(at(0), True, (piece(0, 0),))]
+    assert tell(gather, 0, 0, 1) == []
+    assert tell(gather, 1, 0, 1) == [Ready(at(0), True, (piece(0, 0), piece(1, 0)))]
     assert gather.memory_bytes == 0
     assert [one.message for one in caplog.records] == [
         "finals that wait cannot be written to disk; they stay in memory"
