@@ -133,6 +133,8 @@ def write_state(state: StackState) -> None:
     """Replace ``stack.json`` in one step; a reader sees the old state or the new one, never half of it."""
     raw = asdict(state)
     del raw["data_dir"]  # the folder may be moved
+    if not state.further:  # processes of 0.1.0 read it too
+        del raw["brokers"], raw["shards"], raw["further"]
     path = state.data_dir / FILE_NAME
     fresh = path.with_suffix(f".{os.getpid()}.new")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

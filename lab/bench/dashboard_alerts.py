@@ -5,7 +5,7 @@ Each is opened, updated once and resolved, but for the newest, which are open; a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -13,12 +13,14 @@ from lab.bench.dashboard_fleet import ENGINES_PER_HOST, HOSTS_PER_CLUSTER, Fleet
 from lab.bench.dashboard_windows import Span
 from schemas.codec import native
 from schemas.codec.block import Block, Column, Labels, Numbers
+from schemas.contract import alert_commands
+from schemas.contract.alert_commands import Command
 from schemas.contract.alerts import SEVERITIES, Alert, Member, encode
 from schemas.contract.record import Record
-from schemas.contract.topics import ALERTS_TOPIC
+from schemas.contract.topics import ALERT_COMMANDS, ALERTS_TOPIC
 from schemas.ddl.stored import LANDED
 from schemas.limits import MINUTE_MS
-from schemas.rows.tables import ALERT_HISTORY
+from schemas.rows.tables import ACTIONS, ALERT_HISTORY, Table
 from sinks.alert_rows import block_of
 from sinks.database import SinkDatabase
 from sinks.landing import Insert
@@ -26,6 +28,7 @@ from sinks.landing import Insert
 ALERTS = 3_000
 OPEN = 60
 """Of these the newest."""
+SILENCED_EVERY = 100
 _LASTS_MS = 7 * MINUTE_MS
 _RULES = ("gpu_hot", "ttft_slow", "host_silent", "errors_many", "kv_full")
 
@@ -36,13 +39,16 @@ def fingerprint(number: int) -> str:
 
 
 def fill_alerts(database: SinkDatabase, fleet: Fleet, span: Span) -> int:
-    """Insert the history; how many rows."""
-    records = [
-        Record(ALERTS_TOPIC, 0, offset, alert.at_ms, alert.fingerprint.encode(), encode(alert), ())
-        for offset, alert in enumerate(transitions(fleet, span))
-    ]
-    block, kept = block_of(ALERT_HISTORY, records)
-    assert len(kept) == len(records), "what is drawn is an alert"
+    """Insert the history, and what people did about some of it; how many rows."""
+    alerts = [(alert.at_ms, encode(alert)) for alert in transitions(fleet, span)]
+    commands = [(command.from_ms, alert_commands.encode(command)) for command in silences(span)]
+    return _fill(database, ALERT_HISTORY, ALERTS_TOPIC, alerts) + _fill(database, ACTIONS, ALERT_COMMANDS, commands)
+
+
+def _fill(database: SinkDatabase, table: Table, topic: str, values: Sequence[tuple[int, bytes]]) -> int:
+    records = [Record(topic, 0, offset, at_ms, b"", value, ()) for offset, (at_ms, value) in enumerate(values)]
+    block, kept = block_of(table, records)
+    assert len(kept) == len(records), "what is drawn can be read"
     rows = block.rows
     place: dict[str, Column] = {
         "log_id": Labels(np.ones(rows, np.uint8), [None, b"bench"]),
@@ -50,10 +56,18 @@ def fill_alerts(database: SinkDatabase, fleet: Fleet, span: Span) -> int:
         "log_offset": Numbers(np.arange(rows, dtype="<u8")),
         "log_row": Numbers(np.zeros(rows, "<u4")),
     }
-    fields = LANDED[ALERT_HISTORY.schema].fields
+    fields = LANDED[table.schema].fields
     pieces = native.pieces(fields, Block(rows, {**block.columns, **place}))
-    database.insert([Insert(ALERT_HISTORY.name, tuple(field.name for field in fields), pieces, rows)])
+    database.insert([Insert(table.name, tuple(field.name for field in fields), pieces, rows)])
     return rows
+
+
+def silences(span: Span) -> Iterator[Command]:
+    """One for every hundredth alert, of an hour."""
+    step_ms = (span.to_ms - span.from_ms) // ALERTS
+    for number in range(0, ALERTS, SILENCED_EVERY):
+        from_ms, labels = span.from_ms + number * step_ms, {"fingerprint": fingerprint(number)}
+        yield Command("mute", f"{number:032x}", labels, from_ms, from_ms + 60 * MINUTE_MS, "host is drained", "on-call")
 
 
 def transitions(fleet: Fleet, span: Span) -> Iterator[Alert]:

@@ -90,7 +90,7 @@ def test_addresses_are_on_loopback(tmp_path: Path) -> None:
 
 
 def test_a_stack_of_several_nodes_names_all_of_them(tmp_path: Path) -> None:
-    """Also after the way through the file; a file of a release before has one."""
+    """Also after the way through the file."""
     several = replace(state(tmp_path), brokers=2, shards=3, further=(Ports(5, 6, 7, 8), Ports(9, 10, 11, 12)))
     write_state(several)
 
@@ -98,11 +98,14 @@ def test_a_stack_of_several_nodes_names_all_of_them(tmp_path: Path) -> None:
     assert several.kafka_bootstrap == "127.0.0.1:1,127.0.0.1:5"
     assert several.clickhouse_urls == ("http://127.0.0.1:3", "http://127.0.0.1:7", "http://127.0.0.1:11")
     assert (several.clickhouse_cluster, state(tmp_path).clickhouse_cluster) == ("fleetpulse", "")
-    before = json.loads((tmp_path / FILE_NAME).read_text())
-    for name in ("brokers", "shards", "further"):
-        del before[name]
-    (tmp_path / FILE_NAME).write_text(json.dumps(before))
-    assert read_state(tmp_path) == state(tmp_path)
+
+
+def test_processes_of_0_1_0_read_a_stack_of_one_node(tmp_path: Path) -> None:
+    """An upgrade goes worker by worker: the file has no key that they do not know."""
+    write_state(state(tmp_path))
+
+    known = {"version", "cluster_id", "ports", "writer_password", "reader_password", "wanted", "processes"}
+    assert set(json.loads((tmp_path / FILE_NAME).read_text())) == known
 
 
 def test_the_environment_decides_where_the_stack_lives(tmp_path: Path) -> None:

@@ -130,18 +130,23 @@ def test_strange_durations_are_refused(text: str) -> None:
         duration_ms(text)
 
 
-def test_up_passes_new_ports_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_up_passes_new_ports_and_the_size_of_the_stack_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """The flag that the port-taken error names exists and reaches the stack."""
-    seen: list[tuple[Path | None, bool]] = []
+    seen: list[tuple[Path | None, dict[str, Any]]] = []
 
-    def bring_up(data_dir: Path | None, on_progress: object, *, new_ports: bool = False) -> Any:
-        seen.append((data_dir, new_ports))
+    def bring_up(data_dir: Path | None, on_progress: object, **options: Any) -> Any:
+        seen.append((data_dir, options))
         kafka, clickhouse = SimpleNamespace(bootstrap="h:1"), SimpleNamespace(url="http://h:2")
         return SimpleNamespace(kafka=kafka, clickhouse=clickhouse, reading=SimpleNamespace(user="reader"))
 
     monkeypatch.setattr("fleetpulse.migrate.bring_up.bring_up", bring_up)
 
-    codes = [CliRunner().invoke(app, ["up", *flags]).exit_code for flags in ([], ["--new-ports"])]
+    flags = ([], ["--new-ports"], ["--brokers", "3", "--shards", "2"])
+    codes = [CliRunner().invoke(app, ["up", *each]).exit_code for each in flags]
 
-    assert codes == [0, 0]
-    assert seen == [(None, False), (None, True)]
+    assert codes == [0, 0, 0]
+    assert seen == [
+        (None, {"new_ports": False, "brokers": None, "shards": None}),
+        (None, {"new_ports": True, "brokers": None, "shards": None}),
+        (None, {"new_ports": False, "brokers": 3, "shards": 2}),
+    ]
