@@ -56,8 +56,10 @@ async def _work(config: Config, descriptor: int, begun: Begun) -> None:
 
 
 async def _until_told(reader: asyncio.StreamReader, stop: asyncio.Event) -> None:
-    """The parent's only word; without one its end."""
-    told = await reader.readline()
+    """The parent's only word; without one its end, which a worker that was writing to it meets as an error."""
+    told = b""
+    with contextlib.suppress(ConnectionError):
+        told = await reader.readline()
     if not told:
         _log.error("the proxy's parent is gone; stopping, its events are lost")
     stop.set()

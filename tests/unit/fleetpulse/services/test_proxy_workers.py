@@ -7,10 +7,12 @@ Covers fleetpulse.services.proxy_worker.
 
 from __future__ import annotations
 
+import asyncio
 import socket
 
 import pytest
 
+from fleetpulse.services import proxy_worker
 from fleetpulse.services.proxy_workers import Worker, Workers, reserve
 from schemas.errors import ConfigError
 
@@ -63,3 +65,20 @@ def test_a_reserved_port_is_kept_and_serves_nobody() -> None:
             socket.create_connection(where).close()
         with pytest.raises(ConfigError, match="must be free to listen on"):
             reserve(*where)
+
+
+@pytest.mark.parametrize("end", ["word", "end", "error"])
+async def test_a_worker_stops_by_its_parents_word_and_by_its_end_however_it_shows(end: str) -> None:
+    """One that writes at that moment meets an error: it must not go on without a parent."""
+    reader, stop = asyncio.StreamReader(), asyncio.Event()
+    match end:
+        case "word":
+            reader.feed_data(b"stop\n")
+        case "end":
+            reader.feed_eof()
+        case _:
+            reader.set_exception(BrokenPipeError())
+
+    await proxy_worker._until_told(reader, stop)
+
+    assert stop.is_set()
