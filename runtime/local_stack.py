@@ -76,6 +76,11 @@ class StackState:
         return CLUSTER if self.shards > 1 else ""
 
 
+def node_name(part: str, number: int) -> str:
+    """Of a node's part, and of its folder: ``kafka``, ``kafka-2``."""
+    return part if number == 1 else f"{part}-{number}"
+
+
 def default_data_dir(environment: Mapping[str, str], here: Path) -> Path:
     """Where the stack lives: ``FLEETPULSE_DATA_DIR``, else ``data_dir_of(here)``, else the user's data folder."""
     if given := environment.get("FLEETPULSE_DATA_DIR"):

@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 
 from fleetpulse.sql import reader_profile
 from fleetpulse.stack import serve_clickhouse
-from runtime.local_stack import CLUSTER, DATABASE, READER, WRITER, Ports, StackState
+from runtime.local_stack import CLUSTER, DATABASE, READER, WRITER, Ports, StackState, node_name
 from schemas.errors import StackError
 
 NAME = "clickhouse"
@@ -114,14 +114,9 @@ def library() -> Path:
     return path
 
 
-def name(number: int) -> str:
-    """Of the node's server, and of its folder."""
-    return NAME if number == 1 else f"{NAME}-{number}"
-
-
 def mark(data_dir: Path, number: int = 1) -> str:
     """The argument by which a server of this folder is recognised."""
-    return str(data_dir / name(number))
+    return str(data_dir / node_name(NAME, number))
 
 
 def config(ports: Ports, home: Path, shards: Sequence[Ports] = (), secret: str = "") -> str:
@@ -155,7 +150,7 @@ def _queries(grants: tuple[str, ...]) -> str:
 
 def prepare(state: StackState, number: int = 1) -> None:
     """Write a server's configuration."""
-    home, shards = state.data_dir / name(number), state.nodes[: state.shards]
+    home, shards = state.data_dir / node_name(NAME, number), state.nodes[: state.shards]
     (home / "data").mkdir(parents=True, exist_ok=True)
     secret = _hash(f"shards {state.writer_password}")
     texts = {
@@ -202,4 +197,4 @@ def _call(
 
 def log_files(data_dir: Path, number: int = 1) -> tuple[Path, Path]:
     """Where to look when a server does not start: what the process said, what the server logged."""
-    return data_dir / "log" / f"{name(number)}.log", data_dir / name(number) / "server.log"
+    return data_dir / "log" / f"{node_name(NAME, number)}.log", data_dir / node_name(NAME, number) / "server.log"

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from runtime.local_stack import Ports, StackState
+from runtime.local_stack import Ports, StackState, node_name
 
 NAME = "kafka"
 HEAP_MB = 512
@@ -59,14 +59,9 @@ _LOGGED = (
 _LOGGING = tuple(f"-Dorg.slf4j.simpleLogger.{setting}" for setting in _LOGGED)
 
 
-def name(number: int) -> str:
-    """Of the node's broker, and of its folder."""
-    return NAME if number == 1 else f"{NAME}-{number}"
-
-
 def mark(data_dir: Path, number: int = 1) -> str:
     """The argument by which a broker of this folder is recognised."""
-    return f"-Dfleetpulse.part={name(number)}:{data_dir}"
+    return f"-Dfleetpulse.part={node_name(NAME, number)}:{data_dir}"
 
 
 def settings(nodes: Sequence[Ports], log_dir: Path, number: int = 1) -> str:
@@ -89,7 +84,7 @@ def settings(nodes: Sequence[Ports], log_dir: Path, number: int = 1) -> str:
 
 def prepare(state: StackState, number: int = 1) -> None:
     """Write the settings and, the first time, format the log folder; safe to repeat after a kill at any moment."""
-    home = state.data_dir / name(number)
+    home = state.data_dir / node_name(NAME, number)
     (home / "tmp").mkdir(parents=True, exist_ok=True)
     logs = home / "log"
     if not logs.exists():
@@ -164,7 +159,7 @@ def command(
     state: StackState, java: Path, jars: Sequence[Path], shared: Sequence[str] = (), number: int = 1
 ) -> list[str]:
     """A broker's command line; ``shared`` is of ``sharing``."""
-    home, log = state.data_dir / name(number), state.data_dir / "log"
+    home, log = state.data_dir / node_name(NAME, number), state.data_dir / "log"
     return [
         str(java),
         mark(state.data_dir, number),

@@ -26,7 +26,7 @@ from fleetpulse.stack import clickhouse, daemons, java, kafka, kafka_jars, ports
 from fleetpulse.stack.report import PartStatus, StackStatus, command_for
 from runtime import priority
 from runtime.live_process import Process, alive
-from runtime.local_stack import DATABASE, StackState, read_state, write_state
+from runtime.local_stack import DATABASE, StackState, node_name, read_state, write_state
 from runtime.stack_registry import register, unregister
 from schemas.errors import StackError
 
@@ -68,7 +68,7 @@ def _kafka(number: int) -> _Part:
         shared = kafka.sharing(state, kafka.class_archive(runtime, jars, cache), number)
         return kafka.command(state, runtime, jars, shared, number)
 
-    name = kafka.name(number)
+    name = node_name(KAFKA, number)
     return _Part(
         name,
         lambda data_dir: kafka.mark(data_dir, number),
@@ -88,7 +88,7 @@ def _clickhouse(number: int) -> _Part:
         return line
 
     return _Part(
-        clickhouse.name(number),
+        node_name(CLICKHOUSE, number),
         lambda data_dir: clickhouse.mark(data_dir, number),
         prepare,
         lambda state: clickhouse.is_ready(state.nodes[number - 1].clickhouse_http),

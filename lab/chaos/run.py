@@ -16,11 +16,11 @@ from fleetpulse.migrate.bring_up import bring_up
 from fleetpulse.reconcile.compare import Report, reconcile
 from fleetpulse.services.processes import Command, Processes
 from fleetpulse.sql.database import Database
-from fleetpulse.stack import clickhouse, kafka
 from lab.chaos.compare import DIFFERENCES_SHOWN_MAX, Comparison, compare
 from lab.chaos.schedule import Blow, Step, schedule
 from lab.simulator.truth_file import read_truth
 from runtime.config import Config, load
+from runtime.local_stack import node_name
 from schemas.errors import FleetpulseError
 
 WARM_UP_S = 10.0
@@ -182,17 +182,17 @@ def _strike(stage: _Stage, step: Step) -> None:
         case Blow.KILL_SINK:
             hit = _kill(stage, "sink")
         case Blow.KILL_KAFKA:
-            hit = _kill_part(stage, kafka.name(step.node))
+            hit = _kill_part(stage, node_name(stack.KAFKA, step.node))
         case Blow.KILL_CLICKHOUSE:
-            hit = _kill_part(stage, clickhouse.name(step.node))
+            hit = _kill_part(stage, node_name(stack.CLICKHOUSE, step.node))
         case Blow.DOUBLE_WORKER | Blow.SINGLE_WORKER:
             hit = _change_crew(stage, join=step.blow is Blow.DOUBLE_WORKER)
         case Blow.FREEZE_WORKER:
             hit = _freeze(stage, _ONE, step.lasts_s)
         case Blow.FREEZE_KAFKA:
-            hit = _freeze(stage, kafka.name(step.node), step.lasts_s)
+            hit = _freeze(stage, node_name(stack.KAFKA, step.node), step.lasts_s)
         case Blow.FREEZE_CLICKHOUSE:
-            hit = _freeze(stage, clickhouse.name(step.node), step.lasts_s)
+            hit = _freeze(stage, node_name(stack.CLICKHOUSE, step.node), step.lasts_s)
     stage.done[step.blow.value if hit else f"{step.blow.value} (was down)"] += 1
 
 

@@ -10,10 +10,7 @@ from __future__ import annotations
 from schemas.events.event_types import EVENTS
 from schemas.fields import Event, Field, Kind, Role
 from schemas.limits import Limits
-from schemas.rows.costs import COSTS
-from schemas.rows.gpu_shares import SHARES
-from schemas.rows.tables import ACTIONS, ALERT_HISTORY, BOOKS, EXEMPLARS, PARTIALS, PRODUCER_BOOKS, REJECTED, Table
-from schemas.rows.usage import USAGE
+from schemas.rows.tables import PARTIALS, PRODUCER_BOOKS, TABLES, Table
 
 
 def _number(name: str, kind: Kind, meaning: str, unit: str = "") -> Field:
@@ -84,19 +81,7 @@ def landed(table: Table) -> Table:
 RAW = {event.topic: raw_table(event) for event in EVENTS}
 """Raw table by source topic."""
 
-_DERIVED = (
-    *PARTIALS.values(),
-    BOOKS,
-    PRODUCER_BOOKS,
-    REJECTED,
-    EXEMPLARS,
-    ALERT_HISTORY,
-    ACTIONS,
-    USAGE,
-    SHARES,
-    COSTS,
-)
-LANDED = {table.schema: landed(table) for table in _DERIVED}
+LANDED = {table.schema: landed(table) for table in TABLES}
 """Table of a derived record by its ``schema`` header."""
 
 
