@@ -217,5 +217,6 @@ def _measure(field: Field, seed: int, starts: range, count: int) -> str:
 
 
 def _value(stem: str, bounds: tuple[float, float], seed: int, starts: range) -> str:
+    """Above the lower bound, so that it has a logarithm where that is 0."""
     low, high = bounds
-    return f"({low} + {high - low} * (cityHash64(number, '{stem}', {seed}, {starts.start}) % 1000001) / 1000000)"
+    return f"({low} + {high - low} * (1 + cityHash64(number, '{stem}', {seed}, {starts.start}) % 1000000) / 1000000)"

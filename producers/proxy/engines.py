@@ -71,7 +71,7 @@ class UpstreamEngines:
         self._elsewhere = [not is_this_machine(urlsplit(upstream.url).hostname or "") for upstream in upstreams]
         self._of_host = Directory()
         self._file_id: tuple[int, int] | None = None
-        self._agent_lives = False
+        self._agent_lives = path_of is not None  # nobody has looked yet, and requests may come before somebody does
         self._names_due_s = 0.0
         self._joiner = Joiner("proxy", self._directory, counters)
         self._held: deque[tuple[Row, int, OnRow]] = deque()
@@ -154,10 +154,13 @@ class UpstreamEngines:
         return False
 
     def _read_file(self) -> None:
-        if self.path_of is None:
-            return
-        path = self.path_of()
-        self._agent_lives = host_file.is_held(path)
+        if self.path_of is not None:
+            path = self.path_of()
+            lives = host_file.is_held(path)
+            self._read(path)
+            self._agent_lives = lives  # once its engines are known: rows may come at any moment
+
+    def _read(self, path: Path) -> None:
         try:
             found = path.stat()
             if self._file_id == (found.st_ino, found.st_mtime_ns):

@@ -6,6 +6,7 @@ Covers lab.bench.dashboard_raw.
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import Any
 
 import pytest
@@ -16,9 +17,11 @@ from lab.bench.dashboard import _fill, found_nothing
 from lab.bench.dashboard_fleet import TENANTS, Fleet
 from lab.bench.dashboard_queries import examples_of, ranges_of, tables_of, values_of
 from lab.bench.dashboard_raw import draw
-from lab.bench.dashboard_windows import Span, windows
+from lab.bench.dashboard_windows import Span, _measure, windows
 from runtime.config import ClickHouseConfig
+from schemas.fields import Kind
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
+from schemas.rows.tables import PARTIALS
 from sinks.database import SinkDatabase
 
 pytestmark = [pytest.mark.integration, pytest.mark.tables]
@@ -72,6 +75,16 @@ def test_measures_of_a_drawn_row_agree_with_one_another(clickhouse: Any, clickho
     assert first == again != []
     assert wrong == 0
     assert sketches == [(20, True, True, True)]
+
+
+def test_the_least_and_the_greatest_draw_have_a_bin(clickhouse: Any) -> None:
+    """Whatever the hash of a row is, of every measure with a sketch: one of a million is either."""
+    fields = [field for table in PARTIALS.values() for field in table.fields if field.kind is Kind.BINS]
+    drawn = [_measure(field, 1, range(1), 20) for field in fields]
+    for draws in (0, 999_999, 1_000_000):
+        said = ", ".join(re.sub(r"cityHash64\([^)]*\)", f"toUInt64({draws})", one) for one in drawn)
+        (found,) = clickhouse.query(f"SELECT {said} FROM numbers(1)").result_rows
+        assert any(len(bins) == 20 for bins in found if isinstance(bins, dict))
 
 
 @pytest.mark.parametrize("wanted", [{}, {"tenant": "a"}, {"model": "n", "status": "timeout"}, {"host": "host-0001"}])

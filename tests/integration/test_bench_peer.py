@@ -7,11 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from fleetpulse.migrate import topics
 from lab.bench.feed import fresh_topics
 from lab.bench.peer import DATABASE, Options, Peer, group_table, raw_table
 from runtime.config import ClickHouseConfig, Config, KafkaConfig
 from schemas.contract.topics import BY_NAME
 from schemas.events.grouping import sets_of
+from schemas.limits import DEFAULT_LIMITS
 from tests.integration.sink_rig import send, until
 from tests.unit.stream_jobs.windows.cases import a_record, a_request, a_sample
 
@@ -26,11 +28,18 @@ EVENTS = {LLM_REQUESTS: 3, GPU_SAMPLES: 2}
 
 
 @pytest.fixture
-def kafka(contract_topics: None, kafka_bootstrap: str) -> KafkaConfig:
-    """The session's Kafka with the contract's source topics, empty."""
+def kafka(contract_topics: None, kafka_bootstrap: str) -> Iterator[KafkaConfig]:
+    """The session's Kafka with the contract's source topics, empty; afterwards they keep what the contract says, since
+    the topics of a bench keep all."""
     found = KafkaConfig(bootstrap=kafka_bootstrap)
     asyncio.run(fresh_topics(found, {topic: BY_NAME[topic].partitions for topic in TOPICS}))
-    return found
+    yield found
+    asyncio.run(as_the_contract_says(found))
+
+
+async def as_the_contract_says(kafka: KafkaConfig) -> None:
+    plan = await topics.plan(kafka, {}, DEFAULT_LIMITS)
+    await topics.carry_out(kafka, (*plan.steps, *plan.left), DEFAULT_LIMITS)
 
 
 @pytest.fixture

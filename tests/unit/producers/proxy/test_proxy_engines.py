@@ -111,6 +111,23 @@ def test_rows_are_held_until_the_agent_has_found_the_engine(agent: Path) -> None
     assert [(each["at_ms"], each["engine_id"]) for each in rows] == [(1, "e"), (2, "e")]
 
 
+@pytest.mark.parametrize(("known", "expected"), [([ENGINE], ("e", "e+f")), ([], (None, None))])
+def test_a_request_may_come_before_the_file_was_read(
+    tmp_path: Path, known: list[Engine], expected: tuple[Any, Any]
+) -> None:
+    """It waits for that; no longer where no agent lives that may find its engine."""
+    host_file.write(tmp_path / "f", "h-1", known)
+    rows = Rows()
+    engines = engines_of("http://127.0.0.1:8000", path=tmp_path / "f", clock=VirtualClock())
+    engines.take(row(), 0, rows.append)
+    assert rows == []
+
+    engines.look()
+    engines.release()
+
+    assert joined(rows) == [expected]
+
+
 def test_rows_of_an_engine_that_is_not_found_pass_in_the_end(agent: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Once, with one line in the log; and later ones get it as soon as it is known."""
     path, rows, clock = agent, Rows(), VirtualClock()
