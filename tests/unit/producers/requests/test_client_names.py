@@ -1,4 +1,4 @@
-"""Model names that no engine confirmed open no series, and are not lost; a user's name is in no event."""
+"""Names of models and tenants that no engine accepted open no series; a user's name is in no event."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from producers.requests.client_names import CONFIRMED_MAX, NAME_CHARS_MAX, REQUESTED_CHARS_MAX, ClientNames, shown
+from producers.requests.client_names import (
+    CONFIRMED_MAX,
+    NAME_CHARS_MAX,
+    REQUESTED_CHARS_MAX,
+    UNPROVEN_MAX,
+    ClientNames,
+    shown,
+)
 from producers.requests.request_meta import client_fields
 from producers.requests.tracker import MODEL_UNKNOWN
 
@@ -56,6 +63,64 @@ def test_a_request_that_named_no_model_is_unknown_without_a_name() -> None:
     assert judged(ClientNames(), MODEL_UNKNOWN, 400) == (MODEL_UNKNOWN, None)
 
 
+REJECTIONS: dict[str, dict[str, Any]] = {
+    **{str(status): {"http_status": status, "status": "error"} for status in (400, 401, 403, 404, 405, 413, 415, 422)},
+    "aborted before an answer": {"status": "aborted"},
+    "aborted, no output": {"status": "aborted", "output_tokens": 0},
+    "aborted by a proxy in front": {"status": "aborted", "http_status": 499},
+}
+
+
+@pytest.mark.parametrize("end", REJECTIONS.values(), ids=REJECTIONS)
+def test_invented_names_open_no_series_however_many(end: dict[str, Any]) -> None:
+    """Neither a model nor a tenant that no engine accepted stands in an event; one that was accepted stays."""
+    names = ClientNames()
+    names.judge({"model": "m", "tenant": "t", "status": "ok"})
+    rows = [{"model": f"m{n}", "tenant": f"t{n}", **end} for n in range(300)]
+    known = {"model": "m", "tenant": "t", **end}
+
+    for row in (*rows, known):
+        names.judge(row)
+
+    assert {(row["model"], row["tenant"]) for row in rows} == {(MODEL_UNKNOWN, None)}
+    assert [row["model_requested"] for row in rows] == [f"m{n}" for n in range(300)]
+    assert known == {"model": "m", "tenant": "t", **end}
+
+
+BEGUN: dict[str, dict[str, Any]] = {
+    "status": {"http_status": 200},
+    "first token": {"ttft_us": 9},
+    "output": {"output_tokens": 1},
+    "reported by the engine": {"reported_by": "plugin"},
+}
+
+
+@pytest.mark.parametrize("begun", BEGUN.values(), ids=BEGUN)
+def test_an_answer_that_began_accepts(begun: dict[str, Any]) -> None:
+    """Who goes away amid an answer was served: the names are those of an engine's own work."""
+    names = ClientNames()
+    row = {"model": "m", "tenant": "t", "status": "aborted", "error_kind": "client", **begun}
+
+    names.judge(row)
+
+    assert (row["model"], row["tenant"], judged(names, "m", 404)) == ("m", "t", ("m", None))
+
+
+def test_names_without_any_answer_are_few() -> None:
+    """An outage names what it hits, up to a bound: whoever invents names meanwhile opens no more series than that."""
+    names = ClientNames()
+    rows = [{"model": f"m{n}", "tenant": f"t{n}", "http_status": 503} for n in range(UNPROVEN_MAX + 1)]
+    for row in rows:
+        names.judge(row)
+
+    assert [(row["model"], row["tenant"]) for row in rows] == [
+        *((f"m{n}", f"t{n}") for n in range(UNPROVEN_MAX)),
+        (MODEL_UNKNOWN, None),
+    ]
+    assert judged(names, f"m{UNPROVEN_MAX}", 200) == (f"m{UNPROVEN_MAX}", None)
+    assert judged(names, f"m{UNPROVEN_MAX}", 503) == (f"m{UNPROVEN_MAX}", None)
+
+
 def test_names_are_bounded() -> None:
     """Those confirmed first stay; later ones are judged by their own answer alone. Long ones are no labels."""
     names = ClientNames()
@@ -84,6 +149,8 @@ def test_many_rows_are_judged_as_one_by_one() -> None:
     assert found["model"] == ["m", MODEL_UNKNOWN, "m", ["m"], "n"]
     assert found["model_requested"] == ["alias", "n", None, None, None]
     assert names.judge_lists({"model": ["m", "z"], "status": ["ok", "ok"]}) == {}
+    tenants = {"model": ["m", "m"], "tenant": ["t", ["u"]], "http_status": [401, 401]}
+    assert names.judge_lists(tenants) == {"tenant": [None, ["u"]]}
 
 
 def test_a_name_that_is_kept_can_be_shown() -> None:
