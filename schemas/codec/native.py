@@ -246,6 +246,8 @@ def _joined_known(parts: Sequence[tuple[npt.NDArray[np.bool_] | None, int]]) -> 
 
 
 def _joined_labels(columns: Sequence[Labels]) -> Labels:
+    if columns and all(column.words is columns[0].words for column in columns):
+        return Labels(np.concatenate([column.codes for column in columns]), columns[0].words)
     codes: dict[bytes | None, int] = {None: 0}
     parts = []
     for column in columns:

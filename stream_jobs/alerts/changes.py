@@ -12,6 +12,7 @@ from stream_jobs.alerts.gather import Gather
 from stream_jobs.alerts.life import Life
 from stream_jobs.alerts.policy import AlertPolicy
 from stream_jobs.insight.fleet_detector import FleetDetector
+from stream_jobs.insight.lexicon import Lexicons
 
 
 class Ended:
@@ -69,6 +70,8 @@ class State:
     """Records and pieces that could not be read."""
     position: int = 0
     replay_to: int = 0
+    lexicons: Lexicons = field(default_factory=Lexicons, repr=False, compare=False)
+    """No part of what is dumped: which code a word has changes nothing."""
 
 
 @dataclass(slots=True)

@@ -33,6 +33,7 @@ from schemas.rows import finals
 from schemas.rows.finals import FinalsHeaders
 from schemas.rows.tables import EXEMPLARS
 from stream_jobs.insight.frame import Window
+from stream_jobs.insight.lexicon import Lexicons
 from stream_jobs.parts import compress, decompress
 
 WAIT_MS = MINUTE_MS
@@ -301,11 +302,11 @@ class Gather:
 _TEXT_BYTES_ANY = int(np.iinfo(np.int64).max)
 
 
-def window_of(ready: Ready) -> tuple[Window, int]:
+def window_of(ready: Ready, lexicons: Lexicons) -> tuple[Window, int]:
     """The window of what was gathered, and how many of its pieces could not be read: without them it is incomplete.
 
-    Pieces of a table are opened together, by the compiled walk; dictionaries are remembered, because a fleet sends the
-    same words in every window."""
+    Pieces of a table are opened together, by the compiled walk; dictionaries and the codes of ``lexicons`` are
+    remembered, because a fleet sends the same words in every window."""
     values: dict[str, list[bytes]] = {}
     for piece in ready.pieces:
         values.setdefault(piece.schema, []).append(piece.value)
@@ -314,7 +315,7 @@ def window_of(ready: Ready) -> tuple[Window, int]:
     whole = {schema: block for schema, (block, _) in opened.items() if block is not None}
     exemplars = whole.pop(EXEMPLARS.schema, None)
     tables = {finals.TOPIC_BY_SCHEMA[schema]: block for schema, block in whole.items()}
-    return Window(ready.window_ms, tables, exemplars, ready.complete and not unread), unread
+    return Window(ready.window_ms, lexicons.shared(tables), exemplars, ready.complete and not unread), unread
 
 
 def _opened(schema: str, values: Sequence[bytes]) -> tuple[Block | None, int]:

@@ -122,7 +122,7 @@ class AlertStep(Step[State, Changes]):
         self._emit(state, _passed_on(state.life, headers, record.value or b""), changes)
 
     def _judge_window(self, state: State, ready: Ready, changes: Changes) -> None:
-        window, unread = window_of(ready)
+        window, unread = window_of(ready, state.lexicons)
         before, findings = state.detector.stats, state.detector.detect(window)
         changes.series += state.detector.stats - before
         state.evidence.remember(window, findings)

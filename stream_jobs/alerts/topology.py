@@ -24,6 +24,7 @@ from schemas.events.grouping import OTHER
 from schemas.limits import HOUR_MS
 from stream_jobs.alerts.policy import AlertPolicy
 from stream_jobs.insight.frame import Window
+from stream_jobs.insight.lexicon import Lexicon
 from stream_jobs.parts import compress, decompress
 
 Word = str | None
@@ -75,6 +76,9 @@ def combinations(block: Block, reading: Reading) -> Iterator[tuple[Word, ...]]:
 
 def _texts(words: Sequence[bytes | None], codes: npt.NDArray[Any]) -> list[Word]:
     """The word of each code, as text."""
+    if isinstance(words, Lexicon):
+        known: list[Word] = words.texts()[codes].tolist()
+        return known
     used = np.unique(codes).tolist()
     found = np.empty(len(words), np.object_)
     found[used] = [None if (word := words[code]) is None else word.decode() for code in used]
@@ -205,7 +209,8 @@ class Topology:
 
     def _stands(self, known: Gpu | Engine | Host, cluster: Word, region: Word, at_ms: int) -> None:
         known.cluster, known.region = cluster or known.cluster, region or known.region
-        known.seen_ms = max(known.seen_ms, at_ms)
+        if at_ms > known.seen_ms:
+            known.seen_ms = at_ms
 
     def _learn_gpu(self, labels: Sequence[Word], at_ms: int) -> None:
         uuid, host, engine, group, cluster, region = labels

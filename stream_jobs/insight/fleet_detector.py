@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schemas.codec import native
-from schemas.codec.block import Block
+from schemas.codec.block import Block, Labels
 from schemas.errors import ContractError
 from schemas.limits import MINUTE_MS, WINDOW_MS
 from stream_jobs.insight.detectors import DETECTORS
@@ -33,6 +33,7 @@ from stream_jobs.insight.series import SERIES_MAX
 from stream_jobs.insight.spans import Parts, Span
 from stream_jobs.parts import compress, decompress
 from stream_jobs.rules.model import Function, Measure, Rule, RuleSet
+from stream_jobs.windows.emit import compacted
 
 
 class FleetDetector:
@@ -293,7 +294,16 @@ def _view_part(span: Span, view: View) -> bytes:
         "view_heard": parts.heard,
         "view": _view_text(view),
     }
-    return _packed(head, native.encode(view.fields, parts.whole(view)))
+    return _packed(head, native.encode(view.fields, _plain(parts.whole(view))))
+
+
+def _plain(block: Block) -> Block:
+    """With the words in use alone, in order: codes of a lexicon are those of this process."""
+    columns = {
+        name: Labels(*compacted(column.codes, column.words)) if isinstance(column, Labels) else column
+        for name, column in block.columns.items()
+    }
+    return Block(block.rows, columns)
 
 
 def _load_view(detector: FleetDetector, head: Mapping[str, Any], data: memoryview) -> None:

@@ -1,4 +1,5 @@
-"""The compiled loops of insight: which rows have the same codes, adding up the rows of a group, quantiles of sketches.
+"""The compiled loops of insight: which rows have the same codes, adding up the rows of a group, quantiles of sketches,
+slopes of short series.
 
 Every loop takes arrays of one fixed type, contiguous and writable, so that each is compiled once.
 """
@@ -173,3 +174,21 @@ def sketch_sums(ends: Any, keys: Any, counts: Any, out_counts: Any, out_sums: An
             out_counts[i] += np.int64(counts[k])
             out_sums[i] += np.float64(counts[k]) * _VALUES[np.int64(keys[k]) - ZERO_BIN]
         first = ends[i]
+
+
+@njit(cache=True, nogil=True)
+def slopes_of_rows(values: Any, out: Any) -> None:
+    """Slope of each row's known values over 0, 1, 2, ...; left where fewer than three are known."""
+    for row in range(values.shape[0]):
+        n, x_sum, y_sum = 0, 0.0, 0.0
+        for step in range(values.shape[1]):
+            if np.isfinite(values[row, step]):
+                n, x_sum, y_sum = n + 1, x_sum + step, y_sum + values[row, step]
+        if n < 3:
+            continue
+        x_mean, y_mean, xx, xy = x_sum / n, y_sum / n, 0.0, 0.0
+        for step in range(values.shape[1]):
+            if np.isfinite(values[row, step]):
+                xx += (step - x_mean) * (step - x_mean)
+                xy += (step - x_mean) * (values[row, step] - y_mean)
+        out[row] = xy / xx

@@ -22,6 +22,7 @@ from schemas.fields import Field, Kind, Role
 from schemas.rows.tables import PARTIALS
 from stream_jobs.insight import group_kernels as kernels
 from stream_jobs.insight.frame import Mask, Whole
+from stream_jobs.insight.lexicon import Lexicon
 from stream_jobs.rules.model import Where
 from stream_jobs.windows.bin_kernels import merge_ready
 
@@ -81,9 +82,23 @@ def merge(view: View, parts: Sequence[Block]) -> Block:
     """Projected rows of several parts of a window as one."""
     if len(parts) == 1:
         return parts[0]
-    whole = native.concat(view.fields, parts)
+    whole = native.concat(view.fields, _alike(view, parts))
     rows = np.arange(whole.rows, dtype=np.int64)
     return _merged(view, Groups(rows, [whole.labels(name) for name in view.by]), whole.columns)
+
+
+def _alike(view: View, parts: Sequence[Block]) -> list[Block]:
+    """The parts with labels over the lexicons of the last one, where it has some."""
+    wanted = {name: words for name in view.by if isinstance(words := parts[-1].labels(name).words, Lexicon)}
+    return [Block(part.rows, {**part.columns, **_recoded(part, wanted)}) for part in parts]
+
+
+def _recoded(part: Block, wanted: Mapping[str, Lexicon]) -> dict[str, Column]:
+    return {
+        name: Labels(lexicon.take(column.words)[column.codes], lexicon)
+        for name, lexicon in wanted.items()
+        if (column := part.labels(name)).words is not lexicon
+    }
 
 
 def holds(where: Where, words: Sequence[bytes | None]) -> Mask:
@@ -137,6 +152,11 @@ def _rows(view: View, block: Block) -> Whole:
 
 
 def _matched(column: Labels, where: Where) -> Mask:
+    if isinstance(column.words, Lexicon):
+        found = np.zeros(len(column.codes), np.bool_)
+        for word in where.one_of:
+            found |= column.codes == column.words.code(word)
+        return ~found if where.negated else found
     return holds(where, column.words)[column.codes]
 
 
@@ -163,7 +183,9 @@ def _merged(view: View, groups: Groups, columns: Mapping[str, Column]) -> Block:
 
 
 def _used_words(codes: npt.NDArray[np.int32], words: Sequence[bytes | None]) -> Labels:
-    """The column with only the words in use, null first."""
+    """The column with only the words in use, null first; codes of a lexicon stay as they are."""
+    if isinstance(words, Lexicon):
+        return Labels(codes, words)
     used = np.zeros(len(words), np.bool_)
     used[codes] = True
     used[0] = False

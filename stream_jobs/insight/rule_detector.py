@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,6 +28,8 @@ SWEEP_MS = MINUTE_MS
 _ADDITIVE = frozenset({Function.COUNT, Function.RATE, Function.SUM})
 _MACHINES = frozenset({"gpu_uuid", "engine_id", "host", "placement_group"})
 CHANGED = "the rule was changed or removed"
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -55,6 +58,7 @@ class RuleDetector:
         self.last_ms: int | None = None
         self.packed: bytes | None = None
         """The state as it was dumped last, until it changes: one with a longer window does so rarely."""
+        self._is_full = False
         self._idle_ms = round(1_000 * rule.options.get("forget_after_s", IDLE_MS / 1_000))
 
     @property
@@ -159,6 +163,10 @@ class RuleDetector:
         self.stats.unknown += max(len(made.frame.slots), judged) - known
         self.stats.below_count += made.below_count
         self.stats.beyond_limit += made.beyond_limit
+        if made.beyond_limit and not self._is_full:  # once until all have room again
+            facts = {"rule": self.rule.name, "series_max": self.registry.series_max, "beyond": made.beyond_limit}
+            _log.warning("a rule has no room for more series; those beyond its limit are not judged", extra=facts)
+        self._is_full = made.beyond_limit > 0
 
     def _findings(self, window_ms: int, cleared: Whole) -> list[Finding]:
         slots = np.flatnonzero(self.firing.firing)

@@ -23,9 +23,11 @@ from schemas.limits import DAY_MS, HOUR_MS
 from stream_jobs.insight import frame
 from stream_jobs.insight import group_kernels as kernels
 from stream_jobs.insight.frame import Mask, Whole
+from stream_jobs.insight.lexicon import Lexicon
 from stream_jobs.insight.project import an_index
 
-SERIES_MAX = 100_000
+SERIES_MAX = 250_000
+"""Of a rule: 100,000 GPUs, and those of the last days that were replaced."""
 IDLE_MS = 8 * DAY_MS
 """A series that comes once a week is still known the next week."""
 PRESSED_IDLE_MS = HOUR_MS
@@ -66,6 +68,8 @@ class Registry:
         self._is_packed = True
         self._texts: dict[str, npt.NDArray[Any]] = {}
         """The words as they are dumped, until there are others."""
+        self._mapped: dict[int, tuple[Lexicon, npt.NDArray[np.int32]]] = {}
+        """By place: our codes of the words of a lexicon, as far as it was looked up."""
 
     @property
     def room(self) -> int:
@@ -90,10 +94,21 @@ class Registry:
         """Our codes of columns that stand at ``places`` of ``by`` (rows, labels); -1 for a word that no series has."""
         out = np.empty((rows, len(labels)), np.int32)
         for number, (column, place) in enumerate(zip(labels, places, strict=True)):
-            get = self.words[place].codes.get
-            ours = np.array([get(word, kernels.NOWHERE) for word in column.words], np.int32)
-            out[:, number] = ours[column.codes]
+            out[:, number] = self._ours(column.words, place)[column.codes]
         return out
+
+    def _ours(self, words: Sequence[bytes | None], place: int) -> npt.NDArray[np.int32]:
+        """Our code of each word, -1 where no series has it."""
+        get = self.words[place].codes.get
+        if not isinstance(words, Lexicon):
+            return np.array([get(word, kernels.NOWHERE) for word in words], np.int32)
+        lexicon, ours = self._mapped.get(place, (words, np.empty(0, np.int32)))
+        known = ours if lexicon is words else ours[:0]
+        if len(known) < len(words):
+            more = [get(word, kernels.NOWHERE) for word in words[len(known) :]]
+            known = np.concatenate([known, np.array(more, np.int32)])
+        self._mapped[place] = (words, known)
+        return known
 
     def idle(self, before_ms: int, kept: Mask) -> Whole:
         """Slots not seen since ``before_ms``, those ``kept`` apart."""
@@ -127,7 +142,7 @@ class Registry:
         words = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
         stops = np.cumsum(arrays["word_counts"], dtype=np.int64).tolist()
         self.words = [Words(words[start:stop]) for start, stop in zip([0, *stops], stops, strict=False)]
-        self._texts = {}
+        self._texts, self._mapped = {}, {}
         self.lines, self.alive, self.seen_ms = arrays["lines"], arrays["alive"], arrays["seen_ms"]
         self.count = int(self.alive.sum())
         self._reindex()
@@ -148,10 +163,19 @@ class Registry:
             ours = np.zeros(len(column.words), np.int32)
             ours[used] = [take(column.words[code]) for code in used.tolist()]
             self.lines[slots, place] = ours[codes]
+            self._learn(place, column.words, used, ours[used])
         self.alive[slots] = True
         self.count += len(slots)
         kernels.enter_lines(self.lines, slots, self._index)
         return slots
+
+    def _learn(self, place: int, words: Sequence[bytes | None], codes: Whole, ours: npt.NDArray[np.int32]) -> None:
+        """These words of the column have codes of ours now."""
+        lexicon, known = self._mapped.get(place, (None, ours))
+        if lexicon is words:
+            known[codes] = ours
+        else:
+            self._mapped.pop(place, None)
 
     def _grow(self, wanted: int) -> None:
         room = self.room
@@ -181,7 +205,7 @@ class Registry:
             ours[[code for _, code in kept]] = np.arange(1, len(kept) + 1, dtype=np.int32)
             self.lines[:, place] = ours[self.lines[:, place]]
             self.words[place] = Words([word for word, _ in kept])
-        self._is_packed, self._texts = True, {}
+        self._is_packed, self._texts, self._mapped = True, {}, {}
         self._reindex()
 
     def _words_dumped(self) -> dict[str, npt.NDArray[Any]]:

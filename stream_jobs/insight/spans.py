@@ -14,7 +14,8 @@ from schemas.codec import native
 from schemas.codec.block import Block
 from stream_jobs.insight.project import View, merge
 
-PARTS_MAX = 8
+PARTS_MAX = 3
+"""Few: what is left to bring together at the end delays what that tells."""
 
 
 @dataclass(slots=True)

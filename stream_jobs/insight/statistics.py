@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stream_jobs.insight.frame import Floats, Whole
+from stream_jobs.insight.group_kernels import slopes_of_rows
 
 _CORRELATION_MAX = 0.95
 _TINY = 1e-12
@@ -56,16 +57,10 @@ def fit(values: npt.NDArray[np.floating]) -> Line:
 
 
 def slopes(values: npt.NDArray[np.floating]) -> Floats:
-    """The slopes of ``fit`` alone, at a third of its cost."""
-    known = np.isfinite(values)
-    steps = np.arange(values.shape[1], dtype=np.float64)
-    n = known.sum(axis=1)
-    some = np.maximum(n, 1)
-    x = (steps - ((known @ steps) / some)[:, None]) * known
-    y = np.where(known, values, 0.0).astype(np.float64)
-    y -= (y.sum(axis=1) / some)[:, None]
-    squares = (x * x).sum(axis=1)
-    return np.where(n >= 3, (x * y).sum(axis=1) / np.maximum(squares, 1e-9), 0.0)
+    """The slopes of ``fit`` alone, compiled: at some hundredth of its cost."""
+    found: Floats = np.zeros(len(values))
+    slopes_of_rows(np.ascontiguousarray(values, np.float64), found)
+    return found
 
 
 def _wander(rest: Floats, squares: Floats) -> Floats:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from schemas.codec import native
 from schemas.codec.block import Block
 from schemas.fields import Field
@@ -12,6 +14,7 @@ from schemas.rows.tables import PARTIALS
 from stream_jobs.insight.fleet_detector import FleetDetector
 from stream_jobs.insight.frame import Window
 from stream_jobs.insight.project import View
+from stream_jobs.insight.statistics import slopes
 from stream_jobs.rules.model import Rule
 from stream_jobs.warm_rows import encoded, row_of
 
@@ -29,6 +32,7 @@ def warm(rules: Sequence[Rule]) -> None:
     for number in range(_WINDOWS):
         detector.detect(Window(_WINDOW_MS + number * WINDOW_MS, tables))
     FleetDetector(rules).load(detector.dump())
+    slopes(np.zeros((1, 1)))
 
 
 def _tables(detector: FleetDetector) -> dict[str, Block]:

@@ -187,10 +187,10 @@ class Trend(Slotted, Detector):
         """The level from which a series falls at once; what leaked does not count, nor what a held one falls from.
         Points of a pulse are taken out of ``ordered``: it is no tooth of a saw."""
         before, now = ordered[:, -2].astype(np.float64), ordered[:, -1].astype(np.float64)
-        step = _middle(np.abs(np.diff(ordered.astype(np.float64), axis=1)))
-        lowest = -_highest(-ordered)
         with np.errstate(invalid="ignore"):
-            falls = (before - now > _AT_ONCE * step) & (before - now > _FALLEN * (before - lowest))
+            falls = before - now > _FALLEN * (before + _highest(-ordered))
+            step = _middle(np.abs(np.diff(ordered[falls].astype(np.float64), axis=1)))  # of few: it sorts
+            falls[falls] = (before - now)[falls] > _AT_ONCE * step
             high = self.state["high"]
             keep = 0.5 ** (self._bucket_ms / 1_000 / _HIGH_HALF_LIFE_S)
             faded = np.where(np.isfinite(high[slots]), now + keep * (high[slots] - now), -np.inf)

@@ -11,6 +11,7 @@ from schemas.codec.build import block_from_rows, rows_of
 from schemas.rows.finals import finals_schema
 from schemas.rows.tables import EXEMPLARS, PARTIALS
 from stream_jobs.alerts.gather import Piece, Ready, window_of
+from stream_jobs.insight.lexicon import Lexicons
 from tests.unit.stream_jobs.alerts.log import queue_rows
 
 FIELDS = PARTIALS["engine.samples"].fields
@@ -42,7 +43,7 @@ ONE, OTHER = {"e-0": 1, "e-1": 2}, {"e-2": 3}
 )
 def test_pieces_of_a_table_are_one_block_in_order(values: list[bytes], engines: list[str], unread: int) -> None:
     """What cannot be read is counted and makes the window incomplete."""
-    window, failed = window_of(Ready(0, True, tuple(Piece(0, SCHEMA, each) for each in values)))
+    window, failed = window_of(Ready(0, True, tuple(Piece(0, SCHEMA, each) for each in values)), Lexicons())
 
     rows = rows_of(FIELDS, window.tables["engine.samples"])
     expected = queue_rows(0, {**ONE, **OTHER})
@@ -55,8 +56,10 @@ def test_a_table_of_which_nothing_can_be_read_is_not_there() -> None:
     """Exemplars stand apart; an empty window has neither."""
     exemplars = native.encode(EXEMPLARS.fields, block_from_rows(EXEMPLARS.fields, []))
 
-    window, unread = window_of(Ready(0, True, (Piece(0, SCHEMA, b""), Piece(1, EXEMPLARS.schema, exemplars))))
-    empty, none = window_of(Ready(0, False, ()))
+    window, unread = window_of(
+        Ready(0, True, (Piece(0, SCHEMA, b""), Piece(1, EXEMPLARS.schema, exemplars))), Lexicons()
+    )
+    empty, none = window_of(Ready(0, False, ()), Lexicons())
 
     assert (window.tables, window.complete, unread) == ({}, False, 1)
     assert window.exemplars is not None

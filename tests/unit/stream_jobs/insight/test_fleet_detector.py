@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from stream_jobs.insight.detectors.against_baseline import ACCEPTED
 from stream_jobs.insight.firing import SILENT
 from stream_jobs.insight.fleet_detector import FleetDetector
 from stream_jobs.insight.frame import Finding, Window
+from stream_jobs.insight.lexicon import Lexicons
 from stream_jobs.insight.series import IDLE_MS, PRESSED_IDLE_MS
 from stream_jobs.rules.model import Function, Measure, Where, While
 from tests.unit.stream_jobs.insight.cases import (
@@ -172,6 +174,36 @@ def test_series_beyond_the_limit_are_counted_not_judged() -> None:
     assert told(found) == [("a", True, 90.0), ("b", True, 90.0), ("a", True, 70.0), ("b", True, 70.0)]
     assert detector.stats["beyond_limit"] == 2
     assert detector.series == {"threshold": 2}
+
+
+def test_a_rule_without_room_is_said_once_until_it_has_room(caplog: pytest.LogCaptureFixture) -> None:
+    """By name, with its limit and how many found no place; again when it happens again."""
+    detector = FleetDetector([HOT], series_max=2)
+    few, many = {"a": 1, "b": 1}, {"a": 1, "b": 1, "c": 1, "d": 1}
+
+    run(detector, [temperatures(number, found) for number, found in enumerate([few, many, many, few, many])])
+
+    said = [(one.levelname, one.rule, one.series_max, one.beyond) for one in caplog.records]  # type: ignore[attr-defined]
+    assert said == [("WARNING", "threshold", 2, 2)] * 2
+
+
+def test_words_with_lasting_codes_change_nothing() -> None:
+    """Findings and state are those of windows whose words are numbered anew each time, over a restart too."""
+    rules = [HOT, a_rule(window_ms=60_000, name="long"), a_rule("no_data", name="silent", options={"after_s": 20})]
+    plain, lasting = FleetDetector(rules), FleetDetector(rules)
+    lexicons = Lexicons(words_max=4)
+    for number in range(14):
+        rows = [a_gpu(gpu, 70 + 3 * number, host=f"h-{gpu}") for gpu in "dacb"[number % 2 : 2 + number % 3]]
+        window = a_window(number, rows)
+        if number == 8:
+            restarted = FleetDetector(rules)
+            restarted.load(lasting.dump())
+            lasting = restarted
+
+        found = lasting.detect(replace(window, tables=lexicons.shared(window.tables)))
+
+        assert found == plain.detect(window)
+        assert lasting.dump() == plain.dump()
 
 
 @pytest.mark.parametrize(("idle_ms", "series_max"), [(IDLE_MS, 100), (PRESSED_IDLE_MS, 2)], ids=["idle", "no room"])

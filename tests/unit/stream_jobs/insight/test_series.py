@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from schemas.codec.block import Labels
+from schemas.codec.block import Block, Labels
+from stream_jobs.insight.lexicon import Lexicons
 from stream_jobs.insight.series import Registry
 
 BY = ("model", "tenant")
@@ -35,6 +36,30 @@ def test_a_series_keeps_its_slot() -> None:
     again = slots(registry, [(None, "t"), ("x", "t"), ("m", "t"), ("m", None)])
 
     assert again == [first[2], 3, first[0], first[1]]
+
+
+def test_lasting_codes_find_the_same_slots() -> None:
+    """Of words that were there before and of those that came since, after some were forgotten, and over other words."""
+    one, other = Registry(BY), Registry(BY)
+    lexicons = Lexicons()
+    steps: list[list[Pair]] = [
+        [("a", "t"), ("b", "u")],
+        [("c", None), ("b", "u")],
+        [("a", "t"), ("d", "t")],
+        [("b", "t")],
+    ]
+    for number, pairs in enumerate(steps):
+        given = dict(zip(BY, labels(pairs), strict=True))
+        shared = lexicons.block(Block(len(pairs), {**given})) if number != 2 else Block(len(pairs), {**given})
+
+        found = one.slots_of([shared.labels(name) for name in BY], len(pairs), number)[0]
+
+        assert found.tolist() == slots(other, pairs, number)
+        for registry in (one, other):
+            registry.forget(registry.idle(number, np.zeros(registry.room, bool)))
+    assert {name: array.tobytes() for name, array in one.dump().items()} == {
+        name: array.tobytes() for name, array in other.dump().items()
+    }
 
 
 def test_slots_go_by_the_order_of_labels() -> None:
