@@ -43,7 +43,7 @@ _USERS = """<clickhouse>
         <max_memory_usage><min>1</min><max>8589934592</max></max_memory_usage>
         <max_rows_to_read><min>1</min><max>2000000000</max></max_rows_to_read>
         <max_bytes_to_read><min>1</min><max>200000000000</max></max_bytes_to_read>
-        <max_result_rows><min>1</min><max>100000000</max></max_result_rows>
+        <max_result_rows><disallowed>0</disallowed><max>100000000</max></max_result_rows>
         <max_concurrent_queries_for_user><min>1</min><max>50</max></max_concurrent_queries_for_user>
       </constraints>
     </fleetpulse_reader>

@@ -83,7 +83,7 @@ class KafkaFacts:
 class LoginFacts:
     """One login to ClickHouse. ``error``: why it is rejected or has no answer; ``key``: the setting behind it, within
     its section. ``can``: rights on the database. ``settings``: value and greatest value of what limits people's SQL;
-    ``sources``: outside the server what it may read, such as URL."""
+    ``sources``: outside the server what it may read, such as URL. ``sharded``: its tables are over shards."""
 
     user: str
     database: str
@@ -94,6 +94,7 @@ class LoginFacts:
     can: Mapping[str, bool] = field(default_factory=dict)
     settings: Mapping[str, Setting] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
+    sharded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

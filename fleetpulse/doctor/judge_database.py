@@ -113,7 +113,7 @@ def _reader(facts: DatabaseFacts) -> Iterator[Finding]:
     if reader.error is not None:
         return
     grant = f"GRANT SELECT ON {reader.database}.* TO {reader.user}"
-    mends = "; ".join(reader_profile.statements(reader.user, reader.database))
+    mends = "; ".join(reader_profile.statements(reader.user, reader.database, sharded=reader.sharded))
     if facts.reader is None:
         if _writes(reader):
             says = "runs people's SQL and may write: no read-only login is configured"

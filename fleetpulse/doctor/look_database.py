@@ -87,7 +87,8 @@ def _rights(client: Any, config: ClickHouseConfig) -> LoginFacts:
     readonly = int(client.command("SELECT getSetting('readonly')"))
     settings = {name: (value, most) for name, value, most in client.query(_LIMITS).result_rows}
     sources = tuple(name for name in SOURCES if _may_read_from(client, name))
-    return LoginFacts(config.user, config.database, readonly=readonly, can=can, settings=settings, sources=sources)
+    found = LoginFacts(config.user, config.database, readonly=readonly, can=can, settings=settings, sources=sources)
+    return replace(found, sharded=bool(config.cluster))
 
 
 def _may_read_from(client: Any, source: str) -> bool:

@@ -20,7 +20,7 @@ def limit_reader(config: Config, servers: Sequence[ClickHouseConfig] = (), *, dr
     ``FleetpulseError`` with what an administrator has to run where the writer may not.
     """
     reader = login_of_people(config)
-    sql = statements(reader.user, reader.database)
+    sql = statements(reader.user, reader.database, sharded=bool(reader.cluster))
     if dry_run:
         return sql
     for writer in (config.clickhouse, *servers):

@@ -27,6 +27,11 @@ LIMITS: Mapping[str, int] = MappingProxyType(
 )
 """Seconds, bytes, rows, bytes, rows, statements under way at once."""
 
+OF_RESULTS = "max_result_rows"
+"""To read a view over shards, a server asks the others with 0, which they raise to the least value that their profile
+allows: 1 would fail every such query. So 0 itself is disallowed in a users file, which leaves what they have. SQL has
+no words for that: a profile made by it has no least value here where there are shards."""
+
 Setting = tuple[str, str | None]
 """Value and greatest value of a setting, as ``system.settings`` of the user has them."""
 
@@ -46,16 +51,23 @@ def login_of_people(config: Config, *, as_writer: bool = False) -> ClickHouseCon
 def profile_xml(name: str) -> str:
     """The profile for a users file."""
     values = "".join(f"\n      <{each}>{most}</{each}>" for each, most in LIMITS.items())
-    bounds = "".join(f"\n        <{each}><min>1</min><max>{most}</max></{each}>" for each, most in LIMITS.items())
+    bounds = "".join(f"\n        <{each}>{_least(each)}<max>{most}</max></{each}>" for each, most in LIMITS.items())
     return (
         f"    <{name}>\n      <readonly>{READONLY}</readonly>{values}\n"
         f"      <constraints>{bounds}\n      </constraints>\n    </{name}>"
     )
 
 
-def statements(user: str, database: str) -> tuple[str, ...]:
+def _least(name: str) -> str:
+    return "<disallowed>0</disallowed>" if name == OF_RESULTS else "<min>1</min>"
+
+
+def statements(user: str, database: str, *, sharded: bool = False) -> tuple[str, ...]:
     """SQL that gives ``user`` the profile, and rights to read ``database`` alone. Needs the right ACCESS MANAGEMENT."""
-    limits = ", ".join(f"{name} = {most} MIN 1 MAX {most}" for name, most in LIMITS.items())
+    limits = ", ".join(
+        f"{name} = {most}{'' if sharded and name == OF_RESULTS else ' MIN 1'} MAX {most}"
+        for name, most in LIMITS.items()
+    )
     return (
         f"CREATE SETTINGS PROFILE OR REPLACE {PROFILE} SETTINGS readonly = {READONLY}, {limits}",
         f"ALTER USER {_quoted(user)} SETTINGS PROFILE '{PROFILE}'",

@@ -32,14 +32,21 @@ def test_people_never_read_as_the_writer_unless_someone_says_so(tmp_path: Path) 
 
 
 def test_every_limit_is_its_own_constraint() -> None:
-    """In the users file: a value, from 1 on, as nothing may be without end."""
+    """In the users file: a value that is not 0, as nothing may be without end. Servers that ask others for rows of a
+    view send 0 rows of results, which must not become 1."""
     profile = ElementTree.fromstring(profile_xml("reader"))
     values = {one.tag: one.text for one in profile if one.tag in LIMITS}
-    bounds = {one.tag: (one.findtext("min"), one.findtext("max")) for one in profile.findall("constraints/*")}
+    bounds = {
+        one.tag: (one.findtext("min"), one.findtext("disallowed"), one.findtext("max"))
+        for one in profile.findall("constraints/*")
+    }
 
     assert profile.findtext("readonly") == "2"
     assert values == {name: str(most) for name, most in LIMITS.items()}
-    assert bounds == {name: ("1", str(most)) for name, most in LIMITS.items()}
+    assert bounds == {
+        name: (None, "0", str(most)) if name == "max_result_rows" else ("1", None, str(most))
+        for name, most in LIMITS.items()
+    }
 
 
 def test_the_statements_name_user_and_database_as_they_are() -> None:
@@ -52,6 +59,16 @@ def test_the_statements_name_user_and_database_as_they_are() -> None:
         "REVOKE ALL ON *.* FROM `a\\`b`",
         "GRANT SELECT, dictGet, SHOW ON `fleet\\`pulse`.* TO `a\\`b`",
     ]
+
+
+def test_over_shards_a_profile_in_sql_has_no_least_number_of_results() -> None:
+    """Which servers would raise to it what others ask them for; every other limit stays as it is."""
+    profile, *rest = statements("reader", "fleetpulse", sharded=True)
+    alone, *same = statements("reader", "fleetpulse")
+    most = LIMITS["max_result_rows"]
+
+    assert profile == alone.replace(f"max_result_rows = {most} MIN 1 MAX", f"max_result_rows = {most} MAX")
+    assert rest == same
 
 
 @pytest.mark.parametrize(
