@@ -147,16 +147,6 @@ def _in_use(data_dir: Path) -> Iterator[Path]:
                     ours.unlink()
 
 
-@pytest.fixture
-def contract_topics(stack: Servers) -> Iterator[None]:
-    """The contract's own topics on the session's Kafka, for one test of all workers at a time: what one writes there
-    the sink of another would land."""
-    folder = stack.data_dir or Path(tempfile.gettempdir())
-    with (folder / "contract-topics.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 @pytest.fixture(scope="session")
 def kafka_bootstrap(stack: Servers) -> str:
     """``host:port`` of the session's Kafka."""
@@ -178,11 +168,18 @@ def _tables(stack: Servers) -> Iterator[Tables]:
 def clickhouse_config(request: pytest.FixtureRequest, stack: Servers) -> Iterator[ClickHouseConfig]:
     """The writer's login to a fresh database of this test; with the marker ``tables`` to one that has all tables and
     no rows, which tests use in turn."""
-    from runtime.clickhouse_clients import connect
-
     if request.node.get_closest_marker("tables") is not None:
         yield request.getfixturevalue("_tables").emptied()
         return
+    with own_database(stack) as config:
+        yield config
+
+
+@contextlib.contextmanager
+def own_database(stack: Servers) -> Iterator[ClickHouseConfig]:
+    """The writer's login to a fresh database, removed with the block."""
+    from runtime.clickhouse_clients import connect
+
     database = f"fleetpulse_test_{secrets.token_hex(6)}"
     with contextlib.closing(connect(stack.clickhouse)) as client:
         client.command(f"CREATE DATABASE {database}")
@@ -204,19 +201,20 @@ def clickhouse(clickhouse_config: ClickHouseConfig) -> Iterator[Client]:
 @pytest.fixture
 def own_kafka(stack: Servers) -> Iterator[KafkaConfig]:
     """The session's Kafka as a deployment of this test, with all topics of the contract under a prefix of its own."""
-    with _deployment(stack) as kafka:
+    with own_deployment(stack) as kafka:
         yield kafka
 
 
 @pytest.fixture
 def other_kafka(stack: Servers) -> Iterator[KafkaConfig]:
     """A second one."""
-    with _deployment(stack) as kafka:
+    with own_deployment(stack) as kafka:
         yield kafka
 
 
 @contextlib.contextmanager
-def _deployment(stack: Servers) -> Iterator[KafkaConfig]:
+def own_deployment(stack: Servers) -> Iterator[KafkaConfig]:
+    """A deployment as ``own_kafka`` has it, removed with the block."""
     from fleetpulse.migrate import topics
     from schemas.limits import DEFAULT_LIMITS
 

@@ -20,7 +20,7 @@ from typing import Any
 from lab.bench import cpu
 from lab.bench.feed import OnProgress, until_committed
 from runtime.clickhouse_clients import connect
-from runtime.config import Config
+from runtime.config import Config, KafkaConfig
 from schemas.events.event_types import BY_TOPIC
 from schemas.events.grouping import Derived, GroupingSet, derived_of, sets_of
 from schemas.fields import Event, Field, Role
@@ -66,11 +66,11 @@ def raw_table(topic: str) -> str:
     return f"{stem(topic)}_raw"
 
 
-def tables(topic: str, options: Options, bootstrap: str, group: str) -> list[str]:
+def tables(topic: str, options: Options, kafka: KafkaConfig, group: str) -> list[str]:
     """Statements that make everything but the views; nothing is read yet."""
     event = BY_TOPIC[topic]
     queue = f"{DATABASE}.{kafka_table(topic)}"
-    statements = [_kafka_ddl(event, options, bootstrap, group)]
+    statements = [_kafka_ddl(event, options, kafka, group)]
     statements += [
         f"CREATE TABLE {DATABASE}.{group_table(grouping)} ENGINE = AggregatingMergeTree ORDER BY ({_keys(grouping)})"
         f" SETTINGS allow_nullable_key = 1 EMPTY AS SELECT {_select(grouping, options)} FROM {queue}"
@@ -104,10 +104,10 @@ def views(topic: str, options: Options) -> list[str]:
     ]
 
 
-def _kafka_ddl(event: Event, options: Options, bootstrap: str, group: str) -> str:
+def _kafka_ddl(event: Event, options: Options, kafka: KafkaConfig, group: str) -> str:
     settings = {
-        "kafka_broker_list": bootstrap,
-        "kafka_topic_list": event.topic,
+        "kafka_broker_list": kafka.bootstrap,
+        "kafka_topic_list": f"{kafka.topic_prefix}{event.topic}",
         "kafka_group_name": group,
         "kafka_format": FORMATS[options.format],
         "kafka_num_consumers": 1,
@@ -230,7 +230,7 @@ class Peer:
         self._client.command(f"CREATE DATABASE {DATABASE}")
         group = f"bench-peer-{time.time_ns()}"
         for topic in self._topics:
-            for statement in tables(topic, options, self._kafka.bootstrap, group):
+            for statement in tables(topic, options, self._kafka, group):
                 self._client.command(statement)
         return group
 

@@ -7,13 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from fleetpulse.migrate import topics
-from lab.bench.feed import fresh_topics
 from lab.bench.peer import DATABASE, Options, Peer, group_table, raw_table
 from runtime.config import ClickHouseConfig, Config, KafkaConfig
-from schemas.contract.topics import BY_NAME
 from schemas.events.grouping import sets_of
-from schemas.limits import DEFAULT_LIMITS
 from tests.integration.sink_rig import send, until
 from tests.unit.stream_jobs.windows.cases import a_record, a_request, a_sample
 
@@ -28,23 +24,8 @@ EVENTS = {LLM_REQUESTS: 3, GPU_SAMPLES: 2}
 
 
 @pytest.fixture
-def kafka(contract_topics: None, kafka_bootstrap: str) -> Iterator[KafkaConfig]:
-    """The session's Kafka with the contract's source topics, empty; afterwards they keep what the contract says, since
-    the topics of a bench keep all."""
-    found = KafkaConfig(bootstrap=kafka_bootstrap)
-    asyncio.run(fresh_topics(found, {topic: BY_NAME[topic].partitions for topic in TOPICS}))
-    yield found
-    asyncio.run(as_the_contract_says(found))
-
-
-async def as_the_contract_says(kafka: KafkaConfig) -> None:
-    plan = await topics.plan(kafka, {}, DEFAULT_LIMITS)
-    await topics.carry_out(kafka, (*plan.steps, *plan.left), DEFAULT_LIMITS)
-
-
-@pytest.fixture
-def peer(kafka: KafkaConfig, clickhouse_config: ClickHouseConfig) -> Iterator[Peer]:
-    made = Peer(Config(kafka=kafka, clickhouse=clickhouse_config), 0, TOPICS)
+def peer(own_kafka: KafkaConfig, clickhouse_config: ClickHouseConfig) -> Iterator[Peer]:
+    made = Peer(Config(kafka=own_kafka, clickhouse=clickhouse_config), 0, TOPICS)
     try:
         yield made
     finally:
@@ -52,11 +33,11 @@ def peer(kafka: KafkaConfig, clickhouse_config: ClickHouseConfig) -> Iterator[Pe
         made.close()
 
 
-def test_every_event_arrives_in_the_raw_table_and_in_each_grouping_set(peer: Peer, kafka: KafkaConfig) -> None:
+def test_every_event_arrives_in_the_raw_table_and_in_each_grouping_set(peer: Peer, own_kafka: KafkaConfig) -> None:
     """A gauge that is named as another one's extreme would be keeps its own value."""
     options = Options(work="same", raw=True)
     peer.prepare(options)
-    asyncio.run(send(kafka, RECORDS))
+    asyncio.run(send(own_kafka, RECORDS))
     peer.start_reading(options)
 
     wanted = {f"{topic} raw": events for topic, events in EVENTS.items()}

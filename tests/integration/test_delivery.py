@@ -31,6 +31,7 @@ from sinks.delivery.request import SIGNATURE, verify
 from sinks.delivery.service import Delivery, run_delivery
 from sinks.service import SinkSettings, run_sink
 from tests.integration.delivery_rig import Receiver, Request, an_alert, tell, undelivered, until
+from tests.integration.installation import variables_of
 from tests.integration.sink_rig import committed, skip_to_end
 
 pytestmark = pytest.mark.integration
@@ -320,12 +321,7 @@ async def test_killed_halfway_every_transition_arrives(kafka: KafkaConfig, test:
 
 
 def environment(kafka: KafkaConfig, target: dict[str, Any]) -> dict[str, str]:
-    return {
-        "FLEETPULSE_KAFKA__BOOTSTRAP": kafka.bootstrap,
-        "FLEETPULSE_KAFKA__DEPLOYMENT": kafka.deployment,
-        "FLEETPULSE_KAFKA__TOPIC_PREFIX": kafka.topic_prefix,
-        "FLEETPULSE_DELIVERY__TARGETS": json.dumps([target]),
-    }
+    return {**variables_of(kafka), "FLEETPULSE_DELIVERY__TARGETS": json.dumps([target])}
 
 
 @contextlib.contextmanager

@@ -23,19 +23,18 @@ from pathlib import Path
 
 import pytest
 
-from fleetpulse import stack
-from fleetpulse.migrate.bring_up import bring_up
 from fleetpulse.sql.database import Database
 from lab.evaluate.pipeline import records_of
 from lab.simulator.faults import Fault
 from lab.simulator.fleet import Fleet
 from lab.simulator.load import PoissonLoad
 from lab.simulator.plan import CHAT_SHARES, CODE_SHARES, mixed_plan
-from runtime.config import Config
 from schemas.contract.alert_commands import TEXT_CHARS_MAX
 from schemas.contract.record import Record
 from schemas.contract.topics import BY_NAME
 from schemas.limits import HOUR_MS, MINUTE_MS
+from tests.conftest import Servers
+from tests.integration.installation import Installation, installed
 from tests.integration.sink_rig import send
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
@@ -110,16 +109,16 @@ class Stretch:
 
 
 class Fed:
-    """The commands on a stack, and two stretches that went in: one that has just ended, and one of hours ago."""
+    """The commands on an installation, and two stretches that went in: one that just ended, and one of hours ago."""
 
-    def __init__(self, folder: Path, config: Config) -> None:
-        self.config = config
-        self.database = Database(config.reading)
+    def __init__(self, folder: Path, of: Installation) -> None:
+        self.config = of.config
+        self.database = Database(of.config.reading)
         now_ms = int(time.time() * 1_000)
         self.recent = Stretch(now_ms // MINUTE_MS * MINUTE_MS - MINUTES * MINUTE_MS)
         self.old = Stretch((now_ms - 4 * HOUR_MS) // HOUR_MS * HOUR_MS)
         self.folder = folder
-        self.environment = {**os.environ, "FLEETPULSE_DATA_DIR": str(folder), "COLUMNS": "160"}
+        self.environment = {**os.environ, **of.environment, "COLUMNS": "160"}
         self.running: dict[tuple[str, ...], subprocess.Popen[bytes]] = {}
 
     def start(self, *words: str) -> None:
@@ -160,11 +159,11 @@ class Fed:
 
 
 @pytest.fixture
-def fed(tmp_path: Path) -> Iterator[Fed]:
-    """A stack of its own, because the cost job begins at the beginning of its log: the stretches are in the topics, the
-    jobs and the sink run on them."""
-    try:
-        found = Fed(tmp_path, bring_up(tmp_path, lambda _said: None))
+def fed(stack: Servers, tmp_path: Path) -> Iterator[Fed]:
+    """Topics of its own, because the cost job begins at the beginning of its log: the stretches are in them, the jobs
+    and the sink run on them."""
+    with installed(stack, tmp_path) as of:
+        found = Fed(tmp_path, of)
         asyncio.run(send(found.config.kafka, [*found.old.records(1), *found.recent.records(2)]))
         try:
             for words in SERVICES:
@@ -172,8 +171,6 @@ def fed(tmp_path: Path) -> Iterator[Fed]:
             yield found
         finally:
             found.end()
-    finally:
-        stack.down(tmp_path)
 
 
 def eventually(fed: Fed, holds: Callable[[], object], what: Callable[[], object]) -> None:

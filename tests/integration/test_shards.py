@@ -15,12 +15,12 @@ from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
 from runtime.local_stack import READER
 from schemas.ddl.merging import LEVELS
-from schemas.limits import DEFAULT_LIMITS, MINUTE_MS
+from schemas.limits import DEFAULT_LIMITS, MINUTE_MS, WINDOW_MS
 from schemas.rows.tables import GROUPED
 from sinks.database import SinkDatabase
 from sinks.rollup import Notebook, Rollups, RollupSettings
 from tests.integration.shard_rig import servers
-from tests.integration.test_extremes import asked, fill
+from tests.integration.test_extremes import ROWS, asked, fill
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
@@ -68,9 +68,10 @@ def to_ms_of(config: ClickHouseConfig) -> int:
 def rolled(config: ClickHouseConfig, to_ms: int) -> None:
     """All rollups, computed from what was inserted."""
     with contextlib.closing(SinkDatabase(config)) as database:
-        first = to_ms // MINUTE_MS - 30
-        buckets = [(each.topic, at * MINUTE_MS) for each in GROUPED for at in range(first, first + 31)]
-        Notebook(database).note(LEVELS[0], [*buckets, *(("books", at) for _, at in buckets[:31])])
+        first_ms = (to_ms - ROWS * WINDOW_MS) // MINUTE_MS * MINUTE_MS
+        topics = [*(each.topic for each in GROUPED), "books"]
+        buckets = [(topic, at_ms) for topic in topics for at_ms in range(first_ms, to_ms + 1, MINUTE_MS)]
+        Notebook(database).note(LEVELS[0], buckets)
         rollups = Rollups(database, RollupSettings(settle_ms=0, buckets_per_pass_max=1_000))
         while rollups.run_pass():
             pass

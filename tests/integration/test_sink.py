@@ -27,7 +27,7 @@ from tests.unit.sinks.landing_cases import NOW_MS, partials, requests
 from tests.unit.stream_jobs.windows.cases import a_commit, a_record, a_request, a_step
 from tests.unit.stream_jobs.windows.usage_cases import totals
 
-pytestmark = [pytest.mark.integration, pytest.mark.tables, pytest.mark.usefixtures("contract_topics")]
+pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
 SETTINGS = SinkSettings(flush_ms=100, raw=False, rollups=RollupSettings(pass_ms=200, settle_ms=300))
 SPOOL = secrets.token_hex(16)

@@ -24,16 +24,12 @@ from runtime.trace_export import OtlpExporter
 from runtime.tracing import ExportingTracer
 from runtime.tracing_config import TracingConfig
 from sinks.service import SinkSettings, run_sink
+from tests.integration.installation import variables_of, variables_of_database
 from tests.integration.otlp_receiver import Received, Receiver, receiving
 from tests.integration.sink_rig import send, until
 from tests.unit.sinks.landing_cases import NOW_MS, partials
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.tables,
-    pytest.mark.timeout(420),
-    pytest.mark.usefixtures("contract_topics"),
-]
+pytestmark = [pytest.mark.integration, pytest.mark.tables, pytest.mark.timeout(420)]
 
 WITHIN_S = 180.0
 
@@ -81,13 +77,8 @@ def pipeline(
     migrate(own_kafka, clickhouse_config)
     with Processes(tmp_path) as processes:
         settings = {
-            "FLEETPULSE_KAFKA__BOOTSTRAP": own_kafka.bootstrap,
-            "FLEETPULSE_KAFKA__DEPLOYMENT": own_kafka.deployment,
-            "FLEETPULSE_KAFKA__TOPIC_PREFIX": own_kafka.topic_prefix,
-            "FLEETPULSE_CLICKHOUSE__URL": clickhouse_config.url,
-            "FLEETPULSE_CLICKHOUSE__USER": clickhouse_config.user,
-            "FLEETPULSE_CLICKHOUSE__PASSWORD": clickhouse_config.password.get_secret_value(),
-            "FLEETPULSE_CLICKHOUSE__DATABASE": clickhouse_config.database,
+            **variables_of(own_kafka),
+            **variables_of_database("CLICKHOUSE", clickhouse_config),
             "FLEETPULSE_TRACING__ENDPOINT": collector.url,
             "FLEETPULSE_TRACING__RATIO": "1",
             "FLEETPULSE_TRACING__QUEUE_SPANS_MAX": "65536",

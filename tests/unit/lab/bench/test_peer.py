@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lab.bench import compare, peer
+from runtime.config import KafkaConfig
 from schemas.errors import FleetpulseError
 from schemas.events.event_types import BY_TOPIC
 from schemas.events.grouping import sets_of
@@ -12,6 +13,7 @@ from schemas.fields import Role
 from schemas.rows.tables import PARTIALS
 
 TOPICS = ("llm.requests", "gpu.samples")
+KAFKA = KafkaConfig(bootstrap="broker:1", topic_prefix="east.")
 
 
 @pytest.mark.parametrize("topic", TOPICS)
@@ -42,18 +44,19 @@ def test_every_grouping_set_has_its_table_and_view(topic: str) -> None:
     """One table and one view per grouping set; raw adds one of each."""
     for raw in (False, True):
         options = peer.Options(raw=raw)
-        tables, views = peer.tables(topic, options, "broker:1", "group"), peer.views(topic, options)
+        tables, views = peer.tables(topic, options, KAFKA, "group"), peer.views(topic, options)
 
         assert len(tables) == 1 + len(sets_of(topic)) + raw
         assert len(views) == len(sets_of(topic)) + raw
 
 
 def test_what_the_engine_does_not_need_it_does_not_read() -> None:
-    """Without raw rows the Kafka table has no texts, and lean work no bins."""
-    lean = peer.tables("llm.requests", peer.Options(), "broker:1", "group")[0]
-    same = peer.tables("llm.requests", peer.Options(work="same"), "broker:1", "group")[0]
-    raw = peer.tables("llm.requests", peer.Options(raw=True), "broker:1", "group")[0]
+    """Without raw rows the Kafka table has no texts, and lean work no bins; it reads the topic under its prefix."""
+    lean = peer.tables("llm.requests", peer.Options(), KAFKA, "group")[0]
+    same = peer.tables("llm.requests", peer.Options(work="same"), KAFKA, "group")[0]
+    raw = peer.tables("llm.requests", peer.Options(raw=True), KAFKA, "group")[0]
 
+    assert "kafka_topic_list = 'east.llm.requests'" in lean
     assert ("request_id" in lean, "itl_bins" in lean) == (False, False)
     assert ("request_id" in same, "itl_bins" in same) == (False, True)
     assert ("request_id" in raw, "itl_bins" in raw) == (True, True)
