@@ -120,7 +120,7 @@ class Receiver:
                     await asyncio.wait_for(self.came.wait(), 0.2)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError), contextlib.closing(writer):
             while head := await reader.readuntil(b"\r\n\r\n"):
                 request = await _request(head, reader)
                 status, headers = self.answers(request)
@@ -129,7 +129,6 @@ class Receiver:
                 told = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
                 writer.write(f"HTTP/1.1 {status} Told\r\n{told}Content-Length: 0\r\n\r\n".encode())
                 await writer.drain()
-        writer.close()
 
 
 async def _request(head: bytes, reader: asyncio.StreamReader) -> Request:

@@ -20,7 +20,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from schemas.contract.record import Record
 from schemas.contract.topics import state_topic
 from stream_jobs.runner.kafka_ports import record_of
-from tests.integration.runner_rig import Worker, ended_all, started
+from tests.integration.runner_rig import WITHIN_S, Worker, ended_all, started
 
 KILLS = int(os.environ.get("FLEETPULSE_KILLS", "3"))
 """How often a job is killed; more with ``FLEETPULSE_KILLS=50``."""
@@ -77,7 +77,7 @@ class JobRig:
                 found += map(record_of, (await consumer.getmany(place, timeout_ms=200)).get(place, ()))
             return found
 
-    async def settled(self, enough: Callable[[Sequence[Record]], bool], within_s: float = 90.0) -> list[Record]:
+    async def settled(self, enough: Callable[[Sequence[Record]], bool], within_s: float = WITHIN_S) -> list[Record]:
         """The records of ``out``, once there are enough of them."""
         async with asyncio.timeout(within_s):
             while True:

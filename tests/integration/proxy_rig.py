@@ -129,7 +129,7 @@ class Rig:
         """Everything that comes back until the proxy closes; the request should ask it to."""
         reader, writer = await self.client()
         writer.write(request)
-        return await asyncio.wait_for(reader.read(), 20)
+        return await asyncio.wait_for(reader.read(), 60)
 
     async def rows_after(self, count: int = 1) -> list[dict[str, Any]]:
         """The rows, when there are so many; fails where they do not come."""
@@ -139,7 +139,7 @@ class Rig:
         return self.rows
 
 
-async def until(holds: Callable[[], object], within_s: float = 10.0) -> None:
+async def until(holds: Callable[[], object], within_s: float = 60.0) -> None:
     async with asyncio.timeout(within_s):
         while not holds():  # noqa: ASYNC110  # what is waited for knows no event
             await asyncio.sleep(0.005)

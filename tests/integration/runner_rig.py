@@ -25,6 +25,8 @@ from schemas.contract.topics import state_topic
 from tests.simulator.counting import POISON, CountingStep, encode
 
 WORKER = Path(__file__).with_name("runner_worker.py")
+WITHIN_S = 120.0
+"""For whatever is waited for, on a machine that has other work."""
 
 
 @dataclass(slots=True)
@@ -36,7 +38,7 @@ class Worker:
     lines: list[str] = field(default_factory=list)
     log: Path | None = None
 
-    async def live(self, within_s: float = 40.0) -> float:
+    async def live(self, within_s: float = WITHIN_S) -> float:
         """Wait until it owns at least one partition; seconds since it was started."""
         assert self.process.stdout is not None
         async with asyncio.timeout(within_s):
@@ -51,7 +53,7 @@ class Worker:
         if self.process.returncode is None:
             self.process.send_signal(number)
 
-    async def ended(self, within_s: float = 40.0) -> int:
+    async def ended(self, within_s: float = WITHIN_S) -> int:
         async with asyncio.timeout(within_s):
             await self.process.communicate()
         assert self.process.returncode is not None
@@ -193,7 +195,7 @@ class Rig:
         finally:
             await consumer.stop()
 
-    async def settled(self, within_s: float = 40.0) -> list[dict[str, Any]]:
+    async def settled(self, within_s: float = WITHIN_S) -> list[dict[str, Any]]:
         """The outputs, once they cover every record sent."""
         async with asyncio.timeout(within_s):
             while True:
@@ -247,7 +249,7 @@ async def rig(bootstrap: str, shell: str, folder: Path, partitions: int = 2) -> 
             ]
         )
         assert all(error[1] == 0 for error in answer.topic_errors), answer
-        async with asyncio.timeout(20):  # what the controller has made a busy broker learns of a little later
+        async with asyncio.timeout(WITHIN_S):  # what the controller has made a busy broker learns of a little later
             known = await admin.list_topics()
             while not set(made.topics) <= set(known):
                 await asyncio.sleep(0.05)

@@ -108,6 +108,8 @@ class Door:
         try:
             await asyncio.gather(_pump(reader, inner_writer), _pump(inner_reader, writer))
         finally:
+            for one in (writer, inner_writer):
+                one.transport.abort()
             self._writers -= {writer, inner_writer}
 
 
@@ -119,7 +121,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     writer.close()
 
 
-async def until(condition: Any, within_s: float = 30.0) -> None:
+async def until(condition: Any, within_s: float = 90.0) -> None:
     """Wait until the condition (called in a thread) holds."""
     for _ in range(int(within_s / 0.1)):
         if await asyncio.to_thread(condition):

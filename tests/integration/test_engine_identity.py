@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -118,7 +119,7 @@ def test_requests_gpus_and_the_engine_have_one_identity(tmp_path: Path) -> None:
         until(lambda: any(each.warm_ms for each in known_in(file)), "the engine has served nobody")
         for _ in range(4):
             ask(proxy_port)
-        time.sleep(2.5)  # samples of the GPUs with the engine's name
+        until(lambda: _names_engine(tmp_path / "agent-spool"), "no sample of the GPU names the engine")
 
     requests = spooled(tmp_path / "proxy-spool")["llm.requests"]
     agents = spooled(tmp_path / "agent-spool")
@@ -138,6 +139,17 @@ def test_requests_gpus_and_the_engine_have_one_identity(tmp_path: Path) -> None:
 def _listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _names_engine(spool: Path) -> bool:
+    """Whether a sample of the GPU that is in this spool of a living agent names its engine."""
+    copy = spool.with_name("copy")
+    shutil.rmtree(copy, ignore_errors=True)
+    try:
+        shutil.copytree(spool, copy)
+    except shutil.Error:  # a file was replaced meanwhile
+        return False
+    return any(row["engine_id"] for row in spooled(copy).get("gpu.samples", []) if row["gpu_uuid"] == GPU)
 
 
 async def test_a_gateway_on_another_host_knows_engines_by_the_topic(

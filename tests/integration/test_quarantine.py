@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
 from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
+from schemas.contract.topics import state_topic
 from stream_jobs.runner.job import Job
 from stream_jobs.runner.kafka_ports import KafkaBroker
 from stream_jobs.runner.policy import DEFAULT_POLICY
 from stream_jobs.runner.reset import Reset, Resetting
-from tests.integration.runner_rig import Rig, rig
+from tests.integration.runner_rig import WITHIN_S, Rig, rig
 from tests.simulator.counting import CountingStep, encode
 from tests.simulator.damaged_world import declare
 
-pytestmark = pytest.mark.integration
-WITHIN_S = 60.0
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(params=["bare", "faust"], ids=["on a bare loop", "in a Faust worker"])
@@ -62,6 +62,22 @@ async def counted(job: Rig, partition: int, records: int) -> list[dict[str, Any]
             if sum(each.get("accepted", 0) + each.get("duplicates", 0) for each in found) >= records:
                 return found
             await asyncio.sleep(0.2)
+
+
+async def dumped(job: Rig, partition: int, position: int) -> None:
+    """A snapshot of the state at this position is committed, to its last piece."""
+    at = TopicPartition(state_topic(CountingStep.name, job.source), partition)
+    async with (
+        asyncio.timeout(WITHIN_S),
+        AIOKafkaConsumer(bootstrap_servers=job.bootstrap, isolation_level="read_committed") as consumer,
+    ):
+        consumer.assign([at])
+        await consumer.seek_to_beginning(at)
+        async for record in consumer:
+            headers = dict(record.headers)
+            number, _, pieces = headers["piece"].partition(b"/")
+            if (int(headers["position"]), int(number) + 1) == (position, int(pieces)):
+                return
 
 
 async def logged(job: Rig, what: str) -> None:
@@ -111,7 +127,7 @@ async def test_a_log_cut_beyond_what_was_read_stops_one_partition(job: Rig) -> N
     await send(job, 0, 0, 200)
     await send(job, 1, 0, 200)
     await counted(job, 1, 200)
-    await asyncio.sleep(3)  # idle: a snapshot where the log ends
+    await dumped(job, 1, 200)  # idle: a snapshot where the log ends
     worker.send(signal.SIGKILL)
     await worker.ended()
     await send(job, 1, 200, 100, amount=1_000)

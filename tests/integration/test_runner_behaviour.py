@@ -13,9 +13,9 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 from stream_jobs.runner.watchdog import EXIT_FATAL
-from tests.integration.runner_rig import Rig, rig
+from tests.integration.runner_rig import WITHIN_S, Rig, rig
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 KILLS = 4
 
 
@@ -99,7 +99,7 @@ async def test_sigterm_commits_what_was_folded_and_ends_within_two_seconds(job: 
     worker = await job.worker(interval_ms=60_000)
     await worker.live()
     await job.load(100)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WITHIN_S):
         first = await job.outputs()
         while len({output["source"] for output in first}) < job.partitions:
             await asyncio.sleep(0.2)
@@ -131,7 +131,7 @@ async def test_a_lost_offset_is_quarantined_not_begun_anew(job: Rig) -> None:
     await _forget_group(job)
     again = await job.worker("w1")
 
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(WITHIN_S):
         while again.tail().count("partition quarantined") < job.partitions:
             assert await job.outputs() == outputs
             await asyncio.sleep(0.2)
@@ -148,7 +148,7 @@ async def test_a_quiet_partition_is_committed_as_idle(job: Rig) -> None:
     await worker.live()
     await job.load(50)
     await job.settled()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WITHIN_S):
         outputs = await job.outputs()
         while not any(output["idle"] for output in outputs):
             await asyncio.sleep(0.2)
@@ -167,7 +167,7 @@ async def test_a_source_written_in_transactions_has_holes_but_no_gaps(job: Rig) 
         worker.send(signal.SIGKILL)
     await job.worker(transactional=True)
     outputs = await job.settled()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WITHIN_S):
         while not any(output["idle"] for output in outputs):
             await asyncio.sleep(0.2)
             outputs = await job.outputs()
@@ -180,7 +180,7 @@ async def _forget_group(job: Rig) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=job.bootstrap)
     await admin.start()
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WITHIN_S):
             while True:
                 answer = await admin._send_request(_delete_group(f"{job.name}-counting"), await _node(admin, job))
                 if all(code in (0, 69) for _, code in answer.results):
