@@ -199,6 +199,7 @@ METRICS: tuple[Metric, ...] = (
     _gauge("alerts_open", "alerts", ("severity",), "opened and not resolved"),
     _counter("alert_transitions", "transitions", ("transition",), "published on topic alerts"),
     _counter("alert_windows", "windows", ("complete",), "judged; no: before every source had reported"),
+    _counter("alert_windows_early", "windows", (), "looked at before they were judged, as a source keeps them waiting"),
     _counter("alert_windows_failed", "windows", (), "left out because judging them raised: a defect, please report it"),
     _counter("alert_late_revisions", "records", (), "of windows that were emitted or judged before: read, not judged"),
     _counter("alert_records_skipped", "records", (), "that could not be read"),

@@ -83,6 +83,8 @@ class Changes:
     gone: list[tuple[int, str]] = field(default_factory=list)
     judged: int = 0
     incomplete: int = 0
+    early: int = 0
+    """Windows that were looked at before they could be judged."""
     late: int = 0
     skipped: int = 0
     failed: int = 0

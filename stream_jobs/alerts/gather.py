@@ -8,6 +8,11 @@ by the time from one to the next, by ``PAUSE_MS`` at most. So a backlog is waite
 upstream after the other, up to ``WINDOWS_MAX`` windows: beyond, the oldest goes as it is. How large a fleet is decides
 nothing: of what waits ``MEMORY_BYTES_MAX`` is in memory, and the rest in files, one per window.
 
+A window that some upstream keeps waiting is *looked at early*, once: ``early_ms`` of that clock after the first
+upstream was through with it, with what came of those that are. So no machine waits to be seen for what somebody else
+delays; the window is judged all the same when its time has come, and trains nothing before. When it is looked at
+follows from the log alone.
+
 A dump holds no values, only their offsets: an owner that loads it reads them again from the log (``add_again``).
 
 Every window is judged once, empty ones too (silence is news), but of a gap longer than ``gap_ms`` only the
@@ -18,7 +23,7 @@ counted and left to readers of the topic.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, BinaryIO, NamedTuple
@@ -37,6 +42,8 @@ from stream_jobs.insight.lexicon import Lexicons
 from stream_jobs.parts import compress, decompress
 
 WAIT_MS = MINUTE_MS
+EARLY_MS = 5_000
+"""Upstreams that are well are through with a window within two or three seconds of one another."""
 PAUSE_MS = 15_000
 """A silence of everybody counts as no more: normally a window is reported every ten seconds."""
 GAP_MS = HOUR_MS
@@ -58,11 +65,13 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A window to be judged now. ``complete`` is False when an upstream is missing or said so itself."""
+    """A window to be judged now. ``complete`` is False when an upstream is missing or said so itself; then
+    ``series_whole`` says that upstreams are missing alone: of those that are there nothing is."""
 
     window_ms: int
     complete: bool
     pieces: tuple[Piece, ...]
+    series_whole: bool = False
 
 
 class _Came(NamedTuple):
@@ -79,11 +88,14 @@ class _Came(NamedTuple):
 
 @dataclass(slots=True)
 class Waiting:
-    """What came of a window so far. ``expected`` are offsets of pieces that are yet to be read again."""
+    """What came of a window so far. ``expected`` are offsets of pieces that are yet to be read again; ``passed_ms`` is
+    the clock when the first upstream was through with it, None before; ``looked``: it was looked at early."""
 
     complete: bool = True
     came: list[_Came] = field(default_factory=list)
     expected: list[int] = field(default_factory=list)
+    passed_ms: int | None = None
+    looked: bool = False
     _file: BinaryIO | None = field(default=None, repr=False, compare=False)
     _written: int = 0
     _refused: bool = False
@@ -118,9 +130,10 @@ class Waiting:
         self._written += len(value)
         return True
 
-    def pieces(self) -> tuple[Piece, ...]:
-        """All that came, in the order of their offsets."""
-        return tuple(Piece(one.upstream, one.schema, self._value(one)) for one in self.came)
+    def pieces(self, upstreams: Container[int] | None = None) -> tuple[Piece, ...]:
+        """All that came (of these upstreams), in the order of their offsets."""
+        came = [one for one in self.came if upstreams is None or one.upstream in upstreams]
+        return tuple(Piece(one.upstream, one.schema, self._value(one)) for one in came)
 
     def _value(self, one: _Came) -> bytes:
         if one.value is not None:
@@ -149,6 +162,7 @@ class Gather:
     through_ms: list[int]
     window_ms: int = WINDOW_MS
     wait_ms: int = WAIT_MS
+    early_ms: int = EARLY_MS
     gap_ms: int = GAP_MS
     windows_max: int = WINDOWS_MAX
     memory_bytes_max: int = MEMORY_BYTES_MAX
@@ -182,6 +196,13 @@ class Gather:
         if headers.through_ms > self.through_ms[headers.upstream]:
             self.through_ms[headers.upstream] = headers.through_ms
             self.rose_ms[headers.upstream] = self.clock_ms
+            self._pass(headers.through_ms)
+
+    def _pass(self, through_ms: int) -> None:
+        """An upstream is through with these windows, some of them as the first."""
+        for window_ms, waiting in self.waiting.items():
+            if waiting.passed_ms is None and window_ms + self.window_ms <= through_ms:
+                waiting.passed_ms = self.clock_ms
 
     def _hear(self, at_ms: int | None) -> None:
         if at_ms is None:
@@ -252,7 +273,22 @@ class Gather:
             self.memory_bytes -= waiting.memory_bytes
             pieces = waiting.pieces()
             waiting.close()
-            yield Ready(window_ms, waiting.complete and not waiting.expected and end_ms <= passed, pieces)
+            whole = waiting.complete and not waiting.expected
+            complete = whole and end_ms <= passed
+            yield Ready(window_ms, complete, pieces, series_whole=whole and not complete)
+
+    def early(self) -> Iterator[Ready]:
+        """Windows that are to be looked at early, in order of time and behind ``ready``; each comes once. Without
+        append times there is no clock to say so."""
+        for window_ms, waiting in sorted(self.waiting.items()) if self.heard_ms else ():
+            if waiting.looked or waiting.passed_ms is None or self.clock_ms - waiting.passed_ms < self.early_ms:
+                continue
+            waiting.looked = True
+            end_ms = window_ms + self.window_ms
+            through = {upstream for upstream, at_ms in enumerate(self.through_ms) if at_ms >= end_ms}
+            pieces = waiting.pieces(through) if waiting.complete else ()
+            if pieces:
+                yield Ready(window_ms, False, pieces, series_whole=True)
 
     def _skip(self, limit: int) -> None:
         """Over the rest of a long gap, to the next window that something came for."""
@@ -269,7 +305,7 @@ class Gather:
         for window_ms, one in self.waiting.items():
             offsets = [*(came.offset for came in one.came if came.offset is not None), *one.expected]
             carried = [(*came[:2], len(value)) for came, value in self._carried(one)]
-            waiting.append([window_ms, one.complete, carried, offsets])
+            waiting.append([window_ms, one.complete, carried, offsets, one.passed_ms, one.looked])
         names = ("through_ms", "rose_ms", "clock_ms", "heard_ms", "next_ms", "empty", "late", "strange")
         return {**{name: getattr(self, name) for name in names}, "waiting": waiting}
 
@@ -291,8 +327,10 @@ class Gather:
         for name in ("clock_ms", "heard_ms", "next_ms", "empty", "late", "strange"):
             setattr(self, name, head[name])
         position = self.memory_bytes = 0
-        for window_ms, complete, carried, *offsets in head["waiting"]:
-            waiting = self.waiting[window_ms] = Waiting(complete, expected=[one for each in offsets for one in each])
+        for window_ms, complete, carried, *rest in head["waiting"]:
+            waiting = self.waiting[window_ms] = Waiting(complete)
+            if rest:
+                waiting.expected, waiting.passed_ms, waiting.looked = list(rest[0]), rest[1], rest[2]
             for upstream, schema, length in carried:
                 piece = Piece(upstream, schema, decompress(data[position : position + length]))
                 self.memory_bytes += waiting.take(piece, None)
@@ -315,7 +353,8 @@ def window_of(ready: Ready, lexicons: Lexicons) -> tuple[Window, int]:
     whole = {schema: block for schema, (block, _) in opened.items() if block is not None}
     exemplars = whole.pop(EXEMPLARS.schema, None)
     tables = {finals.TOPIC_BY_SCHEMA[schema]: block for schema, block in whole.items()}
-    return Window(ready.window_ms, lexicons.shared(tables), exemplars, ready.complete and not unread), unread
+    tables = lexicons.shared(tables)
+    return Window(ready.window_ms, tables, exemplars, ready.complete and not unread, ready.series_whole), unread
 
 
 def _opened(schema: str, values: Sequence[bytes]) -> tuple[Block | None, int]:

@@ -75,6 +75,11 @@ class Life:
         self._settle(end_ms)
         return self._emit(list(self.store.incidents.values()), end_ms, renotify=True)
 
+    def early(self, findings: Sequence[Finding], window_ms: int, length_ms: int = WINDOW_MS) -> list[Alert]:
+        """What begins in a window that is judged later. Time stands: it goes on with windows that are judged."""
+        touched = self.store.take(self._signals(findings, window_ms))
+        return self._emit(list(touched.values()), window_ms + length_ms)
+
     def gpu_events(self, rows: Iterable[Mapping[str, Any]]) -> list[Alert]:
         """GPU events of one record, as rows of ``gpu.events``."""
         alerts: list[Alert] = []

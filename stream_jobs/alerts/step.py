@@ -1,9 +1,10 @@
 """The alert job as a step: one fold over ``window.finals``, nothing else. See ``stream_jobs.step`` for its rules.
 
 Finals wait at the barrier (``gather``); a window that is ready goes through the detector (rules), the evidence (what is
-worth remembering of it) and the life of alerts, whose transitions are the output. GPU events, engine events and
-silences act at once, where they stand in the log; spend is added up there, and budgets are judged with the next window.
-Nothing that can be read makes the fold raise: what cannot be read is counted.
+worth remembering of it) and the life of alerts, whose transitions are the output. One that a slow upstream keeps
+waiting is looked at early: what begins to fire on machines of the others is emitted, and nothing learned. GPU events,
+engine events and silences act at once, where they stand in the log; spend is added up there, and budgets are judged
+with the next window. Nothing that can be read makes the fold raise: what cannot be read is counted.
 
 Should a defect of ours make a window raise, ``fold`` raises: detector, evidence and life may be spoilt half way, and to
 keep a copy of them before every window would cost more than judging. The runner rebuilds the state up to that record
@@ -118,6 +119,8 @@ class AlertStep(Step[State, Changes]):
             state.gather.add(headers, record.value or b"", record.timestamp_ms, record.offset)
             for ready in state.gather.ready():
                 self._judge_window(state, ready, changes)
+            for early in state.gather.early():
+                self._look(state, early, changes)
             return
         self._emit(state, _passed_on(state.life, headers, record.value or b""), changes)
 
@@ -131,6 +134,13 @@ class AlertStep(Step[State, Changes]):
         changes.judged += 1
         changes.incomplete += not window.complete
         state.skipped += unread
+
+    def _look(self, state: State, early: Ready, changes: Changes) -> None:
+        """Emit what begins in a window that some upstream keeps waiting; it is judged later."""
+        window, unread = window_of(early, state.lexicons)
+        if not unread:
+            self._emit(state, state.life.early(state.detector.look(window), window.window_ms), changes)
+            changes.early += 1
 
     def _emit(self, state: State, alerts: Iterable[Alert], changes: Changes) -> None:
         new = list(alerts)
@@ -153,6 +163,8 @@ class AlertStep(Step[State, Changes]):
             return
         for ready in state.gather.ready():
             self._judge_or_leave(state, ready, changes)
+        for _ in state.gather.early():
+            pass  # it may be what raised: seen when it is judged
 
     def _judge_or_leave(self, state: State, ready: Ready, changes: Changes) -> None:
         detector, evidence, topology = state.detector.dump(), state.evidence.dump(), state.life.topology.dump()
@@ -196,6 +208,7 @@ class AlertStep(Step[State, Changes]):
             yield Stat("alert_transitions", transitions[transition], {"transition": transition})
         yield Stat("alert_windows", changes.judged - changes.incomplete, {"complete": "yes"})
         yield Stat("alert_windows", changes.incomplete, {"complete": "no"})
+        yield Stat("alert_windows_early", changes.early)
         yield Stat("alert_windows_failed", changes.failed)
         yield Stat("alert_late_revisions", changes.late)
         yield Stat("alert_records_skipped", changes.skipped)

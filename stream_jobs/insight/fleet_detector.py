@@ -2,11 +2,14 @@
 
 A window is projected once per view that any rule needs; rules with longer windows keep those rows until theirs is
 over (``spans``). Then each rule makes its measures, its detector judges them, and m of n windows make a finding
-(``rule_detector``). A window that is not complete trains nothing, begins nothing and ends nothing, for as long as
-``PATIENCE_MS``: when all windows were incomplete for longer, that is a finding of its own (``builtin``), and rules
-begin and end findings again from what there is, but train nothing still. Those that a missing source would mislead go
-on waiting: who looks for silence, and sums and counts that are not of one machine. A window that is not newer than the
-last is left out and counted. Nothing hangs on a clock or on the order of rows.
+(``rule_detector``). A window that is not complete trains nothing. Where sources are missing and nothing else, rules
+about machines go by what there is all the same, since a machine's series come from one source. All others begin nothing
+and end nothing, for as long as ``PATIENCE_MS``: when all windows were incomplete for longer, that is a finding of its
+own (``builtin``), and rules begin and end findings again from what there is. Those that a missing source would mislead
+go on waiting: who looks for silence, and sums and counts that are not of one machine. A window that is not newer than
+the last is left out and counted. Nothing hangs on a clock or on the order of rows.
+
+A window that has to wait for a source can be looked at before (``look``): what begins to fire is said then.
 """
 
 from __future__ import annotations
@@ -72,6 +75,18 @@ class FleetDetector:
         self.last_ms = window.window_ms
         return sorted(findings, key=lambda one: (one.end_ms, one.rule, one.labels, one.firing))
 
+    def look(self, window: Window) -> list[Finding]:
+        """Series that begin to fire by what is there of a window that is judged when the rest of it came. Of rules that
+        are judged every window, and whose series are whole where their source is."""
+        if self.last_ms is not None and window.window_ms <= self.last_ms:
+            return []
+        self._dumped = None
+        rows, findings = Projected(window), list[Finding]()
+        for detector in self.detectors.values():
+            if detector.rule.window_ms == WINDOW_MS and detector.of_one_source:
+                findings += detector.look(window.window_ms, rows.of)
+        return sorted(findings, key=lambda one: (one.rule, one.labels))
+
     def _watch(self, window: Window) -> list[Finding]:
         """How long windows have been incomplete, emitted when it is too long and once when it is over."""
         since_ms, end_ms = self.incomplete_since_ms, (self.last_ms or 0) + WINDOW_MS
@@ -132,7 +147,7 @@ class FleetDetector:
             findings += self._close(span, window)
         if span.start_ms is None:
             span.begin(window.window_ms, from_start=self.last_ms is not None)
-        span.add([(view, rows.of(view)) for view in span.views], window.complete)
+        span.add([(view, rows.of(view)) for view in span.views], window.complete, window.series_whole)
         if window.window_ms + WINDOW_MS >= start_ms + span.length_ms:
             findings += self._close(span, window)
         return findings
@@ -153,7 +168,8 @@ class FleetDetector:
     ) -> list[Finding]:
         if all(span.heard_all(one.view) for one in detector.needed):
             return detector.detect(start_ms, rows_of)
-        if in_part and detector.in_part and all(span.heard_whole(one.view) for one in detector.needed):
+        in_part = (in_part and detector.in_part) or (span.series_whole and detector.of_one_source)
+        if in_part and all(span.heard_whole(one.view) for one in detector.needed):
             return detector.detect(start_ms, rows_of, learn=False)
         return detector.pass_by(start_ms, rows_of(detector.needed[0].view).rows)
 
@@ -290,6 +306,7 @@ def _view_part(span: Span, view: View) -> bytes:
         "start_ms": span.start_ms,
         "complete": span.complete,
         "whole": span.whole,
+        "series_whole": span.series_whole,
         "heard": span.heard,
         "view_heard": parts.heard,
         "view": _view_text(view),
@@ -313,6 +330,7 @@ def _load_view(detector: FleetDetector, head: Mapping[str, Any], data: memoryvie
     if span.start_ms is None:
         span.begin(head["start_ms"], from_start=True)
         span.complete, span.whole, span.heard = head["complete"], head["whole"], head["heard"]
+        span.series_whole = head.get("series_whole", False)
     for view in span.views:
         if _view_text(view) == head["view"]:
             span.parts[view] = Parts(head["view_heard"], [native.decode(bytes(data), view.fields)])

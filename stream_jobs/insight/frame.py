@@ -20,13 +20,15 @@ class Window:
     (rows of different origins need not be merged: whoever reads adds them up).
 
     ``exemplars`` has the columns of ``tables.EXEMPLARS``; None when none came. ``complete`` is False when the
-    window was closed without having heard of every source.
+    window was closed without having heard of every source; then ``series_whole`` says that every series of a machine is
+    there as a whole or not at all.
     """
 
     window_ms: int
     tables: Mapping[str, Block]
     exemplars: Block | None = None
     complete: bool = True
+    series_whole: bool = False
 
 
 Floats = npt.NDArray[np.float64]

@@ -13,11 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from schemas.errors import ConfigError
+from schemas.events.grouping import sets_of
 from schemas.limits import MINUTE_MS
 from stream_jobs.insight.detectors import DETECTORS
 from stream_jobs.insight.firing import BITS, VALUES, Firing
 from stream_jobs.insight.frame import Detection, Detector, Finding, Frame, Mask, Whole
 from stream_jobs.insight.frames import Made, Needed, Rows, make
+from stream_jobs.insight.project import View
 from stream_jobs.insight.series import IDLE_MS, PRESSED_IDLE_MS, Registry
 from stream_jobs.rules.model import Function, Measure, Rule
 
@@ -27,6 +29,7 @@ SWEEP_MS = MINUTE_MS
 """How often series that were long not seen are looked for."""
 _ADDITIVE = frozenset({Function.COUNT, Function.RATE, Function.SUM})
 _MACHINES = frozenset({"gpu_uuid", "engine_id", "host", "placement_group"})
+_PLACED = frozenset({"gpu_uuid", "engine_id", "placement_group"})
 CHANGED = "the rule was changed or removed"
 
 _log = logging.getLogger(__name__)
@@ -53,9 +56,12 @@ class RuleDetector:
         self.rule, self.needed = rule, needed
         self.detector: Detector = DETECTORS[rule.kind](rule)
         self.registry = Registry(rule.by, series_max)
-        self.firing = Firing(rule.m, rule.n, rule.clear_after, rule.window_ms)
+        self.firing = self._a_firing()
         self.stats = RuleStats()
         self.last_ms: int | None = None
+        self.ahead: Firing | None = None
+        self.ahead_ms = 0
+        """What would fire after windows that were looked at early, the last of them; None once all are judged."""
         self.packed: bytes | None = None
         """The state as it was dumped last, until it changes: one with a longer window does so rarely."""
         self._is_full = False
@@ -67,6 +73,31 @@ class RuleDetector:
         over more than a machine, which are too small; a machine's rows come from one source."""
         additive = any(measure.function in _ADDITIVE for measure in self.rule.measures)
         return not self.detector.JUDGES_ABSENCE and (not additive or not _MACHINES.isdisjoint(self.rule.by))
+
+    @property
+    def of_one_source(self) -> bool:
+        """Whether a series is there as a whole where its source is, so that it can be judged without the others. Not so
+        of silence, and of series that are more than a machine."""
+        return not self.detector.JUDGES_ABSENCE and all(_of_one_source(one.view) for one in self.needed)
+
+    def look(self, window_ms: int, rows_of: Rows) -> list[Finding]:
+        """Series that begin to fire by what is there of a window, which is judged later. What was learned stays as it
+        is, what fires as well, and what begins is emitted once."""
+        rule, self.packed = self.rule, None
+        window = (window_ms, rule.window_ms)
+        made = make(self.needed, rows_of, self.registry, self._grow, window, rule.min_count, fill=False)
+        self._name(made.taken)
+        frame, off = apply_while(rule, made.frame)
+        detection = judged_while(self._unchanged(frame), frame, off)
+        if self.ahead is None:
+            self.ahead, self.ahead_ms = self._a_firing(), self.last_ms or window_ms
+            self.ahead.load(self.firing.dump())
+        fired = self.ahead.firing.copy()
+        cleared = self.ahead.step(made.frame, detection, (window_ms - self.ahead_ms) // rule.window_ms)
+        self.ahead.drop(cleared)
+        self.ahead_ms = window_ms
+        begun = np.flatnonzero(self.ahead.firing & ~fired & ~self.firing.firing)
+        return self._findings_of(self.ahead, window_ms, begun, begun[:0])
 
     def detect(self, window_ms: int, rows_of: Rows, *, learn: bool = True) -> list[Finding]:
         """Findings of a window that is complete. Without ``learn`` of one that is not: nothing is trained, and series
@@ -80,6 +111,7 @@ class RuleDetector:
         detection = judged_while(self._detected(frame, learn=learn), frame, off)
         elapsed = 1 if self.last_ms is None else (window_ms - self.last_ms) // rule.window_ms
         self.last_ms = window_ms
+        self._caught_up(window_ms)
         cleared = self.firing.step(made.frame, detection, elapsed)
         self._count(made, detection.value, len(detection.slots))
         findings = self._findings(window_ms, cleared)
@@ -88,8 +120,9 @@ class RuleDetector:
 
     def _detected(self, frame: Frame, *, learn: bool) -> Detection:
         """What the detector says; one that ``LEARNS`` is as it was before, unless it is to ``learn``."""
-        if learn or not self.detector.LEARNS:
-            return self.detector.detect(frame)
+        return self.detector.detect(frame) if learn or not self.detector.LEARNS else self._unchanged(frame)
+
+    def _unchanged(self, frame: Frame) -> Detection:
         kept = {name: array.copy() for name, array in self.detector.dump().items()}
         detection = self.detector.detect(frame)
         self.detector.load(kept)
@@ -99,6 +132,7 @@ class RuleDetector:
     def pass_by(self, window_ms: int, series: int) -> list[Finding]:
         """Findings of a window that is not complete: what fires goes on, nothing is learned, begins or ends."""
         self.stats.incomplete += series
+        self._caught_up(window_ms)
         return self._findings(window_ms, np.empty(0, np.int64))
 
     def ended(self) -> list[Finding]:
@@ -115,6 +149,10 @@ class RuleDetector:
             "detector": self.detector.dump(),
         }
         notes = {str(slot): note for slot, note in sorted(self.firing.notes.items())}
+        ahead = {}
+        if self.ahead is not None:
+            parts["ahead"] = self.ahead.dump()
+            ahead = {"ahead_ms": self.ahead_ms}
         head = {
             "rule": self.rule.name,
             "by": self.rule.by,
@@ -122,6 +160,7 @@ class RuleDetector:
             "hash": state_hash(self.rule),
             "last_ms": self.last_ms,
             "notes": notes,
+            **ahead,
         }
         return head, {f"{part}.{name}": array for part, found in parts.items() for name, array in sorted(found.items())}
 
@@ -131,6 +170,9 @@ class RuleDetector:
         self.registry.load(_part(arrays, "series"))
         self.firing.load(_part(arrays, "firing"))
         self.firing.notes = {int(slot): note for slot, note in head["notes"].items()}
+        if learned and "ahead_ms" in head:
+            self.ahead, self.ahead_ms = self._a_firing(), head["ahead_ms"]
+            self.ahead.load(_part(arrays, "ahead"))
         if learned:
             self.detector.load(_part(arrays, "detector"))
             self.detector.grow(self.registry.room)
@@ -139,6 +181,8 @@ class RuleDetector:
     def _grow(self, slots: int) -> Mask:
         self.detector.grow(slots)
         self.firing.grow(slots)
+        if self.ahead is not None:
+            self.ahead.grow(slots)
         return self.firing.firing
 
     def _name(self, slots: Whole) -> None:
@@ -156,6 +200,8 @@ class RuleDetector:
             self.registry.forget(slots)
             self.detector.forget(slots)
             self.firing.forget(slots)
+            if self.ahead is not None:
+                self.ahead.forget(slots)
 
     def _count(self, made: Made, values: npt.NDArray[np.float64], judged: int) -> None:
         known = int((~np.isnan(values)).sum())
@@ -168,23 +214,39 @@ class RuleDetector:
             _log.warning("a rule has no room for more series; those beyond its limit are not judged", extra=facts)
         self._is_full = made.beyond_limit > 0
 
+    def _caught_up(self, window_ms: int) -> None:
+        """A window was judged: what was looked at early is over once the last of it was."""
+        if self.ahead is not None and window_ms >= self.ahead_ms:
+            self.ahead, self.packed = None, None
+
+    def _a_firing(self) -> Firing:
+        return Firing(self.rule.m, self.rule.n, self.rule.clear_after, self.rule.window_ms)
+
     def _findings(self, window_ms: int, cleared: Whole) -> list[Finding]:
-        slots = np.flatnonzero(self.firing.firing)
+        return self._findings_of(self.firing, window_ms, np.flatnonzero(self.firing.firing), cleared)
+
+    def _findings_of(self, firing: Firing, window_ms: int, slots: Whole, cleared: Whole) -> list[Finding]:
         if not len(slots):
             return []
-        values = [self.firing.values(name, slots) for name in VALUES]
-        since, counts = (self.firing.state[name][slots].tolist() for name in ("since_ms", "count"))
-        fires = (~np.isin(slots, cleared)).tolist()
-        labels, notes = self.registry.labels_of(slots), self.firing.notes
-        rows = zip(slots.tolist(), labels, fires, since, zip(*values, strict=True), counts, strict=True)
+        values = [firing.values(name, slots) for name in VALUES]
+        since, counts = (firing.state[name][slots].tolist() for name in ("since_ms", "count"))
+        goes_on = (~np.isin(slots, cleared)).tolist()
+        labels, notes = self.registry.labels_of(slots), firing.notes
+        rows = zip(slots.tolist(), labels, goes_on, since, zip(*values, strict=True), counts, strict=True)
         name, length_ms = self.rule.name, self.rule.window_ms
         found = [
             Finding(
-                name, label, window_ms, length_ms, firing, since_ms, value, base, low, high, count, notes.get(slot, "")
+                name, label, window_ms, length_ms, fires, since_ms, value, base, low, high, count, notes.get(slot, "")
             )
-            for slot, label, firing, since_ms, (value, base, low, high), count in rows
+            for slot, label, fires, since_ms, (value, base, low, high), count in rows
         ]
         return sorted(found, key=lambda finding: finding.labels)
+
+
+def _of_one_source(view: View) -> bool:
+    """Rows of a set are placed by ``placement_group``, or by the host of those that have none."""
+    dimensions = next(one.dimensions for one in sets_of(view.topic) if one.name == view.grouping)
+    return not _PLACED.isdisjoint(view.by) or ("host" in view.by and "placement_group" not in dimensions)
 
 
 def state_hash(rule: Rule) -> str:

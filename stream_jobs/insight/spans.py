@@ -50,6 +50,8 @@ class Span:
         self.complete = True
         self.whole = True
         """Heard from its beginning, whatever the parts lack."""
+        self.series_whole = True
+        """No part lacks anything but sources as a whole."""
         self.heard = 0
         self.parts: dict[View, Parts] = {}
 
@@ -57,13 +59,15 @@ class Span:
         """The window that holds ``part_ms``; ``from_start`` says that nothing of it can have been missed."""
         self.start_ms = part_ms - part_ms % self.length_ms
         self.complete = self.whole = from_start or part_ms == self.start_ms
+        self.series_whole = True
         self.heard = 0
         self.parts = {view: Parts() for view in self.views}
 
-    def add(self, rows: Sequence[tuple[View, Block]], complete: bool) -> None:
+    def add(self, rows: Sequence[tuple[View, Block]], complete: bool, series_whole: bool = False) -> None:
         """One more part of it."""
         self.heard += 1
         self.complete = self.complete and complete
+        self.series_whole = self.series_whole and (complete or series_whole)
         for view, block in rows:
             self.parts[view].add(view, block)
 

@@ -16,9 +16,9 @@ from typing import Any
 import orjson
 
 from schemas.contract.alerts import Alert
-from schemas.contract.record import Output
+from schemas.contract.record import Output, Record
 from schemas.contract.topics import ALERTS_TOPIC, WINDOW_FINALS
-from stream_jobs.alerts.changes import State
+from stream_jobs.alerts.changes import Changes, State
 from stream_jobs.alerts.step import AlertStep
 from stream_jobs.insight.frame import Finding, Window
 from stream_jobs.rules.model import Rule
@@ -34,6 +34,7 @@ from tests.unit.stream_jobs.alerts.log import HOT_MS, QUICK, Detector, Log
 TIMES = 40
 """Event time runs so many times as fast as the simulated clock: a window takes a quarter of a second."""
 SILENT_AFTER_MS = 1_000
+EARLY_MS = 300
 WINDOWS_MAX = 12
 MEMORY_BYTES_MAX = 2_000
 UPSTREAMS = 2
@@ -68,6 +69,7 @@ class WorldStep(AlertStep):
     def new(self, topic: str, partition: int) -> State:
         state = super().new(topic, partition)
         state.gather.wait_ms, state.gather.windows_max = SILENT_AFTER_MS, WINDOWS_MAX
+        state.gather.early_ms = EARLY_MS
         state.gather.memory_bytes_max = MEMORY_BYTES_MAX
         return state
 
@@ -165,6 +167,26 @@ class _WaitsAnew(WorldStep):
         return state
 
 
+class _LooksAnew(WorldStep):
+    """Every owner gives windows that are kept waiting their time anew."""
+
+    def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> State:
+        state = super().load(topic, partition, parts)
+        for waiting in state.gather.waiting.values():
+            waiting.passed_ms = None
+        return state
+
+
+class _LooksByBatches(WorldStep):
+    """Windows are looked at once a fetch was folded, wherever it ends."""
+
+    def fold(self, state: State, records: Sequence[Record], changes: Changes) -> None:
+        early_ms, state.gather.early_ms = state.gather.early_ms, 1 << 62
+        super().fold(state, records[:-1], changes)
+        state.gather.early_ms = early_ms
+        super().fold(state, records[-1:], changes)
+
+
 def _world(step: type[WorldStep]) -> type[AlertsWorld]:
     return type("MutatedWorld", (AlertsWorld,), {"step": step})
 
@@ -190,5 +212,19 @@ MUTATIONS = (
         "each owner gives a silent upstream its time anew",
         Rules(),
         world=_world(_WaitsAnew),
+    ),
+    Mutation(
+        "time of a look counted anew",
+        "when a window that somebody delays is looked at follows from the log alone",
+        "each owner gives it its time anew",
+        Rules(),
+        world=_world(_LooksAnew),
+    ),
+    Mutation(
+        "looks where a fetch ends",
+        "a window is looked at behind the record that says so",
+        "it is looked at where a fetch ends",
+        Rules(),
+        world=_world(_LooksByBatches),
     ),
 )

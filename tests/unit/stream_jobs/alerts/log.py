@@ -49,6 +49,13 @@ class Detector:
         self.since = {engine: self.since.get(engine, window.window_ms) for engine in sorted(hot)}
         return found
 
+    def look(self, window: Window) -> list[Finding]:
+        """Whose queue is long there and was not before."""
+        block = window.tables["engine.samples"]
+        rows = rows_of(PARTIALS["engine.samples"].fields, block)
+        hot = {row["engine_id"]: row["waiting_sum"] for row in rows if row["waiting_sum"] > HOT_MS}
+        return [self._finding(window, one, True, value) for one, value in sorted(hot.items()) if one not in self.since]
+
     def _finding(self, window: Window, engine: str, firing: bool, value: float) -> Finding:
         since = self.since.get(engine, window.window_ms)
         labels = (("engine_id", engine),)

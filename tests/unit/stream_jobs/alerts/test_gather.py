@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from schemas.limits import HOUR_MS, MINUTE_MS, WINDOW_MS
 from schemas.rows.finals import FinalsHeaders
-from stream_jobs.alerts.gather import PAUSE_MS, Gather, Piece, Ready, Waiting
+from stream_jobs.alerts.gather import EARLY_MS, PAUSE_MS, Gather, Piece, Ready, Waiting
 from tests.unit.stream_jobs.alerts.cases import at
 
 
@@ -82,6 +82,62 @@ def test_a_backlog_is_waited_for_while_it_is_worked_off() -> None:
     assert gather.late == 0
 
 
+def looks(gather: Gather, *records: tuple[int, int, int, int]) -> list[list[Ready]]:
+    """What is to be looked at early after each record: upstream, window, what it is through with, time of appending."""
+    found = []
+    for upstream, window, through, at_ms in records:
+        assert tell(gather, upstream, window, through, at_ms=at_ms) == []
+        found.append(list(gather.early()))
+    return found
+
+
+def test_a_window_that_somebody_delays_is_looked_at_once_with_what_is_whole() -> None:
+    """Some seconds of appending after the first upstream was through with it; and it is judged all the same."""
+    gather, begin = Gather([0, 0, 0]), at(1)
+    early = Ready(at(0), False, (piece(0, 0), piece(1, 0)), series_whole=True)
+
+    found = looks(
+        gather,
+        (0, 0, 1, begin),
+        (2, 0, 0, begin + 1_000),  # not through with it: what came of it may be a part
+        (1, 0, 1, begin + 3_000),
+        (0, 1, 0, begin + EARLY_MS - 1),
+        (1, 1, 0, begin + EARLY_MS),
+        (0, 1, 0, begin + EARLY_MS + 1),
+    )
+
+    assert found == [[], [], [], [], [early], []]
+    assert tell(gather, 2, 0, 1, rows=0) == [Ready(at(0), True, (piece(0, 0), piece(2, 0), piece(1, 0)))]
+
+
+def test_a_window_that_is_incomplete_is_not_looked_at_early() -> None:
+    """Where an upstream itself lacks a source its series may be parts. Nor without times, nor once judged."""
+    gather, untimed, quick = Gather([0, 0]), Gather([0, 0]), Gather([0, 0])
+
+    tell(gather, 0, 0, 1, complete=False, at_ms=at(1))
+    tell(untimed, 0, 0, 1)
+    tell(quick, 0, 0, 1, at_ms=at(1))
+    judged = [(one.window_ms, one.complete) for one in tell(quick, 1, 0, 1, at_ms=at(2))]
+    for one, at_ms in ((gather, at(3)), (untimed, None), (quick, at(3))):
+        tell(one, 0, 1, at_ms=at_ms)
+
+    assert judged == [(at(0), True)]
+    assert [list(one.early()) for one in (gather, untimed, quick)] == [[], [], []]
+
+
+@pytest.mark.parametrize("cut", range(5))
+def test_when_a_window_is_looked_at_follows_from_the_log_over_a_restart(cut: int) -> None:
+    """No owner looks again at what one before looked at, nor gives it its time anew."""
+    records = [(0, 0, 1, at(1)), (0, 1, 2, at(2)), (0, 2, 0, at(3) - 1), (0, 2, 3, at(3)), (0, 3, 4, at(4))]
+    gather, other = Gather([0, 0]), Gather([0, 0])
+
+    found = looks(gather, *records[:cut])
+    other.load(gather.head(), b"".join(gather.values()))
+    found += looks(other, *records[cut:])
+
+    assert [[one.window_ms for one in each] for each in found] == [[], [at(0)], [at(1)], [], [at(2)]]
+
+
 def test_what_waits_is_bounded_in_windows() -> None:
     """A backlog too long to keep is judged without those that have not told theirs; also after a restart."""
     gather, ready = Gather([0, 0], windows_max=5), []
@@ -92,7 +148,7 @@ def test_what_waits_is_bounded_in_windows() -> None:
 
     assert ready == []
     for one in (gather, again):
-        assert tell(one, 0, 5, 6, at_ms=at(400) + 5) == [Ready(at(0), False, (piece(0, 0),))]
+        assert tell(one, 0, 5, 6, at_ms=at(400) + 5) == [Ready(at(0), False, (piece(0, 0),), series_whole=True)]
 
 
 def test_however_large_a_fleet_is_windows_are_complete_with_an_upstream_a_window_late() -> None:

@@ -15,7 +15,7 @@ from schemas.contract.alerts import Alert, Member
 from schemas.errors import RejectedError
 from stream_jobs.alerts.policy import AlertPolicy
 from stream_jobs.rules.model import GpuEvent, RuleSet
-from tests.unit.stream_jobs.alerts.cases import RULES, RULESET, WINDOW, Scene, at, short
+from tests.unit.stream_jobs.alerts.cases import RULES, RULESET, WINDOW, Scene, at, finding, short
 
 HOLD = 12
 """Windows of ``hold_ms``."""
@@ -63,6 +63,21 @@ def test_a_finding_told_again_and_again_is_told_once() -> None:
         scene.see(scene.fire("engine_kv", engine_id="h-2/e-0"))
 
     assert short(scene.told) == [("opened", "engine_kv", "h-2/e-0")]
+
+
+def test_what_a_look_saw_is_one_alert_with_what_is_judged_later() -> None:
+    """It opens at the end of the window that was looked at; time and everything else goes on with windows judged."""
+    scene = Scene()
+    scene.pass_windows(1)
+    now_ms, ahead = scene.life.now_ms, finding("engine_kv", scene.window + 1, engine_id="h-1/e-0")
+
+    opened = scene.life.early([ahead], at(scene.window + 1))
+    again = scene.life.early([ahead], at(scene.window + 1))
+    judged = [*scene.pass_windows(1), *scene.see(scene.fire("engine_kv", engine_id="h-1/e-0")), *scene.pass_windows(6)]
+
+    assert [(one.transition, one.at_ms, one.labels["host"]) for one in opened] == [("opened", ahead.end_ms, "h-1")]
+    assert (again, judged) == ([], [])
+    assert (now_ms, [one.fingerprint for one in scene.life.store.open()]) == (at(2), [opened[0].fingerprint])
 
 
 def test_it_resolves_when_nothing_came_back_for_the_hold() -> None:

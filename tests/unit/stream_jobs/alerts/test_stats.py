@@ -73,6 +73,19 @@ def test_each_commit_counts_what_came_since_the_one_before() -> None:
     ]
 
 
+def test_windows_that_were_looked_at_early_are_counted() -> None:
+    """Beside those that were judged."""
+    log, step = Log(), a_step()
+    log.rows(0, 0, {"e-0": 1}, through=1)
+    log.progress(0, 2)
+    state, changes = step.new(FINALS, 0), step.changes()
+    step.fold(state, log.records, changes)
+
+    stats = values_of(step.stats(state, changes))
+
+    assert [stats[name] for name in (("alert_windows_early",), ("alert_windows", "yes"))] == [1, 0]
+
+
 def test_windows_left_out_and_spend_without_a_name_are_counted() -> None:
     """So that whoever adds a budget knows why it misses something."""
     step = AlertStep(1, RULES, FleetDetector, Evidence)

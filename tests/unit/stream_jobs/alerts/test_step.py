@@ -86,6 +86,31 @@ def test_a_silent_upstream_holds_windows_for_a_minute_of_appending() -> None:
     assert {alert.labels["engine_id"] for alert in changes.alerts} == {"e-0"}
 
 
+def a_late_upstream() -> Log:
+    """One whose window comes when the other is two windows ahead; engines of both have long queues."""
+    log = Log()
+    for window in range(3):
+        log.rows(0, window, {"e-0": 900 if window else 1}, through=window + 1)
+    for window in range(3):
+        log.rows(1, window, {"e-1": 900 if window else 1}, through=window + 1)
+    return log
+
+
+def test_a_late_upstream_delays_only_its_own_alerts() -> None:
+    """What begins with the others is emitted when a window is looked at, once; it is judged when it is whole."""
+    records = a_late_upstream().records
+    before, early = fold(records[:3])
+    after, changes = fold(records)
+
+    assert (seen(before), early.early, early.judged) == ([], 2, 0)
+    assert [(one.labels["engine_id"], one.transition, one.at_ms) for one in early.alerts] == [("e-0", "opened", at(2))]
+    assert (seen(after), changes.incomplete) == ([(0, True), (1, True), (2, True)], 0)
+    assert [(one.labels["engine_id"], one.transition) for one in changes.alerts] == [
+        ("e-0", "opened"),
+        ("e-1", "opened"),
+    ]
+
+
 def test_a_window_that_its_upstream_calls_incomplete_is() -> None:
     """A source did not pass it in time."""
     log = Log()

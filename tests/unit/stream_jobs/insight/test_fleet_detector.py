@@ -156,6 +156,78 @@ def test_what_a_missing_source_would_mislead_waits_and_nothing_is_trained() -> N
         assert {key: array.tobytes() for key, array in now.items()} == {k: a.tobytes() for k, a in arrays.items()}
 
 
+ABOVE = {"options": {"above": 80.0}}
+
+
+def test_where_only_sources_are_missing_machines_are_judged_at_once() -> None:
+    """Their series come from one source; what a missing one would mislead waits, and nothing is trained."""
+    rules = [
+        HOT,
+        a_rule(name="long", window_ms=30_000, **ABOVE),
+        a_rule(name="model", by=("gpu_model",), **ABOVE),
+        a_rule(name="host", by=("host",), **ABOVE),
+        a_rule("no_data"),
+        a_rule("deviation", options={"warm_up_windows": 3}),
+    ]
+    detector = FleetDetector(rules)
+    run(detector, [a_window(n, [a_gpu(gpu, 60, gpu_model="m") for gpu in "ab"]) for n in range(3)])
+    windows = [a_window(n, [a_gpu("a", 90, gpu_model="m")], complete=False) for n in range(3, 30)]
+
+    found = run(detector, [replace(window, series_whole=True) for window in windows])
+
+    assert {(one.rule, one.labels, one.window_ms) for one in found if one.window_ms <= BASE_MS + 3 * GRAIN_MS} == {
+        ("threshold", (("gpu_uuid", "a"),), BASE_MS + 3 * GRAIN_MS),
+        ("long", (("gpu_uuid", "a"),), BASE_MS + 3 * GRAIN_MS),
+        ("deviation", (("gpu_uuid", "a"),), BASE_MS + 3 * GRAIN_MS),
+    }
+    assert {one.rule for one in found} == {"threshold", "long", "deviation"}
+    assert detector.detectors["deviation"].detector.dump()["samples"].max() == 3
+
+
+M_OF_N = {"m": 2, "n": 3}
+
+
+def test_a_look_says_what_begins_and_leaves_judging_as_it_was() -> None:
+    """Once, by m of n over windows that were looked at; then every window is judged as if nobody had looked."""
+    rules = [a_rule(**ABOVE, **M_OF_N), a_rule("deviation", options={"warm_up_windows": 3})]
+    looked, plain = FleetDetector(rules), FleetDetector(rules)
+    before = [temperatures(n, {"a": 60, "b": 90 if n == 2 else 60}) for n in range(3)]
+    assert run(looked, before) == run(plain, before)
+    whole = [temperatures(n, {"a": 60, "b": 90, "c": 90 + n}) for n in range(3, 7)]
+    parts = [replace(temperatures(n, {"b": 90, "c": 90 + n}, complete=False), series_whole=True) for n in range(3, 7)]
+
+    first = [told_of(looked.look(part), "threshold") for part in parts[:2]]
+    restarted = FleetDetector(rules)
+    restarted.load(looked.dump())
+    rest = [[told_of(one.look(part), "threshold") for part in parts[2:]] for one in (looked, restarted)]
+    judged = [plain.detect(window) for window in whole]
+
+    assert (first, rest) == ([[("b", True, 90.0)], [("c", True, 94.0)]], [[[], []]] * 2)
+    assert [looked.detect(window) for window in whole] == judged == [restarted.detect(window) for window in whole]
+    assert looked.dump() == plain.dump() == restarted.dump()
+    assert looked.look(parts[3]) == []
+
+
+def test_only_what_is_whole_where_its_source_is_is_looked_at() -> None:
+    """Neither silence nor what spans sources nor longer windows; and it begins there once it is judged."""
+    rules = [
+        HOT,
+        a_rule(name="long", window_ms=30_000, **ABOVE),
+        a_rule(name="model", by=("gpu_model",), **ABOVE),
+        a_rule(name="host", by=("host",), **ABOVE),
+        a_rule("no_data", options={"after_s": 10}),
+    ]
+    detector = FleetDetector(rules)
+    run(detector, [a_window(n, [a_gpu(gpu, 60, gpu_model="m") for gpu in "ab"]) for n in range(3)])
+
+    found = [detector.look(a_window(n, [a_gpu("a", 90, gpu_model="m")], complete=False)) for n in range(3, 12)]
+
+    assert [[(one.rule, one.labels) for one in each] for each in found] == [
+        [("threshold", (("gpu_uuid", "a"),))],
+        *[[]] * 8,
+    ]
+
+
 def test_too_few_events_are_not_judged() -> None:
     """Below ``min_count`` of the values behind the first measure."""
     detector = FleetDetector([a_rule(options={"above": 80.0}, min_count=5)])
