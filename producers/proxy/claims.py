@@ -54,6 +54,7 @@ class Claims:
         self._writer: asyncio.StreamWriter | None = None
         self._claimed: list[str] = []
         self._last: deque[str] = deque(maxlen=CLAIMS_MAX)
+        self._answers: dict[str, str] = {}  # by the engine's id of an answer: the request's
         self._reports: dict[str, Row] = {}
         self._held: dict[str, tuple[Row, OnRow, float]] = {}
         self._heard_until_s = float("-inf")
@@ -65,13 +66,24 @@ class Claims:
 
     def claim(self, request_id: str) -> None:
         """The proxy reports this request, which begins now."""
-        if self._path_of is None:
+        if self._path_of is not None:
+            self._reports.pop(request_id, None)  # of a request before, of the same id
+            self._claim(request_id)
+
+    def claim_answer(self, request_id: str, answer_id: str) -> None:
+        """The engine calls this request so, whatever id it came with: others report it under that name."""
+        if self._path_of is None or self._answers.get(answer_id) == request_id:
             return
-        self._last.append(request_id)
-        self._reports.pop(request_id, None)  # of a request before, of the same id
+        self._answers[answer_id] = request_id
+        if len(self._answers) > CLAIMS_MAX:
+            del self._answers[next(iter(self._answers))]
+        self._claim(answer_id)
+
+    def _claim(self, name: str) -> None:
+        self._last.append(name)
         if self._writer is None:
             return
-        self._claimed.append(request_id)
+        self._claimed.append(name)
         if len(self._claimed) == 1:
             asyncio.get_running_loop().call_soon(self._send)
 
@@ -101,6 +113,7 @@ class Claims:
         request_id = report.get("request_id")
         if type(request_id) is not str:
             return
+        request_id = self._answers.get(request_id, request_id)
         if (held := self._held.pop(request_id, None)) is not None:
             row, on_row, _ = held
             self._completed(row, report)

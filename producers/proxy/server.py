@@ -319,10 +319,16 @@ class ProxyServer:
                 elif type(what) is list:
                     for piece in what:
                         watch.piece(at_ns, piece)
+                    self._claim_answer(exchange, watch)
                 else:
                     watch.answer(at_ns, what)
             except Exception as defect:  # it must not cost other requests theirs
                 self._could_not_read(exchange, defect)
+
+    def _claim_answer(self, exchange: Exchange, watch: Watch) -> None:
+        """Others report this request under the id that the engine gave to its answer, if it gave one."""
+        if watch.tracker.answer_id is not None and exchange.identity is not None:
+            self._claims.claim_answer(exchange.identity.request_id, watch.tracker.answer_id)
 
     def _could_not_read(self, exchange: Exchange, defect: Exception) -> None:
         """Its row has what was read before; the first defect of each kind is logged."""
@@ -374,6 +380,7 @@ class ProxyServer:
         assert watch is not None
         row = watch.end(at_ns, exchange.ended_ms, how, exchange.status)
         assert row is not None
+        self._claim_answer(exchange, watch)
         self.stats.unread(watch.tracker.reasons)
         self._names.judge(row)
         return row

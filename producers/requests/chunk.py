@@ -54,6 +54,8 @@ class Chunk(NamedTuple):
     """The last event of a stream."""
     choices: int | None = None
     """Choices of a whole body."""
+    answer_id: str | None = None
+    """Of the responses API: the id that the engine itself gave to the answer."""
     reasons: tuple[str, ...] = ()
     """Of ``reasons.REASONS``: what could not be read."""
 

@@ -8,6 +8,7 @@ one choice); SGLang ``entrypoints/openai/protocol.py``; llama.cpp ``tools/server
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -195,6 +196,7 @@ _DELTAS: Mapping[str, int] = MappingProxyType(
     }
 )
 _LAST = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
+_ANSWER_ID = re.compile(r"resp_[0-9A-Za-z_-]{1,128}")
 _CALLS = frozenset({"function_call", "custom_tool_call", "mcp_call"})
 _INCOMPLETE: Mapping[str, str] = MappingProxyType({"max_output_tokens": "length", "content_filter": "content_filter"})
 
@@ -209,12 +211,12 @@ def response_chunk(kind: str, document: Mapping[str, Any]) -> Chunk:
         item, place = document.get("item"), document.get("output_index")
         if isinstance(item, dict) and str(item.get("type")) in _CALLS:
             return Chunk(tool_calls=((0, place if type(place) is int else 0),))
+    response = document.get("response")
     if kind in _LAST:
-        response = document.get("response")
         if not isinstance(response, dict):
             return Chunk(done=True, reasons=(reasons.UNKNOWN_SHAPE,))
         return response_parts(response)
-    return Chunk()
+    return Chunk(answer_id=_answer_id(response)) if isinstance(response, dict) else Chunk()
 
 
 def _listed(document: Mapping[str, Any]) -> int:
@@ -240,8 +242,14 @@ def response_parts(response: Mapping[str, Any]) -> Chunk:
         model=model if isinstance(model, str) and model else None,
         done=True,
         choices=1,
+        answer_id=_answer_id(response),
         reasons=problems,
     )
+
+
+def _answer_id(response: Mapping[str, Any]) -> str | None:
+    answer_id = response.get("id")
+    return answer_id if isinstance(answer_id, str) and _ANSWER_ID.fullmatch(answer_id) else None
 
 
 def _finish_reason(status: object, details: object, calls: bool) -> str:

@@ -43,7 +43,8 @@ _CALLS_TOOLS = frozenset({"chat", "responses", "messages"})
 
 
 class Tracker:
-    """The state of one open request. ``reasons`` counts what could not be read of it."""
+    """The state of one open request. ``reasons`` counts what could not be read of it; ``answer_id`` is the id that the
+    engine gave to a response, once it said one."""
 
     __slots__ = (
         "_at_ns",
@@ -64,6 +65,7 @@ class Tracker:
         "_tool_calls",
         "_unread",
         "_usage",
+        "answer_id",
         "reasons",
     )  # fmt: skip
 
@@ -86,6 +88,7 @@ class Tracker:
         self._model: str | None = meta.model
         self._done = False
         self._ended = False
+        self.answer_id: str | None = None
         self.reasons: Counter[str] = Counter()
 
     @property
@@ -197,6 +200,7 @@ class Tracker:
         self._engine_times = chunk.engine_times or self._engine_times
         self._error_kind = self._error_kind or chunk.error_kind
         self._model = self._model or chunk.model
+        self.answer_id = self.answer_id or chunk.answer_id
         self._choices_reported = chunk.choices or self._choices_reported
         self._done = self._done or chunk.done
 

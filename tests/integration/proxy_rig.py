@@ -163,12 +163,18 @@ async def proxy_to(*urls: str, **limits: Any) -> AsyncIterator[Rig]:
     """The proxy before these engines; it passes on every path. Bodies pass untouched unless ``ask_usage`` is set."""
     rows: list[dict[str, Any]] = []
     weights, counters = limits.pop("weights", [1] * len(urls)), limits.pop("counters", COUNTERS)
-    tracer = limits.pop("tracer", None)
+    tracer, claims = limits.pop("tracer", None), limits.pop("claims", None)
     upstreams = tuple(UpstreamConfig(url=url, weight=weight) for url, weight in zip(urls, weights, strict=True))
     config = ProxyConfig(
         port=0, upstreams=upstreams, **{"grace_s": 0, "drain_s": 0.2, "ask_usage": False, "paths": ("*",), **limits}
     )
-    names: dict[str, Any] = {"host": "h-1", "tenant_secret": b"secret", "counters": counters, "tracer": tracer}
+    names: dict[str, Any] = {
+        "host": "h-1",
+        "tenant_secret": b"secret",
+        "counters": counters,
+        "tracer": tracer,
+        "claims": claims,
+    }
     server = ProxyServer(config, rows.append, **names)
     await server.start()
     rig = Rig(server, rows)

@@ -9,11 +9,13 @@ import logging
 import re
 import socket
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
+from producers.proxy.claims import Claims
 from producers.proxy.pool import Pool
 from producers.proxy.publishing import with_request_log
 from producers.proxy.upstream_side import UpstreamSide
@@ -331,6 +333,57 @@ async def test_embeddings_and_whole_answers_are_counted() -> None:
 
     assert parts_of(raw)[1] == body
     assert said(row, *HOW, "api", "model", "input_tokens") == ("ok", None, 200, "embeddings", "e-1", 9)
+
+
+RESPONSE = Path(__file__).parents[1] / "data" / "engine_answers" / "vllm-0.32.0" / "responses.json"
+
+
+class Noted(Claims):
+    """What is claimed, in its order, with whether the request's row was there already."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: list[tuple[str, str | None, bool]] = []
+        self.rowed = False
+
+    def claim(self, request_id: str) -> None:
+        self.made.append((request_id, None, self.rowed))
+
+    def claim_answer(self, request_id: str, answer_id: str) -> None:
+        self.made.append((request_id, answer_id, self.rowed))
+
+    def take(self, row: dict[str, Any], on_row: Any) -> None:
+        self.rowed = True
+        super().take(row, on_row)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_response_is_claimed_by_the_id_that_the_engine_gave_it(streamed: bool) -> None:
+    """A plug-in reports it under that one: it is claimed before the row passes, of a stream while that runs."""
+    recorded = orjson.loads(RESPONSE.read_bytes())
+    created = event({"type": "response.created", "response": {"id": recorded["id"], "status": "in_progress"}})
+    ended = event({"type": "response.completed", "response": recorded})
+    goes_on, claims = asyncio.Event(), Noted()
+
+    async def script(_got: Got, writer: asyncio.StreamWriter) -> None:
+        if not streamed:
+            writer.write(whole(orjson.dumps(recorded)))
+            return
+        writer.write(STREAM_HEAD + chunk(created))
+        await goes_on.wait()
+        writer.write(chunk(ended) + b"0\r\n\r\n")
+
+    body = orjson.dumps({"model": "tiny", "input": "my secret", "stream": streamed})
+    async with rig_of(script, claims=claims) as (rig, _):
+        asking = asyncio.ensure_future(rig.ask(post(body, path=b"/v1/responses")))
+        if streamed:
+            await until(lambda: any(answer_id for _, answer_id, _ in claims.made))
+            goes_on.set()
+        await asking
+        (row,) = await rig.rows_after(1)
+
+    mine = row["request_id"]
+    assert list(dict.fromkeys(claims.made)) == [(mine, None, False), (mine, recorded["id"], False)]
 
 
 # Usage

@@ -87,11 +87,11 @@ def test_reports_and_rows_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch)
 class HeardOnce(Once):
     def __init__(self) -> None:
         super().__init__()
-        self.heard = asyncio.Event()
+        self.claimed: list[str] = []
 
     def claim(self, request_id: str, give: Any) -> None:
         super().claim(request_id, give)
-        self.heard.set()
+        self.claimed.append(request_id)
 
 
 class HeardClaims(Claims):
@@ -102,8 +102,11 @@ class HeardClaims(Claims):
         self.heard.set()
 
 
-async def test_claims_reach_the_agent_and_reports_come_back(tmp_path: Path) -> None:
-    """Over its socket; a plug-in's report of a claimed request is no event of the agent's."""
+@pytest.mark.parametrize(("answer_id", "reported_id"), [(None, "chatcmpl-r"), ("resp_a", "resp_a_0")])
+async def test_claims_reach_the_agent_and_reports_come_back(
+    tmp_path: Path, answer_id: str | None, reported_id: str
+) -> None:
+    """Over its socket; a plug-in's report of a claimed request is no event of the agent's, by whichever of its ids."""
     path, once, rows = tmp_path / "c.sock", HeardOnce(), Rows()
     claims = HeardClaims(lambda: path, counters=Counters())
     claims.heard = asyncio.Event()
@@ -112,8 +115,11 @@ async def test_claims_reach_the_agent_and_reports_come_back(tmp_path: Path) -> N
         while not claims.connected:  # noqa: ASYNC110 -- its first steps
             await asyncio.sleep(0.01)
         claims.claim("r")
-        await once.heard.wait()
-        report = {"request_id": "chatcmpl-r", "reported_by": "plugin", "queue_us": 5}
+        if answer_id is not None:
+            claims.claim_answer("r", answer_id)
+        while len(once.claimed) < (1 if answer_id is None else 2):  # noqa: ASYNC110 -- on their way
+            await asyncio.sleep(0.01)
+        report = {"request_id": reported_id, "reported_by": "plugin", "queue_us": 5}
         judged = once.judge([report], lambda _at: b"", 0.0)
         await claims.heard.wait()
         claims.take(row(), rows.append)

@@ -231,6 +231,27 @@ def test_a_whole_body_has_tokens_but_no_token_times(api: str, body: dict[str, An
     assert tracker.reasons == {}
 
 
+@pytest.mark.parametrize(
+    ("response", "expected"),
+    [
+        ({"id": "resp_bc8ae5156020bcd1", "status": "in_progress"}, "resp_bc8ae5156020bcd1"),
+        ({"id": "resp_a\nb"}, None),
+        ({"id": "resp_" + "a" * 129}, None),
+        ({"id": 7}, None),
+        ({}, None),
+        ("resp_a", None),
+    ],
+)
+def test_the_id_of_a_response_is_known_from_its_first_event(response: object, expected: str | None) -> None:
+    """And that of no other API: there it is made of the request's."""
+    tracker = Tracker(RequestMeta("r", api="responses", streamed=True), 0)
+    tracker.data(MS, orjson.dumps({"type": "response.created", "response": response}))
+    other = Tracker(RequestMeta("r"), 0)
+    other.data(MS, TEXT)
+
+    assert (tracker.answer_id, other.answer_id) == (expected, None)
+
+
 def test_a_response_stream() -> None:
     """Deltas are tokens; the last event has usage and end."""
     events: list[dict[str, Any]] = [
