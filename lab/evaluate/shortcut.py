@@ -78,7 +78,7 @@ class Shortcut:
         changes, state = self._windows.changes(), self._states[topic]
         self._windows.fold(state, records, changes)
         for segment in changes.segments:
-            self._rows[topic] += blocks_of(state.plan, segment, 1).values()
+            self._rows[topic] += [block for _, block in blocks_of(state.plan, segment, 1)]
 
     def _close(self, window_ms: int) -> list[Alert]:
         """Judge a window; rows of windows before it come too late to be judged, as they would live."""

@@ -2,12 +2,15 @@
 
 Order: target partition, window, grouping set, then the labels by their bytes (null first). So equal sums give equal
 bytes, wherever batches were cut. Everything is done by whole columns; the only work per series is its target, once in
-its life, and per word in use its place in the order.
+its life, and per word in use its place in the order. Sums are put in order one target at a time, so that beside them
+there is never more than one target's share of copies.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -37,29 +40,28 @@ Whole = npt.NDArray[np.int64]
 class Rows:
     """All rows of a segment in canonical order. ``codes[d]`` index ``words[d]``, which rise and begin with null.
 
-    ``sets`` are numbers of grouping sets; ``bins[h]`` is (ends, keys, counts) of the h-th histogram.
+    ``sets`` are numbers of grouping sets; ``bins[h]`` is (ends, keys, counts) of the h-th histogram. Cells stay in the
+    sums: row ``r`` has line ``lines[r]`` of those of its set.
     """
 
     targets: npt.NDArray[np.int32]
     windows: Whole
     sets: Whole
+    lines: Whole
     codes: list[npt.NDArray[np.int64]]
     words: list[list[bytes | None]]
-    cells: Whole
     bins: list[Bins]
 
 
-def blocks_of(plan: Plan, segment: Segment, partitions: int) -> dict[int, Block]:
-    """One block of partial rows per target partition that gets any."""
+def blocks_of(plan: Plan, segment: Segment, partitions: int) -> Iterator[tuple[int, Block]]:
+    """Each target partition that gets rows of partials, rising, with their block."""
     if segment.rows == 0:
-        return {}
+        return
     rows = _ordered(plan, segment, partitions)
-    bounds = np.searchsorted(rows.targets, np.arange(partitions + 1))
-    return {
-        target: _block(plan, rows, int(bounds[target]), int(bounds[target + 1]))
-        for target in range(partitions)
-        if bounds[target] < bounds[target + 1]
-    }
+    bounds = np.searchsorted(rows.targets, np.arange(partitions + 1)).tolist()
+    for target, (start, stop) in enumerate(pairwise(bounds)):
+        if start < stop:
+            yield target, _block(plan, segment, rows, start, stop)
 
 
 def _ordered(plan: Plan, segment: Segment, partitions: int) -> Rows:
@@ -70,17 +72,17 @@ def _ordered(plan: Plan, segment: Segment, partitions: int) -> Rows:
     targets = np.concatenate([part.table.targets[part.row_series[: part.rows]] for part in sums])
     windows = np.concatenate([part.row_windows[: part.rows] for part in sums])
     sets = np.concatenate([np.full(part.rows, number, np.int64) for number, part in enumerate(sums)])
+    lines = np.concatenate([np.arange(part.rows) for part in sums])
     keys = [(targets.astype(np.int64), partitions), (windows, 1 << 45), (sets, len(plan.sets))]
     keys += [(line, len(known)) for line, known in zip(codes, words, strict=True)]
     order = np.lexsort(packed(keys)[::-1])
-    cells = np.concatenate([part.cells[: part.rows] for part in sums])
     return Rows(
         targets=targets[order],
         windows=windows[order],
         sets=sets[order],
+        lines=lines[order],
         codes=[line[order] for line in codes],
         words=words,
-        cells=cells[order],
         bins=_ordered_bins(plan, segment, order),
     )
 
@@ -197,8 +199,19 @@ def _room(order: Whole, bins_max: int) -> tuple[Whole, npt.NDArray[np.int16], np
     return np.empty(len(order), np.int64), np.empty(bins_max, np.int16), np.empty(bins_max, np.uint64)
 
 
-def _block(plan: Plan, rows: Rows, start: int, stop: int) -> Block:
-    cells = np.ascontiguousarray(rows.cells[start:stop].T)
+def _cells(plan: Plan, segment: Segment, rows: Rows, start: int, stop: int) -> Whole:
+    """The cells of rows ``[start, stop)``: one line per cell."""
+    if len(segment.sums) == 1:
+        return np.ascontiguousarray(segment.sums[0].cells[rows.lines[start:stop]].T)
+    found = np.empty((plan.cells, stop - start), np.int64)
+    for number, part in enumerate(segment.sums):
+        own = np.flatnonzero(rows.sets[start:stop] == number)
+        found[:, own] = part.cells[rows.lines[start + own]].T
+    return found
+
+
+def _block(plan: Plan, segment: Segment, rows: Rows, start: int, stop: int) -> Block:
+    cells = _cells(plan, segment, rows, start, stop)
     columns: dict[str, Column] = {
         "window_ms": Numbers(rows.windows[start:stop]),
         "event_count": Numbers(cells[EVENT_COUNT].view(np.uint64)),
@@ -234,7 +247,8 @@ def _spread(name: str, cells: Whole) -> dict[str, Column]:
 
 
 def _known(values: Whole, known: npt.NDArray[np.bool_]) -> Numbers:
-    return Numbers(np.where(known, values, 0), known)
+    values[~known] = 0
+    return Numbers(values, known)
 
 
 def _labels(plan: Plan, rows: Rows, start: int, stop: int) -> dict[str, Column]:

@@ -54,7 +54,7 @@ def partials(
     everywhere; exemplars, usage and shares go before them, so that a reader of the watermark has read all."""
     pieces: Pieces = {target: [] for target in range(partitions)}
     for segment in changes.segments:
-        for target, block in blocks_of(plan, segment, partitions).items():
+        for target, block in blocks_of(plan, segment, partitions):
             pieces[target] += encoded(plan.table, block)
         segment.remember_sizes()
     beside = _beside(changes, partitions)

@@ -114,7 +114,7 @@ def test_a_message_that_would_be_too_large_is_cut_between_rows() -> None:
     state, changes = fold_all(step, [a_record(REQUESTS, varied_requests(60))], REQUESTS)
     table = PARTIALS[REQUESTS]
     (segment,) = changes.segments
-    block = next(iter(blocks_of(state.plan, segment, 1).values()))
+    block = next(blocks_of(state.plan, segment, 1))[1]
     whole = rows_of(table.fields, block)
     pieces = messages.encoded(table, block, bytes_max=4_000)
 
