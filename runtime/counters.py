@@ -128,10 +128,12 @@ METRICS: tuple[Metric, ...] = (
     ),
     _gauge("job_watermark_ms", "ms", _BY_PARTITION, "event time up to which a partition is final, since the epoch"),
     _gauge("job_series", "series", ("set", "partition"), "held in memory"),
+    _gauge("job_series_max", "series", ("set", "partition"), "that may be held; later ones fall into __other__"),
     _gauge("job_label_values", "values", _BY_PARTITION, "of the label that has most, in memory"),
     _gauge("job_sources", "sources", _BY_PARTITION, "whose duplicates are recognised"),
     _gauge("job_forgotten", "ranges", _BY_PARTITION, "of seen records, forgotten at a limit: duplicates count twice"),
-    _counter("job_overflow_events", "events", ("set",), "fell into __other__ because a grouping set was full"),
+    _counter("job_overflow_events", "events", ("set",), "fell into __other__: no room for their series"),
+    _counter("job_overflow_labels", "events", ("set", "dimension"), "that read __other__: no room for the value"),
     _counter("job_usage_assumptions", "requests", ("assumption",), "whose usage per window is partly assumed, by what"),
     # sinks
     _counter("sink_records", "records", _BY_TOPIC, "read"),

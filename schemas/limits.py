@@ -42,8 +42,11 @@ class Limits:
     outage_ms: int = 12 * HOUR_MS  # longest outage of a job or sink that loses nothing
 
     # series
-    series_max: int = 100_000  # names per grouping set and partition; later ones fall into __other__
+    process_series_max: int = 3_000_000  # of all partitions; each has a part, later ones fall into __other__
+    series_max: int = 100_000  # at most, per grouping set and partition; later ones fall into __other__
+    tenant_series_max: int = 100_000  # that a tenant's requests open, in all partitions; later ones fall into __other__
     label_cardinality_max: int = 200_000  # distinct values per dimension and partition; later ones read __other__
+    tenant_label_cardinality_max: int = 1_000  # of those, models or SLO classes first named by one tenant
 
     # edge
     spool_bytes_max: int = 1024 * 1024 * 1024  # full: events never handed to the sender are shed and declared

@@ -38,6 +38,7 @@ def judge_database(facts: DatabaseFacts, wanted: Wanted, bounds: Bounds) -> Iter
         for disk in facts.disks:
             yield judge_disk(f"disk {disk.name} of {facts.url}", disk, bounds)
         yield from judge_joins(facts.joins or ())
+        yield from _overflow(facts)
         yield from judge_agents(facts.measured_twice)
         yield from judge_prices(facts.prices_versions)
     else:
@@ -70,6 +71,20 @@ def _version(facts: DatabaseFacts) -> Iterator[Finding]:
         yield wrong("clickhouse.version", facts.url, says, f"apt-get install clickhouse-server   # {needed} or newer")
     else:
         yield good("clickhouse.version", facts.url, f"ClickHouse {facts.version}")
+
+
+def _overflow(facts: DatabaseFacts) -> Iterator[Finding]:
+    """Names that the windows job had no room for in the last minutes."""
+    if facts.overflow is None:
+        return
+    for row in facts.overflow:
+        of = f" ({', '.join(row['tenants'])})" if row["tenants"] else ""
+        what = f"{row['dimension']} of set {row['grouping']}"
+        says = f"reads __other__ in {int(row['beyond']):,} events of the last 3 minutes{of}: no room for more names"
+        mend = "fleetpulse dashboard   # page Pipeline, Cardinality; docs/how-to/running.md#too-many-series"
+        yield wrong("series.room", what, says, mend)
+    if not facts.overflow:
+        yield good("series.room", "labels", "every value has its name")
 
 
 def _rights(writer: LoginFacts) -> Iterator[Finding]:

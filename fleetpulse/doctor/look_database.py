@@ -112,18 +112,19 @@ def _seen(client: Any, config: ClickHouseConfig, clock: Clock) -> DatabaseFacts:
         live=look(client, names_of(config)),
         skew_ms=skew_ms,
         disks=_disks(client),
-        joins=_joins(client, config.database, clock.now_ms()),
+        joins=_rows_of("joins", client, config.database, clock.now_ms()),
+        overflow=_rows_of("pipeline_overflow", client, config.database, clock.now_ms()),
         prices_versions=_prices_versions(client, clock.now_ms()),
         measured_twice=_measured_twice(client, clock.now_ms()),
     )
 
 
-def _joins(client: Any, database: str, now_ms: int) -> tuple[dict[str, Any], ...] | None:
-    """None where the tables are not there yet, which is a finding of its own."""
+def _rows_of(name: str, client: Any, database: str, now_ms: int) -> tuple[dict[str, Any], ...] | None:
+    """Of a query over the last minutes; None where the tables are not there yet, which is a finding of its own."""
     bounds = {"from_ms": now_ms - LOOK_BACK_MS, "to_ms": now_ms - RECENT_MS}
     try:
         client.database = database
-        found = client.query(query("joins").at_levels(LOOK_BACK_MS), parameters=bounds)
+        found = client.query(query(name).at_levels(LOOK_BACK_MS), parameters=bounds)
     except ClickHouseError:
         return None
     return tuple(dict(row) for row in found.named_results())

@@ -155,6 +155,9 @@ GROUPING_SETS = (
     ),
 )
 
+NAMED_BY_CLIENTS = frozenset({"model", "model_version", "slo_class"})
+"""Dimensions beside the tenant whose values clients can make up; all others come from agents and engines."""
+
 OTHER = "__other__"
 """The value of every dimension of the series that stands for those beyond the limit."""
 

@@ -105,14 +105,20 @@ def _derive(derived: Derived, block: Block) -> Labels:
 def codes_of(series: Series, columns: Columns, start: int, stop: int, out: Codes) -> None:
     """Write the codes of rows ``[start, stop)`` to ``out[dimension, row]``; words new to ``series`` are added to it.
 
-    New words are taken in the order in which accepted rows use them; those of other rows are not taken.
+    New words are taken in the order in which accepted rows use them; those of other rows are not taken. Those that
+    clients can make up come last: their rows' tenants are known then.
     """
-    for words, labels, line in zip(series.words, columns.labels, out, strict=True):
+    labelled = list(zip(series.words, columns.labels, out, strict=True))
+    verdicts = columns.verdicts[start:stop]
+    for words, labels, line in sorted(labelled, key=lambda each: each[0].bounded is not None):
         known = np.fromiter(map(words.codes.get, labels.words, repeat(-1)), np.int32, len(labels.words))
         if known.min() < 0:
             rows = np.array(labels.codes[start:stop], dtype=np.int64)
+            if words.bounded:
+                words.name(labels.words, rows, verdicts, out[series.tenant_at, start:stop], known, line[start:stop])
+                continue
             order = np.empty(len(known), np.int64)
-            count = kernels.first_uses(rows, columns.verdicts[start:stop], known < 0, order)
+            count = kernels.first_uses(rows, verdicts, known < 0, order)
             for code in order[:count].tolist():
-                known[code] = words.add(labels.words[code], series.label_cardinality_max)
+                known[code] = words.add(labels.words[code])
         np.take(known, labels.codes[start:stop], out=line[start:stop], mode="clip")

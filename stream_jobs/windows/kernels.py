@@ -49,6 +49,35 @@ def first_uses(codes: Any, verdicts: Any, pending: Any, out: Any) -> int:
 
 
 @njit(cache=True, nogil=True)
+def name_words(
+    codes: Any, verdicts: Any, tenants: Any, known: Any, opened: Any, unnamed_max: Any, named_max: Any, first: Any,
+    room: Any, found: Any, openers: Any, out: Any,
+) -> int:  # fmt: skip
+    """Write the code of each row's word; words not ``known`` get those from ``first`` on, ``room`` of them at most.
+
+    ``opened[t]`` are the words that rows of tenant ``t`` named first. A row whose tenant has named as many as one may,
+    or that finds no room, gets 1; a later row of another tenant may still name its word. Words named here are written
+    to ``found``, with their tenants to ``openers``; returns how many.
+    """
+    count = 0
+    for i in range(codes.shape[0]):
+        number: Any = np.int64(known[codes[i]])
+        if number < 0 and verdicts[i] == 0:
+            tenant = tenants[i]
+            if count < room and opened[tenant] < (named_max if tenant else unnamed_max):
+                number = first + count
+                known[codes[i]] = number
+                found[count] = codes[i]
+                openers[count] = tenant
+                opened[tenant] += 1
+                count += 1
+            else:
+                number = np.int64(1)
+        out[i] = number
+    return count
+
+
+@njit(cache=True, nogil=True)
 def progress(
     at: Any, appended: Any, skew: Any, record_of: Any, verdicts: Any, start: Any, stop: Any, beyond: Any
 ) -> Any:
@@ -111,11 +140,14 @@ def index_series(lines: Any, count: Any, index: Any) -> None:
 @njit(cache=True, nogil=True)
 def find_series(
     codes: Any, positions: Any, verdicts: Any, windows: Any, start: Any, stop: Any,
-    lines: Any, last_windows: Any, index: Any, count: Any, limit: Any, out: Any,
+    lines: Any, last_windows: Any, index: Any, count: Any, limit: Any,
+    tenant_at: Any, openers: Any, opened: Any, unnamed_max: Any, named_max: Any, out: Any,
 ) -> Any:  # fmt: skip
     """Number of the series of each accepted row in ``[start, stop)``, new ones added up to ``limit``, else 0.
 
-    Series 0 stands for all others. Returns (series now, row reached); stops when ``lines`` has no room.
+    Series 0 stands for all others. Where ``tenant_at`` is the line of ``codes`` with tenants, not -1, rows of tenant
+    ``t`` open no more than ``named_max`` series, those without one (0) ``unnamed_max``: ``opened[t]`` counts them.
+    Returns (series now, row reached); stops when ``lines`` has no room.
     """
     mask = np.uint64(index.shape[0] - 1)
     width = positions.shape[0]
@@ -143,7 +175,8 @@ def find_series(
                     break
             place = (place + np.uint64(1)) & mask
         if number == EMPTY:
-            if count >= limit:
+            tenant = np.int64(codes[tenant_at, i]) if tenant_at >= 0 else np.int64(0)
+            if count >= limit or (tenant_at >= 0 and opened[tenant] >= (named_max if tenant else unnamed_max)):
                 number = 0
             elif count >= lines.shape[0]:
                 return count, i
@@ -153,6 +186,9 @@ def find_series(
                     lines[number, d] = codes[positions[d], i]
                 index[place] = tag | np.uint64(number + 1)
                 count += 1
+                if tenant_at >= 0:
+                    openers[number] = tenant
+                    opened[tenant] += 1
         out[i] = number
         if windows[i] > last_windows[number]:
             last_windows[number] = windows[i]

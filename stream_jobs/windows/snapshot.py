@@ -5,12 +5,15 @@ give equal bytes.
 
 Words and series are named by dimension and grouping set: after a change of the grouping sets those that are the same
 go on, the others start empty (their names are taken again, first come, first served).
+
+Which tenants opened those of requests stands in the last sections. A snapshot of 0.1.0 has none: its series count for the tenant
+whose name they have, else for none, as do its words.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +21,7 @@ import numpy as np
 from stream_jobs import parts as frame
 from stream_jobs.windows.changes import State
 from stream_jobs.windows.dedup import Dedup, SourceSeen, join, split
-from stream_jobs.windows.series import Series, SeriesTable, Words
+from stream_jobs.windows.series import TENANT, Codes, Series, SeriesTable, Words
 
 VERSION = 1
 _MAGIC = b"FPW1"
@@ -39,6 +42,9 @@ def dump(state: State) -> list[bytes]:
     }
     sections = [*_dedup_sections(state.dedup), *_word_sections(state.series.words)]
     sections += [section for table in state.series.tables for section in _table_sections(table, state.series.words)]
+    if state.series.tenant_at >= 0:
+        head["openers"] = _opener_names(state.series, state.plan.dimensions)
+        sections += _opener_sections(state.series)
     head["sections"] = [len(section) for section in sections]
     return frame.cut(_MAGIC, json.dumps(head, separators=(",", ":")).encode(), sections)
 
@@ -105,6 +111,23 @@ def _table_sections(table: SeriesTable, words: Sequence[Words]) -> list[bytes]:
     return sections
 
 
+def _opener_names(series: Series, dimensions: Sequence[str]) -> list[list[str]]:
+    """Of the sections of ``_opener_sections``: dimensions, then grouping sets."""
+    return [
+        [name for name, words in zip(dimensions, series.words, strict=True) if words.bounded],
+        [table.grouping.name for table in series.tables if table.tenant_at >= 0],
+    ]
+
+
+def _opener_sections(series: Series) -> list[bytes]:
+    words = [np.array(words.openers, "<i4") for words in series.words if words.bounded]
+    return [one.astype("<i4").tobytes() for one in (*words, *_openers(series))]
+
+
+def _openers(series: Series) -> Iterator[Codes]:
+    return (table.openers[: table.count] for table in series.tables if table.tenant_at >= 0)
+
+
 def _width(codes: int) -> str:
     return "<u1" if codes <= 0x100 else "<u2" if codes <= 0x10000 else "<u4"
 
@@ -112,10 +135,13 @@ def _width(codes: int) -> str:
 def _load_series(series: Series, dimensions: Sequence[str], head: dict[str, Any], sections: Sequence[bytes]) -> None:
     old_names: list[str] = head["dimensions"]
     old_words = [_words(sections[2 * n], sections[2 * n + 1]) for n in range(len(old_names))]
+    rest = sections[2 * len(old_names) :]
+    openers = _read_openers(head, sections)
     for name, found in zip(old_names, old_words, strict=True):
         if name in dimensions:
-            series.words[dimensions.index(name)] = Words(found)
-    rest = sections[2 * len(old_names) :]
+            fresh = series.words[dimensions.index(name)]
+            own = openers.get(("dimension", name), np.zeros(len(found), np.int32)).tolist()
+            series.words[dimensions.index(name)] = Words(fresh.limit, found, fresh.bounded, own)
     tables = {(t.grouping.name, t.grouping.dimensions): t for t in series.tables}
     for set_name, names, count in head["sets"]:
         table = tables.get((set_name, tuple(names)))
@@ -124,9 +150,21 @@ def _load_series(series: Series, dimensions: Sequence[str], head: dict[str, Any]
             columns = [np.frombuffer(raw, dtype=w) for raw, w in zip(rest[1 : 1 + len(names)], widths, strict=True)]
             last_windows = np.frombuffer(rest[0], dtype="<i8")
             table.last_windows[0] = last_windows[0]
-            table.add_lines(np.stack(columns, axis=1).astype(np.int32)[1:], last_windows[1:])
+            lines = np.stack(columns, axis=1).astype(np.int32)
+            own = openers.get(("set", set_name))
+            if own is None and TENANT in names:
+                own = lines[:, names.index(TENANT)]
+            table.add_lines(lines[1:], last_windows[1:], None if own is None else own[1:])
             assert table.count == count
         rest = rest[1 + len(names) :]
+
+
+def _read_openers(head: dict[str, Any], sections: Sequence[bytes]) -> dict[tuple[str, str], Codes]:
+    """By kind and name; empty where the snapshot has none."""
+    kinds = zip(("dimension", "set"), head.get("openers", ([], [])), strict=True)
+    names = [(kind, name) for kind, some in kinds for name in some]
+    own = sections[len(sections) - len(names) :]
+    return {name: np.frombuffer(raw, "<i4").astype(np.int32) for name, raw in zip(names, own, strict=True)}
 
 
 def _words(lengths: bytes, texts: bytes) -> list[bytes]:

@@ -15,6 +15,7 @@ import numpy as np
 from schemas.codec.block import Block
 from schemas.contract.headers import clock_skew_ms
 from schemas.contract.record import Output, Record
+from schemas.contract.topics import BY_NAME
 from schemas.contract.verdicts import Verdict
 from schemas.limits import WINDOW_MS, Limits
 from stream_jobs.costs.usage import NO_ASSUMPTIONS, Requests
@@ -28,7 +29,7 @@ from stream_jobs.windows.exemplars import Details, details_of
 from stream_jobs.windows.judge import Judged, book, events_in, internal, judge, rejections, source_of, take_new
 from stream_jobs.windows.kernels import EVENT_COUNT, UNKNOWN
 from stream_jobs.windows.plan import Plan, plan_of
-from stream_jobs.windows.series import OTHER_SERIES, SWEEP_MS, Codes, Series
+from stream_jobs.windows.series import OTHER_CODE, OTHER_SERIES, SWEEP_MS, Budget, Codes, Series
 from stream_jobs.windows.shares import Processes, processes_of
 from stream_jobs.windows.usage import requests_of
 from stream_jobs.windows.watermark import announced_ms, watermark_ms
@@ -60,7 +61,7 @@ class _Clocks:
 
 class WindowsStep(Step[State, Changes]):
     """Additive rows per window, grouping set and series, and the books. ``partitions`` are the counts of each topic;
-    requests are judged by ``classes``."""
+    the contract's where a source topic is missing; requests are judged by ``classes``."""
 
     name = "windows"
 
@@ -75,11 +76,12 @@ class WindowsStep(Step[State, Changes]):
         self.classes = classes
         self.window_ms = window_ms
         self._partials, self._books, self._rejected = messages.topics(partitions)
+        self._partitions = partitions
 
     def new(self, topic: str, partition: int) -> State:
         plan = plan_of(topic)
-        series = Series.new(plan, self.limits.series_max, self.limits.label_cardinality_max)
-        return State(topic, partition, plan, Dedup(self.limits.source_expiry_ms), series)
+        budget = Budget.of(self.limits, self._partitions.get(topic, BY_NAME[topic].partitions))
+        return State(topic, partition, plan, Dedup(self.limits.source_expiry_ms), Series.new(plan, budget))
 
     def changes(self) -> Changes:
         return Changes()
@@ -200,6 +202,8 @@ class WindowsStep(Step[State, Changes]):
             yield Stat("job_records_rejected", number, topic | {"reason": reason})
         for grouping, number in _overflow(changes).items():
             yield Stat("job_overflow_events", number, {"set": grouping})
+        for (grouping, dimension), number in _overflow_labels(changes).items():
+            yield Stat("job_overflow_labels", number, {"set": grouping, "dimension": dimension})
         for assumption, number in _assumptions(changes).items():
             yield Stat("job_usage_assumptions", number, {"assumption": assumption})
         yield from _sizes(state, self.limits.out_of_orderness_ms)
@@ -214,7 +218,9 @@ class WindowsStep(Step[State, Changes]):
 def _sizes(state: State, out_of_orderness_ms: int) -> Iterator[Stat]:
     place = {"topic": state.topic, "partition": state.partition}
     for table in state.series.tables:
-        yield Stat("job_series", table.count - 1, {"set": table.grouping.name, "partition": state.partition})
+        where = {"set": table.grouping.name, "partition": state.partition}
+        yield Stat("job_series", table.count - 1, where)
+        yield Stat("job_series_max", table.limit - 1, where)
     yield Stat("job_watermark_ms", watermark_ms(state.progress_ms, out_of_orderness_ms), place)
     yield Stat("job_label_values", max((words.kept for words in state.series.words), default=0), place)
     yield Stat("job_sources", len(state.dedup.sources), place)
@@ -222,12 +228,26 @@ def _sizes(state: State, out_of_orderness_ms: int) -> Iterator[Stat]:
 
 
 def _overflow(changes: Changes) -> Counter[str]:
-    """Events by grouping set that fell into ``__other__`` because the set was full."""
+    """Events by grouping set that fell into ``__other__``: the set was full, or their tenant's part of it."""
     overflow: Counter[str] = Counter()
     for segment in changes.segments:
         for sums in segment.sums:
             others = sums.row_series[: sums.rows] == OTHER_SERIES
             overflow[sums.table.grouping.name] += int(sums.cells[: sums.rows, EVENT_COUNT][others].sum())
+    return overflow
+
+
+def _overflow_labels(changes: Changes) -> Counter[tuple[str, str]]:
+    """Events by grouping set and dimension whose value alone reads ``__other__``: there was no room for its name."""
+    overflow: Counter[tuple[str, str]] = Counter()
+    for segment in changes.segments:
+        for sums in segment.sums:
+            series, events = sums.row_series[: sums.rows], sums.cells[: sums.rows, EVENT_COUNT]
+            beyond = (sums.table.lines[series] == OTHER_CODE) & (series != OTHER_SERIES)[:, None]
+            counts = events @ beyond
+            for dimension, number in zip(sums.table.grouping.dimensions, counts.tolist(), strict=True):
+                if number:
+                    overflow[sums.table.grouping.name, dimension] += number
     return overflow
 
 

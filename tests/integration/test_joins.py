@@ -88,6 +88,33 @@ def test_an_engine_that_the_agent_matched_with_no_gpu_is_not_joined(
     assert found[0] == ("requests", "GPUs", 12, 2, ["h1:8000", "h2:8000"])
 
 
+def test_names_without_room_are_shown_by_label(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> None:
+    """Of a whole series, of one label of it, and whose; a series that has all its names is not shown."""
+    now_ms = int(clickhouse.command("SELECT toUnixTimestamp64Milli(now64(3))")) // 10_000 * 10_000
+    at_ms = now_ms - 60_000
+    other = "__other__"
+    service = {"window_ms": at_ms, "grouping": "service", "status": "ok", "origin": "measured"}
+    rows = [
+        {**service, "event_count": 5, "tenant": "a", "model": other},
+        {**service, "event_count": 2, "tenant": "b", "model": other, "slo_class": other},
+        {**service, "event_count": 9, "tenant": "c", "model": "m"},
+        {**service, "event_count": 4, "tenant": other, "model": other, "status": other, "origin": other},
+    ]
+    gpus = [gpu(at_ms, other), gpu(at_ms, "G1")]
+    with contextlib.closing(SinkDatabase(clickhouse_config)) as database:
+        store(database, [partials(rows, 1, "llm.requests"), partials(gpus, 1, "gpu.samples")], now_ms)
+
+    sql, bounds = query("pipeline_overflow").at_levels(MINUTES_MS), {"from_ms": now_ms - MINUTES_MS, "to_ms": now_ms}
+    found = clickhouse.query(sql, parameters=bounds).named_results()
+
+    assert [tuple(row.values()) for row in found] == [
+        ("gpu", "gpu_uuid", 10, []),
+        ("service", "model", 7, ["a", "b"]),
+        ("service", "every label", 4, []),
+        ("service", "slo_class", 2, ["b"]),
+    ]
+
+
 def test_requests_that_several_report_are_counted(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> None:
     """Under the id that an engine put its own around as well; the reports of one measurer are one request each, and
     what is older than three minutes is left alone."""

@@ -66,6 +66,11 @@ def shares(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     ]
 
 
+def named_tenants(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Rows of the query ``pipeline_overflow`` with their tenants in one line."""
+    return [{**row, "tenants": ", ".join(row["tenants"])} for row in rows]
+
+
 def place_text(row: Mapping[str, Any]) -> str:
     """A rejected row as an address names it."""
     return f"{row['topic']}/{row['partition']}/{row['offset']}/{-1 if row['row'] is None else row['row']}"
@@ -101,6 +106,8 @@ class _Pipeline:
         self._topics = TablePanel("By source topic", books, _TOPICS, label="Books by source topic", page_rows=15)
         self._joins = TablePanel("Joins", "what has its engine, GPUs, tenant, price", _JOINS, label="Joins")
         self._clocks = TablePanel("Clocks", "hosts that are off the broker's by over a second", _CLOCKS, label="Clocks")
+        hint, label = "names without room, counted as __other__", "Events beyond the limits of cardinality"
+        self._overflow = TablePanel("Cardinality", hint, _OVERFLOW, label=label)
         self._lag = TablePanel("Consumer lag", lag, _LAG, label="Consumer lag by job and topic", page_rows=15)
         with grid():
             rate = "Events booked a second by topic, over time"
@@ -132,7 +139,7 @@ class _Pipeline:
         view = self._view
         reason = view.choice("reason", ("", *REASONS))
         lag = asyncio.ensure_future(self._show_lag())
-        (booked, produced, fresh, series, why, rows, joins, clocks), covered_s = await asyncio.gather(
+        (booked, produced, fresh, series, why, rows, joins, clocks, overflow), covered_s = await asyncio.gather(
             view.gather(
                 view.ask("pipeline_topics"),
                 view.ask("pipeline_producers"),
@@ -142,6 +149,7 @@ class _Pipeline:
                 view.ask("pipeline_rejected_rows", reason=reason),
                 view.ask("joins"),
                 view.ask("pipeline_clocks"),
+                view.ask("pipeline_overflow"),
             ),
             view.covered_s(),
         )
@@ -151,6 +159,7 @@ class _Pipeline:
         self._topics.rows(topics, "No event was booked in this range", _START)
         self._joins.rows(shares(joins.records()), "Neither requests nor GPU samples in this range")
         self._clocks.rows(clocks.records(), "No host's clock is off")
+        self._overflow.rows(named_tenants(overflow.records()), "Every value has its name")
         self._show_lines(view.whole_buckets("pipeline_over_time", series.records()))
         self._show_rejected(why.records(), rows.records(), now_ms)
         await self._show_bytes()
@@ -308,6 +317,12 @@ _CLOCKS = [
         right=True,
         mood=lambda row: "fp-warn",
     ),
+]
+_OVERFLOW = [
+    Column("grouping", "Set"),
+    Column("dimension", "Label"),
+    Column("beyond", "Events", text=short, right=True, mood=lambda row: "fp-warn"),
+    Column("tenants", "Tenants, among others"),
 ]
 _LAG = [
     Column("job", "Job"),

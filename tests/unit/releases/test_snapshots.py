@@ -66,7 +66,7 @@ def test_a_job_that_reads_everything_again_writes_what_0_1_0_wrote(job: Job) -> 
 def test_a_snapshot_is_the_one_that_0_1_0_takes(job: Job) -> None:
     """So a worker of 0.1.0 takes over from one of today. That of alerts differs in the shipped rules that one release
     alone has, or has otherwise, and what only they read; that of requests in the set ``service``, which has one more
-    dimension: each release begins with no series of the other's. That of costs has the sums of its minutes as well, a
+    dimension: each release begins with no series of the other's; and by who opened them, which 0.1.0 does not read. That of costs has the sums of its minutes as well, a
     version that 0.1.0 does not take: its workers are upgraded together. So is the alert job, whose snapshots name what
     waits by offsets."""
     step, state = taken_over(job)
@@ -103,10 +103,12 @@ def without_sums(parts: list[bytes]) -> dict[str, Any]:
 
 
 def without_service(parts: list[bytes]) -> tuple[Any, list[bytes]]:
-    """Of a snapshot of requests all but the series of the set ``service``."""
+    """Of a snapshot of requests all but the series of the set ``service``, and who opened series and words."""
     opening, data = parts_of.joined(b"FPW1", parts)
     head = json.loads(opening)
     sections = parts_of.pieces_of(data, head.pop("sections"))
+    openers = sum(map(len, head.pop("openers", ())))
+    sections = sections[: len(sections) - openers]
     before = 4 + 2 * len(head["dimensions"])
     (name, dimensions, _), *others = head.pop("sets")
     assert name == "service"

@@ -12,7 +12,15 @@ from fleetpulse.dashboard.pages.alert_panel import facts, members, transitions
 from fleetpulse.dashboard.pages.alerts import bar_ms, opened, silence_of
 from fleetpulse.dashboard.pages.cost import stacked, standings
 from fleetpulse.dashboard.pages.fleet import last_reported
-from fleetpulse.dashboard.pages.pipeline import dump, joined, most_lag_first, place_of, place_text, shares
+from fleetpulse.dashboard.pages.pipeline import (
+    dump,
+    joined,
+    most_lag_first,
+    named_tenants,
+    place_of,
+    place_text,
+    shares,
+)
 from fleetpulse.dashboard.pages.sql import saved, text_of, values_for
 from fleetpulse.dashboard.pages.tenants import rates
 from fleetpulse.dashboard.time_range import TimeRange
@@ -238,3 +246,10 @@ def test_joins_are_shown_as_shares() -> None:
     row = {"counted": "requests", "joined_with": "engine", "total": 200, "joined_events": 150, "lacks": ["a", "b"]}
 
     assert shares([row]) == [{**row, "share": 75.0, "lacks": "a, b"}]
+
+
+def test_tenants_of_what_found_no_room_stand_in_one_line() -> None:
+    """None where no tenant is known."""
+    row = {"grouping": "service", "dimension": "model", "beyond": 3, "tenants": ["a", "b"]}
+
+    assert named_tenants([row, {**row, "tenants": []}]) == [{**row, "tenants": "a, b"}, {**row, "tenants": ""}]

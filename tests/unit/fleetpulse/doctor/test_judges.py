@@ -477,6 +477,14 @@ DATABASE_BROKEN: dict[str, tuple[DatabaseFacts, tuple[str, str, str], str]] = {
         ("clock.clickhouse", "the database's clock", "wrong"),
         "timedatectl",
     ),
+    "a model for every request": (
+        replace(
+            DATABASE,
+            overflow=({"grouping": "service", "dimension": "model", "beyond": 1_200, "tenants": ["a", "b"]},),
+        ),
+        ("series.room", "model of set service", "wrong"),
+        "docs/how-to/running.md#too-many-series",
+    ),
     "a full disk": (
         replace(DATABASE, disks=(DiskFacts("default", (2 << 30) - 1, 100 << 30),)),
         ("disk", "disk default of https://db:8443", "wrong"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from schemas.limits import HOUR_MS, MINUTE_MS, Limits
 from stream_jobs.windows.plan import plan_of
-from stream_jobs.windows.series import OTHER_CODE, SWEEP_MS, Series, Words
+from stream_jobs.windows.series import OTHER_CODE, SWEEP_MS, Budget, Series, Words
 from tests.unit.stream_jobs.windows.cases import (
     BASE_MS,
     Row,
@@ -171,7 +171,7 @@ def test_words_no_series_uses_are_swept() -> None:
 
 def test_a_table_grows_beyond_its_first_room() -> None:
     """Series are found again after the table grew several times."""
-    series = Series.new(plan_of(HOSTS), 100_000, 100_000)
+    series = Series.new(plan_of(HOSTS), Budget(100_000, 100_000, 1, 1))
     (table,) = series.tables
     rows = 10_000
     codes = np.zeros((len(plan_of(HOSTS).dimensions), rows), np.int32)
@@ -185,7 +185,7 @@ def test_a_table_grows_beyond_its_first_room() -> None:
 
 def test_words_have_codes_in_the_order_they_came() -> None:
     """Null is 0, ``__other__`` 1, then first come, first served, up to the limit."""
-    words = Words()
+    words = Words(2)
 
-    assert [words.add(word, 2) for word in (b"x", b"y", b"z")] == [2, 3, OTHER_CODE]
+    assert [words.add(word) for word in (b"x", b"y", b"z")] == [2, 3, OTHER_CODE]
     assert (words.codes[None], words.codes[b"__other__"], words.kept) == (0, 1, 2)

@@ -15,7 +15,7 @@ from schemas.limits import Limits
 from stream_jobs.parts import PART_BYTES_MAX
 from stream_jobs.windows import snapshot
 from stream_jobs.windows.plan import plan_of
-from stream_jobs.windows.series import Series
+from stream_jobs.windows.series import Budget, Series
 from tests.unit.stream_jobs.windows.cases import BASE_MS, a_commit, a_record, a_request, a_step, fold_all
 
 REQUESTS = "llm.requests"
@@ -110,8 +110,25 @@ def test_series_of_sets_that_changed_begin_anew_and_others_go_on() -> None:
     changed = dataclasses.replace(service, dimensions=service.dimensions[1:])
     fresh = step.new(REQUESTS, 0)
     fresh.plan = dataclasses.replace(plan, sets=(changed, engine))
-    fresh.series = Series.new(fresh.plan, 10, 10)
+    fresh.series = Series.new(fresh.plan, Budget(10, 10, 10, 10))
     loaded = snapshot.load(fresh, step.dump(state))
 
     assert [table.count - 1 for table in loaded.series.tables] == [0, 1]
     assert b"e" in loaded.series.words[plan.dimensions.index("engine_id")].words
+
+
+def test_series_of_a_snapshot_that_does_not_say_who_opened_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As 0.1.0 wrote them: those that name a tenant count for it, the others and all words for nobody."""
+    step = a_step()
+    events = [a_request(tenant=tenant, model=f"m{tenant}") for tenant in ("a", "b", None)]
+    state, _ = fold_all(step, [a_record(REQUESTS, events)], REQUESTS)
+    monkeypatch.setattr(snapshot, "_opener_names", lambda series, dimensions: [[], []])
+    monkeypatch.setattr(snapshot, "_opener_sections", lambda series: [])
+    loaded = step.load(REQUESTS, 0, step.dump(state)).series
+    monkeypatch.undo()
+
+    service, engine = loaded.tables
+    code = loaded.words[loaded.tenant_at].codes.__getitem__
+    assert [int(service.opened[code(tenant)]) for tenant in (b"a", b"b", None)] == [1, 1, 1]
+    assert engine.opened.tolist() == [3]
+    assert [words.openers for words in loaded.words if words.bounded and words.kept] == [[0, 0, 0]]

@@ -38,8 +38,26 @@ def test_stats_of_a_commit() -> None:
         ("job_overflow_events", "gpu"): 2,
         ("job_watermark_ms", SAMPLES, 0): BASE_MS - LIMITS.out_of_orderness_ms,
         ("job_series", "gpu", 0): 1,
+        ("job_series_max", "gpu", 0): 1,
         ("job_label_values", SAMPLES, 0): 1,  # "b" stands in no series that has its name, so the sweep took it
         ("job_sources", SAMPLES, 0): 1,
+    }
+
+
+def test_what_overflowed_is_counted_by_dimension() -> None:
+    """A value without room is counted by its set and dimension, a series without room by its set alone."""
+    step = a_step(Limits(tenant_label_cardinality_max=1, label_cardinality_max=2))
+    events = [
+        a_request(tenant=tenant, model=model) for tenant, model in (("a", "x"), ("a", "y"), ("b", "z"), ("c", "x"))
+    ]
+    state, changes = fold_all(step, [a_record("llm.requests", events)], "llm.requests")
+
+    stats = values_of(step.stats(state, changes))
+
+    assert {key: value for key, value in stats.items() if key[0].startswith("job_overflow") and value} == {
+        ("job_overflow_labels", "service", "model"): 1,
+        ("job_overflow_labels", "service", "tenant"): 1,
+        ("job_overflow_labels", "engine", "model"): 1,
     }
 
 

@@ -1,0 +1,39 @@
+-- Events whose names found no room in the windows job, by grouping set and dimension, most first, with their tenants.
+-- Where the whole series found none every label reads __other__; else one label does, and the rest of the series is as it was sent.
+-- reads requests: llm.requests 10s <= 10m, 1m <= 12h, 1h <= 60d, 1d
+-- reads gpu: gpu.samples 10s <= 10m, 1m <= 2h, 1h <= 30d, 1d
+-- reads custom: custom.metrics 10s <= 10m, 1m <= 6h, 1h <= 60d, 1d
+-- rows: 100
+-- seconds: 5
+SELECT
+    grouping,
+    dimension,
+    sum(events) AS beyond,
+    arraySort(groupUniqArrayIf(5)(of_tenant, of_tenant NOT IN ('', '__other__'))) AS tenants
+FROM
+(
+    SELECT grouping, toInt128(event_count) AS events, ifNull(tenant, '') AS of_tenant,
+        arrayJoin(if(ifNull(origin, '') = '__other__', ['every label'], arrayMap(name -> name.1, arrayFilter(
+            name -> name.2 = '__other__', [('tenant', ifNull(tenant, '')), ('model', ifNull(model, '')),
+            ('model_version', ifNull(model_version, '')), ('slo_class', ifNull(slo_class, '')),
+            ('host', ifNull(host, '')), ('engine_id', ifNull(engine_id, ''))])))) AS dimension
+    FROM {requests:Identifier} FINAL
+    WHERE grouping IN ('service', 'engine') AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+    UNION ALL
+    SELECT grouping, toInt128(event_count) AS events, '' AS of_tenant,
+        arrayJoin(if(ifNull(origin, '') = '__other__', ['every label'], arrayMap(name -> name.1, arrayFilter(
+            name -> name.2 = '__other__', [('host', ifNull(host, '')), ('gpu_uuid', ifNull(gpu_uuid, '')),
+            ('engine_id', ifNull(engine_id, ''))])))) AS dimension
+    FROM {gpu:Identifier} FINAL
+    WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+    UNION ALL
+    SELECT grouping, toInt128(event_count) AS events, '' AS of_tenant,
+        arrayJoin(if(ifNull(origin, '') = '__other__', ['every label'], arrayMap(name -> name.1, arrayFilter(
+            name -> name.2 = '__other__', [('host', ifNull(host, '')), ('service', ifNull(service, '')),
+            ('metric', ifNull(metric, '')), ('attributes', ifNull(attributes, ''))])))) AS dimension
+    FROM {custom:Identifier} FINAL
+    WHERE grouping = 'custom' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+)
+GROUP BY grouping, dimension
+ORDER BY beyond DESC, grouping, dimension
+LIMIT 100
