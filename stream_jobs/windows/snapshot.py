@@ -6,8 +6,8 @@ give equal bytes.
 Words and series are named by dimension and grouping set: after a change of the grouping sets those that are the same
 go on, the others start empty (their names are taken again, first come, first served).
 
-Which tenants opened those of requests stands in the last sections. A snapshot of 0.1.0 has none: its series count for the tenant
-whose name they have, else for none, as do its words.
+Which tenants opened those of requests stands in the last sections. A snapshot of 0.1.0 has none: its series count for
+the tenant whose name they have, else for none, as do its words.
 """
 
 from __future__ import annotations

@@ -66,7 +66,8 @@ def test_a_job_that_reads_everything_again_writes_what_0_1_0_wrote(job: Job) -> 
 def test_a_snapshot_is_the_one_that_0_1_0_takes(job: Job) -> None:
     """So a worker of 0.1.0 takes over from one of today. That of alerts differs in the shipped rules that one release
     alone has, or has otherwise, and what only they read; that of requests in the set ``service``, which has one more
-    dimension: each release begins with no series of the other's; and by who opened them, which 0.1.0 does not read. That of costs has the sums of its minutes as well, a
+    dimension: each release begins with no series of the other's; and by who opened them, which 0.1.0 does not read.
+    That of costs has the sums of its minutes as well, a
     version that 0.1.0 does not take: its workers are upgraded together. So is the alert job, whose snapshots name what
     waits by offsets."""
     step, state = taken_over(job)
