@@ -1,4 +1,4 @@
-"""The tables against the generator's truth: every window, every series, every measure, exactly.
+"""Rows of windows against the generator's truth: every window, every series, every measure, exactly.
 
 The truth is raw values kept by the generator and aggregated in plain numpy; nothing of codecs, fold or sketch is used
 on that side. Percentiles are compared per window and series within the sketch's promise.
@@ -6,7 +6,7 @@ on that side. Percentiles are compared per window and series within the sketch's
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,14 +54,20 @@ class Comparison:
         return self.cells > 0 and not self.differences
 
 
-def compare(database: Database, truth: Truth) -> Comparison:
-    """Compare all topics and grouping sets of the partial tables with the truth."""
+Row = Mapping[str, Any]
+Rows = dict[tuple[Any, ...], Row]
+"""By window and labels of a grouping set: ``events``, and ``.sum``, ``.count``, ``.min``, ``.max`` and ``.bins`` of its
+fields."""
+
+
+def compare(rows_of: Callable[[GroupingSet], Rows], truth: Truth) -> Comparison:
+    """Compare all topics and grouping sets with the truth."""
     cells = percentiles = lost = doubled = 0
     differences: list[Difference] = []
     for topic in truth.events():
         for grouping in sets_of(topic):
             groups = truth[topic].groups(grouping.dimensions)
-            table = _table(database, grouping)
+            table = rows_of(grouping)
             for difference in _counts(grouping, groups, table):
                 differences.append(difference)
                 missing = int(difference.truth or 0) - int(difference.table or 0)  # type: ignore[call-overload]
@@ -73,10 +79,8 @@ def compare(database: Database, truth: Truth) -> Comparison:
     return Comparison(cells, percentiles, lost, doubled, tuple(differences))
 
 
-Row = Mapping[str, Any]
-
-
-def _table(database: Database, grouping: GroupingSet) -> dict[tuple[Any, ...], Row]:
+def stored(database: Database, grouping: GroupingSet) -> Rows:
+    """What the partial tables hold."""
     event = BY_TOPIC[grouping.topic]
     columns = ["sum(event_count) AS events"]
     for field in event.of(Role.SKETCH, Role.GAUGE, Role.DIFFERENCE):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import signal
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,43 +13,53 @@ from typing import Any
 from fleetpulse import stack
 from fleetpulse.migrate.bring_up import bring_up
 from fleetpulse.reconcile.compare import Report, reconcile
-from fleetpulse.services.processes import Command, Processes
+from fleetpulse.services.jobs_and_sink import JOBS
+from fleetpulse.services.processes import Processes
 from fleetpulse.sql.database import Database
-from lab.chaos.compare import DIFFERENCES_SHOWN_MAX, Comparison, compare
-from lab.chaos.schedule import Blow, Step, schedule
+from lab.chaos.compare import DIFFERENCES_SHOWN_MAX, Comparison, compare, stored
+from lab.chaos.outcomes import outcomes
+from lab.chaos.schedule import schedule
+from lab.chaos.stage import CLUSTER_DOWN_S, PRODUCER, Stage
+from lab.simulator.truth import Truth
 from lab.simulator.truth_file import read_truth
 from runtime.config import Config, load
-from runtime.local_stack import node_name
 from schemas.errors import FleetpulseError
 
 WARM_UP_S = 10.0
 SETTLE_WITHIN_S = 120.0
+FOLLOW_WITHIN_S, FOLLOW_EVERY_S = 300.0, 5.0
+"""So long finals, bills and alerts may take after the books agree. A bill is emitted again 30 s after it was, and a
+window waits half a minute for a source that is silent."""
 STOP_AFTER_S, STOPS_MAX = 5.0, 5
 """So long the producer runs before it is stopped, and so often that is tried, each time twice as long, until it has
 ended by itself."""
-TICK_S = 0.2
-UP_WITHIN_S = 20.0
 CLUSTER = 3, 2
 """Brokers and shards."""
-CLUSTER_DOWN_S = 4.0
-"""So long one of them is gone after a kill: longer than a broker's session, so that others lead its partitions."""
-_ONE, _TWO = "jobs-one", "jobs-two"
 
 
 @dataclass(frozen=True, slots=True)
 class ChaosReport:
-    """What was done and what came of it."""
+    """What was done and what came of it. ``outcomes``: finals, bills and alerts, where all jobs ran."""
 
     seed: int
     blows: Mapping[str, int]
     seconds: float
     books: Report
     comparison: Comparison
+    outcomes: Mapping[str, Comparison] = field(default_factory=dict)
 
     @property
     def exact(self) -> bool:
-        """Whether the books and the truth both agree with the tables."""
-        return self.books.exact and self.comparison.exact
+        """Whether the books and the truth both agree with the tables, and all that follows from them."""
+        return self.books.exact and all(one.exact for one in self._compared)
+
+    @property
+    def _compared(self) -> tuple[Comparison, ...]:
+        return self.comparison, *self.outcomes.values()
+
+    @property
+    def _differences(self) -> list[str]:
+        return [str(of) for one in self._compared for of in one.differences[:DIFFERENCES_SHOWN_MAX]]
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -64,7 +73,11 @@ class ChaosReport:
             "percentiles_compared": self.comparison.percentiles,
             "lost": self.comparison.lost,
             "doubled": self.comparison.doubled,
-            "differences": [str(one) for one in self.comparison.differences[:DIFFERENCES_SHOWN_MAX]],
+            "outcomes": {
+                name: {"exact": one.exact, "compared": one.cells, "lost": one.lost, "doubled": one.doubled}
+                for name, one in self.outcomes.items()
+            },
+            "differences": self._differences,
             "books": self.books.as_dict(),
         }
 
@@ -75,22 +88,14 @@ class ChaosReport:
             f"compared {self.comparison.cells:,} sums and {self.comparison.percentiles:,} percentiles with the truth"
         )
         lines.append(f"lost {self.comparison.lost}, doubled {self.comparison.doubled}")
-        lines += [str(one) for one in self.comparison.differences[:DIFFERENCES_SHOWN_MAX]]
+        lines += [
+            f"{name}: compared {one.cells:,}, lost {one.lost}, doubled {one.doubled}"
+            for name, one in self.outcomes.items()
+        ]
+        lines += self._differences
         lines.append(self.books.text())
         lines.append("exact" if self.exact else "NOT exact")
         return "\n".join(lines)
-
-
-@dataclass(slots=True)
-class _Stage:
-    folder: Path
-    config: Config
-    processes: Processes
-    say: Callable[[str], None]
-    down_s: float = 0.0
-    thaw_at_s: dict[str, float] = field(default_factory=dict)
-    """When who is frozen goes on."""
-    done: Counter[str] = field(default_factory=Counter)
 
 
 def run_chaos(
@@ -107,140 +112,66 @@ def run_chaos(
     try:
         config = bring_up(folder, say, brokers=brokers, shards=shards)
         with Processes(folder / "processes") as processes:
-            stage = _Stage(folder, config, processes, say, CLUSTER_DOWN_S if cluster else 0.0)
-            _begin(stage, gpus, seed)
-            for step in schedule(kills, seed, brokers, shards):
-                _pass_time(stage, step.gap_s)
-                _strike(stage, step)
+            stage = Stage(folder, config, processes, say)
+            if cluster:
+                stage.jobs, stage.down_s = len(JOBS), CLUSTER_DOWN_S
+            stage.begin(gpus, seed)
+            stage.pass_time(WARM_UP_S)
+            for step in schedule(kills, seed, brokers, shards, stage.jobs):
+                stage.pass_time(step.gap_s)
+                stage.strike(step)
             books = _settle(stage)
-            comparison = compare(Database(config.reading), read_truth(stage.folder / "truth", _records(config)))
+            database = Database(config.reading, consistent=True)
+            truth = read_truth(stage.folder / "truth", _records(config))
+            comparison = compare(lambda grouping: stored(database, grouping), truth)
+            followed = _follow(stage, database, truth) if cluster else {}
     finally:
         stack.down(folder)
-    report = ChaosReport(seed, dict(stage.done), time.monotonic() - begun_s, books, comparison)
+    report = ChaosReport(seed, dict(stage.done), time.monotonic() - begun_s, books, comparison, followed)
     if report.exact:
         shutil.rmtree(folder)
     return report
 
 
-def _begin(stage: _Stage, gpus: int, seed: int) -> None:
-    environment = {"FLEETPULSE_DATA_DIR": str(stage.folder)}
-    simulate = ("simulate", "--gpus", str(gpus), "--load", "azure", "--speed", "60", "--seed", str(seed))
-    places = ("--spool", str(stage.folder / "spool"), "--truth", str(stage.folder / "truth"))
-    for command in (
-        Command(_ONE, ("jobs", "windows", "--name", _ONE), environment),
-        Command("sink", ("sink",), environment),
-        Command("producer", (*simulate, *places), environment),
-    ):
-        stage.processes.start(command)
-    _pass_time(stage, WARM_UP_S)
-
-
-def _pass_time(stage: _Stage, seconds: float) -> None:
-    until_s = time.monotonic() + seconds
-    while (now_s := time.monotonic()) < until_s:
-        stage.processes.tend()
-        for name in [name for name, at_s in stage.thaw_at_s.items() if now_s >= at_s]:
-            _thaw(stage, name)
-        time.sleep(TICK_S)
-
-
-def _freeze(stage: _Stage, name: str, seconds: float) -> bool:
-    """Stop a worker or a part of the stack for a while."""
-    stage.thaw_at_s[name] = time.monotonic() + seconds
-    return _signal(stage, name, signal.SIGSTOP)
-
-
-def _thaw(stage: _Stage, name: str) -> None:
-    if stage.thaw_at_s.pop(name, None) is not None:
-        _signal(stage, name, signal.SIGCONT)
-
-
-def _signal(stage: _Stage, name: str, number: signal.Signals) -> bool:
-    if name == _ONE:
-        return stage.processes.signal(name, number)
-    return stack.signal_part(stage.folder, name, number)
-
-
-def _kill_part(stage: _Stage, name: str) -> bool:
-    """Kill a broker or a shard and start it again. Others that are frozen go on first: too few of them are no cluster,
-    and none that comes back would be let in."""
-    hit = stack.kill(stage.folder, name) is not None
-    _pass_time(stage, stage.down_s)
-    for frozen in [frozen for frozen in stage.thaw_at_s if frozen != _ONE]:
-        _thaw(stage, frozen)
-    stack.start_part(stage.folder, name)
-    return hit
-
-
-def _strike(stage: _Stage, step: Step) -> None:
-    stage.say(step.blow.value)
-    match step.blow:
-        case Blow.KILL_PRODUCER:
-            hit = _kill(stage, "producer")
-        case Blow.KILL_JOB:
-            hit = _kill(stage, _ONE)
-        case Blow.KILL_SINK:
-            hit = _kill(stage, "sink")
-        case Blow.KILL_KAFKA:
-            hit = _kill_part(stage, node_name(stack.KAFKA, step.node))
-        case Blow.KILL_CLICKHOUSE:
-            hit = _kill_part(stage, node_name(stack.CLICKHOUSE, step.node))
-        case Blow.DOUBLE_WORKER | Blow.SINGLE_WORKER:
-            hit = _change_crew(stage, join=step.blow is Blow.DOUBLE_WORKER)
-        case Blow.FREEZE_WORKER:
-            hit = _freeze(stage, _ONE, step.lasts_s)
-        case Blow.FREEZE_KAFKA:
-            hit = _freeze(stage, node_name(stack.KAFKA, step.node), step.lasts_s)
-        case Blow.FREEZE_CLICKHOUSE:
-            hit = _freeze(stage, node_name(stack.CLICKHOUSE, step.node), step.lasts_s)
-    stage.done[step.blow.value if hit else f"{step.blow.value} (was down)"] += 1
-
-
-def _kill(stage: _Stage, name: str) -> bool:
-    """Kill a child that is up; wait for its restart where an earlier blow hit it."""
-    for _ in range(int(UP_WITHIN_S / TICK_S)):
-        if stage.processes.signal(name, signal.SIGKILL):
-            return True
-        _pass_time(stage, TICK_S)
-    raise FleetpulseError(f"{name} does not come back; the end of its log:\n{stage.processes.tail(name)}")
-
-
-def _change_crew(stage: _Stage, *, join: bool) -> bool:
-    if join:
-        environment = {"FLEETPULSE_DATA_DIR": str(stage.folder)}
-        stage.processes.start(Command(_TWO, ("jobs", "windows", "--name", _TWO), environment))
-        return True
-    return stage.processes.strike_off(_TWO)
-
-
-def _settle(stage: _Stage) -> Report:
+def _settle(stage: Stage) -> Report:
     """Stop the load, keep everything else alive until the books agree or the wait is over."""
     stage.say("settling")
-    if stage.thaw_at_s:
-        _pass_time(stage, max(0.0, max(stage.thaw_at_s.values()) - time.monotonic()) + TICK_S)
+    stage.until_thawed()
     _stop_producer(stage)
     return reconcile(
         stage.config.kafka, stage.config.clickhouse, wait_s=SETTLE_WITHIN_S, while_waiting=stage.processes.tend
     )
 
 
-def _stop_producer(stage: _Stage) -> None:
+def _follow(stage: Stage, database: Database, truth: Truth) -> Mapping[str, Comparison]:
+    """Keep jobs and sink alive until finals, bills and alerts agree or the wait is over."""
+    stage.say("waiting for finals, bills and alerts")
+    config = stage.config.model_copy(update={"partitions": dict(stage.partitions)})
+    until_s = time.monotonic() + FOLLOW_WITHIN_S
+    while True:
+        found = outcomes(config, database, truth)
+        if all(one.exact for one in found.values()) or time.monotonic() > until_s:
+            return found
+        stage.pass_time(FOLLOW_EVERY_S)
+
+
+def _stop_producer(stage: Stage) -> None:
     """Let the producer end by itself, with its books sent: one that was killed a moment ago, and is stopped before it
     has opened its spool, would take them with it."""
     processes = stage.processes
-    command = processes.command("producer")
+    command = processes.command(PRODUCER)
     for attempt in range(STOPS_MAX):
-        _pass_time(stage, STOP_AFTER_S * 2**attempt)
-        is_up = processes.pid("producer") is not None
-        processes.stop("producer", within_s=60.0)
-        ended = processes.exit_code("producer")
+        stage.pass_time(STOP_AFTER_S * 2**attempt)
+        is_up = processes.pid(PRODUCER) is not None
+        processes.stop(PRODUCER, within_s=60.0)
+        ended = processes.exit_code(PRODUCER)
         if is_up and ended == 0:
             return
         if not is_up or ended != -signal.SIGTERM:
             break  # it did not come back, had to be killed, or failed: starting it again would hide that
         processes.start(command)  # it was ended before it could listen to the signal
     raise FleetpulseError(
-        f"the producer did not come back, or does not end well; the end of its log:\n{processes.tail('producer')}"
+        f"the producer did not come back, or does not end well; the end of its log:\n{processes.tail(PRODUCER)}"
     )
 
 

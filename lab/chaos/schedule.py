@@ -2,13 +2,14 @@
 
 Kills are spread evenly over the five parts and shuffled; between them the second worker comes and goes, and workers are
 frozen (SIGSTOP) longer than a group session. Gaps are random, now and then almost nothing. In a cluster brokers and
-shards freeze too, longer than a broker's session, and each blow at Kafka or ClickHouse hits one of several.
+shards freeze too, longer than a broker's session, and each blow at Kafka, ClickHouse or the jobs hits one of several.
+There, too, all workers are restarted one by one, topics get more partitions, and a rebalance follows on another.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -26,6 +27,9 @@ class Blow(Enum):
     FREEZE_WORKER = "worker freezes and wakes as a zombie"
     FREEZE_KAFKA = "broker freezes"
     FREEZE_CLICKHOUSE = "shard freezes"
+    ROLL_WORKERS = "all workers restart one by one"
+    GROW_TOPICS = "topics get more partitions"
+    REBALANCE_STORM = "workers join and leave one after the other"
 
 
 KILLS = (Blow.KILL_PRODUCER, Blow.KILL_JOB, Blow.KILL_SINK, Blow.KILL_KAFKA, Blow.KILL_CLICKHOUSE)
@@ -34,11 +38,14 @@ FREEZE_S = (7.0, 12.0)
 EXTRA_EVERY_KILLS = 5
 FREEZE_NODE_S = (4.0, 9.0)
 FREEZE_EVERY_STEPS = 4
+UPHEAVALS = (Blow.ROLL_WORKERS, Blow.GROW_TOPICS, Blow.REBALANCE_STORM)
+UPHEAVAL_EVERY_KILLS = 15
+"""All three once for every so many kills, and once at least."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """``blow`` happens ``gap_s`` seconds after the one before, to broker or shard ``node``; a freeze lasts
+    """``blow`` happens ``gap_s`` seconds after the one before, to broker, shard or job ``node``; a freeze lasts
     ``lasts_s``."""
 
     gap_s: float
@@ -47,22 +54,32 @@ class Step:
     node: int = 1
 
 
-def schedule(kills: int, seed: int, brokers: int = 1, shards: int = 1) -> tuple[Step, ...]:
+def schedule(kills: int, seed: int, brokers: int = 1, shards: int = 1, jobs: int = 1) -> tuple[Step, ...]:
     """``kills`` kill -9 spread evenly over the five parts, with doubles and freezes between. Same seed, same list."""
     steps = _steps(kills, seed)
-    return steps if (brokers, shards) == (1, 1) else tuple(_of_cluster(steps, seed, brokers, shards))
+    if (brokers, shards) == (1, 1):
+        return steps
+    nodes = {Blow.KILL_KAFKA: brokers, Blow.KILL_CLICKHOUSE: shards, Blow.KILL_JOB: jobs, Blow.FREEZE_WORKER: jobs}
+    struck = list(_of_cluster(steps, random.Random(f"{seed} nodes"), nodes))
+    upheavals = UPHEAVALS * -(-kills // UPHEAVAL_EVERY_KILLS)
+    every = len(struck) / (len(upheavals) + 1)
+    random_ = random.Random(f"{seed} upheavals")
+    for number, blow in reversed(list(enumerate(upheavals, 1))):
+        struck.insert(round(number * every), Step(random_.uniform(*GAP_S), blow))
+    return tuple(struck)
 
 
-def _of_cluster(steps: Iterable[Step], seed: int, brokers: int, shards: int) -> Iterator[Step]:
+def _of_cluster(steps: Iterable[Step], random_: random.Random, nodes: Mapping[Blow, int]) -> Iterator[Step]:
     """The same, each on one of the nodes, and freezes of nodes between."""
-    random_ = random.Random(f"{seed} nodes")
-    nodes = {Blow.KILL_KAFKA: brokers, Blow.KILL_CLICKHOUSE: shards}
     for index, step in enumerate(steps):
         yield replace(step, node=random_.randint(1, nodes.get(step.blow, 1)))
         if index % FREEZE_EVERY_STEPS == FREEZE_EVERY_STEPS - 1:
             is_broker = random_.random() < 0.5
-            blow, of = (Blow.FREEZE_KAFKA, brokers) if is_broker else (Blow.FREEZE_CLICKHOUSE, shards)
-            yield Step(random_.uniform(*GAP_S), blow, random_.uniform(*FREEZE_NODE_S), random_.randint(1, of))
+            blow, like = (
+                (Blow.FREEZE_KAFKA, Blow.KILL_KAFKA) if is_broker else (Blow.FREEZE_CLICKHOUSE, Blow.KILL_CLICKHOUSE)
+            )
+            lasts_s, gap_s = random_.uniform(*FREEZE_NODE_S), random_.uniform(*GAP_S)
+            yield Step(gap_s, blow, lasts_s, random_.randint(1, nodes[like]))
 
 
 def _steps(kills: int, seed: int) -> tuple[Step, ...]:

@@ -10,17 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from lab.chaos.schedule import UPHEAVALS
+
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(420)]
 
 
-def fleetpulse(*words: str, data_dir: Path) -> subprocess.CompletedProcess[str]:
+def fleetpulse(*words: str, data_dir: Path, within_s: float = 400) -> subprocess.CompletedProcess[str]:
     """Run a command in a data folder of its own."""
     return subprocess.run(
         [sys.executable, "-m", "fleetpulse", *words],
         env={**os.environ, "FLEETPULSE_DATA_DIR": str(data_dir), "COLUMNS": "120"},
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=within_s,
         check=False,
     )
 
@@ -37,12 +39,20 @@ def test_a_short_chaos_loses_and_doubles_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.timeout(1_220)
 def test_a_short_chaos_in_a_cluster_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    """Three brokers and two shards, killed and frozen one by one."""
-    done = fleetpulse("chaos", "--cluster", "--kills", "5", "--seed", "2", "--json", data_dir=tmp_path)
+    """Three brokers and two shards, killed and frozen one by one; workers roll, topics grow, rebalances follow on one
+    another. Finals, bills and alerts are the truth's, too."""
+    words = ("chaos", "--cluster", "--kills", "5", "--seed", "2", "--gpus", "16", "--json")
+    done = fleetpulse(*words, data_dir=tmp_path, within_s=1_200)
 
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(done.stdout)
     assert (report["exact"], report["lost"], report["doubled"]) == (True, 0, 0)
     assert report["cells_compared"] > 1_000
     assert any("freezes" in blow for blow in report["blows"])
+    assert {blow.value for blow in UPHEAVALS} <= set(report["blows"])
+    compared = {name: one["compared"] for name, one in report["outcomes"].items() if one["exact"]}
+    assert compared["finals"] == report["cells_compared"]
+    assert compared["bills"] > 20
+    assert compared["alerts"] > 0

@@ -11,7 +11,7 @@ import pytest
 
 from fleetpulse.reconcile.compare import Report
 from fleetpulse.sql.database import Answer, Database
-from lab.chaos.compare import Comparison, compare
+from lab.chaos.compare import Comparison, compare, stored
 from lab.chaos.run import ChaosReport
 from lab.simulator.fleet import Step
 from lab.simulator.plan import FleetPlan
@@ -89,7 +89,8 @@ def judged(
     truth = Truth(part_of(wide, 7) for step in steps for wide in step.wides if wide.topic in TOPICS)
 
     def judge(change: Callable[[str, list[dict[str, Any]]], None] = lambda _name, _rows: None) -> Comparison:
-        return compare(cast("Database", Tables(truth, change)), truth)
+        database = cast("Database", Tables(truth, change))
+        return compare(lambda grouping: stored(database, grouping), truth)
 
     return judge
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from lab.chaos.schedule import KILLS, Blow, schedule
+import pytest
+
+from lab.chaos.schedule import KILLS, UPHEAVALS, Blow, schedule
 
 
 def test_kills_are_spread_evenly_over_the_five_parts() -> None:
@@ -37,15 +39,28 @@ def test_the_second_worker_joins_before_it_is_killed() -> None:
         assert crew[1::2] == [Blow.SINGLE_WORKER] * len(crew[1::2])
 
 
-def test_in_a_cluster_every_broker_and_shard_is_hit() -> None:
+def test_in_a_cluster_every_broker_shard_and_job_is_hit() -> None:
     """Kills are those of the same seed without one; freezes of nodes come between, longer than a broker's session."""
-    alone, cluster = schedule(100, seed=3), schedule(100, seed=3, brokers=3, shards=2)
+    alone, cluster = schedule(100, seed=3), schedule(100, seed=3, brokers=3, shards=2, jobs=4)
     frozen = (Blow.FREEZE_KAFKA, Blow.FREEZE_CLICKHOUSE)
 
     hit = {blow: {step.node for step in cluster if step.blow is blow} for blow in (*frozen, *KILLS)}
 
-    assert [step.blow for step in cluster if step.blow not in frozen] == [step.blow for step in alone]
+    of_one = [step.blow for step in cluster if step.blow not in (*frozen, *UPHEAVALS)]
+    assert of_one == [step.blow for step in alone]
     assert hit[Blow.KILL_KAFKA] == hit[Blow.FREEZE_KAFKA] == {1, 2, 3}
     assert hit[Blow.KILL_CLICKHOUSE] == hit[Blow.FREEZE_CLICKHOUSE] == {1, 2}
+    assert hit[Blow.KILL_JOB] == {1, 2, 3, 4}
     assert hit[Blow.KILL_SINK] == {1}
     assert all(step.lasts_s > 3.0 for step in cluster if step.blow in frozen)
+
+
+@pytest.mark.parametrize(("kills", "times"), [(1, 1), (5, 1), (15, 1), (16, 2), (100, 7)])
+def test_in_a_cluster_workers_roll_topics_grow_and_rebalances_follow_on_one_another(kills: int, times: int) -> None:
+    """Each in turn and under load: kills come before the first and after the last, where there are some."""
+    steps = [step.blow for step in schedule(kills, seed=1, brokers=3, shards=2, jobs=4)]
+    at = [number for number, blow in enumerate(steps) if blow in UPHEAVALS]
+
+    assert [steps[number] for number in at] == list(UPHEAVALS) * times
+    assert kills < 5 or (at[0] > 0 and at[-1] < len(steps) - 1)
+    assert not set(UPHEAVALS) & {step.blow for step in schedule(kills, seed=1)}
