@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -143,7 +144,7 @@ def run_job(
         deployment=f"bench{time.time_ns()}",
         workload=workload,
         topics=list(topics),
-        partitions={name: BY_NAME[name].partitions for name in OUTPUTS},
+        partitions={name: BY_NAME[name].partitions for name in OUTPUTS} | Counter(topic for topic, _ in ends),
         note=str(note),
         profile=None if profile is None else str(profile),
     )
@@ -208,7 +209,7 @@ def main(text: str) -> int:
     profiler = cProfile.Profile() if options.profile else None
     step = NotedStep(config.limits, options.partitions, Path(options.note), profiler)
     try:
-        kafka, outputs = config.kafka, options.partitions
+        kafka, outputs = config.kafka, {name: options.partitions[name] for name in OUTPUTS}
         return run_process(options.shell, step, options.topics, kafka, CommitPolicy(), worker="bench", outputs=outputs)
     finally:
         if profiler is not None and options.profile is not None:

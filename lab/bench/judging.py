@@ -45,7 +45,7 @@ FAULT_WINDOWS = range(1, 5)
 CORE_S_MAX = 10.0
 """Of a window: one core."""
 DELAY_S_MAX = 2.0
-LIMITS = Limits(series_max=200_000, label_cardinality_max=400_000)
+LIMITS = Limits(process_series_max=10_000_000, series_max=200_000, label_cardinality_max=400_000)
 _SECONDS = 14
 """Of events, so that the first window passes."""
 _OWN = ("host", "engine_id", "gpu_uuid", "placement_group")

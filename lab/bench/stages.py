@@ -30,7 +30,7 @@ FROM_MS = 1_800_000_000_000
 PARTITIONS = 4
 FETCH_EVENTS = 20_000
 COMMIT_EVENTS = 50_000
-LIMITS = Limits(series_max=200_000, label_cardinality_max=400_000)
+LIMITS = Limits(process_series_max=10_000_000, series_max=200_000, label_cardinality_max=400_000)
 _OUTPUTS = {"window.partials": 4, "books": 1, "rejected": 1}
 _APPENDED_AFTER_MS = 1_300
 

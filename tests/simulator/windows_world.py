@@ -12,16 +12,26 @@ from schemas.codec.build import rows_of
 from schemas.contract.headers import NATIVE, Identity, encode_headers
 from schemas.contract.record import Headers, Record
 from schemas.contract.verdicts import Verdict
-from schemas.limits import DEFAULT_LIMITS
+from schemas.limits import DEFAULT_LIMITS, Limits
 from schemas.rows.tables import BY_TABLE_SCHEMA, Table
 from schemas.rows.usage import USAGE
 from stream_jobs.runner.job import Job
 from stream_jobs.runner.partitions import TopicPartition
+from stream_jobs.step import Commit
 from stream_jobs.windows.step import WindowsStep
 from tests.simulator.counting import POISON
 from tests.simulator.edges import Edge, Spooled
 from tests.simulator.schedule import World
-from tests.unit.stream_jobs.windows.cases import BESIDE, PARTITIONS, Row, a_record, a_request, expected, merged
+from tests.unit.stream_jobs.windows.cases import (
+    BESIDE,
+    PARTITIONS,
+    Row,
+    a_record,
+    a_request,
+    expected,
+    merged,
+    rows_in,
+)
 from tests.unit.stream_jobs.windows.usage_cases import merged_usage, over_windows, totals, usage_rows
 
 TOPIC = "llm.requests"
@@ -33,8 +43,10 @@ class PoisonedWindowsStep(WindowsStep):
     """The real step with a defect: some records make it raise, after it has taken those before them. The later release
     finds them merely unreadable."""
 
+    bounds: Limits = DEFAULT_LIMITS
+
     def __init__(self, *, lenient: bool) -> None:
-        super().__init__(DEFAULT_LIMITS, PARTITIONS)
+        super().__init__(self.bounds, PARTITIONS)
         self._lenient = lenient
 
     def fold(self, state: Any, records: Sequence[Record], changes: Any) -> None:
@@ -165,3 +177,52 @@ class WindowsWorld(World):
         refused = sum(row["events"] for row in self._rows("rejected"))
         if refused != truth[Verdict.REJECTED]:
             self.outcome.violations.append(f"{refused} events in rejected, booked {dict(+booked)}")
+
+
+class SmallWindowsStep(PoisonedWindowsStep):
+    """So little room that most names find none."""
+
+    bounds = Limits(series_max=6, tenant_series_max=8, label_cardinality_max=6, tenant_label_cardinality_max=1)
+
+
+class SmallWindowsWorld(WindowsWorld):
+    """Who keeps a name is what folding the log once more, record by record, gives."""
+
+    step: type[PoisonedWindowsStep] = SmallWindowsStep
+
+    def _judge_rows(self) -> None:
+        found, wanted = merged(TOPIC, self._rows("window.partials")), merged(TOPIC, self._undisturbed(None))
+        if found != wanted:
+            self.outcome.violations.append(f"{len(found)} rows, not the {len(wanted)} of a job that nothing disturbs")
+
+    def _judge_usage(self) -> None:
+        if merged_usage(self._rows("window.partials", USAGE)) != merged_usage(self._undisturbed(USAGE)):
+            self.outcome.violations.append("usage is not that of a job that nothing disturbs")
+
+    def _undisturbed(self, only: Table | None) -> list[Row]:
+        rows: list[Row] = []
+        for place in self.places:
+            step = WindowsStep(SmallWindowsStep.bounds, PARTITIONS)
+            state, changes = step.new(*place), step.changes()
+            for record in self.server.log(place).read(0, 1 << 30).records:
+                if record.value == POISON:
+                    step.reject(state, record, "poison", changes)
+                else:
+                    step.fold(state, [record], changes)
+            outputs = step.rows(state, changes, Commit(*place, 0, 1, 0, self.server.now_ms(), False))
+            rows += rows_in(outputs, "window.partials", only)
+        return rows
+
+
+class _ForgetsOpeners(SmallWindowsStep):
+    def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> Any:
+        state = super().load(topic, partition, parts)
+        for table in state.series.tables:
+            table.opened[:] = 0
+        return state
+
+
+class ForgetfulWorld(SmallWindowsWorld):
+    """Who opened a series is no part of its snapshots."""
+
+    step = _ForgetsOpeners

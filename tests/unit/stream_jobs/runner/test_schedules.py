@@ -18,7 +18,7 @@ from tests.simulator.damaged_world import DamagedWorld, TailCutWorld
 from tests.simulator.mutations import MUTATIONS, Mutation, caught_at
 from tests.simulator.schedule import Rules, run_schedule
 from tests.simulator.telling_world import SilentlyChangedWorld, TellingWorld
-from tests.simulator.windows_world import WindowsWorld
+from tests.simulator.windows_world import ForgetfulWorld, SmallWindowsWorld, WindowsWorld
 
 SCHEDULES = 150
 CAUGHT_WITHIN = 600
@@ -61,6 +61,16 @@ def test_the_windows_job_is_exact_through_all_of_it() -> None:
 
     assert {outcome.seed: outcome.violations for outcome in outcomes if outcome.violations} == {}
     assert sum(outcome.commits for outcome in outcomes) > 100
+
+
+def test_who_keeps_a_name_follows_from_the_log_alone() -> None:
+    """The real step with room for a few names: rows and usage are those of a job that nothing disturbs. A job whose
+    snapshots do not say who opened a series is noticed."""
+    outcomes = [run_schedule(seed, world_of=SmallWindowsWorld) for seed in range(1, 9)]
+
+    assert {outcome.seed: outcome.violations for outcome in outcomes if outcome.violations} == {}
+    assert sum(outcome.commits for outcome in outcomes) > 40
+    assert any(run_schedule(seed, world_of=ForgetfulWorld).violations for seed in range(1, 9))
 
 
 def test_windows_judged_without_an_upstream_are_those_of_an_undisturbed_job() -> None:
