@@ -19,9 +19,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleetpulse.stack import clickhouse, daemons, java, kafka, kafka_jars, ports
+from fleetpulse.stack import clickhouse, daemons, java, kafka, kafka_jars
 from runtime.local_stack import DATABASE, Ports, StackState
 from schemas.contract.rights import ROLES
+from tests.unused_ports import unused_ports
 
 USER = "fleetpulse"
 """One login for everything, as a first installation has it. Each role has one of its name, too."""
@@ -97,7 +98,7 @@ def secured(folder: Path) -> Iterator[Secured]:
     """All of it, running until the end of the block."""
     authority = Authority(folder / "authority")
     server = authority.issue("server", host=HOST)
-    found = ports.free_ports(7, start=os.getpid())
+    found = unused_ports(7)
     state = StackState(folder / "servers", "c2VjdXJlZC1icm9rZXItMQ", Ports(*found[:4]), WRITER, READER)
     (state.data_dir / "log").mkdir(parents=True)
     with contextlib.ExitStack() as running:

@@ -100,7 +100,7 @@ async def delivering(kafka: KafkaConfig, target: TargetConfig) -> AsyncIterator[
         yield
     finally:
         delivery.stop.set()
-        await asyncio.wait_for(task, 30.0)
+        await asyncio.wait_for(task, 120.0)
 
 
 async def _ready(delivery: Delivery, task: asyncio.Task[None]) -> bool:

@@ -24,6 +24,7 @@ from aiokafka import AIOKafkaProducer
 from fleetpulse.stack import ports
 from runtime.local_stack import StackState, write_state
 from schemas.contract.headers import NDJSON
+from tests.unused_ports import unused_ports
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
@@ -48,7 +49,7 @@ def cli(words: Sequence[str], settings: dict[str, str]) -> subprocess.CompletedP
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
 
@@ -73,7 +74,7 @@ def taken_port() -> Iterator[int]:
 @pytest.fixture
 def away(tmp_path: Path) -> dict[str, str]:
     """Settings that name servers that are not there."""
-    free = ports.free_ports(2, start=os.getpid())
+    free = unused_ports(2)
     return {
         "DATA_DIR": str(tmp_path),
         "KAFKA__BOOTSTRAP": f"127.0.0.1:{free[0]}",
@@ -272,7 +273,7 @@ def test_a_reader_that_goes_away_ends_the_command_in_silence(
     command = f"{shlex.quote(sys.executable)} -m fleetpulse tail {topic} -n 400 | head -n 1"
 
     done = subprocess.run(
-        ["sh", "-c", command], env=environment(**there), capture_output=True, text=True, timeout=60, check=False
+        ["sh", "-c", command], env=environment(**there), capture_output=True, text=True, timeout=240, check=False
     )
 
     assert len(done.stdout.splitlines()) == 1

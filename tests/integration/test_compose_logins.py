@@ -16,15 +16,16 @@ import yaml
 from pydantic import SecretStr
 
 from fleetpulse.migrate import logins
-from fleetpulse.stack import daemons, java, kafka, kafka_jars, ports
+from fleetpulse.stack import daemons, java, kafka, kafka_jars
 from runtime.config import KafkaConfig
 from runtime.kafka_clients import open_producer
 from runtime.local_stack import Ports, StackState
 from schemas.contract.rights import ROLES, rights_of
 from schemas.errors import FleetpulseError, UnavailableError
 from tests.conftest import ROOT
+from tests.unused_ports import unused_ports
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 READY_WITHIN_S = 90.0
 SETTINGS = {
@@ -64,7 +65,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     make_secrets = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(make_secrets)
     make_secrets.make(folder / "secrets")
-    found = ports.free_ports(4, start=os.getpid())
+    found = unused_ports(4)
     state = StackState(folder / "servers", "c2VjdXJlZC1icm9rZXItMQ", Ports(*found), "w", "r")
     process = _start(state, folder / "secrets" / "kafka-jaas.conf")
     try:

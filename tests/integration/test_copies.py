@@ -52,7 +52,7 @@ async def sink(kafka: KafkaConfig, config: ClickHouseConfig, settings: SinkSetti
         yield
     finally:
         stop.set()
-        await asyncio.wait_for(task, 60.0)
+        await asyncio.wait_for(task, 120.0)
 
 
 def rows(config: ClickHouseConfig, sql: str) -> list[Any]:

@@ -73,7 +73,7 @@ async def delivering(kafka: KafkaConfig, *targets: TargetConfig) -> AsyncIterato
         yield delivery
     finally:
         delivery.stop.set()
-        await asyncio.wait_for(task, 30.0)
+        await asyncio.wait_for(task, 120.0)
 
 
 async def _ready(delivery: Delivery, task: asyncio.Task[None]) -> bool:
@@ -245,7 +245,7 @@ async def test_transitions_land_in_the_database(
     task = asyncio.create_task(run_sink(kafka, clickhouse_config, settings, stop))
     await until(partial(_landed, kafka))
     stop.set()
-    await asyncio.wait_for(task, 30)
+    await asyncio.wait_for(task, 120.0)
 
     query = "SELECT number, transition, record FROM alerts FINAL WHERE fingerprint = %(of)s ORDER BY number"
     found = clickhouse.query(query, parameters={"of": f"{test}000a"}).result_rows

@@ -92,7 +92,7 @@ def test_a_job_of_another_deployment_ends_before_it_reads(own_kafka: KafkaConfig
 def fleetpulse(settings: dict[str, str], folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "fleetpulse", *words]
     own = {**os.environ, **settings, "FLEETPULSE_DATA_DIR": str(folder), "COLUMNS": "300"}
-    return subprocess.run(command, env=own, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, env=own, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
 
 
 async def test_an_edge_that_names_another_deployment_keeps_its_records(own_kafka: KafkaConfig, tmp_path: Path) -> None:

@@ -40,8 +40,9 @@ from schemas.contract.topics import BY_NAME, CONTRACT, Topic
 from schemas.ddl.kept import Kept
 from schemas.limits import DAY_MS, DEFAULT_LIMITS
 from tests.conftest import create_topic, with_admin
+from tests.unused_ports import unused_ports
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 QUICK = Bounds(within_s=2.0, disk_free_bytes_min=0)
 """Where nobody answers that should. What does answer may take its time on a busy machine."""
@@ -61,7 +62,7 @@ class FastClock(SystemClock):
 @pytest.fixture
 def closed_port() -> int:
     """A port where nobody listens."""
-    return ports.free_ports(1, start=os.getpid())[0]
+    return unused_ports()[0]
 
 
 @pytest.fixture
@@ -265,7 +266,7 @@ def cli(words: tuple[str, ...], tmp_path: Path, **settings: str) -> subprocess.C
         env={**kept, "FLEETPULSE_DATA_DIR": str(tmp_path), **given},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
 

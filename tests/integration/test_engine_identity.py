@@ -32,16 +32,12 @@ from schemas.contract.engines import SCHEMA, Engine, encode
 from schemas.events.event_types import BY_TOPIC
 from schemas.limits import DEFAULT_LIMITS
 from tests.integration.test_proxy_process import lines_of
+from tests.unused_ports import unused_ports
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 GPU = "GPU-5afe0000-0000-4000-8000-000000000000"
 BODY = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": "x"}]}).encode()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 @contextmanager
@@ -94,7 +90,7 @@ def known_in(path: Path) -> list[Engine]:
 def test_requests_gpus_and_the_engine_have_one_identity(tmp_path: Path) -> None:
     """All requests, the first ones included, name the engine that GPU and engine rows name, and its group; only those
     that came before the first response are cold."""
-    engine_port, proxy_port = free_port(), free_port()
+    engine_port, proxy_port = unused_ports(2)
     sock = tmp_path / "agent.sock"
     base = {"FLEETPULSE_DATA_DIR": str(tmp_path), "FLEETPULSE_KAFKA__BOOTSTRAP": "127.0.0.1:9"}
     agent_settings = {

@@ -17,9 +17,9 @@ import psutil
 import pytest
 
 from fleetpulse.services.jobs_and_sink import JOBS
-from fleetpulse.stack import ports
 from runtime.config import KafkaConfig
 from tests.integration.installation import variables_of
+from tests.unused_ports import unused_ports
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
@@ -81,8 +81,8 @@ def _words(child: psutil.Process) -> list[str]:
 
 def consecutive_ports(count: int) -> int:
     """The first of so many free ports in a row."""
-    for start in range(os.getpid(), os.getpid() + 10_000):
-        first, *rest = ports.free_ports(count, start=start)
+    for _ in range(1_000):
+        first, *rest = unused_ports(count)
         if rest == [first + place for place in range(1, count)]:
             return first
     pytest.fail(f"no {count} free ports in a row")

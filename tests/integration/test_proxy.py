@@ -54,6 +54,7 @@ from tests.integration.proxy_rig import (
     until,
     whole,
 )
+from tests.unused_ports import unused_ports
 
 pytestmark = pytest.mark.integration
 
@@ -583,15 +584,9 @@ async def test_a_tenant_has_its_own_limit() -> None:
 # Upstreams
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 async def test_without_an_upstream_the_answer_is_502() -> None:
     """In OpenAI's shape, with one event: an error of the network."""
-    async with proxy_to(f"http://127.0.0.1:{free_port()}") as rig:
+    async with proxy_to(f"http://127.0.0.1:{unused_ports()[0]}") as rig:
         status, error = error_of(await rig.ask(post(chat())))
         (row,) = await rig.rows_after(1)
 
@@ -619,7 +614,7 @@ async def test_an_upstream_that_does_not_take_connections_is_given_up() -> None:
 
 async def test_a_dead_upstream_is_left_for_a_living_one() -> None:
     """No request is lost by an upstream that is down, and soon it is not even tried."""
-    async with engines_of(answers) as (engine,), proxy_to(f"http://127.0.0.1:{free_port()}", engine.url) as rig:
+    async with engines_of(answers) as (engine,), proxy_to(f"http://127.0.0.1:{unused_ports()[0]}", engine.url) as rig:
         for _ in range(6):
             assert parts_of(await rig.ask(post(chat(stream=False))))[1] == ANSWER
         await rig.rows_after(6)

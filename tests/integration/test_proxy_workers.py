@@ -38,7 +38,7 @@ from tests.integration.proxy_rig import (
     whole,
 )
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 WITHIN_S = 60.0
 
 

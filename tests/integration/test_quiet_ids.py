@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from fleetpulse.stack import daemons, java, kafka, kafka_jars, ports
+from fleetpulse.stack import daemons, java, kafka, kafka_jars
 from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
 from runtime.local_stack import Ports, StackState
@@ -23,6 +23,7 @@ from stream_jobs.runner.job import Names, Source
 from stream_jobs.runner.kafka_ports import KafkaBroker
 from stream_jobs.runner.policy import CommitPolicy
 from tests.simulator.counting import QuietStep
+from tests.unused_ports import unused_ports
 
 pytestmark = pytest.mark.integration
 
@@ -41,7 +42,7 @@ SOURCE = "quiet"
 @pytest.fixture
 def bootstrap(tmp_path: Path) -> Iterator[str]:
     """A broker of its own."""
-    found = ports.free_ports(4, start=os.getpid())
+    found = unused_ports(4)
     state = StackState(tmp_path / "servers", "cXVpZXQtYnJva2VyLTAwMQ", Ports(*found), "w", "r")
     (state.data_dir / "log").mkdir(parents=True)
     kafka.prepare(state)

@@ -45,7 +45,7 @@ from tests.integration import secured_rig as rig
 from tests.integration.delivery_rig import Receiver
 from tests.integration.secured_rig import Authority, Right, Secured, secured
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 Environment = dict[str, str]
 DEPLOYMENT = "local"
@@ -168,7 +168,7 @@ def fleetpulse(variables: Mapping[str, str], folder: Path, *words: str) -> Ended
         stderr=subprocess.STDOUT,
         stdin=subprocess.DEVNULL,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     _demand_no_secrets(done.stdout)
@@ -195,7 +195,7 @@ def service(variables: Mapping[str, str], folder: Path, *words: str) -> Iterator
     try:
         yield log
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0, log.read_text()
+        assert process.wait(120) == 0, log.read_text()
     finally:
         process.kill()
         process.wait()

@@ -116,7 +116,7 @@ async def running(kafka: Any, config: ClickHouseConfig, settings: SinkSettings =
         yield task
     finally:
         stop.set()
-        await asyncio.wait_for(task, 30.0)
+        await asyncio.wait_for(task, 120.0)
 
 
 @pytest.fixture
