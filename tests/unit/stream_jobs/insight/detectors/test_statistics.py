@@ -52,8 +52,12 @@ def test_steps_tell_a_ramp_from_a_step_a_saw_and_a_curve_that_settles() -> None:
     assert np.isnan(steps[3]).all()
 
 
+MEASURED = st.floats(-1e6, 1e6).map(lambda value: round(value, 6))
+"""As readings are: a deviation of 5e-324 is above 0, and half of it is not."""
+
+
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.tuples(st.integers(1, 4), st.floats(-1e6, 1e6)), min_size=1, max_size=30))
+@given(st.lists(st.tuples(st.integers(1, 4), MEASURED), min_size=1, max_size=30))
 def test_medians_per_group_are_those_of_numpy(pairs: list[tuple[int, float]]) -> None:
     """Also of groups of one, in any order."""
     groups, values = np.array([one for one, _ in pairs]), np.array([one for _, one in pairs])
