@@ -53,16 +53,17 @@ class Rig:
 
 async def test_a_disk_that_stalls_holds_up_no_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes meanwhile waits up to the bound; beyond, it is shed; with the disk back, written and declared."""
-    rig, moves, really = Rig(tmp_path), threading.Event(), SegmentLog.append
+    rig, hangs, moves, really = Rig(tmp_path), threading.Event(), threading.Event(), SegmentLog.append
 
     def slow(log: SegmentLog, record: Spooled) -> None:
-        moves.wait(20)
+        hangs.set()
+        moves.wait(120)
         really(log, record)
 
     monkeypatch.setattr(SegmentLog, "append", slow)
     monkeypatch.setattr(writer_module, "WAITING_BYTES_MAX", 300)
     first = rig.writer.put(batch(1), 0, 5)
-    await asyncio.sleep(0.05)
+    assert await asyncio.to_thread(hangs.wait, 120)
     taken = rig.offer(batch(2), batch(3), batch(4))
     meanwhile = (first.done(), list(rig.outcomes), rig.shed())
     moves.set()
