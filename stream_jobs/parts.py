@@ -29,6 +29,13 @@ def compress(data: bytes) -> bytes:
     return zstandard.ZstdCompressor(level=_LEVEL).compress(data)
 
 
+def compress_all(pieces: Sequence[bytes | memoryview]) -> bytes:
+    """Of the pieces behind one another what ``decompress`` reads, without a copy of the whole; equal bytes for equal
+    pieces."""
+    one = zstandard.ZstdCompressor(level=_LEVEL).compressobj(size=sum(map(len, pieces)))
+    return b"".join([*map(one.compress, pieces), one.flush()])
+
+
 def decompress(data: bytes) -> bytes:
     """What was compressed. Raises ``ContractError`` where it is damaged."""
     try:

@@ -3,8 +3,8 @@
 Bounded: at ``topology_max`` entries of a kind later ones are not learned, and what was not seen for ``forget_ms`` is
 forgotten. A placement group that is only the host's name (nothing better was known) connects nothing.
 
-A dump is the graph as the last window left it, packed once, and what events reported since: every alert that an event
-opens takes a snapshot with it, and a fleet's graph is large.
+A dump is the graph as the last window left it, when each of its entries was seen, and what events reported since: every
+alert takes a snapshot with it, a fleet's graph is large and nearly always the same, and is packed only when it changes.
 """
 
 from __future__ import annotations
@@ -163,8 +163,10 @@ class Topology:
         self._serving: dict[str, set[str]] = {}
         self._versions: dict[str, Counter[Word]] = {}
         """Engines of a model by version, counted at the first query and until one changes."""
-        self._base: bytes | None = None
-        """As the last window left it, once it was packed."""
+        self._graph: bytes | None = None
+        """What stands on what, once it was packed and until it changes."""
+        self._base: list[bytes] | None = None
+        """As the last window left it, once it was packed: graph, and when each entry was seen."""
         self._since: list[list[Any]] = []
         """What events reported since, each with its time."""
 
@@ -205,10 +207,12 @@ class Topology:
         found = entries.get(name)
         if found is None and len(entries) < self._policy.topology_max:
             found = entries[name] = make()
+            self._graph = None
         return found
 
     def _stands(self, known: Gpu | Engine | Host, cluster: Word, region: Word, at_ms: int) -> None:
-        known.cluster, known.region = cluster or known.cluster, region or known.region
+        if (cluster and cluster != known.cluster) or (region and region != known.region):
+            known.cluster, known.region, self._graph = cluster or known.cluster, region or known.region, None
         if at_ms > known.seen_ms:
             known.seen_ms = at_ms
 
@@ -219,8 +223,9 @@ class Topology:
             return
         if known.host != host:
             _move(self._gpus_on, uuid, known.host, host)
-            known.host = host
-        known.engine, known.group = engine or known.engine, group or known.group
+            known.host, self._graph = host, None
+        if (engine and engine != known.engine) or (group and group != known.group):
+            known.engine, known.group, self._graph = engine or known.engine, group or known.group, None
         self._stands(known, cluster, region, at_ms)
         self._learn_host((host, cluster, region), at_ms)
 
@@ -231,8 +236,9 @@ class Topology:
             return
         if host is not None and known.host != host:
             _move(self._on_host, name, known.host, host)
-            known.host = host
-        known.group = group or known.group
+            known.host, self._graph = host, None
+        if group and group != known.group:
+            known.group, self._graph = group, None
         self._stands(known, cluster, region, at_ms)
         self._serves(name, model, version, at_ms)
         self._learn_host((host, cluster, region), at_ms)
@@ -251,13 +257,14 @@ class Topology:
     def _serves(self, name: str, model: Word, version: Word, at_ms: int) -> None:
         known = self.engines[name]
         if version and version != known.version:
-            known.version = version
+            known.version, self._graph = version, None
             for served in known.models:
                 self._versions.pop(served, None)
         if model is None:
             return
         before_ms = known.models.get(model)
         if before_ms is None:
+            self._graph = None
             self._versions.pop(model, None)
             self._serving.setdefault(model, set()).add(name)
         if before_ms is None or before_ms < at_ms:
@@ -273,12 +280,15 @@ class Topology:
         name, model = labels
         known = None if model is None else self._known(self.tenants, name, lambda: Tenant({}, at_ms))
         if known is not None and model is not None:
+            if model not in known.models:
+                self._graph = None
             known.models[model] = known.seen_ms = at_ms
 
     # forgetting
 
     def forget(self, before_ms: int) -> None:
         """Forget what was last seen before this."""
+        self._graph = None
         serving: list[Engine | Tenant] = [*self.engines.values(), *self.tenants.values()]
         for one in serving:
             one.models = {model: at_ms for model, at_ms in one.models.items() if at_ms >= before_ms}
@@ -357,33 +367,62 @@ class Topology:
     # state
 
     def dump(self) -> list[bytes]:
-        """The graph in two parts; equal for equal graphs that heard the same since the last window."""
+        """The graph in three parts; equal for equal graphs that heard the same since the last window."""
         self._base = self._base or self._packed()
-        return [self._base, orjson.dumps(self._since)]
+        return [*self._base, orjson.dumps(self._since)]
 
-    def _packed(self) -> bytes:
-        """Entries in the order in which they were learned, each its name and its fields."""
-        entries = {
-            kind: [[name, *attrgetter(*of.__slots__)(one)] for name, one in getattr(self, kind).items()]
-            for kind, of in _KINDS.items()
-        }
-        return compress(orjson.dumps({**entries, "swept_ms": self.swept_ms}))
+    def _packed(self) -> list[bytes]:
+        """Entries in the order of learning, each its name and its fields but for times. And the times."""
+        self._graph = self._graph or compress(orjson.dumps({kind: self._named(kind) for kind in _KINDS}))
+        seen = [one.seen_ms for kind in _KINDS for one in getattr(self, kind).values()]
+        serving: list[Engine | Tenant] = [*self.engines.values(), *self.tenants.values()]
+        served = [at_ms for one in serving for at_ms in one.models.values()]
+        return [self._graph, compress(np.array([self.swept_ms, *seen, *served], np.int64).tobytes())]
+
+    def _named(self, kind: str) -> list[list[Any]]:
+        fields = attrgetter(*_KINDS[kind].__slots__)
+        return [[name, *_timeless(fields(one), _KINDS[kind])] for name, one in getattr(self, kind).items()]
 
     def load(self, parts: Sequence[bytes]) -> None:
-        """Restore a dump."""
-        base, since = parts
-        found = orjson.loads(decompress(base))
+        """Restore a dump. One of 0.1.0 has a single part before what events reported, with the times in it."""
+        *base, since = parts
+        found = orjson.loads(decompress(base[0]))
+        if len(base) > 1:
+            found = _timed(found, np.frombuffer(decompress(base[1]), np.int64).tolist())
         for kind, of in _KINDS.items():
             setattr(self, kind, {name: of(*values) for name, *values in found[kind]})
         self.swept_ms = found["swept_ms"]
         self._index()
-        self._base, self._since = bytes(base), orjson.loads(since)
+        self._graph, self._base = (bytes(base[0]), [bytes(one) for one in base]) if len(base) > 1 else (None, None)
+        self._base = self._base or self._packed()
+        self._since = orjson.loads(since)
         for *labels, at_ms in self._since:
             self._learn_labels(labels, at_ms)
 
 
 _KINDS: Mapping[str, Any] = {"gpus": Gpu, "engines": Engine, "hosts": Host, "tenants": Tenant}
 """What the graph is made of, by the attribute that holds it; dumped as the name and the fields of each entry."""
+
+
+def _timeless(values: Sequence[Any], of: type) -> list[Any]:
+    """The fields of an entry without times: of models their names."""
+    named = zip(of.__slots__, values, strict=True)  # type: ignore[attr-defined]
+    return [list(value) if name == "models" else value for name, value in named if name != "seen_ms"]
+
+
+def _timed(graph: Mapping[str, Any], times: Sequence[int]) -> dict[str, Any]:
+    """The graph with its times, as ``_packed`` put them behind one another."""
+    swept_ms, *rest = times
+    entries = [(kind, entry) for kind in _KINDS for entry in graph[kind]]
+    seen, served = rest[: len(entries)], iter(rest[len(entries) :])
+    found: dict[str, Any] = {**{kind: [] for kind in _KINDS}, "swept_ms": swept_ms}
+    for (kind, (name, *values)), seen_ms in zip(entries, seen, strict=True):
+        fields = [one for one in _KINDS[kind].__slots__ if one != "seen_ms"]
+        entry = {**dict(zip(fields, values, strict=True)), "seen_ms": seen_ms}
+        if "models" in entry:
+            entry["models"] = {model: next(served) for model in entry["models"]}
+        found[kind].append([name, *(entry[one] for one in _KINDS[kind].__slots__)])
+    return found
 
 
 def _move(index: dict[str, set[str]], name: str, before: Word, now: Word) -> None:

@@ -34,7 +34,7 @@ from stream_jobs.insight.project import View, project
 from stream_jobs.insight.rule_detector import RuleDetector, state_hash
 from stream_jobs.insight.series import SERIES_MAX
 from stream_jobs.insight.spans import Parts, Span
-from stream_jobs.parts import compress, decompress
+from stream_jobs.parts import compress_all, decompress
 from stream_jobs.rules.model import Function, Measure, Rule, RuleSet
 from stream_jobs.windows.emit import compacted
 
@@ -228,7 +228,7 @@ def _dump(detector: FleetDetector) -> list[bytes]:
         "incomplete_since_ms": detector.incomplete_since_ms,
         "given_up": [asdict(finding) for finding in detector.given_up],
     }
-    return [_packed(head, b""), *parts]
+    return [_packed(head), *parts]
 
 
 def _load(detector: FleetDetector, parts: Sequence[bytes]) -> None:
@@ -247,10 +247,9 @@ def _load(detector: FleetDetector, parts: Sequence[bytes]) -> None:
             _load_view(detector, one, data)
 
 
-def _packed(head: Mapping[str, Any], data: bytes) -> bytes:
+def _packed(head: Mapping[str, Any], *data: bytes | memoryview) -> bytes:
     opening = json.dumps(head, separators=(",", ":"), sort_keys=True).encode()
-    whole = b"".join((len(opening).to_bytes(4, "little"), opening, data))
-    return _MAGIC + compress(whole)
+    return _MAGIC + compress_all([len(opening).to_bytes(4, "little"), opening, *data])
 
 
 def _unpacked(part: bytes) -> tuple[dict[str, Any], memoryview]:
@@ -266,7 +265,8 @@ def _rule_part(detector: RuleDetector) -> bytes:
     if detector.packed is None:
         head, arrays = detector.dump()
         shapes = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
-        detector.packed = _packed({**head, "arrays": shapes}, b"".join(array.tobytes() for array in arrays.values()))
+        data = (np.ascontiguousarray(array).data.cast("B") for array in arrays.values() if array.size)
+        detector.packed = _packed({**head, "arrays": shapes}, *data)
     return detector.packed
 
 

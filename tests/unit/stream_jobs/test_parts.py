@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import ContractError
-from stream_jobs.parts import PART_BYTES_MAX, cut, joined, pieces_of
+from stream_jobs.parts import PART_BYTES_MAX, compress_all, cut, decompress, joined, pieces_of
 
 ONE, OTHER = b"ONE1", b"TWO1"
 LARGE = bytes(range(256)) * 6_000
@@ -19,6 +19,15 @@ def test_any_text_comes_back(opening: bytes, pieces: list[bytes]) -> None:
     found, data = joined(ONE, cut(ONE, opening, pieces))
 
     assert (found, pieces_of(data, map(len, pieces))) == (opening, pieces)
+
+
+@given(st.lists(st.binary(max_size=30), max_size=4))
+def test_pieces_are_compressed_as_one(pieces: list[bytes]) -> None:
+    """Wherever they were cut, and of arrays too."""
+    views = [memoryview(piece) for piece in pieces]
+
+    assert decompress(compress_all(pieces)) == b"".join(pieces)
+    assert compress_all(views) == compress_all(pieces)
 
 
 def test_parts_are_full_but_for_the_last() -> None:

@@ -76,7 +76,7 @@ def test_an_alert_between_windows_writes_of_the_snapshot_only_what_it_changed() 
     WITH.fold(undisturbed, log.records, WITH.changes())
     whole = len(WITH.dump(undisturbed))
     assert written == [whole, *[2] * 4]
-    assert whole == 6
+    assert whole == 7
     assert WITH.dump(state) == WITH.dump(undisturbed)
 
 

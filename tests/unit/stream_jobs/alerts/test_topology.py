@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from schemas.codec.block import Block, Labels
 from stream_jobs.alerts.policy import AlertPolicy
 from stream_jobs.alerts.topology import READINGS, SINCE_MAX, Reading, Topology, combinations
 from stream_jobs.insight.frame import Window
+from stream_jobs.parts import compress
 from tests.unit.stream_jobs.alerts.cases import ENGINES, at, rows_of_fleet
 
 HOUR = 360
@@ -134,7 +136,49 @@ def test_a_dump_in_between_does_not_show_in_a_later_one() -> None:
         topology.learn_row({"engine_id": "h-9/e-0", "host": "h-9", "model": "qwen"}, at(2))
 
     assert seen.dump() == unseen.dump()
-    assert len(seen.dump()[1]) < 300
+    assert len(seen.dump()[-1]) < 300
+
+
+MACHINES = st.tuples(*(st.sampled_from(names) for names in ("ab", "xyz", "pqrs", "mn", "12")))
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(MACHINES, max_size=3), max_size=8))
+def test_a_graph_that_was_packed_before_is_the_one_there_is(windows: list[list[tuple[str, ...]]]) -> None:
+    """GPUs and engines come, move, serve other models and versions and are forgotten: packed as for the first time."""
+    seen, unseen, other = (Topology(AlertPolicy(forget_ms=2 * 3_600_000)) for _ in range(3))
+    for number, found in enumerate(windows):
+        rows = rows_of_fleet(engines=tuple((host, engine, (gpu,), model) for host, engine, gpu, model, _ in found))
+        for topology in (seen, unseen):
+            topology.learn(Window(at(HOUR * number), rows), at(HOUR * number + 1))
+            for _, engine, _, model, version in found:
+                topology.learn_row({"engine_id": engine, "model": model, "model_version": version}, at(HOUR * number))
+        seen.dump()
+    dumped = seen.dump()
+
+    other.load(dumped)
+
+    assert dumped == unseen.dump() == other.dump()
+    for kind in ("gpus", "engines", "hosts", "tenants"):
+        assert getattr(other, kind) == getattr(seen, kind) == getattr(unseen, kind)
+
+
+def test_a_dump_of_0_1_0_is_read() -> None:
+    """It has times beside the fields, in one part."""
+    gpus = {"gpus": [["g", "h", "e", "p", "c", None, 7]], "engines": [["e", "h", "p", "c", None, 7, {"m": 6}, "v"]]}
+    found = {**gpus, "hosts": [["h", "c", None, 7]], "tenants": [["t", {"m": 5}, 5]], "swept_ms": 3}
+    topology, again = Topology(AlertPolicy()), Topology(AlertPolicy())
+
+    topology.load([compress(orjson.dumps(found)), orjson.dumps([])])
+    again.load(topology.dump())
+
+    for one in (topology, again):
+        assert one.where({"gpu_uuid": "g"}) == {
+            **{"gpu_uuid": "g", "engine_id": "e", "placement_group": "p", "host": "h", "cluster": "c"},
+            **{"model": "m", "model_version": "v"},
+        }
+        assert (one.engines["e"].models, one.tenants["t"].models, one.swept_ms) == ({"m": 6}, {"m": 5}, 3)
+        assert [one.hosts["h"].seen_ms, one.gpus["g"].seen_ms, one.tenants["t"].seen_ms] == [7, 7, 5]
 
 
 NAMES = st.sampled_from([None, "a", "b", "c"])
