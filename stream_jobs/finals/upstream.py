@@ -1,7 +1,9 @@
 """What a record of ``window.partials`` says of the commit that it belongs to, and whether commits follow one another.
 
-Every commit of the windows job sends one or more records (*parts*) to every partition: offsets ``[FROM, TO)`` where the
-next commit begins at this TO, parts ``1/N`` to ``N/N`` without another between, numbers that rise.
+A commit of the windows job sends some records (*parts* ``1/N`` to ``N/N``, without another of its source between) to a
+partition, or none. Numbers of a source rise; every record says the number of the one before it in its partition. The
+first that an owner sends there does not know it, and 0.1.0 never says it: of such a record the offsets ``[FROM, TO)``
+stand behind those of the commit before.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ PASSED_OVER = frozenset({USAGE.schema, SHARES.schema})
 @dataclass(frozen=True, slots=True)
 class UpstreamHeaders:
     """The headers of a partials record, see ``stream_jobs.windows.messages``. ``watermark_ms`` is 0 where none
-    is announced."""
+    is announced, ``previous`` None where it is not known."""
 
     schema: str
     source: Source
@@ -41,6 +43,7 @@ class UpstreamHeaders:
     parts: int
     number: int
     watermark_ms: int
+    previous: int | None
 
 
 def read(record: Record) -> UpstreamHeaders:
@@ -62,6 +65,7 @@ def read(record: Record) -> UpstreamHeaders:
             parts=int(parts),
             number=int(found.get("number", b"0")),
             watermark_ms=int(found.get("watermark", b"0")),
+            previous=int(found["previous"]) if found.get("previous") else None,
         )
     except (KeyError, ValueError) as error:
         raise ContractError(f"{where}: a header is missing or no number: {error}; who wrote it?") from error
@@ -85,7 +89,9 @@ def follows(before: Cursor | None, headers: UpstreamHeaders) -> bool:
     """Whether nothing is missing between the source's last record and this one. Before the first all is well."""
     if before is None:
         return True
+    if headers.previous is not None:
+        return headers.previous == before.number
     if headers.part > 1:
         goes_on = headers.part == before.part + 1 and headers.parts == before.parts
         return goes_on and headers.offset_to == before.offset_to and headers.number == before.number + 1
-    return before.part == before.parts and headers.offset_from == before.offset_to and headers.number > before.number
+    return before.part == before.parts and headers.offset_from >= before.offset_to and headers.number > before.number

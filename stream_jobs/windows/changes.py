@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from schemas.rows.gpu_shares import SHARES_OF
 from schemas.rows.tables import EXEMPLARS_OF
@@ -20,11 +21,20 @@ from stream_jobs.windows.watermark import NOTHING_MS
 NEVER_MS = 1 << 62
 
 
+class LastSent(NamedTuple):
+    """The number of the last record that an owner sent to a target partition, and the greatest watermark [ms] that it
+    announced there."""
+
+    number: int
+    watermark_ms: int
+
+
 @dataclass(slots=True)
 class State:
     """What later records are judged by. It holds no sums: those are sent with every commit and merged by readers.
 
-    ``sweep_at_ms``: the watermark of the next sweep of unused series and label values. ``usage_keys`` only save time.
+    ``sweep_at_ms``: the watermark of the next sweep of unused series and label values. ``usage_keys`` only save time,
+    ``last_sent`` (by target partition) only records that say nothing new: both are in no snapshot.
     """
 
     topic: str
@@ -35,6 +45,7 @@ class State:
     progress_ms: int = NOTHING_MS
     sweep_at_ms: int = 0
     usage_keys: UsageKeys | None = None
+    last_sent: dict[int, LastSent] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -10,10 +10,17 @@ Headers of a partials record, beside ``schema`` and ``content-type``:
                       (schema ``exemplars/1``) come first, then usage (``usage/1``) and shares
                       (``gpu_shares/1``), partials last
 ``number``            position among all records this job wrote about the source partition
+``previous``          the number of the record before this one in this target partition; empty on the first that an
+                      owner sends there
 ``watermark``         ms; on every part but the last 0 (nothing new): what it covers is not complete yet
 ``rows``              rows in the value; without rows the value is empty
 ``idle``              1 when the wall clock moved the watermark
 ====================  =================================================================================
+
+A commit sends to a target partition what it has for it. Where it has nothing, it sends a record without rows only when
+its watermark has passed the end of another window than the last that was announced there: readers act on ends of
+windows alone; and never for a topic that nobody waits for. What was sent last is remembered by the owner, in no
+snapshot: a new one announces everywhere once.
 """
 
 from __future__ import annotations
@@ -29,12 +36,13 @@ from schemas.codec.select import select
 from schemas.contract.headers import NATIVE
 from schemas.contract.record import Headers, Output
 from schemas.contract.topics import BOOKS_TOPIC, REJECTED_TOPIC, WINDOW_PARTIALS
-from schemas.rows.gpu_shares import SHARES
+from schemas.limits import WINDOW_MS
+from schemas.rows.gpu_shares import SHARES, SHARES_OF
 from schemas.rows.tables import BOOKS, EXEMPLARS, REJECTED, Table
 from schemas.rows.usage import USAGE
 from stream_jobs.step import Commit
 from stream_jobs.windows.books import Books, Rejection, missing_block, rejections_block
-from stream_jobs.windows.changes import Changes
+from stream_jobs.windows.changes import Changes, LastSent
 from stream_jobs.windows.emit import blocks_of, part_of
 from stream_jobs.windows.plan import Plan
 
@@ -43,40 +51,61 @@ MESSAGE_BYTES_MAX = 4 * 1024 * 1024
 Piece = tuple[int, bytes]
 """Rows and their bytes."""
 Part = Callable[[Block, int, int], Block]
-Pieces = dict[int, list[Piece]]
-"""Pieces by target partition."""
+Pieces = dict[int, list[tuple[Table, int, bytes]]]
+"""Pieces of tables by target partition."""
 
 
 def partials(
-    plan: Plan, changes: Changes, commit: Commit, watermark_ms: int, partitions: int, job: str
+    plan: Plan,
+    changes: Changes,
+    commit: Commit,
+    watermark_ms: int,
+    last_sent: dict[int, LastSent],
+    partitions: int,
+    job: str,
 ) -> list[Output]:
-    """At least one record of partials for every target partition, also without rows, so that progress is seen
-    everywhere; exemplars, usage and shares go before them, so that a reader of the watermark has read all."""
+    """The records for ``window.partials``, and notes them in ``last_sent`` by target partition. Exemplars, usage and
+    shares go before partials, so that a reader of the watermark has read all."""
     pieces: Pieces = {target: [] for target in range(partitions)}
     for segment in changes.segments:
         for target, block in blocks_of(plan, segment, partitions):
-            pieces[target] += encoded(plan.table, block)
+            pieces[target] += [(plan.table, *piece) for piece in encoded(plan.table, block)]
         segment.remember_sizes()
     beside = _beside(changes, partitions)
     outputs: list[Output] = []
     for target in range(partitions):
-        parts = beside[target] + [(plan.table, *piece) for piece in pieces[target] or [(0, b"")]]
+        parts, last = beside[target] + pieces[target], last_sent.get(target)
+        if not parts and is_waited_for(plan) and passes_another_window(watermark_ms, last):
+            parts.append((plan.table, 0, b""))
         for index, (table, rows, value) in enumerate(parts, 1):
+            number, announced_ms = commit.number + len(outputs), watermark_ms if index == len(parts) else 0
             headers = (
                 *_opening(table, commit, job),
                 ("part", b"%d/%d" % (index, len(parts))),
-                ("number", b"%d" % (commit.number + len(outputs))),
-                ("watermark", b"%d" % (watermark_ms if index == len(parts) else 0)),
+                ("number", b"%d" % number),
+                ("previous", b"" if last is None else b"%d" % last.number),
+                ("watermark", b"%d" % announced_ms),
                 ("rows", b"%d" % rows),
                 ("idle", b"%d" % commit.idle),
             )
             outputs.append(Output(WINDOW_PARTIALS, target, None, value, headers))
+            last = last_sent[target] = LastSent(number, max(announced_ms, 0 if last is None else last.watermark_ms))
     return outputs
 
 
-def _beside(changes: Changes, partitions: int) -> dict[int, list[tuple[Table, int, bytes]]]:
+def is_waited_for(plan: Plan) -> bool:
+    """Whether anybody waits for the watermark of the topic: finals for what they are made of, bills for shares, too."""
+    return bool(plan.sets) or plan.event.topic == SHARES_OF
+
+
+def passes_another_window(watermark_ms: int, last: LastSent | None) -> bool:
+    """Whether a target partition that was sent ``last`` must hear of this watermark."""
+    return watermark_ms // WINDOW_MS > (0 if last is None else last.watermark_ms // WINDOW_MS)
+
+
+def _beside(changes: Changes, partitions: int) -> Pieces:
     """What travels with partials, by target: exemplars, then usage, then shares."""
-    pieces: dict[int, list[tuple[Table, int, bytes]]] = {target: [] for target in range(partitions)}
+    pieces: Pieces = {target: [] for target in range(partitions)}
     for table, parts in ((EXEMPLARS, changes.exemplars), (USAGE, changes.usage), (SHARES, changes.shares)):
         for part in parts:
             for target, block in part.blocks(partitions).items():

@@ -186,7 +186,7 @@ class WindowsStep(Step[State, Changes]):
     def rows(self, state: State, changes: Changes, commit: Commit) -> list[Output]:
         watermark = announced_ms(state.progress_ms, self.limits.out_of_orderness_ms, commit.now_ms, commit.idle)
         return [
-            *messages.partials(state.plan, changes, commit, watermark, self._partials, self.name),
+            *messages.partials(state.plan, changes, commit, watermark, state.last_sent, self._partials, self.name),
             *messages.books(changes.books, commit, self._books, self.name),
             *messages.rejected(changes.rejections, commit, self._rejected, self.name),
         ]

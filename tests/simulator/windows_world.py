@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,8 +12,9 @@ from schemas.codec import native
 from schemas.codec.build import rows_of
 from schemas.contract.headers import NATIVE, Identity, encode_headers
 from schemas.contract.record import Headers, Record
+from schemas.contract.topics import BOOKS_TOPIC, WINDOW_PARTIALS
 from schemas.contract.verdicts import Verdict
-from schemas.limits import DEFAULT_LIMITS, Limits
+from schemas.limits import DEFAULT_LIMITS, WINDOW_MS, Limits
 from schemas.rows.tables import BY_TABLE_SCHEMA, Table
 from schemas.rows.usage import USAGE
 from stream_jobs.runner.job import Job
@@ -21,7 +23,7 @@ from stream_jobs.step import Commit
 from stream_jobs.windows.step import WindowsStep
 from tests.simulator.counting import POISON
 from tests.simulator.edges import Edge, Spooled
-from tests.simulator.schedule import World
+from tests.simulator.schedule import CALM_S, World
 from tests.unit.stream_jobs.windows.cases import (
     BESIDE,
     PARTITIONS,
@@ -101,6 +103,11 @@ class WindowsEdge(Edge):
         return record.value, encode_headers(SCHEMA, NATIVE, identity, record.amount)
 
 
+def _is_last(part: str) -> bool:
+    number, _, parts = part.partition("/")
+    return number == parts
+
+
 class WindowsWorld(World):
     """``step`` may be one with a defect."""
 
@@ -114,27 +121,64 @@ class WindowsWorld(World):
     def _job(self) -> Job:
         return Job.of(self.step(lenient=self.lenient), [TOPIC])
 
+    async def _calm(self) -> None:
+        """Then nothing comes any more, until another window has passed by the clock alone."""
+        await super()._calm()
+        end_ms = (self.server.now_ms() // WINDOW_MS + 1) * WINDOW_MS
+        until_s = self.loop.time() + CALM_S
+        while not self.damaged and self._heard_ms() < end_ms:
+            if self.loop.time() > until_s:
+                self.outcome.violations.append(f"a reader of partials has heard of {self._heard_ms()}, not {end_ms}")
+                return
+            await asyncio.sleep(1.0)
+
+    def _heard_ms(self) -> int:
+        """The least watermark of any source partition, seen from any partition of partials."""
+        heard = Counter[tuple[TopicPartition, str]]()
+        targets = [place for place in self.outputs if place.topic == WINDOW_PARTIALS]
+        for place in targets:
+            for record in self._told(place):
+                headers = dict(record.headers)
+                key = (place, headers["source-partition"].decode())
+                heard[key] = max(heard[key], int(headers["watermark"]))
+        return min(heard[target, str(source.partition)] for target in targets for source in self.places)
+
     def _judge_outputs(self) -> None:
         self._judge_chains()
+        self._judge_links()
         if not self.damaged:
             self._judge_rows()
             self._judge_usage()
             self._judge_books()
 
     def _judge_chains(self) -> None:
-        """Seen from every output partition, the commits about a source partition follow one another without a gap."""
+        """In the books the commits about a source partition follow one another without a gap."""
         ends: Counter[tuple[TopicPartition, str]] = Counter()
         for place in self.outputs:
-            if place.topic == "rejected":
-                continue
-            for record in self._told(place):
+            for record in self._told(place) if place.topic == BOOKS_TOPIC else ():
                 headers = dict(record.headers)
-                self.outcome.commits += place == self.outputs[0]
+                self.outcome.commits += 1
                 first, _, end = headers["offsets"].partition(b"-")
                 key = (place, headers["source-partition"].decode())
-                if headers.get("part", b"1/1").startswith(b"1/") and int(first) != ends[key]:
+                if int(first) != ends[key]:
                     self.outcome.violations.append(f"{key}: from {int(first)} after {ends[key]}")
                 ends[key] = int(end)
+
+    def _judge_links(self) -> None:
+        """In every partition of partials a source's records name the one before, numbers and watermarks rise, and
+        nothing of a commit stands behind its watermark."""
+        last: dict[tuple[TopicPartition, str], tuple[int, int]] = {}
+        for place in self.outputs:
+            for record in self._told(place) if place.topic == WINDOW_PARTIALS else ():
+                headers = {name: value.decode() for name, value in record.headers}
+                key, number = (place, headers["source-partition"]), int(headers["number"])
+                before, open_end = last.get(key, (-1, 0))
+                end = int(headers["offsets"].partition("-")[2])
+                if headers["previous"] not in ("", str(before)) or number <= before:
+                    self.outcome.violations.append(f"{key}: {number} names {headers['previous']} after {before}")
+                if headers["part"].startswith("1/") and open_end:
+                    self.outcome.violations.append(f"{key}: the commit up to {open_end} has no watermark")
+                last[key] = number, 0 if _is_last(headers["part"]) else end
 
     def _rows(self, topic: str, only: Table | None = None) -> list[Row]:
         """Rows of one table, else of all but those that travel with partials."""

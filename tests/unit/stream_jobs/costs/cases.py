@@ -149,6 +149,7 @@ class Log:
             ("source-partition", b"0"),
             ("offsets", b"%d-%d" % (read, read + 1)),
             ("number", b"%d" % read),
+            ("previous", b"%d" % (read - 1) if read > 1 else b""),
             ("watermark", b"%d" % watermark_ms),
         )
         at = {"window_ms": BASE_MS + window * WINDOW_MS, "definition_version": 1}

@@ -8,7 +8,7 @@ from typing import Any
 from schemas.codec import native
 from schemas.codec.build import block_from_rows, rows_of
 from schemas.contract.headers import NATIVE
-from schemas.contract.record import Output, Record
+from schemas.contract.record import Headers, Output, Record
 from schemas.contract.topics import WINDOW_PARTIALS
 from schemas.limits import DEFAULT_LIMITS, Limits
 from schemas.rows.finals import TABLE_BY_SCHEMA, FinalsHeaders, decode, finals_schema
@@ -46,11 +46,13 @@ def an_exemplar(window_ms: int = BASE_MS, **fields: Any) -> Row:
 
 
 class Upstream:
-    """Writes a partition of ``window.partials`` as the windows job does; ``log`` is what stands there."""
+    """Writes a partition of ``window.partials`` as the windows job does; ``log`` is what stands there. With ``links``
+    every record says the number of the one before it, which 0.1.0 does not."""
 
-    def __init__(self, hole: int = 0) -> None:
+    def __init__(self, hole: int = 0, *, links: bool = True) -> None:
         self.log: list[Record] = []
         self._hole = hole
+        self._links = links
         self._ends: dict[tuple[str, int], int] = {}
         self._numbers: dict[tuple[str, int], int] = {}
 
@@ -73,7 +75,8 @@ class Upstream:
         self._ends[source] = first + 5
         made = []
         for place, (of, part) in enumerate(parts, 1):
-            number = self._numbers[source] = self._numbers.get(source, -1) + 1
+            previous = self._numbers.get(source)
+            number = self._numbers[source] = 0 if previous is None else previous + 1
             headers = (
                 ("schema", of.schema.encode()),
                 ("content-type", NATIVE.encode()),
@@ -83,6 +86,7 @@ class Upstream:
                 ("offsets", b"%d-%d" % (first, first + 5)),
                 ("part", b"%d/%d" % (place, len(parts))),
                 ("number", b"%d" % number),
+                *self._link(previous),
                 ("watermark", b"%d" % (watermark_ms if place == len(parts) else 0)),
                 ("rows", b"%d" % len(part)),
                 ("idle", b"0"),
@@ -93,6 +97,11 @@ class Upstream:
             made.append(Record(WINDOW_PARTIALS, PARTITION, offset, at, None, value, headers))
             self.log.append(made[-1])
         return made
+
+    def _link(self, previous: int | None) -> Headers:
+        if not self._links:
+            return ()
+        return (("previous", b"" if previous is None else b"%d" % previous),)
 
 
 def a_state(step: FinalsStep) -> tuple[State, Changes]:

@@ -269,16 +269,27 @@ def test_too_many_open_rows_close_the_oldest_windows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("left_out", "gaps"), [((), 0), ((1,), 1), ((2,), 1), ((1, 2), 0), ((3,), 1), ((0,), 0)], ids=str
+    ("links", "left_out", "gaps"),
+    [
+        (True, (), 0),
+        (True, (0,), 0),
+        (True, (1,), 1),
+        (True, (2,), 1),
+        (True, (3,), 1),
+        (True, (1, 2), 1),
+        (True, (1, 3), 2),
+        (False, (), 0),
+        (False, (1,), 1),
+        (False, (2,), 1),
+    ],
+    ids=str,
 )
-def test_gaps_are_counted_never_fatal(left_out: tuple[int, ...], gaps: int) -> None:
-    """A part or a commit that is missing; not before the first record of a source. Whole commits that are missing show
-    in the next one's offsets."""
-    step, upstream = a_step(), Upstream()
+def test_gaps_are_counted_never_fatal(links: bool, left_out: tuple[int, ...], gaps: int) -> None:
+    """A part or a commit that is missing; not before the first record of a source. Without links, as 0.1.0 writes, a
+    part."""
+    step, upstream = a_step(), Upstream(links=links)
     upstream.commit(SAMPLES, BASE_MS)
     upstream.commit(SAMPLES, BASE_MS, sample_rows(gpu_uuid="a"), sample_rows(gpu_uuid="b"))
-    if left_out == (1, 2):
-        left_out = ()
     upstream.commit(SAMPLES, BASE_MS + 1)
     upstream.commit(SAMPLES, BASE_MS + 2)
 

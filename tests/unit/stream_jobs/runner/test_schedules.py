@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.simulator import alerts_world, damaged_world, telling_world, usage_mutations
+from tests.simulator import alerts_world, announcing, damaged_world, telling_world, usage_mutations
 from tests.simulator.alerts_world import AlertsWorld
 from tests.simulator.counting import QuietStep
 from tests.simulator.damaged_world import DamagedWorld, TailCutWorld
@@ -157,3 +157,9 @@ def test_a_rule_of_judgement_that_is_switched_off_is_noticed(mutation: Mutation)
 def test_a_rule_of_usage_that_is_switched_off_is_noticed(mutation: Mutation) -> None:
     """The windows job's own: every request is in the usage rows once, whatever happens between two commits."""
     assert caught_at(mutation, 20, run_schedule) is not None
+
+
+@pytest.mark.parametrize("mutation", announcing.MUTATIONS, ids=lambda mutation: mutation.name)
+def test_a_rule_of_watermarks_that_is_switched_off_is_noticed(mutation: Mutation) -> None:
+    """A commit says less than everything to everybody; what it must say is said."""
+    assert caught_at(mutation, 40, run_schedule) is not None

@@ -148,14 +148,14 @@ def test_an_engine_alone_on_its_gpus_makes_no_row(group: str | None) -> None:
 
 
 def test_shares_stand_before_the_watermark_in_the_partition_of_their_group() -> None:
-    """Where the GPU's readings are; whoever sees the watermark has seen them."""
+    """Where the GPU's readings are; whoever sees the watermark, which the last part announces, has seen them."""
     step = a_step()
     outputs = step.rows(*fold_all(step, [a_record(PROCESSES, [a_process()])], PROCESSES), a_commit(PROCESSES))
 
     target = crc32(b"a+b") % PARTITIONS[PARTIALS]
     parts = [(header(one, "schema"), header(one, "part"), header(one, "watermark") != "0") for one in outputs
              if one.topic == PARTIALS and one.partition == target]  # fmt: skip
-    assert parts == [(SHARES.schema, "1/2", False), (PARTIALS_TABLES[PROCESSES].schema, "2/2", True)]
+    assert parts == [(SHARES.schema, "1/1", True)]
 
 
 def test_what_is_held_counts_towards_the_commit() -> None:
