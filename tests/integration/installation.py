@@ -4,13 +4,19 @@ services find them. A stack of its own, warm as slowly as any new one, is for te
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from fleetpulse.migrate.run import migrate
+from fleetpulse.services.processes import Processes
 from runtime.config import ClickHouseConfig, Config, KafkaConfig
 from tests.conftest import Servers, own_database, own_deployment
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,17 @@ def installed(stack: Servers, data_dir: Path) -> Iterator[Installation]:
             **variables_of_database("CLICKHOUSE_READER", clickhouse),
         }
         yield Installation(config, settings)
+
+
+def tended(processes: Processes, work: Callable[[], T]) -> T:
+    """What ``work`` returns; meanwhile a process that ends is started again, as its supervisor does: a job ends by a
+    commit that a busy machine holds up for 20 s."""
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(work)
+        while not running.done():
+            processes.tend()
+            time.sleep(0.1)
+        return running.result()
 
 
 def variables_of(kafka: KafkaConfig) -> dict[str, str]:

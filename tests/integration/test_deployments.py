@@ -154,18 +154,19 @@ async def test_two_deployments_of_one_cluster_count_their_own_events(
             processes.start(Command(shell, words, own))
             for _ in range(number + 1):
                 assert await sent_by(kafka, tmp_path / f"spool-{shell}", within_s=60.0)
-        accepted = [await booked(kafka, number + 1) for number, kafka in enumerate(both.values())]
+        accepted = [await booked(processes, kafka, number + 1) for number, kafka in enumerate(both.values())]
 
     assert accepted == [1, 2]
 
 
-async def booked(kafka: KafkaConfig, enough: int) -> int:
+async def booked(processes: Processes, kafka: KafkaConfig, enough: int) -> int:
     """Events that the windows job accepted, once there are ``enough``, and no books come for a while."""
     async with started(make_consumer(kafka)) as consumer:
         consumer.assign([TopicPartition(BOOKS_TOPIC, 0)])
         found, quiet = 0, 0
         async with asyncio.timeout(150):
             while found < enough or quiet < 5:
+                processes.tend()
                 fetched = await consumer.getmany(timeout_ms=500)
                 records = [record for some in fetched.values() for record in some]
                 assert all(record.topic == BOOKS_TOPIC for record in records)

@@ -26,7 +26,7 @@ from schemas.ddl.files import migrations
 from schemas.ddl.stored import RAW
 from schemas.limits import DAY_MS, DEFAULT_LIMITS
 from tests.conftest import Servers
-from tests.integration.installation import Installation, installed
+from tests.integration.installation import Installation, installed, tended
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
@@ -82,9 +82,9 @@ def files_with_rack(config: Config, folder: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(tables, "migrations", lambda: migrations(folder))
 
 
-def exact(config: Config) -> int:
+def exact(config: Config, processes: Processes) -> int:
     """Events produced so far, asserted to be everywhere where they must be."""
-    report = reconcile(config.kafka, config.clickhouse, wait_s=WAIT_S, limits=LIMITS)
+    report = tended(processes, lambda: reconcile(config.kafka, config.clickhouse, wait_s=WAIT_S, limits=LIMITS))
     assert report.exact, report.text()
     return report.produced
 
@@ -98,7 +98,7 @@ def test_nothing_is_lost_while_a_running_installation_is_migrated(
     with Processes(config.data_dir / "log") as before:
         services(installation, before, {}, "worker")
         simulate(installation, {}, seed=1)
-        first = exact(config)
+        first = exact(config, before)
 
         files_with_rack(config, tmp_path, monkeypatch)
         plan = migrate(config.kafka, config.clickhouse, partitions=MORE, limits=LIMITS)
@@ -108,7 +108,7 @@ def test_nothing_is_lost_while_a_running_installation_is_migrated(
     with Processes(config.data_dir / "log") as after:
         services(installation, after, CHANGED, "worker")
         simulate(installation, CHANGED, seed=4)
-        last = exact(config)
+        last = exact(config, after)
 
     assert says(plan) == {
         ("migration", f"{len(migrations()) + 1:04d}_add_rack.sql", "1 statements"),

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from runtime.config import Config
 from runtime.kafka_clients import make_consumer, open_admin
 from schemas.contract.topics import WINDOW_PARTIALS
 from tests.integration import frozen_release
+from tests.integration.installation import tended
 from tests.unit.releases.frozen import SOURCES
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1_800)]
@@ -191,9 +193,8 @@ async def test_an_upgrade_and_a_rollback_under_load_leave_the_books_exact(
         rolling.start("windows", NEW)
         await rolling.carried_by(OLD, NEW)
         processes.stop("load", within_s=60)
-        report = await asyncio.to_thread(
-            reconcile, config.kafka, config.clickhouse, wait_s=WITHIN_S, limits=config.limits
-        )
+        compare = partial(reconcile, config.kafka, config.clickhouse, wait_s=WITHIN_S, limits=config.limits)
+        report = await asyncio.to_thread(tended, processes, compare)
 
     assert report.exact, report.text()
     assert report.produced > 0
