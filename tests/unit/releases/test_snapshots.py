@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+from operator import attrgetter
 from typing import Any
 
 import orjson
 import pytest
 
+from schemas.codec import native
+from schemas.codec.build import rows_of
 from schemas.contract.record import Output
 from schemas.contract.topics import WINDOW_PARTIALS
 from schemas.errors import ContractError
 from schemas.limits import WINDOW_MS
 from stream_jobs import parts as parts_of
 from stream_jobs.alerts import step as alerts_step
+from stream_jobs.alerts import topology as topology_of
+from stream_jobs.alerts.policy import AlertPolicy
 from stream_jobs.insight import fleet_detector
+from stream_jobs.insight.project import View
 from stream_jobs.parts import decompress
 from tests.unit.releases.frozen import JOBS, Job, between, read_as_0_1_0
 
@@ -24,6 +30,9 @@ REQUESTS = Job("windows", "llm.requests")
 COSTS = Job("costs", "window.partials")
 PROGRESS = {"part", "number", "previous", "watermark"}
 """Headers of partials that hang on what else is written."""
+READ_AGAIN_WHERE_FIRING = {
+    f"firing.{name}" for name in ("count", "heard_ms", "calm", "value", "baseline", "low", "high")
+}
 WAITED_FOR_BY_NOBODY = {"host.devices", "engine.events"}
 OTHERWISE = {"itl_given_load", "ttft_given_load", "gpu_starved", "tensor_cores_idle"}
 """Shipped rules of 0.1.0 that have another name by now (the first two), or another condition: they learn again."""
@@ -97,16 +106,19 @@ def test_a_snapshot_is_the_one_that_0_1_0_takes(job: Job) -> None:
     dimension: each release begins with no series of the other's; and by who opened them, which 0.1.0 does not read.
     That of costs has the sums of its minutes as well, a
     version that 0.1.0 does not take: its workers are upgraded together. So is the alert job, whose snapshots name what
-    waits by offsets."""
+    waits by offsets, and keep the times of the topology apart from it."""
     step, state = taken_over(job)
     ours, theirs = step.dump(state), job.snapshot().parts
 
     if job == ALERTS:
         (head, mine), (head_of_theirs, others) = judged(ours), judged(theirs)
+        assert graph_of(head[1].pop("topology")) == graph_of_0_1_0(head_of_theirs[1].pop("topology"))
         assert without_waiting(head) == without_waiting(head_of_theirs)
         assert {name for name, kind in others.keys() - mine.keys() if kind != "view"} == OTHERWISE
         both = others.keys() & mine.keys()
-        assert {key: mine[key] for key in both} == {key: others[key] for key in both}
+        views = {fleet_detector._view_text(one): one for span in state.detector.spans.values() for one in span.views}
+        for key in both:
+            assert said(*mine[key], views) == said(*others[key], views), key
         assert {kind == "view" for _, kind in both} == {True, False}
     elif job == REQUESTS:
         assert without_service(ours) == without_service(theirs)
@@ -121,6 +133,33 @@ def without_waiting(heads: Any) -> Any:
     (head, sections, judge) = heads
     gather = {name: value for name, value in head["gather"].items() if name not in ("waiting", "packed")}
     return {**head, "gather": gather, "position": None}, sections, judge
+
+
+def said(head: dict[str, Any], data: bytes, views: dict[str, View]) -> Any:
+    """A part of the judge: of a view its rows, whatever the order of its words (``series_whole`` is new); of a rule its
+    arrays, of what was seen last of a series only what is read again: that of those that fire."""
+    if "view" not in head:
+        arrays = fleet_detector._arrays(head, memoryview(data))
+        fires = arrays["firing.firing"]
+        kept = {name: array[fires] if name in READ_AGAIN_WHERE_FIRING else array for name, array in arrays.items()}
+        return head, {name: (array.dtype.str, array.shape, array.tobytes()) for name, array in kept.items()}
+    fields = views[head["view"]].fields
+    return {**head, "series_whole": None}, rows_of(fields, native.decode(data, fields))
+
+
+def graph_of(parts: list[bytes]) -> dict[str, Any]:
+    """The topology of a snapshot of alerts: entries by kind in the order of learning, and what was reported since."""
+    topology = topology_of.Topology(AlertPolicy())
+    topology.load(parts)
+    fields = {kind: attrgetter(*of.__slots__) for kind, of in topology_of._KINDS.items()}
+    entries = {kind: [[name, *fields[kind](one)] for name, one in getattr(topology, kind).items()] for kind in fields}
+    return {**entries, "swept_ms": topology.swept_ms, "since": orjson.loads(parts[-1])}
+
+
+def graph_of_0_1_0(parts: list[bytes]) -> dict[str, Any]:
+    """The same as 0.1.0 wrote it: all of it as one document, but for what was reported since."""
+    (graph, since) = parts
+    return {**orjson.loads(decompress(graph)), "since": orjson.loads(since)}
 
 
 def without_sums(parts: list[bytes]) -> dict[str, Any]:
