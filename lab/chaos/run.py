@@ -27,7 +27,7 @@ from schemas.errors import FleetpulseError
 
 WARM_UP_S = 10.0
 SETTLE_WITHIN_S = 120.0
-FOLLOW_WITHIN_S, FOLLOW_EVERY_S = 300.0, 5.0
+FOLLOW_WITHIN_S, FOLLOW_EVERY_S = 900.0, 5.0
 """So long finals, bills and alerts may take after the books agree. A bill is emitted again 30 s after it was, and a
 window waits half a minute for a source that is silent."""
 STOP_AFTER_S, STOPS_MAX = 5.0, 5
