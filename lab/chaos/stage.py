@@ -34,8 +34,8 @@ GROWN_BY = 2
 MIGRATED_WITHIN_S = 120.0
 STOP_PRODUCER_S = 60.0
 HOT_MS = 600_000
-"""Finals are emitted again for longer than any part is gone, so that the newest of each is whole; an owner that takes over
-folds so much again."""
+"""Finals are emitted again for longer than any part is gone, so that the newest of each is whole; an owner that takes
+over folds so much again."""
 FAULT_EVERY_S, FAULT_LASTS_S, FAULTS = 60, 20, 60
 PRODUCER, SINK, SECOND = "producer", "sink", "jobs-second"
 
