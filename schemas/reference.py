@@ -126,7 +126,7 @@ def _tables() -> str:
     intro = (
         "Tables keep one row per identity: read them with `FINAL`, or read the views, which do. Times are milliseconds"
         " since the epoch, UTC; bins are sketches of gamma = 2^(1/32), to be merged by `sumMap` and read by"
-        " `fp_quantile(q, bins)` or `fp_quantiles([q, ...], bins)`, which interpolate, or `fp_quantile_lower(q, bins)`."
+        " `fp_quantile(q, bins)` or `fp_quantiles([q, ...], bins)`."
     )
     return _page("Tables and views", intro, *filter(None, map(_relation, declared().values())))
 

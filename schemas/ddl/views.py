@@ -34,27 +34,19 @@ def view_name(grouping: GroupingSet, level: str | None = None) -> str:
 
 
 def functions() -> list[str]:
-    """``fp_quantile(q, bins)`` and ``fp_quantiles([q, ...], bins)``: ``linear`` as ``schemas.sketch`` has it, and
-    ``fp_quantile_lower(q, bins)``.
+    """``fp_quantile(q, bins)`` and ``fp_quantiles([q, ...], bins)``: rank ``floor(q (n - 1))``, as ``schemas.sketch``.
 
     NULL for no values. Keys of the map must rise; those of partials, views and ``sumMap`` do.
     """
     gamma = f"pow(2., 1. / {BINS_PER_OCTAVE})"
+    rank = "floor({q} * (arraySum(mapValues(bins)) - 1))"
+    key = f"mapKeys(bins)[arrayFirstIndex(c -> c > {rank}, arrayCumSum(mapValues(bins)))]"
     value = f"if(k = {ZERO_BIN}, 0., 2. * pow({gamma}, k) / ({gamma} + 1.))"
-    last = "toFloat64(arraySum(mapValues(bins)) - 1)"
-    key = "mapKeys(bins)[arrayFirstIndex(c -> c > {rank}, arrayCumSum(mapValues(bins)))]"
-
-    def linear(q: str) -> str:
-        p = f"({q} * {last})"
-        keys = f"{key.format(rank=f'floor{p}')}, {key.format(rank=f'least(floor{p} + 1., {last})')}"
-        return f"arraySum((k, weight) -> weight * {value}, [{keys}], [1. - ({p} - floor{p}), {p} - floor{p}])"
-
-    lower = f"arraySum(k -> {value}, [{key.format(rank=f'floor(q * {last})')}])"
+    one = f"if(empty(bins), NULL, arrayMap(k -> {value}, [{key.format(q='q')}])[1])"
+    many = f"if(empty(bins), [], arrayMap(k -> {value}, arrayMap(quantile -> {key.format(q='quantile')}, qs)))"
     return [
-        f"CREATE OR REPLACE FUNCTION fp_quantile AS (q, bins) -> if(empty(bins), NULL, {linear('q')})",
-        "CREATE OR REPLACE FUNCTION fp_quantiles AS (qs, bins) ->"
-        f" if(empty(bins), [], arrayMap(one -> {linear('one')}, qs))",
-        f"CREATE OR REPLACE FUNCTION fp_quantile_lower AS (q, bins) -> if(empty(bins), NULL, {lower})",
+        f"CREATE OR REPLACE FUNCTION fp_quantile AS (q, bins) -> {one}",
+        f"CREATE OR REPLACE FUNCTION fp_quantiles AS (qs, bins) -> {many}",
     ]
 
 

@@ -1,11 +1,5 @@
 -- Written by `make migration`. Read it, change it where you know better, and commit it.
 
-CREATE OR REPLACE FUNCTION fp_quantile AS (q, bins) -> if(empty(bins), NULL, arraySum((k, weight) -> weight * if(k = -1, 0., 2. * pow(pow(2., 1. / 32), k) / (pow(2., 1. / 32) + 1.)), [mapKeys(bins)[arrayFirstIndex(c -> c > floor(q * toFloat64(arraySum(mapValues(bins)) - 1)), arrayCumSum(mapValues(bins)))], mapKeys(bins)[arrayFirstIndex(c -> c > least(floor(q * toFloat64(arraySum(mapValues(bins)) - 1)) + 1., toFloat64(arraySum(mapValues(bins)) - 1)), arrayCumSum(mapValues(bins)))]], [1. - ((q * toFloat64(arraySum(mapValues(bins)) - 1)) - floor(q * toFloat64(arraySum(mapValues(bins)) - 1))), (q * toFloat64(arraySum(mapValues(bins)) - 1)) - floor(q * toFloat64(arraySum(mapValues(bins)) - 1))]));
-
-CREATE OR REPLACE FUNCTION fp_quantiles AS (qs, bins) -> if(empty(bins), [], arrayMap(one -> arraySum((k, weight) -> weight * if(k = -1, 0., 2. * pow(pow(2., 1. / 32), k) / (pow(2., 1. / 32) + 1.)), [mapKeys(bins)[arrayFirstIndex(c -> c > floor(one * toFloat64(arraySum(mapValues(bins)) - 1)), arrayCumSum(mapValues(bins)))], mapKeys(bins)[arrayFirstIndex(c -> c > least(floor(one * toFloat64(arraySum(mapValues(bins)) - 1)) + 1., toFloat64(arraySum(mapValues(bins)) - 1)), arrayCumSum(mapValues(bins)))]], [1. - ((one * toFloat64(arraySum(mapValues(bins)) - 1)) - floor(one * toFloat64(arraySum(mapValues(bins)) - 1))), (one * toFloat64(arraySum(mapValues(bins)) - 1)) - floor(one * toFloat64(arraySum(mapValues(bins)) - 1))]), qs));
-
-CREATE OR REPLACE FUNCTION fp_quantile_lower AS (q, bins) -> if(empty(bins), NULL, arraySum(k -> if(k = -1, 0., 2. * pow(pow(2., 1. / 32), k) / (pow(2., 1. / 32) + 1.)), [mapKeys(bins)[arrayFirstIndex(c -> c > floor(q * toFloat64(arraySum(mapValues(bins)) - 1)), arrayCumSum(mapValues(bins)))]]));
-
 ALTER TABLE llm_requests
     ADD COLUMN IF NOT EXISTS reported_by LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'who measured it' AFTER tokens_from,
     ADD COLUMN IF NOT EXISTS model_requested Nullable(String) CODEC(ZSTD(1)) COMMENT 'model name the client sent, where no engine confirmed it' AFTER trace_id,

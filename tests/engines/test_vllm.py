@@ -22,7 +22,7 @@ from lab.bench.counterparts_metrics import (
     Seen,
     compare,
     metrics_of_client,
-    quantiles_of,
+    order_statistics,
     read_export,
 )
 from tests.engines import rig as rigs
@@ -141,7 +141,7 @@ def test_quantiles_are_those_of_aiperf(trial: Trial, metric: str) -> None:
     """In SQL, within 1.1 % and a millisecond of the client's own rows, timed from when it had sent its request."""
     ids = ", ".join(f"'{each.request_id}'" for each in trial.seen)
     rows = f"FROM llm_requests FINAL WHERE request_id IN ({ids})"
-    client = quantiles_of(metrics_of_client(trial.seen, "sent")[metric])
+    client = order_statistics(metrics_of_client(trial.seen, "sent")[metric])
     ours = {
         q: trial.rig.value(
             f"SELECT fp_quantile({q}, sumMap(itl_bins)) {rows}"
