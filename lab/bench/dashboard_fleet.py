@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from schemas.events.grouping import OTHER
+
 GPUS_PER_HOST = 8
 ENGINES_PER_HOST = 2
 HOSTS_PER_CLUSTER = 250
 REGIONS = ("eu-west", "us-east", "ap-south")
 MODELS = ("llama-3.1-8b", "llama-3.3-70b", "qwen3-32b", "mixtral-8x22b", "deepseek-v3", "gemma-3-27b")
-TENANTS = tuple(f"tenant-{number:02d}" for number in range(60))
+TENANTS = (*(f"tenant-{number:02d}" for number in range(59)), OTHER)
 EVENTS_PER_WINDOW = 3
 EVENT_KINDS = (("xid", "warning"), ("ecc_uncorrected", "critical"), ("thermal", "warning"), ("clock", "info"))
 LEVELS: Mapping[str, tuple[float, float]] = {

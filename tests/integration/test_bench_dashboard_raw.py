@@ -19,6 +19,7 @@ from lab.bench.dashboard_queries import examples_of, ranges_of, tables_of, value
 from lab.bench.dashboard_raw import draw
 from lab.bench.dashboard_windows import Span, _measure, windows
 from runtime.config import ClickHouseConfig
+from schemas.events.grouping import OTHER
 from schemas.fields import Kind
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
 from schemas.rows.tables import PARTIALS
@@ -26,7 +27,7 @@ from sinks.database import SinkDatabase
 
 pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
-FLEET = Fleet(3, 1, models=("m", "n"), tenants=TENANTS[:3])
+FLEET = Fleet(3, 1, models=("m", "n"), tenants=(*TENANTS[:2], OTHER))
 
 
 def test_every_query_of_the_catalogue_finds_something(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> None:
