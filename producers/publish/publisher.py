@@ -12,6 +12,7 @@ them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Mapping, Sequence
@@ -46,6 +47,7 @@ from schemas.rows.tables import PRODUCER_BOOKS
 
 _log = logging.getLogger(__name__)
 
+_CONNECTED_EVERY_S = 0.05
 _LOOK_EVERY_S = 2.0
 """How often lanes whose back-off ended are checked when no record comes."""
 _BOOKS_LANE: LaneKey = (BOOKS_TOPIC, 0)
@@ -176,6 +178,7 @@ class Publisher:
             await self._writer.drain(max(drain_s, self._settings.close_within_s))
             if self._tasks and self.failure is None:
                 drained = await self.flush(drain_s, undeliverable=False) and not self.spool.unacknowledged_records
+                await self._until_connected(drain_s)
                 await self._publish_books()
                 await self.states.publish(self._producer, self._clock.monotonic_s())
         finally:
@@ -184,6 +187,14 @@ class Publisher:
         if (failure := next((each for each in results if isinstance(each, Exception)), None)) is not None:
             raise failure
         return drained
+
+    async def _until_connected(self, within_s: float) -> None:
+        """Where books are to be sent: a producer that is stopped as it starts has those of the life before, whose last
+        lines a kill may have kept from being written."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                while self._producer is None and self.spool.books and self.spool.books != self._published_books:
+                    await asyncio.sleep(_CONNECTED_EVERY_S)
 
     async def abandon(self) -> None:
         """End as a kill would: nothing is sent or written any more, and the spool's folder is free to be opened."""

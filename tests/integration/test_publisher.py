@@ -163,6 +163,27 @@ async def test_an_end_does_not_wait_for_an_undeliverable_topic(
     again.abandon()
 
 
+async def test_a_producer_that_is_stopped_as_it_starts_declares_the_life_before(
+    kafka_bootstrap: str, topic_name: MakeTopic, tmp_path: Path
+) -> None:
+    """A kill kept its last books from being sent, of events that Kafka has."""
+    topic = topic_name("declared")
+    async with publisher_of(kafka_bootstrap, tmp_path, (topic,), Counters()) as publisher:
+        for number in range(3):
+            await publisher.put(topic, b"k", batch(topic, b"k", b"%d" % number))
+        assert await publisher.flush(60)
+        await publisher.abandon()
+
+    publisher = await publisher_of(kafka_bootstrap, tmp_path, (topic,), Counters()).start()
+    assert await publisher.close(drain_s=60)
+
+    assert (
+        publisher._published_books[1, topic].acknowledged_events == publisher.spool.books[1, topic].acknowledged_events
+    )
+    declared, spooled = publisher._published_books[1, topic], publisher.spool.books[1, topic]
+    assert declared.acknowledged_events == spooled.acknowledged_events > 0
+
+
 async def test_both_copies_of_a_spool_are_counted_exactly(
     kafka_bootstrap: str, topic_name: MakeTopic, tmp_path: Path
 ) -> None:
