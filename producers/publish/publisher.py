@@ -193,7 +193,9 @@ class Publisher:
         lines a kill may have kept from being written."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
-                while self._producer is None and self.spool.books and self.spool.books != self._published_books:
+                while (  # noqa: ASYNC110  # the producer that is made says so to nobody
+                    self._producer is None and self.spool.books and self.spool.books != self._published_books
+                ):
                     await asyncio.sleep(_CONNECTED_EVERY_S)
 
     async def abandon(self) -> None:

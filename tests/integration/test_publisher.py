@@ -172,6 +172,7 @@ async def test_a_producer_that_is_stopped_as_it_starts_declares_the_life_before(
         for number in range(3):
             await publisher.put(topic, b"k", batch(topic, b"k", b"%d" % number))
         assert await publisher.flush(60)
+        publisher.spool.save()
         await publisher.abandon()
 
     publisher = await publisher_of(kafka_bootstrap, tmp_path, (topic,), Counters()).start()
