@@ -63,7 +63,8 @@ class Detection:
 
     ``beyond``: past the entering level. ``within``: back within the leaving level; neither where it is between or not
     judged. ``value``, ``baseline``, ``low`` and ``high`` (expected range) are NaN where there is none. ``note`` codes
-    into ``notes`` (0 is nothing): a likely cause in words.
+    into ``notes`` (0 is nothing): a likely cause in words. ``score``: how far out, 1 at the entering level, without an
+    upper bound; None where the distance from ``baseline`` to ``low`` or ``high`` says it.
     """
 
     slots: Whole
@@ -75,6 +76,7 @@ class Detection:
     high: Floats
     note: npt.NDArray[np.int16] | None = None
     notes: tuple[str, ...] = ("",)
+    score: Floats | None = None
 
 
 class Detector(ABC):

@@ -152,6 +152,27 @@ _DETECTORS = (
         ),
     ),
     DetectorKind(
+        "novelty",
+        "not done before by this series: level, drift or spread, by its own hours of day and week",
+        (VALUE,),
+        (
+            _direction("both"),
+            Option(
+                "scale",
+                Form.CHOICE,
+                "auto",
+                "where a step means the same everywhere; auto: as its values are",
+                choices=("auto", "linear", "root", "log"),
+            ),
+            Option("rare_days", Form.NUMBER, 3_000.0, "chance alone goes so far once in so many days", 1, 1e9),
+            _relative(0.05),
+            _seconds("half_life_s", 86_400.0, "half of the level's weight is younger", 600),
+            _seconds("warm_up_s", 86_400.0, "time that a series is seen before it is judged", 36_000),
+            _seconds("relearn_after_s", 86_400.0, "a change that lasts so long is taken as the new normal", 60),
+        ),
+        state_bytes=1_024,
+    ),
+    DetectorKind(
         "rate_of_change",
         "rises or falls too fast",
         (VALUE,),

@@ -9,6 +9,7 @@ from stream_jobs.insight.detectors.against_baseline import Deviation, MovingAver
 from stream_jobs.insight.detectors.burn_rate import BurnRate
 from stream_jobs.insight.detectors.load_adjusted import LoadAdjusted
 from stream_jobs.insight.detectors.no_data import NoData
+from stream_jobs.insight.detectors.novelty import Novelty
 from stream_jobs.insight.detectors.rate_of_change import RateOfChange
 from stream_jobs.insight.detectors.regression import Regression
 from stream_jobs.insight.detectors.saturation import Saturation
@@ -24,6 +25,7 @@ DETECTORS: dict[str, type[Detector]] = {
     "load_adjusted": LoadAdjusted,
     "moving_average": MovingAverage,
     "no_data": NoData,
+    "novelty": Novelty,
     "rate_of_change": RateOfChange,
     "regression": Regression,
     "saturation": Saturation,
