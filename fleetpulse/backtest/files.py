@@ -23,7 +23,9 @@ from fleetpulse.commands.people import duration_ms
 from fleetpulse.commands.progress import Progress, Report
 from schemas.errors import ConfigError
 
-DETECTORS = ("deviation", "moving_average")
+DETECTORS = ("novelty", "deviation", "moving_average")
+_SCALES = {"auto": None, "linear": False, "log": True}
+"""Of ``deviation``: whether it judges ratios; None as the kind has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +42,42 @@ class Preset:
         return judged(rule_of(self.kind, interval_ms(path), self.options, self.m, self.n), read_series(path))
 
 
-def preset(detector: str, sigmas: float, percent: float, half_life: str | None, m: int, n: int) -> Preset:
-    """The detector of a file. Raises ``ConfigError`` for one there is not."""
+def preset(
+    detector: str, sigmas: float, percent: float, half_life: str | None, m: int, n: int, direction: str, scale: str
+) -> Preset:
+    """The detector of a file. Raises ``ConfigError`` for one there is not, and for what it does not have."""
     if detector not in DETECTORS:
         raise ConfigError("--detector", detector, f"must be one of {', '.join(DETECTORS)}")
     if m > n:
         raise ConfigError("--m", m, "must be at most --n")
-    options: dict[str, Any] = {"percent": percent} if detector == "moving_average" else {"enter_sigmas": sigmas}
+    options: dict[str, Any] = {"direction": _one_of("--direction", direction, ("above", "below", "both"))}
+    if detector == "novelty":
+        options["scale"] = _one_of("--scale", scale, ("auto", "linear", "root", "log"))
+    elif detector == "moving_average":
+        options["percent"] = percent
+    else:
+        options["enter_sigmas"] = sigmas
+        if (log := _SCALES[_one_of("--scale", scale, tuple(_SCALES))]) is not None:
+            options["log"] = log
     if half_life is not None:
         options["half_life_s"] = duration_ms(half_life) / 1_000
     return Preset(detector, options, m, n)
 
 
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
+    if value not in known:
+        raise ConfigError(name, value, f"must be one of {', '.join(known)}")
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class SeriesResult:
-    """What a rule said of one series; ``found`` is None without labels."""
+    """What a rule said of one series; ``found`` is None without labels. ``steps_back``: points that are older than the
+    one before them, as after a clock was put back; they are judged in the order of the file."""
 
     name: str
     points: int
+    steps_back: int
     runs: tuple[Run, ...]
     found: Found | None
 
@@ -69,7 +89,7 @@ class SeriesResult:
             for run in self.runs
         ]  # fmt: skip
         labelled = {} if self.found is None else self.found.as_dict()
-        return {"series": self.name, "points": self.points, "alerts": alerts} | {
+        return {"series": self.name, "points": self.points, "steps_back": self.steps_back, "alerts": alerts} | {
             name: value for name, value in labelled.items() if name != "alerts"
         }
 
@@ -123,7 +143,7 @@ def _one(series: Series, preset: Preset, path: Path) -> SeriesResult:
         for one in preset.judge(series.path):
             runs.take(one)
             point = one.point
-            yield point.text, point.value, round(one.score, 6), int(is_labelled(point.at_ms, spans))
+            yield point.text, point.value, one.score, int(is_labelled(point.at_ms, spans))
 
     write_result(path, rows())
     return _result(f"{series.category}/{series.path.name}", runs, series.labelled)
@@ -131,7 +151,9 @@ def _one(series: Series, preset: Preset, path: Path) -> SeriesResult:
 
 def _result(name: str, runs: Runs, spans: Spans | None) -> SeriesResult:
     found = runs.close()
-    return SeriesResult(name, runs.points, tuple(found), None if spans is None else compare(found, spans))
+    return SeriesResult(
+        name, runs.points, runs.steps_back, tuple(found), None if spans is None else compare(found, spans)
+    )
 
 
 def total(results: list[SeriesResult]) -> Found | None:

@@ -27,13 +27,16 @@ class Runs:
 
     def __init__(self) -> None:
         self.runs: list[Run] = []
-        self.points = 0
+        self.points = self.steps_back = 0
+        self._last_ms: int | None = None
         self._begun: Run | None = None
 
     def take(self, one: Judged) -> None:
         """The next point."""
         self.points += 1
         point, begun = one.point, self._begun
+        self.steps_back += self._last_ms is not None and point.at_ms < self._last_ms
+        self._last_ms = point.at_ms
         if one.firing:
             since = begun or Run(point.at_ms, point.text, point.at_ms, point.value, one.baseline)
             self._begun = Run(since.since_ms, since.since, point.at_ms, since.value, since.baseline)

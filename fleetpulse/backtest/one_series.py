@@ -1,7 +1,6 @@
 """One series of numbers under one detector: what it expects, how far away each value is, when it fires.
 
-The detector and the counting of m in n windows are those of the alert job; the frame has one slot. The score is in
-[0, 1): a half at the entering level, zero at the baseline, unknown values score zero.
+The detector and the counting of m in n windows are those of the alert job; the frame has one slot.
 """
 
 from __future__ import annotations
@@ -21,18 +20,15 @@ from stream_jobs.rules.model import Function, Measure, Rule
 
 HALF_LIFE_INTERVALS = 300
 """What a baseline remembers, where nothing is said: a day of five-minute values."""
+OF_INTERVALS = frozenset({"deviation", "moving_average"})
+"""Kinds whose defaults are made for windows of seconds: in files they follow the interval."""
 
 
 def rule_of(kind: str, interval_ms: int, options: dict[str, Any], m: int = 1, n: int = 1, clear_after: int = 3) -> Rule:
-    """A rule of a kind over one value every ``interval_ms``; what ``options`` leave out has its default.
-
-    Time-like defaults follow the interval: they are made for windows of seconds.
-    """
+    """A rule of a kind over one value every ``interval_ms``; what ``options`` leave out has its default."""
     known = {option.name: option.default for option in KINDS[kind].options}
-    if "half_life_s" in known:
-        known["half_life_s"] = HALF_LIFE_INTERVALS * interval_ms / 1_000
-    if "relearn_after_s" in known:
-        known["relearn_after_s"] = HALF_LIFE_INTERVALS * interval_ms / 1_000
+    if kind in OF_INTERVALS:
+        known["half_life_s"] = known["relearn_after_s"] = HALF_LIFE_INTERVALS * interval_ms / 1_000
     measure = Measure("value", "", Function.LAST, "value", text="value")
     return Rule(
         kind, kind, (measure,), (), "warning", "{value}", window_ms=interval_ms, m=m, n=n, clear_after=clear_after,
@@ -70,17 +66,11 @@ def judged(rule: Rule, points: Iterable[Point]) -> Iterator[Judged]:
 
 def _judged(point: Point, detection: Detection, fires: bool) -> Judged:
     baseline, low, high = float(detection.baseline[0]), float(detection.low[0]), float(detection.high[0])
-    return Judged(point, baseline, low, high, score(point.value, baseline, low, high), fires)
+    assert detection.score is not None
+    return Judged(point, baseline, low, high, score(float(detection.score[0])), fires)
 
 
-def score(value: float, baseline: float, low: float, high: float) -> float:
-    """How far out of the expected a value is: 0 at the baseline, 0.5 at the edge, towards 1 far beyond."""
-    centre = baseline if not np.isnan(baseline) else value
-    edge = high if value >= centre else low
-    if np.isnan(value) or np.isnan(edge):
-        return 0.0
-    if np.isnan(baseline):  # a level without an expectation
-        beyond = (low if not np.isnan(low) else -np.inf) > value or value > high
-        return 1.0 if beyond else 0.0
-    distance, reach = abs(value - baseline), abs(edge - baseline)
-    return float(distance / (distance + reach)) if distance + reach > 0 else 0.0
+def score(ratio: float) -> float:
+    """How far out a value is, 1 being the entering level, as a number below 1: 0 where the series usually is or nothing
+    is known, 0.5 at the entering level, and the further the more, in full order."""
+    return ratio / (1.0 + ratio) if ratio > 0 else 0.0

@@ -30,8 +30,8 @@ class Point(NamedTuple):
 
 
 def read_series(path: Path) -> Iterator[Point]:
-    """The rows in order of the file. Raises ``ConfigError`` with line and bound for a row that is none, for time that
-    goes back, and for a file that cannot be read."""
+    """The rows in order of the file, also where time goes back. Raises ``ConfigError`` with the line for a row that is
+    none, and for a file that cannot be read."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             yield from _points(path, csv.reader(file))
@@ -40,18 +40,13 @@ def read_series(path: Path) -> Iterator[Point]:
 
 
 def _points(path: Path, rows: Iterator[list[str]]) -> Iterator[Point]:
-    before_ms: int | None = None
     for number, row in enumerate(rows, 1):
         if not row or (number == 1 and _is_header(row)):
             continue
         try:
-            point = Point(time_ms(row[0]), float(row[1] or "nan"), row[0])
+            yield Point(time_ms(row[0]), float(row[1] or "nan"), row[0])
         except (IndexError, ValueError) as error:
             raise ConfigError(f"{path}:{number}", ",".join(row)[:80], "must be timestamp,value") from error
-        if before_ms is not None and point.at_ms < before_ms:
-            raise ConfigError(f"{path}:{number}", row[0], "lies before the row above it; sort by time")
-        before_ms = point.at_ms
-        yield point
 
 
 def _is_header(row: list[str]) -> bool:

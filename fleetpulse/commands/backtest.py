@@ -15,7 +15,9 @@ def backtest(
     csv: Annotated[Path | None, typer.Option(help="A file `timestamp,value` instead of the database.")] = None,
     nab: Annotated[Path | None, typer.Option(help="A directory in the layout of NAB; scores are written.")] = None,
     labels: Annotated[Path | None, typer.Option(help="With --csv: JSON [[begin, end], ...] of what is wrong.")] = None,
-    detector: Annotated[str, typer.Option(help="For files: deviation or moving_average.")] = "deviation",
+    detector: Annotated[str, typer.Option(help="For files: novelty, deviation or moving_average.")] = "novelty",
+    direction: Annotated[str, typer.Option(help="For files: above, below or both.")] = "both",
+    scale: Annotated[str, typer.Option(help="Where a step is one: auto, linear, log; novelty also root.")] = "auto",
     sigmas: Annotated[float, typer.Option(min=0.5, max=100, help="deviation: fires so far from expected.")] = 6.0,
     percent: Annotated[float, typer.Option(min=0.1, max=10_000, help="moving_average: fires so far from it.")] = 15.0,
     half_life: Annotated[str | None, typer.Option(help="What a baseline remembers: 12h. Default: 300 rows.")] = None,
@@ -38,7 +40,9 @@ def backtest(
     else:
         from fleetpulse.backtest.files import backtest_files, preset
 
-        found = backtest_files(csv, nab, labels, preset(detector, sigmas, percent, half_life, m, n), results)
+        found = backtest_files(
+            csv, nab, labels, preset(detector, sigmas, percent, half_life, m, n, direction, scale), results
+        )
     return Result(found, lambda: show_backtest(found))
 
 

@@ -11,6 +11,7 @@ import typer
 from fleetpulse.commands.output import err
 from fleetpulse.commands.progress import Progress
 from lab.bench.measurement import DataDir, Measured
+from schemas.errors import ConfigError
 
 BEYOND = "beyond its bound"
 
@@ -73,6 +74,28 @@ def insight(
     title = f"Insight: {series:,} series a rule, {windows} windows, one core"
     tables = [(title, ("metric", "value", "bound"), measuring.rows(result))]
     return Measured("insight", result, tables, wrong={BEYOND: measuring.outside(result)})
+
+
+def shapes(
+    progress: Progress,
+    seed: int,
+    series: Annotated[int, typer.Option(min=10, max=100_000, help="Series of each shape.")] = 1_000,
+    detector: Annotated[str, typer.Option(help="novelty, deviation or moving_average.")] = "novelty",
+    only: Annotated[str, typer.Option(help="Shapes, separated by commas. Default: all.")] = "",
+) -> Measured:
+    """What a detector sees in series of many shapes: found, delay, false alarms. Exit 1 beyond a bound.
+
+    Example: [bold]fleetpulse bench shapes --series 100 --detector deviation[/bold]
+    """
+    from lab.bench import shapes as measuring
+
+    wanted = tuple(filter(None, only.split(",")))
+    if unknown := sorted(set(wanted) - set(measuring.SHAPES)):
+        raise ConfigError("--only", ",".join(unknown), f"must be of {', '.join(measuring.SHAPES)}")
+    result = measuring.measure(detector, series, seed, wanted, progress.say)
+    head = ("shape", "found", "delay p50, min", "p95", "false in 100 days", "points a CPU-s")
+    tables = [(f"{detector}: {series:,} series of each shape", head, measuring.rows(result))]
+    return Measured("shapes", result, tables, wrong={BEYOND: measuring.outside(result)})
 
 
 def judging(
@@ -213,4 +236,4 @@ def counterparts(
     return Measured("counterparts", {"comparisons": found}, tables, wrong={"differs": differing})
 
 
-COMMANDS = (stages, edge, insight, judging, alerts, dashboard, cost, counterparts)
+COMMANDS = (stages, edge, insight, shapes, judging, alerts, dashboard, cost, counterparts)

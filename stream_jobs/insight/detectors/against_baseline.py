@@ -78,7 +78,9 @@ class AgainstBaseline(Baseline, Detector):
 
     def _result(self, frame: Frame, rows: Whole, seen: Seen, widths: Widths, accepted: Mask) -> Detection:
         level, warm, back = seen.expected.level, seen.expected.warm, self.scale.back
-        count = len(frame.slots)
+        count, away = len(frame.slots), seen.values - seen.expected.level
+        with np.errstate(divide="ignore", invalid="ignore"):
+            score = np.nan_to_num(np.maximum(away / widths.enter_up, -away / widths.enter_down), nan=0.0, posinf=1e300)
 
         def spread(found: Floats) -> Floats:
             return _spread(np.where(warm, back(found), np.nan), rows, count)
@@ -93,6 +95,7 @@ class AgainstBaseline(Baseline, Detector):
             spread(level + widths.enter_up),
             _spread(accepted, rows, count).astype(np.int16),
             ("", ACCEPTED),
+            _spread(np.where(warm, score, np.nan), rows, count),
         )
 
 
