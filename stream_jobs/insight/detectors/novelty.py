@@ -1,9 +1,6 @@
 """Novelty: what a series has not done before, in its level, its drift or its spread.
 
-**Scale.** A series is judged where a step means the same at every level: on the logarithm where all values are
-positive, on the square root where there are zeros (of counts with Anscombe's 3/8, which evens out a Poisson's spread),
-as it is where there are negative ones. That is seen from its first ``WARM_UP`` values; the first zeros of a positive
-series are a fall, and change the scale only when they are more than one in a hundred.
+**Scale.** A series is judged on the scale where a step means the same at every level (``scales``).
 
 **Expectation.** A level with a half-life of a day, and, where that explains half of the deviation, what this hour of
 the day or of the week leaves over it; an hour early or late (two of a week) is as well. So a season excuses and
@@ -24,17 +21,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from schemas.limits import DAY_MS, HOUR_MS
-from stream_jobs.insight.detectors.tails import FADED_EVERY_MS, Sides, Tails, columns, days_between
+from stream_jobs.insight.detectors import scales, tails
+from stream_jobs.insight.detectors.tails import FADED_EVERY_MS, Sides, Tails, days_between
 from stream_jobs.insight.frame import Detection, Detector, Floats, Frame, Mask, Whole
 from stream_jobs.insight.slotted import Column, Slotted
 from stream_jobs.rules.model import Rule
 
-WARM_UP = 36
 SPANS = (6, 36)
 SPREAD_SPAN = 24
 HOURS = 168
-UNPLACED, LINEAR, ROOT, LOG = -1, 0, 1, 2
-SCALES = {"linear": LINEAR, "root": ROOT, "log": LOG}
 PLAIN, DAILY, WEEKLY = 0, 1, 2
 """By what a series is expected: its level alone, also by hour of the day, or of the week."""
 NOTES = (
@@ -60,6 +55,7 @@ _LEAVE = 0.7
 _EXPLAINS = {DAILY: 0.5, WEEKLY: 0.6}
 """Share of the squared error at most that may be left for an expectation to be used."""
 _CLIPPED = 4.0
+_COUNTS_MORE = 2
 _UNKNOWN = 100
 """Windows before which a spread is not known."""
 _SIDES = Sides(
@@ -75,14 +71,8 @@ _COLUMNS = (
     Column("since_ms", "i8", -1),
     Column("at_ms", "i8", -1),
     Column("off_since_ms", "i8", -1),
-    Column("seen", "i4"),
     Column("fitted", "i4"),
-    Column("zeros", "i4"),
-    Column("scale", "i1", UNPLACED),
     Column("mode", "i1", PLAIN),
-    Column("negative", "?"),
-    Column("fractional", "?"),
-    Column("least", "f8", np.inf),
     Column("level", "f8"),
     Column("unit", "f8", 1),
     Column("means", "f8", 0, (len(SPANS),)),
@@ -124,7 +114,7 @@ class Novelty(Slotted, Detector):
     LEARNS = True
 
     def __init__(self, rule: Rule) -> None:
-        super().__init__((*_COLUMNS, *columns(_SIDES.count)))
+        super().__init__((*_COLUMNS, *scales.COLUMNS, *tails.columns(_SIDES.count)))
         options = rule.options
         self._measure = rule.value.name
         self._half_life = float(options["half_life_s"]) * 1_000 / rule.window_ms
@@ -132,7 +122,7 @@ class Novelty(Slotted, Detector):
         self._warm_up_ms = round(options["warm_up_s"] * 1_000)
         self._relearn_ms = round(options["relearn_after_s"] * 1_000)
         self._floor = float(options["min_relative"])
-        self._scale = SCALES.get(options["scale"], UNPLACED)
+        self._scale = scales.NAMES[options["scale"]]
         self._tails = Tails(_SIDES, float(options["rare_days"]))
         direction = options["direction"]
         both = np.ones(_SIDES.count, np.bool_)
@@ -145,7 +135,7 @@ class Novelty(Slotted, Detector):
         every = frame.values[self._measure]
         rows = np.flatnonzero(np.isfinite(every))
         self._meet(frame.slots[rows], every[rows], frame.firing[rows], frame.window_ms)
-        rows = rows[self.state["scale"][frame.slots[rows]] != UNPLACED]
+        rows = rows[self.state["scale"][frame.slots[rows]] != scales.UNPLACED]
         count = len(frame.slots)
         beyond, within = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
         baseline, low, high, score = (np.full(count, np.nan) for _ in range(4))
@@ -162,46 +152,37 @@ class Novelty(Slotted, Detector):
         new = slots[state["first_ms"][slots] < 0]
         state["first_ms"][new] = now_ms
         state["since_ms"][new] = now_ms + _STARTS_MS
-        state["seen"][slots] += 1
-        state["zeros"][slots] += x == 0
-        state["negative"][slots] |= x < 0
-        state["fractional"][slots] |= x != np.floor(x)
-        state["least"][slots] = np.where(x > 0, np.minimum(state["least"][slots], x), state["least"][slots])
-        first = (state["seen"][slots] == WARM_UP) & (state["scale"][slots] == UNPLACED)
-        self._place(slots[first], x[first])
-        if self._scale == UNPLACED:
-            moves = (state["scale"][slots] == LOG) & (state["zeros"][slots] * 100 > state["seen"][slots]) & ~firing
-            moves |= (state["scale"][slots] > LINEAR) & state["negative"][slots]
-            self._move(slots[moves], now_ms)
+        scales.see(state, slots, x)
+        ready = (state["seen"][slots] >= scales.WARM_UP) & (state["scale"][slots] == scales.UNPLACED)
+        self._place(slots[ready], x[ready])
+        if self._scale == scales.UNPLACED:
+            self._move(slots[scales.outgrown(state, slots) & ~firing], now_ms)
 
     def _place(self, slots: Whole, x: Floats) -> None:
-        state = self.state
-        if self._scale == UNPLACED:
-            few = ~state["fractional"][slots] & (state["least"][slots] < 20)
-            found = np.where((state["zeros"][slots] > 0) | few, ROOT, LOG)
-            state["scale"][slots] = np.where(state["negative"][slots], LINEAR, found)
+        if self._scale == scales.UNPLACED:
+            scales.place(self.state, slots)
         else:
-            state["scale"][slots] = self._scale
-        self._begin(slots, self._of(slots, x))
+            self.state["scale"][slots] = self._scale
+        self._begin(slots, x)
 
     def _move(self, slots: Whole, now_ms: int) -> None:
         """To a scale that has a place for what came; what was learned on the other is worth nothing."""
         if not len(slots):
             return
         state = self.state
-        level = self._back(slots, state["level"][slots])
-        state["scale"][slots] = np.where(state["negative"][slots], LINEAR, ROOT)
-        self._begin(slots, self._of(slots, level))
+        level = scales.back(state, slots, state["level"][slots])
+        scales.place(state, slots)
+        self._begin(slots, level)
         for name, empty in (("week", np.nan), ("near_day", 0), ("near_week", np.nan), ("errors", 0), ("mode", PLAIN)):
             state[name][slots] = empty
         state["low_seen"][slots], state["high_seen"][slots] = np.inf, -np.inf
         state["hour_sum"][slots], state["hour_n"][slots] = 0, 0
         self._start_over(slots, now_ms + _STARTS_MS)
 
-    def _begin(self, slots: Whole, level: Floats) -> None:
-        self.state["level"][slots] = level
+    def _begin(self, slots: Whole, x: Floats) -> None:
+        level = self.state["level"][slots] = scales.of(self.state, slots, x)
         large = np.maximum(np.abs(level), 1e-9)
-        self.state["unit"][slots] = np.where(self.state["scale"][slots] == LOG, 1.0, large)
+        self.state["unit"][slots] = np.where(self.state["scale"][slots] == scales.LOG, 1.0, large)
 
     def _start_over(self, slots: Whole, since_ms: int) -> None:
         """Limits and spread are learned anew."""
@@ -210,28 +191,12 @@ class Novelty(Slotted, Detector):
         self.state["fitted"][slots] = 0
         self.state["since_ms"][slots] = since_ms
 
-    def _shift(self, slots: Whole) -> Floats:
-        return np.where(self.state["fractional"][slots], 0.0, 0.375)
-
-    def _of(self, slots: Whole, x: Floats) -> Floats:
-        """Values on the scale of their series."""
-        scale, least = self.state["scale"][slots], self.state["least"][slots]
-        root = np.sqrt(np.maximum(x, 0.0) + self._shift(slots))
-        logarithm = np.log(np.maximum(x, np.where(np.isfinite(least), least, 1.0) / 10))
-        return np.where(scale == LINEAR, x, np.where(scale == ROOT, root, logarithm))
-
-    def _back(self, slots: Whole, y: Floats) -> Floats:
-        """The values at these places."""
-        scale = self.state["scale"][slots]
-        root = np.maximum(np.maximum(y, 0.0) ** 2 - self._shift(slots), 0.0)
-        return np.where(scale == LINEAR, y, np.where(scale == ROOT, root, np.exp(np.minimum(y, 700.0))))
-
     # the expectation
 
     def _look(self, frame: Frame, slots: Whole, x: Floats, firing: Mask) -> _Look:
         state = self.state
         self._turn_hour(slots, frame.window_ms // HOUR_MS)
-        y = self._of(slots, x)
+        y = scales.of(state, slots, x)
         rest = y - state["level"][slots]
         day, week = state["near_day"][slots].astype(np.float64), state["near_week"][slots].astype(np.float64)
         known = np.asarray(np.isfinite(week).all(axis=1))
@@ -272,7 +237,7 @@ class Novelty(Slotted, Detector):
     def _compare(self, slots: Whole, rest: Floats, seasons: tuple[Floats, Floats], known: Mask, window_ms: int) -> None:
         """How well each expectation does, as a mean of squares."""
         state = self.state
-        errors, age = state["errors"][slots], np.maximum(state["seen"][slots] - WARM_UP, 1)
+        errors, age = state["errors"][slots], np.maximum(state["seen"][slots] - scales.WARM_UP, 1)
         cap = np.where(age > _UNKNOWN, 9 * np.maximum(errors[:, 0], 1e-12), np.inf)
         weight = np.maximum(np.log(2) / self._half_life, 1 / age)
         errors[:, 0] += weight * (np.minimum(rest**2, cap) - errors[:, 0])
@@ -316,7 +281,7 @@ class Novelty(Slotted, Detector):
         detection.score[rows] = np.where(judged, np.maximum(share, 0.0), np.nan)
         for found, at in ((detection.baseline, look.centre), (detection.low, look.low - limit[:, 1]),
                           (detection.high, look.high + limit[:, 0])):  # fmt: skip
-            bound = self._back(slots, state["level"][slots] + np.where(np.isfinite(at), at, 0.0))
+            bound = scales.back(state, slots, state["level"][slots] + np.where(np.isfinite(at), at, 0.0))
             found[rows] = np.where(judged & np.isfinite(at), bound, np.nan)
         self._learn(look, statistics, judged, look.firing | beyond)
 
@@ -347,12 +312,15 @@ class Novelty(Slotted, Detector):
         return np.where(known, np.clip(away, -far, far), away) ** 2
 
     def _least(self, look: _Look) -> Floats:
-        """Rows x sides: what is not worth an alert however quiet the series is."""
-        scale, level = self.state["scale"][look.slots], self.state["level"][look.slots] + look.centre
-        size = np.where(scale == LOG, 1.0, np.where(scale == ROOT, np.abs(level) / 2, np.abs(level)))
-        least = np.where(scale == LOG, np.log1p(self._floor), self._floor * size)
-        out = np.repeat(least[:, None], _SIDES.count, axis=1)
+        """Rows x sides: what is not worth an alert however quiet the series is. A count is worth one from two more than
+        the greatest on: a second error in five minutes, where there was never more than one, is none."""
+        state, slots = self.state, look.slots
+        level = state["level"][slots] + look.centre
+        out = np.repeat(scales.step(state, slots, level, self._floor)[:, None], _SIDES.count, axis=1)
         out[:, _SPREAD] = 0.0
+        counts = (state["scale"][slots] == scales.ROOT) & ~state["fractional"][slots]
+        greatest = level + state["top"][slots, 0, 0]
+        out[:, 0] = np.where(counts, np.maximum(out[:, 0], np.sqrt(greatest**2 + _COUNTS_MORE) - level), out[:, 0])
         return np.maximum(out, 1e-9)
 
     def _surely(self, look: _Look, known_ms: Whole) -> Mask:
@@ -387,14 +355,14 @@ class Novelty(Slotted, Detector):
         state, slots = self.state, look.slots
         edge = self._tails.threshold(state, slots)
         above, below = (np.where(judged & (edge[:, side] > 0), edge[:, side], np.inf) for side in (0, 1))
-        age = np.maximum(state["seen"][slots] - WARM_UP, 1)
-        step = np.where(age < WARM_UP, look.rest, np.clip(look.left, -below, above))
+        age = np.maximum(state["seen"][slots] - scales.WARM_UP, 1)
+        step = np.where(age < scales.WARM_UP, look.rest, np.clip(look.left, -below, above))
         state["level"][slots] += np.maximum(np.log(2) / self._half_life, 1 / age) * step
         state["fitted"][slots] += 1
         weight = np.maximum(np.log(2) / (2 * self._half_life), 1 / np.maximum(state["fitted"][slots], 1))
         state["long"][slots] += weight * (self._square(look) - state["long"][slots])
-        calm = slots[~off & (age > WARM_UP)]
-        y = look.y[~off & (age > WARM_UP)]
+        calm = slots[~off & (age > scales.WARM_UP)]
+        y = look.y[~off & (age > scales.WARM_UP)]
         state["low_seen"][calm] = np.minimum(state["low_seen"][calm], y)
         state["high_seen"][calm] = np.maximum(state["high_seen"][calm], y)
         state["hour_sum"][slots] += np.where(off, np.clip(look.rest, look.low - below, look.high + above), look.rest)

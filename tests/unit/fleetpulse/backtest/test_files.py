@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetpulse.backtest.files import Preset, backtest_csv, backtest_nab, series_of, spans_of, total
+from fleetpulse.backtest.files import Preset, backtest_csv, backtest_nab, preset, series_of, spans_of, total
 from fleetpulse.backtest.labelled import Found, Run, compare
 from fleetpulse.backtest.one_series import judged, rule_of, score
 from fleetpulse.backtest.series_file import Point, interval_ms, read_series
@@ -64,7 +64,6 @@ def test_an_empty_value_is_unknown(tmp_path: Path) -> None:
         ("1,2\nx,3\n", "a.csv:2 = 'x,3': must be timestamp,value"),
         ("1,2\n2,y\n", "a.csv:2 = '2,y': must be timestamp,value"),
         ("1,2\n2\n", "a.csv:2 = '2': must be timestamp,value"),
-        ("2,2\n1,3\n", "a.csv:2 = '1': lies before the row above it; sort by time"),
         ("1e300,2\n", "a.csv:1"),
     ],
 )
@@ -109,11 +108,58 @@ def test_a_jump_fires_and_a_ripple_does_not(kind: str) -> None:
 
 
 def test_a_score_is_half_at_the_edge() -> None:
-    """Zero at the baseline, a half at the edge on either side, towards one beyond; unknown is zero."""
-    assert [score(value, 10.0, 5.0, 12.0) for value in (10.0, 12.0, 5.0, 16.0, NAN)] == [0.0, 0.5, 0.5, 0.75, 0.0]
-    assert score(10.0, NAN, NAN, NAN) == 0.0
-    assert score(3.0, 3.0, 3.0, 3.0) == 0.0
-    assert (score(11.0, NAN, NAN, 10.0), score(9.0, NAN, NAN, 10.0)) == (1.0, 0.0)
+    """Zero at the baseline, towards one beyond, without two that differ ever being the same; unknown is zero."""
+    assert [score(ratio) for ratio in (0.0, 1.0, 3.0, NAN)] == [0.0, 0.5, 0.75, 0.0]
+    assert len({score(10.0**power) for power in range(15)}) == 15
+
+
+def test_drops_score_as_rises_do() -> None:
+    """On the scale that is judged: half as much is as far as twice as much."""
+    base = wave(400)
+    points = [point._replace(value={320: 200.0, 340: 50.0}.get(number, 100.0)) for number, point in enumerate(base)]
+
+    scores = [one.score for one in judged(rule_of("deviation", STEP_MS, {"direction": "both"}), points)]
+
+    assert scores[320] == pytest.approx(scores[340], rel=0.1)
+    assert scores[320] > 0.5
+
+
+def test_time_may_step_back(tmp_path: Path) -> None:
+    """As where clocks were put back an hour; the points are judged in their order, and counted."""
+    points = wave(400)
+    points[300:] = [point._replace(at_ms=point.at_ms - 12 * STEP_MS) for point in points[300:]]
+    path = written(tmp_path / "a.csv", [point._replace(text=str(point.at_ms // 1_000)) for point in points])
+
+    result = backtest_csv(path, Preset("deviation")).as_dict()
+
+    assert (result["points"], result["steps_back"], result["alerts"]) == (400, 1, [])
+
+
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        (("novelty", "both", "auto"), {"direction": "both", "scale": "auto"}),
+        (("novelty", "above", "root"), {"direction": "above", "scale": "root"}),
+        (("deviation", "below", "auto"), {"direction": "below", "enter_sigmas": 6.0}),
+        (("deviation", "both", "linear"), {"direction": "both", "enter_sigmas": 6.0, "log": False}),
+        (("moving_average", "both", "auto"), {"direction": "both", "percent": 15.0}),
+    ],
+)
+def test_a_preset_takes_what_its_detector_has(given: tuple[str, str, str], options: dict[str, object]) -> None:
+    """And what differs from its defaults alone."""
+    detector, direction, scale = given
+
+    assert preset(detector, 6.0, 15.0, None, 1, 1, direction, scale) == Preset(detector, options)
+
+
+@pytest.mark.parametrize(
+    ("direction", "scale", "said"),
+    [("up", "auto", "--direction"), ("both", "root", "--scale"), ("both", "x", "--scale")],
+)
+def test_a_preset_that_there_is_not_is_refused(direction: str, scale: str, said: str) -> None:
+    """By the option that is wrong."""
+    with pytest.raises(ConfigError, match=said):
+        preset("deviation", 6.0, 15.0, None, 1, 1, direction, scale)
 
 
 def test_alerts_are_compared_with_what_is_labelled() -> None:
