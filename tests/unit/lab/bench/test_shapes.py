@@ -1,4 +1,4 @@
-"""``lab.bench.shapes``: what is drawn holds its faults, what is counted is right, and the detector sees what it says."""
+"""``lab.bench.shapes``: what is drawn holds its faults, what is counted is right, and what the detector sees."""
 
 from __future__ import annotations
 

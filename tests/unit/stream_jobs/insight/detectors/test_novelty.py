@@ -1,4 +1,4 @@
-"""What a series has not done before: faults of many shapes are found at once, what recurs and what seasons bring is not.
+"""What a series has not done before: faults of many shapes are found, what recurs and what seasons bring is no news.
 
 Values every quarter of an hour, ten series of each kind. Covers stream_jobs.insight.detectors.scales as well.
 """
