@@ -25,15 +25,15 @@ def test_a_shape_is_drawn_from_its_seed(name: str) -> None:
 
 def test_a_detector_that_sees_nothing_and_one_that_sees_all() -> None:
     """Found and false are counted apart; the day after a fault counts neither way, and so does the first."""
-    values = np.full((2, 16 * DAY), 100.0) + np.random.default_rng(1).normal(0, 1, (2, 16 * DAY))
-    values[0, 10 * DAY : 10 * DAY + 6] = 1_000.0
-    values[1, 12 * DAY : 12 * DAY + 6] = 1_000.0
-    drawn = Drawn(values, np.array([10 * DAY, 14 * DAY]), np.array([10 * DAY + 6, 14 * DAY + 6]))
+    values = np.full((2, 8 * DAY), 100.0) + np.random.default_rng(1).normal(0, 1, (2, 8 * DAY))
+    values[0, 3 * DAY : 3 * DAY + 6] = 1_000.0
+    values[1, 4 * DAY : 4 * DAY + 6] = 1_000.0
+    drawn = Drawn(values, np.array([3 * DAY, 6 * DAY]), np.array([3 * DAY + 6, 6 * DAY + 6]))
 
     found = shapes.seen("moving_average", drawn, {"direction": "both", "percent": 50})
 
     assert (found.faults, found.delays, found.false_alarms) == (2, (0,), 1)
-    assert found.days == pytest.approx(2 * 15 - 2 - 12 / DAY)
+    assert found.days == pytest.approx(2 * 7 - 2 - 12 / DAY)
     assert found.as_dict()["recall"] == 0.5
 
 

@@ -49,8 +49,8 @@ FAULTS = {
     "a burst of errors where there are hardly any": wrong(poisson(0.1), 3, lambda v: v + 20),
     "three times as many of a count": wrong(poisson(20), 3, lambda v: v * 3),
     "a count at a third": wrong(poisson(100), 4, lambda v: np.floor(v / 3)),
-    "a quarter of the usual": wrong(latencies(), 4, lambda v: v / 4),
-    "four times the usual": wrong(latencies(), 4, lambda v: v * 4),
+    "a sixth of the usual": wrong(latencies(), 4, lambda v: v / 6),
+    "six times the usual": wrong(latencies(), 4, lambda v: v * 6),
     "nothing at all": wrong(latencies(), 4, lambda v: v * 0),
     "slowly more": wrong(latencies(), DAY, lambda v: v * np.exp(np.linspace(0, 1, len(v)))[:, None]),
     "below zero, as temperatures are": wrong(latencies() - 1, 4, lambda v: v - 5),
@@ -133,7 +133,7 @@ def test_nothing_is_judged_in_the_time_of_warming_up() -> None:
 @pytest.mark.parametrize(("direction", "up", "down"), [("above", 1, 0), ("below", 0, 1), ("both", 1, 1)])
 def test_one_side_may_be_nobodys_business(direction: str, up: int, down: int) -> None:
     """What goes the other way is learned all the same."""
-    values = np.concatenate([FAULTS["four times the usual"], FAULTS["a quarter of the usual"]], axis=1)
+    values = np.concatenate([FAULTS["six times the usual"], FAULTS["a sixth of the usual"]], axis=1)
     found = beyond_of(detector(direction=direction), values)[AT]
 
     assert (found[:SERIES].all(), found[SERIES:].all()) == (bool(up), bool(down))
@@ -142,7 +142,7 @@ def test_one_side_may_be_nobodys_business(direction: str, up: int, down: int) ->
 
 def test_what_lasts_is_the_new_normal() -> None:
     """After ``relearn_after_s`` beyond, of which noise may cost a few windows."""
-    values = wrong(latencies(), DAY, lambda v: v * 3)
+    values = wrong(latencies(), DAY, lambda v: v * 6)
     said = [one for _, one in judged(detector(relearn_after_s=6 * 3_600), {"value": values}, window_ms=STEP_MS)]
     notes = np.array([one.note for one in said])
     accepted = np.argmax(notes == ACCEPTED, axis=0)
@@ -233,7 +233,7 @@ def test_gaps_and_steps_back_in_time_are_lived_through() -> None:
 @pytest.mark.parametrize("cut", [10, 3 * DAY, AT + 1])
 def test_a_detector_that_was_kept_and_loaded_goes_on_as_if_nothing_had_been(cut: int) -> None:
     """Wherever it is cut, its verdicts are the same, and so is its state."""
-    values = FAULTS["four times the usual"]
+    values = FAULTS["six times the usual"]
     whole = detector()
     expected = [one for _, one in judged(whole, {"value": values}, window_ms=STEP_MS)]
     first = detector()
