@@ -168,7 +168,7 @@ _DETECTORS = (
             _relative(0.05),
             _seconds("half_life_s", 86_400.0, "half of the level's weight is younger", 600),
             _seconds("warm_up_s", 86_400.0, "time that a series is seen before it is judged", 36_000),
-            _seconds("relearn_after_s", 86_400.0, "a change that lasts so long is taken as the new normal", 60),
+            _seconds("relearn_after_s", 172_800.0, "a change that lasts so long is taken as the new normal", 60),
         ),
         state_bytes=1_024,
     ),

@@ -53,7 +53,9 @@ _WEEK_MS = 7 * DAY_MS
 _OUTSIDE = 0.6
 _LEAVE = 0.7
 _EXPLAINS = {DAILY: 0.5, WEEKLY: 0.6}
-"""Share of the squared error at most that may be left for an expectation to be used."""
+"""Share of the squared error at most that may be left for an expectation to be used from now on."""
+_STAYS = 1.0
+"""And for one that is in use: a change costs a week of learning."""
 _CLIPPED = 4.0
 _COUNTS_MORE = 2
 _UNKNOWN = 100
@@ -251,11 +253,13 @@ class Novelty(Slotted, Detector):
         """What to expect these series by from now on."""
         state = self.state
         errors, days = state["errors"][slots], days_between(state["first_ms"][slots], window_ms)
-        daily = (days > 3) & (errors[:, 1] < _EXPLAINS[DAILY] * errors[:, 0])
+        now = state["mode"][slots]
+        daily = (days > 3) & (errors[:, 1] < np.where(now == DAILY, _STAYS, _EXPLAINS[DAILY]) * errors[:, 0])
         best = np.where(daily, errors[:, 1], errors[:, 0])
-        weekly = (days > 8) & (errors[:, 2] > 0) & (errors[:, 2] < _EXPLAINS[WEEKLY] * best)
+        enough = np.where(now == WEEKLY, _STAYS, _EXPLAINS[WEEKLY])
+        weekly = (days > 8) & (errors[:, 2] > 0) & (errors[:, 2] < enough * best)
         mode = np.where(weekly, WEEKLY, np.where(daily, DAILY, PLAIN))
-        changes = (mode != state["mode"][slots]) & ~firing
+        changes = (mode != now) & ~firing
         state["mode"][slots[changes]] = mode[changes]
         self._start_over(slots[changes], window_ms + DAY_MS // 10)
 
