@@ -12,7 +12,6 @@ them.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import random
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,7 @@ from aiokafka import AIOKafkaProducer
 from producers.batch import Batch, BatchLimits, parts_of
 from producers.publish.clock_skew import ClockSkew
 from producers.publish.disk import Disk
-from producers.publish.reconnect import Lanes, Outage, comes, demand_listener, is_configured, until_beat_s
+from producers.publish.reconnect import Lanes, Outage, comes, demand_listener, is_configured, until_beat_s, until_made
 from producers.publish.sender import FAILURES, LaneError, LaneKey, Sender, connected, log_rejection
 from producers.publish.spans import PublishSpans
 from producers.publish.states import States
@@ -47,7 +46,6 @@ from schemas.rows.tables import PRODUCER_BOOKS
 
 _log = logging.getLogger(__name__)
 
-_CONNECTED_EVERY_S = 0.05
 _LOOK_EVERY_S = 2.0
 """How often lanes whose back-off ended are checked when no record comes."""
 _BOOKS_LANE: LaneKey = (BOOKS_TOPIC, 0)
@@ -166,9 +164,8 @@ class Publisher:
         return True
 
     async def close(self, drain_s: float = 5.0) -> bool:
-        """Send what can be sent in ``drain_s``, publish the books, close the spool.
-        True when Kafka has acknowledged everything; what it has not stays in the spool for the next start. Closing
-        again does nothing.
+        """Send what can be sent in ``drain_s``, publish the books, also those of a life before, close the spool.
+        True when Kafka has acknowledged everything; what it has not stays in the spool for the next start. Again: nothing.
         """
         if self._closing:
             return not self.spool.unacknowledged_records
@@ -178,7 +175,7 @@ class Publisher:
             await self._writer.drain(max(drain_s, self._settings.close_within_s))
             if self._tasks and self.failure is None:
                 drained = await self.flush(drain_s, undeliverable=False) and not self.spool.unacknowledged_records
-                await self._until_connected(drain_s)
+                await until_made(lambda: self._producer or self.spool.books == self._published_books, drain_s)
                 await self._publish_books()
                 await self.states.publish(self._producer, self._clock.monotonic_s())
         finally:
@@ -187,16 +184,6 @@ class Publisher:
         if (failure := next((each for each in results if isinstance(each, Exception)), None)) is not None:
             raise failure
         return drained
-
-    async def _until_connected(self, within_s: float) -> None:
-        """Where books are to be sent: a producer that is stopped as it starts has those of the life before, whose last
-        lines a kill may have kept from being written."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
-                while (  # noqa: ASYNC110  # the producer that is made says so to nobody
-                    self._producer is None and self.spool.books and self.spool.books != self._published_books
-                ):
-                    await asyncio.sleep(_CONNECTED_EVERY_S)
 
     async def abandon(self) -> None:
         """End as a kill would: nothing is sent or written any more, and the spool's folder is free to be opened."""

@@ -8,6 +8,7 @@ windows incomplete, so it waits at most an eighth of that time, and less than th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -114,6 +115,14 @@ def until_beat_s(now_ms: int, pause_s: float) -> float:
     wanted_ms = now_ms + round(pause_s * 1_000) - BEAT_MS
     beat_ms = (wanted_ms + 500) // 1_000 * 1_000 + BEAT_MS
     return (beat_ms - now_ms) / 1_000
+
+
+async def until_made(made: Callable[[], object], within_s: float) -> None:
+    """Until a client that says so to nobody is there, or the time is over."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(within_s):
+            while not made():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
 
 
 async def comes(event: asyncio.Event, within_s: float) -> bool:
