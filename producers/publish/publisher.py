@@ -165,7 +165,7 @@ class Publisher:
 
     async def close(self, drain_s: float = 5.0) -> bool:
         """Send what can be sent in ``drain_s``, publish the books, also those of a life before, close the spool.
-        True when Kafka has acknowledged everything; what it has not stays in the spool for the next start. Again: nothing.
+        True when Kafka has acknowledged everything; what it has not stays in the spool for the next start. Idempotent.
         """
         if self._closing:
             return not self.spool.unacknowledged_records
