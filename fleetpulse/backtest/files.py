@@ -24,6 +24,9 @@ from fleetpulse.commands.progress import Progress, Report
 from schemas.errors import ConfigError
 
 DETECTORS = ("novelty", "deviation", "moving_average")
+SIGMAS, PERCENT = 6.0, 15.0
+"""Of ``deviation`` and ``moving_average``, where nothing is said."""
+_TAKES = {"novelty": ("--scale",), "deviation": ("--sigmas", "--scale"), "moving_average": ("--percent",)}
 _SCALES = {"auto": None, "linear": False, "log": True}
 """Of ``deviation``: whether it judges ratios; None as the kind has it."""
 
@@ -43,20 +46,29 @@ class Preset:
 
 
 def preset(
-    detector: str, sigmas: float, percent: float, half_life: str | None, m: int, n: int, direction: str, scale: str
-) -> Preset:
-    """The detector of a file. Raises ``ConfigError`` for one there is not, and for what it does not have."""
+    detector: str | None, sigmas: float | None, percent: float | None, half_life: str | None, m: int, n: int,
+    direction: str, scale: str | None,
+) -> Preset:  # fmt: skip
+    """The detector of a file; without one that which has ``sigmas`` or ``percent``, else novelty. None: nothing was
+    said. Raises ``ConfigError`` for a detector there is not, and for an option that it does not have."""
+    if detector is None:
+        detector = "deviation" if sigmas is not None else "moving_average" if percent is not None else "novelty"
     if detector not in DETECTORS:
         raise ConfigError("--detector", detector, f"must be one of {', '.join(DETECTORS)}")
     if m > n:
         raise ConfigError("--m", m, "must be at most --n")
+    for name, value in (("--sigmas", sigmas), ("--percent", percent), ("--scale", scale)):
+        if value is not None and name not in _TAKES[detector]:
+            others = ", ".join(one for one in DETECTORS if name in _TAKES[one])
+            raise ConfigError(name, value, f"is not of --detector {detector}, but of {others}")
+    scale = scale or "auto"
     options: dict[str, Any] = {"direction": _one_of("--direction", direction, ("above", "below", "both"))}
     if detector == "novelty":
         options["scale"] = _one_of("--scale", scale, ("auto", "linear", "root", "log"))
     elif detector == "moving_average":
-        options["percent"] = percent
+        options["percent"] = percent or PERCENT
     else:
-        options["enter_sigmas"] = sigmas
+        options["enter_sigmas"] = sigmas or SIGMAS
         if (log := _SCALES[_one_of("--scale", scale, tuple(_SCALES))]) is not None:
             options["log"] = log
     if half_life is not None:

@@ -15,12 +15,23 @@ def backtest(
     csv: Annotated[Path | None, typer.Option(help="A file `timestamp,value` instead of the database.")] = None,
     nab: Annotated[Path | None, typer.Option(help="A directory in the layout of NAB; scores are written.")] = None,
     labels: Annotated[Path | None, typer.Option(help="With --csv: JSON [[begin, end], ...] of what is wrong.")] = None,
-    detector: Annotated[str, typer.Option(help="For files: novelty, deviation or moving_average.")] = "novelty",
+    detector: Annotated[
+        str | None,
+        typer.Option(help="For files: novelty, deviation (if --sigmas is given) or moving_average (--percent)."),
+    ] = None,
     direction: Annotated[str, typer.Option(help="For files: above, below or both.")] = "both",
-    scale: Annotated[str, typer.Option(help="Where a step is one: auto, linear, log; novelty also root.")] = "auto",
-    sigmas: Annotated[float, typer.Option(min=0.5, max=100, help="deviation: fires so far from expected.")] = 6.0,
-    percent: Annotated[float, typer.Option(min=0.1, max=10_000, help="moving_average: fires so far from it.")] = 15.0,
-    half_life: Annotated[str | None, typer.Option(help="What a baseline remembers: 12h. Default: 300 rows.")] = None,
+    scale: Annotated[
+        str | None, typer.Option(help="Where a step is one: auto (if not given), linear, log; of novelty also root.")
+    ] = None,
+    sigmas: Annotated[
+        float | None, typer.Option(min=0.5, max=100, help="deviation: fires so far from expected; 6 if not given.")
+    ] = None,
+    percent: Annotated[
+        float | None, typer.Option(min=0.1, max=10_000, help="moving_average: fires so far from it; 15 if not given.")
+    ] = None,
+    half_life: Annotated[
+        str | None, typer.Option(help="What a baseline remembers: 12h. Default: 300 rows, of novelty a day.")
+    ] = None,
     m: Annotated[int, typer.Option(min=1, max=64, help="Rows of the last --n that must be beyond.")] = 1,
     n: Annotated[int, typer.Option(min=1, max=64, help="See --m.")] = 1,
     results: Annotated[Path, typer.Option(help="With --nab: where scores are written.")] = Path("results"),

@@ -95,7 +95,8 @@ _COLUMNS = (
 @dataclass(slots=True)
 class _Look:
     """One window of some series: on the scale, per row. ``rest`` is what the level leaves, ``left`` what the season
-    does too, ``centre`` what was likeliest; ``low`` and ``high`` are what the season allows."""
+    does too, ``centre`` what was likeliest and ``square`` the distance to it, squared and without what is far out;
+    ``low`` and ``high`` are what the season allows."""
 
     slots: Whole
     y: Floats
@@ -104,6 +105,7 @@ class _Look:
     high: Floats
     centre: Floats
     left: Floats
+    square: Floats
     firing: Mask
     window_ms: int
     length_ms: int
@@ -214,7 +216,8 @@ class Novelty(Slotted, Detector):
             bands.append((np.minimum(several.min(axis=1), one), np.maximum(several.max(axis=1), one), one))
         low, high, centre = (np.choose(mode, [band[place] for band in bands]) for place in range(3))
         left = rest - np.clip(rest, low, high)
-        return _Look(slots, y, rest, low, high, centre, left, firing, frame.window_ms, frame.length_ms)
+        square = self._square(slots, rest - centre)
+        return _Look(slots, y, rest, low, high, centre, left, square, firing, frame.window_ms, frame.length_ms)
 
     def _turn_hour(self, slots: Whole, hour: int) -> None:
         state = self.state
@@ -299,20 +302,17 @@ class Novelty(Slotted, Detector):
         means = state["means"][slots]
         means += 2.0 / (np.array(SPANS) + 1.0) * (look.left[:, None] - means)
         state["means"][slots] = means
-        square = self._square(look)
         short, long = state["short"][slots], state["long"][slots]
-        short += 2.0 / (SPREAD_SPAN + 1.0) * (square - short)
+        short += 2.0 / (SPREAD_SPAN + 1.0) * (look.square - short)
         state["short"][slots] = short
         little = 1e-12 + 0.02 * long
         spread = np.where(state["fitted"][slots] > _UNKNOWN, np.log((short + little) / (long + little)), 0.0)
         each = (look.left, means[:, 0], means[:, 1], spread)
         return np.stack([sign * one for one in each for sign in (1.0, -1.0)], axis=1)
 
-    def _square(self, look: _Look) -> Floats:
-        """Of the distance to what was likeliest, without what is far out."""
-        away = look.rest - look.centre
-        far = _CLIPPED * np.sqrt(self.state["long"][look.slots])
-        known = self.state["fitted"][look.slots] > _UNKNOWN
+    def _square(self, slots: Whole, away: Floats) -> Floats:
+        far = _CLIPPED * np.sqrt(self.state["long"][slots])
+        known = self.state["fitted"][slots] > _UNKNOWN
         return np.where(known, np.clip(away, -far, far), away) ** 2
 
     def _least(self, look: _Look) -> Floats:
@@ -364,7 +364,7 @@ class Novelty(Slotted, Detector):
         state["level"][slots] += np.maximum(np.log(2) / self._half_life, 1 / age) * step
         state["fitted"][slots] += 1
         weight = np.maximum(np.log(2) / (2 * self._half_life), 1 / np.maximum(state["fitted"][slots], 1))
-        state["long"][slots] += weight * (self._square(look) - state["long"][slots])
+        state["long"][slots] += weight * (look.square - state["long"][slots])
         calm = slots[~off & (age > scales.WARM_UP)]
         y = look.y[~off & (age > scales.WARM_UP)]
         state["low_seen"][calm] = np.minimum(state["low_seen"][calm], y)

@@ -142,14 +142,40 @@ def test_time_may_step_back(tmp_path: Path) -> None:
         (("novelty", "above", "root"), {"direction": "above", "scale": "root"}),
         (("deviation", "below", "auto"), {"direction": "below", "enter_sigmas": 6.0}),
         (("deviation", "both", "linear"), {"direction": "both", "enter_sigmas": 6.0, "log": False}),
-        (("moving_average", "both", "auto"), {"direction": "both", "percent": 15.0}),
+        (("moving_average", "both", None), {"direction": "both", "percent": 15.0}),
+        (("novelty", "both", None), {"direction": "both", "scale": "auto"}),
     ],
 )
-def test_a_preset_takes_what_its_detector_has(given: tuple[str, str, str], options: dict[str, object]) -> None:
+def test_a_preset_takes_what_its_detector_has(given: tuple[str, str, str | None], options: dict[str, object]) -> None:
     """And what differs from its defaults alone."""
     detector, direction, scale = given
 
-    assert preset(detector, 6.0, 15.0, None, 1, 1, direction, scale) == Preset(detector, options)
+    assert preset(detector, None, None, None, 1, 1, direction, scale) == Preset(detector, options)
+
+
+@pytest.mark.parametrize(
+    ("sigmas", "percent", "kind"), [(None, None, "novelty"), (4.0, None, "deviation"), (None, 20.0, "moving_average")]
+)
+def test_an_option_says_whose_it_is(sigmas: float | None, percent: float | None, kind: str) -> None:
+    """Commands that were written before there was another detector mean what they meant."""
+    assert preset(None, sigmas, percent, None, 1, 1, "both", None).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("detector", "given", "said"),
+    [
+        ("novelty", (4.0, None, None), "--sigmas = 4.0: is not of --detector novelty, but of deviation"),
+        ("novelty", (None, 20.0, None), "but of moving_average"),
+        ("moving_average", (None, None, "log"), "but of novelty, deviation"),
+    ],
+)
+def test_an_option_of_another_detector_is_refused(
+    detector: str, given: tuple[float | None, float | None, str | None], said: str
+) -> None:
+    """It would be without effect."""
+    sigmas, percent, scale = given
+    with pytest.raises(ConfigError, match=said):
+        preset(detector, sigmas, percent, None, 1, 1, "both", scale)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +185,7 @@ def test_a_preset_takes_what_its_detector_has(given: tuple[str, str, str], optio
 def test_a_preset_that_there_is_not_is_refused(direction: str, scale: str, said: str) -> None:
     """By the option that is wrong."""
     with pytest.raises(ConfigError, match=said):
-        preset("deviation", 6.0, 15.0, None, 1, 1, direction, scale)
+        preset("deviation", 6.0, None, None, 1, 1, direction, scale)
 
 
 def test_alerts_are_compared_with_what_is_labelled() -> None:

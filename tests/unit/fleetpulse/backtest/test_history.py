@@ -177,8 +177,8 @@ def test_rules_judge_history() -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: preset("magic", 4, 15, None, 1, 1, "both", "auto"), "--detector"),
-        (lambda: preset("deviation", 4, 15, None, 2, 1, "both", "auto"), "--m"),
+        (lambda: preset("magic", 4, None, None, 1, 1, "both", "auto"), "--detector"),
+        (lambda: preset("deviation", 4, None, None, 2, 1, "both", "auto"), "--m"),
         (lambda: backtest_history("1h", "yesterday", None, None), "--from"),
         (lambda: backtest_history("1h", "20", "10", None), "--from"),
     ],
