@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -15,22 +14,17 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from producers.identity import host_file
 from producers.identity.topic_reader import TopicEngines
 from producers.publish.states import States
-from producers.spool.spool import Spool, SpoolLimits
 from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
 from runtime.kafka_clients import open_producer
-from schemas.codec.build import rows_of
-from schemas.codec.native import decode
 from schemas.contract.engines import SCHEMA, Engine, encode
-from schemas.events.event_types import BY_TOPIC
-from schemas.limits import DEFAULT_LIMITS
+from tests.integration.spools import rows_beside, rows_in
 from tests.integration.test_proxy_process import lines_of
 from tests.unused_ports import unused_ports
 
@@ -59,20 +53,6 @@ def until(condition: Callable[[], bool], what: str, within_s: float = 60.0) -> N
     while not condition():
         assert time.monotonic() < end_s, what
         time.sleep(0.05)
-
-
-def spooled(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """The rows that wait in a spool, by topic."""
-    spool = Spool.open(folder, SpoolLimits.of(DEFAULT_LIMITS))
-    try:
-        records = spool.take()
-    finally:
-        spool.close()
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for record in records:
-        fields = BY_TOPIC[record.topic].fields
-        rows.setdefault(record.topic, []).extend(rows_of(fields, decode(record.value, fields)))
-    return rows
 
 
 def ask(port: int) -> None:
@@ -116,9 +96,11 @@ def test_requests_gpus_and_the_engine_have_one_identity(tmp_path: Path) -> None:
         for _ in range(4):
             ask(proxy_port)
         until(lambda: _names_engine(tmp_path / "agent-spool"), "no sample of the GPU names the engine")
+        proxy_rows = tmp_path / "proxy-spool"
+        until(lambda: len(rows_beside(proxy_rows).get("llm.requests", [])) == 5, "not every request is on disk")
 
-    requests = spooled(tmp_path / "proxy-spool")["llm.requests"]
-    agents = spooled(tmp_path / "agent-spool")
+    requests = rows_in(proxy_rows)["llm.requests"]
+    agents = rows_in(tmp_path / "agent-spool")
     (known,) = known_in(file)
     assert known.engine_id == f"{socket.gethostname()}:{engine_port}"
     assert (known.placement_group, known.gpu_uuids) == (known.engine_id, (GPU,))
@@ -139,13 +121,7 @@ def _listens(port: int) -> bool:
 
 def _names_engine(spool: Path) -> bool:
     """Whether a sample of the GPU that is in this spool of a living agent names its engine."""
-    copy = spool.with_name("copy")
-    shutil.rmtree(copy, ignore_errors=True)
-    try:
-        shutil.copytree(spool, copy)
-    except shutil.Error:  # a file was replaced meanwhile
-        return False
-    return any(row["engine_id"] for row in spooled(copy).get("gpu.samples", []) if row["gpu_uuid"] == GPU)
+    return any(row["engine_id"] for row in rows_beside(spool).get("gpu.samples", []) if row["gpu_uuid"] == GPU)
 
 
 async def test_a_gateway_on_another_host_knows_engines_by_the_topic(

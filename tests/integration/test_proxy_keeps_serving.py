@@ -27,7 +27,8 @@ from fleetpulse.services.proxy import Watched
 from producers.spool import segment_log
 from runtime.config import load
 from tests.integration.proxy_rig import ANSWER, CHAT, EVENTS, STREAM_HEAD, Got, chat, chunk, engines_of, post, until
-from tests.integration.test_proxy_process import Engine, lines_of, spooled, text_of
+from tests.integration.spools import rows_in
+from tests.integration.test_proxy_process import Engine, lines_of, text_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
@@ -107,7 +108,7 @@ def test_an_unwritable_spool_at_the_start_is_tried_again(tmp_path: Path) -> None
     assert "fleetpulse_edge_publisher_down 1.0" in figures
     assert 'fleetpulse_edge_publisher_failures_total{error="NotADirectoryError"}' in figures
     assert "fleetpulse_edge_publisher_down 0.0" in after
-    assert [row["request_id"] for row in spooled(blocked / "spool")] == ["r-1", "r-2"]
+    assert [row["request_id"] for row in rows_in(blocked / "spool")["llm.requests"]] == ["r-1", "r-2"]
 
 
 def test_a_proxy_whose_events_were_never_kept_ends_well(tmp_path: Path) -> None:
@@ -221,7 +222,7 @@ async def test_a_stream_outlives_a_disk_that_cannot_sync(tmp_path: Path, monkeyp
     assert note is not None
     assert "Input/output error" in note
     assert why is None
-    assert {row["request_id"] for row in spooled(tmp_path / "spool")} == {"short", "long"}
+    assert {row["request_id"] for row in rows_in(tmp_path / "spool")["llm.requests"]} == {"short", "long"}
 
 
 async def exchange(watched: Watched, headers: bytes) -> bytes:

@@ -15,13 +15,8 @@ from typing import Any
 
 import pytest
 
-from producers.spool.spool import Spool, SpoolLimits
-from schemas.codec.block import Block
-from schemas.codec.build import rows_of
-from schemas.codec.native import decode
-from schemas.events.event_types import LLM_REQUESTS
-from schemas.limits import DEFAULT_LIMITS
 from tests.integration.proxy_rig import ANSWER
+from tests.integration.spools import rows_in
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
@@ -67,17 +62,6 @@ def text_of(url: str) -> str:
     return text
 
 
-def spooled(folder: Path) -> list[dict[str, Any]]:
-    """The rows that wait in a spool."""
-    spool = Spool.open(folder, SpoolLimits.of(DEFAULT_LIMITS))
-    try:
-        records = [record for record in spool.take() if record.topic == LLM_REQUESTS.topic]
-    finally:
-        spool.close()
-    blocks: list[Block] = [decode(record.value, LLM_REQUESTS.fields) for record in records]
-    return [row for block in blocks for row in rows_of(LLM_REQUESTS.fields, block)]
-
-
 def test_events_are_on_disk_when_the_proxy_is_asked_to_end(tmp_path: Path) -> None:
     """Without Kafka they wait in the spool; a log line was told of each; whoever asks twice need not wait for Kafka."""
     engine = ThreadingHTTPServer(("127.0.0.1", 0), Engine)
@@ -113,7 +97,7 @@ def test_events_are_on_disk_when_the_proxy_is_asked_to_end(tmp_path: Path) -> No
         engine.shutdown()
         engine.server_close()
 
-    (row,) = spooled(tmp_path / "spool")
+    (row,) = rows_in(tmp_path / "spool")["llm.requests"]
     assert body == ANSWER
     assert (row["request_id"], row["status"], row["input_tokens"], row["output_tokens"]) == ("asked-1", "ok", 7, 3)
     assert (told["request_id"], told["tenant"], told["output_tokens"]) == ("asked-1", row["tenant"], 3)

@@ -17,11 +17,6 @@ from typing import Any
 import psutil
 import pytest
 
-from producers.spool.spool import Spool, SpoolLimits
-from schemas.codec.build import rows_of
-from schemas.codec.native import decode
-from schemas.events.event_types import LLM_REQUESTS
-from schemas.limits import DEFAULT_LIMITS
 from tests.integration.proxy_rig import (
     ANSWER,
     DONE,
@@ -37,6 +32,7 @@ from tests.integration.proxy_rig import (
     until,
     whole,
 )
+from tests.integration.spools import rows_beside, rows_in
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 WITHIN_S = 60.0
@@ -102,20 +98,6 @@ async def workers_before(engine: Engine, folder: Path, *more: str) -> AsyncItera
         await proxy._reading
 
 
-def spooled(folder: Path, topic: str) -> list[Any]:
-    """The records of this topic that wait in a spool."""
-    spool = Spool.open(folder, SpoolLimits.of(DEFAULT_LIMITS))
-    try:
-        return [record for record in spool.take() if record.topic == topic]
-    finally:
-        spool.close()
-
-
-def rows(folder: Path) -> list[dict[str, Any]]:
-    blocks = [decode(record.value, LLM_REQUESTS.fields) for record in spooled(folder, LLM_REQUESTS.topic)]
-    return [row for block in blocks for row in rows_of(LLM_REQUESTS.fields, block)]
-
-
 def counted(page: str, name: str) -> float:
     """The sum of a metric's samples."""
     return sum(float(line.rsplit(" ", 1)[1]) for line in page.splitlines() if line.startswith(f"fleetpulse_{name}"))
@@ -139,12 +121,12 @@ async def test_workers_share_a_port_a_spool_and_their_metrics(tmp_path: Path) ->
         for pid in (proxy.process.pid, *pids):  # as systemd and terminals do
             os.kill(pid, signal.SIGTERM)
         await until(lambda: not any(psutil.pid_exists(pid) for pid in pids), WITHIN_S)
-        await until(lambda: len(rows_in_files(tmp_path / "spool")) > 0, WITHIN_S)
+        await until(lambda: len(rows_beside(tmp_path / "spool").get("llm.requests", [])) == count, WITHIN_S)
         proxy.process.send_signal(signal.SIGTERM)  # not to wait for Kafka
         await asyncio.wait_for(proxy.process.wait(), WITHIN_S)
 
     assert {parts_of(raw)[1] for raw in served} == {ANSWER}
-    assert len(rows(tmp_path / "spool")) == count
+    assert len(rows_in(tmp_path / "spool")["llm.requests"]) == count
     assert counted(page, "proxy_requests_total") == count
     assert ready == {"ok": True, "why": None}
     assert (len(pids), connections >= 2) == (2, True)
@@ -172,11 +154,6 @@ async def test_a_clients_quota_holds_over_all_workers(tmp_path: Path, monkeypatc
 
     assert sorted(answered) == [b"200"] * most + [b"429"] * (count - most)
     assert len(begun) == most
-
-
-def rows_in_files(folder: Path) -> list[Path]:
-    """Files of the spool that hold something of a request."""
-    return [file for file in folder.rglob("*") if file.is_file() and b"llm.requests" in file.read_bytes()]
 
 
 async def test_a_worker_that_dies_is_restarted_and_its_requests_declared(tmp_path: Path) -> None:
@@ -237,13 +214,13 @@ async def test_sigterm_to_all_lets_open_streams_end(tmp_path: Path) -> None:
         go_on.set()
         streams = await asyncio.gather(*asked)
         await until(lambda: not any(psutil.pid_exists(pid) for pid in pids), WITHIN_S)
-        await until(lambda: len(rows_in_files(tmp_path / "spool")) > 0, WITHIN_S)
+        await until(lambda: len(rows_beside(tmp_path / "spool").get("llm.requests", [])) == count, WITHIN_S)
         proxy.process.send_signal(signal.SIGTERM)  # not to wait for Kafka
         await asyncio.wait_for(proxy.process.wait(), WITHIN_S)
 
     assert (ready["ok"], ready["why"]) == (False, "stopping")
     assert {parts_of(raw)[1] for raw in streams} == {chunk(EVENTS[0]) + chunk(EVENTS[2]) + chunk(DONE) + b"0\r\n\r\n"}
-    assert [row["status"] for row in rows(tmp_path / "spool")] == ["ok"] * count
+    assert [row["status"] for row in rows_in(tmp_path / "spool")["llm.requests"]] == ["ok"] * count
 
 
 def refused(port: int) -> bool:
