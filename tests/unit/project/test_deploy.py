@@ -18,7 +18,6 @@ from fleetpulse.stack import clickhouse
 from producers.engines.processes import RIGHTS
 from producers.kubernetes.listing import RIGHT
 from runtime.config import load
-from runtime.edge_config import AgentConfig
 from runtime.pod_config import KubernetesConfig
 from runtime.proxy_config import ProxyConfig
 from schemas.contract.rights import ROLES
@@ -144,6 +143,7 @@ def test_the_image_runs_as_an_ordinary_user() -> None:
 
 
 KUBERNETES = ROOT / "deploy" / "kubernetes"
+UNIT = ROOT / "deploy" / "systemd" / "fleetpulse-agent.service"
 
 
 def manifests() -> list[dict[str, Any]]:
@@ -397,40 +397,6 @@ def test_sigterm_reaches_the_job_and_waits_for_its_end(tmp_path: Path) -> None:
 
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "calls").read_text().splitlines() == ["begun", "ended"]
-
-
-UNIT = ROOT / "deploy" / "systemd" / "fleetpulse-agent.service"
-
-
-def test_the_agents_unit_is_hardened_and_comes_back() -> None:
-    """Restarted always, writes its own folders alone, time to send what is spooled."""
-    lines = [line for line in UNIT.read_text().splitlines() if "=" in line and not line.startswith("#")]
-    told = {tuple(line.split("=", 1)) for line in lines}
-
-    assert {
-        ("Restart", "always"),
-        ("StartLimitIntervalSec", "0"),
-        ("User", "fleetpulse"),
-        ("NoNewPrivileges", "yes"),
-        ("ProtectSystem", "strict"),
-        ("StateDirectory", "fleetpulse"),
-        ("DevicePolicy", "closed"),
-    } <= told
-    (stop,) = [int(value) for name, value in told if name == "TimeoutStopSec"]
-    assert stop * 1_000 > AgentConfig().drain_ms + 5_000
-
-
-def test_the_proxys_unit_lets_it_drain() -> None:
-    """Hardened and restarted as the agent's; nothing cuts a stream before the proxy itself does."""
-    lines = UNIT.with_name("fleetpulse-proxy.service").read_text().splitlines()
-    told = {tuple(line.split("=", 1)) for line in lines if "=" in line and not line.startswith("#")}
-    config = ProxyConfig()
-
-    assert {("Restart", "always"), ("StartLimitIntervalSec", "0"), ("CapabilityBoundingSet", "")} <= told
-    (stop,) = [int(value) for name, value in told if name == "TimeoutStopSec"]
-    (descriptors,) = [int(value) for name, value in told if name == "LimitNOFILE"]
-    assert stop > config.grace_s + config.drain_s + DRAIN_S
-    assert descriptors > 2 * config.connections_max + 64
 
 
 def test_the_image_leaves_out_what_only_the_local_stack_needs() -> None:
