@@ -3,8 +3,8 @@
 **Scale.** A series is judged on the scale where a step means the same at every level (``scales``).
 
 **Expectation.** A level with a half-life of a day, and, where that explains half of the deviation, what this hour of
-the day or of the week leaves over it; an hour early or late (two of a week) is as well. So a season excuses and
-accuses.
+the day or of the week leaves over it (``hours``); an hour early or late (two of a week) is as well. So a season
+excuses and accuses.
 
 **Statistics.** What is left, at once and averaged over ``SPANS`` windows, and how much it varies over
 ``SPREAD_SPAN`` windows beside what is usual: each upwards and downwards. Each has a limit of its own, learned from the
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from schemas.limits import DAY_MS, HOUR_MS
-from stream_jobs.insight.detectors import scales, tails
+from stream_jobs.insight.detectors import hours, scales, tails
 from stream_jobs.insight.detectors.tails import FADED_EVERY_MS, Sides, Tails, days_between
 from stream_jobs.insight.frame import Detection, Detector, Floats, Frame, Mask, Whole
 from stream_jobs.insight.slotted import Column, Slotted
@@ -29,7 +29,6 @@ from stream_jobs.rules.model import Rule
 
 SPANS = (6, 36)
 SPREAD_SPAN = 24
-HOURS = 168
 PLAIN, DAILY, WEEKLY = 0, 1, 2
 """By what a series is expected: its level alone, also by hour of the day, or of the week."""
 NOTES = (
@@ -76,19 +75,12 @@ _COLUMNS = (
     Column("fitted", "i4"),
     Column("mode", "i1", PLAIN),
     Column("level", "f8"),
-    Column("unit", "f8", 1),
     Column("means", "f8", 0, (len(SPANS),)),
     Column("short", "f8"),
     Column("long", "f8"),
     Column("errors", "f8", 0, (3,)),
     Column("low_seen", "f8", np.inf),
     Column("high_seen", "f8", -np.inf),
-    Column("hour", "i8", -1),
-    Column("hour_sum", "f8"),
-    Column("hour_n", "i4"),
-    Column("week", "f2", np.nan, (HOURS,)),
-    Column("near_day", "f4", 0, (3,)),
-    Column("near_week", "f4", np.nan, (5,)),
 )
 
 
@@ -118,7 +110,7 @@ class Novelty(Slotted, Detector):
     LEARNS = True
 
     def __init__(self, rule: Rule) -> None:
-        super().__init__((*_COLUMNS, *scales.COLUMNS, *tails.columns(_SIDES.count)))
+        super().__init__((*_COLUMNS, *hours.COLUMNS, *scales.COLUMNS, *tails.columns(_SIDES.count)))
         options = rule.options
         self._measure = rule.value.name
         self._half_life = float(options["half_life_s"]) * 1_000 / rule.window_ms
@@ -177,10 +169,9 @@ class Novelty(Slotted, Detector):
         level = scales.back(state, slots, state["level"][slots])
         scales.place(state, slots)
         self._begin(slots, level)
-        for name, empty in (("week", np.nan), ("near_day", 0), ("near_week", np.nan), ("errors", 0), ("mode", PLAIN)):
-            state[name][slots] = empty
+        hours.clear(state, slots)
+        state["errors"][slots], state["mode"][slots] = 0, PLAIN
         state["low_seen"][slots], state["high_seen"][slots] = np.inf, -np.inf
-        state["hour_sum"][slots], state["hour_n"][slots] = 0, 0
         self._start_over(slots, now_ms + _STARTS_MS)
 
     def _begin(self, slots: Whole, x: Floats) -> None:
@@ -199,7 +190,7 @@ class Novelty(Slotted, Detector):
 
     def _look(self, frame: Frame, slots: Whole, x: Floats, firing: Mask) -> _Look:
         state = self.state
-        self._turn_hour(slots, frame.window_ms // HOUR_MS)
+        hours.turn(state, slots, frame.window_ms // HOUR_MS)
         y = scales.of(state, slots, x)
         rest = y - state["level"][slots]
         day, week = state["near_day"][slots].astype(np.float64), state["near_week"][slots].astype(np.float64)
@@ -218,26 +209,6 @@ class Novelty(Slotted, Detector):
         left = rest - np.clip(rest, low, high)
         square = self._square(slots, rest - centre)
         return _Look(slots, y, rest, low, high, centre, left, square, firing, frame.window_ms, frame.length_ms)
-
-    def _turn_hour(self, slots: Whole, hour: int) -> None:
-        state = self.state
-        turned = slots[state["hour"][slots] != hour]
-        if not len(turned):
-            return
-        over = turned[state["hour_n"][turned] > 0]
-        place = state["hour"][over] % HOURS
-        mean = state["hour_sum"][over] / state["hour_n"][over] / state["unit"][over]
-        before = state["week"][over, place].astype(np.float64)
-        found = np.where(np.isnan(before), mean, (before + mean) / 2)
-        state["week"][over, place] = np.clip(found, -60_000, 60_000)
-        state["hour"][turned] = hour
-        state["hour_sum"][turned], state["hour_n"][turned] = 0, 0
-        week = state["week"][turned].astype(np.float64) * state["unit"][turned][:, None]
-        for number, near in enumerate((-1, 0, 1)):
-            days = week[:, (hour + near + 24 * np.arange(7)) % HOURS]
-            known = np.isfinite(days).sum(axis=1)
-            state["near_day"][turned, number] = np.where(np.isnan(days), 0.0, days).sum(axis=1) * known / (known**2 + 1)
-        state["near_week"][turned] = week[:, (hour + np.arange(-2, 3)) % HOURS]
 
     def _compare(self, slots: Whole, rest: Floats, seasons: tuple[Floats, Floats], known: Mask, window_ms: int) -> None:
         """How well each expectation does, as a mean of squares."""
@@ -263,6 +234,9 @@ class Novelty(Slotted, Detector):
         weekly = (days > 8) & (errors[:, 2] > 0) & (errors[:, 2] < enough * best)
         mode = np.where(weekly, WEEKLY, np.where(daily, DAILY, PLAIN))
         changes = (mode != now) & ~firing
+        weekly = changes & (mode == WEEKLY)
+        follows = np.log(2) / self._half_life * self._day / hours.DAY_HOURS
+        hours.straighten(state, slots[weekly], window_ms // HOUR_MS, now[weekly] == DAILY, follows)
         state["mode"][slots[changes]] = mode[changes]
         self._start_over(slots[changes], window_ms + DAY_MS // 10)
 

@@ -1,6 +1,6 @@
 """What a series has not done before: faults of many shapes are found, what recurs and what seasons bring is no news.
 
-Values every quarter of an hour, ten series of each kind. Covers stream_jobs.insight.detectors.scales as well.
+Values every quarter of an hour, ten series of each kind. Covers stream_jobs.insight.detectors.scales and stream_jobs.insight.detectors.hours as well.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from stream_jobs.insight.detectors import scales
+from stream_jobs.insight.detectors import hours, scales
 from stream_jobs.insight.detectors.novelty import ACCEPTED, NOTES, Novelty
+from stream_jobs.insight.slotted import Column, Slotted
 from tests.unit.stream_jobs.insight.detectors.cases import frame, judged, noise, resumed, rule, same
 
 Values = npt.NDArray[np.float64]
@@ -119,6 +120,35 @@ def test_weekends_are_expected_once_there_was_one() -> None:
     assert found[at : at + 8].any(axis=0).all()
     assert found[:at].sum() <= 1
 
+
+def test_the_level_is_no_longer_that_of_the_weekend_once_hours_of_the_week_explain_it() -> None:
+    """The second weekend is no surprise that limits must make room for: a third less at noon is seen after three
+    weeks, and nothing before."""
+    days = 28
+    values = seasonal(days, 0.3)
+    values[(np.arange(days * DAY) // DAY % 7 >= 5)] *= 0.5
+    at = 22 * DAY + DAY // 4
+    found = beyond_of(detector(), wrong(values, 6, lambda v: v * 0.65, at=at))
+
+    assert found[at : at + 6].any(axis=0).mean() >= 0.9
+    assert not found[:at].any()
+
+
+def test_hours_are_straightened_to_those_of_a_level_that_stood_still() -> None:
+    """Two levels, of working days and of weekends, followed with a half-life of a day; the table holds what was left
+    over, the middle of the true hours is the level afterwards."""
+    true = np.where(np.arange(hours.HOURS) // 24 < 5, 1.0, 0.0)
+    kept, level, follows = Slotted((Column("level", "f8"), *hours.COLUMNS)), 0.7, np.log(2) / 24
+    kept.grow(1)
+    for hour in range(hours.HOURS):
+        kept.state["week"][0, hour] = true[hour] - level
+        level += follows * (true[hour] - level)
+    kept.state["level"][0] = level
+
+    hours.straighten(kept.state, np.arange(1), hours.HOURS - 1, np.zeros(1, np.bool_), follows)
+
+    assert kept.state["level"][0] == pytest.approx(5 / 7, abs=0.02)
+    assert kept.state["level"][0] + kept.state["week"][0] == pytest.approx(true, abs=0.05)
 
 def test_nothing_is_judged_in_the_time_of_warming_up() -> None:
     """A day, if nothing else is said; after it what lies far outside all that was."""
