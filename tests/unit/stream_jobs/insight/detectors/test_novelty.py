@@ -1,6 +1,7 @@
 """What a series has not done before: faults of many shapes are found, what recurs and what seasons bring is no news.
 
-Values every quarter of an hour, ten series of each kind. Covers stream_jobs.insight.detectors.scales and stream_jobs.insight.detectors.hours as well.
+Values every quarter of an hour, ten series of each kind. Covers stream_jobs.insight.detectors.scales and
+stream_jobs.insight.detectors.hours as well.
 """
 
 from __future__ import annotations
@@ -149,6 +150,7 @@ def test_hours_are_straightened_to_those_of_a_level_that_stood_still() -> None:
 
     assert kept.state["level"][0] == pytest.approx(5 / 7, abs=0.02)
     assert kept.state["level"][0] + kept.state["week"][0] == pytest.approx(true, abs=0.05)
+
 
 def test_nothing_is_judged_in_the_time_of_warming_up() -> None:
     """A day, if nothing else is said; after it what lies far outside all that was."""
