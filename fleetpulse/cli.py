@@ -47,6 +47,7 @@ from fleetpulse.commands import (
 from fleetpulse.commands.output import sentence_of
 from fleetpulse.extensions import Commands, extensions
 from fleetpulse.services.processes import end_with_parent
+from runtime.runbook import cause_of
 from schemas.errors import ConfigError, FleetpulseError
 
 _INTERRUPTED = 128 + signal.SIGINT
@@ -166,4 +167,7 @@ def _end_by_sigterm() -> None:
 
 
 def _complain(error: FleetpulseError) -> None:
-    Console(stderr=True).print(f"fleetpulse: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+    cause = cause_of(error)
+    more = "" if cause is None else f"\n{cause}: {cause.url}"
+    console = Console(stderr=True)
+    console.print(f"fleetpulse: {error}{more}", style="red", markup=False, highlight=False, soft_wrap=True)

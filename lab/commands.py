@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
     from fleetpulse.commands.money import audits
     from lab.bench.command import app as bench
 
-    for command in (demo, simulate, replay, chaos, evaluate):
+    for command in (demo, simulate, replay, chaos, drills, evaluate):
         app.command(rich_help_panel=PANEL)(command)
     app.add_typer(bench, name="bench", rich_help_panel=PANEL)
     audits.command("simulated")(audit_simulated)
@@ -141,6 +141,44 @@ def chaos(
 
     report = run_chaos(kills=kills, seed=seed, gpus=gpus, data_dir=data_dir, say=err.print, cluster=cluster)
     return Result(report.as_dict(), lambda: out.print(report.text(), markup=False), wrong=not report.exact)
+
+
+@answers
+def drills(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME ...", help="Beginnings of names; all.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated fleet.")] = 1,
+    outage_s: Annotated[
+        float | None, typer.Option(min=1.0, help="So long each fault lasts at least. Default: each drill's own.")
+    ] = None,
+    within_s: Annotated[float, typer.Option(min=1.0, help="So soon every channel has to show it.")] = 60.0,
+    data_dir: DataDir = None,
+) -> Result:
+    """Break one thing at a time on a stack of its own; what shows it, whether the runbook mends it, exact books.
+
+    Watched are logs, /readyz, the shipped Prometheus alerts, doctor and page Pipeline; all have to name the same cause.
+    Pasted are the lines of docs/how-to/running.md. Needs a checkout; alerts need a Prometheus on this machine.
+
+    Example: [bold]fleetpulse drills[/bold], [bold]fleetpulse drills "sink gone" --outage-s 30 --json[/bold]
+    """
+    from lab.drills.run import CHANNELS, run_drills
+
+    found = run_drills(names or (), seed=seed, outage_s=outage_s, within_s=within_s, data_dir=data_dir, say=err.print)
+
+    def shown() -> None:
+        rows = [
+            [
+                one.name,
+                *(f"{one.signs[name].after_s:.0f} s" if name in one.signs else "" for name in CHANNELS),
+                "; ".join(one.pasted),
+                "no" if one.mended_s is None else f"{one.mended_s:.0f} s",
+                "exact" if one.books.exact else "NOT exact",
+                "good" if one.good else f"silent: {', '.join(one.silent)}" if one.silent else "WRONG",
+            ]
+            for one in found
+        ]
+        print_rows("Drills", ("fault", *CHANNELS, "pasted", "mended", "books", "verdict"), rows, empty="no drills")
+
+    return Result({"drills": [one.as_dict() for one in found]}, shown, wrong=not all(one.good for one in found))
 
 
 @answers

@@ -37,6 +37,7 @@ from runtime.edge_config import AgentConfig
 from runtime.local_stack import READER, WRITER, StackState, default_data_dir
 from runtime.proxy_config import ProxyConfig
 from runtime.remote_write_config import RemoteWriteConfig
+from runtime.runbook import PAGE, read_at
 from runtime.stack_choice import stack_of, why_unset
 from runtime.tls import ssl_context
 from runtime.tracing_config import TracingConfig
@@ -184,6 +185,8 @@ class Config(BaseSettings):
     """A login that may only read. None: people's queries use ``clickhouse`` too."""
     health_host: str = Field(default="127.0.0.1", min_length=1, max_length=255)
     """Address of /healthz, /readyz, /metrics, which hold no data of requests. In a container ``0.0.0.0``."""
+    runbook_url: str = Field(default=PAGE, min_length=1, max_length=1_024)
+    """Where your people read docs/how-to/running.md: what links in log lines, alerts and of the doctor begin with."""
     partitions: dict[str, int] = Field(default_factory=dict)
     """Partition counts other than the contract's (``{"llm.requests": 64}``), the same everywhere."""
     prices: Path | None = None
@@ -246,6 +249,7 @@ def load(flags: Mapping[str, object] | None = None) -> Config:
     except SettingsError as error:
         raise ConfigError("FLEETPULSE_*", str(error), f"must be readable ({error.__cause__})") from error
     _mark_unset(config)
+    read_at(config.runbook_url)
     return config
 
 

@@ -177,6 +177,8 @@ METRICS: tuple[Metric, ...] = (
     _gauge("cost_through_ms", "ms", ("partition",), "event time up to which bills were emitted, since the epoch"),
     _gauge("finals_through_ms", "ms", ("partition",), "event time up to which windows were emitted, since the epoch"),
     # every process
+    _gauge("cause", "processes", ("cause",), "1 while this keeps the process from its work; a heading of the runbook"),
+    _gauge("process_info", "processes", ("process",), "1; which process of fleetpulse this is"),
     _counter("errors", "errors", ("where", "error"), "caught and recovered from"),
     _counter(
         "trace_spans", "spans", ("outcome",), "ended: exported, or dropped: queue_full, refused, too_many, shutdown"

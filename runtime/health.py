@@ -17,6 +17,7 @@ from pathlib import Path
 from runtime.config import load
 from runtime.counters import CONTENT_TYPE, COUNTERS, Counters
 from runtime.http_server import App, HttpThread, Refused, Request, Response, Route
+from runtime.runbook import Cause
 from schemas.errors import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -40,12 +41,14 @@ def fine() -> None:
 class Readiness:
     """What keeps a process from doing its work, by part. Set by the process, read by ``/readyz`` in another thread.
 
-    ``parts`` are those that have to begin before the process is ready, each with what it waits for.
+    ``parts`` are those that have to begin before the process is ready, each with what it waits for. A cause of the
+    runbook is 1 in /metrics as long as it keeps any part.
     """
 
     def __init__(self, **parts: str) -> None:
         self._held = dict(parts)
         self._notes: dict[str, str] = {}
+        self._causes: dict[str, Cause] = {}
 
     def note(self, part: str, what: str | None) -> None:
         """Something is wrong with this part, and yet no reason to be taken out of service; None: not any more."""
@@ -58,13 +61,22 @@ class Readiness:
         """All that is wrong so in one line; None when nothing is."""
         return _line(list(self._notes.values()))
 
-    def hold(self, part: str, why: str) -> None:
+    def hold(self, part: str, why: str, cause: Cause | None = None) -> None:
         """Not ready from now on, because of this part."""
         self._held[part] = why
+        self._is_caused(part, cause)
 
     def release(self, part: str) -> None:
         """This part does its work."""
         self._held.pop(part, None)
+        self._is_caused(part, None)
+
+    def _is_caused(self, part: str, cause: Cause | None) -> None:
+        before = self._causes.pop(part, None)
+        if cause is not None:
+            self._causes[part] = cause
+        for each in {before, cause} - {None}:
+            COUNTERS.set("cause", int(each in self._causes.values()), cause=each)
 
     def why(self) -> str | None:
         """None when every part does its work, else one line."""

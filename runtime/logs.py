@@ -2,6 +2,7 @@
 
 Code writes ``_log.info("assigned", extra={"topic": topic, "partition": 3})``. On a terminal that is one readable
 line; anywhere else one JSON object per line, with ``at`` in UTC, ``level``, ``logger``, ``process`` and the facts.
+A fact ``cause`` of the runbook has its link beside it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Any, TextIO
 import structlog
 from structlog.typing import EventDict, Processor
 
+from runtime.counters import COUNTERS
+from runtime.runbook import Cause
 from schemas.errors import ConfigError
 
 _NOISY = {"aiokafka": logging.ERROR, "faust": logging.WARNING, "mode": logging.WARNING, "urllib3": logging.WARNING}
@@ -25,10 +28,11 @@ _KNOWN = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"m
 
 
 def configure(process: str, *, level: str = "INFO", stream: TextIO | None = None) -> None:
-    """Send every logger's lines to ``stream`` (standard error). ``process`` stands in every line. Calling again
-    replaces what was set before. Raises ConfigError on an unknown level."""
+    """Send every logger's lines to ``stream`` (standard error). ``process`` stands in every line, and in /metrics of
+    this process. Calling again replaces what was set before. Raises ConfigError on an unknown level."""
     if level.upper() not in logging.getLevelNamesMapping():
         raise ConfigError("log.level", level, "must be DEBUG, INFO, WARNING, ERROR or CRITICAL")
+    COUNTERS.set("process_info", 1, process=process)
     target = sys.stderr if stream is None else stream
     handler = logging.StreamHandler(target)
     handler.addFilter(Repeats())
@@ -98,4 +102,8 @@ def _facts(_logger: Any, _method: str, event: EventDict) -> EventDict:
     record: logging.LogRecord | None = event.get("_record")
     if record is not None:
         event.update({key: value for key, value in record.__dict__.items() if key not in _KNOWN | event.keys()})
+    if isinstance(cause := event.get("cause"), Cause):
+        event["runbook"] = cause.url
+    elif cause is None:
+        event.pop("cause", None)
     return event

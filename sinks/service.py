@@ -27,6 +27,7 @@ from runtime.contract_record import read_log_ids
 from runtime.counters import COUNTERS
 from runtime.health import Readiness
 from runtime.kafka_clients import explained, make_consumer
+from runtime.runbook import Cause, cause_of, named
 from runtime.tracing import Tracer
 from schemas.contract.record import Record
 from schemas.contract.topics import BOOKS_TOPIC, COSTS_TOPIC, REJECTED_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
@@ -114,9 +115,9 @@ class _Group:
     lags: set[TopicPartition] = field(default_factory=set)
     """Partitions whose consumer lag was set."""
 
-    def not_joined(self, why: str) -> None:
+    def not_joined(self, why: str, cause: Cause | None = None) -> None:
         """Nothing is read, because of this."""
-        self.progress.readiness.hold(self.name, f"{self.name} {why}")
+        self.progress.readiness.hold(self.name, f"{self.name} {why}", cause)
 
     def joined(self) -> None:
         """The group has partitions, or knows that it gets none."""
@@ -237,12 +238,12 @@ async def _run_group(kafka: KafkaConfig, group: _Group, settings: SinkSettings, 
             _log.info("sink group reads", extra={"group": group.name, "topics": ",".join(group.topics)})
             await _land_all(consumer, group, settings, stop)
         except (KafkaError, OSError) as error:
-            why = str(await explained(kafka, error))
+            why = await explained(kafka, error)
             _log.warning(
                 "sink group failed, reconnecting; resumes from the committed offset",
-                extra={"group": group.name, "why": why},
+                extra={"group": group.name, "why": str(why), "cause": cause_of(why)},
             )
-            group.not_joined(f"reconnecting: {why}")
+            group.not_joined(f"reconnecting: {named(why)}", cause_of(why))
             await _sleep(1.0, stop)
         finally:
             await consumer.stop()
@@ -357,8 +358,9 @@ async def _run_rollups(
             done = await asyncio.to_thread(rollups.run_pass)
             readiness.release("rollups")
         except UnavailableError as error:
-            readiness.hold("rollups", f"ClickHouse unavailable, rollups retrying: {error}")
-            _log.warning("ClickHouse unavailable, rollups retrying", extra={"why": str(error)})
+            readiness.hold("rollups", f"{named(error)}; rollups retrying", cause_of(error))
+            facts = {"why": str(error), "cause": cause_of(error)}
+            _log.warning("ClickHouse unavailable, rollups retrying", extra=facts)
         await _sleep(0.0 if done else settings.pass_ms / 1_000, stop)
     database.close()
 
@@ -372,8 +374,9 @@ async def _retried(what: str, work: Callable[[], Awaitable[T]], stop: asyncio.Ev
         except UnavailableError as error:
             failures += 1
             pause_s = _BACKOFF.pause_s(failures, random.random())
-            readiness.hold(what, str(error))
+            readiness.hold(what, named(error), cause_of(error))
             facts = {"server": what, "attempt": failures, "retry_in_s": round(pause_s, 1), "error": str(error)}
+            facts["cause"] = cause_of(error)
             _log.warning("server unavailable, retrying; offsets are not committed", extra=facts)
             if await _sleep(pause_s, stop):
                 return None

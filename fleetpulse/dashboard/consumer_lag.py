@@ -10,17 +10,17 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from fleetpulse.doctor.examine import READS
-from fleetpulse.doctor.judge_kafka import consumer_lag
-from fleetpulse.doctor.look_kafka import committed, learn_leaders, once_there, plain
+from fleetpulse.doctor.judge_kafka import MARKERS_MAX, consumer_lag
+from fleetpulse.doctor.look_kafka import learn_leaders, look_at_groups, plain
 from runtime.config import KafkaConfig
 from runtime.kafka_clients import make_admin, make_consumer, started
+from runtime.runbook import Cause
 from schemas.errors import FleetpulseError, UnavailableError
 
 KEPT_S = 5.0
@@ -29,18 +29,27 @@ WITHIN_S = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """Records of ``topic`` that group ``job`` has not committed; None where it never ran."""
+    """Records of ``topic`` that group ``job`` has not committed; None where it never ran. ``members``: processes in the
+    group."""
 
     job: str
     topic: str
     records: int | None
     partitions: int
+    members: int = 0
+
+    @property
+    def wrong(self) -> str:
+        """The cause by the runbook's name, empty where nothing is wrong."""
+        waits = (self.records or 0) > MARKERS_MAX * self.partitions
+        return Cause.PROCESS if waits and not self.members else ""
 
 
 def lags(
     committed: Mapping[str, Mapping[TopicPartition, int]],
     begins: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
+    members: Mapping[str, int],
     reads: Mapping[str, Sequence[str]] = READS,
 ) -> list[Lag]:
     """One row for each job and topic of ``reads`` that is there, in their order."""
@@ -51,7 +60,7 @@ def lags(
             partitions = sum(place[0] == topic for place in ends)
             if partitions:
                 records = consumer_lag(topic, offsets, begins, ends) if offsets else None
-                rows.append(Lag(job, topic, records, partitions))
+                rows.append(Lag(job, topic, records, partitions, members.get(job, 0)))
     return rows
 
 
@@ -80,11 +89,13 @@ class LagOfGroups:
     async def _found(self) -> list[Lag]:
         async with started(make_admin(self._kafka)) as admin, started(make_consumer(self._kafka)) as consumer:
             names = {job: f"{self._kafka.namespace}-{job}" for job in READS}
-            offsets = await asyncio.gather(*(once_there(partial(committed, admin, name)) for name in names.values()))
+            groups = await look_at_groups(admin, list(names.values()))
             places = await _places(admin)
             await learn_leaders(consumer, places)
             begins, ends = await asyncio.gather(consumer.beginning_offsets(places), consumer.end_offsets(places))
-        return lags(dict(zip(names, offsets, strict=True)), plain(begins), plain(ends))
+        offsets = {job: groups[name].committed for job, name in names.items()}
+        members = {job: groups[name].members for job, name in names.items()}
+        return lags(offsets, plain(begins), plain(ends), members)
 
 
 async def _places(admin: Any) -> list[TopicPartition]:

@@ -6,6 +6,19 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from runtime.runbook import Cause
+
+_CAUSES = {
+    "kafka.port": Cause.KAFKA,
+    "kafka.answer": Cause.KAFKA,
+    "clickhouse.answer": Cause.CLICKHOUSE,
+    "clickhouse.login": Cause.CLICKHOUSE_LOGIN,
+    "clickhouse_reader.login": Cause.CLICKHOUSE_LOGIN,
+    "topic.exists": Cause.TOPIC,
+    "process": Cause.PROCESS,
+}
+"""What the runbook calls the cause, by check."""
+
 
 class State(StrEnum):
     """``NOTE``: worth knowing, nothing is broken. ``UNKNOWN``: could not be checked, mostly because of another finding
@@ -28,6 +41,15 @@ class Finding:
     state: State
     says: str
     mend: str | None = None
+
+    @property
+    def cause(self) -> Cause | None:
+        """The cause by the runbook's name; None where nothing is wrong, or the command that mends it says all."""
+        return _CAUSES.get(self.check) if self.state is State.WRONG else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**asdict(self), "runbook": None if self.cause is None else self.cause.url}
 
 
 def good(check: str, subject: str, says: str) -> Finding:
@@ -68,4 +90,4 @@ class Report:
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         counts = {state.value: len(self.of(state)) for state in State}
-        return {"ok": not self.wrong, **counts, "findings": [asdict(one) for one in self.findings]}
+        return {"ok": not self.wrong, **counts, "findings": [one.as_dict() for one in self.findings]}

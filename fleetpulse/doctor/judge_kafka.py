@@ -12,6 +12,8 @@ from runtime.addresses import is_loopback
 from schemas.contract.topics import Topic, partitions_of, source_of
 from schemas.limits import MINUTE_MS, Limits
 
+MARKERS_MAX = 2
+"""Records in each partition that may be behind a group's offsets though nothing waits."""
 _AT_LEAST = frozenset({"retention.ms", "max.message.bytes", "min.compaction.lag.ms", "min.insync.replicas"})
 """Settings of which more is fine too; -1 is without end where ``retention.ms`` says so."""
 _ONLY_TIDY = frozenset({"compression.type", "segment.ms", "min.cleanable.dirty.ratio"})
@@ -244,6 +246,11 @@ def judge_lag(facts: KafkaFacts, groups: Mapping[str, Sequence[str]], bounds: Bo
             continue
         lags = {topic: consumer_lag(topic, found.committed, facts.begins, facts.ends) for topic in topics}
         most = max(lags.values(), default=0)
+        if not found.members and is_read_by_nobody(lags, facts.topics or {}):
+            waits = max(lags, key=lambda topic: lags[topic])
+            says = f"process not running: {most:,} records of {waits} wait, and nobody is a member of the group"
+            yield wrong("process", group, says, _starter(group))
+            continue
         for topic, lag in lags.items():
             if lag > bounds.lag_records_max:
                 says = f"consumer lag of {lag:,} records in {topic}, {found.members} members"
@@ -252,6 +259,11 @@ def judge_lag(facts: KafkaFacts, groups: Mapping[str, Sequence[str]], bounds: Bo
             yield note("lag", group, "is not running; it has no consumer lag", _starter(group))
         elif most <= bounds.lag_records_max:
             yield good("lag", group, f"{found.members} members, consumer lag {most:,} records at most")
+
+
+def is_read_by_nobody(lags: Mapping[str, int], topics: Mapping[str, TopicFacts]) -> bool:
+    """Whether more waits than what a group that stopped in order leaves: the markers of the last transactions."""
+    return any(lag > MARKERS_MAX * topics[topic].partitions for topic, lag in lags.items() if topic in topics)
 
 
 def consumer_lag(

@@ -256,7 +256,7 @@ async def _others(admin: Any, look: _Look, facts: KafkaFacts, groups: Sequence[s
     if probe and skew_ms is None:
         skew_ms = await look.at(_probe(admin, look))
     facts = await _logins(admin, look, facts)
-    facts = await _later_ends(look, replace(facts, groups=await look.at(_groups(admin, groups))))
+    facts = await _later_ends(look, replace(facts, groups=await look.at(look_at_groups(admin, groups))))
     return replace(
         facts,
         transaction_error=await _transactional(look),
@@ -289,9 +289,11 @@ async def _logins(admin: Any, look: _Look, facts: KafkaFacts) -> KafkaFacts:
     return replace(facts, access_lists=True, shared_logins=writers_of_both(held, look.kafka.topic_prefix))
 
 
-async def _groups(admin: Any, names: Sequence[str]) -> dict[str, GroupFacts]:
+async def look_at_groups(admin: Any, names: Sequence[str]) -> dict[str, GroupFacts]:
+    """Members and offsets of each group."""
+
     async def ask() -> dict[str, GroupFacts]:
-        return {name: await _group(admin, name) for name in names}
+        return dict(zip(names, await asyncio.gather(*(_group(admin, name) for name in names)), strict=True))
 
     return await once_there(ask)
 

@@ -125,7 +125,7 @@ async def keeps_log_ids(kafka: KafkaConfig) -> None:
 
 
 async def test_every_broken_topic_is_named(bare: Config, topic_name: Callable[..., str]) -> None:
-    """Ten faults at once, each found beside the others: topics, their settings, lag, an open transaction, clocks."""
+    """Ten faults at once, each found beside the others: topics, settings, a process, a transaction, clocks."""
     source, state = BY_NAME["gpu.events"], BY_NAME["state.windows.gpu.events"]
 
     def made(name: str, of: Topic, changes: dict[str, str]) -> Topic:
@@ -161,7 +161,7 @@ async def test_every_broken_topic_is_named(bare: Config, topic_name: Callable[..
         ("topic.max.message.bytes", small.name),
         ("topic.cleanup.policy", forgetful.name),
         ("topic.open_transaction", f"{few.name}/0"),
-        ("lag", f"{bare.kafka.namespace}-windows"),
+        ("process", f"{bare.kafka.namespace}-windows"),
         ("clock.kafka", "the broker's clock"),
         ("clock.clickhouse", "the database's clock"),
     }

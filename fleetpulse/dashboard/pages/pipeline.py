@@ -270,7 +270,7 @@ def _lag_of_groups() -> LagOfGroups:
 def most_lag_first(found: Sequence[Lag]) -> list[Row]:
     """Rows of the table: the greatest lag first, jobs that never ran last."""
     rows = sorted(found, key=lambda one: (one.records is None, -(one.records or 0)))
-    return [asdict(one) for one in rows]
+    return [{**asdict(one), "wrong": one.wrong} for one in rows]
 
 
 def _mood(age_ms: int | None) -> str:
@@ -335,6 +335,8 @@ _LAG = [
         mood=lambda row: "fp-warn" if (row["records"] or 0) > LAG_RECORDS_MANY else "",
     ),
     _count("partitions", "Partitions"),
+    _count("members", "Members"),
+    Column("wrong", "Cause", mood=lambda row: "fp-bad"),
 ]
 _WHY = [
     Column("reason", "Reason"),

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from runtime.counters import Counters
+from runtime.counters import COUNTERS, Counters
 from runtime.health import BEAT_EVERY_S, CONNECTIONS_MAX, Check, HealthServer, Heartbeat, Readiness
+from runtime.runbook import Cause
 from schemas.errors import ConfigError
 
 # The server under test listens on loopback: the one thing here that needs a socket.
@@ -29,6 +30,25 @@ def get(server: HealthServer, path: str) -> tuple[int, str]:
 
 def broken() -> str | None:
     raise RuntimeError("oops")
+
+
+def test_a_cause_is_counted_as_long_as_it_keeps_any_part() -> None:
+    """Two parts wait for the same server: it is away until both go on; then another cause takes its place."""
+    readiness, seen = Readiness(), []
+
+    def kept(*causes: Cause) -> None:
+        seen.append([COUNTERS.value("cause", cause=cause) for cause in causes])
+
+    readiness.hold("a", "away", Cause.CLICKHOUSE)
+    readiness.hold("b", "away", Cause.CLICKHOUSE)
+    readiness.release("a")
+    kept(Cause.CLICKHOUSE)
+    readiness.hold("b", "away", Cause.KAFKA)
+    kept(Cause.CLICKHOUSE, Cause.KAFKA)
+    readiness.hold("b", "starts")
+    kept(Cause.CLICKHOUSE, Cause.KAFKA)
+
+    assert seen == [[1], [0, 1], [0, 0]]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from runtime import logs
+from runtime.counters import COUNTERS
+from runtime.runbook import Cause
 from schemas.errors import ConfigError
 
 
@@ -41,6 +43,24 @@ def test_a_line_is_one_json_object_with_its_facts() -> None:
         "table": "partials",
         "rows": 3,
     }
+
+
+def test_a_cause_of_the_runbook_has_its_link_beside_it() -> None:
+    """A fact of this name that is another's stays as it is, and one that is not known is left out."""
+    stream = io.StringIO()
+    logs.configure("sink", stream=stream)
+
+    for cause in (Cause.CLICKHOUSE, "log_cut", None):
+        logging.getLogger("sinks.insert").warning("retrying", extra={"cause": cause})
+
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(line.get("cause"), line.get("runbook")) for line in lines] == [
+        ("ClickHouse unavailable", "docs/how-to/running.md#clickhouse-unavailable"),
+        ("log_cut", None),
+        (None, None),
+    ]
+    assert "cause" not in lines[2]
+    assert COUNTERS.value("process_info", process="sink") == 1
 
 
 def test_a_traceback_stays_on_its_line() -> None:

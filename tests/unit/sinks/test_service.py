@@ -147,7 +147,8 @@ async def test_what_is_tried_again_says_what_it_waits_for_until_it_is_done() -> 
     seen.append(progress.waiting_for)
 
     assert await mine == "done"
-    assert (seen, progress.waiting_for) == ([None, "ClickHouse is away", "ClickHouse is away"], None)
+    said = "ClickHouse unavailable: ClickHouse is away"
+    assert (seen, progress.waiting_for) == ([None, said, said], None)
 
 
 @pytest.mark.parametrize("name", ["flush_ms", "raw_flush_ms", "records_max", "bytes_max"])

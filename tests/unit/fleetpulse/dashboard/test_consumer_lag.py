@@ -17,10 +17,10 @@ def test_what_was_not_committed_is_behind_topic_by_topic() -> None:
     """Over all partitions; a partition without an offset is behind from the log's beginning on."""
     committed = {"windows": {("a", 0): 4, ("b", 0): 7}}
 
-    assert lags(committed, {("a", 1): 3}, ENDS, READS) == [
-        Lag("windows", "a", 6 + 2, 2),
-        Lag("windows", "b", 0, 1),
-        Lag("costs", "a", None, 2),
+    assert lags(committed, {("a", 1): 3}, ENDS, {"windows": 1}, READS) == [
+        Lag("windows", "a", 6 + 2, 2, 1),
+        Lag("windows", "b", 0, 1, 1),
+        Lag("costs", "a", None, 2, 0),
     ]
 
 
@@ -28,12 +28,21 @@ def test_what_retention_took_is_not_waited_for() -> None:
     """An offset before the log's beginning stands for the beginning, one behind its end for the end."""
     committed = {"windows": {("a", 0): 1, ("a", 1): 9, ("b", 0): 0}}
 
-    assert [one.records for one in lags(committed, {("a", 0): 8}, ENDS, READS)[:2]] == [2, 7]
+    assert [one.records for one in lags(committed, {("a", 0): 8}, ENDS, {}, READS)[:2]] == [2, 7]
 
 
 def test_a_topic_that_is_not_there_has_no_row() -> None:
     """Nothing is said of what nobody made yet."""
-    assert lags({}, {}, {}, READS) == []
+    assert lags({}, {}, {}, {}, READS) == []
+
+
+@pytest.mark.parametrize(
+    ("records", "members", "wrong"),
+    [(5, 0, "Process not running"), (4, 0, ""), (900, 1, ""), (None, 0, "")],
+)
+def test_a_group_without_members_is_a_process_that_does_not_run(records: int | None, members: int, wrong: str) -> None:
+    """Unless nothing waits but markers of transactions, two in each partition, or it never ran."""
+    assert Lag("sink", "a", records, 2, members).wrong == wrong
 
 
 async def test_without_an_answer_of_kafka_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

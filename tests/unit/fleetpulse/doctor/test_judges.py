@@ -30,6 +30,7 @@ from fleetpulse.migrate.table_plan import LiveDatabase, LiveTable, Wanted
 from fleetpulse.migrate.topic_plan import topic_settings
 from fleetpulse.sql.reader_profile import LIMITS
 from fleetpulse.stack.report import PartStatus
+from runtime.runbook import Cause
 from schemas.contract.topics import BY_NAME, TOPICS
 from schemas.ddl.files import Migration
 from schemas.ddl.kept import Kept
@@ -198,6 +199,11 @@ KAFKA_BROKEN: dict[str, tuple[KafkaFacts, tuple[str, str, str], str]] = {
         ("lag", "local-windows", "note"),
         "fleetpulse jobs windows --name worker-0",
     ),
+    "a job that is gone": (
+        replace(KAFKA, ends={AT: 1_100}, groups={"local-windows": GroupFacts(0, {AT: 1_000})}),
+        ("process", "local-windows", "wrong"),
+        "fleetpulse jobs windows --name worker-0",
+    ),
     "a job that never ran": (
         replace(KAFKA, groups={}),
         ("lag", "local-windows", "note"),
@@ -295,6 +301,25 @@ def test_lag_counts_from_what_is_still_there() -> None:
 
     assert of_kafka(began) == []
     assert [one.says for one in of_kafka(whole)] == ["consumer lag of 20,000 records in llm.requests, 2 members"]
+
+
+@pytest.mark.parametrize(("more", "checks"), [(0, ["lag"]), (1, ["process"])])
+def test_markers_of_transactions_wait_for_nobody(more: int, checks: list[str]) -> None:
+    """What a job that stopped in order leaves, two in each partition, is no sign of one that is gone."""
+    assert KAFKA.topics is not None
+    lag = 2 * KAFKA.topics[AT[0]].partitions + more
+    facts = replace(KAFKA, ends={AT: 1_000 + lag}, groups={"local-windows": GroupFacts(0, {AT: 1_000})})
+
+    assert [one.check for one in of_kafka(facts)] == checks
+
+
+def test_a_finding_links_to_the_runbook_where_its_cause_has_a_section() -> None:
+    """Only what is wrong has a cause; other findings are mended by their command alone."""
+    runs = Finding("process", "local-sink", State.GOOD, "2 members")
+
+    assert (runs.cause, runs.as_dict()["runbook"]) == (None, None)
+    assert wrong("process", "a", "b", "c").as_dict()["runbook"] == Cause.PROCESS.url
+    assert wrong("topic.partitions", "a", "b", "c").cause is None
 
 
 def test_every_group_reads_topics_of_the_contract() -> None:
@@ -598,8 +623,8 @@ def test_a_report_is_well_when_nothing_is_wrong() -> None:
         "wrong": 1,
         "unknown": 0,
         "findings": [
-            {"check": "a", "subject": "b", "state": "good", "says": "c", "mend": None},
-            {"check": "d", "subject": "e", "state": "wrong", "says": "f", "mend": "g"},
+            {"check": "a", "subject": "b", "state": "good", "says": "c", "mend": None, "runbook": None},
+            {"check": "d", "subject": "e", "state": "wrong", "says": "f", "mend": "g", "runbook": None},
         ],
     }
 

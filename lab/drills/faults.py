@@ -1,0 +1,80 @@
+"""The drills: what is broken, what the product has to call it, and which lines of the runbook mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lab.drills.stand import SINK, Stand
+from runtime.local_stack import read_state
+from runtime.runbook import Cause
+
+PASSWORD_FILE = "FLEETPULSE_CLICKHOUSE__PASSWORD_FILE"
+
+
+@dataclass(frozen=True, slots=True)
+class Drill:
+    """One fault. ``signs``: by channel the cause that it has to name; others are silent. ``paste``: of the section of
+    the cause, the lines that hold one of these; None: all. ``outage_s``: how long the fault lasts at least."""
+
+    name: str
+    cause: Cause
+    begin: Callable[[Stand], None]
+    signs: Mapping[str, Cause]
+    paste: Sequence[str] | None = None
+    typed: Callable[[Stand], str] = field(default=lambda _stand: "")
+    outage_s: float = 60.0
+
+
+def _password_changes(stand: Stand) -> None:
+    """The sink reads its password from a file, in which another stands at its next start."""
+    file = stand.folder / "password"
+    file.touch(mode=0o600)
+    file.write_text("not this one\n")
+    state = read_state(stand.folder)
+    assert state is not None
+    stand.gone(SINK)
+    stand.environment |= {
+        "FLEETPULSE_CLICKHOUSE__URL": state.clickhouse_url,
+        "FLEETPULSE_CLICKHOUSE__USER": "fleetpulse",
+        "FLEETPULSE_CLICKHOUSE__DATABASE": "fleetpulse",
+        PASSWORD_FILE: str(file),
+    }
+    stand.start(SINK)
+
+
+def _password(stand: Stand) -> str:
+    state = read_state(stand.folder)
+    assert state is not None
+    return f"{state.writer_password}\n"
+
+
+def _signs(cause: Cause, *channels: str, **others: Cause) -> dict[str, Cause]:
+    return dict.fromkeys(channels, cause) | others
+
+
+DRILLS = (
+    Drill(
+        "windows job gone",
+        Cause.PROCESS,
+        lambda stand: stand.gone("jobs-windows"),
+        _signs(Cause.PROCESS, "alert", "doctor", "page"),
+        paste=("jobs windows",),
+    ),
+    Drill(
+        "sink gone",
+        Cause.PROCESS,
+        lambda stand: stand.gone(SINK),
+        _signs(Cause.PROCESS, "alert", "doctor", "page"),
+        paste=("sink",),
+        outage_s=180.0,
+    ),
+    Drill(
+        "wrong database password",
+        Cause.CLICKHOUSE_LOGIN,
+        _password_changes,
+        # The process ends at once: who scrapes it sees no more than that, and its section leads to this one.
+        _signs(Cause.CLICKHOUSE_LOGIN, "log", "doctor", alert=Cause.PROCESS, page=Cause.PROCESS),
+        typed=_password,
+    ),
+)

@@ -1,0 +1,168 @@
+"""Run drills one after the other on one stack: what was seen, what mended it, whether books are exact."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fleetpulse import stack
+from fleetpulse.migrate.bring_up import bring_up
+from fleetpulse.reconcile.compare import Report, reconcile
+from fleetpulse.services.processes import Processes
+from lab.drills.faults import DRILLS, Drill
+from lab.drills.stand import PAGE, RULES, Stand
+from lab.drills.watch import Sign, Watch, findings, names
+from runtime.config import load
+from runtime.runbook import Cause
+from schemas.errors import ConfigError, FleetpulseError
+
+CHANNELS = ("log", "readyz", "alert", "doctor", "page")
+LINE_WITHIN_S = 15.0
+"""So long a pasted line is waited for; what runs longer is a service, and goes on."""
+MENDED_WITHIN_S = 180.0
+BOOKS_WITHIN_S = 180.0
+_SECTION = re.compile(r"^### (.+?)\n(.*?)(?=^##)", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Of one drill. ``signs``: the first of each channel; ``silent``: channels that should have shown it and did not
+    in time; ``others``: causes that a channel named beside it. ``mended_s``: since the first line was pasted."""
+
+    name: str
+    cause: Cause
+    signs: Mapping[str, Sign]
+    silent: tuple[str, ...]
+    firing_s: float | None
+    others: Mapping[str, tuple[str, ...]]
+    pasted: tuple[str, ...]
+    mended_s: float | None
+    books: Report
+
+    @property
+    def good(self) -> bool:
+        """Every channel showed the cause in time, the advice mended it, and the books are exact."""
+        return not self.silent and self.mended_s is not None and self.books.exact and not self.books.empty
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "fault": self.name,
+            "cause": self.cause,
+            "signs": {name: asdict(sign) for name, sign in self.signs.items()},
+            "silent": list(self.silent),
+            "firing_s": self.firing_s,
+            "others": {name: list(found) for name, found in self.others.items()},
+            "pasted": list(self.pasted),
+            "mended_s": self.mended_s,
+            "books_exact": self.books.exact,
+            "comparisons": self.books.checks,
+            "differences": [str(one) for one in self.books.differences],
+            "good": self.good,
+        }
+
+
+def advice(cause: Cause, paste: Sequence[str] | None, page: str) -> tuple[str, ...]:
+    """Lines of the runbook's section, those that hold one of ``paste``. Raises FleetpulseError where there are none."""
+    sections = dict(_SECTION.findall(page))
+    lines = [line for block in _BLOCK.findall(sections.get(cause, "")) for line in block.splitlines()]
+    found = tuple(line for line in lines if paste is None or any(word in line for word in paste))
+    if not found:
+        raise FleetpulseError(f"the runbook says nothing to paste for: {cause}")
+    return found
+
+
+def chosen(wanted: Sequence[str]) -> list[Drill]:
+    """Drills whose names begin so, all without any. Raises ConfigError for a name of none."""
+    for word in wanted:
+        if not any(drill.name.startswith(word) for drill in DRILLS):
+            raise ConfigError("NAME", word, "must be the beginning of " + ", ".join(drill.name for drill in DRILLS))
+    return [drill for drill in DRILLS if not wanted or drill.name.startswith(tuple(wanted))]
+
+
+def run_drills(
+    wanted: Sequence[str],
+    *,
+    seed: int,
+    outage_s: float | None,
+    within_s: float,
+    data_dir: Path | None,
+    say: Callable[[str], None],
+) -> list[Outcome]:
+    """Drills on a stack of their own below the data folder. ``outage_s``: so long each fault lasts at least, in place
+    of its own. ``within_s``: so soon each channel has to show it. Raises when the stack does not come up."""
+    drills = chosen(wanted)
+    if not RULES.is_file() or not PAGE.is_file():
+        raise FleetpulseError("drills need a checkout: the shipped rules and the runbook are in deploy/ and docs/")
+    folder = load({"data_dir": data_dir}).data_dir / "drills" / f"seed-{seed}"
+    if folder.exists():
+        stack.down(folder)
+        shutil.rmtree(folder)
+    try:
+        config = bring_up(folder, say)
+        with Processes(folder / "processes") as processes:
+            stand = Stand(folder, config, processes, seed)
+            try:
+                stand.begin()
+                outcomes = [_drill(stand, drill, outage_s, within_s, say) for drill in drills]
+            finally:
+                stand.end()
+    finally:
+        stack.down(folder)
+    if all(one.good for one in outcomes):
+        shutil.rmtree(folder)
+    return outcomes
+
+
+def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, say: Callable[[str], None]) -> Outcome:
+    say(f"{drill.name}: waiting until nothing is wrong")
+    stand.until(lambda: not _shows(stand, drill.cause), MENDED_WITHIN_S, f"{drill.cause} is no finding")
+    watch = Watch(stand, drill.signs)
+    watch.begin()
+    say(f"{drill.name}: begins")
+    begun_s = time.monotonic()
+    drill.begin(stand)
+    least_s = drill.outage_s if outage_s is None else outage_s
+    while (passed_s := time.monotonic() - begun_s) < least_s or (passed_s < within_s and not watch.has_all()):
+        stand.pass_time(0.5)
+    watch.end()
+    pasted, mended_s = _mend(stand, drill, say)
+    stand.restore()
+    say(f"{drill.name}: settling the books")
+    books = reconcile(
+        stand.config.kafka, stand.config.clickhouse, wait_s=BOOKS_WITHIN_S, while_waiting=stand.processes.tend
+    )
+    late = {name for name, sign in watch.seen.items() if sign.after_s > within_s}
+    watched = [name for name in drill.signs if name != "alert" or stand.prometheus is not None]
+    silent = tuple(name for name in watched if name not in watch.seen or name in late)
+    others = {name: tuple(sorted(found)) for name, found in watch.others.items()}
+    return Outcome(drill.name, drill.cause, watch.seen, silent, watch.firing_s, others, pasted, mended_s, books)
+
+
+def _shows(stand: Stand, cause: Cause) -> bool:
+    return any(names(cause, text) for text in findings(stand))
+
+
+def _mend(stand: Stand, drill: Drill, say: Callable[[str], None]) -> tuple[tuple[str, ...], float | None]:
+    """Paste what the runbook says, and wait until the doctor finds the cause no more."""
+    lines, begun_s = advice(drill.cause, drill.paste, PAGE.read_text()), time.monotonic()
+    typed = drill.typed(stand)
+    for line in lines:
+        say(f"{drill.name}: {line}")
+        process = stand.run(line, typed)
+        try:
+            process.wait(LINE_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            stand.pasted.append(process)
+    try:
+        stand.until(lambda: not _shows(stand, drill.cause), MENDED_WITHIN_S, f"{drill.cause} is mended")
+    except FleetpulseError:
+        return lines, None
+    return lines, time.monotonic() - begun_s

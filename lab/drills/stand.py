@@ -1,0 +1,188 @@
+"""A whole pipeline of its own under drills: servers, jobs, sink, a small simulated fleet, Prometheus."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fleetpulse import stack
+from fleetpulse.services.jobs_and_sink import JOBS
+from fleetpulse.services.processes import Command, Processes
+from lab.bench.stand import free_port
+from runtime.config import Config
+from schemas.errors import FleetpulseError
+
+ROOT = Path(__file__).parents[2]
+RULES, PAGE = ROOT / "deploy" / "prometheus" / "rules.yaml", ROOT / "docs" / "how-to" / "running.md"
+WORKER = "worker-0"
+SINK, PRODUCER, PROMETHEUS = "sink", "producer", "prometheus"
+READY_WITHIN_S = 300.0
+ENDS_WITHIN_S = 60.0
+TICK_S = 0.2
+GPUS, REQUESTS_PER_S = 8, 5
+
+
+@dataclass(slots=True)
+class Stand:
+    """``folder`` is the data folder of the stack. ``pasted``: commands of the runbook that go on running."""
+
+    folder: Path
+    config: Config
+    processes: Processes
+    seed: int
+    ports: dict[str, int] = field(default_factory=dict)
+    pasted: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+    """Of every process from now on, beside where the stack is."""
+    prometheus: int | None = None
+    """Its port; None where there is no Prometheus on this machine."""
+    _watching: subprocess.Popen[bytes] | None = None
+
+    @property
+    def logs(self) -> Path:
+        """One file for each process, also those that were pasted."""
+        return self.folder / "processes"
+
+    def parts(self) -> dict[str, tuple[str, ...]]:
+        """Words of the services by name."""
+        jobs = {f"jobs-{job}": ("jobs", job, "--name", WORKER) for job in JOBS}
+        return {**jobs, SINK: ("sink",)}
+
+    def begin(self) -> None:
+        """Start everything and wait until it is ready. Raises FleetpulseError when something is not."""
+        for name in self.parts():
+            self.start(name)
+        simulate = ("simulate", "--gpus", str(GPUS), "--load", "poisson", "--rate", str(REQUESTS_PER_S))
+        own = ("--seed", str(self.seed), "--spool", str(self.folder / "spool"))
+        self.processes.start(Command(PRODUCER, (*simulate, *own), self._environment))
+        self._watch()
+        self.until(self.is_ready, READY_WITHIN_S, "the pipeline is ready")
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {"FLEETPULSE_DATA_DIR": str(self.folder), **self.environment}
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment of a shell where the services run: the command ``fleetpulse`` is found."""
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        return {**os.environ, **self._environment, "PATH": path}
+
+    def start(self, name: str) -> None:
+        """Start a service, on the health port that it has had."""
+        port = self.ports.setdefault(name, free_port())
+        words = (*self.parts()[name], "--health-port", str(port))
+        self.processes.start(Command(name, words, self._environment))
+
+    def gone(self, name: str) -> None:
+        """Kill a service, and nobody starts it again."""
+        self.processes.strike_off(name)
+
+    def is_ready(self) -> bool:
+        """Whether every service is."""
+        return all(bool(get(port, "/readyz")) for port in self.ports.values())
+
+    def restore(self) -> None:
+        """End what was pasted, and start what is gone or runs under another configuration."""
+        while self.pasted:
+            _end(self.pasted.pop())
+        stack.up(self.folder)
+        self.environment.clear()
+        for name in self.parts():
+            if name not in self.processes.names():
+                self.start(name)
+            elif self.processes.command(name).environment != self._environment:
+                command = replace(self.processes.command(name), environment=self._environment)
+                self.processes.stop(name)
+                self.processes.start(command)
+        self.until(self.is_ready, READY_WITHIN_S, "the pipeline is ready again")
+
+    def until(self, holds: Callable[[], bool], within_s: float, what: str) -> None:
+        """Wait, and start again what ends meanwhile. Raises FleetpulseError when it does not come true."""
+        until_s = time.monotonic() + within_s
+        while not holds():
+            if time.monotonic() > until_s:
+                raise FleetpulseError(f"not within {within_s:.0f} s: {what}; logs are in {self.logs}")
+            self.pass_time(TICK_S)
+
+    def pass_time(self, seconds: float) -> None:
+        """What ends meanwhile is started again."""
+        until_s = time.monotonic() + seconds
+        while True:
+            self.processes.tend()
+            if time.monotonic() >= until_s:
+                return
+            time.sleep(TICK_S)
+
+    def run(self, line: str, typed: str = "") -> subprocess.Popen[bytes]:
+        """Start a line in a shell, as somebody pastes it on a machine of this deployment; ``typed`` is what it reads.
+        Its output is a log like those of the services."""
+        with (self.logs / "pasted.log").open("ab") as log:
+            process = subprocess.Popen(
+                ["bash", "-c", line],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env=self.variables,
+                start_new_session=True,
+            )
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(typed.encode())
+            process.stdin.close()
+        return process
+
+    def end(self) -> None:
+        """End what was pasted, and Prometheus."""
+        for process in (*self.pasted, *filter(None, (self._watching,))):
+            _end(process)
+
+    def _watch(self) -> None:
+        """Start Prometheus with the shipped rules, a second between two scrapes."""
+        program = shutil.which(PROMETHEUS)
+        if program is None:
+            return
+        folder = self.folder / PROMETHEUS
+        folder.mkdir(exist_ok=True)
+        targets = [f"127.0.0.1:{port}" for port in self.ports.values()]
+        config: dict[str, Any] = {
+            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "rule_files": [str(RULES)],
+            "scrape_configs": [{"job_name": "fleetpulse", "static_configs": [{"targets": targets}]}],
+        }
+        (folder / "prometheus.yaml").write_text(yaml.safe_dump(config))
+        self.prometheus = free_port()
+        line = (
+            f"exec {program} --config.file={folder}/prometheus.yaml --storage.tsdb.path={folder}/data"
+            f" --web.listen-address=127.0.0.1:{self.prometheus} >{folder}/log 2>&1"
+        )
+        self._watching = self.run(line)
+
+
+def get(port: int, path: str) -> bytes | None:
+    """What is answered with 200; None otherwise."""
+    with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        return bytes(answer.read())
+    return None
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a line and all that it started: they are a group of their own."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(ENDS_WITHIN_S)
+            return

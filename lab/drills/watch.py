@@ -1,0 +1,170 @@
+"""What the product shows while a fault lasts: one look for each channel, each in a thread of its own.
+
+A look returns texts; one that names the cause by the runbook's words, or links to its section, is a sign of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleetpulse.dashboard.consumer_lag import LagOfGroups
+from lab.drills.stand import Stand, get
+from runtime.runbook import Cause
+from schemas.errors import UnavailableError
+
+Look = Callable[[], Iterable[str]]
+LOOK_EVERY_S = 0.5
+TEXT_CHARACTERS = 160
+DOCTOR_WITHIN_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """``after_s``: since the fault began."""
+
+    after_s: float
+    text: str
+
+
+def names(cause: Cause, text: str) -> bool:
+    """Whether a text names the cause, or links to its section."""
+    return cause.lower() in text.lower() or f"#{cause.anchor}" in text
+
+
+def other_causes(cause: Cause, text: str) -> set[Cause]:
+    """Causes that a text links to and that are another."""
+    return {each for each in Cause if each is not cause and f"#{each.anchor}" in text}
+
+
+class Logs:
+    """Lines that were written since it was made, of every process."""
+
+    def __init__(self, stand: Stand) -> None:
+        self._stand = stand
+        self._read = {path: path.stat().st_size for path in stand.logs.glob("*.log")}
+
+    def __call__(self) -> Iterator[str]:
+        for path in sorted(self._stand.logs.glob("*.log")):
+            with path.open("rb") as log:
+                log.seek(self._read.get(path, 0))
+                fresh = log.read()
+            whole = fresh[: fresh.rfind(b"\n") + 1]
+            self._read[path] = self._read.get(path, 0) + len(whole)
+            yield from (f"{path.stem}: {line}" for line in whole.decode(errors="replace").splitlines())
+
+
+@dataclass(slots=True)
+class Watch:
+    """Looks of every channel from now on; ``seen``: the first sign of the cause on each, ``others``: other causes."""
+
+    stand: Stand
+    cause: Mapping[str, Cause]
+    """By channel what is waited for."""
+    seen: dict[str, Sign] = field(default_factory=dict)
+    others: dict[str, set[Cause]] = field(default_factory=dict)
+    firing_s: float | None = None
+    """After which the first alert of the cause was not only pending."""
+    _over: threading.Event = field(default_factory=threading.Event)
+    _threads: list[threading.Thread] = field(default_factory=list)
+    _begun_s: float = 0.0
+    _before: set[str] = field(default_factory=set)
+    """Alerts that went on already."""
+
+    def begin(self) -> None:
+        """Look from now on."""
+        looks: dict[str, Look] = {
+            "log": Logs(self.stand),
+            "readyz": self._readyz,
+            "alert": lambda: (text for text in self._alerts() if _alert_name(text) not in self._before),
+            "doctor": lambda: findings(self.stand),
+            "page": self._page,
+        }
+        self._before = {_alert_name(text) for text in self._alerts()}
+        self._begun_s = time.monotonic()
+        for name, look in looks.items():
+            thread = threading.Thread(target=self._look, args=(name, look), name=f"watch-{name}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def end(self) -> None:
+        """Look no more."""
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def has_all(self) -> bool:
+        """Whether every channel has shown what is waited for."""
+        return self.cause.keys() <= self.seen.keys()
+
+    def _look(self, name: str, look: Look) -> None:
+        while not self._over.wait(LOOK_EVERY_S):
+            for text in look():
+                self._take(name, text)
+
+    def _take(self, name: str, text: str) -> None:
+        cause = self.cause.get(name)
+        if cause is None:
+            return
+        after_s = time.monotonic() - self._begun_s
+        if names(cause, text):
+            self.seen.setdefault(name, Sign(after_s, text[:TEXT_CHARACTERS]))
+            if name == "alert" and text.startswith("firing") and self.firing_s is None:
+                self.firing_s = after_s
+        elif found := other_causes(cause, text):
+            self.others.setdefault(name, set()).update(found)
+
+    def _readyz(self) -> Iterator[str]:
+        for name, port in self.stand.ports.items():
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as response:
+                    found = response.read()
+            except urllib.error.HTTPError as error:
+                found = error.read()
+            except OSError:
+                continue
+            yield f"{name}: {found.decode()}"
+
+    def _alerts(self) -> Iterator[str]:
+        """Alerts of the shipped rules that are pending or firing."""
+        found = None if self.stand.prometheus is None else get(self.stand.prometheus, "/api/v1/alerts")
+        for each in json.loads(found)["data"]["alerts"] if found else ():
+            facts = each["annotations"]
+            yield f"{each['state']} {each['labels']['alertname']}: {facts['summary']} {facts['runbook_url']}"
+
+    def _page(self) -> Iterator[str]:
+        """The table of consumer lag of page *Pipeline*."""
+        try:
+            rows = asyncio.run(LagOfGroups(self.stand.config.kafka).ask())
+        except UnavailableError as error:
+            yield str(error)
+        else:
+            yield from (f"{one.job} {one.topic}: lag {one.records}, {one.wrong}" for one in rows if one.wrong)
+
+
+def _alert_name(text: str) -> str:
+    return text.split()[1]
+
+
+def findings(stand: Stand) -> list[str]:
+    """What ``fleetpulse doctor`` finds wrong where the services run, as lines."""
+    words = [sys.executable, "-m", "fleetpulse", "doctor", "--json", "--within", str(DOCTOR_WITHIN_S)]
+    done = subprocess.run(words, env=stand.variables, capture_output=True, text=True, check=False)
+    try:
+        report: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        return [done.stderr]
+    return [
+        f"{one['check']} {one['subject']}: {one['says']} {one['runbook'] or ''}"
+        for one in report["findings"]
+        if one["state"] == "wrong"
+    ]

@@ -1,0 +1,82 @@
+"""What a drill pastes, which drills run, and when one is good.
+
+Covers lab.drills.stand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fleetpulse.reconcile.compare import Difference, Report, TopicBooks
+from lab.drills.faults import DRILLS, Drill
+from lab.drills.run import CHANNELS, Outcome, advice, chosen
+from lab.drills.stand import PAGE
+from lab.drills.watch import Sign
+from runtime.runbook import Cause
+from schemas.errors import ConfigError, FleetpulseError
+
+TEXT = """
+### Process not running
+
+Text.
+
+```
+fleetpulse jobs windows --name worker-0
+fleetpulse sink
+```
+
+### Kafka unavailable
+
+No line.
+
+## End
+"""
+EXACT = Report((TopicBooks("llm.requests", *[5] * 8),), 12, ())
+WRONG = Report(EXACT.topics, 12, (Difference("a", "b", 1, 2),))
+GOOD = Outcome("sink gone", Cause.PROCESS, {"doctor": Sign(3.0, "x")}, (), None, {}, ("fleetpulse sink",), 9.0, EXACT)
+
+
+def test_lines_of_the_causes_own_section_are_pasted() -> None:
+    """All of them, or those that hold a word; a section without any is a mistake of the runbook."""
+    assert advice(Cause.PROCESS, None, TEXT) == ("fleetpulse jobs windows --name worker-0", "fleetpulse sink")
+    assert advice(Cause.PROCESS, ("sink",), TEXT) == ("fleetpulse sink",)
+    with pytest.raises(FleetpulseError, match="Kafka unavailable"):
+        advice(Cause.KAFKA, None, TEXT)
+    with pytest.raises(FleetpulseError, match="nothing to paste"):
+        advice(Cause.PROCESS, ("deliver",), TEXT)
+
+
+@pytest.mark.parametrize("drill", DRILLS, ids=lambda drill: drill.name)
+def test_the_runbook_has_something_to_paste_for_every_drill(drill: Drill) -> None:
+    """As it stands in docs/, and every channel that is waited for is one that is watched."""
+    assert advice(drill.cause, drill.paste, PAGE.read_text())
+    assert drill.signs.keys() <= set(CHANNELS)
+    assert drill.cause in drill.signs.values()
+
+
+def test_drills_are_chosen_by_the_beginning_of_their_names() -> None:
+    """All without any; a name of none says which there are."""
+    assert [drill.name for drill in chosen(["sink"])] == ["sink gone"]
+    assert chosen([]) == list(DRILLS)
+    with pytest.raises(ConfigError, match="windows job gone"):
+        chosen(["nothing"])
+
+
+@pytest.mark.parametrize(
+    ("differing", "good"),
+    [
+        ({}, True),
+        ({"silent": ("log",)}, False),
+        ({"mended_s": None}, False),
+        ({"books": WRONG}, False),
+        ({"books": Report((), 12, ())}, False),
+    ],
+)
+def test_a_drill_is_good_when_all_three_hold(differing: dict[str, Any], good: bool) -> None:
+    """Seen on every channel, mended by the advice, books exact and not empty."""
+    found = replace(GOOD, **differing)
+
+    assert (found.good, found.as_dict()["good"]) == (good, good)

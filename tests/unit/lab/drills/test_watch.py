@@ -1,0 +1,80 @@
+"""Signs: a text names the cause or links to its section; logs are read from where they were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from lab.drills.watch import Logs, Watch, names, other_causes
+from runtime.runbook import Cause
+
+
+class Folder:
+    """In a stand's place: where logs are."""
+
+    prometheus = None
+
+    def __init__(self, logs: Path) -> None:
+        self.logs = logs
+
+
+@pytest.mark.parametrize(
+    ("text", "is_named"),
+    [
+        ("ClickHouse unavailable: no route", True),
+        ("clickhouse unavailable", True),
+        ("read docs/how-to/running.md#clickhouse-unavailable", True),
+        ("ClickHouse rejected the login", False),
+        ("ClickHouse does not answer", False),
+    ],
+)
+def test_a_cause_is_named_by_its_words_or_its_section(text: str, is_named: bool) -> None:
+    """Other words for the same are no name."""
+    assert names(Cause.CLICKHOUSE, text) == is_named
+
+
+def test_other_causes_are_those_that_are_linked_to() -> None:
+    """The one that is waited for is none of them."""
+    text = "a.md#kafka-unavailable a.md#clickhouse-unavailable"
+
+    assert other_causes(Cause.KAFKA, text) == {Cause.CLICKHOUSE}
+
+
+def test_only_whole_lines_since_the_beginning_are_read(tmp_path: Path) -> None:
+    """What a process is writing comes with the next look, and what stood there is over."""
+    log = tmp_path / "sink.log"
+    log.write_text("before\n")
+    look = Logs(cast(Any, Folder(tmp_path)))
+
+    with log.open("a") as more:
+        more.write("one\ntw")
+    first = list(look())
+    with log.open("a") as more:
+        more.write("o\n")
+    (tmp_path / "pasted.log").write_text("new\n")
+
+    assert first == ["sink: one"]
+    assert list(look()) == ["pasted: new", "sink: two"]
+
+
+def test_the_first_sign_of_each_channel_is_kept(tmp_path: Path) -> None:
+    """Beside it what else a channel named; a channel that nobody waits for says nothing."""
+    watch = Watch(cast(Any, Folder(tmp_path)), {"doctor": Cause.KAFKA, "alert": Cause.PROCESS})
+
+    watch._take("page", "Kafka unavailable")
+    watch._take("doctor", "wrong a.md#clickhouse-unavailable")
+    watch._take("doctor", "Kafka unavailable: 1")
+    watch._take("doctor", "Kafka unavailable: 2")
+
+    assert {name: sign.text for name, sign in watch.seen.items()} == {"doctor": "Kafka unavailable: 1"}
+    assert watch.others == {"doctor": {Cause.CLICKHOUSE}}
+    assert (watch.has_all(), watch.firing_s) == (False, None)
+
+    watch._take("alert", "pending A: process not running")
+    pending_s = watch.firing_s
+    watch._take("alert", "firing A: process not running")
+
+    assert (watch.has_all(), pending_s) == (True, None)
+    assert watch.firing_s is not None
