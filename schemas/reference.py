@@ -125,8 +125,10 @@ def _topics() -> str:
 def _tables() -> str:
     intro = (
         "Tables keep one row per identity: read them with `FINAL`, or read the views, which do. Times are milliseconds"
-        " since the epoch, UTC; bins are sketches of gamma = 2^(1/32), to be merged by `sumMap` and read by"
-        " `fp_quantile(q, bins)` or `fp_quantiles([q, ...], bins)`."
+        " since the epoch, UTC; bins are sketches of gamma = 2^(1/32), to be read by `p(q, bins)`, which"
+        " merges those of all rows of a group: `p(0.99, ttft_us_bins)`. It is `fp_quantile_linear(q, sumMap(bins))`,"
+        " for several at once `fp_quantiles_linear([q, ...], sumMap(bins))`. `fp_quantile` and `fp_quantiles` of"
+        " release 0.1.0 read the same bins without interpolating: the value at the rank below."
     )
     return _page("Tables and views", intro, *filter(None, map(_relation, declared().values())))
 

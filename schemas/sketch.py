@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import floor, isqrt
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -51,19 +52,33 @@ def value_of(index: int) -> float:
     return 0.0 if index == ZERO_BIN else 2.0 * GAMMA**index / (GAMMA + 1.0)
 
 
-def quantile(bins: Mapping[int, int], q: float) -> float | None:
-    """Value at rank ``floor(q (n - 1))`` of the ``n`` counted values, as numpy's ``method='lower'``; None when empty.
+def quantile(bins: Mapping[int, int], q: float, method: Literal["linear", "lower"] = "linear") -> float | None:
+    """The quantile of the ``n`` counted values; None when there are none.
 
-    ``q`` in [0, 1]. Within ``RELATIVE_ERROR_MAX`` of the exact order statistic for values up to ``VALUE_MAX``.
+    ``linear``: between the values at the ranks around ``q (n - 1)``, as numpy's default, vLLM's benchmark and aiperf
+    have it. ``lower``: the value at rank ``floor(q (n - 1))``, which one of them had. ``q`` in [0, 1]. Within
+    ``RELATIVE_ERROR_MAX`` of what the values themselves give, for values up to ``VALUE_MAX``.
     """
     if not 0.0 <= q <= 1.0:
         raise ValueError(f"q = {q} must lie in [0, 1]")
-    rank = floor(q * (sum(bins.values()) - 1))
+    total = sum(bins.values())
+    if not total:
+        return None
+    position = q * (total - 1)
+    rank = floor(position)
+    below = _value_at(bins, rank)
+    if method == "lower":
+        return below
+    part = position - rank
+    return (1.0 - part) * below + part * _value_at(bins, min(rank + 1, total - 1))
+
+
+def _value_at(bins: Mapping[int, int], rank: int) -> float:
     for index in sorted(bins):
         rank -= bins[index]
         if rank < 0:
             return value_of(index)
-    return None
+    raise AssertionError("a rank below the number of values")
 
 
 def merge(*parts: Mapping[int, int]) -> dict[int, int]:

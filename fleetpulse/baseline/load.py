@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from math import floor
 from typing import Any
+
+import numpy as np
 
 from fleetpulse.baseline.curve import PERCENTILES, Latency, Point
 from schemas import sketch
@@ -65,7 +66,7 @@ def _rate(rows: Sequence[Mapping[str, Any]], name: str, seconds: float) -> float
 
 def _exact(rows: Sequence[Mapping[str, Any]], name: str) -> Latency:
     values = sorted(row[name] for row in rows if row[name] is not None)
-    return {each: values[floor(q * (len(values) - 1))] if values else None for each, q in PERCENTILES.items()}
+    return {each: _rounded(float(np.quantile(values, q)) if values else None) for each, q in PERCENTILES.items()}
 
 
 def _rounded(value: float | None) -> int | None:

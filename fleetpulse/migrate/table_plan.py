@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fleetpulse.migrate.plan import ApplyFile, Plan, Restore, SetTtl, Step
+from schemas.ddl import views
 from schemas.ddl.declared import made
 from schemas.ddl.files import HISTORY, Migration, Names, statements_of
 from schemas.ddl.kept import Kept
@@ -59,12 +60,12 @@ class LiveTable:
 @dataclass(frozen=True, slots=True)
 class LiveDatabase:
     """A database as it is. ``applied``: name and checksum by the number of the file; ``old``: numbers of files that
-    0.1.0 applied. ``views`` and ``functions`` are names."""
+    0.1.0 applied. ``views`` are names; ``functions``, those of the server: text by name."""
 
     name: str
     tables: Mapping[str, LiveTable] = field(default_factory=dict)
     views: frozenset[str] = frozenset()
-    functions: frozenset[str] = frozenset()
+    functions: Mapping[str, str] = field(default_factory=dict)
     applied: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     old: frozenset[int] = frozenset()
 
@@ -113,7 +114,7 @@ def plan_tables(live: LiveDatabase, wanted: Wanted) -> Plan:
     finish."""
     files = wanted.files
     if live.is_empty and wanted.at_once:
-        return Plan((*_at_once(wanted),))
+        return Plan((*_at_once(wanted),), _other_p(live))
     _check(live, wanted)
     newer = sorted(set(live.applied) - {one.number for one in files})
     if newer:
@@ -121,7 +122,14 @@ def plan_tables(live: LiveDatabase, wanted: Wanted) -> Plan:
         found = Plan(notes=(text,))
     else:
         found = Plan((*_restored(live, files), *_missing(live, wanted)))
-    return found + _ttls(live, wanted.kept)
+    return found + _ttls(live, wanted.kept) + Plan(notes=_other_p(live))
+
+
+def _other_p(live: LiveDatabase) -> tuple[str, ...]:
+    if views.LINEAR in live.functions.get("p", views.LINEAR):
+        return ()
+    instead = f"{views.LINEAR}(q, sumMap(bins))"
+    return (f"function p of this server is somebody else's and stays: write {instead} where examples have p(q, bins)",)
 
 
 def _at_once(wanted: Wanted) -> Iterator[Step]:

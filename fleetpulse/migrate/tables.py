@@ -89,13 +89,13 @@ def look(client: Any, names: Names) -> LiveDatabase:
         for name, row in every.items()
         if not row["is_view"]
     }
-    functions = client.query("SELECT name FROM system.functions WHERE origin = 'SQLUserDefined'").result_rows
+    functions = client.query("SELECT name, create_query FROM system.functions WHERE origin = 'SQLUserDefined'")
     listed = _rows(client, names, _history(client, names), "number, name, checksum", rows)
     return LiveDatabase(
         names.database,
         tables,
         frozenset(every) - frozenset(tables),
-        frozenset(name for (name,) in functions),
+        dict(functions.result_rows),
         {number: rest for number, *rest in listed},
         frozenset(number for (number,) in _rows(client, names, OLD_HISTORY, "number", rows)),
     )

@@ -11,9 +11,9 @@ FROM
     SELECT
         model,
         sum(event_count) AS requests,
-        fp_quantiles([0.5, 0.95, 0.99], sumMap(ttft_us_bins)) AS ttft,
-        fp_quantiles([0.5, 0.95, 0.99], sumMap(tpot_us_bins)) AS tpot,
-        fp_quantiles([0.5, 0.95, 0.99], sumMap(e2e_us_bins)) AS e2e
+        fp_quantiles_linear([0.5, 0.95, 0.99], sumMap(ttft_us_bins)) AS ttft,
+        fp_quantiles_linear([0.5, 0.95, 0.99], sumMap(tpot_us_bins)) AS tpot,
+        fp_quantiles_linear([0.5, 0.95, 0.99], sumMap(e2e_us_bins)) AS e2e
     FROM request_windows
     WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     GROUP BY model

@@ -6,14 +6,14 @@ SELECT
     sumIf(event_count, status != 'ok') / 10 AS failed_per_s,
     sum(input_tokens_sum) / 10 AS input_tokens_per_s,
     sum(output_tokens_sum) / 10 AS output_tokens_per_s,
-    fp_quantile(0.5, sumMap(ttft_us_bins)) / 1e6 AS ttft_p50_s,
-    fp_quantile(0.95, sumMap(ttft_us_bins)) / 1e6 AS ttft_p95_s,
-    fp_quantile(0.99, sumMap(ttft_us_bins)) / 1e6 AS ttft_p99_s,
-    fp_quantile(0.5, sumMap(itl_bins)) / 1e6 AS itl_p50_s,
-    fp_quantile(0.99, sumMap(itl_bins)) / 1e6 AS itl_p99_s,
-    fp_quantile(0.5, sumMap(e2e_us_bins)) / 1e6 AS e2e_p50_s,
-    fp_quantile(0.99, sumMap(e2e_us_bins)) / 1e6 AS e2e_p99_s,
-    fp_quantile(0.99, sumMap(queue_us_bins)) / 1e6 AS queue_p99_s
+    fp_quantile_linear(0.5, sumMap(ttft_us_bins)) / 1e6 AS ttft_p50_s,
+    fp_quantile_linear(0.95, sumMap(ttft_us_bins)) / 1e6 AS ttft_p95_s,
+    fp_quantile_linear(0.99, sumMap(ttft_us_bins)) / 1e6 AS ttft_p99_s,
+    fp_quantile_linear(0.5, sumMap(itl_bins)) / 1e6 AS itl_p50_s,
+    fp_quantile_linear(0.99, sumMap(itl_bins)) / 1e6 AS itl_p99_s,
+    fp_quantile_linear(0.5, sumMap(e2e_us_bins)) / 1e6 AS e2e_p50_s,
+    fp_quantile_linear(0.99, sumMap(e2e_us_bins)) / 1e6 AS e2e_p99_s,
+    fp_quantile_linear(0.99, sumMap(queue_us_bins)) / 1e6 AS queue_p99_s
 FROM request_windows
 WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY window_ms, model

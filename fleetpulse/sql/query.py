@@ -21,6 +21,7 @@ from fleetpulse import queries
 from fleetpulse.sql.database import Answer, Database, in_a_line
 from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
+from schemas.ddl.views import LINEAR
 from schemas.errors import ConfigError
 from schemas.events.event_types import LLM_REQUESTS
 from schemas.events.grouping import sets_of
@@ -89,7 +90,7 @@ def percentiles_sql(measure: str, by: str) -> str:
         known = sorted({name for grouping in sets_of("llm.requests") for name in grouping.dimensions})
         raise ConfigError("--by", by, f"must be one of {', '.join(known)}")
     columns = ",\n    ".join(
-        f"round(fp_quantile({q}, sumMap({measure}_bins))) AS p{str(100 * q).rstrip('0').rstrip('.').replace('.', '_')}"
+        f"round({LINEAR}({q}, sumMap({measure}_bins))) AS p{str(100 * q).rstrip('0').rstrip('.').replace('.', '_')}"
         for q in QUANTILES
     )
     return (

@@ -225,7 +225,9 @@ def landed(run: Run, stand: Stand) -> Ours:
         )
         bins = {"ttft_us": "ttft_us_bins", "itl_us": "itl_bins", "e2e_us": "e2e_us_bins"}
         columns = [
-            f"fp_quantile({q}, sumMap({bins[name]})) AS {name}_{i}" for name in METRICS for i, q in enumerate(QUANTILES)
+            f"fp_quantile_linear({q}, sumMap({bins[name]})) AS {name}_{i}"
+            for name in METRICS
+            for i, q in enumerate(QUANTILES)
         ]
         (found,) = database.sql(f"SELECT {', '.join(columns)} FROM request_windows").records()
         percentiles = {name: {q: found[f"{name}_{i}"] for i, q in enumerate(QUANTILES)} for name in METRICS}

@@ -135,11 +135,11 @@ def metrics_of_client(seen: Sequence[Seen], point: str) -> dict[str, list[int]]:
     }
 
 
-def order_statistics(values: Sequence[int]) -> dict[float, float | None]:
-    """Values at rank floor(q (n - 1)); None without values."""
+def quantiles_of(values: Sequence[int]) -> dict[float, float | None]:
+    """As numpy has them by default, and so do vLLM's benchmark and aiperf; None without values."""
     if not values:
         return dict.fromkeys(QUANTILES)
-    return {q: float(np.quantile(np.asarray(values), q, method="lower")) for q in QUANTILES}
+    return {q: float(np.quantile(np.asarray(values), q)) for q in QUANTILES}
 
 
 def percentiles_of_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[float, float | None]]:
@@ -168,7 +168,7 @@ def compare(seen: Sequence[Seen], ours: Ours) -> dict[str, Any]:
         "percentiles": percentiles,
         "ours_without_sketch_us": exactly(ours.rows),
         "request_by_request": {point: differences(pairs, point) for point in POINTS},
-        "client_sending_us": order_statistics([each.sent_us for each in seen]),
+        "client_sending_us": quantiles_of([each.sent_us for each in seen]),
     }
 
 
@@ -194,15 +194,13 @@ def counted(seen: Sequence[Seen], rows: Sequence[Mapping[str, Any]], matched: in
 def exactly(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[float, float | None]]:
     """Order statistics of the rows' own values, no sketch between: what of a difference is the clocks' alone."""
     known = {name: [row[name] for row in rows if row[name] is not None] for name in ("ttft_us", "e2e_us")}
-    return {name: order_statistics(values) for name, values in known.items()}
+    return {name: quantiles_of(values) for name, values in known.items()}
 
 
 def judged(client: Mapping[str, Sequence[int]], ours: Percentiles) -> list[dict[str, Any]]:
     """One entry for each metric and percentile: both values, and whether they differ by no more than is allowed."""
     return [
-        _verdict(name, q, value, ours[name][q])
-        for name in METRICS
-        for q, value in order_statistics(client[name]).items()
+        _verdict(name, q, value, ours[name][q]) for name in METRICS for q, value in quantiles_of(client[name]).items()
     ]
 
 
@@ -225,7 +223,7 @@ def differences(pairs: Sequence[tuple[Seen, Mapping[str, Any]]], point: str) -> 
     ttft = [since(s, s.first_us) - row["ttft_us"] for s, row in pairs if s.first_us is not None and row["ttft_us"]]
     e2e = [since(s, s.last_us) - row["e2e_us"] for s, row in pairs if row["e2e_us"] is not None]
     return {
-        "ttft_us": order_statistics(ttft),
-        "e2e_us": order_statistics(e2e),
+        "ttft_us": quantiles_of(ttft),
+        "e2e_us": quantiles_of(e2e),
         "requests_with_other_counts": sum(any(getattr(s, name) != row[name] for name in COUNTS) for s, row in pairs),
     }

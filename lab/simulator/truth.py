@@ -122,15 +122,15 @@ class TruthTable:
         keys = [(int(window[row]), *(words[codes[row]] for codes, words in columns)) for row in heads.tolist()]
         return Groups(self, order, begins, keys)
 
-    def percentile(self, name: str, q: float, dimensions: Mapping[str, str | None] | None = None) -> int | None:
-        """Exact order statistic of rank ``floor(q (n - 1))`` of all known values with these labels."""
+    def percentile(self, name: str, q: float, dimensions: Mapping[str, str | None] | None = None) -> float | None:
+        """The exact quantile of all known values with these labels, as numpy has it by default."""
         values, chosen = self.values(name)
         for dimension, word in (dimensions or {}).items():
             codes, words = self.labels(dimension)
             chosen = chosen & (codes == words.index(word) if word in words else False)
         if not chosen.any():
             return None
-        return int(np.quantile(values[chosen], q, method="lower"))
+        return float(np.quantile(values[chosen], q))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +162,8 @@ class Groups:
         made = [Measure(n, s, low if n else None, high if n else None) for n, s, low, high in rows]
         return dict(zip(self.keys, made, strict=True))
 
-    def percentiles(self, name: str, q: float) -> dict[Key, int | None]:
-        """Exact order statistic of rank ``floor(q (n - 1))`` per group, as numpy's ``method='lower'``."""
+    def percentiles(self, name: str, q: float) -> dict[Key, float | None]:
+        """The exact quantile per group, as numpy has it by default."""
         values, known = self.table.values(name)
         group = np.repeat(np.arange(len(self.keys)), np.diff(self.begins, append=len(self.order)))
         known_rows = self.order[known[self.order]]
@@ -171,10 +171,13 @@ class Groups:
         ranked = values[known_rows][np.lexsort([values[known_rows], group])]
         counts = np.bincount(group, minlength=len(self.keys))
         starts = np.cumsum(counts) - counts
-        found = {}
-        for key, start, count in zip(self.keys, starts.tolist(), counts.tolist(), strict=True):
-            found[key] = int(ranked[start + int(q * (count - 1))]) if count else None
-        return found
+        position = q * np.maximum(counts - 1, 0)
+        rank = position.astype(np.int64)
+        last = len(ranked) - 1
+        below, above = (ranked[np.minimum(starts + each, last)] for each in (rank, np.minimum(rank + 1, counts - 1)))
+        found = below + (position - rank) * (above - below)
+        known = (counts > 0).tolist()
+        return {key: value if any_ else None for key, value, any_ in zip(self.keys, found.tolist(), known, strict=True)}
 
     def bins(self, name: str) -> dict[Key, dict[int, int]]:
         """Ready-made sketches added up per group."""

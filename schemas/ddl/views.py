@@ -2,7 +2,7 @@
 
 A view over 10 s rows merges the partial rows of each window and series; the same view over a rollup level reads rows
 that are merged already. Both show the percentiles of every row and the merged bins beside them, so that any group over
-any range can be merged again: ``fp_quantile(0.99, sumMap(ttft_us_bins))``. Columns that a query does not name are not
+any range can be merged again: ``p(0.99, ttft_us_bins)``. Columns that a query does not name are not
 computed.
 """
 
@@ -24,6 +24,14 @@ PERCENTILES = (50, 90, 95, 99)
 FRESH_MS = 5 * MINUTE_MS
 """How far back ``fleet_now`` looks: a GPU without a sample for longer is not shown."""
 FLEET_NOW = "fleet_now"
+LINEAR, LINEAR_OF_MANY = "fp_quantile_linear", "fp_quantiles_linear"
+P_BODY = (
+    f"{LINEAR}(q + throwIf(NOT (q BETWEEN 0 AND 1), 'p(q, bins): q is a share, such as 0.99 for p99'), sumMap(bins))"
+)
+_GAMMA = f"pow(2., 1. / {BINS_PER_OCTAVE})"
+_VALUE = f"if({{k}} = {ZERO_BIN}, 0., 2. * pow({_GAMMA}, {{k}}) / ({_GAMMA} + 1.))"
+_KEY = "mapKeys(bins)[arrayFirstIndex({name} -> {name} > {rank}, arrayCumSum(mapValues(bins)))]"
+_LOWER_RANK = "floor({q} * (arraySum(mapValues(bins)) - 1))"
 _PREFIXES = {"service": "request", "engine": "engine_request", "engine_sample": "engine"}
 
 
@@ -34,20 +42,40 @@ def view_name(grouping: GroupingSet, level: str | None = None) -> str:
 
 
 def functions() -> list[str]:
-    """``fp_quantile(q, bins)`` and ``fp_quantiles([q, ...], bins)``: rank ``floor(q (n - 1))``, as ``schemas.sketch``.
+    """``p(q, bins)`` merges bins of rows and reads them, for people; ``fp_quantile_linear(q, merged)`` and
+    ``fp_quantiles_linear([q, ...], merged)`` read what is merged. All three are ``linear`` as ``schemas.sketch`` has
+    it; ``fp_quantile`` and ``fp_quantiles``, of release 0.1.0, are ``lower``.
 
-    NULL for no values. Keys of the map must rise; those of partials, views and ``sumMap`` do.
+    NULL for no values. Keys of the map must rise; those of partials, views and ``sumMap`` do. Functions belong to the
+    server, and views of other databases and releases were made with them: what a name means never changes, another
+    meaning has another name. A ``p`` that somebody else made on the server stays theirs, so nothing of ours calls it.
     """
-    gamma = f"pow(2., 1. / {BINS_PER_OCTAVE})"
-    rank = "floor({q} * (arraySum(mapValues(bins)) - 1))"
-    key = f"mapKeys(bins)[arrayFirstIndex(c -> c > {rank}, arrayCumSum(mapValues(bins)))]"
-    value = f"if(k = {ZERO_BIN}, 0., 2. * pow({gamma}, k) / ({gamma} + 1.))"
-    one = f"if(empty(bins), NULL, arrayMap(k -> {value}, [{key.format(q='q')}])[1])"
-    many = f"if(empty(bins), [], arrayMap(k -> {value}, arrayMap(quantile -> {key.format(q='quantile')}, qs)))"
     return [
-        f"CREATE OR REPLACE FUNCTION fp_quantile AS (q, bins) -> {one}",
-        f"CREATE OR REPLACE FUNCTION fp_quantiles AS (qs, bins) -> {many}",
+        f"CREATE OR REPLACE FUNCTION fp_quantile AS (q, bins) -> if(empty(bins), NULL, {_lower_one()})",
+        f"CREATE OR REPLACE FUNCTION fp_quantiles AS (qs, bins) -> if(empty(bins), [], {_lower_many()})",
+        f"CREATE OR REPLACE FUNCTION {LINEAR} AS (q, bins) -> if(empty(bins), NULL, {_linear('q')})",
+        f"CREATE OR REPLACE FUNCTION {LINEAR_OF_MANY} AS (qs, bins) ->"
+        f" if(empty(bins), [], arrayMap(fp_q -> {_linear('fp_q')}, qs))",
+        f"CREATE FUNCTION IF NOT EXISTS p AS (q, bins) -> {P_BODY}",
     ]
+
+
+def _lower_one() -> str:
+    return f"arrayMap(k -> {_VALUE.format(k='k')}, [{_KEY.format(name='c', rank=_LOWER_RANK.format(q='q'))}])[1]"
+
+
+def _lower_many() -> str:
+    key = _KEY.format(name="c", rank=_LOWER_RANK.format(q="quantile"))
+    return f"arrayMap(k -> {_VALUE.format(k='k')}, arrayMap(quantile -> {key}, qs))"
+
+
+def _linear(q: str) -> str:
+    """Written out, without an array of both values: ClickHouse computes once a row what the parts share. Names of
+    arguments that no alias of a query has, since ``bins`` may be of a table with one."""
+    place = f"({q} * (arraySum(mapValues(bins)) - 1))"
+    keys = [_KEY.format(name="fp_seen", rank=f"{side}{place}") for side in ("floor", "ceil")]
+    below, above = (_VALUE.format(k=key) for key in keys)
+    return f"{below} * (1. - ({place} - floor{place})) + {above} * ({place} - floor{place})"
 
 
 def views() -> list[str]:
@@ -74,7 +102,7 @@ def _percentiles(measure: Measure) -> list[tuple[Column, str]]:
     return [
         (
             Column(f"{stem}_p{p}", "Nullable(Float64)", described(f"percentile {p} of: {meaning}", measure.unit)),
-            f"fp_quantile({p / 100}, m.{measure.name})",
+            f"{LINEAR}({p / 100}, m.{measure.name})",
         )
         for p in PERCENTILES
     ]

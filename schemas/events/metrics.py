@@ -129,8 +129,9 @@ METRICS: tuple[Metric, ...] = (
         "percentile",
         "Percentile",
         "us",
-        "value at rank floor(q (n - 1)) of the sketch's counts: within 1.09 % of the exact order statistic "
-        "(numpy method='lower') for values up to one hour",
+        "on the line between the two values around rank q (n - 1) of the sketch's counts, as numpy's default, vLLM's "
+        "benchmark and aiperf have it: within 1.09 % of theirs for values up to one hour; fp_quantile takes the "
+        "value below, which some request had",
         "no value was known",
     ),
     Metric(

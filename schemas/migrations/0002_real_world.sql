@@ -1,5 +1,11 @@
 -- Written by `make migration`. Read it, change it where you know better, and commit it.
 
+CREATE OR REPLACE FUNCTION fp_quantile_linear AS (q, bins) -> if(empty(bins), NULL, if(mapKeys(bins)[arrayFirstIndex(fp_seen -> fp_seen > floor(q * (arraySum(mapValues(bins)) - 1)), arrayCumSum(mapValues(bins)))] = -1, 0., 2. * pow(pow(2., 1. / 32), mapKeys(bins)[arrayFirstIndex(fp_seen -> fp_seen > floor(q * (arraySum(mapValues(bins)) - 1)), arrayCumSum(mapValues(bins)))]) / (pow(2., 1. / 32) + 1.)) * (1. - ((q * (arraySum(mapValues(bins)) - 1)) - floor(q * (arraySum(mapValues(bins)) - 1)))) + if(mapKeys(bins)[arrayFirstIndex(fp_seen -> fp_seen > ceil(q * (arraySum(mapValues(bins)) - 1)), arrayCumSum(mapValues(bins)))] = -1, 0., 2. * pow(pow(2., 1. / 32), mapKeys(bins)[arrayFirstIndex(fp_seen -> fp_seen > ceil(q * (arraySum(mapValues(bins)) - 1)), arrayCumSum(mapValues(bins)))]) / (pow(2., 1. / 32) + 1.)) * ((q * (arraySum(mapValues(bins)) - 1)) - floor(q * (arraySum(mapValues(bins)) - 1))));
+
+CREATE OR REPLACE FUNCTION fp_quantiles_linear AS (qs, bins) -> if(empty(bins), [], arrayMap(fp_q -> if(mapKeys(bins)[arrayFirstIndex(fp_seen -> fp_seen > floor(fp_q * (arraySum(mapValues(bins)) - 1)), arrayCumSum(mapValues(bins)))] = -1, 0., 2. * pow(pow(2., 1. / 32), mapKeys(bins)[arrayFirstIndex(fp_seen -> fp_seen > floor(fp_q * (arraySum(mapValues(bins)) - 1)), arrayCumSum(mapValues(bins)))]) / (pow(2., 1. / 32) + 1.)) * (1. - ((fp_q * (arraySum(mapValues(bins)) - 1)) - floor(fp_q * (arraySum(mapValues(bins)) - 1)))) + if(mapKeys(bins)[arrayFirstIndex(fp_seen -> fp_seen > ceil(fp_q * (arraySum(mapValues(bins)) - 1)), arrayCumSum(mapValues(bins)))] = -1, 0., 2. * pow(pow(2., 1. / 32), mapKeys(bins)[arrayFirstIndex(fp_seen -> fp_seen > ceil(fp_q * (arraySum(mapValues(bins)) - 1)), arrayCumSum(mapValues(bins)))]) / (pow(2., 1. / 32) + 1.)) * ((fp_q * (arraySum(mapValues(bins)) - 1)) - floor(fp_q * (arraySum(mapValues(bins)) - 1))), qs));
+
+CREATE FUNCTION IF NOT EXISTS p AS (q, bins) -> fp_quantile_linear(q + throwIf(NOT (q BETWEEN 0 AND 1), 'p(q, bins): q is a share, such as 0.99 for p99'), sumMap(bins));
+
 ALTER TABLE llm_requests
     ADD COLUMN IF NOT EXISTS reported_by LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'who measured it' AFTER tokens_from,
     ADD COLUMN IF NOT EXISTS model_requested Nullable(String) CODEC(ZSTD(1)) COMMENT 'model name the client sent, where no engine confirmed it' AFTER trace_id,
@@ -1030,26 +1036,26 @@ AS SELECT
     m.e2e_us_bins AS e2e_us_bins,
     m.queue_us_bins AS queue_us_bins,
     m.itl_bins AS itl_bins,
-    fp_quantile(0.5, m.ttft_us_bins) AS ttft_us_p50,
-    fp_quantile(0.9, m.ttft_us_bins) AS ttft_us_p90,
-    fp_quantile(0.95, m.ttft_us_bins) AS ttft_us_p95,
-    fp_quantile(0.99, m.ttft_us_bins) AS ttft_us_p99,
-    fp_quantile(0.5, m.tpot_us_bins) AS tpot_us_p50,
-    fp_quantile(0.9, m.tpot_us_bins) AS tpot_us_p90,
-    fp_quantile(0.95, m.tpot_us_bins) AS tpot_us_p95,
-    fp_quantile(0.99, m.tpot_us_bins) AS tpot_us_p99,
-    fp_quantile(0.5, m.e2e_us_bins) AS e2e_us_p50,
-    fp_quantile(0.9, m.e2e_us_bins) AS e2e_us_p90,
-    fp_quantile(0.95, m.e2e_us_bins) AS e2e_us_p95,
-    fp_quantile(0.99, m.e2e_us_bins) AS e2e_us_p99,
-    fp_quantile(0.5, m.queue_us_bins) AS queue_us_p50,
-    fp_quantile(0.9, m.queue_us_bins) AS queue_us_p90,
-    fp_quantile(0.95, m.queue_us_bins) AS queue_us_p95,
-    fp_quantile(0.99, m.queue_us_bins) AS queue_us_p99,
-    fp_quantile(0.5, m.itl_bins) AS itl_us_p50,
-    fp_quantile(0.9, m.itl_bins) AS itl_us_p90,
-    fp_quantile(0.95, m.itl_bins) AS itl_us_p95,
-    fp_quantile(0.99, m.itl_bins) AS itl_us_p99
+    fp_quantile_linear(0.5, m.ttft_us_bins) AS ttft_us_p50,
+    fp_quantile_linear(0.9, m.ttft_us_bins) AS ttft_us_p90,
+    fp_quantile_linear(0.95, m.ttft_us_bins) AS ttft_us_p95,
+    fp_quantile_linear(0.99, m.ttft_us_bins) AS ttft_us_p99,
+    fp_quantile_linear(0.5, m.tpot_us_bins) AS tpot_us_p50,
+    fp_quantile_linear(0.9, m.tpot_us_bins) AS tpot_us_p90,
+    fp_quantile_linear(0.95, m.tpot_us_bins) AS tpot_us_p95,
+    fp_quantile_linear(0.99, m.tpot_us_bins) AS tpot_us_p99,
+    fp_quantile_linear(0.5, m.e2e_us_bins) AS e2e_us_p50,
+    fp_quantile_linear(0.9, m.e2e_us_bins) AS e2e_us_p90,
+    fp_quantile_linear(0.95, m.e2e_us_bins) AS e2e_us_p95,
+    fp_quantile_linear(0.99, m.e2e_us_bins) AS e2e_us_p99,
+    fp_quantile_linear(0.5, m.queue_us_bins) AS queue_us_p50,
+    fp_quantile_linear(0.9, m.queue_us_bins) AS queue_us_p90,
+    fp_quantile_linear(0.95, m.queue_us_bins) AS queue_us_p95,
+    fp_quantile_linear(0.99, m.queue_us_bins) AS queue_us_p99,
+    fp_quantile_linear(0.5, m.itl_bins) AS itl_us_p50,
+    fp_quantile_linear(0.9, m.itl_bins) AS itl_us_p90,
+    fp_quantile_linear(0.95, m.itl_bins) AS itl_us_p95,
+    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99
 FROM (
     SELECT
         p.window_ms AS window_ms,
@@ -1216,26 +1222,26 @@ AS SELECT
     m.e2e_us_bins AS e2e_us_bins,
     m.queue_us_bins AS queue_us_bins,
     m.itl_bins AS itl_bins,
-    fp_quantile(0.5, m.ttft_us_bins) AS ttft_us_p50,
-    fp_quantile(0.9, m.ttft_us_bins) AS ttft_us_p90,
-    fp_quantile(0.95, m.ttft_us_bins) AS ttft_us_p95,
-    fp_quantile(0.99, m.ttft_us_bins) AS ttft_us_p99,
-    fp_quantile(0.5, m.tpot_us_bins) AS tpot_us_p50,
-    fp_quantile(0.9, m.tpot_us_bins) AS tpot_us_p90,
-    fp_quantile(0.95, m.tpot_us_bins) AS tpot_us_p95,
-    fp_quantile(0.99, m.tpot_us_bins) AS tpot_us_p99,
-    fp_quantile(0.5, m.e2e_us_bins) AS e2e_us_p50,
-    fp_quantile(0.9, m.e2e_us_bins) AS e2e_us_p90,
-    fp_quantile(0.95, m.e2e_us_bins) AS e2e_us_p95,
-    fp_quantile(0.99, m.e2e_us_bins) AS e2e_us_p99,
-    fp_quantile(0.5, m.queue_us_bins) AS queue_us_p50,
-    fp_quantile(0.9, m.queue_us_bins) AS queue_us_p90,
-    fp_quantile(0.95, m.queue_us_bins) AS queue_us_p95,
-    fp_quantile(0.99, m.queue_us_bins) AS queue_us_p99,
-    fp_quantile(0.5, m.itl_bins) AS itl_us_p50,
-    fp_quantile(0.9, m.itl_bins) AS itl_us_p90,
-    fp_quantile(0.95, m.itl_bins) AS itl_us_p95,
-    fp_quantile(0.99, m.itl_bins) AS itl_us_p99
+    fp_quantile_linear(0.5, m.ttft_us_bins) AS ttft_us_p50,
+    fp_quantile_linear(0.9, m.ttft_us_bins) AS ttft_us_p90,
+    fp_quantile_linear(0.95, m.ttft_us_bins) AS ttft_us_p95,
+    fp_quantile_linear(0.99, m.ttft_us_bins) AS ttft_us_p99,
+    fp_quantile_linear(0.5, m.tpot_us_bins) AS tpot_us_p50,
+    fp_quantile_linear(0.9, m.tpot_us_bins) AS tpot_us_p90,
+    fp_quantile_linear(0.95, m.tpot_us_bins) AS tpot_us_p95,
+    fp_quantile_linear(0.99, m.tpot_us_bins) AS tpot_us_p99,
+    fp_quantile_linear(0.5, m.e2e_us_bins) AS e2e_us_p50,
+    fp_quantile_linear(0.9, m.e2e_us_bins) AS e2e_us_p90,
+    fp_quantile_linear(0.95, m.e2e_us_bins) AS e2e_us_p95,
+    fp_quantile_linear(0.99, m.e2e_us_bins) AS e2e_us_p99,
+    fp_quantile_linear(0.5, m.queue_us_bins) AS queue_us_p50,
+    fp_quantile_linear(0.9, m.queue_us_bins) AS queue_us_p90,
+    fp_quantile_linear(0.95, m.queue_us_bins) AS queue_us_p95,
+    fp_quantile_linear(0.99, m.queue_us_bins) AS queue_us_p99,
+    fp_quantile_linear(0.5, m.itl_bins) AS itl_us_p50,
+    fp_quantile_linear(0.9, m.itl_bins) AS itl_us_p90,
+    fp_quantile_linear(0.95, m.itl_bins) AS itl_us_p95,
+    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99
 FROM (
     SELECT
         p.window_ms AS window_ms,
@@ -2016,10 +2022,10 @@ AS SELECT
     m.generation_tokens_sum AS generation_tokens_sum,
     m.finished_requests_sum AS finished_requests_sum,
     m.running_bins AS running_bins,
-    fp_quantile(0.5, m.running_bins) AS running_requests_p50,
-    fp_quantile(0.9, m.running_bins) AS running_requests_p90,
-    fp_quantile(0.95, m.running_bins) AS running_requests_p95,
-    fp_quantile(0.99, m.running_bins) AS running_requests_p99
+    fp_quantile_linear(0.5, m.running_bins) AS running_requests_p50,
+    fp_quantile_linear(0.9, m.running_bins) AS running_requests_p90,
+    fp_quantile_linear(0.95, m.running_bins) AS running_requests_p95,
+    fp_quantile_linear(0.99, m.running_bins) AS running_requests_p99
 FROM (
     SELECT
         p.window_ms AS window_ms,
@@ -2238,10 +2244,10 @@ AS SELECT
     m.samples_sum AS samples_sum,
     m.tokens_sum AS tokens_sum,
     m.step_us_bins AS step_us_bins,
-    fp_quantile(0.5, m.step_us_bins) AS step_us_p50,
-    fp_quantile(0.9, m.step_us_bins) AS step_us_p90,
-    fp_quantile(0.95, m.step_us_bins) AS step_us_p95,
-    fp_quantile(0.99, m.step_us_bins) AS step_us_p99
+    fp_quantile_linear(0.5, m.step_us_bins) AS step_us_p50,
+    fp_quantile_linear(0.9, m.step_us_bins) AS step_us_p90,
+    fp_quantile_linear(0.95, m.step_us_bins) AS step_us_p95,
+    fp_quantile_linear(0.99, m.step_us_bins) AS step_us_p99
 FROM (
     SELECT
         p.window_ms AS window_ms,
@@ -2462,26 +2468,26 @@ AS SELECT
     m.e2e_us_bins AS e2e_us_bins,
     m.queue_us_bins AS queue_us_bins,
     m.itl_bins AS itl_bins,
-    fp_quantile(0.5, m.ttft_us_bins) AS ttft_us_p50,
-    fp_quantile(0.9, m.ttft_us_bins) AS ttft_us_p90,
-    fp_quantile(0.95, m.ttft_us_bins) AS ttft_us_p95,
-    fp_quantile(0.99, m.ttft_us_bins) AS ttft_us_p99,
-    fp_quantile(0.5, m.tpot_us_bins) AS tpot_us_p50,
-    fp_quantile(0.9, m.tpot_us_bins) AS tpot_us_p90,
-    fp_quantile(0.95, m.tpot_us_bins) AS tpot_us_p95,
-    fp_quantile(0.99, m.tpot_us_bins) AS tpot_us_p99,
-    fp_quantile(0.5, m.e2e_us_bins) AS e2e_us_p50,
-    fp_quantile(0.9, m.e2e_us_bins) AS e2e_us_p90,
-    fp_quantile(0.95, m.e2e_us_bins) AS e2e_us_p95,
-    fp_quantile(0.99, m.e2e_us_bins) AS e2e_us_p99,
-    fp_quantile(0.5, m.queue_us_bins) AS queue_us_p50,
-    fp_quantile(0.9, m.queue_us_bins) AS queue_us_p90,
-    fp_quantile(0.95, m.queue_us_bins) AS queue_us_p95,
-    fp_quantile(0.99, m.queue_us_bins) AS queue_us_p99,
-    fp_quantile(0.5, m.itl_bins) AS itl_us_p50,
-    fp_quantile(0.9, m.itl_bins) AS itl_us_p90,
-    fp_quantile(0.95, m.itl_bins) AS itl_us_p95,
-    fp_quantile(0.99, m.itl_bins) AS itl_us_p99
+    fp_quantile_linear(0.5, m.ttft_us_bins) AS ttft_us_p50,
+    fp_quantile_linear(0.9, m.ttft_us_bins) AS ttft_us_p90,
+    fp_quantile_linear(0.95, m.ttft_us_bins) AS ttft_us_p95,
+    fp_quantile_linear(0.99, m.ttft_us_bins) AS ttft_us_p99,
+    fp_quantile_linear(0.5, m.tpot_us_bins) AS tpot_us_p50,
+    fp_quantile_linear(0.9, m.tpot_us_bins) AS tpot_us_p90,
+    fp_quantile_linear(0.95, m.tpot_us_bins) AS tpot_us_p95,
+    fp_quantile_linear(0.99, m.tpot_us_bins) AS tpot_us_p99,
+    fp_quantile_linear(0.5, m.e2e_us_bins) AS e2e_us_p50,
+    fp_quantile_linear(0.9, m.e2e_us_bins) AS e2e_us_p90,
+    fp_quantile_linear(0.95, m.e2e_us_bins) AS e2e_us_p95,
+    fp_quantile_linear(0.99, m.e2e_us_bins) AS e2e_us_p99,
+    fp_quantile_linear(0.5, m.queue_us_bins) AS queue_us_p50,
+    fp_quantile_linear(0.9, m.queue_us_bins) AS queue_us_p90,
+    fp_quantile_linear(0.95, m.queue_us_bins) AS queue_us_p95,
+    fp_quantile_linear(0.99, m.queue_us_bins) AS queue_us_p99,
+    fp_quantile_linear(0.5, m.itl_bins) AS itl_us_p50,
+    fp_quantile_linear(0.9, m.itl_bins) AS itl_us_p90,
+    fp_quantile_linear(0.95, m.itl_bins) AS itl_us_p95,
+    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99
 FROM llm_requests_rollup_1m AS m FINAL
 WHERE m.grouping = 'service'
 COMMENT 'llm.requests by 1m window and cluster, region, model, model_version, precision, tenant, slo_class, input_bucket, status, error_kind, start, origin';
@@ -2600,26 +2606,26 @@ AS SELECT
     m.e2e_us_bins AS e2e_us_bins,
     m.queue_us_bins AS queue_us_bins,
     m.itl_bins AS itl_bins,
-    fp_quantile(0.5, m.ttft_us_bins) AS ttft_us_p50,
-    fp_quantile(0.9, m.ttft_us_bins) AS ttft_us_p90,
-    fp_quantile(0.95, m.ttft_us_bins) AS ttft_us_p95,
-    fp_quantile(0.99, m.ttft_us_bins) AS ttft_us_p99,
-    fp_quantile(0.5, m.tpot_us_bins) AS tpot_us_p50,
-    fp_quantile(0.9, m.tpot_us_bins) AS tpot_us_p90,
-    fp_quantile(0.95, m.tpot_us_bins) AS tpot_us_p95,
-    fp_quantile(0.99, m.tpot_us_bins) AS tpot_us_p99,
-    fp_quantile(0.5, m.e2e_us_bins) AS e2e_us_p50,
-    fp_quantile(0.9, m.e2e_us_bins) AS e2e_us_p90,
-    fp_quantile(0.95, m.e2e_us_bins) AS e2e_us_p95,
-    fp_quantile(0.99, m.e2e_us_bins) AS e2e_us_p99,
-    fp_quantile(0.5, m.queue_us_bins) AS queue_us_p50,
-    fp_quantile(0.9, m.queue_us_bins) AS queue_us_p90,
-    fp_quantile(0.95, m.queue_us_bins) AS queue_us_p95,
-    fp_quantile(0.99, m.queue_us_bins) AS queue_us_p99,
-    fp_quantile(0.5, m.itl_bins) AS itl_us_p50,
-    fp_quantile(0.9, m.itl_bins) AS itl_us_p90,
-    fp_quantile(0.95, m.itl_bins) AS itl_us_p95,
-    fp_quantile(0.99, m.itl_bins) AS itl_us_p99
+    fp_quantile_linear(0.5, m.ttft_us_bins) AS ttft_us_p50,
+    fp_quantile_linear(0.9, m.ttft_us_bins) AS ttft_us_p90,
+    fp_quantile_linear(0.95, m.ttft_us_bins) AS ttft_us_p95,
+    fp_quantile_linear(0.99, m.ttft_us_bins) AS ttft_us_p99,
+    fp_quantile_linear(0.5, m.tpot_us_bins) AS tpot_us_p50,
+    fp_quantile_linear(0.9, m.tpot_us_bins) AS tpot_us_p90,
+    fp_quantile_linear(0.95, m.tpot_us_bins) AS tpot_us_p95,
+    fp_quantile_linear(0.99, m.tpot_us_bins) AS tpot_us_p99,
+    fp_quantile_linear(0.5, m.e2e_us_bins) AS e2e_us_p50,
+    fp_quantile_linear(0.9, m.e2e_us_bins) AS e2e_us_p90,
+    fp_quantile_linear(0.95, m.e2e_us_bins) AS e2e_us_p95,
+    fp_quantile_linear(0.99, m.e2e_us_bins) AS e2e_us_p99,
+    fp_quantile_linear(0.5, m.queue_us_bins) AS queue_us_p50,
+    fp_quantile_linear(0.9, m.queue_us_bins) AS queue_us_p90,
+    fp_quantile_linear(0.95, m.queue_us_bins) AS queue_us_p95,
+    fp_quantile_linear(0.99, m.queue_us_bins) AS queue_us_p99,
+    fp_quantile_linear(0.5, m.itl_bins) AS itl_us_p50,
+    fp_quantile_linear(0.9, m.itl_bins) AS itl_us_p90,
+    fp_quantile_linear(0.95, m.itl_bins) AS itl_us_p95,
+    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99
 FROM llm_requests_rollup_1h AS m FINAL
 WHERE m.grouping = 'service'
 COMMENT 'llm.requests by 1h window and cluster, region, model, model_version, precision, tenant, slo_class, input_bucket, status, error_kind, start, origin';
@@ -2738,26 +2744,26 @@ AS SELECT
     m.e2e_us_bins AS e2e_us_bins,
     m.queue_us_bins AS queue_us_bins,
     m.itl_bins AS itl_bins,
-    fp_quantile(0.5, m.ttft_us_bins) AS ttft_us_p50,
-    fp_quantile(0.9, m.ttft_us_bins) AS ttft_us_p90,
-    fp_quantile(0.95, m.ttft_us_bins) AS ttft_us_p95,
-    fp_quantile(0.99, m.ttft_us_bins) AS ttft_us_p99,
-    fp_quantile(0.5, m.tpot_us_bins) AS tpot_us_p50,
-    fp_quantile(0.9, m.tpot_us_bins) AS tpot_us_p90,
-    fp_quantile(0.95, m.tpot_us_bins) AS tpot_us_p95,
-    fp_quantile(0.99, m.tpot_us_bins) AS tpot_us_p99,
-    fp_quantile(0.5, m.e2e_us_bins) AS e2e_us_p50,
-    fp_quantile(0.9, m.e2e_us_bins) AS e2e_us_p90,
-    fp_quantile(0.95, m.e2e_us_bins) AS e2e_us_p95,
-    fp_quantile(0.99, m.e2e_us_bins) AS e2e_us_p99,
-    fp_quantile(0.5, m.queue_us_bins) AS queue_us_p50,
-    fp_quantile(0.9, m.queue_us_bins) AS queue_us_p90,
-    fp_quantile(0.95, m.queue_us_bins) AS queue_us_p95,
-    fp_quantile(0.99, m.queue_us_bins) AS queue_us_p99,
-    fp_quantile(0.5, m.itl_bins) AS itl_us_p50,
-    fp_quantile(0.9, m.itl_bins) AS itl_us_p90,
-    fp_quantile(0.95, m.itl_bins) AS itl_us_p95,
-    fp_quantile(0.99, m.itl_bins) AS itl_us_p99
+    fp_quantile_linear(0.5, m.ttft_us_bins) AS ttft_us_p50,
+    fp_quantile_linear(0.9, m.ttft_us_bins) AS ttft_us_p90,
+    fp_quantile_linear(0.95, m.ttft_us_bins) AS ttft_us_p95,
+    fp_quantile_linear(0.99, m.ttft_us_bins) AS ttft_us_p99,
+    fp_quantile_linear(0.5, m.tpot_us_bins) AS tpot_us_p50,
+    fp_quantile_linear(0.9, m.tpot_us_bins) AS tpot_us_p90,
+    fp_quantile_linear(0.95, m.tpot_us_bins) AS tpot_us_p95,
+    fp_quantile_linear(0.99, m.tpot_us_bins) AS tpot_us_p99,
+    fp_quantile_linear(0.5, m.e2e_us_bins) AS e2e_us_p50,
+    fp_quantile_linear(0.9, m.e2e_us_bins) AS e2e_us_p90,
+    fp_quantile_linear(0.95, m.e2e_us_bins) AS e2e_us_p95,
+    fp_quantile_linear(0.99, m.e2e_us_bins) AS e2e_us_p99,
+    fp_quantile_linear(0.5, m.queue_us_bins) AS queue_us_p50,
+    fp_quantile_linear(0.9, m.queue_us_bins) AS queue_us_p90,
+    fp_quantile_linear(0.95, m.queue_us_bins) AS queue_us_p95,
+    fp_quantile_linear(0.99, m.queue_us_bins) AS queue_us_p99,
+    fp_quantile_linear(0.5, m.itl_bins) AS itl_us_p50,
+    fp_quantile_linear(0.9, m.itl_bins) AS itl_us_p90,
+    fp_quantile_linear(0.95, m.itl_bins) AS itl_us_p95,
+    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99
 FROM llm_requests_rollup_1d AS m FINAL
 WHERE m.grouping = 'service'
 COMMENT 'llm.requests by 1d window and cluster, region, model, model_version, precision, tenant, slo_class, input_bucket, status, error_kind, start, origin';
@@ -2876,26 +2882,26 @@ AS SELECT
     m.e2e_us_bins AS e2e_us_bins,
     m.queue_us_bins AS queue_us_bins,
     m.itl_bins AS itl_bins,
-    fp_quantile(0.5, m.ttft_us_bins) AS ttft_us_p50,
-    fp_quantile(0.9, m.ttft_us_bins) AS ttft_us_p90,
-    fp_quantile(0.95, m.ttft_us_bins) AS ttft_us_p95,
-    fp_quantile(0.99, m.ttft_us_bins) AS ttft_us_p99,
-    fp_quantile(0.5, m.tpot_us_bins) AS tpot_us_p50,
-    fp_quantile(0.9, m.tpot_us_bins) AS tpot_us_p90,
-    fp_quantile(0.95, m.tpot_us_bins) AS tpot_us_p95,
-    fp_quantile(0.99, m.tpot_us_bins) AS tpot_us_p99,
-    fp_quantile(0.5, m.e2e_us_bins) AS e2e_us_p50,
-    fp_quantile(0.9, m.e2e_us_bins) AS e2e_us_p90,
-    fp_quantile(0.95, m.e2e_us_bins) AS e2e_us_p95,
-    fp_quantile(0.99, m.e2e_us_bins) AS e2e_us_p99,
-    fp_quantile(0.5, m.queue_us_bins) AS queue_us_p50,
-    fp_quantile(0.9, m.queue_us_bins) AS queue_us_p90,
-    fp_quantile(0.95, m.queue_us_bins) AS queue_us_p95,
-    fp_quantile(0.99, m.queue_us_bins) AS queue_us_p99,
-    fp_quantile(0.5, m.itl_bins) AS itl_us_p50,
-    fp_quantile(0.9, m.itl_bins) AS itl_us_p90,
-    fp_quantile(0.95, m.itl_bins) AS itl_us_p95,
-    fp_quantile(0.99, m.itl_bins) AS itl_us_p99
+    fp_quantile_linear(0.5, m.ttft_us_bins) AS ttft_us_p50,
+    fp_quantile_linear(0.9, m.ttft_us_bins) AS ttft_us_p90,
+    fp_quantile_linear(0.95, m.ttft_us_bins) AS ttft_us_p95,
+    fp_quantile_linear(0.99, m.ttft_us_bins) AS ttft_us_p99,
+    fp_quantile_linear(0.5, m.tpot_us_bins) AS tpot_us_p50,
+    fp_quantile_linear(0.9, m.tpot_us_bins) AS tpot_us_p90,
+    fp_quantile_linear(0.95, m.tpot_us_bins) AS tpot_us_p95,
+    fp_quantile_linear(0.99, m.tpot_us_bins) AS tpot_us_p99,
+    fp_quantile_linear(0.5, m.e2e_us_bins) AS e2e_us_p50,
+    fp_quantile_linear(0.9, m.e2e_us_bins) AS e2e_us_p90,
+    fp_quantile_linear(0.95, m.e2e_us_bins) AS e2e_us_p95,
+    fp_quantile_linear(0.99, m.e2e_us_bins) AS e2e_us_p99,
+    fp_quantile_linear(0.5, m.queue_us_bins) AS queue_us_p50,
+    fp_quantile_linear(0.9, m.queue_us_bins) AS queue_us_p90,
+    fp_quantile_linear(0.95, m.queue_us_bins) AS queue_us_p95,
+    fp_quantile_linear(0.99, m.queue_us_bins) AS queue_us_p99,
+    fp_quantile_linear(0.5, m.itl_bins) AS itl_us_p50,
+    fp_quantile_linear(0.9, m.itl_bins) AS itl_us_p90,
+    fp_quantile_linear(0.95, m.itl_bins) AS itl_us_p95,
+    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99
 FROM llm_requests_rollup_1m AS m FINAL
 WHERE m.grouping = 'engine'
 COMMENT 'llm.requests by 1m window and cluster, region, host, engine_id, placement_group, model, model_version, precision, status, error_kind, start, origin';
@@ -3014,26 +3020,26 @@ AS SELECT
     m.e2e_us_bins AS e2e_us_bins,
     m.queue_us_bins AS queue_us_bins,
     m.itl_bins AS itl_bins,
-    fp_quantile(0.5, m.ttft_us_bins) AS ttft_us_p50,
-    fp_quantile(0.9, m.ttft_us_bins) AS ttft_us_p90,
-    fp_quantile(0.95, m.ttft_us_bins) AS ttft_us_p95,
-    fp_quantile(0.99, m.ttft_us_bins) AS ttft_us_p99,
-    fp_quantile(0.5, m.tpot_us_bins) AS tpot_us_p50,
-    fp_quantile(0.9, m.tpot_us_bins) AS tpot_us_p90,
-    fp_quantile(0.95, m.tpot_us_bins) AS tpot_us_p95,
-    fp_quantile(0.99, m.tpot_us_bins) AS tpot_us_p99,
-    fp_quantile(0.5, m.e2e_us_bins) AS e2e_us_p50,
-    fp_quantile(0.9, m.e2e_us_bins) AS e2e_us_p90,
-    fp_quantile(0.95, m.e2e_us_bins) AS e2e_us_p95,
-    fp_quantile(0.99, m.e2e_us_bins) AS e2e_us_p99,
-    fp_quantile(0.5, m.queue_us_bins) AS queue_us_p50,
-    fp_quantile(0.9, m.queue_us_bins) AS queue_us_p90,
-    fp_quantile(0.95, m.queue_us_bins) AS queue_us_p95,
-    fp_quantile(0.99, m.queue_us_bins) AS queue_us_p99,
-    fp_quantile(0.5, m.itl_bins) AS itl_us_p50,
-    fp_quantile(0.9, m.itl_bins) AS itl_us_p90,
-    fp_quantile(0.95, m.itl_bins) AS itl_us_p95,
-    fp_quantile(0.99, m.itl_bins) AS itl_us_p99
+    fp_quantile_linear(0.5, m.ttft_us_bins) AS ttft_us_p50,
+    fp_quantile_linear(0.9, m.ttft_us_bins) AS ttft_us_p90,
+    fp_quantile_linear(0.95, m.ttft_us_bins) AS ttft_us_p95,
+    fp_quantile_linear(0.99, m.ttft_us_bins) AS ttft_us_p99,
+    fp_quantile_linear(0.5, m.tpot_us_bins) AS tpot_us_p50,
+    fp_quantile_linear(0.9, m.tpot_us_bins) AS tpot_us_p90,
+    fp_quantile_linear(0.95, m.tpot_us_bins) AS tpot_us_p95,
+    fp_quantile_linear(0.99, m.tpot_us_bins) AS tpot_us_p99,
+    fp_quantile_linear(0.5, m.e2e_us_bins) AS e2e_us_p50,
+    fp_quantile_linear(0.9, m.e2e_us_bins) AS e2e_us_p90,
+    fp_quantile_linear(0.95, m.e2e_us_bins) AS e2e_us_p95,
+    fp_quantile_linear(0.99, m.e2e_us_bins) AS e2e_us_p99,
+    fp_quantile_linear(0.5, m.queue_us_bins) AS queue_us_p50,
+    fp_quantile_linear(0.9, m.queue_us_bins) AS queue_us_p90,
+    fp_quantile_linear(0.95, m.queue_us_bins) AS queue_us_p95,
+    fp_quantile_linear(0.99, m.queue_us_bins) AS queue_us_p99,
+    fp_quantile_linear(0.5, m.itl_bins) AS itl_us_p50,
+    fp_quantile_linear(0.9, m.itl_bins) AS itl_us_p90,
+    fp_quantile_linear(0.95, m.itl_bins) AS itl_us_p95,
+    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99
 FROM llm_requests_rollup_1h AS m FINAL
 WHERE m.grouping = 'engine'
 COMMENT 'llm.requests by 1h window and cluster, region, host, engine_id, placement_group, model, model_version, precision, status, error_kind, start, origin';
@@ -3152,26 +3158,26 @@ AS SELECT
     m.e2e_us_bins AS e2e_us_bins,
     m.queue_us_bins AS queue_us_bins,
     m.itl_bins AS itl_bins,
-    fp_quantile(0.5, m.ttft_us_bins) AS ttft_us_p50,
-    fp_quantile(0.9, m.ttft_us_bins) AS ttft_us_p90,
-    fp_quantile(0.95, m.ttft_us_bins) AS ttft_us_p95,
-    fp_quantile(0.99, m.ttft_us_bins) AS ttft_us_p99,
-    fp_quantile(0.5, m.tpot_us_bins) AS tpot_us_p50,
-    fp_quantile(0.9, m.tpot_us_bins) AS tpot_us_p90,
-    fp_quantile(0.95, m.tpot_us_bins) AS tpot_us_p95,
-    fp_quantile(0.99, m.tpot_us_bins) AS tpot_us_p99,
-    fp_quantile(0.5, m.e2e_us_bins) AS e2e_us_p50,
-    fp_quantile(0.9, m.e2e_us_bins) AS e2e_us_p90,
-    fp_quantile(0.95, m.e2e_us_bins) AS e2e_us_p95,
-    fp_quantile(0.99, m.e2e_us_bins) AS e2e_us_p99,
-    fp_quantile(0.5, m.queue_us_bins) AS queue_us_p50,
-    fp_quantile(0.9, m.queue_us_bins) AS queue_us_p90,
-    fp_quantile(0.95, m.queue_us_bins) AS queue_us_p95,
-    fp_quantile(0.99, m.queue_us_bins) AS queue_us_p99,
-    fp_quantile(0.5, m.itl_bins) AS itl_us_p50,
-    fp_quantile(0.9, m.itl_bins) AS itl_us_p90,
-    fp_quantile(0.95, m.itl_bins) AS itl_us_p95,
-    fp_quantile(0.99, m.itl_bins) AS itl_us_p99
+    fp_quantile_linear(0.5, m.ttft_us_bins) AS ttft_us_p50,
+    fp_quantile_linear(0.9, m.ttft_us_bins) AS ttft_us_p90,
+    fp_quantile_linear(0.95, m.ttft_us_bins) AS ttft_us_p95,
+    fp_quantile_linear(0.99, m.ttft_us_bins) AS ttft_us_p99,
+    fp_quantile_linear(0.5, m.tpot_us_bins) AS tpot_us_p50,
+    fp_quantile_linear(0.9, m.tpot_us_bins) AS tpot_us_p90,
+    fp_quantile_linear(0.95, m.tpot_us_bins) AS tpot_us_p95,
+    fp_quantile_linear(0.99, m.tpot_us_bins) AS tpot_us_p99,
+    fp_quantile_linear(0.5, m.e2e_us_bins) AS e2e_us_p50,
+    fp_quantile_linear(0.9, m.e2e_us_bins) AS e2e_us_p90,
+    fp_quantile_linear(0.95, m.e2e_us_bins) AS e2e_us_p95,
+    fp_quantile_linear(0.99, m.e2e_us_bins) AS e2e_us_p99,
+    fp_quantile_linear(0.5, m.queue_us_bins) AS queue_us_p50,
+    fp_quantile_linear(0.9, m.queue_us_bins) AS queue_us_p90,
+    fp_quantile_linear(0.95, m.queue_us_bins) AS queue_us_p95,
+    fp_quantile_linear(0.99, m.queue_us_bins) AS queue_us_p99,
+    fp_quantile_linear(0.5, m.itl_bins) AS itl_us_p50,
+    fp_quantile_linear(0.9, m.itl_bins) AS itl_us_p90,
+    fp_quantile_linear(0.95, m.itl_bins) AS itl_us_p95,
+    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99
 FROM llm_requests_rollup_1d AS m FINAL
 WHERE m.grouping = 'engine'
 COMMENT 'llm.requests by 1d window and cluster, region, host, engine_id, placement_group, model, model_version, precision, status, error_kind, start, origin';
@@ -4554,10 +4560,10 @@ AS SELECT
     m.generation_tokens_sum AS generation_tokens_sum,
     m.finished_requests_sum AS finished_requests_sum,
     m.running_bins AS running_bins,
-    fp_quantile(0.5, m.running_bins) AS running_requests_p50,
-    fp_quantile(0.9, m.running_bins) AS running_requests_p90,
-    fp_quantile(0.95, m.running_bins) AS running_requests_p95,
-    fp_quantile(0.99, m.running_bins) AS running_requests_p99
+    fp_quantile_linear(0.5, m.running_bins) AS running_requests_p50,
+    fp_quantile_linear(0.9, m.running_bins) AS running_requests_p90,
+    fp_quantile_linear(0.95, m.running_bins) AS running_requests_p95,
+    fp_quantile_linear(0.99, m.running_bins) AS running_requests_p99
 FROM engine_samples_rollup_1m AS m FINAL
 WHERE m.grouping = 'engine_sample'
 COMMENT 'engine.samples by 1m window and cluster, region, host, engine_id, placement_group, model, model_version, precision, engine_kind, origin';
@@ -4644,10 +4650,10 @@ AS SELECT
     m.generation_tokens_sum AS generation_tokens_sum,
     m.finished_requests_sum AS finished_requests_sum,
     m.running_bins AS running_bins,
-    fp_quantile(0.5, m.running_bins) AS running_requests_p50,
-    fp_quantile(0.9, m.running_bins) AS running_requests_p90,
-    fp_quantile(0.95, m.running_bins) AS running_requests_p95,
-    fp_quantile(0.99, m.running_bins) AS running_requests_p99
+    fp_quantile_linear(0.5, m.running_bins) AS running_requests_p50,
+    fp_quantile_linear(0.9, m.running_bins) AS running_requests_p90,
+    fp_quantile_linear(0.95, m.running_bins) AS running_requests_p95,
+    fp_quantile_linear(0.99, m.running_bins) AS running_requests_p99
 FROM engine_samples_rollup_1h AS m FINAL
 WHERE m.grouping = 'engine_sample'
 COMMENT 'engine.samples by 1h window and cluster, region, host, engine_id, placement_group, model, model_version, precision, engine_kind, origin';
@@ -4734,10 +4740,10 @@ AS SELECT
     m.generation_tokens_sum AS generation_tokens_sum,
     m.finished_requests_sum AS finished_requests_sum,
     m.running_bins AS running_bins,
-    fp_quantile(0.5, m.running_bins) AS running_requests_p50,
-    fp_quantile(0.9, m.running_bins) AS running_requests_p90,
-    fp_quantile(0.95, m.running_bins) AS running_requests_p95,
-    fp_quantile(0.99, m.running_bins) AS running_requests_p99
+    fp_quantile_linear(0.5, m.running_bins) AS running_requests_p50,
+    fp_quantile_linear(0.9, m.running_bins) AS running_requests_p90,
+    fp_quantile_linear(0.95, m.running_bins) AS running_requests_p95,
+    fp_quantile_linear(0.99, m.running_bins) AS running_requests_p99
 FROM engine_samples_rollup_1d AS m FINAL
 WHERE m.grouping = 'engine_sample'
 COMMENT 'engine.samples by 1d window and cluster, region, host, engine_id, placement_group, model, model_version, precision, engine_kind, origin';
@@ -5022,10 +5028,10 @@ AS SELECT
     m.samples_sum AS samples_sum,
     m.tokens_sum AS tokens_sum,
     m.step_us_bins AS step_us_bins,
-    fp_quantile(0.5, m.step_us_bins) AS step_us_p50,
-    fp_quantile(0.9, m.step_us_bins) AS step_us_p90,
-    fp_quantile(0.95, m.step_us_bins) AS step_us_p95,
-    fp_quantile(0.99, m.step_us_bins) AS step_us_p99
+    fp_quantile_linear(0.5, m.step_us_bins) AS step_us_p50,
+    fp_quantile_linear(0.9, m.step_us_bins) AS step_us_p90,
+    fp_quantile_linear(0.95, m.step_us_bins) AS step_us_p95,
+    fp_quantile_linear(0.99, m.step_us_bins) AS step_us_p99
 FROM training_steps_rollup_1m AS m FINAL
 WHERE m.grouping = 'training'
 COMMENT 'training.steps by 1m window and cluster, region, host, engine_id, placement_group, job, rank, model, origin';
@@ -5100,10 +5106,10 @@ AS SELECT
     m.samples_sum AS samples_sum,
     m.tokens_sum AS tokens_sum,
     m.step_us_bins AS step_us_bins,
-    fp_quantile(0.5, m.step_us_bins) AS step_us_p50,
-    fp_quantile(0.9, m.step_us_bins) AS step_us_p90,
-    fp_quantile(0.95, m.step_us_bins) AS step_us_p95,
-    fp_quantile(0.99, m.step_us_bins) AS step_us_p99
+    fp_quantile_linear(0.5, m.step_us_bins) AS step_us_p50,
+    fp_quantile_linear(0.9, m.step_us_bins) AS step_us_p90,
+    fp_quantile_linear(0.95, m.step_us_bins) AS step_us_p95,
+    fp_quantile_linear(0.99, m.step_us_bins) AS step_us_p99
 FROM training_steps_rollup_1h AS m FINAL
 WHERE m.grouping = 'training'
 COMMENT 'training.steps by 1h window and cluster, region, host, engine_id, placement_group, job, rank, model, origin';
@@ -5178,10 +5184,10 @@ AS SELECT
     m.samples_sum AS samples_sum,
     m.tokens_sum AS tokens_sum,
     m.step_us_bins AS step_us_bins,
-    fp_quantile(0.5, m.step_us_bins) AS step_us_p50,
-    fp_quantile(0.9, m.step_us_bins) AS step_us_p90,
-    fp_quantile(0.95, m.step_us_bins) AS step_us_p95,
-    fp_quantile(0.99, m.step_us_bins) AS step_us_p99
+    fp_quantile_linear(0.5, m.step_us_bins) AS step_us_p50,
+    fp_quantile_linear(0.9, m.step_us_bins) AS step_us_p90,
+    fp_quantile_linear(0.95, m.step_us_bins) AS step_us_p95,
+    fp_quantile_linear(0.99, m.step_us_bins) AS step_us_p99
 FROM training_steps_rollup_1d AS m FINAL
 WHERE m.grouping = 'training'
 COMMENT 'training.steps by 1d window and cluster, region, host, engine_id, placement_group, job, rank, model, origin';

@@ -26,7 +26,8 @@ from schemas.rows.gpu_shares import SHARES
 from schemas.rows.usage import USAGE
 
 DEFINITION_VERSION = 1
-"""Version of the metric definitions (schemas/events/metrics.py) that these rows follow."""
+"""Version of the metric definitions (schemas/events/metrics.py) that these rows follow. How a percentile is read off
+their bins is no part of it: rows of any age are read in one way."""
 
 
 def _count(name: str, meaning: str) -> Field:

@@ -139,17 +139,26 @@ def spread(groups: Any, rows: Any, firsts: Any, members: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def quantiles(ends: Any, keys: Any, counts: Any, q: float, out: Any) -> None:
-    """Value at rank ``floor(q (n - 1))`` of each row's sketch, as ``schemas.sketch.quantile``; left where empty."""
+    """The ``linear`` quantile of each row's sketch, as ``schemas.sketch.quantile``; left where empty."""
     first = 0
     for i in range(ends.shape[0]):
         total = np.int64(0)
         for k in range(first, ends[i]):
             total += np.int64(counts[k])
-        rank = np.int64(np.floor(q * (total - 1)))
+        position = q * (total - 1)
+        rank = np.int64(np.floor(position))
+        part = position - rank
+        above = min(rank + 1, total - 1)
+        below_known = False
+        seen = np.int64(0)
         for k in range(first, ends[i]):
-            rank -= np.int64(counts[k])
-            if rank < 0:
-                out[i] = _VALUES[np.int64(keys[k]) - ZERO_BIN]
+            seen += np.int64(counts[k])
+            value = _VALUES[np.int64(keys[k]) - ZERO_BIN]
+            if not below_known and seen > rank:
+                below_known = True
+                out[i] = (1.0 - part) * value
+            if seen > above:
+                out[i] += part * value
                 break
         first = ends[i]
 

@@ -15,7 +15,7 @@ class Function(StrEnum):
     """How a measure is made of the columns of finals."""
 
     PERCENTILE = "percentile"
-    """``p95(ttft_us)``: of a sketch, at rank floor(q (n - 1))."""
+    """``p95(ttft_us)``: of a sketch, as ``schemas.sketch.quantile``."""
     MEAN = "mean"
     """``mean(temperature_c)``: sum / count of a gauge or sketch."""
     MIN = "min"

@@ -22,7 +22,7 @@ from lab.bench.counterparts_metrics import (
     Seen,
     compare,
     metrics_of_client,
-    order_statistics,
+    quantiles_of,
     read_export,
 )
 from tests.engines import rig as rigs
@@ -141,10 +141,10 @@ def test_quantiles_are_those_of_aiperf(trial: Trial, metric: str) -> None:
     """In SQL, within 1.1 % and a millisecond of the client's own rows, timed from when it had sent its request."""
     ids = ", ".join(f"'{each.request_id}'" for each in trial.seen)
     rows = f"FROM llm_requests FINAL WHERE request_id IN ({ids})"
-    client = order_statistics(metrics_of_client(trial.seen, "sent")[metric])
+    client = quantiles_of(metrics_of_client(trial.seen, "sent")[metric])
     ours = {
         q: trial.rig.value(
-            f"SELECT fp_quantile({q}, sumMap(itl_bins)) {rows}"
+            f"SELECT fp_quantile_linear({q}, sumMap(itl_bins)) {rows}"
             if metric == "itl_us"
             else f"SELECT arraySort(groupArray({metric}))[1 + toUInt32(floor({q} * (count() - 1)))] {rows}"
         )

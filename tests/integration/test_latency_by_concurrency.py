@@ -56,7 +56,7 @@ async def test_the_page_and_the_view_say_what_was_counted(
     async with contextlib.aclosing(_Closing(data)):
         rows = (await data.ask("latency_by_concurrency", {**given, "grain_ms": 10_000}, HOUR_MS)).records()
     view = clickhouse.query(
-        "SELECT at_once, sum(requests), sum(failed), round(max(running)), fp_quantile(0.5, sumMap(e2e_us_bins))"
+        "SELECT at_once, sum(requests), sum(failed), round(max(running)), fp_quantile_linear(0.5, sumMap(e2e_us_bins))"
         " FROM latency_by_concurrency WHERE model = 'm' GROUP BY at_once ORDER BY at_once"
     ).result_rows
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +14,14 @@ from fleetpulse.migrate import tables, write
 from fleetpulse.migrate.difference import Difference, difference
 from fleetpulse.migrate.plan import ApplyFile
 from fleetpulse.migrate.schema import DatabaseSchema
+from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
+from schemas import sketch
 from schemas.ddl.declared import declared, made
 from schemas.ddl.files import Names, migrations, statements_of, text_of
 from schemas.errors import ContractError
 from schemas.limits import DEFAULT_LIMITS
+from tests.conftest import own_database
 
 pytestmark = pytest.mark.integration
 
@@ -114,6 +118,35 @@ def test_what_would_lose_values_is_not_written(
     with pytest.raises(ContractError, match="column window_ms of dirty_windows cannot become Int32 from Int64"):
         write.write(clickhouse, "narrower", tmp_path)
     assert [path.name for path in sorted(tmp_path.glob("*.sql"))] == ["0001_baseline.sql"]
+
+
+SKEWED = "(CAST(map(320, 99, 640, 1), 'Map(Int16, UInt64)'))"
+"""99 values of 1 ms and one of 1 s: percentile 99.5 of a hundred lies between both."""
+
+
+def test_two_releases_on_one_server_keep_their_numbers(clickhouse: Any, stack: Any) -> None:
+    """Functions belong to the server and 0.1.0 makes its own again: whichever was migrated last, views and functions
+    of each say what they said."""
+    asked = f"SELECT fp_quantile(0.995, {SKEWED}), fp_quantile_linear(0.995, {SKEWED}), p(0.995, {SKEWED})"
+    view = "SELECT ttft_us_p99, fp_quantiles([0.99], ttft_us_bins)[1] FROM request_windows"
+    row = (
+        "INSERT INTO llm_requests_partials (grouping, window_ms, ttft_us_bins)"
+        " SELECT 'service', toUnixTimestamp64Milli(now64(3)), map(320, 67, 640, 1)"
+    )
+    concerned = {"fp_quantile", "fp_quantiles", "fp_quantile_linear", "p", "llm_requests_partials", "request_windows"}
+    with own_database(stack) as config, contextlib.closing(connect(config)) as new:
+        older = [text for one in migrations(RELEASE) for text in one.statements]
+        for texts, client in ((declared().values(), new), (older, clickhouse)):
+            for statement in (text for text in texts if made(text)[1] in concerned):
+                client.command(Names(str(client.database)).fill(statement))
+            client.command(row)
+            lower, linear, ours = new.query(asked).result_rows[0]
+            assert lower == sketch.value_of(320)
+            assert linear == ours == pytest.approx(sketch.quantile({320: 99, 640: 1}, 0.995))
+        lowest, above = sketch.value_of(320), sketch.quantile({320: 67, 640: 1}, 0.99)
+
+        assert clickhouse.query(view).result_rows == [(lowest, lowest)]
+        assert new.query(view).result_rows == [(pytest.approx(above), lowest)]
 
 
 @pytest.fixture

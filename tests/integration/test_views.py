@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from clickhouse_connect.driver.exceptions import DatabaseError
 
+from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
-from schemas.sketch import RELATIVE_ERROR_MAX, bin_of
+from schemas.sketch import RELATIVE_ERROR_MAX, bin_of, quantile, value_of
 from sinks.database import SinkDatabase
 from tests.integration.sink_rig import store
 from tests.unit.sinks.landing_cases import NOW_MS, partials
@@ -60,7 +62,7 @@ def a_row(window_ms: int, model: str, tenant: str | None, values: Any) -> dict[s
 
 
 def exact(parts: list[Any]) -> list[float]:
-    return [float(np.quantile(np.concatenate(parts), q, method="lower")) for q in QUANTILES]
+    return [float(np.quantile(np.concatenate(parts), q)) for q in QUANTILES]
 
 
 def close(found: Any, expected: list[float]) -> bool:
@@ -71,10 +73,10 @@ ASKED = ", ".join(str(q) for q in QUANTILES)
 
 
 def test_percentiles_of_one_window(database: SinkDatabase, clickhouse: Any) -> None:
-    """Every row of the view, its named columns included, lies within 1.09 % of numpy's lower order statistic."""
+    """Every row of the view, its named columns included, lies within 1.09 % of numpy's default."""
     values = filled(database)
     rows = clickhouse.query(
-        f"SELECT window_ms, model, tenant, fp_quantiles([{ASKED}], ttft_us_bins), ttft_us_p50, ttft_us_p99"
+        f"SELECT window_ms, model, tenant, fp_quantiles_linear([{ASKED}], ttft_us_bins), ttft_us_p50, ttft_us_p99"
         " FROM request_windows"
     ).result_rows
 
@@ -83,6 +85,54 @@ def test_percentiles_of_one_window(database: SinkDatabase, clickhouse: Any) -> N
         expected = exact([values[window_ms, model, tenant]])
         assert close(found, expected)
         assert (p50, p99) == (found[1], found[4])
+
+
+def test_p_is_one_aggregate_over_the_rows_of_a_group(database: SinkDatabase, clickhouse: Any) -> None:
+    """Whatever the table is called, to filter and to sort by; the merged bins read at once say the same."""
+    values = filled(database)
+    each = ", ".join(f"p({q}, c.ttft_us_bins)" for q in QUANTILES)
+    rows = clickhouse.query(
+        f"SELECT c.model, {each} FROM request_windows AS c GROUP BY c.model HAVING p(0.95, c.ttft_us_bins) > 0"
+        " ORDER BY p(0.95, c.ttft_us_bins) DESC"
+    ).result_rows
+    merged = clickhouse.query(
+        f"SELECT fp_quantiles_linear([{ASKED}], sumMap(ttft_us_bins)) FROM request_windows GROUP BY model"
+        " ORDER BY model"
+    ).result_rows
+
+    assert [model for model, *_ in rows] == ["m2", "m1"]
+    assert [found for (found,) in merged] == [list(found) for _, *found in reversed(rows)]
+    for name, *found in rows:
+        assert close(found, exact([drawn for (_, model, _), drawn in values.items() if model == name]))
+    assert clickhouse.query("SELECT p(0.5, ttft_us_bins) FROM request_windows WHERE model = ''").result_rows == [
+        (None,)
+    ]
+
+
+def test_who_may_only_read_may_call_p(clickhouse: Any, stack: Any) -> None:
+    """Of the server's two logins that of people; a share that is none is refused, as its number would mislead."""
+    bins = "(SELECT CAST(map(320, 50, 640, 50), 'Map(Int16, UInt64)') AS b)"
+    with contextlib.closing(connect(stack.clickhouse_reader, database=None)) as reader:
+        ((low, middle, high),) = reader.query(f"SELECT p(0.49, b), p(0.5, b), p(1, b) FROM {bins}").result_rows
+
+        assert (low, middle, high) == pytest.approx((value_of(320), (value_of(320) + value_of(640)) / 2, value_of(640)))
+        for wrong in (99, -0.1, 1.01):
+            with pytest.raises(DatabaseError, match=r"q is a share, such as 0\.99 for p99"):
+                reader.query(f"SELECT p({wrong}, b) FROM {bins}")
+
+
+@pytest.mark.parametrize("q", [0.0, 0.25, 0.99])
+def test_fp_quantile_is_that_of_0_1_0(clickhouse: Any, q: float) -> None:
+    """The value at the rank below, for who calls it by its name."""
+    drawn = np.array([1_000, 2_000, 4_000, 900_000])
+    bins = {int(bin_of(np.array([one]))[0]): 1 for one in drawn}
+    text = ", ".join(f"{key}, {count}" for key, count in bins.items())
+    found = clickhouse.query(
+        f"SELECT fp_quantile({q}, b), fp_quantiles([{q}], b)[1] FROM"
+        f" (SELECT CAST(map({text}), 'Map(Int16, UInt64)') AS b)"
+    ).result_rows
+
+    assert found == [(quantile(bins, q, "lower"),) * 2]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +151,7 @@ def test_percentiles_of_any_group_over_any_range(
     values = filled(database)
     keys = "".join(f"{name}, " for name in dimensions)
     sql = (
-        f"SELECT {keys}fp_quantiles([{ASKED}], sumMap(ttft_us_bins)), sum(event_count) FROM request_windows"
+        f"SELECT {keys}fp_quantiles_linear([{ASKED}], sumMap(ttft_us_bins)), sum(event_count) FROM request_windows"
         f" WHERE window_ms >= {WINDOWS[low]} AND window_ms <= {WINDOWS[high - 1]}"
     )
     rows = clickhouse.query(sql + (f" GROUP BY {', '.join(dimensions)}" if dimensions else "")).result_rows

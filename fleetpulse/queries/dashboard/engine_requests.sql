@@ -11,9 +11,9 @@ SELECT
     sum(toInt128(input_tokens_sum)) AS input_tokens,
     sum(toInt128(cached_tokens_sum)) AS cached_tokens,
     sum(toInt128(output_tokens_sum)) AS output_tokens,
-    fp_quantiles([0.5, 0.95], sumMap(ttft_us_bins)) AS ttft_us,
-    fp_quantiles([0.5, 0.95], sumMap(itl_bins)) AS itl_us,
-    fp_quantiles([0.5, 0.95], sumMap(e2e_us_bins)) AS e2e_us
+    fp_quantiles_linear([0.5, 0.95], sumMap(ttft_us_bins)) AS ttft_us,
+    fp_quantiles_linear([0.5, 0.95], sumMap(itl_bins)) AS itl_us,
+    fp_quantiles_linear([0.5, 0.95], sumMap(e2e_us_bins)) AS e2e_us
 FROM {requests:Identifier} FINAL
 WHERE grouping = 'engine' AND engine_id = {engine_id:String}
     AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}

@@ -11,7 +11,7 @@ FROM
 (
     SELECT
         intDiv(window_ms, 3600000) * 3600000 AS hour_ms,
-        fp_quantile(0.95, sumMap({bins:Identifier})) AS value
+        fp_quantile_linear(0.95, sumMap({bins:Identifier})) AS value
     FROM {requests:Identifier} FINAL
     WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
         AND ({cluster:String} = '' OR cluster = {cluster:String})

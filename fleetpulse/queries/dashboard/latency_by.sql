@@ -7,7 +7,7 @@
 -- reads edges: llm.requests 10s <= 5m, 1m <= 12h, 1h <= 60d, 1d
 -- rows: 1000
 -- seconds: 10
-SELECT name, fp_quantiles([0.5, 0.95], sumMap(bins)) AS percentiles
+SELECT name, fp_quantiles_linear([0.5, 0.95], sumMap(bins)) AS percentiles
 FROM
 (
     SELECT {dimension:Identifier} AS name, {bins:Identifier} AS bins

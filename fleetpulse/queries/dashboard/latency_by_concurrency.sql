@@ -15,9 +15,9 @@ SELECT
     requests / (engine_windows * {grain_ms:Int64} / 1000) AS requests_per_s,
     sum(r.input_tokens) / (engine_windows * {grain_ms:Int64} / 1000) AS input_tokens_per_s,
     sum(r.output_tokens) / (engine_windows * {grain_ms:Int64} / 1000) AS output_tokens_per_s,
-    fp_quantiles([0.5, 0.95, 0.99], sumMap(r.ttft)) AS ttft_us,
-    fp_quantiles([0.5, 0.95, 0.99], sumMap(r.itl)) AS itl_us,
-    fp_quantiles([0.5, 0.95, 0.99], sumMap(r.e2e)) AS e2e_us
+    fp_quantiles_linear([0.5, 0.95, 0.99], sumMap(r.ttft)) AS ttft_us,
+    fp_quantiles_linear([0.5, 0.95, 0.99], sumMap(r.itl)) AS itl_us,
+    fp_quantiles_linear([0.5, 0.95, 0.99], sumMap(r.e2e)) AS e2e_us
 FROM
 (
     SELECT window_ms, engine_id, sum(mean_running) AS running

@@ -354,7 +354,7 @@ LIVE = LiveDatabase(
     "fleetpulse",
     {"llm_requests": TABLE},
     frozenset({"seen"}),
-    frozenset({"fp"}),
+    {"fp": "CREATE FUNCTION fp AS q -> q"},
     {one.number: (one.name, one.checksum) for one in MIGRATIONS},
 )
 CAN = dict.fromkeys(WRITER_NEEDS, True)
@@ -473,7 +473,7 @@ DATABASE_BROKEN: dict[str, tuple[DatabaseFacts, tuple[str, str, str], str]] = {
         "fleetpulse migrate",
     ),
     "a function was dropped": (
-        live(functions=frozenset()),
+        live(functions={}),
         ("schema.missing", "fp", "wrong"),
         "fleetpulse migrate",
     ),

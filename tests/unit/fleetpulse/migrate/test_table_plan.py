@@ -8,6 +8,7 @@ import pytest
 
 from fleetpulse.migrate.plan import ApplyFile, Plan, Restore, SetTtl
 from fleetpulse.migrate.table_plan import OLD_FILES, LiveDatabase, LiveTable, Wanted, check_engines, plan_tables
+from schemas.ddl import views
 from schemas.ddl.files import Migration, Names
 from schemas.ddl.kept import Kept
 from schemas.errors import ContractError
@@ -41,6 +42,21 @@ def noted(one: Migration) -> tuple[int, str, str]:
 def test_a_migrated_database_needs_nothing() -> None:
     """Neither steps nor notes."""
     assert plan_tables(DONE, WANTED) == Plan()
+
+
+@pytest.mark.parametrize("live", [DONE, LiveDatabase("db")], ids=["migrated", "empty"])
+def test_a_function_p_of_somebody_else_stays_and_is_noted(live: LiveDatabase) -> None:
+    """Functions belong to the server: none of ours is made in its place, and people read what to write instead."""
+    wanted = replace(WANTED, at_once=("CREATE TABLE t (x UInt8)",))
+    theirs = replace(live, functions={"p": "CREATE FUNCTION p AS x -> (x * 2)"})
+    ours = replace(live, functions={"p": f"CREATE FUNCTION p AS (q, bins) -> {views.P_BODY}"})
+    (says,) = plan_tables(theirs, wanted).notes
+
+    assert "fp_quantile_linear(q, sumMap(bins))" in says
+    assert plan_tables(ours, wanted).notes == plan_tables(live, wanted).notes == ()
+    assert plan_tables(theirs, wanted).steps == plan_tables(live, wanted).steps
+    (made,) = [text for text in views.functions() if " p AS " in text]
+    assert made.startswith("CREATE FUNCTION IF NOT EXISTS p AS ")
 
 
 def test_an_empty_database_gets_every_file_in_order() -> None:

@@ -27,7 +27,7 @@ def test_the_view_follows_the_dimension(by: str, view: str) -> None:
 
     assert f"FROM {view}\n" in sql
     assert f"GROUP BY {by}\n" in sql
-    assert "fp_quantile(0.999, sumMap(e2e_us_bins))) AS p99_9" in sql
+    assert "fp_quantile_linear(0.999, sumMap(e2e_us_bins))) AS p99_9" in sql
 
 
 @pytest.mark.parametrize(
