@@ -13,7 +13,7 @@ IMPORTS := import sys; from importlinter.cli import lint_imports_command; sys.ex
 export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-full test-engines fuzz stranger compiled imported bench simulator up down status lint format lock docs migration sbom site clean
+.PHONY: help demo test test-full test-engines fuzz stranger compiled imported bench simulator up down status lint format lock docs manifests migration sbom site clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -49,8 +49,9 @@ test: $(VENV)/.dev ## lint, types, import rules, unit and integration tests
 	$(MAKE) --no-print-directory -j 2 lint imported
 	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not full and not gpu and not stranger and not engines"
 
-test-full: $(VENV)/.fuzz ## what needs Debian packages on top (a Compose parser; installed where allowed)
+test-full: $(VENV)/.fuzz ## what needs Debian packages on top (installed where allowed) and Go, which builds helm once
 	sh .ci/debian-packages
+	PY=$(PY) sh .ci/kubernetes-tools
 	$(PY) -m pytest -q -m full
 
 test-engines: $(VENV)/.dev ## a real vLLM on this processor, measured by default (6 GB in FLEETPULSE_TEST_ENGINES_DIR, once)
@@ -105,6 +106,9 @@ docs: $(VENV)/.run ## write the reference pages that follow from schemas/
 	$(PY) -m fleetpulse.commands.reference
 	$(PY) -m grafana
 
+manifests: $(VENV)/.run ## write deploy/kubernetes from the Helm chart (needs Go; builds helm once, two minutes)
+	sh deploy/kubernetes/render "$$(PY=$(PY) sh .ci/kubernetes-tools)/helm"
+
 migration: $(VENV)/.run ## write the SQL file that brings databases to what schemas/ declares (NAME=what_it_does)
 	@test -n "$(NAME)" || { echo "say what it does: make migration NAME=add_region_to_gpu_samples" >&2; exit 2; }
 	$(PY) -m fleetpulse.migrate.write $(NAME) --upgrade-from tests/data/releases/0.1.0
@@ -123,6 +127,8 @@ lock: $(PY) ## resolve dependencies again and pin them with hashes
 	  -c requirements/run.lock -o requirements/dev.lock
 	echo "atheris==3.0.0" | $(PY) -m uv pip compile - --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-annotate --no-header --quiet -o requirements/fuzz.lock
+	echo "kubernetes-validate==1.34.1" | $(PY) -m uv pip compile - --no-deps --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-annotate --no-header --quiet -o requirements/kubernetes.lock
 	printf 'cyclonedx-bom\npip-licenses\n' | $(PY) -m uv pip compile - --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-annotate --no-header --quiet -o requirements/release.lock
 

@@ -3,6 +3,7 @@ import re
 import shlex
 import stat
 import subprocess
+import tomllib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -143,6 +144,7 @@ def test_the_image_runs_as_an_ordinary_user() -> None:
 
 
 KUBERNETES = ROOT / "deploy" / "kubernetes"
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 UNIT = ROOT / "deploy" / "systemd" / "fleetpulse-agent.service"
 
 
@@ -200,7 +202,7 @@ def test_a_container_has_bounds_and_no_rights() -> None:
             context = one["securityContext"]
             added = context["capabilities"].get("add", [])
 
-            assert one["image"] == "fleetpulse", name
+            assert one["image"] == f"fleetpulse:{VERSION}", name
             assert set(one["resources"]) == {"requests", "limits"}, name
             assert "memory" in one["resources"]["limits"], name
             assert (context["allowPrivilegeEscalation"], context["readOnlyRootFilesystem"]) == (False, True), name

@@ -1,0 +1,249 @@
+{{- /* Labels of a part: of its objects, its pods and its selector. Called with the part's name. */ -}}
+{{- define "fleetpulse.labels" -}}
+{ app.kubernetes.io/name: fleetpulse, app.kubernetes.io/component: {{ . }} }
+{{- end }}
+
+{{- /* Image of a part: its own tag, the chart's, or the version of the application. Called with (root, part). */ -}}
+{{- define "fleetpulse.image" -}}
+{{- $root := index . 0 }}{{- $part := index . 1 -}}
+{{ $root.Values.image.repository }}:{{ $part.imageTag | default $root.Values.image.tag | default $root.Chart.AppVersion }}
+{{- end }}
+
+{{- /* Settings of every pod: where it runs and how it is spread. Called with (root, name, part). */ -}}
+{{- define "fleetpulse.placement" -}}
+{{- $root := index . 0 }}{{- $name := index . 1 }}{{- $part := index . 2 -}}
+{{- with $root.Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $part.nodeSelector | default $root.Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $part.tolerations | default $root.Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $part.affinity | default $root.Values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $part.priorityClassName | default $root.Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- if and $root.Values.topologySpread (ne $name "migrate") }}
+topologySpreadConstraints:
+{{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+  - maxSkew: 1
+    topologyKey: {{ . }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels: {{ include "fleetpulse.labels" $name }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "fleetpulse.podSecurity" -}}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 10001
+  runAsGroup: 10001
+  fsGroup: 10001
+  seccompProfile: { type: RuntimeDefault }
+automountServiceAccountToken: false
+{{- end }}
+
+{{- define "fleetpulse.containerSecurity" -}}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities: { drop: [ALL] }
+{{- end }}
+
+{{- /* Alive while its event loop turns, whether Kafka is there or not; not ready while it cannot do its work. */ -}}
+{{- define "fleetpulse.probes" -}}
+startupProbe: { httpGet: { path: /healthz, port: health }, periodSeconds: 5, failureThreshold: 24 }
+livenessProbe: { httpGet: { path: /healthz, port: health }, periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 6 }
+readinessProbe: { httpGet: { path: /readyz, port: health }, periodSeconds: 5, timeoutSeconds: 5 }
+{{- end }}
+
+{{- /* Variables of a login in Kafka, and of one in ClickHouse. Called with (root, role, "writer" | "reader" | ""). */ -}}
+{{- define "fleetpulse.env" -}}
+{{- $root := index . 0 }}{{- $role := index . 1 }}{{- $database := index . 2 -}}
+- { name: FLEETPULSE_CONFIG_FILE, value: /etc/fleetpulse/fleetpulse.toml }
+- { name: FLEETPULSE_KAFKA__SASL_USERNAME, value: {{ (index $root.Values.logins $role).username | quote }} }
+{{- if $database }}
+{{- $section := eq $database "writer" | ternary "CLICKHOUSE" "CLICKHOUSE_READER" }}
+- { name: FLEETPULSE_{{ $section }}__URL, value: {{ $root.Values.clickhouse.url | quote }} }
+- { name: FLEETPULSE_{{ $section }}__USER, value: {{ (index $root.Values.clickhouse $database).user | quote }} }
+- { name: FLEETPULSE_{{ $section }}__PASSWORD_FILE, value: /run/secrets/fleetpulse/clickhouse-{{ $database }} }
+{{- if $root.Values.clickhouse.caInSecrets }}
+- { name: FLEETPULSE_{{ $section }}__CA_FILE, value: /run/secrets/fleetpulse/clickhouse-ca.crt }
+{{- end }}
+{{- end }}
+{{- range $key, $value := $root.Values.env }}
+- { name: {{ $key }}, value: {{ $value | quote }} }
+{{- end }}
+{{- end }}
+
+{{- define "fleetpulse.mounts" -}}
+- { name: config, mountPath: /etc/fleetpulse, readOnly: true }
+- { name: secrets, mountPath: /run/secrets/fleetpulse, readOnly: true }
+- { name: tmp, mountPath: /tmp }
+{{- end }}
+
+{{- /* Settings and secrets, each of them mounted as files. Called with (root, name of the config map, names of secrets). */ -}}
+{{- define "fleetpulse.volumes" -}}
+{{- $root := index . 0 }}{{- $config := index . 1 -}}
+- { name: config, configMap: { name: {{ $root.Values.existingConfigMap | default $config }}, defaultMode: 0555 } }
+- name: secrets
+  projected:
+    defaultMode: 0440
+    sources:
+{{- range index . 2 }}
+      - { secret: { name: {{ . }} } }
+{{- end }}
+- { name: tmp, emptyDir: { sizeLimit: 256Mi } }
+{{- end }}
+
+{{- /* What pods are annotated with: who scrapes them, and what makes them anew when the settings change. */ -}}
+{{- define "fleetpulse.annotations" -}}
+{{- $root := index . 0 -}}
+prometheus.io/scrape: "true"
+prometheus.io/port: {{ index . 1 | quote }}
+{{- if not $root.Values.existingConfigMap }}
+checksum/config: {{ include "fleetpulse.files" $root | sha256sum }}
+{{- end }}
+{{- with $root.Values.podAnnotations }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- /* A value of TOML. Numbers of values files are floats to Helm: whole ones are written without a point. */ -}}
+{{- define "fleetpulse.toml.value" -}}
+{{- if kindIs "float64" . -}}
+{{- if eq (floor .) . }}{{ int64 . }}{{ else }}{{ . }}{{ end -}}
+{{- else if kindIs "slice" . -}}
+[{{ range $place, $each := . }}{{ if $place }}, {{ end }}{{ include "fleetpulse.toml.value" $each }}{{ end }}]
+{{- else -}}
+{{ toJson . }}
+{{- end -}}
+{{- end }}
+
+{{- define "fleetpulse.toml.key" -}}
+{{- regexMatch "^[A-Za-z0-9_-]+$" . | ternary . (quote .) -}}
+{{- end }}
+
+{{- /* A table of TOML and those below it. Called with (table, its quoted name with dots, or ""). */ -}}
+{{- define "fleetpulse.toml" -}}
+{{- $path := index . 1 }}{{- $table := index . 0 }}
+{{- range $key, $value := $table }}
+{{- if not (or (kindIs "map" $value) (kindIs "invalid" $value) (and (kindIs "slice" $value) (kindIs "map" (first $value)))) }}
+{{ include "fleetpulse.toml.key" $key }} = {{ include "fleetpulse.toml.value" $value }}
+{{- end }}
+{{- end }}
+{{- range $key, $value := $table }}
+{{- $name := include "fleetpulse.toml.key" $key }}
+{{- $below := empty $path | ternary $name (printf "%s.%s" $path $name) }}
+{{- if kindIs "map" $value }}
+
+[{{ $below }}]
+{{- include "fleetpulse.toml" (list $value $below) }}
+{{- else if and (kindIs "slice" $value) (kindIs "map" (first $value)) }}
+{{- range $value }}
+
+[[{{ $below }}]]
+{{- include "fleetpulse.toml" (list . $below) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* The files of the config map. */ -}}
+{{- define "fleetpulse.files" -}}
+{{- $named := dict "prices" "/etc/fleetpulse/prices.yaml" }}
+{{- range list "rules" "budgets" }}
+{{- if index $.Values . }}{{- $_ := set $named . (printf "/etc/fleetpulse/%s.yaml" .) }}{{- end }}
+{{- end }}
+fleetpulse.toml: |
+{{- include "fleetpulse.toml" (list (mergeOverwrite (deepCopy .Values.settings) $named) "") | nindent 2 }}
+run-job.sh: |
+{{- .Files.Get "files/run-job.sh" | nindent 2 }}
+prices.yaml: |
+{{- include "fleetpulse.file" (.Values.prices | default (.Files.Get "files/prices.yaml")) | nindent 2 }}
+{{- range list "rules" "budgets" }}
+{{- if index $.Values . }}
+{{ . }}.yaml: |
+{{- include "fleetpulse.file" (index $.Values .) | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* A file given as text or as YAML. */ -}}
+{{- define "fleetpulse.file" -}}
+{{- if kindIs "string" . }}{{ . }}{{ else }}{{ toYaml . }}{{ end -}}
+{{- end }}
+
+{{- /* A node is drained one pod of a part at a time. Called with (root, name). */ -}}
+{{- define "fleetpulse.disruption" -}}
+{{- $root := index . 0 }}{{- $name := index . 1 }}
+{{- if $root.Values.podDisruptionBudgets }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ $name }}
+  labels: {{ include "fleetpulse.labels" $name }}
+spec:
+  maxUnavailable: 1
+  selector:
+    matchLabels: {{ include "fleetpulse.labels" $name }}
+{{- end }}
+{{- end }}
+
+{{- /* A deployment of one container. Called with a map: root, name, args, role, database, secrets, env, ports. */ -}}
+{{- define "fleetpulse.deployment" -}}
+{{- $root := .root }}{{- $part := index .root.Values .name -}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ .name }}
+  labels: {{ include "fleetpulse.labels" .name }}
+spec:
+  replicas: {{ $part.replicas | default 1 }}
+  {{- if .alone }}
+  # Never two under one name.
+  strategy: { type: Recreate }
+  {{- end }}
+  selector:
+    matchLabels: {{ include "fleetpulse.labels" .name }}
+  template:
+    metadata:
+      labels: {{ include "fleetpulse.labels" .name }}
+      annotations:
+        {{- include "fleetpulse.annotations" (list $root 8080) | nindent 8 }}
+    spec:
+      terminationGracePeriodSeconds: 40
+      {{- include "fleetpulse.podSecurity" $root | nindent 6 }}
+      {{- include "fleetpulse.placement" (list $root .name $part) | indent 6 }}
+      containers:
+        - name: {{ .name }}
+          image: {{ include "fleetpulse.image" (list $root $part) }}
+          imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+          args: {{ toJson .args }}
+          env:
+            {{- include "fleetpulse.env" (list $root .role .database) | nindent 12 }}
+            {{- range $key, $value := .env }}
+            - { name: {{ $key }}, value: {{ $value | quote }} }
+            {{- end }}
+          ports:
+            - { name: health, containerPort: 8080 }
+            {{- range $key, $port := .ports }}
+            - { name: {{ $key }}, containerPort: {{ $port }} }
+            {{- end }}
+          {{- include "fleetpulse.probes" $root | nindent 10 }}
+          resources: {{- toYaml $part.resources | nindent 12 }}
+          {{- include "fleetpulse.containerSecurity" $root | nindent 10 }}
+          volumeMounts:
+            {{- include "fleetpulse.mounts" $root | nindent 12 }}
+      volumes:
+        {{- include "fleetpulse.volumes" (list $root "fleetpulse" .secrets) | nindent 8 }}
+{{- include "fleetpulse.disruption" (list $root .name) }}
+{{- end }}

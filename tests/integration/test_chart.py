@@ -1,0 +1,256 @@
+"""The chart and the manifests, rendered by Helm and judged by kubeconform with the schemas of Kubernetes.
+
+Needs no cluster. ``sh .ci/kubernetes-tools`` makes both programs and the schemas, which know no PodMonitor.
+"""
+
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from runtime.config import Config, load
+from stream_jobs.budgets import load as budgets
+from stream_jobs.prices import load as prices
+from stream_jobs.rules import load as rules
+
+pytestmark = pytest.mark.full
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "deploy" / "helm" / "fleetpulse"
+KUBERNETES = ROOT / "deploy" / "kubernetes"
+MONITORS = "monitoring.coreos.com/v1"
+SETS = ("", *sorted(path.name for path in (CHART / "ci").iterdir()))
+
+
+@cache
+def tools() -> Path:
+    """Their folder."""
+    done = subprocess.run(
+        ["sh", str(ROOT / ".ci" / "kubernetes-tools")], capture_output=True, text=True, check=False, timeout=500
+    )
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.strip())
+
+
+def helm(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [str(tools() / "helm"), *words, "--kube-version", "1.34.0"]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def values_of(name: str) -> list[str]:
+    return ["--values", str(CHART / "ci" / name)] if name else []
+
+
+@cache
+def rendered(name: str, *words: str) -> str:
+    """All that the chart makes of a file of values."""
+    done = helm("template", "fleetpulse", str(CHART), "--namespace", "fleetpulse", *values_of(name), *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def objects(text: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """By kind and name, each there once."""
+    found = [one for one in yaml.safe_load_all(text) if one]
+    named = {(one["kind"], one["metadata"]["name"]): one for one in found}
+    assert len(named) == len(found)
+    return named
+
+
+def judged(text: str) -> subprocess.CompletedProcess[str]:
+    """By the schemas of Kubernetes; a key that they do not know is an error, and so is one that comes twice."""
+    schemas = str(tools() / "schemas") + "/{{.ResourceKind}}{{.KindSuffix}}.json"
+    command = [str(tools() / "kubeconform"), "-strict", "-skip", "PodMonitor", "-schema-location", schemas]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_chart_has_no_lint(name: str) -> None:
+    """By Helm's own linter and the schema of its values, whatever is set."""
+    done = helm("lint", "--strict", str(CHART), *values_of(name))
+
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_kubernetes_would_know_every_key(name: str) -> None:
+    """Of all that is made with these values."""
+    done = judged(rendered(name, "--api-versions", MONITORS))
+
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_kubeconform_would_have_said() -> None:
+    """A key with a typo, and a value of the wrong type."""
+    text = rendered("")
+
+    typo = judged(text.replace("podManagementPolicy", "podManagmentPolicy"))
+    number = judged(text.replace("replicas: 2", "replicas: two"))
+
+    assert (typo.returncode, number.returncode) == (1, 1)
+    assert "podManagmentPolicy" in typo.stdout
+    assert "replicas" in number.stdout
+
+
+def test_the_manifests_are_those_of_the_chart(tmp_path: Path) -> None:
+    """Byte for byte what ``make manifests`` writes now."""
+    command = ["sh", str(KUBERNETES / "render"), str(tools() / "helm"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    written = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert written == {name: (KUBERNETES / name).read_text() for name in written}
+    assert set(written) == {path.name for path in KUBERNETES.iterdir()} - {
+        "fleetpulse.toml", "kustomization.yaml", "namespace.yaml", "render", "values.yaml"
+    }  # fmt: skip
+
+
+def files_of(name: str, folder: Path) -> Config:
+    """What pods find below /etc/fleetpulse, laid out in a folder, and the settings that the product reads of it."""
+    data = objects(rendered(name))["ConfigMap", "fleetpulse"]["data"]
+    (folder / "kafka-password").write_text("x")
+    for file, text in data.items():
+        here = text.replace("/run/secrets/fleetpulse", str(folder)).replace("/etc/fleetpulse", str(folder))
+        (folder / file).write_text(here)
+    return load({"config_file": str(folder / "fleetpulse.toml"), "kafka.sasl_username": "x"})
+
+
+def test_the_product_reads_the_settings_that_the_chart_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole numbers, others, lists of tables, keys with dots; prices as YAML, rules and budgets as text."""
+    monkeypatch.setenv("FLEETPULSE_DATA_DIR", str(tmp_path))
+
+    config = files_of("large-values.yaml", tmp_path)
+
+    assert (config.limits.raw_ttl_ms, config.proxy.grace_s, config.proxy.drain_s) == (1_209_600_000, 7.5, 90.0)
+    assert config.partitions == {"llm.requests": 64, "gpu.samples": 8}
+    assert [(str(one.url), one.weight) for one in config.proxy.upstreams] == [
+        ("http://a.inference.svc:8000", 2),
+        ("http://b.inference.svc:8000", 1),
+    ]
+    assert config.kafka.topic_prefix == "blue."
+    assert config.prices is not None
+    assert config.rules is not None
+    assert config.budgets is not None
+    assert [one.name for one in budgets.load(config.budgets).budgets] == ["fleet"]
+    assert [one.name for one in rules.load_set(config.rules).slo_classes] == ["interactive"]
+    assert not prices.load(config.prices).example
+
+
+def test_without_values_bills_say_example_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shipped file is there, and no rules and no budgets of anybody."""
+    monkeypatch.setenv("FLEETPULSE_DATA_DIR", str(tmp_path))
+
+    config = files_of("", tmp_path)
+
+    assert config.prices is not None
+    assert prices.load(config.prices).example
+    assert (config.rules, config.budgets) == (None, None)
+
+
+def test_topics_and_tables_come_before_all_else() -> None:
+    """The job and its settings are hooks; an upgrade of the release does not wait for a job of the one before."""
+    made = objects(rendered(""))
+    job, config = made["Job", "migrate"], made["ConfigMap", "fleetpulse-migrate"]
+    volumes = {one["name"]: one for one in job["spec"]["template"]["spec"]["volumes"]}
+
+    for one in (job, config):
+        assert one["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
+        assert one["metadata"]["annotations"]["helm.sh/hook-delete-policy"] == "before-hook-creation"
+    assert config["metadata"]["annotations"]["helm.sh/hook-weight"] == "-1"
+    assert volumes["config"]["configMap"]["name"] == "fleetpulse-migrate"
+    assert config["data"] == made["ConfigMap", "fleetpulse"]["data"]
+
+
+def test_a_change_of_settings_makes_pods_anew() -> None:
+    """And nothing else does."""
+
+    def sums(*words: str) -> set[str]:
+        made = objects(rendered("", *words)).values()
+        templates = [
+            one["spec"]["template"] for one in made if one["kind"] in ("StatefulSet", "Deployment", "DaemonSet")
+        ]
+        return {one["metadata"]["annotations"]["checksum/config"] for one in templates}
+
+    (before,) = sums()
+    assert sums("--set", "windows.replicas=3") == {before}
+    assert sums("--set", "settings.limits.raw_ttl_ms=1209600000") != {before}
+
+
+def test_pods_are_monitored_where_the_cluster_can() -> None:
+    """Under the names of jobs that the shipped rules ask for; the agent under its own."""
+    without, with_them = objects(rendered("")), objects(rendered("", "--api-versions", MONITORS))
+    monitors = {name: one["spec"] for (kind, name), one in with_them.items() if kind == "PodMonitor"}
+
+    assert [kind for kind, _ in without if kind == "PodMonitor"] == []
+    assert set(monitors) == {"fleetpulse", "fleetpulse-agents"}
+    for name, spec in monitors.items():
+        (endpoint,) = spec["podMetricsEndpoints"]
+        assert endpoint["port"] == "health"
+        assert {"targetLabel": "job", "replacement": name} in endpoint["relabelings"]
+    assert {spec["selector"]["matchExpressions"][0]["operator"] for spec in monitors.values()} == {"In", "NotIn"}
+
+
+def test_an_agent_that_matches_no_engines_has_no_rights() -> None:
+    """Nor an account, nor root, nor the runtime class where the cluster has none."""
+    made = objects(rendered("small-values.yaml"))
+    pod = made["DaemonSet", "agent"]["spec"]["template"]["spec"]
+    (one,) = pod["containers"]
+
+    assert one["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert "runAsUser" not in one["securityContext"]
+    assert "command" not in one
+    assert {"runtimeClassName", "serviceAccountName"} & pod.keys() == set()
+    assert {kind for kind, _ in made} & {
+        "ServiceAccount",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "NetworkPolicy",
+    } == set()
+
+
+def test_parts_are_placed_and_versioned_apart() -> None:
+    """Own values before those of all; agents stay at the release before while the rest is upgraded."""
+    made = objects(rendered("large-values.yaml"))
+    pods = {
+        name: one["spec"]["template"]["spec"] for (_, name), one in made.items() if "template" in one.get("spec", {})
+    }
+    images = {name: pod["containers"][0]["image"].rpartition(":")[2] for name, pod in pods.items()}
+
+    assert (pods["windows"]["priorityClassName"], pods["finals"]["priorityClassName"]) == ("high", "platform")
+    assert (pods["windows"]["nodeSelector"], pods["sink"]["nodeSelector"]) == ({"pool": "fast"}, {"pool": "system"})
+    assert pods["agent"]["nodeSelector"] == {"nvidia.com/gpu.present": "true"}
+    assert {images.pop("agent"), images.pop("migrate")} == {"0.2.0", "0.2.2"}
+    assert set(images.values()) == {"0.2.1"}
+    assert "export" in images
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("--set", "windows.replica=3"), "replica"),
+        (("--set", "settings.kafka.sasl_password=x"), "kafka"),
+        (("--set", "logins.jobs.secret="), "secret"),
+        (("--set", "settings.proxy.drain_s=90"), "terminationGracePeriodSeconds"),
+        (("--set", "windows.resources.limits=null"), "limits"),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, tuple) else "",
+)
+def test_what_cannot_be_right_is_refused(words: tuple[str, ...], named: str) -> None:
+    """A typo, a secret among the settings, no login, streams that would be cut, memory without bounds."""
+    done = helm("template", "fleetpulse", str(CHART), *words)
+
+    assert done.returncode != 0
+    assert named in done.stderr
+
+
+def test_kustomize_finds_every_file() -> None:
+    """What kustomization.yaml names is there; a build itself needs kubectl."""
+    kustomization = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())
+    named = [*kustomization["resources"], *kustomization["configMapGenerator"][0]["files"]]
+
+    assert [name for name in named if not (KUBERNETES / name).exists()] == []
+    done = judged("---\n".join((KUBERNETES / name).read_text() for name in kustomization["resources"]))
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
