@@ -156,7 +156,7 @@ def test_files_of_prices_rules_and_budgets_are_mounted_and_named(name: str) -> N
     assert re.search(r"data/prices:/etc/fleetpulse:ro|target: /etc/fleetpulse", text)
     assert "FLEETPULSE_RULES: " in text
     assert "FLEETPULSE_BUDGETS: " in text
-    assert ("FLEETPULSE_PRICES: /etc/fleetpulse/example.yaml" in text) == (name != "dashboard")
+    assert "FLEETPULSE_PRICES: /etc/fleetpulse/example.yaml" in text
 
 
 @pytest.mark.parametrize("name", BESIDE)
