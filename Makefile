@@ -120,9 +120,9 @@ lock: $(PY) ## resolve dependencies again and pin them with hashes
 	$(PY) -m pip install --quiet --upgrade uv
 	echo uv | $(PY) -m uv pip compile - --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
 	  --no-header --quiet -o requirements/uv.lock
-	$(PY) -m uv pip compile pyproject.toml requirements/build.in --extra local --extra dashboard --extra otlp --extra tracing --universal --python-version 3.11 \
+	$(PY) -m uv pip compile pyproject.toml requirements/build.in --extra local --extra dashboard --extra otlp --extra tracing --extra files --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet -o requirements/run.lock
-	$(PY) -m uv pip compile pyproject.toml requirements/build.in --extra local --extra dashboard --extra otlp --extra tracing --extra dev --universal \
+	$(PY) -m uv pip compile pyproject.toml requirements/build.in --extra local --extra dashboard --extra otlp --extra tracing --extra files --extra dev --universal \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet \
 	  -c requirements/run.lock -o requirements/dev.lock
 	echo "atheris==3.0.0" | $(PY) -m uv pip compile - --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

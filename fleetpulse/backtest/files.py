@@ -1,4 +1,4 @@
-"""Rules over series in files: one CSV, or a directory in the layout of the Numenta Anomaly Benchmark.
+"""Rules over series in files: one, or all below a directory, as in that of the Numenta Anomaly Benchmark; or a query's.
 
 NAB: ``DIR/data/<category>/<file>.csv`` (or the categories right in ``DIR``), labels in ``combined_windows.json``
 anywhere below ``labels`` or ``DIR``; results go to ``<detector>/<category>/<detector>_<file>.csv`` with the columns
@@ -8,20 +8,27 @@ Numenta Anomaly Benchmark", ICMLA 2015, and its repository.
 
 from __future__ import annotations
 
+import contextlib
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 
-from fleetpulse.backtest.labelled import Found, Run, Runs, compare, together
-from fleetpulse.backtest.one_series import Judged, judged, rule_of
-from fleetpulse.backtest.series_file import Spans, interval_ms, read_series, time_ms
+from fleetpulse.backtest.judging import Judged, judged, rule_of
+from fleetpulse.backtest.labelled import Found, Run, compare, runs_of, together
+from fleetpulse.backtest.series_file import SUFFIXES, Points, Spans, arrow, by_series, read_files, time_ms
 from fleetpulse.commands.people import duration_ms
 from fleetpulse.commands.progress import Progress, Report
+from fleetpulse.sql.database import Answer, Database
+from runtime.config import load
 from schemas.errors import ConfigError
+from stream_jobs.insight.frame import Mask
+from stream_jobs.rules.model import Rule
 
 DETECTORS = ("novelty", "deviation", "moving_average")
 SIGMAS, PERCENT = 6.0, 15.0
@@ -40,9 +47,14 @@ class Preset:
     m: int = 1
     n: int = 1
 
-    def judge(self, path: Path) -> Iterator[Judged]:
-        """Every point of a file."""
-        return judged(rule_of(self.kind, interval_ms(path), self.options, self.m, self.n), read_series(path))
+    @property
+    def detector(self) -> str:
+        """The name under which results are written."""
+        return f"fleetpulse_{self.kind}"
+
+    def rule(self, interval_ms: int) -> Rule:
+        """Of series with a value so often."""
+        return rule_of(self.kind, interval_ms, self.options, self.m, self.n)
 
 
 def preset(
@@ -106,28 +118,80 @@ class SeriesResult:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A series and what is labelled in it; None where there are no labels."""
+
+    name: str
+    points: Points
+    labelled: Spans | None = None
+
+
+Explain = Callable[[Series, Judged, Sequence[Run]], None]
+
+
 def backtest_files(
-    file: Path | None, nab: Path | None, labels: Path | None, preset: Preset, results: Path
-) -> dict[str, Any]:
-    """One file or a directory, as plain values."""
-    if file is not None and nab is not None:
-        raise ConfigError("--nab", str(nab), "give --csv or --nab, not both")
-    with Progress() as progress, progress.task("series") as report:
-        if file is not None:
-            found = [backtest_csv(file, preset, labels)]
-        else:
-            assert nab is not None
-            found = backtest_nab(nab, preset, f"fleetpulse_{preset.kind}", results, report)
+    file: Path | None, folder: Path | None, query: str | None, labels: Path | None, preset: Preset, results: Path,
+    explain: Explain | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """One file, a directory or a query, as plain values; scores of the last two are written. ``explain`` takes every
+    series."""
+    given = [
+        (name, str(one)) for name, one in (("--csv", file), ("--dir", folder), ("--query", query)) if one is not None
+    ]
+    if len(given) > 1:
+        raise ConfigError(*given[1], f"give {given[0][0]} or {given[1][0]}, not both")
+    with Progress() as progress:
+        with progress.task("read") as report:
+            if file is not None:
+                spans = None if labels is None else spans_of(labels)
+                every = [Series(word or file.name, one, spans) for word, one in read_files(file).items()]
+            elif folder is not None:
+                every = series_of(folder, report)
+            else:
+                assert query is not None
+                every = queried(Database(load().reading).sql(query))
+        with progress.task("judge") as report:
+            found = backtest(every, preset, None if file is not None else results, report, explain)
     whole = total(found)
     return {"series": [one.as_dict() for one in found], **({} if whole is None else whole.as_dict())}
 
 
-def backtest_csv(path: Path, preset: Preset, labels: Path | None = None) -> SeriesResult:
-    """One file. ``labels``: a JSON list of [begin, end]."""
-    runs = Runs()
-    for one in preset.judge(path):
-        runs.take(one)
-    return _result(path.name, runs, None if labels is None else spans_of(labels))
+def backtest(
+    every: Sequence[Series], preset: Preset, results: Path | None, report: Report, explain: Explain | None = None
+) -> list[SeriesResult]:
+    """All series in shared frames; scores are written below ``results``. In the order of ``every``."""
+    found: dict[int, SeriesResult] = {}
+    for number, said in judged(preset.rule, [one.points for one in every], report):
+        series = every[number]
+        runs = runs_of(series.points, said)
+        spans = series.labelled
+        if results is not None:
+            write_result(result_path(results, preset.detector, series.name), series, said)
+        if explain is not None:
+            explain(series, said, runs)
+        of_labels = None if spans is None else compare(runs, spans)
+        found[number] = SeriesResult(series.name, len(series.points), series.points.steps_back, tuple(runs), of_labels)
+    return [found[number] for number in range(len(every))]
+
+
+def queried(answer: Answer) -> list[Series]:
+    """The series of an answer with columns timestamp, value and perhaps series. Raises ``ConfigError`` for others."""
+    missing = [name for name in ("timestamp", "value") if name not in answer.columns]
+    if missing or not answer.rows:
+        what = f"must have a column {missing[0]}" if missing else "has no rows"
+        raise ConfigError("--query", ", ".join(answer.columns), f"{what}; timestamp, value and perhaps series are read")
+    columns = dict(zip(answer.columns, zip(*answer.rows, strict=True), strict=True))
+    texts = [one.isoformat(" ") if isinstance(one, datetime) else str(one) for one in columns["timestamp"]]
+    try:
+        numbers = {
+            "at_ms": np.array([time_ms(one) for one in texts], np.int64),
+            "values": np.array([np.nan if one is None else float(one) for one in columns["value"]]),
+        }
+    except ValueError as error:
+        raise ConfigError("--query", "timestamp, value", f"must be moments and numbers: {error}") from error
+    series = np.array([str(one) for one in columns["series"]]) if "series" in columns else None
+    return [Series(word or "query", one) for word, one in by_series("--query", numbers, texts, series).items()]
 
 
 def spans_of(path: Path) -> Spans:
@@ -136,36 +200,6 @@ def spans_of(path: Path) -> Spans:
         return tuple((time_ms(str(a)), time_ms(str(b))) for a, b in orjson.loads(path.read_bytes()))
     except (OSError, orjson.JSONDecodeError, ValueError, TypeError) as error:
         raise ConfigError("--labels", str(path), f"must hold [[begin, end], ...] as JSON: {error}") from error
-
-
-def backtest_nab(folder: Path, preset: Preset, detector: str, out: Path, report: Report) -> list[SeriesResult]:
-    """Every series of a directory; scores are written below ``out`` as they come."""
-    every = series_of(folder)
-    results = []
-    for number, series in enumerate(every):
-        report(number, len(every))
-        results.append(_one(series, preset, result_path(out, detector, series)))
-    return results
-
-
-def _one(series: Series, preset: Preset, path: Path) -> SeriesResult:
-    runs, spans = Runs(), series.labelled or ()
-
-    def rows() -> Iterator[tuple[object, ...]]:
-        for one in preset.judge(series.path):
-            runs.take(one)
-            point = one.point
-            yield point.text, point.value, one.score, int(is_labelled(point.at_ms, spans))
-
-    write_result(path, rows())
-    return _result(f"{series.category}/{series.path.name}", runs, series.labelled)
-
-
-def _result(name: str, runs: Runs, spans: Spans | None) -> SeriesResult:
-    found = runs.close()
-    return SeriesResult(
-        name, runs.points, runs.steps_back, tuple(found), None if spans is None else compare(found, spans)
-    )
 
 
 def total(results: list[SeriesResult]) -> Found | None:
@@ -177,25 +211,19 @@ def total(results: list[SeriesResult]) -> Found | None:
 # the layout of NAB
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
-    """A file of the benchmark and what is labelled in it; None where there are no labels."""
-
-    category: str
-    path: Path
-    labelled: Spans | None
-
-
-def series_of(folder: Path) -> list[Series]:
+def series_of(folder: Path, report: Report = lambda _done, _all: None) -> list[Series]:
     """All series below a folder, by category and name. Raises ``ConfigError`` when there is none."""
     data = folder / "data" if (folder / "data").is_dir() else folder
-    labels = _labels(folder)
-    found = [
-        Series(path.parent.name, path, None if labels is None else labels.get(f"{path.parent.name}/{path.name}", ()))
-        for path in sorted(data.glob("*/*.csv"))
-    ]
-    if not found:
-        raise ConfigError("--nab", str(folder), "holds no <category>/<file>.csv, nor does its folder data")
+    paths = sorted(path for path in data.rglob("*") if path.suffix in SUFFIXES and path.is_file())
+    if not paths:
+        raise ConfigError("--dir", str(folder), "holds no .csv and no .parquet, nor does its folder data")
+    labels, found = _labels(folder), []
+    for number, path in enumerate(paths):
+        report(number, len(paths))
+        name = path.relative_to(data).as_posix()
+        for word, points in read_files(path).items():
+            spans = None if labels is None else labels.get(f"{name}/{word}" if word else name, ())
+            found.append(Series(f"{name}/{word}" if word else name, points, spans))
     return found
 
 
@@ -211,20 +239,36 @@ def _labels(folder: Path) -> Mapping[str, Spans] | None:
         raise ConfigError(str(path), "", f"must map files to [[begin, end], ...]: {error}") from error
 
 
-def is_labelled(at_ms: int, spans: Spans) -> bool:
-    """Whether a moment is in a labelled span."""
-    return any(begin <= at_ms <= end for begin, end in spans)
+def are_labelled(points: Points, spans: Spans) -> Mask:
+    """Which moments are in a labelled span."""
+    found = np.zeros(len(points), np.bool_)
+    for begin, end in spans:
+        found |= (points.at_ms >= begin) & (points.at_ms <= end)
+    return found
 
 
-def result_path(out: Path, detector: str, series: Series) -> Path:
-    """Where the scores of a series are written."""
-    return out / detector / series.category / f"{detector}_{series.path.name}"
+def result_path(out: Path, detector: str, name: str) -> Path:
+    """Where the scores of a series are written; below ``out``, whatever it is called."""
+    parts = [part for part in name.split("/") if part not in ("", ".", "..")] or ["series"]
+    last = parts[-1] if parts[-1].endswith(".csv") else f"{parts[-1]}.csv"
+    return out.joinpath(detector, *parts[:-1], f"{detector}_{last}")
 
 
-def write_result(path: Path, rows: Iterable[Sequence[object]]) -> None:
-    """Write rows of (timestamp, value, anomaly_score, label)."""
+_HEAD = ("timestamp", "value", "anomaly_score", "label")
+
+
+def write_result(path: Path, series: Series, said: Judged) -> None:
+    """Write timestamp, value, anomaly_score and label of every point."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("timestamp", "value", "anomaly_score", "label"))
-        writer.writerows(rows)
+    points, marks = series.points, are_labelled(series.points, series.labelled or ()).astype(np.int8)
+    columns: tuple[Any, ...] = (points.texts, points.values, said.score, marks)
+    writer, lib = arrow("csv"), arrow("")
+    with path.open("wb") as file, contextlib.suppress(ValueError):  # a moment with a comma is written in quotes below
+        file.write((",".join(_HEAD) + "\n").encode())
+        if writer is not None:
+            options = writer.WriteOptions(include_header=False, quoting_style="none")
+            writer.write_csv(lib.table([lib.array(one) for one in columns], names=list(_HEAD)), file, options)
+            return
+    with path.open("w", newline="", encoding="utf-8") as text:
+        rows = zip(points.texts, *(one.tolist() for one in columns[1:]), strict=True)
+        csv.writer(text, lineterminator="\n").writerows([_HEAD, *rows])

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from fleetpulse.backtest.alerting import percentile
-from fleetpulse.backtest.one_series import Judged
-from fleetpulse.backtest.series_file import Spans
+from fleetpulse.backtest.judging import Judged
+from fleetpulse.backtest.series_file import Points, Spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,31 +24,14 @@ class Run:
     baseline: float
 
 
-class Runs:
-    """Collects runs point by point."""
-
-    def __init__(self) -> None:
-        self.runs: list[Run] = []
-        self.points = self.steps_back = 0
-        self._last_ms: int | None = None
-        self._begun: Run | None = None
-
-    def take(self, one: Judged) -> None:
-        """The next point."""
-        self.points += 1
-        point, begun = one.point, self._begun
-        self.steps_back += self._last_ms is not None and point.at_ms < self._last_ms
-        self._last_ms = point.at_ms
-        if one.firing:
-            since = begun or Run(point.at_ms, point.text, point.at_ms, point.value, one.baseline)
-            self._begun = Run(since.since_ms, since.since, point.at_ms, since.value, since.baseline)
-        elif begun is not None:
-            self.runs.append(begun)
-            self._begun = None
-
-    def close(self) -> list[Run]:
-        """All runs, the one that goes on included."""
-        return [*self.runs, *([self._begun] if self._begun else [])]
+def runs_of(points: Points, judged: Judged) -> list[Run]:
+    """All runs of a series, the one that goes on included."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], judged.firing, [False]]))).reshape(-1, 2)
+    return [
+        Run(int(points.at_ms[begin]), str(points.texts[begin]), int(points.at_ms[end - 1]), float(points.values[begin]),
+            float(judged.baseline[begin]))
+        for begin, end in edges.tolist()
+    ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,16 @@ from fleetpulse.commands.output import Result, answers, out, print_rows
 
 @answers
 def backtest(
-    csv: Annotated[Path | None, typer.Option(help="A file `timestamp,value` instead of the database.")] = None,
-    nab: Annotated[Path | None, typer.Option(help="A directory in the layout of NAB; scores are written.")] = None,
+    csv: Annotated[
+        Path | None,
+        typer.Option("--csv", "--file", help="A file `timestamp,value` (CSV, Parquet) instead of the database."),
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--dir", "--nab", help="All files below, as NAB lays them out; scores are written.")
+    ] = None,
+    query: Annotated[
+        str | None, typer.Option(help="SQL with columns timestamp, value and perhaps series; scores are written.")
+    ] = None,
     labels: Annotated[Path | None, typer.Option(help="With --csv: JSON [[begin, end], ...] of what is wrong.")] = None,
     detector: Annotated[
         str | None,
@@ -34,26 +42,27 @@ def backtest(
     ] = None,
     m: Annotated[int, typer.Option(min=1, max=64, help="Rows of the last --n that must be beyond.")] = 1,
     n: Annotated[int, typer.Option(min=1, max=64, help="See --m.")] = 1,
-    results: Annotated[Path, typer.Option(help="With --nab: where scores are written.")] = Path("results"),
+    results: Annotated[Path, typer.Option(help="With --dir and --query: where scores are written.")] = Path("results"),
     last: Annotated[str, typer.Option(help="History: how far back, 2h or 7d.")] = "1d",
     from_: Annotated[str | None, typer.Option("--from", help="History: begin, ISO 8601 or seconds.")] = None,
     to: Annotated[str | None, typer.Option(help="History: end; default now.")] = None,
     rules: Annotated[Path | None, typer.Option(help="History: rules to judge by. Default: those shipped.")] = None,
 ) -> Result:
-    """Rules over what was: the database's history, a CSV of one series, or a labelled directory.
+    """Rules over what was: the database's history; or one detector over series of a file, a directory or a query.
 
-    Example: [bold]fleetpulse backtest --last 7d --rules my-rules.yaml[/bold]
+    Examples: [bold]fleetpulse backtest --last 7d --rules my-rules.yaml[/bold],
+    [bold]fleetpulse backtest --csv queue.csv --direction above[/bold],
+    [bold]fleetpulse backtest --dir series --results scores[/bold]
     """
-    if csv is None and nab is None:
+    if csv is None and folder is None and query is None:
         from fleetpulse.backtest.replay import backtest_history
 
         found = backtest_history(last, from_, to, rules)
     else:
         from fleetpulse.backtest.files import backtest_files, preset
 
-        found = backtest_files(
-            csv, nab, labels, preset(detector, sigmas, percent, half_life, m, n, direction, scale), results
-        )
+        chosen = preset(detector, sigmas, percent, half_life, m, n, direction, scale)
+        found = backtest_files(csv, folder, query, labels, chosen, results)
     return Result(found, lambda: show_backtest(found))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fleetpulse.backtest.one_series import rule_of
+from fleetpulse.backtest.judging import rule_of
 from schemas.limits import MINUTE_MS
 from stream_jobs.insight.detectors import DETECTORS
 from stream_jobs.insight.firing import Firing
