@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
     from fleetpulse.commands.money import audits
     from lab.bench.command import app as bench
 
-    for command in (demo, simulate, replay, chaos, drills, evaluate):
+    for command in (demo, simulate, replay, chaos, drills, evaluate, oracle):
         app.command(rich_help_panel=PANEL)(command)
     app.add_typer(bench, name="bench", rich_help_panel=PANEL)
     audits.command("simulated")(audit_simulated)
@@ -199,6 +199,40 @@ def audit_simulated(
     from lab.audit.simulated import simulated
 
     return audited(simulated(seed, hours, prices or EXAMPLE_PRICES, data_dir, html))
+
+
+@answers
+def oracle(
+    ranges: Annotated[int, typer.Option(min=1, max=10_000, help="How many ranges.")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed over the same data, same ranges.")] = 1,
+    data_dir: DataDir = None,
+) -> Result:
+    """Every page's, board's and view's answer over random ranges beside single requests, counted one by one.
+
+    Over what the local stack holds, once nothing more is produced: ranges of a minute to thirty days with any ends,
+    before, across and after the requests. Exit 1 when one differs.
+
+    Example: [bold]fleetpulse demo && fleetpulse up && fleetpulse oracle --ranges 200 --seed 1[/bold]
+    """
+    from contextlib import closing
+
+    from fleetpulse.sql.database import Database
+    from lab.oracle.run import oracle as compared
+    from runtime.clock import SystemClock
+    from runtime.config import load
+
+    with closing(Database(load({"data_dir": data_dir}).reading)) as database:
+        found = compared(lambda sql, bound: database.sql(sql, bound).records(), ranges, seed, SystemClock().now_ms())
+    return Result(found.as_dict(), lambda: _show_oracle(found.as_dict()), wrong=not found.exact)
+
+
+def _show_oracle(found: dict[str, Any]) -> None:
+    rows = [[line[name] for name in ("face", "metric", "compared", "different")] for line in found["lines"]]
+    title = f"{found['requests']:,} requests over {found['ranges']} ranges"
+    print_rows(title, ("face", "metric", "compared", "different"), rows, empty="no request in the tables")
+    for line in found["lines"]:
+        for example in line["examples"]:
+            err.print(f"{line['face']}, {line['metric']}: {example}", markup=False, highlight=False)
 
 
 def seeds_of(seed: int, seeds: str | None) -> list[int]:

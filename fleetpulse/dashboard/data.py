@@ -61,10 +61,11 @@ class Data:
         """
         found = query(name)
         bound = found.values(values, span_ms)
-        key = (name, repr(sorted(bound.items())))
+        sql = found.at_levels(span_ms)
+        key = (sql, repr(sorted(bound.items())))
         kept = self._answers.get(key)
         if kept is None or time.monotonic() - kept[0] > found.kept_s or _failed(kept[1]):
-            self._answers[key] = kept = (time.monotonic(), asyncio.ensure_future(self._answer(found, bound)))
+            self._answers[key] = kept = (time.monotonic(), asyncio.ensure_future(self._answer(found, sql, bound)))
             self._answers.move_to_end(key)
             while len(self._answers) > KEPT_MAX:
                 self._answers.popitem(last=False)
@@ -76,14 +77,14 @@ class Data:
             (self._first_ms,) = (await self.ask("first_event", {}, span.span_ms)).rows[0]
         return span.since(self._first_ms)
 
-    async def _answer(self, found: Query, bound: dict[str, Value]) -> Answer:
+    async def _answer(self, found: Query, sql: str, bound: dict[str, Value]) -> Answer:
         if self._queries >= CONNECTIONS_MAX + WAITING_MAX:
             raise UnavailableError("too many queries at once; this page tries again by itself")
         self._queries += 1
         began_s = time.monotonic()
         try:
             async with self._turns:
-                answer = await self.sql(found.sql, bound, found.settings())
+                answer = await self.sql(sql, bound, found.settings())
         except FleetpulseError as error:
             self.trouble = str(error) if error.retriable else None
             COUNTERS.add("dashboard_queries", query=found.name, outcome="failed")

@@ -11,7 +11,7 @@ from nicegui import ui
 
 from fleetpulse.dashboard.charts import marked, zoomed
 from fleetpulse.dashboard.url_state import VALUE_CHARS_MAX
-from fleetpulse.dashboard.values import UNKNOWN, clean
+from fleetpulse.dashboard.values import UNKNOWN, clean, percent, short
 from fleetpulse.dashboard.view import View
 
 VALUE_CHARS_WIDE_MAX = 9
@@ -363,3 +363,20 @@ def severity_mood(severity: object) -> str:
 def share_mood(share: float | None, warn: float, bad: float) -> str:
     """The class of a share of failures: bad or worth a look above these."""
     return "" if share is None or share <= warn else "fp-bad" if share > bad else "fp-warn"
+
+
+def ends_columns(warn: float, bad: float) -> list[Column]:
+    """How requests ended, in four columns, and the failed of all as a share, coloured above these."""
+    return [
+        Column("ok", "OK", text=short, right=True),
+        Column("aborted", "Aborted", text=short, right=True),
+        Column("client_fault", "Client faults", text=short, right=True),
+        Column("failed", "Failed", text=short, right=True),
+        Column(
+            "failed_share",
+            "Failed of all",
+            text=percent,
+            right=True,
+            mood=lambda row: share_mood(row["failed_share"], warn, bad),
+        ),
+    ]

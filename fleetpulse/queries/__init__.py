@@ -1,10 +1,15 @@
-"""The catalogue of named queries: one SQL file each, parameters bound by the server, never built from strings."""
+"""The catalogue of named queries: one SQL file each, parameters bound by the server, never built from strings.
+
+``{failed:Metric}`` is the expression that ``schemas.definitions`` has for it.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from importlib.resources import files
+
+from schemas.definitions import written
 
 
 def names() -> tuple[str, ...]:
@@ -16,7 +21,7 @@ def text(name: str) -> str:
     """SQL of a query with its ``{parameter:Type}`` places; ``KeyError`` for an unknown name."""
     if name not in names():
         raise KeyError(name)
-    return files(__name__).joinpath(f"{name}.sql").read_text(encoding="utf-8")
+    return written(files(__name__).joinpath(f"{name}.sql").read_text(encoding="utf-8"))
 
 
 def filled(name: str, parameters: Mapping[str, int | float]) -> str:

@@ -12,13 +12,16 @@ WITH
     (10000 + arraySum(gap_ms -> if(gap_ms <= 300000, gap_ms, 10000), arrayPopFront(gaps_ms))) / 1000 AS covered_s
 SELECT
     model,
-    sum(event_count) AS requests,
+    {requests:Metric} AS requests,
     round(requests / covered_s, 1) AS requests_per_s,
     sum(input_tokens_sum) AS input_tokens,
     sum(output_tokens_sum) AS output_tokens,
     round(output_tokens / covered_s) AS output_tokens_per_s,
-    sumIf(event_count, status != 'ok') AS failed,
-    round(100 * failed / requests, 2) AS failed_pct
+    {ok:Metric} AS ok,
+    {aborted:Metric} AS aborted,
+    {client_fault:Metric} AS client_fault,
+    {failed:Metric} AS failed,
+    round(100 * {failed_share:Metric}, 2) AS failed_pct
 FROM request_windows
 WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY model

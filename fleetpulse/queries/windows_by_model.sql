@@ -3,7 +3,7 @@ SELECT
     window_ms,
     model,
     sum(event_count) / 10 AS requests_per_s,
-    sumIf(event_count, status != 'ok') / 10 AS failed_per_s,
+    {failed:Metric} / 10 AS failed_per_s,
     sum(input_tokens_sum) / 10 AS input_tokens_per_s,
     sum(output_tokens_sum) / 10 AS output_tokens_per_s,
     fp_quantile_linear(0.5, sumMap(ttft_us_bins)) / 1e6 AS ttft_p50_s,

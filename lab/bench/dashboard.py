@@ -23,10 +23,10 @@ from fleetpulse.queries import dashboard as catalogue
 from fleetpulse.services.processes import Command, Processes
 from lab.bench.dashboard_alerts import fill_alerts
 from lab.bench.dashboard_fleet import GPUS_PER_HOST, Fleet
-from lab.bench.dashboard_queries import RANGES_MS, Examples, examples_of, ranges_of, tables_of, values_of
+from lab.bench.dashboard_queries import Examples, examples_of, ranges_of, tables_of, values_of
 from lab.bench.dashboard_raw import draw, fill_requests, more_requests, raw
 from lab.bench.dashboard_sums import sums
-from lab.bench.dashboard_windows import Span, windows
+from lab.bench.dashboard_windows import RANGES_MS, Span, windows
 from lab.bench.stand import Stand, free_port, fresh_stand, until
 from runtime.clickhouse_clients import connect
 from runtime.clock import SystemClock
@@ -160,16 +160,18 @@ def _queries(client: Any, span: Span, examples: Examples, times: int, progress: 
         with progress.task(f"running {query.name}"):
             for range_ms in ranges_of(query, span.to_ms - span.from_ms):
                 bound = values_of(query, span.to_ms - range_ms, span.to_ms, examples)
-                found[f"{query.name}/{range_ms // MINUTE_MS}m"] = _timed(client, query, bound, times)
+                found[f"{query.name}/{range_ms // MINUTE_MS}m"] = _timed(client, query, range_ms, bound, times)
     return found
 
 
-def _timed(client: Any, query: catalogue.Query, bound: dict[str, catalogue.Value], times: int) -> dict[str, Any]:
-    took_ms, rows = [], 0
+def _timed(
+    client: Any, query: catalogue.Query, range_ms: int, bound: dict[str, catalogue.Value], times: int
+) -> dict[str, Any]:
+    sql, took_ms, rows = query.at_levels(range_ms), list[float](), 0
     for _ in range(times + 1):
         begun_s = time.perf_counter()
         try:
-            rows = len(client.query(query.sql, parameters=bound, settings=query.settings()).result_rows)
+            rows = len(client.query(sql, parameters=bound, settings=query.settings()).result_rows)
         except Exception as error:  # of the driver's many: a query that fails is a result, and shown as one
             return percentiles([]) | {"refused": str(error).splitlines()[0][:200]}
         took_ms.append(1_000 * (time.perf_counter() - begun_s))

@@ -14,10 +14,9 @@ from typing import Any
 from fleetpulse.queries import dashboard as catalogue
 from lab.bench.dashboard_alerts import ALERTS, fingerprint
 from lab.bench.dashboard_fleet import TENANTS, gpu_uuid
-from lab.bench.dashboard_windows import JOB, METRICS
-from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
+from lab.bench.dashboard_windows import JOB, METRICS, RANGES_MS
+from schemas.limits import DAY_MS, MINUTE_MS
 
-RANGES_MS = (15 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS, 24 * HOUR_MS)
 AROUND_MS = MINUTE_MS
 """Of a single request the seconds around it are shown, whatever the page's range."""
 _AROUND = frozenset({"request_engine", "request_gpus"})

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fleetpulse.queries import dashboard as catalogue
+from fleetpulse.queries.levels import FINEST
 from lab.bench.dashboard_fleet import (
     EVENT_KINDS,
     EVENTS_PER_WINDOW,
@@ -31,15 +32,17 @@ from schemas.ddl.merging import BY_LEVEL, labels_of, rollup_table
 from schemas.events.event_types import BY_TOPIC
 from schemas.events.grouping import GROUPING_SETS, GroupingSet
 from schemas.fields import Field, Kind
-from schemas.limits import MINUTE_MS, WINDOW_MS
+from schemas.limits import HOUR_MS, MINUTE_MS, WINDOW_MS
 from schemas.rows.tables import DEFINITION_VERSION, PARTIALS
 from schemas.sketch import BINS_PER_OCTAVE
 
+RANGES_MS = (15 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS, 24 * HOUR_MS)
+"""Lengths of the ranges that queries are run over."""
 ROWS_PER_INSERT = 200_000
 """About: a statement is short enough to be answered in time by a busy machine."""
 FRESH_MS = 10 * MINUTE_MS
 """Rows of ten seconds of what only *Pipeline* looks at."""
-FILLED = (catalogue.FINEST, "1m", "1h")
+FILLED = (FINEST, "1m", "1h")
 LENGTHS = ("<=256", "<=1k", "<=4k", "<=16k")
 STATUSES = ("ok", "ok", "ok", "ok", "error", "timeout")
 """Of six rows of the service four ended well."""
@@ -64,17 +67,22 @@ class Span:
     from_ms: int
     to_ms: int
 
-    def starts(self, grouping: GroupingSet, level: str) -> range:
-        """Windows of a level: as many of the last ones as a query may read."""
+    def starts(self, grouping: GroupingSet, level: str) -> tuple[range, ...]:
+        """Windows of a level: as many of the last ones as a query may read whole, and the minutes at the beginning of
+        every range that is run, which are its edge."""
         width_ms = width_of(level)
         far_ms = reach_ms(grouping, level)
         from_ms = self.from_ms if far_ms is None else max(self.from_ms, self.to_ms - far_ms)
-        return range(from_ms - from_ms % width_ms, self.to_ms, width_ms)
+        last = range(from_ms - from_ms % width_ms, self.to_ms, width_ms)
+        if level != "1m" or far_ms == 0:
+            return (last,)
+        edges = [self.to_ms - one for one in RANGES_MS if self.from_ms <= self.to_ms - one < from_ms]
+        return (*(range(one, one + HOUR_MS - one % HOUR_MS, width_ms) for one in edges), last)
 
 
 def width_of(level: str) -> int:
     """Width of a row of a level [ms]."""
-    return WINDOW_MS if level == catalogue.FINEST else BY_LEVEL[level].bucket_ms
+    return WINDOW_MS if level == FINEST else BY_LEVEL[level].bucket_ms
 
 
 def reach_ms(grouping: GroupingSet, level: str) -> int | None:
@@ -91,17 +99,18 @@ def reach_ms(grouping: GroupingSet, level: str) -> int | None:
     known = [bound for bound in bounds if bound is not None]
     if len(known) < len(bounds):
         return None
-    return max(known, default=FRESH_MS if level == catalogue.FINEST else 0)
+    return max(known, default=FRESH_MS if level == FINEST else 0)
 
 
 def windows(fleet: Fleet, span: Span) -> Iterator[tuple[str, Drawn]]:
     """All rows of all windows, and what they are."""
     for grouping in GROUPING_SETS:
         for level in FILLED:
-            starts = span.starts(grouping, level)
             each = max(1, ROWS_PER_INSERT // rows_of(fleet, grouping))
-            for first in range(0, len(starts), each):
-                yield f"{grouping.name}, rows of {level}", drawn(fleet, grouping, level, starts[first : first + each])
+            for starts in span.starts(grouping, level):
+                for first in range(0, len(starts), each):
+                    some = starts[first : first + each]
+                    yield f"{grouping.name}, rows of {level}", drawn(fleet, grouping, level, some)
 
 
 def rows_of(fleet: Fleet, grouping: GroupingSet) -> int:
@@ -135,9 +144,9 @@ def drawn(fleet: Fleet, grouping: GroupingSet, level: str, starts: range) -> Dra
     for field in table.fields:
         if field.kind is not Kind.LABEL:
             columns.setdefault(field.name, _measure(field, fleet.seed, starts, count))
-        elif field.name in labels and (level == catalogue.FINEST or field.name in kept):
+        elif field.name in labels and (level == FINEST or field.name in kept):
             columns[field.name] = labels[field.name]
-    if level != catalogue.FINEST:
+    if level != FINEST:
         return Drawn(rollup_table(event, level), columns, rows * len(starts))
     place = {"source_partition": "0", "log_id": "'bench'", "log_partition": "0"}
     place |= {"log_offset": str(starts.start), "log_row": "toUInt32(number)"}

@@ -25,6 +25,7 @@ _SUMS = (
     ("last_commit_ms", "Int64", "wall clock of the latest commit [ms]", "max(b.committed_ms)", "max(b.last_commit_ms)"),
     ("version", "UInt64", "lines behind this row; the greatest wins", "count()", "sum(b.version)"),
 )
+COLUMNS = tuple(name for name, *_ in (*_LABELS, *_SUMS))
 
 
 def table_of(level: str) -> str:

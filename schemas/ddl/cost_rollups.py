@@ -80,6 +80,7 @@ PART_SUMS = _sums(
       for name in ("amount", "cost_nusd", "energy_mj", "gpu_ms", "carbon_ug")),
 )  # fmt: skip
 _LISTS = (*BILL_LABELS, *BILL_SUMS, *PART_LABELS, *PART_SUMS)
+COLUMNS = tuple(one.name for one in _LISTS)
 _OF_PARTS = ("name", "kind", "tenant", "model", "status", "amount", "cost_nusd", "energy_mj", "gpu_ms", "carbon_ug")
 
 

@@ -34,7 +34,7 @@ def test_every_query_of_books_and_bills_has_something_to_read(
         given = {"from_ms": to_ms - 2 * HOUR_MS, "to_ms": to_ms, "bucket_ms": MINUTE_MS}
         found = query(name)
         bound = found.values({**dict.fromkeys(("region", "tenant", "model"), ""), **given}, 2 * HOUR_MS)
-        return list(clickhouse.query(found.sql, bound).named_results())
+        return list(clickhouse.query(found.at_levels(2 * HOUR_MS), bound).named_results())
 
     assert clickhouse.command("SELECT count() FROM books FINAL") == 60 * 12 * 3 * len(BOOKED)
     assert answer("cost_total")[0]["bills"] == 6 * 120

@@ -74,7 +74,7 @@ def database(clickhouse: Any, clickhouse_config: ClickHouseConfig, now_ms: int) 
 def memory(database: Database, engine: str, to_ms: int) -> dict[str, dict[str, Any]]:
     found = query("engine_memory")
     bound = found.values({"engine_id": engine, "from_ms": to_ms - 600_000, "to_ms": to_ms}, 600_000)
-    return {row["gpu_uuid"]: row for row in database.sql(found.sql, bound).records()}
+    return {row["gpu_uuid"]: row for row in database.sql(found.at_levels(600_000), bound).records()}
 
 
 def test_memory_is_split_by_holder(database: Database, now_ms: int) -> None:

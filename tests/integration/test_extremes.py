@@ -127,7 +127,11 @@ def asked(to_ms: int) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     for name in dashboard.names():
         found = dashboard.query(name)
         span_ms = LONG_MS if found.sources else HOUR_MS
-        yield f"dashboard/{name}", found.sql, {**values_of(found, to_ms - span_ms, to_ms), "bucket_ms": span_ms}
+        yield (
+            f"dashboard/{name}",
+            found.at_levels(span_ms),
+            {**values_of(found, to_ms - span_ms, to_ms), "bucket_ms": span_ms},
+        )
 
 
 def answers(client: Client, to_ms: int) -> dict[str, list[dict[str, Any]]]:

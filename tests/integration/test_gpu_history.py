@@ -53,5 +53,5 @@ def test_one_gpu_over_time_is_what_the_rollups_say_also_after_late_rows(
 
     found = query("gpu_signals")
     given = {"gpu_uuid": "GPU-1", "from_ms": hour_ms, "to_ms": hour_ms + HOUR_MS, "bucket_ms": 1}
-    points = list(clickhouse.query(found.sql, found.values(given, HOUR_MS)).named_results())
+    points = list(clickhouse.query(found.at_levels(HOUR_MS), found.values(given, HOUR_MS)).named_results())
     assert [(row["at_ms"] - hour_ms, row["power_w"]) for row in points] == [(0, 0.007), (60_000, 0.009)]

@@ -59,7 +59,7 @@ def database(clickhouse: Any, clickhouse_config: ClickHouseConfig, now_ms: int) 
 def asked(database: Database, name: str, to_ms: int) -> list[dict[str, Any]]:
     found = query(name)
     bound = found.values({"host": "h", "from_ms": to_ms - 600_000, "to_ms": to_ms}, 600_000)
-    return database.sql(found.sql, bound).records()
+    return database.sql(found.at_levels(600_000), bound).records()
 
 
 def test_every_device_of_a_host_has_what_it_moved(database: Database, now_ms: int) -> None:

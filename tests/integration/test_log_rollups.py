@@ -158,7 +158,8 @@ def asked(scene: Scene, name: str, from_ms: int, to_ms: int) -> list[dict[str, A
     found = query(name)
     given: dict[str, Value] = {"from_ms": from_ms, "to_ms": to_ms, "bucket_ms": 1}
     given |= dict.fromkeys(("region", "tenant", "model"), "")
-    return list(scene.clickhouse.query(found.sql, found.values(given, to_ms - from_ms)).named_results())
+    span_ms = to_ms - from_ms
+    return list(scene.clickhouse.query(found.at_levels(span_ms), found.values(given, span_ms)).named_results())
 
 
 RANGES = [(0, 300), (7, 61), (1, 60), (59, 130), (0, 1)]

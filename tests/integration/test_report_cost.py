@@ -243,7 +243,7 @@ def _points(config: ClickHouseConfig, name: str, given: dict[str, Any], span_ms:
     found = dashboard.query(name)
     filters = dict.fromkeys(("cluster", "region", "model", "tenant"), "")
     with contextlib.closing(connect(config)) as client:
-        answer = client.query(found.sql, parameters=found.values(given | filters, span_ms))
+        answer = client.query(found.at_levels(span_ms), parameters=found.values(given | filters, span_ms))
     return [tuple(row) for row in answer.result_rows]
 
 

@@ -132,7 +132,7 @@ class _OneEngine:
                 panel.empty("No request in this range", "Requests reach the page by proxy, plug-in or SDK.")
             return
         bucket_s = view.bucket_ms("engine_requests") / 1_000
-        ends = {"ok": "ok", "aborted": "aborted", "failed": "failed"}
+        ends = {"ok": "ok", "aborted": "aborted", "client faults": "client_fault", "failed": "failed"}
         lines = [Line(name, [(row["at_ms"], row[column] / bucket_s) for row in whole]) for name, column in ends.items()]
         self._rate.draw(over_time(lines, view.range, view.palette, "/s"))
         for name, panel in self._latency.items():

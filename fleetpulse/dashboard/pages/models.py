@@ -10,7 +10,7 @@ from typing import Any
 from fleetpulse.dashboard.charts import Band, Line, baseline_range, over_time, usual_band
 from fleetpulse.dashboard.concurrency_table import CONCURRENCY, concurrency_rows
 from fleetpulse.dashboard.latencies import IN_TABLES, latency_cells
-from fleetpulse.dashboard.parts import ChartPanel, Column, Stats, TablePanel, grid, search_field, share_mood
+from fleetpulse.dashboard.parts import ChartPanel, Column, Stats, TablePanel, ends_columns, grid, search_field
 from fleetpulse.dashboard.values import clean, covered_text, microseconds, percent, rate, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from fleetpulse.queries.dashboard import query
@@ -72,13 +72,7 @@ class _Models:
         return [
             Column("model", "Model", href=self._model_link),
             Column("requests", "Requests", text=short, right=True, href=self._requests_link),
-            Column(
-                "failed_share",
-                "Failed",
-                text=percent,
-                right=True,
-                mood=lambda row: share_mood(row["failed_share"], 0.01, 0.05),
-            ),
+            *ends_columns(0.01, 0.05),
             *latencies,
             Column("output_tokens", "Tokens out", text=short, right=True),
         ]
@@ -132,7 +126,9 @@ class _Models:
         self._stats.show("requests", short(requests), "in this range")
         self._stats.show("rate", short(rate(requests, covered_s)), mean)
         self._stats.show("tokens", short(rate(tokens, covered_s)), mean)
-        self._stats.show("failed", percent(share), f"{failed:,} requests", "bad" if (share or 0) > 0.01 else "")
+        self._stats.show(
+            "failed", percent(share), f"{failed:,} of {requests:,} requests", "bad" if (share or 0) > 0.01 else ""
+        )
         self._stats.show("cached", percent(cached / prompt if prompt else None), f"of {short(prompt)} tokens")
 
     def _show_flow(self, rows: list[dict[str, Any]]) -> None:
@@ -147,7 +143,7 @@ class _Models:
         def per_s(name: str, column: str) -> Line:
             return Line(name, [(row["at_ms"], (row[column] or 0) / bucket_s) for row in whole])
 
-        ends = {"ok": "ok", "aborted": "aborted", "client faults": "client", "failed": "failed"}
+        ends = {"ok": "ok", "aborted": "aborted", "client faults": "client_fault", "failed": "failed"}
         tokens_of = {"output": "output_tokens", "prompt": "input_tokens", "from cache": "cached_tokens"}
         for panel, columns in ((self._rate, ends), (self._tokens, tokens_of)):
             lines = [per_s(name, column) for name, column in columns.items()]

@@ -8,7 +8,7 @@ from typing import Any
 
 from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.latencies import latency_cells
-from fleetpulse.dashboard.parts import ChartPanel, Column, Stats, TablePanel, choices, share_mood
+from fleetpulse.dashboard.parts import ChartPanel, Column, Stats, TablePanel, choices, ends_columns, share_mood
 from fleetpulse.dashboard.values import clean, microseconds, percent, rate, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from fleetpulse.report.amounts import usd as dollars
@@ -57,7 +57,7 @@ class _Tenants:
         return [
             Column("tenant", "Tenant", href=link),
             Column("requests", "Requests", text=short, right=True),
-            Column("failed", "Failed", text=percent, right=True, mood=lambda row: share_mood(row["failed"], *_FAILED)),
+            *ends_columns(*_FAILED),
             Column("input_tokens", "Prompt", text=short, right=True),
             Column("cached", "Cached", text=percent, right=True),
             Column("output_tokens", "Generated", text=short, right=True),
@@ -109,7 +109,7 @@ class _Tenants:
 
     def _show_stats(self, rows: Sequence[Mapping[str, Any]], covered_s: float | None) -> None:
         requests = sum(row["requests"] for row in rows)
-        failures = sum(row["failed"] * row["requests"] for row in rows)
+        failures = sum(row["failed"] for row in rows)
         known = [row["cost"] for row in rows if row["cost"] is not None]
         tokens = sum(row["output_tokens"] or 0 for row in rows)
         self._stats.show("tenants", f"{len(rows):,}" + ("+" if len(rows) == LISTED else ""), "with requests")
@@ -119,7 +119,7 @@ class _Tenants:
         self._stats.show(
             "failed",
             percent(share),
-            f"{short(round(failures))} requests",
+            f"{failures:,} of {requests:,} requests",
             share_mood(share, *_FAILED).removeprefix("fp-"),
         )
         hint = "of requests with a price" if known else "start the cost job and give prices"

@@ -9,10 +9,12 @@
     -- seconds: 5
     -- kept: 1
 
-``{name:Type}`` places are bound by the server. A ``reads`` line gives the place ``{requests:Identifier}``: the finest
-table of that topic whose bound the range keeps, ``*_partials`` for 10s, else a rollup; both have the same columns.
-Rollups of ``books`` and ``costs``, which begin at 1m, are named the same way; ``gpu.history`` is gpu.samples
-sorted by GPU, for queries about one.
+``{name:Type}`` places are bound by the server. A ``reads`` line gives the place ``{requests:Rows}``: the rows of the
+range, its middle from the coarsest table of that topic whose bound it exceeds and both edges from finer ones
+(``fleetpulse.queries.levels``), so that every window that begins in the range counts once. ``{requests:Identifier}`` is
+the table of the middle alone, for queries that compare windows of one width. Rollups of ``books`` and ``costs``, which
+begin at 1m, are named the same way; ``gpu.history`` is gpu.samples sorted by GPU, for queries about one.
+``{failed:Metric}`` is the expression that ``schemas.definitions`` has for it.
 ``rows`` and ``seconds`` are what the server holds it to, ``kept`` is how many seconds an answer may be shown again.
 Other ``Identifier`` places are columns and must be names that the field tables know. Parameters of ``STANDARD`` are
 known everywhere and need no line.
@@ -21,16 +23,15 @@ known everywhere and need no line.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from schemas.ddl import book_rollups, cost_rollups, gpu_history
-from schemas.ddl.merging import BY_LEVEL, labels_of, measures_of, rollup_table
-from schemas.events.event_types import BY_TOPIC
-from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
-from schemas.rows.tables import GROUPED, PARTIALS
+from fleetpulse.queries.levels import ROWS, Source, read_source
+from schemas.ddl.merging import labels_of, measures_of
+from schemas.definitions import written
+from schemas.rows.tables import GROUPED
 
 STANDARD = {
     "from_ms": "start of the range [ms]",
@@ -41,19 +42,8 @@ STANDARD = {
         "only rows of this value; an empty text takes all",
     ),
 }
-FINEST, WINDOW_MS = "10s", 10_000
-_LEVELS = (FINEST, "1m", "1h", "1d")
-_OWN: Mapping[str, tuple[Callable[[str], str], tuple[str, ...]]] = {
-    "books": (book_rollups.table_of, _LEVELS[1:]),
-    "costs": (cost_rollups.table_of, _LEVELS[1:]),
-    "gpu.history": (gpu_history.table_of, _LEVELS),
-}
-"""Tables beside those of topics of events: by the name that ``reads`` has for them, the table of a level, and which
-levels there are."""
-_UNIT_MS = {"s": 1_000, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 _PLACE = re.compile(r"\{(\w+):([^{}]+)\}")
 _HEADER = re.compile(r"-- (param (\w+)|reads (\w+)|rows|seconds|kept): (.+)")
-_READS = re.compile(r"([\w.]+) (.+)")
 _LIMITS = {"rows": 0, "seconds": 5, "kept": 1}
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -64,32 +54,8 @@ Value = int | float | str | Sequence[str | int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A table that is chosen by range. ``levels`` are (level, longest range [ms]), finest first; the last takes all."""
-
-    topic: str
-    levels: tuple[tuple[str, int | None], ...]
-
-    def level(self, span_ms: int) -> str:
-        """The finest level for a range of this length."""
-        return next(level for level, most_ms in self.levels if most_ms is None or span_ms <= most_ms)
-
-    def grain_ms(self, span_ms: int) -> int:
-        """Width of a row for a range of this length."""
-        level = self.level(span_ms)
-        return WINDOW_MS if level == FINEST else BY_LEVEL[level].bucket_ms
-
-    def table(self, level: str) -> str:
-        """The table of a level."""
-        if self.topic in _OWN:
-            table_of, _ = _OWN[self.topic]
-            return table_of(level)
-        return PARTIALS[self.topic].name if level == FINEST else rollup_table(BY_TOPIC[self.topic], level)
-
-
-@dataclass(frozen=True, slots=True)
 class Query:
-    """A query of the catalogue. ``parameters`` are all places with their types, sources included."""
+    """A query of the catalogue. ``parameters`` are all places that are bound, with their types."""
 
     name: str
     title: str
@@ -102,8 +68,8 @@ class Query:
     kept_s: int
 
     def values(self, given: Mapping[str, Value], span_ms: int) -> dict[str, Value]:
-        """What is bound: exactly the query's places, tables among them. ``KeyError`` names a place without a value,
-        ``ValueError`` an identifier that is no column."""
+        """What is bound of the text ``at_levels``: exactly the query's places, tables among them. ``KeyError`` names a
+        place without a value, ``ValueError`` an identifier that is no column."""
         tables = {name: source.table(source.level(span_ms)) for name, source in self.sources.items()}
         found = {name: tables[name] if name in tables else given[name] for name in self.parameters}
         if "bucket_ms" in found:
@@ -128,10 +94,13 @@ class Query:
         }
 
     def at_levels(self, span_ms: int) -> str:
-        """The text with its tables and nothing else written in: for tools that bind what is left themselves."""
+        """The text for a range of this length, with its tables and nothing else written in."""
         text = self.sql
         for name, source in self.sources.items():
             text = text.replace(f"{{{name}:Identifier}}", source.table(source.level(span_ms)))
+        named = text
+        for name, source in self.sources.items():
+            text = text.replace(f"{{{name}:{ROWS}}}", source.rows(span_ms, named))
         return text
 
 
@@ -163,14 +132,17 @@ def read(name: str, text: str) -> Query:
             _take(line, meanings, sources, limits)
         except (ValueError, KeyError) as error:
             raise ValueError(f"{name}.sql:{number}: {error}") from error
-    sql = "\n".join(lines[len(header) :]).strip()
+    sql = written("\n".join(lines[len(header) :]).strip())
     found = dict(_PLACE.findall(sql))
+    if ROWS in found.values():
+        found |= {"from_ms": "Int64", "to_ms": "Int64"}
     missing = found.keys() - STANDARD.keys() - meanings.keys() - sources.keys()
     spare = (meanings.keys() | sources.keys()) - found.keys()
     if missing or spare or not limits["rows"]:
         raise ValueError(f"{name}.sql: header without {sorted(missing)}, with unused {sorted(spare)}, or without rows")
+    parameters = {place: kind for place, kind in found.items() if kind != ROWS}
     title = header[0].removeprefix("--").strip()
-    return Query(name, title, sql, found, meanings, sources, limits["rows"], limits["seconds"], limits["kept"])
+    return Query(name, title, sql, parameters, meanings, sources, limits["rows"], limits["seconds"], limits["kept"])
 
 
 def _take(line: str, meanings: dict[str, str], sources: dict[str, Source], limits: dict[str, int]) -> None:
@@ -181,25 +153,9 @@ def _take(line: str, meanings: dict[str, str], sources: dict[str, Source], limit
     if param:
         meanings[param] = rest
     elif source:
-        sources[source] = _source(rest)
+        sources[source] = read_source(rest)
     else:
         limits[what] = int(rest)
-
-
-def _source(text: str) -> Source:
-    found = _READS.fullmatch(text)
-    if found is None or found[1] not in {*_OWN, *(event.topic for event in GROUPED)}:
-        raise ValueError(f"reads must name an aggregated topic, {', '.join(_OWN)}, and its levels, not {text!r}")
-    levels: list[tuple[str, int | None]] = []
-    _, known = _OWN.get(found[1], (None, _LEVELS))
-    for part in found[2].split(","):
-        level, _, most = (piece.strip() for piece in part.partition("<="))
-        if level not in known:
-            raise ValueError(f"a level of {found[1]} must be one of {', '.join(known)}, not {level!r}")
-        levels.append((level, int(most[:-1]) * _UNIT_MS[most[-1]] if most else None))
-    if levels[-1][1] is not None or any(most is None for _, most in levels[:-1]):
-        raise ValueError("every level but the last needs its longest range (10s <= 1h), the last takes what is left")
-    return Source(found[1], tuple(levels))
 
 
 @cache

@@ -1,28 +1,12 @@
 -- Hosts by what their GPUs cost while no model was loaded, and engines by what they cost while no token was computed.
--- Whole hours come from their rollup; what lies before them, and the last hour, whose bills still change, from minutes.
--- reads hours: costs 1h <= 60d, 1d
--- reads edges: costs 1m <= 60d, 1d
+-- reads bills: costs 1m <= 6h, 1h <= 60d, 1d
 -- rows: 200
 -- seconds: 5
 SELECT owner, any(use) AS what, any(gpu_model) AS a_gpu, sum(gpu_ms) AS gpu_time_ms, sum(toInt128(cost_nusd)) AS cost
 FROM
 (
     SELECT owner, use, gpu_model, gpu_ms, cost_nusd
-    FROM {hours:Identifier} AS r FINAL
-    ARRAY JOIN
-        r.part_use AS use,
-        r.part_owner AS owner,
-        r.part_gpu_model AS gpu_model,
-        r.part_region AS region,
-        r.part_gpu_ms AS gpu_ms,
-        r.part_cost_nusd AS cost_nusd
-    WHERE window_ms >= intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
-        AND window_ms < intDiv({to_ms:Int64} - 3600000, 3600000) * 3600000
-        AND owner IS NOT NULL
-        AND ({region:String} = '' OR region = {region:String})
-    UNION ALL
-    SELECT owner, use, gpu_model, gpu_ms, cost_nusd
-    FROM {edges:Identifier} AS r FINAL
+    FROM {bills:Rows} AS r
     ARRAY JOIN
         r.part_use AS use,
         r.part_owner AS owner,
@@ -31,8 +15,6 @@ FROM
         r.part_gpu_ms AS gpu_ms,
         r.part_cost_nusd AS cost_nusd
     WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
-        AND (window_ms < intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
-            OR window_ms >= intDiv({to_ms:Int64} - 3600000, 3600000) * 3600000)
         AND owner IS NOT NULL
         AND ({region:String} = '' OR region = {region:String})
 )

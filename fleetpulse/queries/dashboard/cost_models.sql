@@ -1,7 +1,5 @@
 -- What each model cost, and a million of its tokens: all of what its requests cost over their generated tokens.
--- Whole hours come from their rollup; what lies before them, and the last hour, whose bills still change, from minutes.
--- reads hours: costs 1h <= 60d, 1d
--- reads edges: costs 1m <= 60d, 1d
+-- reads bills: costs 1m <= 6h, 1h <= 60d, 1d
 -- rows: 500
 -- seconds: 5
 SELECT
@@ -16,26 +14,7 @@ SELECT
 FROM
 (
     SELECT model, name, kind, amount, cost_nusd, energy_mj, carbon_ug
-    FROM {hours:Identifier} AS r FINAL
-    ARRAY JOIN
-        r.part_name AS name,
-        r.part_kind AS kind,
-        r.part_tenant AS tenant,
-        r.part_model AS model,
-        r.part_region AS region,
-        r.part_amount AS amount,
-        r.part_cost_nusd AS cost_nusd,
-        r.part_energy_mj AS energy_mj,
-        arrayResize(r.part_carbon_ug, length(r.part_name), NULL) AS carbon_ug
-    WHERE window_ms >= intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
-        AND window_ms < intDiv({to_ms:Int64} - 3600000, 3600000) * 3600000
-        AND model IS NOT NULL
-        AND ({region:String} = '' OR region = {region:String})
-        AND ({tenant:String} = '' OR tenant = {tenant:String})
-        AND ({model:String} = '' OR model = {model:String})
-    UNION ALL
-    SELECT model, name, kind, amount, cost_nusd, energy_mj, carbon_ug
-    FROM {edges:Identifier} AS r FINAL
+    FROM {bills:Rows} AS r
     ARRAY JOIN
         r.part_name AS name,
         r.part_kind AS kind,
@@ -47,8 +26,6 @@ FROM
         r.part_energy_mj AS energy_mj,
         arrayResize(r.part_carbon_ug, length(r.part_name), NULL) AS carbon_ug
     WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
-        AND (window_ms < intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
-            OR window_ms >= intDiv({to_ms:Int64} - 3600000, 3600000) * 3600000)
         AND model IS NOT NULL
         AND ({region:String} = '' OR region = {region:String})
         AND ({tenant:String} = '' OR tenant = {tenant:String})

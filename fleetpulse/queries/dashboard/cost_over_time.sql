@@ -1,7 +1,5 @@
 -- What money went to over time, by part of the bills.
--- Whole hours come from their rollup; what lies before them, and the last hour, whose bills still change, from minutes.
--- reads hours: costs 1m <= 6h, 1h <= 60d, 1d
--- reads edges: costs 1m <= 60d, 1d
+-- reads bills: costs 1m <= 6h, 1h <= 60d, 1d
 -- rows: 5000
 -- seconds: 5
 SELECT
@@ -11,22 +9,7 @@ SELECT
 FROM
 (
     SELECT window_ms, name, status, cost_nusd
-    FROM {hours:Identifier} AS r FINAL
-    ARRAY JOIN
-        r.part_name AS name,
-        r.part_tenant AS tenant,
-        r.part_model AS model,
-        r.part_status AS status,
-        r.part_region AS region,
-        r.part_cost_nusd AS cost_nusd
-    WHERE window_ms >= intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
-        AND window_ms < intDiv({to_ms:Int64} - 3600000, 3600000) * 3600000
-        AND ({region:String} = '' OR region = {region:String})
-        AND ({tenant:String} = '' OR tenant = {tenant:String})
-        AND ({model:String} = '' OR model = {model:String})
-    UNION ALL
-    SELECT window_ms, name, status, cost_nusd
-    FROM {edges:Identifier} AS r FINAL
+    FROM {bills:Rows} AS r
     ARRAY JOIN
         r.part_name AS name,
         r.part_tenant AS tenant,
@@ -35,8 +18,6 @@ FROM
         r.part_region AS region,
         r.part_cost_nusd AS cost_nusd
     WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
-        AND (window_ms < intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
-            OR window_ms >= intDiv({to_ms:Int64} - 3600000, 3600000) * 3600000)
         AND ({region:String} = '' OR region = {region:String})
         AND ({tenant:String} = '' OR tenant = {tenant:String})
         AND ({model:String} = '' OR model = {model:String})

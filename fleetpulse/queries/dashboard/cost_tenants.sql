@@ -1,7 +1,5 @@
 -- What each tenant cost, and what of it was for requests that failed.
--- Whole hours come from their rollup; what lies before them, and the last hour, whose bills still change, from minutes.
--- reads hours: costs 1h <= 60d, 1d
--- reads edges: costs 1m <= 60d, 1d
+-- reads bills: costs 1m <= 6h, 1h <= 60d, 1d
 -- rows: 2000
 -- seconds: 5
 SELECT
@@ -14,25 +12,7 @@ SELECT
 FROM
 (
     SELECT tenant, name, cost_nusd, energy_mj, carbon_ug, gpu_ms
-    FROM {hours:Identifier} AS r FINAL
-    ARRAY JOIN
-        r.part_name AS name,
-        r.part_tenant AS tenant,
-        r.part_model AS model,
-        r.part_region AS region,
-        r.part_cost_nusd AS cost_nusd,
-        r.part_energy_mj AS energy_mj,
-        arrayResize(r.part_carbon_ug, length(r.part_name), NULL) AS carbon_ug,
-        r.part_gpu_ms AS gpu_ms
-    WHERE window_ms >= intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
-        AND window_ms < intDiv({to_ms:Int64} - 3600000, 3600000) * 3600000
-        AND tenant IS NOT NULL
-        AND ({region:String} = '' OR region = {region:String})
-        AND ({tenant:String} = '' OR tenant = {tenant:String})
-        AND ({model:String} = '' OR model = {model:String})
-    UNION ALL
-    SELECT tenant, name, cost_nusd, energy_mj, carbon_ug, gpu_ms
-    FROM {edges:Identifier} AS r FINAL
+    FROM {bills:Rows} AS r
     ARRAY JOIN
         r.part_name AS name,
         r.part_tenant AS tenant,
@@ -43,8 +23,6 @@ FROM
         arrayResize(r.part_carbon_ug, length(r.part_name), NULL) AS carbon_ug,
         r.part_gpu_ms AS gpu_ms
     WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
-        AND (window_ms < intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
-            OR window_ms >= intDiv({to_ms:Int64} - 3600000, 3600000) * 3600000)
         AND tenant IS NOT NULL
         AND ({region:String} = '' OR region = {region:String})
         AND ({tenant:String} = '' OR tenant = {tenant:String})

@@ -1,7 +1,5 @@
 -- The bill of the range: money, GPU time, energy, emissions, what of it has no price, how much may still change.
--- Whole hours come from their rollup; what lies before them, and the last hour, whose bills still change, from minutes.
--- reads hours: costs 1h <= 60d, 1d
--- reads edges: costs 1m <= 60d, 1d
+-- reads bills: costs 1m <= 6h, 1h <= 60d, 1d
 -- rows: 2
 -- seconds: 5
 SELECT
@@ -22,28 +20,7 @@ FROM
 (
     SELECT count, provisional, use, total_nusd, gpu_nusd, host_nusd, energy_nusd,
         gpu_ms, energy_mj, carbon_ug, unpriced_gpu_ms, estimated_gpu_ms
-    FROM {hours:Identifier} AS r FINAL
-    ARRAY JOIN
-        r.bill_count AS count,
-        r.bill_provisional AS provisional,
-        r.bill_use AS use,
-        r.bill_total_nusd AS total_nusd,
-        r.bill_gpu_nusd AS gpu_nusd,
-        r.bill_host_nusd AS host_nusd,
-        r.bill_energy_nusd AS energy_nusd,
-        r.bill_gpu_ms AS gpu_ms,
-        r.bill_energy_mj AS energy_mj,
-        arrayResize(r.bill_carbon_ug, length(r.bill_use), NULL) AS carbon_ug,
-        r.bill_unpriced_gpu_ms AS unpriced_gpu_ms,
-        r.bill_estimated_gpu_ms AS estimated_gpu_ms,
-        r.bill_region AS region
-    WHERE window_ms >= intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
-        AND window_ms < intDiv({to_ms:Int64} - 3600000, 3600000) * 3600000
-        AND ({region:String} = '' OR region = {region:String})
-    UNION ALL
-    SELECT count, provisional, use, total_nusd, gpu_nusd, host_nusd, energy_nusd,
-        gpu_ms, energy_mj, carbon_ug, unpriced_gpu_ms, estimated_gpu_ms
-    FROM {edges:Identifier} AS r FINAL
+    FROM {bills:Rows} AS r
     ARRAY JOIN
         r.bill_count AS count,
         r.bill_provisional AS provisional,
@@ -59,7 +36,5 @@ FROM
         r.bill_estimated_gpu_ms AS estimated_gpu_ms,
         r.bill_region AS region
     WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
-        AND (window_ms < intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
-            OR window_ms >= intDiv({to_ms:Int64} - 3600000, 3600000) * 3600000)
         AND ({region:String} = '' OR region = {region:String})
 )

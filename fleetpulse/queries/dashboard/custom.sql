@@ -16,7 +16,7 @@ SELECT
     sum(toInt128(increase_micro_sum)) / 1000000 AS increase,
     max(last_at_ms) AS last_ms,
     count() OVER () AS metrics
-FROM {custom:Identifier} FINAL
+FROM {custom:Rows}
 WHERE grouping = 'custom' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     AND (positionCaseInsensitiveUTF8(ifNull(metric, ''), {search:String}) > 0
         OR positionCaseInsensitiveUTF8(ifNull(service, ''), {search:String}) > 0

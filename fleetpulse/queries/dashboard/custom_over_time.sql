@@ -10,12 +10,12 @@ SELECT
     ifNull(attributes, '') AS with_attributes,
     sum(toInt128(value_micro_sum)) / nullIf(sum(value_micro_count), 0) / 1000000 AS level,
     sum(toInt128(increase_micro_sum)) / 1000 / {bucket_ms:Int64} AS per_s
-FROM {custom:Identifier} FINAL
+FROM {custom:Rows}
 WHERE grouping = 'custom' AND metric = {metric:String} AND ({service:String} = '' OR service = {service:String})
     AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     AND (ifNull(host, ''), ifNull(attributes, '')) IN (
         SELECT ifNull(host, ''), ifNull(attributes, '')
-        FROM {custom:Identifier} FINAL
+        FROM {custom:Rows}
         WHERE grouping = 'custom' AND metric = {metric:String} AND ({service:String} = '' OR service = {service:String})
             AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
         GROUP BY 1, 2

@@ -13,7 +13,7 @@ SELECT
     max(memory_total_bytes_max) AS memory_total_bytes,
     sum(toInt128(power_mw_sum)) / nullIf(sum(power_mw_count), 0) / 1000 AS power_w,
     max(temperature_c_max) AS temperature_max_c
-FROM {gpu:Identifier} FINAL
+FROM {gpu:Rows}
 WHERE grouping = 'gpu' AND engine_id = {engine_id:String}
     AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY gpu_uuid

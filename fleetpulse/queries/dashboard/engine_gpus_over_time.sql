@@ -12,7 +12,7 @@ SELECT
     gpus * sum(toInt128(memory_total_bytes_sum)) / nullIf(sum(memory_total_bytes_count), 0) AS memory_total_bytes,
     gpus * sum(toInt128(power_mw_sum)) / nullIf(sum(power_mw_count), 0) / 1000 AS power_w,
     sum(toInt128(throttled_us_sum)) / nullIf(1000 * sum(toInt128(interval_ms_sum)), 0) AS throttled
-FROM {gpu:Identifier} FINAL
+FROM {gpu:Rows}
 WHERE grouping = 'gpu' AND engine_id = {engine_id:String}
     AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY at_ms

@@ -22,7 +22,7 @@ WITH
             argMax(memory_used_bytes_last, last_at_ms) AS used_bytes,
             max(memory_total_bytes_max) AS total_bytes,
             count() OVER () AS of_gpus
-        FROM {gpu:Identifier} FINAL
+        FROM {gpu:Rows}
         WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
             AND (engine_id = {engine_id:String} OR gpu_uuid IN (SELECT arrayJoin(uuids) FROM said WHERE uuids != ['']))
         GROUP BY gpu_uuid

@@ -30,7 +30,7 @@ FROM
         sum(toInt128(prefix_hit_tokens_sum)) AS hit,
         sum(toInt128(generation_tokens_sum)) AS generated,
         sum(toInt128(interval_ms_sum)) AS covered_ms
-    FROM {engines:Identifier} FINAL
+    FROM {engines:Rows}
     WHERE grouping = 'engine_sample' AND engine_id = {engine_id:String}
         AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     GROUP BY at_ms, model

@@ -5,16 +5,17 @@
 SELECT
     intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
     sum(event_count) AS requests,
-    sumIf(event_count, status = 'ok') AS ok,
-    sumIf(event_count, status = 'aborted') AS aborted,
-    sumIf(event_count, status NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') != 'client') AS failed,
+    {ok:Metric} AS ok,
+    {aborted:Metric} AS aborted,
+    {client_fault:Metric} AS client_fault,
+    {failed:Metric} AS failed,
     sum(toInt128(input_tokens_sum)) AS input_tokens,
     sum(toInt128(cached_tokens_sum)) AS cached_tokens,
     sum(toInt128(output_tokens_sum)) AS output_tokens,
     fp_quantiles_linear([0.5, 0.95], sumMap(ttft_us_bins)) AS ttft_us,
     fp_quantiles_linear([0.5, 0.95], sumMap(itl_bins)) AS itl_us,
     fp_quantiles_linear([0.5, 0.95], sumMap(e2e_us_bins)) AS e2e_us
-FROM {requests:Identifier} FINAL
+FROM {requests:Rows}
 WHERE grouping = 'engine' AND engine_id = {engine_id:String}
     AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY at_ms

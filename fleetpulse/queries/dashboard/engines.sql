@@ -18,7 +18,7 @@ SELECT
         AS tokens_per_s,
     max(last_at_ms) AS heard_ms,
     count() OVER () AS engines
-FROM {engines:Identifier} FINAL
+FROM {engines:Rows}
 WHERE grouping = 'engine_sample' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     AND engine_id IS NOT NULL
     AND (positionCaseInsensitiveUTF8(engine_id, {search:String}) > 0

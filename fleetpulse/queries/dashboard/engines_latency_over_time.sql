@@ -6,7 +6,7 @@
 WITH busiest AS
 (
     SELECT engine_id
-    FROM {requests:Identifier} FINAL
+    FROM {requests:Rows}
     WHERE grouping = 'engine' AND engine_id IS NOT NULL AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
         AND ({cluster:String} = '' OR cluster = {cluster:String})
         AND ({region:String} = '' OR region = {region:String})
@@ -23,7 +23,7 @@ SELECT
     sum(event_count) AS requests,
     fp_quantile_linear(0.99, sumMap(ttft_us_bins)) AS ttft_p99_us,
     fp_quantile_linear(0.99, sumMap(itl_bins)) AS itl_p99_us
-FROM {requests:Identifier} FINAL
+FROM {requests:Rows}
 WHERE grouping = 'engine' AND engine_id IS NOT NULL AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     AND ({cluster:String} = '' OR cluster = {cluster:String})
     AND ({region:String} = '' OR region = {region:String})

@@ -6,7 +6,7 @@
 WITH fullest AS
 (
     SELECT engine_id
-    FROM {engines:Identifier} FINAL
+    FROM {engines:Rows}
     WHERE grouping = 'engine_sample' AND engine_id IS NOT NULL AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
         AND ({cluster:String} = '' OR cluster = {cluster:String})
         AND ({region:String} = '' OR region = {region:String})
@@ -35,7 +35,7 @@ FROM
         max(kv_used_ppm_max) / 1000000 AS kv_share,
         sum(toInt128(generation_tokens_sum)) AS generated,
         sum(toInt128(interval_ms_sum)) AS covered_ms
-    FROM {engines:Identifier} FINAL
+    FROM {engines:Rows}
     WHERE grouping = 'engine_sample' AND engine_id IS NOT NULL AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
         AND ({cluster:String} = '' OR cluster = {cluster:String})
         AND ({region:String} = '' OR region = {region:String})

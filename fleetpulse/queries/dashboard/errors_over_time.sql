@@ -6,7 +6,7 @@ SELECT
     intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
     ifNull(error_kind, status) AS kind,
     sum(event_count) AS requests
-FROM {requests:Identifier} FINAL
+FROM {requests:Rows}
 WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     AND ({cluster:String} = '' OR cluster = {cluster:String})
     AND ({region:String} = '' OR region = {region:String})

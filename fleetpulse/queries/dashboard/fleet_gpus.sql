@@ -15,7 +15,7 @@ SELECT
     sum(toInt128(throttled_us_sum)) AS throttled_us,
     sum(toInt128(interval_ms_sum)) AS covered_ms,
     max(last_at_ms) AS heard_ms
-FROM {gpu:Identifier} FINAL
+FROM {gpu:Rows}
 WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     AND ({cluster:String} = '' OR cluster = {cluster:String})
     AND ({region:String} = '' OR region = {region:String})

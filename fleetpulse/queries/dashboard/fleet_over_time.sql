@@ -11,7 +11,7 @@ SELECT
     gpus * sum(toInt128(power_mw_sum)) / nullIf(sum(power_mw_count), 0) / 1000 AS power_w,
     sum(toInt128(throttled_us_sum)) / nullIf(1000 * sum(toInt128(interval_ms_sum)), 0) AS throttled,
     sum(toInt128(energy_mj_sum)) / 1000 AS energy_j
-FROM {gpu:Identifier} FINAL
+FROM {gpu:Rows}
 WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     AND ({cluster:String} = '' OR cluster = {cluster:String})
     AND ({region:String} = '' OR region = {region:String})

@@ -30,7 +30,7 @@ SELECT
     sum(toInt128(pcie_replays_sum)) AS replays,
     sum(toInt128(nvlink_errors_sum)) AS link_errors,
     sum(toInt128(energy_mj_sum)) / 1000 AS energy_j
-FROM {gpu:Identifier} FINAL
+FROM {gpu:Rows}
 WHERE grouping = 'gpu' AND gpu_uuid = {gpu_uuid:String}
     AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY at_ms

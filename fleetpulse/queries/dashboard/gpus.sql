@@ -36,9 +36,8 @@ WITH
             gpu_uuid,
             sum(util_gpu_pct_sum) / nullIf(sum(util_gpu_pct_count), 0) / 100 AS busy,
             max(temperature_c_max) AS temperature_max_c
-        FROM {gpu:Identifier} FINAL
-        PREWHERE gpu_uuid IN (SELECT gpu_uuid FROM listed)
-        WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+        FROM {gpu:Rows}
+        WHERE gpu_uuid IN (SELECT gpu_uuid FROM listed) AND grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
         GROUP BY host, gpu_uuid
     )
 SELECT

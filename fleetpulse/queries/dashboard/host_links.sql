@@ -14,7 +14,7 @@ SELECT
     1000 * sum(toInt128(nvlink_tx_bytes_sum)) / nullIf(sum(toInt128(interval_ms_sum)), 0) AS nvlink_sent_per_s,
     1000 * sum(toInt128(nvlink_rx_bytes_sum)) / nullIf(sum(toInt128(interval_ms_sum)), 0) AS nvlink_received_per_s,
     sum(toInt128(nvlink_errors_sum)) AS link_errors
-FROM {gpu:Identifier} FINAL
+FROM {gpu:Rows}
 WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND host = {host:String}
 GROUP BY host, gpu_uuid
 ORDER BY ifNull(link_errors, 0) + ifNull(replays, 0) DESC, gpu_uuid

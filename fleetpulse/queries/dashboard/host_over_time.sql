@@ -25,7 +25,7 @@ SELECT
     1000 * sum(toInt128(rdma_tx_bytes_sum)) / nullIf(sum(toInt128(interval_ms_sum)), 0) AS rdma_tx,
     1000 * sum(toInt128(rdma_rx_bytes_sum)) / nullIf(sum(toInt128(interval_ms_sum)), 0) AS rdma_rx,
     sum(toInt128(rdma_errors_sum)) AS rdma_faults
-FROM {hosts:Identifier} FINAL
+FROM {hosts:Rows}
 WHERE grouping = 'host' AND host = {host:String}
     AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY at_ms

@@ -15,7 +15,7 @@ SELECT
     sum(network_errors_sum) AS network_faults,
     max(last_at_ms) AS heard_ms,
     count() OVER () AS hosts
-FROM {hosts:Identifier} FINAL
+FROM {hosts:Rows}
 WHERE grouping = 'host' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     AND positionCaseInsensitiveUTF8(ifNull(host, ''), {search:String}) > 0
     AND ({cluster:String} = '' OR cluster = {cluster:String})

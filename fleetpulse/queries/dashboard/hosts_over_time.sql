@@ -6,7 +6,7 @@
 WITH busiest AS
 (
     SELECT host
-    FROM {hosts:Identifier} FINAL
+    FROM {hosts:Rows}
     WHERE grouping = 'host' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
         AND ({cluster:String} = '' OR cluster = {cluster:String})
         AND ({region:String} = '' OR region = {region:String})
@@ -25,7 +25,7 @@ SELECT
     1000 * sum(toInt128(network_tx_bytes_sum)) / nullIf(sum(toInt128(interval_ms_sum)), 0) AS network_tx,
     1000 * sum(toInt128(network_rx_bytes_sum)) / nullIf(sum(toInt128(interval_ms_sum)), 0) AS network_rx,
     sum(toInt128(tcp_retransmits_sum)) / nullIf(sum(toInt128(tcp_segments_out_sum)), 0) AS retransmitted
-FROM {hosts:Identifier} FINAL
+FROM {hosts:Rows}
 WHERE grouping = 'host' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     AND ({cluster:String} = '' OR cluster = {cluster:String})
     AND ({region:String} = '' OR region = {region:String})

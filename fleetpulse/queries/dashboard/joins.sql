@@ -9,7 +9,7 @@
 -- seconds: 10
 WITH reporting AS (
     SELECT DISTINCT placement_group
-    FROM {gpu:Identifier} FINAL
+    FROM {gpu:Rows}
     WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
         AND placement_group IS NOT NULL AND (engine_id IS NOT NULL OR placement_group != ifNull(host, ''))
 )
@@ -23,19 +23,19 @@ FROM
 (
     SELECT 'requests' AS counted, 'engine' AS joined_with, toInt64(event_count) AS events,
         if(engine_id IS NULL, 0, toInt64(event_count)) AS joined, ifNull(host, '') AS lacking
-    FROM {requests:Identifier} FINAL
+    FROM {requests:Rows}
     WHERE grouping = 'engine' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     UNION ALL
     SELECT 'requests' AS counted, 'GPUs' AS joined_with, toInt64(event_count) AS events,
         if(ifNull(placement_group, '') IN (SELECT ifNull(placement_group, '') FROM reporting), toInt64(event_count), 0)
             AS joined,
         ifNull(engine_id, '') AS lacking
-    FROM {requests:Identifier} FINAL
+    FROM {requests:Rows}
     WHERE grouping = 'engine' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     UNION ALL
     SELECT 'requests' AS counted, 'tenant' AS joined_with, toInt64(event_count) AS events,
         if(tenant IS NULL, 0, toInt64(event_count)) AS joined, model AS lacking
-    FROM {requests:Identifier} FINAL
+    FROM {requests:Rows}
     WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     UNION ALL
     SELECT 'requests' AS counted, 'one report' AS joined_with, toInt64(1) AS events, toInt64(length(reporters) = 1) AS joined,
@@ -56,13 +56,13 @@ FROM
     SELECT 'GPU samples' AS counted, 'engine' AS joined_with, toInt64(event_count) AS events,
         if(engine_id IS NULL AND ifNull(placement_group, host) = host, 0, toInt64(event_count)) AS joined,
         ifNull(host, '') AS lacking
-    FROM {gpu:Identifier} FINAL
+    FROM {gpu:Rows}
     WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
         AND ifNull(workload, '') NOT IN ('idle', 'training', 'fine_tuning')
     UNION ALL
     SELECT 'GPU time' AS counted, 'price' AS joined_with, toInt64(gpu_ms) AS events,
         toInt64(gpu_ms) - toInt64(unpriced_ms) AS joined, '' AS lacking
-    FROM {minutes:Identifier} AS r FINAL
+    FROM {minutes:Rows} AS r
     ARRAY JOIN r.bill_gpu_ms AS gpu_ms, r.bill_unpriced_gpu_ms AS unpriced_ms
     WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 )

@@ -1,31 +1,17 @@
 -- Percentiles 50 and 95 of one latency by a dimension, of those named (null is a name too) or of all.
--- Whole hours come from their rollup, what lies before and after them from finer rows.
 -- param bins: column with the sketch
 -- param dimension: model, tenant or another
 -- param names: values of the dimension; an empty list takes all
--- reads hours: llm.requests 1h <= 60d, 1d
--- reads edges: llm.requests 10s <= 5m, 1m <= 12h, 1h <= 60d, 1d
+-- reads requests: llm.requests 10s <= 5m, 1m <= 2h, 1h <= 60d, 1d
 -- rows: 1000
 -- seconds: 10
 SELECT name, fp_quantiles_linear([0.5, 0.95], sumMap(bins)) AS percentiles
 FROM
 (
     SELECT {dimension:Identifier} AS name, {bins:Identifier} AS bins
-    FROM {hours:Identifier} FINAL
+    FROM {requests:Rows}
     WHERE grouping = 'service'
-        AND window_ms >= intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
-        AND window_ms < intDiv({to_ms:Int64}, 3600000) * 3600000
-        AND ({cluster:String} = '' OR cluster = {cluster:String})
-        AND ({region:String} = '' OR region = {region:String})
-        AND ({model:String} = '' OR model = {model:String})
-        AND ({tenant:String} = '' OR tenant = {tenant:String})
-        AND (empty({names:Array(Nullable(String))}) OR has({names:Array(Nullable(String))}, name))
-    UNION ALL
-    SELECT {dimension:Identifier} AS name, {bins:Identifier} AS bins
-    FROM {edges:Identifier} FINAL
-    WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
-        AND (window_ms < intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
-            OR window_ms >= intDiv({to_ms:Int64}, 3600000) * 3600000)
+        AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
         AND ({cluster:String} = '' OR cluster = {cluster:String})
         AND ({region:String} = '' OR region = {region:String})
         AND ({model:String} = '' OR model = {model:String})

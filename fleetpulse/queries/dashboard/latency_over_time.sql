@@ -6,7 +6,7 @@
 SELECT
     intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
     fp_quantiles_linear([0.5, 0.95, 0.99], sumMap({bins:Identifier})) AS percentiles
-FROM {requests:Identifier} FINAL
+FROM {requests:Rows}
 WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     AND ({cluster:String} = '' OR cluster = {cluster:String})
     AND ({region:String} = '' OR region = {region:String})

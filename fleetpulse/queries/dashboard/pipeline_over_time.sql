@@ -1,5 +1,5 @@
 -- Events that were booked over time, by topic, and of all topics those that were not accepted.
--- Minutes come from their rollup, the last two from the lines.
+-- Whole minutes and hours come from rollups; what lies before the first whole minute and the last two minutes from the lines.
 -- reads minutes: books 1m <= 7d, 1h <= 60d, 1d
 -- rows: 6000
 -- seconds: 10
@@ -13,13 +13,13 @@ SELECT
 FROM
 (
     SELECT r.window_ms AS committed_ms, r.topic AS topic, r.verdict AS verdict, r.events AS events
-    FROM {minutes:Identifier} AS r FINAL
-    WHERE r.window_ms >= {from_ms:Int64} AND r.window_ms < intDiv({to_ms:Int64} - 120000, 60000) * 60000
+    FROM {minutes:Rows} AS r
     UNION ALL
     SELECT b.committed_ms AS committed_ms, b.topic AS topic, b.verdict AS verdict, b.events AS events
     FROM books AS b FINAL
-    WHERE b.committed_ms >= {from_ms:Int64} AND b.committed_ms >= intDiv({to_ms:Int64} - 120000, 60000) * 60000
-        AND b.committed_ms < {to_ms:Int64}
+    WHERE b.committed_ms >= {from_ms:Int64} AND b.committed_ms < {to_ms:Int64}
+        AND (b.committed_ms < intDiv({from_ms:Int64} + 59999, 60000) * 60000
+            OR b.committed_ms >= intDiv({to_ms:Int64} - 120000, 60000) * 60000)
 )
 GROUP BY at_ms, topic
 ORDER BY at_ms, topic

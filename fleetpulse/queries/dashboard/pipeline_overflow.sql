@@ -17,21 +17,21 @@ FROM
             name -> name.2 = '__other__', [('tenant', ifNull(tenant, '')), ('model', ifNull(model, '')),
             ('model_version', ifNull(model_version, '')), ('slo_class', ifNull(slo_class, '')),
             ('host', ifNull(host, '')), ('engine_id', ifNull(engine_id, ''))])))) AS dimension
-    FROM {requests:Identifier} FINAL
+    FROM {requests:Rows}
     WHERE grouping IN ('service', 'engine') AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     UNION ALL
     SELECT grouping, toInt128(event_count) AS events, '' AS of_tenant,
         arrayJoin(if(ifNull(origin, '') = '__other__', ['every label'], arrayMap(name -> name.1, arrayFilter(
             name -> name.2 = '__other__', [('host', ifNull(host, '')), ('gpu_uuid', ifNull(gpu_uuid, '')),
             ('engine_id', ifNull(engine_id, ''))])))) AS dimension
-    FROM {gpu:Identifier} FINAL
+    FROM {gpu:Rows}
     WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     UNION ALL
     SELECT grouping, toInt128(event_count) AS events, '' AS of_tenant,
         arrayJoin(if(ifNull(origin, '') = '__other__', ['every label'], arrayMap(name -> name.1, arrayFilter(
             name -> name.2 = '__other__', [('host', ifNull(host, '')), ('service', ifNull(service, '')),
             ('metric', ifNull(metric, '')), ('attributes', ifNull(attributes, ''))])))) AS dimension
-    FROM {custom:Identifier} FINAL
+    FROM {custom:Rows}
     WHERE grouping = 'custom' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 )
 GROUP BY grouping, dimension

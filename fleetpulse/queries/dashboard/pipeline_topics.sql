@@ -1,5 +1,5 @@
 -- By source topic: what was booked in the range, how it was judged, and when the windows job committed last.
--- Minutes come from their rollup, the last two from the lines.
+-- Whole minutes and hours come from rollups; what lies before the first whole minute and the last two minutes from the lines.
 -- reads minutes: books 1m <= 7d, 1h <= 60d, 1d
 -- rows: 100
 -- seconds: 10
@@ -15,14 +15,14 @@ FROM
 (
     SELECT r.topic AS topic, r.verdict AS verdict, r.identified AS identified, r.events AS events,
         r.last_commit_ms AS committed_ms
-    FROM {minutes:Identifier} AS r FINAL
-    WHERE r.window_ms >= {from_ms:Int64} AND r.window_ms < intDiv({to_ms:Int64} - 120000, 60000) * 60000
+    FROM {minutes:Rows} AS r
     UNION ALL
     SELECT b.topic AS topic, b.verdict AS verdict, toUInt8(b.source IS NOT NULL) AS identified, b.events AS events,
         b.committed_ms AS committed_ms
     FROM books AS b FINAL
-    WHERE b.committed_ms >= {from_ms:Int64} AND b.committed_ms >= intDiv({to_ms:Int64} - 120000, 60000) * 60000
-        AND b.committed_ms < {to_ms:Int64}
+    WHERE b.committed_ms >= {from_ms:Int64} AND b.committed_ms < {to_ms:Int64}
+        AND (b.committed_ms < intDiv({from_ms:Int64} + 59999, 60000) * 60000
+            OR b.committed_ms >= intDiv({to_ms:Int64} - 120000, 60000) * 60000)
 )
 GROUP BY topic
 ORDER BY topic

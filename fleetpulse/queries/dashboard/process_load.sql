@@ -12,7 +12,7 @@ SELECT
     max(memory_rss_bytes_max) AS memory_max_bytes,
     1000 * sum(toInt128(read_bytes_sum)) / nullIf(sum(toInt128(interval_ms_sum)), 0) AS read_per_s,
     1000 * sum(toInt128(write_bytes_sum)) / nullIf(sum(toInt128(interval_ms_sum)), 0) AS write_per_s
-FROM {processes:Identifier} FINAL
+FROM {processes:Rows}
 WHERE grouping = 'process' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     AND ({engine_id:String} = '' OR engine_id = {engine_id:String})
     AND ({host:String} = '' OR host = {host:String})

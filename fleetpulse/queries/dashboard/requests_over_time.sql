@@ -4,15 +4,15 @@
 -- seconds: 10
 SELECT
     intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
-    sum(event_count) AS requests,
-    sumIf(event_count, status = 'ok') AS ok,
-    sumIf(event_count, status = 'aborted') AS aborted,
-    sumIf(event_count, ifNull(error_kind, '') = 'client') AS client,
-    sumIf(event_count, status NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') != 'client') AS failed,
+    {requests:Metric} AS requests,
+    {ok:Metric} AS ok,
+    {aborted:Metric} AS aborted,
+    {client_fault:Metric} AS client_fault,
+    {failed:Metric} AS failed,
     sum(output_tokens_sum) AS output_tokens,
     sum(input_tokens_sum) AS input_tokens,
     sum(cached_tokens_sum) AS cached_tokens
-FROM {requests:Identifier} FINAL
+FROM {requests:Rows}
 WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     AND ({cluster:String} = '' OR cluster = {cluster:String})
     AND ({region:String} = '' OR region = {region:String})

@@ -6,7 +6,7 @@
 WITH biggest AS
 (
     SELECT tenant
-    FROM {requests:Identifier} FINAL
+    FROM {requests:Rows}
     WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
         AND ({cluster:String} = '' OR cluster = {cluster:String})
         AND ({region:String} = '' OR region = {region:String})
@@ -21,7 +21,7 @@ SELECT
     if(tenant IN (biggest), ifNull(tenant, ''), '') AS name,
     sum(event_count) AS requests,
     sum(output_tokens_sum) AS output_tokens
-FROM {requests:Identifier} FINAL
+FROM {requests:Rows}
 WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     AND ({cluster:String} = '' OR cluster = {cluster:String})
     AND ({region:String} = '' OR region = {region:String})

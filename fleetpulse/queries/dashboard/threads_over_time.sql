@@ -6,7 +6,7 @@
 WITH busiest AS
 (
     SELECT engine_id
-    FROM {processes:Identifier} FINAL
+    FROM {processes:Rows}
     WHERE grouping = 'process' AND engine_id IS NOT NULL AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
         AND ({cluster:String} = '' OR cluster = {cluster:String})
         AND ({region:String} = '' OR region = {region:String})
@@ -20,7 +20,7 @@ SELECT
     intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
     engine_id AS name,
     max(cpu_thread_max_ppm_max) / 1000000 AS busiest_thread
-FROM {processes:Identifier} FINAL
+FROM {processes:Rows}
 WHERE grouping = 'process' AND engine_id IS NOT NULL AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     AND ({cluster:String} = '' OR cluster = {cluster:String})
     AND ({region:String} = '' OR region = {region:String})

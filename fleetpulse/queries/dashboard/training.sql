@@ -33,7 +33,7 @@ FROM
         1000000 * sum(toInt128(tokens_sum)) / nullIf(sum(toInt128(step_us_sum)), 0) AS tokens_pace,
         argMax(checkpoint_age_ms_last, last_at_ms) AS checkpoint_ms,
         max(last_at_ms) AS heard_ms
-    FROM {training:Identifier} FINAL
+    FROM {training:Rows}
     WHERE grouping = 'training' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
         AND (positionCaseInsensitiveUTF8(ifNull(job, ''), {search:String}) > 0
             OR positionCaseInsensitiveUTF8(ifNull(model, ''), {search:String}) > 0)

@@ -12,7 +12,7 @@ SELECT
     1000000 * sum(toInt128(samples_sum)) / nullIf(sum(toInt128(step_us_sum)), 0) AS samples_per_s,
     1000000 * sum(toInt128(tokens_sum)) / nullIf(sum(toInt128(step_us_sum)), 0) AS tokens_per_s,
     max(checkpoint_age_ms_max) / 60000 AS checkpoint_age_min
-FROM {training:Identifier} FINAL
+FROM {training:Rows}
 WHERE grouping = 'training' AND job = {job:String} AND of_rank IN {names:Array(Nullable(String))}
     AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY at_ms, of_rank

@@ -16,7 +16,7 @@ SELECT
     1000000 * sum(toInt128(tokens_sum)) / nullIf(sum(toInt128(step_us_sum)), 0) AS tokens_per_s,
     max(last_at_ms) AS last_ms,
     count() OVER () AS ranks
-FROM {training:Identifier} FINAL
+FROM {training:Rows}
 WHERE grouping = 'training' AND job = {job:String} AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY of_rank
 ORDER BY step_mean_us DESC, of_rank

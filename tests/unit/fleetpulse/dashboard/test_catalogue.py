@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from fleetpulse.queries.dashboard import Source, Value, names, query, read
+from fleetpulse.queries.dashboard import Value, names, query, read
+from fleetpulse.queries.levels import Source
 from schemas.ddl.slowest_hours import WINDOWS_UP_TO_MS
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
 

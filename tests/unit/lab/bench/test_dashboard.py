@@ -9,8 +9,8 @@ from fleetpulse.queries import dashboard as catalogue
 from lab.bench.dashboard import found_nothing, percentiles
 from lab.bench.dashboard_alerts import ALERTS, OPEN, transitions
 from lab.bench.dashboard_fleet import Fleet, words
-from lab.bench.dashboard_queries import AROUND_MS, RANGES_MS, Examples, ranges_of, tables_of, values_of
-from lab.bench.dashboard_windows import FRESH_MS, STATUSES, Span, drawn, reach_ms, rows_of, width_of
+from lab.bench.dashboard_queries import AROUND_MS, Examples, ranges_of, tables_of, values_of
+from lab.bench.dashboard_windows import FRESH_MS, RANGES_MS, STATUSES, Span, drawn, reach_ms, rows_of, width_of
 from schemas.events.grouping import GROUPING_SETS, GroupingSet
 from schemas.fields import Kind
 from schemas.limits import HOUR_MS, MINUTE_MS, WINDOW_MS
@@ -63,11 +63,11 @@ def test_rows_of_a_level_reach_as_far_back_as_queries_read_them() -> None:
     day = Span(AT_MS - 24 * HOUR_MS, AT_MS)
 
     far = {level: reach_ms(gpu, level) for level in ("10s", "1m")}
-    assert {level: len(day.starts(gpu, level)) * width_of(level) for level in far} == far
-    assert len(day.starts(gpu, "1h")) == 24
-    assert [len(day.starts(engine, level)) for level in ("10s", "1m")] == [3 * HOUR_MS // WINDOW_MS, 24 * 60]
-    assert [len(day.starts(event, level)) for level in ("10s", "1m")] == [FRESH_MS // WINDOW_MS, 0]
-    assert len(Span(AT_MS - 2 * MINUTE_MS, AT_MS).starts(gpu, "1m")) == 2
+    assert {level: len(day.starts(gpu, level)[-1]) * width_of(level) for level in far} == far
+    assert list(map(len, day.starts(gpu, "1h"))) == [24]
+    assert [len(day.starts(engine, level)[-1]) for level in ("10s", "1m")] == [3 * HOUR_MS // WINDOW_MS, 24 * 60]
+    assert [len(day.starts(event, level)[-1]) for level in ("10s", "1m")] == [FRESH_MS // WINDOW_MS, 0]
+    assert list(map(len, Span(AT_MS - 2 * MINUTE_MS, AT_MS).starts(gpu, "1m"))) == [2]
 
 
 def test_every_query_is_asked_with_a_value_for_each_place() -> None:
@@ -93,12 +93,14 @@ def test_what_a_query_reads_is_told_from_its_text() -> None:
         return tables_of(catalogue.query(name), range_ms)
 
     assert tables("fleet_gpus", MINUTE_MS) == {"gpu_samples_partials"}
-    assert tables("fleet_gpus", HOUR_MS) == {"gpu_samples_rollup_1m"}
-    assert tables("gpus", HOUR_MS) == {"gpu_samples_rollup_1h", "gpu_samples_rollup_1m"}
+    assert tables("fleet_gpus", HOUR_MS) == {"gpu_samples_partials", "gpu_samples_rollup_1m"}
+    assert tables("gpus", HOUR_MS) == {"gpu_samples_partials", "gpu_samples_rollup_1h", "gpu_samples_rollup_1m"}
     assert tables("slowest_of_windows", HOUR_MS) == {"exemplars", "exemplars_slowest_1h"}
-    assert tables("cost_idle_hosts", HOUR_MS) == {"token_costs_rollup_1h", "token_costs_rollup_1m"}
+    assert tables("cost_idle_hosts", HOUR_MS) == {"token_costs_rollup_1m"}
+    assert tables("cost_idle_hosts", 24 * HOUR_MS) == {"token_costs_rollup_1h", "token_costs_rollup_1m"}
     assert tables("goodput_of_requests", HOUR_MS) == {"llm_requests"}
-    assert tables("tenants_over_time", 24 * HOUR_MS) == {"llm_requests_rollup_1h"}
+    levels = {"llm_requests_partials", "llm_requests_rollup_1m", "llm_requests_rollup_1h"}
+    assert tables("tenants_over_time", 24 * HOUR_MS) == levels
 
 
 def test_a_query_that_never_finds_a_row_is_named() -> None:

@@ -150,14 +150,14 @@ def test_a_whole_demo_fits_a_narrow_terminal() -> None:
     model, big = "meta-llama/Llama-3.3-70B-Instruct", 123_456_789
     latency = ("model", "latency", "requests", "p50_ms", "p95_ms", "p99_ms")
     throughput = ("model", "requests", "requests_per_s", "input_tokens", "output_tokens", "output_tokens_per_s",
-                  "failed", "failed_pct")  # fmt: skip
+                  "ok", "aborted", "client_fault", "failed", "failed_pct")  # fmt: skip
     books = TopicBooks("window.partials", *[big] * 8)
     money = Answer(("part", "what", "cost_nusd"), (("request", "", big * 10**6),))
     costs = Answer(("name", "requests", "cost_nusd"), ((model, 4, big * 10**6),))
     tables = [
         answer_table("Latency", Answer(latency, ((model, "TTFT", big, 12_345.6, 12_345.6, 12_345.6),))),
         latency_table("Latency", Answer(latency, ((model, "TTFT", big, 12_345.6, 12_345.6, 12_345.6),))),
-        answer_table("Throughput", Answer(throughput, ((model, *[big] * 7),))),
+        answer_table("Throughput", Answer(throughput, ((model, *[big] * 10),))),
         books_table([books]),
         costs_table(money, costs),
     ]

@@ -1,0 +1,127 @@
+"""Which tables a range is read from: the one place where a query chooses its levels. Pure.
+
+A range of any length and with any ends counts every window that begins in it, once::
+
+    from                                                                 to
+     | 10 s rows | minutes |        whole hours        | minutes | 10 s rows |
+
+The middle comes from the coarsest level that the length allows, both edges from the finer ones, down to the finest: at
+most 59 minutes and five windows at an end, whatever the length. Sums, counts, sketches and extremes of a level are
+those of the rows below it, to the last bit: where a window was read makes no difference to the answer.
+
+Rollups of bills are read of hours and days that are over for as long again, since bills change after their minute;
+those of books up to two minutes before the end: a query reads what is newer from the lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from schemas.ddl import book_rollups, cost_rollups, gpu_history
+from schemas.ddl.merging import BY_LEVEL, labels_of, measures_of, rollup_table
+from schemas.events.event_types import BY_TOPIC
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
+from schemas.rows.tables import GROUPED, PARTIALS
+
+FINEST, WINDOW_MS = "10s", 10_000
+LEVELS = (FINEST, "1m", "1h", "1d")
+ROWS = "Rows"
+"""The type of a place that becomes the rows of a range."""
+_FROM, _TO = "{from_ms:Int64}", "{to_ms:Int64}"
+_BOOKS_SETTLE_MS = 2 * MINUTE_MS
+_UNIT_MS = {"s": 1_000, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
+_WORD = re.compile(r"\b[a-z][a-z0-9_]*\b")
+_COLUMN = re.compile(r"\{\w+:Identifier\}")
+_READS = re.compile(r"([\w.]+) (.+)")
+_OWN: Mapping[str, tuple[Callable[[str], str], tuple[str, ...]]] = {
+    "books": (book_rollups.table_of, LEVELS[1:]),
+    "costs": (cost_rollups.table_of, LEVELS[1:]),
+    "gpu.history": (gpu_history.table_of, LEVELS),
+}
+"""Tables beside those of topics of events: by the name that ``reads`` has for them, the table of a level, and which
+levels there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Tables of one kind. ``levels`` are (level, longest range [ms]), finest first; the last takes all."""
+
+    topic: str
+    levels: tuple[tuple[str, int | None], ...]
+
+    def level(self, span_ms: int) -> str:
+        """The finest level for a range of this length: that of its middle."""
+        return next(level for level, most_ms in self.levels if most_ms is None or span_ms <= most_ms)
+
+    def grain_ms(self, span_ms: int) -> int:
+        """Width of a row for a range of this length."""
+        return _width_ms(self.level(span_ms))
+
+    def table(self, level: str) -> str:
+        """The table of a level."""
+        if self.topic in _OWN:
+            table_of, _ = _OWN[self.topic]
+            return table_of(level)
+        return PARTIALS[self.topic].name if level == FINEST else rollup_table(BY_TOPIC[self.topic], level)
+
+    def rows(self, span_ms: int, sql: str) -> str:
+        """Rows of ``[from_ms, to_ms)``, a range of this length, as a subquery with the columns that ``sql`` names."""
+        known = _columns_of(self.topic)
+        named = [*dict.fromkeys(word for word in _WORD.findall(sql) if word in known), *sorted({*_COLUMN.findall(sql)})]
+        middle = self.level(span_ms)
+        read = [level for level, _ in self.levels]
+        read = read[: read.index(middle) + 1]
+        parts = []
+        for place, level in enumerate(read):
+            first, over = self._whole(level, finest=place == 0)
+            where = f"window_ms >= {first} AND window_ms < {over}"
+            if level != middle:
+                first, over = self._whole(read[place + 1], finest=False)
+                where += f"\n        AND (window_ms < {first} OR window_ms >= {over})"
+            parts.append(f"    SELECT {', '.join(named)}\n    FROM {self.table(level)} FINAL\n    WHERE {where}\n")
+        return "(\n" + "    UNION ALL\n".join(parts) + ")"
+
+    def _whole(self, level: str, *, finest: bool) -> tuple[str, str]:
+        """Ends of what a level has of the range in whole rows; of the finest what begins in it."""
+        width_ms = _width_ms(level)
+        settles_ms = {"costs": 0 if finest else width_ms, "books": _BOOKS_SETTLE_MS}.get(self.topic, 0)
+        to = f"{_TO} - {settles_ms}" if settles_ms else _TO
+        if finest and not settles_ms:
+            return _FROM, _TO
+        return f"intDiv({_FROM} + {width_ms - 1}, {width_ms}) * {width_ms}", f"intDiv({to}, {width_ms}) * {width_ms}"
+
+
+def read_source(text: str) -> Source:
+    """``llm.requests 10s <= 1h, 1m <= 24h, 1d`` as a source; ``ValueError`` says what is wrong with it."""
+    found = _READS.fullmatch(text)
+    if found is None or found[1] not in {*_OWN, *(event.topic for event in GROUPED)}:
+        raise ValueError(f"reads must name an aggregated topic, {', '.join(_OWN)}, and its levels, not {text!r}")
+    levels: list[tuple[str, int | None]] = []
+    _, known = _OWN.get(found[1], (None, LEVELS))
+    for part in found[2].split(","):
+        level, _, most = (piece.strip() for piece in part.partition("<="))
+        if level not in known:
+            raise ValueError(f"a level of {found[1]} must be one of {', '.join(known)}, not {level!r}")
+        levels.append((level, int(most[:-1]) * _UNIT_MS[most[-1]] if most else None))
+    if levels[-1][1] is not None or any(most is None for _, most in levels[:-1]):
+        raise ValueError("every level but the last needs its longest range (10s <= 1h), the last takes what is left")
+    return Source(found[1], tuple(levels))
+
+
+def _width_ms(level: str) -> int:
+    return WINDOW_MS if level == FINEST else BY_LEVEL[level].bucket_ms
+
+
+@cache
+def _columns_of(topic: str) -> frozenset[str]:
+    """Columns that the tables of all levels have."""
+    if topic == "books":
+        return frozenset({"window_ms", *book_rollups.COLUMNS})
+    if topic == "costs":
+        return frozenset({"window_ms", *cost_rollups.COLUMNS})
+    event = BY_TOPIC["gpu.samples" if topic == "gpu.history" else topic]
+    measures = {one.name for one in measures_of(event)}
+    return frozenset({"window_ms", "grouping", *(one.name for one in labels_of(event)), *measures})

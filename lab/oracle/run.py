@@ -1,0 +1,127 @@
+"""Random ranges over the data that there is, every face's answer beside the recount, and a table of differences."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from lab.oracle.faces import FACES, Ask
+from lab.oracle.recount import Key, Request, Value, recount
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS, WINDOW_MS
+
+RAW = """SELECT at_ms, ifNull(model, 'None') AS model, ifNull(tenant, 'None') AS tenant, status,
+ifNull(error_kind, '') AS error_kind, ifNull(input_tokens, 0) AS input_tokens,
+ifNull(cached_tokens, 0) AS cached_tokens, ifNull(output_tokens, 0) AS output_tokens, ttft_us
+FROM llm_requests FINAL WHERE verdict = 'accepted' AND at_ms < {before_ms:Int64}"""
+ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Asia/Kathmandu", "Australia/Lord_Howe")
+"""Whole, half and quarter hours; three have days of 23, 23.5 and 25 hours."""
+SHORTEST_MS, LONGEST_MS = MINUTE_MS, 30 * DAY_MS
+EXAMPLES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """[from, to) and how its ends were chosen."""
+
+    from_ms: int
+    to_ms: int
+    ends: str
+
+
+@dataclass(slots=True)
+class Line:
+    """One metric of one face: how many answers were compared, how many differed, the first that did."""
+
+    compared: int = 0
+    different: int = 0
+    examples: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Comparison:
+    """All lines, by face and metric."""
+
+    ranges: int
+    requests: int
+    lines: dict[tuple[str, str], Line] = field(default_factory=dict)
+
+    @property
+    def exact(self) -> bool:
+        """Whether something was compared, and nothing differed."""
+        return bool(self.lines) and not any(line.different for line in self.lines.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        lines = [
+            {
+                "face": face,
+                "metric": metric,
+                "compared": one.compared,
+                "different": one.different,
+                "examples": one.examples,
+            }
+            for (face, metric), one in sorted(self.lines.items())
+        ]
+        return {"ranges": self.ranges, "requests": self.requests, "lines": lines}
+
+    def take(self, face: str, said: Mapping[Key, Any], expected: Mapping[Key, Value], over: Range) -> None:
+        """Compare a face's answers. Something that only the recount has differs, unless the face has no such metric."""
+        dimensions = {(metric, of.partition("=")[0]) for metric, of in said}
+        wanted = {key: value for key, value in expected.items() if (key[0], key[1].partition("=")[0]) in dimensions}
+        for key in sorted({*said, *wanted}):
+            line = self.lines.setdefault((face, key[0]), Line())
+            line.compared += 1
+            right = wanted.get(key, Value(0, 0))
+            if not right.holds(said.get(key)):
+                line.different += 1
+                if len(line.examples) < EXAMPLES:
+                    got = said.get(key)
+                    line.examples.append(
+                        f"{key[1]} over [{over.from_ms}, {over.to_ms}), {over.ends}: {got}, not {right}"
+                    )
+
+
+def ranges_over(first_ms: int, last_ms: int, count: int, seed: int) -> Iterator[Range]:
+    """Ranges of a minute to thirty days with ends of any kind, before, across and after [first, last]."""
+    chance = random.Random(seed)
+    for number in range(count):
+        length_ms = round(SHORTEST_MS * (LONGEST_MS / SHORTEST_MS) ** chance.random())
+        near_ms = chance.randint(first_ms - length_ms, last_ms)
+        kind = ("any", "window", "minute", "hour", *ZONES)[number % (4 + len(ZONES))]
+        if kind in ZONES:
+            yield _local_days(near_ms, kind, 1 + length_ms // DAY_MS)
+            continue
+        grain_ms = {"any": 1, "window": WINDOW_MS, "minute": MINUTE_MS, "hour": HOUR_MS}[kind]
+        from_ms = near_ms // grain_ms * grain_ms
+        yield Range(from_ms, from_ms + max(grain_ms, length_ms // grain_ms * grain_ms), kind)
+
+
+def _local_days(near_ms: int, zone: str, days: int) -> Range:
+    """So many days of somebody's calendar, from the midnight before a moment."""
+    start = datetime.fromtimestamp(near_ms / 1_000, ZoneInfo(zone)).replace(hour=0, minute=0, second=0, microsecond=0)
+    end = (start.replace(tzinfo=None) + timedelta(days=days)).replace(tzinfo=start.tzinfo)
+    return Range(round(start.timestamp() * 1_000), round(end.timestamp() * 1_000), f"days of {zone}")
+
+
+def compare(ask: Ask, requests: Sequence[Request], ranges: Sequence[Range]) -> Comparison:
+    """Every face over every range."""
+    found = Comparison(len(ranges), len(requests))
+    for over in ranges:
+        expected = recount(requests, over.from_ms, over.to_ms)
+        for face, said in FACES.items():
+            found.take(face, said(ask, over.from_ms, over.to_ms), expected, over)
+    return found
+
+
+def oracle(ask: Ask, count: int, seed: int, before_ms: int) -> Comparison:
+    """Over the accepted requests that ended before a moment: later ones may not be in every table yet."""
+    requests = [Request(**row) for row in ask(RAW, {"before_ms": before_ms})]
+    if not requests:
+        return Comparison(0, 0)
+    times = [one.at_ms for one in requests]
+    ranges = list(ranges_over(min(times), max(times), count, seed))
+    return compare(ask, requests, ranges)

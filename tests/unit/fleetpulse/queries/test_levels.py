@@ -1,0 +1,81 @@
+"""A range is covered once, whatever its length and ends, by the rows of its levels."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fleetpulse.queries.levels import Source, read_source
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS, WINDOW_MS
+
+WIDTHS_MS = {"partials": WINDOW_MS, "1m": MINUTE_MS, "1h": HOUR_MS, "1d": DAY_MS}
+REQUESTS = read_source("llm.requests 10s <= 30m, 1m <= 6h, 1h <= 2d, 1d")
+COSTS = read_source("costs 1m <= 6h, 1h <= 2d, 1d")
+BOOKS = read_source("books 1m <= 6h, 1h <= 2d, 1d")
+_PART = re.compile(r"FROM \w+_(partials|1m|1h|1d) FINAL\s+WHERE (.+?)\s*(?=UNION|\)$)", re.DOTALL)
+
+
+def covered(source: Source, from_ms: int, to_ms: int) -> list[tuple[int, int]]:
+    """What the rows of a range hold, as stretches of time, by evaluating the conditions of its text."""
+    text = source.rows(to_ms - from_ms, "SELECT event_count")
+    text = text.replace("{from_ms:Int64}", str(from_ms)).replace("{to_ms:Int64}", str(to_ms))
+    found = []
+    for level, where in _PART.findall(text):
+        width_ms = WIDTHS_MS[level]
+        condition = re.sub(r"intDiv\(([^,]+), (\d+)\)", r"((\1) // \2)", " ".join(where.split()))
+        condition = condition.replace("AND", "and").replace("OR", "or")
+        held = eval(f"lambda window_ms: {condition}")
+        starts = range(from_ms // DAY_MS * DAY_MS, to_ms, width_ms)
+        found += [(window_ms, window_ms + width_ms) for window_ms in starts if held(window_ms)]
+    return sorted(found)
+
+
+moments = st.integers(20_000 * DAY_MS, 20_003 * DAY_MS)
+lengths = st.sampled_from([WINDOW_MS, 7 * MINUTE_MS, HOUR_MS + 1, 7 * HOUR_MS, 26 * HOUR_MS, 3 * DAY_MS])
+
+
+@settings(max_examples=20, deadline=None)
+@given(from_ms=moments, length_ms=lengths, more_ms=st.integers(0, 3 * HOUR_MS))
+def test_every_window_that_begins_in_a_range_is_read_once(from_ms: int, length_ms: int, more_ms: int) -> None:
+    """From the first to the last, without a gap and without an overlap."""
+    to_ms = from_ms + length_ms + more_ms
+
+    found = covered(REQUESTS, from_ms, to_ms)
+
+    assert found[0][0] == -(-from_ms // WINDOW_MS) * WINDOW_MS
+    assert found[-1][1] == -(-to_ms // WINDOW_MS) * WINDOW_MS
+    assert all(end == begin for (_, end), (begin, _) in pairwise(found))
+
+
+def test_the_middle_is_read_from_the_level_of_the_length_and_the_edges_from_finer_ones() -> None:
+    """A day from 15:39:20: 4 windows, 20 minutes, 23 hours, 39 minutes, 2 windows."""
+    begin_ms = 20_000 * DAY_MS + 15 * HOUR_MS + 39 * MINUTE_MS + 20_000
+
+    widths = [end - begin for begin, end in covered(REQUESTS, begin_ms, begin_ms + DAY_MS)]
+
+    counts = {width: widths.count(width) for width in WIDTHS_MS.values()}
+    assert counts == {WINDOW_MS: 6, MINUTE_MS: 20 + 39, HOUR_MS: 23, DAY_MS: 0}
+
+
+@pytest.mark.parametrize(("source", "settles_ms"), [(COSTS, HOUR_MS), (BOOKS, 2 * MINUTE_MS)])
+def test_what_still_changes_is_read_from_finer_rows(source: Source, settles_ms: int) -> None:
+    """Hours of bills that ended within the last hour come from minutes, the last two minutes of books from lines."""
+    from_ms = 20_000 * DAY_MS + 90_000
+    to_ms = from_ms + 9 * HOUR_MS
+
+    found = covered(source, from_ms, to_ms)
+
+    assert max(end for begin, end in found if end - begin == HOUR_MS) <= to_ms - settles_ms
+    assert found[-1][1] == (to_ms + 30_000 if source is COSTS else (to_ms - settles_ms) // MINUTE_MS * MINUTE_MS)
+    assert all(end == begin for (_, end), (begin, _) in pairwise(found))
+
+
+def test_only_columns_that_a_query_names_are_read() -> None:
+    """In the order of their first mention, and those that a page chooses."""
+    text = REQUESTS.rows(1, "SELECT sum(event_count), {bins:Identifier} FROM x WHERE window_ms > 1 AND nothing = 'x'")
+
+    assert "SELECT event_count, window_ms, {bins:Identifier}\n" in text

@@ -1,0 +1,39 @@
+"""Ranges of the oracle, and what counts as a difference."""
+
+from __future__ import annotations
+
+from lab.oracle.recount import Value
+from lab.oracle.run import ZONES, Comparison, Range, ranges_over
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
+
+FIRST_MS = 20_000 * DAY_MS
+OVER = Range(0, 1, "any")
+
+
+def test_ranges_have_ends_of_every_kind_and_lie_before_across_and_after() -> None:
+    """The same seed gives the same; days are those of a calendar, with 23 and 25 hours where clocks change."""
+    found = list(ranges_over(FIRST_MS, FIRST_MS + HOUR_MS, 400, 1))
+
+    assert found == list(ranges_over(FIRST_MS, FIRST_MS + HOUR_MS, 400, 1))
+    assert {one.ends for one in found} == {"any", "window", "minute", "hour", *(f"days of {zone}" for zone in ZONES)}
+    assert all(MINUTE_MS <= one.to_ms - one.from_ms <= 32 * DAY_MS for one in found)
+    assert any(one.to_ms <= FIRST_MS for one in found)
+    assert any(one.from_ms < FIRST_MS and one.to_ms > FIRST_MS + HOUR_MS for one in found)
+    kathmandu = [one for one in found if one.ends == "days of Asia/Kathmandu"]
+    assert {one.from_ms % HOUR_MS for one in kathmandu} == {15 * MINUTE_MS}
+
+
+def test_what_a_face_leaves_out_differs_and_what_it_has_no_column_for_does_not() -> None:
+    """An answer for something that did not happen must be nothing."""
+    found = Comparison(1, 1)
+
+    found.take("f", {("a", "model=m"): 1}, {("a", "model=n"): Value(2, 2), ("a", "all"): Value(3, 3)}, OVER)
+
+    assert found.lines["f", "a"].compared == 2
+    assert found.lines["f", "a"].different == 2
+    assert not found.exact
+
+
+def test_nothing_compared_is_not_exact() -> None:
+    """An empty database proves nothing."""
+    assert not Comparison(0, 0).exact
