@@ -212,7 +212,7 @@ def oracle(
     Over what the local stack holds, once nothing more is produced: ranges of a minute to thirty days with any ends,
     before, across and after the requests. Exit 1 when one differs.
 
-    Example: [bold]fleetpulse demo && fleetpulse up && fleetpulse oracle --ranges 200 --seed 1[/bold]
+    Example: [bold]fleetpulse oracle --ranges 200 --seed 1[/bold]
     """
     from contextlib import closing
 
