@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from fleetpulse.backtest.explain import drawing, page
 from fleetpulse.backtest.judging import Judged, judged, rule_of
 from fleetpulse.backtest.labelled import Found, Run, compare, runs_of, together
 from fleetpulse.backtest.series_file import SUFFIXES, Points, Spans, arrow, by_series, read_files, time_ms
@@ -127,15 +128,12 @@ class Series:
     labelled: Spans | None = None
 
 
-Explain = Callable[[Series, Judged, Sequence[Run]], None]
-
-
 def backtest_files(
     file: Path | None, folder: Path | None, query: str | None, labels: Path | None, preset: Preset, results: Path,
-    explain: Explain | None = None,
+    explain: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """One file, a directory or a query, as plain values; scores of the last two are written. ``explain`` takes every
-    series."""
+    """One file, a directory or a query, as plain values; scores of the last two are written below ``results``. The
+    series named ``explain`` is drawn there."""
     given = [
         (name, str(one)) for name, one in (("--csv", file), ("--dir", folder), ("--query", query)) if one is not None
     ]
@@ -151,27 +149,61 @@ def backtest_files(
             else:
                 assert query is not None
                 every = queried(Database(load().reading).sql(query))
+        drawn = None if explain is None else _named(every, explain)
         with progress.task("judge") as report:
-            found = backtest(every, preset, None if file is not None else results, report, explain)
-    whole = total(found)
-    return {"series": [one.as_dict() for one in found], **({} if whole is None else whole.as_dict())}
+            kept = Kept(None if file is not None else results, drawn, results)
+            found = backtest(every, preset, kept, report)
+    whole, drawings = total(found), {} if drawn is None else {"drawn": [str(path) for path in kept.paths(preset)]}
+    return {"series": [one.as_dict() for one in found], **({} if whole is None else whole.as_dict()), **drawings}
 
 
-def backtest(
-    every: Sequence[Series], preset: Preset, results: Path | None, report: Report, explain: Explain | None = None
-) -> list[SeriesResult]:
-    """All series in shared frames; scores are written below ``results``. In the order of ``every``."""
+def _named(every: Sequence[Series], name: str) -> Series:
+    for one in every:
+        if one.name == name:
+            return one
+    known = ", ".join(one.name for one in every[:5])
+    raise ConfigError("--explain", name, f"is not one of the {len(every)} series; they are called {known} ...")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is written: ``scores`` of every series below that folder, and a drawing of one in ``drawings``,
+    beside the scores: NAB takes whatever stands among them for scores."""
+
+    scores: Path | None = None
+    drawn: Series | None = None
+    drawings: Path = Path()
+
+    def paths(self, preset: Preset) -> tuple[Path, ...]:
+        """Of the page and the picture."""
+        if self.drawn is None:
+            return ()
+        path = result_path(self.drawings / "drawn", preset.detector, self.drawn.name)
+        return path.with_suffix(".html"), path.with_suffix(".svg")
+
+    def write(self, series: Series, preset: Preset, said: Judged, runs: Sequence[Run]) -> None:
+        """One series."""
+        if self.scores is not None:
+            write_result(result_path(self.scores, preset.detector, series.name), series, said)
+        if series is self.drawn:
+            page_at, picture_at = self.paths(preset)
+            page_at.parent.mkdir(parents=True, exist_ok=True)
+            points, labelled = series.points, series.labelled or ()
+            page_at.write_text(page(series.name, preset.kind, points, said, runs, labelled), encoding="utf-8")
+            picture = drawing(points, said, runs, labelled, slice(None), series.name)
+            picture_at.write_text(picture, encoding="utf-8")
+
+
+def backtest(every: Sequence[Series], preset: Preset, kept: Kept, report: Report) -> list[SeriesResult]:
+    """All series in shared frames, in the order of ``every``."""
     found: dict[int, SeriesResult] = {}
     for number, said in judged(preset.rule, [one.points for one in every], report):
         series = every[number]
         runs = runs_of(series.points, said)
-        spans = series.labelled
-        if results is not None:
-            write_result(result_path(results, preset.detector, series.name), series, said)
-        if explain is not None:
-            explain(series, said, runs)
-        of_labels = None if spans is None else compare(runs, spans)
-        found[number] = SeriesResult(series.name, len(series.points), series.points.steps_back, tuple(runs), of_labels)
+        kept.write(series, preset, said, runs)
+        of_labels = None if series.labelled is None else compare(runs, series.labelled)
+        points = series.points
+        found[number] = SeriesResult(series.name, len(points), points.steps_back, tuple(runs), of_labels)
     return [found[number] for number in range(len(every))]
 
 

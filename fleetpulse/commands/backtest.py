@@ -43,6 +43,10 @@ def backtest(
     m: Annotated[int, typer.Option(min=1, max=64, help="Rows of the last --n that must be beyond.")] = 1,
     n: Annotated[int, typer.Option(min=1, max=64, help="See --m.")] = 1,
     results: Annotated[Path, typer.Option(help="With --dir and --query: where scores are written.")] = Path("results"),
+    explain: Annotated[
+        str | None,
+        typer.Option(help="Draw this series below --results, as HTML and SVG: value, expected, limits, alerts."),
+    ] = None,
     last: Annotated[str, typer.Option(help="History: how far back, 2h or 7d.")] = "1d",
     from_: Annotated[str | None, typer.Option("--from", help="History: begin, ISO 8601 or seconds.")] = None,
     to: Annotated[str | None, typer.Option(help="History: end; default now.")] = None,
@@ -50,9 +54,9 @@ def backtest(
 ) -> Result:
     """Rules over what was: the database's history; or one detector over series of a file, a directory or a query.
 
-    Examples: [bold]fleetpulse backtest --last 7d --rules my-rules.yaml[/bold],
+    Example: [bold]fleetpulse backtest --last 7d --rules my-rules.yaml[/bold],
     [bold]fleetpulse backtest --csv queue.csv --direction above[/bold],
-    [bold]fleetpulse backtest --dir series --results scores[/bold]
+    [bold]fleetpulse backtest --dir series --results scores --explain web/latency.csv[/bold]
     """
     if csv is None and folder is None and query is None:
         from fleetpulse.backtest.replay import backtest_history
@@ -62,7 +66,7 @@ def backtest(
         from fleetpulse.backtest.files import backtest_files, preset
 
         chosen = preset(detector, sigmas, percent, half_life, m, n, direction, scale)
-        found = backtest_files(csv, folder, query, labels, chosen, results)
+        found = backtest_files(csv, folder, query, labels, chosen, results, explain)
     return Result(found, lambda: show_backtest(found))
 
 
@@ -77,5 +81,7 @@ def show_backtest(found: dict[str, Any]) -> None:
         columns = ("rule", "severity", "labels", "opened_ms", "resolved_ms", "value", "baseline", "members")
         rows = [[str(one[c]) if c == "labels" else one[c] for c in columns] for one in found["alerts"]]
         print_rows("Alerts", columns, rows, empty="no rule would have fired")
+    for path in found.get("drawn", []):
+        out.print(f"drawn: {path}", markup=False, highlight=False, soft_wrap=True)
     numbers = {name: value for name, value in found.items() if not isinstance(value, list | dict)}
     out.print(", ".join(f"{name} {value}" for name, value in numbers.items()), markup=False)

@@ -76,6 +76,7 @@ def _headline(one: Headline) -> str:
 def _section(one: Section) -> str:
     text = f"<p>{escape(one.text)}</p>" if one.text else ""
     drawn = _figure(one.bars) if one.bars and one.bars.bars else ""
+    drawn += f"<figure>{one.drawing}</figure>" if one.drawing else ""
     tables = "".join(_table(table) for table in one.tables if table.rows)
     empty = f"<p>{escape(one.empty)}</p>" if one.empty and not tables else ""
     return f"<section>\n<h2>{escape(one.title)}</h2>\n{text}{drawn}{tables}{empty}\n</section>"
@@ -117,7 +118,7 @@ def _figure(bars: Bars) -> str:
 
 def _svg(bars: Bars) -> str:
     highest = max(sum(amounts) for _, amounts in bars.bars) or 1.0
-    step = _nice(highest / 4)
+    step = nice(highest / 4)
     top = step * -(-highest // step)
     parts = [
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT + _BELOW}" role="img" aria-label="{escape(bars.caption, quote=True)}">',
@@ -154,7 +155,7 @@ def _drawn(bars: Bars, top: float) -> list[str]:
     return parts
 
 
-def _nice(amount: float) -> float:
+def nice(amount: float) -> float:
     """The next greater of 1, 2, 2.5, 5 times a power of ten."""
     power = 10.0 ** int(f"{amount:e}".partition("e")[2])
     return next(step * power for step in (1.0, 2.0, 2.5, 5.0, 10.0) if step * power >= amount)

@@ -44,13 +44,15 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading, what there is to know, then tables. ``empty`` is said where there is no table."""
+    """A heading, what there is to know, then tables. ``empty`` is said where there is no table. ``drawing`` is an SVG,
+    which a terminal does not show."""
 
     title: str
     text: str = ""
     tables: Sequence[Table] = ()
     bars: Bars | None = None
     empty: str = ""
+    drawing: str = ""
 
 
 @dataclass(frozen=True, slots=True)

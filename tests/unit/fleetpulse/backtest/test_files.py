@@ -19,6 +19,7 @@ import pytest
 
 from fleetpulse.backtest import series_file
 from fleetpulse.backtest.files import (
+    Kept,
     Preset,
     Series,
     SeriesResult,
@@ -237,7 +238,7 @@ def test_time_may_step_back(tmp_path: Path) -> None:
     points = wave(400)
     points.at_ms[300:] -= 12 * STEP_MS
 
-    [result] = backtest([Series("a", points)], Preset("deviation"), None, lambda _done, _all: None)
+    [result] = backtest([Series("a", points)], Preset("deviation"), Kept(), lambda _done, _all: None)
 
     assert (result.points, result.steps_back, result.runs) == (400, 1, ())
 
@@ -333,8 +334,29 @@ def test_one_file_with_labels(tmp_path: Path) -> None:
         backtest_files(path, tmp_path, None, None, Preset("deviation"), tmp_path / "out")
 
 
+def test_one_series_is_drawn(tmp_path: Path) -> None:
+    """Beside the scores, not among them; a name that there is not is refused with some that there are."""
+    written(tmp_path / "data" / "made" / "one.csv", wave(400, jump=range(300, 310)))
+    written(tmp_path / "data" / "made" / "two.csv", wave(50))
+    out = tmp_path / "out"
+
+    found = backtest_files(None, tmp_path, None, None, Preset("deviation"), out, "made/one.csv")
+
+    names = {path.relative_to(out).as_posix() for path in out.rglob("*.*")}
+    assert names == {
+        "fleetpulse_deviation/made/fleetpulse_deviation_one.csv",
+        "fleetpulse_deviation/made/fleetpulse_deviation_two.csv",
+        "drawn/fleetpulse_deviation/made/fleetpulse_deviation_one.html",
+        "drawn/fleetpulse_deviation/made/fleetpulse_deviation_one.svg",
+    }
+    assert [Path(path).suffix for path in found["drawn"]] == [".html", ".svg"]
+    assert all(Path(path).is_file() for path in found["drawn"])
+    with pytest.raises(ConfigError, match=r"is not one of the 2 series; they are called made/one\.csv, made/two\.csv"):
+        backtest_files(None, tmp_path, None, None, Preset("deviation"), out, "one")
+
+
 def judge(folder: Path, out: Path) -> list[SeriesResult]:
-    return backtest(series_of(folder), Preset("deviation"), out, lambda _done, _all: None)
+    return backtest(series_of(folder), Preset("deviation"), Kept(out), lambda _done, _all: None)
 
 
 def test_the_layout_of_the_benchmark(tmp_path: Path, reading: str) -> None:
