@@ -1,1 +1,1 @@
-"""Proof beside the product: simulator, demo, benches, chaos, evaluation. A distribution of its own."""
+"""Proof beside the product: simulator, demo, benches, chaos, soak, evaluation. A distribution of its own."""

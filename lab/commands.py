@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
     from fleetpulse.commands.money import audits
     from lab.bench.command import app as bench
 
-    for command in (demo, simulate, replay, chaos, drills, evaluate, oracle):
+    for command in (demo, simulate, replay, chaos, drills, soak, evaluate, oracle):
         app.command(rich_help_panel=PANEL)(command)
     app.add_typer(bench, name="bench", rich_help_panel=PANEL)
     audits.command("simulated")(audit_simulated)
@@ -179,6 +179,55 @@ def drills(
         print_rows("Drills", ("fault", *CHANNELS, "pasted", "mended", "books", "verdict"), rows, empty="no drills")
 
     return Result({"drills": [one.as_dict() for one in found]}, shown, wrong=not all(one.good for one in found))
+
+
+@answers
+def soak(
+    hours: Annotated[float, typer.Option(min=0.02, max=240, help="How long the load lasts.")] = 1.0,
+    hosts: Annotated[int, typer.Option(min=1, max=12_500, help="Simulated hosts of eight GPUs.")] = 625,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated fleet.")] = 1,
+    data_dir: DataDir = None,
+) -> Result:
+    """An even load through all jobs and the sink for hours: nothing may grow. Exit 1 where something does.
+
+    Looks at the memory and open files of every process, consumer lag, parts of ClickHouse, files on disk and the
+    queries of the dashboard; the first third is start-up. The books are compared at the end. Ctrl-C ends it early.
+
+    Example: [bold]fleetpulse soak --hours 1 --hosts 625[/bold],
+    [bold]fleetpulse soak --hours 0.2 --hosts 8 --json[/bold]
+    """
+    from fleetpulse.commands.progress import Progress
+    from lab.soak.run import run_soak
+
+    with Progress() as progress:
+        found = run_soak(hours=hours, hosts=hosts, seed=seed, data_dir=data_dir, progress=progress)
+    wrong = found.stopped_s is None or f"ended after {found.stopped_s:.0f} of {found.seconds} s"
+    return Result(found.as_dict(), lambda: show_soak(found), wrong=wrong if not found.holds else False)
+
+
+def show_soak(soak: Any) -> None:
+    """The table of a soak for people."""
+    columns = ("what", "at first", "at last", "growth %", "at most", "verdict")
+    words = {True: "holds", False: "GREW", None: "–"}
+    rows = [
+        [
+            f"{line.name} [{line.unit}]" if line.unit else line.name,
+            *(_rounded(value) for value in (line.begin, line.end)),
+            None if line.growth is None else round(100 * line.growth, 1),
+            _rounded(line.most),
+            words[line.holds],
+        ]
+        for line in soak.lines
+    ]
+    print_rows("Soak", columns, rows, empty="nothing was seen")
+    for name, why in soak.refused.items():
+        out.print(f"query {name} failed: {why}", markup=False, highlight=False)
+    if soak.books is not None:
+        out.print(soak.books.text(), markup=False, highlight=False)
+
+
+def _rounded(value: float | None) -> float | int | None:
+    return value if value is None or abs(value) < 100 else round(value)
 
 
 @answers

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -24,7 +24,7 @@ from lab.bench import cpu
 from lab.bench.stand import Stand, fresh_stand, until
 from runtime.config import Config
 from runtime.kafka_clients import make_admin, make_consumer
-from schemas.contract.topics import SOURCE_TOPICS, TOPICS, WINDOW_PARTIALS
+from schemas.contract.topics import SOURCE_TOPICS, TOPICS, WINDOW_FINALS, WINDOW_PARTIALS
 from schemas.errors import FleetpulseError
 
 GPUS_PER_HOST = 8
@@ -38,17 +38,18 @@ LAG_RISE_MAX = 0.05
 """Seconds of lag that may be added per second, in the second half."""
 LAG_WOBBLE_S = 1.0
 """A rise that adds less than this over the whole second half is the rhythm of fetches and commits."""
-_READY_WITHIN_S = 120.0
+_READY_WITHIN_S = 300.0
 _SEARCH_STEP = 156
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One second: log ends, and per reader what it has committed."""
+    """One second: records of the source topics; by reader those that it has not committed, and all of its topics."""
 
     at_s: float
     records: int
     lag: dict[str, int]
+    ends: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -89,8 +90,8 @@ def _run(stand: Stand, hosts: int, seconds: int, seed: int, progress: Progress) 
             asyncio.run(_watch(stand, processes, run, on_progress))
         run.wall_s = time.monotonic() - begun_s
         run.cpu_s = {name: spent - before.get(name, 0.0) for name, spent in run.cpu_s.items()}
-        pids = _pids(stand, processes)
-        run.memory_bytes = {name: cpu.memory_bytes(pid)["resident_peak_bytes"] for name, pid in pids.items()}
+        running = pids(stand, processes)
+        run.memory_bytes = {name: cpu.memory_bytes(pid)["resident_peak_bytes"] for name, pid in running.items()}
         run.simulator_late_s = _finish_simulator(processes, run)
         with progress.task("settling the books"):
             settle_s = time.monotonic()
@@ -100,14 +101,19 @@ def _run(stand: Stand, hosts: int, seconds: int, seed: int, progress: Progress) 
 
 
 @contextlib.contextmanager
-def pipeline(stand: Stand, progress: Progress, *, rollups: bool = True) -> Iterator[Processes]:
-    """The windows job and the sink, as in production: members of their groups, and stopped at the end."""
+def pipeline(
+    stand: Stand, progress: Progress, *, rollups: bool = True, jobs: Sequence[str] = ("windows",)
+) -> Iterator[Processes]:
+    """The jobs and the sink, as in production: members of their groups, and stopped at the end. The windows job is
+    ``jobs``, the others ``jobs-finals`` and so on."""
     with Processes(stand.log_dir) as processes:
-        with progress.task("starting the windows job (Faust) and the sink"):
+        with progress.task("starting the jobs (Faust) and the sink"):
             sink = ("sink", "--rollups" if rollups else "--no-rollups")
-            processes.start(Command("jobs", ("jobs", "windows", "--name", "bench-worker"), stand.environment))
+            for job in jobs:
+                name = "jobs" if job == "windows" else f"jobs-{job}"
+                processes.start(Command(name, ("jobs", job, "--name", "bench-worker"), stand.environment))
             processes.start(Command("sink", sink, stand.environment))
-            asyncio.run(_until_ready(stand.config, processes))
+            asyncio.run(_until_ready(stand.config, processes, jobs))
         yield processes
 
 
@@ -123,13 +129,14 @@ def fleet(stand: Stand, hosts: int, seconds: int, seed: int, *more: str) -> Comm
 def cpu_s(stand: Stand, processes: Processes) -> dict[str, float]:
     """CPU time so far of every process that runs, Kafka and ClickHouse among them. What has ended is not
     there: look now and then, and keep what was seen last."""
-    return {name: cpu.cpu_s(pid) for name, pid in _pids(stand, processes).items()}
+    return {name: cpu.cpu_s(pid) for name, pid in pids(stand, processes).items()}
 
 
-def _pids(stand: Stand, processes: Processes) -> dict[str, int]:
-    pids = {name: processes.pid(name) for name in processes.names()}
-    pids |= {"kafka": stand.kafka_pid, "clickhouse": stand.clickhouse_pid}
-    return {name: pid for name, pid in pids.items() if pid is not None}
+def pids(stand: Stand, processes: Processes) -> dict[str, int]:
+    """Process ids of all that runs, Kafka and ClickHouse among them."""
+    found = {name: processes.pid(name) for name in processes.names()}
+    found |= {"kafka": stand.kafka_pid, "clickhouse": stand.clickhouse_pid}
+    return {name: pid for name, pid in found.items() if pid is not None}
 
 
 def _finish_simulator(processes: Processes, run: Run) -> float:
@@ -151,12 +158,12 @@ def ended_well(processes: Processes, name: str) -> bool:
     return code == 0
 
 
-async def _until_ready(config: Config, processes: Processes) -> None:
+async def _until_ready(config: Config, processes: Processes, jobs: Sequence[str]) -> None:
     """All readers are members of their groups; idle commits of the job show that it is live."""
     end_s = time.monotonic() + _READY_WITHIN_S
-    async with Watcher(config) as watcher:
+    async with Watcher(config, jobs) as watcher:
         while not await watcher.all_stable():
-            for name in ("jobs", "sink"):
+            for name in processes.names():
                 if processes.exit_code(name) is not None:
                     raise FleetpulseError(f"{name} ended before it began:\n{processes.tail(name)}")
             if time.monotonic() > end_s:
@@ -184,14 +191,15 @@ async def _watch(stand: Stand, processes: Processes, run: Run, on_progress: Any)
 
 
 class Watcher:
-    """Log ends and committed offsets of the pipeline's three readers."""
+    """Log ends and committed offsets of the pipeline's readers: ``jobs``, and the sink's two."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, jobs: Sequence[str] = ("windows",)) -> None:
         self._kafka = config.kafka
         deployment = config.kafka.deployment
         sources = tuple(topic.name for topic in SOURCE_TOPICS)
+        of_jobs = {"windows": sources, "alerts": (WINDOW_FINALS,)}
         self.readers = {
-            "windows": (f"{deployment}-windows", sources),
+            **{job: (f"{deployment}-{job}", of_jobs.get(job, (WINDOW_PARTIALS,))) for job in jobs},
             "raw sink": (f"{deployment}-raw", sources),
             "sink": (f"{deployment}-sink", (WINDOW_PARTIALS,)),
         }
@@ -237,12 +245,13 @@ class Watcher:
     async def read(self, at_s: float) -> Reading:
         """What every reader has yet to read, in records."""
         ends = await self._consumer.end_offsets(self._places)
-        lag = {}
+        lag, last = {}, {}
         for name in self.readers:
             done = await self.committed(name)
-            lag[name] = sum(ends[TopicPartition(*place)] - offset for place, offset in done.items())
+            last[name] = sum(ends[TopicPartition(*place)] for place in done)
+            lag[name] = last[name] - sum(done.values())
         sources = self.readers["windows"][1]
-        return Reading(at_s, sum(end for place, end in ends.items() if place.topic in sources), lag)
+        return Reading(at_s, sum(end for place, end in ends.items() if place.topic in sources), lag, last)
 
 
 def verdict(run: Run) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from fleetpulse.reconcile.compare import Report
 from lab.chaos.compare import Comparison
 from lab.chaos.run import ChaosReport
 from lab.simulator import service
+from lab.soak.judge import Sample
+from lab.soak.run import Soak
 from schemas.errors import ConfigError
 
 
@@ -63,6 +65,38 @@ def test_chaos_ends_with_one_unless_everything_is_exact(cells: int, code: int, m
     assert ended == code
     assert orjson.loads(output)["cells_compared"] == cells
     assert {name: chaos.called[0][1][name] for name in ("kills", "seed", "gpus")} == {"kills": 3, "seed": 5, "gpus": 16}
+
+
+@pytest.mark.parametrize(("restarts", "code", "verdict"), [(0, 0, "holds"), (1, 1, "GREW")])
+def test_a_soak_ends_with_one_where_something_grew(
+    restarts: int, code: int, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every amount stands in the table with its verdict; options go on as they are."""
+    samples = [Sample(float(at), memory_bytes={"sink": 2**28}, parts=400) for at in range(0, 360, 5)]
+    soak = Recording(Soak(8, 360, samples, {"sink": restarts}, Report((), 1, ())))
+    monkeypatch.setattr("lab.soak.run.run_soak", soak)
+
+    ended, output = asked("soak", "--hours", "0.1", "--hosts", "8", "--seed", "3")
+
+    assert ended == code
+    assert "memory of sink" in output
+    assert verdict in output
+    assert {name: soak.called[0][1][name] for name in ("hours", "hosts", "seed")} == {
+        "hours": 0.1,
+        "hosts": 8,
+        "seed": 3,
+    }
+
+
+def test_a_soak_that_was_ended_early_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And ends with 1, whatever was seen."""
+    soak = Soak(8, 3_600, [], {}, Report((), 1, ()), stopped_s=90.0)
+    monkeypatch.setattr("lab.soak.run.run_soak", Recording(soak))
+
+    ended, output = asked("soak", "--hours", "1", "--hosts", "8")
+
+    assert ended == 1
+    assert "ended after 90 of 3600 s" in output
 
 
 def test_a_trace_that_is_not_there_is_an_error_before_anything_starts(tmp_path: Path) -> None:

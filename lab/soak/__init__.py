@@ -1,0 +1,1 @@
+"""Soak: the whole pipeline under an even load for an hour, in which nothing may grow."""

@@ -1,0 +1,129 @@
+"""Whether anything grew: pure. Numbers are those of ``Sample``, taken at even distances over a soak.
+
+The first third is start-up: loops are compiled, caches fill, the first hour's parts are made. Of the rest the median of
+the first quarter is held against that of the last one, so that a fetch or a merge that falls on a sample decides
+nothing. Falling is no fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import Any
+
+WARM_UP_SHARE = 1 / 3
+SAMPLES_MIN = 12
+"""Behind the start-up: three in each quarter."""
+HOUR_S = 3_600
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Of processes, readers and disks at one moment. ``memory_bytes`` is proportional (PSS): what several share is
+    counted in parts. ``lag`` and ``ends`` are records of each reader's topics. ``query_p95_ms``: of all queries of the
+    dashboard; None where they were not run."""
+
+    at_s: float
+    memory_bytes: Mapping[str, int] = field(default_factory=dict)
+    resident_bytes: Mapping[str, int] = field(default_factory=dict)
+    open_files: Mapping[str, int] = field(default_factory=dict)
+    lag: Mapping[str, int] = field(default_factory=dict)
+    ends: Mapping[str, int] = field(default_factory=dict)
+    parts: int = 0
+    files: int = 0
+    disk_bytes: int = 0
+    query_p95_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """How much an amount may grow: by a share of what it was, or by ``slack`` where that is more."""
+
+    share: float
+    slack: float = 0.0
+
+    def most(self, begin: float) -> float:
+        """What it may have become."""
+        return begin + max(self.share * begin, self.slack)
+
+
+MEMORY = Bound(0.05)
+OPEN_FILES = Bound(0.05, 10)
+LAG_S = Bound(0.0, 2.0)
+"""In seconds of a reader's input, as commits come every five."""
+PARTS = Bound(0.10, 20)
+FILES = Bound(0.10, 200)
+QUERY_P95_MS = Bound(0.25, 50.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One amount. ``most`` None: it grows with what is kept, and is not judged. ``holds`` None: not judged, or too few
+    samples."""
+
+    name: str
+    unit: str
+    begin: float | None
+    end: float | None
+    most: float | None
+    holds: bool | None
+
+    @property
+    def growth(self) -> float | None:
+        """As a share of what it was."""
+        return None if self.begin is None or self.end is None or not self.begin else self.end / self.begin - 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**asdict(self), "growth": self.growth}
+
+
+def lines(samples: Sequence[Sample], seconds: float, restarts: Mapping[str, int]) -> list[Line]:
+    """Every amount with its verdict; ``restarts`` of processes, each of which fails."""
+    steady = [one for one in samples if one.at_s >= WARM_UP_SHARE * seconds]
+    found = [*_of_processes(steady), *_of_readers(steady)]
+    found.append(_line("parts of tables", "", [one.parts for one in steady], PARTS))
+    found.append(_line("files", "", [one.files for one in steady], FILES))
+    found.append(_line("dashboard p95", "ms", [one.query_p95_ms for one in steady], QUERY_P95_MS))
+    found.append(_line("bytes on disk", "B", [one.disk_bytes for one in steady], None))
+    found += [Line(f"restarts of {name}", "", 0, count, 0, False) for name, count in restarts.items() if count]
+    return found
+
+
+def _of_processes(steady: Sequence[Sample]) -> Iterator[Line]:
+    for name in _names(one.memory_bytes for one in steady):
+        yield _line(f"memory of {name}", "B", [one.memory_bytes.get(name) for one in steady], MEMORY)
+    for name in _names(one.open_files for one in steady):
+        yield _line(f"open files of {name}", "", [one.open_files.get(name) for one in steady], OPEN_FILES)
+
+
+def _of_readers(steady: Sequence[Sample]) -> Iterator[Line]:
+    for name in _names(one.lag for one in steady):
+        per_s = _rate(steady, name)
+        yield _line(f"lag of {name}", "s", [_seconds(one.lag.get(name), per_s) for one in steady], LAG_S)
+
+
+def _names(of: Iterable[Mapping[str, int]]) -> list[str]:
+    return sorted({name for one in of for name in one})
+
+
+def _rate(steady: Sequence[Sample], reader: str) -> float:
+    """Records a second that come to a reader's topics."""
+    span_s = steady[-1].at_s - steady[0].at_s
+    return (steady[-1].ends.get(reader, 0) - steady[0].ends.get(reader, 0)) / span_s if span_s else 0.0
+
+
+def _seconds(lag: int | None, per_s: float) -> float | None:
+    return None if lag is None or per_s <= 0 else lag / per_s
+
+
+def _line(name: str, unit: str, seen: Iterable[float | None], bound: Bound | None) -> Line:
+    values = [value for value in seen if value is not None]
+    if not values:
+        return Line(name, unit, None, None, None, None)
+    quarter = max(1, len(values) // 4)
+    begin, end = median(values[:quarter]), median(values[-quarter:])
+    if bound is None or len(values) < SAMPLES_MIN:
+        return Line(name, unit, begin, end, None if bound is None else bound.most(begin), None)
+    return Line(name, unit, begin, end, bound.most(begin), end <= bound.most(begin))
