@@ -120,6 +120,11 @@ def chaos(
         typer.Option(help="edge: faults of disk, clock, limits and Kafka under a proxy and an agent instead."),
     ] = None,
     only: Annotated[str | None, typer.Option(help="With --faults: the fault of this name alone.")] = None,
+    outage: Annotated[
+        Literal["clickhouse", "kafka"] | None,
+        typer.Option(help="That one away for --minutes under an even load instead: nothing lost, how soon made good."),
+    ] = None,
+    minutes: Annotated[float, typer.Option(min=0.2, max=600, help="With --outage: how long it is away.")] = 10.0,
     streams: Annotated[int, typer.Option(min=1, max=4_000, help="With --faults: streams at a time.")] = 64,
     seconds: Annotated[float, typer.Option(min=1.0, help="With --faults: how long each fault lasts.")] = 10.0,
     data_dir: DataDir = None,
@@ -128,8 +133,11 @@ def chaos(
 
     Example: [bold]fleetpulse chaos --kills 100 --seed 1[/bold], [bold]fleetpulse chaos --faults edge[/bold],
     [bold]fleetpulse chaos --faults edge --only "Kafka away" --seconds 600[/bold],
-    [bold]fleetpulse chaos --cluster --kills 20[/bold]
+    [bold]fleetpulse chaos --cluster --kills 20[/bold],
+    [bold]fleetpulse chaos --outage clickhouse --minutes 10 --gpus 5000[/bold]
     """
+    if outage is not None:
+        return chaos_outage(outage, minutes, gpus, seed, data_dir)
     if faults is not None:
         from lab.chaos.edge import run_edge
         from runtime.config import load
@@ -141,6 +149,16 @@ def chaos(
 
     report = run_chaos(kills=kills, seed=seed, gpus=gpus, data_dir=data_dir, say=err.print, cluster=cluster)
     return Result(report.as_dict(), lambda: out.print(report.text(), markup=False), wrong=not report.exact)
+
+
+def chaos_outage(part: str, minutes: float, gpus: int, seed: int, data_dir: Path | None) -> Result:
+    """One part away for a while."""
+    from fleetpulse.commands.progress import Progress
+    from lab.chaos.outage import run_outage
+
+    with Progress() as progress:
+        found = run_outage(part, minutes=minutes, gpus=gpus, seed=seed, data_dir=data_dir, progress=progress)
+    return Result(found.as_dict(), lambda: out.print(found.text(), markup=False), wrong=not found.holds)
 
 
 @answers

@@ -27,7 +27,7 @@ from schemas.rows.tables import PARTIALS
 
 QUERY_EVERY_S = 0.15
 TAIL_S = 15.0
-_LOOK_BACK_MS = 5 * WINDOW_MS
+LOOK_BACK_MS = 5 * WINDOW_MS
 _TOPICS = ("llm.requests", "gpu.samples", "engine.samples")
 
 Key = tuple[str, int]
@@ -94,7 +94,7 @@ def _observe(
     with closing(Database(stand.config.reading)) as database:
         while ended_s is None or time.monotonic() - ended_s < TAIL_S:
             begun_s = time.monotonic()
-            for row in database.sql(_question(clock.now_ms() - _LOOK_BACK_MS)).rows:
+            for row in database.sql(question(clock.now_ms() - LOOK_BACK_MS)).rows:
                 seen.note(clock.now_ms(), (str(row[0]), int(row[1])), int(row[2]))
             if ended_s is None and live.ended_well(processes, "simulate"):
                 ended_s = begun_s
@@ -105,7 +105,7 @@ def _observe(
     return seen, min(starts) + WINDOW_MS, max(starts)  # the first and the last window are only partly covered
 
 
-def _question(from_ms: int) -> str:
+def question(from_ms: int) -> str:
     return " UNION ALL ".join(
         f"SELECT grouping, window_ms, sum(event_count) FROM {PARTIALS[topic].name} FINAL"
         f" WHERE window_ms >= {from_ms} GROUP BY grouping, window_ms"

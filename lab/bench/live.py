@@ -26,6 +26,7 @@ from runtime.config import Config
 from runtime.kafka_clients import make_admin, make_consumer
 from schemas.contract.topics import SOURCE_TOPICS, TOPICS, WINDOW_FINALS, WINDOW_PARTIALS
 from schemas.errors import FleetpulseError
+from stream_jobs.runner.kafka_ports import stop_client
 
 GPUS_PER_HOST = 8
 REQUESTS_PER_HOST_S = 40.0
@@ -216,7 +217,7 @@ class Watcher:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        await self._consumer.stop()
+        await stop_client(self._consumer.stop)
         await self._admin.close()
 
     async def all_stable(self) -> bool:

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from fleetpulse.cli import app
 from fleetpulse.reconcile.compare import Report
 from lab.chaos.compare import Comparison
+from lab.chaos.outage import Outage
 from lab.chaos.run import ChaosReport
 from lab.simulator import service
 from lab.soak.judge import Sample
@@ -97,6 +98,23 @@ def test_a_soak_that_was_ended_early_says_so(monkeypatch: pytest.MonkeyPatch) ->
 
     assert ended == 1
     assert "ended after 90 of 3600 s" in output
+
+
+@pytest.mark.parametrize(("caught_up_s", "code"), [(60.0, 0), (None, 1)])
+def test_an_outage_gets_what_was_asked_and_ends_with_one_where_it_does_not_hold(
+    caught_up_s: float | None, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is killed beside it."""
+    found = Outage("kafka", 5_000, 600.0, 0.4, caught_up_s, Report((), 1, ()), Comparison(2, 0, 0, 0, ()))
+    outage, chaos = Recording(found), Recording()
+    monkeypatch.setattr("lab.chaos.outage.run_outage", outage)
+    monkeypatch.setattr("lab.chaos.run.run_chaos", chaos)
+
+    ended, _ = asked("chaos", "--outage", "kafka", "--minutes", "10", "--gpus", "5000")
+
+    ((part,), options) = outage.called[0]
+    assert (ended, part, options["minutes"], options["gpus"]) == (code, "kafka", 10.0, 5_000)
+    assert chaos.called == []
 
 
 def test_a_trace_that_is_not_there_is_an_error_before_anything_starts(tmp_path: Path) -> None:
