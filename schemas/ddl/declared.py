@@ -14,6 +14,7 @@ from schemas.ddl import (
     concurrency_view,
     cost_rollups,
     cost_views,
+    fault_view,
     gpu_history,
     slowest_hours,
     tables,
@@ -47,6 +48,7 @@ def declared() -> dict[str, str]:
         concurrency_view.view(),
         *alert_views.views(),
         *cost_views.views(),
+        fault_view.view(),
     )
     found = {made(statement)[1]: statement for statement in statements}
     assert len(found) == len(statements), "two statements make the same"

@@ -6017,3 +6017,131 @@ AS SELECT
 FROM cost_parts AS c
 GROUP BY day, use, owner, placement_group, region, host, gpu_model, prices_version, part, kind, tenant, model, slo_class, status
 COMMENT 'sums of cost_parts by day';
+
+CREATE OR REPLACE VIEW fault_impact
+(
+    fault DateTime64(3, 'UTC') COMMENT 'when the first event came',
+    fault_ms Int64 COMMENT 'the same, UTC [ms]',
+    engine_id Nullable(String) COMMENT 'engine that the GPU served then; null: none',
+    host String COMMENT 'machine of the GPU that was the first',
+    gpu_uuids Array(String) COMMENT 'GPUs that reported, the first at the front',
+    kinds Array(String) COMMENT 'kinds of their events',
+    codes Array(UInt32) COMMENT 'XID numbers',
+    events UInt64 COMMENT 'how many',
+    recovered_ms Nullable(Int64) COMMENT 'end of the first request that was answered well again [ms]',
+    requests UInt64 COMMENT 'requests of the engine that were open from then until then',
+    failed UInt64 COMMENT 'of them those that were lost with the engine',
+    other_failed UInt64 COMMENT 'of them those that failed otherwise, client faults aside',
+    aborted UInt64 COMMENT 'of them those whose client went away',
+    tenants UInt64 COMMENT 'how many tenants they were of',
+    most_of_them Array(String) COMMENT 'the tenants with the most of them',
+    input_tokens Nullable(Int64) COMMENT 'their prompt tokens',
+    output_tokens Nullable(Int64) COMMENT 'their generated tokens'
+)
+AS WITH
+    seen AS (
+        SELECT
+            g.at_ms AS at, g.gpu_uuid AS gpu, g.host AS machine, g.kind AS sign, g.code AS number,
+            ifNull(g.engine_id, if(v.seen_ms >= g.at_ms - 300000, v.engine, NULL)) AS engine
+        FROM (
+            SELECT e.at_ms AS at_ms, e.gpu_uuid AS gpu_uuid, e.host AS host, e.kind AS kind, e.code AS code,
+                e.engine_id AS engine_id
+            FROM gpu_events AS e FINAL
+            WHERE intDiv(e.at_ms, 60000) >= intDiv({from_ms:Int64} - 900000, 60000)
+                AND e.at_ms >= {from_ms:Int64} - 900000 AND e.at_ms < {to_ms:Int64} + 900000
+                AND e.verdict = 'accepted' AND e.severity != 'info'
+        ) AS g
+        ASOF LEFT JOIN (
+        SELECT w.gpu_uuid AS uuid, w.window_ms AS seen_ms, w.engine_id AS engine
+        FROM gpu_windows AS w
+        WHERE w.window_ms >= {from_ms:Int64} - 1200000 AND w.window_ms < {to_ms:Int64} + 900000
+            AND w.engine_id IS NOT NULL
+        ) AS v ON g.gpu_uuid = v.uuid AND g.at_ms >= v.seen_ms
+    ),
+    faults AS (
+        SELECT
+            named, any(of_engine) AS engine,
+            arraySort(groupArray((at, gpu, machine, sign, number))) AS signs,
+            arrayMap(i -> i > 1 AND signs[i].1 - signs[i - 1].1 > 60000, arrayEnumerate(signs)) AS apart,
+            arrayJoin(arraySplit((one, is_apart) -> is_apart, signs, apart)) AS fault,
+            fault[1].1 AS began
+        FROM (SELECT *, toString(ifNull(engine, gpu)) AS named, CAST(engine AS Nullable(String)) AS of_engine FROM seen)
+        GROUP BY named
+        HAVING began >= {from_ms:Int64} AND began < {to_ms:Int64}
+    ),
+    ends AS (
+        SELECT
+            f.named AS named, f.began AS began,
+            arraySort(groupArrayIf(r.at, r.lost)) AS losses,
+            arrayFirstIndex((one, before) -> one - before > 60000, losses,
+                arrayPopBack(arrayPushFront(losses, f.began))) AS apart,
+            if(apart = 1 OR empty(losses), f.began, losses[if(apart = 0, length(losses), apart - 1)]) AS last,
+            nullIf(arrayMin(arrayMap(one -> one.2,
+                arrayFilter(one -> one.1 >= last, groupArrayIf((r.start, r.at), r.status = 'ok')))), 0) AS over
+        FROM faults AS f
+        INNER JOIN (
+            SELECT
+                l.engine_id AS engine, l.at_ms AS at, l.at_ms - intDiv(ifNull(l.e2e_us, 0), 1000) AS start,
+                l.status AS status, ifNull(l.error_kind, '') AS kind, kind IN ('engine_lost', 'network') AS lost, l.tenant AS tenant,
+                l.input_tokens AS prompt, l.output_tokens AS generated
+            FROM llm_requests AS l FINAL
+            WHERE intDiv(l.at_ms, 60000) >= intDiv({from_ms:Int64}, 60000)
+                AND intDiv(l.at_ms, 60000) <= intDiv({to_ms:Int64} + 900000, 60000)
+                AND l.verdict = 'accepted' AND l.engine_id IN (SELECT engine FROM faults WHERE engine IS NOT NULL)
+        ) AS r ON f.engine = r.engine
+        WHERE r.at >= f.began AND r.at < f.began + 900000
+        GROUP BY f.named, f.began
+    ),
+    spans AS (
+        SELECT
+            f.named AS named, f.began AS began, f.engine AS engine, f.fault[1].3 AS machine, e.over AS over,
+            arrayDistinct(arrayMap(one -> toString(one.2), f.fault)) AS gpus,
+            arrayDistinct(arrayMap(one -> toString(one.4), f.fault)) AS signs,
+            arrayDistinct(arrayMap(one -> assumeNotNull(one.5),
+                arrayFilter(one -> one.5 IS NOT NULL, f.fault))) AS numbers,
+            length(f.fault) AS count
+        FROM faults AS f
+        LEFT JOIN ends AS e ON f.named = e.named AND f.began = e.began
+    ),
+    hit AS (
+        SELECT
+            s.named AS named, s.began AS began, count() AS open, countIf(r.lost) AS lost,
+            countIf(NOT r.lost AND r.status NOT IN ('ok', 'aborted') AND r.kind != 'client') AS other,
+            countIf(r.status = 'aborted') AS gone, uniqExactIf(r.tenant, r.tenant IS NOT NULL) AS of_tenants,
+            topKIf(5)(assumeNotNull(r.tenant), r.tenant IS NOT NULL) AS most,
+            sum(r.prompt) AS prompt, sum(r.generated) AS generated
+        FROM spans AS s
+        INNER JOIN (
+            SELECT
+                l.engine_id AS engine, l.at_ms AS at, l.at_ms - intDiv(ifNull(l.e2e_us, 0), 1000) AS start,
+                l.status AS status, ifNull(l.error_kind, '') AS kind, kind IN ('engine_lost', 'network') AS lost, l.tenant AS tenant,
+                l.input_tokens AS prompt, l.output_tokens AS generated
+            FROM llm_requests AS l FINAL
+            WHERE intDiv(l.at_ms, 60000) >= intDiv({from_ms:Int64}, 60000)
+                AND intDiv(l.at_ms, 60000) <= intDiv({to_ms:Int64} + 900000, 60000)
+                AND l.verdict = 'accepted' AND l.engine_id IN (SELECT engine FROM faults WHERE engine IS NOT NULL)
+        ) AS r ON s.engine = r.engine
+        WHERE r.at >= s.began AND r.at < s.began + 900000 AND r.start < ifNull(s.over, s.began + 900000)
+        GROUP BY s.named, s.began
+    )
+SELECT
+    fromUnixTimestamp64Milli(s.began, 'UTC') AS fault,
+    s.began AS fault_ms,
+    s.engine AS engine_id,
+    s.machine AS host,
+    s.gpus AS gpu_uuids,
+    s.signs AS kinds,
+    s.numbers AS codes,
+    s.count AS events,
+    s.over AS recovered_ms,
+    q.open AS requests,
+    q.lost AS failed,
+    q.other AS other_failed,
+    q.gone AS aborted,
+    q.of_tenants AS tenants,
+    q.most AS most_of_them,
+    q.prompt AS input_tokens,
+    q.generated AS output_tokens
+FROM spans AS s
+LEFT JOIN hit AS q ON s.began = q.began AND s.named = q.named
+COMMENT 'faults of GPUs that began in a range, with their requests';

@@ -31,7 +31,7 @@ from schemas.codec import native
 from schemas.codec.block import Block
 from schemas.contract.alerts import Alert
 from schemas.errors import ContractError
-from schemas.limits import MINUTE_MS
+from schemas.limits import MINUTE_MS, WINDOW_MS
 from stream_jobs.alerts.explain import Amounts, amounts_of, explain
 from stream_jobs.alerts.remembered import (
     DIMENSIONS,
@@ -101,7 +101,7 @@ class Evidence:
         scope = self._scope(alert)
         found = {
             "expected": _expected(alert),
-            "requests": self._requests(scope, self._measure(alert.rule)),
+            "requests": self._requests(scope, alert),
             "gpu": self._machines(scope),
             "touched": self._touched(scope, alert),
             "explained_by": self._explained(scope, alert),
@@ -156,9 +156,11 @@ class Evidence:
 
     # kinds
 
-    def _requests(self, scope: Words, measure: str) -> dict[str, Any]:
+    def _requests(self, scope: Words, alert: Alert) -> dict[str, Any]:
+        """Of the windows since it began: what ended before tells nothing of it."""
+        measure = self._measure(alert.rule)
         where, metric = _served(scope), "e2e" if measure == "e2e" else "ttft"
-        blocks = self._blocks("exemplars")
+        blocks = self._blocks("exemplars", _window_of(alert.since_ms))
         slowest = [row for block in blocks for row in _examples(block, where, metric)]
         slowest.sort(key=lambda row: (-row["value_us"], row["request_id"]))
         failed = [row for block in blocks for row in _examples(block, where, "failed")]
@@ -203,7 +205,7 @@ class Evidence:
             return {}
         name = "engine_id" if "engine_id" in scope else "host"
         where: Words = {name: scope[name]} if name in scope else {}
-        since_ms = alert.since_ms - alert.since_ms % 10_000
+        since_ms = _window_of(alert.since_ms)
         sums: Counter[str] = Counter()
         for block in self._blocks("requests", since_ms) if where else ():
             rows, ok = block.rows(where), block.rows({**where, "status": {"ok"}})
@@ -240,7 +242,7 @@ class Evidence:
         if any(name in scope for name in _MACHINES) or self._is_of_machines(alert.rule):
             return []
         kept = [one for one in sorted(self._windows) if "amounts" in self._windows[one]]
-        before = [one for one in kept if one + 10_000 <= alert.since_ms][-3:]
+        before = [one for one in kept if one + WINDOW_MS <= alert.since_ms][-3:]
         now = [one for one in kept if one >= alert.since_ms][-3:]
         measure, models = self._measure(alert.rule), scope.get("model")
         found = explain(self._amounts(now, measure, models), self._amounts(before, measure, models))
@@ -301,6 +303,10 @@ class Evidence:
         self._windows, self._lookups = {one: {} for one in head["windows"]}, head["lookups"]
         for (one, kind), value in zip(head["blocks"], parts[1:], strict=True):
             self._windows[one][kind] = Lookup.unpack(value, FIELDS[kind])
+
+
+def _window_of(at_ms: int) -> int:
+    return at_ms - at_ms % WINDOW_MS
 
 
 def _expected(alert: Alert) -> dict[str, Any]:

@@ -101,16 +101,17 @@ def test_busy_minutes_are_paid_by_their_requests(rollout: Rollout) -> None:
 
 
 def test_a_fault_meets_the_requests_of_its_engine(rollout: Rollout) -> None:
-    """Those from a minute before it to five minutes after it, of whichever version."""
+    """Those that were open until one was answered well: nothing was lost by it."""
     (event,) = rollout.rig.rows(f"SELECT DISTINCT at_ms FROM gpu_events FINAL WHERE kind = 'xid' AND code = {XID}")
-    (fault,) = [row for row in rollout.faults if row["kind"] == "xid"]
-    since_ms = event["at_ms"] // 10_000 * 10_000
+    (fault,) = [row for row in rollout.faults if "xid" in row["kind"]]
+    start = "at_ms - intDiv(ifNull(e2e_us, 0), 1000)"
+    well_again = f"SELECT min(at_ms) FROM llm_requests FINAL WHERE {start} >= {event['at_ms']} AND status = 'ok'"
     hit = rollout.rig.value(
-        f"SELECT count() FROM llm_requests FINAL WHERE at_ms >= {since_ms - 60_000} AND at_ms < {since_ms + 300_000}"
+        f"SELECT count() FROM llm_requests FINAL WHERE at_ms >= {event['at_ms']} AND {start} < ({well_again})"
     )
 
-    assert (fault["requests"], fault["failed"]) == (hit, 0)
-    assert hit >= REQUESTS
+    assert (fault["requests"], fault["failed"], fault["other_failed"]) == (hit, 0, 0)
+    assert hit >= 1
 
 
 def test_the_rollout_is_found(rollout: Rollout) -> None:

@@ -286,18 +286,17 @@ def test_a_busy_minute_is_paid_by_its_requests(trial: Trial) -> None:
 
 
 def test_a_fault_is_joined_to_the_requests_of_its_window(trial: Trial) -> None:
-    """An XID of the GPU, with its engine, and the requests that the engine served around it."""
+    """An XID of the GPU, with its engine, and the requests that were open until one was answered well."""
     rig = trial.rig
     rig.eventually(f"SELECT count() FROM gpu_events WHERE kind = 'xid' AND code = {XID}", bool)
     (event,) = rig.rows(f"SELECT DISTINCT at_ms, engine_id FROM gpu_events FINAL WHERE kind = 'xid' AND code = {XID}")
     (engine,) = rig.rows("SELECT DISTINCT engine_id FROM engine_events FINAL")
-    since_ms = str(event["at_ms"] - 60_000)
-    rig.eventually(f"SELECT count() FROM gpu_event_windows WHERE window_ms >= {since_ms}", bool)
     done = rig.fleetpulse("query", "requests_of_gpu_fault", "--json")
-    fault = next(row for row in json.loads(done.stdout) if row["kind"] == "xid")
+    fault = next(row for row in json.loads(done.stdout) if "xid" in row["kind"])
 
-    assert event["engine_id"] == engine["engine_id"]
-    assert fault["requests"] > BENCH_REQUESTS
+    assert event["engine_id"] == engine["engine_id"] == fault["engine"]
+    assert fault["requests"] >= 1
+    assert fault["failed"] == 0
 
 
 @pytest.mark.parametrize("way", ["straight", "proxy"])

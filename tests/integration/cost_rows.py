@@ -11,6 +11,7 @@ from schemas.contract.headers import NATIVE
 from schemas.contract.record import Record
 from schemas.contract.topics import COSTS_TOPIC, WINDOW_PARTIALS
 from schemas.events.event_types import LLM_REQUESTS
+from schemas.fields import Event
 from schemas.rows.costs import COSTS
 from schemas.rows.usage import USAGE
 from sinks.database import SinkDatabase
@@ -121,10 +122,15 @@ def request(**given: Any) -> Row:
 
 def land_requests(database: SinkDatabase, rows: Sequence[Mapping[str, Any]]) -> None:
     """Put requests into the raw table."""
-    named = [{**row, "request_id": f"r{number}"} for number, row in enumerate(rows)]
-    value = native.encode(LLM_REQUESTS.fields, block_from_rows(LLM_REQUESTS.fields, named))
-    headers = (("schema", LLM_REQUESTS.schema.encode()), ("content-type", NATIVE.encode()))
-    store_raw(database, [Record("llm.requests", 0, 0, BEGIN_MS + 60_000, None, value, headers)], BEGIN_MS)
+    land_events(database, LLM_REQUESTS, [{**row, "request_id": f"r{number}"} for number, row in enumerate(rows)])
+
+
+def land_events(database: SinkDatabase, event: Event, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Put events of one record into their raw table."""
+    value = native.encode(event.fields, block_from_rows(event.fields, rows))
+    headers = (("schema", event.schema.encode()), ("content-type", NATIVE.encode()))
+    appended_ms = max(BEGIN_MS + 60_000, *(int(row["at_ms"]) for row in rows))  # nothing is of the future
+    store_raw(database, [Record(event.topic, 0, 0, appended_ms, None, value, headers)], BEGIN_MS)
 
 
 def land_fleet(database: SinkDatabase, land: Any) -> None:

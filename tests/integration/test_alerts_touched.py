@@ -1,9 +1,12 @@
-"""Whom a fault of a GPU touched and what that cost, asked of real tables."""
+"""Whom a fault of a GPU hit and what that cost, asked of real tables.
+
+Covers schemas.ddl.fault_view.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,57 +18,150 @@ from runtime.config import ClickHouseConfig
 from schemas.contract.alerts import encode
 from schemas.contract.record import Record
 from schemas.contract.topics import ALERTS_TOPIC
+from schemas.events.event_types import GPU_EVENTS
 from schemas.limits import DEFAULT_LIMITS
 from sinks.database import SinkDatabase
 from sinks.landing import land_derived
-from tests.integration.cost_rows import BEGIN_MS, land_fleet, log_ids
+from tests.integration.cost_rows import BEGIN_MS, land_events, land_fleet, land_requests, log_ids, request
 from tests.unit.schemas.contract.test_alerts import ALERT
-from tests.unit.sinks.landing_cases import partials
 
 pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
 FAULT_MS = BEGIN_MS + 90_000
-FAULT = {
-    **{"window_ms": FAULT_MS, "last_at_ms": FAULT_MS, "event_count": 1, "grouping": "gpu_event", "origin": "measured"},
-    **{"host": "h", "gpu_uuid": "GPU-1", "engine_id": "e1", "kind": "xid", "severity": "critical"},
+NOW_MS = FAULT_MS + 600_000
+XID = {
+    **{"at_ms": FAULT_MS, "origin": "measured", "host": "h", "gpu": 0, "gpu_uuid": "GPU-1", "kind": "xid"},
+    **{"severity": "critical", "code": 79, "message": "fallen off the bus"},
 }
-WHERE, WHAT = ("gpu_uuid", "kind", "engine"), ("requests", "failed", "tenants", "dollars")
-ABOUT_ENGINE = replace(ALERT, labels={"engine_id": "e1", "host": "h"}, since_ms=FAULT_MS)
+LOST = {**XID, "at_ms": FAULT_MS + 2_000, "kind": "gpu_lost", "code": None}
+REPEATED = {**XID, "at_ms": FAULT_MS + 61_900}
+ABOUT_GPU = replace(ALERT, labels={"gpu_uuid": "GPU-1", "host": "h", "engine_id": "e1"}, since_ms=FAULT_MS + 2_000)
+
+
+def ended(after_ms: int, e2e_ms: int | None = 2_000, **given: Any) -> dict[str, Any]:
+    """A request of ``e1`` that ended so long after the fault."""
+    return request(at_ms=FAULT_MS + after_ms, e2e_us=None if e2e_ms is None else 1_000 * e2e_ms, **given)
+
+
+LOST_WITH_IT = {"status": "error", "error_kind": "engine_lost"}
+BEFORE = (ended(-1), ended(-10, **LOST_WITH_IT))
+HIT = (
+    ended(500),
+    ended(800, tenant="globex", **LOST_WITH_IT),
+    ended(900, status="aborted"),
+    ended(950, status="error", error_kind="client"),
+    ended(1_000, status="error", error_kind="server"),
+    ended(30_000, None, tenant="initech", status="error", error_kind="network"),
+    ended(31_500, 1_600),  # it began before the last one was lost, so that it tells nothing
+    ended(90_000, 1_000),  # the first that is well again
+    ended(95_000, 6_500),
+)
+AFTER = (ended(91_500, 1_000), ended(92_000, 1_000, **LOST_WITH_IT), ended(100_000))
+ELSEWHERE = (ended(3_000, engine_id="e2", **LOST_WITH_IT),)
+
+
+def around(database: Database, from_ms: int = BEGIN_MS, to_ms: int = BEGIN_MS + 120_000) -> list[dict[str, Any]]:
+    return database.sql(f"SELECT * FROM fault_impact(from_ms = {from_ms}, to_ms = {to_ms})").records()
 
 
 @pytest.fixture
 def database(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> Iterator[Database]:
-    """Two minutes of a small fleet, and a fault in the second."""
+    """Two minutes of a small fleet, and requests around a fault in the second."""
     with contextlib.closing(SinkDatabase(clickhouse_config)) as sink:
 
         def land(records: Sequence[Record]) -> None:
             sink.insert(land_derived(records, log_ids(), BEGIN_MS, DEFAULT_LIMITS).inserts)
 
         land_fleet(sink, land)
-        land([partials([FAULT], 7, "gpu.events")])
+        land_requests(sink, [*BEFORE, *HIT, *AFTER, *ELSEWHERE])  # in the place of those of the fleet
     with contextlib.closing(Database(clickhouse_config)) as found:
         yield found
 
 
-def test_a_fault_is_shown_with_its_requests_and_the_bill_of_its_engine(database: Database, clickhouse: Any) -> None:
-    """By the query of faults; with an alert of its engine, or of its host. Where there is no bill, or there are no
-    tables of costs, dollars are unknown."""
-    now_ms = FAULT_MS + 600_000
+@pytest.fixture
+def faults(database: Database, clickhouse_config: ClickHouseConfig) -> Callable[..., None]:
+    """Puts events of GPUs into the raw table."""
+
+    def land(*rows: dict[str, Any]) -> None:
+        with contextlib.closing(SinkDatabase(clickhouse_config)) as sink:
+            land_events(sink, GPU_EVENTS, rows)
+
+    return land
+
+
+def test_a_fault_with_several_signs_counts_once_with_the_requests_that_were_open(
+    database: Database, faults: Callable[..., None]
+) -> None:
+    """From the fault until the engine answered well again. What ended before is not among them, nor what began later;
+    failures that a lost engine does not make are apart."""
+    faults(XID, LOST, REPEATED)
+
+    (fault,) = around(database)
+
+    assert {name: fault[name] for name in ("fault_ms", "engine_id", "host", "events", "recovered_ms")} == {
+        **{"fault_ms": FAULT_MS, "engine_id": "e1", "host": "h", "events": 3, "recovered_ms": FAULT_MS + 90_000},
+    }
+    assert (fault["gpu_uuids"], sorted(fault["kinds"]), fault["codes"]) == (["GPU-1"], ["gpu_lost", "xid"], [79])
+    assert (fault["requests"], fault["failed"], fault["other_failed"], fault["aborted"]) == (len(HIT), 2, 1, 1)
+    assert (fault["tenants"], fault["most_of_them"][0]) == (3, "acme")
+    assert (fault["input_tokens"], fault["output_tokens"]) == (750 * len(HIT), 100 * len(HIT))
+
+
+def test_what_comes_later_is_another_fault_and_what_is_for_information_none(
+    database: Database, faults: Callable[..., None]
+) -> None:
+    """A minute and more after the one before; each has its own range. GPUs of one engine have one."""
+    later = {**XID, "at_ms": FAULT_MS + 60_002, "kind": "ecc"}
+    other = {**XID, "gpu": 1, "gpu_uuid": "GPU-2", "engine_id": "e1", "at_ms": FAULT_MS + 1}
+    nobodys = {**XID, "gpu": 2, "gpu_uuid": "GPU-3", "host": "h2"}
+    faults(XID, {**XID, "at_ms": FAULT_MS - 5, "severity": "info"}, other, later, nobodys)
+
+    found = around(database, to_ms=FAULT_MS + 100_000)
+    first, second, unserved = sorted(found, key=lambda one: (one["engine_id"] is None, one["fault_ms"]))
+
+    assert (first["gpu_uuids"], first["events"], second["fault_ms"]) == (["GPU-1", "GPU-2"], 2, FAULT_MS + 60_002)
+    assert (unserved["gpu_uuids"], unserved["host"], unserved["requests"]) == (["GPU-3"], "h2", 0)
+    assert unserved["recovered_ms"] is None
+    assert [one["fault_ms"] for one in around(database, FAULT_MS + 1, FAULT_MS + 100_000)] == [FAULT_MS + 60_002]
+
+
+def test_an_engine_that_never_answers_again_is_looked_at_for_a_while(
+    database: Database, faults: Callable[..., None], clickhouse: Any
+) -> None:
+    """Its fault has no end, and all that came since are its requests."""
+    clickhouse.command("DELETE FROM llm_requests WHERE status = 'ok'")
+    faults(XID)
+
+    (fault,) = around(database)
+
+    assert (fault["recovered_ms"], fault["failed"], fault["requests"]) == (None, 3, 6)
+
+
+def test_a_fault_is_shown_with_its_requests_and_the_bill_of_its_engine(
+    database: Database, faults: Callable[..., None], clickhouse: Any
+) -> None:
+    """By the query of faults and by an alert of its GPU: the same. An alert of an engine or a host has the requests
+    that were open while it was. Where there is no bill, or there are no tables of costs, dollars are unknown."""
+    faults(XID, LOST)
     bounds = {"from_ms": BEGIN_MS, "to_ms": BEGIN_MS + 120_000, "seconds": 120.0}
-    of_host = replace(ABOUT_ENGINE, labels={"host": "h"})
-    later = replace(ABOUT_ENGINE, since_ms=now_ms)
+    of_engine = replace(ABOUT_GPU, labels={"engine_id": "e1", "host": "h"}, resolved_ms=FAULT_MS + 90_000)
+    of_host = replace(of_engine, labels={"host": "h"})
+    later = replace(of_engine, since_ms=NOW_MS, resolved_ms=None)
 
     (of_fault,) = database.named("requests_of_gpu_fault", bounds).records()
-    of_alerts = [touched(database, alert, now_ms) for alert in (ABOUT_ENGINE, of_host, later)]
+    of_alerts = [touched(database, alert, NOW_MS) for alert in (ABOUT_GPU, of_engine, of_host, later)]
     clickhouse.command("DROP VIEW costs")
-    without = touched(database, ABOUT_ENGINE, now_ms)
+    without = touched(database, ABOUT_GPU, NOW_MS)
 
-    assert {name: of_fault[name] for name in (*WHERE, *WHAT)} == {
-        **dict(zip(WHERE, ("GPU-1", "xid", "e1"), strict=True)),
-        **dict(zip(WHAT, (3, 1, 2, 0.05), strict=True)),
-    }
-    told = [tuple(one[name] for name in WHAT) for one in (*of_alerts, without) if one is not None]
-    assert told == [(3, 1, 2, 0.05), (3, 1, 2, 0.05), (0, 0, 0, None), (3, 1, 2, None)]
+    what = ("requests", "failed", "tenants", "dollars")
+    assert [of_fault[name] for name in ("gpu_uuid", "kind", "engine", "recovered_after_s")] == [
+        *("GPU-1", "xid, gpu_lost", "e1", 90.0),
+    ]
+    told = [tuple(one[name] for name in what) for one in (of_fault, *of_alerts, without) if one is not None]
+    assert told[:2] == [(len(HIT), 2, 3, 0.025)] * 2
+    assert told[2] == (4, 1, 2, 0.025)  # those of half a minute after it, and what ended after it
+    assert told[3] == (5, 2, 2, 0.025)  # with the other engine of the host
+    assert told[4:] == [(0, 0, 0, None), (len(HIT), 2, 3, None)]
 
 
 @pytest.mark.parametrize(

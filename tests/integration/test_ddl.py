@@ -20,18 +20,18 @@ from schemas.codec import native
 from schemas.codec.build import block_from_rows
 from schemas.contract import alert_commands
 from schemas.contract.alerts import Alert, encode
-from schemas.contract.headers import NATIVE
 from schemas.contract.record import Record
 from schemas.contract.topics import ALERT_COMMANDS
 from schemas.ddl.merging import LEVELS
 from schemas.ddl.stored import LANDED
 from schemas.ddl.views import FLEET_NOW, view_name
-from schemas.events.event_types import LLM_REQUESTS
+from schemas.events.event_types import GPU_EVENTS, LLM_REQUESTS
 from schemas.events.grouping import GROUPING_SETS
 from schemas.rows.tables import ALERT_HISTORY, EXEMPLARS
 from sinks.database import SinkDatabase
 from sinks.landing import Insert
-from tests.integration.sink_rig import store, store_raw
+from tests.integration.cost_rows import land_events
+from tests.integration.sink_rig import store
 from tests.unit.sinks.landing_cases import derived, partials
 
 pytestmark = [pytest.mark.integration, pytest.mark.tables]
@@ -139,12 +139,10 @@ def store_evidence(database: SinkDatabase, now_ms: int, row: dict[str, Any]) -> 
     store(database, [partials([{**gpu_row, "grouping": "gpu", "nvlink_errors_sum": 1}], 2, "gpu.samples")], now_ms)
     fault = {**gpu_row, "grouping": "gpu_event", "kind": "xid", "severity": "critical"}
     store(database, [partials([fault], 3, "gpu.events")], now_ms)
-    event = {"at_ms": now_ms, "host": "h", "model": "m", "status": "error", "origin": "measured", "engine_id": "e1"}
-    value = native.encode(
-        LLM_REQUESTS.fields, block_from_rows(LLM_REQUESTS.fields, [{**event, "itl_bins": {}, "request_id": "r"}])
-    )
-    headers = (("schema", LLM_REQUESTS.schema.encode()), ("content-type", NATIVE.encode()))
-    store_raw(database, [Record("llm.requests", 0, 0, now_ms, None, value, headers)], now_ms)
+    event = {"at_ms": now_ms, "host": "h", "origin": "measured", "engine_id": "e1"}
+    request = {**event, "model": "m", "status": "error", "itl_bins": {}, "request_id": "r"}
+    land_events(database, LLM_REQUESTS, [request])
+    land_events(database, GPU_EVENTS, [{**event, "gpu_uuid": "GPU-1", "kind": "xid", "severity": "critical"}])
     example = {"window_ms": now_ms, "metric": "ttft", "value_us": 5, "model": "m", "request_id": "r"}
     store(database, [derived(EXEMPLARS, [example], "window.partials", 4)], now_ms)
     database.insert([alert_insert(now_ms, 0)])

@@ -10,12 +10,21 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from schemas.codec import native
 from schemas.codec.build import rows_of
 from schemas.codec.native_cursor import Cursor, skip
 from schemas.contract.headers import NATIVE
 from schemas.contract.record import Output, Record
-from schemas.contract.topics import ALERT_COMMANDS, BOOKS_TOPIC, COSTS_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
+from schemas.contract.topics import (
+    ALERT_COMMANDS,
+    ALERTS_TOPIC,
+    BOOKS_TOPIC,
+    COSTS_TOPIC,
+    SOURCE_TOPICS,
+    WINDOW_PARTIALS,
+)
 from schemas.events.event_types import BY_SCHEMA
 from schemas.limits import DEFAULT_LIMITS
 from schemas.rows.finals import PASSED_ON_TOPICS, TABLE_BY_SCHEMA
@@ -93,8 +102,12 @@ def columns_in(block: bytes) -> frozenset[str]:
 
 def read_as_0_1_0(output: Output) -> Any:
     """What 0.1.0 has columns for, of a record that a job writes: rows, merged where today more dimensions tell them
-    apart."""
+    apart; of an alert all but the requests in its evidence, which were those before it began, too."""
     schema = dict(output.headers).get("schema", b"").decode()
+    if output.topic == ALERTS_TOPIC and output.value:
+        alert = orjson.loads(output.value)
+        alert["evidence"].pop("requests", None)
+        return output._replace(value=None), alert
     if not output.value or NATIVE.encode() not in dict(output.headers).values():
         return output
     table = BY_TABLE_SCHEMA.get(schema) or TABLE_BY_SCHEMA.get(schema) or BY_SCHEMA.get(schema) or SPEND

@@ -49,14 +49,35 @@ def test_dollars_are_those_of_whole_bills(bill: tuple[int, int, int | None] | No
     assert touched(Tables(bill), OF_ENGINE, LATER_MS) == {**REQUESTS, "dollars": dollars}
 
 
-@pytest.mark.parametrize(("resolved_ms", "to_ms"), [(2_000_000, 2_300_000), (None, LATER_MS + 300_000)])
-def test_requests_from_a_minute_before_to_five_after_are_asked_for(resolved_ms: int | None, to_ms: int) -> None:
+@pytest.mark.parametrize(("resolved_ms", "to_ms"), [(2_000_000, 2_000_000), (None, LATER_MS)])
+def test_requests_while_it_was_open_are_asked_for(resolved_ms: int | None, to_ms: int) -> None:
     """Both questions are about the same time and place; what goes on lasts until now."""
     tables = Tables((0, 0, None))
 
     touched(tables, replace(OF_ENGINE, resolved_ms=resolved_ms), LATER_MS)
 
-    assert tables.queries == [{"engine": "e1", "host": "h-1", "from_ms": 940_000, "to_ms": to_ms}] * 2
+    assert tables.queries == [{"engine": "e1", "host": "h-1", "from_ms": 1_000_000, "to_ms": to_ms}] * 2
+
+
+@pytest.mark.parametrize(("engine", "dollars"), [("e2", 4.5), ("", None)])
+def test_an_alert_of_a_gpu_has_the_requests_of_its_fault(engine: str, dollars: float | None) -> None:
+    """And the bill of the engine that the fault names, for as long as it lasted; a GPU that served none has no bill."""
+
+    class Faults(Tables):
+        def sql(self, text: str, parameters: Mapping[str, Any] | None = None) -> Answer:
+            answer = super().sql(text, parameters)
+            if "fault_impact" not in text:
+                return answer
+            found = {**REQUESTS, "fault_ms": 1_000_500, "over_ms": 1_090_000, "engine": engine}
+            return Answer(tuple(found), (tuple(found.values()),))
+
+    tables = Faults((2, 0, 4_500_000_000))
+    alert = replace(OF_ENGINE, labels={"gpu_uuid": "GPU-1", "host": "h-1", "engine_id": "e1"})
+
+    assert touched(tables, alert, LATER_MS) == {**REQUESTS, "dollars": dollars}
+    asked = [{"gpu": "GPU-1", "from_ms": 940_000, "to_ms": 1_060_000}]
+    asked += [{"engine": engine, "host": "", "from_ms": 1_000_500, "to_ms": 1_090_000}] if engine else []
+    assert tables.queries == asked
 
 
 def test_an_alert_about_no_machine_is_not_asked_about() -> None:

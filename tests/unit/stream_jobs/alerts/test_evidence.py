@@ -9,6 +9,7 @@ import pytest
 
 from schemas.contract.alerts import Member
 from schemas.errors import ContractError
+from schemas.limits import WINDOW_MS
 from stream_jobs.alerts.evidence import BYTES_MAX, LONG_KEPT, LOOKUPS_MAX, Evidence
 from stream_jobs.insight.frame import Window
 from stream_jobs.rules.model import Function, Measure, Rule, Where
@@ -78,6 +79,19 @@ def test_a_rule_about_errors_shows_those_that_failed() -> None:
 
     requests = found.of(an_alert("errors_high", labels={"model": "m1"}))["requests"]
     assert {kind: ids(rows) for kind, rows in requests.items()} == {"failed": ["r3", "r1"]}
+
+
+def test_requests_of_windows_before_it_began_are_not_shown() -> None:
+    """They tell nothing of it. Its own first window is among them."""
+    failed = {"status": "error", "error_kind": "oom"}
+    windows = [
+        a_window(n, exemplars=[an_exemplar(f"f{n}", "failed", None, **failed), an_exemplar(f"s{n}")]) for n in range(3)
+    ]
+    alert = an_alert(labels={"model": "m1"}, since_ms=BASE_MS + 2 * WINDOW_MS - 1)
+
+    requests = evidence(*windows).of(alert)["requests"]
+
+    assert {kind: ids(rows) for kind, rows in requests.items()} == {"failed": ["f2", "f1"], "slowest": ["s1", "s2"]}
 
 
 def test_a_gpu_is_shown_with_its_events_and_its_engine() -> None:
