@@ -31,6 +31,18 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
+class Recorded:
+    """A chart of what Prometheus records (``deploy/prometheus/pipeline.yaml``). ``normal`` is said below its title."""
+
+    title: str
+    expression: str
+    legend: str
+    normal: str
+    unit: str = "short"
+    width: int = 8
+
+
+@dataclass(frozen=True, slots=True)
 class Annotation:
     """Moments of a query, drawn on every chart over time: ``select`` gives the columns ``time``, ``text`` and ``tags``,
     and ``timeEnd`` where they last."""
@@ -44,7 +56,7 @@ class Annotation:
 @dataclass(frozen=True, slots=True)
 class Board:
     """A dashboard that usually shows the last ``span_ms``; tables are chosen for that range. ``annotations`` stand on
-    its charts."""
+    its charts; ``recorded`` come after the panels."""
 
     name: str
     title: str
@@ -52,6 +64,7 @@ class Board:
     span_ms: int
     panels: tuple[Panel, ...]
     annotations: tuple[Annotation, ...] = ()
+    recorded: tuple[Recorded, ...] = ()
 
 
 def _when(column: str) -> str:
@@ -74,6 +87,7 @@ def _latency_of(whose: str, title: str, bins: str) -> Panel:
     return _table(title, "latency_by", select, "µs", params=params)
 
 
+_OF_JOB = "{{process}} {{topic}}"
 _STARVED = Panel(
     "Starved: busiest thread of an engine", "threads_over_time", "name, busiest_thread", "percentunit", params=_TOP
 )
@@ -308,6 +322,44 @@ BOARDS = (
                 f"* EXCEPT newest_ms, {_when('newest_ms')} AS newest",
                 width=24,
             ),
+        ),
+    ),
+    Board(
+        "itself",
+        "fleetpulse itself",
+        "What Prometheus records of the processes: docs/reference/process-metrics.md has every metric.",
+        HOUR_MS,
+        (),
+        recorded=(
+            Recorded("Does not respond", 'up{job=~"fleetpulse.*"} == 0', "{{instance}}", "no line"),
+            Recorded("Kept from its work", "fleetpulse_cause == 1", "{{instance}}: {{cause}}", "no line"),
+            Recorded("Rebalances", "fleetpulse:rebalances:rate10m", "a second", "0"),
+            Recorded("Consumer lag", "fleetpulse:job_lag_records:topic", _OF_JOB, "not growing"),
+            Recorded("Consumer lag, at most", "fleetpulse:job_lag_seconds:topic", _OF_JOB, "below 10 s", "s"),
+            Recorded(
+                "Consumer lag of the sink", "sum by (topic) (fleetpulse_sink_lag_records)", "{{topic}}", "not growing"
+            ),
+            Recorded("Not committed", "fleetpulse:job_uncommitted_seconds:topic", _OF_JOB, "below 10 s", "s"),
+            Recorded("A commit takes", "fleetpulse:job_commit_seconds:topic", "{{topic}}", "below half a second", "s"),
+            Recorded("Windows are behind", "fleetpulse:windows_delay_seconds:max", "windows", "below 40 s", "s"),
+            Recorded(
+                "Watermark behind what was read", "fleetpulse:watermark_delay_seconds:topic", _OF_JOB, "below 10 s", "s"
+            ),
+            Recorded("Snapshots", "fleetpulse:snapshot_bytes:topic", _OF_JOB, "settled", "bytes"),
+            Recorded("Age of snapshots", "fleetpulse:snapshot_age_seconds:topic", _OF_JOB, "below 2 min", "s"),
+            Recorded("Spools", "fleetpulse:spool_bytes:sum", "bytes", "1 MB a host or less", "bytes"),
+            Recorded("Oldest in a spool", "fleetpulse:spool_oldest_seconds:max", "oldest", "below 2 s", "s"),
+            Recorded("Duplicates dropped", "fleetpulse:duplicates:topic", "{{topic}}", "0"),
+            Recorded("Rows a second", "fleetpulse:sink_rows:table", "{{table}}", "as the fleet is busy"),
+            Recorded(
+                "Inserting", "fleetpulse:sink_insert_share:table", "{{table}}", "below half the time", "percentunit"
+            ),
+            Recorded("Rows that wait", "sum by (table) (fleetpulse_sink_waiting_rows)", "{{table}}", "back to 0"),
+            Recorded(
+                "Rollups are behind", "max by (level) (fleetpulse_rollup_lag_seconds)", "{{level}}", "below 2 min", "s"
+            ),
+            Recorded("Series, of what may be", "fleetpulse:series_used:set", "{{set}}", "below 80 %", "percentunit"),
+            Recorded("Labels without room", "fleetpulse:labels_overflow:dimension", "{{dimension}}", "0"),
         ),
     ),
 )

@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from grafana.boards import BOARDS, Annotation, Board, Panel
+from grafana.boards import BOARDS, Annotation, Board, Panel, Recorded
 from grafana.sql import FILTERS, grafana_sql, variables_of
 from schemas.limits import MINUTE_MS
 
 FOLDER = Path(__file__).with_name("dashboards")
 SOURCE = {"type": "grafana-clickhouse-datasource", "uid": "fleetpulse-clickhouse"}
+PROMETHEUS = {"type": "prometheus", "uid": "fleetpulse-prometheus"}
 COLUMNS = 24
 _HEIGHT = {"timeseries": 8, "table": 9, "stat": 4}
 _FORMAT = {"timeseries": 0, "table": 1, "stat": 1}
@@ -33,7 +34,7 @@ def annotation_sql(board: Board, one: Annotation) -> str:
 
 def dashboard(board: Board) -> dict[str, Any]:
     """A whole dashboard."""
-    panels = _placed([_panel(board, panel) for panel in board.panels])
+    panels = _placed([*(_panel(board, panel) for panel in board.panels), *map(_recorded, board.recorded)])
     texts = [panel_sql(board, panel) for panel in board.panels]
     texts += [annotation_sql(board, one) for one in board.annotations]
     used = frozenset[str]().union(*map(variables_of, texts))
@@ -99,6 +100,21 @@ def _panel(board: Board, panel: Panel) -> dict[str, Any]:
         "fieldConfig": {"defaults": _defaults(panel), "overrides": [_override(*one) for one in panel.units.items()]},
         "options": _OPTIONS[panel.kind],
         "gridPos": {"w": panel.width, "h": _HEIGHT[panel.kind]},
+    }
+
+
+def _recorded(one: Recorded) -> dict[str, Any]:
+    target = {"refId": "A", "datasource": PROMETHEUS, "expr": one.expression, "legendFormat": one.legend, "range": True}
+    custom = {"fillOpacity": 5, "showPoints": "never", "spanNulls": False}
+    return {
+        "type": "timeseries",
+        "title": one.title,
+        "description": f"normal: {one.normal}",
+        "datasource": PROMETHEUS,
+        "targets": [target],
+        "fieldConfig": {"defaults": {"unit": one.unit, "min": 0, "custom": custom}, "overrides": []},
+        "options": _OPTIONS["timeseries"],
+        "gridPos": {"w": one.width, "h": _HEIGHT["timeseries"]},
     }
 
 

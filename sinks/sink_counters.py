@@ -12,12 +12,14 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.errors import IllegalStateError
 
+from runtime.clock import SystemClock
 from runtime.counters import COUNTERS, Counters
 from schemas.contract.record import Record
 from schemas.errors import UnavailableError
 from sinks.landing import Insert, Landing
 
 _POSITIONS_WITHIN_S = 0.2
+_CLOCK = SystemClock()
 
 
 def count_read(records: Iterable[Record], counters: Counters = COUNTERS) -> None:
@@ -43,6 +45,7 @@ def insert_counted(
     inserts: Iterable[Insert],
     counters: Counters = COUNTERS,
     now_s: Callable[[], float] = time.monotonic,
+    now_ms: Callable[[], int] = _CLOCK.now_ms,
 ) -> None:
     """Insert them one by one and count each as soon as it is acknowledged. Raises what ``insert`` raises."""
     for one in inserts:
@@ -54,6 +57,7 @@ def insert_counted(
             raise
         counters.add("sink_insert_ms", (now_s() - begun_s) * 1_000, table=one.table)
         counters.add("sink_inserts", table=one.table)
+        counters.set("sink_inserted_ms", now_ms(), table=one.table)
         counters.add("sink_rows", one.rows, table=one.table)
         counters.add("sink_bytes", one.size, table=one.table)
         counters.set("sink_waiting_rows", 0, table=one.table)

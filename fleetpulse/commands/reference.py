@@ -1,4 +1,4 @@
-"""``docs/reference/commands.md``, written from the command tree: ``python -m fleetpulse.commands.reference``."""
+"""Pages of the command tree and of the processes' metrics: ``python -m fleetpulse.commands.reference`` writes both."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typer.main import get_command
 
 from fleetpulse.cli import app
 from fleetpulse.extensions import LAB, extensions
+from runtime.counters import PREFIX, exported_name
+from runtime.metric_catalogue import METRICS, Metric
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "commands.md"
 _INTRODUCTION = """# Commands
@@ -36,6 +38,44 @@ value came from.
 Completion: `fleetpulse --install-completion` for the shell in use (bash, zsh, fish, PowerShell), or
 `fleetpulse --show-completion >> ~/.bashrc` to see and keep it yourself.
 """
+METRICS_PAGE = PAGE.with_name("process-metrics.md")
+_METRICS_INTRODUCTION = """# Metrics of the processes
+
+<!-- Written by `python -m fleetpulse.commands.reference` from `runtime/metric_catalogue.py`. -->
+
+What `/metrics` of agents, proxies, jobs, sink, deliver and dashboard says about fleetpulse itself, and what is normal.
+About the fleet: [metrics](metrics.md). Times are in seconds; a metric *since the epoch* is subtracted from `time()`. A
+gauge by partition is the worker's that owns it; of one that lost it the last value stays, so take the greatest.
+`deploy/prometheus/pipeline.yaml` records the figures that follow, and the Grafana board *fleetpulse itself* shows them.
+"""
+_QUESTIONS = (
+    ("how far behind is a job", "job_lag_records:topic", "not growing"),
+    ("for how long has a record waited, at most", "job_lag_seconds:topic", "below 10 s; 0 where nothing waits"),
+    ("how long has a job not committed, while records wait", "job_uncommitted_seconds:topic", "below 10 s"),
+    ("how late are windows", "windows_delay_seconds:max", "below 40 s"),
+    ("how late are events when they are appended, by source", "watermark_delay_seconds:topic", "below 10 s"),
+    ("how much would a takeover read", "snapshot_bytes:topic", "settled"),
+    ("how old is that", "snapshot_age_seconds:topic", "below 2 min"),
+    ("does Kafka hold jobs up: how long is a commit", "job_commit_seconds:topic", "below half a second"),
+    ("does ClickHouse hold the sink up: its share of the time", "sink_insert_share:table", "below half"),
+    ("do workers come and go", "rebalances:rate10m", "0"),
+    ("what waits at the edges", "spool_bytes:sum", "1 MB a host or less"),
+    ("since when", "spool_oldest_seconds:max", "below 2 s"),
+    ("which records were sent twice, and dropped", "duplicates:topic", "0"),
+    ("how many rows a second are written", "sink_rows:table", "as the fleet is busy"),
+    ("how many of its series has a grouping set", "series_used:set", "below 80 %"),
+    ("which labels have no room (tenants: page *Pipeline*)", "labels_overflow:dimension", "0"),
+)
+"""What people ask, the rule that records the answer, what is normal."""
+_GROUPS = {
+    "Edges: agent, proxy, simulator": ("edge", "sampler", "agent", "receiver", "otlp", "proxy", "requests"),
+    "Stream jobs": ("job",),
+    "Sink": ("sink", "rollup"),
+    "Finals and costs": ("finals", "spend", "cost"),
+    "Alerts": ("alerts", "alert", "insight", "deliver"),
+    "Dashboard and export": ("dashboard", "export"),
+    "Every process": ("cause", "process", "errors", "trace"),
+}
 _HELP = re.compile(r"^\* `--help`.*\n", re.MULTILINE)
 _BOLD = re.compile(r"\[/?bold\]")
 
@@ -52,7 +92,24 @@ def page() -> str:
     return text.replace("**Options**:\n\n\n", "").replace("\\[", "[").replace(f"{PAGE.parents[2]}/", "").rstrip() + "\n"
 
 
+def metrics_page() -> str:
+    """Every metric of the catalogue under its name at ``/metrics``, by kind of process."""
+    asked = (f"| {question} | `fleetpulse:{rule}` | {normal} |\n" for question, rule, normal in _QUESTIONS)
+    parts = [_METRICS_INTRODUCTION, "| question | recorded as | normal |\n|---|---|---|\n" + "".join(asked)]
+    for title, firsts in _GROUPS.items():
+        rows = [_row(metric) for metric in METRICS if metric.name.split("_")[0] in firsts]
+        parts.append(f"## {title}\n\n| metric | labels | what | normal |\n|---|---|---|---|\n" + "".join(rows))
+    return "\n".join(parts)
+
+
+def _row(metric: Metric) -> str:
+    name = PREFIX + exported_name(metric.name) + ("_total" if metric.kind == "counter" else "")
+    unit = "seconds" if metric.unit == "ms" else metric.unit
+    return f"| `{name}` | {', '.join(metric.labels)} | {unit}: {metric.meaning} | {metric.normal} |\n"
+
+
 if __name__ == "__main__":
     if not extensions():
         sys.exit(f"the page also lists the commands of {LAB}: pip install --editable ./lab")
     PAGE.write_text(page(), encoding="utf-8")
+    METRICS_PAGE.write_text(metrics_page(), encoding="utf-8")

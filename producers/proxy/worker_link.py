@@ -17,7 +17,8 @@ from typing import Any
 import orjson
 
 from producers.batch import Batch
-from runtime.counters import CATALOGUE, COUNTERS, Counters
+from runtime.counters import COUNTERS, Counters
+from runtime.metric_catalogue import CATALOGUE
 
 LINE_BYTES_MAX = 4 * 1024 * 1024
 """Far above a report of all counters."""

@@ -104,13 +104,14 @@ class PartitionOwner:
         self._state: Any = None
         self._changes: Any = None
         self._position = 0
-        self._committed = 0
+        self._committed = self._read_to = 0
         self._found: Committed | None = None
         self._number = 0
         self._snapshot: Snapshot | None = None
         self._round: Round | None = None
         self._checkpoint: tuple[int, list[bytes]] | None = None
-        self._dumped_to = -1
+        self._dumped_to, self._dumped_bytes = -1, 0
+        self._read_ms: int | None = None
         self._snapshot_at_ms = self._committed_at_ms = self._fed_at_ms = self._looked_at_ms = float("-inf")
         self._transacted_at_ms = float("-inf")
         self._rests_ms = 0.0
@@ -135,6 +136,11 @@ class PartitionOwner:
     def committed(self) -> int:
         """The source offset of the last commit."""
         return self._committed
+
+    @property
+    def done_to(self) -> int:
+        """The offset up to which everything is committed: behind the last commit were found markers of transactions."""
+        return max(self._committed, self._read_to)
 
     @property
     def found(self) -> Committed | None:
@@ -279,7 +285,7 @@ class PartitionOwner:
         except BaseException:
             self._stopped = True
             raise
-        self._fed_at_ms = self._elapsed_ms()
+        self._fed_at_ms, self._read_ms = self._elapsed_ms(), records[-1].timestamp_ms
 
     def _committed_among(self, records: Sequence[Record]) -> int:
         """How many of the records are to be folded silently."""
@@ -366,6 +372,7 @@ class PartitionOwner:
         if end is None or not self._is_quiet() or position != self._position:
             return False
         self._end_replay()
+        self._read_to = end
         if self._snapshot_is_behind(end):
             self._position = end  # markers count as read: retention may delete them too
         silent_ms = self._elapsed_ms() - self._transacted_at_ms
@@ -459,7 +466,7 @@ class PartitionOwner:
     def _dumped(self) -> tuple[int, list[bytes]]:
         """The state as parts, and the position from which folding goes on once they are loaded."""
         parts = list(self._step.dump(self._state))
-        self._dumped_to = self._position
+        self._dumped_to, self._dumped_bytes = self._position, sum(map(len, parts))
         return self._replay_from(self._position), parts
 
     def _replay_from(self, position: int) -> int:
@@ -502,8 +509,14 @@ class PartitionOwner:
         self._rests_ms = 1_000 * (written + _bytes(plan.pieces)) / self._policy.commit_bytes_per_s
         if plan.spans is not None:
             plan.spans.committed(len(plan.outputs), self._clock.now_ms())
+        now_ms, place = self._clock.now_ms(), {"topic": self.source.topic, "partition": self.source.partition}
+        self._counters.set("job_committed_ms", now_ms, **place)
+        if self._read_ms is not None:
+            self._counters.set("job_read_ms", self._read_ms, **place)
         if found is not self._snapshot:
             self._snapshot, self._round, self._checkpoint = found, None, None
+            self._counters.set("job_snapshot_ms", now_ms, **place)
+            self._counters.set("job_snapshot_bytes", self._dumped_bytes, **place)
 
     async def _send(self, outputs: list[Output]) -> list[int]:
         return await self._producer.send(outputs)

@@ -219,6 +219,7 @@ class Partitions:
         self._live = dict(sorted(self._ready.items(), key=lambda one: topics.index(one[0].topic)))
         self._ready = {}
         self.generation += 1
+        self._counters.add("job_rebalances")
         for partition in self._live:
             self._counters.add("job_acquires", topic=partition.topic)
             self._quarantine.recovered(partition)
@@ -339,6 +340,7 @@ class Partitions:
             async with self._commit_slots, progress_within(self._policy.commit_limit_ms, f"commit of {owner.source}"):
                 began_s, number, size = self._clock.monotonic_s(), owner.number, owner.output_bytes
                 if not await commit():
+                    self._report_lag(partition, owner)  # markers may have been found behind what is committed
                     return
         except RevokedError:
             return
@@ -364,7 +366,7 @@ class Partitions:
             return
         if end is not None and partition in self._live:
             self._lagging.add(partition)
-            self._counters.set("job_lag_records", max(0, end - owner.committed), **partition._asdict())
+            self._counters.set("job_lag_records", max(0, end - owner.done_to), **partition._asdict())
 
     async def shut_down(self) -> None:
         """Commit what was folded, then release every partition. Feed nothing more."""

@@ -26,7 +26,8 @@ import yaml
 
 from fleetpulse.services.jobs_and_sink import JOBS
 from fleetpulse.stack import ports
-from runtime.counters import METRICS, PREFIX, Counters, exported_name
+from runtime.counters import PREFIX, Counters, exported_name
+from runtime.metric_catalogue import METRICS
 from tests.integration.test_jobs_all import consecutive_ports
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
@@ -75,6 +76,8 @@ def test_every_name_is_as_prometheus_asks() -> None:
     [
         ("check", "rules", "rules.yaml"),
         ("test", "rules", "rules_test.yaml"),
+        ("check", "rules", "pipeline.yaml"),
+        ("test", "rules", "pipeline_test.yaml"),
         ("check", "rules", "autoscaling.yaml"),
         ("test", "rules", "autoscaling_test.yaml"),
         ("check", "config", "prometheus.yaml"),
@@ -149,7 +152,8 @@ def prometheus(installation: Installation, tmp_path_factory: pytest.TempPathFact
     config["scrape_configs"] = [{"job_name": "fleetpulse", "static_configs": [{"targets": targets}]}]
     del config["alerting"]
     (folder / "prometheus.yaml").write_text(yaml.safe_dump(config))
-    shutil.copy(DEPLOY / "rules.yaml", folder)
+    for name in config["rule_files"]:
+        shutil.copy(DEPLOY / name, folder)
     (port,) = ports.free_ports(1, start=secrets.randbelow(10_000))
     program = shutil.which("prometheus")
     assert program is not None, "no Prometheus here: install Debian's prometheus"
@@ -177,9 +181,22 @@ def test_prometheus_scrapes_every_process(installation: Installation, prometheus
 
     groups = json.loads(get(prometheus, "/api/v1/rules"))["data"]["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
-    assert len(rules) == len(re.findall(r"- alert:", (DEPLOY / "rules.yaml").read_text()))
+    shipped = "".join((DEPLOY / name).read_text() for name in ("rules.yaml", "pipeline.yaml"))
+    assert len(rules) == len(re.findall(r"- (?:alert|record):", shipped))
     assert [rule["name"] for rule in rules if rule["health"] not in ("ok", "unknown")] == []
-    assert [rule["name"] for rule in rules if rule["state"] == "firing"] == []
+    assert [rule["name"] for rule in rules if rule.get("state") == "firing"] == []
+
+
+def test_what_is_recorded_of_the_pipeline_has_values(prometheus: int) -> None:
+    """Of a simulated fleet: every name but those of what no healthy pipeline does, each within what is normal."""
+    recorded = set(re.findall(r"- record: (\S+)", (DEPLOY / "pipeline.yaml").read_text()))
+    quiet = {"fleetpulse:labels_overflow:dimension", "fleetpulse:duplicates:topic"}
+    edge = {"fleetpulse:spool_bytes:sum", "fleetpulse:spool_oldest_seconds:max"}  # the simulator has no health port
+
+    for name in sorted(recorded - quiet - edge):
+        eventually(lambda name=name: bool(value_of(prometheus, name)), name)  # type: ignore[misc]
+    jobs = {one["metric"]["process"] for one in value_of(prometheus, "fleetpulse:job_lag_records:topic")}
+    assert jobs == {f"jobs-{name}" for name in JOBS}
 
 
 def test_prometheus_takes_windows_by_remote_write(installation: Installation, prometheus: int) -> None:

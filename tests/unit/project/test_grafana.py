@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import combinations
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import pytest
 import yaml
 
 from grafana.boards import BOARDS, Board
-from grafana.render import FOLDER, SOURCE, annotation_sql, dashboard, panel_sql, text, write
+from grafana.render import FOLDER, PROMETHEUS, SOURCE, annotation_sql, dashboard, panel_sql, text, write
 from grafana.sql import FILTERS, expanded, grafana_sql, variables_of
+from runtime.counters import PREFIX, exported_name
+from runtime.metric_catalogue import METRICS
 from schemas.ddl.merging import rollup_table
 from schemas.events.event_types import GPU_SAMPLES
 from schemas.limits import HOUR_MS
@@ -27,8 +30,8 @@ def test_the_files_are_what_the_tables_make(tmp_path: Path) -> None:
 
 
 def test_there_is_a_dashboard_for_every_question() -> None:
-    """Fleet, models, engines, hosts, GPUs, cost, pipeline; their uids are theirs alone."""
-    assert BOARD_IDS == ["fleet", "models", "engines", "hosts", "gpu", "cost", "pipeline"]
+    """Fleet, models, engines, hosts, GPUs, cost, pipeline, and fleetpulse itself; their uids are theirs alone."""
+    assert BOARD_IDS == ["fleet", "models", "engines", "hosts", "gpu", "cost", "pipeline", "itself"]
     assert len({dashboard(board)["uid"] for board in BOARDS}) == len(BOARDS)
 
 
@@ -54,8 +57,9 @@ def test_every_panel_asks_the_provisioned_source_and_its_variables_exist(board: 
     asked = [target for panel in made["panels"] for target in panel["targets"]]
     asked += [one["target"] for one in made["annotations"]["list"]]
 
-    assert {target["datasource"]["uid"] for target in asked} == {SOURCE["uid"]}
-    assert set().union(*(variables_of(target["rawSql"]) for target in asked)) == known
+    uids = [(SOURCE if "rawSql" in target else PROMETHEUS)["uid"] for target in asked]
+    assert [target["datasource"]["uid"] for target in asked] == uids
+    assert set().union(*(variables_of(target.get("rawSql", "")) for target in asked)) == known
     assert known <= set(FILTERS)
 
 
@@ -65,7 +69,7 @@ def test_the_provisioned_source_is_the_one_that_panels_name() -> None:
     sources = yaml.safe_load((folder / "datasources" / "fleetpulse.yaml").read_text())["datasources"]
     providers = yaml.safe_load((folder / "dashboards" / "fleetpulse.yaml").read_text())["providers"]
 
-    assert {key: sources[0][key] for key in ("type", "uid")} == SOURCE
+    assert [{key: one[key] for key in ("type", "uid")} for one in sources[:2]] == [SOURCE, PROMETHEUS]
     assert sources[0]["jsonData"]["username"] == "reader"
     assert sources[0]["secureJsonData"] == {"password": "$__file{/run/secrets/clickhouse_reader}"}
     assert [one["allowUiUpdates"] for one in providers] == [False]
@@ -87,6 +91,21 @@ def test_a_panels_query_has_no_place_left(said: tuple[Board, object]) -> None:
     assert ":" not in "".join(filled.split("'")[::2])
 
 
+def test_what_prometheus_charts_is_recorded_or_counted() -> None:
+    """Every name of a rule in the shipped file or of a metric in the catalogue; every recorded one is on the board."""
+    rules = yaml.safe_load((FOLDER.parents[1] / "deploy" / "prometheus" / "pipeline.yaml").read_text())["groups"][0]
+    recorded = {rule["record"] for rule in rules["rules"]}
+    metrics = {PREFIX + exported_name(one.name) + ("_total" if one.kind == "counter" else "") for one in METRICS}
+    (board,) = [board for board in BOARDS if board.recorded]
+    charted = set(re.findall(r"fleetpulse[:_][\w:]+", " ".join(one.expression for one in board.recorded)))
+    asked = set(re.findall(r"\bfleetpulse_\w+", " ".join(rule["expr"] for rule in rules["rules"])))
+
+    assert charted - recorded - metrics == set()
+    assert asked - metrics == set()
+    assert {name for name in recorded if not name.endswith(":partition")} - charted == set()
+    assert all(one.normal for one in board.recorded)
+
+
 def test_alerts_and_deployments_stand_on_charts_of_what_is_served() -> None:
     """On every board but those of money and of the pipeline itself; an alert lasts from its opening to its end."""
     names = {board.name: [one["name"] for one in dashboard(board)["annotations"]["list"]] for board in BOARDS}
@@ -96,7 +115,7 @@ def test_alerts_and_deployments_stand_on_charts_of_what_is_served() -> None:
     assert {name for name, found in names.items() if found == ["Alerts", "Deployments and marks"]} == {
         "fleet", "models", "engines", "hosts", "gpu",
     }  # fmt: skip
-    assert names["cost"] == names["pipeline"] == []
+    assert names["cost"] == names["pipeline"] == names["itself"] == []
     assert "AS timeEnd" in alerts
     assert variables_of(deployments) == {"cluster", "region", "model", "host"}
 

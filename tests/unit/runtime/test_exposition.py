@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from runtime.counters import METRICS, PREFIX, Counters, exported_name
+from runtime.counters import PREFIX, Counters, exported_name
+from runtime.metric_catalogue import METRICS
 
 
 def test_times_are_seconds_and_the_rest_is_as_counted() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from runtime.counters import CATALOGUE
+from runtime.metric_catalogue import CATALOGUE
 from stream_jobs.step import Stat
 
 

@@ -14,7 +14,9 @@ import yaml
 from typer.main import get_command
 
 from fleetpulse.cli import app
-from fleetpulse.commands.reference import PAGE, page
+from fleetpulse.commands.reference import METRICS_PAGE, PAGE, metrics_page, page
+from runtime.counters import PREFIX, exported_name
+from runtime.metric_catalogue import METRICS
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -41,6 +43,24 @@ def test_every_command_stands_on_the_page_once() -> None:
     assert len(titles) == len(set(titles))
     assert {"top", "query", "doctor", "config", "config show", "config check", "percentiles", "alerts"} <= set(titles)
     assert {title.split()[0] for title in titles} == set(tree().commands)
+
+
+def test_every_metric_of_a_process_stands_in_the_reference_with_what_is_normal() -> None:
+    """Once, under its name at /metrics; the page is what the catalogue says now."""
+    text = metrics_page()
+    names = [PREFIX + exported_name(one.name) + ("_total" if one.kind == "counter" else "") for one in METRICS]
+
+    assert METRICS_PAGE.read_text(encoding="utf-8") == text
+    assert sorted(re.findall(r"^\| `(fleetpulse_\w+)`", text, re.MULTILINE)) == sorted(names)
+    assert [line for line in text.splitlines() if re.search(r"\|\s*\|$", line)] == []
+
+
+def test_every_recorded_figure_answers_a_question_of_the_reference() -> None:
+    """All rules of the shipped file but those by partition, which the others are made of."""
+    rules = yaml.safe_load((ROOT / "deploy" / "prometheus" / "pipeline.yaml").read_text())["groups"][0]["rules"]
+    recorded = {rule["record"] for rule in rules if not rule["record"].endswith(":partition")}
+
+    assert set(re.findall(r"^\| .* \| `(fleetpulse:\S+)` \|", metrics_page(), re.MULTILINE)) == recorded
 
 
 def told_commands() -> Iterator[tuple[str, str]]:

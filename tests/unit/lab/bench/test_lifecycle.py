@@ -9,7 +9,7 @@ import pytest
 
 from lab.bench import lifecycle
 from lab.bench.lifecycle import _metric
-from runtime.counters import METRICS
+from runtime.metric_catalogue import METRICS
 
 PAGE = b"""# HELP fleetpulse_job_records_total records
 fleetpulse_job_records_total{topic="a",partition="0"} 3.0

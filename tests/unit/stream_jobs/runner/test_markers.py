@@ -63,6 +63,25 @@ def test_an_idle_partition_that_ends_with_a_marker_is_read_to_its_end() -> None:
     assert True in asyncio.run(idle())
 
 
+def test_a_marker_at_the_end_is_no_lag() -> None:
+    """Nothing waits behind it; a record that comes then does."""
+    scene = Scene(CountingStep())
+
+    async def done_to() -> list[int]:
+        owner = await scene.owner()
+        await owner.feed([scene.log.add(one())])
+        await owner.commit()
+        found = [scene.log.end - owner.done_to]
+        scene.log.end += 2
+        found.append(scene.log.end - owner.done_to)
+        await scene.pass_by(owner, 10)
+        found.append(scene.log.end - owner.done_to)
+        scene.log.add(one())
+        return [*found, scene.log.end - owner.done_to]
+
+    assert asyncio.run(done_to()) == [0, 2, 0, 1]
+
+
 @pytest.mark.parametrize("lost", ["a record was left out", "retention took it"])
 def test_a_record_that_is_missing_is_a_gap(lost: str) -> None:
     """Whether the client skipped it, or nobody can read it any more."""

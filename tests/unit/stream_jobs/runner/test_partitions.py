@@ -34,6 +34,10 @@ class Owner:
     def __init__(self, step: Any, source: Any, *_: Any) -> None:
         self.source = source
 
+    @property
+    def done_to(self) -> int:
+        return self.committed
+
     async def acquire(self) -> int:
         await self.gate.wait()
         if self.error is not None:
