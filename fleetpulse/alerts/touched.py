@@ -13,6 +13,7 @@ from typing import Any
 from fleetpulse.sql.database import Reader
 from schemas.contract.alerts import Alert
 from schemas.ddl.fault_view import AFTER_MS, NAME, SPLIT_MS
+from schemas.definitions import END
 from schemas.errors import FleetpulseError
 
 _FAULT = f"""
@@ -23,18 +24,18 @@ WHERE has(gpu_uuids, {{gpu:String}})
 ORDER BY fault_ms DESC
 LIMIT 1
 """
-_REQUESTS = """
+_REQUESTS = f"""
 SELECT
     count() AS requests,
-    countIf(status NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') != 'client') AS failed,
+    countIf({END["failed"]}) AS failed,
     uniqExactIf(tenant, tenant IS NOT NULL) AS tenants,
     topKIf(5)(tenant, tenant IS NOT NULL) AS most_of_them,
     sum(input_tokens) AS input_tokens,
     sum(output_tokens) AS output_tokens
 FROM llm_requests FINAL
-WHERE at_ms >= {from_ms:Int64} AND at_ms - intDiv(ifNull(e2e_us, 0), 1000) < {to_ms:Int64}
-    AND at_ms < {to_ms:Int64} + 3600000 AND verdict = 'accepted'
-    AND if({engine:String} != '', engine_id = {engine:String}, host = {host:String})
+WHERE at_ms >= {{from_ms:Int64}} AND at_ms - intDiv(ifNull(e2e_us, 0), 1000) < {{to_ms:Int64}}
+    AND at_ms < {{to_ms:Int64}} + 3600000 AND verdict = 'accepted'
+    AND if({{engine:String}} != '', engine_id = {{engine:String}}, host = {{host:String}})
 """
 _BILLS = """
 SELECT

@@ -15,6 +15,8 @@ from typing import Any
 import orjson
 
 from schemas.contract.topics import BY_NAME, WINDOW_PARTIALS
+from schemas.events.event_types import GPU_SAMPLES
+from schemas.events.grouping import GROUPING_SETS
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS, Limits
 
 TABLE = Path(__file__).parents[1] / "data" / "size.json"
@@ -24,6 +26,8 @@ CORE_SHARE = 0.5
 """Of a core or a server, at most: what is left catches up after an outage."""
 PARTITION_CORES = 0.25
 """Of one core for one partition, at most: a partition is folded by one process."""
+PARTITION_SKEW = 1.5
+"""The fullest partition has so many times its share, at most."""
 READERS_OF_SOURCES, READERS_OF_PARTIALS = 2, 3
 """Windows job and raw sink; sink, finals and cost job."""
 _BUCKET_MS = {"1m": MINUTE_MS, "1h": HOUR_MS, "1d": DAY_MS}
@@ -123,7 +127,7 @@ def size(costs: Costs, target: Target, limits: Limits) -> Size:
         network_bytes_per_s=_network(costs, events, total),
         basis="measured" if times <= 1 else f"extrapolated, times {times:.3g}",
         times_measured=times,
-        notes=tuple(_notes(costs, cores, times, shards)),
+        notes=(*_notes(costs, cores, times, shards), *_to_set(target, partitions, limits)),
     )
 
 
@@ -203,6 +207,16 @@ def _network(costs: Costs, events: Mapping[str, float], total: float) -> dict[st
             costs.value_bytes[topic] * rate for topic, rate in events.items()
         ),
     }
+
+
+def _to_set(target: Target, partitions: Mapping[str, int], limits: Limits) -> Iterator[str]:
+    """Limits that this fleet would pass: each GPU is a series of its own in one of the grouping sets."""
+    in_a_partition = ceil(PARTITION_SKEW * target.gpus / partitions[GPU_SAMPLES.topic])
+    wanted = in_a_partition * partitions[GPU_SAMPLES.topic] * len(GROUPING_SETS)
+    if wanted > limits.process_series_max:
+        yield f"set limits.process_series_max = {wanted}: a series for every GPU in each part"
+    if in_a_partition > limits.series_max:
+        yield f"set limits.series_max = {in_a_partition}: a series for every GPU of a partition"
 
 
 def _notes(costs: Costs, cores: Mapping[str, float | None], times: float, shards: int) -> Iterator[str]:

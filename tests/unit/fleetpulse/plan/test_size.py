@@ -8,6 +8,7 @@ import pytest
 
 from fleetpulse.plan.size import CORE_SHARE, PARTITION_CORES, Costs, Size, Target, size
 from schemas.contract.topics import BY_NAME
+from schemas.events.grouping import GROUPING_SETS
 from schemas.limits import DAY_MS, DEFAULT_LIMITS
 
 COSTS = Costs(
@@ -75,6 +76,18 @@ def test_processors_follow_events_and_gpus() -> None:
     assert any("not measured: processors of finals;" in note for note in found.notes)
     assert found.workers == {"windows": 10, "finals": None, "alerts": 2, "costs": 2, "sink": 4}
     assert (found.brokers, found.partitions["llm.requests"]) == (3, 32)
+
+
+def test_limits_that_a_fleet_would_pass_are_named() -> None:
+    """Every GPU is a series of one set, half as many again where a partition has more than its share."""
+    limits = replace(DEFAULT_LIMITS, process_series_max=1_000_000, series_max=20_000)
+    found = {gpus: size(COSTS, Target(gpus, 1.0), limits) for gpus in (50_000, 200_000)}
+    partitions = found[200_000].partitions["gpu.samples"]
+
+    assert not any(note.startswith("set ") for note in found[50_000].notes)
+    assert f"set limits.process_series_max = {200_000 * 3 // 2 * len(GROUPING_SETS)}: " in "".join(found[200_000].notes)
+    few = size(COSTS, Target(200_000, 1.0), replace(limits, series_max=300_000 // partitions - 1))
+    assert f"set limits.series_max = {300_000 // partitions}: a series for every GPU of a partition" in few.notes
 
 
 def test_disk_is_what_comes_times_how_long_it_is_kept() -> None:
