@@ -1,6 +1,6 @@
 """The chart and the manifests, rendered by Helm and judged by kubeconform with the schemas of Kubernetes.
 
-Needs no cluster. ``sh .ci/kubernetes-tools`` makes both programs and the schemas, which know no PodMonitor.
+Needs no cluster. ``sh .ci/kubernetes-tools`` makes both programs and the schemas, which know nothing of Prometheus.
 """
 
 import subprocess
@@ -63,7 +63,14 @@ def objects(text: str) -> dict[tuple[str, str], dict[str, Any]]:
 def judged(text: str) -> subprocess.CompletedProcess[str]:
     """By the schemas of Kubernetes; a key that they do not know is an error, and so is one that comes twice."""
     schemas = str(tools() / "schemas") + "/{{.ResourceKind}}{{.KindSuffix}}.json"
-    command = [str(tools() / "kubeconform"), "-strict", "-skip", "PodMonitor", "-schema-location", schemas]
+    command = [
+        str(tools() / "kubeconform"),
+        "-strict",
+        "-skip",
+        "PodMonitor,PrometheusRule",
+        "-schema-location",
+        schemas,
+    ]
     return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=120)
 
 
@@ -191,6 +198,18 @@ def test_pods_are_monitored_where_the_cluster_can() -> None:
         assert endpoint["port"] == "health"
         assert {"targetLabel": "job", "replacement": name} in endpoint["relabelings"]
     assert {spec["selector"]["matchExpressions"][0]["operator"] for spec in monitors.values()} == {"In", "NotIn"}
+
+
+def test_shipped_rules_reach_the_cluster_s_prometheus() -> None:
+    """As they are, whatever braces are in them; the operator's objects hold nothing but their groups."""
+    files = {"alerts": "rules.yaml", "itself": "pipeline.yaml"}
+    folder = ROOT / "deploy" / "prometheus"
+    words = [f"--set-file=prometheusRules.{name}={folder / file}" for name, file in files.items()]
+    made = objects(rendered("", "--api-versions", MONITORS, *words))
+
+    for name, file in files.items():
+        assert made["PrometheusRule", f"fleetpulse-{name}"]["spec"] == yaml.safe_load((folder / file).read_text())
+    assert [kind for kind, _ in objects(rendered("", *words)) if kind == "PrometheusRule"] == []
 
 
 def test_an_agent_that_matches_no_engines_has_no_rights() -> None:

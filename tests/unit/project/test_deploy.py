@@ -253,6 +253,23 @@ def test_the_agent_s_account_may_list_pods_and_nothing_else() -> None:
     assert "account" not in {mount["name"] for mount in pod["initContainers"][0]["volumeMounts"]}
 
 
+def test_every_part_is_spread_and_drained_one_at_a_time() -> None:
+    """Over nodes and zones as far as there are any; a node is drained pod by pod, and each pod ends in order."""
+    budgets = {one["metadata"]["name"]: one["spec"] for one in manifests() if one["kind"] == "PodDisruptionBudget"}
+    parts = {name: one["spec"] for name, one in WORKLOADS.items() if one["kind"] in ("StatefulSet", "Deployment")}
+
+    assert set(budgets) == set(parts)
+    for name, spec in parts.items():
+        pod, labels = spec["template"]["spec"], spec["template"]["metadata"]["labels"]
+        spread = pod["topologySpreadConstraints"]
+
+        assert budgets[name] == {"maxUnavailable": 1, "selector": {"matchLabels": labels}}, name
+        assert [one["topologyKey"] for one in spread] == ["kubernetes.io/hostname", "topology.kubernetes.io/zone"], name
+        assert [one["labelSelector"]["matchLabels"] for one in spread] == [labels, labels], name
+        assert {one["whenUnsatisfiable"] for one in spread} == {"ScheduleAnyway"}, name
+        assert pod["terminationGracePeriodSeconds"] > DRAIN_S, name
+
+
 def test_a_long_running_container_is_watched() -> None:
     """Alive by /healthz, ready by /readyz, at the port its arguments say; Prometheus finds that port."""
     for name in (name for name in WORKLOADS if name != "migrate"):
