@@ -37,8 +37,8 @@ def _count(name: str, meaning: str) -> Metric:
 
 
 def _share(name: str, meaning: str) -> Metric:
-    part = _count(name.removesuffix("_share"), "").sql
-    return Metric(name, "share", meaning, f"{part} / nullIf(sum(event_count), 0)", of="requests")
+    part, valid = _count(name.removesuffix("_share"), "").sql, f"sumIf(event_count, NOT ({END['client_fault']}))"
+    return Metric(name, "share", meaning, f"{part} / nullIf({valid}, 0)", of="requests that were no client fault")
 
 
 _METRICS = (
@@ -47,7 +47,7 @@ _METRICS = (
     _count("aborted", "the client went away before the end"),
     _count("client_fault", "rejected for what the client sent: 4xx other than 408 and 429, `error_kind` client"),
     _count("failed", "failed on our side: errors of server, engine and network, timeouts, rejections for overload"),
-    _share("failed_share", "failed requests of all requests; aborted ones and client faults count below, not above"),
+    _share("failed_share", "error rate: failed of those that were no client fault; what budgets are burnt by"),
 )
 METRICS: Mapping[str, Metric] = {one.name: one for one in _METRICS}
 

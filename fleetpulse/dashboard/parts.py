@@ -366,7 +366,7 @@ def share_mood(share: float | None, warn: float, bad: float) -> str:
 
 
 def ends_columns(warn: float, bad: float) -> list[Column]:
-    """How requests ended, in four columns, and the failed of all as a share, coloured above these."""
+    """How requests ended, in four columns, and the failed of those without client faults, coloured above these."""
     return [
         Column("ok", "OK", text=short, right=True),
         Column("aborted", "Aborted", text=short, right=True),
@@ -374,7 +374,7 @@ def ends_columns(warn: float, bad: float) -> list[Column]:
         Column("failed", "Failed", text=short, right=True),
         Column(
             "failed_share",
-            "Failed of all",
+            "Failed share",
             text=percent,
             right=True,
             mood=lambda row: share_mood(row["failed_share"], warn, bad),

@@ -243,7 +243,8 @@ TENANTS = Layout(
     {
         "tenant": _TENANT,
         "requests": _REQUESTS,
-        "failed": _cell("failed", a.count),
+        # Bills know how requests ended, not why: aborted ones and client faults are among these.
+        "not ok": _cell("failed", a.count),
         "prompt tokens": _PROMPT,
         "generated": _GENERATED,
         "cost": _COST,

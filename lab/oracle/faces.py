@@ -31,7 +31,8 @@ def views(ask: Ask, from_ms: int, to_ms: int) -> Said:
         sql = (
             f"SELECT {name}, sum(event_count) AS requests, sum(input_tokens_sum) AS input_tokens,"
             " sum(cached_tokens_sum) AS cached_tokens, sum(output_tokens_sum) AS output_tokens,"
-            " sumIf(event_count, status != 'ok') AS not_ok FROM request_windows"
+            " sumIf(event_count, status != 'ok') AS not_ok, sum(requests_ok) AS ok, sum(requests_aborted) AS aborted,"
+            " sum(requests_client_fault) AS client_fault, sum(requests_failed) AS failed FROM request_windows"
             f" WHERE window_ms >= {from_ms} AND window_ms < {to_ms} GROUP BY {name}"
         )
         found |= _by(name, ask(sql, {}), (*_COUNTS, "not_ok"))

@@ -72,10 +72,11 @@ def recount(requests: Iterable[Request], from_ms: int, to_ms: int) -> dict[Key, 
 def _counts(group: Sequence[Request]) -> Mapping[str, float]:
     ends = [outcome(one) for one in group]
     of_ends = {end: ends.count(end) for end in ("ok", "aborted", "client_fault", "failed")}
+    valid = len(group) - of_ends["client_fault"]
     return {
         "requests": len(group),
         **of_ends,
-        "failed_share": of_ends["failed"] / len(group),
+        **({"failed_share": of_ends["failed"] / valid} if valid else {}),
         "not_ok": len(group) - of_ends["ok"],
         "input_tokens": sum(one.input_tokens for one in group),
         "cached_tokens": sum(one.cached_tokens for one in group),

@@ -8,6 +8,7 @@ the engine reported no running batch are left out. Good requests alone have late
 from __future__ import annotations
 
 from schemas.ddl.columns import Column, create
+from schemas.definitions import END, METRICS
 
 NAME = "latency_by_concurrency"
 _LABEL = "LowCardinality(Nullable(String))"
@@ -37,7 +38,7 @@ def view() -> str:
         (Column("running", "Float64", "mean number of requests the engine ran at one time"), "e.running"),
         (Column("at_once", "UInt32", "the same on the nearest power of two, at least 1"), at_once("e.running")),
         (Column("requests", "UInt64", "requests that ended"), "r.requests"),
-        (Column("failed", "UInt64", "of them those that were not ok"), "r.failed"),
+        (Column("failed", "UInt64", f"of them: {METRICS['failed'].meaning}"), "r.failed"),
         *((Column(name, "Map(Int16, UInt64)", f"sketch of {what} of good requests [us]"), f"r.{name}")
           for name, what in _SKETCHES.items()),
         *((Column(name, "Nullable(Int64)", f"{what} of good requests"), f"r.{name}") for name, what in _TOKENS.items()),
@@ -46,7 +47,7 @@ def view() -> str:
     ok += [f"sumIf(p.{name}, ifNull(p.status, '') = 'ok') AS {name}" for name in _TOKENS]
     requests = ",\n        ".join([
         "p.window_ms AS window_ms", *(f"p.{name} AS {name}" for name in names), "sum(p.event_count) AS requests",
-        "sumIf(p.event_count, ifNull(p.status, '') != 'ok') AS failed", *ok,
+        f"sumIf(p.event_count, {END['failed']}) AS failed", *ok,
     ])  # fmt: skip
     of_requests = (
         f"(\n    SELECT\n        {requests}\n    FROM llm_requests_partials AS p FINAL\n"

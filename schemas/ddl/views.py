@@ -12,8 +12,9 @@ from collections.abc import Sequence
 
 from schemas.ddl.columns import Column, create, described
 from schemas.ddl.merging import LATEST, LEVELS, Measure, labels_of, measures_of, rollup_table
+from schemas.definitions import END, METRICS
 from schemas.events.event_types import BY_TOPIC as EVENT_BY_TOPIC
-from schemas.events.event_types import ENGINE_SAMPLES, GPU_SAMPLES, HOST_SAMPLES
+from schemas.events.event_types import ENGINE_SAMPLES, GPU_SAMPLES, HOST_SAMPLES, LLM_REQUESTS
 from schemas.events.grouping import GROUPING_SETS, GroupingSet, sets_of
 from schemas.fields import Event, Field, Kind, Role
 from schemas.limits import MINUTE_MS
@@ -122,7 +123,15 @@ def _shown(grouping: GroupingSet, bucket: str) -> list[tuple[Column, str]]:
     shown += [(Column(one.name, one.type, described(one.meaning, one.unit)), f"m.{one.name}") for one in measures]
     for one in measures:
         shown += _percentiles(one)
-    return shown
+    return [*shown, *(_ends() if grouping.topic == LLM_REQUESTS.topic else ())]
+
+
+def _ends() -> list[tuple[Column, str]]:
+    """How the requests of a row ended: all of them in the same way, so that three of the four are 0."""
+    return [
+        (Column(f"requests_{end}", "UInt64", f"requests: {METRICS[end].meaning}"), f"if({held}, m.event_count, 0)")
+        for end, held in END.items()
+    ]
 
 
 def _view(name: str, shown: list[tuple[Column, str]], source: str, comment: str) -> str:

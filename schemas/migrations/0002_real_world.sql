@@ -988,7 +988,11 @@ CREATE OR REPLACE VIEW request_windows
     itl_us_p50 Nullable(Float64) COMMENT 'percentile 50 of: inter-token gaps inside the request [us]',
     itl_us_p90 Nullable(Float64) COMMENT 'percentile 90 of: inter-token gaps inside the request [us]',
     itl_us_p95 Nullable(Float64) COMMENT 'percentile 95 of: inter-token gaps inside the request [us]',
-    itl_us_p99 Nullable(Float64) COMMENT 'percentile 99 of: inter-token gaps inside the request [us]'
+    itl_us_p99 Nullable(Float64) COMMENT 'percentile 99 of: inter-token gaps inside the request [us]',
+    requests_ok UInt64 COMMENT 'requests: answered in full',
+    requests_aborted UInt64 COMMENT 'requests: the client went away before the end',
+    requests_client_fault UInt64 COMMENT 'requests: rejected for what the client sent: 4xx other than 408 and 429, `error_kind` client',
+    requests_failed UInt64 COMMENT 'requests: failed on our side: errors of server, engine and network, timeouts, rejections for overload'
 )
 AS SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
@@ -1055,7 +1059,11 @@ AS SELECT
     fp_quantile_linear(0.5, m.itl_bins) AS itl_us_p50,
     fp_quantile_linear(0.9, m.itl_bins) AS itl_us_p90,
     fp_quantile_linear(0.95, m.itl_bins) AS itl_us_p95,
-    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99
+    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99,
+    if(ifNull(status, '') = 'ok', m.event_count, 0) AS requests_ok,
+    if(ifNull(status, '') = 'aborted', m.event_count, 0) AS requests_aborted,
+    if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') = 'client', m.event_count, 0) AS requests_client_fault,
+    if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') != 'client', m.event_count, 0) AS requests_failed
 FROM (
     SELECT
         p.window_ms AS window_ms,
@@ -1174,7 +1182,11 @@ CREATE OR REPLACE VIEW engine_request_windows
     itl_us_p50 Nullable(Float64) COMMENT 'percentile 50 of: inter-token gaps inside the request [us]',
     itl_us_p90 Nullable(Float64) COMMENT 'percentile 90 of: inter-token gaps inside the request [us]',
     itl_us_p95 Nullable(Float64) COMMENT 'percentile 95 of: inter-token gaps inside the request [us]',
-    itl_us_p99 Nullable(Float64) COMMENT 'percentile 99 of: inter-token gaps inside the request [us]'
+    itl_us_p99 Nullable(Float64) COMMENT 'percentile 99 of: inter-token gaps inside the request [us]',
+    requests_ok UInt64 COMMENT 'requests: answered in full',
+    requests_aborted UInt64 COMMENT 'requests: the client went away before the end',
+    requests_client_fault UInt64 COMMENT 'requests: rejected for what the client sent: 4xx other than 408 and 429, `error_kind` client',
+    requests_failed UInt64 COMMENT 'requests: failed on our side: errors of server, engine and network, timeouts, rejections for overload'
 )
 AS SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
@@ -1241,7 +1253,11 @@ AS SELECT
     fp_quantile_linear(0.5, m.itl_bins) AS itl_us_p50,
     fp_quantile_linear(0.9, m.itl_bins) AS itl_us_p90,
     fp_quantile_linear(0.95, m.itl_bins) AS itl_us_p95,
-    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99
+    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99,
+    if(ifNull(status, '') = 'ok', m.event_count, 0) AS requests_ok,
+    if(ifNull(status, '') = 'aborted', m.event_count, 0) AS requests_aborted,
+    if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') = 'client', m.event_count, 0) AS requests_client_fault,
+    if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') != 'client', m.event_count, 0) AS requests_failed
 FROM (
     SELECT
         p.window_ms AS window_ms,
@@ -2420,7 +2436,11 @@ CREATE OR REPLACE VIEW request_windows_1m
     itl_us_p50 Nullable(Float64) COMMENT 'percentile 50 of: inter-token gaps inside the request [us]',
     itl_us_p90 Nullable(Float64) COMMENT 'percentile 90 of: inter-token gaps inside the request [us]',
     itl_us_p95 Nullable(Float64) COMMENT 'percentile 95 of: inter-token gaps inside the request [us]',
-    itl_us_p99 Nullable(Float64) COMMENT 'percentile 99 of: inter-token gaps inside the request [us]'
+    itl_us_p99 Nullable(Float64) COMMENT 'percentile 99 of: inter-token gaps inside the request [us]',
+    requests_ok UInt64 COMMENT 'requests: answered in full',
+    requests_aborted UInt64 COMMENT 'requests: the client went away before the end',
+    requests_client_fault UInt64 COMMENT 'requests: rejected for what the client sent: 4xx other than 408 and 429, `error_kind` client',
+    requests_failed UInt64 COMMENT 'requests: failed on our side: errors of server, engine and network, timeouts, rejections for overload'
 )
 AS SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
@@ -2487,7 +2507,11 @@ AS SELECT
     fp_quantile_linear(0.5, m.itl_bins) AS itl_us_p50,
     fp_quantile_linear(0.9, m.itl_bins) AS itl_us_p90,
     fp_quantile_linear(0.95, m.itl_bins) AS itl_us_p95,
-    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99
+    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99,
+    if(ifNull(status, '') = 'ok', m.event_count, 0) AS requests_ok,
+    if(ifNull(status, '') = 'aborted', m.event_count, 0) AS requests_aborted,
+    if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') = 'client', m.event_count, 0) AS requests_client_fault,
+    if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') != 'client', m.event_count, 0) AS requests_failed
 FROM llm_requests_rollup_1m AS m FINAL
 WHERE m.grouping = 'service'
 COMMENT 'llm.requests by 1m window and cluster, region, model, model_version, precision, tenant, slo_class, input_bucket, status, error_kind, start, origin';
@@ -2558,7 +2582,11 @@ CREATE OR REPLACE VIEW request_windows_1h
     itl_us_p50 Nullable(Float64) COMMENT 'percentile 50 of: inter-token gaps inside the request [us]',
     itl_us_p90 Nullable(Float64) COMMENT 'percentile 90 of: inter-token gaps inside the request [us]',
     itl_us_p95 Nullable(Float64) COMMENT 'percentile 95 of: inter-token gaps inside the request [us]',
-    itl_us_p99 Nullable(Float64) COMMENT 'percentile 99 of: inter-token gaps inside the request [us]'
+    itl_us_p99 Nullable(Float64) COMMENT 'percentile 99 of: inter-token gaps inside the request [us]',
+    requests_ok UInt64 COMMENT 'requests: answered in full',
+    requests_aborted UInt64 COMMENT 'requests: the client went away before the end',
+    requests_client_fault UInt64 COMMENT 'requests: rejected for what the client sent: 4xx other than 408 and 429, `error_kind` client',
+    requests_failed UInt64 COMMENT 'requests: failed on our side: errors of server, engine and network, timeouts, rejections for overload'
 )
 AS SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
@@ -2625,7 +2653,11 @@ AS SELECT
     fp_quantile_linear(0.5, m.itl_bins) AS itl_us_p50,
     fp_quantile_linear(0.9, m.itl_bins) AS itl_us_p90,
     fp_quantile_linear(0.95, m.itl_bins) AS itl_us_p95,
-    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99
+    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99,
+    if(ifNull(status, '') = 'ok', m.event_count, 0) AS requests_ok,
+    if(ifNull(status, '') = 'aborted', m.event_count, 0) AS requests_aborted,
+    if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') = 'client', m.event_count, 0) AS requests_client_fault,
+    if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') != 'client', m.event_count, 0) AS requests_failed
 FROM llm_requests_rollup_1h AS m FINAL
 WHERE m.grouping = 'service'
 COMMENT 'llm.requests by 1h window and cluster, region, model, model_version, precision, tenant, slo_class, input_bucket, status, error_kind, start, origin';
@@ -2696,7 +2728,11 @@ CREATE OR REPLACE VIEW request_windows_1d
     itl_us_p50 Nullable(Float64) COMMENT 'percentile 50 of: inter-token gaps inside the request [us]',
     itl_us_p90 Nullable(Float64) COMMENT 'percentile 90 of: inter-token gaps inside the request [us]',
     itl_us_p95 Nullable(Float64) COMMENT 'percentile 95 of: inter-token gaps inside the request [us]',
-    itl_us_p99 Nullable(Float64) COMMENT 'percentile 99 of: inter-token gaps inside the request [us]'
+    itl_us_p99 Nullable(Float64) COMMENT 'percentile 99 of: inter-token gaps inside the request [us]',
+    requests_ok UInt64 COMMENT 'requests: answered in full',
+    requests_aborted UInt64 COMMENT 'requests: the client went away before the end',
+    requests_client_fault UInt64 COMMENT 'requests: rejected for what the client sent: 4xx other than 408 and 429, `error_kind` client',
+    requests_failed UInt64 COMMENT 'requests: failed on our side: errors of server, engine and network, timeouts, rejections for overload'
 )
 AS SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
@@ -2763,7 +2799,11 @@ AS SELECT
     fp_quantile_linear(0.5, m.itl_bins) AS itl_us_p50,
     fp_quantile_linear(0.9, m.itl_bins) AS itl_us_p90,
     fp_quantile_linear(0.95, m.itl_bins) AS itl_us_p95,
-    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99
+    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99,
+    if(ifNull(status, '') = 'ok', m.event_count, 0) AS requests_ok,
+    if(ifNull(status, '') = 'aborted', m.event_count, 0) AS requests_aborted,
+    if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') = 'client', m.event_count, 0) AS requests_client_fault,
+    if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') != 'client', m.event_count, 0) AS requests_failed
 FROM llm_requests_rollup_1d AS m FINAL
 WHERE m.grouping = 'service'
 COMMENT 'llm.requests by 1d window and cluster, region, model, model_version, precision, tenant, slo_class, input_bucket, status, error_kind, start, origin';
@@ -2834,7 +2874,11 @@ CREATE OR REPLACE VIEW engine_request_windows_1m
     itl_us_p50 Nullable(Float64) COMMENT 'percentile 50 of: inter-token gaps inside the request [us]',
     itl_us_p90 Nullable(Float64) COMMENT 'percentile 90 of: inter-token gaps inside the request [us]',
     itl_us_p95 Nullable(Float64) COMMENT 'percentile 95 of: inter-token gaps inside the request [us]',
-    itl_us_p99 Nullable(Float64) COMMENT 'percentile 99 of: inter-token gaps inside the request [us]'
+    itl_us_p99 Nullable(Float64) COMMENT 'percentile 99 of: inter-token gaps inside the request [us]',
+    requests_ok UInt64 COMMENT 'requests: answered in full',
+    requests_aborted UInt64 COMMENT 'requests: the client went away before the end',
+    requests_client_fault UInt64 COMMENT 'requests: rejected for what the client sent: 4xx other than 408 and 429, `error_kind` client',
+    requests_failed UInt64 COMMENT 'requests: failed on our side: errors of server, engine and network, timeouts, rejections for overload'
 )
 AS SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
@@ -2901,7 +2945,11 @@ AS SELECT
     fp_quantile_linear(0.5, m.itl_bins) AS itl_us_p50,
     fp_quantile_linear(0.9, m.itl_bins) AS itl_us_p90,
     fp_quantile_linear(0.95, m.itl_bins) AS itl_us_p95,
-    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99
+    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99,
+    if(ifNull(status, '') = 'ok', m.event_count, 0) AS requests_ok,
+    if(ifNull(status, '') = 'aborted', m.event_count, 0) AS requests_aborted,
+    if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') = 'client', m.event_count, 0) AS requests_client_fault,
+    if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') != 'client', m.event_count, 0) AS requests_failed
 FROM llm_requests_rollup_1m AS m FINAL
 WHERE m.grouping = 'engine'
 COMMENT 'llm.requests by 1m window and cluster, region, host, engine_id, placement_group, model, model_version, precision, status, error_kind, start, origin';
@@ -2972,7 +3020,11 @@ CREATE OR REPLACE VIEW engine_request_windows_1h
     itl_us_p50 Nullable(Float64) COMMENT 'percentile 50 of: inter-token gaps inside the request [us]',
     itl_us_p90 Nullable(Float64) COMMENT 'percentile 90 of: inter-token gaps inside the request [us]',
     itl_us_p95 Nullable(Float64) COMMENT 'percentile 95 of: inter-token gaps inside the request [us]',
-    itl_us_p99 Nullable(Float64) COMMENT 'percentile 99 of: inter-token gaps inside the request [us]'
+    itl_us_p99 Nullable(Float64) COMMENT 'percentile 99 of: inter-token gaps inside the request [us]',
+    requests_ok UInt64 COMMENT 'requests: answered in full',
+    requests_aborted UInt64 COMMENT 'requests: the client went away before the end',
+    requests_client_fault UInt64 COMMENT 'requests: rejected for what the client sent: 4xx other than 408 and 429, `error_kind` client',
+    requests_failed UInt64 COMMENT 'requests: failed on our side: errors of server, engine and network, timeouts, rejections for overload'
 )
 AS SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
@@ -3039,7 +3091,11 @@ AS SELECT
     fp_quantile_linear(0.5, m.itl_bins) AS itl_us_p50,
     fp_quantile_linear(0.9, m.itl_bins) AS itl_us_p90,
     fp_quantile_linear(0.95, m.itl_bins) AS itl_us_p95,
-    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99
+    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99,
+    if(ifNull(status, '') = 'ok', m.event_count, 0) AS requests_ok,
+    if(ifNull(status, '') = 'aborted', m.event_count, 0) AS requests_aborted,
+    if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') = 'client', m.event_count, 0) AS requests_client_fault,
+    if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') != 'client', m.event_count, 0) AS requests_failed
 FROM llm_requests_rollup_1h AS m FINAL
 WHERE m.grouping = 'engine'
 COMMENT 'llm.requests by 1h window and cluster, region, host, engine_id, placement_group, model, model_version, precision, status, error_kind, start, origin';
@@ -3110,7 +3166,11 @@ CREATE OR REPLACE VIEW engine_request_windows_1d
     itl_us_p50 Nullable(Float64) COMMENT 'percentile 50 of: inter-token gaps inside the request [us]',
     itl_us_p90 Nullable(Float64) COMMENT 'percentile 90 of: inter-token gaps inside the request [us]',
     itl_us_p95 Nullable(Float64) COMMENT 'percentile 95 of: inter-token gaps inside the request [us]',
-    itl_us_p99 Nullable(Float64) COMMENT 'percentile 99 of: inter-token gaps inside the request [us]'
+    itl_us_p99 Nullable(Float64) COMMENT 'percentile 99 of: inter-token gaps inside the request [us]',
+    requests_ok UInt64 COMMENT 'requests: answered in full',
+    requests_aborted UInt64 COMMENT 'requests: the client went away before the end',
+    requests_client_fault UInt64 COMMENT 'requests: rejected for what the client sent: 4xx other than 408 and 429, `error_kind` client',
+    requests_failed UInt64 COMMENT 'requests: failed on our side: errors of server, engine and network, timeouts, rejections for overload'
 )
 AS SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
@@ -3177,7 +3237,11 @@ AS SELECT
     fp_quantile_linear(0.5, m.itl_bins) AS itl_us_p50,
     fp_quantile_linear(0.9, m.itl_bins) AS itl_us_p90,
     fp_quantile_linear(0.95, m.itl_bins) AS itl_us_p95,
-    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99
+    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99,
+    if(ifNull(status, '') = 'ok', m.event_count, 0) AS requests_ok,
+    if(ifNull(status, '') = 'aborted', m.event_count, 0) AS requests_aborted,
+    if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') = 'client', m.event_count, 0) AS requests_client_fault,
+    if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') != 'client', m.event_count, 0) AS requests_failed
 FROM llm_requests_rollup_1d AS m FINAL
 WHERE m.grouping = 'engine'
 COMMENT 'llm.requests by 1d window and cluster, region, host, engine_id, placement_group, model, model_version, precision, status, error_kind, start, origin';
@@ -5532,7 +5596,7 @@ CREATE OR REPLACE VIEW latency_by_concurrency
     running Float64 COMMENT 'mean number of requests the engine ran at one time',
     at_once UInt32 COMMENT 'the same on the nearest power of two, at least 1',
     requests UInt64 COMMENT 'requests that ended',
-    failed UInt64 COMMENT 'of them those that were not ok',
+    failed UInt64 COMMENT 'of them: failed on our side: errors of server, engine and network, timeouts, rejections for overload',
     ttft_us_bins Map(Int16, UInt64) COMMENT 'sketch of TTFT of good requests [us]',
     itl_bins Map(Int16, UInt64) COMMENT 'sketch of ITL of good requests [us]',
     tpot_us_bins Map(Int16, UInt64) COMMENT 'sketch of TPOT of good requests [us]',
@@ -5575,7 +5639,7 @@ FROM (
         p.precision AS precision,
         p.origin AS origin,
         sum(p.event_count) AS requests,
-        sumIf(p.event_count, ifNull(p.status, '') != 'ok') AS failed,
+        sumIf(p.event_count, ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') != 'client') AS failed,
         sumMapIf(p.ttft_us_bins, ifNull(p.status, '') = 'ok') AS ttft_us_bins,
         sumMapIf(p.itl_bins, ifNull(p.status, '') = 'ok') AS itl_bins,
         sumMapIf(p.tpot_us_bins, ifNull(p.status, '') = 'ok') AS tpot_us_bins,

@@ -122,12 +122,16 @@ class _Models:
         prompt = sum(row["input_tokens"] or 0 for row in rows)
         cached = sum(row["cached_tokens"] or 0 for row in rows)
         tokens = sum(row["output_tokens"] or 0 for row in rows)
-        share = failed / requests if requests else None
+        valid = requests - sum(row["client_fault"] for row in rows)
+        share = failed / valid if valid else None
         self._stats.show("requests", short(requests), "in this range")
         self._stats.show("rate", short(rate(requests, covered_s)), mean)
         self._stats.show("tokens", short(rate(tokens, covered_s)), mean)
         self._stats.show(
-            "failed", percent(share), f"{failed:,} of {requests:,} requests", "bad" if (share or 0) > 0.01 else ""
+            "failed",
+            percent(share),
+            f"{failed:,} of {valid:,} without client faults",
+            "bad" if (share or 0) > 0.01 else "",
         )
         self._stats.show("cached", percent(cached / prompt if prompt else None), f"of {short(prompt)} tokens")
 

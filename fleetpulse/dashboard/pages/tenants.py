@@ -115,11 +115,12 @@ class _Tenants:
         self._stats.show("tenants", f"{len(rows):,}" + ("+" if len(rows) == LISTED else ""), "with requests")
         self._stats.show("requests", short(requests), f"{short(rate(requests, covered_s))} a second")
         self._stats.show("tokens", short(tokens), f"{short(rate(tokens, covered_s))} a second")
-        share = failures / requests if requests else None
+        valid = requests - sum(row["client_fault"] for row in rows)
+        share = failures / valid if valid else None
         self._stats.show(
             "failed",
             percent(share),
-            f"{failures:,} of {requests:,} requests",
+            f"{failures:,} of {valid:,} without client faults",
             share_mood(share, *_FAILED).removeprefix("fp-"),
         )
         hint = "of requests with a price" if known else "start the cost job and give prices"

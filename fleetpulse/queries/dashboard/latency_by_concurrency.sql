@@ -50,7 +50,7 @@ LEFT JOIN
         window_ms,
         engine_id,
         sum(event_count) AS ended,
-        sumIf(event_count, status != 'ok') AS failed,
+        {failed:Metric} AS failed,
         sumIf(input_tokens_sum, status = 'ok') AS input_tokens,
         sumIf(output_tokens_sum, status = 'ok') AS output_tokens,
         sumMapIf(ttft_us_bins, status = 'ok') AS ttft,

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from itertools import product
+
+from fleetpulse import queries
+from fleetpulse.queries import dashboard
+from lab.oracle.recount import Request, outcome
 from schemas.definitions import END, METRICS, written
+from schemas.events.event_types import ERROR_KINDS, STATUSES
+from stream_jobs.rules.load import load_set
+from stream_jobs.rules.model import Where
 
 
 def test_a_place_becomes_the_metric_s_expression() -> None:
@@ -18,3 +27,56 @@ def test_every_metric_says_what_it_is() -> None:
     assert {one.name for one in METRICS.values() if one.unit == "share"} == {
         one.name for one in METRICS.values() if one.of
     }
+
+
+def test_no_query_counts_the_ends_of_requests_by_a_formula_of_its_own() -> None:
+    """Of windows: what is summed by status is a metric of the definitions."""
+    texts = {name: queries.text(name) for name in queries.names()}
+    texts |= {name: dashboard.query(name).sql for name in dashboard.names()}
+    known = sorted((one.sql for one in METRICS.values()), key=len, reverse=True)
+    for name, sql in texts.items():
+        text = sql
+        for one in known:
+            text = text.replace(one, "")
+        found = re.findall(r"sumIf\(event_count, [^)]*status.*", text)
+        assert found == [], name
+
+
+ENDS = [(status, None) for status in ("ok", "aborted")]
+ENDS += product(sorted(set(STATUSES) - {"ok", "aborted"}), (None, *ERROR_KINDS))
+"""Every way in which a request can end: kinds of errors are of those that did not end well."""
+
+
+def held(sql: str, status: str, kind: str | None) -> bool:
+    """Whether a condition of the definitions holds of a request."""
+    text = sql.replace("ifNull(status, '')", "status").replace("ifNull(error_kind, '')", "kind")
+    text = text.replace(" = ", " == ").replace("NOT IN", "not in").replace("AND", "and")
+    return bool(eval(text, {"status": status, "kind": kind or ""}))
+
+
+def ended(status: str, kind: str | None) -> str:
+    """How the oracle names it."""
+    return outcome(Request(0, "m", "t", status, kind or "", 0, 0, 0, None))
+
+
+def test_one_of_the_four_ends_holds_of_every_request() -> None:
+    """The one that the oracle says, too."""
+    for status, kind in ENDS:
+        assert [end for end, sql in END.items() if held(sql, status, kind)] == [ended(status, kind)]
+
+
+def matches(where: Where, status: str, kind: str | None) -> bool:
+    """Whether a condition of a rule holds."""
+    return ({"status": status, "error_kind": kind}[where.dimension] in where.one_of) != where.negated
+
+
+def test_rules_of_error_budgets_judge_what_pages_show_as_failed() -> None:
+    """The same requests above, and the same below."""
+    rules = [rule.value for rule in load_set().rules if rule.name in ("slo_errors", "slo_errors_slow")]
+
+    assert len(rules) == 2
+    for measure, (status, kind) in product(rules, ENDS):
+        assert measure.match is not None
+        judged = all(matches(one, status, kind) for one in measure.where)
+        assert judged == (ended(status, kind) != "client_fault")
+        assert (judged and matches(measure.match, status, kind)) == (ended(status, kind) == "failed")

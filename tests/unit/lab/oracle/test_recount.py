@@ -28,8 +28,10 @@ def test_a_request_ended_in_one_of_four_ways() -> None:
 
 
 def test_metrics_are_by_model_by_tenant_and_of_all() -> None:
-    """Shares are of all requests."""
-    found = recount([ONE, replace(ONE, tenant="u", status="error", error_kind="server", ttft_us=None)], 0, 60_000)
+    """Shares are of requests that were no client fault."""
+    fault = replace(ONE, tenant="u", status="error", error_kind="client", input_tokens=0)
+    failed = replace(ONE, tenant="u", status="error", error_kind="server", ttft_us=None)
+    found = recount([ONE, failed, replace(fault, ttft_us=None)], 0, 60_000)
 
     assert found["failed_share", "model=m"] == Value(0.5, 0.5)
     assert found["failed_share", "tenant=t"] == Value(0, 0)
