@@ -25,6 +25,8 @@ _AMOUNTS = tuple(
 )
 ADDED = {"part_carbon_ug": "part_name", "bill_carbon_ug": "bill_use"}
 """Lists that rows of 0.1.0 don't have, and one as long as they should be: nulls stand for what is missing."""
+AMOUNT_UNIT = Field("amount_unit", Kind.LABEL, Role.ATTRIBUTE, "", "what the amount counts; sums are of one unit alone")
+_UNIT_BY_KIND = "multiIf(each_kind IN ('prefill', 'decode'), 'tokens', each_kind = 'kv', 'token-ms', NULL)"
 _OF_MINUTE = ("final", "revision", "version", "weights_version")
 Shown = list[tuple[Column, str]]
 
@@ -78,6 +80,8 @@ def spread(name: str, lists: Sequence[Field], stem: str) -> str:
     shown = [_minute(), *((column, f"t.{column.name}") for column in own)]
     items = [(_item(field, stem), whole(field.name)) for field in lists]
     shown += [(column, f"each_{column.name}") for column, _ in items]
+    if lists is COST_PARTS:
+        shown.append((_column(AMOUNT_UNIT), _UNIT_BY_KIND))
     joined = ",\n    ".join(f"{source} AS each_{column.name}" for column, source in items)
     source = f"token_costs AS t FINAL\nARRAY JOIN\n    {joined}"
     return _view(name, shown, source, f"{stem}s of the bills, a row each, the last revision of each bill")
@@ -108,7 +112,7 @@ def _taken_apart(lists: Sequence[Field], stem: str) -> tuple[list[Field], list[F
         assert field.kind.item is not None
         found = Field(column.name, field.kind.item, field.role, field.unit, column.comment.split(" [")[0])
         (labels if field.kind is Kind.LIST_LABEL else amounts).append(found)
-    return labels, amounts
+    return [*labels, AMOUNT_UNIT] if lists is COST_PARTS else labels, amounts
 
 
 def _item(field: Field, stem: str) -> Column:

@@ -5787,7 +5787,8 @@ CREATE OR REPLACE VIEW cost_parts
     cost_nusd Nullable(Int64) COMMENT 'cost of the part; null: no price [nUSD]',
     energy_mj Nullable(Int64) COMMENT 'energy of the part; null: not measured [mJ]',
     carbon_ug Nullable(Int64) COMMENT 'CO2e of the part; null: not measured, or no intensity of the grid [ug]',
-    gpu_ms Nullable(Int64) COMMENT 'GPU time of the part [ms]'
+    gpu_ms Nullable(Int64) COMMENT 'GPU time of the part [ms]',
+    amount_unit LowCardinality(Nullable(String)) COMMENT 'what the amount counts; sums are of one unit alone'
 )
 AS SELECT
     toDateTime(intDiv(minute_ms, 1000), 'UTC') AS minute,
@@ -5813,7 +5814,8 @@ AS SELECT
     each_cost_nusd AS cost_nusd,
     each_energy_mj AS energy_mj,
     each_carbon_ug AS carbon_ug,
-    each_gpu_ms AS gpu_ms
+    each_gpu_ms AS gpu_ms,
+    multiIf(each_kind IN ('prefill', 'decode'), 'tokens', each_kind = 'kv', 'token-ms', NULL) AS amount_unit
 FROM token_costs AS t FINAL
 ARRAY JOIN
     t.part_name AS each_part,
@@ -5954,6 +5956,7 @@ CREATE OR REPLACE VIEW cost_parts_1h
     model LowCardinality(Nullable(String)) COMMENT 'model of the part',
     slo_class LowCardinality(Nullable(String)) COMMENT 'service class of the part',
     status LowCardinality(Nullable(String)) COMMENT 'how the requests of the part ended',
+    amount_unit LowCardinality(Nullable(String)) COMMENT 'what the amount counts; sums are of one unit alone',
     amount Nullable(Int64) COMMENT 'units the part pays for; null where its kind has none [tokens or token-ms]',
     cost_nusd Nullable(Int64) COMMENT 'cost of the part; null: no price [nUSD]',
     energy_mj Nullable(Int64) COMMENT 'energy of the part; null: not measured [mJ]',
@@ -5976,6 +5979,7 @@ AS SELECT
     model,
     slo_class,
     status,
+    amount_unit,
     sum(c.amount) AS amount,
     sum(c.cost_nusd) AS cost_nusd,
     sum(c.energy_mj) AS energy_mj,
@@ -5983,7 +5987,7 @@ AS SELECT
     sum(c.gpu_ms) AS gpu_ms,
     min(c.final) AS final
 FROM cost_parts AS c
-GROUP BY hour, use, owner, placement_group, region, host, gpu_model, prices_version, part, kind, tenant, model, slo_class, status
+GROUP BY hour, use, owner, placement_group, region, host, gpu_model, prices_version, part, kind, tenant, model, slo_class, status, amount_unit
 COMMENT 'sums of cost_parts by hour';
 
 CREATE OR REPLACE VIEW costs_1d
@@ -6050,6 +6054,7 @@ CREATE OR REPLACE VIEW cost_parts_1d
     model LowCardinality(Nullable(String)) COMMENT 'model of the part',
     slo_class LowCardinality(Nullable(String)) COMMENT 'service class of the part',
     status LowCardinality(Nullable(String)) COMMENT 'how the requests of the part ended',
+    amount_unit LowCardinality(Nullable(String)) COMMENT 'what the amount counts; sums are of one unit alone',
     amount Nullable(Int64) COMMENT 'units the part pays for; null where its kind has none [tokens or token-ms]',
     cost_nusd Nullable(Int64) COMMENT 'cost of the part; null: no price [nUSD]',
     energy_mj Nullable(Int64) COMMENT 'energy of the part; null: not measured [mJ]',
@@ -6072,6 +6077,7 @@ AS SELECT
     model,
     slo_class,
     status,
+    amount_unit,
     sum(c.amount) AS amount,
     sum(c.cost_nusd) AS cost_nusd,
     sum(c.energy_mj) AS energy_mj,
@@ -6079,7 +6085,7 @@ AS SELECT
     sum(c.gpu_ms) AS gpu_ms,
     min(c.final) AS final
 FROM cost_parts AS c
-GROUP BY day, use, owner, placement_group, region, host, gpu_model, prices_version, part, kind, tenant, model, slo_class, status
+GROUP BY day, use, owner, placement_group, region, host, gpu_model, prices_version, part, kind, tenant, model, slo_class, status, amount_unit
 COMMENT 'sums of cost_parts by day';
 
 CREATE OR REPLACE VIEW fault_impact

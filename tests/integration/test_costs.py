@@ -140,6 +140,13 @@ def check_sums(clickhouse: Any) -> None:
     for level in LEVELS:
         assert clickhouse.query(f"SELECT {bill} FROM costs_{level}").result_rows[0] == whole
         assert clickhouse.query(f"SELECT {part} FROM cost_parts_{level}").result_rows[0] == whole
+    for level in ("", *(f"_{one}" for one in LEVELS)):
+        units = f"SELECT DISTINCT kind, amount_unit FROM cost_parts{level} WHERE amount IS NOT NULL"
+        assert {*clickhouse.query(units).result_rows} == {
+            ("prefill", "tokens"),
+            ("decode", "tokens"),
+            ("kv", "token-ms"),
+        }
     parts = {row[0] for row in clickhouse.query("SELECT DISTINCT part FROM cost_parts").result_rows}
     # Requests that began before the first reading of a GPU have no price for that time.
     assert parts - {"__wasted__"} == {"request", "__overhead__", "__idle__", "__training__", "__unpriced__"}
