@@ -6,18 +6,24 @@ stream_jobs.insight.detectors.hours as well.
 
 from __future__ import annotations
 
+import csv
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+import lab
 from stream_jobs.insight.detectors import hours, scales
 from stream_jobs.insight.detectors.novelty import ACCEPTED, NOTES, Novelty
 from stream_jobs.insight.slotted import Column, Slotted
 from tests.unit.stream_jobs.insight.detectors.cases import frame, judged, noise, resumed, rule, same
 
 Values = npt.NDArray[np.float64]
+TRACES = Path(lab.__file__).parent / "data" / "azure_llm_2023"
+"""By Microsoft Azure, CC BY 4.0: see the folder."""
 STEP_MS, DAY, SERIES = 900_000, 96, 10
 DAYS = 12
 AT = 10 * DAY + 30
@@ -192,6 +198,32 @@ def test_a_series_that_never_moved_moves() -> None:
     values[2 * DAY] = [50.5, 60.0, 0.0]
 
     assert beyond_of(detector(), values)[2 * DAY].tolist() == [False, True, True]
+
+
+def captured(trace: str) -> Values:
+    """An hour of real traffic, a column each of requests, prompt tokens and generated tokens; each second of it stands
+    for a window."""
+    with (TRACES / f"AzureLLMInferenceTrace_{trace}.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    at_s = np.array([datetime.fromisoformat(row["TIMESTAMP"][:26]).timestamp() for row in rows])
+    second = (at_s - at_s[0]).astype(int)
+    seconds = int(second[-1])
+    tokens = ([float(row[name]) for row in rows] for name in ("ContextTokens", "GeneratedTokens"))
+    columns = (np.bincount(second), *(np.bincount(second, weights) for weights in tokens))
+    return np.stack([column[:seconds] for column in columns], axis=1).astype(float)
+
+
+@pytest.mark.parametrize("trace", ["code", "conv"])
+def test_real_traffic_is_no_news_and_a_burst_behind_it_is(trace: str) -> None:
+    """Bursts, zeros and drifts as they come, in windows of five minutes; then one of twenty times the greatest."""
+    values, five_minutes = captured(trace), 300_000
+    found = Novelty(rule("novelty", window_ms=five_minutes))
+    said = [one.beyond for _, one in judged(found, {"value": values}, window_ms=five_minutes)]
+    burst = frame(len(values), {"value": 20 * values.max(axis=0)}, window_ms=five_minutes)
+
+    assert len(values) > 3_400
+    assert not np.array(said).any()
+    assert found.detect(burst).beyond.all()
 
 
 def test_the_score_is_one_at_the_entering_level_and_keeps_its_order() -> None:
