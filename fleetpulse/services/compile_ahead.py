@@ -34,7 +34,7 @@ def parts() -> dict[str, Callable[[], None]]:
     found: dict[str, Callable[[], None]] = {
         "jobs windows": windows,
         "jobs finals": finals,
-        "jobs alerts": partial(insight, load_set(None).rules),
+        "jobs alerts": partial(insight, load_set(None).rules, whole=True),
         "jobs costs": costs,
     }
     for extension in extensions():

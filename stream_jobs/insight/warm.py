@@ -11,6 +11,7 @@ from schemas.codec.block import Block
 from schemas.fields import Field
 from schemas.limits import WINDOW_MS
 from schemas.rows.tables import PARTIALS
+from stream_jobs.insight.detectors import novelty
 from stream_jobs.insight.fleet_detector import FleetDetector
 from stream_jobs.insight.frame import Window
 from stream_jobs.insight.project import View
@@ -24,9 +25,11 @@ _WINDOWS = 7
 """So that a window of a minute ends, and one more."""
 
 
-def warm(rules: Sequence[Rule]) -> None:
+def warm(rules: Sequence[Rule], whole: bool = False) -> None:
     """Detect in some tiny windows by all ``rules``, over a restart: loads every detector they need and compiles what is
-    not in the cache."""
+    not in the cache. ``whole``: also what other rules may need."""
+    if whole or any(rule.kind == "novelty" for rule in rules):
+        novelty.warm()
     detector = FleetDetector(rules)
     tables = _tables(detector)
     for number in range(_WINDOWS):

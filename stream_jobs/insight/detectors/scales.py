@@ -11,12 +11,14 @@ Works on the columns of a ``Slotted``.
 
 from __future__ import annotations
 
+from math import exp, isfinite, log, log1p, sqrt
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
-from stream_jobs.insight.frame import Floats, Mask, Whole
+from stream_jobs.insight.frame import Floats, Whole
 from stream_jobs.insight.slotted import Column
 
 WARM_UP = 36
@@ -33,16 +35,9 @@ COLUMNS = (
 _FEW = 20
 """Whole numbers below this are counts even where none is zero yet."""
 
+_SHIFT = 0.375
+
 State = dict[str, npt.NDArray[Any]]
-
-
-def see(state: State, slots: Whole, x: Floats) -> None:
-    """Values (all finite) that came."""
-    state["seen"][slots] += 1
-    state["zeros"][slots] += x == 0
-    state["negative"][slots] |= x < 0
-    state["fractional"][slots] |= x != np.floor(x)
-    state["least"][slots] = np.where(x > 0, np.minimum(state["least"][slots], x), state["least"][slots])
 
 
 def place(state: State, slots: Whole) -> None:
@@ -52,33 +47,40 @@ def place(state: State, slots: Whole) -> None:
     state["scale"][slots] = np.where(state["negative"][slots], LINEAR, positive)
 
 
-def outgrown(state: State, slots: Whole) -> Mask:
-    """Which series have by now values that their scale has no place for."""
-    scale = state["scale"][slots]
-    zeros = (scale == LOG) & (state["zeros"][slots] * 100 > state["seen"][slots])
-    return zeros | ((scale > LINEAR) & state["negative"][slots])
+@njit(cache=True, nogil=True)
+def placed(scale: int, least: float, fractional: bool, x: float) -> float:
+    """A value on the scale of its series."""
+    if scale == LINEAR:
+        return x
+    if scale == ROOT:
+        return sqrt(max(x, 0.0) + (0.0 if fractional else _SHIFT))
+    return log(max(x, (least if isfinite(least) else 1.0) / 10))
+
+
+@njit(cache=True, nogil=True)
+def value_at(scale: int, fractional: bool, y: float) -> float:
+    """The value at a place."""
+    if scale == LINEAR:
+        return y
+    if scale == ROOT:
+        return max(max(y, 0.0) ** 2 - (0.0 if fractional else _SHIFT), 0.0)
+    return exp(min(y, 700.0))
+
+
+@njit(cache=True, nogil=True)
+def step(scale: int, level: float, share: float) -> float:
+    """How far apart on the scale a level and one that is by ``share`` more are, about."""
+    size = share * abs(level)
+    return log1p(share) if scale == LOG else size / 2 if scale == ROOT else size
 
 
 def of(state: State, slots: Whole, x: Floats) -> Floats:
     """Values on the scale of their series."""
-    scale, least = state["scale"][slots], state["least"][slots]
-    root = np.sqrt(np.maximum(x, 0.0) + _shift(state, slots))
-    logarithm = np.log(np.maximum(x, np.where(np.isfinite(least), least, 1.0) / 10))
-    return np.where(scale == LINEAR, x, np.where(scale == ROOT, root, logarithm))
+    columns = (state[name][slots].tolist() for name in ("scale", "least", "fractional"))
+    return np.array([placed(*each) for each in zip(*columns, x.tolist(), strict=True)], np.float64)
 
 
 def back(state: State, slots: Whole, y: Floats) -> Floats:
     """The values at these places."""
-    scale = state["scale"][slots]
-    root = np.maximum(np.maximum(y, 0.0) ** 2 - _shift(state, slots), 0.0)
-    return np.where(scale == LINEAR, y, np.where(scale == ROOT, root, np.exp(np.minimum(y, 700.0))))
-
-
-def step(state: State, slots: Whole, level: Floats, share: float) -> Floats:
-    """How far apart on the scale a level and one that is by ``share`` more are, about."""
-    scale, size = state["scale"][slots], share * np.abs(level)
-    return np.where(scale == LOG, np.log1p(share), np.where(scale == ROOT, size / 2, size))
-
-
-def _shift(state: State, slots: Whole) -> Floats:
-    return np.where(state["fractional"][slots], 0.0, 0.375)
+    columns = (state[name][slots].tolist() for name in ("scale", "fractional"))
+    return np.array([value_at(*each) for each in zip(*columns, y.tolist(), strict=True)], np.float64)

@@ -14,10 +14,12 @@ again as the limit: the next of its size is news no more, and a greater one is.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from schemas.limits import DAY_MS, HOUR_MS
 from stream_jobs.insight.frame import Floats, Mask, Whole
@@ -59,6 +61,13 @@ def columns(sides: int) -> tuple[Column, ...]:
     )
 
 
+@njit(cache=True, nogil=True, _nrt=False)
+def peak_after(peak: float, least: float, limit: float, step: float, statistic: float, judged: bool) -> float:
+    """The greatest of the running block with one more value; ``least`` that is kept, 0 while not enough is."""
+    most = 1.5 * limit + step if judged and least > 0 else inf
+    return max(peak, min(statistic, most))
+
+
 class Tails:
     """Works on the columns of a ``Slotted``; ``rare_days``: how seldom chance may exceed a limit."""
 
@@ -66,16 +75,9 @@ class Tails:
         self._sides = sides
         self._rare_days = rare_days
 
-    def threshold(self, state: dict[str, npt.NDArray[Any]], slots: Whole) -> Floats:
-        """The least that is kept, by row and side: the edge of the ordinary. 0 while not enough is."""
-        return state["top"][slots, :, -1].astype(np.float64)
-
-    def see(self, state: dict[str, npt.NDArray[Any]], slots: Whole, statistics: Floats, judged: Mask) -> None:
-        """``statistics`` (rows, sides) of this window into the running blocks."""
-        limit = state["limit"][slots]
-        full = judged[:, None] & (state["top"][slots, :, -1] > 0)
-        most = np.where(full, limit + limit / 2 + self._sides.step, np.inf)
-        state["peak"][slots] = np.maximum(state["peak"][slots], np.minimum(statistics, most))
+    def end(self, from_ms: int, to_ms: int) -> bool:
+        """Whether any block ends between two moments."""
+        return bool((from_ms // self._sides.blocks_ms != to_ms // self._sides.blocks_ms).any())
 
     def end_blocks(
         self, state: dict[str, npt.NDArray[Any]], slots: Whole, sigma: Floats, counts: Mask, days: Floats, from_ms: int,

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from numba import njit
 
 from schemas.limits import DAY_MS, HOUR_MS
-from stream_jobs.insight.detectors.tails import KEPT, Sides, Tails, columns
+from stream_jobs.insight.detectors.tails import KEPT, Sides, Tails, columns, peak_after
 from stream_jobs.insight.slotted import Slotted
 
 SERIES, STEP_MS = 2_000, HOUR_MS // 4
@@ -22,6 +23,17 @@ class Kept(Slotted):
         self.grow(series)
 
 
+@njit
+def _see(peak: Any, least: Any, limit: Any, values: Any, judged: Any) -> None:
+    for row in range(len(values)):
+        peak[row] = peak_after(peak[row], least[row], limit[row], 0.0, values[row], judged[row])
+
+
+def see(state: dict[str, npt.NDArray[Any]], values: npt.NDArray[np.float64], judged: npt.NDArray[np.bool_]) -> None:
+    """A value of every series into its running block."""
+    _see(state["peak"][:, 0], state["top"][:, 0, -1], state["limit"][:, 0], values, judged)
+
+
 def fed(values: npt.NDArray[np.float64], rare_days: float = 100.0) -> dict[str, npt.NDArray[Any]]:
     """The state after these values (windows, series), none of which was judged."""
     windows, series = values.shape
@@ -29,7 +41,7 @@ def fed(values: npt.NDArray[np.float64], rare_days: float = 100.0) -> dict[str, 
     never, counts, sigma = np.zeros(series, np.bool_), np.ones((series, 1), np.bool_), np.zeros(series)
     for number in range(windows):
         at_ms = number * STEP_MS
-        tails.see(kept.state, slots, values[number][:, None], never)
+        see(kept.state, values[number], never)
         days = np.full(series, at_ms / DAY_MS)
         tails.end_blocks(kept.state, slots, sigma, counts, days, at_ms, at_ms + STEP_MS)
     return kept.state
@@ -75,7 +87,7 @@ def test_what_rises_does_not_raise_its_limit_before_it_is_above() -> None:
     for number in range(12):
         value = np.array([[limit * (0.5 + number * 0.1)]])
         firing |= value > kept.state["limit"]
-        tails.see(kept.state, slots, value, np.ones(1, np.bool_))
+        see(kept.state, value[0], np.ones(1, np.bool_))
         at_ms = 10 * DAY_MS + number * STEP_MS
         tails.end_blocks(kept.state, slots, np.zeros(1), ~firing, np.array([10.0]), at_ms, at_ms + STEP_MS)
 
