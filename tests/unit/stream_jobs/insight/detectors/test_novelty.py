@@ -1,7 +1,9 @@
 """What a series has not done before: faults of many shapes are found, what recurs and what seasons bring is no news.
 
-Values every quarter of an hour, ten series of each kind. Covers stream_jobs.insight.detectors.scales,
-stream_jobs.insight.detectors.hours and stream_jobs.insight.detectors.novelty_kernels as well.
+Values every quarter of an hour, ten series of each kind.
+
+Covers stream_jobs.insight.detectors.hours, stream_jobs.insight.detectors.novelty_kernels and
+stream_jobs.insight.detectors.scales as well.
 """
 
 from __future__ import annotations
