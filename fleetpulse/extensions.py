@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 GROUP = "fleetpulse.commands"
 LAB = "fleetpulse-lab"
-LAB_COMMANDS = ("demo", "simulate", "replay", "bench", "chaos", "evaluate")
+LAB_COMMANDS = ("demo", "simulate", "replay", "bench", "chaos", "evaluate", "soak", "oracle", "drills")
 
 
 class Extension(Protocol):
