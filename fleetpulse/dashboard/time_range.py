@@ -46,6 +46,13 @@ class TimeRange:
             return self
         return TimeRange(max(self.from_ms, min(at_ms, self.to_ms - SPAN_MIN_MS)), self.to_ms)
 
+    def counted_s(self, at_ms: int, width_ms: int) -> float:
+        """Seconds of the windows of 10 s that begin both in a point of a chart and in the range: what its counts are
+        of, less than the whole width at the ends. At least one window."""
+        first, over = max(self.from_ms, at_ms), min(self.to_ms, at_ms + width_ms)
+        windows = -(-over // SPAN_MIN_MS) - -(-first // SPAN_MIN_MS)
+        return max(1, windows) * SPAN_MIN_MS / 1_000
+
     @property
     def bucket_ms(self) -> int:
         """Width of a point of a chart: a round step that gives at most ``POINTS_MAX`` points."""

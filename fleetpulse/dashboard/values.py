@@ -81,9 +81,12 @@ def rate(amount: float, seconds: float | None) -> float | None:
     return amount / seconds if seconds else None
 
 
-def covered_text(seconds: float | None) -> str:
-    """What a rate is the mean of: ``over 70 s of data``."""
-    return "no data in this range" if not seconds else f"over {ago(1_000 * seconds)} of data"
+def covered_text(seconds: float | None, span_ms: int, what: str = "data") -> str:
+    """What a rate is the mean of: ``over 4 min of data, of 30 d``; without the range where all of it is covered."""
+    if not seconds:
+        return f"no {what} in this range"
+    whole = 1_000 * seconds >= 0.98 * span_ms
+    return f"over {ago(1_000 * seconds)} of {what}" + ("" if whole else f", of {ago(span_ms)}")
 
 
 def clean(value: object) -> str:

@@ -124,8 +124,7 @@ class View:
 
     async def covered_s(self) -> float | None:
         """Seconds of the range in which anything reported, whatever the filters: what a rate is of. None for none."""
-        grain_ms = query("covered").grain_ms(self.range.span_ms)
-        (found,) = (await self.ask("covered", grain_ms=grain_ms)).records()
+        (found,) = (await self.ask("covered")).records()
         return found["covered_ms"] / 1_000 or None
 
     async def gather(self, *queries: Awaitable[Answer]) -> list[Answer]:
@@ -139,6 +138,10 @@ class View:
     def bucket_ms(self, name: str) -> int:
         """Width of the points that a query over the page's range brings."""
         return max(self.range.bucket_ms, query(name).grain_ms(self.range.span_ms))
+
+    def counted_s(self, name: str, at_ms: int) -> float:
+        """Seconds that a point of such a query counts: less than its width at the ends of the range."""
+        return self.range.counted_s(at_ms, self.bucket_ms(name))
 
     def moments(self, name: str) -> range:
         """All points that a query over the page's range may bring and that are over."""

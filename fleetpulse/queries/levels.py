@@ -16,7 +16,7 @@ those of books up to two minutes before the end: a query reads what is newer fro
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -28,8 +28,8 @@ from schemas.rows.tables import GROUPED, PARTIALS
 
 FINEST, WINDOW_MS = "10s", 10_000
 LEVELS = (FINEST, "1m", "1h", "1d")
-ROWS = "Rows"
-"""The type of a place that becomes the rows of a range."""
+ROWS, WINDOWS = "Rows", "Windows"
+"""Types of places that become the rows of a range, and its windows."""
 _FROM, _TO = "{from_ms:Int64}", "{to_ms:Int64}"
 _BOOKS_SETTLE_MS = 2 * MINUTE_MS
 _UNIT_MS = {"s": 1_000, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
@@ -71,18 +71,31 @@ class Source:
         """Rows of ``[from_ms, to_ms)``, a range of this length, as a subquery with the columns that ``sql`` names."""
         known = _columns_of(self.topic)
         named = [*dict.fromkeys(word for word in _WORD.findall(sql) if word in known), *sorted({*_COLUMN.findall(sql)})]
+        return _union(
+            f"    SELECT {', '.join(named)}\n    FROM {self.table(level)} FINAL\n    WHERE {where}\n"
+            for level, where in self._parts(span_ms)
+        )
+
+    def windows(self, span_ms: int) -> str:
+        """Their windows alone, with ``width_ms`` and ``grouping``; one may come several times."""
+        return _union(
+            f"    SELECT window_ms, toInt64({_width_ms(level)}) AS width_ms, grouping\n    FROM {self.table(level)}\n"
+            f"    WHERE {where}\n"
+            for level, where in self._parts(span_ms)
+        )
+
+    def _parts(self, span_ms: int) -> Iterator[tuple[str, str]]:
+        """Levels that a range of this length is read from, each with the condition on its windows."""
         middle = self.level(span_ms)
         read = [level for level, _ in self.levels]
         read = read[: read.index(middle) + 1]
-        parts = []
         for place, level in enumerate(read):
             first, over = self._whole(level, finest=place == 0)
             where = f"window_ms >= {first} AND window_ms < {over}"
             if level != middle:
                 first, over = self._whole(read[place + 1], finest=False)
                 where += f"\n        AND (window_ms < {first} OR window_ms >= {over})"
-            parts.append(f"    SELECT {', '.join(named)}\n    FROM {self.table(level)} FINAL\n    WHERE {where}\n")
-        return "(\n" + "    UNION ALL\n".join(parts) + ")"
+            yield level, where
 
     def _whole(self, level: str, *, finest: bool) -> tuple[str, str]:
         """Ends of what a level has of the range in whole rows; of the finest what begins in it."""
@@ -109,6 +122,10 @@ def read_source(text: str) -> Source:
     if levels[-1][1] is not None or any(most is None for _, most in levels[:-1]):
         raise ValueError("every level but the last needs its longest range (10s <= 1h), the last takes what is left")
     return Source(found[1], tuple(levels))
+
+
+def _union(parts: Iterable[str]) -> str:
+    return "(\n" + "    UNION ALL\n".join(parts) + ")"
 
 
 def _width_ms(level: str) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fleetpulse.queries import dashboard as catalogue
-from fleetpulse.queries.levels import FINEST
+from fleetpulse.queries.levels import FINEST, WINDOWS
 from lab.bench.dashboard_fleet import (
     EVENT_KINDS,
     EVENTS_PER_WINDOW,
@@ -86,11 +86,12 @@ def width_of(level: str) -> int:
 
 
 def reach_ms(grouping: GroupingSet, level: str) -> int | None:
-    """The longest range over which any query reads rows of this grouping set at this level [ms]; None without bound."""
+    """The longest range over which any query reads rows of this grouping set at this level [ms]; None without bound.
+    Where it reads windows alone these are at the ends of what is there."""
     bounds = [
         most_ms
         for query in map(catalogue.query, catalogue.names())
-        if f"grouping = '{grouping.name}'" in query.sql
+        if f"grouping = '{grouping.name}'" in query.sql and WINDOWS not in query.sql
         for source in query.sources.values()
         if _SORTED_ANEW.get(source.topic, source.topic) == grouping.topic
         for at, most_ms in source.levels

@@ -136,7 +136,7 @@ async def test_rates_are_of_the_time_with_data(
     for ago_min, windows in bursts:
         topic, grouping = ("host_samples", "host") if ago_min == QUIET_MIN else ("llm_requests", "service")
         fill_windows(clickhouse, topic, grouping, now_ms - ago_min * MINUTE_MS, windows)
-    given: dict[str, Value] = {"from_ms": now_ms - HOUR_MS, "to_ms": now_ms, "grain_ms": 10_000}
+    given: dict[str, Value] = {"from_ms": now_ms - HOUR_MS, "to_ms": now_ms}
 
     (found,) = (await data.ask("covered", given, HOUR_MS)).records()
     rates = (await data.sql(queries.text("throughput_by_model"), given, {})).records()
@@ -144,6 +144,29 @@ async def test_rates_are_of_the_time_with_data(
     assert found["covered_ms"] == 1_000 * covered_s
     requests = sum(4_200 * windows for ago_min, windows in bursts if ago_min != QUIET_MIN)
     assert [row["requests_per_s"] for row in rates] == ([round(requests / covered_s, 1)] if requests else [])
+
+
+async def test_what_is_covered_does_not_depend_on_the_range(data: Data, clickhouse: Client) -> None:
+    """Seven minutes two days ago, and five hours yesterday: hours between hours with data, minutes at their ends."""
+    now_ms = time.time_ns() // 10**6 // HOUR_MS * HOUR_MS
+    bursts = ((now_ms - 2 * DAY_MS + 50 * MINUTE_MS, 7), (now_ms - DAY_MS - 20 * MINUTE_MS, 300))
+    for begin_ms, minutes in bursts:
+        for level, width_ms in (("1m", MINUTE_MS), ("1h", HOUR_MS)):
+            first_ms = begin_ms // width_ms * width_ms
+            clickhouse.command(
+                f"INSERT INTO host_samples_rollup_{level} (window_ms, grouping, host) SELECT {first_ms} + number *"
+                f" {width_ms}, 'host', 'h' FROM numbers({-(-(begin_ms + minutes * MINUTE_MS - first_ms) // width_ms)})"
+            )
+
+    async def covered_min(from_ms: int, to_ms: int) -> float:
+        (found,) = (await data.ask("covered", {"from_ms": from_ms, "to_ms": to_ms}, to_ms - from_ms)).records()
+        return found["covered_ms"] / MINUTE_MS
+
+    assert await covered_min(now_ms - 30 * DAY_MS, now_ms) == 307
+    assert await covered_min(now_ms - 2 * DAY_MS + HOUR_MS, now_ms - 7) == 300
+    assert await covered_min(now_ms - DAY_MS, now_ms) == 280
+    assert await covered_min(now_ms - DAY_MS, now_ms - DAY_MS + 2 * HOUR_MS) == 120
+    assert await covered_min(now_ms - 12 * HOUR_MS, now_ms) == 0
 
 
 async def test_sums_over_a_fleet_do_not_wrap(data: Data, clickhouse: Client) -> None:

@@ -7,13 +7,13 @@ from typing import Any
 
 from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.parts import ChartPanel, Column, Panel, Stats, TablePanel, grid
-from fleetpulse.dashboard.values import UNKNOWN, ago, energy, gpu_name, percent, rate, short
+from fleetpulse.dashboard.values import UNKNOWN, covered_text, energy, gpu_name, percent, rate, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View, wall_ms
 from fleetpulse.report import standings as report
 from fleetpulse.report.amounts import carbon, instant
 from fleetpulse.report.amounts import usd as dollars
 from schemas.errors import FleetpulseError
-from schemas.limits import DAY_MS, HOUR_MS
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
 from stream_jobs.budgets.load import load as load_budgets
 from stream_jobs.budgets.model import Budgets
 from stream_jobs.prices.model import EXAMPLE
@@ -122,9 +122,8 @@ class _Cost:
             view.ask("cost_tenants"),
             view.ask("cost_prices"),
         )
-        billed_ms = width_ms * len({row["at_ms"] for row in parts.records()})
         example = any(str(row["version"]).startswith(EXAMPLE) for row in prices.records())
-        self._show_stats(total, min(billed_ms, view.range.span_ms), example=example)
+        self._show_stats(total, MINUTE_MS * total["billed_minutes"], example=example)
         self._show_split(parts.records(), width_ms)
         self._models.rows(models.records(), "No model has a bill in this range")
         self._idle.rows(idle.records(), "Nothing stood idle in this range")
@@ -145,7 +144,11 @@ class _Cost:
         hours = billed_ms / HOUR_MS
         note = "example prices" if example else f"{_hours(total['gpu_time_ms'])} GPU hours"
         show("total", dollars(bill), note, "warn" if example else "")
-        show("hour", dollars(rate(bill, hours) if bill is not None else None), f"over {ago(billed_ms)} of bills")
+        show(
+            "hour",
+            dollars(rate(bill, hours) if bill is not None else None),
+            covered_text(billed_ms / 1_000, self._view.range.span_ms, "bills"),
+        )
         share = total["idle"] / bill if bill and total["idle"] is not None else None
         show("idle", dollars(total["idle"]), f"{percent(share)} of the bill", "warn" if share and share > 0.2 else "")
         show("energy", _energy(total["used_mj"]), f"{dollars(total['energy'])} of the bill")

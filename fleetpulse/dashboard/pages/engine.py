@@ -131,9 +131,12 @@ class _OneEngine:
             for panel in (self._rate, *self._latency.values()):
                 panel.empty("No request in this range", "Requests reach the page by proxy, plug-in or SDK.")
             return
-        bucket_s = view.bucket_ms("engine_requests") / 1_000
         ends = {"ok": "ok", "aborted": "aborted", "client faults": "client_fault", "failed": "failed"}
-        lines = [Line(name, [(row["at_ms"], row[column] / bucket_s) for row in whole]) for name, column in ends.items()]
+        seconds = [view.counted_s("engine_requests", row["at_ms"]) for row in whole]
+        lines = [
+            Line(name, [(row["at_ms"], row[column] / each_s) for row, each_s in zip(whole, seconds, strict=True)])
+            for name, column in ends.items()
+        ]
         self._rate.draw(over_time(lines, view.range, view.palette, "/s"))
         for name, panel in self._latency.items():
             known = [row for row in rows if row[name]]

@@ -117,7 +117,7 @@ class _Models:
 
     def _show_stats(self, rows: list[dict[str, Any]], covered_s: float | None) -> None:
         requests = sum(row["requests"] for row in rows)
-        mean = covered_text(covered_s)
+        mean = covered_text(covered_s, self._view.range.span_ms)
         failed = sum(row["failed"] for row in rows)
         prompt = sum(row["input_tokens"] or 0 for row in rows)
         cached = sum(row["cached_tokens"] or 0 for row in rows)
@@ -138,14 +138,15 @@ class _Models:
     def _show_flow(self, rows: list[dict[str, Any]]) -> None:
         view = self._view
         whole = view.whole_buckets("requests_over_time", rows)
-        bucket_s = view.bucket_ms("requests_over_time") / 1_000
+        seconds = [view.counted_s("requests_over_time", row["at_ms"]) for row in whole]
         if not whole:
             for panel in (self._rate, self._tokens):
                 panel.empty("No request in this range", "Choose a longer range.")
             return
 
         def per_s(name: str, column: str) -> Line:
-            return Line(name, [(row["at_ms"], (row[column] or 0) / bucket_s) for row in whole])
+            counts = [(row["at_ms"], row[column] or 0) for row in whole]
+            return Line(name, [(at, count / each_s) for (at, count), each_s in zip(counts, seconds, strict=True)])
 
         ends = {"ok": "ok", "aborted": "aborted", "client faults": "client_fault", "failed": "failed"}
         tokens_of = {"output": "output_tokens", "prompt": "input_tokens", "from cache": "cached_tokens"}
@@ -161,10 +162,9 @@ class _Models:
             panel.empty("No request failed in this range")
             return
         moments = view.moments("errors_over_time")
-        bucket_s = view.bucket_ms("errors_over_time") / 1_000
         kinds: dict[str, dict[int, float]] = defaultdict(dict)
         for row in whole:
-            kinds[clean(row["kind"])][row["at_ms"]] = row["requests"] / bucket_s
+            kinds[clean(row["kind"])][row["at_ms"]] = row["requests"] / view.counted_s("errors_over_time", row["at_ms"])
         most = sorted(kinds, key=lambda kind: -sum(kinds[kind].values()))[:KINDS_MAX]
         lines = [Line(kind, [(at, kinds[kind].get(at, 0)) for at in moments], bar=True, stack="kinds") for kind in most]
         panel.draw(over_time(lines, view.range, view.palette, "/s"))
@@ -187,10 +187,14 @@ class _Models:
                 "No request was judged in this range", "Objectives are slo_classes of rules: jobs windows --rules."
             )
             return
-        bucket_s = view.bucket_ms(name) / 1_000
+        seconds = [view.counted_s(name, row["bucket_at_ms"]) for row in rows]
         lines = [
-            Line(name, [(row["bucket_at_ms"], row[name] / bucket_s) for row in rows], colour=colour)
-            for name, colour in (("judged", view.palette.muted), ("good", view.palette.good))
+            Line(
+                of,
+                [(row["bucket_at_ms"], row[of] / each_s) for row, each_s in zip(rows, seconds, strict=True)],
+                colour=colour,
+            )
+            for of, colour in (("judged", view.palette.muted), ("good", view.palette.good))
         ]
         panel.draw(over_time(lines, view.range, view.palette, "/s"))
 

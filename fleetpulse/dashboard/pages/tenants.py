@@ -9,7 +9,7 @@ from typing import Any
 from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.latencies import latency_cells
 from fleetpulse.dashboard.parts import ChartPanel, Column, Stats, TablePanel, choices, ends_columns, share_mood
-from fleetpulse.dashboard.values import clean, microseconds, percent, rate, short
+from fleetpulse.dashboard.values import clean, covered_text, microseconds, percent, rate, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from fleetpulse.report.amounts import usd as dollars
 from schemas.errors import FleetpulseError
@@ -113,7 +113,8 @@ class _Tenants:
         known = [row["cost"] for row in rows if row["cost"] is not None]
         tokens = sum(row["output_tokens"] or 0 for row in rows)
         self._stats.show("tenants", f"{len(rows):,}" + ("+" if len(rows) == LISTED else ""), "with requests")
-        self._stats.show("requests", short(requests), f"{short(rate(requests, covered_s))} a second")
+        per_s = f"{short(rate(requests, covered_s))} a second {covered_text(covered_s, self._view.range.span_ms)}"
+        self._stats.show("requests", short(requests), per_s)
         self._stats.show("tokens", short(tokens), f"{short(rate(tokens, covered_s))} a second")
         valid = requests - sum(row["client_fault"] for row in rows)
         share = failures / valid if valid else None

@@ -11,9 +11,10 @@
 
 ``{name:Type}`` places are bound by the server. A ``reads`` line gives the place ``{requests:Rows}``: the rows of the
 range, its middle from the coarsest table of that topic whose bound it exceeds and both edges from finer ones
-(``fleetpulse.queries.levels``), so that every window that begins in the range counts once. ``{requests:Identifier}`` is
-the table of the middle alone, for queries that compare windows of one width. Rollups of ``books`` and ``costs``, which
-begin at 1m, are named the same way; ``gpu.history`` is gpu.samples sorted by GPU, for queries about one.
+(``fleetpulse.queries.levels``), so that every window that begins in the range counts once. ``{requests:Windows}``
+are their windows alone, with ``width_ms``; ``{requests:Identifier}`` is the table of the middle alone, for queries
+that compare windows of one width. Rollups of ``books`` and ``costs``, which begin at 1m, are named the same way;
+``gpu.history`` is gpu.samples sorted by GPU, for queries about one.
 ``{failed:Metric}`` is the expression that ``schemas.definitions`` has for it.
 ``rows`` and ``seconds`` are what the server holds it to, ``kept`` is how many seconds an answer may be shown again.
 Other ``Identifier`` places are columns and must be names that the field tables know. Parameters of ``STANDARD`` are
@@ -28,7 +29,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from fleetpulse.queries.levels import ROWS, Source, read_source
+from fleetpulse.queries.levels import ROWS, WINDOWS, Source, read_source
 from schemas.ddl.merging import labels_of, measures_of
 from schemas.definitions import written
 from schemas.rows.tables import GROUPED
@@ -101,6 +102,7 @@ class Query:
         named = text
         for name, source in self.sources.items():
             text = text.replace(f"{{{name}:{ROWS}}}", source.rows(span_ms, named))
+            text = text.replace(f"{{{name}:{WINDOWS}}}", source.windows(span_ms))
         return text
 
 
@@ -134,13 +136,13 @@ def read(name: str, text: str) -> Query:
             raise ValueError(f"{name}.sql:{number}: {error}") from error
     sql = written("\n".join(lines[len(header) :]).strip())
     found = dict(_PLACE.findall(sql))
-    if ROWS in found.values():
+    if {ROWS, WINDOWS} & set(found.values()):
         found |= {"from_ms": "Int64", "to_ms": "Int64"}
     missing = found.keys() - STANDARD.keys() - meanings.keys() - sources.keys()
     spare = (meanings.keys() | sources.keys()) - found.keys()
     if missing or spare or not limits["rows"]:
         raise ValueError(f"{name}.sql: header without {sorted(missing)}, with unused {sorted(spare)}, or without rows")
-    parameters = {place: kind for place, kind in found.items() if kind != ROWS}
+    parameters = {place: kind for place, kind in found.items() if kind not in (ROWS, WINDOWS)}
     title = header[0].removeprefix("--").strip()
     return Query(name, title, sql, parameters, meanings, sources, limits["rows"], limits["seconds"], limits["kept"])
 

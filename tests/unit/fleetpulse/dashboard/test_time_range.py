@@ -123,3 +123,12 @@ def test_the_end_of_a_range_does_not_begin_before_it() -> None:
 def test_a_range_may_begin_with_the_first_event(first_ms: int | None, from_ms: int) -> None:
     """Never before itself, never shorter than a window."""
     assert TimeRange(100_000, 200_000).since(first_ms) == TimeRange(from_ms, 200_000)
+
+
+def test_a_point_at_an_end_counts_the_windows_of_the_range() -> None:
+    """Six of an hour's windows where the range begins a minute before the hour ends; all of them in the middle."""
+    span = TimeRange(59 * 60_000 - 3, 7_200_000 + 15_000)
+
+    hours = [span.counted_s(at_ms, 3_600_000) for at_ms in (0, 3_600_000, 7_200_000)]
+    assert hours == [60.0, 3_600.0, 20.0]
+    assert span.counted_s(0, 10_000) == 10.0
