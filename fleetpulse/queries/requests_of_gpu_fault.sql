@@ -1,6 +1,7 @@
--- Whom faults of GPUs hit, and for what money: requests of the GPU's engine that were open from the fault until the
--- engine answered well again (view fault_impact), and what the engine was billed for these minutes; null where
--- something in it had no price. Failed are those that were lost with the engine.
+-- Whom faults of GPUs hit, and for what money.
+-- Requests of the GPU's engine that were open from the fault until the engine answered well again (view fault_impact),
+-- and what the engine was billed for these minutes; null where something in it had no price. Failed are those that were
+-- lost with the engine.
 WITH
     faults AS (SELECT * FROM fault_impact(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64})),
     bills AS (
