@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import unquote, urlsplit
 
-from pydantic import BeforeValidator, Field, SecretStr, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 
 from runtime.addresses import http_address
 from runtime.config_keys import Section
@@ -57,6 +57,8 @@ class TargetConfig(Section):
     ca_file: Path | None = None
     """PEM file of the authorities that may vouch for the target. None: the system's. TLS is always verified."""
 
+    dashboard_url: str = ""
+    """Address of the dashboard as people reach it, for links of Alertmanager's alerts to their page. Empty: none."""
     severities: tuple[Severity, ...] = Field(default=("info", "warning", "critical"), min_length=1)
     match: dict[str, Values] = Field(default_factory=dict, max_length=16)
     """Labels an alert must have, each with one of these values. Empty: every alert."""
@@ -144,6 +146,11 @@ class TargetConfig(Section):
         else:
             tree["endpoint_url"] = PAGERDUTY_URL
         return tree
+
+    @field_validator("dashboard_url")
+    @classmethod
+    def _dashboard(cls, value: str) -> str:
+        return value and http_address(value)
 
     @model_validator(mode="after")
     def _relations(self) -> Self:

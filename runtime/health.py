@@ -66,6 +66,10 @@ class Readiness:
         self._held[part] = why
         self._is_caused(part, cause)
 
+    def keeps(self, part: str) -> bool:
+        """Whether this part is not ready."""
+        return part in self._held
+
     def release(self, part: str) -> None:
         """This part does its work."""
         self._held.pop(part, None)

@@ -23,6 +23,10 @@ class Cause(StrEnum):
     CLICKHOUSE = "ClickHouse unavailable"
     CLICKHOUSE_LOGIN = "ClickHouse rejected the login"
     TOPIC = "Topic missing"
+    DEPLOYMENT = "Topics of another deployment"
+    SETTING = "Setting rejected"
+    CLOCK = "Clock off"
+    REJECTED = "Records rejected"
 
     @property
     def anchor(self) -> str:
@@ -32,7 +36,16 @@ class Cause(StrEnum):
     @property
     def url(self) -> str:
         """Where people read what to do; ``runbook_url`` of the configuration says where the page is."""
-        return f"{_READ_AT[0]}#{self.anchor}"
+        return section(self.anchor)
+
+
+FLEET_ALERTS = "alerts-about-the-fleet"
+"""The section about what the alert job notifies of, in words as an address has them."""
+
+
+def section(anchor: str) -> str:
+    """Where people read this section."""
+    return f"{_READ_AT[0]}#{anchor}"
 
 
 def read_at(page: str) -> None:
@@ -43,7 +56,7 @@ def read_at(page: str) -> None:
 def cause_of(error: BaseException) -> Cause | None:
     """The cause that an error of ours names; None where it is none of these."""
     if isinstance(error, ConfigError):
-        return _REJECTED.get(error.key)
+        return _REJECTED.get(error.key, Cause.SETTING if _is_setting(error.key) else None)
     if not isinstance(error, UnavailableError):
         return None
     server = str(error).partition(" ")[0]
@@ -52,12 +65,18 @@ def cause_of(error: BaseException) -> Cause | None:
 
 def named(error: FleetpulseError) -> str:
     """The error's text behind the name of its cause."""
-    cause = cause_of(error)
-    return str(error) if cause is None else f"{cause}: {error}"
+    cause, text = cause_of(error), str(error)
+    return text if cause is None or text.startswith(cause) else f"{cause}: {text}"
+
+
+def _is_setting(key: str) -> bool:
+    """Whether it is one of the configuration, or a file that one names; an argument of a command is none."""
+    return key == "file" or ("." in key and " " not in key)
 
 
 _REJECTED = {
     "kafka.sasl_username": Cause.KAFKA_LOGIN,
     "kafka.sasl_mechanism": Cause.KAFKA_LOGIN,
+    "kafka.deployment": Cause.DEPLOYMENT,
     "clickhouse.user": Cause.CLICKHOUSE_LOGIN,
 }

@@ -16,7 +16,7 @@ from stream_jobs.yaml_files.errors import nearest
 if TYPE_CHECKING:
     from stream_jobs.rules.model import Rule, RuleSet
 
-File = Annotated[Path | None, typer.Argument(help="A rule file; without it the shipped rules.")]
+File = Annotated[Path | None, typer.Argument(help="A rule file; else that of the setting, else the shipped rules.")]
 
 group = typer.Typer(no_args_is_help=True, help="Rules: what is out of the ordinary, and what is notified of it.")
 
@@ -71,10 +71,11 @@ def show(file: File = None) -> Result:
 
 def _read(file: Path | None) -> RuleSet:
     """The set; a file with mistakes ends the command with 1 and all of them."""
+    from runtime.config import load
     from stream_jobs.rules.load import load_set
 
     with checking("no rule of this file is in force"):
-        return load_set(file)
+        return load_set(file or load().rules)
 
 
 def _named(name: str, rules: Sequence[Rule]) -> Rule:

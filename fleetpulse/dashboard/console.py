@@ -150,7 +150,7 @@ async def _answer(
     except httpx.RemoteProtocolError as error:
         raise FleetpulseError(f"ClickHouse stopped in the middle of its answer ({error}); ask for less") from error
     except httpx.HTTPError as error:
-        raise UnavailableError("ClickHouse does not answer. Try again; see `fleetpulse status`.") from error
+        raise UnavailableError("ClickHouse unavailable. Try again; see `fleetpulse doctor`.") from error
 
 
 async def _begin(answer: httpx.Response) -> bytes:

@@ -84,7 +84,7 @@ class LagOfGroups:
         try:
             return await asyncio.wait_for(self._found(), WITHIN_S)
         except (KafkaError, OSError, TimeoutError, FleetpulseError) as error:
-            raise UnavailableError("Kafka does not answer; see `fleetpulse doctor`") from error
+            raise UnavailableError("Kafka unavailable; see `fleetpulse doctor`") from error
 
     async def _found(self) -> list[Lag]:
         async with started(make_admin(self._kafka)) as admin, started(make_consumer(self._kafka)) as consumer:

@@ -133,7 +133,7 @@ class Data:
 
     def _unavailable(self, error: BaseException) -> UnavailableError:
         _log.warning("ClickHouse unavailable; pages retry", extra={"url": self._config.url, "error": str(error)[:200]})
-        return UnavailableError("ClickHouse does not answer. This page tries again by itself; see `fleetpulse status`.")
+        return UnavailableError("ClickHouse unavailable. This page tries again by itself; see `fleetpulse doctor`.")
 
     async def _forget(self) -> None:
         client, self._client = self._client, None

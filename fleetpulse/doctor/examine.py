@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,6 +36,9 @@ from schemas.contract.topics import (
 )
 from schemas.errors import ConfigError, StackError
 from schemas.rows.finals import PASSED_ON_TOPICS
+from stream_jobs.budgets.load import load as load_budgets
+from stream_jobs.prices.load import load as load_prices
+from stream_jobs.rules.load import load_set as load_rules
 
 _SOURCES = tuple(topic.name for topic in SOURCE_TOPICS)
 READS: Mapping[str, tuple[str, ...]] = {
@@ -80,9 +83,29 @@ def examine_config(
     """The configuration, where it holds, and findings about it. Raises ``ConfigError`` for a file that is no TOML."""
     unknown = unknown_keys(layers(flags), environment)
     try:
-        return load(flags), tuple(judge_config(None, unknown))
+        config = load(flags)
     except ConfigError as error:
         return None, tuple(judge_config(error, unknown))
+    return config, (*judge_config(None, unknown), *_files(config))
+
+
+def _files(config: Config) -> Iterator[Finding]:
+    """Files of yours that whoever starts with them would reject."""
+    read: tuple[tuple[Path | None, Callable[[Path], object], str], ...] = (
+        (config.rules, load_rules, "fleetpulse rules check"),
+        (config.prices, load_prices, "fleetpulse prices check"),
+        (config.budgets, load_budgets, "fleetpulse budgets check"),
+    )
+    for path, load_file, check in read:
+        if path is None:
+            continue
+        try:
+            load_file(path)
+        except ConfigError as error:
+            says = f"is what processes end with: {str(error).splitlines()[0]}"
+            yield wrong("config.file", str(path), says, f"{check} {shlex.quote(str(path))}")
+        else:
+            yield good("config.file", str(path), "is readable and valid")
 
 
 def judge_config(error: ConfigError | None, unknown: Iterable[Unknown]) -> Iterator[Finding]:

@@ -16,6 +16,12 @@ _CAUSES = {
     "clickhouse_reader.login": Cause.CLICKHOUSE_LOGIN,
     "topic.exists": Cause.TOPIC,
     "process": Cause.PROCESS,
+    "topic.deployment": Cause.DEPLOYMENT,
+    "config.key": Cause.SETTING,
+    "config.value": Cause.SETTING,
+    "config.file": Cause.SETTING,
+    "clock.kafka": Cause.CLOCK,
+    "records.rejected": Cause.REJECTED,
 }
 """What the runbook calls the cause, by check."""
 

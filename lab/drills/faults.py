@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fleetpulse import stack
 from lab.drills.stand import SINK, Stand
 from runtime.local_stack import read_state
 from runtime.runbook import Cause
@@ -23,6 +24,8 @@ class Drill:
     signs: Mapping[str, Cause]
     paste: Sequence[str] | None = None
     typed: Callable[[Stand], str] = field(default=lambda _stand: "")
+    by_hand: Callable[[Stand], None] = lambda _stand: None
+    """What is corrected before the last line, where the advice is to edit a file."""
     outage_s: float = 60.0
 
 
@@ -41,6 +44,29 @@ def _password_changes(stand: Stand) -> None:
         PASSWORD_FILE: str(file),
     }
     stand.start(SINK)
+
+
+def _started_with(name: str, **environment: str) -> Callable[[Stand], None]:
+    """A service that is started again with these variables."""
+
+    def begin(stand: Stand) -> None:
+        stand.gone(name)
+        stand.environment |= {f"FLEETPULSE_{key}": value for key, value in environment.items()}
+        stand.start(name)
+
+    return begin
+
+
+def _rules_change(stand: Stand) -> None:
+    """The alert job is started again with a file of rules that has a typo."""
+    file = stand.folder / "my-rules.yaml"
+    file.write_text("include: defaults\nrules:\n  - name: gpu_hot\n    severty: critical\n")
+    _started_with("jobs-alerts", RULES=str(file))(stand)
+
+
+def _rules_are_right(stand: Stand) -> None:
+    file = stand.folder / "my-rules.yaml"
+    file.write_text(file.read_text().replace("severty", "severity"))
 
 
 def _password(stand: Stand) -> str:
@@ -76,5 +102,33 @@ DRILLS = (
         # The process ends at once: who scrapes it sees no more than that, and its section leads to this one.
         _signs(Cause.CLICKHOUSE_LOGIN, "log", "doctor", alert=Cause.PROCESS, page=Cause.PROCESS),
         typed=_password,
+    ),
+    Drill(
+        "Kafka killed",
+        Cause.KAFKA,
+        lambda stand: stand.kill(stack.KAFKA),
+        _signs(Cause.KAFKA, "log", "readyz", "alert", "doctor", "page"),
+        outage_s=120.0,
+    ),
+    Drill(
+        "ClickHouse killed",
+        Cause.CLICKHOUSE,
+        lambda stand: stand.kill(stack.CLICKHOUSE),
+        _signs(Cause.CLICKHOUSE, "log", "readyz", "alert", "doctor", "page"),
+        outage_s=120.0,
+    ),
+    Drill(
+        "typo in a rule file",
+        Cause.SETTING,
+        _rules_change,
+        _signs(Cause.SETTING, "log", "doctor", alert=Cause.PROCESS, page=Cause.PROCESS),
+        paste=("rules check", "jobs alerts"),
+        by_hand=_rules_are_right,
+    ),
+    Drill(
+        "job with another deployment name",
+        Cause.DEPLOYMENT,
+        _started_with("jobs-windows", KAFKA__DEPLOYMENT="blue"),
+        _signs(Cause.DEPLOYMENT, "log", "doctor", alert=Cause.PROCESS, page=Cause.PROCESS),
     ),
 )

@@ -25,7 +25,7 @@ from schemas.errors import ConfigError, FleetpulseError
 CHANNELS = ("log", "readyz", "alert", "doctor", "page")
 LINE_WITHIN_S = 15.0
 """So long a pasted line is waited for; what runs longer is a service, and goes on."""
-MENDED_WITHIN_S = 180.0
+CLEAR_WITHIN_S, MENDED_WITHIN_S = 300.0, 180.0
 BOOKS_WITHIN_S = 180.0
 _SECTION = re.compile(r"^### (.+?)\n(.*?)(?=^##)", re.MULTILINE | re.DOTALL)
 _BLOCK = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -123,7 +123,7 @@ def run_drills(
 
 def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, say: Callable[[str], None]) -> Outcome:
     say(f"{drill.name}: waiting until nothing is wrong")
-    stand.until(lambda: not _shows(stand, drill.cause), MENDED_WITHIN_S, f"{drill.cause} is no finding")
+    stand.until(lambda: not _shows(stand, drill.cause), CLEAR_WITHIN_S, f"{drill.cause} is no finding")
     watch = Watch(stand, drill.signs)
     watch.begin()
     say(f"{drill.name}: begins")
@@ -155,6 +155,8 @@ def _mend(stand: Stand, drill: Drill, say: Callable[[str], None]) -> tuple[tuple
     lines, begun_s = advice(drill.cause, drill.paste, PAGE.read_text()), time.monotonic()
     typed = drill.typed(stand)
     for line in lines:
+        if line is lines[-1]:
+            drill.by_hand(stand)
         say(f"{drill.name}: {line}")
         process = stand.run(line, typed)
         try:

@@ -90,6 +90,10 @@ class Stand:
         """Kill a service, and nobody starts it again."""
         self.processes.strike_off(name)
 
+    def kill(self, part: str) -> None:
+        """Kill a server of the stack."""
+        stack.kill(self.folder, part)
+
     def is_ready(self) -> bool:
         """Whether every service is."""
         return all(bool(get(port, "/readyz")) for port in self.ports.values())

@@ -17,15 +17,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleetpulse.dashboard.consumer_lag import LagOfGroups
+from fleetpulse.dashboard.consumer_lag import Lag, LagOfGroups
+from fleetpulse.dashboard.data import Data
 from lab.drills.stand import Stand, get
+from runtime.clock import SystemClock
 from runtime.runbook import Cause
-from schemas.errors import UnavailableError
+from schemas.errors import FleetpulseError
+from schemas.limits import MINUTE_MS
 
 Look = Callable[[], Iterable[str]]
 LOOK_EVERY_S = 0.5
 TEXT_CHARACTERS = 160
-DOCTOR_WITHIN_S = 10
+LOOK_BACK_MS = 15 * MINUTE_MS
+DOCTOR_WITHIN_S = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +146,25 @@ class Watch:
             yield f"{each['state']} {each['labels']['alertname']}: {facts['summary']} {facts['runbook_url']}"
 
     def _page(self) -> Iterator[str]:
-        """The table of consumer lag of page *Pipeline*."""
+        """Of page *Pipeline*: the table of consumer lag, and what it says where a query fails."""
+        rows, troubles = asyncio.run(self._pipeline())
+        yield from troubles
+        yield from (f"{one.job} {one.topic}: lag {one.records}, {one.wrong}" for one in rows if one.wrong)
+
+    async def _pipeline(self) -> tuple[list[Lag], list[str]]:
+        data, troubles, rows = Data(self.stand.config.reading), list[str](), list[Lag]()
+        now_ms = SystemClock().now_ms()
         try:
-            rows = asyncio.run(LagOfGroups(self.stand.config.kafka).ask())
-        except UnavailableError as error:
-            yield str(error)
-        else:
-            yield from (f"{one.job} {one.topic}: lag {one.records}, {one.wrong}" for one in rows if one.wrong)
+            await data.ask("pipeline_topics", {"from_ms": now_ms - LOOK_BACK_MS, "to_ms": now_ms}, LOOK_BACK_MS)
+        except FleetpulseError as error:
+            troubles.append(str(error))
+        finally:
+            await data.close()
+        try:
+            rows = await LagOfGroups(self.stand.config.kafka).ask()
+        except FleetpulseError as error:
+            troubles.append(str(error))
+        return rows, troubles
 
 
 def _alert_name(text: str) -> str:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from runtime.clock import Clock
 from runtime.counters import Counters
+from runtime.runbook import Cause
 from schemas.contract.headers import CLOCK_SKEW
 
 _log = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class ClockSkew:
     def _report(self, skew_ms: int) -> None:
         off = abs(skew_ms) > OFF_MS
         if off and not self._off:
-            _log.warning("clock differs from the one of the brokers", extra={"skew_ms": skew_ms})
+            _log.warning("clock differs from the one of the brokers", extra={"skew_ms": skew_ms, "cause": Cause.CLOCK})
         elif self._off and not off:
             _log.info("clock agrees with the one of the brokers again", extra={"skew_ms": skew_ms})
         self._off = off

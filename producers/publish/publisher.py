@@ -311,7 +311,7 @@ class Publisher:
         facts = {"topic": topic, "error": f"{type(error).__name__}: {error}", "records": len(self.spool.taken)}
         if lane is None or getattr(error, "retriable", True):
             if self._outage.should_log:
-                _log.warning("Kafka unavailable, retrying; records stay in the spool", extra=facts)
+                self._outage.log(facts)
             return
         _log.error("Kafka rejected a batch; kept and retried", extra=facts | {"partition": lane[1]})
         self._lanes.rejected(lane, self._clock.monotonic_s(), random.random())

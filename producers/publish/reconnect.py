@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from aiokafka.conn import collect_hosts
 
 from runtime.backoff import Backoff
 from runtime.config import KafkaConfig
+from runtime.runbook import Cause
 
 _log = logging.getLogger(__name__)
 
@@ -48,6 +49,10 @@ class Outage:
         self.failures += 1
         self.should_log = type(error) is not self._kind or self.failures % LOG_EVERY_FAILURES == 1
         self._kind = type(error)
+
+    def log(self, facts: Mapping[str, object]) -> None:
+        """Log the last failure, where ``should_log``."""
+        _log.warning("Kafka unavailable, retrying; records stay in the spool", extra={**facts, "cause": Cause.KAFKA})
 
     def answered(self) -> None:
         """Kafka acknowledged something: reset."""

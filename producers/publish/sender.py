@@ -26,6 +26,7 @@ from runtime import kafka_clients
 from runtime.config import KafkaConfig
 from runtime.kafka_clients import has_no_cause, why_rejected
 from runtime.kept_zstd import keep_contexts
+from runtime.runbook import cause_of
 from schemas.contract.headers import Identity, encode_headers
 from schemas.errors import ConfigError, UnavailableError
 
@@ -75,7 +76,8 @@ async def log_rejection(kafka: KafkaConfig, error: Exception) -> None:
     """Log what to change where Kafka rejects this client; nothing is lost until the spool is full."""
     why = error if isinstance(error, ConfigError) else await why_rejected(kafka) if has_no_cause(error) else None
     if why is not None:
-        _log.error("Kafka rejected this client; records stay in the spool", extra={"why": str(why)})
+        facts = {"why": str(why), "cause": cause_of(why)}
+        _log.error("Kafka rejected this client; records stay in the spool", extra=facts)
 
 
 async def abandon(producer: AIOKafkaProducer, within_s: float) -> None:

@@ -25,6 +25,7 @@ from runtime.counters import COUNTERS
 from runtime.delivery_config import DeliveryConfig
 from runtime.health import Readiness
 from runtime.kafka_clients import check_login, explained, make_admin, make_consumer, make_producer, started
+from runtime.runbook import cause_of, named
 from schemas.contract.record import Record
 from schemas.contract.topics import ALERTS_TOPIC, DEAD_LETTERS
 from schemas.errors import ContractError, RejectedError, UnavailableError
@@ -95,9 +96,11 @@ async def run_delivery(delivery: Delivery, limits: Limits = DEFAULT_LIMITS) -> N
         try:
             await _consume(delivery)
         except (KafkaError, OSError, UnavailableError) as error:
-            why = str(await explained(delivery.kafka, error))
-            delivery.readiness.hold("group", why)
-            _log.warning("delivery session failed; retrying from the committed offset", extra={"error": why})
+            why = await explained(delivery.kafka, error)
+            cause = cause_of(why)
+            delivery.readiness.hold("group", named(why), cause)
+            facts = {"error": str(why), "cause": cause}
+            _log.warning("delivery session failed; retrying from the committed offset", extra=facts)
             await _sleep(_AGAIN_S, delivery.stop)
 
 

@@ -23,6 +23,7 @@ from typing import Any
 import orjson
 
 from runtime.delivery_config import TargetConfig
+from runtime.runbook import FLEET_ALERTS, section
 from schemas.contract.alerts import Alert, Member
 from sinks.delivery.backlog import Send
 from sinks.delivery.request import Request
@@ -72,7 +73,7 @@ def _alertmanager(config: TargetConfig, send: Send, now_ms: int) -> bytes:
     alert, before = send.delivery.transition.alert, send.before
     posted = [alertmanager_alert(config, alert, now_ms)]
     if before is not None and alertmanager_labels(before) != alertmanager_labels(alert):
-        posted.insert(0, _alertmanager_alert(before, now_ms, now_ms))
+        posted.insert(0, _alertmanager_alert(config, before, now_ms, now_ms))
     return orjson.dumps(posted)
 
 
@@ -80,17 +81,22 @@ def alertmanager_alert(config: TargetConfig, alert: Alert, now_ms: int) -> dict[
     """One element of the request. Open: valid for ``valid_s`` unless sent again. Resolved: it ended then, but neither
     before it began (which Alertmanager rejects) nor after now (which it takes for still open)."""
     if alert.transition != "resolved":
-        return _alertmanager_alert(alert, now_ms, now_ms + round(config.valid_s * 1_000))
+        return _alertmanager_alert(config, alert, now_ms, now_ms + round(config.valid_s * 1_000))
     resolved_ms = alert.at_ms if alert.resolved_ms is None else alert.resolved_ms
-    return _alertmanager_alert(alert, now_ms, max(min(alert.since_ms, now_ms), min(resolved_ms, now_ms)))
+    return _alertmanager_alert(config, alert, now_ms, max(min(alert.since_ms, now_ms), min(resolved_ms, now_ms)))
 
 
-def _alertmanager_alert(alert: Alert, now_ms: int, ends_ms: int) -> dict[str, Any]:
+def _alertmanager_alert(config: TargetConfig, alert: Alert, now_ms: int, ends_ms: int) -> dict[str, Any]:
+    facts = _facts(alert)
+    described = ". ".join(facts[name].rstrip(".") for name in ("note", "advice") if name in facts)
+    annotations = {"summary": _plain(alert.summary), "description": described, "runbook_url": section(FLEET_ALERTS)}
+    page = {"generatorURL": f"{config.dashboard_url}/alerts?alert={alert.fingerprint}"} if config.dashboard_url else {}
     return {
         "labels": alertmanager_labels(alert),
-        "annotations": {"summary": _plain(alert.summary), **_facts(alert)},
+        "annotations": {**{name: text for name, text in annotations.items() if text}, **facts},
         "startsAt": _time(min(alert.since_ms, now_ms)),
         "endsAt": _time(ends_ms),
+        **page,
     }
 
 

@@ -73,9 +73,9 @@ def _as_our_errors(doing: str) -> Iterator[None]:
     except KafkaError as error:
         if isinstance(error, ProducerFenced) or type(error).__name__ in _FENCED:
             raise FencedError(f"{doing}: another owner took over") from error
-        raise UnavailableError(f"{doing}: {error!r}") from error
+        raise UnavailableError(f"Kafka unavailable: {doing}: {error!r}") from error
     except TimeoutError as error:
-        raise UnavailableError(f"{doing}: no answer in time") from error
+        raise UnavailableError(f"Kafka unavailable: {doing}: no answer in time") from error
 
 
 async def stop_client(stop: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -36,6 +36,7 @@ from typing import NamedTuple
 from runtime.clock import Clock
 from runtime.counters import COUNTERS, Counters
 from runtime.health import Readiness
+from runtime.runbook import cause_of
 from runtime.tracing import Tracer
 from schemas.contract.record import Record
 from schemas.errors import PartitionError, UnavailableError
@@ -133,7 +134,7 @@ class Partitions:
         if isinstance(error, asyncio.CancelledError):  # aiokafka leaks those of its own tasks
             error = UnavailableError("the client was cancelled from within")
         if not self.fatal.done():
-            self._readiness.hold("fatal", f"exiting after a fatal error: {error}")
+            self._readiness.hold("fatal", f"exiting after a fatal error: {error}", cause_of(error))
             self.fatal.set_exception(error)
 
     # assignment

@@ -11,6 +11,7 @@ from runtime.contract_record import check_deployment
 from runtime.health import Readiness
 from runtime.kafka_clients import static_member
 from runtime.process import RARELY, keep_freed, on_stop_signal, settle
+from runtime.runbook import cause_of
 from runtime.tracing import Tracer
 from schemas.errors import ConfigError, ContractError, FleetpulseError
 from stream_jobs.runner import bare_runner
@@ -67,7 +68,10 @@ def run_process(
         _log.critical("exiting: topics or committed offsets do not fit the job: %s", error)
         return EXIT_FATAL
     except FleetpulseError as error:
-        _log.error("exiting after a fatal error: %s; restart resumes from the last committed offset", error)
+        cause = {"cause": cause_of(error)}
+        _log.error(
+            "exiting after a fatal error: %s; restart resumes from the last committed offset", error, extra=cause
+        )
         return EXIT_FATAL
     except (Exception, asyncio.CancelledError):
         _log.critical("exiting: internal error, please report it", exc_info=True)

@@ -344,12 +344,12 @@ def test_an_outage_of_the_database_is_said_and_passes(running: Rig, page: Page) 
     """While ClickHouse is away every open page says so and keeps what it shows; it goes on by itself afterwards."""
     running.open(page, "/tenants?last=6h&live=1")
     manage.kill(running.config.data_dir, "clickhouse")
-    notice = page.get_by_role("alert").filter(has_text="ClickHouse does not answer")
+    notice = page.get_by_role("alert").filter(has_text="ClickHouse unavailable")
     expect(notice).to_be_visible(timeout=1_000 * PATIENCE_S)
     expect(row(page, "Tenants", "acme")).to_have_count(1)
     with running.page() as fresh:
         fresh.goto(running.address + "/alerts")
-        expect(fresh.get_by_role("alert").filter(has_text="ClickHouse does not answer")).to_be_visible(
+        expect(fresh.get_by_role("alert").filter(has_text="ClickHouse unavailable")).to_be_visible(
             timeout=1_000 * PATIENCE_S
         )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from runtime.runbook import PAGE, Cause, cause_of, named, read_at
+from runtime.runbook import FLEET_ALERTS, PAGE, Cause, cause_of, named, read_at
 from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
 
 ROOT = Path(__file__).parents[3]
@@ -40,7 +40,7 @@ def _own_page() -> Iterator[None]:
 def test_every_cause_is_a_heading_of_the_runbook() -> None:
     """In its words, and with the anchor that links name."""
     assert set(Cause) <= set(headings())
-    assert {cause.anchor for cause in Cause} <= anchors()
+    assert {cause.anchor for cause in Cause} | {FLEET_ALERTS} <= anchors()
 
 
 def test_every_alert_has_a_runbook_url_with_a_section_behind_it() -> None:
@@ -71,7 +71,11 @@ def test_an_alert_of_a_cause_says_it_in_its_words() -> None:
         (UnavailableError("send: no answer in time"), None),
         (ConfigError("clickhouse.user", "a", "must be a login"), Cause.CLICKHOUSE_LOGIN),
         (ConfigError("kafka.sasl_username", "a", "must be a login"), Cause.KAFKA_LOGIN),
-        (ConfigError("kafka.bootstrap", "a", "must be host:port"), None),
+        (ConfigError("kafka.bootstrap", "a", "must be host:port"), Cause.SETTING),
+        (ConfigError("file", "rules.yaml", "must be valid"), Cause.SETTING),
+        (ConfigError("kafka.deployment", "blue", "must be theirs"), Cause.DEPLOYMENT),
+        (ConfigError("--to", "x", "must be an offset"), None),
+        (UnavailableError("Kafka unavailable: send: no answer"), Cause.KAFKA),
         (ContractError("Kafka has no such topic"), None),
     ],
     ids=str,
@@ -79,7 +83,9 @@ def test_an_alert_of_a_cause_says_it_in_its_words() -> None:
 def test_an_error_has_the_cause_of_its_setting_or_server(error: FleetpulseError, cause: Cause | None) -> None:
     """Its text is put behind the cause's name, once."""
     assert cause_of(error) == cause
-    assert named(error) == (str(error) if cause is None else f"{cause}: {error}")
+    assert named(error).startswith(cause or str(error))
+    assert named(error).endswith(str(error))
+    assert cause is None or named(error).count(cause) == 1
 
 
 @pytest.mark.usefixtures("_own_page")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleetpulse.commands.config_view import Unknown
-from fleetpulse.doctor.examine import READS, judge_config
+from fleetpulse.doctor.examine import READS, examine_config, judge_config
 from fleetpulse.doctor.facts import (
     Bounds,
     CertificateFacts,
@@ -600,6 +600,20 @@ def test_what_is_wrong_with_the_machine_is_named_with_what_mends_it(
 def test_a_machine_as_it_should_be_has_nothing_to_mend() -> None:
     """Every finding is good."""
     assert {one.state for one in judge_host(HOST, BOUNDS)} == {State.GOOD}
+
+
+@pytest.mark.parametrize(("text", "state"), [("include: defaults\n", "good"), ("rules: [{nam: x}]\n", "wrong")])
+def test_files_of_the_configuration_are_read(tmp_path: Path, text: str, state: str) -> None:
+    """With the first mistake, and the command that lists all: whoever starts with it ends."""
+    file = tmp_path / "rules.yaml"
+    file.write_text(text)
+
+    _, found = examine_config({"rules": str(file), "data_dir": str(tmp_path)}, {})
+
+    (of_file,) = (one for one in found if one.check == "config.file")
+    assert (of_file.subject, of_file.state.value) == (str(file), state)
+    assert of_file.mend == (None if state == "good" else f"fleetpulse rules check {file}")
+    assert of_file.cause == (None if state == "good" else Cause.SETTING)
 
 
 def test_the_configuration_names_unknown_keys_before_what_they_led_to() -> None:

@@ -56,6 +56,8 @@ def test_alertmanager_gets_labels_annotations_and_a_time_to_live() -> None:
         },
         "annotations": {
             "summary": "TTFT 40 % above <baseline> & rising",
+            "description": "since version 2. Look at engine e1",
+            "runbook_url": "docs/how-to/running.md#alerts-about-the-fleet",
             "value": "1.23457e+06 us",
             "expected": "800 us to 1200.5 us",
             "baseline": "1000 us",
@@ -66,6 +68,15 @@ def test_alertmanager_gets_labels_annotations_and_a_time_to_live() -> None:
         "startsAt": SINCE,
         "endsAt": "2027-01-15T08:05:00.000Z",
     }
+
+
+def test_an_alert_links_to_its_page_where_the_dashboard_has_an_address() -> None:
+    """Alertmanager shows it as the alert's source."""
+    target = config("alertmanager", dashboard_url="https://fleet.example/")
+
+    (posted,) = json.loads(request_of(target, sending(full_alert()), NOW_MS).body)
+
+    assert posted["generatorURL"] == "https://fleet.example/alerts?alert=0123456789abcdef"
 
 
 @pytest.mark.parametrize(
