@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -29,16 +30,22 @@ from aiokafka.errors import (
     UnsupportedSaslMechanismError,
 )
 
+from runtime import runbook
 from runtime.config import KafkaConfig
+from runtime.health import Readiness
 from runtime.tls import alert_of, untrusted
 from runtime.topic_prefix import PrefixedAdmin, PrefixedConsumer, PrefixedProducer
 from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
+
+_log = logging.getLogger(__name__)
 
 SESSION_TIMEOUT_MS = 10_000
 """After so long without a heartbeat a member of a group is dead and its partitions are assigned to others."""
 HEARTBEAT_MS = 2_000
 METADATA_MAX_AGE_MS = 30_000
 """So soon a client finds the partitions that a topic has gained."""
+FOLLOW_EVERY_S, FOLLOW_WITHIN_S = 10.0, 8.0
+"""So often a broker is asked whether it answers, and so long it may take."""
 CONNECT_WITHIN_S = 5.0
 """For each address, where the cause of a failure is looked for."""
 FAILED = "does not answer as it should"
@@ -148,6 +155,26 @@ def open_producer(
 def open_admin(kafka: KafkaConfig) -> contextlib.AbstractAsyncContextManager[Any]:
     """``make_admin``, as ``open_consumer``."""
     return _opened(kafka, make_admin(kafka), FAILED)
+
+
+async def follow(kafka: KafkaConfig, stop: asyncio.Event, readiness: Readiness) -> None:
+    """Say until ``stop`` whether a broker answers: consumers whose brokers are gone retry for ever, and raise
+    nothing."""
+    while True:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), FOLLOW_EVERY_S)
+            return
+        try:
+            async with asyncio.timeout(FOLLOW_WITHIN_S), started(make_admin(kafka)) as admin:
+                await admin.describe_cluster()
+        except (KafkaError, OSError, TimeoutError) as error:
+            why = await explained(kafka, error)
+            if not readiness.keeps("Kafka"):
+                facts = {"server": "Kafka", "error": str(why), "cause": runbook.cause_of(why)}
+                _log.warning("server unavailable, retrying; offsets are not committed", extra=facts)
+            readiness.hold("Kafka", runbook.named(why), runbook.cause_of(why))
+        else:
+            readiness.release("Kafka")
 
 
 # What errors mean

@@ -26,7 +26,7 @@ from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.contract_record import read_log_ids
 from runtime.counters import COUNTERS
 from runtime.health import Readiness
-from runtime.kafka_clients import explained, make_admin, make_consumer, started
+from runtime.kafka_clients import explained, follow, make_consumer
 from runtime.runbook import Cause, cause_of, named
 from runtime.tracing import Tracer
 from schemas.contract.record import Record
@@ -50,8 +50,6 @@ larger fetches cost both sides less."""
 _REPLICA = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _BACKOFF = Backoff(0.4, 5.0)
 _CONNECTED_WITHIN_S = 2.0
-_KAFKA_EVERY_S, _KAFKA_WITHIN_S = 10.0, 8.0
-"""So often a broker is asked whether it answers, and so long it may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +151,7 @@ async def run_sink(
         async with asyncio.TaskGroup() as tasks:
             for group in groups:
                 tasks.create_task(_run_group(kafka, group, settings, stop))
-            tasks.create_task(_follow_kafka(kafka, stop, progress.readiness))
+            tasks.create_task(follow(kafka, stop, progress.readiness))
             if settings.roll:
                 tasks.create_task(_run_rollups(clickhouse, settings.rollups, limits, stop, progress))
     except ExceptionGroup as errors:
@@ -366,22 +364,6 @@ async def _run_rollups(
             _log.warning("ClickHouse unavailable, rollups retrying", extra=facts)
         await _sleep(0.0 if done else settings.pass_ms / 1_000, stop)
     database.close()
-
-
-async def _follow_kafka(kafka: KafkaConfig, stop: asyncio.Event, readiness: Readiness) -> None:
-    """Say whether a broker answers: consumers whose brokers are gone retry for ever, and raise nothing."""
-    while not await _sleep(_KAFKA_EVERY_S, stop):
-        try:
-            async with asyncio.timeout(_KAFKA_WITHIN_S), started(make_admin(kafka)) as admin:
-                await admin.describe_cluster()
-        except (KafkaError, OSError, TimeoutError) as error:
-            why = await explained(kafka, error)
-            if not readiness.keeps("Kafka"):
-                facts = {"server": "Kafka", "error": str(why), "cause": cause_of(why)}
-                _log.warning("server unavailable, retrying; offsets are not committed", extra=facts)
-            readiness.hold("Kafka", named(why), cause_of(why))
-        else:
-            readiness.release("Kafka")
 
 
 async def _retried(what: str, work: Callable[[], Awaitable[T]], stop: asyncio.Event, readiness: Readiness) -> T | None:

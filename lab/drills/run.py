@@ -51,6 +51,14 @@ class Outcome:
         """Every channel showed the cause in time, the advice mended it, and the books are exact."""
         return not self.silent and self.mended_s is not None and self.books.exact and not self.books.empty
 
+    def text(self) -> str:
+        """One line for people."""
+        seen = ", ".join(f"{name} {sign.after_s:.0f} s" for name, sign in self.signs.items()) or "nowhere"
+        silent = f"; silent: {', '.join(self.silent)}" if self.silent else ""
+        mended = "not mended" if self.mended_s is None else f"mended in {self.mended_s:.0f} s"
+        books = "exact" if self.books.exact else "NOT exact"
+        return f"{self.name}: {self.cause}, seen: {seen}{silent}; {mended}; books {books}"
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
@@ -111,7 +119,10 @@ def run_drills(
             stand = Stand(folder, config, processes, seed)
             try:
                 stand.begin()
-                outcomes = [_drill(stand, drill, outage_s, within_s, say) for drill in drills]
+                outcomes = []
+                for drill in drills:
+                    outcomes.append(_drill(stand, drill, outage_s, within_s, say))
+                    say(outcomes[-1].text())
             finally:
                 stand.end()
     finally:

@@ -20,7 +20,10 @@ from aiokafka.errors import (
 )
 from pydantic import SecretStr, ValidationError
 
+from runtime import kafka_clients
 from runtime.config import KafkaConfig
+from runtime.counters import COUNTERS
+from runtime.health import Readiness
 from runtime.kafka_clients import (
     cause_of,
     explained,
@@ -33,6 +36,7 @@ from runtime.kafka_clients import (
     static_member,
     why_rejected,
 )
+from runtime.runbook import Cause
 from runtime.topic_prefix import on_wire
 from schemas.errors import ConfigError, UnavailableError
 
@@ -232,3 +236,46 @@ def test_a_prefix_that_no_topic_can_have_is_rejected(prefix: str) -> None:
     """Before anything is asked of a broker."""
     with pytest.raises(ValidationError, match="topic_prefix"):
         KafkaConfig(topic_prefix=prefix)
+
+
+class Admin:
+    """A client of brokers that are away for the first two times; ``stop`` is set once they answer."""
+
+    def __init__(self, stop: asyncio.Event) -> None:
+        self._stop = stop
+        self.said: list[tuple[str | None, float]] = []
+        self.readiness = Readiness()
+
+    async def start(self) -> None:
+        self.said.append((self.readiness.why(), COUNTERS.value("cause", cause=Cause.KAFKA)))
+        if len(self.said) <= 2:
+            raise KafkaConnectionError("nobody listens")
+
+    async def describe_cluster(self) -> None:
+        self._stop.set()
+
+    async def stop(self) -> None:
+        """Nothing is open."""
+
+
+async def test_brokers_that_are_gone_are_named_though_consumers_raise_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In /readyz and /metrics as long as it lasts, in the log once; and no more when one answers again."""
+    stop = asyncio.Event()
+    admin = Admin(stop)
+    monkeypatch.setattr(kafka_clients, "make_admin", lambda _kafka: admin)
+    monkeypatch.setattr(kafka_clients, "FOLLOW_EVERY_S", 0.001)
+
+    await kafka_clients.follow(KafkaConfig(), stop, admin.readiness)
+
+    (first, *others) = admin.said
+    assert first == (None, 0)
+    assert len(others) == 2
+    assert all(why is not None and why.startswith("Kafka unavailable: ") and counted for why, counted in others)
+    assert (admin.readiness.why(), COUNTERS.value("cause", cause=Cause.KAFKA)) == (None, 0)
+    (line,) = caplog.records
+    assert (line.getMessage(), line.__dict__["cause"]) == (
+        "server unavailable, retrying; offsets are not committed",
+        Cause.KAFKA,
+    )

@@ -8,14 +8,9 @@ from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.errors import KafkaConnectionError
 
-from runtime.config import KafkaConfig
-from runtime.counters import COUNTERS
-from runtime.runbook import Cause
 from schemas.contract.record import Record
 from schemas.errors import ConfigError, UnavailableError
-from sinks import service
 from sinks.landing import Insert, Landing
 from sinks.service import Progress, SinkSettings, _Group, _land_all, _retried
 
@@ -154,50 +149,6 @@ async def test_what_is_tried_again_says_what_it_waits_for_until_it_is_done() -> 
     assert await mine == "done"
     said = "ClickHouse unavailable: ClickHouse is away"
     assert (seen, progress.waiting_for) == ([None, said, said], None)
-
-
-class Admin:
-    """A client of brokers that are away for the first two times; ``stop`` is set once they answer."""
-
-    def __init__(self, stop: asyncio.Event) -> None:
-        self._stop = stop
-        self.said: list[tuple[str | None, float]] = []
-        self.readiness = Progress().readiness
-        self.readiness.release("groups")
-
-    async def start(self) -> None:
-        self.said.append((self.readiness.why(), COUNTERS.value("cause", cause=Cause.KAFKA)))
-        if len(self.said) <= 2:
-            raise KafkaConnectionError("nobody listens")
-
-    async def describe_cluster(self) -> None:
-        self._stop.set()
-
-    async def stop(self) -> None:
-        """Nothing is open."""
-
-
-async def test_brokers_that_are_gone_are_named_though_consumers_raise_nothing(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """In /readyz and /metrics as long as it lasts, in the log once; and no more when one answers again."""
-    stop = asyncio.Event()
-    admin = Admin(stop)
-    monkeypatch.setattr(service, "make_admin", lambda _kafka: admin)
-    monkeypatch.setattr(service, "_KAFKA_EVERY_S", 0.001)
-
-    await service._follow_kafka(KafkaConfig(), stop, admin.readiness)
-
-    (first, *others) = admin.said
-    assert first == (None, 0)
-    assert len(others) == 2
-    assert all(why is not None and why.startswith("Kafka unavailable: ") and counted for why, counted in others)
-    assert (admin.readiness.why(), COUNTERS.value("cause", cause=Cause.KAFKA)) == (None, 0)
-    (line,) = caplog.records
-    assert (line.getMessage(), line.__dict__["cause"]) == (
-        "server unavailable, retrying; offsets are not committed",
-        Cause.KAFKA,
-    )
 
 
 @pytest.mark.parametrize("name", ["flush_ms", "raw_flush_ms", "records_max", "bytes_max"])

@@ -80,3 +80,11 @@ def test_a_drill_is_good_when_all_three_hold(differing: dict[str, Any], good: bo
     found = replace(GOOD, **differing)
 
     assert (found.good, found.as_dict()["good"]) == (good, good)
+
+
+def test_a_drill_in_a_line() -> None:
+    """Where it was seen and where not, how it was mended, and the books."""
+    assert GOOD.text() == "sink gone: Process not running, seen: doctor 3 s; mended in 9 s; books exact"
+    assert replace(GOOD, signs={}, silent=("log",), mended_s=None, books=WRONG).text() == (
+        "sink gone: Process not running, seen: nowhere; silent: log; not mended; books NOT exact"
+    )
