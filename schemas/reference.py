@@ -15,6 +15,7 @@ from schemas.contract import headers
 from schemas.contract.topics import TOPICS
 from schemas.contract.verdicts import REASONS
 from schemas.ddl.declared import declared
+from schemas.definitions import METRICS as RANGE_METRICS
 from schemas.events.event_types import EVENTS
 from schemas.events.grouping import DERIVED, GROUPING_SETS
 from schemas.events.metrics import METRICS
@@ -153,7 +154,14 @@ def _unquoted(text: str) -> str:
 def _metrics() -> str:
     rows = [(_code(m.name), m.title, m.unit, m.topic, m.formula, m.unknown, m.since) for m in METRICS]
     head = ("metric", "title", "unit", "topic", "definition", "null when", "since version")
-    return _page("Metrics", "What the numbers mean. Rows say by which version they were made.", table(head, rows))
+    counts = [(_code(one.name), one.unit, one.meaning, one.of, _code(one.sql)) for one in RANGE_METRICS.values()]
+    shown = table(("metric", "unit", "meaning", "share of", "over rows of windows"), counts)
+    of_ranges = (
+        "## Requests of a range\n\nThe same on pages, boards, in queries, views and the rules of error budgets."
+        " A range counts the windows of 10 s that begin in it."
+    )
+    intro = "What the numbers mean. Rows say by which version they were made."
+    return _page("Metrics", intro, table(head, rows), of_ranges, shown)
 
 
 def _limits() -> str:
