@@ -130,5 +130,6 @@ DRILLS = (
         Cause.DEPLOYMENT,
         _started_with("jobs-windows", KAFKA__DEPLOYMENT="blue"),
         _signs(Cause.DEPLOYMENT, "log", "doctor", alert=Cause.PROCESS, page=Cause.PROCESS),
+        by_hand=lambda stand: stand.environment.clear(),
     ),
 )
