@@ -10,7 +10,7 @@ order. Source: Masson, Rim, Lee, "DDSketch", VLDB 2019; OpenTelemetry data model
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import floor, isqrt
+from math import ceil, floor, isqrt
 from typing import Literal
 
 import numpy as np
@@ -79,6 +79,12 @@ def _value_at(bins: Mapping[int, int], rank: int) -> float:
         if rank < 0:
             return value_of(index)
     raise AssertionError("a rank below the number of values")
+
+
+def counted_min(q: float) -> int:
+    """The fewest values of which quantile ``q``, in [0.5, 1), says something: 1 / (1 - q), so that one of them lies
+    above it; 100 for p99. Of fewer it is little more than the largest, and people read *few* in its place."""
+    return ceil(1.0 / (1.0 - q) - 1e-6)
 
 
 def merge(*parts: Mapping[int, int]) -> dict[int, int]:

@@ -17,9 +17,10 @@ from fleetpulse.commands.output import Result, answers, err, print_rows
 from fleetpulse.commands.progress import Progress
 from runtime.clock import SystemClock
 from schemas.errors import ConfigError, UnavailableError
+from schemas.sketch import counted_min
 
 if TYPE_CHECKING:
-    from fleetpulse.baseline.curve import Curve, Difference, Point, Setup
+    from fleetpulse.baseline.curve import Curve, Difference, Latency, Point, Setup
     from fleetpulse.baseline.run import Run
 
 Earlier = Annotated[
@@ -125,16 +126,19 @@ def _result(curve: Curve, found: Sequence[Difference], before: Curve | None, mar
         sentence = f"{len(worse)} numbers are worse by more than {margin:g} %" + (f"; {sentence}" if sentence else "")
     elif before is not None and not any(each for each in found):
         sentence = "no concurrency is in both curves: nothing was compared"
-    return Result(data, lambda: _show(curve, found, before, margin), wrong=sentence or False)
+    return Result(data, lambda: show_curve(curve, found, before, margin), wrong=sentence or False)
 
 
-def _show(curve: Curve, found: Sequence[Difference], before: Curve | None, margin: float) -> None:
+def show_curve(curve: Curve, found: Sequence[Difference], before: Curve | None, margin: float) -> None:
+    """The curve as a table and, with one from before, what is worse by more than ``margin`` percent."""
     columns = ("at once", "requests", "failed", "requests/s", "output tokens/s", "TTFT p50, ms", "p95", "p99",
                "ITL p50, ms", "p95", "p99", "E2E p50, ms", "p95", "p99")  # fmt: skip
     rows = [
         (
             *(point.concurrency, point.requests, point.failed, point.requests_per_s, point.output_tokens_per_s),
-            *(_ms(one) for each in (point.ttft_us, point.itl_us, point.e2e_us) for one in each.values()),
+            *_shown(point.ttft_us, point.requests - point.failed),
+            *_shown(point.itl_us),
+            *_shown(point.e2e_us, point.requests - point.failed),
         )
         for point in curve.points
     ]
@@ -156,5 +160,15 @@ def _show(curve: Curve, found: Sequence[Difference], before: Curve | None, margi
         err.print(f"not in the earlier curve: concurrency {', '.join(map(str, sorted(missing)))}", highlight=False)
 
 
-def _ms(value: int | None) -> float | None:
-    return None if value is None else value / 1_000
+def _shown(found: Latency, counted: int | None = None) -> list[float | str | None]:
+    """Percentiles in milliseconds, ``few`` where they are of too few requests; gaps between tokens are many more."""
+    from fleetpulse.baseline.curve import PERCENTILES
+
+    return [
+        None
+        if us is None
+        else "few"
+        if counted is not None and counted < counted_min(PERCENTILES[name])
+        else us / 1_000
+        for name, us in found.items()
+    ]

@@ -69,6 +69,8 @@ def query(
     if output is not None:
         raise ConfigError("--output", str(output), f"goes with --format csv or parquet, not {wanted}")
     answer, cut = asking.rows(login, query, rows_max)
+    if advised := asking.advice(query.sql):
+        err.print(advised, markup=False, highlight=False)
     if cut:
         err.print(f"only the first {rows_max} rows are shown; --rows-max or --format csv for more", highlight=False)
     return _result(f"{len(answer.rows)} rows", answer.columns, answer.rows, answer.records(), wanted)

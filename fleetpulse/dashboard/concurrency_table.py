@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fleetpulse.dashboard.latencies import percentile_column
 from fleetpulse.dashboard.parts import Column
-from fleetpulse.dashboard.values import microseconds, percentile_cells, short
+from fleetpulse.dashboard.values import percentile_cells, short
 
 _LATENCIES = ("ttft", "itl", "e2e")
 CONCURRENCY = [
@@ -14,16 +15,13 @@ CONCURRENCY = [
     Column("requests", "Requests", text=short, right=True),
     Column("requests_per_s", "Requests/s of an engine", text=short, right=True),
     Column("output_tokens_per_s", "Tokens/s of an engine", text=short, right=True),
-    *(
-        Column(f"{name}_{p}", f"{name.upper()} {p}", text=microseconds, right=True)
-        for name in _LATENCIES
-        for p in ("p50", "p95")
-    ),
+    *(percentile_column(name, p) for name in _LATENCIES for p in ("p50", "p95")),
 ]
 
 
 def concurrency_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows of the query as rows of the table."""
     return [
-        {**row, **percentile_cells(_LATENCIES, [row[f"{name}_us"][:2] or None for name in _LATENCIES])} for row in rows
+        row | percentile_cells(_LATENCIES, [(row[f"{name}_us"], row[f"{name}_counted"]) for name in _LATENCIES])
+        for row in map(dict, rows)
     ]

@@ -200,7 +200,8 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: ``text`` writes the value; ``href`` makes a link and ``mood`` a class, both of the row."""
+    """A column of a table: ``text`` writes the value; ``href`` makes a link, ``mood`` a class and ``title`` what
+    is said to who points at it, all of the row."""
 
     name: str
     label: str
@@ -208,6 +209,7 @@ class Column:
     right: bool = False
     href: Callable[[Mapping[str, Any]], str] | None = None
     mood: Callable[[Mapping[str, Any]], str] | None = None
+    title: Callable[[Mapping[str, Any]], str] | None = None
 
 
 class Table:
@@ -248,6 +250,8 @@ class Table:
                     row[f"{column.name}__title"] = clean(value)
             if column.href is not None:
                 row[f"{column.name}__href"] = column.href(record)
+            if column.title is not None:
+                row[f"{column.name}__title"] = column.title(record)
             if column.mood is not None:
                 row[f"{column.name}__class"] = column.mood(record)
         return row

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from schemas.sketch import counted_min
+
 UNKNOWN = "–"
+FEW = "few"
+"""Stands for a percentile of too few values."""
+QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 _STEPS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _BYTES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
@@ -19,8 +24,10 @@ def short(value: float | None) -> str:
     return _three(value)
 
 
-def microseconds(value: float | None) -> str:
-    """A duration given in microseconds: ``850 µs``, ``12.3 ms``, ``4.56 s``, ``3.2 min``."""
+def microseconds(value: float | str | None) -> str:
+    """A duration given in microseconds: ``850 µs``, ``12.3 ms``, ``4.56 s``, ``3.2 min``; ``few`` stays what it is."""
+    if isinstance(value, str):
+        return value
     if value is None or value != value:
         return UNKNOWN
     if abs(value) < 999.5:
@@ -109,13 +116,23 @@ def gpu_name(value: object) -> str:
     return clean(value).removeprefix("NVIDIA ")
 
 
-def percentile_cells(names: Sequence[str], found: Sequence[Sequence[float] | None]) -> dict[str, float | None]:
-    """Cells of a table row, such as ``ttft_p50``: of each latency named percentiles 50 and 95, or None for both."""
-    return {
-        f"{name}_{percentile}": pair[place] if pair else None
-        for name, pair in zip(names, found, strict=True)
-        for place, percentile in enumerate(("p50", "p95"))
-    }
+def percentile(value: float | None, counted: int, name: str) -> float | str | None:
+    """What is shown of percentile ``name`` of so many values: itself, or ``few``."""
+    return value if value is None or counted >= counted_min(QUANTILES[name]) else FEW
+
+
+def percentile_cells(
+    names: Sequence[str], found: Sequence[tuple[Sequence[float], int] | None]
+) -> dict[str, float | str | None]:
+    """Cells of a table row: of each latency, found as percentiles 50 and 95 and the number of values that went in, such
+    as ``ttft_p50``, ``ttft_p95`` and ``ttft_counted``."""
+    cells: dict[str, float | str | None] = {}
+    for name, one in zip(names, found, strict=True):
+        values, counted = one or ((), 0)
+        for place, each in enumerate(("p50", "p95")):
+            cells[f"{name}_{each}"] = percentile(values[place], counted, each) if values else None
+        cells[f"{name}_counted"] = counted
+    return cells
 
 
 def _three(value: float) -> str:

@@ -2,7 +2,7 @@
 SELECT
     host,
     any(model) AS a_model,
-    sum(event_count) AS requests,
+    sum(ttft_us_count) AS requests,
     round(fp_quantile_linear(0.99, sumMap(ttft_us_bins)) / 1000, 1) AS ttft_p99_ms,
     round(fp_quantile_linear(0.99, sumMap(queue_us_bins)) / 1000, 1) AS queue_p99_ms
 FROM engine_request_windows

@@ -26,8 +26,13 @@ from schemas.errors import ConfigError
 from schemas.events.event_types import LLM_REQUESTS
 from schemas.events.grouping import sets_of
 from schemas.fields import Role
+from schemas.sketch import counted_min
 
 _PARAMETER = re.compile(r"\{(\w+)\s*:\s*([^{}]+)\}")
+_AGAIN = re.compile(
+    r"\b(?:max|min|avg|sum|any|median|quantile\w*)(?:\([\d.]+\))?\((?:\w+\.)?(?P<of>\w+)_p(?P<percent>50|90|95|99)\)",
+    re.IGNORECASE,
+)
 _NAME = re.compile(r"[\w./-]+")
 _CHUNK_BYTES = 256 * 1024
 QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.999)
@@ -98,6 +103,28 @@ def percentiles_sql(measure: str, by: str) -> str:
         f"FROM {views[0]}\n"
         "WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}\n"
         f"GROUP BY {by}\nORDER BY requests DESC\nLIMIT 1000"
+    )
+
+
+def readable(answer: Answer) -> list[tuple[Any, ...]]:
+    """Rows of ``percentiles_sql`` for people: ``few`` where a percentile is of too few values."""
+    fewest = [counted_min(float(name.removeprefix("p").replace("_", ".")) / 100) for name in answer.columns[2:]]
+    return [
+        (name, counted, *("few" if counted < least else value for least, value in zip(fewest, found, strict=True)))
+        for name, counted, *found in answer.rows
+    ]
+
+
+def advice(sql: str) -> str:
+    """What is said beside an answer that executes and misleads: a percentile column of rows that is aggregated again.
+    Empty for any other SQL."""
+    found = _AGAIN.search(sql)
+    if found is None:
+        return ""
+    bins = f"{found['of']}_bins".replace("itl_us", "itl").replace("running_requests", "running")
+    share = str(int(found["percent"]) / 100)
+    return (
+        f"{found[0]} is no percentile: {found['of']}_p{found['percent']} is of one row. Of all rows: p({share}, {bins})"
     )
 
 

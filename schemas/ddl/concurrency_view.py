@@ -23,7 +23,13 @@ _LABELS = {
     "precision": "of its weights",
     "origin": "where the requests come from",
 }
-_SKETCHES = {"ttft_us_bins": "TTFT", "itl_bins": "ITL", "tpot_us_bins": "TPOT", "e2e_us_bins": "E2E"}
+_SKETCHES = {
+    "ttft_us_bins": "TTFT",
+    "itl_bins": "ITL",
+    "tpot_us_bins": "TPOT",
+    "e2e_us_bins": "E2E",
+    "queue_us_bins": "time in the queue",
+}
 _TOKENS = {"input_tokens_sum": "prompt tokens", "output_tokens_sum": "generated tokens"}
 
 

@@ -29,6 +29,7 @@ LINEAR, LINEAR_OF_MANY = "fp_quantile_linear", "fp_quantiles_linear"
 P_BODY = (
     f"{LINEAR}(q + throwIf(NOT (q BETWEEN 0 AND 1), 'p(q, bins): q is a share, such as 0.99 for p99'), sumMap(bins))"
 )
+_TIME_OF_DAY = "formatDateTime(toDateTime(intDiv(m.window_ms, 1000), 'UTC'), '%H:%i', 'UTC')"
 _GAMMA = f"pow(2., 1. / {BINS_PER_OCTAVE})"
 _VALUE = f"if({{k}} = {ZERO_BIN}, 0., 2. * pow({_GAMMA}, {{k}}) / ({_GAMMA} + 1.))"
 _KEY = "mapKeys(bins)[arrayFirstIndex({name} -> {name} > {rank}, arrayCumSum(mapValues(bins)))]"
@@ -102,11 +103,16 @@ def _percentiles(measure: Measure) -> list[tuple[Column, str]]:
     meaning = measure.meaning.removeprefix("sketch of: ").removeprefix("sketch of ")
     return [
         (
-            Column(f"{stem}_p{p}", "Nullable(Float64)", described(f"percentile {p} of: {meaning}", measure.unit)),
+            Column(f"{stem}_p{p}", "Nullable(Float64)", described(f"{_of_row(p, measure)}: {meaning}", measure.unit)),
             f"{LINEAR}({p / 100}, m.{measure.name})",
         )
         for p in PERCENTILES
     ]
+
+
+def _of_row(p: int, measure: Measure) -> str:
+    """Whoever reads the column sees that it is no percentile of anything larger, and what is."""
+    return f"percentile {p} of this row alone, of several p({p / 100}, {measure.name}), of"
 
 
 def _shown(grouping: GroupingSet, bucket: str) -> list[tuple[Column, str]]:
@@ -118,6 +124,7 @@ def _shown(grouping: GroupingSet, bucket: str) -> list[tuple[Column, str]]:
             "toDateTime(intDiv(m.window_ms, 1000), 'UTC')",
         ),
         (Column("window_ms", "Int64", f"start of the {bucket} window, event time, UTC [ms]"), "m.window_ms"),
+        (Column("time_of_day", "String", "time of day of window as text, UTC, such as 14:05"), _TIME_OF_DAY),
     ]
     shown += [(Column(one.name, one.kind.value, one.meaning), f"m.{one.name}") for one in _labels(grouping)]
     shown += [(Column(one.name, one.type, described(one.meaning, one.unit)), f"m.{one.name}") for one in measures]

@@ -131,7 +131,7 @@ METRICS: tuple[Metric, ...] = (
         "us",
         "on the line between the two values around rank q (n - 1) of the sketch's counts, as numpy's default, vLLM's "
         "benchmark and aiperf have it: within 1.09 % of theirs for values up to one hour; fp_quantile takes the "
-        "value below, which some request had",
+        "value below, which some request had; people read few of fewer than 1 / (1 - q) values",
         "no value was known",
     ),
     Metric(

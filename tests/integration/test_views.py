@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -166,6 +167,20 @@ def test_percentiles_of_any_group_over_any_range(
         parts = groups[tuple(row[:-2])]
         assert row[-1] == sum(len(part) for part in parts)
         assert close(row[-2], exact(parts))
+
+
+def test_a_window_is_found_by_its_time_of_day(database: SinkDatabase, clickhouse: Any) -> None:
+    """In text, UTC, in windows of every width."""
+    filled(database)
+    times = {f"{datetime.fromtimestamp(window_ms / 1_000, UTC):%H:%M}" for window_ms in WINDOWS}
+
+    found = clickhouse.query("SELECT DISTINCT time_of_day FROM request_windows").result_rows
+
+    assert {time for (time,) in found} == times
+    (first,) = clickhouse.query(
+        f"SELECT DISTINCT window_ms FROM request_windows WHERE time_of_day = '{min(times)}' ORDER BY window_ms LIMIT 1"
+    ).result_rows
+    assert first[0] in WINDOWS
 
 
 def test_no_values_have_no_percentile(database: SinkDatabase, clickhouse: Any) -> None:

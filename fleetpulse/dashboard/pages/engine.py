@@ -7,6 +7,7 @@ from typing import Any
 
 from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.concurrency_table import CONCURRENCY, concurrency_rows
+from fleetpulse.dashboard.latencies import percentile_lines
 from fleetpulse.dashboard.machine_tables import (
     ENGINE_LOAD,
     HOTTEST,
@@ -139,12 +140,12 @@ class _OneEngine:
         ]
         self._rate.draw(over_time(lines, view.range, view.palette, "/s"))
         for name, panel in self._latency.items():
-            known = [row for row in rows if row[name]]
+            known = [row for row in rows if row[name]]  # empty where no value was known
             if not known:
                 panel.empty("Not reported in this range")
                 continue
-            lines = [Line(each, [(row["at_ms"], row[name][place]) for row in known])
-                     for place, each in enumerate(("p50", "p95"))]  # fmt: skip
+            lines, of = percentile_lines({"p50": "", "p95": ""}, known, name, f"{name}_counted")
+            panel.hint(f"p50 and p95 · {of}")
             panel.draw(over_time(lines, view.range, view.palette, "us"))
 
     def _show_stats(

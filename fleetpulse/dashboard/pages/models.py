@@ -9,9 +9,9 @@ from typing import Any
 
 from fleetpulse.dashboard.charts import Band, Line, baseline_range, over_time, usual_band
 from fleetpulse.dashboard.concurrency_table import CONCURRENCY, concurrency_rows
-from fleetpulse.dashboard.latencies import IN_TABLES, latency_cells
+from fleetpulse.dashboard.latencies import IN_TABLES, latency_cells, percentile_column, percentile_lines
 from fleetpulse.dashboard.parts import ChartPanel, Column, Stats, TablePanel, ends_columns, grid, search_field
-from fleetpulse.dashboard.values import clean, covered_text, microseconds, percent, rate, short
+from fleetpulse.dashboard.values import clean, covered_text, percent, rate, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from fleetpulse.queries.dashboard import query
 from fleetpulse.report.goodput import slo_parameters
@@ -27,7 +27,6 @@ TOP = 50
 KINDS_MAX = 8
 GOODPUT_SPAN_MAX_MS = 6 * HOUR_MS
 """So far single requests are judged where windows hold no verdicts: beyond it that is too much work for a page."""
-_PERCENTILES = ("p50", "p95", "p99")
 
 
 def build(view: View) -> Refresh:
@@ -64,11 +63,7 @@ class _Models:
             search_field("Search", view.option("q"), lambda text: view.set(q=text))
 
     def _columns(self) -> list[Column]:
-        latencies = [
-            Column(f"{name}_{p}", f"{name.upper()} {p}", text=microseconds, right=True)
-            for name in IN_TABLES
-            for p in ("p50", "p95")
-        ]
+        latencies = [percentile_column(name, p) for name in IN_TABLES for p in ("p50", "p95")]
         return [
             Column("model", "Model", href=self._model_link),
             Column("requests", "Requests", text=short, right=True, href=self._requests_link),
@@ -99,15 +94,13 @@ class _Models:
             panel.empty("No request reported this in the range")
             return
         palette = view.palette
-        colours = (palette.series[1], palette.series[0], palette.series[2])
-        lines = [
-            Line(name, [(row["at_ms"], row["percentiles"][place]) for row in rows], colour=colours[place])
-            for place, name in enumerate(_PERCENTILES)
-        ]
+        colours = {"p50": palette.series[1], "p95": palette.series[0], "p99": palette.series[2]}
+        lines, of = percentile_lines(colours, rows, "percentiles", "counted")
         hours = {row["hour"]: row["hours"] for row in usual.records()}
         points = usual_band(hours, view.range)
         around = Band("usual p95", points) if points else None
-        panel.hint(LATENCIES[bins][1] + ("" if points else " · what is usual needs 3 h of history"))
+        usually = "" if points else " · what is usual needs 3 h of history"
+        panel.hint(f"{LATENCIES[bins][1]} · {of}{usually}")
         panel.draw(over_time(lines, view.range, palette, "us", around))
 
     async def _ask_flow(self) -> None:

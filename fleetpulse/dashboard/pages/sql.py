@@ -16,7 +16,7 @@ from fleetpulse.dashboard.parts import Column, Panel, Table, button, choices, se
 from fleetpulse.dashboard.values import clean, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from fleetpulse.queries import dashboard as catalogue
-from fleetpulse.sql.query import parameters_of
+from fleetpulse.sql.query import advice, parameters_of
 from runtime.config import load
 from schemas.errors import FleetpulseError
 
@@ -130,7 +130,8 @@ class _Sql:
         took_s = time.monotonic() - began_s
         self._error.set_visibility(False)
         cut = f"; cut off at {len(found.rows):,}, a file holds more" if found.more else ""
-        self._result.hint(f"{len(found.rows):,} rows in {short(took_s)} s{cut}")
+        advised = f" · {said}" if (said := advice(sql)) else ""
+        self._result.hint(f"{len(found.rows):,} rows in {short(took_s)} s{cut}{advised}")
         self._fill(found)
 
     def _fail(self, said: str) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleetpulse.dashboard.charts import Line, over_time
-from fleetpulse.dashboard.latencies import latency_cells
+from fleetpulse.dashboard.latencies import latency_cells, percentile_column
 from fleetpulse.dashboard.parts import ChartPanel, Column, Stats, TablePanel, choices, ends_columns, share_mood
-from fleetpulse.dashboard.values import clean, covered_text, microseconds, percent, rate, short
+from fleetpulse.dashboard.values import clean, covered_text, percent, rate, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from fleetpulse.report.amounts import usd as dollars
 from schemas.errors import FleetpulseError
@@ -61,10 +61,10 @@ class _Tenants:
             Column("input_tokens", "Prompt", text=short, right=True),
             Column("cached", "Cached", text=percent, right=True),
             Column("output_tokens", "Generated", text=short, right=True),
-            Column("ttft_p50", "TTFT p50", text=microseconds, right=True),
-            Column("ttft_p95", "TTFT p95", text=microseconds, right=True),
-            Column("tpot_p95", "TPOT p95", text=microseconds, right=True),
-            Column("e2e_p95", "E2E p95", text=microseconds, right=True),
+            percentile_column("ttft", "p50"),
+            percentile_column("ttft", "p95"),
+            percentile_column("tpot", "p95"),
+            percentile_column("e2e", "p95"),
             Column("cost", "Cost", text=dollars, right=True),
         ]
 

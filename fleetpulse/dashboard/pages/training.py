@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleetpulse.dashboard.charts import Line, over_time
+from fleetpulse.dashboard.latencies import counted_text, percentile_column
 from fleetpulse.dashboard.machine_tables import LISTED, engine_column, host_column, listed_of
 from fleetpulse.dashboard.parts import ChartPanel, Column, Stats, TablePanel, grid, link_button, search_field
-from fleetpulse.dashboard.values import ago, clean, microseconds, short
+from fleetpulse.dashboard.values import ago, clean, microseconds, percentile_cells, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
 
 RANKS_DRAWN = 8
@@ -41,8 +42,8 @@ def _list(view: View) -> Refresh:
         Column("hosts_used", "Hosts", right=True),
         Column("steps_most", "Steps", text=short, right=True),
         Column("loss_last", "Loss", text=short, right=True),
-        Column("step_p50", "Step p50", text=microseconds, right=True),
-        Column("step_p95", "Step p95", text=microseconds, right=True),
+        percentile_column("step", "p50", "Step"),
+        percentile_column("step", "p95", "Step"),
         Column("slowest_by_fastest", "Slowest rank", text=_times, right=True),
         *_PACE,
     ]
@@ -53,7 +54,7 @@ def _list(view: View) -> Refresh:
     async def refresh() -> None:
         answer = await view.ask("training", search=view.option("q"), top=LISTED)
         rows = [
-            {**row, "ago_ms": max(0, view.range.to_ms - row["last_ms"]), **_percentiles(row["step_us"])}
+            {**row, "ago_ms": max(0, view.range.to_ms - row["last_ms"]), **_percentiles(row)}
             for row in answer.records()
         ]
         panel.hint(listed_of(rows[0]["jobs"] if rows else 0))
@@ -110,10 +111,14 @@ class _OneJob:
             panel.draw(over_time(lines, self._view.range, self._view.palette, OVER_TIME[column][1]))
 
     def _show_stats(self, job: str, row: Mapping[str, Any]) -> None:
-        show, steps = self._stats.show, _percentiles(row.get("step_us"))
+        show, steps = self._stats.show, _percentiles(row)
         show("job", clean(job), clean(row.get("model_name")))
         show("ranks", short(row.get("ranks")), f"on {short(row.get('hosts_used'))} hosts")
-        show("step", microseconds(steps["step_p50"]), f"p95 {microseconds(steps['step_p95'])}")
+        show(
+            "step",
+            microseconds(steps["step_p50"]),
+            f"p95 {microseconds(steps['step_p95'])} {counted_text(steps, 'step')}",
+        )
         show("uneven", _times(row.get("slowest_by_fastest")), "of the fastest's step time")
         show("loss", short(row.get("loss_last")), f"after {short(row.get('steps_most'))} steps")
         show("samples", short(row.get("samples_per_s")), "all ranks")
@@ -134,9 +139,8 @@ def _rank_columns(view: View) -> list[Column]:
     ]
 
 
-def _percentiles(found: Sequence[float] | None) -> dict[str, float | None]:
-    p50, p95 = found or (None, None)
-    return {"step_p50": p50, "step_p95": p95}
+def _percentiles(row: Mapping[str, Any]) -> dict[str, float | str | None]:
+    return percentile_cells(("step",), [(row["step_us"], row["step_counted"]) if row else None])
 
 
 def _times(share: float | None) -> str:

@@ -14,7 +14,10 @@ SELECT
     sum(toInt128(output_tokens_sum)) AS output_tokens,
     fp_quantiles_linear([0.5, 0.95], sumMap(ttft_us_bins)) AS ttft_us,
     fp_quantiles_linear([0.5, 0.95], sumMap(itl_bins)) AS itl_us,
-    fp_quantiles_linear([0.5, 0.95], sumMap(e2e_us_bins)) AS e2e_us
+    fp_quantiles_linear([0.5, 0.95], sumMap(e2e_us_bins)) AS e2e_us,
+    arraySum(mapValues(sumMap(ttft_us_bins))) AS ttft_us_counted,
+    arraySum(mapValues(sumMap(itl_bins))) AS itl_us_counted,
+    arraySum(mapValues(sumMap(e2e_us_bins))) AS e2e_us_counted
 FROM {requests:Rows}
 WHERE grouping = 'engine' AND engine_id = {engine_id:String}
     AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}

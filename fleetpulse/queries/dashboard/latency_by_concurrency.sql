@@ -17,7 +17,10 @@ SELECT
     sum(r.output_tokens) / (engine_windows * {grain_ms:Int64} / 1000) AS output_tokens_per_s,
     fp_quantiles_linear([0.5, 0.95, 0.99], sumMap(r.ttft)) AS ttft_us,
     fp_quantiles_linear([0.5, 0.95, 0.99], sumMap(r.itl)) AS itl_us,
-    fp_quantiles_linear([0.5, 0.95, 0.99], sumMap(r.e2e)) AS e2e_us
+    fp_quantiles_linear([0.5, 0.95, 0.99], sumMap(r.e2e)) AS e2e_us,
+    arraySum(mapValues(sumMap(r.ttft))) AS ttft_counted,
+    arraySum(mapValues(sumMap(r.itl))) AS itl_counted,
+    arraySum(mapValues(sumMap(r.e2e))) AS e2e_counted
 FROM
 (
     SELECT window_ms, engine_id, sum(mean_running) AS running

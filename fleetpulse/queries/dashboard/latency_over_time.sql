@@ -5,7 +5,8 @@
 -- seconds: 10
 SELECT
     intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
-    fp_quantiles_linear([0.5, 0.95, 0.99], sumMap({bins:Identifier})) AS percentiles
+    fp_quantiles_linear([0.5, 0.95, 0.99], sumMap({bins:Identifier})) AS percentiles,
+    arraySum(mapValues(sumMap({bins:Identifier}))) AS counted
 FROM {requests:Rows}
 WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     AND ({cluster:String} = '' OR cluster = {cluster:String})

@@ -12,6 +12,7 @@ SELECT
     max(steps) AS steps_most,
     argMax(loss, heard_ms) AS loss_last,
     fp_quantiles_linear([0.5, 0.95], sumMap(bins)) AS step_us,
+    arraySum(mapValues(sumMap(bins))) AS step_counted,
     max(step_mean_us) / nullIf(min(step_mean_us), 0) AS slowest_by_fastest,
     sum(samples_pace) AS samples_per_s,
     sum(tokens_pace) AS tokens_per_s,

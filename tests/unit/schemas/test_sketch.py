@@ -177,6 +177,15 @@ def test_the_ends_of_the_grid() -> None:
     assert sketch.BOUNDS[sketch.BIN_MAX] >= sketch.VALUE_MAX > sketch.BOUNDS[sketch.BIN_MAX - 1]
 
 
+@pytest.mark.parametrize(
+    ("q", "fewest"),
+    [(0.5, 2), (0.75, 4), (0.9, 10), (0.95, 20), (0.97, 34), (0.99, 100), (0.999, 1_000), (0.9999, 10_000)],
+)
+def test_a_percentile_takes_one_value_above_it(q: float, fewest: int) -> None:
+    """n >= 1 / (1 - q)."""
+    assert sketch.counted_min(q) == fewest
+
+
 def test_no_values_have_no_quantile() -> None:
     """None, never 0."""
     assert sketch.quantile({}, 0.5) is None

@@ -8,12 +8,14 @@ from collections.abc import Callable
 import pytest
 
 from fleetpulse.dashboard.values import (
+    FEW,
     ago,
     clean,
     energy,
     microseconds,
     middle,
     percent,
+    percentile,
     percentile_cells,
     short,
     size,
@@ -83,9 +85,19 @@ def test_long_ids_keep_both_ends() -> None:
 
 def test_percentiles_become_cells_and_what_was_not_found_is_unknown() -> None:
     """None where nothing was found, and where a sketch was empty."""
-    assert percentile_cells(("ttft", "e2e", "tpot"), [[1.0, 2.0], None, []]) == {
-        "ttft_p50": 1.0, "ttft_p95": 2.0, "e2e_p50": None, "e2e_p95": None, "tpot_p50": None, "tpot_p95": None
+    assert percentile_cells(("ttft", "e2e", "tpot"), [([1.0, 2.0], 20), None, ([], 0)]) == {
+        "ttft_p50": 1.0, "ttft_p95": 2.0, "ttft_counted": 20, "e2e_p50": None, "e2e_p95": None, "e2e_counted": 0,
+        "tpot_p50": None, "tpot_p95": None, "tpot_counted": 0,
     }  # fmt: skip
+
+
+def test_a_percentile_of_few_values_says_so() -> None:
+    """Which they are depends on the percentile; as a duration it stays the word."""
+    assert percentile_cells(("ttft",), [([1.0, 2.0], 19)]) == {"ttft_p50": 1.0, "ttft_p95": FEW, "ttft_counted": 19}
+    assert percentile_cells(("ttft",), [([1.0, 2.0], 1)]) == {"ttft_p50": FEW, "ttft_p95": FEW, "ttft_counted": 1}
+    assert [percentile(7.0, counted, "p99") for counted in (34, 99, 100)] == [FEW, FEW, 7.0]
+    assert percentile(None, 5, "p99") is None
+    assert microseconds(FEW) == "few"
 
 
 @pytest.mark.parametrize(

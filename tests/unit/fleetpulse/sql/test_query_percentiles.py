@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from fleetpulse.sql.query import measures, percentiles_sql
+from fleetpulse.sql.database import Answer
+from fleetpulse.sql.query import advice, measures, percentiles_sql, readable
+from schemas.ddl.views import views
 from schemas.errors import ConfigError
 
 
@@ -28,6 +32,47 @@ def test_the_view_follows_the_dimension(by: str, view: str) -> None:
     assert f"FROM {view}\n" in sql
     assert f"GROUP BY {by}\n" in sql
     assert "fp_quantile_linear(0.999, sumMap(e2e_us_bins))) AS p99_9" in sql
+
+
+def test_a_percentile_of_few_values_reads_few() -> None:
+    """By its own rule each, from the number of values that went in."""
+    rows = ((None, 99, 1.0, 2.0, 3.0), ("m", 1_000, 1.0, 2.0, 3.0), ("n", 1, 1.0, None, 1.0))
+
+    shown = readable(Answer(("model", "requests", "p50", "p99", "p99_9"), rows))
+
+    assert shown == [(None, 99, 1.0, "few", "few"), ("m", 1_000, 1.0, 2.0, 3.0), ("n", 1, "few", "few", "few")]
+    assert "sum(ttft_us_count) AS requests" in percentiles_sql("ttft_us", "model")
+
+
+@pytest.mark.parametrize(
+    ("sql", "instead"),
+    [
+        ("SELECT max(ttft_us_p99) FROM request_windows", "p(0.99, ttft_us_bins)"),
+        ("SELECT Avg(r.itl_us_p50) FROM request_windows AS r", "p(0.5, itl_bins)"),
+        ("SELECT quantile(0.9)(running_requests_p95) FROM engine_windows", "p(0.95, running_bins)"),
+        ("SELECT model, ttft_us_p99 FROM request_windows ORDER BY ttft_us_p99", ""),
+        ("SELECT max(ttft_us_max), p(0.99, ttft_us_bins) FROM request_windows", ""),
+    ],
+)
+def test_percentiles_of_percentiles_are_advised_against(sql: str, instead: str) -> None:
+    """They execute and mislead; a percentile of a row by itself does not."""
+    said = advice(sql)
+
+    assert said.endswith(instead)
+    assert bool(said) == bool(instead)
+
+
+def test_what_is_advised_is_there() -> None:
+    """Every percentile column of every view has bins beside it, of the name that the advice gives."""
+    found = {}
+    for text in views():
+        columns = set(re.findall(r"^    (\w+) ", text, re.MULTILINE))
+        for column in columns:
+            if re.search(r"_p\d+$", column):
+                (bins,) = re.findall(r", (\w+)\)$", advice(f"SELECT max({column})"))
+                found[column] = bins in columns
+    assert len(found) == 28
+    assert set(found.values()) == {True}
 
 
 @pytest.mark.parametrize(
