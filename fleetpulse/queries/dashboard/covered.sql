@@ -8,9 +8,8 @@
 -- seconds: 5
 -- kept: 2
 WITH
-    hours AS
     (
-        SELECT DISTINCT intDiv(window_ms, 3600000) AS hour
+        SELECT groupUniqArray(intDiv(window_ms, 3600000))
         FROM
         (
             SELECT window_ms FROM llm_requests_rollup_1h WHERE grouping = 'service'
@@ -26,45 +25,35 @@ WITH
                 AND window_ms > {from_ms:Int64} - 3600000 AND window_ms < {to_ms:Int64}
         )
         WHERE {to_ms:Int64} - {from_ms:Int64} > 21600000
-    ),
-    inner_hours AS
-    (
-        SELECT hour
-        FROM hours
-        WHERE hour - 1 IN (SELECT hour FROM hours) AND hour + 1 IN (SELECT hour FROM hours)
-    ),
-    looked_into AS
-    (
-        SELECT arrayJoin(
-            if({to_ms:Int64} - {from_ms:Int64} > 21600000,
-                [intDiv({from_ms:Int64}, 3600000), intDiv({to_ms:Int64}, 3600000)],
-                range(intDiv({from_ms:Int64}, 3600000), intDiv({to_ms:Int64}, 3600000) + 1))) AS hour
-        UNION DISTINCT
-        SELECT hour FROM hours WHERE hour NOT IN (SELECT hour FROM inner_hours)
-    ),
+    ) AS hours,
+    arrayFilter(hour -> has(hours, hour - 1) AND has(hours, hour + 1), hours) AS inner_hours,
+    arrayConcat(
+        arrayFilter(hour -> NOT has(inner_hours, hour), hours),
+        if({to_ms:Int64} - {from_ms:Int64} > 21600000,
+            [intDiv({from_ms:Int64}, 3600000), intDiv({to_ms:Int64}, 3600000)],
+            range(intDiv({from_ms:Int64}, 3600000), intDiv({to_ms:Int64}, 3600000) + 1))) AS looked_into,
     starts AS
     (
         SELECT arraySort(groupUniqArray((start_ms, width_ms))) AS windows
         FROM
         (
-            SELECT hour * 3600000 AS start_ms, toInt64(3600000) AS width_ms
-            FROM inner_hours
+            SELECT arrayJoin(inner_hours) * 3600000 AS start_ms, toInt64(3600000) AS width_ms
             UNION ALL
             SELECT window_ms AS start_ms, width_ms
             FROM {requests:Windows}
-            WHERE grouping = 'service' AND intDiv(window_ms, 3600000) IN (SELECT hour FROM looked_into)
+            WHERE grouping = 'service' AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
             UNION ALL
             SELECT window_ms AS start_ms, width_ms
             FROM {gpu:Windows}
-            WHERE grouping = 'gpu' AND intDiv(window_ms, 3600000) IN (SELECT hour FROM looked_into)
+            WHERE grouping = 'gpu' AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
             UNION ALL
             SELECT window_ms AS start_ms, width_ms
             FROM {hosts:Windows}
-            WHERE grouping = 'host' AND intDiv(window_ms, 3600000) IN (SELECT hour FROM looked_into)
+            WHERE grouping = 'host' AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
             UNION ALL
             SELECT window_ms AS start_ms, width_ms
             FROM {engines:Windows}
-            WHERE grouping = 'engine_sample' AND intDiv(window_ms, 3600000) IN (SELECT hour FROM looked_into)
+            WHERE grouping = 'engine_sample' AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
         )
     )
 SELECT
