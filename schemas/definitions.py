@@ -1,7 +1,7 @@
 """What people see of requests, each metric defined once: views, pages, boards, reports and rules take it from here.
 
-A query writes ``{failed:Metric}`` over rows of windows or rollups of ``llm.requests``; ``END`` is for whatever has
-``status`` and ``error_kind`` as columns.
+A query writes ``{failed:Metric}`` over rows of windows or rollups of ``llm.requests``. ``{failed:End}`` is the
+condition for what has ``status`` and ``error_kind`` as columns, ``{unanswered:End}`` for bills, which have ``status``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 METRIC = "Metric"
 """The type of a place that becomes a metric's expression."""
+CONDITION = "End"
+"""The type of a place that becomes the condition of an end."""
 END = {
     "ok": "ifNull(status, '') = 'ok'",
     "aborted": "ifNull(status, '') = 'aborted'",
@@ -18,6 +20,8 @@ END = {
     "failed": "ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') != 'client'",
 }
 """How a request ended: exactly one of these holds."""
+UNANSWERED = "ifNull(status, '') NOT IN ('ok', 'aborted')"
+"""Failed, or a client fault: bills keep how requests ended and not why, so that they have no more than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,9 @@ METRICS: Mapping[str, Metric] = {one.name: one for one in _METRICS}
 
 
 def written(sql: str) -> str:
-    """The text with every metric's expression in its place."""
+    """The text with the expression of every metric, and the condition of every end, in its place."""
     for one in _METRICS:
         sql = sql.replace(f"{{{one.name}:{METRIC}}}", one.sql)
+    for name, condition in (END | {"unanswered": UNANSWERED}).items():
+        sql = sql.replace(f"{{{name}:{CONDITION}}}", f"({condition})")
     return sql

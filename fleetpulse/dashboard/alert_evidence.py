@@ -55,21 +55,22 @@ def tables(evidence: Mapping[str, Any]) -> list[EvidenceTable]:
 
 
 def costs(rows: Sequence[Mapping[str, Any]]) -> EvidenceTable:
-    """What requests cost that its fault hit, by tenant: answers of ``request_cost_of_alert``."""
+    """What requests cost that its fault hit, by tenant: answers of ``request_cost_of_alert``.
+
+    Unanswered: failed or client faults; bills know no more.
+    """
     cells = tuple(
         (
             clean(row["name"] or None),
             f"{row['requests']:,}",
-            f"{row['failed']:,}",
-            written("cost_nusd", row["cost_nusd"]),
-            written("failed_nusd", row["failed_nusd"]),
+            *(f"{row[end]:,}" for end in ("ok", "aborted", "unanswered")),
+            *(written(name, row[name]) for name in ("cost_nusd", "unanswered_nusd")),
         )
         for row in rows[:ROWS_MAX]
     )
     final = "" if all(row["all_final"] for row in rows) else ", provisional"
-    return EvidenceTable(
-        f"What the requests cost{final}", ("tenant", "requests", "failed", "cost", "of it failed"), cells
-    )
+    columns = ("tenant", "requests", "ok", "aborted", "unanswered", "cost", "of it unanswered")
+    return EvidenceTable(f"What the requests cost{final}", columns, cells)
 
 
 def written(name: str, value: Any) -> str:

@@ -1,4 +1,4 @@
--- What requests cost that did not end well, by how they ended and whose they were.
+-- What requests cost that were not answered in full, by how they ended and whose they were.
 SELECT
     status,
     model,
@@ -7,7 +7,7 @@ SELECT
     sum(toInt128(p.energy_mj)) AS energy_mj,
     sum(toInt128(p.carbon_ug)) AS carbon_ug
 FROM cost_parts AS p
-WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64} AND status != 'ok'
+WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64} AND status IS NOT NULL AND NOT {ok:End}
 GROUP BY status, model, tenant
 ORDER BY cost_nusd DESC, status, model, tenant
 LIMIT 50

@@ -11,8 +11,8 @@ WITH judged AS
         multiIf(
             number = 0, 'not_judged',
             ifNull(error_kind = 'client', false) OR (status = 'aborted' AND NOT missed_any), 'left_out',
-            missed_any AND status IN ('ok', 'aborted'), 'missed',
-            status != 'ok', 'failed',
+            missed_any AND NOT {unanswered:End}, 'missed',
+            NOT {ok:End}, 'failed',
             'good'
         ) AS judgement,
         input_tokens,

@@ -5,7 +5,7 @@ SELECT
     class AS slo_class,
     sum(judged) AS all_judged,
     sum(good_ones) AS good,
-    sumIf(judged, status NOT IN ('ok', 'aborted')) AS failed,
+    sumIf(judged, {unanswered:End}) AS failed,
     all_judged - good - failed AS missed,
     sum(event_count) - all_judged AS left_out,
     sum(good_tokens_sum) AS good_tokens

@@ -8,6 +8,6 @@ SELECT
     toInt64(ifNull(sum(least(r.cached_tokens, r.input_tokens)), 0)) AS cached_tokens,
     toInt64(ifNull(sum(r.output_tokens), 0)) AS output_tokens
 FROM llm_requests AS r FINAL
-WHERE at_ms >= {from_ms:Int64} AND at_ms < {to_ms:Int64} AND verdict = 'accepted' AND status IN ('ok', 'aborted')
+WHERE at_ms >= {from_ms:Int64} AND at_ms < {to_ms:Int64} AND verdict = 'accepted' AND NOT {unanswered:End}
 GROUP BY model, above
 ORDER BY model, above

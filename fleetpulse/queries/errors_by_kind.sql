@@ -1,7 +1,7 @@
--- Why requests failed over a range, and where.
+-- Why requests were not answered in full over a range, and where.
 SELECT model, status, error_kind, sum(event_count) AS requests
 FROM request_windows
-WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND status != 'ok'
+WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT {ok:End}
 GROUP BY model, status, error_kind
 ORDER BY requests DESC
 LIMIT 20

@@ -1,6 +1,7 @@
 -- What requests cost that an alert's fault hit, by tenant: their parts of the bills of its engine, or of its host.
 -- Of the minutes from the alert's start to its end, or to the end of the range; at most six hours. An alert of neither
 -- engine nor host counts by its model and tenant; one of a GPU by the engine that ran on it. Null: no bill, no price.
+-- Unanswered: failed, or the client's fault; bills keep how requests ended and not why.
 -- param fingerprint: of the alert, 16 hex digits
 -- rows: 1000
 -- seconds: 10
@@ -56,9 +57,12 @@ WITH
 SELECT
     ifNull(tenant, '') AS name,
     sum(ended) AS requests,
-    sumIf(ended, status != 'ok') AS failed,
+    sumIf(ended, {ok:End}) AS ok,
+    sumIf(ended, {aborted:End}) AS aborted,
+    sumIf(ended, {unanswered:End}) AS unanswered,
     sum(toInt128(nusd)) AS cost_nusd,
-    sumIf(toInt128(nusd), status != 'ok') AS failed_nusd,
+    sumIf(toInt128(nusd), {aborted:End}) AS aborted_nusd,
+    sumIf(toInt128(nusd), {unanswered:End}) AS unanswered_nusd,
     sum(toInt128(mj)) AS cost_energy_mj,
     sum(unpriced) AS unpriced_parts,
     min(final) AS all_final

@@ -13,7 +13,7 @@ WITH
         SELECT
             request_id, at_ms, tenant, model, status, source, boot, seq, row, input_tokens, output_tokens,
             least(ifNull(cached_tokens, 0), input_tokens) AS cached,
-            if(status IN ('ok', 'aborted'), toInt256(input_tokens - cached) * {input_nusd:Int64}
+            if(NOT {unanswered:End}, toInt256(input_tokens - cached) * {input_nusd:Int64}
                 + toInt256(cached) * {cached_nusd:Int64} + toInt256(output_tokens) * {output_nusd:Int64}, NULL) AS amount,
             intDiv(amount, 1000000) AS whole,
             amount - whole * 1000000 AS left_over

@@ -109,7 +109,7 @@ def _models(of: Callable[..., list[Row]], query: ReportQuery) -> list[Row]:
     served = of("cost_engine_models")
     full = money.full_costs(of("cost_by_engine"), served)
     busy = money.busy_by_model(of("cost_utilisation"), served)
-    entries = entries_of(query.prices, [row["model"] for row in rows if row["model"]])
+    entries = entries_of(query.prices, [row["model"] for row in rows if row["model"] and not row["nobody"]])
     sides = list_sides(entries, of("cost_list_tokens", bounds=bounds_of(entries)))
     by_model = {one.model: one for one in sides}
     found = []

@@ -11,6 +11,7 @@ from typing import Any
 from fleetpulse.report import amounts as a
 from fleetpulse.report.amounts import ratio
 from fleetpulse.report.page import Bars, Table
+from schemas.definitions import END
 from schemas.limits import HOUR_MS
 
 Row = Mapping[str, Any]
@@ -70,7 +71,8 @@ def _cell(key: str, write: Callable[[Any], str]) -> Callable[[Row], str]:
 
 
 def _word(value: str | None) -> str:
-    return value or NOBODY
+    """A name for people; what is nobody's is named by its part of the bills."""
+    return PARTS.get(f"{value} start-up", PARTS.get(value or "", value or NOBODY))
 
 
 def _part(row: Row) -> str:
@@ -203,6 +205,7 @@ def _crossed(levels: Rows) -> str:
 _MODEL, _TENANT, _REQUESTS = _cell("model", _word), _cell("tenant", _word), _cell("requests", a.count)
 _PROMPT, _GENERATED = _cell("prompt_tokens", a.count), _cell("decode_tokens", a.count)
 _GPU_TIME, _COST, _BILL = _cell("gpu_ms", a.gpu_hours), _cell("cost_nusd", a.usd), _cell("total_nusd", a.usd)
+_ENDS = {name.replace("_", " "): _cell(name, a.count) for name in END}
 _CARBON, _GRAMS = _cell("carbon_ug", a.carbon), _cell("g_per_million_tokens", lambda g: a.decimal(g, "g"))
 _TOKENS, _TOKEN = _cell("usd_per_million_tokens", a.dollars), _cell("j_per_token", lambda j: a.decimal(j, "J"))
 
@@ -211,6 +214,7 @@ MODELS = Layout(
     {
         "model": _MODEL,
         "requests": _REQUESTS,
+        **_ENDS,
         "prompt tokens": _PROMPT,
         "generated": _GENERATED,
         "full cost": _cell("full_nusd", a.usd),
@@ -220,7 +224,7 @@ MODELS = Layout(
         "a token": _TOKEN,
         "CO2e of 1M": _GRAMS,
     },
-    least=("prompt tokens", "generated", "requests", "CO2e of 1M"),
+    least=("prompt tokens", "generated", "requests", "CO2e of 1M", *_ENDS),
 )
 LIST_PRICES = Layout(
     "The same tokens at list price",
@@ -243,8 +247,7 @@ TENANTS = Layout(
     {
         "tenant": _TENANT,
         "requests": _REQUESTS,
-        # Bills know how requests ended, not why: aborted ones and client faults are among these.
-        "not ok": _cell("failed", a.count),
+        **_ENDS,
         "prompt tokens": _PROMPT,
         "generated": _GENERATED,
         "cost": _COST,
@@ -253,7 +256,7 @@ TENANTS = Layout(
         "CO2e": _CARBON,
         "a request's": _cell("g_per_request", lambda g: a.decimal(g, "g")),
     },
-    least=("prompt tokens", "generated", "a request's", "CO2e"),
+    least=("prompt tokens", "generated", "a request's", "CO2e", *_ENDS),
     top=TOP,
     share="cost_nusd",
 )

@@ -178,7 +178,7 @@ def test_a_fault_is_shown_with_its_requests_and_the_bill_of_its_engine(
 def test_what_requests_cost_that_an_alert_hit(
     database: Database, clickhouse_config: ClickHouseConfig, labels: dict[str, str], over_ms: int | None, expected: str
 ) -> None:
-    """By tenant, from the minute in which the alert began: money of their work alone, and of it for what failed."""
+    """By tenant, from the minute in which the alert began: money of their work alone, of it that for the unanswered."""
     opened = replace(ALERT, labels=labels, since_ms=BEGIN_MS + 30_000, opened_ms=BEGIN_MS + 40_000)
     state = replace(opened, at_ms=BEGIN_MS + 50_000, resolved_ms=over_ms)
     record = Record(ALERTS_TOPIC, 0, 0, BEGIN_MS, state.fingerprint.encode(), encode(state), ())
@@ -188,8 +188,8 @@ def test_what_requests_cost_that_an_alert_hit(
     bounds = {"from_ms": BEGIN_MS, "to_ms": BEGIN_MS + 120_000, "fingerprint": state.fingerprint}
     rows = database.named("request_cost_of_alert", bounds).records()
 
-    columns = ("requests", "failed", "cost_nusd", "failed_nusd", "all_final")
-    both = {"acme": (2, 0, 20_000_000, 0, 1), "initech": (1, 1, 4_000_000, 4_000_000, 1)}
+    columns = ("requests", "ok", "aborted", "unanswered", "cost_nusd", "unanswered_nusd", "all_final")
+    both = {"acme": (2, 2, 0, 0, 20_000_000, 0, 1), "initech": (1, 0, 0, 1, 4_000_000, 4_000_000, 1)}
     wanted = both if expected == "both" else {name: both[name] for name in (expected,) if name}
     assert {row["name"]: tuple(row[name] or 0 for name in columns) for row in rows} == wanted
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +20,11 @@ from fleetpulse.report.gather import ReportQuery, cost_report, gather, report_qu
 from fleetpulse.report.goodput import slo_parameters
 from fleetpulse.report.html import html
 from fleetpulse.sql.database import Database
+from lab.oracle.recount import Request, outcome
 from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
 from schemas.ddl.merging import LEVELS
+from schemas.definitions import END
 from schemas.errors import FleetpulseError
 from schemas.limits import DEFAULT_LIMITS, HOUR_MS, MINUTE_MS
 from sinks.database import SinkDatabase
@@ -91,14 +94,19 @@ def test_numbers_of_a_small_fleet_are_those_made_by_hand(database: SinkDatabase,
     ]
     assert found["bill"]["total_nusd"] == 90_000_000
     assert (found["bill"]["unpriced_gpu_ms"], found["bill"]["provisional_bills"]) == (60_000, 1)
-    (model,) = found["models"]
+    for name in ("models", "tenants"):  # what is nobody's does not drop out of any list
+        assert sum(row["cost_nusd"] or 0 for row in found[name]) == 90_000_000
+        assert {row[name.removesuffix("s")]: row["cost_nusd"] for row in found[name] if row["nobody"]} == {
+            "__idle__": 40_000_000, "__wasted__": 25_000_000, "__overhead__": 1_000_000, "__unpriced__": None,
+        }  # fmt: skip
+    model = found["models"][0]
     assert (model["requests"], model["prompt_tokens"], model["decode_tokens"]) == (3, 1_600, 200)
     # The engine's whole bill, half of it computing prompts: 0.05 USD, 1,600 prompt and 200 generated tokens.
     assert (model["full_nusd"], model["usd_per_million_prompt"], model["usd_per_million_generated"]) == (
         50_000_000, 15.625, 125.0,
     )  # fmt: skip
     assert model["busy"] == 0.4
-    assert [(row["tenant"], row["cost_nusd"], row["usd_per_request"]) for row in found["tenants"]] == [
+    assert [(row["tenant"], row["cost_nusd"], row["usd_per_request"]) for row in found["tenants"][:2]] == [
         ("acme", 20_000_000, 0.01),
         ("initech", 4_000_000, 0.004),
     ]
@@ -154,7 +162,7 @@ def test_sums_of_every_query_are_the_bill(database: SinkDatabase, config: ClickH
     assert sum(row["cost_nusd"] or 0 for row in found["hours"]) == total
     assert sum(row["total_nusd"] for row in found["gpu_models"]) == total
     assert sum(row["total_nusd"] for row in found["engines"]) + idle == total
-    assert sum(row["full_nusd"] for row in found["models"]) + idle == total
+    assert sum(row["full_nusd"] or 0 for row in found["models"]) + idle == total
 
 
 def test_the_page_is_made_of_what_the_database_says(database: SinkDatabase, config: ClickHouseConfig) -> None:
@@ -222,6 +230,7 @@ def test_goodput_of_windows_is_that_of_single_requests(database: SinkDatabase, c
         bounds = {name: given[name] for name in ("from_ms", "to_ms")}
         exact = reader.named("cost_goodput", bounds | slo_parameters(CLASSES)).records()
         kept = reader.named("cost_goodput_windows", bounds).records()
+        ends = reader.named("cost_by", bounds | {"dimension": "tenant"}).records()
     points = {
         (name, span_ms): _points(config, name, given, span_ms)
         for name in ("goodput_over_time", "goodput_of_requests")
@@ -232,11 +241,22 @@ def test_goodput_of_windows_is_that_of_single_requests(database: SinkDatabase, c
     known = [row for row in exact if row["slo_class"] in ("batch", "interactive")]
     assert [[row[name] for name in same] for row in kept] == [[row[name] for name in same] for row in known]
     assert all(row["good"] and row["missed"] and row["failed"] and row["left_out"] for row in kept)
+    assert ends_of(ends) == Counter((row["tenant"], outcome_of(row)) for row in rows if from_ms <= row["at_ms"] < to_ms)
     assert points["goodput_over_time", HOUR_MS] == points["goodput_of_requests", HOUR_MS] != []
     hours = [(at_ms, judged, good) for at_ms, judged, good in points["goodput_over_time", 24 * HOUR_MS]]
     assert {at_ms % HOUR_MS for at_ms, _, _ in hours} == {0}
     assert sum(judged for _, judged, _ in hours) == sum(row["all_judged"] for row in kept)
     assert sum(good for _, _, good in hours) == sum(row["good"] for row in kept)
+
+
+def outcome_of(row: dict[str, Any]) -> str:
+    """How a request ended, as the oracle names it."""
+    return outcome(Request(0, "", "", row["status"], row.get("error_kind") or "", 0, 0, 0, None))
+
+
+def ends_of(rows: list[dict[str, Any]]) -> Counter[tuple[str, str]]:
+    """Counts of rows of ``cost_by`` tenant."""
+    return Counter({(row["name"], end): row[end] for row in rows for end in END if row[end]})
 
 
 def _points(config: ClickHouseConfig, name: str, given: dict[str, Any], span_ms: int) -> list[tuple[int, ...]]:

@@ -52,10 +52,10 @@ class _Models:
                 bins: ChartPanel(view, title, hint, f"{title}: percentiles over time", 210)
                 for bins, (title, hint) in LATENCIES.items()
             }
-            ends, kinds = "requests per second by end", "Failed requests per second over time by kind"
+            ends, kinds = "requests per second by end", "Requests per second that were not answered in full, by kind"
             self._rate = ChartPanel(view, "Throughput", ends, "Requests per second over time", 210)
             self._tokens = ChartPanel(view, "Tokens", "per second", "Tokens per second over time", 210)
-            self._errors = ChartPanel(view, "Errors", "per second by kind", kinds, 210)
+            self._errors = ChartPanel(view, "Errors", "not answered in full, per second by kind", kinds, 210)
             self._good = ChartPanel(view, "Goodput", "met all objectives of its class", "Goodput over time", 210)
         self._concurrency = TablePanel("Latency by concurrency", "requests that an engine ran at one time", CONCURRENCY)
         self._table = TablePanel("Models", "by requests", self._columns(), label="Models by requests", page_rows=15)
@@ -152,7 +152,7 @@ class _Models:
         rows = (await view.ask("errors_over_time")).records()
         whole = view.whole_buckets("errors_over_time", rows)
         if not whole:
-            panel.empty("No request failed in this range")
+            panel.empty("Every request was answered in full")
             return
         moments = view.moments("errors_over_time")
         kinds: dict[str, dict[int, float]] = defaultdict(dict)

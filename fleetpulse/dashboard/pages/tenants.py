@@ -48,7 +48,12 @@ class _Tenants:
         with self._over_time.tools:
             choices("Show", SHOWN, view.choice("show", SHOWN), lambda value: view.set(show=value))
         self._table = TablePanel("Tenants", f"the biggest {LISTED}", self._columns(), page_rows=15)
-        self._errors = TablePanel("Failures", "most frequent first", _ERRORS, label="Failures by tenant and model")
+        self._errors = TablePanel(
+            "Not answered in full",
+            "most frequent first",
+            _ERRORS,
+            label="Requests not answered in full, by tenant and model",
+        )
 
     def _columns(self) -> list[Column]:
         def link(row: Mapping[str, Any]) -> str:
@@ -102,7 +107,7 @@ class _Tenants:
         self._table.rows(rows, *_NO_REQUESTS)
         if rows:
             self._show_chart(series)
-            self._errors.rows(failed, "No request failed in this range")
+            self._errors.rows(failed, "Every request was answered in full")
         else:
             self._over_time.empty(*_NO_REQUESTS)
             self._errors.empty(*_NO_REQUESTS)

@@ -1,4 +1,4 @@
--- Why requests failed, over time: the kinds with most of them.
+-- Why requests were not answered in full, over time: the kinds with most of them.
 -- reads requests: llm.requests 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 20000
 -- seconds: 10
@@ -12,7 +12,7 @@ WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_
     AND ({region:String} = '' OR region = {region:String})
     AND ({model:String} = '' OR model = {model:String})
     AND ({tenant:String} = '' OR tenant = {tenant:String})
-    AND status != 'ok'
+    AND NOT {ok:End}
 GROUP BY at_ms, kind
 ORDER BY at_ms, kind
 LIMIT 20000

@@ -54,11 +54,11 @@ LEFT JOIN
         engine_id,
         sum(event_count) AS ended,
         {failed:Metric} AS failed,
-        sumIf(input_tokens_sum, status = 'ok') AS input_tokens,
-        sumIf(output_tokens_sum, status = 'ok') AS output_tokens,
-        sumMapIf(ttft_us_bins, status = 'ok') AS ttft,
-        sumMapIf(itl_bins, status = 'ok') AS itl,
-        sumMapIf(e2e_us_bins, status = 'ok') AS e2e
+        sumIf(input_tokens_sum, {ok:End}) AS input_tokens,
+        sumIf(output_tokens_sum, {ok:End}) AS output_tokens,
+        sumMapIf(ttft_us_bins, {ok:End}) AS ttft,
+        sumMapIf(itl_bins, {ok:End}) AS itl,
+        sumMapIf(e2e_us_bins, {ok:End}) AS e2e
     FROM {requests:Identifier} FINAL
     WHERE grouping = 'engine' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
         AND engine_id IS NOT NULL

@@ -1,6 +1,6 @@
 -- Single requests, the newest first; with an id or a trace id only those.
 -- param id: request id or trace id; an empty text takes all
--- param failed: 1 takes only those that did not end well
+-- param failed: 1 takes only those that were not answered in full
 -- param top: how many at most
 -- rows: 1000
 -- seconds: 10
@@ -11,7 +11,7 @@ WHERE at_ms >= {from_ms:Int64} AND at_ms < {to_ms:Int64}
     AND intDiv(at_ms, 60000) >= intDiv({from_ms:Int64}, 60000) AND intDiv(at_ms, 60000) <= intDiv({to_ms:Int64}, 60000)
     AND verdict = 'accepted'
     AND ({id:String} = '' OR request_id = {id:String} OR trace_id = {id:String})
-    AND ({failed:UInt8} = 0 OR status != 'ok')
+    AND ({failed:UInt8} = 0 OR NOT {ok:End})
     AND ({model:String} = '' OR model = {model:String})
     AND ({tenant:String} = '' OR tenant = {tenant:String})
     AND ({status:String} = '' OR status = {status:String})

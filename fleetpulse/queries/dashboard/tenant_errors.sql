@@ -1,4 +1,4 @@
--- How requests failed, by tenant and model; the most frequent first.
+-- How requests ended that were not answered in full, by tenant and model; the most frequent first.
 -- reads requests: llm.requests 10s <= 5m, 1m <= 2h, 1h <= 60d, 1d
 -- rows: 200
 -- seconds: 5
@@ -13,7 +13,7 @@ FROM
         AND ({region:String} = '' OR region = {region:String})
         AND ({model:String} = '' OR model = {model:String})
         AND ({tenant:String} = '' OR tenant = {tenant:String})
-        AND status != 'ok'
+        AND NOT {ok:End}
 )
 GROUP BY tenant, model, status, error_kind
 ORDER BY requests DESC, tenant, model, status, error_kind

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from importlib.resources import files
 from itertools import product
 
 from fleetpulse import queries
 from fleetpulse.queries import dashboard
 from lab.oracle.recount import Request, outcome
-from schemas.definitions import END, METRICS, written
+from schemas.definitions import END, METRICS, UNANSWERED, written
 from schemas.events.event_types import ERROR_KINDS, STATUSES
 from stream_jobs.rules.load import load_set
 from stream_jobs.rules.model import Where
@@ -19,6 +20,11 @@ def test_a_place_becomes_the_metric_s_expression() -> None:
     assert written("SELECT {failed:Metric} AS failed, {top:UInt32}") == (
         f"SELECT sumIf(event_count, {END['failed']}) AS failed, {{top:UInt32}}"
     )
+
+
+def test_a_place_becomes_the_condition_of_an_end() -> None:
+    """In brackets, so that NOT takes all of it; bills have one of their own."""
+    assert written("NOT {ok:End} AND {unanswered:End}") == f"NOT ({END['ok']}) AND ({UNANSWERED})"
 
 
 def test_every_metric_says_what_it_is() -> None:
@@ -42,6 +48,16 @@ def test_no_query_counts_the_ends_of_requests_by_a_formula_of_its_own() -> None:
         assert found == [], name
 
 
+def test_no_query_has_a_condition_of_its_own_on_whether_requests_were_answered() -> None:
+    """Written by hand it would leave out what the definitions take, or take what they leave out."""
+    names = [name for folder in (queries, dashboard) for name in files(folder.__name__).iterdir()]
+    texts = {entry.name: entry.read_text(encoding="utf-8") for entry in names if entry.name.endswith(".sql")}
+
+    assert "request_cost_of_alert.sql" in texts
+    for name, sql in texts.items():
+        assert re.findall(r"status\s*(?:!=|=|NOT IN|IN)\s*\(?'(?:ok|error).*", sql) == [], name
+
+
 ENDS = [(status, None) for status in ("ok", "aborted")]
 ENDS += product(sorted(set(STATUSES) - {"ok", "aborted"}), (None, *ERROR_KINDS))
 """Every way in which a request can end: kinds of errors are of those that did not end well."""
@@ -63,6 +79,12 @@ def test_one_of_the_four_ends_holds_of_every_request() -> None:
     """The one that the oracle says, too."""
     for status, kind in ENDS:
         assert [end for end, sql in END.items() if held(sql, status, kind)] == [ended(status, kind)]
+
+
+def test_bills_know_of_the_four_ends_as_much_as_the_status_says() -> None:
+    """What is unanswered there failed or was a client fault."""
+    for status, kind in ENDS:
+        assert held(UNANSWERED, status, kind) == (ended(status, kind) in ("client_fault", "failed"))
 
 
 def matches(where: Where, status: str, kind: str | None) -> bool:

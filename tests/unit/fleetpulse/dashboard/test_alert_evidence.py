@@ -59,14 +59,19 @@ def test_values_have_the_unit_of_their_name(name: str, value: object, text: str)
 
 def test_money_of_requests_stands_by_tenant() -> None:
     """Unknown money is a dash, nobody's requests too; bills that may change are said."""
-    known = {"name": "acme", "requests": 1_200, "failed": 7, "cost_nusd": 2_500_000_000, "failed_nusd": 10_000_000}
-    unknown = {"name": "", "requests": 1, "failed": 0, "cost_nusd": None, "failed_nusd": None}
+    known = {"name": "acme", "requests": 1_200, "ok": 1_190, "aborted": 3, "unanswered": 7,
+             "cost_nusd": 2_500_000_000, "unanswered_nusd": 10_000_000}  # fmt: skip
+    unknown = {"name": "", "requests": 1, "ok": 1, "aborted": 0, "unanswered": 0, "cost_nusd": None,
+               "unanswered_nusd": None}  # fmt: skip
     rows = [known | {"all_final": 1}, unknown | {"all_final": 0}]
 
     assert costs(rows) == EvidenceTable(
         "What the requests cost, provisional",
-        ("tenant", "requests", "failed", "cost", "of it failed"),
-        (("acme", "1,200", "7", usd(2_500_000_000), usd(10_000_000)), ("–", "1", "0", "–", "–")),
+        ("tenant", "requests", "ok", "aborted", "unanswered", "cost", "of it unanswered"),
+        (
+            ("acme", "1,200", "1,190", "3", "7", usd(2_500_000_000), usd(10_000_000)),
+            ("–", "1", "1", "0", "0", "–", "–"),
+        ),
     )
     assert costs(rows[:1]).title == "What the requests cost"
     assert costs([]).rows == ()
