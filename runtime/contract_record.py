@@ -16,7 +16,7 @@ from aiokafka import TopicPartition
 from runtime.config import KafkaConfig
 from runtime.kafka_clients import explained, open_consumer
 from schemas.contract.topics import CONTRACT, DEPLOYMENT_KEY
-from schemas.errors import ConfigError, ContractError
+from schemas.errors import ConfigError, TopicMissingError
 
 READ_WITHIN_S = 20.0
 _FAILED = "does not return its log ids"
@@ -60,7 +60,7 @@ async def read_log_ids(kafka: KafkaConfig) -> dict[str, str]:
     ``ConfigError`` where the topics are another deployment's; else as ``read_contract``."""
     found = await read_contract(kafka)
     if found is None:
-        raise ContractError(f"topic {kafka.topic_prefix}{CONTRACT.name} does not exist; run `fleetpulse migrate`")
+        raise TopicMissingError(f"{kafka.topic_prefix}{CONTRACT.name}")
     demand_own(kafka, found)
     return found.log_ids
 

@@ -50,12 +50,13 @@ class Readiness:
         self._notes: dict[str, str] = {}
         self._causes: dict[str, Cause] = {}
 
-    def note(self, part: str, what: str | None) -> None:
+    def note(self, part: str, what: str | None, cause: Cause | None = None) -> None:
         """Something is wrong with this part, and yet no reason to be taken out of service; None: not any more."""
         if what is None:
             self._notes.pop(part, None)
         else:
             self._notes[part] = what
+        self._is_caused(f"note {part}", None if what is None else cause)
 
     def noted(self) -> str | None:
         """All that is wrong so in one line; None when nothing is."""

@@ -22,6 +22,8 @@ from schemas.errors import ConfigError
 _NOISY = {"aiokafka": logging.ERROR, "faust": logging.WARNING, "mode": logging.WARNING, "urllib3": logging.WARNING}
 _REPEATING = ("aiokafka",)
 """Loggers that write the same line at every attempt while a broker is unavailable: ten a second."""
+_TELL_APART = ("cause", "server", "group", "target", "topic")
+"""Facts that make two lines with one message lines about two things."""
 _REPEATED_AFTER_S = 60.0
 _REPEATS_MAX = 1_000
 _KNOWN = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime", "taskName"}
@@ -45,23 +47,25 @@ def configure(process: str, *, level: str = "INFO", stream: TextIO | None = None
 
 
 class Repeats(logging.Filter):
-    """Of equal lines of ``_REPEATING`` and the loggers below them, one a minute: the first at once, a later one with
-    the fact ``repeats``, how many were left out before it. What has a traceback, or is another's, always passes."""
+    """Of equal lines that name one cause of the runbook, or are of ``_REPEATING`` and the loggers below them, one a
+    minute: the first at once, a later one with the fact ``repeats``, how many were left out before it. What has a
+    traceback, or is another's, always passes."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._lines: dict[tuple[str, str], tuple[float, int]] = {}  # when it passed, and what was left out since
+        self._lines: dict[tuple[str, ...], tuple[float, int]] = {}  # when it passed, and what was left out since
         self._one = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the line passes."""
-        if record.exc_info or record.name.partition(".")[0] not in _REPEATING:
+        cause = getattr(record, "cause", None)
+        if record.exc_info or (cause is None and record.name.partition(".")[0] not in _REPEATING):
             return True
         with self._one:
             return self._passes(record)
 
     def _passes(self, record: logging.LogRecord) -> bool:
-        line = (record.name, record.getMessage())
+        line = (record.name, record.getMessage(), *(str(getattr(record, fact, "")) for fact in _TELL_APART))
         passed_s, left_out = self._lines.pop(line, (None, 0))
         if passed_s is not None and 0 <= record.created - passed_s < _REPEATED_AFTER_S:
             self._lines[line] = (passed_s, left_out + 1)

@@ -456,6 +456,7 @@ METRICS: tuple[Metric, ...] = (
         "that came after their minute was dropped from memory: a rerate includes them",
         "rare: senders that were cut off",
     ),
+    _counter("cost_unpriced_ms", "ms", ("gpu_model",), "GPU time in bills, with revisions, that has no price", "0"),
     _counter("cost_gaps", "gaps", ("partition",), "records of the windows job, missing or unreadable", "0"),
     _gauge(
         "cost_held",

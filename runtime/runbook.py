@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from schemas.errors import ConfigError, FleetpulseError, UnavailableError
+from schemas.errors import ConfigError, FleetpulseError, TopicMissingError, UnavailableError
 
 PAGE = "docs/how-to/running.md"
 _READ_AT = [PAGE]
@@ -27,6 +27,9 @@ class Cause(StrEnum):
     SETTING = "Setting rejected"
     CLOCK = "Clock off"
     REJECTED = "Records rejected"
+    PRICE = "Price missing"
+    SERIES = "Too many series"
+    DELIVERY = "Alerts not delivered"
 
     @property
     def anchor(self) -> str:
@@ -57,6 +60,8 @@ def cause_of(error: BaseException) -> Cause | None:
     """The cause that an error of ours names; None where it is none of these."""
     if isinstance(error, ConfigError):
         return _REJECTED.get(error.key, Cause.SETTING if _is_setting(error.key) else None)
+    if isinstance(error, TopicMissingError):
+        return Cause.TOPIC
     if not isinstance(error, UnavailableError):
         return None
     server = str(error).partition(" ")[0]

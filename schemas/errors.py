@@ -47,6 +47,13 @@ class ContractError(FleetpulseError):
     """The world around does not keep a contract (topic missing, wrong timestamp type, lost offsets)."""
 
 
+class TopicMissingError(ContractError):
+    """A topic of the contract does not exist."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"topic {topic} does not exist; run `fleetpulse migrate`")
+
+
 class PartitionError(ContractError):
     """One source partition of a job cannot go on from where it stands; the job's others can. ``cause`` is one of
     ``stream_jobs.runner.quarantine.CAUSES``."""

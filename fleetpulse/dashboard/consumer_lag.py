@@ -30,7 +30,7 @@ WITHIN_S = 4.0
 @dataclass(frozen=True, slots=True)
 class Lag:
     """Records of ``topic`` that group ``job`` has not committed; None where it never ran. ``members``: processes in the
-    group."""
+    group. No partitions: there is no such topic."""
 
     job: str
     topic: str
@@ -41,6 +41,8 @@ class Lag:
     @property
     def wrong(self) -> str:
         """The cause by the runbook's name, empty where nothing is wrong."""
+        if not self.partitions:
+            return Cause.TOPIC
         waits = (self.records or 0) > MARKERS_MAX * self.partitions
         return Cause.PROCESS if waits and not self.members else ""
 
@@ -52,15 +54,14 @@ def lags(
     members: Mapping[str, int],
     reads: Mapping[str, Sequence[str]] = READS,
 ) -> list[Lag]:
-    """One row for each job and topic of ``reads`` that is there, in their order."""
+    """One row for each job and topic of ``reads``, in their order."""
     rows = []
     for job, topics in reads.items():
         offsets = committed.get(job, {})
         for topic in topics:
             partitions = sum(place[0] == topic for place in ends)
-            if partitions:
-                records = consumer_lag(topic, offsets, begins, ends) if offsets else None
-                rows.append(Lag(job, topic, records, partitions, members.get(job, 0)))
+            records = consumer_lag(topic, offsets, begins, ends) if offsets and partitions else None
+            rows.append(Lag(job, topic, records, partitions, members.get(job, 0)))
     return rows
 
 

@@ -132,6 +132,10 @@ class DatabaseFacts:
     """Rows of the query ``joins`` over the last minutes."""
     overflow: tuple[Mapping[str, Any], ...] | None = None
     """Rows of the query ``pipeline_overflow`` over the last minutes."""
+    rejected: tuple[Mapping[str, Any], ...] | None = None
+    """Rows of the query ``pipeline_rejected`` over the last minutes."""
+    clocks: tuple[Mapping[str, Any], ...] | None = None
+    """Rows of the query ``pipeline_clocks`` over the last minutes."""
     prices_versions: tuple[str, ...] = ()
     """Of the bills of the last hour, the newest first."""
     measured_twice: tuple[str, ...] | None = None

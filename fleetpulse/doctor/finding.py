@@ -21,7 +21,11 @@ _CAUSES = {
     "config.value": Cause.SETTING,
     "config.file": Cause.SETTING,
     "clock.kafka": Cause.CLOCK,
+    "clock.clickhouse": Cause.CLOCK,
+    "clock.hosts": Cause.CLOCK,
     "records.rejected": Cause.REJECTED,
+    "join.price": Cause.PRICE,
+    "series.room": Cause.SERIES,
 }
 """What the runbook calls the cause, by check."""
 

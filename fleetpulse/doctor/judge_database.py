@@ -39,6 +39,8 @@ def judge_database(facts: DatabaseFacts, wanted: Wanted, bounds: Bounds) -> Iter
             yield judge_disk(f"disk {disk.name} of {facts.url}", disk, bounds)
         yield from judge_joins(facts.joins or ())
         yield from _overflow(facts)
+        yield from _rejected(facts)
+        yield from _clocks(facts)
         yield from judge_agents(facts.measured_twice)
         yield from judge_prices(facts.prices_versions)
     else:
@@ -85,6 +87,29 @@ def _overflow(facts: DatabaseFacts) -> Iterator[Finding]:
         yield wrong("series.room", what, says, mend)
     if not facts.overflow:
         yield good("series.room", "labels", "every value has its name")
+
+
+def _rejected(facts: DatabaseFacts) -> Iterator[Finding]:
+    """What somebody sends that is not in the contract."""
+    for row in facts.rejected or ():
+        says = (
+            f"{int(row['rejected']):,} events of the last 3 minutes were rejected ({row['reason']}): {row['example']}"
+        )
+        yield wrong("records.rejected", row["topic"], says, "fleetpulse rejected show   # from whom, and its bytes")
+    if facts.rejected == ():
+        yield good("records.rejected", "events", "none was rejected in the last 3 minutes")
+
+
+def _clocks(facts: DatabaseFacts) -> Iterator[Finding]:
+    """Hosts whose edges say that their clock is off the brokers'."""
+    for row in facts.clocks or ():
+        skew_ms = int(row["skew_ms"])
+        says = f"{abs(skew_ms):,} ms {'ahead of' if skew_ms > 0 else 'behind'} the brokers'"
+        yield wrong(
+            "clock.hosts", row["host"], says, "timedatectl set-ntp true   # on that host; then `chronyc tracking`"
+        )
+    if facts.clocks == ():
+        yield good("clock.hosts", "hosts", "none is more than a second off the brokers'")
 
 
 def _rights(writer: LoginFacts) -> Iterator[Finding]:

@@ -114,14 +114,18 @@ def _seen(client: Any, config: ClickHouseConfig, clock: Clock) -> DatabaseFacts:
         disks=_disks(client),
         joins=_rows_of("joins", client, config.database, clock.now_ms()),
         overflow=_rows_of("pipeline_overflow", client, config.database, clock.now_ms()),
+        rejected=_rows_of("pipeline_rejected", client, config.database, clock.now_ms(), recent_ms=0),
+        clocks=_rows_of("pipeline_clocks", client, config.database, clock.now_ms(), recent_ms=0),
         prices_versions=_prices_versions(client, clock.now_ms()),
         measured_twice=_measured_twice(client, clock.now_ms()),
     )
 
 
-def _rows_of(name: str, client: Any, database: str, now_ms: int) -> tuple[dict[str, Any], ...] | None:
+def _rows_of(
+    name: str, client: Any, database: str, now_ms: int, recent_ms: int = RECENT_MS
+) -> tuple[dict[str, Any], ...] | None:
     """Of a query over the last minutes; None where the tables are not there yet, which is a finding of its own."""
-    bounds = {"from_ms": now_ms - LOOK_BACK_MS, "to_ms": now_ms - RECENT_MS}
+    bounds = {"from_ms": now_ms - LOOK_BACK_MS, "to_ms": now_ms - recent_ms}
     try:
         client.database = database
         found = client.query(query(name).at_levels(LOOK_BACK_MS), parameters=bounds)

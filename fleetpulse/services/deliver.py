@@ -59,7 +59,7 @@ def run_deliver(worker: str, health_port: int | None) -> None:
         delivery = Delivery(config.kafka, config.delivery, stop, readiness=readiness, worker=worker)
         await run_delivery(delivery, config.limits)
 
-    with health(health_port, readiness.why):
+    with health(health_port, readiness.why, readiness.noted):
         asyncio.run(body())
 
 

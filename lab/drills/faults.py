@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fleetpulse import stack
+from fleetpulse.services.jobs_and_sink import EXAMPLE_PRICES
 from lab.drills.stand import SINK, Stand
+from runtime.config import KafkaConfig
+from runtime.kafka_clients import make_admin, make_producer, started
 from runtime.local_stack import read_state
 from runtime.runbook import Cause
+from schemas.contract.topics import WINDOW_FINALS
 
 PASSWORD_FILE = "FLEETPULSE_CLICKHOUSE__PASSWORD_FILE"
 
@@ -67,6 +72,46 @@ def _rules_change(stand: Stand) -> None:
 def _rules_are_right(stand: Stand) -> None:
     file = stand.folder / "my-rules.yaml"
     file.write_text(file.read_text().replace("severty", "severity"))
+
+
+def _prices_change(stand: Stand) -> None:
+    """The cost job is started again with a price file that does not know the fleet's GPUs."""
+    file = stand.folder / "my-prices.yaml"
+    file.write_text(EXAMPLE_PRICES.read_text().replace("gpu: H100", "gpu: V100"))
+    _started_with("jobs-costs", PRICES=str(file))(stand)
+
+
+def _prices_are_right(stand: Stand) -> None:
+    (stand.folder / "my-prices.yaml").write_text(EXAMPLE_PRICES.read_text())
+
+
+def _responds(status: int) -> Callable[[Stand], None]:
+    """The receiver of alerts responds so from now on."""
+
+    def begin(stand: Stand) -> None:
+        stand.webhook_status = status
+
+    return begin
+
+
+def _sent(records: int) -> Callable[[Stand], None]:
+    """A foreign client writes records that no decoder reads."""
+
+    async def send(kafka: KafkaConfig) -> None:
+        async with started(make_producer(kafka)) as producer:
+            for number in range(records):
+                await producer.send("llm.requests", b"{not ours %d" % number)
+            await producer.flush()
+
+    return lambda stand: asyncio.run(send(stand.config.kafka))
+
+
+def _topic_deleted(name: str) -> Callable[[Stand], None]:
+    async def delete(kafka: KafkaConfig) -> None:
+        async with started(make_admin(kafka)) as admin:
+            await admin.delete_topics([name])
+
+    return lambda stand: asyncio.run(delete(stand.config.kafka))
 
 
 def _password(stand: Stand) -> str:
@@ -131,5 +176,34 @@ DRILLS = (
         _started_with("jobs-windows", KAFKA__DEPLOYMENT="blue"),
         _signs(Cause.DEPLOYMENT, "log", "doctor", alert=Cause.PROCESS, page=Cause.PROCESS),
         by_hand=lambda stand: stand.environment.clear(),
+    ),
+    Drill(
+        "price missing for a GPU type",
+        Cause.PRICE,
+        _prices_change,
+        _signs(Cause.PRICE, "log", "alert", "doctor", "page"),
+        by_hand=_prices_are_right,
+    ),
+    Drill(
+        "webhook that returns 500",
+        Cause.DELIVERY,
+        _responds(500),
+        _signs(Cause.DELIVERY, "log", "readyz", "alert", "doctor", "page"),
+        paste=("deliver --check",),
+        by_hand=_responds(204),
+        outage_s=300.0,
+    ),
+    Drill("poison record", Cause.REJECTED, _sent(1), _signs(Cause.REJECTED, "log", "alert", "doctor", "page")),
+    Drill(
+        "malformed records of a foreign client",
+        Cause.REJECTED,
+        _sent(10_000),
+        _signs(Cause.REJECTED, "log", "alert", "doctor", "page"),
+    ),
+    Drill(
+        "topic deleted",
+        Cause.TOPIC,
+        _topic_deleted(WINDOW_FINALS),
+        _signs(Cause.TOPIC, "log", "doctor", "page", alert=Cause.PROCESS),
     ),
 )

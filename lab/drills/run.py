@@ -25,7 +25,7 @@ from schemas.errors import ConfigError, FleetpulseError
 CHANNELS = ("log", "readyz", "alert", "doctor", "page")
 LINE_WITHIN_S = 15.0
 """So long a pasted line is waited for; what runs longer is a service, and goes on."""
-CLEAR_WITHIN_S, MENDED_WITHIN_S = 300.0, 180.0
+CLEAR_WITHIN_S = MENDED_WITHIN_S = 300.0
 BOOKS_WITHIN_S = 180.0
 _SECTION = re.compile(r"^### (.+?)\n(.*?)(?=^##)", re.MULTILINE | re.DOTALL)
 _BLOCK = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -21,13 +23,16 @@ from fleetpulse import stack
 from fleetpulse.services.jobs_and_sink import JOBS
 from fleetpulse.services.processes import Command, Processes
 from lab.bench.stand import free_port
+from lab.chaos.stage import faults, is_ready
 from runtime.config import Config
+from runtime.health import CONNECTIONS_MAX, REQUEST_WITHIN_S
+from runtime.http_server import App, HttpThread, Refused, Request, Response, Route
 from schemas.errors import FleetpulseError
 
 ROOT = Path(__file__).parents[2]
 RULES, PAGE = ROOT / "deploy" / "prometheus" / "rules.yaml", ROOT / "docs" / "how-to" / "running.md"
 WORKER = "worker-0"
-SINK, PRODUCER, PROMETHEUS = "sink", "producer", "prometheus"
+SINK, DELIVER, PRODUCER, PROMETHEUS = "sink", "deliver", "producer", "prometheus"
 READY_WITHIN_S = 300.0
 ENDS_WITHIN_S = 60.0
 TICK_S = 0.2
@@ -48,6 +53,9 @@ class Stand:
     """Of every process from now on, beside where the stack is."""
     prometheus: int | None = None
     """Its port; None where there is no Prometheus on this machine."""
+    webhook_status: int = 204
+    """What the receiver of alerts responds from now on."""
+    _webhook: HttpThread | None = None
     _watching: subprocess.Popen[bytes] | None = None
 
     @property
@@ -58,21 +66,32 @@ class Stand:
     def parts(self) -> dict[str, tuple[str, ...]]:
         """Words of the services by name."""
         jobs = {f"jobs-{job}": ("jobs", job, "--name", WORKER) for job in JOBS}
-        return {**jobs, SINK: ("sink",)}
+        return {**jobs, SINK: ("sink",), DELIVER: ("deliver",)}
 
     def begin(self) -> None:
         """Start everything and wait until it is ready. Raises FleetpulseError when something is not."""
+        app = App({"/": Route("POST", self._taken)}, _refuse, CONNECTIONS_MAX, REQUEST_WITHIN_S, body_bytes_max=1 << 20)
+        self._webhook = HttpThread("webhook", "127.0.0.1", 0, app)
         for name in self.parts():
             self.start(name)
+        file = self.folder / "faults.json"
+        file.write_text(json.dumps(faults()))
         simulate = ("simulate", "--gpus", str(GPUS), "--load", "poisson", "--rate", str(REQUESTS_PER_S))
-        own = ("--seed", str(self.seed), "--spool", str(self.folder / "spool"))
+        own = ("--seed", str(self.seed), "--spool", str(self.folder / "spool"), "--faults", str(file))
         self.processes.start(Command(PRODUCER, (*simulate, *own), self._environment))
         self._watch()
         self.until(self.is_ready, READY_WITHIN_S, "the pipeline is ready")
 
+    async def _taken(self, _request: Request) -> Response:
+        return Response(self.webhook_status, b"")
+
     @property
     def _environment(self) -> dict[str, str]:
-        return {"FLEETPULSE_DATA_DIR": str(self.folder), **self.environment}
+        """Where the stack is, and whom alerts are sent to."""
+        assert self._webhook is not None
+        found = {"KIND": "webhook", "ENDPOINT_URL": f"http://127.0.0.1:{self._webhook.port}/"}
+        target = {f"FLEETPULSE_DELIVERY__DEFAULT__{key}": value for key, value in found.items()}
+        return {"FLEETPULSE_DATA_DIR": str(self.folder), **target, **self.environment}
 
     @property
     def variables(self) -> dict[str, str]:
@@ -96,7 +115,7 @@ class Stand:
 
     def is_ready(self) -> bool:
         """Whether every service is."""
-        return all(bool(get(port, "/readyz")) for port in self.ports.values())
+        return all(is_ready(port) for port in self.ports.values())
 
     def restore(self) -> None:
         """End what was pasted, and start what is gone or runs under another configuration."""
@@ -149,9 +168,11 @@ class Stand:
         return process
 
     def end(self) -> None:
-        """End what was pasted, and Prometheus."""
+        """End what was pasted, Prometheus, and the receiver of alerts."""
         for process in (*self.pasted, *filter(None, (self._watching,))):
             _end(process)
+        if self._webhook is not None:
+            self._webhook.close()
 
     def _watch(self) -> None:
         """Start Prometheus with the shipped rules, a second between two scrapes."""
@@ -176,10 +197,19 @@ class Stand:
 
 
 def get(port: int, path: str) -> bytes | None:
-    """What is answered with 200; None otherwise."""
-    with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
-        return bytes(answer.read())
-    return None
+    """What is answered, an error too; None where nobody answers."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return bytes(answer.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.read()
+    except OSError:
+        return None
+
+
+def _refuse(refused: Refused, _request: Request) -> Response:
+    return Response(refused.status, b"")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

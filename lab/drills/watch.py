@@ -11,14 +11,13 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleetpulse.dashboard.consumer_lag import Lag, LagOfGroups
+from fleetpulse.dashboard.consumer_lag import LagOfGroups
 from fleetpulse.dashboard.data import Data
+from fleetpulse.dashboard.pages.pipeline import CAUSES, Row, caused, most_lag_first
 from lab.drills.stand import Stand, get
 from runtime.clock import SystemClock
 from runtime.runbook import Cause
@@ -28,7 +27,8 @@ from schemas.limits import MINUTE_MS
 Look = Callable[[], Iterable[str]]
 LOOK_EVERY_S = 0.5
 TEXT_CHARACTERS = 160
-LOOK_BACK_MS = 15 * MINUTE_MS
+LOOK_BACK_MS = 3 * MINUTE_MS
+"""So that what an earlier drill left is over."""
 DOCTOR_WITHIN_S = 40
 
 
@@ -129,14 +129,8 @@ class Watch:
 
     def _readyz(self) -> Iterator[str]:
         for name, port in self.stand.ports.items():
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as response:
-                    found = response.read()
-            except urllib.error.HTTPError as error:
-                found = error.read()
-            except OSError:
-                continue
-            yield f"{name}: {found.decode()}"
+            if (found := get(port, "/readyz")) is not None:
+                yield f"{name}: {found.decode()}"
 
     def _alerts(self) -> Iterator[str]:
         """Alerts of the shipped rules that are pending or firing."""
@@ -146,22 +140,24 @@ class Watch:
             yield f"{each['state']} {each['labels']['alertname']}: {facts['summary']} {facts['runbook_url']}"
 
     def _page(self) -> Iterator[str]:
-        """Of page *Pipeline*: the table of consumer lag, and what it says where a query fails."""
+        """Of page *Pipeline*: its tables that name causes, and what it says where a query fails."""
         rows, troubles = asyncio.run(self._pipeline())
         yield from troubles
-        yield from (f"{one.job} {one.topic}: lag {one.records}, {one.wrong}" for one in rows if one.wrong)
+        yield from (str(row) for row in rows if row["wrong"])
 
-    async def _pipeline(self) -> tuple[list[Lag], list[str]]:
-        data, troubles, rows = Data(self.stand.config.reading), list[str](), list[Lag]()
+    async def _pipeline(self) -> tuple[list[Row], list[str]]:
+        data, troubles, rows = Data(self.stand.config.reading), list[str](), list[Row]()
         now_ms = SystemClock().now_ms()
+        bounds = {"from_ms": now_ms - LOOK_BACK_MS, "to_ms": now_ms}
         try:
-            await data.ask("pipeline_topics", {"from_ms": now_ms - LOOK_BACK_MS, "to_ms": now_ms}, LOOK_BACK_MS)
+            for query in CAUSES:
+                rows += caused(query, (await data.ask(query, bounds, LOOK_BACK_MS)).records())
         except FleetpulseError as error:
             troubles.append(str(error))
         finally:
             await data.close()
         try:
-            rows = await LagOfGroups(self.stand.config.kafka).ask()
+            rows += most_lag_first(await LagOfGroups(self.stand.config.kafka).ask())
         except FleetpulseError as error:
             troubles.append(str(error))
         return rows, troubles

@@ -23,6 +23,7 @@ from aiokafka.errors import (
     MessageSizeTooLargeError,
     OutOfOrderSequenceNumber,
     RecordListTooLargeError,
+    TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
 
@@ -34,6 +35,7 @@ from producers.spool.spool import Spool
 from runtime.backoff import Backoff
 from runtime.clock import Clock
 from runtime.counters import Counters
+from runtime.runbook import Cause
 
 _log = logging.getLogger(__name__)
 
@@ -109,7 +111,7 @@ class UndeliverableTopics:
         else:
             return False
         if topic not in self._topics:
-            facts = {"topic": topic, "error": _text(error)}
+            facts = {"topic": topic, "error": _text(error), "cause": _cause_of(error)}
             _log.error("topic undeliverable: its records are kept apart and retried", extra=facts)
             self._topics[topic] = _Topic(_text(error), again_s=now_s + RETRY.pause_s(1, self._chance()))
         self._topics[topic].why = _text(error)
@@ -141,6 +143,7 @@ class UndeliverableTopics:
                 self.some.clear()
             self._counters.set("edge_undeliverable_bytes", 0, topic=topic)
             self._counters.set("edge_undeliverable_records", 0, topic=topic)
+            self.count()
             _log.info("topic deliverable again", extra={"topic": topic})
 
     async def retry_forever(self, retry: Retry, clock: Clock, is_up: Callable[[], bool]) -> None:
@@ -160,10 +163,19 @@ class UndeliverableTopics:
             records, size_bytes = self._spool.undeliverable.of(topic)
             self._counters.set("edge_undeliverable_records", records, topic=topic)
             self._counters.set("edge_undeliverable_bytes", size_bytes, topic=topic)
+        missing = any(one.why.startswith(Cause.TOPIC) for one in self._topics.values())
+        self._counters.set("cause", int(missing), cause=Cause.TOPIC)
+
+
+def _cause_of(error: Exception) -> Cause | None:
+    return {UnknownTopicOrPartitionError: Cause.TOPIC, TopicAuthorizationFailedError: Cause.KAFKA_LOGIN}.get(
+        type(error)
+    )
 
 
 def _text(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    cause, text = _cause_of(error), f"{type(error).__name__}: {error}"
+    return text if cause is None else f"{cause}: {text}"
 
 
 @dataclass(frozen=True, slots=True)

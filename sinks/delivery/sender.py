@@ -12,6 +12,7 @@ from functools import partial
 
 from runtime.clock import Clock
 from runtime.counters import COUNTERS
+from runtime.runbook import Cause
 from sinks.delivery.backlog import Send, Undelivered
 from sinks.delivery.client import UNSENDABLE, Client
 from sinks.delivery.renotify import Round
@@ -44,9 +45,10 @@ class Sender:
         self._posting: set[asyncio.Task[None]] = set()
         self._counted: Counter[str] = Counter()
         self._draw = random.random
-        self._failing = False
         self.misconfigured: str | None = None
         """What is wrong with the target's settings; None while nothing is known to be."""
+        self.failing: str | None = None
+        """What the target's last response was, where it took nothing."""
         self._defect: BaseException | None = None
 
     def wake(self) -> None:
@@ -137,9 +139,9 @@ class Sender:
         elif response.status:
             self.misconfigured = None
         failing = response.verdict is not Verdict.DELIVERED
-        if failing and not self._failing:
+        if failing and self.failing is None:
             facts = {"target": self.name, "status": response.status, "response": response.detail}
-            _log.warning("target does not accept alerts; retrying", extra=facts)
-        elif self._failing and not failing:
+            _log.warning("target does not accept alerts; retrying", extra={**facts, "cause": Cause.DELIVERY})
+        elif self.failing and not failing:
             _log.info("target accepts alerts again", extra={"target": self.name})
-        self._failing = failing
+        self.failing = f"{Cause.DELIVERY}: {self.name} responds {response.status or 'nothing'}" if failing else None

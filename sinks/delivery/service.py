@@ -25,10 +25,10 @@ from runtime.counters import COUNTERS
 from runtime.delivery_config import DeliveryConfig
 from runtime.health import Readiness
 from runtime.kafka_clients import check_login, explained, make_admin, make_consumer, make_producer, started
-from runtime.runbook import cause_of, named
+from runtime.runbook import Cause, cause_of, named
 from schemas.contract.record import Record
 from schemas.contract.topics import ALERTS_TOPIC, DEAD_LETTERS
-from schemas.errors import ContractError, RejectedError, UnavailableError
+from schemas.errors import RejectedError, TopicMissingError, UnavailableError
 from schemas.limits import DEFAULT_LIMITS, Limits
 from sinks.delivery.backlog import Undelivered
 from sinks.delivery.client import Client
@@ -111,7 +111,7 @@ async def _check_topics(kafka: KafkaConfig) -> None:
     async with started(make_admin(kafka)) as admin:
         missing = {ALERTS_TOPIC, DEAD_LETTERS} - set(await admin.list_topics())
     if missing:
-        raise ContractError(f"topic {min(missing)} does not exist; run `fleetpulse migrate`")
+        raise TopicMissingError(min(missing))
 
 
 async def _consume(delivery: Delivery) -> None:
@@ -261,7 +261,8 @@ class _Session:
             await asyncio.gather(*(sender.drain(within_s) for sender in self._senders))
             await self._settle()
             for sender in self._senders:
-                self._set_readiness(sender.name, None)
+                sender.misconfigured = sender.failing = None
+                self._set_readiness(sender)
             for error in ended:
                 if isinstance(error, Exception):
                     raise error
@@ -280,14 +281,16 @@ class _Session:
             self._committed = state
         for sender in senders:
             sender.update_counters()
-            self._set_readiness(sender.name, sender.misconfigured)
+            self._set_readiness(sender)
 
-    def _set_readiness(self, target: str, why: str | None) -> None:
-        """A restart does not help an unavailable target; a misconfigured one needs somebody."""
-        if why is None:
-            self._delivery.readiness.release(f"target {target}")
+    def _set_readiness(self, sender: Sender) -> None:
+        """A restart does not help an unavailable target, which is noted; a misconfigured one needs somebody."""
+        readiness, target = self._delivery.readiness, f"target {sender.name}"
+        readiness.note(target, sender.failing, Cause.DELIVERY)
+        if sender.misconfigured is None:
+            readiness.release(target)
         else:
-            self._delivery.readiness.hold(f"target {target}", why)
+            readiness.hold(target, f"{Cause.DELIVERY}: {sender.misconfigured}", Cause.DELIVERY)
 
     async def _try_commit(self, cursors: Cursors) -> bool:
         """Commit; False when Kafka is unavailable. The session continues; after a crash the next one sends again."""

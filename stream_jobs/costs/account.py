@@ -61,6 +61,18 @@ def cost_block(
     return native.concat(COSTS.fields, blocks) if blocks else None
 
 
+def unpriced_ms(block: Block) -> dict[str, int]:
+    """GPU time without a price by type of GPU, of the bills of a block of ``COSTS``; of several types under no name."""
+    lacking, models = block.columns["unpriced_gpu_ms"], block.columns["gpu_model"]
+    assert isinstance(lacking, Numbers)
+    assert isinstance(models, Labels)
+    found: dict[str, int] = {}
+    for row in np.flatnonzero(lacking.values).tolist():
+        model = (models.words[models.codes[row]] or b"").decode(errors="replace")
+        found[model] = found.get(model, 0) + int(lacking.values[row])
+    return found
+
+
 class _Account:
     """Minutes whose words are of one list. Words are numbers by their order from here on: null is 0 and comes first."""
 

@@ -27,7 +27,7 @@ from schemas.limits import Limits
 from schemas.rows.costs import COSTS
 from schemas.rows.gpu_shares import SHARES_OF
 from stream_jobs import parts as parts_of
-from stream_jobs.costs.account import PriceOf, cost_block
+from stream_jobs.costs.account import PriceOf, cost_block, unpriced_ms
 from stream_jobs.costs.intake import TABLES, Taken, taken
 from stream_jobs.costs.minute_buffer import BufferLimits, EmittedMinute, MinuteBuffer
 from stream_jobs.costs.wide import Ints
@@ -64,12 +64,13 @@ class State:
 class Changes:
     """Since the last commit: minutes to be emitted; the rest is counted. ``bills`` are those of the commit's records,
     ``late_rows`` came too late to be billed, ``gaps`` are places where a record of the windows job was missing or could
-    not be read."""
+    not be read; ``unpriced_ms`` is the GPU time of the bills without a price, by type."""
 
     emitted: list[EmittedMinute] = field(default_factory=list)
     bills: int = 0
     late_rows: int = 0
     gaps: int = 0
+    unpriced_ms: dict[str, int] = field(default_factory=dict)
 
 
 VERSION = 2
@@ -161,8 +162,10 @@ class CostStep(Step[State, Changes]):
 
     def rows(self, state: State, changes: Changes, commit: Commit) -> list[Output]:
         block = cost_block(changes.emitted, self._price_of, self._prices_version)
-        changes.bills = 0 if block is None else block.rows
-        return [] if block is None else outputs_of(block, commit, self._targets, self._topic)
+        if block is None:
+            return []
+        changes.bills, changes.unpriced_ms = block.rows, unpriced_ms(block)
+        return outputs_of(block, commit, self._targets, self._topic)
 
     def stats(self, state: State, changes: Changes) -> Iterator[Stat]:
         partition = {"partition": state.partition}
@@ -170,6 +173,8 @@ class CostStep(Step[State, Changes]):
         yield Stat("cost_final_bills", sum(int(one.final.sum()) for one in changes.emitted), partition)
         yield Stat("cost_late_rows", changes.late_rows, partition)
         yield Stat("cost_gaps", changes.gaps, partition)
+        for model, amount_ms in changes.unpriced_ms.items():
+            yield Stat("cost_unpriced_ms", amount_ms, {"gpu_model": model})
         yield Stat("cost_held", state.buffer.held, partition)
         yield Stat("cost_through_ms", state.progress.through_ms, partition)
 

@@ -10,7 +10,7 @@ from aiokafka.errors import TopicAuthorizationFailedError
 
 from runtime.config import KafkaConfig
 from runtime.kafka_clients import no_right, open_admin, settings_unreadable
-from schemas.errors import ContractError
+from schemas.errors import ContractError, TopicMissingError
 from stream_jobs.runner.job import Job, Names
 
 _HINT = "run `fleetpulse migrate`"
@@ -47,7 +47,7 @@ def _check_counts(counts: Mapping[str, int], job: Job, names: Names, outputs: Ma
         state = names.state_topic(topic)
         for needed in (topic, state):
             if needed not in counts:
-                raise ContractError(f"topic {needed} does not exist; {_HINT}")
+                raise TopicMissingError(needed)
     for topic, partitions in outputs.items():
         if counts.get(topic, 0) < partitions:
             raise ContractError(

@@ -41,6 +41,7 @@ from typing import Any
 
 from runtime.clock import Clock
 from runtime.counters import COUNTERS, Counters
+from runtime.runbook import Cause
 from runtime.tracing import Tracer
 from schemas.contract.record import Output, Record
 from schemas.errors import NewerReleaseError, PartitionError
@@ -53,6 +54,13 @@ from stream_jobs.runner.spans import CommitSpans, PartitionSpans
 from stream_jobs.step import Commit, Stat, Step
 
 _log = logging.getLogger(__name__)
+_CAUSES = {
+    "job_events": Cause.REJECTED,
+    "job_overflow_events": Cause.SERIES,
+    "job_overflow_labels": Cause.SERIES,
+    "cost_unpriced_ms": Cause.PRICE,
+}
+"""What the runbook calls it where a commit counts these; of events those with the verdict rejected."""
 
 DETAIL_CHARS_MAX = 4_000
 
@@ -420,6 +428,9 @@ class PartitionOwner:
     def _count(self, stats: Sequence[Stat]) -> None:
         for metric, value, labels in stats:
             self._counters.record(metric, value, **labels)
+            if value and labels.get("verdict", "rejected") == "rejected" and (cause := _CAUSES.get(metric)):
+                facts = {"cause": cause, "counted": metric, "number": value, **labels}
+                _log.warning("a commit counted what should be 0", extra=facts)
 
     def _plan(self, now_ms: int, *, idle: bool, whole: bool) -> tuple[Plan | None, list[Stat]]:
         """The transaction, None when there is nothing to write, and the step's statistics of it."""

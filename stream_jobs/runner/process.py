@@ -65,7 +65,9 @@ def run_process(
     except ConfigError:
         raise
     except ContractError as error:
-        _log.critical("exiting: topics or committed offsets do not fit the job: %s", error)
+        _log.critical(
+            "exiting: topics or committed offsets do not fit the job: %s", error, extra={"cause": cause_of(error)}
+        )
         return EXIT_FATAL
     except FleetpulseError as error:
         cause = {"cause": cause_of(error)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from typing import Any
@@ -17,6 +17,7 @@ from fleetpulse.dashboard.values import UNKNOWN, ago, clean, rate, short, size
 from fleetpulse.dashboard.view import PageSpec, Refresh, View, wall_ms
 from fleetpulse.doctor.facts import Bounds
 from runtime.config import load
+from runtime.runbook import Cause
 from schemas.contract.verdicts import REASONS
 from schemas.errors import UnavailableError
 
@@ -64,6 +65,12 @@ def shares(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
         {**row, "share": 100 * int(row["joined_events"]) / int(row["total"]), "lacks": ", ".join(row["lacks"])}
         for row in rows
     ]
+
+
+def caused(query: str, rows: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Rows of a query with what the runbook calls their cause; empty where nothing is wrong."""
+    cause, holds = CAUSES[query]
+    return [{**row, "wrong": cause if holds(row) else ""} for row in rows]
 
 
 def named_tenants(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
@@ -157,9 +164,10 @@ class _Pipeline:
         topics = joined(booked.records(), produced.records(), fresh.records(), now_ms)
         self._show_stats(topics, covered_s)
         self._topics.rows(topics, "No event was booked in this range", _START)
-        self._joins.rows(shares(joins.records()), "Neither requests nor GPU samples in this range")
-        self._clocks.rows(clocks.records(), "No host's clock is off")
-        self._overflow.rows(named_tenants(overflow.records()), "Every value has its name")
+        self._joins.rows(shares(caused("joins", joins.records())), "Neither requests nor GPU samples in this range")
+        self._clocks.rows(caused("pipeline_clocks", clocks.records()), "No host's clock is off")
+        without = caused("pipeline_overflow", overflow.records())
+        self._overflow.rows(named_tenants(without), "Every value has its name")
         self._show_lines(view.whole_buckets("pipeline_over_time", series.records()))
         self._show_rejected(why.records(), rows.records(), now_ms)
         await self._show_bytes()
@@ -227,7 +235,7 @@ class _Pipeline:
         self._odd.draw(over_time(lines, view.range, view.palette))
 
     def _show_rejected(self, why: Sequence[Row], rows: Sequence[Row], now_ms: int) -> None:
-        self._why.rows(why, "Nothing was rejected in this range")
+        self._why.rows(caused("pipeline_rejected", why), "Nothing was rejected in this range")
         dated = [{**row, "ago_ms": max(0, now_ms - row["appended_ms"]), "place": place_text(row)} for row in rows]
         self._rows.rows(dated, "Nothing was rejected in this range", "fleetpulse rejected show looks further back.")
 
@@ -268,8 +276,8 @@ def _lag_of_groups() -> LagOfGroups:
 
 
 def most_lag_first(found: Sequence[Lag]) -> list[Row]:
-    """Rows of the table: the greatest lag first, jobs that never ran last."""
-    rows = sorted(found, key=lambda one: (one.records is None, -(one.records or 0)))
+    """Rows of the table: what has a cause and then the greatest lag first, jobs that never ran last."""
+    rows = sorted(found, key=lambda one: (not one.wrong, one.records is None, -(one.records or 0)))
     return [{**asdict(one), "wrong": one.wrong} for one in rows]
 
 
@@ -296,6 +304,17 @@ _TOPICS = [
     _count("waiting", "Backlog"),
     Column("shed", "Shed", text=short, right=True, mood=lambda row: "fp-bad" if row.get("shed") else ""),
 ]
+_CAUSE = Column("wrong", "Cause", mood=lambda row: "fp-bad")
+CAUSES: Mapping[str, tuple[Cause, Callable[[Mapping[str, Any]], bool]]] = {
+    "joins": (
+        Cause.PRICE,
+        lambda row: row["joined_with"] == "price" and 100 * int(row["joined_events"]) < 99 * int(row["total"]),
+    ),
+    "pipeline_clocks": (Cause.CLOCK, lambda row: True),
+    "pipeline_overflow": (Cause.SERIES, lambda row: True),
+    "pipeline_rejected": (Cause.REJECTED, lambda row: True),
+}
+"""By query the cause that its rows show, and which of them do."""
 _JOINS = [
     Column("counted", "Of"),
     Column("joined_with", "With"),
@@ -307,6 +326,7 @@ _JOINS = [
         mood=lambda row: "fp-warn" if row["share"] < 99 else "",
     ),
     Column("lacks", "Without it, among others"),
+    _CAUSE,
 ]
 _CLOCKS = [
     Column("host", "Host"),
@@ -317,12 +337,14 @@ _CLOCKS = [
         right=True,
         mood=lambda row: "fp-warn",
     ),
+    _CAUSE,
 ]
 _OVERFLOW = [
     Column("grouping", "Set"),
     Column("dimension", "Label"),
     Column("beyond", "Events", text=short, right=True, mood=lambda row: "fp-warn"),
     Column("tenants", "Tenants, among others"),
+    _CAUSE,
 ]
 _LAG = [
     Column("job", "Job"),
@@ -336,13 +358,14 @@ _LAG = [
     ),
     _count("partitions", "Partitions"),
     _count("members", "Members"),
-    Column("wrong", "Cause", mood=lambda row: "fp-bad"),
+    _CAUSE,
 ]
 _WHY = [
     Column("reason", "Reason"),
     Column("topic", "Topic"),
     _count("rejected", "Events"),
     _count("sources", "Senders"),
+    _CAUSE,
     Column("example", "Such as"),
 ]
 

@@ -51,6 +51,18 @@ def test_a_cause_is_counted_as_long_as_it_keeps_any_part() -> None:
     assert seen == [[1], [0, 1], [0, 0]]
 
 
+def test_a_cause_that_is_noted_is_counted_and_takes_nobody_out_of_service() -> None:
+    """Until the note is gone; a part of the same name that is held does not end it."""
+    readiness = Readiness()
+    readiness.note("target a", "Alerts not delivered: a responds 500", Cause.DELIVERY)
+    readiness.release("target a")
+    noted = (readiness.why(), readiness.noted(), COUNTERS.value("cause", cause=Cause.DELIVERY))
+    readiness.note("target a", None, Cause.DELIVERY)
+
+    assert noted == (None, "Alerts not delivered: a responds 500", 1)
+    assert (readiness.noted(), COUNTERS.value("cause", cause=Cause.DELIVERY)) == (None, 0)
+
+
 @pytest.mark.parametrize(
     ("check", "status", "answer"),
     [

@@ -155,6 +155,17 @@ def test_lines_that_differ_do_not_hide_each_other() -> None:
     assert passed(logs.Repeats(), *lines) == [(0, 0), (1, 0), (2, 0)]
 
 
+def test_a_cause_that_lasts_is_said_once_a_minute_by_whoever_is_kept_from_work() -> None:
+    """Whatever its attempt is; another cause, or another server behind the same line, is said at once."""
+    lines = [record(at_s, name="sinks.service", text="retrying") for at_s in range(70)]
+    for attempt, line in enumerate(lines):
+        line.__dict__.update(cause=Cause.CLICKHOUSE, server="ClickHouse (sink)", attempt=attempt)
+    lines[1].__dict__.update(cause=Cause.KAFKA)
+    lines[2].__dict__.update(server="ClickHouse (raw)")
+
+    assert passed(logs.Repeats(), *lines) == [(0, 0), (1, 0), (2, 0), (60, 57)]
+
+
 @pytest.mark.parametrize("name", ["producers.publish.publisher", "aiokafkaesque", "root"])
 def test_what_others_say_is_never_left_out(name: str) -> None:
     """However often they say it."""

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from runtime.runbook import FLEET_ALERTS, PAGE, Cause, cause_of, named, read_at
-from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
+from schemas.errors import ConfigError, ContractError, FleetpulseError, TopicMissingError, UnavailableError
 
 ROOT = Path(__file__).parents[3]
 
@@ -77,6 +77,7 @@ def test_an_alert_of_a_cause_says_it_in_its_words() -> None:
         (ConfigError("--to", "x", "must be an offset"), None),
         (UnavailableError("Kafka unavailable: send: no answer"), Cause.KAFKA),
         (ContractError("Kafka has no such topic"), None),
+        (TopicMissingError("books"), Cause.TOPIC),
     ],
     ids=str,
 )

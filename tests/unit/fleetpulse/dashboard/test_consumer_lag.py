@@ -31,9 +31,15 @@ def test_what_retention_took_is_not_waited_for() -> None:
     assert [one.records for one in lags(committed, {("a", 0): 8}, ENDS, {}, READS)[:2]] == [2, 7]
 
 
-def test_a_topic_that_is_not_there_has_no_row() -> None:
-    """Nothing is said of what nobody made yet."""
-    assert lags({}, {}, {}, {}, READS) == []
+def test_a_topic_that_is_not_there_is_the_cause_itself() -> None:
+    """Whatever its readers had committed of the one that was there."""
+    found = lags({"windows": {("a", 0): 4}}, {}, {("b", 0): 9}, {}, READS)
+
+    assert [(one.job, one.topic, one.records, one.wrong) for one in found] == [
+        ("windows", "a", None, "Topic missing"),
+        ("windows", "b", 9, "Process not running"),
+        ("costs", "a", None, "Topic missing"),
+    ]
 
 
 @pytest.mark.parametrize(

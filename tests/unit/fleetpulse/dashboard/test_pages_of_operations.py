@@ -13,6 +13,8 @@ from fleetpulse.dashboard.pages.alerts import bar_ms, opened, silence_of
 from fleetpulse.dashboard.pages.cost import stacked, standings
 from fleetpulse.dashboard.pages.fleet import last_reported
 from fleetpulse.dashboard.pages.pipeline import (
+    CAUSES,
+    caused,
     dump,
     joined,
     most_lag_first,
@@ -120,6 +122,22 @@ def test_topics_are_joined_and_what_is_not_known_stays_unknown() -> None:
         ("a", None, None),
         ("b", 0, 5),
     ]
+
+
+def test_rows_that_show_a_fault_name_its_cause() -> None:
+    """GPU time of which a hundredth or more has no price; other joins have findings of the doctor's alone."""
+    rows = [
+        {"joined_with": "price", "total": 100, "joined_events": 98},
+        {"joined_with": "price", "total": 100, "joined_events": 99},
+        {"joined_with": "engine", "total": 100, "joined_events": 0},
+    ]
+
+    assert [row["wrong"] for row in caused("joins", rows)] == ["Price missing", "", ""]
+    assert {caused(name, [{}])[0]["wrong"] for name in CAUSES if name != "joins"} == {
+        "Clock off",
+        "Records rejected",
+        "Too many series",
+    }
 
 
 @pytest.mark.parametrize("row", [None, 0, 7])

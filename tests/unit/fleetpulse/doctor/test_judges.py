@@ -510,6 +510,18 @@ DATABASE_BROKEN: dict[str, tuple[DatabaseFacts, tuple[str, str, str], str]] = {
         ("series.room", "model of set service", "wrong"),
         "docs/how-to/running.md#too-many-series",
     ),
+    "a sender of something else": (
+        replace(
+            DATABASE, rejected=({"topic": "llm.requests", "reason": "decode", "rejected": 9, "example": "no JSON"},)
+        ),
+        ("records.rejected", "llm.requests", "wrong"),
+        "fleetpulse rejected show",
+    ),
+    "a host whose clock is off": (
+        replace(DATABASE, clocks=({"host": "h-1", "skew_ms": -600_000, "reported_ms": 1},)),
+        ("clock.hosts", "h-1", "wrong"),
+        "chronyc tracking",
+    ),
     "a full disk": (
         replace(DATABASE, disks=(DiskFacts("default", (2 << 30) - 1, 100 << 30),)),
         ("disk", "disk default of https://db:8443", "wrong"),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import urllib.error
+import urllib.request
+from email.message import Message
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from lab.drills.stand import get
 from lab.drills.watch import Logs, Watch, names, other_causes
 from runtime.runbook import Cause
 
@@ -57,6 +62,26 @@ def test_only_whole_lines_since_the_beginning_are_read(tmp_path: Path) -> None:
 
     assert first == ["sink: one"]
     assert list(look()) == ["pasted: new", "sink: two"]
+
+
+@pytest.mark.parametrize(
+    ("raised", "answer"),
+    [
+        (urllib.error.HTTPError("http://a/readyz", 503, "", Message(), io.BytesIO(b"Kafka away")), b"Kafka away"),
+        (ConnectionRefusedError(), None),
+    ],
+)
+def test_what_a_process_that_is_not_ready_answers_is_read(
+    monkeypatch: pytest.MonkeyPatch, raised: Exception, answer: bytes | None
+) -> None:
+    """503 has the reason; a process that is gone has none."""
+
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(urllib.request, "urlopen", refuse)
+
+    assert get(1, "/readyz") == answer
 
 
 def test_the_first_sign_of_each_channel_is_kept(tmp_path: Path) -> None:

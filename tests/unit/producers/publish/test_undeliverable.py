@@ -26,6 +26,7 @@ from producers.publish.undeliverable import RETRY, STRIKES_MAX, Retry, Undeliver
 from producers.spool.frame import Spooled
 from producers.spool.spool import Spool
 from runtime.counters import Counters
+from runtime.runbook import Cause
 from tests.virtual_clock import VirtualClock
 
 TOPIC, OTHER = "llm.requests", "gpu.samples"
@@ -144,6 +145,24 @@ async def test_a_rejected_topic_is_named_until_its_records_are_delivered(
     assert setting.counters.value("edge_undeliverable_records", topic=TOPIC) == 0
     about = [each for each in caplog.records if each.__dict__.get("topic") == TOPIC]
     assert [each.levelname for each in about] == ["ERROR", "INFO"]
+    setting.spool.abandon()
+
+
+async def test_a_topic_that_is_not_there_has_the_runbooks_cause(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the line, in readiness and in the gauge of causes, until somebody made it."""
+    setting = Setting(tmp_path)
+    await setting.failed(UnknownTopicOrPartitionError())
+    setting.topics.count()
+    why, counted = setting.topics.why, setting.counters.value("cause", cause=Cause.TOPIC)
+    await setting.tried(Broker(), 103.0)
+
+    (line,) = [each for each in caplog.records if each.levelname == "ERROR"]
+    assert line.__dict__["cause"] is Cause.TOPIC
+    assert why is not None
+    assert f"{TOPIC} (Topic missing: " in why
+    assert (counted, setting.counters.value("cause", cause=Cause.TOPIC)) == (1, 0)
     setting.spool.abandon()
 
 

@@ -12,6 +12,7 @@ import httpx
 import orjson
 import pytest
 
+from runtime.runbook import Cause
 from schemas.contract.alerts import encode
 from schemas.errors import ConfigError, RejectedError
 from sinks.delivery.backlog import Delivery, Undelivered
@@ -230,6 +231,26 @@ async def test_a_misconfigured_target_is_reported_until_it_responds_otherwise(th
             await sender._post(lambda _: POST)
 
     assert sender.misconfigured == reason
+
+
+async def test_a_target_that_takes_nothing_says_so_until_it_does(caplog: pytest.LogCaptureFixture) -> None:
+    """In words that /readyz shows, and once in the log by the runbook's cause."""
+    statuses, said = [500, 0, 200], []
+
+    def respond(_: httpx.Request) -> httpx.Response:
+        if (status := statuses.pop(0)) == 0:
+            raise httpx.ConnectError("gone")
+        return response(status)
+
+    clock = VirtualClock(NOW_MS)
+    async with Client(config(), clock, transport=httpx.MockTransport(respond)) as client:
+        sender = Sender(a_target(), client, _never, clock)
+        for _ in range(3):
+            await sender._post(lambda _: POST)
+            said.append(sender.failing)
+
+    assert said == ["Alerts not delivered: t responds 500", "Alerts not delivered: t responds nothing", None]
+    assert [line.__dict__["cause"] for line in caplog.records if line.levelname == "WARNING"] == [Cause.DELIVERY]
 
 
 def test_a_record_is_a_transition_with_its_offset() -> None:

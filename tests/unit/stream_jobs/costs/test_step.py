@@ -190,6 +190,23 @@ def test_stats_of_a_commit() -> None:
     }
 
 
+def test_gpu_time_without_a_price_is_counted_by_type() -> None:
+    """Of what has a price nothing is counted."""
+    step, log = a_step(), Log()
+    for window in range(7):
+        log.gpu(window, [a_gpu("g1"), a_gpu("g2", "f", "h", gpu_model="V100")], through=window + 1)
+        log.usage(window, through=window + 1)
+    state, changes = step.new(TOPIC, 0), step.changes()
+
+    step.fold(state, log.records, changes)
+    step.rows(state, changes, a_commit())
+
+    found = values_of(step.stats(state, changes))
+    assert {key: value for key, value in found.items() if key[0] == "cost_unpriced_ms"} == {
+        ("cost_unpriced_ms", "V100"): 60_000
+    }
+
+
 def test_nothing_told_is_no_record() -> None:
     """A commit between the ends of minutes carries the offset alone; nobody asks to hurry it."""
     step, log = a_step(), Log()

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from runtime.counters import Counters
+from runtime.runbook import Cause
 from schemas.contract.record import Output
 from schemas.contract.topics import ALERT_COMMANDS, WINDOW_FINALS
 from schemas.limits import DEFAULT_LIMITS
@@ -35,6 +36,26 @@ def test_a_commit_is_counted_once_and_what_is_folded_silently_never() -> None:
 
     assert counters.value("job_events", topic=SAMPLES, verdict="accepted") == 2
     assert counters.value("job_series", set="gpu", partition=0) == 1
+
+
+def test_what_should_be_none_is_logged_with_its_cause(caplog: pytest.LogCaptureFixture) -> None:
+    """Events that were rejected; accepted ones of the same commit make no line."""
+    scene = Scene(WindowsStep(DEFAULT_LIMITS, PARTITIONS), SAMPLES)
+
+    async def rejected() -> None:
+        owner = await scene.owner(counters=Counters())
+        good = a_record(SAMPLES, [a_sample()])
+        await owner.feed([scene.log.add(good), scene.log.add(good._replace(value=b"{not ours"))])
+        await owner.commit()
+
+    asyncio.run(rejected())
+
+    (line,) = caplog.records
+    found = {name: line.__dict__[name] for name in ("cause", "counted", "topic", "verdict", "number")}
+    assert found == {
+        **{"cause": Cause.REJECTED, "counted": "job_events"},
+        **{"topic": SAMPLES, "verdict": "rejected", "number": 1},
+    }
 
 
 def test_a_commit_that_fails_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
