@@ -29,6 +29,7 @@ class Cause(StrEnum):
     REJECTED = "Records rejected"
     PRICE = "Price missing"
     SERIES = "Too many series"
+    LAG = "Consumer lag grows"
     DELIVERY = "Alerts not delivered"
 
     @property

@@ -16,8 +16,10 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from fleetpulse.doctor.examine import READS
-from fleetpulse.doctor.judge_kafka import MARKERS_MAX, consumer_lag
-from fleetpulse.doctor.look_kafka import learn_leaders, look_at_groups, plain
+from fleetpulse.doctor.facts import AGED_MS
+from fleetpulse.doctor.judge_kafka import MARKERS_MAX, behind, consumer_lag
+from fleetpulse.doctor.look_kafka import aged_offsets, learn_leaders, look_at_groups, plain
+from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
 from runtime.kafka_clients import make_admin, make_consumer, started
 from runtime.runbook import Cause
@@ -37,6 +39,8 @@ class Lag:
     records: int | None
     partitions: int
     members: int = 0
+    late: int = 0
+    """Of these records those that wait for longer than ``AGED_MS``."""
 
     @property
     def wrong(self) -> str:
@@ -44,7 +48,10 @@ class Lag:
         if not self.partitions:
             return Cause.TOPIC
         waits = (self.records or 0) > MARKERS_MAX * self.partitions
-        return Cause.PROCESS if waits and not self.members else ""
+        if waits and not self.members:
+            return Cause.PROCESS
+        late = Cause.DELIVERY if self.job == "deliver" else Cause.LAG
+        return late if self.late and self.members else ""
 
 
 def lags(
@@ -52,6 +59,7 @@ def lags(
     begins: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
     members: Mapping[str, int],
+    aged: Mapping[TopicPartition, int],
     reads: Mapping[str, Sequence[str]] = READS,
 ) -> list[Lag]:
     """One row for each job and topic of ``reads``, in their order."""
@@ -61,7 +69,8 @@ def lags(
         for topic in topics:
             partitions = sum(place[0] == topic for place in ends)
             records = consumer_lag(topic, offsets, begins, ends) if offsets and partitions else None
-            rows.append(Lag(job, topic, records, partitions, members.get(job, 0)))
+            late = sum(behind(job, topic, offsets, begins, aged).values())
+            rows.append(Lag(job, topic, records, partitions, members.get(job, 0), late))
     return rows
 
 
@@ -94,9 +103,10 @@ class LagOfGroups:
             places = await _places(admin)
             await learn_leaders(consumer, places)
             begins, ends = await asyncio.gather(consumer.beginning_offsets(places), consumer.end_offsets(places))
+            aged = await aged_offsets(consumer, plain(ends), SystemClock().now_ms() - AGED_MS)
         offsets = {job: groups[name].committed for job, name in names.items()}
         members = {job: groups[name].members for job, name in names.items()}
-        return lags(offsets, plain(begins), plain(ends), members)
+        return lags(offsets, plain(begins), plain(ends), members, aged)
 
 
 async def _places(admin: Any) -> list[TopicPartition]:

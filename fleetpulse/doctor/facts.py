@@ -13,6 +13,8 @@ from fleetpulse.stack.report import PartStatus
 
 TopicPartition = tuple[str, int]
 """Topic and partition."""
+AGED_MS = 30_000
+"""A record that waits for so long for a reader that runs is behind; jobs, sink and deliver commit every few seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,8 @@ class KafkaFacts:
     """It is not the configured one."""
     begins: Mapping[TopicPartition, int] = field(default_factory=dict)
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    aged: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Offsets below which everything was appended longer ago than ``AGED_MS``."""
     held_up: Mapping[TopicPartition, int] | None = None
     groups: Mapping[str, GroupFacts] | None = None
     skew_ms: int | None = None

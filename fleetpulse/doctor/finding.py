@@ -26,6 +26,10 @@ _CAUSES = {
     "records.rejected": Cause.REJECTED,
     "join.price": Cause.PRICE,
     "series.room": Cause.SERIES,
+    "delivery": Cause.DELIVERY,
+    "lag": Cause.LAG,
+    "lag.age": Cause.LAG,
+    "topic.open_transaction": Cause.LAG,
 }
 """What the runbook calls the cause, by check."""
 

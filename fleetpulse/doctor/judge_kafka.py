@@ -255,10 +255,41 @@ def judge_lag(facts: KafkaFacts, groups: Mapping[str, Sequence[str]], bounds: Bo
             if lag > bounds.lag_records_max:
                 says = f"consumer lag of {lag:,} records in {topic}, {found.members} members"
                 yield wrong("lag", group, says, _starter(group, found.members))
+        late = {topic: behind(group, topic, found.committed, facts.begins, facts.aged) for topic in topics}
+        if found.members and any(late.values()):
+            yield from _late(group, late)
+            continue
         if most <= bounds.lag_records_max and not found.members:
             yield note("lag", group, "is not running; it has no consumer lag", _starter(group))
         elif most <= bounds.lag_records_max:
             yield good("lag", group, f"{found.members} members, consumer lag {most:,} records at most")
+
+
+def behind(
+    group: str,
+    topic: str,
+    committed: Mapping[TopicPartition, int],
+    begins: Mapping[TopicPartition, int],
+    aged: Mapping[TopicPartition, int],
+) -> dict[int, int]:
+    """Records by partition that wait for longer than ``AGED_MS``, where a group has committed and they are more than
+    the markers of transactions at its end: ``deliver`` reads on behind all but the last."""
+    markers = 1 if group.endswith("deliver") else MARKERS_MAX
+    waiting = {
+        number: end - max(committed[name, number], begins.get((name, number), 0))
+        for (name, number), end in aged.items()
+        if name == topic and (name, number) in committed
+    }
+    return {number: records for number, records in sorted(waiting.items()) if records > markers}
+
+
+def _late(group: str, late: Mapping[str, Mapping[int, int]]) -> Iterator[Finding]:
+    for topic, waiting in late.items():
+        says = f"{sum(waiting.values()):,} records of partitions {_numbers(waiting)} of {topic} wait for over 30 s"
+        if waiting and group.endswith("-deliver"):
+            yield wrong("delivery", group, f"alerts not delivered: {says}", "fleetpulse deliver --check")
+        elif waiting:
+            yield wrong("lag.age", group, says, f"{_starter(group, 1)}   # or see what /readyz of the process names")
 
 
 def is_read_by_nobody(lags: Mapping[str, int], topics: Mapping[str, TopicFacts]) -> bool:

@@ -20,7 +20,8 @@ from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
-from fleetpulse.doctor.facts import GroupFacts, KafkaFacts, TopicFacts
+from fleetpulse.doctor.facts import AGED_MS, GroupFacts, KafkaFacts, TopicFacts
+from fleetpulse.doctor.facts import TopicPartition as FactsPartition
 from runtime.access_lists import read_access_lists
 from runtime.clock import Clock
 from runtime.config import KafkaConfig
@@ -185,6 +186,7 @@ async def _logs(look: _Look, facts: KafkaFacts, topics: Sequence[Topic]) -> Kafk
         skew_ms = await look.at(_clock(every, look, [one for one in partitions if one.topic in stamped]))
         await look.at(learn_leaders(every, partitions))  # the clock's assignment made it forget the others
         ends = await look.at(every.end_offsets(partitions))
+        aged = await look.at(aged_offsets(every, plain(ends), look.clock.now_ms() + (skew_ms or 0) - AGED_MS))
         held_up = await look.at(_held_up(committed, every, stable or {}))
     return replace(
         facts,
@@ -193,6 +195,7 @@ async def _logs(look: _Look, facts: KafkaFacts, topics: Sequence[Topic]) -> Kafk
         foreign=contract is not None and contract.deployment not in (None, look.kafka.deployment),
         begins=plain(begins),
         ends=plain(ends),
+        aged=aged or {},
         held_up=held_up,
         skew_ms=skew_ms,
     )
@@ -207,6 +210,12 @@ async def learn_leaders(consumer: Any, partitions: Sequence[TopicPartition]) -> 
 def plain(offsets: Mapping[TopicPartition, int] | None) -> dict[TopicPartition, int]:
     """Offsets by topic and partition."""
     return {(one.topic, one.partition): offset for one, offset in (offsets or {}).items()}
+
+
+async def aged_offsets(consumer: Any, ends: Mapping[FactsPartition, int], before_ms: int) -> dict[FactsPartition, int]:
+    """Offsets of the first records since then, or where there is none the ends of the logs."""
+    found = await consumer.offsets_for_times({TopicPartition(*one): before_ms for one in ends})
+    return {**ends, **{tuple(one): first.offset for one, first in found.items() if first is not None}}
 
 
 @contextlib.asynccontextmanager

@@ -15,6 +15,7 @@ from runtime.local_stack import read_state
 from runtime.runbook import Cause
 from schemas.contract.topics import WINDOW_FINALS
 
+_PRICES = EXAMPLE_PRICES.read_text().partition("list_prices:")[0]
 PASSWORD_FILE = "FLEETPULSE_CLICKHOUSE__PASSWORD_FILE"
 
 
@@ -77,12 +78,12 @@ def _rules_are_right(stand: Stand) -> None:
 def _prices_change(stand: Stand) -> None:
     """The cost job is started again with a price file that does not know the fleet's GPUs."""
     file = stand.folder / "my-prices.yaml"
-    file.write_text(EXAMPLE_PRICES.read_text().replace("gpu: H100", "gpu: V100"))
+    file.write_text(_PRICES.replace("gpu: H100", "gpu: V100"))
     _started_with("jobs-costs", PRICES=str(file))(stand)
 
 
 def _prices_are_right(stand: Stand) -> None:
-    (stand.folder / "my-prices.yaml").write_text(EXAMPLE_PRICES.read_text())
+    (stand.folder / "my-prices.yaml").write_text(_PRICES)
 
 
 def _responds(status: int) -> Callable[[Stand], None]:

@@ -25,7 +25,7 @@ from fleetpulse.doctor.facts import (
 from fleetpulse.doctor.finding import Finding, Report, State, good, wrong
 from fleetpulse.doctor.judge_database import WRITER_NEEDS, judge_database
 from fleetpulse.doctor.judge_host import judge_certificates, judge_host
-from fleetpulse.doctor.judge_kafka import judge_kafka
+from fleetpulse.doctor.judge_kafka import judge_kafka, judge_lag
 from fleetpulse.migrate.table_plan import LiveDatabase, LiveTable, Wanted
 from fleetpulse.migrate.topic_plan import topic_settings
 from fleetpulse.sql.reader_profile import LIMITS
@@ -301,6 +301,26 @@ def test_lag_counts_from_what_is_still_there() -> None:
 
     assert of_kafka(began) == []
     assert [one.says for one in of_kafka(whole)] == ["consumer lag of 20,000 records in llm.requests, 2 members"]
+
+
+@pytest.mark.parametrize(
+    ("group", "waiting", "found"),
+    [
+        ("local-windows", 2, []),
+        ("local-windows", 3, [("lag.age", "Consumer lag grows")]),
+        ("local-deliver", 1, []),
+        ("local-deliver", 2, [("delivery", "Alerts not delivered")]),
+    ],
+)
+def test_what_waits_for_long_though_somebody_reads_is_named(
+    group: str, waiting: int, found: list[tuple[str, str]]
+) -> None:
+    """By partition; markers of transactions wait for nobody, and newer records are those of the moment."""
+    facts = replace(KAFKA, aged={AT: 1_000 + waiting}, ends={AT: 1_900}, groups={group: GroupFacts(1, {AT: 1_000})})
+    judged = [one for one in judge_lag(facts, {group: (AT[0],)}, BOUNDS) if one.state is State.WRONG]
+
+    assert [(one.check, one.cause) for one in judged] == found
+    assert all(f"{waiting} records of partitions {AT[1]} of {AT[0]} wait" in one.says for one in judged)
 
 
 @pytest.mark.parametrize(("more", "checks"), [(0, ["lag"]), (1, ["process"])])
