@@ -14,6 +14,7 @@ import typer
 from fleetpulse.commands.edge import Seconds, Spool
 from fleetpulse.commands.money import PricesFile, audited
 from fleetpulse.commands.output import Result, answers, err, out, print_rows
+from fleetpulse.commands.services import HealthPort
 from fleetpulse.report import EXAMPLE_PRICES
 from schemas.errors import ConfigError
 
@@ -72,6 +73,7 @@ def simulate(
         bool, typer.Option("--shared-gpu", help="One more host, of a single GPU that two engines share.")
     ] = False,
     spool: Spool = None,
+    health_port: HealthPort = None,
 ) -> None:
     """Simulate hosts, GPUs and engines whose latencies, power, memory and energy agree with one another.
 
@@ -82,7 +84,8 @@ def simulate(
     provide()
     from lab.simulator.service import SimulateOptions, run_simulate
 
-    run_simulate(SimulateOptions(gpus, load, speed, rate, seed, seconds, faults, truth, shared_gpu), spool)
+    options = SimulateOptions(gpus, load, speed, rate, seed, seconds, faults, truth, shared_gpu)
+    run_simulate(options, spool, health_port)
 
 
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where the local stack lives.")]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from schemas.errors import ConfigError, FleetpulseError, TopicMissingError, UnavailableError
+from schemas.errors import ConfigError, DiskFullError, FleetpulseError, TopicMissingError, UnavailableError
 
 PAGE = "docs/how-to/running.md"
 _READ_AT = [PAGE]
@@ -30,6 +30,9 @@ class Cause(StrEnum):
     PRICE = "Price missing"
     SERIES = "Too many series"
     LAG = "Consumer lag grows"
+    SLOW = "Kafka slow"
+    DISK = "Disk full"
+    SPOOL = "Spool full"
     DELIVERY = "Alerts not delivered"
 
     @property
@@ -63,6 +66,8 @@ def cause_of(error: BaseException) -> Cause | None:
         return _REJECTED.get(error.key, Cause.SETTING if _is_setting(error.key) else None)
     if isinstance(error, TopicMissingError):
         return Cause.TOPIC
+    if isinstance(error, DiskFullError):
+        return Cause.DISK
     if not isinstance(error, UnavailableError):
         return None
     server = str(error).partition(" ")[0]

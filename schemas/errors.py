@@ -73,6 +73,10 @@ class UnavailableError(FleetpulseError):
     retriable = True
 
 
+class DiskFullError(UnavailableError):
+    """A server takes nothing because its disk is full."""
+
+
 class FencedError(FleetpulseError):
     """Another process took over; this one must end at once without sending anything more."""
 

@@ -16,7 +16,7 @@ from runtime.config import ClickHouseConfig
 from schemas.codec.native import Piece
 from schemas.ddl.files import Names
 from schemas.ddl.sharded import synced
-from schemas.errors import ContractError, FleetpulseError, UnavailableError
+from schemas.errors import ContractError, DiskFullError, FleetpulseError, UnavailableError
 from sinks.landing import Insert
 
 T = TypeVar("T")
@@ -67,6 +67,9 @@ _REPLICAS = "SELECT max(replica_num) FROM system.clusters WHERE cluster = {clust
 QUORUM_MS = SECONDS_MAX * 1_000 // 2
 
 
+_NOT_ENOUGH_SPACE = 243
+
+
 def quorum(replicas: int) -> dict[str, Any]:
     """Settings of inserts by the number of replicas: a majority has the rows before they are acknowledged. Of two that
     were both, and none could fail."""
@@ -82,7 +85,8 @@ def explained(error: Exception, config: ClickHouseConfig) -> FleetpulseError:
         return ContractError(
             f"ClickHouse at {config.url} refuses ({FINAL[code]}); does it need `fleetpulse migrate`? {line}"
         )
-    return UnavailableError(f"ClickHouse at {config.url}: {line}")
+    full = code == _NOT_ENOUGH_SPACE or "No space left on device" in line
+    return (DiskFullError if full else UnavailableError)(f"ClickHouse at {config.url}: {line}")
 
 
 class SinkDatabase:

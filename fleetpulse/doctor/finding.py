@@ -26,6 +26,7 @@ _CAUSES = {
     "records.rejected": Cause.REJECTED,
     "join.price": Cause.PRICE,
     "series.room": Cause.SERIES,
+    "disk": Cause.DISK,
     "delivery": Cause.DELIVERY,
     "lag": Cause.LAG,
     "lag.age": Cause.LAG,

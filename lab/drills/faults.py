@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from fleetpulse import stack
 from fleetpulse.services.jobs_and_sink import EXAMPLE_PRICES
-from lab.drills.stand import SINK, Stand
+from lab.chaos.clock_shim import SteppedClock
+from lab.drills.stand import PRODUCER, SINK, Stand
 from runtime.config import KafkaConfig
 from runtime.kafka_clients import make_admin, make_producer, started
 from runtime.local_stack import read_state
 from runtime.runbook import Cause
 from schemas.contract.topics import WINDOW_FINALS
 
+BALLAST = "ballast"
+OPEN_S, SLOW_S = 90, 75
 _PRICES = EXAMPLE_PRICES.read_text().partition("list_prices:")[0]
 PASSWORD_FILE = "FLEETPULSE_CLICKHOUSE__PASSWORD_FILE"
 
@@ -25,7 +32,8 @@ class Drill:
     the cause, the lines that hold one of these; None: all. ``outage_s``: how long the fault lasts at least."""
 
     name: str
-    cause: Cause
+    cause: Cause | None
+    """None: it is no fault, and nobody may name one."""
     begin: Callable[[Stand], None]
     signs: Mapping[str, Cause]
     paste: Sequence[str] | None = None
@@ -33,6 +41,8 @@ class Drill:
     by_hand: Callable[[Stand], None] = lambda _stand: None
     """What is corrected before the last line, where the advice is to edit a file."""
     outage_s: float = 60.0
+    disk: str | None = None
+    """The folder of the stand that gets a small disk of its own, before it comes up."""
 
 
 def _password_changes(stand: Stand) -> None:
@@ -105,6 +115,64 @@ def _sent(records: int) -> Callable[[Stand], None]:
             await producer.flush()
 
     return lambda stand: asyncio.run(send(stand.config.kafka))
+
+
+def _transaction_left_open(topic: str) -> Callable[[Stand], None]:
+    """Somebody's transaction on partition 0 of a topic is not ended until its time is over."""
+
+    async def leave(kafka: KafkaConfig) -> None:
+        limit = {"transactional_id": "drill", "transaction_timeout_ms": OPEN_S * 1_000}
+        async with started(make_producer(kafka, **limit)) as producer:
+            await producer.begin_transaction()
+            await producer.send_and_wait(topic, b"never committed", partition=0)
+
+    return lambda stand: asyncio.run(leave(stand.config.kafka))
+
+
+def _clock_is_off(ms: int) -> Callable[[Stand], None]:
+    """The fleet is simulated on a host whose clock is so far ahead; whoever looks there has the same clock."""
+
+    def begin(stand: Stand) -> None:
+        stand.shim = SteppedClock(stand.folder)
+        stand.shim.set(str(ms))
+        stand.environment |= stand.shim.environment
+        stand.gone(PRODUCER)
+        stand.start(PRODUCER)
+
+    return begin
+
+
+def _clock_is_right(stand: Stand) -> None:
+    assert stand.shim is not None
+    stand.shim.set("none")
+
+
+def _disk_fills(folder: str) -> Callable[[Stand], None]:
+    """Somebody else's file takes all that is left on the disk of this folder."""
+
+    def begin(stand: Stand) -> None:
+        with suppress(OSError), (stand.folder / folder / BALLAST).open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(1 << 20))
+
+    return begin
+
+
+def _disk_has_room(folder: str) -> Callable[[Stand], None]:
+    return lambda stand: (stand.folder / folder / BALLAST).unlink()
+
+
+def _kafka_is_slow(stand: Stand) -> None:
+    """For a while the broker stands still for most of each second."""
+    until_s = time.monotonic() + SLOW_S
+
+    def slow() -> None:
+        while time.monotonic() < until_s:
+            for number, seconds in ((signal.SIGSTOP, 1.9), (signal.SIGCONT, 0.1)):
+                stack.signal_part(stand.folder, stack.KAFKA, number)
+                time.sleep(seconds)
+
+    threading.Thread(target=slow, name="slow-kafka", daemon=True).start()
 
 
 def _topic_deleted(name: str) -> Callable[[Stand], None]:
@@ -206,5 +274,51 @@ DRILLS = (
         Cause.TOPIC,
         _topic_deleted(WINDOW_FINALS),
         _signs(Cause.TOPIC, "log", "doctor", "page", alert=Cause.PROCESS),
+    ),
+    Drill("two sinks with rollups", None, lambda stand: stand.start_beside("sink-1", "sink"), {}, outage_s=90.0),
+    Drill(
+        "lagging partition",
+        Cause.LAG,
+        _transaction_left_open("llm.requests"),
+        _signs(Cause.LAG, "alert", "doctor", "page"),
+    ),
+    Drill(
+        "clock 10 minutes ahead",
+        Cause.CLOCK,
+        _clock_is_off(600_000),
+        _signs(Cause.CLOCK, "log", "alert", "doctor", "page"),
+        by_hand=_clock_is_right,
+    ),
+    Drill(
+        "clock 10 minutes behind",
+        Cause.CLOCK,
+        _clock_is_off(-600_000),
+        _signs(Cause.CLOCK, "log", "alert", "doctor", "page"),
+        by_hand=_clock_is_right,
+    ),
+    Drill("slow broker", Cause.SLOW, _kafka_is_slow, _signs(Cause.SLOW, "log", "readyz", "alert")),
+    Drill(
+        "disk full under ClickHouse",
+        Cause.DISK,
+        _disk_fills("clickhouse"),
+        _signs(Cause.DISK, "log", "readyz", "alert", "doctor"),
+        by_hand=_disk_has_room("clickhouse"),
+        disk="clickhouse",
+    ),
+    Drill(
+        "disk full under Kafka",
+        Cause.KAFKA,
+        _disk_fills("kafka"),
+        _signs(Cause.KAFKA, "log", "readyz", "alert", "doctor", "page"),
+        by_hand=_disk_has_room("kafka"),
+        disk="kafka",
+    ),
+    Drill(
+        "disk full under a spool",
+        Cause.SPOOL,
+        _disk_fills("spool"),
+        _signs(Cause.SPOOL, "log", "readyz", "alert"),
+        by_hand=_disk_has_room("spool"),
+        disk="spool",
     ),
 )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,16 @@ from fleetpulse.reconcile.compare import Report, reconcile
 from fleetpulse.services.processes import Processes
 from lab.drills.faults import DRILLS, Drill
 from lab.drills.stand import PAGE, RULES, Stand
-from lab.drills.watch import Sign, Watch, findings, names
+from lab.drills.watch import Sign, Watch, findings, names, other_causes
 from runtime.config import load
 from runtime.runbook import Cause
 from schemas.errors import ConfigError, FleetpulseError
 
 CHANNELS = ("log", "readyz", "alert", "doctor", "page")
-LINE_WITHIN_S = 15.0
-"""So long a pasted line is waited for; what runs longer is a service, and goes on."""
+LINE_WITHIN_S, SERVICE_WITHIN_S = 60.0, 15.0
+"""So long a pasted line is waited for, and the last one, which may be a service that goes on."""
+DISK_BYTES = 2_600 << 20
+"""Of a disk that is to be full: a little more than the doctor wants to be left."""
 CLEAR_WITHIN_S = MENDED_WITHIN_S = 300.0
 BOOKS_WITHIN_S = 180.0
 _SECTION = re.compile(r"^### (.+?)\n(.*?)(?=^##)", re.MULTILINE | re.DOTALL)
@@ -37,7 +40,7 @@ class Outcome:
     in time; ``others``: causes that a channel named beside it. ``mended_s``: since the first line was pasted."""
 
     name: str
-    cause: Cause
+    cause: Cause | None
     signs: Mapping[str, Sign]
     silent: tuple[str, ...]
     firing_s: float | None
@@ -57,7 +60,7 @@ class Outcome:
         silent = f"; silent: {', '.join(self.silent)}" if self.silent else ""
         mended = "not mended" if self.mended_s is None else f"mended in {self.mended_s:.0f} s"
         books = "exact" if self.books.exact else "NOT exact"
-        return f"{self.name}: {self.cause}, seen: {seen}{silent}; {mended}; books {books}"
+        return f"{self.name}: {self.cause or 'no fault'}, seen: {seen}{silent}; {mended}; books {books}"
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -113,6 +116,34 @@ def run_drills(
     if folder.exists():
         stack.down(folder)
         shutil.rmtree(folder)
+    with _small_disks(folder, {drill.disk for drill in drills if drill.disk}):
+        outcomes = _on_a_stand(folder, seed, drills, outage_s, within_s, say)
+    if all(one.good for one in outcomes):
+        shutil.rmtree(folder)
+    return outcomes
+
+
+@contextlib.contextmanager
+def _small_disks(folder: Path, names: Collection[str]) -> Iterator[None]:
+    """Disks in memory at these folders below. Raises FleetpulseError for who may not mount."""
+    with contextlib.ExitStack() as mounted:
+        for name in names:
+            (folder / name).mkdir(parents=True)
+            words = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES},mode=700", "tmpfs", str(folder / name)]
+            if (done := subprocess.run(words, capture_output=True, text=True, check=False)).returncode:
+                raise FleetpulseError(f"a full disk needs the right to mount one: {done.stderr.strip()}")
+            mounted.callback(subprocess.run, ["umount", "--lazy", str(folder / name)], check=False)
+        yield
+
+
+def _on_a_stand(
+    folder: Path,
+    seed: int,
+    drills: Sequence[Drill],
+    outage_s: float | None,
+    within_s: float,
+    say: Callable[[str], None],
+) -> list[Outcome]:
     try:
         config = bring_up(folder, say)
         with Processes(folder / "processes") as processes:
@@ -127,8 +158,6 @@ def run_drills(
                 stand.end()
     finally:
         stack.down(folder)
-    if all(one.good for one in outcomes):
-        shutil.rmtree(folder)
     return outcomes
 
 
@@ -157,13 +186,19 @@ def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, 
     return Outcome(drill.name, drill.cause, watch.seen, silent, watch.firing_s, others, pasted, mended_s, books)
 
 
-def _shows(stand: Stand, cause: Cause) -> bool:
-    return any(names(cause, text) for text in findings(stand))
+def _shows(stand: Stand, cause: Cause | None, also: str = "") -> bool:
+    """Whether the doctor names the cause (None: any), or has a finding that begins so."""
+    return any(
+        (other_causes(None, text) if cause is None else names(cause, text)) or (also and text.startswith(also))
+        for text in findings(stand)
+    )
 
 
 def _mend(stand: Stand, drill: Drill, say: Callable[[str], None]) -> tuple[tuple[str, ...], float | None]:
-    """Paste what the runbook says, and wait until the doctor finds the cause no more."""
-    lines, begun_s = advice(drill.cause, drill.paste, PAGE.read_text()), time.monotonic()
+    """Paste what the runbook says, and wait until the doctor finds the cause no more, and no partition that stands
+    still."""
+    lines = () if drill.cause is None else advice(drill.cause, drill.paste, PAGE.read_text())
+    begun_s = time.monotonic()
     typed = drill.typed(stand)
     for line in lines:
         if line is lines[-1]:
@@ -171,11 +206,11 @@ def _mend(stand: Stand, drill: Drill, say: Callable[[str], None]) -> tuple[tuple
         say(f"{drill.name}: {line}")
         process = stand.run(line, typed)
         try:
-            process.wait(LINE_WITHIN_S)
+            process.wait(SERVICE_WITHIN_S if line is lines[-1] else LINE_WITHIN_S)
         except subprocess.TimeoutExpired:
             stand.pasted.append(process)
     try:
-        stand.until(lambda: not _shows(stand, drill.cause), MENDED_WITHIN_S, f"{drill.cause} is mended")
+        stand.until(lambda: not _shows(stand, drill.cause, "partition."), MENDED_WITHIN_S, f"{drill.cause} is mended")
     except FleetpulseError:
         return lines, None
     return lines, time.monotonic() - begun_s

@@ -23,6 +23,7 @@ from fleetpulse import stack
 from fleetpulse.services.jobs_and_sink import JOBS
 from fleetpulse.services.processes import Command, Processes
 from lab.bench.stand import free_port
+from lab.chaos.clock_shim import SteppedClock
 from lab.chaos.stage import faults, is_ready
 from runtime.config import Config
 from runtime.health import CONNECTIONS_MAX, REQUEST_WITHIN_S
@@ -53,6 +54,8 @@ class Stand:
     """Of every process from now on, beside where the stack is."""
     prometheus: int | None = None
     """Its port; None where there is no Prometheus on this machine."""
+    shim: SteppedClock | None = None
+    """The clock of processes whose clock is off."""
     webhook_status: int = 204
     """What the receiver of alerts responds from now on."""
     _webhook: HttpThread | None = None
@@ -66,19 +69,21 @@ class Stand:
     def parts(self) -> dict[str, tuple[str, ...]]:
         """Words of the services by name."""
         jobs = {f"jobs-{job}": ("jobs", job, "--name", WORKER) for job in JOBS}
-        return {**jobs, SINK: ("sink",), DELIVER: ("deliver",)}
+        simulate = ("simulate", "--gpus", str(GPUS), "--load", "poisson", "--rate", str(REQUESTS_PER_S))
+        own = ("--seed", str(self.seed), "--spool", str(self.folder / "spool"), "--faults", str(self._faults))
+        return {**jobs, SINK: ("sink",), DELIVER: ("deliver",), PRODUCER: (*simulate, *own)}
+
+    @property
+    def _faults(self) -> Path:
+        return self.folder / "faults.json"
 
     def begin(self) -> None:
         """Start everything and wait until it is ready. Raises FleetpulseError when something is not."""
         app = App({"/": Route("POST", self._taken)}, _refuse, CONNECTIONS_MAX, REQUEST_WITHIN_S, body_bytes_max=1 << 20)
         self._webhook = HttpThread("webhook", "127.0.0.1", 0, app)
+        self._faults.write_text(json.dumps(faults()))
         for name in self.parts():
             self.start(name)
-        file = self.folder / "faults.json"
-        file.write_text(json.dumps(faults()))
-        simulate = ("simulate", "--gpus", str(GPUS), "--load", "poisson", "--rate", str(REQUESTS_PER_S))
-        own = ("--seed", str(self.seed), "--spool", str(self.folder / "spool"), "--faults", str(file))
-        self.processes.start(Command(PRODUCER, (*simulate, *own), self._environment))
         self._watch()
         self.until(self.is_ready, READY_WITHIN_S, "the pipeline is ready")
 
@@ -105,6 +110,10 @@ class Stand:
         words = (*self.parts()[name], "--health-port", str(port))
         self.processes.start(Command(name, words, self._environment))
 
+    def start_beside(self, name: str, *words: str) -> None:
+        """Start one more, which ``restore`` ends."""
+        self.processes.start(Command(name, words, self._environment))
+
     def gone(self, name: str) -> None:
         """Kill a service, and nobody starts it again."""
         self.processes.strike_off(name)
@@ -123,6 +132,8 @@ class Stand:
             _end(self.pasted.pop())
         stack.up(self.folder)
         self.environment.clear()
+        for name in set(self.processes.names()) - self.parts().keys():
+            self.gone(name)
         for name in self.parts():
             if name not in self.processes.names():
                 self.start(name)

@@ -45,7 +45,7 @@ def names(cause: Cause, text: str) -> bool:
     return cause.lower() in text.lower() or f"#{cause.anchor}" in text
 
 
-def other_causes(cause: Cause, text: str) -> set[Cause]:
+def other_causes(cause: Cause | None, text: str) -> set[Cause]:
     """Causes that a text links to and that are another."""
     return {each for each in Cause if each is not cause and f"#{each.anchor}" in text}
 

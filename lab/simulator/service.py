@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -20,6 +21,7 @@ from lab.simulator.truth_file import TruthWriter
 from runtime import logs
 from runtime.clock import SystemClock
 from runtime.config import load
+from runtime.health import HealthServer
 from runtime.kafka_clients import check_login
 from runtime.process import on_stop_signal
 from schemas.errors import ConfigError
@@ -68,13 +70,13 @@ def plan_of(options: SimulateOptions, faults: tuple[Fault, ...]) -> FleetPlan:
     return large_plan(hosts, options.rate, faults)
 
 
-def run_simulate(options: SimulateOptions, spool: Path | None) -> None:
+def run_simulate(options: SimulateOptions, spool: Path | None, health_port: int | None = None) -> None:
     """Simulate until the seconds are over or SIGTERM."""
     logs.configure("simulate")
-    asyncio.run(_simulate(options, spool))
+    asyncio.run(_simulate(options, spool, health_port))
 
 
-async def _simulate(options: SimulateOptions, spool: Path | None) -> None:
+async def _simulate(options: SimulateOptions, spool: Path | None, health_port: int | None) -> None:
     stop = on_stop_signal(asyncio.get_running_loop())
     config, clock = load(), SystemClock()
     await check_login(config.kafka)
@@ -82,7 +84,9 @@ async def _simulate(options: SimulateOptions, spool: Path | None) -> None:
     begin_ms = next_begin_ms(clock)
     faults = faults_of(json.loads(options.faults.read_text()), begin_ms) if options.faults else ()
     plan = plan_of(options, faults)
-    async with publishing(config, spool, "simulate") as publisher:
+    async with publishing(config, spool, "simulate") as publisher, AsyncExitStack() as beside:
+        if health_port is not None:
+            beside.enter_context(HealthServer(port=health_port, ready=lambda: publisher.why))
         about = {"source": publisher.spool.source, "boot": publisher.spool.boot, "seed": options.seed}
         truth = TruthWriter(options.truth, about, faults) if options.truth else None
         report = await simulate(

@@ -16,6 +16,7 @@ from producers.batch import Batch
 from producers.publish.reconnect import finish
 from producers.spool.frame import Spooled
 from producers.spool.spool import Append, Spool, SpoolLimits, demand_sendable
+from runtime.runbook import Cause
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ class SpoolWriter:
         if self._waiting and self._waiting_bytes + len(record.value) > WAITING_BYTES_MAX:
             if not self._full:
                 self._full = True
-                _log.error("shedding new events", extra={"why": _TOO_SLOW, "topic": record.topic})
+                _log.error("shedding new events", extra={"why": _TOO_SLOW, "topic": record.topic, "cause": Cause.SPOOL})
             self._settled(one, spooled=False)
             self.declare(record.topic, record.events)
             return False

@@ -37,6 +37,7 @@ from producers.spool.frame import FRAME_BYTES_MIN, Spooled
 from producers.spool.identity import known_identity, lock_folder, next_identity
 from producers.spool.segment_log import Backlog, SegmentLog, Sync, Take
 from producers.spool.undeliverable import Hold, Undeliverable
+from runtime.runbook import Cause
 from schemas.errors import RejectedError
 from schemas.limits import DEFAULT_LIMITS, Limits
 from schemas.rows.tables import SEQ_ALL
@@ -244,11 +245,11 @@ class Spool:
             self._acks.declared(append.declaration)
         for topic in append.full_topics - self._full_topics:
             why = "the topic is undeliverable and its share of the spool is used"
-            _log.error("shedding new events", extra={"why": why, "topic": topic})
+            _log.error("shedding new events", extra={"why": why, "topic": topic, "cause": Cause.SPOOL})
         self._full_topics |= append.full_topics
         if append.why is not None and self.shedding is None:
             facts = {"why": append.why, "bytes": self.size_bytes, "topic": append.records[-1].topic}
-            _log.error("shedding new events", extra=facts)
+            _log.error("shedding new events", extra={**facts, "cause": Cause.SPOOL})
         self.shedding = append.why or (None if append.written else self.shedding)
 
     def has_room(self, value_bytes: int) -> bool:

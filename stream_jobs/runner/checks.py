@@ -49,10 +49,10 @@ def _check_counts(counts: Mapping[str, int], job: Job, names: Names, outputs: Ma
             if needed not in counts:
                 raise TopicMissingError(needed)
     for topic, partitions in outputs.items():
-        if counts.get(topic, 0) < partitions:
-            raise ContractError(
-                f"topic {topic} has {counts.get(topic, 0)} partitions, needed are {partitions}; {_HINT}"
-            )
+        if topic not in counts:
+            raise TopicMissingError(topic)
+        if counts[topic] < partitions:
+            raise ContractError(f"topic {topic} has {counts[topic]} partitions, needed are {partitions}; {_HINT}")
 
 
 async def _check_settings(admin: Any, job: Job, names: Names) -> None:

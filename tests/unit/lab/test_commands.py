@@ -147,8 +147,9 @@ def test_a_simulation_gets_what_was_asked(tmp_path: Path, monkeypatch: pytest.Mo
     code, _ = asked(
         *("simulate", "--gpus", "8", "--load", "bulk", "--speed", "2", "--rate", "3", "--seed", "4", "--seconds", "5"),
         *("--truth", str(tmp_path / "truth"), "--shared-gpu", "--spool", str(tmp_path / "spool")),
+        *("--health-port", "7"),
     )
 
     options = service.SimulateOptions(8, "bulk", 2.0, 3.0, 4, 5.0, None, tmp_path / "truth", True)
     assert code == 0
-    assert simulated.called == [((options, tmp_path / "spool"), {})]
+    assert simulated.called == [((options, tmp_path / "spool", 7), {})]

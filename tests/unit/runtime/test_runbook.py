@@ -10,7 +10,14 @@ import pytest
 import yaml
 
 from runtime.runbook import FLEET_ALERTS, PAGE, Cause, cause_of, named, read_at
-from schemas.errors import ConfigError, ContractError, FleetpulseError, TopicMissingError, UnavailableError
+from schemas.errors import (
+    ConfigError,
+    ContractError,
+    DiskFullError,
+    FleetpulseError,
+    TopicMissingError,
+    UnavailableError,
+)
 
 ROOT = Path(__file__).parents[3]
 
@@ -78,6 +85,7 @@ def test_an_alert_of_a_cause_says_it_in_its_words() -> None:
         (UnavailableError("Kafka unavailable: send: no answer"), Cause.KAFKA),
         (ContractError("Kafka has no such topic"), None),
         (TopicMissingError("books"), Cause.TOPIC),
+        (DiskFullError("ClickHouse at http://a: No space left on device"), Cause.DISK),
     ],
     ids=str,
 )

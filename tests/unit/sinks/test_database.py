@@ -10,7 +10,7 @@ import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 
 from runtime.config import ClickHouseConfig
-from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
+from schemas.errors import ConfigError, ContractError, DiskFullError, FleetpulseError, UnavailableError
 from sinks.database import SECONDS_MAX, SENT_BYTES_MIN, SinkDatabase, explained, quorum, sent
 from sinks.landing import Insert
 
@@ -25,7 +25,8 @@ from sinks.landing import Insert
         pytest.param(DatabaseError("grant", code=497), ConfigError, id="a missing grant needs a person"),
         pytest.param(DatabaseError("memory", code=241), UnavailableError, id="memory comes back"),
         pytest.param(DatabaseError("parts", code=252), UnavailableError, id="too many parts are merged in time"),
-        pytest.param(DatabaseError("disk", code=243), UnavailableError, id="a full disk is emptied"),
+        pytest.param(DatabaseError("disk", code=243), DiskFullError, id="a full disk is emptied"),
+        pytest.param(DatabaseError("No space left on device", code=75), DiskFullError, id="by whatever write found it"),
         pytest.param(OperationalError("refused"), UnavailableError, id="no answer may be a restart"),
         pytest.param(ConnectionResetError("reset"), UnavailableError, id="a broken connection is made anew"),
     ],
@@ -35,7 +36,7 @@ def test_an_error_says_whether_trying_again_helps(error: Exception, kind: type[F
     found = explained(error, ClickHouseConfig(url="http://127.0.0.1:1"))
 
     assert type(found) is kind
-    assert found.retriable is (kind is UnavailableError)
+    assert found.retriable is issubclass(kind, UnavailableError)
     assert str(error) in str(found)
 
 

@@ -14,10 +14,11 @@ import pytest
 from runtime.clock import SystemClock
 from runtime.counters import Counters
 from runtime.health import Readiness
+from runtime.runbook import Cause
 from schemas.contract.record import Record
 from schemas.errors import UnavailableError
 from stream_jobs.runner.job import Job
-from stream_jobs.runner.partitions import Partitions, TopicPartition, slices, worker_readiness
+from stream_jobs.runner.partitions import SLOW_MS, Partitions, TopicPartition, slices, worker_readiness
 from stream_jobs.runner.policy import DEFAULT_POLICY, CommitPolicy
 from tests.simulator.counting import CountingStep
 
@@ -175,6 +176,20 @@ async def test_after_a_fatal_error_a_process_is_not_ready() -> None:
     assert readiness.why() == "exiting after a fatal error: no answer"
     with pytest.raises(UnavailableError):
         partitions.fatal.result()
+
+
+async def test_brokers_that_are_slow_are_noted_until_a_commit_is_quick(caplog: pytest.LogCaptureFixture) -> None:
+    """Beside the verdict: nobody is taken out of service for it."""
+    readiness = Readiness()
+    partitions, noted = partitions_of(readiness), []
+
+    for taken_ms in (SLOW_MS, SLOW_MS + 1, 10.0):
+        partitions._note_slow("t", taken_ms)
+        noted.append(readiness.noted())
+
+    assert noted == [None, "Kafka slow: a commit took 3.0 s", None]
+    assert readiness.why() is None
+    assert [line.__dict__["cause"] for line in caplog.records] == [Cause.SLOW]
 
 
 async def lags_of(ends: dict[int, int | None]) -> list[tuple[int, float]]:
