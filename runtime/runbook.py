@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from schemas.errors import ConfigError, DiskFullError, FleetpulseError, TopicMissingError, UnavailableError
+from schemas.errors import (
+    CertificateExpiredError,
+    ConfigError,
+    DiskFullError,
+    FleetpulseError,
+    TopicMissingError,
+    UnavailableError,
+)
 
 PAGE = "docs/how-to/running.md"
 _READ_AT = [PAGE]
@@ -33,6 +40,7 @@ class Cause(StrEnum):
     SLOW = "Kafka slow"
     DISK = "Disk full"
     SPOOL = "Spool full"
+    CERTIFICATE = "Certificate expired"
     DELIVERY = "Alerts not delivered"
 
     @property
@@ -68,6 +76,8 @@ def cause_of(error: BaseException) -> Cause | None:
         return Cause.TOPIC
     if isinstance(error, DiskFullError):
         return Cause.DISK
+    if isinstance(error, CertificateExpiredError):
+        return Cause.CERTIFICATE
     if not isinstance(error, UnavailableError):
         return None
     server = str(error).partition(" ")[0]

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from schemas.errors import ConfigError, FleetpulseError, UnavailableError
+from schemas.errors import CertificateExpiredError, ConfigError, FleetpulseError
 
+OUT_OF_TIME = "shows a certificate out of its time"
 _OUT_OF_TIME = (9, 10)
 _OTHER_NAME = (62, 64)
 # Numbers of X509_verify_cert: https://docs.openssl.org/3.0/man3/X509_STORE_CTX_get_error/ (not yet valid, expired; host
@@ -45,7 +46,7 @@ def untrusted(error: BaseException, section: str, at: str, ca_key: str, ca_file:
         return None
     said = found.verify_message
     if found.verify_code in _OUT_OF_TIME:
-        return UnavailableError(f"{at} shows a certificate out of its time ({said}): renew it, or set this clock right")
+        return CertificateExpiredError(f"{at} {OUT_OF_TIME} ({said}): renew it, or set this clock right")
     if found.verify_code in _OTHER_NAME:
         return ConfigError(section, at, f"must be a name that the server's certificate holds ({said})")
     shown = "the system's authorities" if ca_file is None else str(ca_file)

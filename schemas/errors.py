@@ -77,6 +77,10 @@ class DiskFullError(UnavailableError):
     """A server takes nothing because its disk is full."""
 
 
+class CertificateExpiredError(UnavailableError):
+    """A server's certificate is out of its time."""
+
+
 class FencedError(FleetpulseError):
     """Another process took over; this one must end at once without sending anything more."""
 

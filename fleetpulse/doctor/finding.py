@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from runtime.runbook import Cause
+from runtime.tls import OUT_OF_TIME
 
 _CAUSES = {
     "kafka.port": Cause.KAFKA,
@@ -27,6 +28,7 @@ _CAUSES = {
     "join.price": Cause.PRICE,
     "series.room": Cause.SERIES,
     "disk": Cause.DISK,
+    "certificate": Cause.CERTIFICATE,
     "delivery": Cause.DELIVERY,
     "lag": Cause.LAG,
     "lag.age": Cause.LAG,
@@ -60,7 +62,9 @@ class Finding:
     @property
     def cause(self) -> Cause | None:
         """The cause by the runbook's name; None where nothing is wrong, or the command that mends it says all."""
-        return _CAUSES.get(self.check) if self.state is State.WRONG else None
+        if self.state is not State.WRONG:
+            return None
+        return Cause.CERTIFICATE if OUT_OF_TIME in self.says else _CAUSES.get(self.check)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -11,6 +11,7 @@ import yaml
 
 from runtime.runbook import FLEET_ALERTS, PAGE, Cause, cause_of, named, read_at
 from schemas.errors import (
+    CertificateExpiredError,
     ConfigError,
     ContractError,
     DiskFullError,
@@ -85,6 +86,7 @@ def test_an_alert_of_a_cause_says_it_in_its_words() -> None:
         (UnavailableError("Kafka unavailable: send: no answer"), Cause.KAFKA),
         (ContractError("Kafka has no such topic"), None),
         (TopicMissingError("books"), Cause.TOPIC),
+        (CertificateExpiredError("b:9092 shows a certificate out of its time"), Cause.CERTIFICATE),
         (DiskFullError("ClickHouse at http://a: No space left on device"), Cause.DISK),
     ],
     ids=str,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runtime.tls import alert_of, untrusted
-from schemas.errors import ConfigError, UnavailableError
+from schemas.errors import CertificateExpiredError, ConfigError
 
 AT = "broker:9093"
 CA = Path("/etc/ca.pem")
@@ -32,8 +32,8 @@ def refused(code: int, said: str) -> ssl.SSLCertVerificationError:
         ),
         pytest.param(62, CA, ConfigError, "k.at = 'broker:9093': must be a name that", id="another host name"),
         pytest.param(64, CA, ConfigError, "k.at = 'broker:9093': must be a name that", id="another address"),
-        pytest.param(10, CA, UnavailableError, "broker:9093 shows a certificate out of its time", id="expired"),
-        pytest.param(9, CA, UnavailableError, "broker:9093 shows a certificate out of its time", id="not yet valid"),
+        pytest.param(10, CA, CertificateExpiredError, "broker:9093 shows a certificate out of its time", id="expired"),
+        pytest.param(9, CA, CertificateExpiredError, "broker:9093 shows a certificate out of its", id="not yet valid"),
     ],
 )
 def test_a_certificate_that_does_not_hold_names_the_setting(

@@ -550,6 +550,15 @@ DATABASE_BROKEN: dict[str, tuple[DatabaseFacts, tuple[str, str, str], str]] = {
 }
 
 
+def test_a_server_that_shows_an_old_certificate_has_that_cause() -> None:
+    """Though it gives no other answer."""
+    away = replace(DATABASE.writer, error="db:8443 shows a certificate out of its time")
+
+    assert {one.cause for one in of_database(replace(DATABASE, writer=away)) if one.state is State.WRONG} == {
+        Cause.CERTIFICATE
+    }
+
+
 @pytest.mark.parametrize(("facts", "finding", "mend"), DATABASE_BROKEN.values(), ids=DATABASE_BROKEN)
 def test_what_is_wrong_with_the_database_is_named_with_what_mends_it(
     facts: DatabaseFacts, finding: tuple[str, str, str], mend: str
