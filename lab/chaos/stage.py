@@ -45,11 +45,15 @@ def job_name(number: int) -> str:
     return f"jobs-{JOBS[number - 1]}"
 
 
-def faults() -> list[dict[str, object]]:
-    """A GPU is lost and found again, minute by minute since each start of the producer: alerts open and resolve."""
-    lost = {"kind": "gpu_lost", "field": "gpu", "value": "gpu-000:1"}
-    begins = (FAULT_LASTS_S + number * FAULT_EVERY_S for number in range(FAULTS))
-    return [lost | {"from_s": begin, "to_s": begin + FAULT_LASTS_S} for begin in begins]
+def faults(every_s: int = FAULT_EVERY_S, gpus: int = 1) -> list[dict[str, object]]:
+    """A GPU is lost and found again, the next of so many every so often, for an hour since each start of the producer:
+    alerts open and resolve."""
+    begins = range(FAULT_LASTS_S, FAULT_LASTS_S + FAULTS * FAULT_EVERY_S, every_s)
+    return [
+        {"kind": "gpu_lost", "field": "gpu", "value": f"gpu-000:{1 + number % gpus}"}
+        | {"from_s": begin, "to_s": begin + FAULT_LASTS_S}
+        for number, begin in enumerate(begins)
+    ]
 
 
 def is_ready(port: int) -> bool:

@@ -10,18 +10,23 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+import orjson
+
 from fleetpulse import stack
 from fleetpulse.services.jobs_and_sink import EXAMPLE_PRICES
 from lab.chaos.clock_shim import SteppedClock
 from lab.drills.stand import PRODUCER, SINK, Stand
+from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
 from runtime.kafka_clients import make_admin, make_producer, started
 from runtime.local_stack import read_state
 from runtime.runbook import Cause
+from schemas.contract.headers import NDJSON
 from schemas.contract.topics import WINDOW_FINALS
 
 BALLAST = "ballast"
 OPEN_S, SLOW_S = 90, 75
+ROWS = 500
 _PRICES = EXAMPLE_PRICES.read_text().partition("list_prices:")[0]
 PASSWORD_FILE = "FLEETPULSE_CLICKHOUSE__PASSWORD_FILE"
 
@@ -112,6 +117,23 @@ def _sent(records: int) -> Callable[[Stand], None]:
         async with started(make_producer(kafka)) as producer:
             for number in range(records):
                 await producer.send("llm.requests", b"{not ours %d" % number)
+            await producer.flush()
+
+    return lambda stand: asyncio.run(send(stand.config.kafka))
+
+
+def _tenants(count: int) -> Callable[[Stand], None]:
+    """A foreign client names another tenant in every request."""
+    headers = (("schema", b"llm.requests/1"), ("content-type", NDJSON.encode()))
+    request = {"host": "foreign", "model": "m", "status": "ok", "origin": "simulated"}
+
+    async def send(kafka: KafkaConfig) -> None:
+        async with started(make_producer(kafka)) as producer:
+            for first in range(0, count, ROWS):
+                own = [{"tenant": f"t-{n}", "request_id": f"r-{n}"} for n in range(first, first + ROWS)]
+                at = {"at_ms": SystemClock().now_ms()}
+                value = b"\n".join(orjson.dumps(request | one | at) for one in own)
+                await producer.send("llm.requests", value, headers=headers)
             await producer.flush()
 
     return lambda stand: asyncio.run(send(stand.config.kafka))
@@ -268,6 +290,12 @@ DRILLS = (
         Cause.REJECTED,
         _sent(10_000),
         _signs(Cause.REJECTED, "log", "alert", "doctor", "page"),
+    ),
+    Drill(
+        "200,000 tenants",
+        Cause.SERIES,
+        _tenants(200_000),
+        _signs(Cause.SERIES, "log", "alert", "doctor", "page"),
     ),
     Drill(
         "topic deleted",

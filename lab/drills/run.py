@@ -30,7 +30,7 @@ DISK_BYTES = 2_600 << 20
 """Of a disk that is to be full: a little more than the doctor wants to be left."""
 CLEAR_WITHIN_S = MENDED_WITHIN_S = 300.0
 BOOKS_WITHIN_S = 180.0
-_SECTION = re.compile(r"^### (.+?)\n(.*?)(?=^##)", re.MULTILINE | re.DOTALL)
+_SECTION = re.compile(r"^##+ (.+?)\n(.*?)(?=^##)", re.MULTILINE | re.DOTALL)
 _BLOCK = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

@@ -38,6 +38,8 @@ READY_WITHIN_S = 300.0
 ENDS_WITHIN_S = 60.0
 TICK_S = 0.2
 GPUS, REQUESTS_PER_S = 8, 5
+FAULT_EVERY_S = 15
+"""So often a GPU is lost: alerts flow."""
 
 
 @dataclass(slots=True)
@@ -81,7 +83,7 @@ class Stand:
         """Start everything and wait until it is ready. Raises FleetpulseError when something is not."""
         app = App({"/": Route("POST", self._taken)}, _refuse, CONNECTIONS_MAX, REQUEST_WITHIN_S, body_bytes_max=1 << 20)
         self._webhook = HttpThread("webhook", "127.0.0.1", 0, app)
-        self._faults.write_text(json.dumps(faults()))
+        self._faults.write_text(json.dumps(faults(FAULT_EVERY_S, GPUS - 1)))
         for name in self.parts():
             self.start(name)
         self._watch()
