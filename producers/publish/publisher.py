@@ -37,7 +37,6 @@ from runtime.clock import Clock, SystemClock
 from runtime.config import KafkaConfig
 from runtime.contract_record import check_edge
 from runtime.counters import COUNTERS, Counters
-from runtime.runbook import Cause
 from runtime.tracing import Tracer
 from schemas.codec.block import Block
 from schemas.contract import headers
@@ -212,8 +211,7 @@ class Publisher:
     @property
     def why(self) -> str | None:
         """What is wrong though it works: new events are shed, topics are undeliverable. None: nothing."""
-        shedding = self._writer.shedding and f"{Cause.SPOOL}: new events are shed: {self._writer.shedding}"
-        return "; ".join(filter(None, (shedding, self.undeliverable.why))) or None
+        return "; ".join(filter(None, (self._writer.shedding, self.undeliverable.why))) or None
 
     def _partition(self, batch: Batch) -> int:
         return place(batch.key, self._partitions[batch.topic])

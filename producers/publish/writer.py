@@ -51,8 +51,9 @@ class SpoolWriter:
 
     @property
     def shedding(self) -> str | None:
-        """Why new events are shed; None while they are not."""
-        return _TOO_SLOW if self._full else self._spool.shedding
+        """That new events are shed, and why; None while they are not."""
+        why = _TOO_SLOW if self._full else self._spool.shedding
+        return why and f"{Cause.SPOOL}: new events are shed: {why}"
 
     def has_room(self, value_bytes: int) -> bool:
         """Whether a value of this size would be taken, and spooled as far as the spool's own bound goes."""

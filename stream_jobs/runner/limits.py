@@ -7,12 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, TypeVar
 
+from runtime.health import Readiness
+from runtime.runbook import Cause
 from schemas.errors import UnavailableError
 
+_log = logging.getLogger(__name__)
 T = TypeVar("T")
+SLOW_MS = 3_000
+"""A commit that takes longer is said; of brokers that are well it takes some 10 ms."""
 
 
 @contextlib.asynccontextmanager
@@ -44,6 +50,14 @@ async def in_slot(slots: asyncio.Semaphore, work: Callable[[], Coroutine[Any, An
             if task is not None and task.cancelling() == 0:  # not ours: aiokafka leaked one of its own
                 raise UnavailableError("the client was cancelled from within") from error
             raise
+
+
+def note_slow(readiness: Readiness, topic: str, taken_ms: float) -> None:
+    """Note brokers that answer a commit, and late, until one is quick: nothing is lost, and every window comes late."""
+    slow = taken_ms > SLOW_MS
+    readiness.note("commit", f"{Cause.SLOW}: a commit took {taken_ms / 1_000:.1f} s" if slow else None, Cause.SLOW)
+    if slow:
+        _log.warning("commit took long", extra={"cause": Cause.SLOW, "topic": topic, "taken_ms": round(taken_ms)})
 
 
 def first_of(error: BaseException) -> BaseException:

@@ -36,21 +36,19 @@ from typing import NamedTuple
 from runtime.clock import Clock
 from runtime.counters import COUNTERS, Counters
 from runtime.health import Readiness
-from runtime.runbook import Cause, cause_of
+from runtime.runbook import cause_of
 from runtime.tracing import Tracer
 from schemas.contract.record import Record
 from schemas.errors import PartitionError, UnavailableError
 from stream_jobs.runner.broker_clock import BrokerClock
 from stream_jobs.runner.exactly_once import PartitionOwner, RevokedError
 from stream_jobs.runner.job import Job, Names
-from stream_jobs.runner.limits import first_of, in_slot, progress_within
+from stream_jobs.runner.limits import first_of, in_slot, note_slow, progress_within
 from stream_jobs.runner.policy import CommitPolicy
 from stream_jobs.runner.ports import Broker
 from stream_jobs.runner.quarantine import Quarantine
 
 _log = logging.getLogger(__name__)
-SLOW_MS = 3_000
-"""A commit that takes longer is said; of brokers that are well it takes some 10 ms."""
 
 STOP_AFTER_FATAL_MS = 500
 """After a fatal error the process ends soon, whether or not its producers can be stopped."""
@@ -354,21 +352,12 @@ class Partitions:
             self.fail(error)
             return
         topic, taken_ms = partition.topic, (self._clock.monotonic_s() - began_s) * 1_000
-        self._note_slow(topic, taken_ms)
+        note_slow(self._readiness, topic, taken_ms)
         self._counters.add("job_commits", topic=topic)
         self._counters.add("job_commit_ms", taken_ms, topic=topic)
         self._counters.add("job_output_records", owner.number - number, topic=topic)
         self._counters.add("job_output_bytes", owner.output_bytes - size, topic=topic)
         self._report_lag(partition, owner)
-
-    def _note_slow(self, topic: str, taken_ms: float) -> None:
-        """Brokers that answer, and late: nothing is lost, and every window comes late."""
-        slow = taken_ms > SLOW_MS
-        self._readiness.note(
-            "commit", f"{Cause.SLOW}: a commit took {taken_ms / 1_000:.1f} s" if slow else None, Cause.SLOW
-        )
-        if slow:
-            _log.warning("commit took long", extra={"cause": Cause.SLOW, "topic": topic, "taken_ms": round(taken_ms)})
 
     def _report_lag(self, partition: TopicPartition, owner: PartitionOwner) -> None:
         try:

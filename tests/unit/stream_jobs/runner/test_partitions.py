@@ -18,7 +18,8 @@ from runtime.runbook import Cause
 from schemas.contract.record import Record
 from schemas.errors import UnavailableError
 from stream_jobs.runner.job import Job
-from stream_jobs.runner.partitions import SLOW_MS, Partitions, TopicPartition, slices, worker_readiness
+from stream_jobs.runner.limits import SLOW_MS, note_slow
+from stream_jobs.runner.partitions import Partitions, TopicPartition, slices, worker_readiness
 from stream_jobs.runner.policy import DEFAULT_POLICY, CommitPolicy
 from tests.simulator.counting import CountingStep
 
@@ -178,13 +179,12 @@ async def test_after_a_fatal_error_a_process_is_not_ready() -> None:
         partitions.fatal.result()
 
 
-async def test_brokers_that_are_slow_are_noted_until_a_commit_is_quick(caplog: pytest.LogCaptureFixture) -> None:
+def test_brokers_that_are_slow_are_noted_until_a_commit_is_quick(caplog: pytest.LogCaptureFixture) -> None:
     """Beside the verdict: nobody is taken out of service for it."""
-    readiness = Readiness()
-    partitions, noted = partitions_of(readiness), []
+    readiness, noted = Readiness(), []
 
     for taken_ms in (SLOW_MS, SLOW_MS + 1, 10.0):
-        partitions._note_slow("t", taken_ms)
+        note_slow(readiness, "t", taken_ms)
         noted.append(readiness.noted())
 
     assert noted == [None, "Kafka slow: a commit took 3.0 s", None]
