@@ -174,7 +174,7 @@ def test_a_fault_meets_the_requests_of_its_engine(ways: Ways) -> None:
     """Those until one was answered well, and none of them failed."""
     (fault,) = [row for row in ways.faults if "xid" in row["kind"]]
 
-    assert fault["engine"] == ways.named["engine_id"]
+    assert fault["engine"] == ways.engine["engine_id"]
     assert 1 <= fault["requests"] <= REQUESTS * len(WAYS)
     assert (fault["failed"], fault["other_failed"]) == (0, 0)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import http.client
 import socket
 import threading
 import time
@@ -64,6 +65,26 @@ def test_the_body_of_a_good_answer() -> None:
     lines = requests[0].split(b"\r\n")
     assert lines[0] == b"GET /metrics?name=a HTTP/1.1"
     assert not any(line.lower().startswith(b"authorization") for line in lines)
+
+
+@pytest.mark.parametrize("length", [0, 1, CHUNK_BYTES, 3 * CHUNK_BYTES])
+def test_a_python_that_closes_the_answer_with_its_last_byte(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As 3.11.8, 3.12.2 and newer do: nothing touches the socket after it, and the body is whole."""
+    read1 = http.client.HTTPResponse.read1
+
+    def closing(response: http.client.HTTPResponse, most: int = -1) -> bytes:
+        chunk = read1(response, most)
+        if response.length == 0:
+            response.close()
+        return chunk
+
+    monkeypatch.setattr(http.client.HTTPResponse, "read1", closing)
+    body = b"x" * length
+
+    answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (length, body)
+
+    with server(answering(answer)) as url:
+        assert fetch(url, FetchLimits(time_ms=5_000, bytes_max=10**6)) == body
 
 
 def test_a_key_goes_out_as_a_bearer_token() -> None:
