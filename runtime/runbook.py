@@ -40,6 +40,7 @@ class Cause(StrEnum):
     SLOW = "Kafka slow"
     DISK = "Disk full"
     SPOOL = "Spool full"
+    GPU = "GPU not readable"
     CERTIFICATE = "Certificate expired"
     DELIVERY = "Alerts not delivered"
 

@@ -15,6 +15,7 @@ import orjson
 from fleetpulse import stack
 from fleetpulse.services.jobs_and_sink import EXAMPLE_PRICES
 from lab.chaos.clock_shim import SteppedClock
+from lab.chaos.disk_shim import compile_library
 from lab.drills.stand import PRODUCER, SINK, Stand
 from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
@@ -140,13 +141,15 @@ def _tenants(count: int) -> Callable[[Stand], None]:
 
 
 def _transaction_left_open(topic: str) -> Callable[[Stand], None]:
-    """Somebody's transaction on partition 0 of a topic is not ended until its time is over."""
+    """Somebody's transaction on a topic is not ended until its time is over: the fleet is one host, whose partition
+    lags."""
 
     async def leave(kafka: KafkaConfig) -> None:
         limit = {"transactional_id": "drill", "transaction_timeout_ms": OPEN_S * 1_000}
         async with started(make_producer(kafka, **limit)) as producer:
             await producer.begin_transaction()
-            await producer.send_and_wait(topic, b"never committed", partition=0)
+            for partition in await producer.partitions_for(topic):
+                await producer.send_and_wait(topic, b"never committed", partition=partition)
 
     return lambda stand: asyncio.run(leave(stand.config.kafka))
 
@@ -165,8 +168,11 @@ def _clock_is_off(ms: int) -> Callable[[Stand], None]:
 
 
 def _clock_is_right(stand: Stand) -> None:
+    """The simulator waits until its next step has come by this clock: it is started again."""
     assert stand.shim is not None
     stand.shim.set("none")
+    stand.gone(PRODUCER)
+    stand.start(PRODUCER)
 
 
 def _disk_fills(folder: str) -> Callable[[Stand], None]:
@@ -195,6 +201,20 @@ def _kafka_is_slow(stand: Stand) -> None:
                 time.sleep(seconds)
 
     threading.Thread(target=slow, name="slow-kafka", daemon=True).start()
+
+
+def _gpus_are_refused(stand: Stand) -> None:
+    """An agent starts beside a driver that lets it in nowhere."""
+    folder = stand.folder / "driver"
+    folder.mkdir()
+    compile_library("int nvmlInit_v2(void) { return 4; } /* NO_PERMISSION */", folder, "driver").rename(
+        folder / "libnvidia-ml.so.1"
+    )
+    stand.environment |= {
+        "LD_LIBRARY_PATH": str(folder),
+        "FLEETPULSE_AGENT__RECEIVER__SOCKET": str(stand.folder / "agent.sock"),
+    }
+    stand.start_beside("agent", "agent", "--spool", str(stand.folder / "agent-spool"))
 
 
 def _topic_deleted(name: str) -> Callable[[Stand], None]:
@@ -324,6 +344,7 @@ DRILLS = (
         _signs(Cause.CLOCK, "log", "alert", "doctor", "page"),
         by_hand=_clock_is_right,
     ),
+    Drill("agent that may not read its GPU", Cause.GPU, _gpus_are_refused, _signs(Cause.GPU, "log")),
     Drill("slow broker", Cause.SLOW, _kafka_is_slow, _signs(Cause.SLOW, "log", "readyz", "alert")),
     Drill(
         "disk full under ClickHouse",

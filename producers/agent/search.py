@@ -24,9 +24,14 @@ from producers.identity.this_machine import names_of_this_machine
 from producers.kubernetes.listing import Pods
 from producers.publish.reconnect import comes
 from producers.requests.client_names import ClientNames
+from runtime.counters import COUNTERS
 from runtime.edge_config import AgentConfig
+from runtime.runbook import Cause
 
 _log = logging.getLogger(__name__)
+GPU_GROUP = "gpu"
+NO_RIGHT = "needs more rights"
+"""What ``producers.gpu.library`` makes of NVML's NO_PERMISSION; it is loaded by its probe alone."""
 
 
 class Search:
@@ -46,6 +51,7 @@ class Search:
         plans = plans_of(self._setting, findings, missing)
         self._log_findings(findings)
         self._chosen |= {finding.name for finding in findings if finding.chosen}
+        self._judge_rights(findings)
         return plans
 
     async def run(self, stop: asyncio.Event, every_s: float, start: Callable[[Sequence[Plan]], None]) -> None:
@@ -82,6 +88,16 @@ class Search:
                 facts = {"source": finding.name, "switch": finding.switch, "reason": finding.reason}
                 _log.info("source is collected" if finding.chosen else "source is not collected", extra=facts)
         self._looked = True
+
+    def _judge_rights(self, findings: Sequence[Finding]) -> None:
+        """A driver that is there and turns the agent away needs somebody, unless another source of its group reads the
+        GPUs; a host without a driver does not."""
+        group = {each.name for each in self._sources if each.group == GPU_GROUP}
+        refused = [one for one in findings if one.name in group and NO_RIGHT in one.reason]
+        refused = [] if group & self._chosen else refused
+        COUNTERS.set("cause", int(bool(refused)), cause=Cause.GPU)
+        for one in refused:
+            _log.warning("GPUs of this host may not be read", extra={"why": one.reason, "cause": Cause.GPU})
 
 
 def setting_of(config: AgentConfig, state: Path | None = None, user_secret: bytes | None = None) -> Setting:

@@ -17,7 +17,7 @@ from schemas.errors import UnavailableError
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-SLOW_MS = 3_000
+SLOW_MS = 5_000
 """A commit that takes longer is said; of brokers that are well it takes some 10 ms."""
 
 

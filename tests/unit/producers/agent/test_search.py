@@ -3,14 +3,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+import pynvml
 import pytest
 
 from producers.agent.runner import Plan
-from producers.agent.search import Search, setting_of
+from producers.agent.search import GPU_GROUP, Search, setting_of
 from producers.agent.sources import Missing, Setting, Source
+from producers.gpu.library import why
+from runtime.counters import COUNTERS
 from runtime.edge_config import AgentConfig, CollectorSwitches
+from runtime.runbook import Cause
 from tests.unit.producers.agent.collectors import PATIENCE_S, Plain
 
 
@@ -33,6 +38,13 @@ class Fleet:
     def search(self, *sources: Source, **switches: str) -> Search:
         config = AgentConfig(host="h", probe_limit_ms=100, collectors=CollectorSwitches.model_validate(switches))
         return Search(setting_of(config), sources)
+
+
+def missing(why: str) -> Callable[[Setting], str]:
+    def probe(_setting: Setting) -> str:
+        raise Missing(why)
+
+    return probe
 
 
 def names(plans: Sequence[Plan]) -> list[str]:
@@ -64,6 +76,25 @@ def test_what_another_stands_in_for_is_not_looked_for() -> None:
 
     assert looks == [[], ["dcgm-a", "dcgm-b"], ["gpu_processes-a", "gpu_processes-b"]]
     assert fleet.probed == ["gpu_processes"]
+
+
+def test_a_driver_that_turns_the_agent_away_is_said_until_somebody_reads_the_gpus(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """By the cause's name; a host without a driver needs nobody."""
+    fleet, lasts = Fleet(), []
+    refused = f"nvml: the NVIDIA driver does not answer ({why(pynvml.NVML_ERROR_NO_PERMISSION)})"
+    search = fleet.search(
+        replace(fleet.source("nvml", GPU_GROUP), probe=missing(refused)), fleet.source("dcgm", GPU_GROUP)
+    )
+    for there in (set(), {"dcgm"}):
+        fleet.there = there
+        search.look()
+        lasts.append(COUNTERS.value("cause", cause=Cause.GPU))
+    fleet.search(fleet.source("nvml", GPU_GROUP)).look()
+
+    assert lasts == [1, 0]
+    assert [line.__dict__["cause"] for line in caplog.records if line.levelname == "WARNING"] == [Cause.GPU]
 
 
 def test_of_two_that_come_up_together_the_first_is_taken() -> None:

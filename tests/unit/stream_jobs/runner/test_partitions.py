@@ -187,7 +187,7 @@ def test_brokers_that_are_slow_are_noted_until_a_commit_is_quick(caplog: pytest.
         note_slow(readiness, "t", taken_ms)
         noted.append(readiness.noted())
 
-    assert noted == [None, "Kafka slow: a commit took 3.0 s", None]
+    assert noted == [None, "Kafka slow: a commit took 5.0 s", None]
     assert readiness.why() is None
     assert [line.__dict__["cause"] for line in caplog.records] == [Cause.SLOW]
 
