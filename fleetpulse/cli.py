@@ -22,6 +22,7 @@ from rich.console import Console
 
 from fleetpulse.commands import (
     alerts,
+    ask,
     backtest,
     baseline,
     config,
@@ -80,6 +81,7 @@ PANELS: Mapping[str, Mapping[str, Callable[..., None] | typer.Typer]] = {
         "audit": money.audits,
     },
     "People": {
+        "ask": ask.ask,
         "percentiles": people.percentiles,
         "tail": people.tail,
         "dashboard": dashboard.dashboard,

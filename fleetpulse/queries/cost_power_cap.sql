@@ -1,5 +1,6 @@
 -- Energy and speed by power limit, as measured: minutes in which an engine computed tokens, by the limit of its GPUs.
--- Usage is by the minute and GPU windows are not: of both only minutes that lie in the range as a whole are taken.
+-- Usage is by the minute and GPU windows are not: of both only minutes that lie in the range as a whole are taken, and
+-- speed is of the time that readings of the GPUs cover.
 WITH
     intDiv({from_ms:Int64} + 59999, 60000) * 60000 AS first_ms,
     intDiv({to_ms:Int64}, 60000) * 60000 AS end_ms,
@@ -9,7 +10,7 @@ WITH
             engine_id,
             intDiv(window_ms, 60000) AS minute,
             any(gpu_model) AS gpu,
-            uniqExact(gpu_uuid) AS gpu_count,
+            sum(toInt128(interval_ms_sum)) AS covered_ms,
             25 * round(sum(toInt128(power_limit_mw_sum)) / sum(power_limit_mw_count) / 25000) AS limit_w,
             sum(toInt128(energy_mj_sum)) AS energy_mj
         FROM gpu_windows
@@ -37,7 +38,7 @@ SELECT
     toInt64(ifNull(sum(work.prompt), 0)) AS prompt_tokens,
     toInt64(ifNull(sum(work.generated), 0)) AS generated_tokens,
     round(sum(toInt128(gpus.energy_mj)) / 1000 / (prompt_tokens + generated_tokens), 3) AS j_per_token,
-    round(generated_tokens / (60 * sum(gpus.gpu_count)), 1) AS generated_tokens_per_gpu_s
+    round(generated_tokens / nullIf(sum(gpus.covered_ms) / 1000, 0), 1) AS generated_tokens_per_gpu_s
 FROM gpus
 INNER JOIN work ON gpus.engine_id = work.engine_id AND gpus.minute = work.minute
 GROUP BY work.model, gpus.gpu, gpus.limit_w

@@ -1,14 +1,21 @@
--- The requests that waited longest for their first token over a range, with their traces.
+-- The requests that waited longest for their first token: whose, on which GPUs, and where the time went (view slow_requests).
 SELECT
-    toDateTime(intDiv(window_ms, 1000), 'UTC') AS window,
+    ended,
+    tenant,
     model,
     engine_id,
-    tenant,
-    round(max(value_us) / 1000, 1) AS ttft_ms,
+    round(ttft_us / 1000, 1) AS ttft_ms,
+    round(queue_us / 1000, 1) AS queue_ms,
+    round(prefill_us / 1000, 1) AS prefill_ms,
+    round(generation_us / 1000, 1) AS generation_ms,
+    round(e2e_us / 1000, 1) AS e2e_ms,
+    input_tokens,
+    output_tokens,
+    status,
+    gpu_uuids,
     request_id,
-    any(trace_id) AS trace
-FROM exemplars FINAL
-WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND metric = 'ttft'
-GROUP BY window, model, engine_id, tenant, request_id
-ORDER BY ttft_ms DESC, request_id DESC
+    trace_id
+FROM slow_requests(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64})
+WHERE ttft_us IS NOT NULL
+ORDER BY ttft_us DESC, at_ms DESC, request_id
 LIMIT 20

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from fleetpulse.dashboard.values import covered_text
 from fleetpulse.report import amounts as a
 from fleetpulse.report import tables
 from fleetpulse.report.amounts import ratio
@@ -19,12 +20,18 @@ def page(report: Report) -> Page:
     bill = report["bill"]
     return Page(
         title="What the fleet cost" + (" (example prices)" if report["prices"]["example"] else ""),
-        subtitle=f"{a.instant(report['from_ms'])} to {a.instant(report['to_ms'])} UTC",
+        subtitle=f"{a.instant(report['from_ms'])} to {a.instant(report['to_ms'])} UTC, {_covered(report)}",
         headlines=list(_headlines(report)),
         sections=[section for section in _sections(report) if section.tables or section.empty],
         warnings=[*_warnings(bill), *_open_joins(report)],
         foot=list(_foot(report)),
     )
+
+
+def _covered(report: Report) -> str:
+    """How much of the range the bill is of."""
+    billed_s = report["bill"]["billed_minutes"] * 60
+    return covered_text(billed_s, report["to_ms"] - report["from_ms"], "bills")
 
 
 def _headlines(report: Report) -> Iterator[Headline]:

@@ -67,18 +67,23 @@ def query_of(text: str, params: Sequence[str], now_ms: int, range_ms: int) -> Qu
     Parameters named ``from_ms`` and ``to_ms`` that are not given follow from the range before ``now_ms``.
     Raises ``ConfigError`` for an unknown name, and for parameters that are missing or not there.
     """
-    sql = _sql(text.strip())
+    known = {"from_ms": max(0, now_ms - range_ms), "to_ms": now_ms}
+    return bound(_sql(text.strip()), {}, params, known)
+
+
+def bound(sql: str, known: Mapping[str, str], params: Sequence[str], bounds: Mapping[str, int]) -> Query:
+    """A query with its parameters: those of people (``name=value``), else what is known, else the range's bounds.
+    Raises ``ConfigError`` for parameters that are missing or not there."""
     wanted, given = parameters_of(sql), _pairs(params)
-    known = {"from_ms": str(max(0, now_ms - range_ms)), "to_ms": str(now_ms)}
     for name in given:
         if name not in wanted:
             near = get_close_matches(name, wanted, n=1) or sorted(wanted)
             raise ConfigError("--param", name, f"must be a parameter of the query: {', '.join(near) or 'it has none'}")
-    filled = {name: given.get(name, known.get(name)) for name in wanted}
-    missing = [f"{name} ({wanted[name]})" for name, value in filled.items() if value is None]
+    named = {name: str(value) for name, value in bounds.items()} | dict(known) | given
+    missing = [f"{name} ({wanted[name]})" for name in wanted if name not in named]
     if missing:
         raise ConfigError("--param", ", ".join(missing), "must be given, as --param name=value")
-    return Query(sql, {name: value for name, value in filled.items() if value is not None})
+    return Query(sql, {name: named[name] for name in wanted})
 
 
 def measures() -> tuple[str, ...]:

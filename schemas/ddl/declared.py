@@ -16,6 +16,7 @@ from schemas.ddl import (
     cost_views,
     fault_view,
     gpu_history,
+    range_views,
     slowest_hours,
     tables,
     views,
@@ -49,6 +50,7 @@ def declared() -> dict[str, str]:
         *alert_views.views(),
         *cost_views.views(),
         fault_view.view(),
+        *range_views.views(),
     )
     found = {made(statement)[1]: statement for statement in statements}
     assert len(found) == len(statements), "two statements make the same"

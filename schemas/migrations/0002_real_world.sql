@@ -6460,3 +6460,215 @@ SELECT
 FROM spans AS s
 LEFT JOIN hit AS q ON s.began = q.began AND s.named = q.named
 COMMENT 'faults of GPUs that began in a range, with their requests';
+
+CREATE OR REPLACE VIEW slow_requests
+(
+    ended DateTime64(3, 'UTC') COMMENT 'when it ended',
+    at_ms Int64 COMMENT 'the same, UTC [ms]',
+    request_id String COMMENT 'id of the request',
+    trace_id Nullable(String) COMMENT 'W3C trace id',
+    tenant Nullable(String) COMMENT 'who sent it',
+    model Nullable(String) COMMENT 'model that answered',
+    model_version Nullable(String) COMMENT 'its version',
+    host Nullable(String) COMMENT 'machine',
+    engine_id Nullable(String) COMMENT 'engine',
+    gpu_uuids Array(String) COMMENT 'GPUs of the engine in the minute of its end',
+    status String COMMENT 'how it ended',
+    error_kind Nullable(String) COMMENT 'why it failed',
+    ttft_us Nullable(UInt32) COMMENT 'received to first token [us]',
+    e2e_us Nullable(UInt32) COMMENT 'received to last byte [us]',
+    queue_us Nullable(UInt32) COMMENT 'of it: waiting for the engine; null: it does not say [us]',
+    prefill_us Nullable(UInt32) COMMENT 'of it: scheduled to first token, likewise [us]',
+    generation_us Nullable(Int64) COMMENT 'of it: first token to last byte [us]',
+    other_us Nullable(Int64) COMMENT 'of it: to the first token, neither queue nor prefill [us]',
+    input_tokens Nullable(UInt32) COMMENT 'prompt tokens',
+    cached_tokens Nullable(UInt32) COMMENT 'of them from the prefix cache',
+    output_tokens Nullable(UInt32) COMMENT 'generated tokens'
+)
+AS
+SELECT
+    fromUnixTimestamp64Milli(r.at_ms, 'UTC') AS ended,
+    r.at_ms AS at_ms,
+    r.request_id AS request_id,
+    r.trace_id AS trace_id,
+    r.tenant AS tenant,
+    r.model AS model,
+    r.model_version AS model_version,
+    r.host AS host,
+    r.engine_id AS engine_id,
+    g.uuids AS gpu_uuids,
+    r.status AS status,
+    r.error_kind AS error_kind,
+    r.ttft_us AS ttft_us,
+    r.e2e_us AS e2e_us,
+    r.queue_us AS queue_us,
+    r.prefill_us AS prefill_us,
+    toInt64(r.e2e_us) - toInt64(r.ttft_us) AS generation_us,
+    toInt64(r.ttft_us) - toInt64(r.queue_us) - toInt64(r.prefill_us) AS other_us,
+    r.input_tokens AS input_tokens,
+    r.cached_tokens AS cached_tokens,
+    r.output_tokens AS output_tokens
+FROM (
+    SELECT *
+    FROM llm_requests FINAL
+    WHERE intDiv(at_ms, 60000) >= intDiv({from_ms:Int64}, 60000)
+        AND intDiv(at_ms, 60000) <= intDiv({to_ms:Int64}, 60000)
+        AND at_ms >= {from_ms:Int64} AND at_ms < {to_ms:Int64} AND verdict = 'accepted'
+) AS r
+LEFT JOIN (
+    SELECT engine_id, intDiv(window_ms, 60000) AS minute,
+        arraySort(arrayMap(one -> toString(one), groupUniqArray(gpu_uuid))) AS uuids
+    FROM gpu_windows
+    WHERE window_ms >= intDiv({from_ms:Int64}, 60000) * 60000
+        AND window_ms < {to_ms:Int64} + 60000 AND engine_id IS NOT NULL
+    GROUP BY engine_id, minute
+) AS g ON r.engine_id = g.engine_id AND intDiv(r.at_ms, 60000) = g.minute
+COMMENT 'requests of a range: where their time went, on which GPUs';
+
+CREATE OR REPLACE VIEW covered_time
+(
+    covered_ms Int64 COMMENT 'time of the range that has data [ms]',
+    first_ms Nullable(Int64) COMMENT 'first window with data; null: none [ms]',
+    end_ms Nullable(Int64) COMMENT 'end of the last one [ms]'
+)
+AS WITH
+    (
+        SELECT groupUniqArray(intDiv(window_ms, 3600000))
+        FROM
+        (
+            SELECT window_ms FROM llm_requests_rollup_1h WHERE grouping = 'service'
+                AND window_ms > {from_ms:Int64} - 3600000 AND window_ms < {to_ms:Int64}
+            UNION ALL
+            SELECT window_ms FROM gpu_samples_rollup_1h WHERE grouping = 'gpu'
+                AND window_ms > {from_ms:Int64} - 3600000 AND window_ms < {to_ms:Int64}
+            UNION ALL
+            SELECT window_ms FROM host_samples_rollup_1h WHERE grouping = 'host'
+                AND window_ms > {from_ms:Int64} - 3600000 AND window_ms < {to_ms:Int64}
+            UNION ALL
+            SELECT window_ms FROM engine_samples_rollup_1h WHERE grouping = 'engine_sample'
+                AND window_ms > {from_ms:Int64} - 3600000 AND window_ms < {to_ms:Int64}
+        )
+        WHERE ({to_ms:Int64} - {from_ms:Int64}) > 21600000
+    ) AS hours,
+    arrayFilter(hour -> has(hours, hour - 1) AND has(hours, hour + 1), hours) AS whole_hours,
+    arrayConcat(
+        arrayFilter(hour -> NOT has(whole_hours, hour), hours),
+        if(({to_ms:Int64} - {from_ms:Int64}) > 21600000, [intDiv({from_ms:Int64}, 3600000), intDiv({to_ms:Int64}, 3600000)], range(intDiv({from_ms:Int64}, 3600000), intDiv({to_ms:Int64}, 3600000) + 1))) AS looked_into
+SELECT
+    arraySum(arrayMap(
+        (one, next_ms) -> if(next_ms - one.1 <= greatest(one.2, 300000), next_ms - one.1, one.2),
+        windows,
+        if(empty(windows), emptyArrayInt64(), arrayPushBack(arrayMap(one -> one.1, arrayPopFront(windows)),
+            toInt64(9000000000000000))))) AS covered_ms,
+    if(empty(windows), NULL, windows[1].1) AS first_ms,
+    if(empty(windows), NULL, windows[-1].1 + windows[-1].2) AS end_ms
+FROM (
+    SELECT arraySort(groupUniqArray((start_ms, width_ms))) AS windows
+    FROM (
+        SELECT arrayJoin(whole_hours) * 3600000 AS start_ms, toInt64(3600000) AS width_ms
+        UNION ALL
+        SELECT window_ms AS start_ms, toInt64(10000) AS width_ms FROM llm_requests_partials
+        WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT (({to_ms:Int64} - {from_ms:Int64}) > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000)
+            AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
+        UNION ALL
+        SELECT window_ms AS start_ms, toInt64(60000) AS width_ms FROM llm_requests_rollup_1m
+        WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND ({to_ms:Int64} - {from_ms:Int64}) > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000
+            AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
+        UNION ALL
+        SELECT window_ms AS start_ms, toInt64(10000) AS width_ms FROM gpu_samples_partials
+        WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT (({to_ms:Int64} - {from_ms:Int64}) > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000)
+            AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
+        UNION ALL
+        SELECT window_ms AS start_ms, toInt64(60000) AS width_ms FROM gpu_samples_rollup_1m
+        WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND ({to_ms:Int64} - {from_ms:Int64}) > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000
+            AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
+        UNION ALL
+        SELECT window_ms AS start_ms, toInt64(10000) AS width_ms FROM host_samples_partials
+        WHERE grouping = 'host' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT (({to_ms:Int64} - {from_ms:Int64}) > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000)
+            AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
+        UNION ALL
+        SELECT window_ms AS start_ms, toInt64(60000) AS width_ms FROM host_samples_rollup_1m
+        WHERE grouping = 'host' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND ({to_ms:Int64} - {from_ms:Int64}) > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000
+            AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
+        UNION ALL
+        SELECT window_ms AS start_ms, toInt64(10000) AS width_ms FROM engine_samples_partials
+        WHERE grouping = 'engine_sample' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT (({to_ms:Int64} - {from_ms:Int64}) > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000)
+            AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
+        UNION ALL
+        SELECT window_ms AS start_ms, toInt64(60000) AS width_ms FROM engine_samples_rollup_1m
+        WHERE grouping = 'engine_sample' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND ({to_ms:Int64} - {from_ms:Int64}) > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000
+            AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
+    )
+)
+COMMENT 'how much of a range has data';
+
+CREATE OR REPLACE VIEW who_changed
+(
+    metric String COMMENT 'what changed: requests, failed, ttft_p99_us, cost_nusd, ...',
+    dimension String COMMENT 'tenant, model, model_version, host or engine_id',
+    name Nullable(String) COMMENT 'which of them; null: nobody in particular',
+    before Nullable(Float64) COMMENT 'its value over the range before',
+    now Nullable(Float64) COMMENT 'its value over the range',
+    all_before Nullable(Float64) COMMENT 'that of all together before',
+    all_now Nullable(Float64) COMMENT 'that of all together',
+    explains Nullable(Float64) COMMENT 'share of the change of all that would not be had it not changed'
+)
+AS WITH
+    read AS (
+        SELECT grouping, tenant, model, model_version, host, engine_id, event_count, status, error_kind, input_tokens_sum, cached_tokens_sum, output_tokens_sum, ttft_us_bins, tpot_us_bins, e2e_us_bins, (window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT (intDiv(window_ms, 3600000) * 3600000 >= {from_ms:Int64} AND intDiv(window_ms, 3600000) * 3600000 + 3600000 <= {to_ms:Int64})) AS in_is, (window_ms >= {before_from_ms:Int64} AND window_ms < {before_to_ms:Int64} AND NOT (intDiv(window_ms, 3600000) * 3600000 >= {before_from_ms:Int64} AND intDiv(window_ms, 3600000) * 3600000 + 3600000 <= {before_to_ms:Int64})) AS in_was
+        FROM llm_requests_partials FINAL
+        WHERE grouping IN ('service', 'engine') AND ((window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}) OR (window_ms >= {before_from_ms:Int64} AND window_ms < {before_to_ms:Int64})) AND (in_is OR in_was)
+        UNION ALL
+        SELECT grouping, tenant, model, model_version, host, engine_id, event_count, status, error_kind, input_tokens_sum, cached_tokens_sum, output_tokens_sum, ttft_us_bins, tpot_us_bins, e2e_us_bins, (intDiv(window_ms, 3600000) * 3600000 >= {from_ms:Int64} AND intDiv(window_ms, 3600000) * 3600000 + 3600000 <= {to_ms:Int64}) AS in_is, (intDiv(window_ms, 3600000) * 3600000 >= {before_from_ms:Int64} AND intDiv(window_ms, 3600000) * 3600000 + 3600000 <= {before_to_ms:Int64}) AS in_was
+        FROM llm_requests_rollup_1h FINAL
+        WHERE grouping IN ('service', 'engine') AND ((window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}) OR (window_ms >= {before_from_ms:Int64} AND window_ms < {before_to_ms:Int64})) AND (in_is OR in_was)
+    ),
+    groups AS (
+        SELECT one.1 AS dimension, one.2 AS name,
+            sumIf(event_count, in_is) AS requests_is,
+            sumIf(if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') != 'client', event_count, 0), in_is) AS failed_is,
+            sumIf(toInt128(input_tokens_sum), in_is) AS input_tokens_is,
+            sumIf(toInt128(cached_tokens_sum), in_is) AS cached_tokens_is,
+            sumIf(toInt128(output_tokens_sum), in_is) AS output_tokens_is,
+            sumMapIf(ttft_us_bins, in_is) AS ttft_us_bins_is,
+            sumMapIf(tpot_us_bins, in_is) AS tpot_us_bins_is,
+            sumMapIf(e2e_us_bins, in_is) AS e2e_us_bins_is,
+            sumIf(event_count, in_was) AS requests_was,
+            sumIf(if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') != 'client', event_count, 0), in_was) AS failed_was,
+            sumIf(toInt128(input_tokens_sum), in_was) AS input_tokens_was,
+            sumIf(toInt128(cached_tokens_sum), in_was) AS cached_tokens_was,
+            sumIf(toInt128(output_tokens_sum), in_was) AS output_tokens_was,
+            sumMapIf(ttft_us_bins, in_was) AS ttft_us_bins_was,
+            sumMapIf(tpot_us_bins, in_was) AS tpot_us_bins_was,
+            sumMapIf(e2e_us_bins, in_was) AS e2e_us_bins_was
+        FROM read
+        ARRAY JOIN if(grouping = 'service', [('tenant', CAST(tenant AS Nullable(String))), ('model', CAST(model AS Nullable(String))), ('model_version', CAST(model_version AS Nullable(String)))], [('host', CAST(host AS Nullable(String))), ('engine_id', CAST(engine_id AS Nullable(String)))]) AS one
+        GROUP BY dimension, name
+    ),
+    bills AS (
+        SELECT one.1 AS dimension, one.2 AS name, sumIf(toInt128(cost_nusd), minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}) AS cost_is, sumIf(toInt128(cost_nusd), minute_ms >= {before_from_ms:Int64} AND minute_ms < {before_to_ms:Int64}) AS cost_was
+        FROM cost_parts
+        ARRAY JOIN [('tenant', CAST(tenant AS Nullable(String))), ('model', CAST(model AS Nullable(String))), ('engine_id', CAST(if(use = 'engine', owner, NULL) AS Nullable(String)))] AS one
+        WHERE (minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}) OR (minute_ms >= {before_from_ms:Int64} AND minute_ms < {before_to_ms:Int64})
+        GROUP BY dimension, name
+    )
+SELECT
+    metric AS metric,
+    dimension AS dimension,
+    name AS name,
+    was AS before,
+    is AS now,
+    all_was AS all_before,
+    all_is AS all_now,
+    (all_is - without) / nullIf(all_is - all_was, 0) AS explains
+FROM
+(
+    SELECT m.1 AS metric, m.2 AS was, m.3 AS is, m.4 AS all_was, m.5 AS all_is, m.6 AS without, dimension, name
+    FROM (SELECT *, sum(requests_is) OVER (PARTITION BY dimension) AS all_requests_is, sum(requests_was) OVER (PARTITION BY dimension) AS all_requests_was, sum(failed_is) OVER (PARTITION BY dimension) AS all_failed_is, sum(failed_was) OVER (PARTITION BY dimension) AS all_failed_was, sum(input_tokens_is) OVER (PARTITION BY dimension) AS all_input_tokens_is, sum(input_tokens_was) OVER (PARTITION BY dimension) AS all_input_tokens_was, sum(cached_tokens_is) OVER (PARTITION BY dimension) AS all_cached_tokens_is, sum(cached_tokens_was) OVER (PARTITION BY dimension) AS all_cached_tokens_was, sum(output_tokens_is) OVER (PARTITION BY dimension) AS all_output_tokens_is, sum(output_tokens_was) OVER (PARTITION BY dimension) AS all_output_tokens_was, sumMap(ttft_us_bins_is) OVER (PARTITION BY dimension) AS all_ttft_us_bins_is, sumMap(ttft_us_bins_was) OVER (PARTITION BY dimension) AS all_ttft_us_bins_was, sumMap(tpot_us_bins_is) OVER (PARTITION BY dimension) AS all_tpot_us_bins_is, sumMap(tpot_us_bins_was) OVER (PARTITION BY dimension) AS all_tpot_us_bins_was, sumMap(e2e_us_bins_is) OVER (PARTITION BY dimension) AS all_e2e_us_bins_is, sumMap(e2e_us_bins_was) OVER (PARTITION BY dimension) AS all_e2e_us_bins_was FROM groups)
+    ARRAY JOIN [('requests', CAST(requests_was AS Nullable(Float64)), CAST(requests_is AS Nullable(Float64)), CAST(all_requests_was AS Nullable(Float64)), CAST(all_requests_is AS Nullable(Float64)), CAST(all_requests_is AS Nullable(Float64)) - CAST(requests_is AS Nullable(Float64)) + CAST(requests_was AS Nullable(Float64))), ('failed', CAST(failed_was AS Nullable(Float64)), CAST(failed_is AS Nullable(Float64)), CAST(all_failed_was AS Nullable(Float64)), CAST(all_failed_is AS Nullable(Float64)), CAST(all_failed_is AS Nullable(Float64)) - CAST(failed_is AS Nullable(Float64)) + CAST(failed_was AS Nullable(Float64))), ('input_tokens', CAST(input_tokens_was AS Nullable(Float64)), CAST(input_tokens_is AS Nullable(Float64)), CAST(all_input_tokens_was AS Nullable(Float64)), CAST(all_input_tokens_is AS Nullable(Float64)), CAST(all_input_tokens_is AS Nullable(Float64)) - CAST(input_tokens_is AS Nullable(Float64)) + CAST(input_tokens_was AS Nullable(Float64))), ('cached_tokens', CAST(cached_tokens_was AS Nullable(Float64)), CAST(cached_tokens_is AS Nullable(Float64)), CAST(all_cached_tokens_was AS Nullable(Float64)), CAST(all_cached_tokens_is AS Nullable(Float64)), CAST(all_cached_tokens_is AS Nullable(Float64)) - CAST(cached_tokens_is AS Nullable(Float64)) + CAST(cached_tokens_was AS Nullable(Float64))), ('output_tokens', CAST(output_tokens_was AS Nullable(Float64)), CAST(output_tokens_is AS Nullable(Float64)), CAST(all_output_tokens_was AS Nullable(Float64)), CAST(all_output_tokens_is AS Nullable(Float64)), CAST(all_output_tokens_is AS Nullable(Float64)) - CAST(output_tokens_is AS Nullable(Float64)) + CAST(output_tokens_was AS Nullable(Float64))), ('ttft_p99_us', fp_quantile_linear(0.99, ttft_us_bins_was), fp_quantile_linear(0.99, ttft_us_bins_is), fp_quantile_linear(0.99, all_ttft_us_bins_was), fp_quantile_linear(0.99, all_ttft_us_bins_is), fp_quantile_linear(0.99, mapFilter((k, v) -> v > 0, mapAdd(mapSubtract(all_ttft_us_bins_is, ttft_us_bins_is), ttft_us_bins_was)))), ('tpot_p99_us', fp_quantile_linear(0.99, tpot_us_bins_was), fp_quantile_linear(0.99, tpot_us_bins_is), fp_quantile_linear(0.99, all_tpot_us_bins_was), fp_quantile_linear(0.99, all_tpot_us_bins_is), fp_quantile_linear(0.99, mapFilter((k, v) -> v > 0, mapAdd(mapSubtract(all_tpot_us_bins_is, tpot_us_bins_is), tpot_us_bins_was)))), ('e2e_p99_us', fp_quantile_linear(0.99, e2e_us_bins_was), fp_quantile_linear(0.99, e2e_us_bins_is), fp_quantile_linear(0.99, all_e2e_us_bins_was), fp_quantile_linear(0.99, all_e2e_us_bins_is), fp_quantile_linear(0.99, mapFilter((k, v) -> v > 0, mapAdd(mapSubtract(all_e2e_us_bins_is, e2e_us_bins_is), e2e_us_bins_was))))] AS m
+    UNION ALL
+    SELECT m.1 AS metric, m.2 AS was, m.3 AS is, m.4 AS all_was, m.5 AS all_is, m.6 AS without, dimension, name
+    FROM (SELECT *, sum(cost_is) OVER (PARTITION BY dimension) AS all_cost_is, sum(cost_was) OVER (PARTITION BY dimension) AS all_cost_was FROM bills)
+    ARRAY JOIN [('cost_nusd', CAST(cost_was AS Nullable(Float64)), CAST(cost_is AS Nullable(Float64)), CAST(all_cost_was AS Nullable(Float64)), CAST(all_cost_is AS Nullable(Float64)), CAST(all_cost_is AS Nullable(Float64)) - CAST(cost_is AS Nullable(Float64)) + CAST(cost_was AS Nullable(Float64)))] AS m
+)
+COMMENT 'who explains most of a change between two ranges';

@@ -28,7 +28,12 @@ COMPUTED = "dirty_windows|migrations|_rollup_|gpu_history|slowest_1h"
 """What is not inserted, but computed from other rows."""
 SEEN = {"fleet_now": "* EXCEPT (age_ms)"}
 """Columns of a view that do not depend on when it is read; without an entry all."""
-RANGES = {"fault_impact": "(from_ms = 0, to_ms = 4000000000000)"}
+RANGES = {
+    "fault_impact": "(from_ms = 0, to_ms = 4000000000000)",
+    "covered_time": "(from_ms = 0, to_ms = 4000000000000)",
+    "slow_requests": "(from_ms = 0, to_ms = 4000000000000)",
+    "who_changed": "(from_ms = 0, to_ms = 4000000000000, before_from_ms = 0, before_to_ms = 0)",
+}
 """What a view with parameters is read with."""
 
 

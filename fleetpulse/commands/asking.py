@@ -1,0 +1,124 @@
+"""What ``fleetpulse ask`` decides and shows: which question is meant, over which range, and cells as people read them.
+Pure but for ``covered``, which asks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from fleetpulse.commands.output import show
+from fleetpulse.commands.people import duration_ms
+from fleetpulse.dashboard.values import covered_text
+from fleetpulse.queries import dashboard
+from fleetpulse.queries.questions import TODAY, Question, matching, near, numbered
+from fleetpulse.report import amounts
+from fleetpulse.report.gather import span
+from fleetpulse.sql.database import Reader
+from schemas.errors import ConfigError
+
+_MOMENT_MS = 10**11
+"""Numbers of milliseconds from here on are moments, below it they are durations."""
+_READABLE: Mapping[str, Callable[[Any], str]] = {
+    "_nusd": amounts.usd,
+    "_mj": amounts.energy,
+    "_ug": amounts.carbon,
+    "gpu_ms": amounts.gpu_hours,
+}
+
+
+def chosen(words: Sequence[str]) -> tuple[int, list[int]]:
+    """Number of the question that is meant, and others that it could be."""
+    if len(words) == 1 and words[0].isascii() and words[0].isdigit():
+        if int(words[0]) not in numbered():
+            raise ConfigError("WORDS", words[0], f"must be a number from 1 to {len(numbered())}")
+        return int(words[0]), []
+    found = matching(words)
+    if not found:
+        meant = ", ".join(near(words))
+        said = f"did you mean {meant}" if meant else "fleetpulse ask lists them"
+        raise ConfigError("WORDS", " ".join(words), f"must have a word of a question: {said}")
+    return found[0], found[1:]
+
+
+def zone_of(name: str | None) -> tzinfo | None:
+    """The zone of that name; None, this machine's, without one. Raises ``ConfigError`` for a name that is none."""
+    try:
+        return ZoneInfo(name) if name else None
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ConfigError("--zone", name, "must be a time zone such as Europe/Berlin") from None
+
+
+def bounds_of(
+    question: Question,
+    last: str | None,
+    from_: str | None,
+    to: str | None,
+    against: str | None,
+    zone: tzinfo | None,
+    now_ms: int,
+) -> dict[str, int]:
+    """The range that is asked about, and the one of its length that it is compared with, in ms."""
+    length, back = last or question.last, against or question.against
+    of_today = length == TODAY and from_ is None and to is None
+    if of_today:
+        from_ms, to_ms = midnight(now_ms, 0, zone), now_ms
+    elif from_ is None and to is None:
+        from_ms, to_ms = max(0, now_ms - duration_ms(length)), now_ms
+    else:
+        from_ms, to_ms = span(duration_ms("1d" if length == TODAY else length), from_, to, now_ms)
+    back_ms = duration_ms(back) if back else to_ms - from_ms
+    before_ms = from_ms - back_ms
+    if of_today and back.endswith("d"):  # days of the calendar are not always 24 hours long
+        before_ms = midnight(now_ms, int(back[:-1]), zone)
+    before_ms = max(0, before_ms)
+    return {
+        "from_ms": from_ms,
+        "to_ms": to_ms,
+        "before_from_ms": before_ms,
+        "before_to_ms": before_ms + to_ms - from_ms,
+    }
+
+
+def midnight(now_ms: int, days: int, zone: tzinfo | None) -> int:
+    """The beginning of today, or so many days before it, in ms."""
+    start = datetime.fromtimestamp(now_ms / 1_000, zone).replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
+    start = start.replace(tzinfo=None) - timedelta(days=days)
+    return round(start.replace(tzinfo=zone).timestamp() * 1_000)
+
+
+def covered(database: Reader, from_ms: int, to_ms: int) -> float:
+    """Seconds of the range that have data, as pages say it."""
+    query = dashboard.query("covered")
+    given = {"from_ms": from_ms, "to_ms": to_ms}
+    ((found,),) = database.sql(query.at_levels(to_ms - from_ms), query.values(given, to_ms - from_ms)).rows
+    return float(found) / 1_000
+
+
+def over(bounds: Mapping[str, int], covered_s: float) -> str:
+    """Which range an answer is of, and how much of it has data."""
+    from_ms, to_ms = bounds["from_ms"], bounds["to_ms"]
+    return f"{amounts.instant(from_ms)} to {amounts.instant(to_ms)} UTC, {covered_text(covered_s, to_ms - from_ms)}"
+
+
+def readable(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[list[str], list[list[Any]]]:
+    """Headings and cells for people: amounts in units that they read, by the unit in the column's name."""
+    heads = [name.removesuffix("_nusd").removesuffix("_mj").removesuffix("_ug") for name in columns]
+    return heads, [[_cell(name, value) for name, value in zip(columns, row, strict=True)] for row in rows]
+
+
+def _cell(column: str, value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return ", ".join(show(one) for one in value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return value
+    for ending, said in _READABLE.items():
+        if column.endswith(ending):
+            return said(value)
+    if column.endswith("_ms") and value >= _MOMENT_MS:
+        return amounts.instant(int(value))
+    return value

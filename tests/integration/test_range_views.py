@@ -1,0 +1,123 @@
+"""Views of a range: where the time of single requests went, and who explains a change between two ranges.
+
+Covers schemas.ddl.range_views and the queries of ``fleetpulse ask``.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from fleetpulse import queries
+from fleetpulse.queries.questions import numbered
+from fleetpulse.sql.query import bound
+from schemas.limits import HOUR_MS, MINUTE_MS
+from schemas.sketch import RELATIVE_ERROR_MAX
+from tests.integration.request_rows import fill
+
+pytestmark = [pytest.mark.integration, pytest.mark.tables]
+
+NOW_MS = time.time_ns() // 10**6 // HOUR_MS * HOUR_MS
+"""Tables let go of what is older than their time to live."""
+HALF_MS = 150 * MINUTE_MS
+FROM_MS = NOW_MS - HALF_MS + 20_000
+BEFORE_MS = FROM_MS - HALF_MS
+"""Neither begins with an hour, so that both hours and windows are read of each."""
+BOUNDS = {"from_ms": FROM_MS, "to_ms": NOW_MS + 20_000, "before_from_ms": BEFORE_MS, "before_to_ms": FROM_MS}
+OF_RANGES = ", ".join(f"{name} = {value}" for name, value in BOUNDS.items())
+
+
+def a_request(at_ms: int, tenant: str | None, ttft_us: int, **more: Any) -> dict[str, Any]:
+    found = {"model": "m", "host": "h", "engine_id": "h/0", "status": "ok", "error_kind": None, "queue_us": 100}
+    tokens = {"input_tokens": 10, "cached_tokens": 2, "output_tokens": 5}
+    return {**found, **tokens, "at_ms": at_ms, "tenant": tenant, "ttft_us": ttft_us, "e2e_us": 2 * ttft_us, **more}
+
+
+def traffic() -> list[dict[str, Any]]:
+    """Two tenants that ask alike, all the time; of the second range one waits long, of nobody a few more fail."""
+    found = []
+    for number in range(300):
+        before_ms, now_ms = (start + number * MINUTE_MS // 2 for start in (BEFORE_MS, FROM_MS))
+        for tenant in ("a", "b"):
+            found.append(a_request(before_ms, tenant, 10_000))
+            found.append(a_request(now_ms, tenant, 400_000 if tenant == "b" and number % 10 == 0 else 10_000))
+        if number % 100 == 0:
+            found.append(a_request(now_ms, None, 10_000, status="error", error_kind="server", engine_id="h/1"))
+    return found
+
+
+@pytest.fixture
+def filled(clickhouse: Any) -> Any:
+    """A client of a database that holds the traffic."""
+    fill(clickhouse, traffic())
+    return clickhouse
+
+
+def changes(client: Any, metric: str) -> dict[tuple[str, str | None], Any]:
+    sql = f"SELECT * FROM who_changed({OF_RANGES}) WHERE metric = '{metric}'"
+    return {(row["dimension"], row["name"]): row for row in client.query(sql).named_results()}
+
+
+def test_a_change_of_a_sum_is_explained_by_parts_that_add_up(filled: Any) -> None:
+    """Exact numbers of both ranges; shares of a dimension make the whole; null is nobody in particular."""
+    requests, failed = changes(filled, "requests"), changes(filled, "failed")
+
+    seen = {key: (row["before"], row["now"]) for key, row in requests.items()}
+    assert seen["tenant", "a"] == seen["tenant", "b"] == (300, 300)
+    assert seen["tenant", None] == (0, 3)
+    assert seen["engine_id", "h/0"] == (600, 600)
+    assert requests["model", "m"]["all_now"] == 603
+    assert {key: row["explains"] for key, row in failed.items() if row["explains"]} == {
+        ("tenant", None): 1,
+        ("model", "m"): 1,
+        ("model_version", None): 1,
+        ("host", "h"): 1,
+        ("engine_id", "h/1"): 1,
+    }
+
+
+def test_a_spike_of_a_percentile_is_explained_by_who_made_it(filled: Any) -> None:
+    """Without what the tenant did now, and with what it did before, there is no spike."""
+    found = changes(filled, "ttft_p99_us")
+
+    assert found["tenant", "b"]["now"] == pytest.approx(400_000, rel=RELATIVE_ERROR_MAX)
+    assert found["tenant", "b"]["all_before"] == pytest.approx(10_000, rel=RELATIVE_ERROR_MAX)
+    assert found["tenant", "b"]["explains"] == 1
+    assert found["tenant", "a"]["explains"] == 0
+
+
+def test_the_query_names_the_tenant_first(filled: Any) -> None:
+    """As ``fleetpulse ask tenant behind a p99 spike`` asks it, in milliseconds."""
+    answer = filled.query(queries.text("who_changed"), {**BOUNDS, "metric": "ttft_p99_us"}).named_results()
+    tenants = [row for row in answer if row["dimension"] == "tenant"]
+
+    assert (tenants[0]["name"], tenants[0]["unit"], tenants[0]["explains_pct"]) == ("b", "ms", 100)
+    assert tenants[0]["now"] == pytest.approx(400, rel=RELATIVE_ERROR_MAX)
+
+
+def test_slow_requests_say_where_their_time_went(filled: Any) -> None:
+    """All of the range, each with what the engine said of it; what it did not say is unknown."""
+    sql = f"SELECT * FROM slow_requests(from_ms = {FROM_MS}, to_ms = {NOW_MS}) ORDER BY ttft_us DESC, at_ms LIMIT 1"
+    (slowest,) = filled.query(sql).named_results()
+    (count,) = filled.query(f"SELECT count() FROM slow_requests(from_ms = {BEFORE_MS}, to_ms = {FROM_MS})").first_row
+
+    assert (slowest["tenant"], slowest["at_ms"], slowest["ttft_us"]) == ("b", FROM_MS, 400_000)
+    assert (slowest["queue_us"], slowest["prefill_us"], slowest["other_us"]) == (100, None, None)
+    assert (slowest["generation_us"], slowest["gpu_uuids"]) == (400_000, [])
+    assert count == 600
+
+
+def test_every_question_is_answered_over_its_range(filled: Any) -> None:
+    """Its query runs as it is asked; those about requests find them."""
+    found = {}
+    for number, question in numbered().items():
+        query = bound(question.sql(BOUNDS["to_ms"] - BOUNDS["from_ms"]), question.known(), (), BOUNDS)
+        found[number] = len(filled.query(query.sql, parameters=query.parameters).result_rows)
+
+    of_requests = {"who_changed", "slowest_requests", "percentiles_by_model", "slowest_hosts", "throughput_by_model"}
+    of_requests |= {"errors_by_kind", "dashboard/tenants", "dashboard/covered"}
+    silent = [one.text for number, one in numbered().items() if one.query in of_requests and not found[number]]
+    assert silent == ["Who explains a change of cost?"]
+    assert len(found) >= 30
