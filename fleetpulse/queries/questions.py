@@ -101,7 +101,7 @@ QUESTIONS: Mapping[str, Sequence[Question]] = {
                  words="goodput slo good objective class missed"),
     ),
     "Finance": (
-        Question("What do idle GPUs cost, in this range and in a month at this rate?", "cost_of_idle", last="30d",
+        Question("What do idle GPUs cost, in this range and in a month at this rate?", "idle_gpus", last="30d",
                  words="monthly waste wasted unused spend money empty"),
         Question("What was the bill?", "cost_bill", last="1d", words="spend money total cost invoice dollars price"),
         Question("What was the bill spent on?", "cost_split",

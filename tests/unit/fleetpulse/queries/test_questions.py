@@ -37,7 +37,7 @@ def test_every_question_names_a_shipped_query_and_gives_it_all_but_the_range() -
     ("words", "query", "given"),
     [
         ("the tenant behind a p99 spike", "who_changed", {"metric": "ttft_p99_us"}),
-        ("monthly cost of idle GPUs", "cost_of_idle", {}),
+        ("monthly cost of idle GPUs", "idle_gpus", {}),
         ("tokens of a model today against yesterday", "who_changed", {"metric": "output_tokens"}),
         ("slowest requests", "slowest_requests", {}),
         ("open alerts", "open_alerts", {}),
