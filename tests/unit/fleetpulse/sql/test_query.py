@@ -80,6 +80,6 @@ def test_without_sql_the_ready_made_queries_are_listed() -> None:
     assert (done.exit_code, tuple(one["name"] for one in listed)) == (0, queries.names())
     assert next(one for one in listed if one["name"] == "errors_by_kind") == {
         "name": "errors_by_kind",
-        "says": "Why requests failed over a range, and where.",
+        "says": "Why requests were not answered in full over a range, and where.",
         "params": {"from_ms": "Int64", "to_ms": "Int64"},
     }
