@@ -15,7 +15,7 @@ from fleetpulse.queries.questions import numbered
 from fleetpulse.sql.query import bound
 from schemas.limits import HOUR_MS, MINUTE_MS
 from schemas.sketch import RELATIVE_ERROR_MAX
-from tests.integration.request_rows import fill
+from tests.integration.request_rows import fill, fill_bills
 
 pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
@@ -121,3 +121,18 @@ def test_every_question_is_answered_over_its_range(filled: Any) -> None:
     silent = [one.text for number, one in numbered().items() if one.query in of_requests and not found[number]]
     assert silent == ["Who explains a change of cost?"]
     assert len(found) >= 30
+
+
+def test_idle_gpus_cost_what_they_cost_in_a_month_at_this_rate(clickhouse: Any) -> None:
+    """Without a model and with one apart, and together; two minutes are billed of all the range."""
+    fill_bills(clickhouse, [NOW_MS - 10 * MINUTE_MS])
+    bounds = {"from_ms": NOW_MS - 24 * HOUR_MS, "to_ms": NOW_MS}
+
+    rows = list(clickhouse.query(queries.text("idle_gpus"), parameters=bounds).named_results())
+
+    assert [(row["why"], row["cost_nusd"], row["gpu_ms"]) for row in rows] == [
+        ("all", 65_000_000, 120_000),
+        ("no model loaded", 40_000_000, 60_000),
+        ("a model loaded, no tokens", 25_000_000, 60_000),
+    ]
+    assert (rows[0]["billed_minutes"], rows[0]["of_30_days_nusd"]) == (2, 65_000_000 * 43_200 / 2)
