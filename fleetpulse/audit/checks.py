@@ -66,7 +66,7 @@ _GPU_COLUMNS = (
     "ifNull(toString(p.gpu_uuid), '') AS gpu, toString(p.parent_uuid) AS parent, toString(p.engine_id) AS engine,"
     " ifNull(toString(p.gpu_model), '') AS gpu_model, ifNull(toString(p.region), '') AS region,"
     " ifNull(toString(p.host), '') AS host, toString(p.mig_profile) AS profile,"
-    " p.workload IN ('training', 'fine_tuning') AS training, p.interval_ms_sum AS ms, p.energy_mj_sum AS mj,"
+    " ifNull(p.workload IN ('training', 'fine_tuning'), 0) AS training, p.interval_ms_sum AS ms, p.energy_mj_sum AS mj,"
     " if(p.workload = 'startup', p.interval_ms_sum, 0) AS starting_ms"
 )
 _GPU = _rows("gpu_samples_partials", _GPU_COLUMNS, "p.grouping = 'gpu'")

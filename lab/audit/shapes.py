@@ -18,6 +18,8 @@ GPU_SAMPLES = "gpu.samples"
 Doing = Mapping[str | None, str | None]
 TURN_MS = 20_000
 """So long an engine has a GPU that it takes turns on."""
+IDLE, UNKNOWN_EVERY = "idle", 3
+"""In every third turn nothing is known of GPUs that are idle in the others, as while an agent starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,8 @@ class Shaped:
         found["workload"] = _words(wide.columns["workload"])
         doing = dict(zip(found["engine_id"], found["workload"], strict=True))
         turn = at_ms // TURN_MS
+        if turn % UNKNOWN_EVERY == 0:
+            found["workload"] = [None if word == IDLE else word for word in found["workload"]]
         holder = dict(self._shapes.lent)
         holder |= {uuid: engines[turn % len(engines)] for uuid, engines in self._shapes.turns.items()}
         for index, uuid in enumerate(found["gpu_uuid"]):
