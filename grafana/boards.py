@@ -268,16 +268,19 @@ BOARDS = (
             _table(
                 "Models",
                 "cost_models",
-                "model, " + _usd("cost", "lost", "per_million_in", "per_million_out") + ", mj_per_token",
+                "model, "
+                + _usd("cost", "aborted", "unanswered")
+                + ", per_million_in, per_million_out, kwh_per_million_out, g_per_million_out",
                 units=dict.fromkeys(
-                    ("cost_usd", "lost_usd", "per_million_in_usd", "per_million_out_usd"), "currencyUSD"
+                    ("cost_usd", "aborted_usd", "unanswered_usd", "per_million_in", "per_million_out"), "currencyUSD"
                 ),
             ),
             _table(
                 "Tenants",
                 "cost_tenants",
-                "tenant, " + _usd("cost", "lost") + ", gpu_time_ms",
-                units={"cost_usd": "currencyUSD", "lost_usd": "currencyUSD", "gpu_time_ms": "ms"},
+                "tenant, " + _usd("cost", "aborted", "unanswered") + ", gpu_time_ms",
+                units=dict.fromkeys(("cost_usd", "aborted_usd", "unanswered_usd"), "currencyUSD")
+                | {"gpu_time_ms": "ms"},
             ),
             _table(
                 "Idle and wasted",

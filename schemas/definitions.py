@@ -6,7 +6,7 @@ condition for what has ``status`` and ``error_kind`` as columns, ``{unanswered:E
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 METRIC = "Metric"
@@ -26,7 +26,8 @@ UNANSWERED = "ifNull(status, '') NOT IN ('ok', 'aborted')"
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """``sql`` is its expression over rows of windows. ``of``: what a share is of; ``clock``: what a rate divides by."""
+    """``sql`` is its expression over rows of ``over``: windows of requests, or parts of bills. ``of``: what a share is
+    of; ``clock``: what a rate divides by."""
 
     name: str
     unit: str
@@ -34,6 +35,7 @@ class Metric:
     sql: str
     of: str = ""
     clock: str = ""
+    over: str = "windows"
 
 
 def _count(name: str, meaning: str) -> Metric:
@@ -53,12 +55,41 @@ _METRICS = (
     _count("failed", "failed on our side: errors of server, engine and network, timeouts, rejections for overload"),
     _share("failed_share", "error rate: failed of those that were no client fault; what budgets are burnt by"),
 )
-METRICS: Mapping[str, Metric] = {one.name: one for one in _METRICS}
+UNITS = {"USD": "{} / 1e9", "kWh": "{} / 3.6e9", "g": "{} / 1e6"}
+"""From nUSD, mJ and ug, which bills count in."""
+UNIT_OF = {"USD": "cost_nusd", "kWh": "meter_mj", "g": "carbon_ug"}
+"""What of a part is shown in this unit: energy at the meter and CO2e, both with the PUE of the bill."""
+_OUTPUT = "ifNull(sumIf(toInt128(amount), kind = 'decode'), 0) > 0"
+_PROMPT, _WITH_CACHE, _ANSWER = (
+    f"sumIf(toInt128({{0}}), kind IN ({kinds}))" for kinds in ("'prefill'", "'prefill', 'kv'", "'decode', 'kv'")
+)
+_SIDES = {
+    "uncached": ("prompt token that was computed", "prefill", f"if({_OUTPUT}, {_PROMPT}, {_WITH_CACHE})"),
+    "output": ("generated token, with the cache that is held meanwhile", "decode", f"if({_OUTPUT}, {_ANSWER}, NULL)"),
+}
+"""By side: its token, the kind of part that counts them, the sum of an amount. What an answer holds of the cache is
+paid with its tokens; where none are generated, with those of the prompt. Cached tokens have no price of their own."""
+
+
+def _unit_costs() -> Iterator[Metric]:
+    for side, (token, kind, amount) in _SIDES.items():
+        tokens = f"sumIf(toInt128(amount), kind = '{kind}' AND {{}} IS NOT NULL)"
+        yield Metric(
+            f"{side}_tokens", "tokens", f"{token}, where it has a price", tokens.format("cost_nusd"), over="parts"
+        )
+        yield Metric(f"{side}_nusd", "nUSD", f"cost by {token}", amount.format("cost_nusd"), over="parts")
+        for unit, column in UNIT_OF.items():
+            each = f"{UNITS[unit].format(amount.format(column))} / nullIf({tokens.format(column)}, 0) * 1e6"
+            yield Metric(f"{unit.lower()}_per_million_{side}", unit, f"a million of: {token}", each, over="parts")
+
+
+UNIT_COSTS = tuple(_unit_costs())
+METRICS: Mapping[str, Metric] = {one.name: one for one in (*_METRICS, *UNIT_COSTS)}
 
 
 def written(sql: str) -> str:
     """The text with the expression of every metric, and the condition of every end, in its place."""
-    for one in _METRICS:
+    for one in METRICS.values():
         sql = sql.replace(f"{{{one.name}:{METRIC}}}", one.sql)
     for name, condition in (END | {"unanswered": UNANSWERED}).items():
         sql = sql.replace(f"{{{name}:{CONDITION}}}", f"({condition})")

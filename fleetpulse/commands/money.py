@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from fleetpulse.commands.progress import Progress
 from fleetpulse.report import EXAMPLE_PRICES
 from runtime.clock import SystemClock
 from schemas.errors import ConfigError
+from schemas.limits import HOUR_MS
 
 if TYPE_CHECKING:
     from fleetpulse.audit.report import Audit
@@ -120,6 +122,57 @@ def audit_cost(last: Last = "24h", from_: From = None, to: To = None, prices: Pr
 
     known = prices or load().prices or EXAMPLE_PRICES
     return audited(live(duration_ms(last), from_, to, known), _NO_BILL if to else _NO_BILL_YET)
+
+
+@audits.command("invoice")
+@answers
+def audit_invoice(
+    file: Annotated[Path, typer.Argument(help="CSV: gpu_model, gpu_hours; if it has them usd and day (2026-01-31).")],
+    last: Last = "30d",
+    from_: From = None,
+    to: To = None,
+    tolerance: Annotated[
+        float, typer.Option(min=0, help="The share of the invoice by which a type may be off: 0.01 is one per cent.")
+    ] = 0.01,
+) -> Result:
+    """Compare a provider's invoice of GPU hours with the bills and with what silent GPUs cost, by type and day.
+
+    A GPU that was read in the last 24 hours and has minutes without any reading is unobserved: no bill has that time.
+    The range is that of the file's days, else of the options. Exit 1 where hours or money of a type are off.
+
+    Example: [bold]fleetpulse audit invoice january.csv --from 2026-01-01 --to 2026-02-01 --tolerance 0.005[/bold]
+    """
+    from fleetpulse.audit import invoice
+    from fleetpulse.report import amounts, gather
+    from fleetpulse.sql.database import Database
+    from runtime.config import load
+
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as opened:
+            lines = invoice.read_invoice(str(file), opened)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(str(file), "", f"cannot be read: {error}") from error
+    bounds = invoice.span_of(lines) or gather.span(duration_ms(last), from_, to, SystemClock().now_ms())
+    with contextlib.closing(Database(load().reading)) as database:
+        coverage = database.named("cost_coverage", {"from_ms": bounds[0], "to_ms": bounds[1]}).records()
+    found = invoice.compared(lines, coverage, tolerance)
+
+    def show() -> None:
+        rows = [
+            (one.day, one.gpu_model, *(f"{ms / HOUR_MS:,.2f}" for ms in (
+                one.invoiced_gpu_ms, one.billed_gpu_ms, one.unobserved_gpu_ms, one.gpu_ms_off)),
+             *(amounts.usd(nusd) for nusd in (one.invoiced_nusd, one.billed_nusd, one.unobserved_nusd, one.nusd_off)),
+             "differs" if one.differs else "")
+            for one in found
+        ]  # fmt: skip
+        columns = ("day", "GPU", "invoiced h", "billed h", "unobserved h", "difference h",
+                   "invoiced", "billed", "unobserved", "difference", "")  # fmt: skip
+        title = f"Invoice and bills, {amounts.instant(bounds[0])} to {amounts.instant(bounds[1])} UTC"
+        print_rows(title, columns, rows, empty="nothing was invoiced or billed")
+
+    differing = sum(one.differs for one in found)
+    wrong = f"{differing} of {len(found)} lines differ by more than {100 * tolerance:g} %" if differing else False
+    return Result(invoice.as_dict(found, *bounds, tolerance), show, wrong=wrong)
 
 
 def audited(found: Audit, no_bill: str = _NO_BILL) -> Result:

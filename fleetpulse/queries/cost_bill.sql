@@ -8,6 +8,7 @@ SELECT
     sum(toInt128(c.energy_nusd)) AS energy_nusd,
     sum(c.gpu_ms) AS gpu_ms,
     sum(toInt128(c.energy_mj)) AS energy_mj,
+    sum(toInt128(c.meter_mj)) AS meter_mj,
     sum(toInt128(c.carbon_ug)) AS carbon_ug,
     sumIf(toInt128(c.energy_mj), c.carbon_ug IS NULL) AS uncounted_energy_mj,
     sum(c.unpriced_gpu_ms) AS unpriced_gpu_ms,

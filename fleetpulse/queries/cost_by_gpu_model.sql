@@ -5,6 +5,7 @@ SELECT
     bills.total_nusd AS total_nusd,
     bills.idle_nusd AS idle_nusd,
     bills.energy_mj AS energy_mj,
+    bills.meter_mj AS meter_mj,
     bills.carbon_ug AS carbon_ug,
     bills.unpriced_gpu_ms AS unpriced_gpu_ms,
     lines.requests AS requests,
@@ -18,6 +19,7 @@ FROM
         sum(toInt128(c.total_nusd)) AS total_nusd,
         sumIf(toInt128(c.total_nusd), use = 'idle') AS idle_nusd,
         sum(toInt128(c.energy_mj)) AS energy_mj,
+        sum(toInt128(c.meter_mj)) AS meter_mj,
         sum(toInt128(c.carbon_ug)) AS carbon_ug,
         sum(c.unpriced_gpu_ms) AS unpriced_gpu_ms
     FROM costs AS c

@@ -3,7 +3,9 @@ SELECT
     region,
     intDiv(minute_ms, 3600000) * 3600000 AS hour_ms,
     sum(toInt128(c.energy_mj)) AS energy_mj,
+    sum(toInt128(c.meter_mj)) AS meter_mj,
     sum(toInt128(c.carbon_ug)) AS carbon_ug,
+    sumIf(toInt128(c.energy_mj), c.meter_mj IS NULL) AS unmetered_energy_mj,
     sumIf(toInt128(c.energy_mj), c.carbon_ug IS NULL) AS uncounted_energy_mj,
     sum(c.gpu_ms) AS gpu_ms
 FROM costs AS c

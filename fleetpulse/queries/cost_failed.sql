@@ -5,6 +5,7 @@ SELECT
     tenant,
     sum(toInt128(p.cost_nusd)) AS cost_nusd,
     sum(toInt128(p.energy_mj)) AS energy_mj,
+    sum(toInt128(p.meter_mj)) AS meter_mj,
     sum(toInt128(p.carbon_ug)) AS carbon_ug
 FROM cost_parts AS p
 WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64} AND status IS NOT NULL AND NOT {ok:End}

@@ -4,6 +4,7 @@ SELECT
     if(part = '__overhead__', if(status IS NULL, 'start-up', 'failed'), '') AS what,
     sum(toInt128(cost_nusd)) AS cost_nusd,
     sum(toInt128(c.energy_mj)) AS energy_mj,
+    sum(toInt128(c.meter_mj)) AS meter_mj,
     sum(toInt128(c.carbon_ug)) AS carbon_ug,
     sum(c.gpu_ms) AS gpu_ms
 FROM cost_parts AS c

@@ -55,7 +55,7 @@ WITH
     ),
     parts AS (
         SELECT minute_ms, owner, placement_group, kind, tenant, model, slo_class, status, final,
-            amount, cost_nusd, energy_mj, carbon_ug, gpu_ms
+            amount, cost_nusd, energy_mj, meter_mj, carbon_ug, gpu_ms
         FROM cost_parts
         WHERE minute_ms >= {from_ms:Int64} - 960000 AND minute_ms < {to_ms:Int64} AND use = 'engine' AND amount > 0
             AND owner IN (SELECT engine_id FROM requests)
@@ -66,6 +66,7 @@ WITH
             p.final AS final,
             if(w.own = 0, NULL, intDiv(w.own * p.cost_nusd, p.amount)) AS nusd,
             if(w.own = 0, NULL, intDiv(w.own * p.energy_mj, p.amount)) AS mj,
+            if(w.own = 0, NULL, intDiv(w.own * p.meter_mj, p.amount)) AS metered_mj,
             if(w.own = 0, NULL, intDiv(w.own * p.carbon_ug, p.amount)) AS ug,
             if(w.own = 0, NULL, intDiv(w.own * p.gpu_ms, p.amount)) AS ms
         FROM work AS w
@@ -93,6 +94,7 @@ SELECT
     if(no_work, 0, sumIf(toInt128(nusd), kind = 'kv')) AS kv_nusd,
     if(no_work, 0, sum(toInt128(nusd))) AS cost_nusd,
     if(no_work, 0, sum(toInt128(mj))) AS share_energy_mj,
+    if(no_work, 0, sum(toInt128(metered_mj))) AS share_meter_mj,
     if(no_work, 0, sum(toInt128(ug))) AS share_carbon_ug,
     if(no_work, 0, sum(toInt128(ms))) AS share_gpu_ms
 FROM shares

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ def page(report: Report) -> Page:
         subtitle=f"{a.instant(report['from_ms'])} to {a.instant(report['to_ms'])} UTC, {_covered(report)}",
         headlines=list(_headlines(report)),
         sections=[section for section in _sections(report) if section.tables or section.empty],
-        warnings=[*_warnings(bill), *_open_joins(report)],
+        warnings=[*_warnings(bill), *_silence(report["unobserved"]), *_open_joins(report)],
         foot=list(_foot(report)),
     )
 
@@ -39,7 +39,7 @@ def _headlines(report: Report) -> Iterator[Headline]:
     total = bill["total_nusd"]
     spent = {row["part"]: (row["cost_nusd"] or 0) for row in split}
     unused = spent.get("__idle__", 0) + spent.get("__wasted__", 0)
-    tokens = sum((row["prompt_tokens"] or 0) + (row["decode_tokens"] or 0) for row in report["models"])
+    tokens = sum((row["prompt_tokens"] or 0) + (row["output_tokens"] or 0) for row in report["models"])
     requests = sum(row["requests"] for row in report["models"])
     yield Headline("Bill", a.usd(total), f"{a.gpu_hours(bill['gpu_ms'])} of GPU time")
     yield Headline("For requests", a.share(ratio(spent.get("request", 0), total)), a.usd(spent.get("request")))
@@ -48,7 +48,7 @@ def _headlines(report: Report) -> Iterator[Headline]:
         "A million tokens", a.dollars(_each(total, tokens, a.MILLION)), f"of {a.count(tokens)}, all costs in"
     )
     yield Headline("A request", a.dollars(_each(total, requests, 1)), f"of {a.count(requests)}, all in")
-    yield Headline("Energy", a.energy(bill["energy_mj"]), f"{a.carbon(bill['carbon_ug'])} CO2e")
+    yield Headline("Energy, with PUE", a.energy(bill["meter_mj"]), f"{a.carbon(bill['carbon_ug'])} CO2e")
 
 
 def _each(nusd: int | None, units: int, per: int) -> float | None:
@@ -75,6 +75,17 @@ def _warnings(bill: Mapping[str, Any]) -> Iterator[str]:
         yield f"Rated with {len(bill['prices_versions'])} versions of prices; `fleetpulse rerate` makes it one."
 
 
+def _silence(coverage: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What GPUs cost that did not report, beside the bill."""
+    silent_ms = sum(row["silent_gpu_ms"] for row in coverage)
+    if silent_ms:
+        cost = a.usd(sum(row["unobserved_nusd"] or 0 for row in coverage))
+        unpriced_ms = sum(row["unpriced_silent_gpu_ms"] for row in coverage)
+        lacking = f", {a.gpu_hours(unpriced_ms)} of it without a price" if unpriced_ms else ""
+        hours = a.gpu_hours(silent_ms)
+        yield f"{hours} of GPU time have no reading: {cost} (`__unobserved__`) that no bill has{lacking}."
+
+
 def _open_joins(report: Report) -> Iterator[str]:
     """What makes the bill say less than it could."""
     if report["prices"]["example"]:
@@ -93,8 +104,9 @@ def _sections(report: Report) -> Iterator[Section]:
     total = report["bill"]["total_nusd"]
     yield Section(
         "Where the money went",
-        "Every minute's bill is split to the nano-dollar: these lines add up to the bill.",
-        [tables.split(report["split"], total), tables.components(report["bill"])],
+        "Every minute's bill is split to the nano-dollar: these lines add up to the bill. Silent GPUs were read in the "
+        "24 hours before and have minutes without a reading: no bill has these, their price is that of their type.",
+        [tables.split(report["split"], total, report["unobserved"]), tables.components(report["bill"])],
         tables.hours(report["hours"]),
     )
     yield Section(
@@ -105,8 +117,8 @@ def _sections(report: Report) -> Iterator[Section]:
     )
     yield Section(
         "What a token costs, by model",
-        "In full: a model's engines with their waiting, start-up and failed work. Prompt: computing it. Generated: "
-        "computing answers and keeping the cache meanwhile.",
+        "Prices times tokens are the cost. Uncached: computing prompts. Generated: computing answers and keeping the "
+        "cache meanwhile. Cached tokens cost nothing more. What no request caused has a row of its own.",
         [tables.MODELS.table(report["models"])],
         empty="No request ran.",
     )
@@ -119,7 +131,7 @@ def _sections(report: Report) -> Iterator[Section]:
     )
     yield Section(
         "Who used it",
-        "Costs of the tenant's own requests, failed ones among them.",
+        "Costs of the tenant's own requests, failed ones among them; then what is nobody's in particular.",
         [tables.TENANTS.table(report["tenants"])],
     )
     yield Section(

@@ -6,8 +6,9 @@ How an engine's bill becomes a model's *full* cost: what its requests did not ca
 is shared out to the models it served by what their requests cost, by largest remainder, so that full costs of all
 models and what no model used add up to the engines' bills.
 
-Prompt and generated tokens: a model's full cost is parted as its requests' cost was, computing prompts on one side,
-generating and the cache that is held meanwhile on the other.
+Prices of tokens are of what requests caused: computing prompts on one side, generating and the cache that is held
+meanwhile on the other, cached tokens at nothing. Prices times tokens are the requests' cost; what no request caused
+stands beside it, by name.
 """
 
 from __future__ import annotations
@@ -69,12 +70,12 @@ def gather(ask: Ask, query: ReportQuery) -> dict[str, Any]:
         empty = f"no bill between {instant(query.from_ms)} and {instant(query.to_ms)} (UTC)"
         raise FleetpulseError(f"{empty}; does the cost job run? `fleetpulse jobs costs`, and `fleetpulse status`")
     models, engines = _models(of, query), of("cost_by_engine")
-    places = of("cost_energy_by_place")
     return {
         "from_ms": query.from_ms,
         "to_ms": query.to_ms,
         "bill": bill[0],
         "split": of("cost_split"),
+        "unobserved": of("cost_coverage"),
         "hours": of("cost_by_hour"),
         "models": models,
         "tenants": [money.unit_costs(row) for row in _by(of, "tenant")],
@@ -83,7 +84,7 @@ def gather(ask: Ask, query: ReportQuery) -> dict[str, Any]:
         "goodput": goodput_rows(
             counted(of, query.to_ms - query.from_ms, query.slo_classes), _by(of, "slo_class"), query.slo_classes
         ),
-        "energy": emissions(places, query.prices),
+        "energy": emissions(of("cost_energy_by_place")),
         "idle": of("cost_idle"),
         "failed": of("cost_failed"),
         "power_caps": of("cost_power_cap"),

@@ -8,6 +8,7 @@ from typing import Any
 
 from fleetpulse.report.amounts import KG_UG, MILLION, USD_NUSD, per_million, ratio
 from stream_jobs.costs.apportion import apportion_one
+from stream_jobs.prices.amounts import KWH_MJ
 
 Row = dict[str, Any]
 
@@ -24,35 +25,19 @@ def total(*parts: int | None) -> int | None:
 
 
 def unit_costs(row: Mapping[str, Any]) -> Row:
-    """A tenant's, model's or class's row with tokens added up and what a request and a million tokens cost and
-    emitted."""
-    prompt = total(row["prefill_tokens"], row["cached_tokens"])
-    tokens = total(prompt, row["decode_tokens"])
+    """A row of ``cost_by`` with its prompt tokens added up and what a request cost and emitted."""
     return {
         **row,
-        "prompt_tokens": prompt,
+        "prompt_tokens": total(row["uncached_tokens"], row["cached_tokens"]),
         "usd_per_request": ratio(row["cost_nusd"], row["requests"] * USD_NUSD),
-        "usd_per_million_tokens": per_million(row["cost_nusd"], tokens),
-        "j_per_token": ratio(row["energy_mj"], (tokens or 0) * 1_000),
         "g_per_request": ratio(row["carbon_ug"], row["requests"] * KG_UG / 1_000),
-        "g_per_million_tokens": ratio(row["carbon_ug"], (tokens or 0) * KG_UG / 1_000 / MILLION),
     }
 
 
 def model_costs(row: Mapping[str, Any], full_nusd: int | None) -> Row:
-    """A model's row with its full cost, parted between prompts and answers as its requests' cost was."""
-    made = unit_costs(row)
-    answering = total(row["decode_nusd"], row["kv_nusd"])
-    whole = total(row["prefill_nusd"], answering)
-    sides = {"prompt": row["prefill_nusd"], "generated": answering}
-    tokens = {"prompt": made["prompt_tokens"], "generated": row["decode_tokens"]}
-    for name, part in sides.items():
-        part_of = ratio(part, whole)
-        made[f"usd_per_million_{name}"] = ratio(product(full_nusd, part_of), (tokens[name] or 0) * USD_NUSD / MILLION)
-        made[f"direct_usd_per_million_{name}"] = per_million(part, tokens[name])
-    made["full_nusd"] = full_nusd
-    made["full_usd_per_request"] = ratio(full_nusd, row["requests"] * USD_NUSD)
-    return made
+    """A model's row with its full cost."""
+    per_request = ratio(full_nusd, row["requests"] * USD_NUSD)
+    return {**unit_costs(row), "full_nusd": full_nusd, "full_usd_per_request": per_request}
 
 
 def full_costs(engines: Sequence[Mapping[str, Any]], served: Sequence[Mapping[str, Any]]) -> dict[str, int]:
@@ -113,7 +98,7 @@ def gpu_costs(row: Mapping[str, Any]) -> Row:
         **row,
         "usd_per_gpu_hour": ratio(row["total_nusd"], priced * USD_NUSD / 3_600_000),
         "usd_per_million_tokens": per_million(row["total_nusd"], tokens),
-        "j_per_token": ratio(row["energy_mj"], tokens * 1_000),
+        "kwh_per_million_tokens": ratio(row["meter_mj"], tokens * KWH_MJ / MILLION),
         "g_per_million_tokens": ratio(row["carbon_ug"], tokens * KG_UG / 1_000 / MILLION),
     }
 

@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from schemas.limits import HOUR_MS
-from stream_jobs.prices.amounts import PUE_ONE, half_even
 from stream_jobs.prices.model import Price, Prices
 
 Row = dict[str, Any]
 
 
-def emissions(places: Sequence[Mapping[str, Any]], prices: Prices) -> list[Row]:
-    """By region: energy of the GPUs, at the meter (times PUE of each hour), and CO2e as bills have it, exact.
+def emissions(places: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """By region: energy of the GPUs, at the meter (with PUE), and CO2e, each as bills have it.
 
     ``meter_mj`` and ``carbon_ug`` are None where some of the region's energy has no PUE or no intensity.
     """
@@ -23,19 +22,17 @@ def emissions(places: Sequence[Mapping[str, Any]], prices: Prices) -> list[Row]:
         place = found.setdefault(region, {"region": region, "gpu_ms": 0, "energy_mj": 0, "meter_mj": 0, "carbon_ug": 0})
         place["gpu_ms"] += row["gpu_ms"]
         if row["energy_mj"] is not None:
-            _add(place, row, prices.pue_micro(region, row["hour_ms"]))
+            _add(place, row)
     measured = {row["region"] for row in places if row["energy_mj"] is not None}
     for region in found.keys() - measured:
         found[region] |= dict.fromkeys(("energy_mj", "meter_mj", "carbon_ug"))
     return sorted(found.values(), key=lambda place: place["region"] or "")
 
 
-def _add(place: Row, row: Mapping[str, Any], pue: Price | None) -> None:
+def _add(place: Row, row: Mapping[str, Any]) -> None:
     place["energy_mj"] += row["energy_mj"]
-    meter_mj = None if pue is None else half_even(row["energy_mj"] * pue.amount, PUE_ONE)
-    carbon_ug = None if row["uncounted_energy_mj"] else row["carbon_ug"]
-    for name, amount in (("meter_mj", meter_mj), ("carbon_ug", carbon_ug)):
-        place[name] = None if amount is None or place[name] is None else place[name] + amount
+    for name, lacking in (("meter_mj", "unmetered_energy_mj"), ("carbon_ug", "uncounted_energy_mj")):
+        place[name] = None if row[lacking] or place[name] is None else place[name] + row[name]
 
 
 def sources(places: Sequence[Mapping[str, Any]], prices: Prices) -> list[Row]:

@@ -30,6 +30,7 @@ PARTS = {
     "__unpriced__": "without a price",
 }
 """What a part is called for people, in the order of bars."""
+UNOBSERVED = "beside the bill: silent GPUs"
 _STACK = {
     "request": "requests",
     "__overhead__": "failed, start-up",
@@ -79,8 +80,8 @@ def _part(row: Row) -> str:
     return f"{row['part']} {row['what']}".strip()
 
 
-def split(rows: Rows, total: int | None) -> Table:
-    """Parts of the bill with their shares."""
+def split(rows: Rows, total: int | None, coverage: Rows) -> Table:
+    """Parts of the bill with their shares; beside it what silent GPUs cost, of rows of ``cost_coverage``."""
     listed = sorted(rows, key=lambda row: [*PARTS].index(_part(row)))
     shares = [ratio(row["cost_nusd"], total) for row in listed]
     cells = [
@@ -89,14 +90,18 @@ def split(rows: Rows, total: int | None) -> Table:
             a.usd(row["cost_nusd"]),
             a.share(part),
             a.gpu_hours(row["gpu_ms"]),
-            a.energy(row["energy_mj"]),
+            a.energy(row["meter_mj"]),
             a.carbon(row["carbon_ug"]),
         )
         for row, part in zip(listed, shares, strict=True)
     ]
     cells.append(("all", a.usd(total), a.share(ratio(total, total)), "", "", ""))
-    columns = ("what for", "cost", "of the bill", "GPU time", "energy", "CO2e")
-    bars = (*(part or 0.0 for part in shares), 0.0)
+    columns = ("what for", "cost", "of the bill", "GPU time", "energy with PUE", "CO2e")
+    silent_ms = sum(row["silent_gpu_ms"] for row in coverage)
+    known = [row["unobserved_nusd"] for row in coverage if row["unobserved_nusd"] is not None]
+    unobserved = sum(known) if known or not silent_ms else None
+    cells.append((UNOBSERVED, a.usd(unobserved), a.share(ratio(unobserved, total)), a.gpu_hours(silent_ms), "", ""))
+    bars = (*(part or 0.0 for part in shares), 0.0, 0.0)
     return Table("The bill, split", columns, tuple(cells), frozenset(columns[1:]), bars)
 
 
@@ -203,35 +208,39 @@ def _crossed(levels: Rows) -> str:
 
 
 _MODEL, _TENANT, _REQUESTS = _cell("model", _word), _cell("tenant", _word), _cell("requests", a.count)
-_PROMPT, _GENERATED = _cell("prompt_tokens", a.count), _cell("decode_tokens", a.count)
+_PROMPT, _GENERATED = _cell("prompt_tokens", a.count), _cell("output_tokens", a.count)
 _GPU_TIME, _COST, _BILL = _cell("gpu_ms", a.gpu_hours), _cell("cost_nusd", a.usd), _cell("total_nusd", a.usd)
 _ENDS = {name.replace("_", " "): _cell(name, a.count) for name in END}
 _CARBON, _GRAMS = _cell("carbon_ug", a.carbon), _cell("g_per_million_tokens", lambda g: a.decimal(g, "g"))
 _TOKENS, _TOKEN = _cell("usd_per_million_tokens", a.dollars), _cell("j_per_token", lambda j: a.decimal(j, "J"))
+_EACH: dict[str, Callable[[Row], str]] = {
+    "1M uncached": _cell("usd_per_million_uncached", a.dollars),
+    "1M generated": _cell("usd_per_million_output", a.dollars),
+    "kWh of 1M generated": _cell("kwh_per_million_output", a.decimal),
+    "CO2e of 1M generated": _cell("g_per_million_output", lambda g: a.decimal(g, "g")),
+}
 
 MODELS = Layout(
-    "Unit costs by model, full cost",
+    "Unit costs by model",
     {
         "model": _MODEL,
         "requests": _REQUESTS,
         **_ENDS,
-        "prompt tokens": _PROMPT,
+        "uncached": _cell("uncached_tokens", a.count),
+        "cached": _cell("cached_tokens", a.count),
         "generated": _GENERATED,
-        "full cost": _cell("full_nusd", a.usd),
-        "a request": _cell("full_usd_per_request", a.dollars),
-        "1M prompt": _cell("usd_per_million_prompt", a.dollars),
-        "1M generated": _cell("usd_per_million_generated", a.dollars),
-        "a token": _TOKEN,
-        "CO2e of 1M": _GRAMS,
+        "cost": _COST,
+        "a request": _cell("usd_per_request", a.dollars),
+        **_EACH,
     },
-    least=("prompt tokens", "generated", "requests", "CO2e of 1M", *_ENDS),
+    least=(*_ENDS, "cached", "uncached", "generated", "CO2e of 1M generated", "requests"),
 )
 LIST_PRICES = Layout(
     "The same tokens at list price",
     {
         "model": _MODEL,
         "hosted as": _cell("list_key", str),
-        "self-hosted": _cell("full_nusd", a.usd),
+        "self-hosted, all in": _cell("full_nusd", a.usd),
         "list price": _cell("list_nusd", a.usd),
         "ratio": _cell("break_even_traffic", lambda times: a.decimal(times, "x")),
         "utilization": _cell("busy", a.share),
@@ -239,7 +248,7 @@ LIST_PRICES = Layout(
         "note": _cell("list_note", str),
     },
     words=2,
-    least=("note", "utilization", "self-hosted"),
+    least=("note", "utilization", "self-hosted, all in"),
     also=frozenset({"note"}),
 )
 TENANTS = Layout(
@@ -252,11 +261,11 @@ TENANTS = Layout(
         "generated": _GENERATED,
         "cost": _COST,
         "a request": _cell("usd_per_request", a.dollars),
-        "1M tokens": _TOKENS,
+        **_EACH,
         "CO2e": _CARBON,
         "a request's": _cell("g_per_request", lambda g: a.decimal(g, "g")),
     },
-    least=("prompt tokens", "generated", "a request's", "CO2e", *_ENDS),
+    least=(*_ENDS, "prompt tokens", "generated", "a request's", "CO2e of 1M generated", "CO2e"),
     top=TOP,
     share="cost_nusd",
 )
@@ -301,7 +310,7 @@ GPU_MODELS = Layout(
         "an hour, all in": _cell("usd_per_gpu_hour", a.dollars),
         "of it idle": _cell("idle_nusd", a.usd),
         "1M tokens": _TOKENS,
-        "a token": _TOKEN,
+        "kWh of 1M": _cell("kwh_per_million_tokens", a.decimal),
         "CO2e of 1M": _GRAMS,
     },
     least=("CO2e of 1M",),
@@ -319,7 +328,7 @@ FAILED = Layout(
         "model": _MODEL,
         "tenant": _TENANT,
         "cost": _COST,
-        "energy": _cell("energy_mj", a.energy),
+        "energy with PUE": _cell("meter_mj", a.energy),
         "CO2e": _CARBON,
     },
     words=3,
@@ -342,7 +351,7 @@ POWER_CAPS = Layout(
         "GPU": _cell("gpu_model", _word),
         "limit": _cell("limit_w", lambda watts: a.decimal(watts, "W")),
         "minutes": _cell("minutes", a.count),
-        "a token": _TOKEN,
+        "a token, at the GPU": _TOKEN,
         "generated/s a GPU": _cell("generated_tokens_per_gpu_s", a.decimal),
     },
     words=2,

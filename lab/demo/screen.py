@@ -125,6 +125,7 @@ def costs_table(split: Answer, models: Answer) -> FittedTable:
         (f"requests of {one['name'] or 'no model'}", usd(one["cost_nusd"]), share(ratio(one["cost_nusd"], total)),
          usd(ratio(one["cost_nusd"], one["requests"])))
         for one in models.records()
+        if not one["nobody"]
     ]  # fmt: skip
     columns = ("what for", "cost", "of the bill", "a request")
     title = "Costs of the minutes that have ended (shipped example prices)"

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schemas.ddl.columns import Column, codec_of, month, table
-from schemas.ddl.cost_views import whole
+from schemas.ddl.cost_views import METER, METER_OF_PART, whole
 from schemas.ddl.merging import LEVELS, Level, ranges
 from schemas.rows.costs import COSTS
 
@@ -57,7 +57,7 @@ BILL_SUMS = (
         _AMOUNT,
         *((name, _MEANINGS[name], f"sum(t.{name})") for name in (
             "total_nusd", "gpu_nusd", "host_nusd", "energy_nusd", "gpu_ms", "energy_mj", "unpriced_gpu_ms",
-            "estimated_gpu_ms", "carbon_ug",
+            "estimated_gpu_ms", "meter_mj", "carbon_ug",
         )),
     ),
 )  # fmt: skip
@@ -78,6 +78,7 @@ PART_SUMS = _sums(
     _AMOUNT,
     *((name, _MEANINGS[f"part_{name}"], f"sum(each_{name})")
       for name in ("amount", "cost_nusd", "energy_mj", "gpu_ms", "carbon_ug")),
+    (METER.name, METER.meaning, f"sum({METER_OF_PART})"),
 )  # fmt: skip
 _LISTS = (*BILL_LABELS, *BILL_SUMS, *PART_LABELS, *PART_SUMS)
 COLUMNS = tuple(one.name for one in _LISTS)

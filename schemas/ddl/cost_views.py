@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schemas.ddl.columns import Column, create, described
+from schemas.definitions import UNIT_COSTS, UNIT_OF, UNITS
 from schemas.fields import Field, Kind, Role
 from schemas.rows.costs import COST_PARTS, COSTS, LINES
 from schemas.rows.gpu_shares import SHARES
@@ -23,9 +24,15 @@ _NAMES = tuple(field for field in _BILL if field.role is Role.DIMENSION)
 _AMOUNTS = tuple(
     field for field in _BILL if field.kind in (Kind.INT64, Kind.OPTIONAL_INT64) and field.role != Role.TIME
 )
-ADDED = {"part_carbon_ug": "part_name", "bill_carbon_ug": "bill_use"}
+ADDED = {f"{of}_{name}": first for of, first in (("part", "part_name"), ("bill", "bill_use"))
+         for name in ("carbon_ug", "meter_mj")}  # fmt: skip
 """Lists that rows of 0.1.0 don't have, and one as long as they should be: nulls stand for what is missing."""
 AMOUNT_UNIT = Field("amount_unit", Kind.LABEL, Role.ATTRIBUTE, "", "what the amount counts; sums are of one unit alone")
+METER = Field(
+    "meter_mj", Kind.OPTIONAL_INT64, Role.ATTRIBUTE, "mJ", "energy of the part at the meter, with the bill's PUE"
+)
+METER_OF_PART = "toInt64(intDiv(toInt128(each_energy_mj) * t.meter_mj, nullIf(t.energy_mj, 0)))"
+"""Rounded down: a bill has energy at the meter as a whole, and its parts have theirs by their energy."""
 _UNIT_BY_KIND = "multiIf(each_kind IN ('prefill', 'decode'), 'tokens', each_kind = 'kv', 'token-ms', NULL)"
 _OF_MINUTE = ("final", "revision", "version", "weights_version")
 Shown = list[tuple[Column, str]]
@@ -33,7 +40,13 @@ Shown = list[tuple[Column, str]]
 
 def views() -> list[str]:
     """All of them."""
-    found = [bills(), late(), spread("cost_parts", COST_PARTS, "part"), spread("cost_lines", LINES, "line")]
+    found = [
+        bills(),
+        late(),
+        spread("cost_parts", COST_PARTS, "part"),
+        spread("cost_lines", LINES, "line"),
+        unit_costs(),
+    ]
     for suffix in LEVELS:
         found.append(summed("costs", suffix, _NAMES, _AMOUNTS))
         found.append(summed("cost_parts", suffix, *_taken_apart(COST_PARTS, "part")))
@@ -66,6 +79,50 @@ def late() -> str:
     return _view("cost_late", shown, source, "final minutes with rows that came too late for their bill: rerate them")
 
 
+def unit_costs() -> str:
+    """What tokens and requests cost, emitted and took at the meter, by hour, tenant and model.
+
+    Sums have columns too: over other ranges and groups a price is a sum of money by a sum of tokens.
+    """
+    label, many, ratio = "LowCardinality(Nullable(String))", "Nullable(Int128)", "Nullable(Float64)"
+    shown: Shown = [
+        (Column("hour", "DateTime('UTC')", "start of the hour, event time"), "of_hour"),
+        (Column("tenant", label, "whose; null: nobody's in particular"), "tenant"),
+        (Column("model", label, "model as served; null: nobody's in particular"), "model"),
+        (Column("unused", label, "the part of bills, of what is of no request: waiting, idle, start-up"), "unused"),
+    ]
+    sums: Shown = [
+        (Column("requests", "UInt64", "requests that ended"), "sum(requests)"),
+        (Column("cached_tokens", "Nullable(Int64)", "prompt tokens from the prefix cache: no cost of their own"),
+         "sum(cached_tokens)"),
+        *((Column(name, many, described(meaning, unit)), f"sum(toInt128({name}))") for name, unit, meaning in (
+            ("cost_nusd", "nUSD", "cost"), ("energy_mj", "mJ", "energy of the GPUs"), ("gpu_ms", "ms", "GPU time"),
+            ("meter_mj", "mJ", "energy at the meter, with PUE"), ("carbon_ug", "ug", "CO2e, with PUE"),
+        )),
+        *((Column(one.name, ratio if one.unit in UNITS else many, described(one.meaning, one.unit)), one.sql)
+          for one in UNIT_COSTS),
+        *((Column(f"{unit.lower()}_per_request", ratio, described("a request, with all of its tokens", unit)),
+           f"{to_unit.format(f'sum(toInt128({UNIT_OF[unit]}))')} / nullIf(sum(requests), 0)")
+          for unit, to_unit in UNITS.items()),
+    ]  # fmt: skip
+    shown += [(column, f"u.of_{column.name}") for column, _ in sums]
+    picked = ",\n        ".join(f"{sql} AS of_{column.name}" for column, sql in sums)
+    groups, amounts = (
+        "of_hour, tenant, model, unused",
+        "kind, amount, cost_nusd, energy_mj, meter_mj, carbon_ug, gpu_ms",
+    )
+    of_hour = "SELECT toStartOfHour(minute) AS of_hour, tenant, model"
+    rows = (
+        f"        {of_hour}, if(status IS NULL, part, NULL) AS unused,\n            {amounts},"
+        f" toUInt64(0) AS requests, CAST(NULL, 'Nullable(Int64)') AS cached_tokens\n        FROM cost_parts\n"
+        f"        UNION ALL\n        {of_hour}, NULL,\n            {', '.join(['NULL'] * (amounts.count(',') + 1))},"
+        f" toUInt64(requests), cached_tokens\n        FROM cost_lines"
+    )
+    grouped = f"    SELECT\n        {groups},\n        {picked}\n    FROM (\n{rows}\n    )\n    GROUP BY {groups}"
+    comment = "unit costs by hour, tenant and model: prices times tokens are the cost, all rows are the bills"
+    return _view("unit_costs", shown, f"(\n{grouped}\n) AS u", comment)
+
+
 def bills() -> str:
     """One row per bill: of all its revisions the last."""
     shown = [_minute(), *((_column(field), whole(field.name)) for field in COSTS.fields)]
@@ -81,7 +138,7 @@ def spread(name: str, lists: Sequence[Field], stem: str) -> str:
     items = [(_item(field, stem), whole(field.name)) for field in lists]
     shown += [(column, f"each_{column.name}") for column, _ in items]
     if lists is COST_PARTS:
-        shown.append((_column(AMOUNT_UNIT), _UNIT_BY_KIND))
+        shown += [(_column(AMOUNT_UNIT), _UNIT_BY_KIND), (_column(METER), METER_OF_PART)]
     joined = ",\n    ".join(f"{source} AS each_{column.name}" for column, source in items)
     source = f"token_costs AS t FINAL\nARRAY JOIN\n    {joined}"
     return _view(name, shown, source, f"{stem}s of the bills, a row each, the last revision of each bill")
@@ -112,7 +169,7 @@ def _taken_apart(lists: Sequence[Field], stem: str) -> tuple[list[Field], list[F
         assert field.kind.item is not None
         found = Field(column.name, field.kind.item, field.role, field.unit, column.comment.split(" [")[0])
         (labels if field.kind is Kind.LIST_LABEL else amounts).append(found)
-    return [*labels, AMOUNT_UNIT] if lists is COST_PARTS else labels, amounts
+    return ([*labels, AMOUNT_UNIT], [*amounts, METER]) if lists is COST_PARTS else (labels, amounts)
 
 
 def _item(field: Field, stem: str) -> Column:

@@ -14,6 +14,7 @@ from schemas.ddl import (
     concurrency_view,
     cost_rollups,
     cost_views,
+    coverage_view,
     fault_view,
     gpu_history,
     range_views,
@@ -51,6 +52,7 @@ def declared() -> dict[str, str]:
         *cost_views.views(),
         fault_view.view(),
         *range_views.views(),
+        coverage_view.view(),
     )
     found = {made(statement)[1]: statement for statement in statements}
     assert len(found) == len(statements), "two statements make the same"

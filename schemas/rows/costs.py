@@ -92,6 +92,7 @@ COSTS = Table(
         _amount("energy_nusd", "nUSD", "energy at tariff and PUE; null: no price or not measured"),
         _number("gpu_ms", "ms", "GPU time, estimated time included"),
         _amount("energy_mj", "mJ", "energy; null: not measured"),
+        _amount("meter_mj", "mJ", "energy at the meter, with PUE; null: not measured, or no PUE"),
         _amount("carbon_ug", "ug", "CO2e of its energy with PUE; null: not measured, or no intensity of the grid"),
         _number("unpriced_gpu_ms", "ms", "GPU time without a price"),
         _number("unpriced_energy_mj", "mJ", "energy without a price"),

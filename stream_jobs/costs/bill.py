@@ -1,12 +1,12 @@
 """The bill of an engine and minute: what its GPUs cost, each GPU's cost shared out among those that hold it.
 
 First every *physical GPU and minute* is priced: GPU time at the price of an hour, energy at the tariff times PUE, and
-the host's overhead, each rounded once, half to even, to the nano-dollar; emissions are energy times PUE at the grid's
-intensity, to the microgram likewise. Then each amount of that GPU is shared out by
-largest remainder among its *holders*: one engine in the usual case, MIG devices by their compute slices with the slices
-that nobody holds left to the host's idle bill, engines side by side by the memory they hold or by their share of SM
-time. So the bills of a minute add up to the GPUs of that minute exactly, whoever shares what; a tensor-parallel group
-over several hosts is nothing special: its GPUs name one bill.
+the host's overhead, each rounded once, half to even, to the nano-dollar; energy at the meter is energy times PUE,
+emissions that at the grid's intensity, to the millijoule and microgram likewise. Then each amount of that GPU is shared
+out by largest remainder among its *holders*: one engine in the usual case, MIG devices by their compute slices with the
+slices that nobody holds left to the host's idle bill, engines side by side by the memory they hold or by their share of
+SM time. So the bills of a minute add up to the GPUs of that minute exactly, whoever shares what; a tensor-parallel
+group over several hosts is nothing special: its GPUs name one bill.
 
 A price that is missing makes that term ``UNKNOWN`` for this GPU. It is not part of the bill, and the GPU time and
 energy without a price stand beside it; a bill of which nothing was priced is ``UNKNOWN``, never 0. Emissions of a bill
@@ -58,7 +58,8 @@ class Bills:
     """Columns of one length. The three costs and ``total_nusd`` are ``UNKNOWN`` where no GPU had that price.
 
     ``unpriced_gpu_ms`` had no price of its GPU or host, ``unpriced_energy_mj`` no tariff or PUE, ``unmeasured_gpu_ms``
-    no energy reading; ``total_nusd`` adds what is known. ``carbon_ug`` is of all of ``energy_mj``, or ``UNKNOWN``.
+    no energy reading; ``total_nusd`` adds what is known. ``meter_mj`` and ``carbon_ug`` are of all of ``energy_mj``, or
+    ``UNKNOWN``.
     """
 
     gpu_nusd: Ints
@@ -67,6 +68,7 @@ class Bills:
     total_nusd: Ints
     gpu_ms: Ints
     energy_mj: Ints
+    meter_mj: Ints
     carbon_ug: Ints
     unpriced_gpu_ms: Ints
     unpriced_energy_mj: Ints
@@ -90,6 +92,7 @@ def bills_of(gpus: GpuMinutes, holders: Holders, bills: int) -> Bills:
     unmeasured = energy == UNKNOWN
     gpu_nusd, host_nusd = _timed(hourly, gpus.gpu_nusd_per_hour), _timed(hourly, gpus.host_nusd_per_hour)
     energy_nusd = _energy(energy, gpus.energy_nusd_per_kwh, gpus.pue_micro)
+    meter_mj = _energy(energy, np.full_like(energy, KWH_MJ), gpus.pue_micro)
     carbon_ug = _energy(energy, gpus.grid_ugco2e_per_kwh, gpus.pue_micro)
     shares = shared(gpu_nusd), shared(host_nusd), shared(energy_nusd)
     unpriced = (gpu_nusd == UNKNOWN) | (host_nusd == UNKNOWN)
@@ -100,6 +103,7 @@ def bills_of(gpus: GpuMinutes, holders: Holders, bills: int) -> Bills:
         total_nusd=_known_sum(shares),
         gpu_ms=_or_nothing(shared(hourly)),
         energy_mj=shared(energy),
+        meter_mj=np.where(lacking(meter_mj) > 0, UNKNOWN, shared(meter_mj)),
         carbon_ug=np.where(lacking(carbon_ug) > 0, UNKNOWN, shared(carbon_ug)),
         unpriced_gpu_ms=_or_nothing(shared(np.where(unpriced, hourly, 0))),
         unpriced_energy_mj=lacking(energy_nusd),

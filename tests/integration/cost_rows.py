@@ -39,7 +39,7 @@ def bill(use: str, owner: str, minute: int, lines: Sequence[tuple[Any, ...]], pa
         "minute_ms": BEGIN_MS + 60_000 * minute, "version": 1, "revision": 0, "final": 1, "weights_version": 1,
         "definition_version": 1, "total_nusd": sums["cost_nusd"], "gpu_nusd": sums["cost_nusd"], "host_nusd": 0,
         "energy_nusd": 0, "gpu_ms": sums["gpu_ms"], "energy_mj": sums["energy_mj"],
-        "carbon_ug": UG_PER_MJ * sums["energy_mj"], "unpriced_gpu_ms": 0,
+        "carbon_ug": UG_PER_MJ * sums["energy_mj"], "meter_mj": sums["energy_mj"] * 5 // 4, "unpriced_gpu_ms": 0,
         "unpriced_energy_mj": 0, "unmeasured_gpu_ms": 0, "estimated_gpu_ms": 0, "use": use, "owner": owner,
         "placement_group": owner, "region": "eu", "host": "h", "gpu_model": "NVIDIA H100 80GB HBM3",
         "prices_version": "p1", **given,

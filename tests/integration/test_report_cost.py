@@ -1,4 +1,7 @@
-"""The report of money on a real ClickHouse: every query runs, and numbers are those made by hand."""
+"""The report of money on a real ClickHouse: every query runs, and numbers are those made by hand.
+
+Covers schemas.ddl.coverage_view.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import secrets
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +27,7 @@ from fleetpulse.sql.database import Database
 from lab.oracle.recount import Request, outcome
 from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
+from schemas.ddl import cost_rollups
 from schemas.ddl.merging import LEVELS
 from schemas.definitions import END
 from schemas.errors import FleetpulseError
@@ -34,7 +39,17 @@ from stream_jobs.costs.goodput import VERDICTS, Served, goodput
 from stream_jobs.costs.wide import Ints, ints
 from stream_jobs.rules.model import SloClass
 from stream_jobs.windows.step import WindowsStep
-from tests.integration.cost_rows import BEGIN_MS, ROWS, costs_record, land_fleet, land_requests, log_ids, request
+from tests.integration.cost_rows import (
+    BEGIN_MS,
+    PART,
+    ROWS,
+    UG_PER_MJ,
+    costs_record,
+    land_fleet,
+    land_requests,
+    log_ids,
+    request,
+)
 from tests.integration.sink_rig import migrated
 from tests.unit.sinks.landing_cases import partials as landed_partials
 from tests.unit.stream_jobs.windows.cases import PARTITIONS, a_record, fold_all, partials
@@ -65,7 +80,14 @@ def config(stack: Any) -> Iterator[ClickHouseConfig]:
 def database(config: ClickHouseConfig) -> Iterator[SinkDatabase]:
     """That database, empty."""
     with contextlib.closing(SinkDatabase(config)) as found:
-        for table in ("token_costs", "usage", "gpu_samples_partials", "llm_requests"):
+        for table in (
+            "token_costs",
+            "usage",
+            "gpu_samples_partials",
+            "gpu_samples_rollup_1m",
+            "llm_requests",
+            "token_costs_rollup_1m",
+        ):
             found.command(f"TRUNCATE TABLE {table}")
         yield found
 
@@ -100,11 +122,12 @@ def test_numbers_of_a_small_fleet_are_those_made_by_hand(database: SinkDatabase,
             "__idle__": 40_000_000, "__wasted__": 25_000_000, "__overhead__": 1_000_000, "__unpriced__": None,
         }  # fmt: skip
     model = found["models"][0]
-    assert (model["requests"], model["prompt_tokens"], model["decode_tokens"]) == (3, 1_600, 200)
-    # The engine's whole bill, half of it computing prompts: 0.05 USD, 1,600 prompt and 200 generated tokens.
-    assert (model["full_nusd"], model["usd_per_million_prompt"], model["usd_per_million_generated"]) == (
-        50_000_000, 15.625, 125.0,
+    assert (model["requests"], model["prompt_tokens"], model["output_tokens"]) == (3, 1_600, 200)
+    # 0.014 USD for 1,100 prompt tokens computed, 0.01 for 200 generated and the cache; the engine's whole bill is 0.05.
+    assert (model["uncached_nusd"], model["output_nusd"], model["cost_nusd"], model["full_nusd"]) == (
+        14_000_000, 10_000_000, 24_000_000, 50_000_000,
     )  # fmt: skip
+    assert (model["usd_per_million_uncached"], model["usd_per_million_output"]) == pytest.approx((14_000 / 1_100, 50))
     assert model["busy"] == 0.4
     assert [(row["tenant"], row["cost_nusd"], row["usd_per_request"]) for row in found["tenants"][:2]] == [
         ("acme", 20_000_000, 0.01),
@@ -180,6 +203,115 @@ def test_a_range_without_bills_is_told(database: SinkDatabase, config: ClickHous
     """Nothing is not a report of zeros."""
     with pytest.raises(FleetpulseError, match=r"no bill between 2026-11-22 00:00 .* does the cost job run\?"):
         cost_report(config, question())
+
+
+def test_prices_times_tokens_are_the_cost_on_every_face(database: SinkDatabase, config: ClickHouseConfig) -> None:
+    """View, report and page have what comes out of the raw parts by fractions; energy and CO2e are with one PUE."""
+    land_fleet(database, lambda records: land(database, records))
+    database.command(cost_rollups.insert(LEVELS[0], [BEGIN_MS, BEGIN_MS + MINUTE_MS]))
+
+    with contextlib.closing(Database(config)) as reader:
+        rows = reader.sql("SELECT * FROM unit_costs").records()
+        page_sql = dashboard.query("cost_models").at_levels(HOUR_MS)
+        filters = dict.fromkeys(("region", "tenant", "model"), "")
+        of_page = reader.sql(page_sql, {"from_ms": BEGIN_MS, "to_ms": END_MS} | filters).records()
+    (of_report,) = (row for row in cost_report(config, question())["models"] if not row["nobody"])
+
+    for side in SIDES:
+        for row in (row for row in rows if row["unused"] is None):
+            assert_priced(row, side, unit_costs(side, row["tenant"]))
+        assert_priced(of_report, side, unit_costs(side))
+    assert sum(unit_costs(side)[1] for side in SIDES) == of_report["cost_nusd"] == of_page[0]["cost"] == 24_000_000
+    for page_name, name in {"tokens_in": "uncached_tokens", "tokens_out": "output_tokens",
+                            "per_million_in": "usd_per_million_uncached", "per_million_out": "usd_per_million_output",
+                            "kwh_per_million_out": "kwh_per_million_output"}.items():  # fmt: skip
+        assert of_page[0][page_name] == of_report[name]
+    for listed, money in ((rows, "cost_nusd"), (of_page, "cost")):
+        assert sum(row[money] or 0 for row in listed) == 90_000_000
+    assert sum(row["gpu_ms"] for row in rows) == 240_000
+
+
+SIDES = {"uncached": ("prefill",), "output": ("decode", "kv")}
+
+
+def assert_priced(row: dict[str, Any], side: str, expected: tuple[int, int, int, int]) -> None:
+    """Tokens and money to the last digit, prices as near as floats are; nothing where there were no tokens."""
+    tokens, nusd, mj, ug = expected
+    names = [f"{name}_per_million_{side}" for name in ("usd", "kwh", "g")]
+    if not tokens:
+        assert [row[f"{side}_tokens"], row[f"{side}_nusd"], *(row[name] for name in names)] == [None] * 5
+        return
+    assert (row[f"{side}_tokens"], row[f"{side}_nusd"]) == (tokens, nusd)
+    prices = [Fraction(nusd, 10**9), Fraction(mj * 5, 4 * 3_600_000_000), Fraction(ug, 10**6)]
+    assert [row[name] for name in names] == pytest.approx([float(one * 10**6 / tokens) for one in prices])
+
+
+def unit_costs(side: str, tenant: str = "") -> tuple[int, int, int, int]:
+    """Tokens of a side, and what they cost, took and emitted, from the parts of the bills as they were sent."""
+    parts = [
+        dict(zip(PART, values, strict=True))
+        for row in ROWS
+        for values in zip(*(row[f"part_{name}"] for name in PART), strict=True)
+    ]
+    mine = [part for part in parts if part["kind"] in SIDES[side] and tenant in ("", part["tenant"])]
+    tokens = sum(part["amount"] for part in mine if part["kind"] != "kv")
+    nusd, mj = (sum(part[name] for part in mine) for name in ("cost_nusd", "energy_mj"))
+    return tokens, nusd, mj, UG_PER_MJ * mj
+
+
+def test_silent_gpus_are_counted_and_priced_as_minute_by_minute(
+    database: SinkDatabase, config: ClickHouseConfig
+) -> None:
+    """Twelve GPUs over three days, some gone for good: against sets of minutes; bills and silence share none."""
+    land(database, [costs_record(ROWS, 0)])
+    random, first = np.random.default_rng(3), BEGIN_MS // MINUTE_MS
+    read = {f"GPU-{n}": minutes_of(random, first) for n in range(12)}
+    with contextlib.closing(connect(config)) as client:
+        rows = [[minute * MINUTE_MS, "gpu", "c", "eu", "h", uuid, GPU, 1] for uuid in read for minute in read[uuid]]
+        names = ["window_ms", "grouping", "cluster", "region", "host", "gpu_uuid", "gpu_model", "version"]
+        client.insert("gpu_samples_rollup_1m", rows, column_names=names)
+    newest = max(map(max, read.values()))
+
+    for begin, end in ((first - 600, first + 2_000), (first + 61, first + 63), (first + 1_500, newest + 500)):
+        bounds = {"from_ms": begin * MINUTE_MS, "to_ms": end * MINUTE_MS}
+        with contextlib.closing(Database(config)) as reader:
+            sql = "SELECT * FROM gpu_coverage(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64})"
+            found = {row["hour_ms"] // HOUR_MS: row for row in reader.sql(sql, bounds).records()}
+        expected = coverage(read, begin, min(end, newest))
+        assert {hour: (row["inventory_gpu_ms"], row["reporting_gpu_ms"], row["silent_gpu_ms"])
+                for hour, row in found.items()} == expected  # fmt: skip
+        for hour, (_, _, silent_ms) in expected.items():
+            known = 0 <= hour - BEGIN_MS // HOUR_MS <= 24
+            if known or not silent_ms:  # 1.8 USD an hour is what the bills of this type come to
+                assert found[hour]["unobserved_nusd"] == silent_ms * 500
+
+
+GPU = "NVIDIA H100 80GB HBM3"
+
+
+def minutes_of(random: np.random.Generator, first: int) -> list[int]:
+    """Minutes in which a GPU was read: some stretches, with hours and more than a day between."""
+    found, at = set[int](), first - int(random.integers(0, 1_500))
+    for _ in range(int(random.integers(1, 6))):
+        long = int(random.integers(1, 400))
+        found |= set(range(at, at + long)) - set(random.integers(at, at + long, 20).tolist())
+        at += long + int(random.choice([3, 70, 1_439, 1_440, 1_441, 1_700]))
+    return sorted(found)
+
+
+def coverage(read: dict[str, list[int]], begin: int, end: int) -> dict[int, tuple[int, int, int]]:
+    """By hour: GPU milliseconds of the inventory, with a reading, and without."""
+    inventory, reporting = Counter[int](), Counter[int]()
+    for minutes in read.values():
+        seen = set(minutes)
+        for minute in range(begin, end):
+            inventory[minute // 60] += any(minute - 1_440 <= one <= minute for one in minutes)
+            reporting[minute // 60] += minute in seen
+    return {
+        hour: (MINUTE_MS * n, MINUTE_MS * reporting[hour], MINUTE_MS * (n - reporting[hour]))
+        for hour, n in inventory.items()
+        if n
+    }
 
 
 def test_only_the_last_revision_of_a_bill_counts(database: SinkDatabase, config: ClickHouseConfig) -> None:

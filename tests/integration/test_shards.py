@@ -30,6 +30,7 @@ SEEN = {"fleet_now": "* EXCEPT (age_ms)"}
 """Columns of a view that do not depend on when it is read; without an entry all."""
 RANGES = {
     "fault_impact": "(from_ms = 0, to_ms = 4000000000000)",
+    "gpu_coverage": "(from_ms = 0, to_ms = 4000000000000)",
     "covered_time": "(from_ms = 0, to_ms = 4000000000000)",
     "slow_requests": "(from_ms = 0, to_ms = 4000000000000)",
     "who_changed": "(from_ms = 0, to_ms = 4000000000000, before_from_ms = 0, before_to_ms = 0)",

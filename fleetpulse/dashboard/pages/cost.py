@@ -7,10 +7,11 @@ from typing import Any
 
 from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.parts import ChartPanel, Column, Panel, Stats, TablePanel, grid
-from fleetpulse.dashboard.values import UNKNOWN, covered_text, energy, gpu_name, percent, rate, short
+from fleetpulse.dashboard.values import UNKNOWN, clean, covered_text, energy, gpu_name, percent, rate, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View, wall_ms
 from fleetpulse.report import standings as report
-from fleetpulse.report.amounts import carbon, instant
+from fleetpulse.report.amounts import carbon, decimal, instant
+from fleetpulse.report.amounts import dollars as usd
 from fleetpulse.report.amounts import usd as dollars
 from schemas.errors import FleetpulseError
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
@@ -20,6 +21,7 @@ from stream_jobs.prices.model import EXAMPLE
 from stream_jobs.yaml_files.errors import FileError
 
 HISTORY_DAYS = 120
+SILENCE_SPAN_MAX_MS = DAY_MS
 WORDS = {
     "request": "requests",
     "failed": "failed requests",
@@ -74,7 +76,7 @@ class _Cost:
         self._view = view
         self._stats = Stats(
             {"total": "Bill", "hour": "An hour", "idle": "Idle", "energy": "Energy", "carbon": "CO2e",
-             "unpriced": "Without a price",
+             "unobserved": "Silent GPUs", "unpriced": "Without a price",
              "provisional": "Provisional"}
         )  # fmt: skip
         split = "Dollars an hour by what they went to, over time"
@@ -92,13 +94,16 @@ class _Cost:
 
     def _tenant_columns(self) -> list[Column]:
         return [
-            Column("tenant", "Tenant", href=lambda row: self._view.link("/tenants", tenant=str(row["tenant"]))),
+            Column("tenant", "Tenant", text=_whose, href=self._tenant_link),
             Column("cost", "Cost", text=dollars, right=True),
-            Column("lost", "Failed", text=dollars, right=True),
+            *_NOT_OK,
             Column("used_mj", "Energy", text=_energy, right=True),
             Column("emitted_ug", "CO2e", text=carbon, right=True),
             Column("gpu_time_ms", "GPU hours", text=_hours, right=True),
         ]
+
+    def _tenant_link(self, row: Mapping[str, Any]) -> str:
+        return "" if row["nobody"] else self._view.link("/tenants", tenant=str(row["tenant"]))
 
     async def refresh(self) -> None:
         """Ask and show."""
@@ -124,6 +129,7 @@ class _Cost:
         )
         example = any(str(row["version"]).startswith(EXAMPLE) for row in prices.records())
         self._show_stats(total, MINUTE_MS * total["billed_minutes"], example=example)
+        await self._show_silence()
         self._show_split(parts.records(), width_ms)
         self._models.rows(models.records(), "No model has a bill in this range")
         self._idle.rows(idle.records(), "Nothing stood idle in this range")
@@ -131,7 +137,7 @@ class _Cost:
         await self._show_budgets()
 
     def _nothing(self, title: str, advice: str) -> None:
-        for name in ("total", "hour", "idle", "energy", "carbon", "unpriced", "provisional"):
+        for name in ("total", "hour", "idle", "energy", "carbon", "unobserved", "unpriced", "provisional"):
             self._stats.show(name, UNKNOWN)
         self._split.empty(title, advice)
         panels: tuple[Panel, ...] = (self._models, self._idle, self._tenants)
@@ -151,13 +157,32 @@ class _Cost:
         )
         share = total["idle"] / bill if bill and total["idle"] is not None else None
         show("idle", dollars(total["idle"]), f"{percent(share)} of the bill", "warn" if share and share > 0.2 else "")
-        show("energy", _energy(total["used_mj"]), f"{dollars(total['energy'])} of the bill")
+        unmetered = total["unmetered_mj"]
+        note = (
+            f"{_energy(unmetered)} without a PUE" if unmetered else f"with PUE, {dollars(total['energy'])} of the bill"
+        )
+        show("energy", _energy(total["used_mj"]), note, "warn" if unmetered else "")
         uncounted = total["uncounted_mj"]
         note = f"{_energy(uncounted)} without an intensity" if uncounted else "with PUE"
         show("carbon", carbon(total["emitted_ug"]), note, "warn" if uncounted else "")
         missing = total["unpriced_ms"]
         show("unpriced", _hours(missing), "GPU hours", "warn" if missing else "good")
         show("provisional", f"{total['provisional']:,}", f"of {total['bills']:,} bills")
+
+    async def _show_silence(self) -> None:
+        """What GPUs cost in minutes without any reading: beside the bill, of a range that a page can look through."""
+        view = self._view
+        if view.range.span_ms > SILENCE_SPAN_MAX_MS:
+            self._stats.show("unobserved", UNKNOWN, "beside the bill; of up to 24 h")
+            return
+        rows = [
+            row for row in (await view.ask("cost_coverage")).records()
+            if view.filter("region") in ("", row["region"])
+        ]  # fmt: skip
+        silent_ms, known = sum(row["silent_gpu_ms"] for row in rows), [row["unobserved_nusd"] for row in rows]
+        cost = sum(nusd for nusd in known if nusd is not None)
+        hint = f"beside the bill, {_hours(silent_ms)} GPU hours without a reading"
+        self._stats.show("unobserved", dollars(cost), hint, "warn" if silent_ms else "good")
 
     def _show_split(self, rows: Sequence[Mapping[str, Any]], width_ms: int) -> None:
         view = self._view
@@ -191,6 +216,11 @@ def _energy(millijoules: float | None) -> str:
     return energy(None if millijoules is None else millijoules / 1_000)
 
 
+def _whose(name: str | None) -> str:
+    """A name, or what is nobody's by its part of the bills."""
+    return "start-up" if name == "__overhead__" else WORDS.get(name or "", clean(name))
+
+
 def _hours(milliseconds: float | None) -> str:
     return UNKNOWN if milliseconds is None else short(milliseconds / HOUR_MS)
 
@@ -199,14 +229,20 @@ _NO_BUDGETS = (
     "No budgets",
     "Write a file of budgets (fleetpulse/data/budgets/example.yaml is one to copy) and name it by --budgets.",
 )
+_NOT_OK = [
+    Column("aborted", "Aborted", text=dollars, right=True),
+    Column("unanswered", "Unanswered", text=dollars, right=True, title=lambda _: "failed, or the client's fault"),
+]
 _MODELS = [
-    Column("model", "Model"),
+    Column("model", "Model", text=_whose),
     Column("cost", "Cost", text=dollars, right=True),
-    Column("per_million_in", "1M in", text=dollars, right=True),
-    Column("per_million_out", "1M out", text=dollars, right=True),
-    Column("lost", "Failed", text=dollars, right=True),
-    Column("ug_per_token", "CO2e of 1M", text=lambda ug: UNKNOWN if ug is None else f"{short(ug)} g", right=True),
-    Column("mj_per_token", "A token", text=lambda mj: UNKNOWN if mj is None else f"{short(mj / 1e3)} J", right=True),
+    Column("tokens_in", "Uncached", text=short, right=True),
+    Column("per_million_in", "1M uncached", text=usd, right=True),
+    Column("tokens_out", "Generated", text=short, right=True),
+    Column("per_million_out", "1M generated", text=usd, right=True),
+    *_NOT_OK,
+    Column("kwh_per_million_out", "Energy of 1M generated", text=lambda kwh: decimal(kwh, "kWh"), right=True),
+    Column("g_per_million_out", "CO2e of 1M generated", text=lambda g: decimal(g, "g"), right=True),
 ]
 _IDLE = [
     Column("owner", "Owner"),

@@ -181,13 +181,13 @@ def cost_hint(cost: Mapping[str, Any]) -> str:
 
 def cost_pairs(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Money by what it was paid for, GPU time, energy, emissions."""
-    millijoules, micrograms, gpu_ms = cost["share_energy_mj"], cost["share_carbon_ug"], cost["share_gpu_ms"]
+    millijoules, micrograms, gpu_ms = cost["share_meter_mj"], cost["share_carbon_ug"], cost["share_gpu_ms"]
     paid = [(name, _dollars(cost[f"{name}_nusd"])) for name in ("prefill", "decode", "kv")]
     return [
         ("cost", _dollars(cost["cost_nusd"])),
         *paid,
         ("GPU time", UNKNOWN if gpu_ms is None else microseconds(gpu_ms * 1_000)),
-        ("energy", UNKNOWN if millijoules is None else f"{short(millijoules / 1e3)} J"),
+        ("energy with PUE", UNKNOWN if millijoules is None else f"{short(millijoules / 1e3)} J"),
         ("CO2e", UNKNOWN if micrograms is None else f"{short(micrograms / 1e3)} mg"),
     ]
 

@@ -48,7 +48,7 @@ _HEADER = re.compile(r"-- (param (\w+)|reads (\w+)|rows|seconds|kept): (.+)")
 _LIMITS = {"rows": 0, "seconds": 5, "kept": 1}
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
-_SHARED = ("request_cost", "request_cost_of_alert")
+_SHARED = ("cost_coverage", "request_cost", "request_cost_of_alert")
 """Queries of the catalogue for people that pages ask too: their headers are as here."""
 
 Value = int | float | str | Sequence[str | int | None]

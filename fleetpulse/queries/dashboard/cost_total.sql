@@ -9,7 +9,8 @@ SELECT
     sum(toInt128(host_nusd)) AS hosts,
     sum(toInt128(energy_nusd)) AS energy,
     sum(gpu_ms) AS gpu_time_ms,
-    sum(toInt128(energy_mj)) AS used_mj,
+    sum(toInt128(meter_mj)) AS used_mj,
+    sumIf(toInt128(energy_mj), meter_mj IS NULL) AS unmetered_mj,
     sum(toInt128(carbon_ug)) AS emitted_ug,
     sumIf(toInt128(energy_mj), carbon_ug IS NULL) AS uncounted_mj,
     sum(unpriced_gpu_ms) AS unpriced_ms,
@@ -24,7 +25,7 @@ SELECT
 FROM
 (
     SELECT count, provisional, use, total_nusd, gpu_nusd, host_nusd, energy_nusd,
-        gpu_ms, energy_mj, carbon_ug, unpriced_gpu_ms, estimated_gpu_ms
+        gpu_ms, energy_mj, meter_mj, carbon_ug, unpriced_gpu_ms, estimated_gpu_ms
     FROM {bills:Rows} AS r
     ARRAY JOIN
         r.bill_count AS count,
@@ -36,6 +37,7 @@ FROM
         r.bill_energy_nusd AS energy_nusd,
         r.bill_gpu_ms AS gpu_ms,
         r.bill_energy_mj AS energy_mj,
+        arrayResize(r.bill_meter_mj, length(r.bill_use), NULL) AS meter_mj,
         arrayResize(r.bill_carbon_ug, length(r.bill_use), NULL) AS carbon_ug,
         r.bill_unpriced_gpu_ms AS unpriced_gpu_ms,
         r.bill_estimated_gpu_ms AS estimated_gpu_ms,

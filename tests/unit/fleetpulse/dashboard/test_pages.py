@@ -52,12 +52,12 @@ def test_suggestions_know_their_dimensions() -> None:
 def test_a_request_shows_its_share_of_bills_and_what_is_not_known() -> None:
     """Nano-dollars are not rounded away; provisional bills and minutes without a price are said."""
     paid = {"cost_nusd": 1_250_001, "prefill_nusd": 1_000_000, "decode_nusd": 250_001, "kv_nusd": None}
-    cost = {**paid, "share_energy_mj": 4_500, "share_carbon_ug": None, "share_gpu_ms": 12}
+    cost = {**paid, "share_meter_mj": 4_500, "share_carbon_ug": None, "share_gpu_ms": 12}
     cost |= {"minutes": 3, "no_work": 0}
 
     assert cost_pairs(cost) == [
         ("cost", "0.001250001 USD"), ("prefill", "0.001000000 USD"), ("decode", "0.000250001 USD"), ("kv", "–"),
-        ("GPU time", "12 ms"), ("energy", "4.5 J"), ("CO2e", "–"),
+        ("GPU time", "12 ms"), ("energy with PUE", "4.5 J"), ("CO2e", "–"),
     ]  # fmt: skip
     assert cost_hint(cost | {"all_final": 1, "unpriced_minutes": 0}) == "final bills"
     assert cost_hint(cost | {"all_final": 0, "unpriced_minutes": 2}) == "provisional bills, 2 of 3 min without price"

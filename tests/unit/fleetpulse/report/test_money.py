@@ -26,34 +26,27 @@ Row = dict[str, Any]
 def used(**given: Any) -> Row:
     """A row of ``cost_by``."""
     return {
-        "requests": 10, "failed": 1, "prefill_tokens": 600, "cached_tokens": 400, "decode_tokens": 100,
-        "cost_nusd": 2_000_000, "prefill_nusd": 600_000, "decode_nusd": 900_000, "kv_nusd": 300_000,
-        "failed_nusd": 200_000, "energy_mj": 55_000, "carbon_ug": 6_600, "gpu_ms": 1, **given,
+        "requests": 10, "uncached_tokens": 600, "cached_tokens": 400, "output_tokens": 100,
+        "cost_nusd": 2_000_000, "energy_mj": 55_000, "carbon_ug": 6_600, "gpu_ms": 1, **given,
     }  # fmt: skip
 
 
-def test_a_model_in_full_is_parted_as_its_requests_were() -> None:
-    """A third of the requests' cost was prompts: so is a third of the full cost, over all prompt tokens."""
+def test_a_request_has_its_part_of_the_cost_and_of_the_full_cost() -> None:
+    """Of ten; prompt tokens are those computed and those from the cache."""
     made = money.model_costs(used(), 9_000_000)
 
-    assert made["usd_per_million_prompt"] == pytest.approx(3.0)
-    assert made["usd_per_million_generated"] == pytest.approx(60.0)
-    assert made["direct_usd_per_million_prompt"] == pytest.approx(0.6)
-    assert made["full_usd_per_request"] == pytest.approx(0.0009)
-    assert made["j_per_token"] == pytest.approx(0.05)
-    assert (made["g_per_request"], made["g_per_million_tokens"]) == pytest.approx((0.00066, 6.0))
+    assert made["prompt_tokens"] == 1_000
+    assert (made["usd_per_request"], made["full_usd_per_request"]) == pytest.approx((0.0002, 0.0009))
+    assert made["g_per_request"] == pytest.approx(0.00066)
 
 
 def test_what_was_not_told_has_no_unit_cost() -> None:
     """Without tokens, money or requests there is None, not 0."""
-    nothing = dict.fromkeys(("prefill_tokens", "cached_tokens", "decode_tokens", "cost_nusd", "prefill_nusd"))
-    made = money.model_costs(
-        used(**nothing, decode_nusd=None, kv_nusd=None, energy_mj=None, carbon_ug=None, requests=0), None
-    )
+    nothing = dict.fromkeys(("uncached_tokens", "cached_tokens", "output_tokens", "cost_nusd", "carbon_ug"))
+    made = money.model_costs(used(**nothing, requests=0), None)
 
-    names = ("prompt_tokens", "usd_per_request", "usd_per_million_tokens", "j_per_token", "usd_per_million_prompt",
-             "g_per_request", "g_per_million_tokens")  # fmt: skip
-    assert [made[name] for name in names] == [None] * 7
+    names = ("prompt_tokens", "usd_per_request", "full_usd_per_request", "g_per_request")
+    assert [made[name] for name in names] == [None] * 4
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**12), st.lists(st.integers(0, 10**9), min_size=1, max_size=4)), max_size=5))
@@ -185,20 +178,22 @@ JUNE_MS = 1_780_272_000_000
 
 
 def test_emissions_are_exact_where_all_is_known_and_unknown_else() -> None:
-    """Energy times 1.5 and what bills say was emitted; a region with energy of which that is not known has none."""
+    """What bills say of energy at the meter and CO2e; a region with energy of which that is not known has none."""
     kwh = 3_600_000_000
-    place = {"hour_ms": JUNE_MS, "gpu_ms": 5, "carbon_ug": 600_000_000, "uncounted_energy_mj": 0}
+    place = {"hour_ms": JUNE_MS, "gpu_ms": 5, "carbon_ug": 600_000_000, "uncounted_energy_mj": 0,
+             "meter_mj": kwh * 3 // 2, "unmetered_energy_mj": 0}  # fmt: skip
 
     found = emissions(
         [{**place, "region": "eu", "energy_mj": kwh}, {**place, "region": "eu", "energy_mj": kwh},
          {**place, "region": "us", "energy_mj": kwh, "uncounted_energy_mj": 1},
+         {**place, "region": "no", "energy_mj": kwh, "meter_mj": None, "unmetered_energy_mj": kwh},
          {**place, "region": None, "energy_mj": None}],
-        PRICES,
     )  # fmt: skip
 
     assert [(row["region"], row["energy_mj"], row["meter_mj"], row["carbon_ug"]) for row in found] == [
         (None, None, None, None),
         ("eu", 2 * kwh, 3 * kwh, 1_200_000_000),
+        ("no", kwh, None, 600_000_000),
         ("us", kwh, kwh * 3 // 2, None),
     ]
 

@@ -42,7 +42,7 @@ def report(**given: Any) -> dict[str, Any]:
     bill = {
         "bills": 3, "billed_minutes": 1, "total_nusd": 5_000_000_000,
         "gpu_nusd": 5_000_000_000, "host_nusd": None, "energy_nusd": 0,
-        "gpu_ms": 2 * HOUR_MS, "energy_mj": None, "carbon_ug": None, "uncounted_energy_mj": 0,
+        "gpu_ms": 2 * HOUR_MS, "energy_mj": None, "meter_mj": None, "carbon_ug": None, "uncounted_energy_mj": 0,
         "unpriced_gpu_ms": HOUR_MS, "unpriced_energy_mj": 0,
         "unmeasured_gpu_ms": 0, "estimated_gpu_ms": 0, "provisional_bills": 1, "prices_versions": ["a", "b"],
         "weights_versions": [1], "definition_versions": [1],
@@ -53,11 +53,12 @@ def report(**given: Any) -> dict[str, Any]:
             "what": "",
             "cost_nusd": 5_000_000_000,
             "energy_mj": None,
+            "meter_mj": None,
             "carbon_ug": None,
             "gpu_ms": HOUR_MS,
         }
     ]
-    names = ("hours", "models", "tenants", "engines", "gpu_models", "goodput", "energy", "idle", "failed",
+    names = ("unobserved", "hours", "models", "tenants", "engines", "gpu_models", "goodput", "energy", "idle", "failed",
              "power_caps", "months", "budgets")  # fmt: skip
     prices = {"file": "folder/p.yaml", "version": "abc", "used": [], "example": False}
     found: dict[str, Any] = {
@@ -93,6 +94,22 @@ def test_the_least_report_says_what_is_missing() -> None:
     assert said["Forecast"] == "Nothing was spent this month."
     assert said["Budgets"] == "No budgets are set (--budgets)."
     assert said["Good requests"] == "No service classes are defined; give a file with `slo_classes` (--slo)."
+
+
+def test_silence_is_said_beside_the_bill() -> None:
+    """What GPUs cost that did not report, and what of that time has no price; nothing where all reported."""
+    silent = {"silent_gpu_ms": HOUR_MS, "unobserved_nusd": 2_500_000_000, "unpriced_silent_gpu_ms": 0}
+    unpriced = {"silent_gpu_ms": HOUR_MS // 2, "unobserved_nusd": None, "unpriced_silent_gpu_ms": HOUR_MS // 2}
+
+    made = page(report(unobserved=[silent, unpriced]))
+
+    said = (
+        "1.5 h of GPU time have no reading: $2.50 (`__unobserved__`) that no bill has, 30.0 min of it without a price."
+    )
+    assert said in made.warnings
+    assert made.sections[0].tables[0].rows[-1][:4] == ("beside the bill: silent GPUs", "$2.50", "50.0 %", "1.5 h")
+    assert made.sections[0].tables[0].rows[-2][:2] == ("all", "$5.00")
+    assert not [line for line in page(report()).warnings if "no reading" in line]
 
 
 def test_terminal_and_file_show_the_same_digits() -> None:

@@ -89,7 +89,7 @@ def test_costs_are_split_and_told_by_request() -> None:
     """What the money went to adds up to all of it; a request of a model has its price; unpriced is a dash."""
     parts = (("request", "", 6_000_000_000), ("__overhead__", "failed", 2_000_000_000), ("__idle__", "", None))
     split = Answer(("part", "what", "cost_nusd"), parts)
-    models = Answer(("name", "requests", "cost_nusd"), (("m", 4, 8_000_000_000),))
+    models = Answer(("name", "nobody", "requests", "cost_nusd"), (("m", 0, 4, 8_000_000_000), ("__idle__", 1, 0, None)))
 
     lines = [re.split(" {2,}", line.strip()) for line in drawn(costs_table(split, models)).splitlines()[3:]]
 
@@ -153,7 +153,7 @@ def test_a_whole_demo_fits_a_narrow_terminal() -> None:
                   "ok", "aborted", "client_fault", "failed", "failed_pct")  # fmt: skip
     books = TopicBooks("window.partials", *[big] * 8)
     money = Answer(("part", "what", "cost_nusd"), (("request", "", big * 10**6),))
-    costs = Answer(("name", "requests", "cost_nusd"), ((model, 4, big * 10**6),))
+    costs = Answer(("name", "nobody", "requests", "cost_nusd"), ((model, 0, 4, big * 10**6),))
     tables = [
         answer_table("Latency", Answer(latency, ((model, "TTFT", big, 12_345.6, 12_345.6, 12_345.6),))),
         latency_table("Latency", Answer(latency, ((model, "TTFT", big, 12_345.6, 12_345.6, 12_345.6),))),

@@ -168,21 +168,23 @@ def test_what_has_no_price_is_listed_not_free(
 
 
 @pytest.mark.parametrize(
-    ("second", "carbon_ug"),
+    ("second", "carbon_ug", "meter_mj"),
     [
-        pytest.param({"grid_ugco2e_per_kwh": 100_000_000}, 7_000_000, id="each at its own intensity"),
-        pytest.param({"energy_mj": None}, 5_600_000, id="what is not measured has neither energy nor emissions"),
-        pytest.param({"gpu_nusd_per_hour": None}, 11_200_000, id="a price is not needed"),
-        pytest.param({"grid_ugco2e_per_kwh": None}, None, id="no intensity"),
-        pytest.param({"pue_micro": None}, None, id="no PUE"),
+        pytest.param({"grid_ugco2e_per_kwh": 100_000_000}, 7_000_000, 100_800_000, id="each at its own intensity"),
+        pytest.param({"energy_mj": None}, 5_600_000, 50_400_000, id="what is not measured has neither energy nor CO2e"),
+        pytest.param({"gpu_nusd_per_hour": None}, 11_200_000, 100_800_000, id="a price is not needed"),
+        pytest.param({"grid_ugco2e_per_kwh": None}, None, 100_800_000, id="no intensity"),
+        pytest.param({"pue_micro": None}, None, None, id="no PUE"),
     ],
 )
-def test_emissions_are_of_all_measured_energy_or_unknown(second: dict[str, int | None], carbon_ug: int | None) -> None:
-    """Of two GPUs one is different: the bill has the emissions of both or null, and its parts likewise."""
+def test_emissions_are_of_all_measured_energy_or_unknown(
+    second: dict[str, int | None], carbon_ug: int | None, meter_mj: int | None
+) -> None:
+    """Of two GPUs one is different: the bill has energy at the meter and CO2e of both or null, its parts likewise."""
     bills = bills_of(gpu_minutes({}, second), held((0, 0, 1), (1, 0, 1)), 1)
     parts = shared(bills, lines((0, False, 10, 20, 30)))
 
-    assert plain(bills.carbon_ug) == [carbon_ug]
+    assert (plain(bills.carbon_ug), plain(bills.meter_mj)) == ([carbon_ug], [meter_mj])
     assert added(plain(parts.carbon_ug)) == carbon_ug
 
 

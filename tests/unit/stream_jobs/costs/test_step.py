@@ -68,7 +68,8 @@ def test_a_minute_of_an_engine_is_a_bill_with_its_parts() -> None:
     assert bill == {
         **{"minute_ms": BASE_MS, "version": 44, "revision": 22, "final": 0, "weights_version": 1},
         **{"definition_version": 1, "total_nusd": 120_000_000, "gpu_nusd": 120_000_000, "host_nusd": 0},
-        **{"energy_nusd": 0, "gpu_ms": 120_000, "energy_mj": 84_000_000, "carbon_ug": 8_400_000, "unpriced_gpu_ms": 0},
+        **{"energy_nusd": 0, "gpu_ms": 120_000, "energy_mj": 84_000_000, "carbon_ug": 8_400_000},
+        **{"meter_mj": 100_800_000, "unpriced_gpu_ms": 0},
         **{"unpriced_energy_mj": 0, "unmeasured_gpu_ms": 0, "estimated_gpu_ms": 0, "use": "engine", "owner": "e"},
         **{"placement_group": "g", "region": "north", "host": "h-1", "gpu_model": "H100", "prices_version": "p1"},
     }

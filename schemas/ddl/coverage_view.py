@@ -1,0 +1,136 @@
+"""View ``gpu_coverage(from_ms = ..., to_ms = ...)``: GPUs of the inventory, those that reported, what silence costs.
+
+The **inventory** is whatever GPU was read in the last ``KEPT_MS``: a GPU belongs to it from its first reading until so
+long after its last. A minute of the inventory without any reading is **silent**. No bill has it, since a minute
+without a reading bills nothing: what silent minutes cost stands beside the bills, as ``__unobserved__``, and nothing
+counts twice. What of a minute lies before the first or behind the last reading in it is in neither.
+
+A silent GPU costs what an hour of its type in its region was billed at, GPU and host without energy, in that hour or
+the latest one before it. Looked at are minutes before the newest that any GPU has: what is under way is not silent.
+
+Parameters because a filter outside would not be seen inside. MIG devices count as the GPU they are slices of.
+"""
+
+from __future__ import annotations
+
+from schemas.ddl.columns import Column, create
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
+
+NAME = "gpu_coverage"
+PART = "__unobserved__"
+KEPT_MS = DAY_MS
+_LABEL = "LowCardinality(String)"
+_FROM, _TO = (f"intDiv({{{name}:Int64}} + {MINUTE_MS - 1}, {MINUTE_MS}) * {MINUTE_MS}" for name in ("from_ms", "to_ms"))
+_OF = "cluster, region, gpu_model"
+
+_SHOWN = (
+    (Column("hour", "DateTime('UTC')", "start of the hour, event time"), "toDateTime(intDiv(a.of_ms, 1000), 'UTC')"),
+    (Column("hour_ms", "Int64", "the same, UTC [ms]"), "a.of_ms"),
+    (Column("cluster", _LABEL, "cluster of the GPUs; empty: none, or of bills over several hosts"), "a.cluster"),
+    (Column("region", _LABEL, "region of the GPUs; empty: none, or of bills over several"), "a.region"),
+    (Column("gpu_model", _LABEL, "product name; empty: of bills over several types"), "a.gpu_model"),
+    (Column("gpus", "UInt64", "GPUs of the inventory"), "a.gpus"),
+    (Column("silent_gpus", "UInt64", "of them those that were silent for a minute or more"), "a.silent_gpus"),
+    (Column("inventory_gpu_ms", "Int64", "GPU time of the inventory [ms]"), "a.inventory"),
+    (Column("reporting_gpu_ms", "Int64", "of it minutes with a reading [ms]"), "a.reporting"),
+    (Column("billed_gpu_ms", "Int64", "GPU time that bills hold [ms]"), "a.billed"),
+    (Column("silent_gpu_ms", "Int64", "minutes of the inventory without any reading: in no bill [ms]"), "a.silent"),
+    (Column("nusd_per_gpu_hour", "Nullable(Int128)", "what an hour of a GPU was billed at; null: no price [nUSD]"),
+     "if(r.rate = 0, NULL, r.rate)"),
+    (Column("unobserved_nusd", "Nullable(Int128)", f"what silent minutes cost, {PART}; null: no price [nUSD]"),
+     f"if(a.silent = 0, 0, if(r.rate = 0, NULL, intDiv(toInt128(a.silent) * r.rate + {HOUR_MS // 2}, {HOUR_MS})))"),
+)  # fmt: skip
+
+
+def view() -> str:
+    """Its CREATE statement."""
+    columns = [column for column, _ in _SHOWN]
+    picked = ",\n    ".join(f"{sql} AS {column.name}" for column, sql in _SHOWN)
+    steps = ",\n".join((_seen(), _spans(), _hours(), _bills()))
+    behind = (
+        f"AS WITH\n{steps}\nSELECT\n    {picked}\nFROM (\n{_all()}\n) AS a\n"
+        "ASOF LEFT JOIN rates AS r ON a.gpu_model = r.gpu_model AND a.region = r.region AND a.of_ms >= r.of_ms"
+    )
+    return create(
+        "CREATE OR REPLACE VIEW", NAME, columns, behind, "GPUs that reported, were billed, were silent, by hour"
+    )
+
+
+def _seen() -> str:
+    """Minutes with a reading of each GPU and hour, before the newest minute of all; labels are its latest."""
+    return f"""    newest AS (
+        SELECT least(max(n.window_ms), {_TO}) AS stop FROM gpu_windows_1m AS n
+        WHERE n.window_ms >= {_FROM} - {KEPT_MS} AND n.window_ms <= {_TO} + {KEPT_MS}
+    ),
+    seen AS (
+        SELECT
+            ifNull(g.parent_uuid, g.gpu_uuid) AS gpu, intDiv(g.window_ms, {HOUR_MS}) AS of_hour,
+            argMax(ifNull(g.cluster, ''), g.window_ms) AS cluster, argMax(ifNull(g.region, ''), g.window_ms) AS region,
+            argMax(ifNull(g.gpu_model, ''), g.window_ms) AS gpu_model, argMax(ifNull(g.host, ''), g.window_ms) AS host,
+            min(g.window_ms) AS first, max(g.window_ms) + {MINUTE_MS} AS last,
+            uniqExactIf(g.window_ms, g.window_ms >= {_FROM}) AS minutes
+        FROM gpu_windows_1m AS g
+        WHERE g.window_ms >= {_FROM} - {KEPT_MS} AND g.window_ms < (SELECT stop FROM newest) AND g.gpu_uuid IS NOT NULL
+        GROUP BY gpu, of_hour
+    )"""
+
+
+def _spans() -> str:
+    """From a GPU's first reading in an hour until that in its next, or until it is of the inventory no more."""
+    ahead = "OVER (PARTITION BY gpu ORDER BY of_hour ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING)"
+    return f"""    spans AS (
+        SELECT *, leadInFrame(first, 1, toInt64(0)) {ahead} AS again,
+            if(again = 0 OR again - last > {KEPT_MS}, last + {KEPT_MS}, again) AS kept_until,
+            least(kept_until, (SELECT stop FROM newest)) AS until
+        FROM seen
+    )"""
+
+
+def _hours() -> str:
+    """Time of each GPU in each hour of the range."""
+    return f"""    hours AS (
+        SELECT s.gpu AS gpu, s.cluster AS cluster, s.region AS region, s.gpu_model AS gpu_model,
+            each_hour * {HOUR_MS} AS of_ms,
+            sum(greatest(least(s.until, of_ms + {HOUR_MS}) - greatest(s.first, of_ms, {_FROM}), 0)) AS inventory,
+            sum(if(each_hour = s.of_hour, toInt64(s.minutes) * {MINUTE_MS}, 0)) AS reporting
+        FROM spans AS s
+        ARRAY JOIN arrayMap(n -> toInt64(n),
+            range(toUInt64(s.of_hour), toUInt64(intDiv(s.until - 1, {HOUR_MS})) + 1)) AS each_hour
+        GROUP BY gpu, cluster, region, gpu_model, of_ms
+        HAVING inventory > 0
+    )"""
+
+
+def _bills() -> str:
+    """GPU time billed by hour, and what an hour was billed at: whole hours, whatever the range, with those before."""
+    hour = f"intDiv(c.minute_ms, {HOUR_MS}) * {HOUR_MS}"
+    return f"""    billed AS (
+        SELECT {hour} AS of_ms, ifNull(p.cluster, '') AS cluster, ifNull(c.region, '') AS region,
+            ifNull(c.gpu_model, '') AS gpu_model, sum(c.gpu_ms) AS billed
+        FROM costs AS c
+        LEFT JOIN (SELECT host, any(cluster) AS cluster FROM seen GROUP BY host) AS p ON ifNull(c.host, '') = p.host
+        WHERE c.minute_ms >= {_FROM} AND c.minute_ms < (SELECT stop FROM newest)
+        GROUP BY of_ms, cluster, region, gpu_model
+    ),
+    rates AS (
+        SELECT {hour} AS of_ms, ifNull(c.region, '') AS region, ifNull(c.gpu_model, '') AS gpu_model,
+            sum(toInt128(c.gpu_nusd) + ifNull(c.host_nusd, 0)) AS nusd, sum(c.gpu_ms) AS billed,
+            toInt128(ifNull(intDiv(nusd * {HOUR_MS} + intDiv(billed, 2), nullIf(billed, 0)), 0)) AS rate
+        FROM costs AS c
+        WHERE c.minute_ms >= {_FROM} - {KEPT_MS + HOUR_MS} AND c.minute_ms < {_TO} + {HOUR_MS}
+            AND c.gpu_nusd IS NOT NULL AND c.unpriced_gpu_ms = 0
+        GROUP BY of_ms, region, gpu_model
+    )"""
+
+
+def _all() -> str:
+    return f"""    SELECT of_ms, {_OF}, sum(n) AS gpus, sum(quiet) AS silent_gpus, sum(inventory_ms) AS inventory,
+        sum(reporting_ms) AS reporting, sum(billed_ms) AS billed, sum(inventory_ms - reporting_ms) AS silent
+    FROM (
+        SELECT of_ms, {_OF}, toUInt64(1) AS n, toUInt64(inventory > reporting) AS quiet, inventory AS inventory_ms,
+            reporting AS reporting_ms, toInt64(0) AS billed_ms
+        FROM hours
+        UNION ALL
+        SELECT of_ms, {_OF}, 0, 0, 0, 0, billed FROM billed
+    )
+    GROUP BY of_ms, {_OF}"""
