@@ -154,14 +154,23 @@ def _unquoted(text: str) -> str:
 def _metrics() -> str:
     rows = [(_code(m.name), m.title, m.unit, m.topic, m.formula, m.unknown, m.since) for m in METRICS]
     head = ("metric", "title", "unit", "topic", "definition", "null when", "since version")
-    counts = [(_code(one.name), one.unit, one.meaning, one.of, _code(one.sql)) for one in RANGE_METRICS.values()]
-    shown = table(("metric", "unit", "meaning", "share of", "over rows of windows"), counts)
+    shown = {
+        over: table(
+            ("metric", "unit", "meaning", "share of", f"over rows of {over}"),
+            [(_code(m.name), m.unit, m.meaning, m.of, _code(m.sql)) for m in RANGE_METRICS.values() if m.over == over],
+        )
+        for over in ("windows", "parts")
+    }
     of_ranges = (
         "## Requests of a range\n\nThe same on pages, boards, in queries, views and the rules of error budgets."
         " A range counts the windows of 10 s that begin in it."
     )
+    of_bills = (
+        "## Unit costs\n\nThe same in view `unit_costs`, reports, page *Cost* and on boards, over parts of bills"
+        " ([how](../why/costs.md#the-split)): prices times tokens are the cost of requests."
+    )
     intro = "What the numbers mean. Rows say by which version they were made."
-    return _page("Metrics", intro, table(head, rows), of_ranges, shown)
+    return _page("Metrics", intro, table(head, rows), of_ranges, shown["windows"], of_bills, shown["parts"])
 
 
 def _limits() -> str:

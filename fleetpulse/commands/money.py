@@ -137,7 +137,7 @@ def audit_invoice(
 ) -> Result:
     """Compare a provider's invoice of GPU hours with the bills and with what silent GPUs cost, by type and day.
 
-    A GPU that was read in the last 24 hours and has minutes without any reading is unobserved: no bill has that time.
+    A GPU that was read in the last 24 hours and does not report is unobserved: no bill has that time.
     The range is that of the file's days, else of the options. Exit 1 where hours or money of a type are off.
 
     Example: [bold]fleetpulse audit invoice january.csv --from 2026-01-01 --to 2026-02-01 --tolerance 0.005[/bold]

@@ -1,6 +1,6 @@
 -- GPU time by UTC day, region and type: in the inventory, with readings, billed, silent; and what the last two cost.
--- A minute of a GPU that was read in the last 24 hours and has no reading is silent: no bill has it, `unobserved_nusd`
--- is what it costs at the price of its type. Billed money is GPU and host, as a provider bills them, without energy.
+-- Time without a reading of a GPU that was read in the last 24 hours is silent: no bill has it, `unobserved_nusd` is
+-- what it costs at the price of its type. Billed money is GPU and host, as a provider bills them, without energy.
 -- rows: 20000
 -- seconds: 20
 SELECT
@@ -13,7 +13,7 @@ SELECT
     sum(silent) AS silent_gpu_ms,
     sum(toInt128(nusd)) AS billed_nusd,
     sum(toInt128(silent_nusd)) AS unobserved_nusd,
-    sumIf(silent, silent > 0 AND silent_nusd IS NULL) AS unpriced_silent_gpu_ms
+    toInt64(ifNull(sumIf(silent, silent > 0 AND silent_nusd IS NULL), 0)) AS unpriced_silent_gpu_ms
 FROM
 (
     SELECT

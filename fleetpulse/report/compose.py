@@ -105,7 +105,7 @@ def _sections(report: Report) -> Iterator[Section]:
     yield Section(
         "Where the money went",
         "Every minute's bill is split to the nano-dollar: these lines add up to the bill. Silent GPUs were read in the "
-        "24 hours before and have minutes without a reading: no bill has these, their price is that of their type.",
+        "24 hours before and not now: no bill has that time, its price is that of their type.",
         [tables.split(report["split"], total, report["unobserved"]), tables.components(report["bill"])],
         tables.hours(report["hours"]),
     )

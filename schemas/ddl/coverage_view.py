@@ -1,9 +1,9 @@
 """View ``gpu_coverage(from_ms = ..., to_ms = ...)``: GPUs of the inventory, those that reported, what silence costs.
 
 The **inventory** is whatever GPU was read in the last ``KEPT_MS``: a GPU belongs to it from its first reading until so
-long after its last. A minute of the inventory without any reading is **silent**. No bill has it, since a minute
-without a reading bills nothing: what silent minutes cost stands beside the bills, as ``__unobserved__``, and nothing
-counts twice. What of a minute lies before the first or behind the last reading in it is in neither.
+long after its last. Its time without a reading is **silent**: minutes without any, and what is left of a minute after
+its last reading. No bill has these: what they cost stands beside the bills, as ``__unobserved__``, and nothing counts
+twice. What of a minute lies before the first reading in it is in neither.
 
 A silent GPU costs what an hour of its type in its region was billed at, GPU and host without energy, in that hour or
 the latest one before it. Looked at are minutes before the newest that any GPU has: what is under way is not silent.
@@ -14,7 +14,7 @@ Parameters because a filter outside would not be seen inside. MIG devices count 
 from __future__ import annotations
 
 from schemas.ddl.columns import Column, create
-from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS, WINDOW_MS
 
 NAME = "gpu_coverage"
 PART = "__unobserved__"
@@ -30,14 +30,14 @@ _SHOWN = (
     (Column("region", _LABEL, "region of the GPUs; empty: none, or of bills over several"), "a.region"),
     (Column("gpu_model", _LABEL, "product name; empty: of bills over several types"), "a.gpu_model"),
     (Column("gpus", "UInt64", "GPUs of the inventory"), "a.gpus"),
-    (Column("silent_gpus", "UInt64", "of them those that were silent for a minute or more"), "a.silent_gpus"),
+    (Column("silent_gpus", "UInt64", "of them those that were silent at any time"), "a.silent_gpus"),
     (Column("inventory_gpu_ms", "Int64", "GPU time of the inventory [ms]"), "a.inventory"),
-    (Column("reporting_gpu_ms", "Int64", "of it minutes with a reading [ms]"), "a.reporting"),
+    (Column("reporting_gpu_ms", "Int64", "of it what is not silent [ms]"), "a.reporting"),
     (Column("billed_gpu_ms", "Int64", "GPU time that bills hold [ms]"), "a.billed"),
-    (Column("silent_gpu_ms", "Int64", "minutes of the inventory without any reading: in no bill [ms]"), "a.silent"),
+    (Column("silent_gpu_ms", "Int64", "time of the inventory without a reading: in no bill [ms]"), "a.silent"),
     (Column("nusd_per_gpu_hour", "Nullable(Int128)", "what an hour of a GPU was billed at; null: no price [nUSD]"),
      "if(r.rate = 0, NULL, r.rate)"),
-    (Column("unobserved_nusd", "Nullable(Int128)", f"what silent minutes cost, {PART}; null: no price [nUSD]"),
+    (Column("unobserved_nusd", "Nullable(Int128)", f"what silent time costs, {PART}; null: no price [nUSD]"),
      f"if(a.silent = 0, 0, if(r.rate = 0, NULL, intDiv(toInt128(a.silent) * r.rate + {HOUR_MS // 2}, {HOUR_MS})))"),
 )  # fmt: skip
 
@@ -57,20 +57,34 @@ def view() -> str:
 
 
 def _seen() -> str:
-    """Minutes with a reading of each GPU and hour, before the newest minute of all; labels are its latest."""
+    """Time with readings of each GPU and hour, before the newest minute of all; labels are its latest.
+
+    After the last reading of a minute it is silent, as for bills: unless that is of the minute's last ten seconds.
+    """
     return f"""    newest AS (
         SELECT least(max(n.window_ms), {_TO}) AS stop FROM gpu_windows_1m AS n
         WHERE n.window_ms >= {_FROM} - {KEPT_MS} AND n.window_ms <= {_TO} + {KEPT_MS}
     ),
     seen AS (
         SELECT
-            ifNull(g.parent_uuid, g.gpu_uuid) AS gpu, intDiv(g.window_ms, {HOUR_MS}) AS of_hour,
-            argMax(ifNull(g.cluster, ''), g.window_ms) AS cluster, argMax(ifNull(g.region, ''), g.window_ms) AS region,
-            argMax(ifNull(g.gpu_model, ''), g.window_ms) AS gpu_model, argMax(ifNull(g.host, ''), g.window_ms) AS host,
-            min(g.window_ms) AS first, max(g.window_ms) + {MINUTE_MS} AS last,
-            uniqExactIf(g.window_ms, g.window_ms >= {_FROM}) AS minutes
-        FROM gpu_windows_1m AS g
-        WHERE g.window_ms >= {_FROM} - {KEPT_MS} AND g.window_ms < (SELECT stop FROM newest) AND g.gpu_uuid IS NOT NULL
+            m.gpu AS gpu, intDiv(m.at, {HOUR_MS}) AS of_hour,
+            argMax(m.labels.1, m.at) AS cluster, argMax(m.labels.2, m.at) AS region,
+            argMax(m.labels.3, m.at) AS gpu_model, argMax(m.labels.4, m.at) AS host,
+            min(m.at) AS first, max(m.at) + {MINUTE_MS} AS last,
+            sumIf({MINUTE_MS} - m.tail, m.at >= {_FROM}) AS reported
+        FROM (
+            SELECT
+                ifNull(g.parent_uuid, g.gpu_uuid) AS gpu, g.window_ms AS at,
+                argMax((ifNull(g.cluster, ''), ifNull(g.region, ''), ifNull(g.gpu_model, ''), ifNull(g.host, '')),
+                    g.last_at_ms) AS labels,
+                max(g.last_at_ms) - at AS newest_ms, toInt64(ifNull(sum(g.interval_ms_sum), 0)) AS covered,
+                if(newest_ms < {MINUTE_MS - WINDOW_MS},
+                    least({MINUTE_MS} - newest_ms, greatest({MINUTE_MS} - covered, 0)), 0) AS tail
+            FROM gpu_windows_1m AS g
+            WHERE g.window_ms >= {_FROM} - {KEPT_MS} AND g.window_ms < (SELECT stop FROM newest)
+                AND g.gpu_uuid IS NOT NULL
+            GROUP BY gpu, at
+        ) AS m
         GROUP BY gpu, of_hour
     )"""
 
@@ -92,7 +106,7 @@ def _hours() -> str:
         SELECT s.gpu AS gpu, s.cluster AS cluster, s.region AS region, s.gpu_model AS gpu_model,
             each_hour * {HOUR_MS} AS of_ms,
             sum(greatest(least(s.until, of_ms + {HOUR_MS}) - greatest(s.first, of_ms, {_FROM}), 0)) AS inventory,
-            sum(if(each_hour = s.of_hour, toInt64(s.minutes) * {MINUTE_MS}, 0)) AS reporting
+            sum(if(each_hour = s.of_hour, toInt64(s.reported), 0)) AS reporting
         FROM spans AS s
         ARRAY JOIN arrayMap(n -> toInt64(n),
             range(toUInt64(s.of_hour), toUInt64(intDiv(s.until - 1, {HOUR_MS})) + 1)) AS each_hour

@@ -116,6 +116,7 @@ def test_numbers_of_a_small_fleet_are_those_made_by_hand(database: SinkDatabase,
     ]
     assert found["bill"]["total_nusd"] == 90_000_000
     assert (found["bill"]["unpriced_gpu_ms"], found["bill"]["provisional_bills"]) == (60_000, 1)
+    assert page(found).sections[0].tables[0].rows[-1][:2] == ("beside the bill: silent GPUs", "$0.00")
     for name in ("models", "tenants"):  # what is nobody's does not drop out of any list
         assert sum(row["cost_nusd"] or 0 for row in found[name]) == 90_000_000
         assert {row[name.removesuffix("s")]: row["cost_nusd"] for row in found[name] if row["nobody"]} == {
@@ -267,10 +268,15 @@ def test_silent_gpus_are_counted_and_priced_as_minute_by_minute(
     random, first = np.random.default_rng(3), BEGIN_MS // MINUTE_MS
     read = {f"GPU-{n}": minutes_of(random, first) for n in range(12)}
     with contextlib.closing(connect(config)) as client:
-        rows = [[minute * MINUTE_MS, "gpu", "c", "eu", "h", uuid, GPU, 1] for uuid in read for minute in read[uuid]]
-        names = ["window_ms", "grouping", "cluster", "region", "host", "gpu_uuid", "gpu_model", "version"]
+        rows = [
+            [minute * MINUTE_MS, "gpu", "c", "eu", "h", uuid, GPU, 1, minute * MINUTE_MS + until_ms, until_ms]
+            for uuid in read
+            for minute, until_ms in read[uuid].items()
+        ]
+        names = ["window_ms", "grouping", "cluster", "region", "host", "gpu_uuid", "gpu_model", "version", "last_at_ms",
+                 "interval_ms_sum"]  # fmt: skip
         client.insert("gpu_samples_rollup_1m", rows, column_names=names)
-    newest = max(map(max, read.values()))
+    newest, silent = max(map(max, read.values())), 0
 
     for begin, end in ((first - 600, first + 2_000), (first + 61, first + 63), (first + 1_500, newest + 500)):
         bounds = {"from_ms": begin * MINUTE_MS, "to_ms": end * MINUTE_MS}
@@ -284,33 +290,34 @@ def test_silent_gpus_are_counted_and_priced_as_minute_by_minute(
             known = 0 <= hour - BEGIN_MS // HOUR_MS <= 24
             if known or not silent_ms:  # 1.8 USD an hour is what the bills of this type come to
                 assert found[hour]["unobserved_nusd"] == silent_ms * 500
+        silent += sum(silent_ms for _, _, silent_ms in expected.values())
+    assert silent > 0
 
 
 GPU = "NVIDIA H100 80GB HBM3"
 
 
-def minutes_of(random: np.random.Generator, first: int) -> list[int]:
-    """Minutes in which a GPU was read: some stretches, with hours and more than a day between."""
+def minutes_of(random: np.random.Generator, first: int) -> dict[int, int]:
+    """Minutes in which a GPU was read: some stretches, with hours and more than a day between; each with how far into
+    it the last reading came [ms]."""
     found, at = set[int](), first - int(random.integers(0, 1_500))
     for _ in range(int(random.integers(1, 6))):
         long = int(random.integers(1, 400))
         found |= set(range(at, at + long)) - set(random.integers(at, at + long, 20).tolist())
         at += long + int(random.choice([3, 70, 1_439, 1_440, 1_441, 1_700]))
-    return sorted(found)
+    return {minute: int(random.choice([60_000, 59_000, 50_000, 49_999, 20_000])) for minute in sorted(found)}
 
 
-def coverage(read: dict[str, list[int]], begin: int, end: int) -> dict[int, tuple[int, int, int]]:
+def coverage(read: dict[str, dict[int, int]], begin: int, end: int) -> dict[int, tuple[int, int, int]]:
     """By hour: GPU milliseconds of the inventory, with a reading, and without."""
     inventory, reporting = Counter[int](), Counter[int]()
     for minutes in read.values():
-        seen = set(minutes)
         for minute in range(begin, end):
             inventory[minute // 60] += any(minute - 1_440 <= one <= minute for one in minutes)
-            reporting[minute // 60] += minute in seen
+            until_ms = minutes.get(minute, 0)
+            reporting[minute // 60] += MINUTE_MS if until_ms >= 50_000 else until_ms
     return {
-        hour: (MINUTE_MS * n, MINUTE_MS * reporting[hour], MINUTE_MS * (n - reporting[hour]))
-        for hour, n in inventory.items()
-        if n
+        hour: (MINUTE_MS * n, reporting[hour], MINUTE_MS * n - reporting[hour]) for hour, n in inventory.items() if n
     }
 
 
