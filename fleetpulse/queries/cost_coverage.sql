@@ -30,3 +30,4 @@ FROM
 )
 GROUP BY day, region, gpu_model
 ORDER BY day, region, gpu_model
+LIMIT 20000

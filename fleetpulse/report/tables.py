@@ -240,7 +240,7 @@ LIST_PRICES = Layout(
     {
         "model": _MODEL,
         "hosted as": _cell("list_key", str),
-        "self-hosted, all in": _cell("full_nusd", a.usd),
+        "all in": _cell("full_nusd", a.usd),
         "list price": _cell("list_nusd", a.usd),
         "ratio": _cell("break_even_traffic", lambda times: a.decimal(times, "x")),
         "utilization": _cell("busy", a.share),
@@ -248,7 +248,7 @@ LIST_PRICES = Layout(
         "note": _cell("list_note", str),
     },
     words=2,
-    least=("note", "utilization", "self-hosted, all in"),
+    least=("note", "utilization", "all in"),
     also=frozenset({"note"}),
 )
 TENANTS = Layout(

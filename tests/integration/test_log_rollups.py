@@ -70,7 +70,8 @@ def bill(scene: Scene, rng: random.Random, minute: int, owner: str, version: int
         "unpriced_energy_mj": 0, "unmeasured_gpu_ms": 0, "estimated_gpu_ms": 7, "use": rng.choice(("engine", "idle")),
         "owner": owner, "placement_group": owner, "region": rng.choice((None, "eu")), "gpu_model": "H100",
     }  # fmt: skip
-    row |= {name: amount() for name in ("total_nusd", "gpu_nusd", "host_nusd", "energy_nusd", "energy_mj", "carbon_ug")}
+    totals = ("total_nusd", "gpu_nusd", "host_nusd", "energy_nusd", "energy_mj", "meter_mj", "carbon_ug")
+    row |= {name: amount() for name in totals}
     labels = {"name": NAMES, "kind": ("prefill", "decode"), "tenant": (None, "acme"), "model": (None, "m"),
               "slo_class": (None,), "status": (None, "ok")}  # fmt: skip
     row |= {f"part_{name}": [rng.choice(known) for _ in range(parts)] for name, known in labels.items()}
@@ -96,7 +97,7 @@ def check_bills(scene: Scene) -> None:
         f"part, kind, tenant, model, status, region, if({idle}, use, NULL), if({idle}, owner, NULL),"
         f" if({idle}, gpu_model, NULL)"
     )
-    of_parts = "sum(p.amount), sum(p.cost_nusd), sum(p.energy_mj), sum(p.gpu_ms), sum(p.carbon_ug)"
+    of_parts = "sum(p.amount), sum(p.cost_nusd), sum(p.energy_mj), sum(p.gpu_ms), sum(p.carbon_ug), sum(p.meter_mj)"
     for level in LEVELS:
         at = f"intDiv(minute_ms, {level.bucket_ms}) * {level.bucket_ms} AS at_ms"
         table = f"{cost_rollups.table_of(level.name)} AS r FINAL ARRAY JOIN"
@@ -181,16 +182,19 @@ def check_cost_page(scene: Scene, from_ms: int, to_ms: int) -> None:
     within = f"minute_ms >= {from_ms} AND minute_ms < {to_ms}"
 
     (total,) = asked(scene, "cost_total", from_ms, to_ms)
-    whole = scene.rows(f"SELECT count(), sum(total_nusd), sum(energy_mj), countIf(final = 0) FROM costs WHERE {within}")
+    whole = scene.rows(f"SELECT count(), sum(total_nusd), sum(meter_mj), countIf(final = 0) FROM costs WHERE {within}")
     assert [(total["bills"], total["total"], total["used_mj"], total["provisional"])] == whole
     parts = f"FROM cost_parts WHERE {within}"
-    for name, of, where in (
-        ("cost_tenants", "tenant", "tenant IS NOT NULL"),
-        ("cost_models", "model", "model IS NOT NULL"),
-        ("cost_idle_hosts", "owner", f"part IN {cost_rollups.IDLE}"),
+    whose = "if(status IS NULL, part, ifNull({}, ''))"
+    for name, of, sql, where in (
+        ("cost_tenants", "tenant", whose.format("tenant"), "true"),
+        ("cost_models", "model", whose.format("model"), "true"),
+        ("cost_idle_hosts", "owner", "owner", f"part IN {cost_rollups.IDLE}"),
     ):
         got = sorted((row[of], row["cost"]) for row in asked(scene, name, from_ms, to_ms))
-        assert got == scene.rows(f"SELECT {of}, sum(cost_nusd) {parts} AND {where} GROUP BY {of} ORDER BY {of}"), name
+        assert got == scene.rows(
+            f"SELECT {sql} AS whose, sum(cost_nusd) {parts} AND {where} GROUP BY whose ORDER BY whose"
+        )
     over_time = asked(scene, "cost_over_time", from_ms, to_ms)
     assert [(sum(row["cost"] or 0 for row in over_time),)] == scene.rows(f"SELECT sum(ifNull(cost_nusd, 0)) {parts}")
     days = asked(scene, "cost_days", from_ms // DAY_MS * DAY_MS, scene.now_ms)

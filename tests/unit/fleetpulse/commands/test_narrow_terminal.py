@@ -174,7 +174,7 @@ class Long(dict[str, Any]):
 
 def test_the_cost_report_keeps_its_words_whole() -> None:
     """All of its tables, with money of a big fleet."""
-    lists = ("split", "models", "tenants", "engines", "gpu_models", "goodput", "energy", "idle", "failed",
+    lists = ("split", "unobserved", "models", "tenants", "engines", "gpu_models", "goodput", "energy", "idle", "failed",
              "power_caps", "months", "budgets")  # fmt: skip
     row = Long(hour_ms=0, host=HOST, engine_id=f"{HOST}-0", cost_nusd=BIG * 10**6 + 1)
     report: dict[str, Any] = {name: [row] * MANY for name in lists}
