@@ -863,24 +863,32 @@ SETTINGS allow_nullable_key = 1, ttl_only_drop_parts = 1, non_replicated_dedupli
 COMMENT '1d rows of custom.metrics, computed whole from the 1h rows; read with FINAL';
 
 ALTER TABLE token_costs
-    ADD COLUMN IF NOT EXISTS carbon_ug Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'CO2e of its energy with PUE; null: not measured, or no intensity of the grid [ug]' AFTER energy_mj,
+    ADD COLUMN IF NOT EXISTS meter_mj Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'energy at the meter, with PUE; null: not measured, or no PUE [mJ]' AFTER energy_mj,
+    ADD COLUMN IF NOT EXISTS carbon_ug Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'CO2e of its energy with PUE; null: not measured, or no intensity of the grid [ug]' AFTER meter_mj,
     ADD COLUMN IF NOT EXISTS part_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'CO2e of each part; null: not measured, or no intensity of the grid [ug]' AFTER part_energy_mj;
 
 ALTER TABLE token_costs_replaced
-    ADD COLUMN IF NOT EXISTS carbon_ug Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'CO2e of its energy with PUE; null: not measured, or no intensity of the grid [ug]' AFTER energy_mj,
+    ADD COLUMN IF NOT EXISTS meter_mj Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'energy at the meter, with PUE; null: not measured, or no PUE [mJ]' AFTER energy_mj,
+    ADD COLUMN IF NOT EXISTS carbon_ug Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'CO2e of its energy with PUE; null: not measured, or no intensity of the grid [ug]' AFTER meter_mj,
     ADD COLUMN IF NOT EXISTS part_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'CO2e of each part; null: not measured, or no intensity of the grid [ug]' AFTER part_energy_mj;
 
 ALTER TABLE token_costs_rollup_1m
-    ADD COLUMN IF NOT EXISTS bill_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each bill: CO2e of its energy with PUE; null: not measured, or no intensity of the grid' AFTER bill_estimated_gpu_ms,
-    ADD COLUMN IF NOT EXISTS part_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each part: CO2e of each part; null: not measured, or no intensity of the grid' AFTER part_gpu_ms;
+    ADD COLUMN IF NOT EXISTS bill_meter_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each bill: energy at the meter, with PUE; null: not measured, or no PUE' AFTER bill_estimated_gpu_ms,
+    ADD COLUMN IF NOT EXISTS bill_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each bill: CO2e of its energy with PUE; null: not measured, or no intensity of the grid' AFTER bill_meter_mj,
+    ADD COLUMN IF NOT EXISTS part_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each part: CO2e of each part; null: not measured, or no intensity of the grid' AFTER part_gpu_ms,
+    ADD COLUMN IF NOT EXISTS part_meter_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each part: energy of the part at the meter, with the bill\'s PUE' AFTER part_carbon_ug;
 
 ALTER TABLE token_costs_rollup_1h
-    ADD COLUMN IF NOT EXISTS bill_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each bill: CO2e of its energy with PUE; null: not measured, or no intensity of the grid' AFTER bill_estimated_gpu_ms,
-    ADD COLUMN IF NOT EXISTS part_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each part: CO2e of each part; null: not measured, or no intensity of the grid' AFTER part_gpu_ms;
+    ADD COLUMN IF NOT EXISTS bill_meter_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each bill: energy at the meter, with PUE; null: not measured, or no PUE' AFTER bill_estimated_gpu_ms,
+    ADD COLUMN IF NOT EXISTS bill_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each bill: CO2e of its energy with PUE; null: not measured, or no intensity of the grid' AFTER bill_meter_mj,
+    ADD COLUMN IF NOT EXISTS part_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each part: CO2e of each part; null: not measured, or no intensity of the grid' AFTER part_gpu_ms,
+    ADD COLUMN IF NOT EXISTS part_meter_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each part: energy of the part at the meter, with the bill\'s PUE' AFTER part_carbon_ug;
 
 ALTER TABLE token_costs_rollup_1d
-    ADD COLUMN IF NOT EXISTS bill_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each bill: CO2e of its energy with PUE; null: not measured, or no intensity of the grid' AFTER bill_estimated_gpu_ms,
-    ADD COLUMN IF NOT EXISTS part_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each part: CO2e of each part; null: not measured, or no intensity of the grid' AFTER part_gpu_ms;
+    ADD COLUMN IF NOT EXISTS bill_meter_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each bill: energy at the meter, with PUE; null: not measured, or no PUE' AFTER bill_estimated_gpu_ms,
+    ADD COLUMN IF NOT EXISTS bill_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each bill: CO2e of its energy with PUE; null: not measured, or no intensity of the grid' AFTER bill_meter_mj,
+    ADD COLUMN IF NOT EXISTS part_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each part: CO2e of each part; null: not measured, or no intensity of the grid' AFTER part_gpu_ms,
+    ADD COLUMN IF NOT EXISTS part_meter_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each part: energy of the part at the meter, with the bill\'s PUE' AFTER part_carbon_ug;
 
 ALTER TABLE gpu_history_1m
     ADD COLUMN IF NOT EXISTS pcie_generation_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of pcie_generation that were known' AFTER tensor_active_ppm_sum,
@@ -5925,6 +5933,7 @@ CREATE OR REPLACE VIEW costs
     energy_nusd Nullable(Int64) COMMENT 'energy at tariff and PUE; null: no price or not measured [nUSD]',
     gpu_ms Int64 COMMENT 'GPU time, estimated time included [ms]',
     energy_mj Nullable(Int64) COMMENT 'energy; null: not measured [mJ]',
+    meter_mj Nullable(Int64) COMMENT 'energy at the meter, with PUE; null: not measured, or no PUE [mJ]',
     carbon_ug Nullable(Int64) COMMENT 'CO2e of its energy with PUE; null: not measured, or no intensity of the grid [ug]',
     unpriced_gpu_ms Int64 COMMENT 'GPU time without a price [ms]',
     unpriced_energy_mj Int64 COMMENT 'energy without a price [mJ]',
@@ -5972,6 +5981,7 @@ AS SELECT
     t.energy_nusd AS energy_nusd,
     t.gpu_ms AS gpu_ms,
     t.energy_mj AS energy_mj,
+    t.meter_mj AS meter_mj,
     t.carbon_ug AS carbon_ug,
     t.unpriced_gpu_ms AS unpriced_gpu_ms,
     t.unpriced_energy_mj AS unpriced_energy_mj,
@@ -6033,7 +6043,8 @@ CREATE OR REPLACE VIEW cost_parts
     energy_mj Nullable(Int64) COMMENT 'energy of the part; null: not measured [mJ]',
     carbon_ug Nullable(Int64) COMMENT 'CO2e of the part; null: not measured, or no intensity of the grid [ug]',
     gpu_ms Nullable(Int64) COMMENT 'GPU time of the part [ms]',
-    amount_unit LowCardinality(Nullable(String)) COMMENT 'what the amount counts; sums are of one unit alone'
+    amount_unit LowCardinality(Nullable(String)) COMMENT 'what the amount counts; sums are of one unit alone',
+    meter_mj Nullable(Int64) COMMENT 'energy of the part at the meter, with the bill\'s PUE [mJ]'
 )
 AS SELECT
     toDateTime(intDiv(minute_ms, 1000), 'UTC') AS minute,
@@ -6060,7 +6071,8 @@ AS SELECT
     each_energy_mj AS energy_mj,
     each_carbon_ug AS carbon_ug,
     each_gpu_ms AS gpu_ms,
-    multiIf(each_kind IN ('prefill', 'decode'), 'tokens', each_kind = 'kv', 'token-ms', NULL) AS amount_unit
+    multiIf(each_kind IN ('prefill', 'decode'), 'tokens', each_kind = 'kv', 'token-ms', NULL) AS amount_unit,
+    toInt64(intDiv(toInt128(each_energy_mj) * t.meter_mj, nullIf(t.energy_mj, 0))) AS meter_mj
 FROM token_costs AS t FINAL
 ARRAY JOIN
     t.part_name AS each_part,
@@ -6137,6 +6149,94 @@ ARRAY JOIN
     t.line_kv_token_ms AS each_kv_token_ms
 COMMENT 'lines of the bills, a row each, the last revision of each bill';
 
+CREATE OR REPLACE VIEW unit_costs
+(
+    hour DateTime('UTC') COMMENT 'start of the hour, event time',
+    tenant LowCardinality(Nullable(String)) COMMENT 'whose; null: nobody\'s in particular',
+    model LowCardinality(Nullable(String)) COMMENT 'model as served; null: nobody\'s in particular',
+    unused LowCardinality(Nullable(String)) COMMENT 'the part of bills, of what is of no request: waiting, idle, start-up',
+    requests UInt64 COMMENT 'requests that ended',
+    cached_tokens Nullable(Int64) COMMENT 'prompt tokens from the prefix cache: no cost of their own',
+    cost_nusd Nullable(Int128) COMMENT 'cost [nUSD]',
+    energy_mj Nullable(Int128) COMMENT 'energy of the GPUs [mJ]',
+    gpu_ms Nullable(Int128) COMMENT 'GPU time [ms]',
+    meter_mj Nullable(Int128) COMMENT 'energy at the meter, with PUE [mJ]',
+    carbon_ug Nullable(Int128) COMMENT 'CO2e, with PUE [ug]',
+    uncached_tokens Nullable(Int128) COMMENT 'prompt token that was computed, where it has a price [tokens]',
+    uncached_nusd Nullable(Int128) COMMENT 'cost by prompt token that was computed [nUSD]',
+    usd_per_million_uncached Nullable(Float64) COMMENT 'a million of: prompt token that was computed [USD]',
+    kwh_per_million_uncached Nullable(Float64) COMMENT 'a million of: prompt token that was computed [kWh]',
+    g_per_million_uncached Nullable(Float64) COMMENT 'a million of: prompt token that was computed [g]',
+    output_tokens Nullable(Int128) COMMENT 'generated token, with the cache that is held meanwhile, where it has a price [tokens]',
+    output_nusd Nullable(Int128) COMMENT 'cost by generated token, with the cache that is held meanwhile [nUSD]',
+    usd_per_million_output Nullable(Float64) COMMENT 'a million of: generated token, with the cache that is held meanwhile [USD]',
+    kwh_per_million_output Nullable(Float64) COMMENT 'a million of: generated token, with the cache that is held meanwhile [kWh]',
+    g_per_million_output Nullable(Float64) COMMENT 'a million of: generated token, with the cache that is held meanwhile [g]',
+    usd_per_request Nullable(Float64) COMMENT 'a request, with all of its tokens [USD]',
+    kwh_per_request Nullable(Float64) COMMENT 'a request, with all of its tokens [kWh]',
+    g_per_request Nullable(Float64) COMMENT 'a request, with all of its tokens [g]'
+)
+AS SELECT
+    of_hour AS hour,
+    tenant,
+    model,
+    unused,
+    u.of_requests AS requests,
+    u.of_cached_tokens AS cached_tokens,
+    u.of_cost_nusd AS cost_nusd,
+    u.of_energy_mj AS energy_mj,
+    u.of_gpu_ms AS gpu_ms,
+    u.of_meter_mj AS meter_mj,
+    u.of_carbon_ug AS carbon_ug,
+    u.of_uncached_tokens AS uncached_tokens,
+    u.of_uncached_nusd AS uncached_nusd,
+    u.of_usd_per_million_uncached AS usd_per_million_uncached,
+    u.of_kwh_per_million_uncached AS kwh_per_million_uncached,
+    u.of_g_per_million_uncached AS g_per_million_uncached,
+    u.of_output_tokens AS output_tokens,
+    u.of_output_nusd AS output_nusd,
+    u.of_usd_per_million_output AS usd_per_million_output,
+    u.of_kwh_per_million_output AS kwh_per_million_output,
+    u.of_g_per_million_output AS g_per_million_output,
+    u.of_usd_per_request AS usd_per_request,
+    u.of_kwh_per_request AS kwh_per_request,
+    u.of_g_per_request AS g_per_request
+FROM (
+    SELECT
+        of_hour, tenant, model, unused,
+        sum(requests) AS of_requests,
+        sum(cached_tokens) AS of_cached_tokens,
+        sum(toInt128(cost_nusd)) AS of_cost_nusd,
+        sum(toInt128(energy_mj)) AS of_energy_mj,
+        sum(toInt128(gpu_ms)) AS of_gpu_ms,
+        sum(toInt128(meter_mj)) AS of_meter_mj,
+        sum(toInt128(carbon_ug)) AS of_carbon_ug,
+        sumIf(toInt128(amount), kind = 'prefill' AND cost_nusd IS NOT NULL) AS of_uncached_tokens,
+        if(ifNull(sumIf(toInt128(amount), kind = 'decode'), 0) > 0, sumIf(toInt128(cost_nusd), kind IN ('prefill')), sumIf(toInt128(cost_nusd), kind IN ('prefill', 'kv'))) AS of_uncached_nusd,
+        if(ifNull(sumIf(toInt128(amount), kind = 'decode'), 0) > 0, sumIf(toInt128(cost_nusd), kind IN ('prefill')), sumIf(toInt128(cost_nusd), kind IN ('prefill', 'kv'))) / 1e9 / nullIf(sumIf(toInt128(amount), kind = 'prefill' AND cost_nusd IS NOT NULL), 0) * 1e6 AS of_usd_per_million_uncached,
+        if(ifNull(sumIf(toInt128(amount), kind = 'decode'), 0) > 0, sumIf(toInt128(meter_mj), kind IN ('prefill')), sumIf(toInt128(meter_mj), kind IN ('prefill', 'kv'))) / 3.6e9 / nullIf(sumIf(toInt128(amount), kind = 'prefill' AND meter_mj IS NOT NULL), 0) * 1e6 AS of_kwh_per_million_uncached,
+        if(ifNull(sumIf(toInt128(amount), kind = 'decode'), 0) > 0, sumIf(toInt128(carbon_ug), kind IN ('prefill')), sumIf(toInt128(carbon_ug), kind IN ('prefill', 'kv'))) / 1e6 / nullIf(sumIf(toInt128(amount), kind = 'prefill' AND carbon_ug IS NOT NULL), 0) * 1e6 AS of_g_per_million_uncached,
+        sumIf(toInt128(amount), kind = 'decode' AND cost_nusd IS NOT NULL) AS of_output_tokens,
+        if(ifNull(sumIf(toInt128(amount), kind = 'decode'), 0) > 0, sumIf(toInt128(cost_nusd), kind IN ('decode', 'kv')), NULL) AS of_output_nusd,
+        if(ifNull(sumIf(toInt128(amount), kind = 'decode'), 0) > 0, sumIf(toInt128(cost_nusd), kind IN ('decode', 'kv')), NULL) / 1e9 / nullIf(sumIf(toInt128(amount), kind = 'decode' AND cost_nusd IS NOT NULL), 0) * 1e6 AS of_usd_per_million_output,
+        if(ifNull(sumIf(toInt128(amount), kind = 'decode'), 0) > 0, sumIf(toInt128(meter_mj), kind IN ('decode', 'kv')), NULL) / 3.6e9 / nullIf(sumIf(toInt128(amount), kind = 'decode' AND meter_mj IS NOT NULL), 0) * 1e6 AS of_kwh_per_million_output,
+        if(ifNull(sumIf(toInt128(amount), kind = 'decode'), 0) > 0, sumIf(toInt128(carbon_ug), kind IN ('decode', 'kv')), NULL) / 1e6 / nullIf(sumIf(toInt128(amount), kind = 'decode' AND carbon_ug IS NOT NULL), 0) * 1e6 AS of_g_per_million_output,
+        sum(toInt128(cost_nusd)) / 1e9 / nullIf(sum(requests), 0) AS of_usd_per_request,
+        sum(toInt128(meter_mj)) / 3.6e9 / nullIf(sum(requests), 0) AS of_kwh_per_request,
+        sum(toInt128(carbon_ug)) / 1e6 / nullIf(sum(requests), 0) AS of_g_per_request
+    FROM (
+        SELECT toStartOfHour(minute) AS of_hour, tenant, model, if(status IS NULL, part, NULL) AS unused,
+            kind, amount, cost_nusd, energy_mj, meter_mj, carbon_ug, gpu_ms, toUInt64(0) AS requests, CAST(NULL, 'Nullable(Int64)') AS cached_tokens
+        FROM cost_parts
+        UNION ALL
+        SELECT toStartOfHour(minute) AS of_hour, tenant, model, NULL,
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, toUInt64(requests), cached_tokens
+        FROM cost_lines
+    )
+    GROUP BY of_hour, tenant, model, unused
+) AS u
+COMMENT 'unit costs by hour, tenant and model: prices times tokens are the cost, all rows are the bills';
+
 CREATE OR REPLACE VIEW costs_1h
 (
     hour DateTime('UTC') COMMENT 'start of the hour, event time',
@@ -6153,6 +6253,7 @@ CREATE OR REPLACE VIEW costs_1h
     energy_nusd Nullable(Int64) COMMENT 'energy at tariff and PUE; null: no price or not measured [nUSD]',
     gpu_ms Int64 COMMENT 'GPU time, estimated time included [ms]',
     energy_mj Nullable(Int64) COMMENT 'energy; null: not measured [mJ]',
+    meter_mj Nullable(Int64) COMMENT 'energy at the meter, with PUE; null: not measured, or no PUE [mJ]',
     carbon_ug Nullable(Int64) COMMENT 'CO2e of its energy with PUE; null: not measured, or no intensity of the grid [ug]',
     unpriced_gpu_ms Int64 COMMENT 'GPU time without a price [ms]',
     unpriced_energy_mj Int64 COMMENT 'energy without a price [mJ]',
@@ -6175,6 +6276,7 @@ AS SELECT
     sum(c.energy_nusd) AS energy_nusd,
     sum(c.gpu_ms) AS gpu_ms,
     sum(c.energy_mj) AS energy_mj,
+    sum(c.meter_mj) AS meter_mj,
     sum(c.carbon_ug) AS carbon_ug,
     sum(c.unpriced_gpu_ms) AS unpriced_gpu_ms,
     sum(c.unpriced_energy_mj) AS unpriced_energy_mj,
@@ -6207,6 +6309,7 @@ CREATE OR REPLACE VIEW cost_parts_1h
     energy_mj Nullable(Int64) COMMENT 'energy of the part; null: not measured [mJ]',
     carbon_ug Nullable(Int64) COMMENT 'CO2e of the part; null: not measured, or no intensity of the grid [ug]',
     gpu_ms Nullable(Int64) COMMENT 'GPU time of the part [ms]',
+    meter_mj Nullable(Int64) COMMENT 'energy of the part at the meter, with the bill\'s PUE [mJ]',
     final UInt32 COMMENT '1 once all its minutes are final'
 )
 AS SELECT
@@ -6230,6 +6333,7 @@ AS SELECT
     sum(c.energy_mj) AS energy_mj,
     sum(c.carbon_ug) AS carbon_ug,
     sum(c.gpu_ms) AS gpu_ms,
+    sum(c.meter_mj) AS meter_mj,
     min(c.final) AS final
 FROM cost_parts AS c
 GROUP BY hour, use, owner, placement_group, region, host, gpu_model, prices_version, part, kind, tenant, model, slo_class, status, amount_unit
@@ -6251,6 +6355,7 @@ CREATE OR REPLACE VIEW costs_1d
     energy_nusd Nullable(Int64) COMMENT 'energy at tariff and PUE; null: no price or not measured [nUSD]',
     gpu_ms Int64 COMMENT 'GPU time, estimated time included [ms]',
     energy_mj Nullable(Int64) COMMENT 'energy; null: not measured [mJ]',
+    meter_mj Nullable(Int64) COMMENT 'energy at the meter, with PUE; null: not measured, or no PUE [mJ]',
     carbon_ug Nullable(Int64) COMMENT 'CO2e of its energy with PUE; null: not measured, or no intensity of the grid [ug]',
     unpriced_gpu_ms Int64 COMMENT 'GPU time without a price [ms]',
     unpriced_energy_mj Int64 COMMENT 'energy without a price [mJ]',
@@ -6273,6 +6378,7 @@ AS SELECT
     sum(c.energy_nusd) AS energy_nusd,
     sum(c.gpu_ms) AS gpu_ms,
     sum(c.energy_mj) AS energy_mj,
+    sum(c.meter_mj) AS meter_mj,
     sum(c.carbon_ug) AS carbon_ug,
     sum(c.unpriced_gpu_ms) AS unpriced_gpu_ms,
     sum(c.unpriced_energy_mj) AS unpriced_energy_mj,
@@ -6305,6 +6411,7 @@ CREATE OR REPLACE VIEW cost_parts_1d
     energy_mj Nullable(Int64) COMMENT 'energy of the part; null: not measured [mJ]',
     carbon_ug Nullable(Int64) COMMENT 'CO2e of the part; null: not measured, or no intensity of the grid [ug]',
     gpu_ms Nullable(Int64) COMMENT 'GPU time of the part [ms]',
+    meter_mj Nullable(Int64) COMMENT 'energy of the part at the meter, with the bill\'s PUE [mJ]',
     final UInt32 COMMENT '1 once all its minutes are final'
 )
 AS SELECT
@@ -6328,6 +6435,7 @@ AS SELECT
     sum(c.energy_mj) AS energy_mj,
     sum(c.carbon_ug) AS carbon_ug,
     sum(c.gpu_ms) AS gpu_ms,
+    sum(c.meter_mj) AS meter_mj,
     min(c.final) AS final
 FROM cost_parts AS c
 GROUP BY day, use, owner, placement_group, region, host, gpu_model, prices_version, part, kind, tenant, model, slo_class, status, amount_unit
@@ -6672,3 +6780,109 @@ FROM
     ARRAY JOIN [('cost_nusd', CAST(cost_was AS Nullable(Float64)), CAST(cost_is AS Nullable(Float64)), CAST(all_cost_was AS Nullable(Float64)), CAST(all_cost_is AS Nullable(Float64)), CAST(all_cost_is AS Nullable(Float64)) - CAST(cost_is AS Nullable(Float64)) + CAST(cost_was AS Nullable(Float64)))] AS m
 )
 COMMENT 'who explains most of a change between two ranges';
+
+CREATE OR REPLACE VIEW gpu_coverage
+(
+    hour DateTime('UTC') COMMENT 'start of the hour, event time',
+    hour_ms Int64 COMMENT 'the same, UTC [ms]',
+    cluster LowCardinality(String) COMMENT 'cluster of the GPUs; empty: none, or of bills over several hosts',
+    region LowCardinality(String) COMMENT 'region of the GPUs; empty: none, or of bills over several',
+    gpu_model LowCardinality(String) COMMENT 'product name; empty: of bills over several types',
+    gpus UInt64 COMMENT 'GPUs of the inventory',
+    silent_gpus UInt64 COMMENT 'of them those that were silent at any time',
+    inventory_gpu_ms Int64 COMMENT 'GPU time of the inventory [ms]',
+    reporting_gpu_ms Int64 COMMENT 'of it what is not silent [ms]',
+    billed_gpu_ms Int64 COMMENT 'GPU time that bills hold [ms]',
+    silent_gpu_ms Int64 COMMENT 'time of the inventory without a reading: in no bill [ms]',
+    nusd_per_gpu_hour Nullable(Int128) COMMENT 'what an hour of a GPU was billed at; null: no price [nUSD]',
+    unobserved_nusd Nullable(Int128) COMMENT 'what silent time costs, __unobserved__; null: no price [nUSD]'
+)
+AS WITH
+    newest AS (
+        SELECT least(max(n.window_ms), intDiv({to_ms:Int64} + 59999, 60000) * 60000) AS stop FROM gpu_windows_1m AS n
+        WHERE n.window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 - 86400000 AND n.window_ms <= intDiv({to_ms:Int64} + 59999, 60000) * 60000 + 86400000
+    ),
+    seen AS (
+        SELECT
+            m.gpu AS gpu, intDiv(m.at, 3600000) AS of_hour,
+            argMax(m.labels.1, m.at) AS cluster, argMax(m.labels.2, m.at) AS region,
+            argMax(m.labels.3, m.at) AS gpu_model, argMax(m.labels.4, m.at) AS host,
+            min(m.at) AS first, max(m.at) + 60000 AS last,
+            sumIf(60000 - m.tail, m.at >= intDiv({from_ms:Int64} + 59999, 60000) * 60000) AS reported
+        FROM (
+            SELECT
+                ifNull(g.parent_uuid, g.gpu_uuid) AS gpu, g.window_ms AS at,
+                argMax((ifNull(g.cluster, ''), ifNull(g.region, ''), ifNull(g.gpu_model, ''), ifNull(g.host, '')),
+                    g.last_at_ms) AS labels,
+                max(g.last_at_ms) - at AS newest_ms, toInt64(ifNull(sum(g.interval_ms_sum), 0)) AS covered,
+                if(newest_ms < 50000,
+                    least(60000 - newest_ms, greatest(60000 - covered, 0)), 0) AS tail
+            FROM gpu_windows_1m AS g
+            WHERE g.window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 - 86400000 AND g.window_ms < (SELECT stop FROM newest)
+                AND g.gpu_uuid IS NOT NULL
+            GROUP BY gpu, at
+        ) AS m
+        GROUP BY gpu, of_hour
+    ),
+    spans AS (
+        SELECT *, leadInFrame(first, 1, toInt64(0)) OVER (PARTITION BY gpu ORDER BY of_hour ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING) AS again,
+            if(again = 0 OR again - last > 86400000, last + 86400000, again) AS kept_until,
+            least(kept_until, (SELECT stop FROM newest)) AS until
+        FROM seen
+    ),
+    hours AS (
+        SELECT s.gpu AS gpu, s.cluster AS cluster, s.region AS region, s.gpu_model AS gpu_model,
+            each_hour * 3600000 AS of_ms,
+            sum(greatest(least(s.until, of_ms + 3600000) - greatest(s.first, of_ms, intDiv({from_ms:Int64} + 59999, 60000) * 60000), 0)) AS inventory,
+            sum(if(each_hour = s.of_hour, toInt64(s.reported), 0)) AS reporting
+        FROM spans AS s
+        ARRAY JOIN arrayMap(n -> toInt64(n),
+            range(toUInt64(s.of_hour), toUInt64(intDiv(s.until - 1, 3600000)) + 1)) AS each_hour
+        GROUP BY gpu, cluster, region, gpu_model, of_ms
+        HAVING inventory > 0
+    ),
+    billed AS (
+        SELECT intDiv(c.minute_ms, 3600000) * 3600000 AS of_ms, ifNull(p.cluster, '') AS cluster, ifNull(c.region, '') AS region,
+            ifNull(c.gpu_model, '') AS gpu_model, sum(c.gpu_ms) AS billed
+        FROM costs AS c
+        LEFT JOIN (SELECT host, any(cluster) AS cluster FROM seen GROUP BY host) AS p ON ifNull(c.host, '') = p.host
+        WHERE c.minute_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND c.minute_ms < (SELECT stop FROM newest)
+        GROUP BY of_ms, cluster, region, gpu_model
+    ),
+    rates AS (
+        SELECT intDiv(c.minute_ms, 3600000) * 3600000 AS of_ms, ifNull(c.region, '') AS region, ifNull(c.gpu_model, '') AS gpu_model,
+            sum(toInt128(c.gpu_nusd) + ifNull(c.host_nusd, 0)) AS nusd, sum(c.gpu_ms) AS billed,
+            toInt128(ifNull(intDiv(nusd * 3600000 + intDiv(billed, 2), nullIf(billed, 0)), 0)) AS rate
+        FROM costs AS c
+        WHERE c.minute_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 - 90000000 AND c.minute_ms < intDiv({to_ms:Int64} + 59999, 60000) * 60000 + 3600000
+            AND c.gpu_nusd IS NOT NULL AND c.unpriced_gpu_ms = 0
+        GROUP BY of_ms, region, gpu_model
+    )
+SELECT
+    toDateTime(intDiv(a.of_ms, 1000), 'UTC') AS hour,
+    a.of_ms AS hour_ms,
+    a.cluster AS cluster,
+    a.region AS region,
+    a.gpu_model AS gpu_model,
+    a.gpus AS gpus,
+    a.silent_gpus AS silent_gpus,
+    a.inventory AS inventory_gpu_ms,
+    a.reporting AS reporting_gpu_ms,
+    a.billed AS billed_gpu_ms,
+    a.silent AS silent_gpu_ms,
+    if(r.rate = 0, NULL, r.rate) AS nusd_per_gpu_hour,
+    if(a.silent = 0, 0, if(r.rate = 0, NULL, intDiv(toInt128(a.silent) * r.rate + 1800000, 3600000))) AS unobserved_nusd
+FROM (
+    SELECT of_ms, cluster, region, gpu_model, sum(n) AS gpus, sum(quiet) AS silent_gpus, sum(inventory_ms) AS inventory,
+        sum(reporting_ms) AS reporting, sum(billed_ms) AS billed, sum(inventory_ms - reporting_ms) AS silent
+    FROM (
+        SELECT of_ms, cluster, region, gpu_model, toUInt64(1) AS n, toUInt64(inventory > reporting) AS quiet, inventory AS inventory_ms,
+            reporting AS reporting_ms, toInt64(0) AS billed_ms
+        FROM hours
+        UNION ALL
+        SELECT of_ms, cluster, region, gpu_model, 0, 0, 0, 0, billed FROM billed
+    )
+    GROUP BY of_ms, cluster, region, gpu_model
+) AS a
+ASOF LEFT JOIN rates AS r ON a.gpu_model = r.gpu_model AND a.region = r.region AND a.of_ms >= r.of_ms
+COMMENT 'GPUs that reported, were billed, were silent, by hour';
