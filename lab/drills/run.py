@@ -18,7 +18,7 @@ from fleetpulse.reconcile.compare import Report, reconcile
 from fleetpulse.services.processes import Processes
 from lab.drills.faults import DRILLS, Drill
 from lab.drills.stand import PAGE, RULES, Stand
-from lab.drills.watch import Sign, Watch, findings, names, other_causes
+from lab.drills.watch import Sign, Watch, findings, names, other_causes, verdicts
 from runtime.config import load
 from runtime.runbook import Cause
 from schemas.errors import ConfigError, FleetpulseError
@@ -187,16 +187,16 @@ def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, 
 
 
 def _shows(stand: Stand, cause: Cause | None, also: str = "") -> bool:
-    """Whether the doctor names the cause (None: any), or has a finding that begins so."""
+    """Whether the doctor or a ``/readyz`` names the cause (None: any), or a finding begins so."""
     return any(
         (other_causes(None, text) if cause is None else names(cause, text)) or (also and text.startswith(also))
-        for text in findings(stand)
+        for text in (*verdicts(stand), *findings(stand))
     )
 
 
 def _mend(stand: Stand, drill: Drill, say: Callable[[str], None]) -> tuple[tuple[str, ...], float | None]:
-    """Paste what the runbook says, and wait until the doctor finds the cause no more, and no partition that stands
-    still."""
+    """Paste what the runbook says, and wait until doctor and ``/readyz`` name the cause no more, and no partition
+    stands still."""
     lines = () if drill.cause is None else advice(drill.cause, drill.paste, PAGE.read_text())
     begun_s = time.monotonic()
     typed = drill.typed(stand)

@@ -88,7 +88,7 @@ class Watch:
         """Look from now on."""
         looks: dict[str, Look] = {
             "log": Logs(self.stand),
-            "readyz": self._readyz,
+            "readyz": lambda: verdicts(self.stand),
             "alert": lambda: (text for text in self._alerts() if _alert_name(text) not in self._before),
             "doctor": lambda: findings(self.stand),
             "page": self._page,
@@ -127,11 +127,6 @@ class Watch:
         elif found := other_causes(cause, text):
             self.others.setdefault(name, set()).update(found)
 
-    def _readyz(self) -> Iterator[str]:
-        for name, port in self.stand.ports.items():
-            if (found := get(port, "/readyz")) is not None:
-                yield f"{name}: {found.decode()}"
-
     def _alerts(self) -> Iterator[str]:
         """Alerts of the shipped rules that are pending or firing."""
         found = None if self.stand.prometheus is None else get(self.stand.prometheus, "/api/v1/alerts")
@@ -165,6 +160,13 @@ class Watch:
 
 def _alert_name(text: str) -> str:
     return text.split()[1]
+
+
+def verdicts(stand: Stand) -> Iterator[str]:
+    """What ``/readyz`` of every process says."""
+    for name, port in stand.ports.items():
+        if (found := get(port, "/readyz")) is not None:
+            yield f"{name}: {found.decode()}"
 
 
 def findings(stand: Stand) -> list[str]:
