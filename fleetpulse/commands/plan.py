@@ -110,7 +110,7 @@ def _live(model: str, last: str) -> Curve:
     given: dict[str, Value] = {**dict.fromkeys(STANDARD, ""), "model": model, "grain_ms": found.grain_ms(span_ms)}
     values = found.values(given | {"from_ms": max(0, now_ms - span_ms), "to_ms": now_ms}, span_ms)
     with closing(Database(load().reading)) as database:
-        rows = database.sql(found.at_levels(span_ms), values, **found.settings()).records()
+        rows = database.sql(found.at_levels(span_ms, values), values, **found.settings()).records()
     return curve_of_windows(rows, Setup(model, origin="windows"))
 
 

@@ -119,7 +119,7 @@ def _measured(engine: str, last: str) -> Result:
     query = named("engine_memory")
     bound = query.values({"engine_id": engine, "from_ms": max(0, to_ms - span_ms), "to_ms": to_ms}, span_ms)
     with closing(Database(load().reading)) as database:
-        found = database.sql(query.at_levels(span_ms), bound, **query.settings()).records()
+        found = database.sql(query.at_levels(span_ms, bound), bound, **query.settings()).records()
     for row in found:
         estimate = estimated_bytes({}, row["a_model"], row["a_precision"])
         row["estimated_weight_bytes"] = None if estimate is None else estimate // row["of_gpus"]

@@ -61,7 +61,7 @@ class Data:
         """
         found = query(name)
         bound = found.values(values, span_ms)
-        sql = found.at_levels(span_ms)
+        sql = found.at_levels(span_ms, bound)
         key = (sql, repr(sorted(bound.items())))
         kept = self._answers.get(key)
         if kept is None or time.monotonic() - kept[0] > found.kept_s or _failed(kept[1]):

@@ -128,7 +128,7 @@ def _rows_of(
     bounds = {"from_ms": now_ms - LOOK_BACK_MS, "to_ms": now_ms - recent_ms}
     try:
         client.database = database
-        found = client.query(query(name).at_levels(LOOK_BACK_MS), parameters=bounds)
+        found = client.query(query(name).at_levels(LOOK_BACK_MS, bounds), parameters=bounds)
     except ClickHouseError:
         return None
     return tuple(dict(row) for row in found.named_results())

@@ -67,43 +67,60 @@ class Source:
             return table_of(level)
         return PARTIALS[self.topic].name if level == FINEST else rollup_table(BY_TOPIC[self.topic], level)
 
-    def rows(self, span_ms: int, sql: str) -> str:
-        """Rows of ``[from_ms, to_ms)``, a range of this length, as a subquery with the columns that ``sql`` names."""
+    def rows(self, span_ms: int, sql: str, ends_ms: tuple[int, int] | None = None) -> str:
+        """Rows of ``[from_ms, to_ms)``, a range of this length, as a subquery with the columns that ``sql`` names. With
+        its ends, levels that have no window of that very range are left out."""
         known = _columns_of(self.topic)
         named = [*dict.fromkeys(word for word in _WORD.findall(sql) if word in known), *sorted({*_COLUMN.findall(sql)})]
         return _union(
             f"    SELECT {', '.join(named)}\n    FROM {self.table(level)} FINAL\n    WHERE {where}\n"
-            for level, where in self._parts(span_ms)
+            for level, where in self._parts(span_ms, ends_ms)
         )
 
-    def windows(self, span_ms: int) -> str:
+    def windows(self, span_ms: int, ends_ms: tuple[int, int] | None = None) -> str:
         """Their windows alone, with ``width_ms`` and ``grouping``; one may come several times."""
         return _union(
             f"    SELECT window_ms, toInt64({_width_ms(level)}) AS width_ms, grouping\n    FROM {self.table(level)}\n"
             f"    WHERE {where}\n"
-            for level, where in self._parts(span_ms)
+            for level, where in self._parts(span_ms, ends_ms)
         )
 
-    def _parts(self, span_ms: int) -> Iterator[tuple[str, str]]:
-        """Levels that a range of this length is read from, each with the condition on its windows."""
+    def _parts(self, span_ms: int, ends_ms: tuple[int, int] | None) -> Iterator[tuple[str, str]]:
+        """Levels that a range is read from, each with the condition on its windows; at least one."""
         middle = self.level(span_ms)
         read = [level for level, _ in self.levels]
         read = read[: read.index(middle) + 1]
         for place, level in enumerate(read):
-            first, over = self._whole(level, finest=place == 0)
+            first, over = self._ends(level, finest=place == 0)
             where = f"window_ms >= {first} AND window_ms < {over}"
-            if level != middle:
-                first, over = self._whole(read[place + 1], finest=False)
-                where += f"\n        AND (window_ms < {first} OR window_ms >= {over})"
-            yield level, where
+            if level == middle:
+                yield level, where
+            elif ends_ms is None or self._has_edges(level, read[place + 1], ends_ms, finest=place == 0):
+                first, over = self._ends(read[place + 1])
+                yield level, f"{where}\n        AND (window_ms < {first} OR window_ms >= {over})"
 
-    def _whole(self, level: str, *, finest: bool) -> tuple[str, str]:
-        """Ends of what a level has of the range in whole rows; of the finest what begins in it."""
+    def _has_edges(self, level: str, above: str, ends_ms: tuple[int, int], *, finest: bool) -> bool:
+        """Whether a level has windows of the range between these moments that the one above it has not."""
+        (from_ms, to_ms), (width_ms, settles_ms) = ends_ms, self._rounding(level, finest=finest)
+        wider_ms, later_ms = self._rounding(above)
+        begin_ms = -(-from_ms // _width_ms(level)) * _width_ms(level)
+        over_ms = (to_ms - settles_ms) // width_ms * width_ms
+        return begin_ms < -(-from_ms // wider_ms) * wider_ms or (to_ms - later_ms) // wider_ms * wider_ms < over_ms
+
+    def _rounding(self, level: str, *, finest: bool = False) -> tuple[int, int]:
+        """Of the range a level has what lies between its start rounded up to the first number, and its end less the
+        second, rounded down to the first [ms]. 1: as it is."""
+        if finest and self.topic != "books":
+            return 1, 0
         width_ms = _width_ms(level)
-        settles_ms = {"costs": 0 if finest else width_ms, "books": _BOOKS_SETTLE_MS}.get(self.topic, 0)
-        to = f"{_TO} - {settles_ms}" if settles_ms else _TO
-        if finest and not settles_ms:
+        return width_ms, {"costs": width_ms, "books": _BOOKS_SETTLE_MS}.get(self.topic, 0)
+
+    def _ends(self, level: str, *, finest: bool = False) -> tuple[str, str]:
+        """Where what a level has of the range begins and ends, as SQL."""
+        width_ms, settles_ms = self._rounding(level, finest=finest)
+        if width_ms == 1:
             return _FROM, _TO
+        to = f"{_TO} - {settles_ms}" if settles_ms else _TO
         return f"intDiv({_FROM} + {width_ms - 1}, {width_ms}) * {width_ms}", f"intDiv({to}, {width_ms}) * {width_ms}"
 
 

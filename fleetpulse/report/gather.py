@@ -172,7 +172,7 @@ def cost_report(config: ClickHouseConfig, query: ReportQuery) -> dict[str, Any]:
 
     def ask(name: str, parameters: Mapping[str, Any]) -> list[Row]:
         if name == "joins":  # of the dashboard: its tables follow from the range
-            sql = dashboard.query(name).at_levels(query.to_ms - query.from_ms)
+            sql = dashboard.query(name).at_levels(query.to_ms - query.from_ms, parameters)
             return database.sql(sql, parameters).records()
         return database.named(name, parameters).records()
 

@@ -167,7 +167,7 @@ def _queries(client: Any, span: Span, examples: Examples, times: int, progress: 
 def _timed(
     client: Any, query: catalogue.Query, range_ms: int, bound: dict[str, catalogue.Value], times: int
 ) -> dict[str, Any]:
-    sql, took_ms, rows = query.at_levels(range_ms), list[float](), 0
+    sql, took_ms, rows = query.at_levels(range_ms, bound), list[float](), 0
     for _ in range(times + 1):
         begun_s = time.perf_counter()
         try:

@@ -106,6 +106,7 @@ def values_of(
     """A value for every place of a query: the range, no filter, and what a page would choose."""
     range_ms = to_ms - from_ms
     known: dict[str, catalogue.Value] = {"from_ms": from_ms, "to_ms": to_ms, "bucket_ms": range_ms // 120, **_GIVEN}
+    known["grain_ms"] = query.grain_ms(range_ms)
     known |= _OF_QUERIES.get(query.name, {})
     known |= (examples or Examples()).of(query.name)
     given = {

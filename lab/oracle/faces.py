@@ -46,7 +46,8 @@ def pages(ask: Ask, from_ms: int, to_ms: int) -> Said:
         query, span_ms = dashboard.query(name), to_ms - from_ms
         given: dict[str, Bound] = {**dict.fromkeys(STANDARD, ""), "search": "", "top": _MANY}
         given |= {"from_ms": from_ms, "to_ms": to_ms, "bucket_ms": max(10_000, span_ms // 100), **more}
-        return ask(query.at_levels(span_ms), query.values(given, span_ms))
+        values = query.values(given, span_ms)
+        return ask(query.at_levels(span_ms, values), values)
 
     found = _by("model", of("models"), _COUNTS) | _by("tenant", of("tenants"), _COUNTS)
     found |= _all(of("requests_over_time"))

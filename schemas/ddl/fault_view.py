@@ -28,20 +28,38 @@ _SHOWN = (
     (Column("fault", "DateTime64(3, 'UTC')", "when the first event came"), "fromUnixTimestamp64Milli(s.began, 'UTC')"),
     (Column("fault_ms", "Int64", "the same, UTC [ms]"), "s.began"),
     (Column("engine_id", "Nullable(String)", "engine that the GPU served then; null: none"), "s.engine"),
-    (Column("host", "String", "machine of the GPU that was the first"), "s.machine"),
-    (Column("gpu_uuids", "Array(String)", "GPUs that reported, the first at the front"), "s.gpus"),
-    (Column("kinds", "Array(String)", "kinds of their events"), "s.signs"),
-    (Column("codes", "Array(UInt32)", "XID numbers"), "s.numbers"),
-    (Column("events", "UInt64", "how many"), "s.count"),
-    (Column("recovered_ms", "Nullable(Int64)", "end of the first request that was answered well again [ms]"), "s.over"),
-    (Column("requests", "UInt64", "requests of the engine that were open from then until then"), "q.open"),
-    (Column("failed", "UInt64", "of them those that were lost with the engine"), "q.lost"),
-    (Column("other_failed", "UInt64", "of them those that failed otherwise, client faults aside"), "q.other"),
-    (Column("aborted", "UInt64", "of them those whose client went away"), "q.gone"),
-    (Column("tenants", "UInt64", "how many tenants they were of"), "q.of_tenants"),
-    (Column("most_of_them", "Array(String)", "the tenants with the most of them"), "q.most"),
-    (Column("input_tokens", "Nullable(Int64)", "their prompt tokens"), "q.prompt"),
-    (Column("output_tokens", "Nullable(Int64)", "their generated tokens"), "q.generated"),
+    (Column("host", "String", "machine of the GPU that was the first"), "s.fault[1].3"),
+    (
+        Column("gpu_uuids", "Array(String)", "GPUs that reported, the first at the front"),
+        "arrayDistinct(arrayMap(one -> toString(one.2), s.fault))",
+    ),
+    (
+        Column("kinds", "Array(String)", "kinds of their events"),
+        "arrayDistinct(arrayMap(one -> toString(one.4), s.fault))",
+    ),
+    (
+        Column("codes", "Array(UInt32)", "XID numbers"),
+        "arrayMap(one -> assumeNotNull(one), arrayDistinct(arrayFilter(one -> one IS NOT NULL, s.fault.5)))",
+    ),
+    (Column("events", "UInt64", "how many"), "length(s.fault)"),
+    (Column("recovered_ms", "Nullable(Int64)", "end of the first request that was answered well again [ms]"), "q.over"),
+    (Column("requests", "UInt64", "requests of the engine that were open from then until then"), "length(q.open)"),
+    (Column("failed", "UInt64", "of them those that were lost with the engine"), "arrayCount(one -> one.5, q.open)"),
+    (
+        Column("other_failed", "UInt64", "of them those that failed otherwise, client faults aside"),
+        "arrayCount(one -> NOT one.5 AND one.3 NOT IN ('ok', 'aborted') AND one.4 != 'client', q.open)",
+    ),
+    (
+        Column("aborted", "UInt64", "of them those whose client went away"),
+        "arrayCount(one -> one.3 = 'aborted', q.open)",
+    ),
+    (Column("tenants", "UInt64", "how many tenants they were of"), "arrayUniq(q.of_tenant)"),
+    (
+        Column("most_of_them", "Array(String)", "the tenants with the most of them"),
+        "arrayReduce('topK(5)', q.of_tenant)",
+    ),
+    (Column("input_tokens", "Nullable(Int64)", "their prompt tokens"), "arrayReduce('sum', q.open.7)"),
+    (Column("output_tokens", "Nullable(Int64)", "their generated tokens"), "arrayReduce('sum', q.open.8)"),
 )
 
 
@@ -49,12 +67,12 @@ def view() -> str:
     """Its CREATE statement."""
     columns = [column for column, _ in _SHOWN]
     picked = ",\n    ".join(f"{sql} AS {column.name}" for column, sql in _SHOWN)
-    behind = f"AS WITH\n{_faults()},\n{_spans()},\n{_hit()}\nSELECT\n    {picked}\n{_FROM}"
+    behind = f"AS WITH\n{_faults()},\n{_hit()}\nSELECT\n    {picked}\n{_FROM}"
     comment = "faults of GPUs that began in a range, with their requests"
     return create("CREATE OR REPLACE VIEW", NAME, columns, behind, comment)
 
 
-_FROM = "FROM spans AS s\nLEFT JOIN hit AS q ON s.began = q.began AND s.named = q.named"
+_FROM = "FROM faults AS s\nLEFT JOIN hit AS q ON s.began = q.began AND s.named = q.named"
 _SERVED = f"""SELECT w.gpu_uuid AS uuid, w.window_ms AS seen_ms, w.engine_id AS engine
         FROM gpu_windows AS w
         WHERE w.window_ms >= {{from_ms:Int64}} - {SEEN_MS + AFTER_MS} AND w.window_ms < {{to_ms:Int64}} + {AFTER_MS}
@@ -92,63 +110,37 @@ def _faults() -> str:
     )"""
 
 
-def _ended() -> str:
+def _requests() -> str:
     """Requests of the range and after it; one that has no latency is taken to have begun when it ended."""
     lost = ", ".join(f"'{kind}'" for kind in LOST)
     return f"""SELECT
                 l.engine_id AS engine, l.at_ms AS at, l.at_ms - intDiv(ifNull(l.e2e_us, 0), 1000) AS start,
-                l.status AS status, ifNull(l.error_kind, '') AS kind, kind IN ({lost}) AS lost, l.tenant AS tenant,
-                l.input_tokens AS prompt, l.output_tokens AS generated
+                l.status AS status, ifNull(l.error_kind, '') AS kind, kind IN ({lost}) AS lost,
+                CAST(l.tenant AS Nullable(String)) AS tenant, l.input_tokens AS prompt, l.output_tokens AS generated
             FROM llm_requests AS l FINAL
             WHERE intDiv(l.at_ms, {MINUTE_MS}) >= intDiv({{from_ms:Int64}}, {MINUTE_MS})
                 AND intDiv(l.at_ms, {MINUTE_MS}) <= intDiv({{to_ms:Int64}} + {AFTER_MS}, {MINUTE_MS})
                 AND l.verdict = 'accepted' AND l.engine_id IN (SELECT engine FROM faults WHERE engine IS NOT NULL)"""
 
 
-def _spans() -> str:
-    """Each fault with the moment at which it was over."""
-    return f"""    ends AS (
+def _hit() -> str:
+    """Each fault with an engine that had requests: when it was over, and those that were open until then."""
+    return f"""    hit AS (
         SELECT
             f.named AS named, f.began AS began,
-            arraySort(groupArrayIf(r.at, r.lost)) AS losses,
+            groupArray((r.start, r.at, r.status, r.kind, r.lost, r.tenant, r.prompt, r.generated)) AS ended,
+            arraySort(arrayMap(one -> one.2, arrayFilter(one -> one.5, ended))) AS losses,
             arrayFirstIndex((one, before) -> one - before > {SPLIT_MS}, losses,
                 arrayPopBack(arrayPushFront(losses, f.began))) AS apart,
             if(apart = 1 OR empty(losses), f.began, losses[if(apart = 0, length(losses), apart - 1)]) AS last,
             nullIf(arrayMin(arrayMap(one -> one.2,
-                arrayFilter(one -> one.1 >= last, groupArrayIf((r.start, r.at), r.status = 'ok')))), 0) AS over
+                arrayFilter(one -> one.1 >= last AND one.3 = 'ok', ended))), 0) AS over,
+            arrayFilter(one -> one.1 < ifNull(over, f.began + {AFTER_MS}), ended) AS open,
+            arrayMap(one -> assumeNotNull(one), arrayFilter(one -> one IS NOT NULL, open.6)) AS of_tenant
         FROM faults AS f
         INNER JOIN (
-            {_ended()}
+            {_requests()}
         ) AS r ON f.engine = r.engine
         WHERE r.at >= f.began AND r.at < f.began + {AFTER_MS}
         GROUP BY f.named, f.began
-    ),
-    spans AS (
-        SELECT
-            f.named AS named, f.began AS began, f.engine AS engine, f.fault[1].3 AS machine, e.over AS over,
-            arrayDistinct(arrayMap(one -> toString(one.2), f.fault)) AS gpus,
-            arrayDistinct(arrayMap(one -> toString(one.4), f.fault)) AS signs,
-            arrayDistinct(arrayMap(one -> assumeNotNull(one.5),
-                arrayFilter(one -> one.5 IS NOT NULL, f.fault))) AS numbers,
-            length(f.fault) AS count
-        FROM faults AS f
-        LEFT JOIN ends AS e ON f.named = e.named AND f.began = e.began
-    )"""
-
-
-def _hit() -> str:
-    """Requests of each fault."""
-    return f"""    hit AS (
-        SELECT
-            s.named AS named, s.began AS began, count() AS open, countIf(r.lost) AS lost,
-            countIf(NOT r.lost AND r.status NOT IN ('ok', 'aborted') AND r.kind != 'client') AS other,
-            countIf(r.status = 'aborted') AS gone, uniqExactIf(r.tenant, r.tenant IS NOT NULL) AS of_tenants,
-            topKIf(5)(assumeNotNull(r.tenant), r.tenant IS NOT NULL) AS most,
-            sum(r.prompt) AS prompt, sum(r.generated) AS generated
-        FROM spans AS s
-        INNER JOIN (
-            {_ended()}
-        ) AS r ON s.engine = r.engine
-        WHERE r.at >= s.began AND r.at < s.began + {AFTER_MS} AND r.start < ifNull(s.over, s.began + {AFTER_MS})
-        GROUP BY s.named, s.began
     )"""

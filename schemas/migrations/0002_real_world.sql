@@ -6492,21 +6492,24 @@ AS WITH
         GROUP BY named
         HAVING began >= {from_ms:Int64} AND began < {to_ms:Int64}
     ),
-    ends AS (
+    hit AS (
         SELECT
             f.named AS named, f.began AS began,
-            arraySort(groupArrayIf(r.at, r.lost)) AS losses,
+            groupArray((r.start, r.at, r.status, r.kind, r.lost, r.tenant, r.prompt, r.generated)) AS ended,
+            arraySort(arrayMap(one -> one.2, arrayFilter(one -> one.5, ended))) AS losses,
             arrayFirstIndex((one, before) -> one - before > 60000, losses,
                 arrayPopBack(arrayPushFront(losses, f.began))) AS apart,
             if(apart = 1 OR empty(losses), f.began, losses[if(apart = 0, length(losses), apart - 1)]) AS last,
             nullIf(arrayMin(arrayMap(one -> one.2,
-                arrayFilter(one -> one.1 >= last, groupArrayIf((r.start, r.at), r.status = 'ok')))), 0) AS over
+                arrayFilter(one -> one.1 >= last AND one.3 = 'ok', ended))), 0) AS over,
+            arrayFilter(one -> one.1 < ifNull(over, f.began + 900000), ended) AS open,
+            arrayMap(one -> assumeNotNull(one), arrayFilter(one -> one IS NOT NULL, open.6)) AS of_tenant
         FROM faults AS f
         INNER JOIN (
             SELECT
                 l.engine_id AS engine, l.at_ms AS at, l.at_ms - intDiv(ifNull(l.e2e_us, 0), 1000) AS start,
-                l.status AS status, ifNull(l.error_kind, '') AS kind, kind IN ('engine_lost', 'network') AS lost, l.tenant AS tenant,
-                l.input_tokens AS prompt, l.output_tokens AS generated
+                l.status AS status, ifNull(l.error_kind, '') AS kind, kind IN ('engine_lost', 'network') AS lost,
+                CAST(l.tenant AS Nullable(String)) AS tenant, l.input_tokens AS prompt, l.output_tokens AS generated
             FROM llm_requests AS l FINAL
             WHERE intDiv(l.at_ms, 60000) >= intDiv({from_ms:Int64}, 60000)
                 AND intDiv(l.at_ms, 60000) <= intDiv({to_ms:Int64} + 900000, 60000)
@@ -6514,58 +6517,26 @@ AS WITH
         ) AS r ON f.engine = r.engine
         WHERE r.at >= f.began AND r.at < f.began + 900000
         GROUP BY f.named, f.began
-    ),
-    spans AS (
-        SELECT
-            f.named AS named, f.began AS began, f.engine AS engine, f.fault[1].3 AS machine, e.over AS over,
-            arrayDistinct(arrayMap(one -> toString(one.2), f.fault)) AS gpus,
-            arrayDistinct(arrayMap(one -> toString(one.4), f.fault)) AS signs,
-            arrayDistinct(arrayMap(one -> assumeNotNull(one.5),
-                arrayFilter(one -> one.5 IS NOT NULL, f.fault))) AS numbers,
-            length(f.fault) AS count
-        FROM faults AS f
-        LEFT JOIN ends AS e ON f.named = e.named AND f.began = e.began
-    ),
-    hit AS (
-        SELECT
-            s.named AS named, s.began AS began, count() AS open, countIf(r.lost) AS lost,
-            countIf(NOT r.lost AND r.status NOT IN ('ok', 'aborted') AND r.kind != 'client') AS other,
-            countIf(r.status = 'aborted') AS gone, uniqExactIf(r.tenant, r.tenant IS NOT NULL) AS of_tenants,
-            topKIf(5)(assumeNotNull(r.tenant), r.tenant IS NOT NULL) AS most,
-            sum(r.prompt) AS prompt, sum(r.generated) AS generated
-        FROM spans AS s
-        INNER JOIN (
-            SELECT
-                l.engine_id AS engine, l.at_ms AS at, l.at_ms - intDiv(ifNull(l.e2e_us, 0), 1000) AS start,
-                l.status AS status, ifNull(l.error_kind, '') AS kind, kind IN ('engine_lost', 'network') AS lost, l.tenant AS tenant,
-                l.input_tokens AS prompt, l.output_tokens AS generated
-            FROM llm_requests AS l FINAL
-            WHERE intDiv(l.at_ms, 60000) >= intDiv({from_ms:Int64}, 60000)
-                AND intDiv(l.at_ms, 60000) <= intDiv({to_ms:Int64} + 900000, 60000)
-                AND l.verdict = 'accepted' AND l.engine_id IN (SELECT engine FROM faults WHERE engine IS NOT NULL)
-        ) AS r ON s.engine = r.engine
-        WHERE r.at >= s.began AND r.at < s.began + 900000 AND r.start < ifNull(s.over, s.began + 900000)
-        GROUP BY s.named, s.began
     )
 SELECT
     fromUnixTimestamp64Milli(s.began, 'UTC') AS fault,
     s.began AS fault_ms,
     s.engine AS engine_id,
-    s.machine AS host,
-    s.gpus AS gpu_uuids,
-    s.signs AS kinds,
-    s.numbers AS codes,
-    s.count AS events,
-    s.over AS recovered_ms,
-    q.open AS requests,
-    q.lost AS failed,
-    q.other AS other_failed,
-    q.gone AS aborted,
-    q.of_tenants AS tenants,
-    q.most AS most_of_them,
-    q.prompt AS input_tokens,
-    q.generated AS output_tokens
-FROM spans AS s
+    s.fault[1].3 AS host,
+    arrayDistinct(arrayMap(one -> toString(one.2), s.fault)) AS gpu_uuids,
+    arrayDistinct(arrayMap(one -> toString(one.4), s.fault)) AS kinds,
+    arrayMap(one -> assumeNotNull(one), arrayDistinct(arrayFilter(one -> one IS NOT NULL, s.fault.5))) AS codes,
+    length(s.fault) AS events,
+    q.over AS recovered_ms,
+    length(q.open) AS requests,
+    arrayCount(one -> one.5, q.open) AS failed,
+    arrayCount(one -> NOT one.5 AND one.3 NOT IN ('ok', 'aborted') AND one.4 != 'client', q.open) AS other_failed,
+    arrayCount(one -> one.3 = 'aborted', q.open) AS aborted,
+    arrayUniq(q.of_tenant) AS tenants,
+    arrayReduce('topK(5)', q.of_tenant) AS most_of_them,
+    arrayReduce('sum', q.open.7) AS input_tokens,
+    arrayReduce('sum', q.open.8) AS output_tokens
+FROM faults AS s
 LEFT JOIN hit AS q ON s.began = q.began AND s.named = q.named
 COMMENT 'faults of GPUs that began in a range, with their requests';
 

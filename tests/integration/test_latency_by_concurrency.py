@@ -71,6 +71,32 @@ async def test_the_page_and_the_view_say_what_was_counted(
     assert [one[4] for one in view] == [row["e2e_us"][0] for row in rows]
 
 
+async def test_of_many_windows_some_are_read(clickhouse: Client, clickhouse_config: ClickHouseConfig) -> None:
+    """500 engines for 100 windows, with one request in each: beyond 40,000 rows every second window counts, in the rates
+    too."""
+    labels = f"{START_MS} + 10000 * intDiv(number, 500) AS window_ms, concat('e', toString(number % 500)) AS engine_id"
+    clickhouse.command(
+        "INSERT INTO engine_samples_partials (window_ms, engine_id, grouping, model, event_count, running_sum,"
+        f" running_count, log_offset) SELECT {labels}, 'engine_sample', 'm', 10, 40, 10, number FROM numbers(50000)"
+    )
+    clickhouse.command(
+        "INSERT INTO llm_requests_partials (window_ms, engine_id, grouping, model, status, event_count,"
+        f" output_tokens_sum, log_offset) SELECT {labels}, 'engine', 'm', 'ok', 1, 7, number FROM numbers(50000)"
+    )
+    data = Data(clickhouse_config)
+    given: dict[str, Value] = {**dict.fromkeys(STANDARD, ""), "from_ms": START_MS, "to_ms": START_MS + HOUR_MS}
+
+    async with contextlib.aclosing(_Closing(data)):
+        (all_engines,) = (await data.ask("latency_by_concurrency", {**given, "grain_ms": 10_000}, HOUR_MS)).records()
+        (one,) = (
+            await data.ask("latency_by_concurrency", {**given, "engine_id": "e7", "grain_ms": 10_000}, HOUR_MS)
+        ).records()
+
+    counted = ("of_windows", "engines", "engine_windows", "requests", "requests_per_s", "output_tokens_per_s")
+    assert [all_engines[name] for name in counted] == [2, 500, 25_000, 25_000, 0.1, 0.7]
+    assert [one[name] for name in counted] == [1, 1, 100, 100, 0.1, 0.7]
+
+
 class _Closing:
     def __init__(self, data: Data) -> None:
         self._data = data

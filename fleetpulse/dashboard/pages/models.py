@@ -24,6 +24,7 @@ LATENCIES = {
     "e2e_us_bins": ("E2E", "received to last byte"),
 }
 TOP = 50
+_AT_ONCE = "requests that an engine ran at one time"
 KINDS_MAX = 8
 GOODPUT_SPAN_MAX_MS = 6 * HOUR_MS
 """So far single requests are judged where windows hold no verdicts: beyond it that is too much work for a page."""
@@ -57,7 +58,7 @@ class _Models:
             self._tokens = ChartPanel(view, "Tokens", "per second", "Tokens per second over time", 210)
             self._errors = ChartPanel(view, "Errors", "not answered in full, per second by kind", kinds, 210)
             self._good = ChartPanel(view, "Goodput", "met all objectives of its class", "Goodput over time", 210)
-        self._concurrency = TablePanel("Latency by concurrency", "requests that an engine ran at one time", CONCURRENCY)
+        self._concurrency = TablePanel("Latency by concurrency", _AT_ONCE, CONCURRENCY)
         self._table = TablePanel("Models", "by requests", self._columns(), label="Models by requests", page_rows=15)
         with self._table.tools:
             search_field("Search", view.option("q"), lambda text: view.set(q=text))
@@ -194,6 +195,9 @@ class _Models:
     async def _ask_concurrency(self) -> None:
         grain_ms = query("latency_by_concurrency").grain_ms(self._view.range.span_ms)
         rows = (await self._view.ask("latency_by_concurrency", grain_ms=grain_ms)).records()
+        every = rows[0]["of_windows"] if rows else 1
+        some = "" if every == 1 else f", in one of {every} windows"
+        self._concurrency.hint(f"{_AT_ONCE}{some}")
         advice = "Engines report their running batch to the agent."
         self._concurrency.rows(concurrency_rows(rows), "No request beside a reported batch in this range", advice)
 

@@ -21,22 +21,25 @@ SELECT
     arraySort(groupUniqArrayIf(5)(lacking, joined < events AND lacking != '')) AS lacks
 FROM
 (
-    SELECT 'requests' AS counted, 'engine' AS joined_with, toInt64(event_count) AS events,
-        if(engine_id IS NULL, 0, toInt64(event_count)) AS joined, ifNull(host, '') AS lacking
+    SELECT 'requests' AS counted, 'engine' AS joined_with, sum(toInt64(event_count)) AS events,
+        sumIf(toInt64(event_count), engine_id IS NOT NULL) AS joined, ifNull(host, '') AS lacking
     FROM {requests:Rows}
     WHERE grouping = 'engine' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+    GROUP BY host
     UNION ALL
-    SELECT 'requests' AS counted, 'GPUs' AS joined_with, toInt64(event_count) AS events,
-        if(ifNull(placement_group, '') IN (SELECT ifNull(placement_group, '') FROM reporting), toInt64(event_count), 0)
+    SELECT 'requests' AS counted, 'GPUs' AS joined_with, sum(toInt64(event_count)) AS events,
+        sumIf(toInt64(event_count), ifNull(placement_group, '') IN (SELECT ifNull(placement_group, '') FROM reporting))
             AS joined,
         ifNull(engine_id, '') AS lacking
     FROM {requests:Rows}
     WHERE grouping = 'engine' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+    GROUP BY engine_id
     UNION ALL
-    SELECT 'requests' AS counted, 'tenant' AS joined_with, toInt64(event_count) AS events,
-        if(tenant IS NULL, 0, toInt64(event_count)) AS joined, model AS lacking
+    SELECT 'requests' AS counted, 'tenant' AS joined_with, sum(toInt64(event_count)) AS events,
+        sumIf(toInt64(event_count), tenant IS NOT NULL) AS joined, model AS lacking
     FROM {requests:Rows}
     WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+    GROUP BY model
     UNION ALL
     SELECT 'requests' AS counted, 'one report' AS joined_with, toInt64(1) AS events, toInt64(length(reporters) = 1) AS joined,
         arrayStringConcat(arraySort(reporters), ' and ') AS lacking
@@ -53,12 +56,13 @@ FROM
                 '(chatcmpl|cmpl|embd|score|classify|pooling|transcribe|translate|generate-tokens)-'), '^$'), '')
     )
     UNION ALL
-    SELECT 'GPU samples' AS counted, 'engine' AS joined_with, toInt64(event_count) AS events,
-        if(engine_id IS NULL AND ifNull(placement_group, host) = host, 0, toInt64(event_count)) AS joined,
+    SELECT 'GPU samples' AS counted, 'engine' AS joined_with, sum(toInt64(event_count)) AS events,
+        sumIf(toInt64(event_count), NOT ifNull(engine_id IS NULL AND ifNull(placement_group, host) = host, 0)) AS joined,
         ifNull(host, '') AS lacking
     FROM {gpu:Rows}
     WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
         AND ifNull(workload, '') NOT IN ('idle', 'training', 'fine_tuning')
+    GROUP BY host
     UNION ALL
     SELECT 'GPU time' AS counted, 'price' AS joined_with, toInt64(gpu_ms) AS events,
         toInt64(gpu_ms) - toInt64(unpriced_ms) AS joined, '' AS lacking

@@ -19,6 +19,8 @@ FROM
             ('host', ifNull(host, '')), ('engine_id', ifNull(engine_id, ''))])))) AS dimension
     FROM {requests:Rows}
     WHERE grouping IN ('service', 'engine') AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+        AND (origin = '__other__' OR tenant = '__other__' OR model = '__other__' OR model_version = '__other__'
+            OR slo_class = '__other__' OR host = '__other__' OR engine_id = '__other__')
     UNION ALL
     SELECT grouping, toInt128(event_count) AS events, '' AS of_tenant,
         arrayJoin(if(ifNull(origin, '') = '__other__', ['every label'], arrayMap(name -> name.1, arrayFilter(
@@ -26,6 +28,7 @@ FROM
             ('engine_id', ifNull(engine_id, ''))])))) AS dimension
     FROM {gpu:Rows}
     WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+        AND (origin = '__other__' OR host = '__other__' OR gpu_uuid = '__other__' OR engine_id = '__other__')
     UNION ALL
     SELECT grouping, toInt128(event_count) AS events, '' AS of_tenant,
         arrayJoin(if(ifNull(origin, '') = '__other__', ['every label'], arrayMap(name -> name.1, arrayFilter(
@@ -33,6 +36,8 @@ FROM
             ('metric', ifNull(metric, '')), ('attributes', ifNull(attributes, ''))])))) AS dimension
     FROM {custom:Rows}
     WHERE grouping = 'custom' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+        AND (origin = '__other__' OR host = '__other__' OR service = '__other__' OR metric = '__other__'
+            OR attributes = '__other__')
 )
 GROUP BY grouping, dimension
 ORDER BY beyond DESC, grouping, dimension

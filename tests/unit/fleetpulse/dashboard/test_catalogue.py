@@ -108,6 +108,7 @@ def test_limits_go_to_the_server() -> None:
         "max_execution_time": 3,
         "max_result_rows": 10,
         "result_overflow_mode": "throw",
+        "optimize_move_to_prewhere_if_final": 1,
     }
 
 

@@ -19,9 +19,10 @@ BOOKS = read_source("books 1m <= 6h, 1h <= 2d, 1d")
 _PART = re.compile(r"FROM \w+_(partials|1m|1h|1d) FINAL\s+WHERE (.+?)\s*(?=UNION|\)$)", re.DOTALL)
 
 
-def covered(source: Source, from_ms: int, to_ms: int) -> list[tuple[int, int]]:
-    """What the rows of a range hold, as stretches of time, by evaluating the conditions of its text."""
-    text = source.rows(to_ms - from_ms, "SELECT event_count")
+def covered(source: Source, from_ms: int, to_ms: int, *, ends: bool = False) -> list[tuple[int, int]]:
+    """What the rows of a range hold, as stretches of time, by evaluating the conditions of its text; with ``ends`` of
+    the text that leaves out levels without a window."""
+    text = source.rows(to_ms - from_ms, "SELECT event_count", (from_ms, to_ms) if ends else None)
     text = text.replace("{from_ms:Int64}", str(from_ms)).replace("{to_ms:Int64}", str(to_ms))
     found = []
     for level, where in _PART.findall(text):
@@ -49,6 +50,27 @@ def test_every_window_that_begins_in_a_range_is_read_once(from_ms: int, length_m
     assert found[0][0] == -(-from_ms // WINDOW_MS) * WINDOW_MS
     assert found[-1][1] == -(-to_ms // WINDOW_MS) * WINDOW_MS
     assert all(end == begin for (_, end), (begin, _) in pairwise(found))
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    source=st.sampled_from([REQUESTS, COSTS, BOOKS]),
+    from_ms=moments,
+    grain_ms=st.sampled_from([1, WINDOW_MS, MINUTE_MS, HOUR_MS, DAY_MS]),
+    length_ms=lengths,
+)
+def test_levels_without_a_window_of_the_range_are_left_out(
+    source: Source, from_ms: int, grain_ms: int, length_ms: int
+) -> None:
+    """What is read stays the same, and each level that is read has something to give."""
+    from_ms, to_ms = from_ms // grain_ms * grain_ms, (from_ms + length_ms) // grain_ms * grain_ms
+    text = source.rows(to_ms - from_ms, "SELECT event_count", (from_ms, to_ms))
+
+    found = covered(source, from_ms, to_ms, ends=True)
+
+    assert found == covered(source, from_ms, to_ms)
+    *finer, _ = [WIDTHS_MS[level] for level, _ in _PART.findall(text)]
+    assert set(finer) <= {end - begin for begin, end in found}
 
 
 def test_the_middle_is_read_from_the_level_of_the_length_and_the_edges_from_finer_ones() -> None:
