@@ -72,7 +72,7 @@ async def test_the_page_and_the_view_say_what_was_counted(
 
 
 async def test_of_many_windows_some_are_read(clickhouse: Client, clickhouse_config: ClickHouseConfig) -> None:
-    """500 engines for 100 windows, one request each: beyond 40,000 rows every second window counts, in the rates too."""
+    """500 engines for 100 windows, one request each: beyond 40,000 rows every second window counts, in rates too."""
     labels = f"{START_MS} + 10000 * intDiv(number, 500) AS window_ms, concat('e', toString(number % 500)) AS engine_id"
     clickhouse.command(
         "INSERT INTO engine_samples_partials (window_ms, engine_id, grouping, model, event_count, running_sum,"
