@@ -1,16 +1,20 @@
-"""What each face says of a range: views in plain SQL, pages' queries, Grafana's boards and named queries."""
+"""What each face says of a range: views in plain SQL, pages' queries, Grafana's boards, commands, report, cookbook."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from fleetpulse import queries
 from fleetpulse.queries import dashboard
 from fleetpulse.queries.dashboard import STANDARD
 from fleetpulse.queries.dashboard import Value as Bound
+from fleetpulse.queries.questions import numbered
+from fleetpulse.sql.query import bound, percentiles_sql
 from grafana.sql import FILTERS, expanded, grafana_sql
-from lab.oracle.recount import Key
+from lab.oracle.recount import PERCENTS, Key
 from schemas.limits import HOUR_MS
 
 Row = Mapping[str, Any]
@@ -19,9 +23,17 @@ Ask = Callable[[str, Mapping[str, Any]], list[dict[str, Any]]]
 Said = dict[Key, Any]
 _ENDS = ("ok", "aborted", "client_fault", "failed")
 _COUNTS = ("requests", *_ENDS, "failed_share", "input_tokens", "cached_tokens", "output_tokens")
+_CHANGES = {name: name for name in ("requests", "failed", "input_tokens", "cached_tokens", "output_tokens")}
+_CHANGES |= {"ttft_p99_us": "ttft_us_p99"}
+"""Metrics of ``who_changed``, as the recount names them."""
+_CHANGE = "output_tokens"
+"""The one that ``ask`` is asked about: the view is the same for all."""
 _MANY = 100_000
 GRAFANA_SPAN_MS = 3 * HOUR_MS
 """What the boards of requests usually show."""
+_COOKBOOK = Path(__file__).parents[2] / "docs" / "how-to" / "cookbook.md"
+"""Of a checkout; an installed wheel has no recipes to ask."""
+_RECENT = re.compile(r"\b(window|minute) >= now\(\) - INTERVAL \d+ \w+")
 
 
 def views(ask: Ask, from_ms: int, to_ms: int) -> Said:
@@ -36,7 +48,17 @@ def views(ask: Ask, from_ms: int, to_ms: int) -> Said:
             f" WHERE window_ms >= {from_ms} AND window_ms < {to_ms} GROUP BY {name}"
         )
         found |= _by(name, ask(sql, {}), (*_COUNTS, "not_ok"))
-    return found
+        sql = (
+            f"SELECT {name}, sum(toInt128(cost_nusd)) AS cost_nusd, sum(toInt128(p.energy_mj)) AS energy_mj"
+            f" FROM cost_parts AS p WHERE minute_ms >= {from_ms} AND minute_ms < {to_ms} GROUP BY {name}"
+        )
+        found |= _by(name, ask(sql, {}), ("cost_nusd", "energy_mj"))
+    (covered,) = ask(f"SELECT covered_ms / 1000 AS s FROM covered_time(from_ms = {from_ms}, to_ms = {to_ms})", {})
+    changed = f"from_ms = {from_ms}, to_ms = {to_ms}, before_from_ms = 0, before_to_ms = {from_ms}"
+    for row in ask(f"SELECT * FROM who_changed({changed}) WHERE dimension IN ('model', 'tenant')", {}):
+        if row["metric"] in _CHANGES and (row["now"] or row["metric"] == "cost_nusd"):
+            found[_CHANGES[row["metric"]], f"{row['dimension']}={row['name']}"] = row["now"]
+    return found | {("covered_s", "all"): covered["s"]}
 
 
 def pages(ask: Ask, from_ms: int, to_ms: int) -> Said:
@@ -51,6 +73,12 @@ def pages(ask: Ask, from_ms: int, to_ms: int) -> Said:
 
     found = _by("model", of("models"), _COUNTS) | _by("tenant", of("tenants"), _COUNTS)
     found |= _all(of("requests_over_time"))
+    found["covered_s", "all"] = of("covered")[0]["covered_ms"] / 1_000
+    for row in of("cost_total"):
+        found |= {("cost_nusd", "all"): row["total"], ("energy_mj", "all"): row["used_mj"]}
+        found |= {("billed_minutes", "all"): row["billed_minutes"]}
+    for name in ("model", "tenant"):
+        found |= {("named_cost_nusd", f"{name}={row[name]}"): row["cost"] for row in of(f"cost_{name}s") if row[name]}
     found |= _summed("not_ok", "tenant", of("tenant_errors"))
     found[("not_ok", "all")] = sum(row["requests"] for row in of("errors_over_time"))
     for name in ("model", "tenant"):
@@ -75,11 +103,91 @@ def boards(ask: Ask, from_ms: int, to_ms: int) -> Said:
 def named(ask: Ask, from_ms: int, to_ms: int) -> Said:
     """``fleetpulse query``."""
     given = {"from_ms": from_ms, "to_ms": to_ms}
-    found = _by("model", ask(queries.text("throughput_by_model"), given), _COUNTS)
+    rows = ask(queries.text("throughput_by_model"), given)
+    found = _by("model", rows, (*_COUNTS, "requests_per_s", "output_tokens_per_s"))
     for row in ask(queries.text("percentiles_by_model"), given):
-        if row["latency"] == "TTFT" and row["p50_ms"] is not None:
-            found["ttft_us_p50", f"model={row['model']}"] = 1_000 * row["p50_ms"]
-            found["ttft_us_p95", f"model={row['model']}"] = 1_000 * row["p95_ms"]
+        if row["latency"] == "TTFT":
+            found["ttft_counted", f"model={row['model']}"] = row["requests"]
+            for percent in PERCENTS:
+                if row[f"p{percent}_ms"] is not None:
+                    found[f"ttft_us_p{percent}", f"model={row['model']}"] = 1_000 * row[f"p{percent}_ms"]
+    return found | _summed("not_ok", "model", ask(queries.text("errors_by_kind"), given))
+
+
+def commands(ask: Ask, from_ms: int, to_ms: int) -> Said:
+    """``fleetpulse percentiles`` and ``fleetpulse ask``, whatever of its questions single rows can answer."""
+    found: Said = {}
+    for name in ("model", "tenant"):
+        for row in ask(percentiles_sql("ttft_us", name), {"from_ms": from_ms, "to_ms": to_ms}):
+            found["ttft_counted", f"{name}={row[name]}"] = row["requests"]
+            for percent in PERCENTS:
+                if row[f"p{percent}"] is not None:
+                    found[f"ttft_us_p{percent}", f"{name}={row[name]}"] = row[f"p{percent}"]
+    bounds = {"from_ms": from_ms, "to_ms": to_ms, "before_from_ms": 0, "before_to_ms": from_ms}
+    for one in numbered().values():
+        if one.query not in _ASKED or one.given.get("metric", _CHANGE) != _CHANGE:
+            continue
+        query = bound(one.sql(to_ms - from_ms), one.known() | {"top": str(_MANY)}, (), bounds)
+        rows = ask(query.sql, query.parameters)
+        if one.query == "who_changed" and rows:
+            found[_CHANGE, "all"] = rows[0]["all_now"]
+        else:
+            found |= _ASKED[one.query](rows)
+    return found
+
+
+def _idle(rows: list[dict[str, Any]]) -> Said:
+    return {("idle_nusd", row["why"]): row["cost_nusd"] for row in rows if row["why"] == "all"}
+
+
+_ASKED: Mapping[str, Callable[[list[dict[str, Any]]], Said]] = {
+    "who_changed": lambda rows: {},
+    "idle_gpus": _idle,
+    "cost_bill": lambda rows: {
+        (metric, "all"): row[name]
+        for row in rows
+        for metric, name in (("cost_nusd", "total_nusd"), ("energy_mj", "energy_mj"), ("billed_minutes",) * 2)
+    },
+    "cost_split": lambda rows: {("energy_mj", "all"): sum(row["energy_mj"] or 0 for row in rows)} if rows else {},
+    "throughput_by_model": lambda rows: _by("model", rows, (*_COUNTS, "requests_per_s")),
+    "dashboard/tenants": lambda rows: _by("tenant", rows, _COUNTS),
+    "dashboard/covered": lambda rows: {("covered_s", "all"): rows[0]["covered_ms"] / 1_000},
+    "slowest_requests": lambda rows: {("ttft_us_max", "all"): 1_000 * rows[0]["ttft_ms"]} if rows else {},
+}
+"""How answers of ``fleetpulse ask`` are read."""
+
+
+def report(ask: Ask, from_ms: int, to_ms: int) -> Said:
+    """What ``fleetpulse report cost`` is made of; nothing where it says that there is no bill."""
+    bill, split, hours = (
+        ask(queries.text(name), {"from_ms": from_ms, "to_ms": to_ms})
+        for name in ("cost_bill", "cost_split", "cost_by_hour")
+    )
+    if not bill:
+        return {}
+    return {
+        ("energy_mj", "all"): sum(row["energy_mj"] or 0 for row in split),
+        ("cost_nusd", "all"): sum(row["cost_nusd"] or 0 for row in hours),
+        ("billed_minutes", "all"): bill[0]["billed_minutes"],
+    }
+
+
+def cookbook(ask: Ask, from_ms: int, to_ms: int) -> Said:
+    """Its recipes on models and tenants, with this range in place of the last minutes."""
+    if not _COOKBOOK.is_file():
+        return {}
+    text = _RECENT.sub(rf"\1_ms >= {from_ms} AND \1_ms < {to_ms}", _COOKBOOK.read_text(encoding="utf-8"))
+    recipes = {part.partition("\n")[0]: part for part in text.split("\n### ")[1:]}
+
+    def rows(question: str) -> list[dict[str, Any]]:
+        return ask(recipes[question].partition("```sql\n")[2].partition("```")[0], {})
+
+    found: Said = {}
+    for row in rows("How slow is each model, at the median and in the tail?"):
+        found["requests", f"model={row['model']}"] = row["requests"]
+        for percent in PERCENTS:
+            if row[f"ttft_p{percent}_ms"] is not None:
+                found[f"ttft_us_p{percent}", f"model={row['model']}"] = 1_000 * row[f"ttft_p{percent}_ms"]
     return found
 
 
@@ -88,6 +196,9 @@ FACES: Mapping[str, Callable[[Ask, int, int], Said]] = {
     "dashboard": pages,
     "grafana": boards,
     "query": named,
+    "commands": commands,
+    "report": report,
+    "cookbook": cookbook,
 }
 
 

@@ -6,14 +6,20 @@ A range counts the requests whose window of ten seconds begins in it. Pure.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 Key = tuple[str, str]
 """A metric and what it is of: ``model=m``, ``tenant=t``, or ``all``."""
 WINDOW_MS = 10_000
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+GAP_MS = 5 * MINUTE_MS
+"""Shorter gaps between windows with data count as covered."""
 SKETCH_ERROR = 0.0109
 """Of a percentile, relative."""
+PERCENTS = (50, 95, 99)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +35,27 @@ class Request:
     cached_tokens: int
     output_tokens: int
     ttft_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a bill: of a minute, for somebody or for nobody in particular."""
+
+    minute_ms: int
+    part: str
+    model: str
+    tenant: str
+    cost_nusd: int | None
+    energy_mj: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """What there is, each sorted by its time. ``windows``: starts of those in which anything reported."""
+
+    requests: Sequence[Request]
+    parts: Sequence[Part] = ()
+    windows: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +78,73 @@ def outcome(request: Request) -> str:
     return "client_fault" if request.error_kind == "client" else "failed"
 
 
-def recount(requests: Iterable[Request], from_ms: int, to_ms: int) -> dict[Key, Value]:
+def recount(raw: Raw, from_ms: int, to_ms: int) -> dict[Key, Value]:
     """Every metric of the range, by model, by tenant and of all; what did not happen is not there."""
     groups: dict[str, list[Request]] = {}
-    for one in requests:
+    first = bisect_left(raw.requests, from_ms, key=lambda one: one.at_ms)
+    last = bisect_left(raw.requests, to_ms + WINDOW_MS, key=lambda one: one.at_ms)
+    for one in raw.requests[first:last]:
         if from_ms <= one.at_ms - one.at_ms % WINDOW_MS < to_ms:
             for name in ("all", f"model={one.model}", f"tenant={one.tenant}"):
                 groups.setdefault(name, []).append(one)
     found: dict[Key, Value] = {}
+    covered_s = covered_ms(raw.windows, from_ms, to_ms) / 1_000
+    if raw.windows:
+        found["covered_s", "all"] = _about(covered_s, 0)
     for name, group in groups.items():
-        for metric, value in _counts(group).items():
-            found[metric, name] = Value(value, value)
+        counts = _counts(group)
+        found |= {(metric, name): Value(value, value) for metric, value in counts.items()}
+        if covered_s:
+            found["requests_per_s", name] = _about(counts["requests"] / covered_s, 0.05)
+            found["output_tokens_per_s", name] = _about(counts["output_tokens"] / covered_s, 0.5)
         waits = sorted(one.ttft_us for one in group if one.ttft_us is not None)
-        for percent in (50, 95):
-            if waits:
-                found[f"ttft_us_p{percent}", name] = _percentile(waits, percent / 100)
-    return found
+        found["ttft_counted", name] = Value(len(waits), len(waits))
+        if waits:
+            found |= {(f"ttft_us_p{one}", name): _percentile(waits, one / 100) for one in PERCENTS}
+            found["ttft_us_max", name] = _about(waits[-1], 50)
+    return found | _bill([one for one in raw.parts if from_ms <= one.minute_ms < to_ms])
+
+
+def _bill(parts: Sequence[Part]) -> dict[Key, Value]:
+    """Money and energy; of those that a page lists by name, apart."""
+    found: dict[Key, int] = {}
+
+    def add(metric: str, of: str, amount: int | None) -> None:
+        found[metric, of] = found.get((metric, of), 0) + (amount or 0)
+
+    for one in parts:
+        for of in ("all", f"model={one.model}", f"tenant={one.tenant}"):
+            add("cost_nusd", of, one.cost_nusd)
+            add("energy_mj", of, one.energy_mj)
+            if not of.endswith("=None"):
+                add("named_cost_nusd", of, one.cost_nusd)
+        if one.part in ("__idle__", "__wasted__"):
+            add("idle_nusd", "all", one.cost_nusd)
+    if parts:
+        found["billed_minutes", "all"] = len({one.minute_ms for one in parts})
+    return {key: Value(amount, amount) for key, amount in found.items()}
+
+
+def covered_ms(windows: Sequence[int], from_ms: int, to_ms: int) -> int:
+    """How much of the range has data: up to an hour by windows, else by minutes; beyond six hours an hour between two
+    with data counts whole. Gaps of five minutes at most count."""
+    inside = windows[bisect_left(windows, from_ms) : bisect_left(windows, to_ms)]
+    pieces = {(one, WINDOW_MS) for one in inside}
+    if to_ms - from_ms > HOUR_MS:
+        pieces = {(minute, MINUTE_MS) if from_ms <= minute <= to_ms - MINUTE_MS else (one, WINDOW_MS)
+                  for one in inside for minute in [one - one % MINUTE_MS]}  # fmt: skip
+    if to_ms - from_ms > 6 * HOUR_MS:
+        reported = windows[bisect_left(windows, from_ms - from_ms % HOUR_MS) : bisect_left(windows, to_ms + HOUR_MS)]
+        hours = {one // HOUR_MS for one in reported if from_ms - HOUR_MS < one - one % HOUR_MS < to_ms}
+        whole = {hour for hour in hours if {hour - 1, hour + 1} <= hours}
+        pieces = {one for one in pieces if one[0] // HOUR_MS not in whole}
+        pieces |= {(hour * HOUR_MS, HOUR_MS) for hour in whole}
+    rising = sorted(pieces)
+    gaps_ms = [after - start for (start, _), (after, _) in pairwise(rising)] + [math.inf]
+    return sum(
+        int(gap_ms) if gap_ms <= max(width, GAP_MS) else width
+        for (_, width), gap_ms in zip(rising, gaps_ms, strict=False)
+    )
 
 
 def _counts(group: Sequence[Request]) -> Mapping[str, float]:
@@ -82,6 +160,11 @@ def _counts(group: Sequence[Request]) -> Mapping[str, float]:
         "cached_tokens": sum(one.cached_tokens for one in group),
         "output_tokens": sum(one.output_tokens for one in group),
     }
+
+
+def _about(value: float, rounded: float) -> Value:
+    """A number that is shown rounded to twice so much."""
+    return Value(value - rounded - 1e-6, value + rounded + 1e-6)
 
 
 def _percentile(rising: Sequence[int], share: float) -> Value:

@@ -10,13 +10,22 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from lab.oracle.faces import FACES, Ask
-from lab.oracle.recount import Key, Request, Value, recount
+from lab.oracle.recount import Key, Part, Raw, Request, Value, recount
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS, WINDOW_MS
 
 RAW = """SELECT at_ms, ifNull(model, 'None') AS model, ifNull(tenant, 'None') AS tenant, status,
 ifNull(error_kind, '') AS error_kind, ifNull(input_tokens, 0) AS input_tokens,
 ifNull(cached_tokens, 0) AS cached_tokens, ifNull(output_tokens, 0) AS output_tokens, ttft_us
-FROM llm_requests FINAL WHERE verdict = 'accepted' AND at_ms < {before_ms:Int64}"""
+FROM llm_requests FINAL WHERE verdict = 'accepted' AND at_ms < {before_ms:Int64} ORDER BY at_ms"""
+RAW_PARTS = """SELECT minute_ms, part_name AS part, ifNull(part_model, 'None') AS model,
+ifNull(part_tenant, 'None') AS tenant, part_cost_nusd AS cost_nusd, part_energy_mj AS energy_mj
+FROM token_costs FINAL ARRAY JOIN part_name, part_model, part_tenant, part_cost_nusd, part_energy_mj
+WHERE minute_ms < {before_ms:Int64} ORDER BY minute_ms"""
+RAW_WINDOWS = " UNION DISTINCT ".join(
+    f"SELECT DISTINCT intDiv(at_ms, {WINDOW_MS}) * {WINDOW_MS} AS window_ms FROM {table}"
+    " WHERE verdict = 'accepted' AND at_ms < {before_ms:Int64}"
+    for table in ("llm_requests", "gpu_samples", "host_samples", "engine_samples")
+)
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Asia/Kathmandu", "Australia/Lord_Howe")
 """Whole, half and quarter hours; three have days of 23, 23.5 and 25 hours."""
 SHORTEST_MS, LONGEST_MS = MINUTE_MS, 30 * DAY_MS
@@ -107,11 +116,11 @@ def _local_days(near_ms: int, zone: str, days: int) -> Range:
     return Range(round(start.timestamp() * 1_000), round(end.timestamp() * 1_000), f"days of {zone}")
 
 
-def compare(ask: Ask, requests: Sequence[Request], ranges: Sequence[Range]) -> Comparison:
+def compare(ask: Ask, raw: Raw, ranges: Sequence[Range]) -> Comparison:
     """Every face over every range."""
-    found = Comparison(len(ranges), len(requests))
+    found = Comparison(len(ranges), len(raw.requests))
     for over in ranges:
-        expected = recount(requests, over.from_ms, over.to_ms)
+        expected = recount(raw, over.from_ms, over.to_ms)
         for face, said in FACES.items():
             found.take(face, said(ask, over.from_ms, over.to_ms), expected, over)
     return found
@@ -119,9 +128,16 @@ def compare(ask: Ask, requests: Sequence[Request], ranges: Sequence[Range]) -> C
 
 def oracle(ask: Ask, count: int, seed: int, before_ms: int) -> Comparison:
     """Over the accepted requests that ended before a moment: later ones may not be in every table yet."""
-    requests = [Request(**row) for row in ask(RAW, {"before_ms": before_ms})]
-    if not requests:
+    raw = stored(ask, before_ms)
+    if not raw.requests:
         return Comparison(0, 0)
-    times = [one.at_ms for one in requests]
-    ranges = list(ranges_over(min(times), max(times), count, seed))
-    return compare(ask, requests, ranges)
+    first_ms, last_ms = raw.requests[0].at_ms, raw.requests[-1].at_ms
+    return compare(ask, raw, list(ranges_over(first_ms, last_ms, count, seed)))
+
+
+def stored(ask: Ask, before_ms: int) -> Raw:
+    """Raw rows before a moment."""
+    bound = {"before_ms": before_ms}
+    requests = [Request(**row) for row in ask(RAW, bound)]
+    parts = [Part(**row) for row in ask(RAW_PARTS, bound)]
+    return Raw(requests, parts, sorted(row["window_ms"] for row in ask(RAW_WINDOWS, bound)))

@@ -1,41 +1,110 @@
-"""Every face says the same of any range, and what single requests say when they are counted one by one.
+"""Every face says the same of any range, and what single rows say when they are counted one by one.
 
 Covers lab.oracle.faces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from lab.oracle.run import Comparison, oracle
-from schemas.limits import DAY_MS
-from tests.integration.request_rows import fill, requests
+from fleetpulse import queries
+from lab.oracle.faces import FACES
+from lab.oracle.recount import recount
+from lab.oracle.run import Comparison, Range, oracle, stored
+from schemas import definitions
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
+from tests.integration.request_rows import fill, fill_bills, requests
 
 pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
 RANGES = 12
+SOMETIMES = {"report", "cookbook"}
+"""Faces that have nothing to say of a range without rows."""
+MUTATIONS = (
+    ("sum(event_count)", "count()"),
+    ("sum(event_count)", "max(event_count)"),
+    ("sumIf(event_count,", "countIf("),
+    ("= 'ok'", "!= 'ok'"),
+    ("= 'ok'", "= 'aborted'"),
+    ("= 'aborted'", "!= 'aborted'"),
+    ("= 'aborted'", "= 'timeout'"),
+    ("NOT IN ('ok', 'aborted')", "IN ('ok', 'aborted')"),
+    ("NOT IN ('ok', 'aborted')", "NOT IN ('ok')"),
+    ("NOT IN ('ok', 'aborted')", "NOT IN ('ok', 'aborted', 'timeout')"),
+    (" = 'client'", " != 'client'"),
+    (" = 'client'", " = 'server'"),
+    ("!= 'client'", "= 'client'"),
+    ("!= 'client'", "!= 'server'"),
+    ("ifNull(error_kind, '') !=", "error_kind !="),
+    (" AND ", " OR "),
+    ("NOT (", "("),
+    (" / ", " * "),
+)
+"""What may go wrong with a formula, as text."""
+
+
+class Asked:
+    """A database as faces ask it."""
+
+    def __init__(self, clickhouse: Any) -> None:
+        self.client = clickhouse
+        self.now_ms = int(clickhouse.command("SELECT toUnixTimestamp64Milli(now64(3))"))
+
+    def __call__(self, sql: str, bound: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return list(self.client.query(sql, parameters=dict(bound)).named_results())
 
 
 @pytest.fixture
-def compared(clickhouse: Any) -> Comparison:
-    """Random ranges of a minute to thirty days, before, across and after the requests."""
-    now_ms = int(clickhouse.command("SELECT toUnixTimestamp64Milli(now64(3))"))
-    fill(clickhouse, requests(now_ms))
-
-    def ask(sql: str, bound: Mapping[str, Any]) -> list[dict[str, Any]]:
-        return list(clickhouse.query(sql, parameters=dict(bound)).named_results())
-
-    return oracle(ask, RANGES, 1, now_ms + DAY_MS)
+def asked(clickhouse: Any) -> Asked:
+    """Requests and bills of twenty-eight hours."""
+    found = Asked(clickhouse)
+    fill(clickhouse, requests(found.now_ms))
+    last_ms = found.now_ms // MINUTE_MS * MINUTE_MS - 5 * MINUTE_MS
+    fill_bills(clickhouse, [last_ms - 27 * HOUR_MS, last_ms - 3 * HOUR_MS, last_ms])
+    return found
 
 
-def test_every_face_says_what_single_requests_say(compared: Comparison) -> None:
-    """Counts to the last one, percentiles within the sketch's error, whatever the ends of the range are."""
+def test_every_face_says_what_single_rows_say(asked: Asked) -> None:
+    """Counts to the last one, money to the nano-dollar, rates of the time with data, percentiles within the sketch's
+    error, whatever the ends of the range are."""
+    compared = oracle(asked, RANGES, 1, asked.now_ms + DAY_MS)
     differing = [line for line in compared.as_dict()["lines"] if line["different"]]
 
     assert differing == []
     assert compared.ranges == RANGES
-    assert {face for face, _ in compared.lines} == {"views", "dashboard", "grafana", "query"}
-    assert all(line.compared >= RANGES // 2 for line in compared.lines.values())
+    assert {face for face, _ in compared.lines} == set(FACES)
+    assert all(line.compared >= RANGES // 2 for (face, _), line in compared.lines.items() if face not in SOMETIMES)
+
+
+def mutants() -> Iterator[definitions.Metric]:
+    """Each formula with each mistake that it can have."""
+    for one in definitions.METRICS.values():
+        for right, wrong in MUTATIONS:
+            if right in one.sql:
+                yield replace(one, sql=one.sql.replace(right, wrong, 1))
+
+
+def test_a_mistake_in_any_formula_is_noticed(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is put into what every query is written from; the recount knows nothing of it."""
+    over = Range(asked.now_ms - 2 * DAY_MS, asked.now_ms, "any")
+    bounds = {"from_ms": over.from_ms, "to_ms": over.to_ms}
+    expected = recount(stored(asked, asked.now_ms + DAY_MS), over.from_ms, over.to_ms)
+
+    def notices(metrics: Mapping[str, definitions.Metric]) -> bool:
+        monkeypatch.setattr(definitions, "_METRICS", tuple(metrics.values()))
+        found = Comparison(1, 1)
+        rows = asked(queries.text("throughput_by_model"), bounds)
+        said = {(name, f"model={row['model']}"): row[name] for row in rows for name in metrics if name in row}
+        said |= {("failed_share", f"model={row['model']}"): row["failed_pct"] / 100 for row in rows}
+        loose = {key: replace(one, least=one.least - 1e-4, most=one.most + 1e-4) for key, one in expected.items()}
+        found.take("query", said, loose, over)
+        return not found.exact
+
+    assert not notices(definitions.METRICS)
+    unnoticed = [one for one in mutants() if not notices({**definitions.METRICS, one.name: one})]
+    assert [(one.name, one.sql) for one in unnoticed] == []
+    assert len(list(mutants())) > 30

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lab.oracle.recount import Request, Value, outcome, recount
+import pytest
+
+from lab.oracle.recount import Part, Raw, Request, Value, covered_ms, outcome, recount
 
 ONE = Request(20_000, "m", "t", "ok", "", 10, 4, 7, 1_000)
 
@@ -13,9 +15,9 @@ def test_a_request_counts_where_its_window_begins_in_the_range() -> None:
     """Whatever its own moment is."""
     late = replace(ONE, at_ms=29_999)
 
-    assert recount([ONE, late], 20_000, 30_000)["requests", "all"] == Value(2, 2)
-    assert recount([ONE, late], 20_001, 30_000) == {}
-    assert recount([ONE, late], 10_000, 20_000) == {}
+    assert recount(Raw([ONE, late]), 20_000, 30_000)["requests", "all"] == Value(2, 2)
+    assert recount(Raw([ONE, late]), 20_001, 30_000) == {}
+    assert recount(Raw([ONE, late]), 10_000, 20_000) == {}
 
 
 def test_a_request_ended_in_one_of_four_ways() -> None:
@@ -31,7 +33,7 @@ def test_metrics_are_by_model_by_tenant_and_of_all() -> None:
     """Shares are of requests that were no client fault."""
     fault = replace(ONE, tenant="u", status="error", error_kind="client", input_tokens=0)
     failed = replace(ONE, tenant="u", status="error", error_kind="server", ttft_us=None)
-    found = recount([ONE, failed, replace(fault, ttft_us=None)], 0, 60_000)
+    found = recount(Raw([ONE, failed, replace(fault, ttft_us=None)]), 0, 60_000)
 
     assert found["failed_share", "model=m"] == Value(0.5, 0.5)
     assert found["failed_share", "tenant=t"] == Value(0, 0)
@@ -41,7 +43,49 @@ def test_metrics_are_by_model_by_tenant_and_of_all() -> None:
 
 def test_a_percentile_lies_between_its_two_ranks() -> None:
     """Of three values the 95th is between the second and the third, give or take the sketch's error."""
-    found = recount([replace(ONE, ttft_us=value) for value in (100, 200, 300)], 0, 60_000)["ttft_us_p95", "all"]
+    found = recount(Raw([replace(ONE, ttft_us=value) for value in (100, 200, 300)]), 0, 60_000)["ttft_us_p95", "all"]
 
     assert (found.least, found.most) == (200 * (1 - 0.0109), 300 * (1 + 0.0109))
     assert [found.holds(value) for value in (250, 150, float("nan"))] == [True, False, False]
+
+
+def test_money_is_of_minutes_that_begin_in_the_range_and_nobody_in_particular_counts() -> None:
+    """A part without a price adds nothing; idle and waiting GPUs apart."""
+    parts = [
+        Part(60_000, "request", "m", "t", 7, 3),
+        Part(60_000, "__idle__", "None", "None", 5, 2),
+        Part(120_000, "__wasted__", "m", "None", None, 1),
+        Part(180_000, "request", "m", "t", 99, 99),
+    ]
+    found = recount(Raw([], parts), 60_000, 180_000)
+
+    assert {key: value.least for key, value in found.items() if key[0] == "cost_nusd"} == {
+        ("cost_nusd", "all"): 12, ("cost_nusd", "model=m"): 7, ("cost_nusd", "model=None"): 5,
+        ("cost_nusd", "tenant=t"): 7, ("cost_nusd", "tenant=None"): 5,
+    }  # fmt: skip
+    assert found["idle_nusd", "all"] == Value(5, 5)
+    assert found["billed_minutes", "all"] == Value(2, 2)
+    assert ("named_cost_nusd", "tenant=None") not in found
+
+
+HOUR = 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("windows", "to_ms", "covered"),
+    [
+        ([], HOUR, 0),
+        ([0], HOUR, 10_000),
+        ([0, 300_000], HOUR, 310_000),
+        ([0, 310_000], HOUR, 20_000),
+        ([0, 310_000], 2 * HOUR, 360_000),
+        ([0, 600_000], 2 * HOUR, 120_000),
+        ([0, HOUR, 2 * HOUR, 8 * HOUR], 9 * HOUR, 60_000 + HOUR + 120_000),
+        ([0, HOUR, 2 * HOUR], 6 * HOUR, 180_000),
+    ],
+)
+def test_covered_time_is_that_of_windows_minutes_and_hours_with_data(
+    windows: list[int], to_ms: int, covered: int
+) -> None:
+    """Gaps of five minutes count; of a long range an hour between two with data counts whole."""
+    assert covered_ms(windows, 0, to_ms) == covered
