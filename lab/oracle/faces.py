@@ -29,6 +29,8 @@ _CHANGES |= {"ttft_p99_us": "ttft_us_p99"}
 _CHANGE = "output_tokens"
 """The one that ``ask`` is asked about: the view is the same for all."""
 _MANY = 100_000
+_KINDS_SHOWN = 20
+"""Of errors by kind the most frequent are shown; with fewer they are all of them."""
 GRAFANA_SPAN_MS = 3 * HOUR_MS
 """What the boards of requests usually show."""
 _COOKBOOK = Path(__file__).parents[2] / "docs" / "how-to" / "cookbook.md"
@@ -111,7 +113,8 @@ def named(ask: Ask, from_ms: int, to_ms: int) -> Said:
             for percent in PERCENTS:
                 if row[f"p{percent}_ms"] is not None:
                     found[f"ttft_us_p{percent}", f"model={row['model']}"] = 1_000 * row[f"p{percent}_ms"]
-    return found | _summed("not_ok", "model", ask(queries.text("errors_by_kind"), given))
+    kinds = ask(queries.text("errors_by_kind"), given)
+    return found | (_summed("not_ok", "model", kinds) if len(kinds) < _KINDS_SHOWN else {})
 
 
 def commands(ask: Ask, from_ms: int, to_ms: int) -> Said:
