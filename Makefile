@@ -52,7 +52,7 @@ test: $(VENV)/.dev ## lint, types, import rules, unit and integration tests
 test-full: $(VENV)/.fuzz ## what needs Debian packages on top (installed where allowed) and Go, which builds helm once
 	sh .ci/debian-packages
 	PY=$(PY) sh .ci/kubernetes-tools
-	$(PY) -m pytest -q -m full
+	$(PY) -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m full
 
 test-engines: $(VENV)/.dev ## a real vLLM on this processor, measured by default (6 GB in FLEETPULSE_TEST_ENGINES_DIR, once)
 	$(PY) -m pytest -q -n 0 -m engines tests/engines

@@ -77,10 +77,11 @@ def pages(ask: Ask, from_ms: int, to_ms: int) -> Said:
     found |= _all(of("requests_over_time"))
     found["covered_s", "all"] = of("covered")[0]["covered_ms"] / 1_000
     for row in of("cost_total"):
-        found |= {("cost_nusd", "all"): row["total"], ("energy_mj", "all"): row["used_mj"]}
+        found |= {("cost_nusd", "all"): row["total"], ("meter_mj", "all"): row["used_mj"] or 0}
         found |= {("billed_minutes", "all"): row["billed_minutes"]}
     for name in ("model", "tenant"):
-        found |= {("named_cost_nusd", f"{name}={row[name]}"): row["cost"] for row in of(f"cost_{name}s") if row[name]}
+        listed = of(f"cost_{name}s")
+        found |= {("listed_cost_nusd", f"{name}={row[name] or None}"): row["cost"] or 0 for row in listed}
     found |= _summed("not_ok", "tenant", of("tenant_errors"))
     found[("not_ok", "all")] = sum(row["requests"] for row in of("errors_over_time"))
     for name in ("model", "tenant"):
@@ -149,7 +150,12 @@ _ASKED: Mapping[str, Callable[[list[dict[str, Any]]], Said]] = {
     "cost_bill": lambda rows: {
         (metric, "all"): row[name]
         for row in rows
-        for metric, name in (("cost_nusd", "total_nusd"), ("energy_mj", "energy_mj"), ("billed_minutes",) * 2)
+        for metric, name in (
+            ("cost_nusd", "total_nusd"),
+            ("energy_mj",) * 2,
+            ("meter_mj",) * 2,
+            ("billed_minutes",) * 2,
+        )
     },
     "cost_split": lambda rows: {("energy_mj", "all"): sum(row["energy_mj"] or 0 for row in rows)} if rows else {},
     "throughput_by_model": lambda rows: _by("model", rows, (*_COUNTS, "requests_per_s")),

@@ -39,22 +39,25 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of a bill: of a minute, for somebody or for nobody in particular."""
+    """One part of a bill: of a minute, for requests that ended so, or for nobody in particular (no status)."""
 
     minute_ms: int
     part: str
     model: str
     tenant: str
+    status: str | None
     cost_nusd: int | None
     energy_mj: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """What there is, each sorted by its time. ``windows``: starts of those in which anything reported."""
+    """What there is, each sorted by its time. ``meters``: minute and energy at the meter [mJ] of each bill;
+    ``windows``: starts of those in which anything reported."""
 
     requests: Sequence[Request]
     parts: Sequence[Part] = ()
+    meters: Sequence[tuple[int, int]] = ()
     windows: Sequence[int] = ()
 
 
@@ -102,11 +105,14 @@ def recount(raw: Raw, from_ms: int, to_ms: int) -> dict[Key, Value]:
         if waits:
             found |= {(f"ttft_us_p{one}", name): _percentile(waits, one / 100) for one in PERCENTS}
             found["ttft_us_max", name] = _about(waits[-1], 50)
+    metered = [amount for minute_ms, amount in raw.meters if from_ms <= minute_ms < to_ms]
+    if metered:
+        found["meter_mj", "all"] = Value(sum(metered), sum(metered))
     return found | _bill([one for one in raw.parts if from_ms <= one.minute_ms < to_ms])
 
 
 def _bill(parts: Sequence[Part]) -> dict[Key, Value]:
-    """Money and energy; of those that a page lists by name, apart."""
+    """Money and energy; as lists have it, where what is nobody's stands under its part, and by labels alone."""
     found: dict[Key, int] = {}
 
     def add(metric: str, of: str, amount: int | None) -> None:
@@ -116,8 +122,8 @@ def _bill(parts: Sequence[Part]) -> dict[Key, Value]:
         for of in ("all", f"model={one.model}", f"tenant={one.tenant}"):
             add("cost_nusd", of, one.cost_nusd)
             add("energy_mj", of, one.energy_mj)
-            if not of.endswith("=None"):
-                add("named_cost_nusd", of, one.cost_nusd)
+        for dimension, name in (("model", one.model), ("tenant", one.tenant)):
+            add("listed_cost_nusd", f"{dimension}={one.part if one.status is None else name}", one.cost_nusd)
         if one.part in ("__idle__", "__wasted__"):
             add("idle_nusd", "all", one.cost_nusd)
     if parts:

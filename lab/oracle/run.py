@@ -18,9 +18,11 @@ ifNull(error_kind, '') AS error_kind, ifNull(input_tokens, 0) AS input_tokens,
 ifNull(cached_tokens, 0) AS cached_tokens, ifNull(output_tokens, 0) AS output_tokens, ttft_us
 FROM llm_requests FINAL WHERE verdict = 'accepted' AND at_ms < {before_ms:Int64} ORDER BY at_ms"""
 RAW_PARTS = """SELECT minute_ms, part_name AS part, ifNull(part_model, 'None') AS model,
-ifNull(part_tenant, 'None') AS tenant, part_cost_nusd AS cost_nusd, part_energy_mj AS energy_mj
-FROM token_costs FINAL ARRAY JOIN part_name, part_model, part_tenant, part_cost_nusd, part_energy_mj
+ifNull(part_tenant, 'None') AS tenant, part_status AS status, part_cost_nusd AS cost_nusd, part_energy_mj AS energy_mj
+FROM token_costs FINAL ARRAY JOIN part_name, part_model, part_tenant, part_status, part_cost_nusd, part_energy_mj
 WHERE minute_ms < {before_ms:Int64} ORDER BY minute_ms"""
+RAW_METERS = """SELECT minute_ms, ifNull(meter_mj, 0) AS meter_mj FROM token_costs FINAL
+WHERE minute_ms < {before_ms:Int64}"""
 RAW_WINDOWS = " UNION DISTINCT ".join(
     f"SELECT DISTINCT intDiv(at_ms, {WINDOW_MS}) * {WINDOW_MS} AS window_ms FROM {table}"
     " WHERE verdict = 'accepted' AND at_ms < {before_ms:Int64}"
@@ -140,4 +142,5 @@ def stored(ask: Ask, before_ms: int) -> Raw:
     bound = {"before_ms": before_ms}
     requests = [Request(**row) for row in ask(RAW, bound)]
     parts = [Part(**row) for row in ask(RAW_PARTS, bound)]
-    return Raw(requests, parts, sorted(row["window_ms"] for row in ask(RAW_WINDOWS, bound)))
+    meters = [(row["minute_ms"], row["meter_mj"]) for row in ask(RAW_METERS, bound)]
+    return Raw(requests, parts, meters, sorted(row["window_ms"] for row in ask(RAW_WINDOWS, bound)))

@@ -43,10 +43,13 @@ def text_of(name: str, span_ms: int) -> str:
 
 
 def values_for(sql: str, from_ms: int, to_ms: int, bucket_ms: int) -> dict[str, str | int | float]:
-    """What the console puts in places of a query that it knows: the page's range, and filters that take all."""
+    """What the console puts in places of a query that it knows: the page's range, the one before it, and filters that
+    take all."""
     known: dict[str, str | int | float] = {
         "from_ms": from_ms,
         "to_ms": to_ms,
+        "before_from_ms": from_ms - (to_ms - from_ms),
+        "before_to_ms": from_ms,
         "bucket_ms": bucket_ms,
         "top": _TOP,
     }

@@ -1,5 +1,5 @@
 -- GPUs of one engine over a range.
--- reads gpu: gpu.samples 10s <= 3m, 1m <= 6h, 1h <= 60d, 1d
+-- reads gpu: gpu.samples 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 1024
 -- seconds: 10
 SELECT

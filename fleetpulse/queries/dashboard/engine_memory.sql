@@ -1,7 +1,7 @@
 -- Memory of each GPU of an engine as it was last: in use, by holder, and what the engine reserved of it.
 -- Its own processes and others are those of the last reading of the GPU; weights and KV cache are what the engine said
 -- of itself, an equal part on each of its GPUs. Null: not known.
--- reads gpu: gpu.samples 10s <= 3m, 1m <= 6h, 1h <= 60d, 1d
+-- reads gpu: gpu.samples 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 1024
 -- seconds: 10
 WITH

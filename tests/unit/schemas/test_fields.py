@@ -171,6 +171,10 @@ def test_errors_say_whether_to_try_again() -> None:
     tree = {name: kind for name, kind in found.items() if issubclass(kind, Exception)}
 
     assert all(issubclass(kind, errors.FleetpulseError) for kind in tree.values())
-    assert {name for name, kind in tree.items() if kind.retriable} == {"UnavailableError"}
+    assert {name for name, kind in tree.items() if kind.retriable} == {
+        "UnavailableError",
+        "DiskFullError",
+        "CertificateExpiredError",
+    }
     assert str(errors.ConfigError("a.b", 3, "must be 4")) == "a.b = 3: must be 4"
     assert (errors.RejectedError("count", "x").reason, errors.RejectedError("count", "x").detail) == ("count", "x")

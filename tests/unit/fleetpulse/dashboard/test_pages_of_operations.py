@@ -233,6 +233,7 @@ def test_every_saved_query_can_be_run_as_it_stands() -> None:
         sql = text_of(name, HOUR_MS)
         wanted, filled = parameters_of(sql), values_for(sql, 7, HOUR_MS, MINUTE_MS)
         known = {"from_ms": 7, "to_ms": HOUR_MS, "bucket_ms": MINUTE_MS, "top": 50}
+        known |= {"before_from_ms": 14 - HOUR_MS, "before_to_ms": 7}
 
         assert filled == {place: known.get(place, "") for place in filled}, name
         assert not wanted.keys() & {"gpu", "requests"}, name

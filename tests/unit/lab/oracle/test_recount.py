@@ -52,12 +52,12 @@ def test_a_percentile_lies_between_its_two_ranks() -> None:
 def test_money_is_of_minutes_that_begin_in_the_range_and_nobody_in_particular_counts() -> None:
     """A part without a price adds nothing; idle and waiting GPUs apart."""
     parts = [
-        Part(60_000, "request", "m", "t", 7, 3),
-        Part(60_000, "__idle__", "None", "None", 5, 2),
-        Part(120_000, "__wasted__", "m", "None", None, 1),
-        Part(180_000, "request", "m", "t", 99, 99),
+        Part(60_000, "request", "m", "t", "ok", 7, 3),
+        Part(60_000, "__idle__", "None", "None", None, 5, 2),
+        Part(120_000, "__wasted__", "m", "None", None, None, 1),
+        Part(180_000, "request", "m", "t", "ok", 99, 99),
     ]
-    found = recount(Raw([], parts), 60_000, 180_000)
+    found = recount(Raw([], parts, [(60_000, 6), (180_000, 8)]), 60_000, 180_000)
 
     assert {key: value.least for key, value in found.items() if key[0] == "cost_nusd"} == {
         ("cost_nusd", "all"): 12, ("cost_nusd", "model=m"): 7, ("cost_nusd", "model=None"): 5,
@@ -65,7 +65,12 @@ def test_money_is_of_minutes_that_begin_in_the_range_and_nobody_in_particular_co
     }  # fmt: skip
     assert found["idle_nusd", "all"] == Value(5, 5)
     assert found["billed_minutes", "all"] == Value(2, 2)
-    assert ("named_cost_nusd", "tenant=None") not in found
+    assert found["meter_mj", "all"] == Value(6, 6)
+    listed = {of: value.least for (metric, of), value in found.items() if metric == "listed_cost_nusd"}
+    assert listed == {
+        **{"model=m": 7, "model=__idle__": 5, "model=__wasted__": 0},
+        **{"tenant=t": 7, "tenant=__idle__": 5, "tenant=__wasted__": 0},
+    }
 
 
 HOUR = 3_600_000
