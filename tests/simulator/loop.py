@@ -50,6 +50,18 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._now_s = 1_800_000_000.0
         self._steps_left = steps_max
         self._clock_resolution = 1e-9
+        self._kept: list[asyncio.Task[Any]] = []
+        self._kept_most = 1_000
+
+    def create_task(self, coro: Any, **how: Any) -> asyncio.Task[Any]:
+        """Tasks of killed processes are kept too: the garbage collector, whose moments no seed gives, would throw them
+        away in the midst of a run, and their ``finally`` would take it for an end."""
+        task = super().create_task(coro, **how)
+        self._kept.append(task)
+        if len(self._kept) >= self._kept_most:  # not by a callback, which would be a step of the schedule
+            self._kept = [one for one in self._kept if not one.done()]
+            self._kept_most = 2 * len(self._kept) + 1_000
+        return task
 
     def time(self) -> float:
         return self._now_s
