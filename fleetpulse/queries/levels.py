@@ -10,7 +10,8 @@ most 59 minutes and five windows at an end, whatever the length. Sums, counts, s
 those of the rows below it, to the last bit: where a window was read makes no difference to the answer.
 
 Rollups of bills are read of hours and days that are over for as long again, since bills change after their minute;
-those of books up to two minutes before the end: a query reads what is newer from the lines.
+those of books up to two minutes before the end: a query reads what is newer from the lines. A range that ends in the
+future ends now for them.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ from schemas.rows.tables import GROUPED, PARTIALS
 
 FINEST, WINDOW_MS = "10s", 10_000
 LEVELS = (FINEST, "1m", "1h", "1d")
-ROWS, WINDOWS = "Rows", "Windows"
-"""Types of places that become the rows of a range, and its windows."""
+ROWS, WINDOWS, FIRST, OVER = "Rows", "Windows", "First", "Over"
+"""Types of places that become the rows of a range, its windows, and where what these hold of it begins and ends."""
 _FROM, _TO = "{from_ms:Int64}", "{to_ms:Int64}"
+_TO_NOW = f"least({_TO}, (SELECT toUnixTimestamp64Milli(now64(3))))"
+"""A scalar subquery: one moment for all levels, and for all shards."""
 _BOOKS_SETTLE_MS = 2 * MINUTE_MS
 _UNIT_MS = {"s": 1_000, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 _WORD = re.compile(r"\b[a-z][a-z0-9_]*\b")
@@ -85,6 +88,10 @@ class Source:
             for level, where in self._parts(span_ms, ends_ms)
         )
 
+    def ends(self) -> tuple[str, str]:
+        """Where what these rows hold of the range begins and ends [ms], as SQL."""
+        return self._ends(self.levels[0][0], finest=True)
+
     def _parts(self, span_ms: int, ends_ms: tuple[int, int] | None) -> Iterator[tuple[str, str]]:
         """Levels that a range is read from, each with the condition on its windows; at least one."""
         middle = self.level(span_ms)
@@ -100,9 +107,12 @@ class Source:
                 yield level, f"{where}\n        AND (window_ms < {first} OR window_ms >= {over})"
 
     def _has_edges(self, level: str, above: str, ends_ms: tuple[int, int], *, finest: bool) -> bool:
-        """Whether a level has windows of the range between these moments that the one above it has not."""
+        """Whether a level has windows of the range between these moments that the one above it has not, or may have
+        when the text is run."""
         (from_ms, to_ms), (width_ms, settles_ms) = ends_ms, self._rounding(level, finest=finest)
         wider_ms, later_ms = self._rounding(above)
+        if later_ms:
+            return True
         begin_ms = -(-from_ms // _width_ms(level)) * _width_ms(level)
         over_ms = (to_ms - settles_ms) // width_ms * width_ms
         return begin_ms < -(-from_ms // wider_ms) * wider_ms or (to_ms - later_ms) // wider_ms * wider_ms < over_ms
@@ -120,7 +130,7 @@ class Source:
         width_ms, settles_ms = self._rounding(level, finest=finest)
         if width_ms == 1:
             return _FROM, _TO
-        to = f"{_TO} - {settles_ms}" if settles_ms else _TO
+        to = f"{_TO_NOW} - {settles_ms}" if settles_ms else _TO
         return f"intDiv({_FROM} + {width_ms - 1}, {width_ms}) * {width_ms}", f"intDiv({to}, {width_ms}) * {width_ms}"
 
 

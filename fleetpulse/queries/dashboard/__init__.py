@@ -12,7 +12,8 @@
 ``{name:Type}`` places are bound by the server. A ``reads`` line gives the place ``{requests:Rows}``: the rows of the
 range, its middle from the coarsest table of that topic whose bound it exceeds and both edges from finer ones
 (``fleetpulse.queries.levels``), so that every window that begins in the range counts once. ``{requests:Windows}``
-are their windows alone, with ``width_ms``; ``{requests:Identifier}`` is the table of the middle alone, for queries
+are their windows alone, with ``width_ms``; ``{requests:First}`` and ``{requests:Over}`` are where they begin and end,
+for queries that read the rest elsewhere; ``{requests:Identifier}`` is the table of the middle alone, for queries
 that compare windows of one width. Rollups of ``books`` and ``costs``, which begin at 1m, are named the same way;
 ``gpu.history`` is gpu.samples sorted by GPU, for queries about one.
 ``{failed:Metric}`` is the expression that ``schemas.definitions`` has for it.
@@ -29,7 +30,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from fleetpulse.queries.levels import ROWS, WINDOWS, Source, read_source
+from fleetpulse.queries.levels import FIRST, OVER, ROWS, WINDOWS, Source, read_source
 from schemas.ddl.merging import labels_of, measures_of
 from schemas.definitions import written
 from schemas.rows.tables import GROUPED
@@ -44,6 +45,7 @@ STANDARD = {
     ),
 }
 _PLACE = re.compile(r"\{(\w+):([^{}]+)\}")
+_OF_SOURCES = (ROWS, WINDOWS, FIRST, OVER)
 _HEADER = re.compile(r"-- (param (\w+)|reads (\w+)|rows|seconds|kept): (.+)")
 _LIMITS = {"rows": 0, "seconds": 5, "kept": 1}
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -110,6 +112,8 @@ class Query:
         for name, source in self.sources.items():
             text = text.replace(f"{{{name}:{ROWS}}}", source.rows(span_ms, named, ends_ms))
             text = text.replace(f"{{{name}:{WINDOWS}}}", source.windows(span_ms, ends_ms))
+            for place, moment in zip((FIRST, OVER), source.ends(), strict=True):
+                text = text.replace(f"{{{name}:{place}}}", moment)
         return text
 
 
@@ -143,13 +147,13 @@ def read(name: str, text: str) -> Query:
             raise ValueError(f"{name}.sql:{number}: {error}") from error
     sql = written("\n".join(lines[len(header) :]).strip())
     found = dict(_PLACE.findall(sql))
-    if {ROWS, WINDOWS} & set(found.values()):
+    if set(_OF_SOURCES) & {kind for _, kind in _PLACE.findall(sql)}:
         found |= {"from_ms": "Int64", "to_ms": "Int64"}
     missing = found.keys() - STANDARD.keys() - meanings.keys() - sources.keys()
     spare = (meanings.keys() | sources.keys()) - found.keys()
     if missing or spare or not limits["rows"]:
         raise ValueError(f"{name}.sql: header without {sorted(missing)}, with unused {sorted(spare)}, or without rows")
-    parameters = {place: kind for place, kind in found.items() if kind not in (ROWS, WINDOWS)}
+    parameters = {place: kind for place, kind in found.items() if kind not in _OF_SOURCES}
     title = header[0].removeprefix("--").strip()
     return Query(name, title, sql, parameters, meanings, sources, limits["rows"], limits["seconds"], limits["kept"])
 

@@ -18,13 +18,12 @@ FROM
     SELECT b.committed_ms AS committed_ms, b.topic AS topic, b.verdict AS verdict, b.events AS events
     FROM books AS b FINAL
     WHERE b.committed_ms >= {from_ms:Int64} AND b.committed_ms < {to_ms:Int64}
-        AND b.committed_ms < intDiv({from_ms:Int64} + 59999, 60000) * 60000
+        AND b.committed_ms < {minutes:First}
     UNION ALL
     SELECT b.committed_ms AS committed_ms, b.topic AS topic, b.verdict AS verdict, b.events AS events
     FROM books AS b FINAL
     WHERE b.committed_ms >= {from_ms:Int64} AND b.committed_ms < {to_ms:Int64}
-        AND b.committed_ms >= greatest(
-            intDiv({from_ms:Int64} + 59999, 60000), intDiv({to_ms:Int64} - 120000, 60000)) * 60000
+        AND b.committed_ms >= greatest({minutes:First}, {minutes:Over})
 )
 GROUP BY at_ms, topic
 ORDER BY at_ms, topic

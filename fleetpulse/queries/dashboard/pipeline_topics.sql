@@ -21,14 +21,13 @@ FROM
         b.committed_ms AS committed_ms
     FROM books AS b FINAL
     WHERE b.committed_ms >= {from_ms:Int64} AND b.committed_ms < {to_ms:Int64}
-        AND b.committed_ms < intDiv({from_ms:Int64} + 59999, 60000) * 60000
+        AND b.committed_ms < {minutes:First}
     UNION ALL
     SELECT b.topic AS topic, b.verdict AS verdict, toUInt8(b.source IS NOT NULL) AS identified, b.events AS events,
         b.committed_ms AS committed_ms
     FROM books AS b FINAL
     WHERE b.committed_ms >= {from_ms:Int64} AND b.committed_ms < {to_ms:Int64}
-        AND b.committed_ms >= greatest(
-            intDiv({from_ms:Int64} + 59999, 60000), intDiv({to_ms:Int64} - 120000, 60000)) * 60000
+        AND b.committed_ms >= greatest({minutes:First}, {minutes:Over})
 )
 GROUP BY topic
 ORDER BY topic

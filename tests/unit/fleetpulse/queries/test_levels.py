@@ -16,14 +16,18 @@ WIDTHS_MS = {"partials": WINDOW_MS, "1m": MINUTE_MS, "1h": HOUR_MS, "1d": DAY_MS
 REQUESTS = read_source("llm.requests 10s <= 30m, 1m <= 6h, 1h <= 2d, 1d")
 COSTS = read_source("costs 1m <= 6h, 1h <= 2d, 1d")
 BOOKS = read_source("books 1m <= 6h, 1h <= 2d, 1d")
+NEVER_MS = 30_000 * DAY_MS
 _PART = re.compile(r"FROM \w+_(partials|1m|1h|1d) FINAL\s+WHERE (.+?)\s*(?=UNION|\)$)", re.DOTALL)
 
 
-def covered(source: Source, from_ms: int, to_ms: int, *, ends: bool = False) -> list[tuple[int, int]]:
+def covered(
+    source: Source, from_ms: int, to_ms: int, *, ends: bool = False, now_ms: int = NEVER_MS
+) -> list[tuple[int, int]]:
     """What the rows of a range hold, as stretches of time, by evaluating the conditions of its text; with ``ends`` of
     the text that leaves out levels without a window."""
     text = source.rows(to_ms - from_ms, "SELECT event_count", (from_ms, to_ms) if ends else None)
     text = text.replace("{from_ms:Int64}", str(from_ms)).replace("{to_ms:Int64}", str(to_ms))
+    text = text.replace(f"least({to_ms}, (SELECT toUnixTimestamp64Milli(now64(3))))", str(min(to_ms, now_ms)))
     found = []
     for level, where in _PART.findall(text):
         width_ms = WIDTHS_MS[level]
@@ -55,22 +59,23 @@ def test_every_window_that_begins_in_a_range_is_read_once(from_ms: int, length_m
 @settings(max_examples=20, deadline=None)
 @given(
     source=st.sampled_from([REQUESTS, COSTS, BOOKS]),
+    ago_ms=st.integers(-3 * DAY_MS, 3 * DAY_MS),
     from_ms=moments,
     grain_ms=st.sampled_from([1, WINDOW_MS, MINUTE_MS, HOUR_MS, DAY_MS]),
     length_ms=lengths,
 )
 def test_levels_without_a_window_of_the_range_are_left_out(
-    source: Source, from_ms: int, grain_ms: int, length_ms: int
+    source: Source, ago_ms: int, from_ms: int, grain_ms: int, length_ms: int
 ) -> None:
-    """What is read stays the same, and each level that is read has something to give."""
+    """What is read stays the same, whenever it is; each level that is read has something to give, if that is known."""
     from_ms, to_ms = from_ms // grain_ms * grain_ms, (from_ms + length_ms) // grain_ms * grain_ms
     text = source.rows(to_ms - from_ms, "SELECT event_count", (from_ms, to_ms))
 
-    found = covered(source, from_ms, to_ms, ends=True)
+    found = covered(source, from_ms, to_ms, ends=True, now_ms=to_ms + ago_ms)
 
-    assert found == covered(source, from_ms, to_ms)
+    assert found == covered(source, from_ms, to_ms, now_ms=to_ms + ago_ms)
     *finer, _ = [WIDTHS_MS[level] for level, _ in _PART.findall(text)]
-    assert set(finer) <= {end - begin for begin, end in found}
+    assert source is not REQUESTS or set(finer) <= {end - begin for begin, end in found}
 
 
 def test_the_middle_is_read_from_the_level_of_the_length_and_the_edges_from_finer_ones() -> None:
@@ -83,16 +88,19 @@ def test_the_middle_is_read_from_the_level_of_the_length_and_the_edges_from_fine
     assert counts == {WINDOW_MS: 6, MINUTE_MS: 20 + 39, HOUR_MS: 23, DAY_MS: 0}
 
 
+@pytest.mark.parametrize("future_ms", [-HOUR_MS, 0, 5 * HOUR_MS])
 @pytest.mark.parametrize(("source", "settles_ms"), [(COSTS, HOUR_MS), (BOOKS, 2 * MINUTE_MS)])
-def test_what_still_changes_is_read_from_finer_rows(source: Source, settles_ms: int) -> None:
-    """Hours of bills that ended within the last hour come from minutes, the last two minutes of books from lines."""
+def test_what_still_changes_is_read_from_finer_rows(source: Source, settles_ms: int, future_ms: int) -> None:
+    """Hours of bills that ended within the last hour come from minutes, the last two minutes of books from lines; the
+    last ones of all where a range ends in the future, as today's does."""
     from_ms = 20_000 * DAY_MS + 90_000
     to_ms = from_ms + 9 * HOUR_MS
+    last_ms = to_ms - max(future_ms, 0)
 
-    found = covered(source, from_ms, to_ms)
+    found = covered(source, from_ms, to_ms, now_ms=to_ms - future_ms)
 
-    assert max(end for begin, end in found if end - begin == HOUR_MS) <= to_ms - settles_ms
-    assert found[-1][1] == (to_ms + 30_000 if source is COSTS else (to_ms - settles_ms) // MINUTE_MS * MINUTE_MS)
+    assert max(end for begin, end in found if end - begin == HOUR_MS) <= last_ms - settles_ms
+    assert found[-1][1] == (to_ms + 30_000 if source is COSTS else (last_ms - settles_ms) // MINUTE_MS * MINUTE_MS)
     assert all(end == begin for (_, end), (begin, _) in pairwise(found))
 
 
