@@ -8,12 +8,17 @@ twice. What of a minute lies before the first reading in it is in neither.
 A silent GPU costs what an hour of its type in its region was billed at, GPU and host without energy, in that hour or
 the latest one before it. Looked at are minutes before the newest that any GPU has: what is under way is not silent.
 
+What of an hour has passed is looked at whole first: readings that cover all but ten seconds of it leave nothing silent,
+and minutes are read of other hours alone. Of hours before the range nothing counts but the last reading.
+
 Parameters because a filter outside would not be seen inside. MIG devices count as the GPU they are slices of.
 """
 
 from __future__ import annotations
 
 from schemas.ddl.columns import Column, create
+from schemas.ddl.gpu_history import GPU, table_of
+from schemas.ddl.merging import rollup_table
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS, WINDOW_MS
 
 NAME = "gpu_coverage"
@@ -21,7 +26,10 @@ PART = "__unobserved__"
 KEPT_MS = DAY_MS
 _LABEL = "LowCardinality(String)"
 _FROM, _TO = (f"intDiv({{{name}:Int64}} + {MINUTE_MS - 1}, {MINUTE_MS}) * {MINUTE_MS}" for name in ("from_ms", "to_ms"))
+_BEGIN = f"intDiv({{from_ms:Int64}} - {KEPT_MS}, {HOUR_MS}) * {HOUR_MS}"
 _OF = "cluster, region, gpu_model"
+_READ = "ifNull(g.parent_uuid, g.gpu_uuid) AS gpu, g.gpu_uuid AS device"
+_LABELS = "(ifNull(g.cluster, ''), ifNull(g.region, ''), ifNull(g.gpu_model, ''), ifNull(g.host, ''))"
 
 _SHOWN = (
     (Column("hour", "DateTime('UTC')", "start of the hour, event time"), "toDateTime(intDiv(a.of_ms, 1000), 'UTC')"),
@@ -46,7 +54,7 @@ def view() -> str:
     """Its CREATE statement."""
     columns = [column for column, _ in _SHOWN]
     picked = ",\n    ".join(f"{sql} AS {column.name}" for column, sql in _SHOWN)
-    steps = ",\n".join((_seen(), _spans(), _hours(), _bills()))
+    steps = ",\n".join((_newest(), _readings(), _seen(), _spans(), _hours(), _bills()))
     behind = (
         f"AS WITH\n{steps}\nSELECT\n    {picked}\nFROM (\n{_all()}\n) AS a\n"
         "ASOF LEFT JOIN rates AS r ON a.gpu_model = r.gpu_model AND a.region = r.region AND a.of_ms >= r.of_ms"
@@ -56,36 +64,78 @@ def view() -> str:
     )
 
 
+def _newest() -> str:
+    """The newest minute of all, and where hours that are rolled up end."""
+    return f"""    newest AS (
+        SELECT least(max(n.window_ms), {_TO}) AS stop FROM {rollup_table(GPU, "1m")} AS n
+        WHERE n.window_ms >= {_FROM} - {KEPT_MS} AND n.window_ms <= {_TO} + {KEPT_MS}
+    ),
+    rolled AS (
+        SELECT greatest({_BEGIN},
+            least(max(n.window_ms) + {HOUR_MS}, intDiv((SELECT stop FROM newest), {HOUR_MS}) * {HOUR_MS})) AS edge
+        FROM {table_of("1h")} AS n
+        WHERE n.window_ms >= {_BEGIN} AND n.window_ms < {_TO}
+    )"""
+
+
+def _readings() -> str:
+    """Readings of each device and hour: of hours, and where these are not rolled up, of minutes."""
+    return f"""    readings AS (
+        SELECT {_READ}, g.window_ms AS of_ms, of_ms AS first, argMax({_LABELS}, g.last_at_ms) AS labels,
+            max(g.last_at_ms) AS newest_ms, toInt64(ifNull(sum(g.interval_ms_sum), 0)) AS covered
+        FROM {table_of("1h")} AS g FINAL
+        WHERE g.grouping = 'gpu' AND g.window_ms >= {_BEGIN} AND g.window_ms < (SELECT edge FROM rolled)
+        GROUP BY gpu, device, of_ms
+        UNION ALL
+        SELECT {_READ}, intDiv(g.window_ms, {HOUR_MS}) * {HOUR_MS}, min(g.window_ms), argMax({_LABELS}, g.last_at_ms),
+            max(g.last_at_ms), toInt64(ifNull(sum(g.interval_ms_sum), 0))
+        FROM {rollup_table(GPU, "1m")} AS g FINAL
+        WHERE g.grouping = 'gpu' AND g.window_ms >= (SELECT edge FROM rolled)
+            AND g.window_ms < (SELECT stop FROM newest)
+        GROUP BY gpu, device, intDiv(g.window_ms, {HOUR_MS})
+    ),
+    judged AS (
+        SELECT *, least(of_ms + {HOUR_MS}, (SELECT stop FROM newest)) AS until,
+            (until <= {_FROM} OR covered >= until - of_ms - {WINDOW_MS}) AS whole
+        FROM readings
+    )"""
+
+
 def _seen() -> str:
     """Time with readings of each GPU and hour, before the newest minute of all; labels are its latest.
 
     After the last reading of a minute it is silent, as for bills: unless that is of the minute's last ten seconds.
     """
-    return f"""    newest AS (
-        SELECT least(max(n.window_ms), {_TO}) AS stop FROM gpu_windows_1m AS n
-        WHERE n.window_ms >= {_FROM} - {KEPT_MS} AND n.window_ms <= {_TO} + {KEPT_MS}
-    ),
-    seen AS (
-        SELECT
-            m.gpu AS gpu, intDiv(m.at, {HOUR_MS}) AS of_hour,
-            argMax(m.labels.1, m.at) AS cluster, argMax(m.labels.2, m.at) AS region,
-            argMax(m.labels.3, m.at) AS gpu_model, argMax(m.labels.4, m.at) AS host,
-            min(m.at) AS first, max(m.at) + {MINUTE_MS} AS last,
-            sumIf({MINUTE_MS} - m.tail, m.at >= {_FROM}) AS reported
+    return f"""    seen AS (
+        SELECT gpu, intDiv(of_ms, {HOUR_MS}) AS of_hour, argMax(labels, newest_ms) AS of_labels,
+            min(first) AS first, max(last) AS last, max(reported) AS reported
         FROM (
-            SELECT
-                ifNull(g.parent_uuid, g.gpu_uuid) AS gpu, g.window_ms AS at,
-                argMax((ifNull(g.cluster, ''), ifNull(g.region, ''), ifNull(g.gpu_model, ''), ifNull(g.host, '')),
-                    g.last_at_ms) AS labels,
-                max(g.last_at_ms) - at AS newest_ms, toInt64(ifNull(sum(g.interval_ms_sum), 0)) AS covered,
-                if(newest_ms < {MINUTE_MS - WINDOW_MS},
-                    least({MINUTE_MS} - newest_ms, greatest({MINUTE_MS} - covered, 0)), 0) AS tail
-            FROM gpu_windows_1m AS g
-            WHERE g.window_ms >= {_FROM} - {KEPT_MS} AND g.window_ms < (SELECT stop FROM newest)
-                AND g.gpu_uuid IS NOT NULL
-            GROUP BY gpu, at
-        ) AS m
-        GROUP BY gpu, of_hour
+            SELECT gpu, of_ms, labels, newest_ms, first,
+                if(until <= {_FROM}, intDiv(newest_ms, {MINUTE_MS}) * {MINUTE_MS} + {MINUTE_MS}, until) AS last,
+                greatest(until - greatest(of_ms, {_FROM}), 0) AS reported
+            FROM judged
+            WHERE whole
+            UNION ALL
+            SELECT m.gpu, intDiv(m.at, {HOUR_MS}) * {HOUR_MS} AS of_ms, argMax(m.labels, m.at), max(m.newest_ms),
+                min(m.at), max(m.at) + {MINUTE_MS}, sumIf({MINUTE_MS} - m.tail, m.at >= {_FROM})
+            FROM (
+                SELECT
+                    ifNull(g.parent_uuid, g.gpu_uuid) AS gpu, g.window_ms AS at,
+                    argMax({_LABELS}, g.last_at_ms) AS labels, max(g.last_at_ms) AS newest_ms,
+                    newest_ms - at AS into_ms,
+                    toInt64(ifNull(sum(g.interval_ms_sum), 0)) AS covered,
+                    if(into_ms < {MINUTE_MS - WINDOW_MS},
+                        least({MINUTE_MS} - into_ms, greatest({MINUTE_MS} - covered, 0)), 0) AS tail
+                FROM {table_of("1m")} AS g FINAL
+                WHERE g.grouping = 'gpu' AND g.window_ms < (SELECT stop FROM newest)
+                    AND (g.gpu_uuid, intDiv(g.window_ms, {HOUR_MS}) * {HOUR_MS}) IN (
+                        SELECT device, of_ms FROM judged WHERE NOT whole
+                    )
+                GROUP BY gpu, at
+            ) AS m
+            GROUP BY gpu, of_ms
+        )
+        GROUP BY gpu, of_ms
     )"""
 
 
@@ -103,14 +153,13 @@ def _spans() -> str:
 def _hours() -> str:
     """Time of each GPU in each hour of the range."""
     return f"""    hours AS (
-        SELECT s.gpu AS gpu, s.cluster AS cluster, s.region AS region, s.gpu_model AS gpu_model,
-            each_hour * {HOUR_MS} AS of_ms,
+        SELECT s.gpu AS gpu, s.of_labels AS labels, each_hour * {HOUR_MS} AS of_ms,
             sum(greatest(least(s.until, of_ms + {HOUR_MS}) - greatest(s.first, of_ms, {_FROM}), 0)) AS inventory,
             sum(if(each_hour = s.of_hour, toInt64(s.reported), 0)) AS reporting
         FROM spans AS s
         ARRAY JOIN arrayMap(n -> toInt64(n),
             range(toUInt64(s.of_hour), toUInt64(intDiv(s.until - 1, {HOUR_MS})) + 1)) AS each_hour
-        GROUP BY gpu, cluster, region, gpu_model, of_ms
+        GROUP BY gpu, labels, of_ms
         HAVING inventory > 0
     )"""
 
@@ -119,12 +168,11 @@ def _bills() -> str:
     """GPU time billed by hour, and what an hour was billed at: whole hours, whatever the range, with those before."""
     hour = f"intDiv(c.minute_ms, {HOUR_MS}) * {HOUR_MS}"
     return f"""    billed AS (
-        SELECT {hour} AS of_ms, ifNull(p.cluster, '') AS cluster, ifNull(c.region, '') AS region,
+        SELECT {hour} AS of_ms, ifNull(c.host, '') AS host, ifNull(c.region, '') AS region,
             ifNull(c.gpu_model, '') AS gpu_model, sum(c.gpu_ms) AS billed
         FROM costs AS c
-        LEFT JOIN (SELECT host, any(cluster) AS cluster FROM seen GROUP BY host) AS p ON ifNull(c.host, '') = p.host
         WHERE c.minute_ms >= {_FROM} AND c.minute_ms < (SELECT stop FROM newest)
-        GROUP BY of_ms, cluster, region, gpu_model
+        GROUP BY of_ms, host, region, gpu_model
     ),
     rates AS (
         SELECT {hour} AS of_ms, ifNull(c.region, '') AS region, ifNull(c.gpu_model, '') AS gpu_model,
@@ -138,13 +186,19 @@ def _bills() -> str:
 
 
 def _all() -> str:
+    """Bills are of hosts: their cluster is that of a GPU there."""
     return f"""    SELECT of_ms, {_OF}, sum(n) AS gpus, sum(quiet) AS silent_gpus, sum(inventory_ms) AS inventory,
         sum(reporting_ms) AS reporting, sum(billed_ms) AS billed, sum(inventory_ms - reporting_ms) AS silent
     FROM (
-        SELECT of_ms, {_OF}, toUInt64(1) AS n, toUInt64(inventory > reporting) AS quiet, inventory AS inventory_ms,
-            reporting AS reporting_ms, toInt64(0) AS billed_ms
-        FROM hours
-        UNION ALL
-        SELECT of_ms, {_OF}, 0, 0, 0, 0, billed FROM billed
+        SELECT *, if(n = 0, max(of_cluster) OVER (PARTITION BY host), of_cluster) AS cluster
+        FROM (
+            SELECT of_ms, labels.1 AS of_cluster, labels.2 AS region, labels.3 AS gpu_model, labels.4 AS host,
+                count() AS n, countIf(inventory > reporting) AS quiet, sum(inventory) AS inventory_ms,
+                sum(reporting) AS reporting_ms, toInt64(0) AS billed_ms
+            FROM hours
+            GROUP BY of_ms, labels
+            UNION ALL
+            SELECT of_ms, '', region, gpu_model, host, 0, 0, 0, 0, billed FROM billed
+        )
     )
     GROUP BY of_ms, {_OF}"""

@@ -6770,30 +6770,64 @@ CREATE OR REPLACE VIEW gpu_coverage
 )
 AS WITH
     newest AS (
-        SELECT least(max(n.window_ms), intDiv({to_ms:Int64} + 59999, 60000) * 60000) AS stop FROM gpu_windows_1m AS n
+        SELECT least(max(n.window_ms), intDiv({to_ms:Int64} + 59999, 60000) * 60000) AS stop FROM gpu_samples_rollup_1m AS n
         WHERE n.window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 - 86400000 AND n.window_ms <= intDiv({to_ms:Int64} + 59999, 60000) * 60000 + 86400000
     ),
+    rolled AS (
+        SELECT greatest(intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000,
+            least(max(n.window_ms) + 3600000, intDiv((SELECT stop FROM newest), 3600000) * 3600000)) AS edge
+        FROM gpu_history_1h AS n
+        WHERE n.window_ms >= intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000 AND n.window_ms < intDiv({to_ms:Int64} + 59999, 60000) * 60000
+    ),
+    readings AS (
+        SELECT ifNull(g.parent_uuid, g.gpu_uuid) AS gpu, g.gpu_uuid AS device, g.window_ms AS of_ms, of_ms AS first, argMax((ifNull(g.cluster, ''), ifNull(g.region, ''), ifNull(g.gpu_model, ''), ifNull(g.host, '')), g.last_at_ms) AS labels,
+            max(g.last_at_ms) AS newest_ms, toInt64(ifNull(sum(g.interval_ms_sum), 0)) AS covered
+        FROM gpu_history_1h AS g FINAL
+        WHERE g.grouping = 'gpu' AND g.window_ms >= intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000 AND g.window_ms < (SELECT edge FROM rolled)
+        GROUP BY gpu, device, of_ms
+        UNION ALL
+        SELECT ifNull(g.parent_uuid, g.gpu_uuid) AS gpu, g.gpu_uuid AS device, intDiv(g.window_ms, 3600000) * 3600000, min(g.window_ms), argMax((ifNull(g.cluster, ''), ifNull(g.region, ''), ifNull(g.gpu_model, ''), ifNull(g.host, '')), g.last_at_ms),
+            max(g.last_at_ms), toInt64(ifNull(sum(g.interval_ms_sum), 0))
+        FROM gpu_samples_rollup_1m AS g FINAL
+        WHERE g.grouping = 'gpu' AND g.window_ms >= (SELECT edge FROM rolled)
+            AND g.window_ms < (SELECT stop FROM newest)
+        GROUP BY gpu, device, intDiv(g.window_ms, 3600000)
+    ),
+    judged AS (
+        SELECT *, least(of_ms + 3600000, (SELECT stop FROM newest)) AS until,
+            (until <= intDiv({from_ms:Int64} + 59999, 60000) * 60000 OR covered >= until - of_ms - 10000) AS whole
+        FROM readings
+    ),
     seen AS (
-        SELECT
-            m.gpu AS gpu, intDiv(m.at, 3600000) AS of_hour,
-            argMax(m.labels.1, m.at) AS cluster, argMax(m.labels.2, m.at) AS region,
-            argMax(m.labels.3, m.at) AS gpu_model, argMax(m.labels.4, m.at) AS host,
-            min(m.at) AS first, max(m.at) + 60000 AS last,
-            sumIf(60000 - m.tail, m.at >= intDiv({from_ms:Int64} + 59999, 60000) * 60000) AS reported
+        SELECT gpu, intDiv(of_ms, 3600000) AS of_hour, argMax(labels, newest_ms) AS of_labels,
+            min(first) AS first, max(last) AS last, max(reported) AS reported
         FROM (
-            SELECT
-                ifNull(g.parent_uuid, g.gpu_uuid) AS gpu, g.window_ms AS at,
-                argMax((ifNull(g.cluster, ''), ifNull(g.region, ''), ifNull(g.gpu_model, ''), ifNull(g.host, '')),
-                    g.last_at_ms) AS labels,
-                max(g.last_at_ms) - at AS newest_ms, toInt64(ifNull(sum(g.interval_ms_sum), 0)) AS covered,
-                if(newest_ms < 50000,
-                    least(60000 - newest_ms, greatest(60000 - covered, 0)), 0) AS tail
-            FROM gpu_windows_1m AS g
-            WHERE g.window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 - 86400000 AND g.window_ms < (SELECT stop FROM newest)
-                AND g.gpu_uuid IS NOT NULL
-            GROUP BY gpu, at
-        ) AS m
-        GROUP BY gpu, of_hour
+            SELECT gpu, of_ms, labels, newest_ms, first,
+                if(until <= intDiv({from_ms:Int64} + 59999, 60000) * 60000, intDiv(newest_ms, 60000) * 60000 + 60000, until) AS last,
+                greatest(until - greatest(of_ms, intDiv({from_ms:Int64} + 59999, 60000) * 60000), 0) AS reported
+            FROM judged
+            WHERE whole
+            UNION ALL
+            SELECT m.gpu, intDiv(m.at, 3600000) * 3600000 AS of_ms, argMax(m.labels, m.at), max(m.newest_ms),
+                min(m.at), max(m.at) + 60000, sumIf(60000 - m.tail, m.at >= intDiv({from_ms:Int64} + 59999, 60000) * 60000)
+            FROM (
+                SELECT
+                    ifNull(g.parent_uuid, g.gpu_uuid) AS gpu, g.window_ms AS at,
+                    argMax((ifNull(g.cluster, ''), ifNull(g.region, ''), ifNull(g.gpu_model, ''), ifNull(g.host, '')), g.last_at_ms) AS labels, max(g.last_at_ms) AS newest_ms,
+                    newest_ms - at AS into_ms,
+                    toInt64(ifNull(sum(g.interval_ms_sum), 0)) AS covered,
+                    if(into_ms < 50000,
+                        least(60000 - into_ms, greatest(60000 - covered, 0)), 0) AS tail
+                FROM gpu_history_1m AS g FINAL
+                WHERE g.grouping = 'gpu' AND g.window_ms < (SELECT stop FROM newest)
+                    AND (g.gpu_uuid, intDiv(g.window_ms, 3600000) * 3600000) IN (
+                        SELECT device, of_ms FROM judged WHERE NOT whole
+                    )
+                GROUP BY gpu, at
+            ) AS m
+            GROUP BY gpu, of_ms
+        )
+        GROUP BY gpu, of_ms
     ),
     spans AS (
         SELECT *, leadInFrame(first, 1, toInt64(0)) OVER (PARTITION BY gpu ORDER BY of_hour ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING) AS again,
@@ -6802,23 +6836,21 @@ AS WITH
         FROM seen
     ),
     hours AS (
-        SELECT s.gpu AS gpu, s.cluster AS cluster, s.region AS region, s.gpu_model AS gpu_model,
-            each_hour * 3600000 AS of_ms,
+        SELECT s.gpu AS gpu, s.of_labels AS labels, each_hour * 3600000 AS of_ms,
             sum(greatest(least(s.until, of_ms + 3600000) - greatest(s.first, of_ms, intDiv({from_ms:Int64} + 59999, 60000) * 60000), 0)) AS inventory,
             sum(if(each_hour = s.of_hour, toInt64(s.reported), 0)) AS reporting
         FROM spans AS s
         ARRAY JOIN arrayMap(n -> toInt64(n),
             range(toUInt64(s.of_hour), toUInt64(intDiv(s.until - 1, 3600000)) + 1)) AS each_hour
-        GROUP BY gpu, cluster, region, gpu_model, of_ms
+        GROUP BY gpu, labels, of_ms
         HAVING inventory > 0
     ),
     billed AS (
-        SELECT intDiv(c.minute_ms, 3600000) * 3600000 AS of_ms, ifNull(p.cluster, '') AS cluster, ifNull(c.region, '') AS region,
+        SELECT intDiv(c.minute_ms, 3600000) * 3600000 AS of_ms, ifNull(c.host, '') AS host, ifNull(c.region, '') AS region,
             ifNull(c.gpu_model, '') AS gpu_model, sum(c.gpu_ms) AS billed
         FROM costs AS c
-        LEFT JOIN (SELECT host, any(cluster) AS cluster FROM seen GROUP BY host) AS p ON ifNull(c.host, '') = p.host
         WHERE c.minute_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND c.minute_ms < (SELECT stop FROM newest)
-        GROUP BY of_ms, cluster, region, gpu_model
+        GROUP BY of_ms, host, region, gpu_model
     ),
     rates AS (
         SELECT intDiv(c.minute_ms, 3600000) * 3600000 AS of_ms, ifNull(c.region, '') AS region, ifNull(c.gpu_model, '') AS gpu_model,
@@ -6847,11 +6879,16 @@ FROM (
     SELECT of_ms, cluster, region, gpu_model, sum(n) AS gpus, sum(quiet) AS silent_gpus, sum(inventory_ms) AS inventory,
         sum(reporting_ms) AS reporting, sum(billed_ms) AS billed, sum(inventory_ms - reporting_ms) AS silent
     FROM (
-        SELECT of_ms, cluster, region, gpu_model, toUInt64(1) AS n, toUInt64(inventory > reporting) AS quiet, inventory AS inventory_ms,
-            reporting AS reporting_ms, toInt64(0) AS billed_ms
-        FROM hours
-        UNION ALL
-        SELECT of_ms, cluster, region, gpu_model, 0, 0, 0, 0, billed FROM billed
+        SELECT *, if(n = 0, max(of_cluster) OVER (PARTITION BY host), of_cluster) AS cluster
+        FROM (
+            SELECT of_ms, labels.1 AS of_cluster, labels.2 AS region, labels.3 AS gpu_model, labels.4 AS host,
+                count() AS n, countIf(inventory > reporting) AS quiet, sum(inventory) AS inventory_ms,
+                sum(reporting) AS reporting_ms, toInt64(0) AS billed_ms
+            FROM hours
+            GROUP BY of_ms, labels
+            UNION ALL
+            SELECT of_ms, '', region, gpu_model, host, 0, 0, 0, 0, billed FROM billed
+        )
     )
     GROUP BY of_ms, cluster, region, gpu_model
 ) AS a

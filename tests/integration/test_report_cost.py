@@ -260,13 +260,19 @@ def unit_costs(side: str, tenant: str = "") -> tuple[int, int, int, int]:
     return tokens, nusd, mj, UG_PER_MJ * mj
 
 
+@pytest.mark.parametrize("rolled", [0.0, 0.7, 1.0])
 def test_silent_gpus_are_counted_and_priced_as_minute_by_minute(
-    database: SinkDatabase, config: ClickHouseConfig
+    database: SinkDatabase, config: ClickHouseConfig, rolled: float
 ) -> None:
-    """Twelve GPUs over three days, some gone for good: against sets of minutes; bills and silence share none."""
+    """Sixteen GPUs over three days, some gone for good, some well for most hours; hours of none, some or all of it are
+    rolled up: against sets of minutes; bills and silence share none."""
     land(database, [costs_record(ROWS, 0)])
     random, first = np.random.default_rng(3), BEGIN_MS // MINUTE_MS
     read = {f"GPU-{n}": minutes_of(random, first) for n in range(12)}
+    for n in range(12, 16):
+        well = range(first - 1_700, first + int(random.integers(100, 2_000)))
+        read[f"GPU-{n}"] = dict.fromkeys(well, 59_999) | {int(one): 20_000 for one in random.choice(well, 5)}
+    newest, silent = max(map(max, read.values())), 0
     with contextlib.closing(connect(config)) as client:
         rows = [
             [minute * MINUTE_MS, "gpu", "c", "eu", "h", uuid, GPU, 1, minute * MINUTE_MS + until_ms, until_ms]
@@ -276,7 +282,15 @@ def test_silent_gpus_are_counted_and_priced_as_minute_by_minute(
         names = ["window_ms", "grouping", "cluster", "region", "host", "gpu_uuid", "gpu_model", "version", "last_at_ms",
                  "interval_ms_sum"]  # fmt: skip
         client.insert("gpu_samples_rollup_1m", rows, column_names=names)
-    newest, silent = max(map(max, read.values())), 0
+        oldest = min(map(min, read.values())) // 60
+        over_ms = (oldest + int(rolled * (newest // 60 - oldest))) * HOUR_MS
+        if rolled:
+            client.command(
+                f"INSERT INTO gpu_samples_rollup_1h ({', '.join(names)}) "
+                f"SELECT intDiv(window_ms, {HOUR_MS}) * {HOUR_MS} AS hour_ms, 'gpu', 'c', 'eu', 'h', gpu_uuid, "
+                "any(gpu_model), 1, max(last_at_ms), sum(interval_ms_sum)"
+                f" FROM gpu_samples_rollup_1m FINAL WHERE window_ms < {over_ms} GROUP BY hour_ms, gpu_uuid"
+            )
 
     for begin, end in ((first - 600, first + 2_000), (first + 61, first + 63), (first + 1_500, newest + 500)):
         bounds = {"from_ms": begin * MINUTE_MS, "to_ms": end * MINUTE_MS}
@@ -305,7 +319,7 @@ def minutes_of(random: np.random.Generator, first: int) -> dict[int, int]:
         long = int(random.integers(1, 400))
         found |= set(range(at, at + long)) - set(random.integers(at, at + long, 20).tolist())
         at += long + int(random.choice([3, 70, 1_439, 1_440, 1_441, 1_700]))
-    return {minute: int(random.choice([60_000, 59_000, 50_000, 49_999, 20_000])) for minute in sorted(found)}
+    return {minute: int(random.choice([59_999, 59_000, 50_000, 49_999, 20_000])) for minute in sorted(found)}
 
 
 def coverage(read: dict[str, dict[int, int]], begin: int, end: int) -> dict[int, tuple[int, int, int]]:
