@@ -7,13 +7,15 @@ comes from the process' own clock in nanoseconds, so that a second of little wor
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -32,13 +34,20 @@ NOWHERE = "127.0.0.1:1"
 _CPUCLOCK_SCHED = 2
 
 Say = Callable[[str], None]
+Beside = Callable[[Path], AbstractContextManager[Mapping[str, str]]]
+"""Starts what runs beside an agent with this socket; what the agent's environment has for it."""
 
 
-def measure(seconds: int, say: Say, kafka: str | None = None, gpus: int = GPUS) -> dict[str, Any]:
-    """Run the agent at 1 Hz for ``seconds`` and watch it. ``kafka``: None leaves everything in the spool."""
-    with tempfile.TemporaryDirectory(prefix="fleetpulse-bench-agent-") as folder:
-        report, library = Path(folder) / "report.json", compiled(Path(folder))
-        process = _start(Path(folder), report, kafka or NOWHERE, library, gpus, WARM_UP_S + seconds + 5)
+def measure(
+    seconds: int, say: Say, kafka: str | None = None, gpus: int = GPUS, beside: Beside | None = None
+) -> dict[str, Any]:
+    """Run the agent at 1 Hz for ``seconds`` and watch it. ``kafka``: None leaves everything in the spool. ``beside``:
+    what runs at its side."""
+    with tempfile.TemporaryDirectory(prefix="fleetpulse-bench-agent-") as folder, contextlib.ExitStack() as running:
+        report, library, environment = Path(folder) / "report.json", compiled(Path(folder)), _environment(folder, kafka)
+        if beside is not None:
+            environment |= running.enter_context(beside(socket_in(Path(folder))))
+        process = _start(Path(folder), report, environment, library, gpus, WARM_UP_S + seconds + 5)
         try:
             say(f"the agent warms up for {WARM_UP_S:g} s")
             time.sleep(WARM_UP_S)
@@ -80,16 +89,26 @@ def _result(
     }
 
 
-def _start(folder: Path, report: Path, kafka: str, library: Path, gpus: int, seconds: float) -> subprocess.Popen[bytes]:
+def socket_in(folder: Path) -> Path:
+    """Where the agent of this folder takes requests."""
+    return folder / "agent.sock"
+
+
+def _environment(folder: str, kafka: str | None) -> dict[str, str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("FLEETPULSE_")}
+    return own | {
+        "FLEETPULSE_KAFKA__BOOTSTRAP": kafka or NOWHERE,
+        "FLEETPULSE_AGENT__RECEIVER__SOCKET": str(socket_in(Path(folder))),
+        "FLEETPULSE_AGENT__DRAIN_MS": "0",
+        "FLEETPULSE_DATA_DIR": folder,
+    }
+
+
+def _start(
+    folder: Path, report: Path, environment: Mapping[str, str], library: Path, gpus: int, seconds: float
+) -> subprocess.Popen[bytes]:
     arguments = (str(folder), str(report), str(library), gpus, seconds)
     code = f"from lab.bench.agent import child; child{arguments!r}"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("FLEETPULSE_")}
-    environment |= {
-        "FLEETPULSE_KAFKA__BOOTSTRAP": kafka,
-        "FLEETPULSE_AGENT__RECEIVER__SOCKET": str(folder / "agent.sock"),
-        "FLEETPULSE_AGENT__DRAIN_MS": "0",
-        "FLEETPULSE_DATA_DIR": str(folder),
-    }
     with (folder / "agent.log").open("wb") as log:
         return subprocess.Popen(
             [sys.executable, "-c", code], stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment
@@ -108,6 +127,7 @@ def _second(process: subprocess.Popen[bytes]) -> float:
 
 def child(folder: str, report: str, library: str, gpus: int, seconds: float) -> None:
     """The agent of this process, on GPUs of the stub's ``library``, until SIGTERM; then what it did, as JSON."""
+    import fleetpulse.cli  # noqa: F401 -- the command has it in memory
     from fleetpulse.services.edge import run_agent_service
 
     stub = CompiledNvml(Path(library), gpus, DELAY_US)

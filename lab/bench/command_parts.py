@@ -44,10 +44,11 @@ def edge(
     seed: int,
     seconds: Annotated[int, typer.Option(min=2, max=3_600, help="How long each part is watched.")] = 60,
     part: Annotated[
-        list[str] | None, typer.Option("--part", help="agent, proxy or sdk; several times for several. Default: all.")
+        list[str] | None,
+        typer.Option("--part", help="agent, agent_engine, proxy or sdk; several times for several. Default: all."),
     ] = None,
 ) -> Measured:
-    """What the edge costs: agent on stub GPUs, proxy in pairs with and without, SDK. Exit 1 beyond a bound.
+    """What the edge costs: agent on stub GPUs, also beside an engine; proxy; SDK. Exit 1 beyond a bound.
 
     Example: [bold]fleetpulse bench edge --seconds 60 --json[/bold]
     """

@@ -1,4 +1,4 @@
-"""``fleetpulse bench edge``: what the edge costs, part by part: the agent, the proxy, the SDK.
+"""``fleetpulse bench edge``: what the edge costs, part by part: the agent (also beside an engine), the proxy, the SDK.
 
 Every part gives numbers and, as ``within``, which bounds they keep.
 """
@@ -13,7 +13,7 @@ from schemas.errors import ConfigError
 
 Say = Callable[[str], None]
 
-PARTS = ("agent", "proxy", "sdk")
+PARTS = ("agent", "agent_engine", "proxy", "sdk")
 
 
 def measure(parts: Iterable[str], seconds: int, say: Say) -> dict[str, Any]:

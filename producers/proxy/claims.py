@@ -36,7 +36,9 @@ WAITING_BYTES_MAX = 1024 * 1024
 """Claims that the agent has not read; beyond it they are not made, and those requests may count twice."""
 LOOK_EVERY_S = 0.1
 CONNECT_EVERY_S = 0.5
-"""Less than the agent holds reports, so that claims are there before those pass."""
+GATHER_S = 0.2
+"""Claims of so long go together, so that the agent wakes for them together. Both in all are less than the agent holds
+reports, so that claims are there before those pass."""
 
 Row = dict[str, Any]
 OnRow = Callable[[Row], None]
@@ -85,11 +87,12 @@ class Claims:
             return
         self._claimed.append(name)
         if len(self._claimed) == 1:
-            asyncio.get_running_loop().call_soon(self._send)
+            asyncio.get_running_loop().call_later(GATHER_S, self._send)
 
     def _send(self) -> None:
         claimed, self._claimed = self._claimed, []
-        self._write(claimed)
+        if claimed:  # an agent that came since then has them already
+            self._write(claimed)
 
     def _write(self, claimed: Iterable[str]) -> None:
         if self._writer is not None and self._writer.transport.get_write_buffer_size() < WAITING_BYTES_MAX:
@@ -140,6 +143,7 @@ class Claims:
         """Every claimed request has its row: reports that come later are of no use, and no events."""
         self.release(all_of_them=True)
         self._write([*self._claimed, ""])
+        self._claimed = []
 
     async def run(self) -> None:
         """Keep the connection and pass rows on, until cancelled."""

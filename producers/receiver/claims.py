@@ -12,9 +12,9 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -30,32 +30,23 @@ WAITING_BYTES_MAX = 4 * 1024 * 1024
 
 
 @contextlib.asynccontextmanager
-async def serving_claims(path: Path, group: str | None, once: Once) -> AsyncIterator[None]:
-    """Until the end of the block. A socket that cannot be made is logged, and done without."""
-    open_now: set[asyncio.StreamWriter] = set()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        open_now.add(writer)
-        try:
-            await _read(reader, writer, once)
-        finally:
-            open_now.discard(writer)
-            writer.close()
-
+async def serving_claims(path: Path, group: str | None, once: Once) -> AsyncIterator[Collection[object]]:
+    """Until the end of the block; open connections. A socket that cannot be made is logged, and done without."""
+    open_now: set[_Proxy] = set()
     try:
-        server = await asyncio.start_unix_server(
-            serve, sock=listen(path, group, socket.SOCK_STREAM), limit=CLAIM_BYTES_MAX
-        )
+        listening = listen(path, group, socket.SOCK_STREAM)
     except ConfigError as error:
         _log.warning("no socket for claims: requests of a proxy and a plug-in count twice", extra={"error": str(error)})
-        yield
+        yield open_now
         return
+    loop = asyncio.get_running_loop()
+    server = await loop.create_unix_server(lambda: _Proxy(once, open_now), sock=listening)
     try:
-        yield
+        yield open_now
     finally:
         server.close()
-        for writer in list(open_now):
-            writer.close()
+        for proxy in list(open_now):
+            proxy.close()
         _unlink(path)
 
 
@@ -64,17 +55,59 @@ def _unlink(path: Path) -> None:
         path.unlink()
 
 
-async def _read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, once: Once) -> None:
-    def give(request_id: str, row: dict[str, Any]) -> None:
-        transport = writer.transport
-        if not transport.is_closing() and transport.get_write_buffer_size() < WAITING_BYTES_MAX:
-            writer.write(orjson.dumps({**row, "request_id": request_id}, option=orjson.OPT_APPEND_NEWLINE, default=str))
+class _Proxy(asyncio.Protocol):
+    """The connection of one proxy. A protocol, not streams: a task that wakes for every claim costs most of a claim."""
 
-    line = b""
-    try:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            while (line := await reader.readuntil(b"\n")) != b"\n":
-                once.claim(line[:-1].decode("latin-1"), give)
-    finally:
-        if line != b"\n":
-            once.forsake(give)
+    def __init__(self, once: Once, open_now: set[_Proxy]) -> None:
+        self._once = once
+        self._open_now = open_now
+        self._transport: asyncio.Transport | None = None
+        self._begun = b""
+        self._reports: list[bytes] = []
+        self._in_order = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It may claim from now on."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is of no class of asyncio's
+        self._open_now.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Some claims, the last of them perhaps not whole."""
+        *lines, self._begun = (self._begun + data).split(b"\n")
+        for line in lines:
+            if self._in_order:
+                return
+            self._in_order = not line
+            if line and len(line) <= CLAIM_BYTES_MAX:
+                self._once.claim(line.decode("latin-1"), self.give)
+        if self._in_order or max(map(len, (*lines, self._begun))) > CLAIM_BYTES_MAX:
+            self.close()
+
+    def give(self, request_id: str, row: dict[str, Any]) -> None:
+        """Hand over a report; those of one slice go together."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._reports.append(
+            orjson.dumps({**row, "request_id": request_id}, option=orjson.OPT_APPEND_NEWLINE, default=str)
+        )
+        if len(self._reports) == 1:
+            asyncio.get_running_loop().call_soon(self._send)
+
+    def _send(self) -> None:
+        reports, self._reports = self._reports, []
+        transport = self._transport
+        if reports and transport is not None and transport.get_write_buffer_size() < WAITING_BYTES_MAX:
+            transport.write(b"".join(reports))
+
+    def close(self) -> None:
+        """Send what waits, and close."""
+        self._send()
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """One that did not end in order may not have reported its requests."""
+        self._open_now.discard(self)
+        self._transport = None
+        if not self._in_order:
+            self._once.forsake(self.give)

@@ -73,6 +73,11 @@ REASONS: Mapping[str, str] = MappingProxyType(
 _STRUCTURAL = ("not_ours", "version", "cut", "trailing", "contents")
 
 
+def is_clock(value: int) -> bool:
+    """Whether a clock may say so."""
+    return value <= _CLOCK_MAX
+
+
 @dataclass(frozen=True, slots=True)
 class Datagrams:
     """Datagrams that could be read, in order of arrival. ``starts`` is where each begins in the buffer."""

@@ -43,18 +43,21 @@ class Once:
 
     def forsake(self, give: Give) -> None:
         """The proxy is gone without reporting all that it claimed: what others report of that are events again."""
-        for request_id in [each for each, to in self._whole.items() if to is give]:
+        for request_id in [each for each, to in self._whole.items() if to == give]:
             del self._whole[request_id]
+
+    def has_claim(self, row: Row) -> bool:
+        """Whether a proxy claimed the request of this report."""
+        named = _named(row)
+        return named is not None and self._whole.get(named[0]) is not None
 
     def judge(self, sent: Sequence[Row], datagram: Callable[[int], bytes], now_s: float) -> tuple[list[bool], int]:
         """Which of these reports are events now, and how many never will be. Whole ones get the fields they lack."""
         now, absorbed = [True] * len(sent), 0
         for at, row in enumerate(sent):
-            request_id = row.get("request_id")
-            if type(request_id) is not str or not 0 < len(request_id) <= ID_LENGTH_MAX:
+            if (named := _named(row)) is None:
                 continue
-            reported_by = PLUGIN if row.get("reported_by") == PLUGIN else SDK
-            name = common_id(request_id, reported_by)
+            name, reported_by = named
             if self._absorbs(name, row, reported_by):
                 now[at] = False
                 absorbed += 1
@@ -103,6 +106,15 @@ class Once:
             _remember(self._alone, name, None)
             out += [data for _, _, data in self._taken(name)]
         return out
+
+
+def _named(row: Row) -> tuple[str, str] | None:
+    """The id under which the report meets others, and who reports; None: it meets nothing."""
+    request_id = row.get("request_id")
+    if type(request_id) is not str or not 0 < len(request_id) <= ID_LENGTH_MAX:
+        return None
+    reported_by = PLUGIN if row.get("reported_by") == PLUGIN else SDK
+    return common_id(request_id, reported_by), reported_by
 
 
 def _remember(ids: dict[str, Any], name: str, value: Any) -> None:

@@ -17,8 +17,9 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ import numpy.typing as npt
 from producers.batch import BatchBuilder
 from producers.identity.host_file import claims_beside, default_socket
 from producers.publish.puts import Puts
+from producers.receiver.claimed import Report, claimed_reports
 from producers.receiver.claims import serving_claims
 from producers.receiver.client_fields import Row
 from producers.receiver.datagram import DATAGRAM_BYTES_MAX, FAREWELL, Datagrams, read, with_senders
@@ -49,7 +51,7 @@ SLICE_DATAGRAMS = DEFAULT_LIMITS.batch_events_max
 SLICE_BYTES = 2 * 1024 * 1024
 """Bytes of datagrams per slice; folding takes some 12 times as much memory for a moment."""
 LOOK_S = 0.1
-"""How often reports that are held are looked at."""
+"""How often reports that are held are looked at, at most."""
 TOPIC = LLM_REQUESTS.topic
 
 
@@ -104,28 +106,44 @@ class Receiver:
         self._duplicates = 0
         self._events_gaps = {kind: Gaps(settings.clients_max) for kind in EVENTS}
         self._series = SeriesBound(settings.metric_series_max)
-        self._arrived = asyncio.Event()
-        self._enough = asyncio.Event()
+        self._arrived = False
+        self._due = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
         self._reading = False
 
     async def run(self, stop: asyncio.Event, path: Path) -> None:
         """Read until ``stop``, then stop accepting and drain the socket."""
         self._read_on()
         stopping = asyncio.create_task(stop.wait())
+        stopping.add_done_callback(lambda _: self._due.set())
         try:
             while not stop.is_set():
-                await _first(stopping, self._arrived.wait(), within_s=LOOK_S if self.once.held else None)
-                if self._arrived.is_set():
-                    await _first(stopping, self._enough.wait(), within_s=self._settings.linger_ms / 1_000)
+                await self._due.wait()
+                self._due.clear()
+                self._rest()
+                if self._arrived:
                     await self._spool()
                 await self._pass(self.once.due(time.monotonic()))
+                if self.once.held:
+                    self._wake_in(max(LOOK_S, self._settings.linger_ms / 1_000))
         finally:
             stopping.cancel()
+            self._rest()
             self._read_no_more()
         refuse_more(self._socket, path)
         while self._intake.drain(self._settings.batch_datagrams_max) or len(self._intake):
             await self._spool(reading=False)
         await self._pass(self.once.due(None))
+
+    def _wake_in(self, pause_s: float) -> None:
+        """One timer, not a task that waits: most of what a few datagrams cost is waking up."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(pause_s, self._due.set)
+
+    def _rest(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _read_on(self) -> None:
         if not self._reading:
@@ -140,18 +158,24 @@ class Receiver:
     def _ready(self) -> None:
         room = self._settings.batch_datagrams_max - len(self._intake)
         if room > 0 and self._intake.drain(room):
-            self._arrived.set()
+            self._arrived = True
+            self._wake_in(self._settings.linger_ms / 1_000)
         if len(self._intake) >= self._settings.batch_datagrams_max or self._intake.full:
-            self._enough.set()
+            self._due.set()
             self._read_no_more()  # it would report the same datagrams again and again
 
     async def _spool(self, *, reading: bool = True) -> None:
         """Check, fold and spool what has gathered."""
-        self._arrived.clear()
-        self._enough.clear()
+        self._arrived = False
         rejected = {"too_long": self._intake.too_long} if self._intake.too_long else {}
         self._intake.too_long = 0
         taken, ends, pids = self._intake.take()
+        if (reports := claimed_reports(taken, ends, pids, self.once)) is not None:
+            if reading:
+                self._read_on()
+            self._count(rejected)
+            self._absorb(reports)
+            return
         buffer, places = np.frombuffer(taken, np.uint8), np.array(ends, np.int64)
         with_senders(buffer, places, np.array(pids, np.uint32))
         if reading:
@@ -168,19 +192,26 @@ class Receiver:
             found = replace(found.where(~of_events), rejected=found.rejected)
         keep = self._follow(found)
         folded = self._fold(buffer, found.where(keep) if not keep.all() else found, self._judge)
-        duplicates = self._gaps.duplicates - self._duplicates
-        self._duplicates = self._gaps.duplicates
         if reading:
             self._ready()  # the kernel queues few datagrams
         farewells = int((found.heads["kind"] == FAREWELL).sum())
-        self._count({**found.rejected, "duplicate": duplicates, "broken_json": folded.broken, "farewell": farewells})
+        self._count({**found.rejected, "broken_json": folded.broken, "farewell": farewells})
         self._count({"absorbed": folded.absorbed})
         self._shed(folded.broken)
         await self._put(folded)
         if reading:
             self._ready()
-        self._counters.set("receiver_clients", self._gaps.clients)
-        self._counters.set("receiver_missing", self._gaps.missing)
+
+    def _absorb(self, reports: Sequence[Report]) -> None:
+        """Give reports of claimed requests to the proxies that claimed them."""
+        order = sorted(range(len(reports)), key=lambda at: reports[at].arrival.client)  # as ``follow``
+        keep = self._gaps.take(reports[at].arrival for at in order)
+        self._followed()
+        rows = [reports[at].row for at in sorted(compress(order, keep))]
+        for row in rows:
+            self._where.names.hash_user(row)
+        _, absorbed = self._judge(rows, lambda _at: b"")
+        self._count({"absorbed": absorbed})
 
     async def _events(self, buffer: npt.NDArray[np.uint8], found: Datagrams) -> None:
         """Steps of training and metrics: few, and so as rows."""
@@ -198,6 +229,8 @@ class Receiver:
 
     async def _pass(self, datagrams: list[bytes]) -> None:
         """Spool reports that were held, and that nobody took over."""
+        if not datagrams:
+            return
         ends = np.cumsum([len(each) for each in datagrams], dtype=np.int64)
         buffer = np.frombuffer(b"".join(datagrams), np.uint8)
         for begin, part in slices(ends):
@@ -216,10 +249,18 @@ class Receiver:
     def _follow(self, found: Datagrams) -> npt.NDArray[np.bool_]:
         """Which requests are new. Declares what clients dropped as shed."""
         keep = follow(found, self._gaps)
-        self._shed(self._gaps.lost - self._lost)
-        self._counters.add("receiver_lost", self._gaps.lost - self._lost)
-        self._lost = self._gaps.lost
+        self._followed()
         return keep
+
+    def _followed(self) -> None:
+        """Count what sequences say since the last time."""
+        gaps = self._gaps
+        self._count({"duplicate": gaps.duplicates - self._duplicates})
+        self._shed(gaps.lost - self._lost)
+        self._counters.add("receiver_lost", gaps.lost - self._lost)
+        self._lost, self._duplicates = gaps.lost, gaps.duplicates
+        self._counters.set("receiver_clients", gaps.clients)
+        self._counters.set("receiver_missing", gaps.missing)
 
     async def _put(self, folded: Folded) -> None:
         for key, block in folded.blocks:
@@ -281,15 +322,6 @@ def _arrivals(heads: npt.NDArray[Any]) -> Iterator[Arrival]:
         Arrival((pid, start_ns), seq, lost, run, kind == FAREWELL)
         for pid, start_ns, seq, lost, run, kind in zip(*columns, strict=True)
     )
-
-
-async def _first(stopping: asyncio.Task[Any], waiting: Coroutine[Any, Any, Any], within_s: float | None = None) -> None:
-    """Wait until either is done, no longer than that."""
-    task = asyncio.create_task(waiting)
-    try:
-        await asyncio.wait({stopping, task}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        task.cancel()
 
 
 def refuse_more(opened: socket.socket, path: Path) -> None:

@@ -40,8 +40,8 @@ def test_the_delays_are_told_apart() -> None:
 
 def test_a_part_that_there_is_not_is_named_with_those_that_are() -> None:
     """Before anything is measured."""
-    assert list(edge.PARTS) == ["agent", "proxy", "sdk"]
-    with pytest.raises(ConfigError, match="agent, proxy, sdk"):
+    assert list(edge.PARTS) == ["agent", "agent_engine", "proxy", "sdk"]
+    with pytest.raises(ConfigError, match="agent, agent_engine, proxy, sdk"):
         edge.measure(["agent", "nothing"], 1, print)
 
 

@@ -154,13 +154,13 @@ async def test_claims_hold_beyond_a_proxy_that_ends_in_order(tmp_path: Path, in_
     claims = Claims(lambda: path, counters=Counters())
     claims.claim("r")
     running = asyncio.create_task(claims.run())
-    async with asyncio.timeout(30), serving_claims(path, None, once):
+    async with asyncio.timeout(30), serving_claims(path, None, once) as open_now:
         await once.heard.wait()
         if in_order:
             claims.end()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        while any("serve" in repr(task) for task in asyncio.all_tasks()):  # noqa: ASYNC110 -- the agent's end of it
+        while open_now:  # noqa: ASYNC110 -- the agent's end of it
             await asyncio.sleep(0.01)
 
     assert once.claimed == ["r"]
