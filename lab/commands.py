@@ -192,7 +192,7 @@ def drills(
                 *(f"{one.signs[name].after_s:.0f} s" if name in one.signs else "" for name in CHANNELS),
                 "; ".join(one.pasted),
                 "no" if one.mended_s is None else f"{one.mended_s:.0f} s",
-                "exact" if one.books.exact else "NOT exact",
+                one.compared,
                 "good" if one.good else f"silent: {', '.join(one.silent)}" if one.silent else "WRONG",
             ]
             for one in found

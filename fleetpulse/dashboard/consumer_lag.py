@@ -41,6 +41,8 @@ class Lag:
     members: int = 0
     late: int = 0
     """Of these records those that wait for longer than ``AGED_MS``."""
+    lacking: bool = False
+    """A topic is missing, perhaps one that the job writes: it ends until that is there."""
 
     @property
     def wrong(self) -> str:
@@ -49,7 +51,7 @@ class Lag:
             return Cause.TOPIC
         waits = (self.records or 0) > MARKERS_MAX * self.partitions
         if waits and not self.members:
-            return Cause.PROCESS
+            return Cause.TOPIC if self.lacking else Cause.PROCESS
         late = Cause.DELIVERY if self.job == "deliver" else Cause.LAG
         return late if self.late and self.members else ""
 
@@ -64,13 +66,14 @@ def lags(
 ) -> list[Lag]:
     """One row for each job and topic of ``reads``, in their order."""
     rows = []
+    lacking = not {topic for topics in reads.values() for topic in topics} <= {place[0] for place in ends}
     for job, topics in reads.items():
         offsets = committed.get(job, {})
         for topic in topics:
             partitions = sum(place[0] == topic for place in ends)
             records = consumer_lag(topic, offsets, begins, ends) if offsets and partitions else None
             late = sum(behind(job, topic, offsets, begins, aged).values())
-            rows.append(Lag(job, topic, records, partitions, members.get(job, 0), late))
+            rows.append(Lag(job, topic, records, partitions, members.get(job, 0), late, lacking))
     return rows
 
 

@@ -13,8 +13,9 @@ from fleetpulse.stack.report import PartStatus
 
 TopicPartition = tuple[str, int]
 """Topic and partition."""
-AGED_MS = 30_000
-"""A record that waits for so long for a reader that runs is behind; jobs, sink and deliver commit every few seconds."""
+AGED_MS = 20_000
+"""A record that waits for so long for a reader that runs is behind; jobs, sink and deliver commit every few seconds.
+Low enough for an alert that no target takes to be named within a minute of the fault."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from fleetpulse.doctor.facts import Bounds, KafkaFacts, TopicFacts, TopicPartition
+from fleetpulse.doctor.facts import AGED_MS, Bounds, KafkaFacts, TopicFacts, TopicPartition
 from fleetpulse.doctor.finding import Finding, good, note, unknown, wrong
 from fleetpulse.doctor.judge_partitions import judge_partitions
 from fleetpulse.migrate.topic_plan import MIGRATED, REPLICAS, topic_settings
@@ -239,6 +239,7 @@ def judge_lag(facts: KafkaFacts, groups: Mapping[str, Sequence[str]], bounds: Bo
     if facts.groups is None:
         yield unknown("lag", "all groups", "consumer groups cannot be read")
         return
+    lacking = sorted({topic for topics in groups.values() for topic in topics} - (facts.topics or {}).keys())
     for group, topics in groups.items():
         found = facts.groups.get(group)
         if found is None or (not found.committed and not found.members):
@@ -248,8 +249,11 @@ def judge_lag(facts: KafkaFacts, groups: Mapping[str, Sequence[str]], bounds: Bo
         most = max(lags.values(), default=0)
         if not found.members and is_read_by_nobody(lags, facts.topics or {}):
             waits = max(lags, key=lambda topic: lags[topic])
-            says = f"process not running: {most:,} records of {waits} wait, and nobody is a member of the group"
-            yield wrong("process", group, says, _starter(group))
+            says = f"{most:,} records of {waits} wait, and nobody is a member of the group"
+            if lacking:  # whoever writes it ends, too
+                yield wrong("topic.exists", group, f"topic missing: {', '.join(lacking)}: {says}", "fleetpulse migrate")
+            else:
+                yield wrong("process", group, f"process not running: {says}", _starter(group))
             continue
         for topic, lag in lags.items():
             if lag > bounds.lag_records_max:
@@ -285,7 +289,8 @@ def behind(
 
 def _late(group: str, late: Mapping[str, Mapping[int, int]]) -> Iterator[Finding]:
     for topic, waiting in late.items():
-        says = f"{sum(waiting.values()):,} records of partitions {_numbers(waiting)} of {topic} wait for over 30 s"
+        says = f"{sum(waiting.values()):,} records of partitions {_numbers(waiting)} of {topic} wait"
+        says += f" for over {AGED_MS // 1_000} s"
         if waiting and group.endswith("-deliver"):
             yield wrong("delivery", group, f"alerts not delivered: {says}", "fleetpulse deliver --check")
         elif waiting:

@@ -14,22 +14,24 @@ import orjson
 
 from fleetpulse import stack
 from fleetpulse.services.jobs_and_sink import EXAMPLE_PRICES
+from lab.bench.stand import free_port
 from lab.chaos.clock_shim import SteppedClock
 from lab.chaos.disk_shim import compile_library
+from lab.drills.certificates import HOST, Authority, TlsRelay
 from lab.drills.stand import PRODUCER, SINK, Stand
 from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
 from runtime.kafka_clients import make_admin, make_producer, started
-from runtime.local_stack import read_state
+from runtime.local_stack import StackState, read_state
 from runtime.runbook import Cause
 from schemas.contract.headers import NDJSON
 from schemas.contract.topics import WINDOW_FINALS
 
 BALLAST = "ballast"
-OPEN_S, SLOW_S = 90, 75
+OPEN_S = 90
 ROWS = 500
+_NO_PERMISSION = "int nvmlInitWithFlags(unsigned flags) { return 4; } int nvmlInit_v2(void) { return 4; }"
 _PRICES = EXAMPLE_PRICES.read_text().partition("list_prices:")[0]
-PASSWORD_FILE = "FLEETPULSE_CLICKHOUSE__PASSWORD_FILE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class Drill:
     by_hand: Callable[[Stand], None] = lambda _stand: None
     """What is corrected before the last line, where the advice is to edit a file."""
     outage_s: float = 60.0
+    of: str = ""
+    """What a sign has to name beside the cause, where something else may have the same."""
     disk: str | None = None
     """The folder of the stand that gets a small disk of its own, before it comes up."""
 
@@ -56,16 +60,35 @@ def _password_changes(stand: Stand) -> None:
     file = stand.folder / "password"
     file.touch(mode=0o600)
     file.write_text("not this one\n")
+    _sink_of(stand, _state(stand).clickhouse_url, PASSWORD_FILE=str(file))
+
+
+def _certificate_ends(stand: Stand) -> None:
+    """TLS is put before ClickHouse; its certificate has ended a day ago."""
+    authority = Authority(stand.folder / "authority")
+    state, port = _state(stand), free_port()
+    ended = authority.issue("ended", host=HOST, days=-1)
+    stand.relay = TlsRelay(ended, port, state.ports.clickhouse_http).__enter__()
+    authority.issue("renewed", host=HOST)
+    trusted = {"PASSWORD": state.writer_password, "CA_FILE": str(authority.certificate)}
+    _sink_of(stand, f"https://{HOST}:{port}", **trusted)
+
+
+def _certificate_is_renewed(stand: Stand) -> None:
+    assert stand.relay is not None
+    stand.relay.show(stand.folder / "authority" / "renewed.pem")
+
+
+def _sink_of(stand: Stand, url: str, **differing: str) -> None:
+    """The sink is started again with a configuration of ClickHouse of its own."""
+    login = {"URL": url, "USER": "fleetpulse", "DATABASE": "fleetpulse", **differing}
+    _started_with(SINK, **{f"CLICKHOUSE__{key}": value for key, value in login.items()})(stand)
+
+
+def _state(stand: Stand) -> StackState:
     state = read_state(stand.folder)
     assert state is not None
-    stand.gone(SINK)
-    stand.environment |= {
-        "FLEETPULSE_CLICKHOUSE__URL": state.clickhouse_url,
-        "FLEETPULSE_CLICKHOUSE__USER": "fleetpulse",
-        "FLEETPULSE_CLICKHOUSE__DATABASE": "fleetpulse",
-        PASSWORD_FILE: str(file),
-    }
-    stand.start(SINK)
+    return state
 
 
 def _started_with(name: str, **environment: str) -> Callable[[Stand], None]:
@@ -124,8 +147,8 @@ def _sent(records: int) -> Callable[[Stand], None]:
 
 
 def _tenants(count: int) -> Callable[[Stand], None]:
-    """A foreign client names another tenant in every request."""
-    headers = (("schema", b"llm.requests/1"), ("content-type", NDJSON.encode()))
+    """A foreign client names another tenant in every request. It is one host: all come to one partition."""
+    headers = [("schema", b"llm.requests/1"), ("content-type", NDJSON.encode())]
     request = {"host": "foreign", "model": "m", "status": "ok", "origin": "simulated"}
 
     async def send(kafka: KafkaConfig) -> None:
@@ -134,7 +157,7 @@ def _tenants(count: int) -> Callable[[Stand], None]:
                 own = [{"tenant": f"t-{n}", "request_id": f"r-{n}"} for n in range(first, first + ROWS)]
                 at = {"at_ms": SystemClock().now_ms()}
                 value = b"\n".join(orjson.dumps(request | one | at) for one in own)
-                await producer.send("llm.requests", value, headers=headers)
+                await producer.send("llm.requests", value, partition=0, headers=headers)
             await producer.flush()
 
     return lambda stand: asyncio.run(send(stand.config.kafka))
@@ -191,11 +214,11 @@ def _disk_has_room(folder: str) -> Callable[[Stand], None]:
 
 
 def _kafka_is_slow(stand: Stand) -> None:
-    """For a while the broker stands still for most of each second."""
-    until_s = time.monotonic() + SLOW_S
+    """The broker stands still for most of each second, until what slows it is taken away."""
+    stand.kafka_is_quick.clear()
 
     def slow() -> None:
-        while time.monotonic() < until_s:
+        while not stand.kafka_is_quick.is_set():
             for number, seconds in ((signal.SIGSTOP, 1.9), (signal.SIGCONT, 0.1)):
                 stack.signal_part(stand.folder, stack.KAFKA, number)
                 time.sleep(seconds)
@@ -207,9 +230,7 @@ def _gpus_are_refused(stand: Stand) -> None:
     """An agent starts beside a driver that lets it in nowhere."""
     folder = stand.folder / "driver"
     folder.mkdir()
-    compile_library("int nvmlInit_v2(void) { return 4; } /* NO_PERMISSION */", folder, "driver").rename(
-        folder / "libnvidia-ml.so.1"
-    )
+    compile_library(_NO_PERMISSION, folder, "driver").rename(folder / "libnvidia-ml.so.1")
     stand.environment |= {
         "LD_LIBRARY_PATH": str(folder),
         "FLEETPULSE_AGENT__RECEIVER__SOCKET": str(stand.folder / "agent.sock"),
@@ -226,9 +247,7 @@ def _topic_deleted(name: str) -> Callable[[Stand], None]:
 
 
 def _password(stand: Stand) -> str:
-    state = read_state(stand.folder)
-    assert state is not None
-    return f"{state.writer_password}\n"
+    return f"{_state(stand).writer_password}\n"
 
 
 def _signs(cause: Cause, *channels: str, **others: Cause) -> dict[str, Cause]:
@@ -258,6 +277,13 @@ DRILLS = (
         # The process ends at once: who scrapes it sees no more than that, and its section leads to this one.
         _signs(Cause.CLICKHOUSE_LOGIN, "log", "doctor", alert=Cause.PROCESS, page=Cause.PROCESS),
         typed=_password,
+    ),
+    Drill(
+        "expired certificate",
+        Cause.CERTIFICATE,
+        _certificate_ends,
+        _signs(Cause.CERTIFICATE, "log", "readyz", "alert", "doctor"),
+        by_hand=_certificate_is_renewed,
     ),
     Drill(
         "Kafka killed",
@@ -329,45 +355,39 @@ DRILLS = (
         Cause.LAG,
         _transaction_left_open("llm.requests"),
         _signs(Cause.LAG, "alert", "doctor", "page"),
+        of="llm.requests",
     ),
-    Drill(
-        "clock 10 minutes ahead",
-        Cause.CLOCK,
-        _clock_is_off(600_000),
-        _signs(Cause.CLOCK, "log", "alert", "doctor", "page"),
-        by_hand=_clock_is_right,
-    ),
-    Drill(
-        "clock 10 minutes behind",
-        Cause.CLOCK,
-        _clock_is_off(-600_000),
-        _signs(Cause.CLOCK, "log", "alert", "doctor", "page"),
-        by_hand=_clock_is_right,
+    *(
+        Drill(
+            f"clock 10 minutes {way}",
+            Cause.CLOCK,
+            _clock_is_off(ms),
+            _signs(Cause.CLOCK, "log", "alert", "doctor", "page"),
+            by_hand=_clock_is_right,
+        )
+        for way, ms in (("ahead", 600_000), ("behind", -600_000))
     ),
     Drill("agent that may not read its GPU", Cause.GPU, _gpus_are_refused, _signs(Cause.GPU, "log")),
-    Drill("slow broker", Cause.SLOW, _kafka_is_slow, _signs(Cause.SLOW, "log", "readyz", "alert")),
     Drill(
-        "disk full under ClickHouse",
-        Cause.DISK,
-        _disk_fills("clickhouse"),
-        _signs(Cause.DISK, "log", "readyz", "alert", "doctor"),
-        by_hand=_disk_has_room("clickhouse"),
-        disk="clickhouse",
+        "slow broker",
+        Cause.SLOW,
+        _kafka_is_slow,
+        _signs(Cause.SLOW, "log", "readyz", "alert"),
+        by_hand=lambda stand: stand.kafka_is_quick.set(),
     ),
-    Drill(
-        "disk full under Kafka",
-        Cause.KAFKA,
-        _disk_fills("kafka"),
-        _signs(Cause.KAFKA, "log", "readyz", "alert", "doctor", "page"),
-        by_hand=_disk_has_room("kafka"),
-        disk="kafka",
-    ),
-    Drill(
-        "disk full under a spool",
-        Cause.SPOOL,
-        _disk_fills("spool"),
-        _signs(Cause.SPOOL, "log", "readyz", "alert"),
-        by_hand=_disk_has_room("spool"),
-        disk="spool",
+    *(
+        Drill(
+            f"disk full under {what}",
+            cause,
+            _disk_fills(folder),
+            _signs(cause, "log", "readyz", "alert", *others),
+            by_hand=_disk_has_room(folder),
+            disk=folder,
+        )
+        for what, folder, cause, others in (
+            ("ClickHouse", "clickhouse", Cause.DISK, ("doctor",)),
+            ("Kafka", "kafka", Cause.KAFKA, ("doctor", "page")),
+            ("a spool", "spool", Cause.SPOOL, ()),
+        )
     ),
 )

@@ -54,13 +54,17 @@ class Outcome:
         """Every channel showed the cause in time, the advice mended it, and the books are exact."""
         return not self.silent and self.mended_s is not None and self.books.exact and not self.books.empty
 
+    @property
+    def compared(self) -> str:
+        """The books in a word."""
+        return "NOT compared" if not self.books.checks else "exact" if self.books.exact else "NOT exact"
+
     def text(self) -> str:
         """One line for people."""
         seen = ", ".join(f"{name} {sign.after_s:.0f} s" for name, sign in self.signs.items()) or "nowhere"
         silent = f"; silent: {', '.join(self.silent)}" if self.silent else ""
         mended = "not mended" if self.mended_s is None else f"mended in {self.mended_s:.0f} s"
-        books = "exact" if self.books.exact else "NOT exact"
-        return f"{self.name}: {self.cause or 'no fault'}, seen: {seen}{silent}; {mended}; books {books}"
+        return f"{self.name}: {self.cause or 'no fault'}, seen: {seen}{silent}; {mended}; books {self.compared}"
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -152,7 +156,12 @@ def _on_a_stand(
                 stand.begin()
                 outcomes = []
                 for drill in drills:
-                    outcomes.append(_drill(stand, drill, outage_s, within_s, say))
+                    try:
+                        outcomes.append(_drill(stand, drill, outage_s, within_s, say))
+                    except FleetpulseError as error:  # the others are run all the same
+                        say(f"{drill.name}: {error}")
+                        outcomes.append(_failed(drill))
+                        stand.restore()
                     say(outcomes[-1].text())
             finally:
                 stand.end()
@@ -161,18 +170,25 @@ def _on_a_stand(
     return outcomes
 
 
+def _failed(drill: Drill) -> Outcome:
+    """Of a drill that did not come to its end: nothing is known."""
+    return Outcome(drill.name, drill.cause, {}, tuple(drill.signs), None, {}, (), None, Report((), 0, ()))
+
+
 def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, say: Callable[[str], None]) -> Outcome:
     say(f"{drill.name}: waiting until nothing is wrong")
     stand.until(lambda: not _shows(stand, drill.cause), CLEAR_WITHIN_S, f"{drill.cause} is no finding")
-    watch = Watch(stand, drill.signs)
+    watch = Watch(stand, drill.signs, drill.of)
     watch.begin()
     say(f"{drill.name}: begins")
     begun_s = time.monotonic()
-    drill.begin(stand)
-    least_s = drill.outage_s if outage_s is None else outage_s
-    while (passed_s := time.monotonic() - begun_s) < least_s or (passed_s < within_s and not watch.has_all()):
-        stand.pass_time(0.5)
-    watch.end()
+    try:
+        drill.begin(stand)
+        least_s = drill.outage_s if outage_s is None else outage_s
+        while (passed_s := time.monotonic() - begun_s) < least_s or (passed_s < within_s and not watch.has_all()):
+            stand.pass_time(0.5)
+    finally:
+        watch.end()
     pasted, mended_s = _mend(stand, drill, say)
     stand.restore()
     say(f"{drill.name}: settling the books")
@@ -196,8 +212,13 @@ def _shows(stand: Stand, cause: Cause | None, also: str = "") -> bool:
 
 def _mend(stand: Stand, drill: Drill, say: Callable[[str], None]) -> tuple[tuple[str, ...], float | None]:
     """Paste what the runbook says, and wait until doctor and ``/readyz`` name the cause no more, and no partition
-    stands still."""
+    stands still. What they named and name no more before anything was pasted, nothing has mended."""
     lines = () if drill.cause is None else advice(drill.cause, drill.paste, PAGE.read_text())
+    if drill.cause and drill.cause in (drill.signs.get("readyz"), drill.signs.get("doctor")):
+        try:
+            stand.until(lambda: _shows(stand, drill.cause), LINE_WITHIN_S, f"{drill.cause} is shown")
+        except FleetpulseError:
+            return (), None
     begun_s = time.monotonic()
     typed = drill.typed(stand)
     for line in lines:

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -25,6 +26,7 @@ from fleetpulse.services.processes import Command, Processes
 from lab.bench.stand import free_port
 from lab.chaos.clock_shim import SteppedClock
 from lab.chaos.stage import faults, is_ready
+from lab.drills.certificates import TlsRelay
 from runtime.config import Config
 from runtime.health import CONNECTIONS_MAX, REQUEST_WITHIN_S
 from runtime.http_server import App, HttpThread, Refused, Request, Response, Route
@@ -58,6 +60,10 @@ class Stand:
     """Its port; None where there is no Prometheus on this machine."""
     shim: SteppedClock | None = None
     """The clock of processes whose clock is off."""
+    relay: TlsRelay | None = None
+    """TLS before ClickHouse, until the end."""
+    kafka_is_quick: threading.Event = field(default_factory=threading.Event)
+    """Set: what slows the broker ends."""
     webhook_status: int = 204
     """What the receiver of alerts responds from now on."""
     _webhook: HttpThread | None = None
@@ -130,6 +136,7 @@ class Stand:
 
     def restore(self) -> None:
         """End what was pasted, and start what is gone or runs under another configuration."""
+        self.kafka_is_quick.set()
         while self.pasted:
             _end(self.pasted.pop())
         stack.up(self.folder)
@@ -182,10 +189,13 @@ class Stand:
 
     def end(self) -> None:
         """End what was pasted, Prometheus, and the receiver of alerts."""
+        self.kafka_is_quick.set()
         for process in (*self.pasted, *filter(None, (self._watching,))):
             _end(process)
         if self._webhook is not None:
             self._webhook.close()
+        if self.relay is not None:
+            self.relay.__exit__()
 
     def _watch(self) -> None:
         """Start Prometheus with the shipped rules, a second between two scrapes."""

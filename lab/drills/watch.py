@@ -74,6 +74,8 @@ class Watch:
     stand: Stand
     cause: Mapping[str, Cause]
     """By channel what is waited for."""
+    of: str = ""
+    """What a sign has to hold, too."""
     seen: dict[str, Sign] = field(default_factory=dict)
     others: dict[str, set[Cause]] = field(default_factory=dict)
     firing_s: float | None = None
@@ -120,7 +122,7 @@ class Watch:
         if cause is None:
             return
         after_s = time.monotonic() - self._begun_s
-        if names(cause, text):
+        if names(cause, text) and self.of in text:
             self.seen.setdefault(name, Sign(after_s, text[:TEXT_CHARACTERS]))
             if name == "alert" and text.startswith("firing") and self.firing_s is None:
                 self.firing_s = after_s

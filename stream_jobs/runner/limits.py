@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from runtime.health import Readiness
@@ -19,6 +20,19 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 SLOW_MS = 5_000
 """A commit that takes longer is said; of brokers that are well it takes some 10 ms."""
+STARVED_PERCENT = 60.0
+"""Of the last 10 s: so long some task waited for a processor, where they are short."""
+_PRESSURES = (Path("/proc/pressure/cpu"), Path("/sys/fs/cgroup/cpu.pressure"))
+
+
+def cpu_pressure(files: Sequence[Path] = _PRESSURES) -> float:
+    """How much of the last 10 s some task of this machine, or of this container, waited for a processor, in percent; 0
+    where the kernel does not count it (PSI, https://docs.kernel.org/accounting/psi.html)."""
+    found = [0.0]
+    for file in files:
+        with contextlib.suppress(OSError):
+            found.append(float(file.read_text().split()[1].removeprefix("avg10=")))
+    return max(found)
 
 
 @contextlib.asynccontextmanager
@@ -52,12 +66,20 @@ async def in_slot(slots: asyncio.Semaphore, work: Callable[[], Coroutine[Any, An
             raise
 
 
-def note_slow(readiness: Readiness, topic: str, taken_ms: float) -> None:
-    """Note brokers that answer a commit, and late, until one is quick: nothing is lost, and every window comes late."""
-    slow = taken_ms > SLOW_MS
-    readiness.note("commit", f"{Cause.SLOW}: a commit took {taken_ms / 1_000:.1f} s" if slow else None, Cause.SLOW)
-    if slow:
-        _log.warning("commit took long", extra={"cause": Cause.SLOW, "topic": topic, "taken_ms": round(taken_ms)})
+def note_slow(readiness: Readiness, topic: str, taken_ms: float, pressure: Callable[[], float] = cpu_pressure) -> None:
+    """Note brokers that answer a commit, and late, until one is quick: nothing is lost, and every window comes late.
+    Where processors are short everything is slow, and nobody knows whether brokers are: no cause is named."""
+    if taken_ms <= SLOW_MS:
+        readiness.note("commit", None)
+        return
+    says, percent = f"a commit took {taken_ms / 1_000:.1f} s", pressure()
+    facts: dict[str, Any] = {"topic": topic, "taken_ms": round(taken_ms), "cpu_pressure_percent": percent}
+    if percent < STARVED_PERCENT:
+        readiness.note("commit", f"{Cause.SLOW}: {says}", Cause.SLOW)
+        facts["cause"] = Cause.SLOW
+    else:
+        readiness.note("commit", f"{says}; tasks waited for a processor {percent:.0f} % of the time")
+    _log.warning("commit took long", extra=facts)
 
 
 def first_of(error: BaseException) -> BaseException:

@@ -1,25 +1,22 @@
 """Servers that let nobody in without TLS: a broker with a login by password and one by certificate, and rights by
 topic; a database behind https. Certificates are made by ``openssl``, for a day, in the test's folder.
 
-The server inside chdb-core opens no https port, whatever its configuration says: a relay with the standard library's
-``ssl`` stands before it.
+The server inside chdb-core opens no https port, whatever its configuration says: a relay stands before it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import socket
-import ssl
 import struct
 import subprocess
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from fleetpulse.stack import clickhouse, daemons, java, kafka, kafka_jars
+from lab.drills.certificates import HOST, Authority, TlsRelay
 from runtime.local_stack import DATABASE, Ports, StackState
 from schemas.contract.rights import ROLES
 from tests.unused_ports import unused_ports
@@ -29,8 +26,6 @@ USER = "fleetpulse"
 PASSWORD = "kafka-Pa55-of-the-test"
 WRITER, READER = "writer-Pa55-of-the-test", "reader-Pa55-of-the-test"
 SECRETS = (PASSWORD, WRITER, READER)
-HOST = "localhost"
-"""The name in the servers' certificate. They listen on 127.0.0.1, a name that it does not have."""
 READY_WITHIN_S = 60.0
 
 # Kafka's protocol, CreateAcls (30) version 1: numbers of resources, patterns and operations.
@@ -39,40 +34,6 @@ TOPIC, GROUP, TRANSACTIONAL_ID = 2, 3, 5
 LITERAL, PREFIXED = 3, 4
 READ, WRITE, CREATE, DESCRIBE, DESCRIBE_CONFIGS = 3, 4, 5, 8, 10
 _ALLOW = 3
-
-
-class Authority:
-    """A certificate authority in a folder that it makes."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        folder.mkdir()
-        self._openssl(
-            "req", "-x509", *_NEW_KEY, "-keyout", "ca.key", "-out", "ca.crt", "-days", "30", "-subj", "/CN=ca"
-        )
-
-    @property
-    def certificate(self) -> Path:
-        return self._folder / "ca.crt"
-
-    def issue(self, name: str, *, host: str | None = None, key_password: str | None = None, days: int = 30) -> Path:
-        """A PEM file of a key and its certificate for ``CN=name``; of a server where there is a host. With days below 0
-        it has run out."""
-        extensions = self._folder / "extensions"
-        extensions.write_text(f"subjectAltName=DNS:{host}" if host else "extendedKeyUsage=clientAuth")
-        key = _NEW_KEY if key_password is None else (*_NEW_KEY[:-1], "-passout", f"pass:{key_password}")
-        self._openssl("req", *key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
-        by = ("-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", extensions.name)
-        self._openssl("x509", "-req", "-in", f"{name}.csr", *by, "-days", str(days), "-out", f"{name}.crt")
-        whole = self._folder / f"{name}.pem"
-        whole.write_text((self._folder / f"{name}.key").read_text() + (self._folder / f"{name}.crt").read_text())
-        return whole
-
-    def _openssl(self, *words: str) -> None:
-        subprocess.run(["openssl", *words], cwd=self._folder, check=True, capture_output=True)
-
-
-_NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +68,7 @@ def secured(folder: Path) -> Iterator[Secured]:
             running.callback(daemons.stop, process, 20.0)
         assert daemons.wait_until(lambda: clickhouse.is_ready(state.ports.clickhouse_http), READY_WITHIN_S)
         clickhouse.execute(state, f"CREATE DATABASE {DATABASE}")
-        running.enter_context(_Relay(server, found[6], state.ports.clickhouse_http))
+        running.enter_context(TlsRelay(server, found[6], state.ports.clickhouse_http))
         assert daemons.wait_until(lambda: kafka.is_ready(state.ports.kafka), READY_WITHIN_S), _log(state).read_text()
         yield Secured(folder, authority, server, found[0], found[4], found[5], found[6], _log(state))
 
@@ -188,51 +149,3 @@ def grant(port: int, principal: str, rights: list[Right]) -> None:
 
 def _text(value: str) -> bytes:
     return struct.pack(">h", len(value)) + value.encode()
-
-
-class _Relay:
-    """Takes TLS off and passes everything on to a plain port of this machine."""
-
-    def __init__(self, server: Path, port: int, to: int) -> None:
-        self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        self._context.load_cert_chain(server)
-        self._port, self._to = port, to
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run)
-        self._listening = threading.Event()
-
-    def __enter__(self) -> _Relay:
-        self._thread.start()
-        assert self._listening.wait(10.0)
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10.0)
-
-    def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._serve())
-
-    async def _serve(self) -> None:
-        self._stop = asyncio.Event()
-        server = await asyncio.start_server(self._pass_on, "127.0.0.1", self._port, ssl=self._context)
-        self._listening.set()
-        await self._stop.wait()
-        server.close()
-
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        from_server, to_server = await asyncio.open_connection("127.0.0.1", self._to)
-        try:
-            await asyncio.gather(_pump(reader, to_server), _pump(from_server, writer))
-        finally:
-            for one in (to_server, writer):
-                one.transport.abort()
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while piece := await reader.read(1 << 16):
-            writer.write(piece)
-            await writer.drain()
-        writer.close()

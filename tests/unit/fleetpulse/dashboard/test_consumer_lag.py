@@ -32,12 +32,12 @@ def test_what_retention_took_is_not_waited_for() -> None:
 
 
 def test_a_topic_that_is_not_there_is_the_cause_itself() -> None:
-    """Whatever its readers had committed of the one that was there."""
+    """Whatever its readers had committed of the one that was there; also of a job that is gone, which may write it."""
     found = lags({"windows": {("a", 0): 4}}, {}, {("b", 0): 9}, {}, {}, READS)
 
     assert [(one.job, one.topic, one.records, one.wrong) for one in found] == [
         ("windows", "a", None, "Topic missing"),
-        ("windows", "b", 9, "Process not running"),
+        ("windows", "b", 9, "Topic missing"),
         ("costs", "a", None, "Topic missing"),
     ]
 

@@ -12,6 +12,7 @@ import pytest
 from fleetpulse.commands.config_view import Unknown
 from fleetpulse.doctor.examine import READS, examine_config, judge_config
 from fleetpulse.doctor.facts import (
+    AGED_MS,
     Bounds,
     CertificateFacts,
     DatabaseFacts,
@@ -321,6 +322,23 @@ def test_what_waits_for_long_though_somebody_reads_is_named(
 
     assert [(one.check, one.cause) for one in judged] == found
     assert all(f"{waiting} records of partitions {AT[1]} of {AT[0]} wait" in one.says for one in judged)
+
+
+def test_an_alert_that_no_target_takes_is_named_within_a_minute() -> None:
+    """Where one comes every 15 s, and the doctor takes as long as it may."""
+    assert 15_000 + AGED_MS + BOUNDS.within_s * 1_000 <= 60_000
+
+
+def test_a_process_that_is_gone_beside_a_missing_topic_lacks_that_topic() -> None:
+    """Whoever reads or writes it ends; starting it again mends nothing."""
+    facts = replace(KAFKA, ends={AT: 1_100}, groups={"local-windows": GroupFacts(0, {AT: 1_000})})
+    groups = {"local-windows": (AT[0],), "local-alerts": ("window.finals",)}
+    judged = [one for one in judge_lag(facts, groups, BOUNDS) if one.state is State.WRONG]
+
+    assert [(one.subject, one.cause, one.mend) for one in judged] == [
+        ("local-windows", Cause.TOPIC, "fleetpulse migrate"),
+    ]
+    assert "topic missing: window.finals: 100 records of" in judged[0].says
 
 
 @pytest.mark.parametrize(("more", "checks"), [(0, ["lag"]), (1, ["process"])])

@@ -1,21 +1,26 @@
 """What a drill pastes, which drills run, and when one is good.
 
-Covers lab.drills.stand.
+Covers lab.drills.stand and lab.drills.faults.
 """
 
 from __future__ import annotations
 
 import subprocess
-from contextlib import nullcontext
+import sys
+from collections.abc import Callable
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from fleetpulse.reconcile.compare import Difference, Report, TopicBooks
+from lab.chaos.disk_shim import compile_library
+from lab.drills import faults, run
 from lab.drills.faults import DRILLS, Drill
-from lab.drills.run import CHANNELS, Outcome, _small_disks, advice, chosen
+from lab.drills.run import CHANNELS, Outcome, _mend, _small_disks, advice, chosen
 from lab.drills.stand import PAGE
 from lab.drills.watch import Sign
 from runtime.runbook import Cause
@@ -114,3 +119,89 @@ def test_a_drill_in_a_line() -> None:
     assert replace(GOOD, signs={}, silent=("log",), mended_s=None, books=WRONG).text() == (
         "sink gone: Process not running, seen: nowhere; silent: log; not mended; books NOT exact"
     )
+
+
+def test_a_drill_that_fails_ends_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is shown nowhere, and its books were not compared; the stack is restored before the next."""
+    began: list[str] = []
+
+    class Mended(Calm):
+        def restore(self) -> None:
+            began.append("restored")
+
+        def begin(self) -> None:
+            """All is up."""
+
+        end = begin
+
+    def drill(_stand: object, one: Drill, *_others: object) -> Outcome:
+        began.append(one.name)
+        if one.name == "sink gone":
+            raise FleetpulseError("not within 300 s")
+        return GOOD
+
+    monkeypatch.setattr(run, "_drill", drill)
+    monkeypatch.setattr(run, "Stand", lambda *_of: Mended(lambda: True))
+    monkeypatch.setattr(run, "bring_up", lambda *_of: None)
+    monkeypatch.setattr("fleetpulse.stack.down", lambda _folder: None)
+    found = run._on_a_stand(tmp_path, 1, chosen(["sink", "poison"]), None, 60.0, lambda _text: None)
+
+    assert began == ["sink gone", "restored", "poison record"]
+    assert [(one.good, one.compared) for one in found] == [(False, "NOT compared"), (True, "exact")]
+
+
+def test_a_foreign_client_sends_what_a_producer_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each tenant once, all of one host: in one partition."""
+    sent: list[tuple[int, int]] = []
+
+    class Producer:
+        async def send(self, topic: str, value: bytes, *, partition: int, headers: Any) -> None:
+            assert DefaultRecordBatchBuilder.estimate_size_in_bytes(None, value, headers) > len(value)
+            sent.append((partition, value.count(b"tenant")))
+
+        async def flush(self) -> None:
+            """All is sent."""
+
+    @asynccontextmanager
+    async def producer(_client: object) -> Any:
+        yield Producer()
+
+    monkeypatch.setattr(faults, "make_producer", lambda _kafka: None)
+    monkeypatch.setattr(faults, "started", producer)
+    faults._tenants(2 * faults.ROWS)(cast(Any, Calm(lambda: True)))
+
+    assert sent == [(0, faults.ROWS)] * 2
+
+
+class Calm:
+    """In a stand's place: what ``until`` waits for comes true, or never."""
+
+    config = cast(Any, type("Config", (), {"kafka": None}))
+
+    def __init__(self, holds: Callable[[], bool]) -> None:
+        self.holds = holds
+
+    def until(self, _holds: Callable[[], bool], _within_s: float, what: str) -> None:
+        if not self.holds():
+            raise FleetpulseError(what)
+
+
+def test_what_passed_by_itself_was_not_mended() -> None:
+    """Neither doctor nor /readyz names it any more before the first line is pasted: nothing is, and no time is said."""
+    slow = next(drill for drill in DRILLS if drill.cause is Cause.SLOW)
+
+    assert _mend(cast(Any, Calm(lambda: False)), slow, lambda _text: None) == ((), None)
+
+
+def test_the_driver_of_the_drill_turns_the_binding_away(tmp_path: Path) -> None:
+    """By the function that it calls: one that is missing would be a driver that is too old."""
+    compile_library(faults._NO_PERMISSION, tmp_path, "driver").rename(tmp_path / "libnvidia-ml.so.1")
+    done = subprocess.run(
+        [sys.executable, "-c", "import pynvml; pynvml.nvmlInit()"],
+        env={"LD_LIBRARY_PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "NVMLError_NoPermission" in done.stderr

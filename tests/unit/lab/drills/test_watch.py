@@ -103,3 +103,13 @@ def test_the_first_sign_of_each_channel_is_kept(tmp_path: Path) -> None:
 
     assert (watch.has_all(), pending_s) == (True, None)
     assert watch.firing_s is not None
+
+
+def test_a_sign_names_what_the_fault_is_about(tmp_path: Path) -> None:
+    """The lag of another topic is none of this one's."""
+    watch = Watch(cast(Any, Folder(tmp_path)), {"page": Cause.LAG}, "llm.requests")
+
+    watch._take("page", "{'topic': 'window.finals', 'wrong': 'Consumer lag grows'}")
+    assert not watch.seen
+    watch._take("page", "{'topic': 'llm.requests', 'wrong': 'Consumer lag grows'}")
+    assert watch.has_all()

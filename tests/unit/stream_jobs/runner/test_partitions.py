@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from runtime.runbook import Cause
 from schemas.contract.record import Record
 from schemas.errors import UnavailableError
 from stream_jobs.runner.job import Job
-from stream_jobs.runner.limits import SLOW_MS, note_slow
+from stream_jobs.runner.limits import SLOW_MS, cpu_pressure, note_slow
 from stream_jobs.runner.partitions import Partitions, TopicPartition, slices, worker_readiness
 from stream_jobs.runner.policy import DEFAULT_POLICY, CommitPolicy
 from tests.simulator.counting import CountingStep
@@ -179,17 +180,35 @@ async def test_after_a_fatal_error_a_process_is_not_ready() -> None:
         partitions.fatal.result()
 
 
-def test_brokers_that_are_slow_are_noted_until_a_commit_is_quick(caplog: pytest.LogCaptureFixture) -> None:
-    """Beside the verdict: nobody is taken out of service for it."""
+@pytest.mark.parametrize(
+    ("percent", "says", "cause"),
+    [
+        (59.9, "Kafka slow: a commit took 5.0 s", Cause.SLOW),
+        (60.0, "a commit took 5.0 s; tasks waited for a processor 60 % of the time", None),
+    ],
+)
+def test_brokers_that_are_slow_are_noted_until_a_commit_is_quick(
+    caplog: pytest.LogCaptureFixture, percent: float, says: str, cause: Cause | None
+) -> None:
+    """Beside the verdict: nobody is taken out of service for it. Where processors are short they are not blamed."""
     readiness, noted = Readiness(), []
 
     for taken_ms in (SLOW_MS, SLOW_MS + 1, 10.0):
-        note_slow(readiness, "t", taken_ms)
+        note_slow(readiness, "t", taken_ms, lambda: percent)
         noted.append(readiness.noted())
 
-    assert noted == [None, "Kafka slow: a commit took 5.0 s", None]
+    assert noted == [None, says, None]
     assert readiness.why() is None
-    assert [line.__dict__["cause"] for line in caplog.records] == [Cause.SLOW]
+    assert [line.__dict__.get("cause") for line in caplog.records] == [cause]
+
+
+def test_the_pressure_is_that_of_the_machine_or_of_the_container(tmp_path: Path) -> None:
+    """The greater of both; a kernel that does not count it has none."""
+    files = [tmp_path / name for name in ("machine", "container", "none")]
+    files[0].write_text("some avg10=7.50 avg60=99.00 avg300=20.68 total=36492840234\nfull avg10=88.00 avg60=0.00\n")
+    files[1].write_text("some avg10=12.25 avg60=99.00 avg300=20.68 total=3\n")
+
+    assert [cpu_pressure(files), cpu_pressure(files[2:])] == [12.25, 0.0]
 
 
 async def lags_of(ends: dict[int, int | None]) -> list[tuple[int, float]]:
