@@ -19,7 +19,9 @@ from runtime.counters import COUNTERS
 from runtime.runbook import Cause
 from schemas.errors import ConfigError
 
-_NOISY = {"aiokafka": logging.ERROR, "faust": logging.WARNING, "mode": logging.WARNING, "urllib3": logging.WARNING}
+_CLICKHOUSE = ("clickhouse_connect", "urllib3")
+"""They warn twice at every attempt, without a cause: who retries says why, once a minute."""
+_NOISY = dict.fromkeys(("aiokafka", *_CLICKHOUSE), logging.ERROR) | dict.fromkeys(("faust", "mode"), logging.WARNING)
 _REPEATING = ("aiokafka",)
 """Loggers that write the same line at every attempt while a broker is unavailable: ten a second."""
 _TELL_APART = ("cause", "server", "group", "target", "topic")

@@ -12,6 +12,7 @@ from fleetpulse.doctor.judge_kafka import judge_clock, setting
 from fleetpulse.migrate.plan import SetTtl
 from fleetpulse.migrate.table_plan import Wanted, plan_tables
 from fleetpulse.sql import reader_profile
+from runtime.tls import OUT_OF_TIME
 from schemas.errors import ContractError
 
 WRITER_NEEDS = ("SELECT", "INSERT", "CREATE TABLE", "CREATE VIEW", "ALTER UPDATE")
@@ -57,6 +58,8 @@ def _login(section: str, url: str, login: LoginFacts) -> Iterator[Finding]:
         yield wrong(f"{section}.login", login.user, f"is rejected at {url}: {login.error}", mend)
     elif login.key is not None:
         yield wrong(f"{section}.answer", url, f"is not trusted: {login.error}", setting(f"{section}.{login.key}"))
+    elif OUT_OF_TIME in login.error:
+        yield wrong("certificate", url, login.error, f"renew it   # where {section}.url leads")
     else:
         mend = "fleetpulse up" if "127.0.0.1" in url else f"{_variable('URL', section)}=https://host:8443"
         mend += "   # or start the server: its log says why it ended"

@@ -78,7 +78,8 @@ def _refused(config: ClickHouseConfig, error: Exception) -> LoginFacts:
     why = rejected(error, config)
     if code is None and isinstance(why, ConfigError):
         return LoginFacts(config.user, config.database, error=why.bound, key=why.key.partition(".")[2])
-    return LoginFacts(config.user, config.database, error=first_line(error), error_code=code)
+    said = first_line(error if why is None or code is not None else why)
+    return LoginFacts(config.user, config.database, error=said, error_code=code)
 
 
 def _rights(client: Any, config: ClickHouseConfig) -> LoginFacts:

@@ -211,3 +211,14 @@ def test_left_out_lines_are_told_as_a_fact() -> None:
         ("waiting", None),
         ("waiting", None),
     ]
+
+
+def test_what_clients_of_clickhouse_try_again_is_said_by_who_retries() -> None:
+    """Their warnings at every attempt name no cause; their errors are written."""
+    stream = io.StringIO()
+    logs.configure("sink", stream=stream)
+    for name in ("clickhouse_connect.driver._backend.http_sync", "urllib3.connectionpool"):
+        logging.getLogger(name).warning("Unexpected Http Driver Exception")
+        logging.getLogger(name).error("broken")
+
+    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["broken"] * 2

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from clickhouse_connect.driver.exceptions import OperationalError
 
 from fleetpulse.commands.config_view import Unknown
 from fleetpulse.doctor.examine import READS, examine_config, judge_config
@@ -27,10 +29,12 @@ from fleetpulse.doctor.finding import Finding, Report, State, good, wrong
 from fleetpulse.doctor.judge_database import WRITER_NEEDS, judge_database
 from fleetpulse.doctor.judge_host import judge_certificates, judge_host
 from fleetpulse.doctor.judge_kafka import judge_kafka, judge_lag
+from fleetpulse.doctor.look_database import _refused
 from fleetpulse.migrate.table_plan import LiveDatabase, LiveTable, Wanted
 from fleetpulse.migrate.topic_plan import topic_settings
 from fleetpulse.sql.reader_profile import LIMITS
 from fleetpulse.stack.report import PartStatus
+from runtime.config import ClickHouseConfig
 from runtime.runbook import Cause
 from schemas.contract.topics import BY_NAME, TOPICS
 from schemas.ddl.files import Migration
@@ -349,6 +353,17 @@ def test_markers_of_transactions_wait_for_nobody(more: int, checks: list[str]) -
     facts = replace(KAFKA, ends={AT: 1_000 + lag}, groups={"local-windows": GroupFacts(0, {AT: 1_000})})
 
     assert [one.check for one in of_kafka(facts)] == checks
+
+
+def test_a_database_whose_certificate_has_ended_is_not_one_that_is_gone() -> None:
+    """It answers, and nobody may believe it: starting it again mends nothing."""
+    ended = ssl.SSLCertVerificationError(1, "certificate verify failed: certificate has expired")
+    ended.verify_code, ended.verify_message = 10, "certificate has expired"
+    login = _refused(ClickHouseConfig(url="https://db:8443"), OperationalError("HTTPSConnectionPool", ended))
+    (found,) = [one for one in of_database(replace(DATABASE, writer=login)) if one.state is State.WRONG]
+
+    assert (found.check, found.cause) == ("certificate", Cause.CERTIFICATE)
+    assert found.says.startswith("https://db:8443 shows a certificate out of its time (certificate has expired)")
 
 
 def test_a_finding_links_to_the_runbook_where_its_cause_has_a_section() -> None:
