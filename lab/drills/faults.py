@@ -28,7 +28,7 @@ from schemas.contract.headers import NDJSON
 from schemas.contract.topics import WINDOW_FINALS
 
 BALLAST = "ballast"
-OPEN_S = 90
+OPEN_S, ALERT_WITHIN_S = 90, 300.0
 ROWS = 500
 _NO_PERMISSION = "int nvmlInitWithFlags(unsigned flags) { return 4; } int nvmlInit_v2(void) { return 4; }"
 _PRICES = EXAMPLE_PRICES.read_text().partition("list_prices:")[0]
@@ -125,13 +125,14 @@ def _prices_are_right(stand: Stand) -> None:
     (stand.folder / "my-prices.yaml").write_text(_PRICES)
 
 
-def _responds(status: int) -> Callable[[Stand], None]:
-    """The receiver of alerts responds so from now on."""
+def _webhook_fails(stand: Stand) -> None:
+    """The receiver of alerts refuses the next: before there is one nothing is wrong."""
+    stand.refused_s, stand.webhook_status = None, 500
+    stand.until(lambda: stand.refused_s is not None, ALERT_WITHIN_S, "an alert is refused")
 
-    def begin(stand: Stand) -> None:
-        stand.webhook_status = status
 
-    return begin
+def _webhook_is_well(stand: Stand) -> None:
+    stand.webhook_status = 204
 
 
 def _sent(records: int) -> Callable[[Stand], None]:
@@ -324,10 +325,10 @@ DRILLS = (
     Drill(
         "webhook that returns 500",
         Cause.DELIVERY,
-        _responds(500),
+        _webhook_fails,
         _signs(Cause.DELIVERY, "log", "readyz", "alert", "doctor", "page"),
         paste=("deliver --check",),
-        by_hand=_responds(204),
+        by_hand=_webhook_is_well,
         outage_s=300.0,
     ),
     Drill("poison record", Cause.REJECTED, _sent(1), _signs(Cause.REJECTED, "log", "alert", "doctor", "page")),

@@ -66,6 +66,8 @@ class Stand:
     """Set: what slows the broker ends."""
     webhook_status: int = 204
     """What the receiver of alerts responds from now on."""
+    refused_s: float | None = None
+    """When it first refused one; None: it has not yet."""
     _webhook: HttpThread | None = None
     _watching: subprocess.Popen[bytes] | None = None
 
@@ -96,6 +98,8 @@ class Stand:
         self.until(self.is_ready, READY_WITHIN_S, "the pipeline is ready")
 
     async def _taken(self, _request: Request) -> Response:
+        if self.webhook_status >= 500 and self.refused_s is None:
+            self.refused_s = time.monotonic()
         return Response(self.webhook_status, b"")
 
     @property

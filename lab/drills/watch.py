@@ -121,7 +121,7 @@ class Watch:
         cause = self.cause.get(name)
         if cause is None:
             return
-        after_s = time.monotonic() - self._begun_s
+        after_s = time.monotonic() - max(self._begun_s, self.stand.refused_s or 0.0)
         if names(cause, text) and self.of in text:
             self.seen.setdefault(name, Sign(after_s, text[:TEXT_CHARACTERS]))
             if name == "alert" and text.startswith("firing") and self.firing_s is None:

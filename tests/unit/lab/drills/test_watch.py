@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 import urllib.error
 import urllib.request
 from email.message import Message
@@ -20,6 +21,7 @@ class Folder:
     """In a stand's place: where logs are."""
 
     prometheus = None
+    refused_s: float | None = None
 
     def __init__(self, logs: Path) -> None:
         self.logs = logs
@@ -113,3 +115,14 @@ def test_a_sign_names_what_the_fault_is_about(tmp_path: Path) -> None:
     assert not watch.seen
     watch._take("page", "{'topic': 'llm.requests', 'wrong': 'Consumer lag grows'}")
     assert watch.has_all()
+
+
+def test_an_alert_that_is_not_there_cannot_be_refused(tmp_path: Path) -> None:
+    """The fault of a webhook begins with the first alert that it refuses."""
+    stand = Folder(tmp_path)
+    watch = Watch(cast(Any, stand), {"log": Cause.DELIVERY})
+    watch._begun_s, stand.refused_s = 0.0, time.monotonic() - 1.0
+
+    watch._take("log", "Alerts not delivered")
+
+    assert 1.0 <= watch.seen["log"].after_s < time.monotonic() - watch._begun_s
