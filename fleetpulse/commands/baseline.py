@@ -17,7 +17,6 @@ from fleetpulse.commands.output import Result, answers, err, print_rows
 from fleetpulse.commands.progress import Progress
 from runtime.clock import SystemClock
 from schemas.errors import ConfigError, UnavailableError
-from schemas.sketch import counted_min
 
 if TYPE_CHECKING:
     from fleetpulse.baseline.curve import Curve, Difference, Latency, Point, Setup
@@ -163,6 +162,7 @@ def show_curve(curve: Curve, found: Sequence[Difference], before: Curve | None, 
 def _shown(found: Latency, counted: int | None = None) -> list[float | str | None]:
     """Percentiles in milliseconds, ``few`` where they are of too few requests; gaps between tokens are many more."""
     from fleetpulse.baseline.curve import PERCENTILES
+    from schemas.sketch import counted_min
 
     return [
         None

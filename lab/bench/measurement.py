@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import orjson
-import psutil
 import typer
 
 from fleetpulse.commands.output import Result, answers, err, out, table
@@ -99,6 +98,8 @@ def finish(measured: Measured, seed: int, results: Path | None) -> Result:
 
 def surroundings(seed: int) -> dict[str, Any]:
     """What a number depends on beside the code."""
+    import psutil
+
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": command_of(sys.argv[1:]),

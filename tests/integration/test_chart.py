@@ -54,7 +54,7 @@ def rendered(name: str, *words: str) -> str:
 
 def objects(text: str) -> dict[tuple[str, str], dict[str, Any]]:
     """By kind and name, each there once."""
-    found = [one for one in yaml.safe_load_all(text) if one]
+    found = [one for one in yaml.load_all(text, yaml.CSafeLoader) if one]
     named = {(one["kind"], one["metadata"]["name"]): one for one in found}
     assert len(named) == len(found)
     return named
@@ -208,7 +208,9 @@ def test_shipped_rules_reach_the_cluster_s_prometheus() -> None:
     made = objects(rendered("", "--api-versions", MONITORS, *words))
 
     for name, file in files.items():
-        assert made["PrometheusRule", f"fleetpulse-{name}"]["spec"] == yaml.safe_load((folder / file).read_text())
+        assert made["PrometheusRule", f"fleetpulse-{name}"]["spec"] == yaml.load(
+            (folder / file).read_text(), yaml.CSafeLoader
+        )
     assert [kind for kind, _ in objects(rendered("", *words)) if kind == "PrometheusRule"] == []
 
 
@@ -267,7 +269,7 @@ def test_what_cannot_be_right_is_refused(words: tuple[str, ...], named: str) -> 
 
 def test_kustomize_finds_every_file() -> None:
     """What kustomization.yaml names is there; a build itself needs kubectl."""
-    kustomization = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())
+    kustomization = yaml.load((KUBERNETES / "kustomization.yaml").read_text(), yaml.CSafeLoader)
     named = [*kustomization["resources"], *kustomization["configMapGenerator"][0]["files"]]
 
     assert [name for name in named if not (KUBERNETES / name).exists()] == []

@@ -20,7 +20,9 @@ import yaml
 from tests.integration.test_proxy_process import environment, lines_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
-CASES: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parents[1] / "data" / "malformed_http.yaml").read_text())
+CASES: list[dict[str, Any]] = yaml.load(
+    (Path(__file__).parents[1] / "data" / "malformed_http.yaml").read_text(), yaml.CSafeLoader
+)
 GOOD = b"GET /v1/models HTTP/1.1\r\nHost: p\r\nConnection: close\r\n\r\n"
 
 

@@ -219,6 +219,7 @@ MUTATIONS = (
         "each owner gives it its time anew",
         Rules(),
         world=_world(_LooksAnew),
+        seen_by=13,
     ),
     Mutation(
         "looks where a fetch ends",
@@ -226,5 +227,6 @@ MUTATIONS = (
         "it is looked at where a fetch ends",
         Rules(),
         world=_world(_LooksByBatches),
+        seen_by=6,
     ),
 )

@@ -299,6 +299,7 @@ MUTATIONS = (
         "a partition whose log, offset or snapshot is damaged stops alone",
         "it ends the process, and with it all others",
         Rules(parts=Parts(partitions=_AllOrNothing), log_may_be_cut=True),
+        seen_by=49,
     ),
     Mutation(
         "a cut log is markers",
@@ -306,6 +307,7 @@ MUTATIONS = (
         "what is not found is taken for markers",
         Rules(parts=Parts(partitions=type("Mutated", (Partitions,), {"Owner": _CutForMarkers}))),
         world=TailCutWorld,
+        seen_by=27,
     ),
     Mutation(
         "reset without a fence",
@@ -313,6 +315,7 @@ MUTATIONS = (
         "it has one of its own",
         Rules(),
         world=_by("Unfenced", _Unfenced),
+        seen_by=73,
     ),
     Mutation(
         "planned and not looked again",
@@ -320,6 +323,7 @@ MUTATIONS = (
         "what was planned before is carried out",
         Rules(),
         world=_by("LooksOnce", _LooksOnce),
+        seen_by=27,
     ),
     Mutation(
         "counted again",
@@ -327,6 +331,7 @@ MUTATIONS = (
         "it goes on where the log begins",
         Rules(),
         world=_by("CountsAgain", _CountsAgain),
+        seen_by=11,
     ),
     Mutation(
         "hole undeclared",

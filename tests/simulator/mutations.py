@@ -37,6 +37,8 @@ class Mutation:
     also_off: str = ""
     world: type[World] | None = None
     """The job to try it on; None: the counting one."""
+    seen_by: int = 1
+    """The first schedule that shows it: ``noticed`` tries it before the others."""
 
 
 def _owner(owner: type[PartitionOwner], **parts: Any) -> Rules:
@@ -279,12 +281,14 @@ MUTATIONS: tuple[Mutation, ...] = (
         "the committed offset is read only after the producer's init has fenced every predecessor",
         "the offset is read first",
         _owner(_Early),
+        seen_by=9,
     ),
     Mutation(
         "an id of one's own",
         "the transactional id is that of the source partition, the same for every owner",
         "each process adds its name to it",
         Rules(parts=Parts(broker=_OwnIdBroker)),
+        seen_by=3,
     ),
     Mutation(
         "offset apart",
@@ -303,24 +307,28 @@ MUTATIONS: tuple[Mutation, ...] = (
         "the source is folded from the snapshot's position up to the committed offset",
         "the snapshot's state is taken for the state at the committed offset",
         _owner(_NoSilentFold),
+        seen_by=4,
     ),
     Mutation(
         "loud fold",
         "that fold, after going live, is silent: what it changes was sent before",
         "its changes are sent with the next commit",
         _owner(_LoudFold),
+        seen_by=4,
     ),
     Mutation(
         "silent beyond the commit",
         "of a fetch that crosses the committed offset, what stands beyond it is sent",
         "a fetch that begins before the committed offset is folded silently as a whole",
         _owner(_LoudRest),
+        seen_by=4,
     ),
     Mutation(
         "commit while replaying",
         "nothing is committed before the replay has reached the committed offset",
         "the owner commits where it is",
         _owner(_CommitsWhileReplaying),
+        seen_by=4,
     ),
     Mutation(
         "changes kept",
@@ -333,12 +341,14 @@ MUTATIONS: tuple[Mutation, ...] = (
         "every send's future is awaited before the commit (`kafka_ports`)",
         "a failed send does not stop the commit",
         Rules(parts=Parts(broker=_CarelessBroker)),
+        seen_by=44,
     ),
     Mutation(
         "going on after a fatal error",
         "every error of a port ends the process",
         "a failed or timed-out call is forgotten, and the next commit tries again",
         Rules(parts=Parts(partitions=_GoOnPartitions)),
+        seen_by=10,
     ),
     Mutation(
         "absent means none",
@@ -346,6 +356,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "a restarted coordinator's empty response is believed",
         _owner(_BeginsAnew, broker=_AbsentBroker),
         _REFUSAL,
+        seen_by=5,
     ),
     Mutation(
         "beginning anew",
@@ -366,6 +377,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "it is folded",
         _owner(_NoContiguity, threaded_listener=_Unstamped),
         _CONTIGUITY,
+        seen_by=13,
     ),
     Mutation(
         "stale batches",
@@ -373,6 +385,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "it is folded when the partition is owned again",
         Rules(parts=Parts(partitions=_NoGeneration)),
         _CONTIGUITY,
+        seen_by=17,
     ),
     Mutation(
         "gaps pass",
@@ -386,36 +399,42 @@ MUTATIONS: tuple[Mutation, ...] = (
         "readers of job topics read committed records only",
         "they read everything",
         Rules(committed_only=False),
+        seen_by=3,
     ),
     Mutation(
         "early pointer",
         "the pointer moves only with the commit that writes a snapshot's last piece",
         "it moves with the first piece",
         _owner(_EarlyPointer),
+        seen_by=7,
     ),
     Mutation(
         "one slot",
         "a snapshot never reuses the keys of the one that is pointed to",
         "all snapshots use the same keys, and the topic is compacted",
         _owner(_OneSlotOwner),
+        seen_by=64,
     ),
     Mutation(
         "spoilt state",
         "a state in which `fold` raised is thrown away and built again",
         "folding goes on with it",
         _owner(_KeepsSpoilt),
+        seen_by=3,
     ),
     Mutation(
         "poison without snapshot",
         "the commit that rejects an unreadable record carries a whole snapshot",
         "it does not, and a later release reads the record in another way",
         _owner(_PoisonWithoutSnapshot),
+        seen_by=22,
     ),
     Mutation(
         "commit while rebuilding",
         "nothing is committed while a state is being built again",
         "whatever it is by then is committed",
         _owner(_CommitsWhileRebuilding),
+        seen_by=16,
     ),
     Mutation(
         "numbers from 0",
@@ -434,6 +453,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "an idle partition whose last snapshot stands before its end gets one more",
         "it does not, and retention takes what the snapshot needs",
         _with(_owner(_NoIdleSnapshot), step=QuietStep, retention_passes=True),
+        seen_by=6,
     ),
     Mutation(
         "highest seen",
@@ -462,3 +482,9 @@ def caught_at(mutation: Mutation, schedules: int, run: Callable[..., Any], seed:
         if run(seed + number, mutation.rules, mutation.world).violations:
             return number + 1
     return None
+
+
+def noticed(mutation: Mutation, schedules: int, run: Callable[..., Any]) -> bool:
+    """Whether one of the first ``schedules`` shows a violation."""
+    seeds = sorted(range(1, schedules + 1), key=lambda seed: seed != mutation.seen_by)
+    return any(run(seed, mutation.rules, mutation.world).violations for seed in seeds)

@@ -97,5 +97,6 @@ MUTATIONS = (
         "what was rejected is passed over when it is read again",
         "a later release may accept what was booked as rejected",
         Rules(step=_ForgetsRejected),
+        seen_by=9,
     ),
 )

@@ -139,6 +139,7 @@ MUTATIONS = (
         "it numbers its pieces from 0",
         _owner(_NumbersAnew),
         world=TellingWorld,
+        seen_by=11,
     ),
     Mutation(
         "referred to by place",

@@ -12,16 +12,16 @@ ROOT = Path(__file__).resolve().parents[3]
 CHART = ROOT / "deploy" / "helm" / "fleetpulse"
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
+VALUES = yaml.load((CHART / "values.yaml").read_text(), yaml.CSafeLoader)
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 TEMPLATES = "".join(path.read_text() for path in sorted((CHART / "templates").iterdir()))
 
 
 def test_versions_are_those_of_the_project() -> None:
     """Of the chart, of the image in the manifests, and of what Kustomize would have."""
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    kustomization = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())
-    rendered = yaml.safe_load((KUBERNETES / "values.yaml").read_text())
+    chart = yaml.load((CHART / "Chart.yaml").read_text(), yaml.CSafeLoader)
+    kustomization = yaml.load((KUBERNETES / "kustomization.yaml").read_text(), yaml.CSafeLoader)
+    rendered = yaml.load((KUBERNETES / "values.yaml").read_text(), yaml.CSafeLoader)
 
     assert (chart["version"], chart["appVersion"]) == (VERSION, VERSION)
     assert kustomization["images"] == [{"name": "fleetpulse", "newTag": VERSION}]
@@ -43,7 +43,7 @@ def test_files_of_the_chart_are_those_beside_the_manifests(name: str) -> None:
 
 def test_every_manifest_says_where_it_comes_from() -> None:
     """But for the namespace, which belongs to whoever installs the chart."""
-    listed = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["resources"]
+    listed = yaml.load((KUBERNETES / "kustomization.yaml").read_text(), yaml.CSafeLoader)["resources"]
     first = {name: (KUBERNETES / name).read_text().splitlines()[0] for name in listed if name != "namespace.yaml"}
 
     assert first == {

@@ -23,14 +23,14 @@ from stream_jobs.rules import load as rules
 ROOT = Path(__file__).resolve().parents[3]
 SERVICES: dict[str, dict[str, Any]] = {
     name: one
-    for name, one in yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"].items()
+    for name, one in yaml.load((ROOT / "docker-compose.yml").read_text(), yaml.CSafeLoader)["services"].items()
     if str(one.get("image", "")).startswith("fleetpulse")
 }
 EDGE = {name for name, one in SERVICES.items() if one.get("profiles") == ["edge"]}
 MANIFESTS = [
     one
     for path in sorted((ROOT / "deploy" / "kubernetes").glob("*.yaml"))
-    for one in yaml.safe_load_all(path.read_text())
+    for one in yaml.load_all(path.read_text(), yaml.CSafeLoader)
     if "template" in (one or {}).get("spec", {})
 ]
 

@@ -89,7 +89,7 @@ def test_every_role_of_kafka_has_a_password_that_brokers_know(make_secrets: Modu
     assert f'username="broker"\n  password="{passwords["broker"]}"' in text
 
 
-COMPOSED = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+COMPOSED = yaml.load((ROOT / "docker-compose.yml").read_text(), yaml.CSafeLoader)
 COMPOSED_ROLES = {
     **dict.fromkeys(("agent", "simulator"), "edge"),
     "proxy": "gateway",
@@ -150,8 +150,8 @@ UNIT = ROOT / "deploy" / "systemd" / "fleetpulse-agent.service"
 
 def manifests() -> list[dict[str, Any]]:
     """Every object of the files that the kustomization names."""
-    files = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["resources"]
-    return [one for file in files for one in yaml.safe_load_all((KUBERNETES / file).read_text())]
+    files = yaml.load((KUBERNETES / "kustomization.yaml").read_text(), yaml.CSafeLoader)["resources"]
+    return [one for file in files for one in yaml.load_all((KUBERNETES / file).read_text(), yaml.CSafeLoader)]
 
 
 WORKLOADS = {
@@ -466,7 +466,7 @@ def test_the_proxys_pods_share_settings_and_the_secret_of_tenants(tmp_path: Path
 
 def test_the_composed_proxy_drains_too() -> None:
     """It is given as long as its unit."""
-    service = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]["proxy"]
+    service = yaml.load((ROOT / "docker-compose.yml").read_text(), yaml.CSafeLoader)["services"]["proxy"]
     config = ProxyConfig()
 
     assert int(service["stop_grace_period"].removesuffix("s")) > config.grace_s + config.drain_s + DRAIN_S

@@ -15,7 +15,7 @@ from tests.simulator import alerts_world, announcing, damaged_world, telling_wor
 from tests.simulator.alerts_world import AlertsWorld
 from tests.simulator.counting import QuietStep
 from tests.simulator.damaged_world import DamagedWorld, TailCutWorld
-from tests.simulator.mutations import MUTATIONS, Mutation, caught_at
+from tests.simulator.mutations import MUTATIONS, Mutation, noticed
 from tests.simulator.schedule import Rules, run_schedule
 from tests.simulator.telling_world import SilentlyChangedWorld, TellingWorld
 from tests.simulator.windows_world import ForgetfulWorld, SmallWindowsWorld, WindowsWorld
@@ -127,7 +127,7 @@ def test_damaged_partitions_come_back_by_resets_that_say_what_is_missing(world: 
 @pytest.mark.parametrize("mutation", damaged_world.MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_rule_of_quarantine_that_is_switched_off_is_noticed(mutation: Mutation) -> None:
     """That one partition stops alone, and that a reset is exact about it."""
-    assert caught_at(mutation, CAUGHT_WITHIN, run_schedule) is not None
+    assert noticed(mutation, CAUGHT_WITHIN, run_schedule)
 
 
 def test_a_schedule_is_the_same_every_time() -> None:
@@ -138,28 +138,28 @@ def test_a_schedule_is_the_same_every_time() -> None:
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_rule_that_is_switched_off_is_noticed(mutation: Mutation) -> None:
     """Every rule of the protocol is needed, and the simulator would see it broken."""
-    assert caught_at(mutation, CAUGHT_WITHIN, run_schedule) is not None
+    assert noticed(mutation, CAUGHT_WITHIN, run_schedule)
 
 
 @pytest.mark.parametrize("mutation", telling_world.MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_rule_of_what_is_referred_to_that_is_switched_off_is_noticed(mutation: Mutation) -> None:
     """Snapshots of which only what changed is written are whole, through compaction and half-written ones."""
-    assert caught_at(mutation, 200, run_schedule) is not None
+    assert noticed(mutation, 200, run_schedule)
 
 
 @pytest.mark.parametrize("mutation", alerts_world.MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_rule_of_judgement_that_is_switched_off_is_noticed(mutation: Mutation) -> None:
     """What waited is judged by the next owner as by the last."""
-    assert caught_at(mutation, 30, run_schedule) is not None
+    assert noticed(mutation, 30, run_schedule)
 
 
 @pytest.mark.parametrize("mutation", usage_mutations.MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_rule_of_usage_that_is_switched_off_is_noticed(mutation: Mutation) -> None:
     """The windows job's own: every request is in the usage rows once, whatever happens between two commits."""
-    assert caught_at(mutation, 20, run_schedule) is not None
+    assert noticed(mutation, 20, run_schedule)
 
 
 @pytest.mark.parametrize("mutation", announcing.MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_rule_of_watermarks_that_is_switched_off_is_noticed(mutation: Mutation) -> None:
     """A commit says less than everything to everybody; what it must say is said."""
-    assert caught_at(mutation, 40, run_schedule) is not None
+    assert noticed(mutation, 40, run_schedule)
