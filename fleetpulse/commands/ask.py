@@ -52,7 +52,7 @@ def ask(
     number, others = asking.chosen(words)
     question = numbered()[number]
     bounds = asking.bounds_of(question, last, from_, to, against, asking.zone_of(zone), SystemClock().now_ms())
-    text = question.sql(bounds["to_ms"] - bounds["from_ms"])
+    text = question.sql(bounds["to_ms"] - bounds["from_ms"], None if sql else bounds)
     query = bound(text.strip(), question.known(), param or (), bounds)
     data = {"number": number, "question": question.text, "query": question.query, "parameters": query.parameters}
     if sql:

@@ -44,10 +44,11 @@ class Question:
     against: str = ""
     words: str = ""
 
-    def sql(self, span_ms: int) -> str:
-        """The query for a range of this length, its parameters as places."""
+    def sql(self, span_ms: int, bounds: Mapping[str, int] | None = None) -> str:
+        """The query for a range of this length, its parameters as places; with its bounds, for that range alone and
+        without tables that have nothing of it."""
         if self.query.startswith(OF_DASHBOARD):
-            return dashboard.query(self.query.removeprefix(OF_DASHBOARD)).at_levels(span_ms)
+            return dashboard.query(self.query.removeprefix(OF_DASHBOARD)).at_levels(span_ms, bounds)
         return queries.text(self.query)
 
     def known(self) -> dict[str, str]:

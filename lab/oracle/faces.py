@@ -14,7 +14,7 @@ from fleetpulse.queries.dashboard import Value as Bound
 from fleetpulse.queries.questions import numbered
 from fleetpulse.sql.query import bound, percentiles_sql
 from grafana.sql import FILTERS, expanded, grafana_sql
-from lab.oracle.recount import PERCENTS, Key
+from lab.oracle.recount import PERCENTS, Key, Shown
 from schemas.limits import HOUR_MS
 
 Row = Mapping[str, Any]
@@ -23,6 +23,7 @@ Ask = Callable[[str, Mapping[str, Any]], list[dict[str, Any]]]
 Said = dict[Key, Any]
 _ENDS = ("ok", "aborted", "client_fault", "failed")
 _COUNTS = ("requests", *_ENDS, "failed_share", "input_tokens", "cached_tokens", "output_tokens")
+_RATES = ("requests_per_s", "output_tokens_per_s")
 _CHANGES = {name: name for name in ("requests", "failed", "input_tokens", "cached_tokens", "output_tokens")}
 _CHANGES |= {"ttft_p99_us": "ttft_us_p99"}
 """Metrics of ``who_changed``, as the recount names them."""
@@ -106,14 +107,8 @@ def boards(ask: Ask, from_ms: int, to_ms: int) -> Said:
 def named(ask: Ask, from_ms: int, to_ms: int) -> Said:
     """``fleetpulse query``."""
     given = {"from_ms": from_ms, "to_ms": to_ms}
-    rows = ask(queries.text("throughput_by_model"), given)
-    found = _by("model", rows, (*_COUNTS, "requests_per_s", "output_tokens_per_s"))
-    for row in ask(queries.text("percentiles_by_model"), given):
-        if row["latency"] == "TTFT":
-            found["ttft_counted", f"model={row['model']}"] = row["requests"]
-            for percent in PERCENTS:
-                if row[f"p{percent}_ms"] is not None:
-                    found[f"ttft_us_p{percent}", f"model={row['model']}"] = 1_000 * row[f"p{percent}_ms"]
+    found = _by("model", _asked(ask, queries.text("throughput_by_model"), given), (*_COUNTS, *_RATES))
+    found |= _latencies("model", _asked(ask, queries.text("percentiles_by_model"), given))
     kinds = ask(queries.text("errors_by_kind"), given)
     return found | (_summed("not_ok", "model", kinds) if len(kinds) < _KINDS_SHOWN else {})
 
@@ -122,17 +117,14 @@ def commands(ask: Ask, from_ms: int, to_ms: int) -> Said:
     """``fleetpulse percentiles`` and ``fleetpulse ask``, whatever of its questions single rows can answer."""
     found: Said = {}
     for name in ("model", "tenant"):
-        for row in ask(percentiles_sql("ttft_us", name), {"from_ms": from_ms, "to_ms": to_ms}):
-            found["ttft_counted", f"{name}={row[name]}"] = row["requests"]
-            for percent in PERCENTS:
-                if row[f"p{percent}"] is not None:
-                    found[f"ttft_us_p{percent}", f"{name}={row[name]}"] = row[f"p{percent}"]
+        rows = _asked(ask, percentiles_sql("ttft_us", name), {"from_ms": from_ms, "to_ms": to_ms})
+        found |= _latencies(name, rows, "p{}", 1)
     bounds = {"from_ms": from_ms, "to_ms": to_ms, "before_from_ms": 0, "before_to_ms": from_ms}
     for one in numbered().values():
         if one.query not in _ASKED or one.given.get("metric", _CHANGE) != _CHANGE:
             continue
-        query = bound(one.sql(to_ms - from_ms), one.known() | {"top": str(_MANY)}, (), bounds)
-        rows = ask(query.sql, query.parameters)
+        query = bound(one.sql(to_ms - from_ms, bounds), one.known() | {"top": str(_MANY)}, (), bounds)
+        rows = _asked(ask, query.sql, query.parameters)
         if one.query == "who_changed" and rows:
             found[_CHANGE, "all"] = rows[0]["all_now"]
         else:
@@ -158,10 +150,10 @@ _ASKED: Mapping[str, Callable[[list[dict[str, Any]]], Said]] = {
         )
     },
     "cost_split": lambda rows: {("energy_mj", "all"): sum(row["energy_mj"] or 0 for row in rows)} if rows else {},
-    "throughput_by_model": lambda rows: _by("model", rows, (*_COUNTS, "requests_per_s")),
+    "throughput_by_model": lambda rows: _by("model", rows, (*_COUNTS, *_RATES)),
     "dashboard/tenants": lambda rows: _by("tenant", rows, _COUNTS),
     "dashboard/covered": lambda rows: {("covered_s", "all"): rows[0]["covered_ms"] / 1_000},
-    "slowest_requests": lambda rows: {("ttft_us_max", "all"): 1_000 * rows[0]["ttft_ms"]} if rows else {},
+    "slowest_requests": lambda rows: {("ttft_us_max", "all"): _times(rows[0]["ttft_ms"], 1_000)} if rows else {},
 }
 """How answers of ``fleetpulse ask`` are read."""
 
@@ -189,15 +181,13 @@ def cookbook(ask: Ask, from_ms: int, to_ms: int) -> Said:
     recipes = {part.partition("\n")[0]: part for part in text.split("\n### ")[1:]}
 
     def rows(question: str) -> list[dict[str, Any]]:
-        return ask(recipes[question].partition("```sql\n")[2].partition("```")[0], {})
+        return _asked(ask, recipes[question].partition("```sql\n")[2].partition("```")[0], {})
 
-    found: Said = {}
-    for row in rows("How slow is each model, at the median and in the tail?"):
-        found["requests", f"model={row['model']}"] = row["requests"]
-        for percent in PERCENTS:
-            if row[f"ttft_p{percent}_ms"] is not None:
-                found[f"ttft_us_p{percent}", f"model={row['model']}"] = 1_000 * row[f"ttft_p{percent}_ms"]
-    return found
+    latencies = rows("How slow is each model, at the median and in the tail?")
+    counted = {("requests", f"model={row['model']}"): row["requests"] for row in latencies}
+    return {
+        key: value for key, value in _latencies("model", latencies, "ttft_p{}_ms").items() if key[0] != "ttft_counted"
+    } | counted
 
 
 FACES: Mapping[str, Callable[[Ask, int, int], Said]] = {
@@ -209,6 +199,36 @@ FACES: Mapping[str, Callable[[Ask, int, int], Said]] = {
     "report": report,
     "cookbook": cookbook,
 }
+
+
+def decimals(sql: str, name: str) -> int | None:
+    """To how many decimals a query rounds the column of this name; None: it does not."""
+    found = re.search(rf"\bround\(.*?(?:, (\d))?\)+ AS {name}\b", sql)
+    return None if found is None else int(found[1] or 0)
+
+
+def _asked(ask: Ask, sql: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows of a query, what it rounds with half of the last digit that it shows."""
+    rows = ask(sql, given)
+    places = {name: found for name in (rows or [{}])[0] if (found := decimals(sql, name)) is not None}
+    return [{**row, **{name: Shown(row[name], 10**-one / 2) for name, one in places.items()}} for row in rows]
+
+
+def _times(shown: Shown, factor: int) -> Shown:
+    return Shown(None if shown.value is None else factor * shown.value, factor * shown.half)
+
+
+def _latencies(name: str, rows: Iterable[Row], column: str = "p{}_ms", unit_us: int = 1_000) -> Said:
+    """Percentiles of TTFT and how many went in, of rows that may have other latencies too."""
+    found: Said = {}
+    for row in rows:
+        if row.get("latency", "TTFT") == "TTFT":
+            found["ttft_counted", f"{name}={row[name]}"] = row["requests"]
+            values = {percent: _times(row[column.format(percent)], unit_us) for percent in PERCENTS}
+            found |= {
+                (f"ttft_us_p{one}", f"{name}={row[name]}"): us for one, us in values.items() if us.value is not None
+            }
+    return found
 
 
 def _by(name: str, rows: Iterable[Row], metrics: Iterable[str]) -> Said:

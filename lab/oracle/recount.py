@@ -62,6 +62,14 @@ class Raw:
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """A number that a face rounds: ``half`` is half of its last digit."""
+
+    value: float | None
+    half: float
+
+
+@dataclass(frozen=True, slots=True)
 class Value:
     """A number between ``least`` and ``most``, both included."""
 
@@ -69,9 +77,11 @@ class Value:
     most: float
 
     def holds(self, value: object) -> bool:
-        """Whether a face's answer is this; null is 0 to those who count."""
-        number = float(value) if isinstance(value, (int, float)) else 0.0
-        return math.isfinite(number) and self.least - 1e-9 <= number <= self.most + 1e-9
+        """Whether a face's answer is this, or this as far as its digits go; null is 0 to those who count."""
+        half = value.half * (1 + 1e-6) if isinstance(value, Shown) else 0  # a tie is no number of binary digits
+        number = value.value if isinstance(value, Shown) else value
+        number = float(number) if isinstance(number, (int, float)) else 0.0
+        return math.isfinite(number) and self.least - half - 1e-9 <= number <= self.most + half + 1e-9
 
 
 def outcome(request: Request) -> str:
@@ -93,21 +103,21 @@ def recount(raw: Raw, from_ms: int, to_ms: int) -> dict[Key, Value]:
     found: dict[Key, Value] = {}
     covered_s = covered_ms(raw.windows, from_ms, to_ms) / 1_000
     if raw.windows:
-        found["covered_s", "all"] = _about(covered_s, 0)
+        found["covered_s", "all"] = _exactly(covered_s)
     for name, group in groups.items():
         counts = _counts(group)
-        found |= {(metric, name): Value(value, value) for metric, value in counts.items()}
+        found |= {(metric, name): _exactly(value) for metric, value in counts.items()}
         if covered_s:
-            found["requests_per_s", name] = _about(counts["requests"] / covered_s, 0.05)
-            found["output_tokens_per_s", name] = _about(counts["output_tokens"] / covered_s, 0.5)
+            found["requests_per_s", name] = _exactly(counts["requests"] / covered_s)
+            found["output_tokens_per_s", name] = _exactly(counts["output_tokens"] / covered_s)
         waits = sorted(one.ttft_us for one in group if one.ttft_us is not None)
-        found["ttft_counted", name] = Value(len(waits), len(waits))
+        found["ttft_counted", name] = _exactly(len(waits))
         if waits:
-            found |= {(f"ttft_us_p{one}", name): _percentile(waits, one / 100) for one in PERCENTS}
-            found["ttft_us_max", name] = _about(waits[-1], 50)
+            found |= {(f"ttft_us_p{one}", name): percentile(waits, one / 100) for one in PERCENTS}
+            found["ttft_us_max", name] = _exactly(waits[-1])
     metered = [amount for minute_ms, amount in raw.meters if from_ms <= minute_ms < to_ms]
     if metered:
-        found["meter_mj", "all"] = Value(sum(metered), sum(metered))
+        found["meter_mj", "all"] = _exactly(sum(metered))
     return found | _bill([one for one in raw.parts if from_ms <= one.minute_ms < to_ms])
 
 
@@ -128,7 +138,7 @@ def _bill(parts: Sequence[Part]) -> dict[Key, Value]:
             add("idle_nusd", "all", one.cost_nusd)
     if parts:
         found["billed_minutes", "all"] = len({one.minute_ms for one in parts})
-    return {key: Value(amount, amount) for key, amount in found.items()}
+    return {key: _exactly(amount) for key, amount in found.items()}
 
 
 def covered_ms(windows: Sequence[int], from_ms: int, to_ms: int) -> int:
@@ -168,12 +178,11 @@ def _counts(group: Sequence[Request]) -> Mapping[str, float]:
     }
 
 
-def _about(value: float, rounded: float) -> Value:
-    """A number that is shown rounded to twice so much."""
-    return Value(value - rounded - 1e-6, value + rounded + 1e-6)
+def _exactly(value: float) -> Value:
+    return Value(value, value)
 
 
-def _percentile(rising: Sequence[int], share: float) -> Value:
-    """From the value at the rank below to the one above: definitions of a percentile differ within these."""
+def percentile(rising: Sequence[int], share: float) -> Value:
+    """Of values in order, from that at the rank below to the one above: definitions of a percentile differ within."""
     rank = share * (len(rising) - 1)
     return Value(rising[math.floor(rank)] * (1 - SKETCH_ERROR), rising[math.ceil(rank)] * (1 + SKETCH_ERROR))

@@ -13,7 +13,7 @@ import pytest
 
 from fleetpulse import queries
 from lab.oracle.faces import FACES
-from lab.oracle.recount import recount
+from lab.oracle.recount import Shown, recount
 from lab.oracle.run import Comparison, Range, oracle, stored
 from schemas import definitions
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
@@ -104,9 +104,8 @@ def test_a_mistake_in_any_formula_is_noticed(asked: Asked, monkeypatch: pytest.M
         found = Comparison(1, 1)
         rows = asked(queries.text("throughput_by_model"), bounds)
         said = {(name, f"model={row['model']}"): row[name] for row in rows for name in metrics if name in row}
-        said |= {("failed_share", f"model={row['model']}"): row["failed_pct"] / 100 for row in rows}
-        loose = {key: replace(one, least=one.least - 1e-4, most=one.most + 1e-4) for key, one in expected.items()}
-        found.take("query", said, loose, over)
+        said |= {("failed_share", f"model={row['model']}"): Shown(row["failed_pct"] / 100, 5e-5) for row in rows}
+        found.take("query", said, expected, over)
         return not found.exact
 
     assert not notices(formulas)

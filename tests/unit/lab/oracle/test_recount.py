@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lab.oracle.recount import Part, Raw, Request, Value, covered_ms, outcome, recount
+from lab.oracle.recount import Part, Raw, Request, Shown, Value, covered_ms, outcome, recount
 
 ONE = Request(20_000, "m", "t", "ok", "", 10, 4, 7, 1_000)
 
@@ -94,3 +94,12 @@ def test_covered_time_is_that_of_windows_minutes_and_hours_with_data(
 ) -> None:
     """Gaps of five minutes count; of a long range an hour between two with data counts whole."""
     assert covered_ms(windows, 0, to_ms) == covered
+
+
+@pytest.mark.parametrize(
+    ("shown", "held"),
+    [(15.2, True), (15.3, True), (15.1, False), (15.4, False), (None, False), (float("nan"), False)],
+)
+def test_what_is_shown_to_a_tenth_may_differ_by_half_of_it_and_no_more(shown: float | None, held: bool) -> None:
+    """Of 15.25 both neighbours are right; null is 0."""
+    assert Value(15.25, 15.25).holds(Shown(shown, 0.05)) is held

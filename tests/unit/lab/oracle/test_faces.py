@@ -1,0 +1,30 @@
+"""How far a query rounds, read from its text."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleetpulse import queries
+from fleetpulse.sql.query import percentiles_sql
+from lab.oracle.faces import decimals
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "digits"),
+    [
+        ("percentiles_by_model", "p50_ms", 1),
+        ("throughput_by_model", "requests_per_s", 1),
+        ("throughput_by_model", "output_tokens_per_s", 0),
+        ("throughput_by_model", "failed_pct", 2),
+        ("throughput_by_model", "requests", None),
+        ("slowest_requests", "ttft_ms", 1),
+    ],
+)
+def test_a_rounded_column_says_to_how_many_decimals(name: str, column: str, digits: int | None) -> None:
+    """None where it is exact."""
+    assert decimals(queries.text(name), column) == digits
+
+
+def test_percentiles_are_rounded_to_whole_microseconds() -> None:
+    """And counts are not."""
+    assert [decimals(percentiles_sql("ttft_us", "model"), one) for one in ("p99", "requests")] == [0, None]
