@@ -10,7 +10,7 @@ SELECT
     sum(toInt128(c.energy_mj)) AS energy_mj,
     sum(toInt128(c.meter_mj)) AS meter_mj,
     sum(toInt128(c.carbon_ug)) AS carbon_ug,
-    sumIf(toInt128(c.energy_mj), c.carbon_ug IS NULL) AS uncounted_energy_mj,
+    ifNull(sumIf(toInt128(c.energy_mj), c.carbon_ug IS NULL), 0) AS uncounted_energy_mj,
     sum(c.unpriced_gpu_ms) AS unpriced_gpu_ms,
     sum(toInt128(c.unpriced_energy_mj)) AS unpriced_energy_mj,
     sum(c.unmeasured_gpu_ms) AS unmeasured_gpu_ms,

@@ -5,8 +5,8 @@ SELECT
     sum(toInt128(c.energy_mj)) AS energy_mj,
     sum(toInt128(c.meter_mj)) AS meter_mj,
     sum(toInt128(c.carbon_ug)) AS carbon_ug,
-    sumIf(toInt128(c.energy_mj), c.meter_mj IS NULL) AS unmetered_energy_mj,
-    sumIf(toInt128(c.energy_mj), c.carbon_ug IS NULL) AS uncounted_energy_mj,
+    ifNull(sumIf(toInt128(c.energy_mj), c.meter_mj IS NULL), 0) AS unmetered_energy_mj,
+    ifNull(sumIf(toInt128(c.energy_mj), c.carbon_ug IS NULL), 0) AS uncounted_energy_mj,
     sum(c.gpu_ms) AS gpu_ms
 FROM costs AS c
 WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}

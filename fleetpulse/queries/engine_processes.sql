@@ -4,7 +4,7 @@ SELECT
     engine_id,
     process_name,
     workload,
-    round(sum(toInt128(cpu_ppm_sum)) / sum(cpu_ppm_count) / 1e6, 2) AS processors_used,
+    round(sum(toInt128(cpu_ppm_sum)) / nullIf(sum(cpu_ppm_count), 0) / 1e6, 2) AS processors_used,
     round(max(cpu_thread_max_ppm_max) / 10000, 1) AS busiest_thread_pct,
     round(max(memory_rss_bytes_max) / 1e9, 2) AS memory_max_gb,
     round(sum(toInt128(read_bytes_sum)) / 1e6, 2) AS read_mb,

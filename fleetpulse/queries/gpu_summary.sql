@@ -2,12 +2,12 @@
 SELECT
     gpu_model,
     uniqExact(gpu_uuid) AS gpus,
-    round(sum(util_gpu_pct_sum) / sum(util_gpu_pct_count), 1) AS util_pct,
-    round(sum(toInt128(power_mw_sum)) / sum(power_mw_count) / 1000) AS power_w,
+    round(sum(util_gpu_pct_sum) / nullIf(sum(util_gpu_pct_count), 0), 1) AS util_pct,
+    round(sum(toInt128(power_mw_sum)) / nullIf(sum(power_mw_count), 0) / 1000) AS power_w,
     max(temperature_c_max) AS temperature_max_c,
-    round(100 * sum(toInt128(memory_used_bytes_sum)) / sum(toInt128(memory_total_bytes_sum)), 1) AS memory_pct,
+    round(100 * sum(toInt128(memory_used_bytes_sum)) / nullIf(sum(toInt128(memory_total_bytes_sum)), 0), 1) AS memory_pct,
     round(sum(toInt128(energy_mj_sum)) / 1000) AS energy_j,
-    round(sum(toInt128(dram_active_ppm_sum)) / sum(dram_active_ppm_count) / 10000, 1) AS bandwidth_pct,
+    round(sum(toInt128(dram_active_ppm_sum)) / nullIf(sum(dram_active_ppm_count), 0) / 10000, 1) AS bandwidth_pct,
     uniqExactIf(gpu_uuid, pcie_width_min < pcie_width_max_max) AS narrow_links,
     sum(toInt128(pcie_replays_sum)) AS replays,
     sum(toInt128(nvlink_errors_sum)) AS link_errors

@@ -1,12 +1,12 @@
 -- Every host that was measured (not simulated) over a range.
 SELECT
     host,
-    round(sum(toInt128(cpu_busy_ppm_sum)) / sum(cpu_busy_ppm_count) / 10000, 1) AS cpu_pct,
+    round(sum(toInt128(cpu_busy_ppm_sum)) / nullIf(sum(cpu_busy_ppm_count), 0) / 10000, 1) AS cpu_pct,
     round(max(cpu_core_busy_max_ppm_max) / 10000, 1) AS busiest_core_pct,
-    round(sum(toInt128(load_1m_milli_sum)) / sum(load_1m_milli_count) / 1000, 2) AS load_1m,
+    round(sum(toInt128(load_1m_milli_sum)) / nullIf(sum(load_1m_milli_count), 0) / 1000, 2) AS load_1m,
     round(max(memory_used_bytes_max) / 1e9, 2) AS memory_used_max_gb,
     round(sum(toInt128(network_tx_bytes_sum)) / 1e6, 2) AS network_tx_mb,
-    round(100 * sum(toInt128(tcp_retransmits_sum)) / sum(toInt128(tcp_segments_out_sum)), 2) AS retransmits_pct,
+    round(100 * sum(toInt128(tcp_retransmits_sum)) / nullIf(sum(toInt128(tcp_segments_out_sum)), 0), 2) AS retransmits_pct,
     round(sum(toInt128(rdma_tx_bytes_sum)) / 1e6, 2) AS rdma_tx_mb,
     sum(toInt128(rdma_errors_sum)) AS rdma_faults,
     round(sum(toInt128(disk_write_bytes_sum)) / 1e6, 2) AS disk_write_mb

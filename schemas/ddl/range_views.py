@@ -209,7 +209,7 @@ def _groups() -> str:
     measures |= {name: f"toInt128({name}_sum)" for name in _SUMS[2:]}
     picked = []
     for name in _RANGES:
-        picked += [f"sumIf({sql}, in_{name}) AS {metric}_{name}" for metric, sql in measures.items()]
+        picked += [f"{_known_sum(sql, f'in_{name}')} AS {metric}_{name}" for metric, sql in measures.items()]
         picked += [f"sumMapIf({metric}_bins, in_{name}) AS {metric}_bins_{name}" for metric in _SKETCHES]
     return f"""    groups AS (
         SELECT one.1 AS dimension, one.2 AS name,
@@ -220,6 +220,11 @@ def _groups() -> str:
     )"""
 
 
+def _known_sum(sql: str, where: str) -> str:
+    """A sum that is 0 where there is no row, and null where no row knows."""
+    return f"if(countIf({where}) = 0, 0, sumIf({sql}, {where}))"
+
+
 def _named(columns: Iterable[str]) -> str:
     return "[" + ", ".join(f"('{name}', CAST({name} AS Nullable(String)))" for name in columns) + "]"
 
@@ -227,7 +232,7 @@ def _named(columns: Iterable[str]) -> str:
 def _bills() -> str:
     """What each tenant, model and engine cost in both ranges, by the minutes that begin in them."""
     sums = ", ".join(
-        f"sumIf(toInt128(cost_nusd), minute_ms >= {first} AND minute_ms < {end}) AS cost_{name}"
+        f"{_known_sum('toInt128(cost_nusd)', f'minute_ms >= {first} AND minute_ms < {end}')} AS cost_{name}"
         for name, (first, end) in _RANGES.items()
     )
     where = " OR ".join(f"(minute_ms >= {first} AND minute_ms < {end})" for first, end in _RANGES.values())

@@ -6704,19 +6704,19 @@ AS WITH
     ),
     groups AS (
         SELECT one.1 AS dimension, one.2 AS name,
-            sumIf(event_count, in_is) AS requests_is,
-            sumIf(if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') != 'client', event_count, 0), in_is) AS failed_is,
-            sumIf(toInt128(input_tokens_sum), in_is) AS input_tokens_is,
-            sumIf(toInt128(cached_tokens_sum), in_is) AS cached_tokens_is,
-            sumIf(toInt128(output_tokens_sum), in_is) AS output_tokens_is,
+            if(countIf(in_is) = 0, 0, sumIf(event_count, in_is)) AS requests_is,
+            if(countIf(in_is) = 0, 0, sumIf(if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') != 'client', event_count, 0), in_is)) AS failed_is,
+            if(countIf(in_is) = 0, 0, sumIf(toInt128(input_tokens_sum), in_is)) AS input_tokens_is,
+            if(countIf(in_is) = 0, 0, sumIf(toInt128(cached_tokens_sum), in_is)) AS cached_tokens_is,
+            if(countIf(in_is) = 0, 0, sumIf(toInt128(output_tokens_sum), in_is)) AS output_tokens_is,
             sumMapIf(ttft_us_bins, in_is) AS ttft_us_bins_is,
             sumMapIf(tpot_us_bins, in_is) AS tpot_us_bins_is,
             sumMapIf(e2e_us_bins, in_is) AS e2e_us_bins_is,
-            sumIf(event_count, in_was) AS requests_was,
-            sumIf(if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') != 'client', event_count, 0), in_was) AS failed_was,
-            sumIf(toInt128(input_tokens_sum), in_was) AS input_tokens_was,
-            sumIf(toInt128(cached_tokens_sum), in_was) AS cached_tokens_was,
-            sumIf(toInt128(output_tokens_sum), in_was) AS output_tokens_was,
+            if(countIf(in_was) = 0, 0, sumIf(event_count, in_was)) AS requests_was,
+            if(countIf(in_was) = 0, 0, sumIf(if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') != 'client', event_count, 0), in_was)) AS failed_was,
+            if(countIf(in_was) = 0, 0, sumIf(toInt128(input_tokens_sum), in_was)) AS input_tokens_was,
+            if(countIf(in_was) = 0, 0, sumIf(toInt128(cached_tokens_sum), in_was)) AS cached_tokens_was,
+            if(countIf(in_was) = 0, 0, sumIf(toInt128(output_tokens_sum), in_was)) AS output_tokens_was,
             sumMapIf(ttft_us_bins, in_was) AS ttft_us_bins_was,
             sumMapIf(tpot_us_bins, in_was) AS tpot_us_bins_was,
             sumMapIf(e2e_us_bins, in_was) AS e2e_us_bins_was
@@ -6725,7 +6725,7 @@ AS WITH
         GROUP BY dimension, name
     ),
     bills AS (
-        SELECT one.1 AS dimension, one.2 AS name, sumIf(toInt128(cost_nusd), minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}) AS cost_is, sumIf(toInt128(cost_nusd), minute_ms >= {before_from_ms:Int64} AND minute_ms < {before_to_ms:Int64}) AS cost_was
+        SELECT one.1 AS dimension, one.2 AS name, if(countIf(minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}) = 0, 0, sumIf(toInt128(cost_nusd), minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64})) AS cost_is, if(countIf(minute_ms >= {before_from_ms:Int64} AND minute_ms < {before_to_ms:Int64}) = 0, 0, sumIf(toInt128(cost_nusd), minute_ms >= {before_from_ms:Int64} AND minute_ms < {before_to_ms:Int64})) AS cost_was
         FROM cost_parts
         ARRAY JOIN [('tenant', CAST(tenant AS Nullable(String))), ('model', CAST(model AS Nullable(String))), ('engine_id', CAST(if(use = 'engine', owner, NULL) AS Nullable(String)))] AS one
         WHERE (minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}) OR (minute_ms >= {before_from_ms:Int64} AND minute_ms < {before_to_ms:Int64})

@@ -29,11 +29,13 @@ ENDS = (
 TOKENS = ("input_tokens", "cached_tokens", "output_tokens")
 WAITS_US = (None, 900, *range(10_000, 900_000, 9_973))
 DIMENSIONS = {
-    "service": ("model", "tenant", "status", "error_kind"),
+    "service": ("model", "tenant", "status", "error_kind", "slo_class"),
     "engine": ("model", "host", "engine_id", "status", "error_kind"),
 }
-LABELS = ("model", "tenant", "host", "engine_id", "status", "error_kind")
-TIMES = ("ttft_us", "e2e_us", "queue_us")
+LABELS = ("model", "tenant", "host", "engine_id", "status", "error_kind", "slo_class")
+TIMES = ("ttft_us", "e2e_us", "queue_us", "tpot_us")
+VERDICTS = ("judged_requests", "good_requests", "good_tokens")
+"""Of requests with a class."""
 PARTS = ("count", "sum", "bins")
 
 
@@ -71,7 +73,8 @@ def fill(clickhouse: Any, rows: list[dict[str, Any]]) -> None:
         for row in rows:
             key = (row["at_ms"] // WINDOW_MS * WINDOW_MS, *(row.get(name) for name in dimensions))
             windows.setdefault(key, []).append(row)
-        measures = [*(f"{name}_sum" for name in TOKENS), *(f"{name}_{part}" for name in TIMES for part in PARTS)]
+        measures = [*(f"{name}_sum" for name in TOKENS), *(f"{name}_sum" for name in VERDICTS)]
+        measures += [f"{name}_{part}" for name in TIMES for part in PARTS]
         clickhouse.insert(
             "llm_requests_partials",
             [
@@ -102,6 +105,8 @@ def fill_bills(clickhouse: Any, minutes_ms: list[int]) -> None:
 def measured(group: list[dict[str, Any]]) -> list[Any]:
     """The measures of a window."""
     sums = [sum(row[name] for row in group) for name in TOKENS]
+    judged = group[0].get("slo_class") is not None
+    sums += [sum(row[name] for row in group) if judged else None for name in VERDICTS]
     return [
         len(group),
         max(row["at_ms"] for row in group),
