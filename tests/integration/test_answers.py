@@ -1,6 +1,6 @@
 """Each question of ``fleetpulse ask``: its answer beside what plain loops over single rows say.
 
-Covers fleetpulse.queries.questions; the counters are in tests.integration.answers.
+Covers fleetpulse.queries.questions.
 """
 
 from __future__ import annotations
