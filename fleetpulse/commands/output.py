@@ -11,6 +11,7 @@ import inspect
 import json
 import logging
 import os
+import select
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -209,7 +210,9 @@ def spoken(command: Callable[P, R]) -> Callable[P, R]:
         logging.getLogger("clickhouse_connect").setLevel(logging.CRITICAL)  # what it says comes in our sentence
         try:
             return command(*args, **kwargs)
-        except BrokenPipeError:
+        except BrokenPipeError as error:
+            if not _reader_is_gone():  # another pipe or socket of ours: no reason to say nothing
+                raise sentence_of(error) or error from error
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains while it ends
             sys.exit(0)
         except Exception as error:
@@ -219,6 +222,16 @@ def spoken(command: Callable[P, R]) -> Callable[P, R]:
             raise ours from error
 
     return wrapper
+
+
+def _reader_is_gone() -> bool:
+    """Whether nobody reads our standard output any more."""
+    try:
+        looked = select.poll()
+        looked.register(sys.stdout.fileno(), 0)
+        return bool(looked.poll(0))
+    except (OSError, ValueError):  # no file behind it, or a closed one
+        return True
 
 
 def sentence_of(error: BaseException) -> FleetpulseError | None:

@@ -53,7 +53,10 @@ def _login(section: str, url: str, login: LoginFacts) -> Iterator[Finding]:
     if login.error is None:
         yield good(f"{section}.login", login.user, f"is let in at {url}")
         return
-    if login.error_code in _WRONG_LOGIN:
+    if login.slow_s is not None:
+        says = f"is slow: it let us in, and a look took longer than {login.slow_s:g} s; --within gives it more"
+        yield unknown(f"{section}.answer", url, says)
+    elif login.error_code in _WRONG_LOGIN:
         mend = f"{_variable('USER', section)}=... {_variable('PASSWORD_FILE', section)}=/path/to/password"
         yield wrong(f"{section}.login", login.user, f"is rejected at {url}: {login.error}", mend)
     elif login.key is not None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from clickhouse_connect.driver.exceptions import ClickHouseError
+from urllib3.exceptions import ReadTimeoutError
 
 from fleetpulse.doctor.facts import DatabaseFacts, DiskFacts, LoginFacts
 from fleetpulse.doctor.judge_database import READER_MUST_NOT, READER_NEEDS, SOURCES, WRITER_NEEDS
@@ -22,6 +23,7 @@ from schemas.errors import ConfigError
 from schemas.limits import HOUR_MS
 
 _WORLD = (ClickHouseError, OSError)
+_TIMEOUT_EXCEEDED = 159
 _LIMITS = f"SELECT name, value, max FROM system.settings WHERE name IN {tuple(LIMITS)}"
 _AGENTS = """
 SELECT host, count() AS agents
@@ -42,7 +44,7 @@ def look_at_database(
 ) -> DatabaseFacts:
     """Facts by the writer's login, and about the reader's. Never raises for the world's errors."""
     try:
-        with _client(writer, within_s) as client:
+        with _client(writer, within_s) as client, _let_in(within_s):
             facts = _seen(client, writer, clock)
     except _WORLD as error:
         facts = DatabaseFacts(writer.url, _refused(writer, error), None)
@@ -65,15 +67,36 @@ def _client(config: ClickHouseConfig, within_s: float) -> Iterator[Any]:
         client.close()
 
 
+class _SlowError(OSError):
+    """A server that let us in took longer than ``within_s`` for what it was asked then."""
+
+    def __init__(self, within_s: float) -> None:
+        super().__init__(f"no answer within {within_s:g} s")
+        self.within_s = within_s
+
+
+@contextlib.contextmanager
+def _let_in(within_s: float) -> Iterator[None]:
+    """A client that was made has had its first answers: what has none now is slow, and not away."""
+    try:
+        yield
+    except ClickHouseError as error:
+        if getattr(error, "code", None) == _TIMEOUT_EXCEEDED or isinstance(error.__cause__, ReadTimeoutError):
+            raise _SlowError(within_s) from error
+        raise
+
+
 def _login(config: ClickHouseConfig, within_s: float) -> LoginFacts:
     try:
-        with _client(config, within_s) as client:
+        with _client(config, within_s) as client, _let_in(within_s):
             return _rights(client, config)
     except _WORLD as error:
         return _refused(config, error)
 
 
 def _refused(config: ClickHouseConfig, error: Exception) -> LoginFacts:
+    if isinstance(error, _SlowError):
+        return LoginFacts(config.user, config.database, error=str(error), slow_s=error.within_s)
     code = getattr(error, "code", None)
     why = rejected(error, config)
     if code is None and isinstance(why, ConfigError):

@@ -74,6 +74,12 @@ class Rig:
         environment = {**os.environ, **self.stand.environment}
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
+    def answered(self, *words: str) -> Any:
+        """What a command of ours says with ``--json``; fails with what it said where it ended otherwise."""
+        done = self.fleetpulse(*words, "--json")
+        assert done.returncode == 0, f"{words} ended with {done.returncode}: {done.stderr}{done.stdout}"
+        return json.loads(done.stdout)
+
     def raise_xid(self, code: int) -> None:
         self._order(f"xid {code}")
 

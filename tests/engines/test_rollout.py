@@ -7,7 +7,6 @@ the rollout is found, named on charts, and the first requests after it are those
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -70,7 +69,7 @@ def rollout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rollout]:
             rig.eventually(
                 "SELECT count() FROM token_costs WHERE use = 'engine' AND has(part_name, 'request')", lambda n: n >= 2
             )
-            faults = json.loads(rig.fleetpulse("query", "requests_of_gpu_fault", "--json").stdout)
+            faults = rig.answered("query", "requests_of_gpu_fault")
             events = rig.rows("SELECT * FROM engine_events FINAL ORDER BY at_ms")
             yield Rollout(rig, seen, events, faults)
 

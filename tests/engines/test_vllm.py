@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -291,8 +290,7 @@ def test_a_fault_is_joined_to_the_requests_of_its_window(trial: Trial) -> None:
     rig.eventually(f"SELECT count() FROM gpu_events WHERE kind = 'xid' AND code = {XID}", bool)
     (event,) = rig.rows(f"SELECT DISTINCT at_ms, engine_id FROM gpu_events FINAL WHERE kind = 'xid' AND code = {XID}")
     (engine,) = rig.rows("SELECT DISTINCT engine_id FROM engine_events FINAL")
-    done = rig.fleetpulse("query", "requests_of_gpu_fault", "--json")
-    fault = next(row for row in json.loads(done.stdout) if "xid" in row["kind"])
+    fault = next(row for row in rig.answered("query", "requests_of_gpu_fault") if "xid" in row["kind"])
 
     assert event["engine_id"] == engine["engine_id"] == fault["engine"]
     assert fault["requests"] >= 1

@@ -90,7 +90,7 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ways]:
             rig.eventually("SELECT uniqExact(request_id) FROM llm_requests", lambda n: n >= REQUESTS * len(WAYS))
             rig.eventually("SELECT sum(event_count) FROM request_windows", lambda n: n and n >= REQUESTS * len(WAYS))
             rig.eventually("SELECT count() FROM gpu_event_windows WHERE severity != 'info'", bool)
-            faults = json.loads(rig.fleetpulse("query", "requests_of_gpu_fault", "--json").stdout)
+            faults = rig.answered("query", "requests_of_gpu_fault")
             (named,) = rig.rows(
                 "SELECT engine_id, placement_group FROM engine_events FINAL ORDER BY at_ms DESC LIMIT 1"
             )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Annotated
 
 import pytest
@@ -75,3 +77,37 @@ def test_mistakes_of_a_file_end_the_command_with_all_of_them(monkeypatch: pytest
     assert people.stderr == "p.yaml:1: is wrong\np.yaml:2: is wrong\n2 mistakes; no price of it is used\n"
     assert json.loads(programs.stdout) == {"valid": False, "problems": ["p.yaml:1: is wrong"]}
     assert run("check", "1").stderr.endswith("1 mistake; no price of it is used\n")
+
+
+BROKEN = """
+import os, sys
+from fleetpulse.commands.output import spoken
+from schemas.errors import FleetpulseError
+
+@spoken
+def command():
+    if "own" in sys.argv:
+        raise BrokenPipeError("a socket of ours")
+    while True:
+        os.write(1, b"x" * 65_536)
+
+try:
+    command()
+except FleetpulseError as error:
+    sys.exit(f"said: {error}")
+"""
+
+
+def test_a_reader_that_is_gone_ends_a_command_in_silence_and_no_other_pipe_does() -> None:
+    """A broken socket or pipe to somebody else is an error that is said, with an exit code."""
+    gone = subprocess.Popen([sys.executable, "-c", BROKEN], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert gone.stdout is not None
+    gone.stdout.read(1)
+    gone.stdout.close()
+    with gone:
+        said = gone.stderr.read() if gone.stderr is not None else b""
+    own = subprocess.run([sys.executable, "-c", BROKEN, "own"], capture_output=True, text=True, check=False)
+
+    assert (gone.returncode, said) == (0, b"")
+    assert (own.returncode, own.stdout) == (1, "")
+    assert own.stderr.startswith("said: a socket of ours")

@@ -615,6 +615,19 @@ def test_a_writer_that_gets_no_answer_leaves_the_schema_unknown(code: int | None
     assert [(one.check, one.state.value) for one in found] == [(check, "wrong"), ("schema.migration", "unknown")]
 
 
+def test_a_writer_that_is_slow_is_not_away() -> None:
+    """Nothing is wrong with a server that lets in and is late: what could not be looked at is unknown."""
+    facts = replace(DATABASE, writer=LoginFacts("writer", "fleetpulse", error="no answer within 10 s", slow_s=10.0))
+
+    found = of_database(facts)
+
+    assert [(one.check, one.state.value) for one in found] == [
+        ("clickhouse.answer", "unknown"),
+        ("schema.migration", "unknown"),
+    ]
+    assert "longer than 10 s; --within" in found[0].says
+
+
 def test_a_profile_that_only_reads_makes_rights_harmless() -> None:
     """Who may write by its grants and is read-only by its profile cannot write."""
     facts = replace(DATABASE, reader=replace(READER, readonly=1, can={"SELECT": True, "INSERT": True}))

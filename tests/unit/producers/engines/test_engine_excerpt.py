@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from producers.engines.facts import excerpt, facts_of_samples, promising
+from producers.engines.mappings import ENGINES, START_TIME
 from producers.engines.reading import detect, read
 from producers.exposition import parse
 
@@ -23,6 +24,18 @@ def test_an_excerpt_reads_as_the_page_does(name: str) -> None:
     assert read(part, engine) == read(page, engine)
     assert facts_of_samples(part) == facts_of_samples(page)
     assert len(part) <= len(page)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_excerpt_has_every_line_of_the_engine(name: str) -> None:
+    """Those that begin with one of its names, in their order; of engines that are others, none is left out either."""
+    text = (SCRAPES / name).read_text()
+    for engine in ENGINES:
+        names = (*engine.names, START_TIME, "trtllm_model_config_info", "trtllm_parallel_config_info")
+        lines = [line for line in text.split("\n") if line.startswith((*names, "vllm:cache_config_info"))]
+
+        assert excerpt(text, engine.kind).split("\n")[: len(lines)] == (lines or [])
+        assert excerpt(text, engine.kind).count("\n") == max(len(lines), 1)
 
 
 def test_unreadable_lines_of_the_engine_stay_and_others_go() -> None:

@@ -1,0 +1,79 @@
+"""Covers fleetpulse.doctor.look_database without a server; the looks themselves are in tests/integration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
+from urllib3.exceptions import ConnectTimeoutError, ReadTimeoutError
+
+from fleetpulse.doctor import look_database
+from fleetpulse.doctor.facts import LoginFacts
+from runtime.clock import SystemClock
+from runtime.config import ClickHouseConfig
+
+WRITER = ClickHouseConfig(url="http://db:8123", user="writer")
+
+
+def raised(cause: Exception | None, code: int | None = None) -> Exception:
+    """As clickhouse_connect raises what its connection raised, or what the server said."""
+    if code is not None:
+        error: Any = DatabaseError("said")
+        error.code = code
+        return error
+    error = OperationalError("Error executing HTTP request")
+    error.__cause__ = cause
+    return error
+
+
+class Server:
+    """Lets in, then raises at whatever it is asked."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def command(self, *_asked: Any, **_more: Any) -> Any:
+        raise self.error
+
+    query = command
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+READ_TIMEOUT = ReadTimeoutError(None, "", "Read timed out. (read timeout=3)")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("error", "slow_s"),
+    [
+        pytest.param(raised(READ_TIMEOUT), 3.0, id="no answer in time"),
+        pytest.param(raised(None, code=159), 3.0, id="given up by the server"),
+        pytest.param(raised(ConnectTimeoutError()), None, id="away since then"),
+        pytest.param(raised(None, code=241), None, id="another error"),
+    ],
+)
+def test_a_server_that_let_us_in_and_is_late_is_slow(
+    error: Exception, slow_s: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By either login; what is no lateness is reported as before."""
+    monkeypatch.setattr(look_database, "make_client", lambda *_given, **_settings: Server(error))
+
+    facts = look_database.look_at_database(WRITER, WRITER, SystemClock(), within_s=3.0)
+
+    assert facts.reader is not None
+    assert [(login.slow_s, login.error is None) for login in (facts.writer, facts.reader)] == [(slow_s, False)] * 2
+
+
+def test_a_server_that_lets_nobody_in_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long that took."""
+
+    def no_client(*_given: Any, **_settings: Any) -> Any:
+        raise raised(READ_TIMEOUT)
+
+    monkeypatch.setattr(look_database, "make_client", no_client)
+
+    facts = look_database.look_at_database(WRITER, None, SystemClock(), within_s=3.0)
+
+    assert facts.writer == LoginFacts("writer", WRITER.database, error="Error executing HTTP request")
