@@ -10,6 +10,7 @@ writes another.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -79,6 +80,9 @@ async def carry_out(kafka: KafkaConfig, steps: Sequence[Step], limits: Limits) -
                 await _grow(kafka, admin, step)
             if isinstance(step, NameDeployment):
                 await _write(kafka, {DEPLOYMENT_KEY: step.subject})
+                with contextlib.suppress(KafkaError, TimeoutError):  # else a job asks first, and logs an error
+                    async with asyncio.timeout(GROUPS_WITHIN_S):
+                        await _members(admin, f"{kafka.namespace}{_WINDOWS}")
 
 
 async def _demand_nobodys(kafka: KafkaConfig, admin: Any) -> None:

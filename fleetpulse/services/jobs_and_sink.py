@@ -21,6 +21,7 @@ from runtime import logs
 from runtime.bounded_fetch import bound_fetches
 from runtime.config import Config, load
 from runtime.health import Check, HealthServer, Heartbeat, fine
+from runtime.local_stack import read_state
 from runtime.process import on_stop_signal
 from runtime.tracing import tracing
 from schemas.contract.topics import (
@@ -150,7 +151,8 @@ def _costs(config: Config, files: Files = NO_FILES) -> JobSetup:
 
     prices = load_prices(files.get("prices", config.prices or EXAMPLE_PRICES))
     if prices.example:
-        _log.warning("bills are rated with example prices", extra={"prices_version": prices.version})
+        level = logging.WARNING if read_state(config.data_dir) is None else logging.INFO  # to try it on is no mistake
+        _log.log(level, "bills are rated with example prices", extra={"prices_version": prices.version})
     partitions, pricing = partitions_of(config), Pricing(prices)
     sources = {topic.name: partitions[topic.name] for topic in SOURCE_TOPICS}
     step = CostStep(config.limits, sources, pricing, pricing.version, targets=partitions[COSTS_TOPIC])

@@ -368,7 +368,7 @@ DRILLS = (
         )
         for way, ms in (("ahead", 600_000), ("behind", -600_000))
     ),
-    Drill("agent that may not read its GPU", Cause.GPU, _gpus_are_refused, _signs(Cause.GPU, "log")),
+    Drill("agent that may not read its GPU", Cause.GPU, _gpus_are_refused, _signs(Cause.GPU, "log", "alert")),
     Drill(
         "slow broker",
         Cause.SLOW,

@@ -123,8 +123,10 @@ class Stand:
         self.processes.start(Command(name, words, self._environment))
 
     def start_beside(self, name: str, *words: str) -> None:
-        """Start one more, which ``restore`` ends."""
-        self.processes.start(Command(name, words, self._environment))
+        """Start one more, with a health port of its own, which ``restore`` ends."""
+        port = self.ports[name] = free_port()
+        self.processes.start(Command(name, (*words, "--health-port", str(port)), self._environment))
+        self._scrape()
 
     def gone(self, name: str) -> None:
         """Kill a service, and nobody starts it again."""
@@ -147,6 +149,8 @@ class Stand:
         self.environment.clear()
         for name in set(self.processes.names()) - self.parts().keys():
             self.gone(name)
+            self.ports.pop(name, None)
+        self._scrape()
         for name in self.parts():
             if name not in self.processes.names():
                 self.start(name)
@@ -201,6 +205,17 @@ class Stand:
         if self.relay is not None:
             self.relay.__exit__()
 
+    @property
+    def _targets(self) -> Path:
+        return self.folder / PROMETHEUS / "targets.json"
+
+    def _scrape(self) -> None:
+        """Have Prometheus scrape every process that has a port; it reads the file when it changes."""
+        if self._targets.parent.is_dir():
+            fresh = self._targets.with_suffix(".new")
+            fresh.write_text(json.dumps([{"targets": [f"127.0.0.1:{port}" for port in self.ports.values()]}]))
+            fresh.replace(self._targets)
+
     def _watch(self) -> None:
         """Start Prometheus with the shipped rules, a second between two scrapes."""
         program = shutil.which(PROMETHEUS)
@@ -208,11 +223,11 @@ class Stand:
             return
         folder = self.folder / PROMETHEUS
         folder.mkdir(exist_ok=True)
-        targets = [f"127.0.0.1:{port}" for port in self.ports.values()]
+        self._scrape()
         config: dict[str, Any] = {
             "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
             "rule_files": [str(RULES)],
-            "scrape_configs": [{"job_name": "fleetpulse", "static_configs": [{"targets": targets}]}],
+            "scrape_configs": [{"job_name": "fleetpulse", "file_sd_configs": [{"files": [str(self._targets)]}]}],
         }
         (folder / "prometheus.yaml").write_text(yaml.safe_dump(config))
         self.prometheus = free_port()

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from aiokafka.errors import GroupCoordinatorNotAvailableError
 
-from fleetpulse.migrate.plan import MakeTopic, Plan, SetTopic
+from fleetpulse.migrate import topics
+from fleetpulse.migrate.plan import MakeTopic, NameDeployment, Plan, SetTopic
 from fleetpulse.migrate.topic_plan import LiveTopic, plan_topics, refusals, topic_settings
+from runtime.config import KafkaConfig
 from schemas.contract.topics import BY_NAME, CONTRACT, SOURCE_TOPICS, STATE_TOPICS, TOPICS, Growth, Topic, partitions_of
 from schemas.limits import DAY_MS, DEFAULT_LIMITS, HOUR_MS, Limits
 
@@ -195,3 +201,29 @@ def test_a_topic_keeps_records_by_its_limit() -> None:
 
     assert topic.retention_ms(Limits(partials_retention_ms=36 * HOUR_MS)) == 36 * HOUR_MS
     assert BY_NAME["alerts"].retention_ms(DEFAULT_LIMITS) == -1
+
+
+async def test_the_first_migration_has_brokers_make_the_topic_of_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asks until there is a coordinator: a job that asked first would log an error on a machine that is well."""
+    left: list[Exception] = [GroupCoordinatorNotAvailableError(), GroupCoordinatorNotAvailableError()]
+
+    class Admin:
+        async def describe_consumer_groups(self, names: list[str]) -> list[Any]:
+            assert names == ["local-windows"]
+            if left:
+                raise left.pop()
+            return [SimpleNamespace(groups=())]
+
+    @asynccontextmanager
+    async def opened(_kafka: KafkaConfig) -> AsyncIterator[Admin]:
+        yield Admin()
+
+    async def at_once(*_arguments: object) -> None:
+        """Nothing is waited for, nor written."""
+
+    monkeypatch.setattr(topics, "open_admin", opened)
+    monkeypatch.setattr(topics, "_write", at_once)
+    monkeypatch.setattr(topics.asyncio, "sleep", at_once)
+    await topics.carry_out(KafkaConfig(), [NameDeployment("local")], DEFAULT_LIMITS)
+
+    assert not left

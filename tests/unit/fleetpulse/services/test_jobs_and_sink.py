@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,6 +52,19 @@ def test_the_finals_job_has_a_state_topic_for_each_of_its_sources(tmp_path: Path
     assert [topic for topic in setup.steps if not BY_NAME[topic].log_append_time] == list(setup.transactional)
     assert setup.outputs == {"window.finals": 1}
     assert partitions_of(config)["window.finals"] == 1
+
+
+@pytest.mark.parametrize(("state", "level"), [(None, logging.WARNING), (object(), logging.INFO)])
+def test_example_prices_are_a_warning_where_somebody_is_billed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, state: object, level: int
+) -> None:
+    """On a local stack nobody is, and what is well is quiet."""
+    monkeypatch.setattr(services, "read_state", lambda _folder: state)
+    caplog.set_level(logging.INFO)
+
+    _costs(load({"data_dir": str(tmp_path)}))
+
+    assert [one.levelno for one in caplog.records if "example prices" in one.message] == [level]
 
 
 def test_the_alert_job_takes_rules_of_ones_own(tmp_path: Path) -> None:

@@ -5,23 +5,26 @@ Covers lab.drills.stand and lab.drills.faults.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from fleetpulse.reconcile.compare import Difference, Report, TopicBooks
+from fleetpulse.services.processes import Command
 from lab.chaos.disk_shim import compile_library
 from lab.drills import faults, run
 from lab.drills.faults import DRILLS, Drill
 from lab.drills.run import CHANNELS, Outcome, _mend, _small_disks, advice, chosen
-from lab.drills.stand import PAGE
+from lab.drills.stand import PAGE, Stand
 from lab.drills.watch import Sign
 from runtime.runbook import Cause
 from schemas.errors import ConfigError, FleetpulseError
@@ -205,3 +208,17 @@ def test_the_driver_of_the_drill_turns_the_binding_away(tmp_path: Path) -> None:
     )
 
     assert "NVMLError_NoPermission" in done.stderr
+
+
+def test_what_is_started_beside_is_scraped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the port that it is given."""
+    started: list[Command] = []
+    (tmp_path / "prometheus").mkdir()
+    monkeypatch.setattr("lab.drills.stand.free_port", lambda: 4711)
+    there = Stand(tmp_path, cast(Any, None), cast(Any, SimpleNamespace(start=started.append)), 1, ports={"sink": 1})
+    there._webhook = cast(Any, SimpleNamespace(port=2))
+
+    there.start_beside("agent", "agent")
+
+    assert started[0].arguments == ("agent", "--health-port", "4711")
+    assert json.loads(there._targets.read_text()) == [{"targets": ["127.0.0.1:1", "127.0.0.1:4711"]}]
