@@ -96,7 +96,9 @@ class LagOfGroups:
     async def _look(self) -> list[Lag]:
         try:
             return await asyncio.wait_for(self._found(), WITHIN_S)
-        except (KafkaError, OSError, TimeoutError, FleetpulseError) as error:
+        except TimeoutError as error:  # a machine without processors is late, too
+            raise UnavailableError(f"Kafka did not answer within {WITHIN_S:.0f} s; see `fleetpulse doctor`") from error
+        except (KafkaError, OSError, FleetpulseError) as error:
             raise UnavailableError("Kafka unavailable; see `fleetpulse doctor`") from error
 
     async def _found(self) -> list[Lag]:
