@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import time
 from typing import Any
 
 from runtime.clickhouse_clients import connect
@@ -16,9 +17,13 @@ SELECT name FROM system.tables
 WHERE database = currentDatabase() AND endsWith(engine, 'MergeTree') AND total_rows > 0
 """
 _AS_MADE = """
-SELECT groupArray((name, create_table_query))
-FROM (SELECT name, create_table_query FROM system.tables WHERE database = currentDatabase() ORDER BY name)
+SELECT groupArray((name, uuid, toUnixTimestamp(metadata_modification_time)))
+FROM (SELECT * FROM system.tables WHERE database = currentDatabase() ORDER BY name)
 """
+"""Whatever changes a table writes the file of its definition anew. To ask for the definitions takes a hundred times the
+time, before each test."""
+_LATER = "SELECT now() > max(metadata_modification_time) FROM system.tables WHERE database = currentDatabase()"
+"""Times of files are told in whole seconds."""
 
 
 class Tables:
@@ -48,6 +53,8 @@ class Tables:
         with _client(config) as client:
             for statement in fresh(Names(config.database)):
                 client.command(statement)
+            while not client.command(_LATER):
+                time.sleep(0.05)
             self._made = (config, client.command(_AS_MADE))
         return config
 

@@ -37,9 +37,12 @@ UPGRADE = FOLDER / "upgrade" / "0.1.0.sql"
 _TTL = re.compile(r" TTL (.+?)(?= SETTINGS |$)")
 _ENGINE = "SELECT engine FROM system.databases WHERE name = {database:String}"
 _TABLES = """
-SELECT name, engine, engine LIKE '%View' AS is_view, engine_full, ifNull(total_rows, 1) AS rows
-FROM system.tables WHERE database = {database:String}
+SELECT name, engine, 0 AS is_view, engine_full, ifNull(total_rows, 1) AS rows
+FROM system.tables WHERE database = {database:String} AND engine NOT LIKE '%View'
+UNION ALL
+SELECT name, engine, 1, '', toUInt64(1) FROM system.tables WHERE database = {database:String} AND engine LIKE '%View'
 """
+"""Without the text of views, which take a server half a second to write down."""
 
 
 @contextlib.contextmanager
