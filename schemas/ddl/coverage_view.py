@@ -9,7 +9,7 @@ A silent GPU costs what an hour of its type in its region was billed at, GPU and
 the latest one before it. Looked at are minutes before the newest that any GPU has: what is under way is not silent.
 
 What of an hour has passed is looked at whole first: readings that cover all but ten seconds of it leave nothing silent,
-and minutes are read of other hours alone. Of hours before the range nothing counts but the last reading.
+and minutes are read of other hours alone. Of all hours before the range nothing counts but the last reading.
 
 Parameters because a filter outside would not be seen inside. MIG devices count as the GPU they are slices of.
 """
@@ -79,13 +79,14 @@ def _newest() -> str:
 
 
 def _readings() -> str:
-    """Readings of each device and hour: of hours, and where these are not rolled up, of minutes."""
+    """Readings of each device and hour: of hours, those before the range as one, and where these are not rolled up, of
+    minutes."""
     return f"""    readings AS (
-        SELECT {_READ}, g.window_ms AS of_ms, of_ms AS first, argMax({_LABELS}, g.last_at_ms) AS labels,
+        SELECT {_READ}, max(g.window_ms) AS of_ms, of_ms AS first, argMax({_LABELS}, g.last_at_ms) AS labels,
             max(g.last_at_ms) AS newest_ms, toInt64(ifNull(sum(g.interval_ms_sum), 0)) AS covered
         FROM {table_of("1h")} AS g FINAL
         WHERE g.grouping = 'gpu' AND g.window_ms >= {_BEGIN} AND g.window_ms < (SELECT edge FROM rolled)
-        GROUP BY gpu, device, of_ms
+        GROUP BY gpu, device, if(g.window_ms <= {_FROM} - {HOUR_MS}, 0, g.window_ms)
         UNION ALL
         SELECT {_READ}, intDiv(g.window_ms, {HOUR_MS}) * {HOUR_MS}, min(g.window_ms), argMax({_LABELS}, g.last_at_ms),
             max(g.last_at_ms), toInt64(ifNull(sum(g.interval_ms_sum), 0))

@@ -6780,11 +6780,11 @@ AS WITH
         WHERE n.window_ms >= intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000 AND n.window_ms < intDiv({to_ms:Int64} + 59999, 60000) * 60000
     ),
     readings AS (
-        SELECT ifNull(g.parent_uuid, g.gpu_uuid) AS gpu, g.gpu_uuid AS device, g.window_ms AS of_ms, of_ms AS first, argMax((ifNull(g.cluster, ''), ifNull(g.region, ''), ifNull(g.gpu_model, ''), ifNull(g.host, '')), g.last_at_ms) AS labels,
+        SELECT ifNull(g.parent_uuid, g.gpu_uuid) AS gpu, g.gpu_uuid AS device, max(g.window_ms) AS of_ms, of_ms AS first, argMax((ifNull(g.cluster, ''), ifNull(g.region, ''), ifNull(g.gpu_model, ''), ifNull(g.host, '')), g.last_at_ms) AS labels,
             max(g.last_at_ms) AS newest_ms, toInt64(ifNull(sum(g.interval_ms_sum), 0)) AS covered
         FROM gpu_history_1h AS g FINAL
         WHERE g.grouping = 'gpu' AND g.window_ms >= intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000 AND g.window_ms < (SELECT edge FROM rolled)
-        GROUP BY gpu, device, of_ms
+        GROUP BY gpu, device, if(g.window_ms <= intDiv({from_ms:Int64} + 59999, 60000) * 60000 - 3600000, 0, g.window_ms)
         UNION ALL
         SELECT ifNull(g.parent_uuid, g.gpu_uuid) AS gpu, g.gpu_uuid AS device, intDiv(g.window_ms, 3600000) * 3600000, min(g.window_ms), argMax((ifNull(g.cluster, ''), ifNull(g.region, ''), ifNull(g.gpu_model, ''), ifNull(g.host, '')), g.last_at_ms),
             max(g.last_at_ms), toInt64(ifNull(sum(g.interval_ms_sum), 0))
