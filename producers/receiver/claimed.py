@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from mmap import mmap
 from typing import NamedTuple
 
 import orjson
@@ -32,7 +33,9 @@ class Report(NamedTuple):
     row: Row
 
 
-def claimed_reports(buffer: bytearray, ends: Sequence[int], pids: Sequence[int], once: Once) -> list[Report] | None:
+def claimed_reports(
+    buffer: bytearray | mmap, ends: Sequence[int], pids: Sequence[int], once: Once
+) -> list[Report] | None:
     """The datagrams that end at ``ends``, sent by ``pids`` (0: as they say themselves), in order of arrival; None
     unless each of them is a sound report of a claimed request, and there are few."""
     if not 0 < len(ends) <= FEW:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import mmap
 import os
 import socket
 import struct
@@ -339,7 +340,8 @@ class Intake:
     def __init__(self, opened: socket.socket, buffer_bytes: int) -> None:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._socket = opened
-        self._buffers = [bytearray(buffer_bytes), bytearray(buffer_bytes)]
+        # Maps, not arrays of bytes: what was never filled takes no memory.
+        self._buffers = [mmap.mmap(-1, buffer_bytes), mmap.mmap(-1, buffer_bytes)]
         self._view = memoryview(self._buffers[0])
         self._filled = 0
         self._ends: list[int] = []
@@ -377,7 +379,7 @@ class Intake:
         self._filled = filled
         return read
 
-    def take(self) -> tuple[bytearray, list[int], list[int]]:
+    def take(self) -> tuple[mmap.mmap, list[int], list[int]]:
         """What has gathered: the buffer, and end and sender of each datagram in it; valid until the next ``take``."""
         buffer, ends, pids = self._buffers[0], self._ends, self._pids
         self._buffers.reverse()

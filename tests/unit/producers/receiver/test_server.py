@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -282,3 +283,19 @@ async def test_a_place_that_cannot_be_had_is_named(tmp_path: Path) -> None:
             where=WHERE,
         )
     publisher.spool.close()
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def test_buffers_that_were_never_filled_take_no_memory() -> None:
+    """However large they may become."""
+    size = 128 * 2**20
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as opened:
+        before = resident_bytes()
+        intake = server.Intake(opened, size)
+        grown = resident_bytes() - before
+
+    assert len(intake) == 0
+    assert grown < size // 4
