@@ -22,8 +22,9 @@ from schemas.errors import ConfigError
 _CLICKHOUSE = ("clickhouse_connect", "urllib3")
 """They warn twice at every attempt, without a cause: who retries says why, once a minute."""
 _NOISY = dict.fromkeys(("aiokafka", *_CLICKHOUSE), logging.ERROR) | dict.fromkeys(("faust", "mode"), logging.WARNING)
-_REPEATING = ("aiokafka",)
-"""Loggers that write the same line at every attempt while a broker is unavailable: ten a second."""
+_REPEATING = ("aiokafka", "stream_jobs.runner.limits")
+"""Loggers that write the same line at every attempt while a broker is unavailable, ten a second, or at every commit."""
+_BELOW = tuple(f"{name}." for name in _REPEATING)
 _TELL_APART = ("cause", "server", "group", "target", "topic")
 """Facts that make two lines with one message lines about two things."""
 _REPEATED_AFTER_S = 60.0
@@ -61,7 +62,7 @@ class Repeats(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the line passes."""
         cause = getattr(record, "cause", None)
-        if record.exc_info or (cause is None and record.name.partition(".")[0] not in _REPEATING):
+        if record.exc_info or (cause is None and not f"{record.name}.".startswith(_BELOW)):
             return True
         with self._one:
             return self._passes(record)

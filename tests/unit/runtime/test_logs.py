@@ -222,3 +222,15 @@ def test_what_clients_of_clickhouse_try_again_is_said_by_who_retries() -> None:
         logging.getLogger(name).error("broken")
 
     assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["broken"] * 2
+
+
+def test_slow_commits_are_said_once_a_minute_also_without_a_cause() -> None:
+    """By topic: where processors are short every one is slow. Another logger of jobs is none of it."""
+    repeats = logs.Repeats()
+    name, other = "stream_jobs.runner.limits", "stream_jobs.runner.limits_of_others"
+    lines = [
+        logging.makeLogRecord({"name": name, "msg": "commit took long", "topic": topic, "created": at_s})
+        for name, topic, at_s in ((name, "a", 0), (name, "a", 9), (name, "b", 9), (other, "a", 9), (other, "a", 10))
+    ]
+
+    assert [repeats.filter(line) for line in lines] == [True, False, True, True, True]
