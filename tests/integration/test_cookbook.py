@@ -95,9 +95,12 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
 
 
 def stop(process: subprocess.Popen[str]) -> int:
-    """On the way of Ctrl-C; the exit status."""
+    """On the way of Ctrl-C; the exit status. One that does not end must not go on beside all other tests."""
     process.terminate()
-    return process.wait(WITHIN_S)
+    try:
+        return process.wait(WITHIN_S)
+    finally:
+        process.kill()
 
 
 def eventually(holds: Callable[[], object], what: str) -> None:
