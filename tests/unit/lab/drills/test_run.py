@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -21,10 +22,11 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from fleetpulse.reconcile.compare import Difference, Report, TopicBooks
 from fleetpulse.services.processes import Command
 from lab.chaos.disk_shim import compile_library
+from lab.chaos.stage import faults as stage_faults
 from lab.drills import faults, run
 from lab.drills.faults import DRILLS, Drill
 from lab.drills.run import CHANNELS, Outcome, _mend, _small_disks, advice, chosen
-from lab.drills.stand import PAGE, Stand
+from lab.drills.stand import FAULT_EVERY_S, GPUS, PAGE, Stand
 from lab.drills.watch import Sign
 from runtime.runbook import Cause
 from schemas.errors import ConfigError, FleetpulseError
@@ -222,3 +224,10 @@ def test_what_is_started_beside_is_scraped(tmp_path: Path, monkeypatch: pytest.M
 
     assert started[0].arguments == ("agent", "--health-port", "4711")
     assert json.loads(there._targets.read_text()) == [{"targets": ["127.0.0.1:1", "127.0.0.1:4711"]}]
+
+
+def test_a_lost_gpu_is_found_before_the_next_is_lost() -> None:
+    """So that alerts open and resolve as long as drills last, and one may be refused."""
+    lost = stage_faults(FAULT_EVERY_S, GPUS - 1)
+
+    assert all(one["to_s"] < other["from_s"] for one, other in pairwise(lost))
