@@ -166,7 +166,7 @@ def _alert_name(text: str) -> str:
 
 def verdicts(stand: Stand) -> Iterator[str]:
     """What ``/readyz`` of every process says."""
-    for name, port in stand.ports.items():
+    for name, port in list(stand.ports.items()):  # a drill may start one more meanwhile
         if (found := get(port, "/readyz")) is not None:
             yield f"{name}: {found.decode()}"
 

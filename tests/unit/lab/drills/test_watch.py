@@ -12,7 +12,8 @@ from typing import Any, cast
 
 import pytest
 
-from lab.drills.stand import get
+from lab.drills import watch
+from lab.drills.stand import Stand, get
 from lab.drills.watch import Logs, Watch, names, other_causes
 from runtime.runbook import Cause
 
@@ -126,3 +127,17 @@ def test_an_alert_that_is_not_there_cannot_be_refused(tmp_path: Path) -> None:
     watch._take("log", "Alerts not delivered")
 
     assert 1.0 <= watch.seen["log"].after_s < time.monotonic() - watch._begun_s
+
+
+def test_a_process_that_is_started_meanwhile_is_looked_at_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The drill starts it in another thread than that which looks."""
+    stand = Stand(tmp_path, cast(Any, None), cast(Any, None), 1, ports={"sink": 1, "deliver": 2})
+
+    def answer(port: int, _path: str) -> bytes:
+        stand.ports["agent"] = 3
+        return b"%d" % port
+
+    monkeypatch.setattr(watch, "get", answer)
+
+    assert list(watch.verdicts(stand)) == ["sink: 1", "deliver: 2"]
+    assert list(watch.verdicts(stand))[-1] == "agent: 3"
