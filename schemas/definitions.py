@@ -20,6 +20,13 @@ END = {
     "failed": "ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') != 'client'",
 }
 """How a request ended: exactly one of these holds."""
+
+
+def ended(name: str, status: str, error_kind: str = "error_kind") -> str:
+    """The condition of an end where these columns have other names."""
+    return f"({END[name].replace('error_kind', error_kind).replace('(status', f'({status}')})"
+
+
 UNANSWERED = "ifNull(status, '') NOT IN ('ok', 'aborted')"
 """Failed, or a client fault: bills keep how requests ended and not why, so that they have no more than this."""
 
@@ -47,6 +54,7 @@ def _share(name: str, meaning: str) -> Metric:
     return Metric(name, "share", meaning, f"{part} / nullIf({valid}, 0)", of="requests that were no client fault")
 
 
+_COVERED = "time of the range that has data (view `covered_time`)"
 _METRICS = (
     Metric("requests", "requests", "all that ended, however they ended", "sum(event_count)"),
     _count("ok", "answered in full"),
@@ -54,7 +62,11 @@ _METRICS = (
     _count("client_fault", "rejected for what the client sent: 4xx other than 408 and 429, `error_kind` client"),
     _count("failed", "failed on our side: errors of server, engine and network, timeouts, rejections for overload"),
     _share("failed_share", "error rate: failed of those that were no client fault; what budgets are burnt by"),
-)
+    Metric("requests_per_s", "requests/s", "throughput; `covered` is that time [s]",
+           "sum(event_count) / nullIf(covered, 0)", clock=_COVERED),
+    Metric("output_tokens_per_s", "tokens/s", "throughput of generated tokens, likewise",
+           "sum(output_tokens_sum) / nullIf(covered, 0)", clock=_COVERED),
+)  # fmt: skip
 UNITS = {"USD": "{} / 1e9", "kWh": "{} / 3.6e9", "g": "{} / 1e6"}
 """From nUSD, mJ and ug, which bills count in."""
 UNIT_OF = {"USD": "cost_nusd", "kWh": "meter_mj", "g": "carbon_ug"}

@@ -156,8 +156,12 @@ def _metrics() -> str:
     head = ("metric", "title", "unit", "topic", "definition", "null when", "since version")
     shown = {
         over: table(
-            ("metric", "unit", "meaning", "share of", f"over rows of {over}"),
-            [(_code(m.name), m.unit, m.meaning, m.of, _code(m.sql)) for m in RANGE_METRICS.values() if m.over == over],
+            ("metric", "unit", "meaning", "share of, or divided by", f"over rows of {over}"),
+            [
+                (_code(m.name), m.unit, m.meaning, m.of or m.clock, _code(m.sql))
+                for m in RANGE_METRICS.values()
+                if m.over == over
+            ],
         )
         for over in ("windows", "parts")
     }

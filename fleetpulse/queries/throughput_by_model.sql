@@ -3,10 +3,10 @@ WITH (SELECT covered_ms / 1000 FROM covered_time(from_ms = {from_ms:Int64}, to_m
 SELECT
     model,
     {requests:Metric} AS requests,
-    round(requests / nullIf(covered, 0), 1) AS requests_per_s,
+    round({requests_per_s:Metric}, 1) AS requests_per_s,
     sum(input_tokens_sum) AS input_tokens,
     sum(output_tokens_sum) AS output_tokens,
-    round(output_tokens / nullIf(covered, 0)) AS output_tokens_per_s,
+    round({output_tokens_per_s:Metric}) AS output_tokens_per_s,
     round(covered) AS covered_s,
     {ok:Metric} AS ok,
     {aborted:Metric} AS aborted,

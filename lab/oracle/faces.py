@@ -30,13 +30,16 @@ _CHANGES |= {"ttft_p99_us": "ttft_us_p99"}
 _CHANGE = "output_tokens"
 """The one that ``ask`` is asked about: the view is the same for all."""
 _MANY = 100_000
-_KINDS_SHOWN = 20
+_KINDS_SHOWN, _COOKBOOK_KINDS_SHOWN = 20, 10
 """Of errors by kind the most frequent are shown; with fewer they are all of them."""
 GRAFANA_SPAN_MS = 3 * HOUR_MS
 """What the boards of requests usually show."""
 _COOKBOOK = Path(__file__).parents[2] / "docs" / "how-to" / "cookbook.md"
 """Of a checkout; an installed wheel has no recipes to ask."""
 _RECENT = re.compile(r"\b(window|minute) >= now\(\) - INTERVAL \d+ \w+")
+_OF_VIEW = re.compile(
+    r"from_ms = toUnixTimestamp64Milli\(now64\(\) - INTERVAL \d+ \w+\), to_ms = toUnixTimestamp64Milli\(now64\(\)\)"
+)
 
 
 def views(ask: Ask, from_ms: int, to_ms: int) -> Said:
@@ -178,16 +181,21 @@ def cookbook(ask: Ask, from_ms: int, to_ms: int) -> Said:
     if not _COOKBOOK.is_file():
         return {}
     text = _RECENT.sub(rf"\1_ms >= {from_ms} AND \1_ms < {to_ms}", _COOKBOOK.read_text(encoding="utf-8"))
+    text = _OF_VIEW.sub(f"from_ms = {from_ms}, to_ms = {to_ms}", text)
     recipes = {part.partition("\n")[0]: part for part in text.split("\n### ")[1:]}
 
     def rows(question: str) -> list[dict[str, Any]]:
         return _asked(ask, recipes[question].partition("```sql\n")[2].partition("```")[0], {})
 
     latencies = rows("How slow is each model, at the median and in the tail?")
-    counted = {("requests", f"model={row['model']}"): row["requests"] for row in latencies}
-    return {
-        key: value for key, value in _latencies("model", latencies, "ttft_p{}_ms").items() if key[0] != "ttft_counted"
-    } | counted
+    found = _latencies("model", latencies, "ttft_p{}_ms")
+    found = {key: value for key, value in found.items() if key[0] != "ttft_counted"}
+    found |= _by("model", latencies, ("requests",))
+    found |= _by("model", rows("How many requests and tokens does each model take and give, per second?"), _RATES)
+    slowest = rows("Where did the time of the slowest requests go, and on which GPUs?")
+    kinds = rows("Who fails, how, and how much of the traffic is that?")
+    found |= _ASKED["slowest_requests"](slowest)
+    return found | (_summed("not_ok", "model", kinds) if len(kinds) < _COOKBOOK_KINDS_SHOWN else {})
 
 
 FACES: Mapping[str, Callable[[Ask, int, int], Said]] = {
@@ -207,11 +215,17 @@ def decimals(sql: str, name: str) -> int | None:
     return None if found is None else int(found[1] or 0)
 
 
+def shown(sql: str, row: Row) -> dict[str, Any]:
+    """A row, what its query rounds with half of the last digit that it shows."""
+    places = {name: decimals(sql, name) for name in row}
+    return {
+        name: value if (digits := places[name]) is None else Shown(value, 10**-digits / 2)
+        for name, value in row.items()
+    }
+
+
 def _asked(ask: Ask, sql: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Rows of a query, what it rounds with half of the last digit that it shows."""
-    rows = ask(sql, given)
-    places = {name: found for name in (rows or [{}])[0] if (found := decimals(sql, name)) is not None}
-    return [{**row, **{name: Shown(row[name], 10**-one / 2) for name, one in places.items()}} for row in rows]
+    return [shown(sql, row) for row in ask(sql, given)]
 
 
 def _times(shown: Shown, factor: int) -> Shown:

@@ -49,8 +49,8 @@ def view() -> str:
           for name, what in _SKETCHES.items()),
         *((Column(name, "Nullable(Int64)", f"{what} of good requests"), f"r.{name}") for name, what in _TOKENS.items()),
     ]  # fmt: skip
-    ok = [f"sumMapIf(p.{name}, ifNull(p.status, '') = 'ok') AS {name}" for name in _SKETCHES]
-    ok += [f"sumIf(p.{name}, ifNull(p.status, '') = 'ok') AS {name}" for name in _TOKENS]
+    ok = [f"sumMapIf(p.{name}, {END['ok']}) AS {name}" for name in _SKETCHES]
+    ok += [f"sumIf(p.{name}, {END['ok']}) AS {name}" for name in _TOKENS]
     requests = ",\n        ".join([
         "p.window_ms AS window_ms", *(f"p.{name} AS {name}" for name in names), "sum(p.event_count) AS requests",
         f"sumIf(p.event_count, {END['failed']}) AS failed", *ok,

@@ -15,6 +15,7 @@ Parameters because a view over all that is kept would read all raw requests, and
 from __future__ import annotations
 
 from schemas.ddl.columns import Column, create
+from schemas.definitions import ended
 from schemas.limits import MINUTE_MS
 
 NAME = "fault_impact"
@@ -47,11 +48,11 @@ _SHOWN = (
     (Column("failed", "UInt64", "of them those that were lost with the engine"), "arrayCount(one -> one.5, q.open)"),
     (
         Column("other_failed", "UInt64", "of them those that failed otherwise, client faults aside"),
-        "arrayCount(one -> NOT one.5 AND one.3 NOT IN ('ok', 'aborted') AND one.4 != 'client', q.open)",
+        f"arrayCount(one -> NOT one.5 AND {ended('failed', 'one.3', 'one.4')}, q.open)",
     ),
     (
         Column("aborted", "UInt64", "of them those whose client went away"),
-        "arrayCount(one -> one.3 = 'aborted', q.open)",
+        f"arrayCount(one -> {ended('aborted', 'one.3')}, q.open)",
     ),
     (Column("tenants", "UInt64", "how many tenants they were of"), "arrayUniq(q.of_tenant)"),
     (
@@ -134,7 +135,7 @@ def _hit() -> str:
                 arrayPopBack(arrayPushFront(losses, f.began))) AS apart,
             if(apart = 1 OR empty(losses), f.began, losses[if(apart = 0, length(losses), apart - 1)]) AS last,
             nullIf(arrayMin(arrayMap(one -> one.2,
-                arrayFilter(one -> one.1 >= last AND one.3 = 'ok', ended))), 0) AS over,
+                arrayFilter(one -> one.1 >= last AND {ended("ok", "one.3")}, ended))), 0) AS over,
             arrayFilter(one -> one.1 < ifNull(over, f.began + {AFTER_MS}), ended) AS open,
             arrayMap(one -> assumeNotNull(one), arrayFilter(one -> one IS NOT NULL, open.6)) AS of_tenant
         FROM faults AS f

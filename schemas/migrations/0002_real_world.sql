@@ -5892,13 +5892,13 @@ FROM (
         p.origin AS origin,
         sum(p.event_count) AS requests,
         sumIf(p.event_count, ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') != 'client') AS failed,
-        sumMapIf(p.ttft_us_bins, ifNull(p.status, '') = 'ok') AS ttft_us_bins,
-        sumMapIf(p.itl_bins, ifNull(p.status, '') = 'ok') AS itl_bins,
-        sumMapIf(p.tpot_us_bins, ifNull(p.status, '') = 'ok') AS tpot_us_bins,
-        sumMapIf(p.e2e_us_bins, ifNull(p.status, '') = 'ok') AS e2e_us_bins,
-        sumMapIf(p.queue_us_bins, ifNull(p.status, '') = 'ok') AS queue_us_bins,
-        sumIf(p.input_tokens_sum, ifNull(p.status, '') = 'ok') AS input_tokens_sum,
-        sumIf(p.output_tokens_sum, ifNull(p.status, '') = 'ok') AS output_tokens_sum
+        sumMapIf(p.ttft_us_bins, ifNull(status, '') = 'ok') AS ttft_us_bins,
+        sumMapIf(p.itl_bins, ifNull(status, '') = 'ok') AS itl_bins,
+        sumMapIf(p.tpot_us_bins, ifNull(status, '') = 'ok') AS tpot_us_bins,
+        sumMapIf(p.e2e_us_bins, ifNull(status, '') = 'ok') AS e2e_us_bins,
+        sumMapIf(p.queue_us_bins, ifNull(status, '') = 'ok') AS queue_us_bins,
+        sumIf(p.input_tokens_sum, ifNull(status, '') = 'ok') AS input_tokens_sum,
+        sumIf(p.output_tokens_sum, ifNull(status, '') = 'ok') AS output_tokens_sum
     FROM llm_requests_partials AS p FINAL
     WHERE p.grouping = 'engine' AND p.engine_id IS NOT NULL
     GROUP BY p.window_ms, p.cluster, p.region, p.host, p.engine_id, p.placement_group, p.model, p.model_version, p.precision, p.origin
@@ -6501,7 +6501,7 @@ AS WITH
                 arrayPopBack(arrayPushFront(losses, f.began))) AS apart,
             if(apart = 1 OR empty(losses), f.began, losses[if(apart = 0, length(losses), apart - 1)]) AS last,
             nullIf(arrayMin(arrayMap(one -> one.2,
-                arrayFilter(one -> one.1 >= last AND one.3 = 'ok', ended))), 0) AS over,
+                arrayFilter(one -> one.1 >= last AND (ifNull(one.3, '') = 'ok'), ended))), 0) AS over,
             arrayFilter(one -> one.1 < ifNull(over, f.began + 900000), ended) AS open,
             arrayMap(one -> assumeNotNull(one), arrayFilter(one -> one IS NOT NULL, open.6)) AS of_tenant
         FROM faults AS f
@@ -6530,8 +6530,8 @@ SELECT
     q.over AS recovered_ms,
     length(q.open) AS requests,
     arrayCount(one -> one.5, q.open) AS failed,
-    arrayCount(one -> NOT one.5 AND one.3 NOT IN ('ok', 'aborted') AND one.4 != 'client', q.open) AS other_failed,
-    arrayCount(one -> one.3 = 'aborted', q.open) AS aborted,
+    arrayCount(one -> NOT one.5 AND (ifNull(one.3, '') NOT IN ('ok', 'aborted') AND ifNull(one.4, '') != 'client'), q.open) AS other_failed,
+    arrayCount(one -> (ifNull(one.3, '') = 'aborted'), q.open) AS aborted,
     arrayUniq(q.of_tenant) AS tenants,
     arrayReduce('topK(5)', q.of_tenant) AS most_of_them,
     arrayReduce('sum', q.open.7) AS input_tokens,

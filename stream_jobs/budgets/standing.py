@@ -22,8 +22,8 @@ _forecast = lru_cache(maxsize=4_096)(forecast)
 class Standing:
     """A budget at a moment. ``forecast_*``: the whole period's spend, None without history enough.
 
-    ``exhausted_ms``: when it is used up, by the forecast or in fact (then to the day: the end of it, or now); None: not
-    within the period, or not known.
+    ``exhausted_ms``: when it is used up, by the forecast or in fact (then as if that day, or today so far, were spent
+    evenly); None: not within the period, or not known.
     """
 
     budget: str
@@ -52,7 +52,7 @@ def standing(budget: Budget, days_nusd: Mapping[int, int], now_ms: int) -> Stand
     outlook = _outlook(spent, ahead, done)
     used_up = _exhausted(budget.amount_nusd, spent, ahead, now_ms)
     if spent >= budget.amount_nusd:
-        used_up = min(now_ms, _crossed_ms(budget.amount_nusd, days_nusd, start, today))
+        used_up = _crossed_ms(budget.amount_nusd, days_nusd, start, now_ms)
     return Standing(budget.name, start, end, spent, budget.amount_nusd - spent, *outlook, used_up)
 
 
@@ -94,11 +94,13 @@ def _exhausted(amount: int, spent: int, ahead: Forecast | None, now_ms: int) -> 
     return None
 
 
-def _crossed_ms(amount: int, days_nusd: Mapping[int, int], start_ms: int, today: int) -> int:
-    """End of the day in which the amount was reached."""
-    total = 0
-    for day in range(start_ms // DAY_MS, today):
-        total += days_nusd.get(day, 0)
-        if total >= amount:
-            return (day + 1) * DAY_MS
-    return (today + 1) * DAY_MS
+def _crossed_ms(amount: int, days_nusd: Mapping[int, int], start_ms: int, now_ms: int) -> int:
+    """When the amount was reached; it was by now."""
+    left = amount
+    for day in range(start_ms // DAY_MS, now_ms // DAY_MS + 1):
+        spent, begin_ms = days_nusd.get(day, 0), day * DAY_MS
+        if spent >= left:
+            lasted_ms = min(DAY_MS, now_ms - begin_ms)
+            return begin_ms + (lasted_ms * left // spent if spent else 0)
+        left -= spent
+    return now_ms

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fleetpulse import queries
-from lab.oracle.faces import FACES
+from lab.oracle.faces import FACES, shown
 from lab.oracle.recount import Shown, recount
 from lab.oracle.run import Comparison, Range, oracle, stored
 from schemas import definitions
@@ -102,9 +102,10 @@ def test_a_mistake_in_any_formula_is_noticed(asked: Asked, monkeypatch: pytest.M
     def notices(metrics: Mapping[str, definitions.Metric]) -> bool:
         monkeypatch.setattr(definitions, "METRICS", metrics)
         found = Comparison(1, 1)
-        rows = asked(queries.text("throughput_by_model"), bounds)
+        sql = queries.text("throughput_by_model")
+        rows = [shown(sql, row) for row in asked(sql, bounds)]
         said = {(name, f"model={row['model']}"): row[name] for row in rows for name in metrics if name in row}
-        said |= {("failed_share", f"model={row['model']}"): Shown(row["failed_pct"] / 100, 5e-5) for row in rows}
+        said |= {("failed_share", f"model={row['model']}"): Shown(row["failed_pct"].value / 100, 5e-5) for row in rows}
         found.take("query", said, expected, over)
         return not found.exact
 

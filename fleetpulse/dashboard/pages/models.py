@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleetpulse.dashboard.charts import Band, Line, baseline_range, over_time, usual_band
@@ -14,6 +14,7 @@ from fleetpulse.dashboard.parts import ChartPanel, Column, Stats, TablePanel, en
 from fleetpulse.dashboard.values import clean, covered_text, percent, rate, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from fleetpulse.queries.dashboard import query
+from fleetpulse.report.amounts import dollars as usd
 from fleetpulse.report.goodput import slo_parameters
 from schemas.limits import HOUR_MS
 
@@ -26,8 +27,19 @@ LATENCIES = {
 TOP = 50
 _AT_ONCE = "requests that an engine ran at one time"
 KINDS_MAX = 8
+UNIT_COSTS = [
+    Column("per_million_in", "1M uncached", text=usd, right=True, title=lambda _: "prompt tokens that were computed"),
+    Column("per_million_out", "1M generated", text=usd, right=True, title=lambda _: "with the cache held meanwhile"),
+]
+"""As page *Cost* has them."""
 GOODPUT_SPAN_MAX_MS = 6 * HOUR_MS
 """So far single requests are judged where windows hold no verdicts: beyond it that is too much work for a page."""
+
+
+def priced(rows: Sequence[Mapping[str, Any]], costs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of models with their unit costs, of rows of ``cost_models``; null without a bill."""
+    of = {row["model"]: row for row in costs if not row["nobody"]}
+    return [{**row, **{one.name: of.get(row["model"], {}).get(one.name) for one in UNIT_COSTS}} for row in rows]
 
 
 def build(view: View) -> Refresh:
@@ -71,6 +83,7 @@ class _Models:
             *ends_columns(0.01, 0.05),
             *latencies,
             Column("output_tokens", "Tokens out", text=short, right=True),
+            *UNIT_COSTS,
         ]
 
     def _model_link(self, row: Mapping[str, Any]) -> str:
@@ -203,7 +216,11 @@ class _Models:
 
     async def _ask_models(self) -> None:
         view = self._view
-        rows = (await view.ask("models", search=view.option("q"), top=TOP)).records()
+        asked = [view.ask("models", search=view.option("q"), top=TOP)]
+        if not view.filter("cluster"):  # bills do not know it
+            asked.append(view.ask("cost_models"))
+        models, *costs = await view.gather(*asked)
+        rows = priced(models.records(), costs[0].records() if costs else [])
         known = rows[0]["models"] if rows else 0
         some = f"the {TOP} with most requests of {known:,}; search for others"
         self._table.hint("by requests" if known <= TOP else some)
@@ -216,7 +233,7 @@ PAGE = PageSpec(
     path="/models",
     title="Models",
     icon="speed",
-    about="Latency, throughput, errors and goodput of what is served",
+    about="Latency, throughput, errors, goodput and unit costs of what is served",
     build=build,
     filters=("cluster", "region", "model", "tenant"),
     options={"q": ""},

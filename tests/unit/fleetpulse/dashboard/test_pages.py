@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleetpulse.dashboard.heat_map import GPU_METRICS
+from fleetpulse.dashboard.pages.models import priced
 from fleetpulse.dashboard.pages.request import cost_hint, cost_pairs, list_price
 from fleetpulse.dashboard.serve import PAGES
 from fleetpulse.dashboard.shell import LABELS, OF_GPUS
@@ -109,3 +110,16 @@ def test_a_request_shows_what_a_hosted_model_would_bill(tmp_path: Path) -> None:
     ]
     assert seen[2] is not None
     assert seen[2][1].startswith("prices cannot be read: ")
+
+
+def test_models_have_their_unit_costs_and_none_without_a_bill() -> None:
+    """What is nobody's is no model, whatever its name is."""
+    costs = [
+        {"model": "m", "nobody": 0, "per_million_in": 0.1, "per_million_out": 2.5, "cost": 7},
+        {"model": "n", "nobody": 1, "per_million_in": 9.0, "per_million_out": 9.0, "cost": 7},
+    ]
+
+    assert priced([{"model": "m", "requests": 3}, {"model": "n", "requests": 4}], costs) == [
+        {"model": "m", "requests": 3, "per_million_in": 0.1, "per_million_out": 2.5},
+        {"model": "n", "requests": 4, "per_million_in": None, "per_million_out": None},
+    ]

@@ -50,12 +50,14 @@ def test_a_budget_that_lasts() -> None:
 
 
 def test_a_budget_that_is_used_up() -> None:
-    """The end of the day that did it; of today, now."""
+    """When it was, as if each day, and today so far, were spent evenly; not the moment in which somebody asks."""
     days = spent(10 * DOLLAR, ms(2026, 4, 1), 17)
 
     assert standing(Budget("b", 30 * DOLLAR), days, ms(2026, 4, 17, 6)).exhausted_ms == ms(2026, 4, 4)
     assert standing(Budget("b", 170 * DOLLAR), days, ms(2026, 4, 17, 6)).exhausted_ms == ms(2026, 4, 17, 6)
     assert standing(Budget("b", 170 * DOLLAR), days, ms(2026, 4, 17, 6)).left_nusd == 0
+    assert standing(Budget("b", 25 * DOLLAR), days, ms(2026, 4, 17, 6)).exhausted_ms == ms(2026, 4, 3, 12)
+    assert standing(Budget("b", 165 * DOLLAR), days, ms(2026, 4, 17, 6)).exhausted_ms == ms(2026, 4, 17, 3)
 
 
 def test_without_history_there_is_no_forecast() -> None:
