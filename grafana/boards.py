@@ -289,6 +289,15 @@ BOARDS = (
                 units={"cost_usd": "currencyUSD", "gpu_time_ms": "ms"},
                 width=24,
             ),
+            _table(
+                "GPUs that do not report: __unobserved__, in no bill",
+                "cost_coverage",
+                "toDate(day) AS day_utc, region, gpu_model, inventory_gpu_ms, reporting_gpu_ms, silent_gpu_ms,"
+                " unobserved_nusd / 1e9 AS unobserved_usd",
+                units=dict.fromkeys(("inventory_gpu_ms", "reporting_gpu_ms", "silent_gpu_ms"), "ms")
+                | {"unobserved_usd": "currencyUSD"},
+                width=24,
+            ),
         ),
     ),
     Board(

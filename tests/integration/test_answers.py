@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from fleetpulse import queries
 from fleetpulse.queries.questions import numbered
 from fleetpulse.sql.query import bound
 from lab.oracle.faces import shown
 from lab.oracle.recount import Shown, Value
 from schemas.limits import HOUR_MS, MINUTE_MS
-from tests.integration.answer_rows import Rows, fill_all
-from tests.integration.answers import ANSWERS
+from tests.integration.answer_rows import E2E_MOST_US, TTFT_MOST_US, Rows, fill_all
+from tests.integration.answers import ANSWERS, goodput
 
 pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
@@ -41,7 +42,9 @@ def rows(clickhouse: Any) -> Rows:
 
 
 def test_every_question_is_answered_as_single_rows_say(clickhouse: Any, rows: Rows) -> None:
-    """All rows of the answer, each column that single rows can say; over a day, and over the last ten minutes."""
+    """All rows of the answer, each column that single rows can say; over a day, and over the last ten minutes.
+
+    What windows say of objectives single requests say too."""
     wrong, compared = [], dict.fromkeys(numbered(), 0)
     for span_ms in (HOURS * HOUR_MS, 10 * MINUTE_MS):
         bounds = {"from_ms": rows.until_ms - span_ms, "to_ms": rows.until_ms}
@@ -63,6 +66,17 @@ def test_every_question_is_answered_as_single_rows_say(clickhouse: Any, rows: Ro
                 for name, value in row.items()
                 if differs(value, row[name] if name in keys else got[key][name])
             ]
+
+        objectives = {"slo_classes": ["interactive", "batch"], "slo_ttft_us": [TTFT_MOST_US] * 2}
+        objectives |= {"slo_tpot_us": [None] * 2, "slo_e2e_us": [E2E_MOST_US] * 2}
+        answer = clickhouse.query(queries.text("cost_goodput"), parameters=objectives | bounds).named_results()
+        single = {row["slo_class"]: row for row in answer}
+        wrong += [
+            (row, single[row["slo_class"]])
+            for row in goodput(rows, **bounds)
+            for name in ("good", "missed", "failed", "left_out", "good_tokens")
+            if row[name] != single[row["slo_class"]][name]
+        ]
 
     assert wrong == []
     assert [number for number, count in compared.items() if not count] == []
