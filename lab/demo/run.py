@@ -94,7 +94,7 @@ def _run_on(run: _Run, *, keep: bool, svg: Path | None) -> bool:
     console = run.console
     _start(run)
     address = _serve(run) if keep else None
-    _watch(run)
+    keep = _watch(run) and keep
     report = _settle(run)
     if svg is not None:
         console.export_text()  # forgets what was recorded: the picture is of the closing screen
@@ -133,8 +133,8 @@ def _serve(run: _Run) -> str | None:
     return address
 
 
-def _watch(run: _Run) -> None:
-    """Show what happens until the simulated fleet has ended."""
+def _watch(run: _Run) -> bool:
+    """Show what happens until the simulated fleet has ended; False if somebody ends it before."""
     begun_s = time.monotonic()
     try:
         _wait_for_first_events(run)
@@ -146,6 +146,8 @@ def _watch(run: _Run) -> None:
                 time.sleep(1.0)
     except KeyboardInterrupt:
         run.console.print("stopping early; the books follow")
+        return False
+    return True
 
 
 @contextmanager
