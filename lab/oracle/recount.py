@@ -92,7 +92,8 @@ def outcome(request: Request) -> str:
 
 
 def recount(raw: Raw, from_ms: int, to_ms: int) -> dict[Key, Value]:
-    """Every metric of the range, by model, by tenant and of all; what did not happen is not there."""
+    """Every metric of the range, by model, by tenant and of all; what did not happen is not there. Requests are those
+    of windows that begin in the range, the slowest single one is of those that ended in it."""
     groups: dict[str, list[Request]] = {}
     first = bisect_left(raw.requests, from_ms, key=lambda one: one.at_ms)
     last = bisect_left(raw.requests, to_ms + WINDOW_MS, key=lambda one: one.at_ms)
@@ -114,7 +115,9 @@ def recount(raw: Raw, from_ms: int, to_ms: int) -> dict[Key, Value]:
         found["ttft_counted", name] = _exactly(len(waits))
         if waits:
             found |= {(f"ttft_us_p{one}", name): percentile(waits, one / 100) for one in PERCENTS}
-            found["ttft_us_max", name] = _exactly(waits[-1])
+    ended = raw.requests[first : bisect_left(raw.requests, to_ms, key=lambda one: one.at_ms)]
+    if waited := [one.ttft_us for one in ended if one.ttft_us is not None]:
+        found["ttft_us_max", "all"] = _exactly(max(waited))
     metered = [amount for minute_ms, amount in raw.meters if from_ms <= minute_ms < to_ms]
     if metered:
         found["meter_mj", "all"] = _exactly(sum(metered))
