@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import orjson
 
+from fleetpulse.queries.dashboard import SECONDS_MAX
 from runtime.config import ClickHouseConfig
 from schemas.errors import FleetpulseError, UnavailableError
 
@@ -28,7 +29,6 @@ SQL_CHARS_MAX = 100_000
 ROWS_MAX = 1_000
 SHOWN_BYTES_MAX = 8 * 2**20
 FILE_BYTES_MAX = 64 * 2**20
-SECONDS_MAX = 20
 _CONNECT_S = 3.0
 FORMATS = {"csv": "CSVWithNames", "parquet": "Parquet"}
 """By the ending of a file's name, what the server writes."""

@@ -18,7 +18,7 @@ from aiohttp import ClientError
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from fleetpulse.dashboard.time_range import TimeRange
-from fleetpulse.queries.dashboard import Query, Value, query
+from fleetpulse.queries.dashboard import SECONDS_MAX, Query, Value, query
 from fleetpulse.sql.database import Answer
 from runtime.clickhouse_clients import make_async_client
 from runtime.config import ClickHouseConfig
@@ -123,7 +123,10 @@ class Data:
     async def _error_of(self, error: ClickHouseError) -> FleetpulseError:
         said = str(error)
         if _OUT_OF_TIME in said:
-            return FleetpulseError("this took too long and was stopped; choose a shorter range or more filters")
+            return FleetpulseError(
+                f"this took over {SECONDS_MAX} s and was stopped; choose a shorter range or more filters, or see with "
+                "`fleetpulse doctor` whether ClickHouse is busy"
+            )
         if _TOO_MANY_ROWS in said:
             return FleetpulseError("there is more to show than fits; choose a shorter range or more filters")
         if "Code: " in said:

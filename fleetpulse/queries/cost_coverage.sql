@@ -2,7 +2,6 @@
 -- Time without a reading of a GPU that was read in the last 24 hours is silent: no bill has it, `unobserved_nusd` is
 -- what it costs at the price of its type. Billed money is GPU and host, as a provider bills them, without energy.
 -- rows: 20000
--- seconds: 20
 SELECT
     day,
     of_region AS region,

@@ -4,7 +4,6 @@
 -- bill. all_final 0: provisional bills are among them. Tokens are those that list prices go by (cost_list_tokens).
 -- param request_id: request id or trace id; an empty text takes all
 -- rows: 1000
--- seconds: 20
 WITH
     requests AS (
         SELECT

@@ -4,7 +4,6 @@
 -- Unanswered: failed, or the client's fault; bills keep how requests ended and not why.
 -- param fingerprint: of the alert, 16 hex digits
 -- rows: 1000
--- seconds: 10
 WITH
     alert AS (
         SELECT

@@ -7,7 +7,6 @@
 -- param cached_nusd: of prompt tokens from a cache; that of computed ones where the host has no cache
 -- param output_nusd: of tokens generated
 -- rows: 1000
--- seconds: 20
 WITH
     billed AS (
         SELECT

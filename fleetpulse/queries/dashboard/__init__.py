@@ -6,7 +6,6 @@
     -- param top: how many models at most
     -- reads requests: llm.requests 10s <= 1h, 1m <= 24h, 1h <= 60d, 1d
     -- rows: 5000
-    -- seconds: 5
     -- kept: 1
 
 ``{name:Type}`` places are bound by the server. A ``reads`` line gives the place ``{requests:Rows}``: the rows of the
@@ -17,7 +16,7 @@ for queries that read the rest elsewhere; ``{requests:Identifier}`` is the table
 that compare windows of one width. Rollups of ``books`` and ``costs``, which begin at 1m, are named the same way;
 ``gpu.history`` is gpu.samples sorted by GPU, for queries about one.
 ``{failed:Metric}`` is the expression that ``schemas.definitions`` has for it.
-``rows`` and ``seconds`` are what the server holds it to, ``kept`` is how many seconds an answer may be shown again.
+``rows`` is what the server holds it to, ``kept`` is how many seconds an answer may be shown again.
 Other ``Identifier`` places are columns and must be names that the field tables know. Parameters of ``STANDARD`` are
 known everywhere and need no line.
 """
@@ -46,10 +45,13 @@ STANDARD = {
 }
 _PLACE = re.compile(r"\{(\w+):([^{}]+)\}")
 _OF_SOURCES = (ROWS, WINDOWS, FIRST, OVER)
-_HEADER = re.compile(r"-- (param (\w+)|reads (\w+)|rows|seconds|kept): (.+)")
-_LIMITS = {"rows": 0, "seconds": 5, "kept": 1}
+_HEADER = re.compile(r"-- (param (\w+)|reads (\w+)|rows|kept): (.+)")
+_LIMITS = {"rows": 0, "kept": 1}
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
+SECONDS_MAX = 20
+"""What the server stops every query of a page after. One limit for all: how long a cheap query takes says how busy the
+server is, and a page of a busy server waits rather than asking for a shorter range."""
 _SHARED = ("cost_coverage", "request_cost", "request_cost_of_alert")
 """Queries of the catalogue for people that pages ask too: their headers are as here."""
 
@@ -67,7 +69,6 @@ class Query:
     meanings: Mapping[str, str]
     sources: Mapping[str, Source]
     rows_max: int
-    seconds_max: int
     kept_s: int
 
     def values(self, given: Mapping[str, Value], span_ms: int) -> dict[str, Value]:
@@ -92,7 +93,7 @@ class Query:
         """Limits that the server holds the query to; and columns that rows are sorted by are read before others, which
         changes no answer: rows that are copies of one another agree in them."""
         return {
-            "max_execution_time": self.seconds_max,
+            "max_execution_time": SECONDS_MAX,
             "max_result_rows": self.rows_max,
             "result_overflow_mode": "throw",
             "optimize_move_to_prewhere_if_final": 1,
@@ -155,7 +156,7 @@ def read(name: str, text: str) -> Query:
         raise ValueError(f"{name}.sql: header without {sorted(missing)}, with unused {sorted(spare)}, or without rows")
     parameters = {place: kind for place, kind in found.items() if kind not in _OF_SOURCES}
     title = header[0].removeprefix("--").strip()
-    return Query(name, title, sql, parameters, meanings, sources, limits["rows"], limits["seconds"], limits["kept"])
+    return Query(name, title, sql, parameters, meanings, sources, limits["rows"], limits["kept"])
 
 
 def _take(line: str, meanings: dict[str, str], sources: dict[str, Source], limits: dict[str, int]) -> None:

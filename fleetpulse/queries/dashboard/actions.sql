@@ -1,6 +1,5 @@
 -- What people did: silences, and runs that change stored results.
 -- rows: 1000
--- seconds: 5
 SELECT at_ms, done_by, action, about, reason, until_ms, action_id
 FROM actions FINAL
 WHERE at_ms >= {from_ms:Int64} AND at_ms < {to_ms:Int64}

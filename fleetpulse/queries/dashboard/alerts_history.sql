@@ -1,6 +1,5 @@
 -- Every alert with a transition in the range: how bad, when it began, how long it lasted, what it came to.
 -- rows: 2000
--- seconds: 5
 SELECT * EXCEPT (newest)
 FROM
 (

@@ -1,7 +1,6 @@
 -- Alerts that are open at the end of the range, each in its newest state, the worst first, then the newest.
 -- param kept_ms: how far back before the end an alert may have been published last [ms]
 -- rows: 2000
--- seconds: 5
 SELECT
     fingerprint,
     severity,

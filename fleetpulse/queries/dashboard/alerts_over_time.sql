@@ -1,6 +1,5 @@
 -- How many alerts were opened over time, by severity.
 -- rows: 5000
--- seconds: 5
 SELECT
     intDiv(opened_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS bucket,
     severity,

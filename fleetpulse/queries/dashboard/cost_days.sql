@@ -4,7 +4,6 @@
 -- reads hours: costs 1h
 -- reads minutes: costs 1m
 -- rows: 200000
--- seconds: 10
 SELECT day, tenant, model, sum(toInt128(cost_nusd)) AS cost_nusd
 FROM
 (

@@ -1,7 +1,6 @@
 -- What money went to over time, by part of the bills.
 -- reads bills: costs 1m <= 6h, 1h <= 60d, 1d
 -- rows: 5000
--- seconds: 5
 SELECT
     intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
     if(name = '__overhead__', if(status IS NULL, 'start-up', 'failed'), name) AS what,

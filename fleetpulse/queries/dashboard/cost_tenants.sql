@@ -2,7 +2,6 @@
 -- What is of no request (nobody 1) has a row for each part of the bills, so that the rows add up to the bills.
 -- reads bills: costs 1m <= 6h, 1h <= 60d, 1d
 -- rows: 2000
--- seconds: 5
 SELECT
     if(status IS NULL, ifNull(name, ''), ifNull(of_tenant, '')) AS tenant,
     status IS NULL AS nobody,

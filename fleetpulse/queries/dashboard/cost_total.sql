@@ -1,7 +1,6 @@
 -- The bill of the range: money, GPU time, energy, emissions, what of it has no price, how much may still change.
 -- reads bills: costs 1m <= 6h, 1h <= 60d, 1d
 -- rows: 2
--- seconds: 5
 SELECT
     sum(count) AS bills,
     sum(toInt128(total_nusd)) AS total,

@@ -5,7 +5,6 @@
 -- reads hosts: host.samples 10s <= 1h, 1m
 -- reads engines: engine.samples 10s <= 1h, 1m
 -- rows: 2
--- seconds: 5
 -- kept: 2
 WITH
     (

@@ -3,7 +3,6 @@
 -- param top: how many at most
 -- reads custom: custom.metrics 10s <= 10m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 1000
--- seconds: 10
 SELECT
     metric,
     ifNull(service, '') AS of_service,

@@ -3,7 +3,6 @@
 -- param service: the application; an empty text takes all
 -- reads custom: custom.metrics 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 5000
--- seconds: 10
 SELECT
     intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
     ifNull(host, '') AS of_host,

@@ -1,6 +1,5 @@
 -- Deployments and marks of a range, oldest first: one for each minute, model and version, however many engines changed.
 -- rows: 100
--- seconds: 5
 -- kept: 5
 SELECT
     min(at_ms) AS begun_ms,

@@ -1,6 +1,5 @@
 -- What happened to engines up to the end of a range, the newest first; before its start, the last that is known.
 -- rows: 200
--- seconds: 10
 SELECT at_ms, kind, engine_id, host, model, model_version, precision, engine_kind, engine_version, context_tokens_max,
     tensor_parallel, load_ms, parameters, active_parameters, weight_bytes, kv_cache_bytes, kv_cache_tokens, gpu_uuids,
     message

@@ -1,7 +1,6 @@
 -- GPUs of one engine over a range.
 -- reads gpu: gpu.samples 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 1024
--- seconds: 10
 SELECT
     gpu_uuid,
     any(gpu_model) AS gpu_type,

@@ -1,7 +1,6 @@
 -- The GPUs of one engine together, over time: work, memory, power.
 -- reads gpu: gpu.samples 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 5000
--- seconds: 10
 SELECT
     intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
     uniq(gpu_uuid) AS gpus,

@@ -3,7 +3,6 @@
 -- of itself, an equal part on each of its GPUs. Null: not known.
 -- reads gpu: gpu.samples 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 1024
--- seconds: 10
 WITH
     said AS (
         SELECT weight_bytes, kv_cache_bytes, CAST(model, 'Nullable(String)') AS named,

@@ -1,7 +1,6 @@
 -- One engine over time: its batch, queue, KV cache and tokens.
 -- reads engines: engine.samples 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 5000
--- seconds: 10
 SELECT
     at_ms,
     sum(running_mean) AS running,

@@ -1,7 +1,6 @@
 -- Requests of one engine over time: how many, how they ended, how long they took.
 -- reads requests: llm.requests 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 5000
--- seconds: 10
 SELECT
     intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
     sum(event_count) AS requests,

@@ -3,7 +3,6 @@
 -- param top: how many at most
 -- reads engines: engine.samples 10s <= 10m, 1m <= 6h, 1h <= 30d, 1d
 -- rows: 1000
--- seconds: 10
 SELECT
     engine_id,
     any(host) AS a_host,

@@ -2,7 +2,6 @@
 -- param top: how many engines
 -- reads engines: engine.samples 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 12000
--- seconds: 10
 WITH fullest AS
 (
     SELECT engine_id

@@ -1,7 +1,6 @@
 -- Why requests were not answered in full, over time: the kinds with most of them.
 -- reads requests: llm.requests 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 20000
--- seconds: 10
 SELECT
     intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
     ifNull(error_kind, status) AS kind,

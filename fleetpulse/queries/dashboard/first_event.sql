@@ -1,6 +1,5 @@
 -- The window of the first event that the tables still hold; null before the first.
 -- rows: 2
--- seconds: 5
 -- kept: 5
 SELECT minOrNull(window_ms) AS first_ms
 FROM

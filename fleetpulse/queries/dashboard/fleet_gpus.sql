@@ -3,7 +3,6 @@
 -- param known: column with how many values of it were known
 -- reads gpu: gpu.samples 10s <= 5m, 1m <= 2h, 1h <= 30d, 1d
 -- rows: 30000
--- seconds: 10
 -- kept: 5
 SELECT
     host,

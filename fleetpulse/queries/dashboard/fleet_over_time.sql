@@ -1,7 +1,6 @@
 -- The whole fleet over time: how many GPUs reported, utilization, power, share of time throttled.
 -- reads gpu: gpu.samples 10s <= 10m, 1m <= 2h, 1h <= 30d, 1d
 -- rows: 5000
--- seconds: 10
 -- kept: 5
 SELECT
     intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,

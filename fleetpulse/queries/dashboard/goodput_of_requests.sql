@@ -5,7 +5,6 @@
 -- param slo_tpot_us: their objectives, null for none [us]
 -- param slo_e2e_us: their objectives, null for none [us]
 -- rows: 5000
--- seconds: 10
 WITH judged AS
 (
     SELECT

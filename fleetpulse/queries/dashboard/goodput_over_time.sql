@@ -1,7 +1,6 @@
 -- Judged requests and those that met all objectives of their class, over time, as windows hold them.
 -- reads requests: llm.requests 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 5000
--- seconds: 10
 SELECT
     intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS bucket_at_ms,
     sum(toInt128(judged_requests_sum)) AS judged,

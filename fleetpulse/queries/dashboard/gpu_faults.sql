@@ -1,7 +1,6 @@
 -- What happened to GPUs over a range, the newest first, and how often anything did.
 -- param gpu_uuid: only this GPU; an empty text takes all
 -- rows: 200
--- seconds: 10
 SELECT at_ms, severity, kind, code, host, gpu_uuid, message, action, count() OVER () AS faults
 FROM gpu_events FINAL
 WHERE at_ms >= {from_ms:Int64} AND at_ms < {to_ms:Int64}

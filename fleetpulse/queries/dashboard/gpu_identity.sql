@@ -2,7 +2,6 @@
 -- param gpu_uuid: the GPU
 -- reads gpu: gpu.history 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 100
--- seconds: 10
 SELECT
     engine_id,
     any(host) AS host,

@@ -5,7 +5,6 @@
 -- reads hours: gpu.samples 1h <= 30d, 1d
 -- reads gpu: gpu.samples 10s <= 5m, 1m <= 2h, 1h <= 30d, 1d
 -- rows: 1000
--- seconds: 10
 WITH
     listed AS
     (

@@ -1,6 +1,5 @@
 -- Interfaces, RDMA ports, disks and NUMA nodes of a host over a range: what each moved, its errors, how full it is.
 -- rows: 500
--- seconds: 10
 SELECT
     device_kind,
     device,

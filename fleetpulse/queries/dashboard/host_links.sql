@@ -1,7 +1,6 @@
 -- Links of a host's GPUs over a range: PCIe lanes, generation, bytes and replays; NVLink's bytes and errors.
 -- reads gpu: gpu.samples 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 500
--- seconds: 10
 SELECT
     host,
     gpu_uuid,

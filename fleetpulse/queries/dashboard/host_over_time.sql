@@ -1,7 +1,6 @@
 -- One host over time: processors and the busiest, memory, disks, network, RDMA.
 -- reads hosts: host.samples 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 5000
--- seconds: 10
 SELECT
     intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
     sum(toInt128(cpu_busy_ppm_sum)) / nullIf(sum(cpu_busy_ppm_count), 0) / 1000000 AS cpu_busy,

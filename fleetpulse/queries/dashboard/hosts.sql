@@ -3,7 +3,6 @@
 -- param top: how many at most
 -- reads hosts: host.samples 10s <= 10m, 1m <= 6h, 1h <= 30d, 1d
 -- rows: 1000
--- seconds: 10
 SELECT
     host,
     any(cluster) AS a_cluster,

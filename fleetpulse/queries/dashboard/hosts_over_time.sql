@@ -2,7 +2,6 @@
 -- param top: how many hosts
 -- reads hosts: host.samples 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 12000
--- seconds: 10
 WITH busiest AS
 (
     SELECT host

@@ -2,7 +2,6 @@
 -- param bins: column with the sketch
 -- reads requests: llm.requests 1h
 -- rows: 100
--- seconds: 10
 -- kept: 300
 SELECT
     intDiv(hour_ms, 3600000) % 24 AS hour,

@@ -4,7 +4,6 @@
 -- param names: values of the dimension; an empty list takes all
 -- reads requests: llm.requests 10s <= 5m, 1m <= 2h, 1h <= 60d, 1d
 -- rows: 1000
--- seconds: 10
 SELECT
     name,
     fp_quantiles_linear([0.5, 0.95], sumMap(bins)) AS percentiles,

@@ -5,7 +5,6 @@
 -- reads requests: llm.requests 10s <= 3h, 1m
 -- reads engines: engine.samples 10s <= 3h, 1m
 -- rows: 100
--- seconds: 10
 -- kept: 5
 WITH
     (

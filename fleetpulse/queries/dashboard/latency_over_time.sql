@@ -2,7 +2,6 @@
 -- param bins: column with the sketch
 -- reads requests: llm.requests 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 5000
--- seconds: 10
 SELECT
     intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
     fp_quantiles_linear([0.5, 0.95, 0.99], sumMap({bins:Identifier})) AS percentiles,

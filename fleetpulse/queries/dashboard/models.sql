@@ -3,7 +3,6 @@
 -- param top: how many models at most
 -- reads requests: llm.requests 10s <= 5m, 1m <= 2h, 1h <= 60d, 1d
 -- rows: 1000
--- seconds: 10
 SELECT
     model,
     {requests:Metric} AS requests,

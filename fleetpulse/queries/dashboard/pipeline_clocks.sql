@@ -1,6 +1,5 @@
 -- Hosts whose clock is more than a second off the broker's, by what their producers measured last; furthest first.
 -- rows: 100
--- seconds: 5
 SELECT
     p.host AS host,
     argMax(p.clock_skew_ms, p.at_ms - p.clock_skew_ms) AS skew_ms,

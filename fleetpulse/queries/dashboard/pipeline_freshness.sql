@@ -1,6 +1,5 @@
 -- By source topic: the newest event that stands in the tables.
 -- rows: 100
--- seconds: 5
 SELECT 'llm.requests' AS topic, max(last_at_ms) AS newest_ms
 FROM llm_requests_partials
 WHERE grouping = 'service' AND window_ms =

@@ -2,7 +2,6 @@
 -- Whole minutes and hours come from rollups; what lies before the first whole minute and the last two minutes from the lines.
 -- reads minutes: books 1m <= 7d, 1h <= 60d, 1d
 -- rows: 6000
--- seconds: 10
 SELECT
     intDiv(committed_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
     topic,

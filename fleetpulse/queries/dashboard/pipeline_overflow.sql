@@ -4,7 +4,6 @@
 -- reads gpu: gpu.samples 10s <= 10m, 1m <= 2h, 1h <= 30d, 1d
 -- reads custom: custom.metrics 10s <= 10m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 100
--- seconds: 5
 SELECT
     grouping,
     dimension,

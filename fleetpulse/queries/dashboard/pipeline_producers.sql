@@ -1,6 +1,5 @@
 -- By source topic: what producers have written to their spools since they began, and what still waits there.
 -- rows: 100
--- seconds: 5
 SELECT
     topic,
     uniqExact(source) AS producers,

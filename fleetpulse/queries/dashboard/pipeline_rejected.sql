@@ -1,6 +1,5 @@
 -- Why records and events of the range were rejected, by topic.
 -- rows: 500
--- seconds: 5
 SELECT
     topic,
     reason,

@@ -5,7 +5,6 @@
 -- param row: row in the batch; -1 where the whole record was rejected
 -- param bytes_max: how many of its bytes at most
 -- rows: 2
--- seconds: 5
 SELECT
     appended_ms, topic, partition, offset, row, reason, detail, source, events, schema, content_type, bytes_total,
     hex(substring(bytes, 1, {bytes_max:UInt32})) AS first_bytes

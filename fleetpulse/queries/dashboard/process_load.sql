@@ -1,7 +1,6 @@
 -- Processes of engines and jobs over a range: processors they used, whether one thread bounds them, memory, disks.
 -- reads processes: host.processes 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 500
--- seconds: 10
 SELECT
     host,
     engine_id,

@@ -1,6 +1,5 @@
 -- Processes that held GPU memory over a range, each as it was last, those with most memory first.
 -- rows: 500
--- seconds: 10
 SELECT
     host,
     gpu_uuid,

@@ -1,7 +1,6 @@
 -- Every field of one request.
 -- param id: request id or trace id
 -- rows: 20
--- seconds: 10
 SELECT *
 FROM llm_requests FINAL
 WHERE at_ms >= {from_ms:Int64} AND at_ms < {to_ms:Int64}

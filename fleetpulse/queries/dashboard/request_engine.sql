@@ -1,6 +1,5 @@
 -- Second by second, how full an engine was.
 -- rows: 5000
--- seconds: 10
 SELECT at_ms, running, waiting, kv_used_ppm
 FROM engine_samples FINAL
 WHERE at_ms >= {from_ms:Int64} AND at_ms < {to_ms:Int64}

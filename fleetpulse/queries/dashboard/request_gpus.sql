@@ -1,6 +1,5 @@
 -- Second by second, the GPUs of an engine; throttled_us is of ten seconds, null but once in them.
 -- rows: 20000
--- seconds: 10
 SELECT at_ms, gpu_uuid, util_gpu_pct, power_mw, temperature_c, clock_sm_mhz, memory_used_bytes, throttled_us, interval_ms
 FROM gpu_samples FINAL
 WHERE at_ms >= {from_ms:Int64} AND at_ms < {to_ms:Int64}

@@ -3,7 +3,6 @@
 -- param failed: 1 takes only those that were not answered in full
 -- param top: how many at most
 -- rows: 1000
--- seconds: 10
 SELECT
     at_ms, request_id, model, tenant, status, error_kind, ttft_us, tpot_us, e2e_us, input_tokens, output_tokens, engine_id
 FROM llm_requests FINAL

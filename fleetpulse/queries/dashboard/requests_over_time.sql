@@ -1,7 +1,6 @@
 -- Requests and tokens over time, and how requests ended.
 -- reads requests: llm.requests 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 5000
--- seconds: 10
 SELECT
     intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
     {requests:Metric} AS requests,

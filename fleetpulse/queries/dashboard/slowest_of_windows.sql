@@ -3,7 +3,6 @@
 -- param metric: ttft or e2e
 -- param top: how many at most
 -- rows: 1000
--- seconds: 10
 SELECT
     at_ms, request_id, model, tenant, status, error_kind, engine_id,
     if({metric:String} = 'ttft', value_us, NULL) AS ttft_us,

@@ -1,7 +1,6 @@
 -- How requests ended that were not answered in full, by tenant and model; the most frequent first.
 -- reads requests: llm.requests 10s <= 5m, 1m <= 2h, 1h <= 60d, 1d
 -- rows: 200
--- seconds: 5
 SELECT tenant, model, status, error_kind, sum(event_count) AS requests
 FROM
 (

@@ -2,7 +2,6 @@
 -- param top: how many tenants at most
 -- reads requests: llm.requests 10s <= 5m, 1m <= 2h, 1h <= 60d, 1d
 -- rows: 1000
--- seconds: 5
 SELECT
     tenant,
     {requests:Metric} AS requests,

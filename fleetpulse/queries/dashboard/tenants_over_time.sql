@@ -2,7 +2,6 @@
 -- param top: how many tenants by name
 -- reads requests: llm.requests 10s <= 30m, 1m <= 6h, 1h <= 30d, 1d
 -- rows: 6000
--- seconds: 5
 WITH biggest AS
 (
     SELECT tenant

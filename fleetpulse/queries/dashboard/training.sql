@@ -3,7 +3,6 @@
 -- param top: how many at most
 -- reads training: training.steps 10s <= 10m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 1000
--- seconds: 10
 SELECT
     job,
     any(a_model) AS model_name,

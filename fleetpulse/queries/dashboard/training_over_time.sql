@@ -3,7 +3,6 @@
 -- param names: the ranks
 -- reads training: training.steps 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 5000
--- seconds: 10
 SELECT
     intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
     ifNull(rank, '') AS of_rank,

@@ -4,7 +4,6 @@
 -- param top: how many at most
 -- reads requests: llm.requests 1h <= 30d, 1d
 -- rows: 1000
--- seconds: 10
 SELECT {dimension:Identifier} AS value, sum(event_count) AS events
 FROM {requests:Identifier}
 WHERE grouping = 'service' AND window_ms >= intDiv({from_ms:Int64}, 3600000) * 3600000 AND window_ms < {to_ms:Int64}

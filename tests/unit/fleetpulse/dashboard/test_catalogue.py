@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from fleetpulse.queries.dashboard import Value, names, query, read
+from fleetpulse.queries.dashboard import SECONDS_MAX, Value, names, query, read
 from fleetpulse.queries.levels import Source
 from schemas.ddl.slowest_hours import WINDOWS_UP_TO_MS
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
@@ -16,7 +16,6 @@ TEXT = """-- What it says.
 -- param column: what is summed
 -- reads gpu: gpu.samples 10s <= 15m, 1m <= 2h, 1d
 -- rows: 10
--- seconds: 3
 SELECT sum({column:Identifier}), {bucket_ms:Int64} FROM {gpu:Identifier} WHERE host = {host:String} LIMIT {top:UInt32}
 """
 VALUES: dict[str, Value] = {"top": 5, "column": "power_mw_sum", "host": "'; DROP TABLE x", "bucket_ms": 10_000}
@@ -29,7 +28,6 @@ def test_every_query_has_a_title_a_limit_and_says_what_it_needs() -> None:
 
         assert found.title.endswith("."), name
         assert found.rows_max > 0, name
-        assert 0 < found.seconds_max <= 30, name
         assert found.rows_max <= 100 or re.search(r"\bLIMIT\b", found.sql), name
 
 
@@ -105,7 +103,7 @@ def test_a_place_without_a_value_is_a_mistake_of_the_page() -> None:
 def test_limits_go_to_the_server() -> None:
     """It stops what takes too long and what brings too much."""
     assert read("q", TEXT).settings() == {
-        "max_execution_time": 3,
+        "max_execution_time": SECONDS_MAX,
         "max_result_rows": 10,
         "result_overflow_mode": "throw",
         "optimize_move_to_prewhere_if_final": 1,
