@@ -30,8 +30,7 @@ _CHANGES |= {"ttft_p99_us": "ttft_us_p99"}
 _CHANGE = "output_tokens"
 """The one that ``ask`` is asked about: the view is the same for all."""
 _MANY = 100_000
-_KINDS_SHOWN, _COOKBOOK_KINDS_SHOWN = 20, 10
-"""Of errors by kind the most frequent are shown; with fewer they are all of them."""
+_FIRST_ROWS = re.compile(r"\nLIMIT \d+\s*$")
 GRAFANA_SPAN_MS = 3 * HOUR_MS
 """What the boards of requests usually show."""
 _COOKBOOK = Path(__file__).parents[2] / "docs" / "how-to" / "cookbook.md"
@@ -112,8 +111,7 @@ def named(ask: Ask, from_ms: int, to_ms: int) -> Said:
     given = {"from_ms": from_ms, "to_ms": to_ms}
     found = _by("model", _asked(ask, queries.text("throughput_by_model"), given), (*_COUNTS, *_RATES))
     found |= _latencies("model", _asked(ask, queries.text("percentiles_by_model"), given))
-    kinds = ask(queries.text("errors_by_kind"), given)
-    return found | (_summed("not_ok", "model", kinds) if len(kinds) < _KINDS_SHOWN else {})
+    return found | _summed("not_ok", "model", ask(_all_rows(queries.text("errors_by_kind")), given))
 
 
 def commands(ask: Ask, from_ms: int, to_ms: int) -> Said:
@@ -184,8 +182,11 @@ def cookbook(ask: Ask, from_ms: int, to_ms: int) -> Said:
     text = _OF_VIEW.sub(f"from_ms = {from_ms}, to_ms = {to_ms}", text)
     recipes = {part.partition("\n")[0]: part for part in text.split("\n### ")[1:]}
 
+    def sql(question: str) -> str:
+        return recipes[question].partition("```sql\n")[2].partition("```")[0]
+
     def rows(question: str) -> list[dict[str, Any]]:
-        return _asked(ask, recipes[question].partition("```sql\n")[2].partition("```")[0], {})
+        return _asked(ask, sql(question), {})
 
     latencies = rows("How slow is each model, at the median and in the tail?")
     found = _latencies("model", latencies, "ttft_p{}_ms")
@@ -193,9 +194,10 @@ def cookbook(ask: Ask, from_ms: int, to_ms: int) -> Said:
     found |= _by("model", latencies, ("requests",))
     found |= _by("model", rows("How many requests and tokens does each model take and give, per second?"), _RATES)
     slowest = rows("Where did the time of the slowest requests go, and on which GPUs?")
-    kinds = rows("Who fails, how, and how much of the traffic is that?")
     found |= _ASKED["slowest_requests"](slowest)
-    return found | (_summed("not_ok", "model", kinds) if len(kinds) < _COOKBOOK_KINDS_SHOWN else {})
+    return found | _summed(
+        "not_ok", "model", ask(_all_rows(sql("Who fails, how, and how much of the traffic is that?")), {})
+    )
 
 
 FACES: Mapping[str, Callable[[Ask, int, int], Said]] = {
@@ -207,6 +209,13 @@ FACES: Mapping[str, Callable[[Ask, int, int], Said]] = {
     "report": report,
     "cookbook": cookbook,
 }
+
+
+def _all_rows(sql: str) -> str:
+    """A query that shows the most frequent, with nothing left out: of a part of them no sum can be recounted."""
+    whole, limits = _FIRST_ROWS.subn("", sql)
+    assert limits == 1, sql
+    return whole
 
 
 def decimals(sql: str, name: str) -> int | None:
