@@ -22,6 +22,13 @@ END = {
 """How a request ended: exactly one of these holds."""
 
 
+def end_of(status: str | None, error_kind: str | None) -> str:
+    """How a request ended, where no SQL is asked: the name of the one of ``END`` that holds."""
+    if status in ("ok", "aborted"):
+        return status
+    return "client_fault" if error_kind == "client" else "failed"
+
+
 def ended(name: str, status: str, error_kind: str = "error_kind") -> str:
     """The condition of an end where these columns have other names."""
     return f"({END[name].replace('error_kind', error_kind).replace('(status', f'({status}')})"

@@ -27,7 +27,7 @@ LIMIT 1
 _REQUESTS = f"""
 SELECT
     count() AS requests,
-    countIf({END["failed"]}) AS failed,
+    {", ".join(f"countIf({condition}) AS {end}" for end, condition in END.items())},
     uniqExactIf(tenant, tenant IS NOT NULL) AS tenants,
     topKIf(5)(tenant, tenant IS NOT NULL) AS most_of_them,
     sum(input_tokens) AS input_tokens,

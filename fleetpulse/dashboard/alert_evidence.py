@@ -19,6 +19,8 @@ TITLES = {
     "touched": "Affected",
     "requests.slowest": "Slowest requests",
     "requests.failed": "Failed requests",
+    "requests.aborted": "Aborted requests",
+    "requests.client_fault": "Client faults",
     "gpu.gpus": "GPUs beside it",
     "gpu.engines": "Engines beside it",
     "explained_by": "What explains the change",

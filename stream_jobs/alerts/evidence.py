@@ -1,10 +1,10 @@
 """Why we believe it: what stands in an alert's ``evidence``, found in the last windows when it opens or changes.
 
 =================  ======================================================================================
-``requests``       ``slowest`` and ``failed``: ids of single requests, with trace, tenant, engine and time
+``requests``       ``slowest``, ``failed``, ``aborted``, ``client_fault``: ids of requests, with trace, tenant, ...
 ``gpu``            ``gpus`` (throttling, heat, clocks, events) and ``engines`` (KV cache, preemptions, queue)
 ``explained_by``   dimensions whose elements explain the change (``explain``), the likeliest first
-``touched``        of a machine: requests, failed ones, tokens, tenants; ``dollars`` is null while nobody knows prices
+``touched``        of a machine: requests, how they ended, tokens, tenants; ``dollars``: null, nobody knows prices yet
 ``expected``       value, baseline and range of the headline
 =================  ======================================================================================
 
@@ -30,14 +30,17 @@ import orjson
 from schemas.codec import native
 from schemas.codec.block import Block
 from schemas.contract.alerts import Alert
+from schemas.definitions import end_of
 from schemas.errors import ContractError
 from schemas.limits import MINUTE_MS, WINDOW_MS
 from stream_jobs.alerts.explain import Amounts, amounts_of, explain
 from stream_jobs.alerts.remembered import (
     DIMENSIONS,
+    ENDS,
     FIELDS,
     WINDOWS,
     Lookup,
+    ends_of,
     is_any,
     number_at,
     remembered,
@@ -45,7 +48,7 @@ from stream_jobs.alerts.remembered import (
 )
 from stream_jobs.insight.fleet_detector import JUDGING_INCOMPLETE
 from stream_jobs.insight.frame import Finding, Window
-from stream_jobs.rules.model import Function, Rule
+from stream_jobs.rules.model import Function, Rule, Where
 
 BYTES_MAX = 16 * 1024
 LOOKUPS_MAX = 200
@@ -62,7 +65,9 @@ LONG_KEPT = 4
 Words = dict[str, set[str]]
 _MACHINES = ("gpu_uuid", "engine_id", "host")
 _SCOPE = (*_MACHINES, "model", "model_version")
-_RATIOS = {"errors": ("failed", "events"), "ttft": ("ttft_sum", "ttft_count"), "e2e": ("e2e_sum", "e2e_count")}
+_UNWELL = ("failed", "aborted", "client_fault")
+_RATIOS = {"ttft": ("ttft_sum", "ttft_count"), "e2e": ("e2e_sum", "e2e_count")}
+_RATIOS |= {end: (end, "events") for end in _UNWELL}
 
 
 class Evidence:
@@ -142,9 +147,9 @@ class Evidence:
         if known is None:
             return "ttft"
         measure = known.value
-        status = measure.match is not None and measure.match.dimension in ("status", "error_kind")
-        if measure.topic == "llm.requests" and (measure.function is Function.SHARE and status):
-            return "errors"
+        match = measure.match if measure.topic == "llm.requests" and measure.function is Function.SHARE else None
+        if match is not None and match.dimension in ("status", "error_kind"):
+            return _end_among(match)
         if measure.field.startswith("e2e"):
             return "e2e"
         return "events" if measure.function in (Function.COUNT, Function.RATE) else "ttft"
@@ -163,10 +168,8 @@ class Evidence:
         blocks = self._blocks("exemplars", _window_of(alert.since_ms))
         slowest = [row for block in blocks for row in _examples(block, where, metric)]
         slowest.sort(key=lambda row: (-row["value_us"], row["request_id"]))
-        failed = [row for block in blocks for row in _examples(block, where, "failed")]
-        found = {"slowest": slowest, "failed": failed}
-        if measure == "errors" and failed:
-            found = {"failed": failed}
+        unwell = {end: [row for block in blocks for row in _examples(block, where, end)] for end in _UNWELL}
+        found = {measure: unwell[measure]} if unwell.get(measure) else {"slowest": slowest, **unwell}
         return {name: found_rows[:REQUESTS_MAX] for name, found_rows in found.items() if found_rows}
 
     def _machines(self, scope: Words) -> dict[str, Any]:
@@ -208,11 +211,11 @@ class Evidence:
         since_ms = _window_of(alert.since_ms)
         sums: Counter[str] = Counter()
         for block in self._blocks("requests", since_ms) if where else ():
-            rows, ok = block.rows(where), block.rows({**where, "status": {"ok"}})
+            rows = block.rows(where)
             for column in ("events", "input_tokens", "output_tokens"):
                 sums[column] += int(values_of(block.block, column)[rows].sum())
-            events = values_of(block.block, "events")
-            sums["failed"] += int(events[rows].sum() - events[ok].sum())
+            of_ends = np.bincount(ends_of(block.block, rows), values_of(block.block, "events")[rows], len(ENDS))
+            sums.update({end: int(count) for end, count in zip(ENDS, of_ends, strict=True)})
         if not sums["events"]:
             return {}
         slow, bad = (self._tenants(where, since_ms, metrics) for metrics in (("ttft", "e2e"), ("failed",)))
@@ -220,7 +223,7 @@ class Evidence:
         most = sorted(tenants.items(), key=lambda one: (-one[1], one[0]))[:TENANTS_MAX]
         return {
             "requests": sums["events"],
-            "failed": sums["failed"],
+            **{end: sums[end] for end in ENDS},
             "slow_examples": len(slow),
             "input_tokens": sums["input_tokens"],
             "output_tokens": sums["output_tokens"],
@@ -337,12 +340,21 @@ def _text(block: Block, name: str, row: int) -> str | None:
     return texts.data[begin : int(texts.ends[row])].decode("utf-8", "replace")[:TEXT_MAX]
 
 
+def _end_among(match: Where) -> str:
+    """What a share of requests that ended so is about: failures, unless it names another end alone."""
+    named = {end_of(*((word, None) if match.dimension == "status" else (None, word))) for word in match.one_of} - {"ok"}
+    return named.pop() if len(named) == 1 and not match.negated else "failed"
+
+
 def _examples(found: Lookup, where: Words, metric: str, most: int = REQUESTS_MAX) -> list[dict[str, Any]]:
-    """Exemplars of a metric as plain values, the greatest first; of those that failed the greatest ids."""
-    block, rows = found.block, found.rows({**where, "metric": {metric}})
-    values = values_of(block, "value_us")
-    if metric != "failed":
-        rows = rows[np.argsort(-values[rows], kind="stable")]
+    """Exemplars of a metric as plain values, the greatest first; of those that ended otherwise than well (``_UNWELL``,
+    one metric to who chose them) the greatest ids."""
+    block, unwell = found.block, metric in _UNWELL
+    rows = found.rows({**where, "metric": {"failed" if unwell else metric}})
+    if unwell:
+        rows = rows[ends_of(block, rows) == ENDS.index(metric)]
+    else:
+        rows = rows[np.argsort(-values_of(block, "value_us")[rows], kind="stable")]
     return [
         {
             "request_id": _text(block, "request_id", row),

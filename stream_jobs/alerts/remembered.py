@@ -16,6 +16,7 @@ import numpy.typing as npt
 from schemas.codec import native
 from schemas.codec.block import Block, Column, Labels, Numbers
 from schemas.codec.select import select
+from schemas.definitions import END, end_of
 from schemas.events.grouping import OTHER
 from schemas.fields import Field, Kind, Role
 from schemas.rows.tables import EXEMPLARS
@@ -29,7 +30,8 @@ ELEMENTS_MAX = 2_048
 """Of a dimension and window; those with the fewest events count as ``__other__``."""
 EXAMPLES_EACH = 2
 """Of the exemplars of an engine, model and metric so many are remembered: they are most of a snapshot."""
-AMOUNTS = ("events", "failed", "ttft_sum", "ttft_count", "e2e_sum", "e2e_count")
+ENDS = tuple(END)
+AMOUNTS = ("events", "failed", "ttft_sum", "ttft_count", "e2e_sum", "e2e_count", "aborted", "client_fault")
 DIMENSIONS = {
     "service": ("model_version", "tenant", "slo_class", "input_bucket", "start", "region"),
     "engine": ("engine_id", "host", "precision", "cluster"),
@@ -85,14 +87,15 @@ KEPT = {
             ("input_tokens", "input_tokens_sum"),
             ("output_tokens", "output_tokens_sum"),
         ),
-        ("engine_id", "host", "model", "model_version", "status"),
+        ("engine_id", "host", "model", "model_version", "status", "error_kind"),
         6,
     ),
 }
 """Kinds that are rows of finals as they are, but for columns left out."""
 
 AMOUNT_FIELDS = (
-    *(Field(name, Kind.INT64, Role.DIFFERENCE, "", name) for name in AMOUNTS),
+    *(Field(name, Kind.INT64, Role.DIFFERENCE, "", name) for name in AMOUNTS[:-2]),
+    *(Field(name, Kind.OPTIONAL_INT64, Role.DIFFERENCE, "", name) for name in AMOUNTS[-2:]),  # not in those of 0.1.0
     *(Field(name, Kind.LABEL, Role.DIMENSION, "", name) for name in ("dimension", "model", "element")),
 )
 FIELDS: dict[str, tuple[Field, ...]] = {
@@ -124,6 +127,15 @@ def number_at(block: Block, name: str, row: int) -> int | None:
     return None if column.known is not None and not column.known[row] else int(column.values[row])
 
 
+def ends_of(block: Block, rows: Whole) -> Whole:
+    """How the requests of these rows ended, as places in ``ENDS``. What 0.1.0 kept does not say of which kind an error
+    was: it failed."""
+    status, kind = (_picked(block, name, rows) for name in ("status", "error_kind"))
+    words = [[None if word is None else word.decode() for word in labels.words] for labels in (status, kind)]
+    places = [[ENDS.index(end_of(one, why)) for why in words[1]] for one in words[0]]
+    return np.array(places, np.int64)[status.codes, kind.codes]
+
+
 def is_any(labels: Labels, words: set[str]) -> Mask:
     """The rows whose label is one of these."""
     wanted = np.array([word is not None and word.decode() in words for word in labels.words], np.bool_)
@@ -140,8 +152,8 @@ def _first(block: Block) -> Block:
 
 
 def _leading(block: Block) -> Block:
-    """The first few exemplars of each engine, model and metric; they come with the greatest first."""
-    key = np.zeros(block.rows, np.int64)
+    """The first few exemplars of each engine, model, metric and end; they come with the greatest first."""
+    key = ends_of(block, np.arange(block.rows))
     for name in ("engine_id", "model", "metric"):
         labels = block.labels(name)
         key = key * len(labels.words) + labels.codes
@@ -185,9 +197,12 @@ def _picked(block: Block, name: str, rows: Whole) -> Labels:
 
 def _measures(block: Block, rows: Whole) -> npt.NDArray[np.float64]:
     events = values_of(block, "event_count")[rows]
-    failed = np.where(is_any(_picked(block, "status", rows), {"ok"}), 0, events)
+    ends = ends_of(block, rows)
+    failed, aborted, client_fault = (
+        np.where(ends == ENDS.index(end), events, 0) for end in ("failed", "aborted", "client_fault")
+    )
     others = (values_of(block, name)[rows] for name in ("ttft_us_sum", "ttft_us_count", "e2e_us_sum", "e2e_us_count"))
-    return np.stack((events, failed, *others)).astype(np.float64)
+    return np.stack((events, failed, *others, aborted, client_fault)).astype(np.float64)
 
 
 def _marginal(

@@ -18,6 +18,7 @@ from runtime.config import ClickHouseConfig
 from schemas.contract.alerts import encode
 from schemas.contract.record import Record
 from schemas.contract.topics import ALERTS_TOPIC
+from schemas.definitions import END
 from schemas.events.event_types import GPU_EVENTS
 from schemas.limits import DEFAULT_LIMITS
 from sinks.database import SinkDatabase
@@ -150,6 +151,7 @@ def test_a_fault_is_shown_with_its_requests_and_the_bill_of_its_engine(
 
     (of_fault,) = database.named("requests_of_gpu_fault", bounds).records()
     of_alerts = [touched(database, alert, NOW_MS) for alert in (ABOUT_GPU, of_engine, of_host, later)]
+    whole = touched(database, replace(of_engine, since_ms=FAULT_MS), NOW_MS) or {}
     clickhouse.command("DROP VIEW costs")
     without = touched(database, ABOUT_GPU, NOW_MS)
 
@@ -157,6 +159,7 @@ def test_a_fault_is_shown_with_its_requests_and_the_bill_of_its_engine(
     assert [of_fault[name] for name in ("gpu_uuid", "kind", "engine", "recovered_after_s")] == [
         *("GPU-1", "xid, gpu_lost", "e1", 90.0),
     ]
+    assert {name: whole[name] for name in END} == {"ok": 4, "aborted": 1, "client_fault": 1, "failed": 3}
     told = [tuple(one[name] for name in what) for one in (of_fault, *of_alerts, without) if one is not None]
     assert told[:2] == [(len(HIT), 2, 3, 0.025)] * 2
     assert told[2] == (4, 1, 2, 0.025)  # those of half a minute after it, and what ended after it

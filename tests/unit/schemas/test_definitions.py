@@ -9,7 +9,7 @@ from itertools import product
 from fleetpulse import queries
 from fleetpulse.queries import dashboard
 from lab.oracle.recount import Request, outcome
-from schemas.definitions import END, METRICS, UNANSWERED, written
+from schemas.definitions import END, METRICS, UNANSWERED, end_of, written
 from schemas.events.event_types import ERROR_KINDS, STATUSES
 from stream_jobs.rules.load import load_set
 from stream_jobs.rules.model import Where
@@ -79,6 +79,7 @@ def test_one_of_the_four_ends_holds_of_every_request() -> None:
     """The one that the oracle says, too."""
     for status, kind in ENDS:
         assert [end for end, sql in END.items() if held(sql, status, kind)] == [ended(status, kind)]
+        assert end_of(status, kind) == ended(status, kind)
 
 
 def test_bills_know_of_the_four_ends_as_much_as_the_status_says() -> None:

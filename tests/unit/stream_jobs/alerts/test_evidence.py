@@ -11,6 +11,7 @@ from schemas.contract.alerts import Member
 from schemas.errors import ContractError
 from schemas.limits import WINDOW_MS
 from stream_jobs.alerts.evidence import BYTES_MAX, LONG_KEPT, LOOKUPS_MAX, Evidence
+from stream_jobs.alerts.remembered import FIELDS, Lookup, remembered
 from stream_jobs.insight.frame import Window
 from stream_jobs.rules.model import Function, Measure, Rule, Where
 from tests.unit.stream_jobs.alerts.evidence_cases import BASE_MS, a_gpu, a_service, a_window, an_alert, an_exemplar
@@ -20,6 +21,19 @@ ERRORS = Measure(
 )
 HEAT = Measure("value", "gpu.samples", Function.MEAN, "temperature_c")
 SLOW = Measure("value", "llm.requests", Function.PERCENTILE, "e2e_us")
+FAILED = {"status": "error", "error_kind": "oom"}
+UNWELL = {
+    "failed": FAILED,
+    "aborted": {"status": "aborted", "error_kind": None},
+    "client_fault": {"status": "error", "error_kind": "client"},
+}
+"""Examples of every end but a good one; who chose them calls them all failed."""
+
+
+def share(where: Where) -> Measure:
+    return Measure("value", "llm.requests", Function.SHARE, match=where, text="share")
+
+
 RULES = (
     Rule("errors_high", "threshold", (ERRORS,), ("model",), "critical", ""),
     Rule("gpu_hot", "threshold", (Measure("value", "gpu.samples", Function.MEAN, "temperature_c"),), (), "warning", ""),
@@ -71,21 +85,60 @@ def test_the_slowest_requests_that_match_the_labels() -> None:
 
 def test_a_rule_about_errors_shows_those_that_failed() -> None:
     """The newest window first; the slow ones would distract."""
-    failed = {"status": "error", "error_kind": "oom"}
     found = evidence(
-        a_window(exemplars=[an_exemplar("r1", "failed", None, **failed), an_exemplar("r2")]),
-        a_window(1, exemplars=[an_exemplar("r3", "failed", None, **failed)]),
+        a_window(exemplars=[an_exemplar("r1", "failed", None, **FAILED), an_exemplar("r2")]),
+        a_window(1, exemplars=[an_exemplar("r3", "failed", None, **FAILED)]),
     )
 
     requests = found.of(an_alert("errors_high", labels={"model": "m1"}))["requests"]
     assert {kind: ids(rows) for kind, rows in requests.items()} == {"failed": ["r3", "r1"]}
 
 
+def unwell(count: int = 1) -> list[dict[str, Any]]:
+    """Examples of every end but a good one, the greatest ids first, as they come."""
+    ends = [(f"{end}{n}", fields) for n in range(count, 0, -1) for end, fields in sorted(UNWELL.items(), reverse=True)]
+    return [an_exemplar(name, "failed", None, **fields) for name, fields in ends]
+
+
+def test_requests_that_failed_are_those_of_the_definitions() -> None:
+    """Client faults and those whose client went away stand apart, and take no place of theirs."""
+    requests = evidence(a_window(exemplars=unwell(4))).of(an_alert(labels={"model": "m1"}))["requests"]
+
+    assert {kind: ids(rows) for kind, rows in requests.items()} == {end: [f"{end}4", f"{end}3"] for end in UNWELL}
+
+
+@pytest.mark.parametrize(
+    ("where", "end"),
+    [
+        pytest.param(Where("status", ("error", "timeout")), "failed", id="errors"),
+        pytest.param(Where("status", ("ok",), negated=True), "failed", id="not well"),
+        pytest.param(Where("status", ("aborted",)), "aborted", id="aborted"),
+        pytest.param(Where("status", ("aborted", "error")), "failed", id="aborted and errors"),
+        pytest.param(Where("error_kind", ("server", "oom")), "failed", id="kinds of errors"),
+        pytest.param(Where("error_kind", ("client",)), "client_fault", id="client faults"),
+        pytest.param(Where("error_kind", ("client",), negated=True), "failed", id="no client faults"),
+    ],
+)
+def test_a_rule_about_an_end_shows_and_explains_that_end(where: Where, end: str) -> None:
+    """Its requests alone, and who has more of them; another tenant has more of the others meanwhile."""
+    found = Evidence([Rule("share_high", "threshold", (share(where),), ("model",), "warning", "")])
+    for number in range(5):
+        rows = [row for tenant in ("a", "b") for row in a_service(tenant, 50)]
+        for of, fields in UNWELL.items() if number > 2 else ():
+            row = {**rows[0], "tenant": "b" if of == end else "a", "event_count": 40, "ttft_us_count": 0}
+            rows.append({**row, **fields})
+        found.remember(a_window(number, requests=rows, exemplars=unwell()), [])
+
+    of = found.of(an_alert("share_high", since=4, labels={"model": "m1"}))
+
+    assert {kind: ids(rows) for kind, rows in of["requests"].items()} == {end: [f"{end}1"]}
+    assert [[one["value"] for one in each["elements"]] for each in of["explained_by"]] == [["b"]]
+
+
 def test_requests_of_windows_before_it_began_are_not_shown() -> None:
     """They tell nothing of it. Its own first window is among them."""
-    failed = {"status": "error", "error_kind": "oom"}
     windows = [
-        a_window(n, exemplars=[an_exemplar(f"f{n}", "failed", None, **failed), an_exemplar(f"s{n}")]) for n in range(3)
+        a_window(n, exemplars=[an_exemplar(f"f{n}", "failed", None, **FAILED), an_exemplar(f"s{n}")]) for n in range(3)
     ]
     alert = an_alert(labels={"model": "m1"}, since_ms=BASE_MS + 2 * WINDOW_MS - 1)
 
@@ -124,9 +177,9 @@ def test_a_gpu_is_shown_with_its_events_and_its_engine() -> None:
 def test_what_a_gpu_s_fault_touched_is_counted_on_its_engine() -> None:
     """Requests since it began, not before; tenants are those of the exemplars; nobody knows prices yet."""
 
-    def of_engine(engine: str, status: str, count: int) -> dict[str, Any]:
+    def of_engine(engine: str, status: str, count: int, kind: str | None = None) -> dict[str, Any]:
         row = {"grouping": "engine", "engine_id": engine, "model": "m1", "status": status, "event_count": count}
-        return {**row, "host": "edge", "input_tokens_sum": 100, "output_tokens_sum": 10}
+        return {**row, "error_kind": kind, "host": "edge", "input_tokens_sum": 100, "output_tokens_sum": 10}
 
     before, after = an_exemplar("r0", window_ms=BASE_MS, tenant="early"), {"window_ms": BASE_MS + 10_000}
     found = evidence(
@@ -134,22 +187,30 @@ def test_what_a_gpu_s_fault_touched_is_counted_on_its_engine() -> None:
         a_window(
             1,
             gpus=[a_gpu()],
-            requests=[of_engine("e1", "ok", 5), of_engine("e1", "error", 3), of_engine("e2", "error", 50)],
+            requests=[
+                *(of_engine("e1", "ok", 5), of_engine("e1", "aborted", 2), of_engine("e1", "error", 3, "oom")),
+                *(of_engine("e1", "rejected", 1), of_engine("e1", "error", 7, "client")),
+                of_engine("e2", "error", 50),
+            ],
             exemplars=[
                 an_exemplar("r1", tenant="a", **after),
                 an_exemplar("r1", "e2e", tenant="a", **after),
-                an_exemplar("r2", "failed", None, tenant="b", **after),
+                an_exemplar("r2", "failed", None, tenant="b", **after, **FAILED),
+                an_exemplar("r4", "failed", None, tenant="d", **after, **UNWELL["client_fault"]),
                 an_exemplar("r3", tenant="c", engine_id="e2", **after),
             ],
         ),
     )
 
     assert found.of(an_alert("gpu_hot", since=1, labels={"gpu_uuid": "GPU-1"}))["touched"] == {
-        "requests": 8,
-        "failed": 3,
+        "requests": 18,
+        "ok": 5,
+        "aborted": 2,
+        "client_fault": 7,
+        "failed": 4,
         "slow_examples": 1,
-        "input_tokens": 200,
-        "output_tokens": 20,
+        "input_tokens": 500,
+        "output_tokens": 50,
         "tenants_of_examples": {"a": 1, "b": 1},
         "dollars": None,
     }
@@ -254,6 +315,28 @@ def test_nothing_is_looked_up_for_the_judge_s_own_finding() -> None:
     found = evidence(a_window(exemplars=[an_exemplar("r1")]))
 
     assert found.of(an_alert("judging_incomplete", value=1.0, baseline=0.0)) == {}
+
+
+def test_what_an_earlier_release_kept_is_read() -> None:
+    """Without the kind of an error, whose requests failed, and without other ends among the amounts."""
+    new = {"requests": {"error_kind"}, "amounts": {"aborted", "client_fault"}}
+    engine = {"grouping": "engine", "engine_id": "e1", "model": "m1", **UNWELL["client_fault"], "event_count": 3}
+    kept = remembered(a_window(requests=[engine, *a_service("a", 10, 1), *a_service("b", 10, 1)]))
+    old = {kind: [field for field in FIELDS[kind] if field.name not in new[kind]] for kind in ("requests", "amounts")}
+    head = {"windows": [BASE_MS], "blocks": [(BASE_MS, kind) for kind in old], "lookups": 0}
+    found = Evidence(RULES)
+    found.load([orjson.dumps(head), *(Lookup(kept[kind]).packed(fields) for kind, fields in old.items())])
+    for number in (1, 2):
+        found.remember(a_window(number, requests=[*a_service("a", 10, 1), *a_service("b", 10, 9)]), [])
+
+    touched = found.of(an_alert("gpu_hot", labels={"engine_id": "e1"}))["touched"]
+    assert {name: touched[name] for name in ("requests", "client_fault", "failed")} == {
+        "requests": 3,
+        "client_fault": 0,
+        "failed": 3,
+    }
+    (explained,) = found.of(an_alert("errors_high", since=1, labels={"model": "m1"}))["explained_by"]
+    assert [one["value"] for one in explained["elements"]] == ["b"]
 
 
 def test_parts_that_are_missing_are_told() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from schemas.codec.build import rows_of
 from stream_jobs.alerts import remembered as module
-from stream_jobs.alerts.remembered import FIELDS, Lookup, remembered
+from stream_jobs.alerts.remembered import AMOUNTS, FIELDS, Lookup, remembered
 from tests.unit.stream_jobs.alerts.evidence_cases import a_gpu, a_service, a_window, an_exemplar, rows_of_topic
 
 
@@ -45,22 +45,25 @@ def test_levels_of_gpus_are_kept_with_where_they_stand() -> None:
 
 
 def test_amounts_add_up_by_model_and_element_of_each_dimension() -> None:
-    """Failed are all that did not end well; every dimension holds the whole."""
+    """By how they ended; every dimension holds the whole."""
     rows = [*a_service("a", 10, 2), *a_service("b", 5, region="us"), *a_service("a", 1, model="m2")]
+    rows += [*a_service("c", 1, 3, error_kind="client"), *a_service("c", 1, 4, error_kind="oom")]
+    rows.append({**rows[-1], "status": "aborted", "error_kind": None, "event_count": 6})
     found = kept("amounts", requests=rows)
     tenants = {
-        (row["model"], row["element"]): (row["events"], row["failed"], row["ttft_sum"], row["ttft_count"])
+        (row["model"], row["element"]): tuple(row[name] for name in AMOUNTS if not name.startswith("e2e"))
         for row in found
         if row["dimension"] == "tenant"
     }
 
     assert tenants == {
-        ("m1", "a"): (12, 2, 1_000_000, 10),
-        ("m1", "b"): (5, 0, 500_000, 5),
-        ("m2", "a"): (1, 0, 100_000, 1),
+        ("m1", "a"): (12, 2, 1_000_000, 10, 0, 0),
+        ("m1", "b"): (5, 0, 500_000, 5, 0, 0),
+        ("m1", "c"): (15, 4, 200_000, 2, 6, 3),
+        ("m2", "a"): (1, 0, 100_000, 1, 0, 0),
     }
     totals = {name: sum(r["events"] for r in found if r["dimension"] == name) for name in ("tenant", "region", "start")}
-    assert totals == {"tenant": 18, "region": 18, "start": 18}
+    assert totals == {"tenant": 33, "region": 33, "start": 33}
 
 
 def test_elements_beyond_the_bound_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
