@@ -77,57 +77,27 @@ class Limits:
 
     def _relations(self) -> tuple[tuple[str, bool, str], ...]:
         return (
-            (
-                "batch_bytes_max",
-                self.batch_bytes_max >= 2 * self.record_bytes_max,
-                "must be at least twice record_bytes_max, else a batch of one good record may be refused",
-            ),
-            (
-                "out_of_orderness_ms",
-                self.out_of_orderness_ms >= self.edge_linger_ms + self.network_delay_ms,
-                "must be at least edge_linger_ms + network_delay_ms, else punctual events miss their final",
-            ),
-            (
-                "hot_ms",
-                self.hot_ms >= self.out_of_orderness_ms + self.network_delay_ms,
-                "must be at least out_of_orderness_ms + network_delay_ms",
-            ),
-            (
-                "final_wait_ms",
-                self.final_wait_ms >= self.out_of_orderness_ms,
-                "must be at least out_of_orderness_ms, else windows are closed before any source has passed them",
-            ),
-            (
-                "allowed_lateness_ms",
-                self.allowed_lateness_ms >= self.spool_age_ms,
-                "must be at least spool_age_ms, else spooled events arrive late",
-            ),
-            (
-                "source_retention_ms",
-                self.source_retention_ms >= self.allowed_lateness_ms + self.outage_ms,
-                "must be at least allowed_lateness_ms + outage_ms, else a long outage loses events",
-            ),
-            (
-                "partials_retention_ms",
-                self.partials_retention_ms >= self.outage_ms + self.hot_ms,
-                "must be at least outage_ms + hot_ms",
-            ),
-            (
-                "raw_ttl_ms",
-                self.raw_ttl_ms >= self.allowed_lateness_ms + self.source_retention_ms,
-                "must be at least allowed_lateness_ms + source_retention_ms, else a re-send lands twice",
-            ),
-            (
-                "source_expiry_ms",
-                self.source_expiry_ms > self.spool_age_ms,
-                "must be above spool_age_ms, else a re-send is not recognised",
-            ),
-            (
-                "offsets_retention_ms",
-                self.offsets_retention_ms > self.outage_ms,
-                "must be above outage_ms, else a job forgets where it was",
-            ),
-        )
+            ("batch_bytes_max", self.batch_bytes_max >= 2 * self.record_bytes_max,
+             "must be at least twice record_bytes_max, else a batch of one good record may be refused"),
+            ("out_of_orderness_ms", self.out_of_orderness_ms >= self.edge_linger_ms + self.network_delay_ms,
+             "must be at least edge_linger_ms + network_delay_ms, else punctual events miss their final"),
+            ("hot_ms", self.hot_ms >= self.out_of_orderness_ms + self.network_delay_ms,
+             "must be at least out_of_orderness_ms + network_delay_ms"),
+            ("final_wait_ms", self.final_wait_ms >= self.out_of_orderness_ms,
+             "must be at least out_of_orderness_ms, else windows are closed before any source has passed them"),
+            ("allowed_lateness_ms", self.allowed_lateness_ms >= self.spool_age_ms,
+             "must be at least spool_age_ms, else spooled events arrive late"),
+            ("source_retention_ms", self.source_retention_ms >= self.allowed_lateness_ms + self.outage_ms,
+             "must be at least allowed_lateness_ms + outage_ms, else a long outage loses events"),
+            ("partials_retention_ms", self.partials_retention_ms >= self.outage_ms + self.hot_ms,
+             "must be at least outage_ms + hot_ms"),
+            ("raw_ttl_ms", self.raw_ttl_ms >= self.allowed_lateness_ms + self.source_retention_ms,
+             "must be at least allowed_lateness_ms + source_retention_ms, else a re-send lands twice"),
+            ("source_expiry_ms", self.source_expiry_ms > self.spool_age_ms,
+             "must be above spool_age_ms, else a re-send is not recognised"),
+            ("offsets_retention_ms", self.offsets_retention_ms > self.outage_ms,
+             "must be above outage_ms, else a job forgets where it was"),
+        )  # fmt: skip
 
 
 DEFAULT_LIMITS = Limits()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from schemas.events.event_fields import (
-    COUNT_MAX,
     ENGINE,
     ORIGIN,
     WHERE,
@@ -29,7 +28,7 @@ TRAINING_STEPS = Event(
         gauge("checkpoint_age_ms", "ms", "end of the latest checkpoint to end of the step", "SDK", high=2**32 - 1),
         difference("samples", "", "samples of this rank in the step", "SDK, log"),
         difference("tokens", "tokens", "tokens of this rank in the step", "SDK, log"),
-        kept("step", "", "number of the step, as the job counts", "SDK, log", high=COUNT_MAX),
+        kept("step", "", "number of the step, as the job counts", "SDK, log"),
         *WHERE,
         *ENGINE,
         label("job", "training job", required=True),

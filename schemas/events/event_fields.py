@@ -19,16 +19,7 @@ TOKENS_FROM = ("engine", "counted")
 REPORTERS = ("proxy", "plugin", "sdk", "otlp", "log", "replay", "simulator")
 DEVICE_KINDS = ("interface", "disk", "numa_node", "rdma")
 ENGINE_EVENT_KINDS = ("registered", "changed", "lost", "found", "marked")
-GPU_EVENT_KINDS = (
-    "xid",
-    "ecc",
-    "recovery",
-    "clocks",
-    "gpu_lost",
-    "gpu_found",
-    "gpu_unresponsive",
-    "driver_restart",
-)
+GPU_EVENT_KINDS = ("xid", "ecc", "recovery", "clocks", "gpu_lost", "gpu_found", "gpu_unresponsive", "driver_restart")
 SEVERITIES = ("info", "warning", "critical")
 ACTIONS = (
     "none",
@@ -79,6 +70,16 @@ def gauge(
     return Field(name, kind, Role.GAUGE, unit, meaning, source, high=high, distributed=distributed)
 
 
+def share(name: str, meaning: str, source: str) -> Field:
+    """A level in millionths of one."""
+    return gauge(name, "ppm", meaning, source, high=1_000_000)
+
+
+def celsius(name: str, meaning: str, source: str, *, role: Role = Role.GAUGE, low: int = -100) -> Field:
+    """A temperature, or a difference of two."""
+    return Field(name, Kind.OPTIONAL_INT32, role, "C", meaning, source, low=low, high=300)
+
+
 def micro_level(name: str, meaning: str, source: str = "") -> Field:
     """A level of any unit and sign, in millionths of it: up to 17.6 million units."""
     return Field(name, Kind.OPTIONAL_INT64, Role.GAUGE, "1e-6", meaning, source, low=-AMOUNT_MAX, high=AMOUNT_MAX)
@@ -99,9 +100,16 @@ def error_count(name: str, meaning: str, source: str) -> Field:
     return Field(name, Kind.OPTIONAL_UINT32, Role.DIFFERENCE, "", meaning, source, high=COUNT_MAX)
 
 
-def kept(name: str, unit: str, meaning: str, source: str = "", *, high: int, low: int | None = None) -> Field:
+def kept(
+    name: str, unit: str, meaning: str, source: str = "", *, high: int = COUNT_MAX, low: int | None = None
+) -> Field:
     """A number of four bytes that is kept with the raw event."""
     return Field(name, Kind.OPTIONAL_UINT32, Role.ATTRIBUTE, unit, meaning, source, low=low, high=high)
+
+
+def kept_us(name: str, meaning: str, source: str = "") -> Field:
+    """A time of at most an hour that is kept with the raw event."""
+    return kept(name, "us", meaning, source, high=HOUR_US)
 
 
 def kept_bytes(name: str, meaning: str, source: str) -> Field:
@@ -143,11 +151,5 @@ PODS = (
     Field("pod_namespace", Kind.LABEL, Role.ATTRIBUTE, "", "namespace of that pod", "Kubernetes"),
 )
 ORIGIN = label("origin", "measured on real equipment or simulated", allowed=ORIGINS, required=True)
-INTERVAL = Field(
-    "interval_ms",
-    Kind.OPTIONAL_UINT32,
-    Role.DIFFERENCE,
-    "ms",
-    "time the differences of this sample cover",
-    high=3_600_000,
-)
+_COVERED = "time the differences of this sample cover"
+INTERVAL = Field("interval_ms", Kind.OPTIONAL_UINT32, Role.DIFFERENCE, "ms", _COVERED, high=3_600_000)

@@ -43,116 +43,25 @@ DERIVED = (
     ),
 )
 
+
+def _set(name: str, topic: str, own: str, placed_by: str = "placement_group") -> GroupingSet:
+    """``own``: dimensions beside cluster and region, with which every set begins."""
+    return GroupingSet(name, topic, ("cluster", "region", *own.split()), placed_by)
+
+
+_PLACED = "host engine_id placement_group"
+_FATE = "status error_kind start origin"
+_GPU = "host gpu_uuid gpu_model engine_id placement_group"
 GROUPING_SETS = (
-    GroupingSet(
-        "service",
-        "llm.requests",
-        (
-            "cluster",
-            "region",
-            "model",
-            "model_version",
-            "precision",
-            "tenant",
-            "slo_class",
-            "input_bucket",
-            "status",
-            "error_kind",
-            "start",
-            "origin",
-        ),
-        "series",
-    ),
-    GroupingSet(
-        "engine",
-        "llm.requests",
-        (
-            "cluster",
-            "region",
-            "host",
-            "engine_id",
-            "placement_group",
-            "model",
-            "model_version",
-            "precision",
-            "status",
-            "error_kind",
-            "start",
-            "origin",
-        ),
-        "placement_group",
-    ),
-    GroupingSet(
-        "gpu",
-        "gpu.samples",
-        (
-            "cluster",
-            "region",
-            "host",
-            "gpu_uuid",
-            "gpu_model",
-            "engine_id",
-            "placement_group",
-            "workload",
-            "origin",
-            "parent_uuid",
-            "mig_profile",
-        ),
-        "placement_group",
-    ),
-    GroupingSet(
-        "gpu_event",
-        "gpu.events",
-        (
-            "cluster",
-            "region",
-            "host",
-            "gpu_uuid",
-            "gpu_model",
-            "engine_id",
-            "placement_group",
-            "kind",
-            "severity",
-            "origin",
-        ),
-        "placement_group",
-    ),
-    GroupingSet("host", "host.samples", ("cluster", "region", "host", "origin"), "placement_group"),
-    GroupingSet(
-        "engine_sample",
-        "engine.samples",
-        (
-            "cluster",
-            "region",
-            "host",
-            "engine_id",
-            "placement_group",
-            "model",
-            "model_version",
-            "precision",
-            "engine_kind",
-            "origin",
-        ),
-        "placement_group",
-    ),
-    GroupingSet(
-        "process",
-        "host.processes",
-        ("cluster", "region", "host", "engine_id", "placement_group", "process_name", "workload", "origin"),
-        "placement_group",
-    ),
-    GroupingSet(
-        "training",
-        "training.steps",
-        ("cluster", "region", "host", "engine_id", "placement_group", "job", "rank", "model", "origin"),
-        "placement_group",
-    ),
-    GroupingSet(
-        "custom",
-        "custom.metrics",
-        ("cluster", "region", "host", "service", "metric", "unit", "attributes", "origin"),
-        "placement_group",
-    ),
+    _set("service", "llm.requests", f"model model_version precision tenant slo_class input_bucket {_FATE}", "series"),
+    _set("engine", "llm.requests", f"{_PLACED} model model_version precision {_FATE}"),
+    _set("gpu", "gpu.samples", f"{_GPU} workload origin parent_uuid mig_profile"),
+    _set("gpu_event", "gpu.events", f"{_GPU} kind severity origin"),
+    _set("host", "host.samples", "host origin"),
+    _set("engine_sample", "engine.samples", f"{_PLACED} model model_version precision engine_kind origin"),
+    _set("process", "host.processes", f"{_PLACED} process_name workload origin"),
+    _set("training", "training.steps", f"{_PLACED} job rank model origin"),
+    _set("custom", "custom.metrics", "host service metric unit attributes origin"),
 )
 
 NAMED_BY_CLIENTS = frozenset({"model", "model_version", "slo_class"})
