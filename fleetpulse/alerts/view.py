@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -107,6 +107,11 @@ def moment(at_ms: int | None) -> str | None:
     return None if at_ms is None else f"{datetime.fromtimestamp(at_ms / 1_000, UTC):%Y-%m-%d %H:%M:%S}"
 
 
+def said_in_utc(at_ms: int | None) -> str | None:
+    """The same with its zone."""
+    return None if at_ms is None else f"{moment(at_ms)} UTC"
+
+
 def row_of(alert: Alert, now_ms: int) -> tuple[str, str, str]:
     """A row of the table of open alerts, two lines to a cell."""
     silenced = alert.muted_until_ms is not None and alert.muted_until_ms > now_ms
@@ -117,19 +122,22 @@ def row_of(alert: Alert, now_ms: int) -> tuple[str, str, str]:
     )
 
 
-def lines_of(alert: Alert, touched: Mapping[str, Any] | None = None) -> list[tuple[str, object]]:
-    """Everything about an alert as (what, value), for people; ``touched`` is what the tables say of its requests."""
+def lines_of(
+    alert: Alert, touched: Mapping[str, Any] | None = None, said: Callable[[int | None], str | None] = said_in_utc
+) -> list[tuple[str, object]]:
+    """Everything about an alert as (what, value), for people; ``touched`` is what the tables say of its requests.
+    ``said`` writes moments."""
     lines: list[tuple[str, object]] = [
         ("alert", alert.fingerprint),
-        ("state", f"{alert.transition} ({alert.severity}), record {alert.number} at {moment(alert.at_ms)} UTC"),
+        ("state", f"{alert.transition} ({alert.severity}), record {alert.number} at {said(alert.at_ms)}"),
         ("summary", alert.summary),
         ("what to do", alert.advice or None),
         ("likely cause", alert.note or None),
         ("rule", alert.rule),
         ("where", "\n".join(f"{name} = {value}" for name, value in sorted(alert.labels.items())) or None),
-        ("since", f"{moment(alert.since_ms)} UTC, opened {moment(alert.opened_ms)}"),
-        ("resolved", moment(alert.resolved_ms)),
-        ("silenced until", moment(alert.muted_until_ms)),
+        ("since", f"{said(alert.since_ms)}, opened {said(alert.opened_ms)}"),
+        ("resolved", said(alert.resolved_ms)),
+        ("silenced until", said(alert.muted_until_ms)),
         ("value", _values(alert)),
         ("with it", "\n".join(_member(member) for member in alert.members) or None),
     ]

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleetpulse.alerts.view import moment
 from fleetpulse.dashboard.values import UNKNOWN, clean, microseconds, percent, short
+from fleetpulse.dashboard.zone import UTC_ZONE, Zone
 from fleetpulse.report.amounts import usd
 
 ROWS_MAX = 100
@@ -48,11 +48,11 @@ class EvidenceTable:
     rows: tuple[tuple[str, ...], ...]
 
 
-def tables(evidence: Mapping[str, Any]) -> list[EvidenceTable]:
-    """The evidence as tables, in the order of ``TITLES``."""
+def tables(evidence: Mapping[str, Any], zone: Zone = UTC_ZONE) -> list[EvidenceTable]:
+    """The evidence as tables, in the order of ``TITLES``, its moments in this zone."""
     found = dict(_parts("", evidence))
     order = [*TITLES, *sorted(found.keys() - TITLES.keys())]
-    made = (_table(TITLES.get(name, name.replace("_", " ")), found[name]) for name in order if name in found)
+    made = (_table(TITLES.get(name, name.replace("_", " ")), found[name], zone) for name in order if name in found)
     return [table for table in made if table.rows]
 
 
@@ -75,14 +75,14 @@ def costs(rows: Sequence[Mapping[str, Any]]) -> EvidenceTable:
     return EvidenceTable(f"What the requests cost{final}", columns, cells)
 
 
-def written(name: str, value: Any) -> str:
+def written(name: str, value: Any, zone: Zone = UTC_ZONE) -> str:
     """A value by the unit at the end of its name."""
     if value is None:
         return UNKNOWN
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return clean(", ".join(_pairs(value)) if isinstance(value, Mapping | list) else value)
+        return clean(", ".join(_pairs(value, zone)) if isinstance(value, Mapping | list) else value)
     if name.endswith("_ms"):
-        return f"{moment(int(value))} UTC" if value > 1e11 else microseconds(1_000 * value)
+        return f"{zone.said(int(value))}" if value > 1e11 else microseconds(1_000 * value)
     for ending, scale, write in _UNITS:
         if name.endswith(ending):
             return write(scale * float(value))
@@ -98,22 +98,24 @@ def _parts(prefix: str, evidence: Mapping[str, Any]) -> Iterator[tuple[str, Any]
             yield prefix + name, value
 
 
-def _table(title: str, value: Any) -> EvidenceTable:
+def _table(title: str, value: Any, zone: Zone) -> EvidenceTable:
     if isinstance(value, Mapping):
-        return EvidenceTable(title, ("", ""), tuple((_word(name), written(name, one)) for name, one in value.items()))
+        return EvidenceTable(
+            title, ("", ""), tuple((_word(name), written(name, one, zone)) for name, one in value.items())
+        )
     rows = (
         [one if isinstance(one, Mapping) else {"": one} for one in value] if isinstance(value, list) else [{"": value}]
     )
     there = dict.fromkeys(name for row in rows for name in row)
     names = (*(name for name in FIRST if name in there), *(name for name in there if name not in FIRST))
-    cells = tuple(tuple(written(name, row.get(name)) for name in names) for row in rows[:ROWS_MAX])
+    cells = tuple(tuple(written(name, row.get(name), zone) for name in names) for row in rows[:ROWS_MAX])
     return EvidenceTable(title, tuple(map(_word, names)), cells)
 
 
-def _pairs(value: Mapping[str, Any] | Sequence[Any]) -> list[str]:
+def _pairs(value: Mapping[str, Any] | Sequence[Any], zone: Zone) -> list[str]:
     if isinstance(value, Mapping):
-        return [f"{_word(str(name))} {written(str(name), one)}" for name, one in value.items()]
-    return [written("", one) for one in value]
+        return [f"{_word(str(name))} {written(str(name), one, zone)}" for name, one in value.items()]
+    return [written("", one, zone) for one in value]
 
 
 def _word(name: str) -> str:

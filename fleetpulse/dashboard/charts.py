@@ -167,7 +167,7 @@ def tooltip(trigger: str, palette: Palette) -> dict[str, Any]:
 
 
 def time_axis(span: TimeRange, palette: Palette) -> dict[str, Any]:
-    """The range as an axis, in the browser's own time zone."""
+    """The range as an axis; ``Chart`` says in which time zone."""
     return {
         "type": "time",
         "min": span.from_ms,

@@ -164,6 +164,7 @@ class Chart:
             self._chart.style(f"height:{height_px}px")
         self._chart.options.clear()
         self._chart.options.update(zoomed(options) if self._zoom else options)
+        self._chart.options["useUTC"] = self._view.zone.is_utc  # else the browser's own zone, which is the page's
         self._chart.update()
         if self._zoom:
             self._take_mouse()

@@ -7,7 +7,7 @@ from typing import Any
 
 from fleetpulse.dashboard.machine_tables import engine_column
 from fleetpulse.dashboard.parts import Column, Table
-from fleetpulse.dashboard.time_range import TimeRange, iso
+from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.dashboard.values import UNKNOWN, clean, microseconds, middle, short
 from fleetpulse.dashboard.view import View
 from fleetpulse.sql.database import Answer
@@ -22,8 +22,11 @@ def requests_table(view: View, label: str, page_rows: int = 25) -> Table:
     def link(row: Mapping[str, Any]) -> str:
         return view.link("/request", id=str(row["request_id"]), at=str(row["at_ms"]))
 
+    def clock(at_ms: Any) -> str:
+        return view.zone.clock(at_ms) if isinstance(at_ms, int) else UNKNOWN
+
     columns = [
-        Column("at_ms", "Ended (UTC)", text=_clock),
+        Column("at_ms", f"Ended ({view.zone.name})", text=clock),
         Column("request_id", "Request", href=link, text=middle),
         Column("status", "Status", text=clean, mood=lambda row: f"fp-pill {_MOODS.get(row['status'], 'fp-muted')}"),
         Column("model", "Model"),
@@ -51,7 +54,3 @@ async def newest(view: View, top: int, **values: Any) -> Answer:
         if len(answer.rows) >= top:
             return answer
     return await view.ask("requests", top=top, **values)
-
-
-def _clock(at_ms: Any) -> str:
-    return iso(at_ms)[11:].removesuffix("Z") if isinstance(at_ms, int) else UNKNOWN

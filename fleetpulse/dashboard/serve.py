@@ -37,6 +37,7 @@ from fleetpulse.dashboard.plain_page import not_found
 from fleetpulse.dashboard.security import Access
 from fleetpulse.dashboard.shell import THEME_COOKIE, Shell
 from fleetpulse.dashboard.view import Facts, PageSpec
+from fleetpulse.dashboard.zone import ZONE_COOKIE, zone_of
 from runtime.config import ClickHouseConfig, read_secret
 from runtime.health import HealthServer, Heartbeat
 from schemas.errors import ConfigError
@@ -102,8 +103,9 @@ def _route(page: PageSpec, pages: tuple[PageSpec, ...], data: Data, facts: Facts
     @ui.page(page.path, title=f"{page.title} · fleetpulse", response_timeout=10.0)
     async def show(client: Client, request: Request) -> None:
         dark = request.cookies.get(THEME_COOKIE) == "dark"
+        zone = zone_of(request.cookies.get(ZONE_COOKIE))
         user = partial(access.now, request.scope[USER])
-        await Shell(pages, page, data, facts).open(client, dict(request.query_params), user, dark=dark)
+        await Shell(pages, page, data, facts).open(client, dict(request.query_params), user, dark=dark, zone=zone)
 
 
 def _not_found(pages: tuple[PageSpec, ...]) -> Callable[[Request, Exception], HTMLResponse]:

@@ -13,11 +13,12 @@ from fleetpulse.dashboard.data import Data
 from fleetpulse.dashboard.parts import VALUE_JS, Segments, button, field, set_text, tag
 from fleetpulse.dashboard.security import LOCAL
 from fleetpulse.dashboard.theme import css
-from fleetpulse.dashboard.time_range import PRESETS, RangeSpec, fixed, label, moment_ms
+from fleetpulse.dashboard.time_range import PRESETS, RangeSpec, fixed
 from fleetpulse.dashboard.url_state import VALUE_CHARS_MAX, UrlState, parse
 from fleetpulse.dashboard.users import User
 from fleetpulse.dashboard.values import clean
 from fleetpulse.dashboard.view import AGAIN_S, Facts, PageSpec, View, wall_ms
+from fleetpulse.dashboard.zone import DAYS, ZONE_COOKIE, Zone
 from schemas.errors import FleetpulseError
 
 THEME_COOKIE = "fleetpulse_theme"
@@ -31,10 +32,15 @@ OF_GPUS = frozenset({"host", "gpu_model", "gpu_uuid", "workload"})
 LABELS = {"gpu_model": "GPU", "engine_id": "Engine", "slo_class": "Class", "error_kind": "Error"}
 _HEAD = """<meta name="referrer" content="same-origin"><script>
 window.addEventListener('popstate', () => location.reload());
-function fpTheme(name) {
-  document.cookie = 'fleetpulse_theme=' + name + ';path=/;max-age=31536000;samesite=strict';
-  location.reload();
+function fpKeep(name, value) {
+  document.cookie = name + '=' + value + ';path=/;max-age=31536000;samesite=strict';
+  if (document.cookie.includes(name + '=' + value)) location.reload();
 }
+const fpZone = Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';
+(() => {
+  const kept = (document.cookie.match(/fleetpulse_zone=([^;]*)/) || [])[1] || '';
+  if (kept !== 'UTC' && kept !== fpZone && (kept || fpZone !== 'UTC')) fpKeep('fleetpulse_zone', fpZone);
+})();
 </script>"""
 
 
@@ -48,12 +54,20 @@ class Shell:
         self._facts = facts
 
     async def open(
-        self, client: Client, query: Mapping[str, str], user: Callable[[], User | None], *, dark: bool
+        self, client: Client, query: Mapping[str, str], user: Callable[[], User | None], *, dark: bool, zone: Zone
     ) -> None:
         """Build the page for this user, and ask for the first time."""
         state, notices = parse(query, self._spec.filters, self._spec.options)
         self._view = view = View(
-            self._spec.path, self._spec.options, state, self._data, self._facts, user, dark=dark, now_ms=wall_ms
+            self._spec.path,
+            self._spec.options,
+            state,
+            self._data,
+            self._facts,
+            user,
+            dark=dark,
+            zone=zone,
+            now_ms=wall_ms,
         )
         ui.add_css(css())
         ui.add_head_html(_HEAD)
@@ -90,7 +104,11 @@ class Shell:
             with tag("div", "fp-foot"):
                 if (user := self._view.user()) is not None and user is not LOCAL:
                     tag("span", text=f"{clean(user.name)}, {user.role}")
-                tag("span", text="Times on charts are yours, in links UTC")
+                zone = self._view.zone
+                tag("span", text=f"Times are {zone.name}, in links UTC")
+                wanted = "fpZone" if zone.is_utc else "'UTC'"
+                other = tag("button", "fp-btn", "Show my time" if zone.is_utc else "Show UTC", type="button")
+                other.on("click", js_handler=f"() => fpKeep('{ZONE_COOKIE}', {wanted})")
 
     def _nav(self, page: PageSpec) -> ui.element:
         here = {"aria_current": "page"} if page.path == self._spec.path else {}
@@ -118,7 +136,7 @@ class Shell:
                 "button", "fp-btn", type="button", aria_label="Light colours" if dark else "Dark colours"
             ) as theme:
                 ui.icon("light_mode" if dark else "dark_mode").props("aria-hidden=true")
-            theme.on("click", js_handler=f"() => fpTheme('{'light' if dark else 'dark'}')")
+            theme.on("click", js_handler=f"() => fpKeep('{THEME_COOKIE}', '{'light' if dark else 'dark'}')")
         if self._spec.has_range:
             self._custom()
 
@@ -130,28 +148,35 @@ class Shell:
 
     def _custom_label(self) -> str:
         spec = self._view.state.range_spec
-        return "Custom" if spec.last is not None else label(spec.from_ms, spec.to_ms)
+        return "Custom" if spec.last is not None else self._view.zone.label(spec.from_ms, spec.to_ms)
 
     def _custom(self) -> None:
         self._ends = {"from": "", "to": ""}
         with tag("div", "fp-filters") as self._custom_row:
-            for name, label in (("from", "From (UTC)"), ("to", "To (UTC)")):
+            for name in self._ends:
                 with tag("div", "fp-field"):
                     keep = partial(self._ends.__setitem__, name)
                     props = {"type": "datetime-local", "step": "1", "style": "width:190px"}
+                    label = f"{name.capitalize()} ({self._view.zone.name})"
                     field(label, f"end-{name}", on_change=keep, **props)
             button("Apply", self._apply_custom, classes="primary")
+            for name in DAYS:
+                button(name, partial(self._view.days, name))
         self._custom_row.set_visibility(False)
 
     def _toggle_custom(self) -> None:
-        shown = not self._custom_row.visible
+        shown, view = not self._custom_row.visible, self._view
+        if shown:
+            self._ends |= {"from": view.zone.typed(view.range.from_ms), "to": view.zone.typed(view.range.to_ms)}
+            for name, text in self._ends.items():
+                ui.run_javascript(f"document.getElementById('end-{name}').value = '{text}'")
         self._custom_row.set_visibility(shown)
         self._custom_toggle._props["aria-expanded"] = _pressed(shown)
         self._custom_toggle.update()
 
     def _apply_custom(self) -> None:
         try:
-            spec = fixed(moment_ms(self._ends["from"]), moment_ms(self._ends["to"]))
+            spec = fixed(*(self._view.zone.read(self._ends[name]) for name in ("from", "to")))
         except ValueError:
             self._notice("Give both ends of the range, the earlier one first.")
             return

@@ -111,14 +111,6 @@ def fixed(from_ms: int, to_ms: int) -> RangeSpec:
     return RangeSpec(None, from_ms, max(to_ms, from_ms + SPAN_MIN_MS))
 
 
-def label(from_ms: int, to_ms: int) -> str:
-    """A fixed range in few characters: ``Jan 31 12:00 – 13:30 UTC``; seconds where it is short, both days where two."""
-    begin, end = (datetime.fromtimestamp(at_ms / 1_000, UTC) for at_ms in (from_ms, to_ms))
-    clock = "%H:%M:%S" if to_ms - from_ms < 10 * MINUTE_MS else "%H:%M"
-    last = end.strftime(clock) if begin.date() == end.date() else end.strftime(f"%b %d {clock}")
-    return f"{begin.strftime(f'%b %d {clock}')} – {last} UTC"
-
-
 def iso(at_ms: int) -> str:
     """A moment as links and people read it: ``2026-01-31T12:00:00Z``, with milliseconds only where there are some."""
     moment = datetime.fromtimestamp(at_ms / 1_000, UTC)

@@ -19,6 +19,7 @@ from fleetpulse.dashboard.time_range import RangeSpec, TimeRange, fixed
 from fleetpulse.dashboard.url_state import UrlState
 from fleetpulse.dashboard.users import User
 from fleetpulse.dashboard.values import clean
+from fleetpulse.dashboard.zone import Zone
 from fleetpulse.queries.dashboard import Value, query
 from fleetpulse.sql.database import Answer
 from schemas.errors import FleetpulseError
@@ -64,6 +65,7 @@ class View:
         user: Callable[[], User | None],
         *,
         dark: bool,
+        zone: Zone,
         now_ms: Callable[[], int],
     ) -> None:
         self.facts = facts
@@ -75,6 +77,8 @@ class View:
         self.data = data
         self.palette: Palette = DARK if dark else LIGHT
         self.dark = dark
+        self.zone = zone
+        """Of every time on the page."""
         self._now_ms = now_ms
         self.range: TimeRange = state.range_spec.at(now_ms())
         self._refresh: Refresh | None = None
@@ -176,6 +180,11 @@ class View:
         return f"{path}?{query_part}" if query_part else path
 
     # what the shell uses
+
+    def days(self, name: str) -> None:
+        """Look at days of the viewer's calendar, by their name in ``DAYS``."""
+        span = self.zone.days(name, self._now_ms())
+        self.zoom(span.from_ms, span.to_ms)
 
     def shell(self, state: UrlState) -> None:
         """Another range or live mode, from the shell's controls."""

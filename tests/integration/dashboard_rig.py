@@ -90,12 +90,16 @@ class Rig:
         """A page of its own."""
         page = self.looks[look].new_page()
         page.set_default_timeout(1_000 * PATIENCE_S)
-        page.on("console", lambda message: self._complained(message.type, message.text))
-        page.on("pageerror", lambda error: self._complained("error", str(error)))
+        self.listen(page)
         try:
             yield page
         finally:
             page.close()
+
+    def listen(self, page: Page) -> None:
+        """Note what the console of a page says."""
+        page.on("console", lambda message: self._complained(message.type, message.text))
+        page.on("pageerror", lambda error: self._complained("error", str(error)))
 
     def _complained(self, kind: str, text: str) -> None:
         if kind in ("error", "warning"):

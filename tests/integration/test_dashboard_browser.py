@@ -206,6 +206,50 @@ def test_a_stretch_marked_in_a_chart_becomes_the_range(running: Rig, page: Page)
     expect(page.get_by_role("group", name="Time range").locator("[aria-pressed=true]")).to_have_count(0)
 
 
+def test_a_page_has_one_time_zone(running: Rig) -> None:
+    """The browser's own from the first look on: tables, charts and pickers, days of its calendar. Links hold UTC, and
+    UTC is shown at the press of a button, which is kept."""
+    running.seen.clear()
+    browser = running.looks["light"].browser
+    assert browser is not None
+    with browser.new_context(viewport={"width": 1280, "height": 900}, timezone_id="Asia/Katmandu") as context:
+        page = context.new_page()
+        page.set_default_timeout(1_000 * PATIENCE_S)
+        running.listen(page)
+        running.open(page, "/requests?last=2h")
+        heading = page.get_by_role("columnheader", name="Ended")
+        expect(heading).to_have_text(re.compile(r"Ended \(Asia/Katmandu\)"))
+
+        page.get_by_role("button", name="Custom").click()
+        local = page.evaluate("() => new Date(Date.now() - 7200000).toLocaleString('sv').replace(' ', 'T')")
+        expect(page.get_by_label("From (Asia/Katmandu)")).to_have_value(re.compile(f"{local[:10]}T|{local[:8]}"))
+        page.get_by_role("button", name="Today").click()
+        page.wait_for_url(re.compile(r"from=[^&]*T18%3A15%3A00Z&to=[^&]*T18%3A15%3A00Z$"))
+        settled(page)
+        days = page.url
+        expect(page.locator(".fp-bar")).to_contain_text(re.compile(r"00:00 – .* 00:00 \+0545"))
+        assert charts_in_utc(running, page) == {False}
+
+        running.open(page, days.removeprefix(running.address))
+        page.get_by_role("button", name="Show UTC").click()
+        expect(heading).to_have_text(re.compile(r"Ended \(UTC\)"))
+        page.reload()
+        settled(page)
+        expect(heading).to_have_text(re.compile(r"Ended \(UTC\)"))
+        assert page.url == days
+        assert charts_in_utc(running, page) == {True}
+    assert running.seen == []
+
+
+def charts_in_utc(running: Rig, page: Page) -> set[bool]:
+    """Whether charts over time draw their axis in UTC, on a page that has some."""
+    running.open(page, "/models?last=2h")
+    page.screenshot(path=SHOTS / "zone.png")
+    options = "[...document.querySelectorAll('[role=img]')].map((one) => getElement(one.id.slice(1))?.options)"
+    found = page.evaluate(f"() => {options}.filter((one) => one?.xAxis?.type === 'time').map((one) => one.useUTC)")
+    return set(found)
+
+
 def test_the_map_of_gpus_is_reached_by_mouse_and_by_keys(running: Rig, page: Page) -> None:
     """Every GPU has a cell of its colour. The one under the mouse or chosen by arrow keys is described; a click or
     Enter opens it."""

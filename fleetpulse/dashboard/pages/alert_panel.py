@@ -7,11 +7,12 @@ from typing import Any
 
 import orjson
 
-from fleetpulse.alerts.view import lines_of, moment
+from fleetpulse.alerts.view import lines_of
 from fleetpulse.dashboard.alert_evidence import EvidenceTable, costs, tables
 from fleetpulse.dashboard.parts import Panel, button, choices, field, set_text, tag
 from fleetpulse.dashboard.values import UNKNOWN, clean
 from fleetpulse.dashboard.view import View
+from fleetpulse.dashboard.zone import Zone
 from schemas.contract.alerts import Alert, decode
 from schemas.errors import RejectedError
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
@@ -30,34 +31,36 @@ Silence = Callable[[str, int, str], None]
 """Takes the fingerprint, how long [ms] and why."""
 
 
-def facts(alert: Alert) -> list[tuple[str, str]]:
+def facts(alert: Alert, zone: Zone) -> list[tuple[str, str]]:
     """(label, value) pairs shown above the evidence."""
-    lines = [(what, str(value)) for what, value in lines_of(alert) if not what.startswith("evidence")]
+    lines = [(what, str(value)) for what, value in lines_of(alert, said=zone.said) if not what.startswith("evidence")]
     return [(what, value) for what, value in lines if what not in ("summary", *_IN_FULL)]
 
 
-def members(alert: Alert) -> EvidenceTable:
+def members(alert: Alert, zone: Zone) -> EvidenceTable:
     """The other alerts that the same cause opened."""
     rows = tuple(
         (
             clean(one.severity),
             clean(one.summary or one.rule),
             clean(one.rule),
-            str(moment(one.since_ms)),
-            moment(one.until_ms) or "ongoing",
+            str(zone.moment(one.since_ms)),
+            zone.moment(one.until_ms) or "ongoing",
         )
         for one in alert.members
     )
-    return EvidenceTable("Same cause", ("severity", "what", "rule", "since (UTC)", "until (UTC)"), rows)
+    return EvidenceTable(
+        "Same cause", ("severity", "what", "rule", f"since ({zone.name})", f"until ({zone.name})"), rows
+    )
 
 
-def transitions(rows: Sequence[Mapping[str, Any]]) -> EvidenceTable:
+def transitions(rows: Sequence[Mapping[str, Any]], zone: Zone) -> EvidenceTable:
     """Transitions of the alert, the newest first."""
     cells = tuple(
-        (f"{moment(row['at_ms'])}", str(row["transition"]), clean(row["severity"]), clean(row["summary"]))
+        (f"{zone.moment(row['at_ms'])}", str(row["transition"]), clean(row["severity"]), clean(row["summary"]))
         for row in rows
     )
-    return EvidenceTable("Transitions", ("at (UTC)", "transition", "severity", "what"), cells)
+    return EvidenceTable("Transitions", (f"at ({zone.name})", "transition", "severity", "what"), cells)
 
 
 class AlertPanel:
@@ -115,7 +118,7 @@ class AlertPanel:
             return
         self._seen, self._fingerprint = seen, fingerprint
         self._box.set_visibility(True)
-        alert = _decoded(rows[0]["record"]) if rows else None
+        alert, zone = _decoded(rows[0]["record"]) if rows else None, self._view.zone
         if alert is None:
             self._panel.empty("This alert is not known", "It may be older than alerts are kept, or the link is wrong.")
             return
@@ -125,9 +128,9 @@ class AlertPanel:
         set_text(self._title, clean(alert.summary))
         self._content.clear()
         with self._content:
-            _list(facts(alert))
+            _list(facts(alert, zone))
             with tag("div", "fp-grid"):
-                for table in (*tables(alert.evidence), cost, members(alert), transitions(rows)):
+                for table in (*tables(alert.evidence, zone), cost, members(alert, zone), transitions(rows, zone)):
                     _table(self._view, table)
             _whole(rows[0]["record"])
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from nicegui import background_tasks, ui
 
-from fleetpulse.alerts.view import checked, moment, publish
+from fleetpulse.alerts.view import checked, publish
 from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.pages.alert_panel import AlertPanel
 from fleetpulse.dashboard.parts import ChartPanel, Column, Segments, Stats, TablePanel, grid, severity_mood
@@ -82,6 +82,9 @@ class _Alerts:
         filters = {name: self._view.filter(name) for name in PAGE.filters}
         return self._view.link(PAGE.path, alert=str(row["fingerprint"]), **filters)
 
+    def _moment(self, at_ms: int | None) -> str:
+        return self._view.zone.moment(at_ms) or UNKNOWN
+
     def _open_columns(self) -> list[Column]:
         return [
             Column("severity", "Severity", mood=lambda row: severity_mood(row["severity"])),
@@ -90,7 +93,7 @@ class _Alerts:
             Column("host", "Host", text=_or_dash),
             Column("model", "Model", text=_or_dash),
             Column("members", "With it", right=True),
-            Column("muted_until_ms", "Silenced until", text=lambda at_ms: moment(at_ms) or UNKNOWN),
+            Column("muted_until_ms", "Silenced until", text=self._moment),
         ]
 
     def _history_columns(self) -> list[Column]:
@@ -108,7 +111,7 @@ class _Alerts:
             Column("done_by", "Who", text=_or_dash),
             Column("action", "What"),
             Column("about", "Of", text=_or_dash),
-            Column("until_ms", "Until", text=lambda at_ms: moment(at_ms) or UNKNOWN),
+            Column("until_ms", "Until", text=self._moment),
             Column("reason", "Why", text=_or_dash),
         ]
 
@@ -182,9 +185,9 @@ class _Alerts:
         except FleetpulseError as error:
             self._one.answer(str(error), bad=True)
             return
-        until = moment(command.until_ms)
+        until = self._view.zone.said(command.until_ms)
         self._one.answer(
-            f"Silenced until {until} UTC once the alert job has read it, with its next window. "
+            f"Silenced until {until} once the alert job has read it, with its next window. "
             f"To end it sooner: fleetpulse alerts unsilence {command.id}",
             bad=False,
         )

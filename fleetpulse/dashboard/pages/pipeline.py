@@ -9,7 +9,6 @@ from dataclasses import asdict
 from functools import cache
 from typing import Any
 
-from fleetpulse.alerts.view import moment
 from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.consumer_lag import Lag, LagOfGroups
 from fleetpulse.dashboard.parts import ChartPanel, Column, Panel, Stats, TablePanel, choices, grid, set_text, tag
@@ -127,7 +126,7 @@ class _Pipeline:
             with self._rows.tools:
                 known = {"": "all", **{reason: reason.replace("_", " ") for reason in REASONS}}
                 choices("Reason", known, view.choice("reason", known), lambda value: view.set(reason=value))
-        self._bytes = _Bytes()
+        self._bytes = _Bytes(view)
 
     def _row_columns(self) -> list[Column]:
         def link(row: Mapping[str, Any]) -> str:
@@ -243,7 +242,8 @@ class _Pipeline:
 class _Bytes:
     """The bytes of one rejected record."""
 
-    def __init__(self) -> None:
+    def __init__(self, view: View) -> None:
+        self._view = view
         self._panel = Panel("Rejected record", "as it was received")
         with self._panel.body:
             self._said = tag("p", text="", style="overflow-wrap:anywhere")
@@ -262,7 +262,7 @@ class _Bytes:
         event = "the whole record" if row["row"] is None else f"row {row['row']}"
         self._panel.hint(f"{place_text(row)}, {size(row['bytes_total'])}, first {len(data):,} bytes below")
         said = (
-            f"{event}, {moment(row['appended_ms'])} UTC, from {clean(row['source'])}: {row['reason']}, "
+            f"{event}, {self._view.zone.said(row['appended_ms'])}, from {clean(row['source'])}: {row['reason']}, "
             f"{clean(row['detail'])} (schema {clean(row['schema'])}, {clean(row['content_type'])})"
         )
         set_text(self._said, said)

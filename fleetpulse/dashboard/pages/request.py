@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.parts import ChartPanel, Pairs, Panel, grid, link_button
 from fleetpulse.dashboard.phases import MARGIN_MS, phases, received_ms, timeline
-from fleetpulse.dashboard.time_range import TimeRange, iso
+from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.dashboard.values import UNKNOWN, clean, microseconds, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from fleetpulse.report import EXAMPLE_PRICES
@@ -88,7 +88,8 @@ class _Request:
     def _show_request(self, request: Mapping[str, Any]) -> None:
         parts = phases(request)
         received = received_ms(request)
-        self._time.hint(f"received {iso(received)}" if received is not None else f"ended {iso(request['at_ms'])}")
+        said = self._view.zone.said
+        self._time.hint(f"received {said(received)}" if received is not None else f"ended {said(request['at_ms'])}")
         if parts:
             self._time.draw(timeline(parts, self._view.palette))
         else:

@@ -27,6 +27,7 @@ from fleetpulse.dashboard.pages.sql import saved, text_of, values_for
 from fleetpulse.dashboard.pages.tenants import rates
 from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.dashboard.users import OPERATOR, VIEWER, User
+from fleetpulse.dashboard.zone import UTC_ZONE
 from fleetpulse.sql.query import parameters_of
 from schemas.contract.alerts import Alert, Member
 from schemas.errors import ConfigError
@@ -89,21 +90,24 @@ def test_bars_are_wide_enough_to_be_seen(span_ms: int, width_ms: int) -> None:
 
 def test_facts_leave_out_what_has_a_table_of_its_own() -> None:
     """Evidence and members have tables; the summary is the title."""
-    found = dict(facts(alert(members=(Member("m", "info", {}, 0, None),), evidence={"touched": {}}, note="n")))
+    found = dict(
+        facts(alert(members=(Member("m", "info", {}, 0, None),), evidence={"touched": {}}, note="n"), UTC_ZONE)
+    )
 
     assert found.keys() == {"alert", "state", "likely cause", "rule", "where", "since"}
 
 
 def test_members_and_transitions_are_rows() -> None:
     """What ongoing has no end; the newest transition stands first, as the query gave it."""
-    found = members(alert(members=(Member("m", "info", {}, NOW_MS, None), Member("n", "info", {}, 0, 0, 1.0, "x"))))
+    both = (Member("m", "info", {}, NOW_MS, None), Member("n", "info", {}, 0, 0, 1.0, "x"))
+    found = members(alert(members=both), UTC_ZONE)
     row = {"at_ms": NOW_MS, "transition": "opened", "severity": "info", "summary": "s"}
 
     assert [cells[1:] for cells in found.rows] == [
         ("m", "m", "2027-01-15 08:00:00", "ongoing"),
         ("x", "n", "1970-01-01 00:00:00", "1970-01-01 00:00:00"),
     ]
-    assert transitions([row]).rows == (("2027-01-15 08:00:00", "opened", "info", "s"),)
+    assert transitions([row], UTC_ZONE).rows == (("2027-01-15 08:00:00", "opened", "info", "s"),)
 
 
 # pipeline

@@ -13,7 +13,6 @@ from fleetpulse.dashboard.time_range import (
     TimeRange,
     fixed,
     iso,
-    label,
     last_ms,
     moment_ms,
 )
@@ -87,19 +86,6 @@ def test_a_chart_has_at_most_so_many_points(span_ms: int) -> None:
 def test_a_moment_reads_back_as_it_was_written(at_ms: int) -> None:
     """Links keep their milliseconds."""
     assert moment_ms(iso(at_ms)) == at_ms
-
-
-@pytest.mark.parametrize(
-    ("to_ms", "text"),
-    [
-        (1_767_225_900_000, "Jan 01 00:00:00 – 00:05:00 UTC"),
-        (1_767_231_000_000, "Jan 01 00:00 – 01:30 UTC"),
-        (1_767_315_600_000, "Jan 01 00:00 – Jan 02 01:00 UTC"),
-    ],
-)
-def test_a_fixed_range_is_written_in_few_characters(to_ms: int, text: str) -> None:
-    """Beside the buttons there is little room."""
-    assert label(1_767_225_600_000, to_ms) == text
 
 
 def test_the_end_of_a_range_does_not_begin_before_it() -> None:
