@@ -357,17 +357,8 @@ def evaluate(
 
 
 _KINDS = (
-    "fault",
-    "count",
-    "found",
-    "within_s",
-    "late_p50_s",
-    "late_p95_s",
-    "on_time",
-    "cause_first",
-    "doubles",
-    "resolved",
-)
+    "fault", "count", "found", "within_s", "late_p50_s", "late_p95_s", "on_time", "cause_first", "doubles", "resolved",
+)  # fmt: skip
 
 
 def show(report: dict[str, Any]) -> None:

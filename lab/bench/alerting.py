@@ -13,8 +13,9 @@ import asyncio
 import itertools
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -220,7 +221,8 @@ async def _observe(config: Config, processes: Processes, on_progress: Any) -> Se
     clock = SystemClock()
     seen, ended_s = Seen(begun_ms=clock.now_ms()), None
     begun_s = time.monotonic()
-    readers = [_follow(config, topic, seen, clock) for topic in (WINDOW_FINALS, ALERTS_TOPIC)]
+    take = partial(_take, seen, BY_NAME[WINDOW_PARTIALS].partitions)
+    readers = [follow(config, topic, take) for topic in (WINDOW_FINALS, ALERTS_TOPIC)]
     tasks = [asyncio.create_task(one) for one in (*readers, _report_events(config, clock))]
     try:
         while ended_s is None or time.monotonic() - ended_s < TAIL_S:
@@ -241,16 +243,16 @@ async def _observe(config: Config, processes: Processes, on_progress: Any) -> Se
     return seen
 
 
-async def _follow(config: Config, topic: str, seen: Seen, clock: SystemClock) -> None:
-    """Take every record as it comes. A reader for each topic: one of both waits for the one before it asks again for
-    the other, or asks so often that it is load."""
-    upstreams = BY_NAME[WINDOW_PARTIALS].partitions
+async def follow(config: Config, topic: str, take: Callable[[int, Any], None]) -> None:
+    """``take`` every record as it comes, with the time in ms, for ever. One topic: a reader of two waits for the one
+    before it asks again for the other, or asks so often that it is load."""
+    clock = SystemClock()
     async with started(make_consumer(config.kafka, topic, max_partition_fetch_bytes=16 << 20)) as consumer:
         while True:
             for records in (await consumer.getmany(timeout_ms=1_000)).values():
                 now_ms = clock.now_ms()
                 for record in records:
-                    _take(seen, now_ms, record, upstreams)
+                    take(now_ms, record)
 
 
 async def _report_events(config: Config, clock: SystemClock) -> None:
@@ -264,7 +266,7 @@ async def _report_events(config: Config, clock: SystemClock) -> None:
             await asyncio.sleep(APART_S)
 
 
-def _take(seen: Seen, now_ms: int, record: Any, upstreams: int) -> None:
+def _take(seen: Seen, upstreams: int, now_ms: int, record: Any) -> None:
     if record.topic == ALERTS_TOPIC:
         if record.value:
             alert = decode(record.value)

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
 import time
-import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +20,7 @@ from typing import Any
 from fleetpulse.commands.progress import Progress
 from fleetpulse.services.processes import Command, Processes
 from lab.bench import live
-from lab.bench.stand import Stand, free_port, fresh_stand, until
+from lab.bench.stand import Stand, free_port, fresh_stand, metric, page, until
 from schemas.errors import FleetpulseError
 
 MEASURED = {
@@ -143,10 +141,7 @@ def _until(holds: Callable[[], bool], processes: Processes, name: str) -> None:
 
 
 def _metric(port: int, name: str) -> float:
-    """Sum over labels of one metric of a process's /metrics; 0 while it does not answer."""
-    with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=1.0) as answer:
-        lines = answer.read().decode().splitlines()
-        return sum(
-            float(line.rpartition(" ")[2]) for line in lines if re.match(rf"fleetpulse_{name}(_total)?[{{ ]", line)
-        )
+    """One metric of a process; 0 while it does not answer."""
+    with suppress(OSError):
+        return metric(page(port, "metrics", 1.0), name)
     return 0.0

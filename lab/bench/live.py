@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import linear_regression
 from typing import Any, Self
 
 from aiokafka import TopicPartition
@@ -294,12 +295,7 @@ def verdict(run: Run) -> dict[str, Any]:
 
 def _rise(at_s: list[float], lags: list[float]) -> float:
     """Slope of the least-squares line, seconds of lag per second."""
-    count = len(at_s)
-    if count < 3:
-        return 0.0
-    mean_at, mean_lag = sum(at_s) / count, sum(lags) / count
-    spread = sum((at - mean_at) ** 2 for at in at_s)
-    return sum((at - mean_at) * (lag - mean_lag) for at, lag in zip(at_s, lags, strict=True)) / spread
+    return linear_regression(at_s, lags).slope if len(at_s) >= 3 else 0.0
 
 
 def search(data_dir: Path | None, hosts: int, seconds: int, seed: int, progress: Progress) -> list[dict[str, Any]]:

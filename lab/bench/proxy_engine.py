@@ -61,19 +61,38 @@ def last_events(tokens: int, received_ns: int) -> bytes:
     return chunk(finish) + chunk(usage)
 
 
+class Stream:
+    """What one request is answered with behind ``HEAD``, piece by piece; ``sent``: how many were made."""
+
+    __slots__ = ("_digest", "received_ns", "sent")
+
+    def __init__(self, received_ns: int) -> None:
+        self.received_ns = received_ns
+        self.sent = 0
+        self._digest = hashlib.sha256()
+
+    def next(self, tokens: int) -> bytes:
+        """A token, with this moment in it; behind so many the end."""
+        self.sent += 1
+        data = chunk(token(time.monotonic_ns())) if self.sent <= tokens else last_events(tokens, self.received_ns)
+        self._digest.update(data)
+        if self.sent <= tokens:
+            return data
+        digest = b'data: {"digest":"%b"}\n\n' % self._digest.hexdigest().encode()
+        return data + chunk(digest) + chunk(b"data: [DONE]\n\n") + END
+
+
 class Answering:
     """One connection; requests have a Content-Length and come one after the other."""
 
-    __slots__ = ("_digest", "_pace", "_read", "_sent", "_sock", "received_ns")
+    __slots__ = ("_pace", "_read", "_sock", "_stream")
 
     def __init__(self, sock: socket.socket, pace: Pace) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sock = sock
         self._pace = pace
         self._read = b""
-        self._sent = 0
-        self._digest = hashlib.sha256()
-        self.received_ns = 0
+        self._stream = Stream(0)
 
     def take(self) -> int | None:
         """What can be read. When the first token of a whole request is due; None while it is not whole."""
@@ -84,26 +103,16 @@ class Answering:
         head, mark, body = self._read.partition(b"\r\n\r\n")
         if not mark or len(body) < length_of(head):
             return None
-        self.received_ns = time.monotonic_ns()
+        self._stream = Stream(time.monotonic_ns())
         self._read = body[length_of(head) :]
-        self._sent = 0
-        self._digest = hashlib.sha256()
         self._sock.sendall(HEAD)
-        return self._pace.due_ns(self.received_ns, 0)
+        return self._pace.due_ns(self._stream.received_ns, 0)
 
     def write(self) -> int | None:
         """Write what is due. When the next is; None behind the end."""
-        if self._sent == self._pace.tokens:
-            last = last_events(self._sent, self.received_ns)
-            self._digest.update(last)
-            digest = b'data: {"digest":"%b"}\n\n' % self._digest.hexdigest().encode()
-            self._sock.sendall(last + chunk(digest) + chunk(b"data: [DONE]\n\n") + END)
-            return None
-        data = chunk(token(time.monotonic_ns()))
-        self._sock.sendall(data)
-        self._digest.update(data)
-        self._sent += 1
-        return self._pace.due_ns(self.received_ns, self._sent)
+        self._sock.sendall(self._stream.next(self._pace.tokens))
+        over = self._stream.sent > self._pace.tokens
+        return None if over else self._pace.due_ns(self._stream.received_ns, self._stream.sent)
 
     def close(self) -> None:
         """Close the connection."""

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -25,8 +23,9 @@ from typing import Any, cast
 import psutil
 import uvloop
 
-from lab.bench.proxy_engine import END, HEAD, chunk, last_events, length_of, token
+from lab.bench.proxy_engine import END, HEAD, Stream, length_of
 from lab.bench.proxy_load import REQUEST, seen_of
+from lab.bench.stand import metric, page
 from runtime.process import raise_descriptors
 from schemas.errors import UnavailableError
 
@@ -44,9 +43,7 @@ class Answering(asyncio.Protocol):
         self._engine = engine
         self._read = b""
         self._transport: asyncio.Transport | None = None
-        self._digest = hashlib.sha256()
-        self._received_ns = 0
-        self.sent = 0
+        self._stream = Stream(0)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep it."""
@@ -61,7 +58,7 @@ class Answering(asyncio.Protocol):
         self._read += data
         head, mark, body = self._read.partition(b"\r\n\r\n")
         if mark and len(body) >= length_of(head) and self._transport is not None:
-            self._received_ns = time.monotonic_ns()
+            self._stream = Stream(time.monotonic_ns())
             self._transport.write(HEAD)
             self._engine.begun(self)
 
@@ -69,17 +66,8 @@ class Answering(asyncio.Protocol):
         """One token more, or the end; whether there is more to come."""
         if self._transport is None:
             return False
-        if self.sent == tokens:
-            last = last_events(tokens, self._received_ns)
-            self._digest.update(last)
-            digest = b'data: {"digest":"%b"}\n\n' % self._digest.hexdigest().encode()
-            self._transport.write(last + chunk(digest) + chunk(b"data: [DONE]\n\n") + END)
-            return False
-        data = chunk(token(time.monotonic_ns()))
-        self._digest.update(data)
-        self._transport.write(data)
-        self.sent += 1
-        return True
+        self._transport.write(self._stream.next(tokens))
+        return self._stream.sent <= tokens
 
 
 class Engine:
@@ -198,13 +186,6 @@ def spent(process: subprocess.Popen[str]) -> tuple[list[float], float]:
     return [each.user + each.system for each in times], sum(one.memory_info().rss for one in everyone) / 2**20
 
 
-def counted(health: int, name: str) -> float:
-    """The sum of one of the proxy's counters."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{health}/metrics", timeout=30) as page:
-        lines = page.read().decode().splitlines()
-    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"fleetpulse_{name}"))
-
-
 def measure(streams: int = 4_000, workers: int = 1, tokens: int = 30, gap_s: float = 1.0) -> dict[str, Any]:
     """Numbers of one run. ``cpu_s_per_million_chunks`` is of all processes of the proxy; ``cpu_s`` of each."""
     ours = [sys.executable, "-m", "lab.bench.proxy_streams"]
@@ -230,7 +211,7 @@ def measure(streams: int = 4_000, workers: int = 1, tokens: int = 30, gap_s: flo
         seconds, after = time.monotonic() - began_s, spent(process)[0]
         cpu_s = [round(end - begin, 2) for begin, end in zip(before, after, strict=True)]
         time.sleep(2.0)
-        requests = counted(health, "proxy_requests_total")
+        requests = metric(page(health, "metrics", 30.0), "proxy_requests")
     return {
         "streams": streams,
         "workers": workers,

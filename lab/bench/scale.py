@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import urllib.request
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,18 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from prometheus_client.parser import text_string_to_metric_families
 
 from fleetpulse.commands.progress import Progress
 from fleetpulse.services.processes import Command, Processes
 from lab.bench import cpu, live
-from lab.bench.alerting import Seen, finals_s
+from lab.bench.alerting import Seen, finals_s, follow
 from lab.bench.feed import Message, Sender, end_offsets, message, send_all, senders
-from lab.bench.stand import Stand, free_port, fresh_stand, until
+from lab.bench.stand import Stand, free_port, fresh_stand, is_ready, metric, page, until
 from lab.bench.workload import FLEET, GPUS_PER_HOST, Emission, Workload
 from runtime.clock import SystemClock
 from runtime.config import Config
-from runtime.kafka_clients import make_consumer, started
 from schemas.codec.block import Block, Numbers
 from schemas.contract.headers import NATIVE
 from schemas.contract.topics import (
@@ -181,7 +178,7 @@ def _commands(stand: Stand, layout: Layout, ports: list[int]) -> Iterator[Comman
 def _until_ready(ports: Sequence[int], processes: Processes) -> None:
     def ready() -> bool:
         processes.tend()
-        return all(_answers(port) for port in ports)
+        return all(is_ready(port, 10.0) for port in ports)
 
     until(ready, _READY_WITHIN_S, lambda: f"not every job is ready in {_READY_WITHIN_S:.0f} s", every_s=1.0)
 
@@ -193,26 +190,9 @@ def demand_alive(processes: Processes) -> None:
             raise FleetpulseError(f"{name} ended while it was measured:\n{processes.tail(name)}")
 
 
-def _answers(port: int) -> bool:
-    try:
-        return bool(_page(port, "readyz"))
-    except OSError:  # an HTTP error is one
-        return False
-
-
-def _page(port: int, path: str) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=10) as answer:
-        return str(answer.read().decode())
-
-
 def _records(ports: Sequence[int]) -> float:
     """Records that all jobs have written in transactions so far."""
-    return sum(_records_of(_page(port, "metrics")) for port in ports)
-
-
-def _records_of(page: str) -> float:
-    samples = (sample for family in text_string_to_metric_families(page) for sample in family.samples)
-    return sum(sample.value for sample in samples if sample.name == "fleetpulse_job_output_records_total")
+    return sum(metric(page(port, "metrics"), "job_output_records") for port in ports)
 
 
 def load_of(gpus: int, seed: int) -> list[Emission]:
@@ -255,12 +235,9 @@ def _messages(
 
 
 async def _follow_finals(config: Config, seen: Seen, upstreams: int) -> None:
-    clock = SystemClock()
-    async with started(make_consumer(config.kafka, WINDOW_FINALS, max_partition_fetch_bytes=16 << 20)) as consumer:
-        while True:
-            for records in (await consumer.getmany(timeout_ms=1_000)).values():
-                now_ms = clock.now_ms()
-                for record in records:
-                    headers = headers_of(tuple(record.headers), f"{record.topic}@{record.offset}")
-                    if isinstance(headers, FinalsHeaders):
-                        seen.finals(now_ms, headers, upstreams)
+    def take(now_ms: int, record: Any) -> None:
+        headers = headers_of(tuple(record.headers), f"{record.topic}@{record.offset}")
+        if isinstance(headers, FinalsHeaders):
+            seen.finals(now_ms, headers, upstreams)
+
+    await follow(config, WINDOW_FINALS, take)

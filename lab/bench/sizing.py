@@ -36,9 +36,7 @@ def costs_of(size: Mapping[str, Any], live: Mapping[str, Any], cost: Mapping[str
         "events_per_s": carried["events_per_s"],
         "events_per_gpu_s": {topic: count / gpu_s for topic, count in events.items() if topic != "llm.requests"},
         "windows_us": per_event_us["jobs"],
-        "sink_us": per_event_us["sink"],
-        "kafka_us": per_event_us["kafka"],
-        "clickhouse_us": per_event_us["clickhouse"],
+        **{f"{name}_us": per_event_us[name] for name in ("sink", "kafka", "clickhouse")},
         "finals_us": None,
         "alerts_us": None,
         "cost_cores_per_gpu": (cost["fold_s_per_minute"] + cost["rows_s_per_minute"]) / 60 / cost["gpus"],
@@ -78,11 +76,5 @@ def _tables(size: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _measured(result: Mapping[str, Any]) -> dict[str, Any]:
-    machine = result["machine"]
-    return {
-        "command": result["command"],
-        "at": result["at"],
-        "processor": machine["processor"],
-        "cores": machine["cores"],
-        "commit": result["commit"],
-    }
+    every = {**result, **result["machine"]}
+    return {name: every[name] for name in ("command", "at", "processor", "cores", "commit")}

@@ -7,11 +7,13 @@ import os
 import shutil
 import socket
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
+from prometheus_client.parser import text_string_to_metric_families
 
 from fleetpulse import stack
 from fleetpulse.migrate.bring_up import bring_up
@@ -131,6 +133,26 @@ def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
+
+
+def page(port: int, path: str, within_s: float = 10.0) -> str:
+    """A page that a process serves beside its health. Raises OSError where it does not; an HTTP error is one."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=within_s) as answer:
+        return str(answer.read().decode())
+
+
+def is_ready(port: int, within_s: float = 1.0) -> bool:
+    """Whether the process whose health is there says that it is ready."""
+    try:
+        return bool(page(port, "readyz", within_s))
+    except OSError:
+        return False
+
+
+def metric(metrics: str, name: str) -> float:
+    """Sum over labels of one of our metrics in a page of them; 0 where it is not there."""
+    samples = (sample for family in text_string_to_metric_families(metrics) for sample in family.samples)
+    return sum(sample.value for sample in samples if sample.name.removesuffix("_total") == f"fleetpulse_{name}")
 
 
 def partitions_of(sources: tuple[str, ...]) -> dict[str, int]:

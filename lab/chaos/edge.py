@@ -131,18 +131,8 @@ class EdgeReport:
     def text(self) -> str:
         """For people."""
         head = (
-            "fault",
-            "streams",
-            "503",
-            "reset",
-            "cut",
-            "changed",
-            "served",
-            "in books",
-            "declared",
-            "missing",
-            "MiB",
-        )
+            "fault", "streams", "503", "reset", "cut", "changed", "served", "in books", "declared", "missing", "MiB",
+        )  # fmt: skip
         lines = [_line(head)]
         for one in self.outcomes:
             memory = "/".join(map(str, one.memory_mib.values()))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ from pathlib import Path
 from fleetpulse import stack
 from fleetpulse.services.jobs_and_sink import JOBS, partitions_of
 from fleetpulse.services.processes import Command, Processes
-from lab.bench.stand import free_port
+from lab.bench.stand import free_port, is_ready
 from lab.chaos.schedule import Blow, Step
 from runtime.config import Config
 from runtime.local_stack import node_name
@@ -54,15 +53,6 @@ def faults(every_s: int = FAULT_EVERY_S, gpus: int = 1) -> list[dict[str, object
         | {"from_s": begin, "to_s": begin + FAULT_LASTS_S}
         for number, begin in enumerate(begins)
     ]
-
-
-def is_ready(port: int) -> bool:
-    """Whether the process whose health is there says that it is ready."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=1.0):
-            return True
-    except OSError:  # an HTTP error is one
-        return False
 
 
 @dataclass(slots=True)

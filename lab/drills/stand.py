@@ -23,9 +23,9 @@ import yaml
 from fleetpulse import stack
 from fleetpulse.services.jobs_and_sink import JOBS
 from fleetpulse.services.processes import Command, Processes
-from lab.bench.stand import free_port
+from lab.bench.stand import free_port, is_ready
 from lab.chaos.clock_shim import SteppedClock
-from lab.chaos.stage import faults, is_ready
+from lab.chaos.stage import faults
 from lab.drills.certificates import TlsRelay
 from runtime.config import Config
 from runtime.health import CONNECTIONS_MAX, REQUEST_WITHIN_S

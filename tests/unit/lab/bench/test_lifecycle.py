@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import urllib.request
 
 import pytest
@@ -10,21 +9,6 @@ import pytest
 from lab.bench import lifecycle
 from lab.bench.lifecycle import _metric
 from runtime.metric_catalogue import METRICS
-
-PAGE = b"""# HELP fleetpulse_job_records_total records
-fleetpulse_job_records_total{topic="a",partition="0"} 3.0
-fleetpulse_job_records_total{topic="b",partition="1"} 4.0
-fleetpulse_job_records_rejected_total{topic="a"} 90.0
-fleetpulse_job_partitions{topic="a"} 8.0
-"""
-
-
-@pytest.mark.parametrize(("name", "value"), [("job_records", 7.0), ("job_partitions", 8.0), ("job_errors", 0.0)])
-def test_a_metric_is_the_sum_over_its_labels(name: str, value: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither comments nor metrics whose names begin alike count; one that is not there is 0."""
-    monkeypatch.setattr(urllib.request, "urlopen", lambda *_, **__: io.BytesIO(PAGE))
-
-    assert _metric(1, name) == value
 
 
 def test_a_process_that_does_not_answer_yet_has_done_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,7 +118,7 @@ def test_the_mock_engine_answers_one_request_after_the_other() -> None:
 
     assert answering.take() is None
     due_ns = [answering.take()]
-    received_ns = answering.received_ns
+    received_ns = answering._stream.received_ns
     while due_ns[-1] is not None:
         due_ns.append(answering.write())
     seen = seen_of(0, [(2**62, wire.written)], first=True)

@@ -70,22 +70,6 @@ def test_an_event_may_cost_a_tenth_more_than_in_the_layout_before(second_s: floa
     assert found["runs"][1]["growth"] == pytest.approx((second_s + 1) / 4 - 1)
 
 
-def test_records_are_read_off_the_metrics_of_every_topic() -> None:
-    """And no other counter is."""
-    page = "\n".join(
-        (
-            "# TYPE fleetpulse_job_output_records_total counter",
-            'fleetpulse_job_output_records_total{topic="a"} 3.0',
-            'fleetpulse_job_output_records_total{topic="b"} 4.0',
-            "# TYPE fleetpulse_job_output_bytes_total counter",
-            'fleetpulse_job_output_bytes_total{topic="a"} 9.0',
-            "",
-        )
-    )
-
-    assert scale._records_of(page) == 7.0
-
-
 class Children:
     """Two children, of which the second may have ended."""
 

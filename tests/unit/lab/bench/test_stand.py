@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.bench.stand import OUTPUTS, Stand, fresh_stand, partitions_of
+from lab.bench.stand import OUTPUTS, Stand, fresh_stand, metric, partitions_of
 from runtime.config import load
 from runtime.local_stack import read_state
 from schemas.contract.topics import BY_NAME
@@ -58,3 +58,20 @@ def test_a_fresh_stack_is_removed_when_it_could_not_be_brought_up(
         pytest.fail("it did not start")
 
     assert [folder.exists() for folder in folders] == [False]
+
+
+METRICS = """# HELP fleetpulse_job_records_total records
+# TYPE fleetpulse_job_records_total counter
+fleetpulse_job_records_total{topic="a",partition="0"} 3.0
+fleetpulse_job_records_total{topic="b",partition="1"} 4.0
+# TYPE fleetpulse_job_records_rejected_total counter
+fleetpulse_job_records_rejected_total{topic="a"} 90.0
+# TYPE fleetpulse_job_partitions gauge
+fleetpulse_job_partitions{topic="a"} 8.0
+"""
+
+
+@pytest.mark.parametrize(("name", "value"), [("job_records", 7.0), ("job_partitions", 8.0), ("job_errors", 0.0)])
+def test_a_metric_is_the_sum_over_its_labels(name: str, value: float) -> None:
+    """Neither comments nor metrics whose names begin alike count; one that is not there is 0."""
+    assert metric(METRICS, name) == value
