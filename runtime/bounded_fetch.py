@@ -164,15 +164,9 @@ class PackedBatch:
     one record is worth); its records, or their stand-ins."""
 
     __slots__ = (
-        "_batch",
-        "_limits",
-        "base_offset",
-        "is_control_batch",
-        "is_transactional",
-        "next_offset",
-        "producer_id",
+        "_batch", "_limits", "base_offset", "is_control_batch", "is_transactional", "next_offset", "producer_id",
         "validate_crc",
-    )
+    )  # fmt: skip
 
     def __init__(self, batch: Any, limits: Limits) -> None:
         self._batch = batch

@@ -17,18 +17,6 @@ from fleetpulse.stack.manage import (
 from fleetpulse.stack.report import PartStatus, StackStatus
 
 __all__ = [
-    "CLICKHOUSE",
-    "KAFKA",
-    "PartStatus",
-    "StackStatus",
-    "down",
-    "kill",
-    "make_folder",
-    "parts_of",
-    "signal_part",
-    "start_clickhouse",
-    "start_kafka",
-    "start_part",
-    "status",
-    "up",
-]
+    "CLICKHOUSE", "KAFKA", "PartStatus", "StackStatus", "down", "kill", "make_folder", "parts_of", "signal_part",
+    "start_clickhouse", "start_kafka", "start_part", "status", "up",
+]  # fmt: skip

@@ -41,24 +41,9 @@ class ClientSide(asyncio.Protocol):
     """One connection of a client."""
 
     __slots__ = (
-        "_ahead_bytes",
-        "_arrival",
-        "_continue_sent",
-        "_fed",
-        "_head",
-        "_parser",
-        "_phase",
-        "_queue",
-        "_quiet_bytes",
-        "_reading",
-        "_since_s",
-        "_stuck_s",
-        "_unsent_bytes",
-        "address",
-        "keep_alive",
-        "server",
-        "transport",
-    )
+        "_ahead_bytes", "_arrival", "_continue_sent", "_fed", "_head", "_parser", "_phase", "_queue", "_quiet_bytes",
+        "_reading", "_since_s", "_stuck_s", "_unsent_bytes", "address", "keep_alive", "server", "transport",
+    )  # fmt: skip
 
     def __init__(self, server: ClientServer) -> None:
         self.server = server

@@ -71,27 +71,7 @@ def with_request_log(take: Callable[[dict[str, Any]], None]) -> Callable[[dict[s
 
 
 LOGGED = (
-    "request_id",
-    "trace_id",
-    "at_ms",
-    "api",
-    "model",
-    "model_requested",
-    "tenant",
-    "engine_id",
-    "status",
-    "error_kind",
-    "http_status",
-    "finish_reason",
-    "input_tokens",
-    "cached_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-    "tokens_from",
-    "chunks",
-    "ttft_us",
-    "ttfo_us",
-    "tpot_us",
-    "icl_max_us",
-    "e2e_us",
-)
+    "request_id", "trace_id", "at_ms", "api", "model", "model_requested", "tenant", "engine_id", "status",
+    "error_kind", "http_status", "finish_reason", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens",
+    "tokens_from", "chunks", "ttft_us", "ttfo_us", "tpot_us", "icl_max_us", "e2e_us",
+)  # fmt: skip

@@ -51,28 +51,10 @@ class UpstreamSide(asyncio.Protocol):
     """One connection to an upstream."""
 
     __slots__ = (
-        "_acked",
-        "_answer",
-        "_buffer",
-        "_done",
-        "_excess",
-        "_head_done",
-        "_head_sent",
-        "_heads",
-        "_keep",
-        "_left",
-        "_parser",
-        "_pieces",
-        "_quiet_bytes",
-        "_trailers",
-        "_untouched",
-        "exchange",
-        "idle_since_s",
-        "pool",
-        "reused",
-        "server",
-        "transport",
-    )
+        "_acked", "_answer", "_buffer", "_done", "_excess", "_head_done", "_head_sent", "_heads", "_keep", "_left",
+        "_parser", "_pieces", "_quiet_bytes", "_trailers", "_untouched", "exchange", "idle_since_s", "pool", "reused",
+        "server", "transport",
+    )  # fmt: skip
 
     def __init__(self, server: Server, pool: KeepingPool) -> None:
         self.server = server

@@ -17,17 +17,9 @@ from producers.requests.chunk import CONTENT, REASONING, Chunk, Part, Usage
 from producers.requests.endings import finish_reason_of, kind_of_error
 
 EVENTS = frozenset(
-    {
-        "message",
-        "message_start",
-        "message_delta",
-        "message_stop",
-        "content_block_start",
-        "content_block_delta",
-        "content_block_stop",
-        "ping",
-    }
-)
+    {"message", "message_start", "message_delta", "message_stop", "content_block_start", "content_block_delta",
+     "content_block_stop", "ping"}
+)  # fmt: skip
 """Values of ``type``, whole messages included."""
 _DELTAS: Mapping[str, int] = MappingProxyType(
     {"text_delta": CONTENT, "input_json_delta": CONTENT, "citations_delta": CONTENT, "thinking_delta": REASONING}

@@ -22,18 +22,9 @@ ENGINE_EVENT_KINDS = ("registered", "changed", "lost", "found", "marked")
 GPU_EVENT_KINDS = ("xid", "ecc", "recovery", "clocks", "gpu_lost", "gpu_found", "gpu_unresponsive", "driver_restart")
 SEVERITIES = ("info", "warning", "critical")
 ACTIONS = (
-    "none",
-    "reset_gpu",
-    "reboot_node",
-    "drain_node",
-    "drain_and_reset",
-    "restart_workload",
-    "check_cooling",
-    "check_power",
-    "check_link",
-    "contact_vendor",
-    "watch",
-)
+    "none", "reset_gpu", "reboot_node", "drain_node", "drain_and_reset", "restart_workload", "check_cooling",
+    "check_power", "check_link", "contact_vendor", "watch",
+)  # fmt: skip
 
 HOUR_US = 3_600_000_000
 COUNT_MAX = 1_000_000_000

@@ -55,36 +55,11 @@ from schemas.fields import Event, Field, Kind, Role
 from schemas.limits import DAY_MS
 
 __all__ = [
-    "ACTIONS",
-    "APIS",
-    "BY_SCHEMA",
-    "BY_TOPIC",
-    "CUSTOM_METRICS",
-    "DEVICE_KINDS",
-    "ENGINE_EVENTS",
-    "ENGINE_EVENT_KINDS",
-    "ENGINE_SAMPLES",
-    "ERROR_KINDS",
-    "EVENTS",
-    "FINISH_REASONS",
-    "GPU_EVENTS",
-    "GPU_EVENT_KINDS",
-    "GPU_PROCESSES",
-    "GPU_SAMPLES",
-    "HOST_DEVICES",
-    "HOST_PROCESSES",
-    "HOST_SAMPLES",
-    "HOUR_US",
-    "LLM_REQUESTS",
-    "ORIGINS",
-    "REPORTERS",
-    "SEVERITIES",
-    "STARTS",
-    "STATUSES",
-    "TOKENS_FROM",
-    "TRAINING_STEPS",
-    "WORKLOADS",
-]
+    "ACTIONS", "APIS", "BY_SCHEMA", "BY_TOPIC", "CUSTOM_METRICS", "DEVICE_KINDS", "ENGINE_EVENTS",
+    "ENGINE_EVENT_KINDS", "ENGINE_SAMPLES", "ERROR_KINDS", "EVENTS", "FINISH_REASONS", "GPU_EVENTS", "GPU_EVENT_KINDS",
+    "GPU_PROCESSES", "GPU_SAMPLES", "HOST_DEVICES", "HOST_PROCESSES", "HOST_SAMPLES", "HOUR_US", "LLM_REQUESTS",
+    "ORIGINS", "REPORTERS", "SEVERITIES", "STARTS", "STATUSES", "TOKENS_FROM", "TRAINING_STEPS", "WORKLOADS",
+]  # fmt: skip
 
 LLM_REQUESTS = Event(
     topic="llm.requests",

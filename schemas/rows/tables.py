@@ -198,19 +198,9 @@ EXEMPLARS_MAX = {"ttft": 2, "e2e": 2, "failed": 4}
 
 
 _EXEMPLAR_LABELS = (
-    "cluster",
-    "region",
-    "host",
-    "engine_id",
-    "placement_group",
-    "model",
-    "model_version",
-    "tenant",
-    "slo_class",
-    "status",
-    "error_kind",
-    "origin",
-)
+    "cluster", "region", "host", "engine_id", "placement_group", "model", "model_version", "tenant", "slo_class",
+    "status", "error_kind", "origin",
+)  # fmt: skip
 
 
 def _exemplar_fields() -> tuple[Field, ...]:

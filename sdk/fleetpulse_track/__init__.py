@@ -29,16 +29,6 @@ from fleetpulse_track.requests import FIELDS, Request, report, request
 from fleetpulse_track.streams import watch
 
 __all__ = [
-    "FIELDS",
-    "Client",
-    "Request",
-    "client",
-    "count",
-    "metric",
-    "openai",
-    "report",
-    "request",
-    "tracked",
-    "watch",
+    "FIELDS", "Client", "Request", "client", "count", "metric", "openai", "report", "request", "tracked", "watch",
     "wrap",
-]
+]  # fmt: skip

@@ -109,17 +109,8 @@ class Exemplars:
     """The candidates among the events of one segment."""
 
     __slots__ = (
-        "_candidates",
-        "_group_of",
-        "_groups",
-        "_kept",
-        "_lines",
-        "_plan",
-        "_refs",
-        "_segment",
-        "_tops",
-        "rows",
-    )
+        "_candidates", "_group_of", "_groups", "_kept", "_lines", "_plan", "_refs", "_segment", "_tops", "rows",
+    )  # fmt: skip
 
     def __init__(self, plan: Plan, segment: Segment) -> None:
         self._plan = plan

@@ -168,21 +168,9 @@ class SeriesTable:
     """
 
     __slots__ = (
-        "bounded",
-        "count",
-        "expected",
-        "grouping",
-        "index",
-        "last_windows",
-        "limit",
-        "lines",
-        "opened",
-        "openers",
-        "positions",
-        "targets",
-        "targets_known",
-        "tenant_at",
-    )
+        "bounded", "count", "expected", "grouping", "index", "last_windows", "limit", "lines", "opened", "openers",
+        "positions", "targets", "targets_known", "tenant_at",
+    )  # fmt: skip
 
     def __init__(
         self,

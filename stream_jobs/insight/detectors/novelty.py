@@ -42,17 +42,10 @@ from stream_jobs.rules.kinds import KINDS
 from stream_jobs.rules.model import Function, Measure, Rule
 
 NOTES = (
-    "",
-    "higher than it has ever been here",
-    "lower than it has ever been here",
-    "higher for some windows than ever",
-    "lower for some windows than ever",
-    "drifted up further than ever",
-    "drifted down further than ever",
-    "varies more than ever",
-    "varies less than ever",
-    "new normal accepted",
-)
+    "", "higher than it has ever been here", "lower than it has ever been here", "higher for some windows than ever",
+    "lower for some windows than ever", "drifted up further than ever", "drifted down further than ever",
+    "varies more than ever", "varies less than ever", "new normal accepted",
+)  # fmt: skip
 ACCEPTED = len(NOTES) - 1
 
 _SPREAD_STARTS_MS = DAY_MS // 2
