@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import ssl
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, model_validator
 
 from runtime.addresses import http_address
-from runtime.config_keys import Section
+from runtime.config_keys import Section, http_url
 from runtime.local_stack import DATABASE
 from runtime.tls import ssl_context
 from schemas.errors import ConfigError
+
+_INSTEAD = ": set user and password"
 
 
 class ClickHouseConfig(Section):
     """How to reach ClickHouse over HTTP."""
 
-    url: str = "http://127.0.0.1:8123"
+    url: Annotated[str, http_url(instead=_INSTEAD)] = "http://127.0.0.1:8123"
     user: str = "default"
     password: SecretStr = SecretStr("")
     database: str = Field(default=DATABASE, pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")
@@ -35,11 +37,6 @@ class ClickHouseConfig(Section):
     engine_prefix: Literal["", "Replicated"] = ""
     """``Replicated`` where a server has replicas and the database is of engine Replicated. Empty elsewhere, and on
     ClickHouse Cloud."""
-
-    @field_validator("url")
-    @classmethod
-    def _address(cls, value: str) -> str:
-        return http_address(value, instead=": set user and password")
 
     @model_validator(mode="after")
     def _files(self) -> Self:
@@ -58,7 +55,7 @@ class ClickHouseConfig(Section):
     def at(self, url: str) -> ClickHouseConfig:
         """The same login at another server. Raises ConfigError for an address that is none."""
         try:
-            return self.model_copy(update={"url": http_address(url, instead=": set user and password")})
+            return self.model_copy(update={"url": http_address(url, instead=_INSTEAD)})
         except ValueError as error:
             raise ConfigError("--clickhouse", url, str(error)) from None
 

@@ -6,11 +6,13 @@ import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from difflib import get_close_matches
+from functools import partial
 from types import UnionType
 from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr, SecretStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, PrivateAttr, SecretStr
 
+from runtime.addresses import http_address
 from schemas.errors import ConfigError
 
 
@@ -29,6 +31,11 @@ class Section(BaseModel):
         """Raise ConfigError where the server of this section is not known; ``key`` would name it."""
         if self._unset is not None:
             raise ConfigError(key, None, self._unset)
+
+
+def http_url(*, path: str = "", instead: str = "") -> AfterValidator:
+    """Of a text: what ``http_address`` demands of it."""
+    return AfterValidator(partial(http_address, path=path, instead=instead))
 
 
 def nearest_key(root: Any, path: Sequence[str | int]) -> str | None:

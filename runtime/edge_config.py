@@ -11,10 +11,10 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
-from runtime.addresses import http_address, is_loopback
-from runtime.config_keys import Section
+from runtime.addresses import is_loopback
+from runtime.config_keys import Section, http_url
 from runtime.pod_config import KubernetesConfig
 
 
@@ -52,11 +52,7 @@ Switch = Literal["auto", "on", "off"]
 """``on``: collected, whatever the probe says; ``auto``: when the probe finds it; ``off``: never."""
 
 
-def _http_address(value: str) -> str:
-    return http_address(value, path="/path")
-
-
-HttpUrl = Annotated[str, AfterValidator(_http_address)]
+HttpUrl = Annotated[str, http_url(path="/path")]
 Label = Annotated[str, Field(min_length=1, max_length=256)]
 
 

@@ -5,23 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from runtime.addresses import http_address
-from runtime.config_keys import Section
-
-
-def _pods_url(value: str) -> str:
-    return http_address(value, path="/path")
-
-
-PodsUrl = Annotated[str, AfterValidator(_pods_url)]
+from runtime.config_keys import Section, http_url
 
 
 class KubernetesConfig(Section):
     """Section ``agent.kubernetes``: where the pods of this node are listed."""
 
-    pods_url: PodsUrl | None = None
+    pods_url: Annotated[str, http_url(path="/path")] | None = None
     """A ``PodList``, such as the kubelet's ``/pods``. None: the API server that a pod's environment names."""
     node: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     """None: ``agent.host``."""

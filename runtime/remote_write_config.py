@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from pydantic import Field, SecretStr, field_validator
+from typing import Annotated
 
-from runtime.addresses import http_address
-from runtime.config_keys import Section
+from pydantic import Field, SecretStr
+
+from runtime.config_keys import Section, http_url
 
 
 class RemoteWriteConfig(Section):
     """Section ``remote_write``, for ``fleetpulse export prometheus``."""
 
-    url: str | None = None
+    url: Annotated[str, http_url(instead=": set remote_write.bearer_token")] | None = None
     """``http://prometheus:9090/api/v1/write``, Mimir's, Thanos' or VictoriaMetrics' own. None: give it with --url."""
     bearer_token: SecretStr | None = None
     """For a receiver that asks for one; ``bearer_token_file`` reads it from a file."""
@@ -25,8 +26,3 @@ class RemoteWriteConfig(Section):
     """Samples of one request."""
     within_ms: int = Field(default=10_000, ge=100, le=300_000)
     """A request that takes longer has failed, and its windows are sent again."""
-
-    @field_validator("url")
-    @classmethod
-    def _address(cls, value: str | None) -> str | None:
-        return None if value is None else http_address(value, instead=": set remote_write.bearer_token")

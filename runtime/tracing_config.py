@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from runtime.addresses import http_address
-from runtime.config_keys import Section
+from runtime.config_keys import Section, http_url
 
 
 class TracingConfig(Section):
     """Section ``tracing``. Headers and certificates for a collector that asks for them are read from OpenTelemetry's
     own variables (``OTEL_EXPORTER_OTLP_HEADERS``, ``OTEL_EXPORTER_OTLP_CERTIFICATE``)."""
 
-    endpoint: str | None = None
+    endpoint: Annotated[str, http_url(instead=": set OTEL_EXPORTER_OTLP_HEADERS")] | None = None
     """Collector that takes OTLP over HTTP (``http://jaeger:4318``); spans go to ``/v1/traces`` below it. None: no
     traces, and nothing of them is loaded."""
     ratio: float = Field(default=0.001, gt=0, le=1)
@@ -34,11 +33,6 @@ class TracingConfig(Section):
     """A request that takes longer, tries again included, is given up, and its spans are dropped and counted."""
     flush_within_ms: int = Field(default=1_000, ge=0, le=60_000)
     """How long the end of the process waits for the spans that wait then. The rest is dropped and counted."""
-
-    @field_validator("endpoint")
-    @classmethod
-    def _address(cls, value: str | None) -> str | None:
-        return None if value is None else http_address(value, instead=": set OTEL_EXPORTER_OTLP_HEADERS")
 
     @model_validator(mode="after")
     def _batches(self) -> Self:

@@ -55,7 +55,7 @@ def compared(client: Any, files: Sequence[Migration]) -> Difference:
 @contextlib.contextmanager
 def own_server(folder: Path) -> Iterator[Any]:
     """A client of a ClickHouse of the local stack in this folder, stopped at the end."""
-    state = stack.start_clickhouse(folder)
+    state = stack.start_part(folder, stack.CLICKHOUSE)
     try:
         login = ClickHouseConfig(url=state.clickhouse_url, user=WRITER, password=SecretStr(state.writer_password))
         with connect(login, database=None) as client:  # it may have none of ours

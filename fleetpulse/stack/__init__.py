@@ -8,8 +8,6 @@ from fleetpulse.stack.manage import (
     make_folder,
     parts_of,
     signal_part,
-    start_clickhouse,
-    start_kafka,
     start_part,
     status,
     up,
@@ -18,5 +16,5 @@ from fleetpulse.stack.report import PartStatus, StackStatus
 
 __all__ = [
     "CLICKHOUSE", "KAFKA", "PartStatus", "StackStatus", "down", "kill", "make_folder", "parts_of", "signal_part",
-    "start_clickhouse", "start_kafka", "start_part", "status", "up",
+    "start_part", "status", "up",
 ]  # fmt: skip

@@ -140,16 +140,6 @@ def _register(data_dir: Path, on_progress: Progress) -> None:
         on_progress(f"commands in other folders need FLEETPULSE_DATA_DIR={data_dir} ({error})")
 
 
-def start_kafka(data_dir: Path, *, on_progress: Progress = _silent) -> StackState:
-    """Start the broker again, with the ports and data it had."""
-    return start_part(data_dir, KAFKA, on_progress=on_progress)
-
-
-def start_clickhouse(data_dir: Path, *, on_progress: Progress = _silent) -> StackState:
-    """Start the database again, with the ports and data it had."""
-    return start_part(data_dir, CLICKHOUSE, on_progress=on_progress)
-
-
 def start_part(data_dir: Path, part: str, *, on_progress: Progress = _silent) -> StackState:
     """Start one part again, with the ports and data it had, and wait until it answers."""
     data_dir = make_folder(data_dir)

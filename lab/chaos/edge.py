@@ -195,7 +195,7 @@ class _Kafka:
     def set(self, fault: str) -> None:
         """As ``FaultyDisk.set``."""
         if fault == "none":
-            stack.start_kafka(self.folder)
+            stack.start_part(self.folder, stack.KAFKA)
         else:
             stack.kill(self.folder, stack.KAFKA)
 

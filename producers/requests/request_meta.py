@@ -73,12 +73,6 @@ class RequestMeta:
     labels: Mapping[str, str | None] = field(default_factory=dict)
 
 
-def api_of(path: str) -> str:
-    """The value of the label ``api`` for a request's path, which may have a query and a final slash."""
-    bare = path.partition("?")[0].rstrip("/")
-    return next((api for end, api in APIS.items() if bare.endswith(end)), OTHER)
-
-
 def client_fields(api: str, body: bytes) -> ClientFields:
     """The fields of a body of this api; not ``readable`` when it is no JSON object, nor a form that names a model,
     or has more than ``ITEMS_MAX`` items."""

@@ -24,9 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from schemas.codec.block import Bins, Block, Column, Labels, Lists, Numbers, Texts
-from schemas.codec.native_cursor import INDEX_DTYPES, read_varint
+from schemas.codec.native_cursor import INDEX_DTYPES
 from schemas.codec.native_reader import parse
-from schemas.errors import RejectedError
 from schemas.fields import Field, Kind
 
 _DICTIONARY_VERSION = (1).to_bytes(8, "little")
@@ -59,20 +58,6 @@ def decode(data: bytes, fields: Sequence[Field]) -> Block:
     allocates no more than a small multiple of ``len(data)``.
     """
     return parse(data, fields).sound()
-
-
-def append_columns(data: bytes, fields: Sequence[Field], block: Block) -> bytes:
-    """A Native block with these columns added at its end, the rest untouched and unread.
-
-    Raises ``RejectedError`` when ``data`` does not begin like a block or has another number of rows.
-    """
-    columns, position = read_varint(data, 0)
-    rows, end = read_varint(data, position)
-    if rows != block.rows:
-        raise RejectedError("column_lengths", f"columns of {block.rows} rows cannot join a block of {rows}")
-    parts: list[Piece] = [varint(columns + len(fields)), data[position:end], data[end:]]
-    _append(parts, fields, block)
-    return b"".join(parts)
 
 
 def concat(fields: Sequence[Field], blocks: Sequence[Block]) -> Block:

@@ -219,7 +219,7 @@ def blows(stage: Stage, kills: int, chance: random.Random) -> tuple[Application,
         for number in range(kills):
             _blow(stage, application, number, chance.uniform(0.3, 1.5))
         if (kills - 1) % 3 == 1:
-            stack.start_kafka(stage.folder)
+            stack.start_part(stage.folder, stack.KAFKA)
         stage.pass_time(1.0)
         report_events(stage.socket)
         beside = [stage.reconcile() for _ in range(2)]
@@ -237,5 +237,5 @@ def _blow(stage: Stage, application: Application, number: int, after_s: float) -
     assert stage.processes.strike_off(AGENT), "the agent was down before it was killed"
     stage.killed_at.append(application.sent)
     if number % 3 == 2:
-        stack.start_kafka(stage.folder)
+        stack.start_part(stage.folder, stack.KAFKA)
     stage.start_agent()

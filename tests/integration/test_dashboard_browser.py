@@ -397,7 +397,7 @@ def test_an_outage_of_the_database_is_said_and_passes(running: Rig, page: Page) 
             timeout=1_000 * PATIENCE_S
         )
 
-    manage.start_clickhouse(running.config.data_dir)
+    manage.start_part(running.config.data_dir, manage.CLICKHOUSE)
     expect(notice).to_be_hidden(timeout=1_000 * PATIENCE_S)
     expect(row(page, "Tenants", "acme")).to_have_count(1)
 

@@ -94,15 +94,14 @@ def test_blocks_in_one_body_land_together(clickhouse: Any) -> None:
     assert list(rows) == expected
 
 
-def test_a_merged_block_and_appended_columns_are_taken(clickhouse: Any) -> None:
-    """concat and append_columns make blocks that the server reads like any other."""
+def test_a_merged_block_is_taken(clickhouse: Any) -> None:
+    """concat makes a block that the server reads like any other."""
     batches = [valid_rows(LLM_REQUESTS.fields, 20, seed, AT_MS) for seed in (1, 2)]
     blocks = [block_from_rows(LLM_REQUESTS.fields, rows) for rows in batches]
     merged = native.concat(LLM_REQUESTS.fields, blocks)
     create(clickhouse, LLM_REQUESTS.fields)
 
-    body = native.encode(LLM_REQUESTS.fields[:5], merged)
-    insert(clickhouse, NATIVE, native.append_columns(body, LLM_REQUESTS.fields[5:], merged))
+    insert(clickhouse, NATIVE, native.encode(LLM_REQUESTS.fields, merged))
 
     found = native.decode(read(clickhouse, NATIVE, LLM_REQUESTS.fields), LLM_REQUESTS.fields)
     assert rows_of(LLM_REQUESTS.fields, found) == batches[0] + batches[1]

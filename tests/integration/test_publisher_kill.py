@@ -72,7 +72,7 @@ def broker(tmp_path: Path) -> Iterator[StackState]:
     (folder / "log").mkdir(parents=True)
     cluster = base64.urlsafe_b64encode(b"\x01" + secrets.token_bytes(15)).decode().rstrip("=")
     write_state(StackState(folder, cluster, ports.choose(folder)[0], secrets.token_hex(8), secrets.token_hex(8)))
-    state = manage.start_kafka(folder)
+    state = manage.start_part(folder, manage.KAFKA)
     try:
         yield state
     finally:
@@ -118,7 +118,7 @@ def blows(broker: StackState, spool: Path, truth: Path, chance: random.Random) -
         process.kill()
         process.wait()
         if number % 3 == 2:
-            manage.start_kafka(broker.data_dir)
+            manage.start_part(broker.data_dir, manage.KAFKA)
     assert child(spool, broker, truth, 0.0).wait(240) == 0
 
 

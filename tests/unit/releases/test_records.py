@@ -10,6 +10,7 @@ import pytest
 
 from schemas.codec import native, wire
 from schemas.codec.build import block_from_rows, rows_of
+from schemas.codec.native_cursor import read_varint
 from schemas.contract import alert_commands, alerts
 from schemas.contract.admission import Reject, admit, read_headers
 from schemas.contract.headers import NATIVE, NDJSON
@@ -101,6 +102,14 @@ def test_alerts_and_commands_are_those_that_0_1_0_wrote() -> None:
     assert {one.topic for one in found} == {ALERTS_TOPIC, ALERT_COMMANDS, WINDOW_FINALS}
 
 
+def with_columns(value: bytes, more: bytes) -> bytes:
+    """A Native block and behind its columns those of another, of as many rows."""
+    (columns, start), (added, more_start) = read_varint(value, 0), read_varint(more, 0)
+    (rows, _), (more_rows, end) = read_varint(value, start), read_varint(more, more_start)
+    assert rows == more_rows
+    return native.varint(columns + added) + value[start:] + more[end:]
+
+
 def newer(record: Record) -> Record:
     """The record as a later release may write it: one more header, a column of every kind, a key in each object."""
     value, headers = record.value, (*record.headers, ("newer", b"1"))
@@ -114,7 +123,7 @@ def newer(record: Record) -> Record:
     elif form == NATIVE:
         rows = native.decode(value, FIELDS[schema_of(record)]).rows
         row = {one.name: NEWER.get(one.kind, 7) for one in COLUMNS}
-        value = native.append_columns(value, COLUMNS, block_from_rows(COLUMNS, [row] * rows))
+        value = with_columns(value, native.encode(COLUMNS, block_from_rows(COLUMNS, [row] * rows)))
     else:
         found = orjson.loads(value)
         count = len(next(iter(found.values())))

@@ -102,24 +102,6 @@ def test_concatenating_nothing_gives_a_block_without_rows() -> None:
     assert rows_of(EVERY_KIND, native.concat(EVERY_KIND, [])) == []
 
 
-@given(rows_of_every_kind(max_size=4), st.integers(0, len(EVERY_KIND)))
-def test_columns_can_be_appended_without_reading_the_block(rows: list[dict[str, Any]], at: int) -> None:
-    """A block written in two halves is the block written at once, byte for byte."""
-    block = block_from_rows(EVERY_KIND, rows)
-
-    halves = native.append_columns(native.encode(EVERY_KIND[:at], block), EVERY_KIND[at:], block)
-
-    assert halves == native.encode(EVERY_KIND, block)
-
-
-def test_columns_of_another_length_cannot_be_appended() -> None:
-    """append_columns refuses columns with another number of rows."""
-    one, two = (block_from_rows(EVERY_KIND, valid_rows(EVERY_KIND, n, 1, AT_MS)) for n in (1, 2))
-
-    with pytest.raises(RejectedError, match="column_lengths"):
-        native.append_columns(native.encode(EVERY_KIND[:1], one), EVERY_KIND[1:], two)
-
-
 def test_words_that_no_row_uses_are_not_written() -> None:
     """A dictionary larger than the column is cut down to the words in use."""
     words = [None, *(str(number).encode() for number in range(1_000))]
