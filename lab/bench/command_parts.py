@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -39,6 +40,10 @@ def stages(
     return Measured(f"stages-{profile}", result, [(title, ("metric", *by_topic), rows)])
 
 
+EDGE = ("agent", "agent_engine", "proxy", "sdk")
+"""Modules of parts of the edge: each gives numbers and, as ``within``, which bounds they keep."""
+
+
 def edge(
     progress: Progress,
     seed: int,
@@ -52,11 +57,25 @@ def edge(
 
     Example: [bold]fleetpulse bench edge --seconds 60 --json[/bold]
     """
-    from lab.bench import edge as measuring
+    wanted = part or EDGE
+    if unknown := [name for name in wanted if name not in EDGE]:
+        raise ConfigError("--part", unknown[0], f"must be one of {', '.join(EDGE)}")
+    result = {name: import_module(f"lab.bench.{name}").measure(seconds, progress.say) for name in wanted}
+    return measured_edge(result)
 
-    result = measuring.measure(part or (), seconds, progress.say)
-    tables = [("The edge", ("part", "metric", "value"), measuring.rows(result))]
-    return Measured("edge", result, tables, wrong={BEYOND: measuring.outside(result)})
+
+def measured_edge(result: dict[str, dict[str, Any]]) -> Measured:
+    """Every number of each part, and the bounds that were not kept, as ``part.bound``."""
+    beyond = [
+        f"{part}.{bound}" for part, one in result.items() for bound, kept in one.get("within", {}).items() if not kept
+    ]
+    rows = [
+        (part, name, value)
+        for part, one in result.items()
+        for name, value in one.items()
+        if isinstance(value, int | float | str) and not isinstance(value, bool)
+    ]
+    return Measured("edge", result, [("The edge", ("part", "metric", "value"), rows)], wrong={BEYOND: beyond})
 
 
 def insight(

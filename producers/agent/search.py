@@ -7,11 +7,16 @@ hangs is not started a second time: a broken driver costs one thread, not one ev
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from ipaddress import ip_address
 from pathlib import Path
+
+import psutil
 
 from producers.agent.choice import Finding, Wanted, chosen
 from producers.agent.life import CostMeter
@@ -20,10 +25,10 @@ from producers.agent.sources import SOURCES, Setting, Source, probe_all
 from producers.collector import Identity
 from producers.engines.placement import HostPlacement
 from producers.identity.host_engines import HostEngines
-from producers.identity.this_machine import names_of_this_machine
 from producers.kubernetes.listing import Pods
 from producers.publish.reconnect import comes
 from producers.requests.client_names import ClientNames
+from runtime.addresses import bracketed
 from runtime.counters import COUNTERS
 from runtime.edge_config import AgentConfig
 from runtime.runbook import Cause
@@ -134,3 +139,17 @@ def plans_of(setting: Setting, findings: Sequence[Finding], sources: Sequence[So
         if source.name in taken
         for name, make in source.makes(setting).items()
     ]
+
+
+def names_of_this_machine() -> list[str]:
+    """What clients reach it by: its name and its addresses beyond loopback, as they stand before a port; what cannot be
+    read is missing."""
+    found = [socket.gethostname()]
+    with contextlib.suppress(OSError, psutil.Error):
+        for each in (one for several in psutil.net_if_addrs().values() for one in several):
+            if each.family in (socket.AF_INET, socket.AF_INET6):
+                name = each.address.partition("%")[0]
+                address = ip_address(name)
+                if not (address.is_loopback or address.is_link_local or address.is_unspecified):
+                    found.append(bracketed(name))
+    return list(dict.fromkeys(found))

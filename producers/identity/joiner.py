@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from producers.identity.directory import JOINED, Directory
-from producers.identity.starts import Starts
 from producers.requests.client_names import shown
 from producers.requests.tracker import MODEL_UNKNOWN
 from runtime.counters import COUNTERS, Counters
@@ -16,9 +15,35 @@ from schemas.contract.engines import Engine
 _log = logging.getLogger(__name__)
 
 NAMES_LOGGED_MAX = 256
+ENGINES_MAX = 4_096
+"""Whose starts are remembered; beyond it the one not seen for longest is forgotten."""
 ANSWERS_TO_ANY_NAME = frozenset({"llamacpp"})
 """Kinds of engines that serve one model, and answer under whatever name a client gave it."""
 Lists = dict[str, list[Any]]
+
+
+class Starts:
+    """Follows the first response of each engine since each of its starts, as one edge sees it."""
+
+    def __init__(self) -> None:
+        self._first: dict[bytes, tuple[int, int | None]] = {}  # the one not seen for longest comes first
+
+    def of(self, engine: Engine, received_ms: int, ended_ms: int, *, served: bool) -> str | None:
+        """``cold``: received before the first response since the engine's start had ended, as this edge or the engine's
+        agent saw it; else ``warm``. None where the start is not known. ``served``: this request ended well."""
+        if engine.started_ms is None:
+            return None
+        started_ms, first_ms = self._first.pop(engine.key, (None, None))
+        if started_ms != engine.started_ms:
+            first_ms = None
+        known_ms = [at_ms for at_ms in (first_ms, engine.warm_ms) if at_ms is not None]
+        cold = not known_ms or received_ms < min(known_ms)
+        if first_ms is None and served:
+            first_ms = ended_ms
+        self._first[engine.key] = (engine.started_ms, first_ms)
+        if len(self._first) > ENGINES_MAX:
+            del self._first[next(iter(self._first))]
+        return "cold" if cold else "warm"
 
 
 class Joiner:

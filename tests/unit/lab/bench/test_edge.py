@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from lab.bench import agent, edge, proxy
+from fleetpulse.commands.progress import Progress
+from lab.bench import agent, proxy
+from lab.bench.command_parts import EDGE, edge, measured_edge
 from schemas.errors import ConfigError
 
 TOLD = {"nvml_calls_per_s": 100.0, "delay_cpu_us": 10.0, "collectors": [], "heavy_modules": []}
@@ -40,9 +42,9 @@ def test_the_delays_are_told_apart() -> None:
 
 def test_a_part_that_there_is_not_is_named_with_those_that_are() -> None:
     """Before anything is measured."""
-    assert list(edge.PARTS) == ["agent", "agent_engine", "proxy", "sdk"]
+    assert list(EDGE) == ["agent", "agent_engine", "proxy", "sdk"]
     with pytest.raises(ConfigError, match="agent, agent_engine, proxy, sdk"):
-        edge.measure(["agent", "nothing"], 1, print)
+        edge(Progress(), 1, 1, ["agent", "nothing"])
 
 
 @pytest.mark.parametrize(
@@ -65,14 +67,17 @@ def test_the_proxy_is_held_to_its_bounds(
     whole = figures | {"events_expected": 64, "streams_identical": True, "targets": proxy.TARGETS} | change
     monkeypatch.setattr(proxy, "run", lambda rounds: whole | {"rounds": rounds})
 
-    result = edge.measure(["proxy"], 2 * proxy.ROUND_S + 1, lambda _text: None)
+    found = edge(Progress(), 1, 2 * proxy.ROUND_S + 1, ["proxy"])
 
-    assert (result["proxy"]["rounds"], edge.outside(result)) == (2, broken)
+    assert (found.result["proxy"]["rounds"], found.wrong) == (2, {"beyond its bound": broken})
 
 
 def test_bounds_that_are_not_kept_are_named() -> None:
     """By part; parts without bounds keep them."""
     result = {"a": {"within": {"cpu": True, "memory": False}, "x": 1.5, "flag": True, "list": [1]}, "b": {"y": "z"}}
 
-    assert edge.outside(result) == ["a.memory"]
-    assert edge.rows(result) == [("a", "x", 1.5), ("b", "y", "z")]
+    found = measured_edge(result)
+    ((_, _, rows),) = found.tables
+
+    assert found.wrong == {"beyond its bound": ["a.memory"]}
+    assert rows == [("a", "x", 1.5), ("b", "y", "z")]

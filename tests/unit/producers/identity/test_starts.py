@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from producers.identity.starts import ENGINES_MAX, Starts
+from producers.identity.joiner import ENGINES_MAX, Starts
 from schemas.contract.engines import Engine
 
 FRESH = Engine("e", "h", "g", started_ms=1_000)

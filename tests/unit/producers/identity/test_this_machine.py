@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from producers.identity.this_machine import names_of_this_machine
+from producers.agent.search import names_of_this_machine
 from runtime.addresses import is_this_machine
 
 
