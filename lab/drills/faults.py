@@ -68,7 +68,7 @@ def _certificate_ends(stand: Stand) -> None:
     authority = Authority(stand.folder / "authority")
     state, port = _state(stand), free_port()
     ended = authority.issue("ended", host=HOST, days=-1)
-    stand.relay = TlsRelay(ended, port, state.ports.clickhouse_http).__enter__()
+    stand.relay = stand.running.enter_context(TlsRelay(ended, port, state.ports.clickhouse_http))
     authority.issue("renewed", host=HOST)
     trusted = {"PASSWORD": state.writer_password, "CA_FILE": str(authority.certificate)}
     _sink_of(stand, f"https://{HOST}:{port}", **trusted)
@@ -255,22 +255,12 @@ def _signs(cause: Cause, *channels: str, **others: Cause) -> dict[str, Cause]:
     return dict.fromkeys(channels, cause) | others
 
 
+# fmt: off
 DRILLS = (
-    Drill(
-        "windows job gone",
-        Cause.PROCESS,
-        lambda stand: stand.gone("jobs-windows"),
-        _signs(Cause.PROCESS, "alert", "doctor", "page"),
-        paste=("jobs windows",),
-    ),
-    Drill(
-        "sink gone",
-        Cause.PROCESS,
-        lambda stand: stand.gone(SINK),
-        _signs(Cause.PROCESS, "alert", "doctor", "page"),
-        paste=("sink",),
-        outage_s=180.0,
-    ),
+    Drill("windows job gone", Cause.PROCESS, lambda stand: stand.gone("jobs-windows"),
+          _signs(Cause.PROCESS, "alert", "doctor", "page"), paste=("jobs windows",)),
+    Drill("sink gone", Cause.PROCESS, lambda stand: stand.gone(SINK), _signs(Cause.PROCESS, "alert", "doctor", "page"),
+          paste=("sink",), outage_s=180.0),
     Drill(
         "wrong database password",
         Cause.CLICKHOUSE_LOGIN,
@@ -279,85 +269,32 @@ DRILLS = (
         _signs(Cause.CLICKHOUSE_LOGIN, "log", "doctor", alert=Cause.PROCESS, page=Cause.PROCESS),
         typed=_password,
     ),
-    Drill(
-        "expired certificate",
-        Cause.CERTIFICATE,
-        _certificate_ends,
-        _signs(Cause.CERTIFICATE, "log", "readyz", "alert", "doctor"),
-        by_hand=_certificate_is_renewed,
-    ),
-    Drill(
-        "Kafka killed",
-        Cause.KAFKA,
-        lambda stand: stand.kill(stack.KAFKA),
-        _signs(Cause.KAFKA, "log", "readyz", "alert", "doctor", "page"),
-        outage_s=120.0,
-    ),
-    Drill(
-        "ClickHouse killed",
-        Cause.CLICKHOUSE,
-        lambda stand: stand.kill(stack.CLICKHOUSE),
-        _signs(Cause.CLICKHOUSE, "log", "readyz", "alert", "doctor", "page"),
-        outage_s=120.0,
-    ),
-    Drill(
-        "typo in a rule file",
-        Cause.SETTING,
-        _rules_change,
-        _signs(Cause.SETTING, "log", "doctor", alert=Cause.PROCESS, page=Cause.PROCESS),
-        paste=("rules check", "jobs alerts"),
-        by_hand=_rules_are_right,
-    ),
-    Drill(
-        "job with another deployment name",
-        Cause.DEPLOYMENT,
-        _started_with("jobs-windows", KAFKA__DEPLOYMENT="blue"),
-        _signs(Cause.DEPLOYMENT, "log", "doctor", alert=Cause.PROCESS, page=Cause.PROCESS),
-        by_hand=lambda stand: stand.environment.clear(),
-    ),
-    Drill(
-        "price missing for a GPU type",
-        Cause.PRICE,
-        _prices_change,
-        _signs(Cause.PRICE, "log", "alert", "doctor", "page"),
-        by_hand=_prices_are_right,
-    ),
-    Drill(
-        "webhook that returns 500",
-        Cause.DELIVERY,
-        _webhook_fails,
-        _signs(Cause.DELIVERY, "log", "readyz", "alert", "doctor", "page"),
-        paste=("deliver --check",),
-        by_hand=_webhook_is_well,
-        outage_s=300.0,
-    ),
+    Drill("expired certificate", Cause.CERTIFICATE, _certificate_ends,
+          _signs(Cause.CERTIFICATE, "log", "readyz", "alert", "doctor"), by_hand=_certificate_is_renewed),
+    Drill("Kafka killed", Cause.KAFKA, lambda stand: stand.kill(stack.KAFKA),
+          _signs(Cause.KAFKA, "log", "readyz", "alert", "doctor", "page"), outage_s=120.0),
+    Drill("ClickHouse killed", Cause.CLICKHOUSE, lambda stand: stand.kill(stack.CLICKHOUSE),
+          _signs(Cause.CLICKHOUSE, "log", "readyz", "alert", "doctor", "page"), outage_s=120.0),
+    Drill("typo in a rule file", Cause.SETTING, _rules_change,
+          _signs(Cause.SETTING, "log", "doctor", alert=Cause.PROCESS, page=Cause.PROCESS),
+          paste=("rules check", "jobs alerts"), by_hand=_rules_are_right),
+    Drill("job with another deployment name", Cause.DEPLOYMENT, _started_with("jobs-windows", KAFKA__DEPLOYMENT="blue"),
+          _signs(Cause.DEPLOYMENT, "log", "doctor", alert=Cause.PROCESS, page=Cause.PROCESS),
+          by_hand=lambda stand: stand.environment.clear()),
+    Drill("price missing for a GPU type", Cause.PRICE, _prices_change,
+          _signs(Cause.PRICE, "log", "alert", "doctor", "page"), by_hand=_prices_are_right),
+    Drill("webhook that returns 500", Cause.DELIVERY, _webhook_fails,
+          _signs(Cause.DELIVERY, "log", "readyz", "alert", "doctor", "page"), paste=("deliver --check",),
+          by_hand=_webhook_is_well, outage_s=300.0),
     Drill("poison record", Cause.REJECTED, _sent(1), _signs(Cause.REJECTED, "log", "alert", "doctor", "page")),
-    Drill(
-        "malformed records of a foreign client",
-        Cause.REJECTED,
-        _sent(10_000),
-        _signs(Cause.REJECTED, "log", "alert", "doctor", "page"),
-    ),
-    Drill(
-        "200,000 tenants",
-        Cause.SERIES,
-        _tenants(200_000),
-        _signs(Cause.SERIES, "log", "alert", "doctor", "page"),
-    ),
-    Drill(
-        "topic deleted",
-        Cause.TOPIC,
-        _topic_deleted(WINDOW_FINALS),
-        _signs(Cause.TOPIC, "log", "doctor", "page", alert=Cause.PROCESS),
-    ),
+    Drill("malformed records of a foreign client", Cause.REJECTED, _sent(10_000),
+          _signs(Cause.REJECTED, "log", "alert", "doctor", "page")),
+    Drill("200,000 tenants", Cause.SERIES, _tenants(200_000), _signs(Cause.SERIES, "log", "alert", "doctor", "page")),
+    Drill("topic deleted", Cause.TOPIC, _topic_deleted(WINDOW_FINALS),
+          _signs(Cause.TOPIC, "log", "doctor", "page", alert=Cause.PROCESS)),
     Drill("two sinks with rollups", None, lambda stand: stand.start_beside("sink-1", "sink"), {}, outage_s=90.0),
-    Drill(
-        "lagging partition",
-        Cause.LAG,
-        _transaction_left_open("llm.requests"),
-        _signs(Cause.LAG, "alert", "doctor", "page"),
-        of="llm.requests",
-    ),
+    Drill("lagging partition", Cause.LAG, _transaction_left_open("llm.requests"),
+          _signs(Cause.LAG, "alert", "doctor", "page"), of="llm.requests"),
     *(
         Drill(
             f"clock 10 minutes {way}",
@@ -369,13 +306,8 @@ DRILLS = (
         for way, ms in (("ahead", 600_000), ("behind", -600_000))
     ),
     Drill("agent that may not read its GPU", Cause.GPU, _gpus_are_refused, _signs(Cause.GPU, "log", "alert")),
-    Drill(
-        "slow broker",
-        Cause.SLOW,
-        _kafka_is_slow,
-        _signs(Cause.SLOW, "log", "readyz", "alert"),
-        by_hand=lambda stand: stand.kafka_is_quick.set(),
-    ),
+    Drill("slow broker", Cause.SLOW, _kafka_is_slow, _signs(Cause.SLOW, "log", "readyz", "alert"),
+          by_hand=lambda stand: stand.kafka_is_quick.set()),
     *(
         Drill(
             f"disk full under {what}",
@@ -392,3 +324,4 @@ DRILLS = (
         )
     ),
 )
+# fmt: on

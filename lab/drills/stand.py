@@ -61,7 +61,9 @@ class Stand:
     shim: SteppedClock | None = None
     """The clock of processes whose clock is off."""
     relay: TlsRelay | None = None
-    """TLS before ClickHouse, until the end."""
+    """TLS before ClickHouse."""
+    running: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    """What goes on until the end."""
     kafka_is_quick: threading.Event = field(default_factory=threading.Event)
     """Set: what slows the broker ends."""
     webhook_status: int = 204
@@ -69,7 +71,6 @@ class Stand:
     refused_s: float | None = None
     """When it first refused one; None: it has not yet."""
     _webhook: HttpThread | None = None
-    _watching: subprocess.Popen[bytes] | None = None
 
     @property
     def logs(self) -> Path:
@@ -91,6 +92,7 @@ class Stand:
         """Start everything and wait until it is ready. Raises FleetpulseError when something is not."""
         app = App({"/": Route("POST", self._taken)}, _refuse, CONNECTIONS_MAX, REQUEST_WITHIN_S, body_bytes_max=1 << 20)
         self._webhook = HttpThread("webhook", "127.0.0.1", 0, app)
+        self.running.callback(self._webhook.close)
         self._faults.write_text(json.dumps(faults(FAULT_EVERY_S, GPUS - 1)))
         for name in self.parts():
             self.start(name)
@@ -196,14 +198,11 @@ class Stand:
         return process
 
     def end(self) -> None:
-        """End what was pasted, Prometheus, and the receiver of alerts."""
+        """End what was pasted and what goes on beside: Prometheus, the receiver of alerts, the relay."""
         self.kafka_is_quick.set()
-        for process in (*self.pasted, *filter(None, (self._watching,))):
-            _end(process)
-        if self._webhook is not None:
-            self._webhook.close()
-        if self.relay is not None:
-            self.relay.__exit__()
+        with self.running:
+            for process in self.pasted:
+                _end(process)
 
     @property
     def _targets(self) -> Path:
@@ -235,7 +234,7 @@ class Stand:
             f"exec {program} --config.file={folder}/prometheus.yaml --storage.tsdb.path={folder}/data"
             f" --web.listen-address=127.0.0.1:{self.prometheus} >{folder}/log 2>&1"
         )
-        self._watching = self.run(line)
+        self.running.callback(_end, self.run(line))
 
 
 def get(port: int, path: str) -> bytes | None:

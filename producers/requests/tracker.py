@@ -47,26 +47,9 @@ class Tracker:
     engine gave to a response, once it said one."""
 
     __slots__ = (
-        "_at_ns",
-        "_choices",
-        "_choices_reported",
-        "_done",
-        "_ended",
-        "_engine_times",
-        "_error_kind",
-        "_finish",
-        "_http_status",
-        "_kinds",
-        "_meta",
-        "_model",
-        "_of_choice",
-        "_received_ns",
-        "_tokens",
-        "_tool_calls",
-        "_unread",
-        "_usage",
-        "answer_id",
-        "reasons",
+        "_at_ns", "_choices", "_choices_reported", "_done", "_ended", "_engine_times", "_error_kind", "_finish",
+        "_http_status", "_kinds", "_meta", "_model", "_of_choice", "_received_ns", "_tokens", "_tool_calls", "_unread",
+        "_usage", "answer_id", "reasons",
     )  # fmt: skip
 
     def __init__(self, meta: RequestMeta, received_ns: int) -> None:

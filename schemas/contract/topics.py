@@ -79,77 +79,25 @@ SOURCE_TOPICS = tuple(
     for event in EVENTS
 )
 
+# fmt: off
 DERIVED_TOPICS = (
-    Topic(
-        WINDOW_PARTIALS,
-        4,
-        "partials_retention_ms",
-        False,
-        False,
-        "none",
-        "windows job",
-        "sink, finals job, cost job",
-        growth=Growth.JOBS_STOPPED,
-    ),
-    Topic(
-        BOOKS_TOPIC,
-        1,
-        "partials_retention_ms",
-        False,
-        False,
-        "none",
-        "windows job, edge",
-        "sink",
-    ),
-    Topic(
-        REJECTED_TOPIC,
-        1,
-        "partials_retention_ms",
-        False,
-        False,
-        "none",
-        "windows job",
-        "sink, command line",
-    ),
+    Topic(WINDOW_PARTIALS, 4, "partials_retention_ms", False, False, "none", "windows job",
+          "sink, finals job, cost job", growth=Growth.JOBS_STOPPED),
+    Topic(BOOKS_TOPIC, 1, "partials_retention_ms", False, False, "none", "windows job, edge", "sink"),
+    Topic(REJECTED_TOPIC, 1, "partials_retention_ms", False, False, "none", "windows job", "sink, command line"),
 )
 
 INSIGHT_TOPICS = (
-    Topic(
-        WINDOW_FINALS,
-        1,
-        "partials_retention_ms",
-        False,
-        False,
-        "none",
-        "finals job",
-        "alert job",
-        growth=Growth.NEVER,
-    ),
-    Topic(
-        ALERTS_TOPIC,
-        1,
-        KEPT_FOR_EVER,
-        False,
-        True,
-        "fingerprint",
-        "alert job",
-        "delivery, sink, anyone",
-        growth=Growth.NEVER,
-    ),
+    Topic(WINDOW_FINALS, 1, "partials_retention_ms", False, False, "none", "finals job", "alert job",
+          growth=Growth.NEVER),
+    Topic(ALERTS_TOPIC, 1, KEPT_FOR_EVER, False, True, "fingerprint", "alert job", "delivery, sink, anyone",
+          growth=Growth.NEVER),
     Topic(ALERT_COMMANDS, 1, KEPT_FOR_EVER, True, False, "none", "people", "finals job, sink", growth=Growth.NEVER),
-    Topic(
-        COSTS_TOPIC,
-        4,
-        "partials_retention_ms",
-        False,
-        False,
-        "none",
-        "cost job",
-        "sink, finals job",
-        growth=Growth.WHILE_EMPTY,
-    ),
+    Topic(COSTS_TOPIC, 4, "partials_retention_ms", False, False, "none", "cost job", "sink, finals job",
+          growth=Growth.WHILE_EMPTY),
     Topic(DEAD_LETTERS, 1, 30 * DAY_MS, False, False, "fingerprint", "delivery", "people"),
 )
+# fmt: on
 """Finals and what is made of them."""
 
 
