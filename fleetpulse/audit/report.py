@@ -55,7 +55,6 @@ class Audit:
         return self.bills > 0 and not any(check.differing for check in self.checks)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         return {"exact": self.exact, "bills": self.bills, **asdict(self)}
 
     def lines(self) -> Iterator[str]:

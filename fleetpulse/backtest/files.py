@@ -107,7 +107,6 @@ class SeriesResult:
     found: Found | None
 
     def as_dict(self) -> dict[str, Any]:
-        """For machines."""
         alerts = [
             {"since": run.since, "since_ms": run.since_ms, "until_ms": run.until_ms, "value": run.value,
              "baseline": None if run.baseline != run.baseline else run.baseline}

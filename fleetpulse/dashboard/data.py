@@ -145,7 +145,6 @@ class Data:
                 await client.close()
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._forget()
 
 

@@ -67,7 +67,6 @@ class Finding:
         return Cause.CERTIFICATE if OUT_OF_TIME in self.says else _CAUSES.get(self.check)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         return {**asdict(self), "runbook": None if self.cause is None else self.cause.url}
 
 
@@ -107,6 +106,5 @@ class Report:
         return tuple(one for one in self.findings if one.state in states)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         counts = {state.value: len(self.of(state)) for state in State}
         return {"ok": not self.wrong, **counts, "findings": [one.as_dict() for one in self.findings]}

@@ -136,12 +136,10 @@ class Report:
         return self.exact and not self.unchecked and not any(counted)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         found = {"exact": self.exact, "empty": self.empty, "produced": self.produced, **asdict(self)}
         return found | {"holes": [hole._asdict() for hole in self.holes]}
 
     def text(self) -> str:
-        """For people."""
         if self.empty:
             return NOTHING
         head = ("topic", "produced", "accepted", "late", "future", "rejected", "re-sent", "shed", "no identity")

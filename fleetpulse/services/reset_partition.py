@@ -56,7 +56,6 @@ class Cost:
     unread: Unread | None
 
     def lines(self) -> list[str]:
-        """For people."""
         found = describe(self.reset)
         if self.unread is not None:
             one = self.unread

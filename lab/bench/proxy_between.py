@@ -36,7 +36,6 @@ class Side(asyncio.Protocol):
         self._early.clear()
 
     def data_received(self, data: bytes) -> None:
-        """Pass on."""
         if self.other is not None:
             self.other.send(data)
 
@@ -53,7 +52,6 @@ class Side(asyncio.Protocol):
             self._transport.write(data)
 
     def close(self) -> None:
-        """Close once."""
         if self._transport is not None:
             self._transport.close()
 

@@ -115,7 +115,6 @@ class Answering:
         return None if over else self._pace.due_ns(self._stream.received_ns, self._stream.sent)
 
     def close(self) -> None:
-        """Close the connection."""
         self._sock.close()
 
 

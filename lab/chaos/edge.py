@@ -124,12 +124,10 @@ class EdgeReport:
         return bool(self.outcomes) and not any(one.wrong for one in self.outcomes)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         outcomes = [asdict(one) | {"missing": one.missing} for one in self.outcomes]
         return {"exact": self.exact, "faults": outcomes, "not_made": list(self.not_made)}
 
     def text(self) -> str:
-        """For people."""
         head = (
             "fault", "streams", "503", "reset", "cut", "changed", "served", "in books", "declared", "missing", "MiB",
         )  # fmt: skip

@@ -67,7 +67,6 @@ class Outage:
         return self.books.exact and self.alerts.exact and self.rate is not None and self.rate >= RATE_MIN
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         return {
             "part": self.part,
             "gpus": self.gpus,
@@ -82,7 +81,6 @@ class Outage:
         }
 
     def text(self) -> str:
-        """For people."""
         rate = "not caught up"
         if self.caught_up_s is not None:
             rate = f"caught up in {self.caught_up_s:.0f} s: {self.rate:.1f} times real time"
@@ -204,7 +202,6 @@ class _Run:
         return max(found.values()) if found else None
 
     def caught_up_ms(self, back_ms: int, now_ms: int | None = None) -> int | None:
-        """See the function of this name."""
         return caught_up_ms(self._delays(back_ms), back_ms, now_ms or SystemClock().now_ms())
 
     def _delays(self, back_ms: int) -> dict[tuple[str, int], int]:

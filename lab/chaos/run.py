@@ -62,7 +62,6 @@ class ChaosReport:
         return [str(of) for one in self._compared for of in one.differences[:DIFFERENCES_SHOWN_MAX]]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         return {
             "seed": self.seed,
             "blows": dict(self.blows),
@@ -82,7 +81,6 @@ class ChaosReport:
         }
 
     def text(self) -> str:
-        """For people."""
         lines = [f"{name}: {count}" for name, count in self.blows.items()]
         lines.append(
             f"compared {self.comparison.cells:,} sums and {self.comparison.percentiles:,} percentiles with the truth"

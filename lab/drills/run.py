@@ -67,7 +67,6 @@ class Outcome:
         return f"{self.name}: {self.cause or 'no fault'}, seen: {seen}{silent}; {mended}; books {self.compared}"
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         return {
             "fault": self.name,
             "cause": self.cause,

@@ -93,7 +93,6 @@ class Report:
         return all(bound.holds for bound in self.bounds())
 
     def as_dict(self) -> dict[str, Any]:
-        """For machines."""
         return {
             "seeds": [score.seed for score in self.scores],
             "holds": self.holds,

@@ -41,7 +41,6 @@ class TruthWriter:
             self._append_part(part_of(wide, rows_max))
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self._file)
 
     def _append_part(self, part: Part) -> None:

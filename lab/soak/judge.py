@@ -75,7 +75,6 @@ class Line:
         return None if self.begin is None or self.end is None or not self.begin else self.end / self.begin - 1
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         return {**asdict(self), "growth": self.growth}
 
 

@@ -65,7 +65,6 @@ class Soak:
         return ran and exact and not self.refused and all(line.holds is not False for line in self.lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         return {
             "gpus": self.hosts * live.GPUS_PER_HOST,
             "seconds": self.seconds,

@@ -148,7 +148,6 @@ class SoughtEngines:
         return collected
 
     def close(self) -> None:
-        """Close each."""
         for engine in self._engines:
             engine.close()
 

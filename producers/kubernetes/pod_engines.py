@@ -71,7 +71,6 @@ class PodEngines:
         return collected
 
     def close(self) -> None:
-        """Close each."""
         for collector in self._collectors.values():
             collector.close()
 

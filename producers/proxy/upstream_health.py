@@ -62,7 +62,6 @@ class UpstreamHealth:
             task.add_done_callback(self._probes.discard)
 
     def close(self) -> None:
-        """Probe no more."""
         for task in self._probes:
             task.cancel()
 

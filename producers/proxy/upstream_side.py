@@ -143,7 +143,6 @@ class UpstreamSide(asyncio.Protocol):
             transport.abort()
 
     def close(self) -> None:
-        """Close an idle connection."""
         if self.transport is not None:
             self.transport.abort()
 

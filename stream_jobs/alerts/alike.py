@@ -75,7 +75,6 @@ class Alike:
         }
 
     def load(self, found: Mapping[str, Any]) -> None:
-        """Restore a dump."""
         self._having, self._places = {}, {}
         for signal_id, (place, since_ms) in found["began"].items():
             self.add(signal_id, Having(place, since_ms, tuple(found["like_of"][signal_id])))

@@ -50,7 +50,6 @@ class Ended:
         return list(self._resolved_ms.items())
 
     def load(self, found: Iterable[Sequence[str | int]]) -> None:
-        """Restore a dump."""
         self._resolved_ms = {str(name): int(at_ms) for name, at_ms in found}
 
 

@@ -344,7 +344,6 @@ class IncidentStore:
         }
 
     def load(self, found: Mapping[str, Any]) -> None:
-        """Restore a dump."""
         incidents = [Incident.load(one) for one in found["incidents"]]
         self.incidents = {incident.fingerprint: incident for incident in incidents}
         self._evicted = {incident.fingerprint: None for incident in incidents if incident.evicted}

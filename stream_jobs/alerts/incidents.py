@@ -292,7 +292,6 @@ class Incident:
 
     @classmethod
     def load(cls, found: Mapping[str, Any]) -> Incident:
-        """Of a dump."""
         parts = [Part.load(one) for one in found["parts"]]
         emitted = Emitted(**found["told"]) if found["told"] else None
         rest = {name: value for name, value in found.items() if name not in _APART}

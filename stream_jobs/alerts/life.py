@@ -294,7 +294,6 @@ class Life:
         }
 
     def load(self, found: Mapping[str, Any]) -> None:
-        """Restore a dump."""
         self.now_ms, self.unknown, self._found_ms = found["now_ms"], found["unknown"], dict(found["found_ms"])
         self.store.load(found["book"])
         self.silences.load(found)

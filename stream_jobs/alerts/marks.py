@@ -70,5 +70,4 @@ class Marks:
         return [asdict(mark) for mark in self._marks]
 
     def load(self, found: Iterable[Mapping[str, Any]]) -> None:
-        """Restore a dump."""
         self._marks = [Mark(**one) for one in found]

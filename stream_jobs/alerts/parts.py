@@ -111,7 +111,6 @@ class Part:
 
     @classmethod
     def load(cls, found: Mapping[str, Any]) -> Part:
-        """Of a dump."""
         signal, values = load_signal(found["signal"]), found.get("worst")
         return cls(
             signal, found["since_ms"], found["until_ms"], found["wide"], WindowValues(*values) if values else None
@@ -124,7 +123,6 @@ def dump_signal(signal: Signal) -> dict[str, Any]:
 
 
 def load_signal(found: Mapping[str, Any]) -> Signal:
-    """Of a dump."""
     values = dict(found)
     values["key"] = tuple((name, value) for name, value in values["key"])
     values["ended_by"] = tuple(values["ended_by"])

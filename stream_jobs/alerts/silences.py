@@ -51,7 +51,6 @@ class Silences:
         return {"mutes": once, "recurring": again} if again else {"mutes": once}
 
     def load(self, found: Mapping[str, Any]) -> None:
-        """Restore a dump."""
         self._commands = {one["id"]: Command(**one) for one in (*found["mutes"], *found.get("recurring", ()))}
 
 

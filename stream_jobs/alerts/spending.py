@@ -74,7 +74,6 @@ class Spending:
         return {"judged_ms": self.judged_ms, **held, "spend": self.spend.dump()}
 
     def load(self, found: Mapping[str, Any]) -> None:
-        """Restore a dump."""
         self.judged_ms = found["judged_ms"]
         self.watch.load(found["held"])
         self.unusual.load(found["unusual"])

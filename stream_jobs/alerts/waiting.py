@@ -70,7 +70,6 @@ class Waiting:
         return [dump_signal(one) for one in self._signals.values()]
 
     def load(self, found: Iterable[Mapping[str, Any]]) -> None:
-        """Restore a dump."""
         self._signals = {one.id: one for one in map(load_signal, found)}
 
 

@@ -80,7 +80,6 @@ class Spend:
         return {"newest": self.newest, "unnamed": self.unnamed, "sums": sums}
 
     def load(self, found: Mapping[str, Any]) -> None:
-        """Continue from a dump."""
         self.newest, self.unnamed = found["newest"], found["unnamed"]
         self.sums = {(scope, name): dict(days) for scope, name, days in found["sums"]}
 

@@ -97,5 +97,4 @@ class UnusualDays:
         return [[*key, since_ms] for key, since_ms in sorted(self.held.items())]
 
     def load(self, found: list[Any]) -> None:
-        """Continue from a dump."""
         self.held = {DayKey(each, name, level, day): since_ms for each, name, level, day, since_ms in found}

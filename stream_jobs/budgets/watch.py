@@ -102,5 +102,4 @@ class Watch:
         return [[*key, held.since_ms, held.until_ms] for key, held in sorted(self.held.items())]
 
     def load(self, found: list[Any]) -> None:
-        """Continue from a dump."""
         self.held = {Key(name, level, start): Held(since, until) for name, level, start, since, until in found}

@@ -116,7 +116,6 @@ class _Alerts:
         ]
 
     async def refresh(self) -> None:
-        """Ask and show."""
         view = self._view
         fingerprint = view.option("alert")
         waiting, history, bars, actions = await view.gather(

@@ -106,7 +106,6 @@ class _Cost:
         return "" if row["nobody"] else self._view.link("/tenants", tenant=str(row["tenant"]))
 
     async def refresh(self) -> None:
-        """Ask and show."""
         view = self._view
         try:
             total = (await view.ask("cost_total")).records()[0]

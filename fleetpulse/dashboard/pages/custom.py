@@ -50,7 +50,6 @@ class _Metrics:
         return self._view.link(PAGE.path, metric=str(row["metric"]), service=row["of_service"])
 
     async def refresh(self) -> None:
-        """Ask and show."""
         view = self._view
         answer = await view.ask("custom", search=view.option("q"), top=LISTED)
         rows = [{**row, "ago_ms": max(0, view.range.to_ms - row["last_ms"])} for row in answer.records()]

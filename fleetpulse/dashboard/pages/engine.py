@@ -93,7 +93,6 @@ class _OneEngine:
             self._requests = requests_table(view, "Requests of this engine", page_rows=10)
 
     async def refresh(self) -> None:
-        """Ask and show."""
         view, engine = self._view, self._view.option("name")
         grain_ms = query("latency_by_concurrency").grain_ms(view.range.span_ms)
         states, served, gpus, work, events, memory, processes, load, batches, known = await view.gather(

@@ -97,7 +97,6 @@ class _Fleet:
         return description(self._health.gpus[number], GPU_METRICS[self._view.choice("metric", GPU_METRICS)])
 
     async def refresh(self) -> None:
-        """Ask and show."""
         view = self._view
         metric = GPU_METRICS[view.choice("metric", GPU_METRICS)]
         value = {"total": metric.total, "known": metric.known}

@@ -87,7 +87,6 @@ class _OneGpu:
             self._requests = requests_table(view, "Requests of this GPU's engine", page_rows=10)
 
     async def refresh(self) -> None:
-        """Ask and show."""
         view, gpu = self._view, self._view.option("gpu")
         who, signals, events = await view.gather(
             view.ask("gpu_identity", gpu_uuid=gpu),

@@ -85,7 +85,6 @@ class _OneHost:
         self._processes = TablePanel("Processes on its GPUs", "most memory first", process_columns(view))
 
     async def refresh(self) -> None:
-        """Ask and show."""
         view, host = self._view, self._view.option("name")
         states, gpus, engines, processes, load, links, devices = await view.gather(
             view.ask("host_over_time", host=host),

@@ -141,7 +141,6 @@ class _Pipeline:
         ]
 
     async def refresh(self) -> None:
-        """Ask and show."""
         view = self._view
         reason = view.choice("reason", ("", *REASONS))
         lag = asyncio.ensure_future(self._show_lag())

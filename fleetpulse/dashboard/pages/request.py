@@ -71,7 +71,6 @@ class _Request:
         return ChartPanel(self._view, title, hint, f"{title} around the request", 170, zoom=False)
 
     async def refresh(self) -> None:
-        """Ask and show."""
         view = self._view
         wanted = view.option("id")
         answer = await view.ask_over(_around(view.option("at"), view.range), "request", id=wanted)

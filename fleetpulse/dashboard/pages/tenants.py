@@ -74,7 +74,6 @@ class _Tenants:
         ]
 
     async def refresh(self) -> None:
-        """Ask and show."""
         view = self._view
         (listed, series, failed), costs, covered_s = await asyncio.gather(
             view.gather(

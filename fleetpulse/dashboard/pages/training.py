@@ -80,7 +80,6 @@ class _OneJob:
             link_button("All jobs", view.link("/training"), "arrow_back")
 
     async def refresh(self) -> None:
-        """Ask and show."""
         view, job = self._view, self._view.option("job")
         jobs, ranks = await view.gather(
             view.ask("training", search=job, top=LISTED), view.ask("training_ranks", job=job, top=LISTED)
