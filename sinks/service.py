@@ -50,6 +50,8 @@ larger fetches cost both sides less."""
 _REPLICA = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _BACKOFF = Backoff(0.4, 5.0)
 _CONNECTED_WITHIN_S = 2.0
+_DERIVED = (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC, *JSON_TABLES, COSTS_TOPIC)
+_RAW = tuple(topic.name for topic in SOURCE_TOPICS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +142,7 @@ async def run_sink(
     log_ids = await _retried("Kafka", lambda: read_log_ids(kafka), stop, progress.readiness)
     if log_ids is None:
         return
-    groups = [_derived_group(kafka, clickhouse, settings, log_ids, limits, progress)]
-    if settings.raw:
-        groups.append(_raw_group(kafka, clickhouse, settings, log_ids, limits, progress))
+    groups = _groups(kafka, clickhouse, settings, log_ids, limits, progress)
     for group in groups:
         group.tracer = tracer
         group.not_joined("joins its group")
@@ -165,40 +165,32 @@ def _first(error: BaseException) -> BaseException:
     return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
-def _derived_group(
+def _groups(
     kafka: KafkaConfig,
     clickhouse: ClickHouseConfig,
     settings: SinkSettings,
     log_ids: dict[str, str],
     limits: Limits,
     progress: Progress,
-) -> _Group:
-    def plan(records: Sequence[Record]) -> Landing:
+) -> list[_Group]:
+    """That of derived topics, and that of raw events where they are kept; each has a connection of its own."""
+
+    def derived(records: Sequence[Record]) -> Landing:
         return land_derived(records, log_ids, SystemClock().now_ms(), limits)
 
-    topics = (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC, *JSON_TABLES, COSTS_TOPIC)
-    database = SinkDatabase(clickhouse)
-    name = group_name(kafka.namespace, "sink", settings.replica)
-    return _Group(name, topics, settings.flush_ms, plan, database, Notebook(database), progress)
-
-
-def _raw_group(
-    kafka: KafkaConfig,
-    clickhouse: ClickHouseConfig,
-    settings: SinkSettings,
-    log_ids: dict[str, str],
-    limits: Limits,
-    progress: Progress,
-) -> _Group:
-    def plan(records: Sequence[Record]) -> Landing:
+    def raw(records: Sequence[Record]) -> Landing:
         now_ms = SystemClock().now_ms()
         topics = sorted({record.topic for record in records})
         return together([land_raw(t, [r for r in records if r.topic == t], log_ids, now_ms, limits) for t in topics])
 
-    topics = tuple(topic.name for topic in SOURCE_TOPICS)
-    database = SinkDatabase(clickhouse)
-    name = group_name(kafka.namespace, "raw", settings.replica)
-    return _Group(name, topics, settings.raw_flush_ms, plan, database, Notebook(database), progress)
+    made_of = [("sink", _DERIVED, settings.flush_ms, derived)]
+    made_of += [("raw", _RAW, settings.raw_flush_ms, raw)] if settings.raw else []
+    groups = []
+    for of, topics, flush_ms, plan in made_of:
+        database = SinkDatabase(clickhouse)
+        name = group_name(kafka.namespace, of, settings.replica)
+        groups.append(_Group(name, topics, flush_ms, plan, database, Notebook(database), progress))
+    return groups
 
 
 def group_name(namespace: str, of: str, replica: str = "") -> str:

@@ -78,21 +78,10 @@ class EngineTarget:
 
 def target_of(config: EngineConfig, host: str) -> EngineTarget:
     """The target of a configured engine on ``host``."""
-    return EngineTarget(
-        engine_id=config.engine_id or engine_id_of(config.url, host),
-        url=config.url,
-        model=config.model,
-        model_version=config.model_version,
-        precision=config.precision,
-        placement_group=config.placement_group,
-        gpu_uuids=config.gpu_uuids,
-        addresses=config.addresses,
-        facts_url=config.facts_url,
-        kind=config.kind,
-        context_tokens_max=config.context_tokens_max,
-        tensor_parallel=config.tensor_parallel,
-        api_key=config.api_key.get_secret_value() if config.api_key else None,
-    )
+    given = dict(config)
+    given["engine_id"] = config.engine_id or engine_id_of(config.url, host)
+    given["api_key"] = config.api_key.get_secret_value() if config.api_key else None
+    return EngineTarget(**given)
 
 
 def targets_of(config: AgentConfig, host: str) -> list[EngineTarget]:

@@ -56,11 +56,7 @@ def _traces(intake: Intake, token: str | None) -> Any:
         partial = traces.ExportTracePartialSuccess(rejected_spans=answer.rejected, error_message=answer.why)
         return traces.ExportTraceServiceResponse(partial_success=partial if answer.rejected else None)
 
-    return _service(
-        "opentelemetry.proto.collector.trace.v1.TraceService",
-        export,
-        bounded(traces.ExportTraceServiceRequest.FromString, TRACES),
-    )
+    return _service("trace.v1.TraceService", export, traces.ExportTraceServiceRequest, TRACES)
 
 
 def _metrics(intake: Intake, token: str | None) -> Any:
@@ -69,11 +65,7 @@ def _metrics(intake: Intake, token: str | None) -> Any:
         partial = metrics.ExportMetricsPartialSuccess(rejected_data_points=answer.rejected, error_message=answer.why)
         return metrics.ExportMetricsServiceResponse(partial_success=partial if answer.rejected else None)
 
-    return _service(
-        "opentelemetry.proto.collector.metrics.v1.MetricsService",
-        export,
-        bounded(metrics.ExportMetricsServiceRequest.FromString, METRICS),
-    )
+    return _service("metrics.v1.MetricsService", export, metrics.ExportMetricsServiceRequest, METRICS)
 
 
 def bounded(parse: Callable[[bytes], Any], shape: Shape) -> Callable[[bytes], Any]:
@@ -86,9 +78,10 @@ def bounded(parse: Callable[[bytes], Any], shape: Shape) -> Callable[[bytes], An
     return checked
 
 
-def _service(name: str, export: Callable[[Any, Any], Any], parse: Callable[[bytes], Any]) -> Any:
+def _service(name: str, export: Callable[[Any, Any], Any], request: Any, shape: Shape) -> Any:
+    parse = bounded(request.FromString, shape)
     handler = grpc.unary_unary_rpc_method_handler(export, parse, lambda message: message.SerializeToString())
-    return grpc.method_handlers_generic_handler(name, {"Export": handler})
+    return grpc.method_handlers_generic_handler(f"opentelemetry.proto.collector.{name}", {"Export": handler})
 
 
 def _taken(take: Callable[[], Answer], context: Any, token: str | None) -> Answer:

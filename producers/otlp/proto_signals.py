@@ -9,24 +9,18 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from producers.otlp.item_bound import METRICS, TRACES, demand_few
+from producers.otlp.item_bound import METRICS, TRACES, Shape, demand_few
 from producers.otlp.json_signals import EVENTS_READ_MAX, Point, Span, Unreadable, Value
 
 
 def spans_of_proto(body: bytes) -> Iterator[Span]:
     """The spans of an ``ExportTraceServiceRequest``. Raises ``Unreadable``."""
-    request = ExportTraceServiceRequest()
-    demand_few(body, TRACES)
-    _parse(request, body)
-    return spans_of_message(request)
+    return spans_of_message(_parsed(ExportTraceServiceRequest(), body, TRACES))
 
 
 def points_of_proto(body: bytes) -> Iterator[Point]:
     """The sums and histograms of an ``ExportMetricsServiceRequest``. Raises ``Unreadable``."""
-    request = ExportMetricsServiceRequest()
-    demand_few(body, METRICS)
-    _parse(request, body)
-    return points_of_message(request)
+    return points_of_message(_parsed(ExportMetricsServiceRequest(), body, METRICS))
 
 
 def spans_of_message(request: Any) -> Iterator[Span]:
@@ -82,11 +76,13 @@ def _point(about: dict[str, Any], point: Any) -> Point:
     )
 
 
-def _parse(message: Any, body: bytes) -> None:
+def _parsed(message: Any, body: bytes, shape: Shape) -> Any:
+    demand_few(body, shape)
     try:
         message.ParseFromString(body)
     except DecodeError as error:
         raise Unreadable(f"not protobuf: {error}") from error
+    return message
 
 
 def _attributes(message: Any) -> dict[str, Value]:
