@@ -74,11 +74,7 @@ _DTYPES = {
     Kind.OPTIONAL_INT64: "<i8",
 }
 
-_ITEMS = {
-    Kind.LIST_INT64: Kind.INT64,
-    Kind.LIST_OPTIONAL_INT64: Kind.OPTIONAL_INT64,
-    Kind.LIST_LABEL: Kind.LABEL,
-}
+_ITEMS = {Kind.LIST_INT64: Kind.INT64, Kind.LIST_OPTIONAL_INT64: Kind.OPTIONAL_INT64, Kind.LIST_LABEL: Kind.LABEL}
 
 # Width groups of the wire order: a block's columns must come in this order.
 _ORDER = {Kind.LABEL: 1, Kind.BINS: 2, **dict.fromkeys(_ITEMS, 2), Kind.TEXT: 3, Kind.OPTIONAL_TEXT: 3}

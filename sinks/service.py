@@ -337,11 +337,7 @@ def _store(group: _Group, landing: Landing) -> bool:
 
 
 async def _run_rollups(
-    clickhouse: ClickHouseConfig,
-    settings: RollupSettings,
-    limits: Limits,
-    stop: asyncio.Event,
-    progress: Progress,
+    clickhouse: ClickHouseConfig, settings: RollupSettings, limits: Limits, stop: asyncio.Event, progress: Progress
 ) -> None:
     database = SinkDatabase(clickhouse, consistent=True, seconds_max=STATEMENT_SECONDS_MAX)
     rollups, readiness = Rollups(database, settings, limits, lambda: progress.share), progress.readiness

@@ -57,8 +57,7 @@ def show(
     commitment: Annotated[str | None, typer.Option(help="With --region; without it the file's default one.")] = None,
     model: Annotated[str | None, typer.Option(help="List prices of this hosted model.")] = None,
     file: Annotated[
-        Path | None,
-        typer.Option(help="The price file; without it that of the configuration, else the example."),
+        Path | None, typer.Option(help="The price file; without it that of the configuration, else the example.")
     ] = None,
 ) -> Result:
     """Show the prices that hold on a day, each with the line it stands in; or the list prices of one model.

@@ -30,8 +30,7 @@ def query(
         str | None, typer.Argument(help="SQL, or the name of a ready-made query; without it the names of these.")
     ] = None,
     param: Annotated[
-        list[str] | None,
-        typer.Option("--param", "-p", help="A parameter of the query: name=value; may be repeated."),
+        list[str] | None, typer.Option("--param", "-p", help="A parameter of the query: name=value; may be repeated.")
     ] = None,
     last: Last = "1h",
     format_: Annotated[Format, typer.Option("--format", help="How rows are written.")] = Format.TABLE,

@@ -26,14 +26,7 @@ from runtime.access_lists import read_access_lists
 from runtime.clock import Clock
 from runtime.config import KafkaConfig
 from runtime.contract_record import read_contract
-from runtime.kafka_clients import (
-    has_no_cause,
-    make_admin,
-    make_consumer,
-    make_producer,
-    started,
-    why_rejected,
-)
+from runtime.kafka_clients import has_no_cause, make_admin, make_consumer, make_producer, started, why_rejected
 from runtime.topic_prefix import on_wire, topics_known
 from schemas.contract.rights import writers_of_both
 from schemas.contract.topics import Topic
@@ -266,11 +259,7 @@ async def _others(admin: Any, look: _Look, facts: KafkaFacts, groups: Sequence[s
         skew_ms = await look.at(_probe(admin, look))
     facts = await _logins(admin, look, facts)
     facts = await _later_ends(look, replace(facts, groups=await look.at(look_at_groups(admin, groups))))
-    return replace(
-        facts,
-        transaction_error=await _transactional(look),
-        skew_ms=skew_ms,
-    )
+    return replace(facts, transaction_error=await _transactional(look), skew_ms=skew_ms)
 
 
 async def _later_ends(look: _Look, facts: KafkaFacts) -> KafkaFacts:

@@ -24,14 +24,7 @@ from fleetpulse.migrate.plan import GrowTopic, MakeTopic, NameDeployment, Plan, 
 from fleetpulse.migrate.topic_plan import REPLICAS, LiveTopic, plan_topics, refusals, topic_settings
 from runtime.config import KafkaConfig
 from runtime.contract_record import ContractRecord, demand_own, foreign, read_contract
-from runtime.kafka_clients import (
-    make_consumer,
-    make_producer,
-    no_right,
-    open_admin,
-    settings_unreadable,
-    started,
-)
+from runtime.kafka_clients import make_consumer, make_producer, no_right, open_admin, settings_unreadable, started
 from runtime.topic_prefix import on_wire, topics_known
 from schemas.contract.topics import BY_NAME, CONTRACT, DEPLOYMENT_KEY, TOPICS, Growth, Topic
 from schemas.errors import ContractError, UnavailableError

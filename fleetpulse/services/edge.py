@@ -84,11 +84,7 @@ async def open_publisher(
 
 @asynccontextmanager
 async def supervised(
-    config: Config,
-    folder: Path,
-    drain_s: float,
-    tracer: Tracer | None,
-    settings: PublisherSettings | None = None,
+    config: Config, folder: Path, drain_s: float, tracer: Tracer | None, settings: PublisherSettings | None = None
 ) -> AsyncIterator[SupervisedPublisher]:
     """As ``publishing``, for a process that goes on while its spool cannot be used."""
     states = States(config.partitions)

@@ -22,7 +22,7 @@ AROUND_MS = MINUTE_MS
 _AROUND = frozenset({"request_engine", "request_gpus"})
 ENGINE = "host-0000-engine-0"
 _OF_ONE_ENGINE = _AROUND | {
-    *("engine_gpus", "engine_gpus_over_time", "engine_memory", "engine_over_time", "engine_requests"),
+    *("engine_gpus", "engine_gpus_over_time", "engine_memory", "engine_over_time", "engine_requests")
 }
 _GIVEN: dict[str, catalogue.Value] = {
     "total": "util_gpu_pct_sum",

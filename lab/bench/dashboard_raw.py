@@ -139,10 +139,7 @@ def _host_devices(fleet: Fleet, from_ms: int) -> Drawn:
     """An interface and a port of an adapter on every host, as read every ten seconds."""
     labels = host_of("intDiv(number, 2)")
     moved = {name: between(1e6, 9e9, name) for name in ("tx_bytes", "rx_bytes")}
-    what = {
-        "device": one_of(("eth0", "mlx5_0/1"), "number"),
-        "device_kind": one_of(("interface", "rdma"), "number"),
-    }
+    what = {"device": one_of(("eth0", "mlx5_0/1"), "number"), "device_kind": one_of(("interface", "rdma"), "number")}
     columns = {"at_ms": str(from_ms), "interval_ms": f"{_READ_MS}", **moved, "errors": "number % 3", **what}
     return Drawn("host_devices", columns | labels | _sent(labels["host"], str(from_ms)), 2 * fleet.hosts)
 

@@ -129,11 +129,7 @@ SAMPLES = Grid(
             "`huggingface/text-generation-inference:docs/source/reference/metrics.md`"
             f" and the counters of its `router/src/infer/mod.rs`, {_WRITTEN}",
         ),
-        Source(
-            "TensorRT-LLM",
-            DOCUMENTED,
-            f"`NVIDIA/TensorRT-LLM:tensorrt_llm/metrics/collector.py`, {_WRITTEN}",
-        ),
+        Source("TensorRT-LLM", DOCUMENTED, f"`NVIDIA/TensorRT-LLM:tensorrt_llm/metrics/collector.py`, {_WRITTEN}"),
         Source(
             "Triton",
             DOCUMENTED,

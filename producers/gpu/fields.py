@@ -155,12 +155,7 @@ FIELDS: tuple[GpuField, ...] = (
     # 3.5 ms a reading on an H200; restarts from 0 with the driver.
     _field("energy_mj", Value(83), Call("energy"), most_per_s=MJ_PER_S, pace="window"),
     # 1.2 ms, almost all of it for the fields of heat.
-    GpuField(
-        "throttled_us",
-        (_SW_POWER, _POWER_BRAKE, _THERMAL, _BOARD_LIMIT, _RELIABILITY),
-        _US_PER_S,
-        pace="window",
-    ),
+    GpuField("throttled_us", (_SW_POWER, _POWER_BRAKE, _THERMAL, _BOARD_LIMIT, _RELIABILITY), _US_PER_S, pace="window"),
     GpuField("throttled_power_us", (_SW_POWER, _POWER_BRAKE), _US_PER_S, pace="window"),
     GpuField("throttled_thermal_us", (_THERMAL,), _US_PER_S, pace="window"),
     # Fields 197 and 198 have 32 bits, which a busy link passes thirteen times a second: they tell no growth.

@@ -29,11 +29,7 @@ TOO_SLOW = replace(SLOW, message="the request's body arrived too slowly", limit=
 TOO_MANY_OPEN = _overloaded("too many requests are under way", "open_requests_max")
 TOO_MANY_BODIES = _overloaded("too many large requests are under way", "bodies_bytes_max")
 TENANT_BUSY = Refusal(
-    429,
-    "rate_limit_error",
-    "too_many_requests",
-    "too many of your requests are under way",
-    "tenant_open_requests_max",
+    429, "rate_limit_error", "too_many_requests", "too many of your requests are under way", "tenant_open_requests_max"
 )
 ADDRESS_BUSY = replace(TENANT_BUSY, limit="address_open_requests_max")
 TENANT_RATE = replace(TENANT_BUSY, message="your requests come too fast", limit="tenant_requests_per_s")

@@ -223,10 +223,7 @@ class ProxyServer:
         """Give a new request its identity and check the limits; sets ``refusal`` where one is reached."""
         head = exchange.head
         exchange.identity = identity_of(
-            head.values,
-            secrets.token_bytes(40),
-            sampled=self.limits.trace_sampled,
-            followed=self._tracer is not None,
+            head.values, secrets.token_bytes(40), sampled=self.limits.trace_sampled, followed=self._tracer is not None
         )
         if self.quotas.by_tenant:
             exchange.tenant = self._tenant_of(head.values)  # else it is read when the request is under way

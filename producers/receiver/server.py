@@ -57,12 +57,7 @@ TOPIC = LLM_REQUESTS.topic
 
 
 async def run_receiver(
-    publisher: Puts,
-    settings: ReceiverConfig,
-    stop: asyncio.Event,
-    counters: Counters,
-    *,
-    where: Where | None = None,
+    publisher: Puts, settings: ReceiverConfig, stop: asyncio.Event, counters: Counters, *, where: Where | None = None
 ) -> None:
     """Take requests until ``stop``; datagrams that the socket accepted before are spooled before this returns.
 
@@ -88,12 +83,7 @@ class Receiver:
     """Reads the datagrams of one socket into the spool."""
 
     def __init__(
-        self,
-        publisher: Puts,
-        settings: ReceiverConfig,
-        opened: socket.socket,
-        counters: Counters,
-        where: Where,
+        self, publisher: Puts, settings: ReceiverConfig, opened: socket.socket, counters: Counters, where: Where
     ) -> None:
         self._publisher = publisher
         self._settings = settings

@@ -130,9 +130,7 @@ def _columns(layout: Layout, target: native_fill.Target, words: list[WordList], 
     """The arrays that ``fill`` wrote, cut into columns."""
     columns: dict[str, Column] = {}
     has_null = target.has_null.tolist()
-    numbers = {
-        **{"<u4": target.n32, "<i4": target.n32.view("<i4"), "<u8": target.n64, "<i8": target.n64.view("<i8")},
-    }
+    numbers = {**{"<u4": target.n32, "<i4": target.n32.view("<i4"), "<u8": target.n64, "<i8": target.n64.view("<i8")}}
     for name, group, slot, null_slot, dtype in layout.places:
         known = target.known[null_slot] if null_slot >= 0 and has_null[null_slot] else None
         if dtype:

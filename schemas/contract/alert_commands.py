@@ -37,15 +37,7 @@ LABEL_BYTES_MAX = 256
 TEXT_CHARS_MAX = 256
 NAMES = frozenset(one.name for table in PARTIALS.values() for one in table.fields if one.role is Role.DIMENSION) - {
     "grouping"
-} | {
-    "rule",
-    "severity",
-    "fingerprint",
-    "kind",
-    "code",
-    "budget",
-    "team",
-}
+} | {"rule", "severity", "fingerprint", "kind", "code", "budget", "team"}
 """What a mute's labels may be called: what an alert can have."""
 
 

@@ -36,12 +36,7 @@ class Run:
     """One rank of a job. ``rank`` None: as the launcher says, else unknown."""
 
     def __init__(
-        self,
-        job: str,
-        *,
-        model: str | None = None,
-        rank: int | str | None = None,
-        client: Client | None = None,
+        self, job: str, *, model: str | None = None, rank: int | str | None = None, client: Client | None = None
     ) -> None:
         found = rank_of(os.environ) if rank is None else str(rank)
         self._about = {"job": str(job)[:256], "model": model, "rank": found}

@@ -40,12 +40,7 @@ class FinalsStep(Step[State, Changes]):
 
     name = "finals"
 
-    def __init__(
-        self,
-        limits: Limits,
-        partitions: Mapping[str, int],
-        open_rows_max: int = OPEN_ROWS_MAX,
-    ) -> None:
+    def __init__(self, limits: Limits, partitions: Mapping[str, int], open_rows_max: int = OPEN_ROWS_MAX) -> None:
         self.limits = limits
         self._sources: tuple[Source, ...] = sources_of(partitions)
         self._open_rows_max = open_rows_max

@@ -20,10 +20,7 @@ from schemas.rows.usage import USAGE
 Source = tuple[str, int]
 """A source topic and a partition of it."""
 
-TABLES: dict[str, Table] = {
-    **{table.schema: table for table in PARTIALS.values()},
-    EXEMPLARS.schema: EXEMPLARS,
-}
+TABLES: dict[str, Table] = {**{table.schema: table for table in PARTIALS.values()}, EXEMPLARS.schema: EXEMPLARS}
 """What finals are made of, by schema."""
 
 PASSED_OVER = frozenset({USAGE.schema, SHARES.schema})

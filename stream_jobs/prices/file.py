@@ -336,9 +336,7 @@ class PriceFile(Section):
     example: fields.Flag = False
     """Whether these are prices that nobody charges: what is rated by them says so."""
     exchange_rates: Annotated[
-        tuple[ExchangeRate, ...],
-        fields.up_to(ENTRIES_MAX),
-        fields.once(lambda one, _: one.currency, TWICE),
+        tuple[ExchangeRate, ...], fields.up_to(ENTRIES_MAX), fields.once(lambda one, _: one.currency, TWICE)
     ] = ()
     default_commitment: Label = DEFAULT_COMMITMENT
     gpu_hour: SectionOf[GpuHour] = ()

@@ -161,9 +161,7 @@ class RuleFile(Section):
     slo_classes: Annotated[Mapping[fields.Text, SloEntry], fields.up_to(ENTRIES_MAX, {})] = Field({})
     gpu_events: Annotated[tuple[GpuEventEntry, ...], fields.up_to(ENTRIES_MAX)] = ()
     rules: Annotated[
-        tuple[RuleEntry, ...],
-        fields.up_to(ENTRIES_MAX),
-        fields.once(lambda one, _: one.name, "give it another name"),
+        tuple[RuleEntry, ...], fields.up_to(ENTRIES_MAX), fields.once(lambda one, _: one.name, "give it another name")
     ] = ()
 
     def rule_set(self) -> RuleSet:

@@ -109,12 +109,7 @@ _SIGMAS = (
 
 _DETECTORS = (
     DetectorKind(
-        "threshold",
-        "a fixed level",
-        (VALUE,),
-        (_ABOVE, _BELOW, _LEAVE),
-        (("above", "below"),),
-        state_bytes=32,
+        "threshold", "a fixed level", (VALUE,), (_ABOVE, _BELOW, _LEAVE), (("above", "below"),), state_bytes=32
     ),
     DetectorKind(
         "deviation",
@@ -134,10 +129,7 @@ _DETECTORS = (
     DetectorKind(
         "moving_average",
         "so many percent from the moving average; the simplest baseline",
-        (
-            VALUE,
-            Slot("load", "what explains it where it is far above its own average", required=False),
-        ),
+        (VALUE, Slot("load", "what explains it where it is far above its own average", required=False)),
         (
             Option("percent", Form.PERCENT, 15.0, "fires so many percent away", 0.1, 10_000),
             _direction("above"),

@@ -70,10 +70,7 @@ class Job:
 
     @classmethod
     def of(
-        cls,
-        step: AnyStep | Mapping[str, AnyStep],
-        source_topics: Sequence[str] = (),
-        transactional: Sequence[str] = (),
+        cls, step: AnyStep | Mapping[str, AnyStep], source_topics: Sequence[str] = (), transactional: Sequence[str] = ()
     ) -> Job:
         """One step for all ``source_topics``, or a mapping from topic to step (all of one name)."""
         steps = dict(step) if isinstance(step, Mapping) else dict.fromkeys(source_topics, step)

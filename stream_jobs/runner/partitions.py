@@ -23,14 +23,7 @@ import asyncio
 import contextlib
 import functools
 import logging
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from runtime.clock import Clock

@@ -58,13 +58,7 @@ class Quarantine:
     """Those of one process. Its gauge is ``job_quarantined``; readiness notes each with its cause."""
 
     def __init__(
-        self,
-        broker: Broker,
-        names: Names,
-        policy: CommitPolicy,
-        clock: Clock,
-        counters: Counters,
-        readiness: Readiness,
+        self, broker: Broker, names: Names, policy: CommitPolicy, clock: Clock, counters: Counters, readiness: Readiness
     ) -> None:
         self._broker = broker
         self._names = names

@@ -31,11 +31,7 @@ class Watchdog:
     """``expect`` arms it, ``met`` disarms it; ``end`` is called when ``limit_ms`` pass between. A context manager."""
 
     def __init__(
-        self,
-        limit_ms: int,
-        *,
-        end: Callable[[str], None] = end_process,
-        now_s: Callable[[], float] = time.monotonic,
+        self, limit_ms: int, *, end: Callable[[str], None] = end_process, now_s: Callable[[], float] = time.monotonic
     ) -> None:
         self._limit_s = limit_ms / 1_000
         self._end = end

@@ -11,11 +11,7 @@ from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAt
 from stream_jobs.yaml_files.errors import SHOWN_MAX, FileError, WrongError, nearest, quoted
 from stream_jobs.yaml_files.tree import BYTES_MAX, Items, Table, Word
 
-_WRONG = {
-    "missing": "is missing",
-    "tuple_type": "must be a list",
-    "dict_type": "must be a mapping (key: value)",
-}
+_WRONG = {"missing": "is missing", "tuple_type": "must be a list", "dict_type": "must be a mapping (key: value)"}
 """By pydantic's type of error."""
 
 

@@ -14,15 +14,7 @@ from fleetpulse.dashboard.machine_tables import (
     host_column,
     listing,
 )
-from fleetpulse.dashboard.parts import (
-    Column,
-    Panel,
-    Stats,
-    TablePanel,
-    grid,
-    link_button,
-    severity_mood,
-)
+from fleetpulse.dashboard.parts import Column, Panel, Stats, TablePanel, grid, link_button, severity_mood
 from fleetpulse.dashboard.requests_table import newest, requests_table
 from fleetpulse.dashboard.signals import Signal, Signals
 from fleetpulse.dashboard.values import ago, clean, gpu_name, percent, short, size, watts

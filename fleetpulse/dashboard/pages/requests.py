@@ -9,10 +9,7 @@ from schemas.ddl.slowest_hours import WINDOWS_UP_TO_MS
 
 TOP = 200
 ORDERS = {"newest": "newest", "failed": "newest failed", "ttft": "slowest first token", "e2e": "slowest end to end"}
-_HINTS = {
-    "newest": f"the newest {TOP} of the range",
-    "failed": f"the newest {TOP} that did not end well",
-}
+_HINTS = {"newest": f"the newest {TOP} of the range", "failed": f"the newest {TOP} that did not end well"}
 
 
 def slowest_hint(span_ms: int) -> str:
