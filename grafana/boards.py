@@ -16,7 +16,9 @@ _NO_PARAMS: Mapping[str, str] = {}
 @dataclass(frozen=True, slots=True)
 class Panel:
     """``query`` is a name of the catalogue; ``select`` what is taken of its columns, each an expression with its name;
-    ``time`` its column of milliseconds, for charts. ``unit`` and ``units`` (by column) are Grafana's."""
+    ``time`` its column of milliseconds, for charts. ``unit`` and ``units`` (by column) are Grafana's.
+
+    A ``select`` may name ``counted_s``: the seconds of the range that a point counts, in rows of ``row_s``."""
 
     title: str
     query: str
@@ -28,6 +30,7 @@ class Panel:
     time: str = "at_ms"
     width: int = 12
     stacked: bool = False
+    row_s: int = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +58,8 @@ class Annotation:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A dashboard that usually shows the last ``span_ms``; tables are chosen for that range. ``annotations`` stand on
-    its charts; ``recorded`` come after the panels."""
+    """A dashboard that begins with the last ``span_ms``. ``annotations`` stand on its charts; ``recorded`` come after
+    the panels."""
 
     name: str
     title: str
@@ -85,6 +88,11 @@ def _latency_of(whose: str, title: str, bins: str) -> Panel:
     select = f"name AS {whose}, percentiles[1] AS p50, percentiles[2] AS p95"
     params = {"bins": bins, "dimension": whose, "names": "[]"}
     return _table(title, "latency_by", select, "µs", params=params)
+
+
+def _per_s(*columns: str) -> str:
+    """Counts of a point as rates."""
+    return ", ".join(f"{one} / counted_s AS {one}" for one in columns)
 
 
 _OF_JOB = "{{process}} {{topic}}"
@@ -163,10 +171,25 @@ BOARDS = (
             _latency("Time per output token", "tpot_us_bins"),
             _latency("End to end", "e2e_us_bins"),
             _latency("Queue", "queue_us_bins"),
-            Panel("Requests by outcome", "requests_over_time", "ok, aborted, client_fault, failed", stacked=True),
-            Panel("Failures by kind", "errors_over_time", "kind, requests", stacked=True),
-            Panel("Tokens", "requests_over_time", "input_tokens, cached_tokens, output_tokens"),
-            Panel("Tenants", "tenants_over_time", "name, requests", params=_TOP, stacked=True),
+            Panel(
+                "Requests a second, by outcome",
+                "requests_over_time",
+                _per_s("ok", "aborted", "client_fault", "failed"),
+                "reqps",
+                stacked=True,
+            ),
+            Panel("Not ok a second, by kind", "errors_over_time", f"kind, {_per_s('requests')}", "reqps", stacked=True),
+            Panel(
+                "Tokens a second", "requests_over_time", _per_s("input_tokens", "cached_tokens", "output_tokens"), "cps"
+            ),
+            Panel(
+                "Requests a second, by tenant",
+                "tenants_over_time",
+                f"name, {_per_s('requests')}",
+                "reqps",
+                params=_TOP,
+                stacked=True,
+            ),
             _table(
                 "Models",
                 "models",
@@ -231,7 +254,7 @@ BOARDS = (
         "Every GPU: readings, faults, throttling.",
         HOUR_MS,
         (
-            Panel("Energy", "fleet_over_time", "energy_j", "joule"),
+            Panel("Power", "fleet_over_time", "power_w", "watt"),
             Panel("Throttled", "fleet_over_time", "throttled", "percentunit"),
             _table(
                 "Most utilized GPUs",
@@ -263,7 +286,13 @@ BOARDS = (
                 "Bill", "cost_total", _usd("total", "gpu", "hosts", "energy", "idle"), "currencyUSD", "stat", width=24
             ),
             Panel(
-                "What money went to", "cost_over_time", "what, cost / 1e9 AS usd", "currencyUSD", width=24, stacked=True
+                "What money goes to, an hour",
+                "cost_over_time",
+                "what, cost / 1e9 / counted_s * 3600 AS usd_an_hour",
+                "currencyUSD",
+                width=24,
+                stacked=True,
+                row_s=60,
             ),
             _table(
                 "Models",
@@ -318,10 +347,10 @@ BOARDS = (
                 f"topic, producers, written, waiting, shed, {_when('reported_ms')} AS reported",
             ),
             _table("Clocks that are off", "pipeline_clocks", "host, skew_ms", units={"skew_ms": "ms"}),
-            Panel("Booked", "pipeline_over_time", "topic, booked"),
-            Panel("Rejected", "pipeline_over_time", "topic, rejected"),
-            Panel("Late and future", "pipeline_over_time", "topic, untimely"),
-            Panel("Duplicates", "pipeline_over_time", "topic, duplicate"),
+            Panel("Booked a second", "pipeline_over_time", f"topic, {_per_s('booked')}", "cps", row_s=1),
+            Panel("Rejected a second", "pipeline_over_time", f"topic, {_per_s('rejected')}", "cps", row_s=1),
+            Panel("Late and future a second", "pipeline_over_time", f"topic, {_per_s('untimely')}", "cps", row_s=1),
+            Panel("Duplicates a second", "pipeline_over_time", f"topic, {_per_s('duplicate')}", "cps", row_s=1),
             _table(
                 "Verdicts by topic",
                 "pipeline_topics",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from grafana.boards import BOARDS, Annotation, Board, Panel, Recorded
-from grafana.sql import FILTERS, grafana_sql, variables_of
+from grafana.sql import FILTERS, counted_sql, grafana_sql, variables_of
 from schemas.limits import MINUTE_MS
 
 FOLDER = Path(__file__).with_name("dashboards")
@@ -21,7 +21,9 @@ _FORMAT = {"timeseries": 0, "table": 1, "stat": 1}
 
 def panel_sql(board: Board, panel: Panel) -> str:
     """What a panel asks, with Grafana's macros in it."""
-    inner = grafana_sql(panel.query, board.span_ms, panel.params)
+    inner = grafana_sql(panel.query, panel.params)
+    if "counted_s" in panel.select:
+        inner = f"SELECT *, {counted_sql(panel.query, panel.time, panel.row_s)} AS counted_s\nFROM (\n{inner}\n)"
     if panel.kind != "timeseries":
         return f"SELECT {panel.select}\nFROM (\n{inner}\n)"
     return f"SELECT fromUnixTimestamp64Milli({panel.time}) AS time, {panel.select}\nFROM (\n{inner}\n)\nORDER BY time"
@@ -29,7 +31,7 @@ def panel_sql(board: Board, panel: Panel) -> str:
 
 def annotation_sql(board: Board, one: Annotation) -> str:
     """The query of an annotation, with Grafana's macros in it."""
-    return f"SELECT {one.select}\nFROM (\n{grafana_sql(one.query, board.span_ms, {})}\n)\nORDER BY time"
+    return f"SELECT {one.select}\nFROM (\n{grafana_sql(one.query, {})}\n)\nORDER BY time"
 
 
 def dashboard(board: Board) -> dict[str, Any]:

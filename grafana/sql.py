@@ -1,7 +1,8 @@
 """Queries of the catalogue in Grafana's words, and those words as a server understands them. Pure.
 
 Places of the catalogue become macros of the ClickHouse data source (``$__fromTime_ms``, ``$__interval_s``) and
-variables of the dashboard (``${host:sqlstring}``, quoted by Grafana). Tables are those for the dashboard's usual range.
+variables of the dashboard (``${host:sqlstring}``, quoted by Grafana). Tables are chosen by the server, by the length of
+the range that a panel shows.
 """
 
 from __future__ import annotations
@@ -15,27 +16,39 @@ from fleetpulse.queries import dashboard
 FILTERS = ("cluster", "region", "host", "engine_id", "gpu_model", "model", "tenant")
 """Variables of a dashboard; an empty text takes all."""
 _PLACE = re.compile(r"\{(\w+):[^{}]+\}")
+_ENDS = {
+    "from_ms": "toUnixTimestamp64Milli($__fromTime_ms)",
+    "to_ms": "toUnixTimestamp64Milli($__toTime_ms)",
+}
 _MACRO = re.compile(r"\$__\w+|\$\{(\w+):sqlstring\}")
 
 
-def grafana_sql(name: str, span_ms: int, params: Mapping[str, str]) -> str:
-    """A query of the catalogue for a panel that usually shows ``span_ms``. ``params`` are SQL for places that neither
+def grafana_sql(name: str, params: Mapping[str, str]) -> str:
+    """A query of the catalogue for a panel, whatever range somebody chooses. ``params`` are SQL for places that neither
     time nor filters fill. ``KeyError`` names a place nobody fills."""
     if name in dashboard.names():
         found = dashboard.query(name)
-        text, grain_ms = found.at_levels(span_ms), found.grain_ms(span_ms)
+        text = found.at_levels(None)
     else:
-        text, grain_ms = queries.text(name), 1_000
+        text = queries.text(name)
         text = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
-    width = f"greatest(toInt64($__interval_s) * 1000, {grain_ms})"
-    words = {
-        "from_ms": "toUnixTimestamp64Milli($__fromTime_ms)",
-        "to_ms": "toUnixTimestamp64Milli($__toTime_ms)",
-        "bucket_ms": width,
-        **{name: f"${{{name}:sqlstring}}" for name in FILTERS},
-        **params,
-    }
+    words = {**_ENDS, "bucket_ms": bucket_sql(name), **{name: f"${{{name}:sqlstring}}" for name in FILTERS}, **params}
     return _PLACE.sub(lambda place: words[place[1]], text).strip()
+
+
+def bucket_sql(name: str) -> str:
+    """Width of a point of a query of the catalogue [ms]: what Grafana wants, but not less than a row."""
+    grain = dashboard.query(name).grain_sql() if name in dashboard.names() else "1000"
+    return f"greatest(toInt64($__interval_s) * 1000, {_PLACE.sub(lambda place: _ENDS[place[1]], grain)})"
+
+
+def counted_sql(name: str, time: str, row_s: int) -> str:
+    """Seconds of the range that a point of such a query counts, in rows of so many: less than its width at the ends of
+    the range. ``time`` is where the point begins."""
+    row_ms = 1_000 * row_s
+    first = f"intDiv(greatest({_ENDS['from_ms']}, {time}) + {row_ms - 1}, {row_ms})"
+    over = f"intDiv(least({_ENDS['to_ms']}, {time} + {bucket_sql(name)}) + {row_ms - 1}, {row_ms})"
+    return f"{row_s} * greatest(1, {over} - {first})"
 
 
 def variables_of(sql: str) -> frozenset[str]:

@@ -32,6 +32,7 @@ LEVELS = (FINEST, "1m", "1h", "1d")
 ROWS, WINDOWS, FIRST, OVER = "Rows", "Windows", "First", "Over"
 """Types of places that become the rows of a range, its windows, and where what these hold of it begins and ends."""
 _FROM, _TO = "{from_ms:Int64}", "{to_ms:Int64}"
+_SPAN = f"{_TO} - {_FROM}"
 _TO_NOW = f"least({_TO}, (SELECT toUnixTimestamp64Milli(now64(3))))"
 """A scalar subquery: one moment for all levels, and for all shards."""
 _BOOKS_SETTLE_MS = 2 * MINUTE_MS
@@ -70,9 +71,15 @@ class Source:
             return table_of(level)
         return PARTIALS[self.topic].name if level == FINEST else rollup_table(BY_TOPIC[self.topic], level)
 
-    def rows(self, span_ms: int, sql: str, ends_ms: tuple[int, int] | None = None) -> str:
+    def grain_sql(self) -> str:
+        """The width of a row as SQL, of a range whose length is known when the text is run."""
+        widths = [f"{_SPAN} <= {most_ms}, {_width_ms(level)}" for level, most_ms in self.levels[:-1]]
+        return f"multiIf({', '.join(widths)}, {_width_ms(self.levels[-1][0])})"
+
+    def rows(self, span_ms: int | None, sql: str, ends_ms: tuple[int, int] | None = None) -> str:
         """Rows of ``[from_ms, to_ms)``, a range of this length, as a subquery with the columns that ``sql`` names. With
-        its ends, levels that have no window of that very range are left out."""
+        its ends, levels that have no window of that very range are left out. None: of any length, which chooses the
+        levels when the text is run."""
         known = _columns_of(self.topic)
         named = [*dict.fromkeys(word for word in _WORD.findall(sql) if word in known), *sorted({*_COLUMN.findall(sql)})]
         return _union(
@@ -80,7 +87,7 @@ class Source:
             for level, where in self._parts(span_ms, ends_ms)
         )
 
-    def windows(self, span_ms: int, ends_ms: tuple[int, int] | None = None) -> str:
+    def windows(self, span_ms: int | None, ends_ms: tuple[int, int] | None = None) -> str:
         """Their windows alone, with ``width_ms`` and ``grouping``; one may come several times."""
         return _union(
             f"    SELECT window_ms, toInt64({_width_ms(level)}) AS width_ms, grouping\n    FROM {self.table(level)}\n"
@@ -92,8 +99,11 @@ class Source:
         """Where what these rows hold of the range begins and ends [ms], as SQL."""
         return self._ends(self.levels[0][0], finest=True)
 
-    def _parts(self, span_ms: int, ends_ms: tuple[int, int] | None) -> Iterator[tuple[str, str]]:
+    def _parts(self, span_ms: int | None, ends_ms: tuple[int, int] | None) -> Iterator[tuple[str, str]]:
         """Levels that a range is read from, each with the condition on its windows; at least one."""
+        if span_ms is None:
+            yield from self._parts_of_any()
+            return
         middle = self.level(span_ms)
         read = [level for level, _ in self.levels]
         read = read[: read.index(middle) + 1]
@@ -105,6 +115,18 @@ class Source:
             elif ends_ms is None or self._has_edges(level, read[place + 1], ends_ms, finest=place == 0):
                 first, over = self._ends(read[place + 1])
                 yield level, f"{where}\n        AND (window_ms < {first} OR window_ms >= {over})"
+
+    def _parts_of_any(self) -> Iterator[tuple[str, str]]:
+        """All levels, each with a condition that is constant and false for ranges that do not need it."""
+        for place, (level, most_ms) in enumerate(self.levels):
+            first, over = self._ends(level, finest=place == 0)
+            where = f"window_ms >= {first} AND window_ms < {over}"
+            if place:
+                where += f" AND {_SPAN} > {self.levels[place - 1][1]}"
+            if most_ms is not None:
+                first, over = self._ends(self.levels[place + 1][0])
+                where += f"\n        AND ({_SPAN} <= {most_ms} OR window_ms < {first} OR window_ms >= {over})"
+            yield level, where
 
     def _has_edges(self, level: str, above: str, ends_ms: tuple[int, int], *, finest: bool) -> bool:
         """Whether a level has windows of the range between these moments that the one above it has not, or may have

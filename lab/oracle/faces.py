@@ -15,7 +15,6 @@ from fleetpulse.queries.questions import numbered
 from fleetpulse.sql.query import bound, percentiles_sql
 from grafana.sql import FILTERS, expanded, grafana_sql
 from lab.oracle.recount import PERCENTS, Key, Shown
-from schemas.limits import HOUR_MS
 
 Row = Mapping[str, Any]
 Ask = Callable[[str, Mapping[str, Any]], list[dict[str, Any]]]
@@ -31,8 +30,6 @@ _CHANGE = "output_tokens"
 """The one that ``ask`` is asked about: the view is the same for all."""
 _MANY = 100_000
 _FIRST_ROWS = re.compile(r"\nLIMIT \d+\s*$")
-GRAFANA_SPAN_MS = 3 * HOUR_MS
-"""What the boards of requests usually show."""
 _COOKBOOK = Path(__file__).parents[2] / "docs" / "how-to" / "cookbook.md"
 """Of a checkout; an installed wheel has no recipes to ask."""
 _RECENT = re.compile(r"\b(window|minute) >= now\(\) - INTERVAL \d+ \w+")
@@ -99,7 +96,7 @@ def boards(ask: Ask, from_ms: int, to_ms: int) -> Said:
     """The panels of Grafana's *Models*, as its data source would send them."""
 
     def of(name: str) -> list[dict[str, Any]]:
-        text = grafana_sql(name, GRAFANA_SPAN_MS, {"top": str(_MANY), "search": "''"})
+        text = grafana_sql(name, {"top": str(_MANY), "search": "''"})
         interval_s = max(10, (to_ms - from_ms) // 100_000)
         return ask(expanded(text, from_ms, to_ms, interval_s, dict.fromkeys(FILTERS, "")), {})
 

@@ -11,10 +11,41 @@ from fleetpulse.migrate.run import migrate
 from grafana.boards import BOARDS
 from grafana.render import annotation_sql, panel_sql
 from grafana.sql import FILTERS, expanded
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS, WINDOW_MS
+from tests.integration.request_rows import fill, fill_bills, requests
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 HOSTILE = "x'; DROP TABLE llm_requests; --"
+
+
+@pytest.mark.tables
+def test_rates_are_of_what_a_point_counts(clickhouse: Any) -> None:
+    """Also at the ends of the range, over which they add up to all that there is; money an hour to the bill."""
+    until_ms = time.time_ns() // 1_000_000 // HOUR_MS * HOUR_MS
+    rows = requests(until_ms)
+    fill(clickhouse, rows)
+    fill_bills(clickhouse, [until_ms - 10 * HOUR_MS])
+    from_ms, to_ms = until_ms - 27 * HOUR_MS + 70_003, until_ms - 3 * MINUTE_MS + 4_001
+    panels = {panel.title: (board, panel) for board in BOARDS for panel in board.panels}
+    asked = ("Requests a second, by outcome", "What money goes to, an hour")
+    ended, spent = (panel_sql(*panels[title]) for title in asked)
+
+    def rows_of(sql: str) -> list[dict[str, Any]]:
+        sql = expanded(sql, from_ms, to_ms, 1_800, dict.fromkeys(FILTERS, ""))
+        return list(clickhouse.query(sql).named_results())
+
+    points = rows_of(ended.replace("SELECT fromUnix", "SELECT counted_s, fromUnix", 1))
+    bills = rows_of(spent.replace("SELECT fromUnix", "SELECT counted_s, fromUnix", 1))
+    first, last = -(-from_ms // WINDOW_MS) * WINDOW_MS, -(-to_ms // WINDOW_MS) * WINDOW_MS
+    wanted = sum(first <= row["at_ms"] < last for row in rows)
+    total = clickhouse.query("SELECT sum(total_nusd) / 1e9 FROM token_costs FINAL").result_rows[0][0]
+
+    ends = ("ok", "aborted", "client_fault", "failed")
+    assert round(sum(one["counted_s"] * one[end] for one in points for end in ends), 6) == wanted
+    assert {one["counted_s"] for one in points[1:-1]} == {3_600}
+    assert (points[0]["counted_s"], points[-1]["counted_s"]) == (3_600 - 80, 3_600 - 170)
+    assert sum(one["counted_s"] * (one["usd_an_hour"] or 0) / 3_600 for one in bills) == pytest.approx(total, rel=1e-9)
 
 
 def test_every_panel_is_answered(stack: Any, clickhouse_config: Any, clickhouse: Any) -> None:
@@ -26,12 +57,10 @@ def test_every_panel_is_answered(stack: Any, clickhouse_config: Any, clickhouse:
     for board in BOARDS:
         for panel in board.panels:
             sql = panel_sql(board, panel)
-            plain, hostile = (
-                expanded(sql, now_ms - board.span_ms, now_ms, 30, dict.fromkeys(FILTERS, value))
-                for value in ("", HOSTILE)
-            )
+            hostile = expanded(sql, now_ms - board.span_ms, now_ms, 30, dict.fromkeys(FILTERS, HOSTILE))
             try:
-                clickhouse.query(plain)
+                for span_ms in (board.span_ms, 40 * DAY_MS):
+                    clickhouse.query(expanded(sql, now_ms - span_ms, now_ms, 30, dict.fromkeys(FILTERS, "")))
                 first = clickhouse.query(f"DESCRIBE TABLE ({hostile})").result_rows[0]
             except Exception as error:
                 failed[board.name, panel.title] = str(error)[:300]

@@ -99,16 +99,21 @@ class Query:
             "optimize_move_to_prewhere_if_final": 1,
         }
 
-    def at_levels(self, span_ms: int, bound: Mapping[str, Value] | None = None) -> str:
+    def grain_sql(self) -> str:
+        """The same as SQL, of a range whose length is known when the text is run."""
+        return f"greatest({', '.join(['1', *(source.grain_sql() for source in self.sources.values())])})"
+
+    def at_levels(self, span_ms: int | None, bound: Mapping[str, Value] | None = None) -> str:
         """The text for a range of this length, with its tables and nothing else written in; with what is ``bound`` of
-        it, without the levels that have no window of that very range."""
+        it, without the levels that have no window of that very range. None: for a range of any length; tables that are
+        read alone are then those of the finest level."""
         ends_ms = None
         if bound is not None and self.sources:
             from_ms, to_ms = bound.get("from_ms"), bound.get("to_ms")
             ends_ms = (from_ms, to_ms) if isinstance(from_ms, int) and isinstance(to_ms, int) else None
         text = self.sql
         for name, source in self.sources.items():
-            text = text.replace(f"{{{name}:Identifier}}", source.table(source.level(span_ms)))
+            text = text.replace(f"{{{name}:Identifier}}", source.table(source.level(span_ms or 0)))
         named = text
         for name, source in self.sources.items():
             text = text.replace(f"{{{name}:{ROWS}}}", source.rows(span_ms, named, ends_ms))

@@ -17,7 +17,6 @@ from runtime.counters import PREFIX, exported_name
 from runtime.metric_catalogue import METRICS
 from schemas.ddl.merging import rollup_table
 from schemas.events.event_types import GPU_SAMPLES
-from schemas.limits import HOUR_MS
 
 BOARD_IDS = [board.name for board in BOARDS]
 
@@ -121,19 +120,21 @@ def test_alerts_and_deployments_stand_on_charts_of_what_is_served() -> None:
 
 
 def test_time_places_become_macros_and_filters_variables() -> None:
-    """The table is that of the usual range."""
-    sql = grafana_sql("fleet_over_time", HOUR_MS, {})
+    """Tables and the least width of a point are chosen by the length of the range that somebody looks at."""
+    sql = grafana_sql("fleet_over_time", {})
+    span = "toUnixTimestamp64Milli($__toTime_ms) - toUnixTimestamp64Milli($__fromTime_ms)"
 
-    assert f"FROM {rollup_table(GPU_SAMPLES, '1m')} FINAL" in sql
+    assert all(f"FROM {rollup_table(GPU_SAMPLES, level)} FINAL" in sql for level in ("1m", "1h", "1d"))
+    assert f"AND {span} > 600000" in sql
     assert "window_ms >= toUnixTimestamp64Milli($__fromTime_ms)" in sql
-    assert "greatest(toInt64($__interval_s) * 1000, 60000)" in sql
+    assert f"greatest(toInt64($__interval_s) * 1000, greatest(1, multiIf({span} <= 600000, 10000, " in sql
     assert variables_of(sql) == {"cluster", "region", "host", "gpu_model"}
 
 
 def test_a_place_that_nobody_fills_is_an_error() -> None:
     """Not a panel that fails in front of people."""
     with pytest.raises(KeyError, match="total"):
-        grafana_sql("fleet_gpus", HOUR_MS, {})
+        grafana_sql("fleet_gpus", {})
 
 
 def test_macros_expand_as_the_source_does() -> None:

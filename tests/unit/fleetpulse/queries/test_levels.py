@@ -21,11 +21,12 @@ _PART = re.compile(r"FROM \w+_(partials|1m|1h|1d) FINAL\s+WHERE (.+?)\s*(?=UNION
 
 
 def covered(
-    source: Source, from_ms: int, to_ms: int, *, ends: bool = False, now_ms: int = NEVER_MS
+    source: Source, from_ms: int, to_ms: int, *, ends: bool = False, length: bool = True, now_ms: int = NEVER_MS
 ) -> list[tuple[int, int]]:
     """What the rows of a range hold, as stretches of time, by evaluating the conditions of its text; with ``ends`` of
-    the text that leaves out levels without a window."""
-    text = source.rows(to_ms - from_ms, "SELECT event_count", (from_ms, to_ms) if ends else None)
+    the text that leaves out levels without a window, without ``length`` of the one for ranges of any length."""
+    span_ms = to_ms - from_ms if length else None
+    text = source.rows(span_ms, "SELECT event_count", (from_ms, to_ms) if ends else None)
     text = text.replace("{from_ms:Int64}", str(from_ms)).replace("{to_ms:Int64}", str(to_ms))
     text = text.replace(f"least({to_ms}, (SELECT toUnixTimestamp64Milli(now64(3))))", str(min(to_ms, now_ms)))
     found = []
@@ -76,6 +77,29 @@ def test_levels_without_a_window_of_the_range_are_left_out(
     assert found == covered(source, from_ms, to_ms, now_ms=to_ms + ago_ms)
     *finer, _ = [WIDTHS_MS[level] for level, _ in _PART.findall(text)]
     assert source is not REQUESTS or set(finer) <= {end - begin for begin, end in found}
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    source=st.sampled_from([REQUESTS, COSTS, BOOKS]),
+    ago_ms=st.integers(-3 * DAY_MS, 3 * DAY_MS),
+    from_ms=moments,
+    length_ms=st.one_of(lengths, st.sampled_from([30 * MINUTE_MS, 6 * HOUR_MS, 2 * DAY_MS])),
+    more_ms=st.sampled_from([0, 1, 3 * MINUTE_MS]),
+)
+def test_a_text_for_any_length_reads_what_the_one_for_that_length_reads(
+    source: Source, ago_ms: int, from_ms: int, length_ms: int, more_ms: int
+) -> None:
+    """The same windows of the same levels, and its points are as wide."""
+    to_ms = from_ms + length_ms + more_ms
+    width = source.grain_sql().replace("{from_ms:Int64}", str(from_ms)).replace("{to_ms:Int64}", str(to_ms))
+    *bounds, widest = width.removeprefix("multiIf(").removesuffix(")").split(", ")
+    wide = next((int(one) for holds, one in zip(bounds[::2], bounds[1::2], strict=True) if eval(holds)), int(widest))
+
+    found = covered(source, from_ms, to_ms, length=False, now_ms=to_ms + ago_ms)
+
+    assert found == covered(source, from_ms, to_ms, now_ms=to_ms + ago_ms)
+    assert wide == source.grain_ms(to_ms - from_ms)
 
 
 def test_the_middle_is_read_from_the_level_of_the_length_and_the_edges_from_finer_ones() -> None:
