@@ -10,21 +10,29 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fleetpulse.alerts.touched import touched
 from fleetpulse.sql.database import Database
+from lab.evaluate.pipeline import records_of
+from lab.simulator.faults import Fault
+from lab.simulator.fleet import Fleet
+from lab.simulator.plan import large_plan
+from lab.simulator.truth import Part, Truth, part_of
 from runtime.config import ClickHouseConfig
 from schemas.contract.alerts import encode
 from schemas.contract.record import Record
 from schemas.contract.topics import ALERTS_TOPIC
 from schemas.definitions import END
-from schemas.events.event_types import GPU_EVENTS
+from schemas.events.event_types import GPU_EVENTS, LLM_REQUESTS
 from schemas.limits import DEFAULT_LIMITS
 from sinks.database import SinkDatabase
 from sinks.landing import land_derived
-from tests.integration.cost_rows import BEGIN_MS, land_events, land_fleet, land_requests, log_ids, request
+from tests.integration.cost_rows import BEGIN_MS, gpu_rows, land_events, land_fleet, land_requests, log_ids, request
+from tests.integration.sink_rig import store_raw
 from tests.unit.schemas.contract.test_alerts import ALERT
+from tests.unit.sinks.landing_cases import partials
 
 pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
@@ -202,3 +210,62 @@ def test_an_alert_that_nobody_knows_hit_no_requests(database: Database) -> None:
     bounds = {"from_ms": BEGIN_MS, "to_ms": BEGIN_MS + 120_000, "fingerprint": "0" * 16}
 
     assert database.named("request_cost_of_alert", bounds).records() == []
+
+
+def ended_by_the_generator(parts: Sequence[Part]) -> list[tuple[str, int, int, str, str | None]]:
+    """Requests as the simulation ended them: engine, when they began and ended [ms], status, kind of error."""
+    table = Truth(parts)[LLM_REQUESTS.topic]
+    (at_ms, _), (took_us, known) = table.values("at_ms"), table.values("e2e_us")
+    labels = [table.labels(name) for name in ("engine_id", "status", "error_kind")]
+    engines, statuses, kinds = ([words[code] for code in codes.tolist()] for codes, words in labels)
+    began = (at_ms - np.where(known, took_us, 0) // 1_000).tolist()
+    return list(zip(engines, began, at_ms.tolist(), statuses, kinds, strict=True))
+
+
+def test_lost_gpus_of_the_simulated_fleet_hit_what_the_generator_says(
+    clickhouse: Any, clickhouse_config: ClickHouseConfig
+) -> None:
+    """Two of them, of two engines: each counted once, with exactly its requests and failures, and their tokens."""
+    faults = tuple(
+        Fault("gpu_lost", "gpu", f"gpu-0000{host}:{slot}", BEGIN_MS + from_ms, BEGIN_MS + from_ms + 20_000)
+        for host, slot, from_ms in ((0, 1, 30_000), (1, 6, 45_000))
+    )
+    fleet = Fleet(large_plan(2, 8.0, faults), 3)
+    wides = [wide for step in fleet.steps(BEGIN_MS, BEGIN_MS + 150_000) for wide in step.wides]
+    with contextlib.closing(SinkDatabase(clickhouse_config)) as sink:
+        for event in (LLM_REQUESTS, GPU_EVENTS):
+            values = records_of(event.topic, [wide for wide in wides if wide.topic == event.topic])
+            place = (event.topic, 0)
+            store_raw(
+                sink,
+                [
+                    Record(*place, number, BEGIN_MS + 150_000, None, value, headers)
+                    for number, (value, headers) in enumerate(values)
+                ],
+                BEGIN_MS + 150_000,
+            )
+        served = {
+            (uuid, f"gpu-0000{index // 8}/{index % 8 // 4}"): f"gpu-0000{index // 8}"
+            for index, uuid in enumerate(fleet.gpu_uuids)
+        }
+        windows = [
+            {**gpu_rows(700, 0, 1), "gpu_uuid": uuid, "engine_id": engine, "host": host}
+            for (uuid, engine), host in served.items()
+        ]
+        record = partials(windows, 1, "gpu.samples")
+        sink.insert(land_derived([record], log_ids(), BEGIN_MS, DEFAULT_LIMITS).inserts)
+    ended = ended_by_the_generator([part_of(wide, 1_000) for wide in wides])
+
+    with contextlib.closing(Database(clickhouse_config)) as database:
+        found = around(database, to_ms=BEGIN_MS + 150_000)
+
+    assert sorted(one["fault_ms"] for one in found) == [fault.from_ms for fault in faults]
+    for fault in found:
+        mine = [one for one in ended if one[0] == fault["engine_id"]]
+        lost = [one for one in mine if one[4] == "engine_lost"]
+        over = min(at for _, began, at, status, _ in mine if status == "ok" and began >= max(one[2] for one in lost))
+        hit = [one for one in mine if one[2] >= fault["fault_ms"] and one[1] < over]
+
+        assert (fault["recovered_ms"], fault["requests"], fault["failed"]) == (over, len(hit), len(lost))
+        assert (sorted(fault["kinds"]), fault["codes"], len(fault["gpu_uuids"])) == (["gpu_lost", "xid"], [79], 1)
+        assert len(hit) > len(lost) > 0
