@@ -2,6 +2,7 @@
 
 A query writes ``{failed:Metric}`` over rows of windows or rollups of ``llm.requests``. ``{failed:End}`` is the
 condition for what has ``status`` and ``error_kind`` as columns, ``{unanswered:End}`` for bills, which have ``status``.
+``{hours:Covered}`` and its like are the pieces of what tells how much of a range has data.
 """
 
 from __future__ import annotations
@@ -9,10 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from schemas.ddl.merging import rollup_table
+from schemas.events.event_types import BY_TOPIC
+from schemas.limits import HOUR_MS, MINUTE_MS
+
 METRIC = "Metric"
 """The type of a place that becomes a metric's expression."""
 CONDITION = "End"
 """The type of a place that becomes the condition of an end."""
+COVERAGE = "Covered"
+"""The type of a place that becomes a piece of ``COVERED``."""
 END = {
     "ok": "ifNull(status, '') = 'ok'",
     "aborted": "ifNull(status, '') = 'aborted'",
@@ -38,10 +45,17 @@ UNANSWERED = "ifNull(status, '') NOT IN ('ok', 'aborted')"
 """Failed, or a client fault: bills keep how requests ended and not why, so that they have no more than this."""
 
 
+JUDGED = {
+    "left_out": "ifNull(error_kind, '') = 'client' OR (ifNull(status, '') = 'aborted' AND NOT missed)",
+    "good": "ifNull(status, '') = 'ok' AND NOT missed",
+}
+"""Of single requests of a class, which have ``missed`` beside: those that goodput leaves out, and the good ones."""
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """``sql`` is its expression over rows of ``over``: windows of requests, or parts of bills. ``of``: what a share is
-    of; ``clock``: what a rate divides by."""
+    """``sql`` is its expression over rows of ``over``: windows of requests, those of them that are judged, parts of
+    bills, or view ``covered_time``. ``of``: what a share is of; ``clock``: what a rate divides by."""
 
     name: str
     unit: str
@@ -74,6 +88,79 @@ _METRICS = (
     Metric("output_tokens_per_s", "tokens/s", "throughput of generated tokens, likewise",
            "sum(output_tokens_sum) / nullIf(covered, 0)", clock=_COVERED),
 )  # fmt: skip
+REPORTING = {
+    "llm.requests": "service",
+    "gpu.samples": "gpu",
+    "host.samples": "host",
+    "engine.samples": "engine_sample",
+}
+"""Topics that tell whether anything reported, and a grouping that all of their events are in."""
+GAP_MS = 5 * MINUTE_MS
+BY_WINDOW_MS, BY_MINUTE_MS = HOUR_MS, 6 * HOUR_MS
+"""Longest ranges that are looked at by windows, and by minutes."""
+_FROM, _TO = "{from_ms:Int64}", "{to_ms:Int64}"
+
+
+def _hours() -> str:
+    """Hours of a long range that have data, those of them that count whole, and those that are looked into."""
+    each = "\n            UNION ALL\n".join(
+        f"            SELECT window_ms FROM {rollup_table(BY_TOPIC[topic], '1h')} WHERE grouping = '{grouping}'\n"
+        f"                AND window_ms > {_FROM} - {HOUR_MS} AND window_ms < {_TO}"
+        for topic, grouping in REPORTING.items()
+    )
+    first, last = (f"intDiv({end}, {HOUR_MS})" for end in (_FROM, _TO))
+    return f"""WITH
+    (
+        SELECT groupUniqArray(intDiv(window_ms, {HOUR_MS}))
+        FROM
+        (
+{each}
+        )
+        WHERE {_TO} - {_FROM} > {BY_MINUTE_MS}
+    ) AS hours,
+    arrayFilter(hour -> has(hours, hour - 1) AND has(hours, hour + 1), hours) AS whole_hours,
+    arrayConcat(
+        arrayFilter(hour -> NOT has(whole_hours, hour), hours),
+        if({_TO} - {_FROM} > {BY_MINUTE_MS}, [{first}, {last}], range({first}, {last} + 1))) AS looked_into"""
+
+
+COVERED = {
+    "hours": _hours(),
+    "whole": f"SELECT arrayJoin(whole_hours) * {HOUR_MS} AS start_ms, toInt64({HOUR_MS}) AS width_ms",
+    "looked_into": f"intDiv(window_ms, {HOUR_MS}) IN (SELECT arrayJoin(looked_into))",
+    "covered_ms": f"""arraySum(arrayMap(
+        (one, next_ms) -> if(next_ms - one.1 <= greatest(one.2, {GAP_MS}), next_ms - one.1, one.2),
+        windows,
+        if(empty(windows), emptyArrayInt64(), arrayPushBack(arrayMap(one -> one.1, arrayPopFront(windows)),
+            toInt64(9000000000000000)))))""",
+}
+"""Pieces of how much of a range has data: what stands before the query, whole hours as rows of ``start_ms`` and
+``width_ms``, the condition for finer rows beside them, and the time [ms] of ``windows``: all such rows, each once, in
+order."""
+_TIME = (
+    Metric("covered_ms", "ms", "time of the range that has data: windows of 10 s in which anything reported, whatever"
+           " the filters, and gaps up to 5 min between them; beyond an hour by minutes; beyond six hours an hour"
+           " between two with data counts whole", "covered_ms", over="covered_time"),
+    Metric("coverage", "share", "how much of the range has data: what rates are the mean of",
+           f"covered_ms / nullIf({_TO} - {_FROM}, 0)", of="the range", over="covered_time"),
+)  # fmt: skip
+_GOOD, _JUDGED = (f"sum(toInt128({name}_requests_sum))" for name in ("good", "judged"))
+_FAILED = f"sumIf(toInt128(judged_requests_sum), {UNANSWERED})"
+_GOODPUT = (
+    Metric("judged", "requests", "those of a class, less client faults and those whose client went away before an"
+           " objective was missed", _JUDGED, over="judged"),
+    Metric("good", "requests", "of the judged those answered in full with every objective of their class met; a latency"
+           " that is not known is not judged", _GOOD, over="judged"),
+    Metric("judged_failed", "requests", "of the judged those that failed", _FAILED, over="judged"),
+    Metric("missed", "requests", "of the judged those answered, or left, after an objective was missed",
+           f"{_JUDGED} - {_GOOD} - {_FAILED}", over="judged"),
+    Metric("good_tokens", "tokens", "prompt and generated tokens of good requests", "sum(toInt128(good_tokens_sum))",
+           over="judged"),
+    Metric("good_share", "share", "goodput, or attainment: good of the judged", f"{_GOOD} / nullIf({_JUDGED}, 0)",
+           of="judged requests", over="judged"),
+    Metric("good_per_s", "requests/s", "goodput as a rate", f"{_GOOD} / nullIf(covered, 0)", clock=_COVERED,
+           over="judged"),
+)  # fmt: skip
 UNITS = {"USD": "{} / 1e9", "kWh": "{} / 3.6e9", "g": "{} / 1e6"}
 """From nUSD, mJ and ug, which bills count in."""
 UNIT_OF = {"USD": "cost_nusd", "kWh": "meter_mj", "g": "carbon_ug"}
@@ -103,13 +190,15 @@ def _unit_costs() -> Iterator[Metric]:
 
 
 UNIT_COSTS = tuple(_unit_costs())
-METRICS: Mapping[str, Metric] = {one.name: one for one in (*_METRICS, *UNIT_COSTS)}
+METRICS: Mapping[str, Metric] = {one.name: one for one in (*_METRICS, *_GOODPUT, *_TIME, *UNIT_COSTS)}
 
 
 def written(sql: str) -> str:
     """The text with the expression of every metric, and the condition of every end, in its place."""
     for one in METRICS.values():
         sql = sql.replace(f"{{{one.name}:{METRIC}}}", one.sql)
-    for name, condition in (END | {"unanswered": UNANSWERED}).items():
+    for name, condition in (END | JUDGED | {"unanswered": UNANSWERED}).items():
         sql = sql.replace(f"{{{name}:{CONDITION}}}", f"({condition})")
+    for name, piece in COVERED.items():
+        sql = sql.replace(f"{{{name}:{COVERAGE}}}", piece)
     return sql

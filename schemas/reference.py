@@ -163,18 +163,29 @@ def _metrics() -> str:
                 if m.over == over
             ],
         )
-        for over in ("windows", "parts")
+        for over in ("windows", "covered_time", "judged", "parts")
     }
     of_ranges = (
         "## Requests of a range\n\nThe same on pages, boards, in queries, views and the rules of error budgets."
         " A range counts the windows of 10 s that begin in it."
+    )
+    of_time = (
+        "## Time with data\n\nWhat rates of a range divide by, on pages, in queries and answers of `fleetpulse ask`:"
+        " view `covered_time`."
+    )
+    of_goodput = (
+        "## Goodput of a range\n\nThe same on page *Models*, in reports and queries, over rows of windows that are of a"
+        " service class. By single requests the verdicts are those of `cost_goodput`"
+        " ([how](../why/costs.md#goodput))."
     )
     of_bills = (
         "## Unit costs\n\nThe same in view `unit_costs`, reports, page *Cost* and on boards, over parts of bills"
         " ([how](../why/costs.md#the-split)): prices times tokens are the cost of requests."
     )
     intro = "What the numbers mean. Rows say by which version they were made."
-    return _page("Metrics", intro, table(head, rows), of_ranges, shown["windows"], of_bills, shown["parts"])
+    sections = {"windows": of_ranges, "covered_time": of_time, "judged": of_goodput, "parts": of_bills}
+    parts = (part for over, text in sections.items() for part in (text, shown[over]))
+    return _page("Metrics", intro, table(head, rows), *parts)
 
 
 def _limits() -> str:

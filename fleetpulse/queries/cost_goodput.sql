@@ -7,13 +7,13 @@ WITH judged AS
         ifNull(ttft_us > {slo_ttft_us:Array(Nullable(Int64))}[number], false) AS missed_ttft,
         ifNull(tpot_us > {slo_tpot_us:Array(Nullable(Int64))}[number], false) AS missed_tpot,
         ifNull(e2e_us > {slo_e2e_us:Array(Nullable(Int64))}[number], false) AS missed_e2e,
-        missed_ttft OR missed_tpot OR missed_e2e AS missed_any,
+        missed_ttft OR missed_tpot OR missed_e2e AS missed,
         multiIf(
             number = 0, 'not_judged',
-            ifNull(error_kind = 'client', false) OR (status = 'aborted' AND NOT missed_any), 'left_out',
-            missed_any AND NOT {unanswered:End}, 'missed',
-            NOT {ok:End}, 'failed',
-            'good'
+            {left_out:End}, 'left_out',
+            {good:End}, 'good',
+            {unanswered:End}, 'failed',
+            'missed'
         ) AS judgement,
         input_tokens,
         output_tokens

@@ -3,16 +3,15 @@
 -- say alone (cost_goodput). Of a class that the job did not know there is no row.
 SELECT
     class AS slo_class,
-    sum(judged) AS all_judged,
-    sum(good_ones) AS good,
-    sumIf(judged, {unanswered:End}) AS failed,
-    all_judged - good - failed AS missed,
+    {judged:Metric} AS all_judged,
+    {good:Metric} AS good,
+    {judged_failed:Metric} AS failed,
+    {missed:Metric} AS missed,
     sum(event_count) - all_judged AS left_out,
-    sum(good_tokens_sum) AS good_tokens
+    {good_tokens:Metric} AS good_tokens
 FROM
 (
-    SELECT slo_class AS class, status, event_count, judged_requests_sum AS judged, good_requests_sum AS good_ones,
-        good_tokens_sum
+    SELECT slo_class AS class, status, event_count, judged_requests_sum, good_requests_sum, good_tokens_sum
     FROM llm_requests_rollup_1h FINAL
     WHERE grouping = 'service' AND slo_class IS NOT NULL AND judged_requests_sum IS NOT NULL
         AND window_ms >= intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000

@@ -9,7 +9,8 @@ A silent GPU costs what an hour of its type in its region was billed at, GPU and
 the latest one before it. Looked at are minutes before the newest that any GPU has: what is under way is not silent.
 
 What of an hour has passed is looked at whole first: readings that cover all but ten seconds of it leave nothing silent,
-and minutes are read of other hours alone. Of all hours before the range nothing counts but the last reading.
+and minutes are read of other hours alone, and of those that are not rolled up yet. Of all hours before the range
+nothing counts but the last reading.
 
 Parameters because a filter outside would not be seen inside. MIG devices count as the GPU they are slices of.
 """
@@ -65,16 +66,22 @@ def view() -> str:
 
 
 def _newest() -> str:
-    """The newest minute of all, and where hours that are rolled up end."""
+    """The newest minute of all, where hours that are rolled up end, and which before that are not."""
     return f"""    newest AS (
         SELECT least(max(n.window_ms), {_TO}) AS stop FROM {rollup_table(GPU, "1m")} AS n
         WHERE n.window_ms >= {_FROM} - {KEPT_MS} AND n.window_ms <= {_TO} + {KEPT_MS}
     ),
     rolled AS (
         SELECT greatest({_BEGIN},
-            least(max(n.window_ms) + {HOUR_MS}, intDiv((SELECT stop FROM newest), {HOUR_MS}) * {HOUR_MS})) AS edge
+            least(max(n.window_ms) + {HOUR_MS}, intDiv((SELECT stop FROM newest), {HOUR_MS}) * {HOUR_MS})) AS edge,
+            groupUniqArray(intDiv(n.window_ms, {HOUR_MS})) AS there
         FROM {table_of("1h")} AS n
-        WHERE n.window_ms >= {_BEGIN} AND n.window_ms < {_TO}
+        WHERE n.grouping = 'gpu' AND n.window_ms >= {_BEGIN} AND n.window_ms < {_TO}
+    ),
+    lacking AS (
+        SELECT arrayJoin(arrayFilter(hour -> NOT has(there, hour), arrayMap(n -> intDiv({_BEGIN}, {HOUR_MS}) + n,
+            range(toUInt64(intDiv(edge - {_BEGIN}, {HOUR_MS})))))) AS of_hour
+        FROM rolled
     )"""
 
 
@@ -91,8 +98,9 @@ def _readings() -> str:
         SELECT {_READ}, intDiv(g.window_ms, {HOUR_MS}) * {HOUR_MS}, min(g.window_ms), argMax({_LABELS}, g.last_at_ms),
             max(g.last_at_ms), toInt64(ifNull(sum(g.interval_ms_sum), 0))
         FROM {rollup_table(GPU, "1m")} AS g FINAL
-        WHERE g.grouping = 'gpu' AND g.window_ms >= (SELECT edge FROM rolled)
-            AND g.window_ms < (SELECT stop FROM newest)
+        WHERE g.grouping = 'gpu' AND g.window_ms < (SELECT stop FROM newest)
+            AND (g.window_ms >= (SELECT edge FROM rolled)
+                OR intDiv(g.window_ms, {HOUR_MS}) IN (SELECT of_hour FROM lacking))
         GROUP BY gpu, device, intDiv(g.window_ms, {HOUR_MS})
     ),
     judged AS (

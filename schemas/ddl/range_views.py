@@ -21,12 +21,12 @@ from collections.abc import Iterable
 from schemas.ddl.columns import Column, create
 from schemas.ddl.merging import rollup_table
 from schemas.ddl.views import LINEAR
-from schemas.definitions import END
+from schemas.definitions import BY_WINDOW_MS, COVERED, END, METRICS, REPORTING
 from schemas.events.event_types import BY_TOPIC, LLM_REQUESTS
 from schemas.limits import HOUR_MS, MINUTE_MS, WINDOW_MS
 from schemas.rows.tables import PARTIALS
 
-SLOW, COVERED, CHANGED = "slow_requests", "covered_time", "who_changed"
+SLOW, TIME, CHANGED = "slow_requests", "covered_time", "who_changed"
 _SLOW = (
     (Column("ended", "DateTime64(3, 'UTC')", "when it ended"), "fromUnixTimestamp64Milli(r.at_ms, 'UTC')"),
     (Column("at_ms", "Int64", "the same, UTC [ms]"), "r.at_ms"),
@@ -73,27 +73,13 @@ LEFT JOIN (
 ) AS g ON r.engine_id = g.engine_id AND intDiv(r.at_ms, {MINUTE_MS}) = g.minute"""
 
 _FROM, _TO = "{from_ms:Int64}", "{to_ms:Int64}"
-_SPAN = f"({_TO} - {_FROM})"
-_REPORTING = {
-    "llm.requests": "service",
-    "gpu.samples": "gpu",
-    "host.samples": "host",
-    "engine.samples": "engine_sample",
-}
-"""Topics that tell whether anything reported, and a grouping that all of their events are in."""
-_GAP_MS = 5 * MINUTE_MS
-_BY_WINDOW_MS, _BY_MINUTE_MS = HOUR_MS, 6 * HOUR_MS
-"""Longest ranges that are looked at by windows, and by minutes."""
 _COVERED = (
-    (Column("covered_ms", "Int64", "time of the range that has data [ms]"), f"""arraySum(arrayMap(
-        (one, next_ms) -> if(next_ms - one.1 <= greatest(one.2, {_GAP_MS}), next_ms - one.1, one.2),
-        windows,
-        if(empty(windows), emptyArrayInt64(), arrayPushBack(arrayMap(one -> one.1, arrayPopFront(windows)),
-            toInt64(9000000000000000)))))"""),
+    (Column("covered_ms", "Int64", "time of the range that has data [ms]"), COVERED["covered_ms"]),
     (Column("first_ms", "Nullable(Int64)", "first window with data; null: none [ms]"),
      "if(empty(windows), NULL, windows[1].1)"),
     (Column("end_ms", "Nullable(Int64)", "end of the last one [ms]"),
      "if(empty(windows), NULL, windows[-1].1 + windows[-1].2)"),
+    (Column("coverage", "Nullable(Float64)", "share of the range that has data"), METRICS["coverage"].sql),
 )  # fmt: skip
 _CHANGED = (
     (Column("metric", "String", "what changed: requests, failed, ttft_p99_us, cost_nusd, ..."), "metric"),
@@ -121,7 +107,7 @@ def views() -> list[str]:
     comment = "requests of a range: where their time went, on which GPUs"
     slow = _view(SLOW, _SLOW, "", _SLOW_FROM, comment)
     comment = "how much of a range has data"
-    covered = _view(COVERED, _COVERED, _hours(), f"FROM (\n{_covered()}\n)", comment)
+    covered = _view(TIME, _COVERED, COVERED["hours"], f"FROM (\n{_covered()}\n)", comment)
     behind = f"WITH\n{_rows()},\n{_groups()},\n{_bills()}"
     comment = "who explains most of a change between two ranges"
     return [slow, covered, _view(CHANGED, _CHANGED, behind, f"FROM\n(\n{_changes()}\n)", comment)]
@@ -134,38 +120,15 @@ def _view(name: str, shown: Iterable[tuple[Column, str]], before: str, source: s
     return create("CREATE OR REPLACE VIEW", name, [column for column, _ in listed], behind, comment)
 
 
-def _hours() -> str:
-    """Hours of a long range that have data, those of them that count whole, and those that are looked into."""
-    each = "\n            UNION ALL\n".join(
-        f"            SELECT window_ms FROM {rollup_table(BY_TOPIC[topic], '1h')} WHERE grouping = '{grouping}'\n"
-        f"                AND window_ms > {_FROM} - {HOUR_MS} AND window_ms < {_TO}"
-        for topic, grouping in _REPORTING.items()
-    )
-    first, last = (f"intDiv({end}, {HOUR_MS})" for end in (_FROM, _TO))
-    return f"""WITH
-    (
-        SELECT groupUniqArray(intDiv(window_ms, {HOUR_MS}))
-        FROM
-        (
-{each}
-        )
-        WHERE {_SPAN} > {_BY_MINUTE_MS}
-    ) AS hours,
-    arrayFilter(hour -> has(hours, hour - 1) AND has(hours, hour + 1), hours) AS whole_hours,
-    arrayConcat(
-        arrayFilter(hour -> NOT has(whole_hours, hour), hours),
-        if({_SPAN} > {_BY_MINUTE_MS}, [{first}, {last}], range({first}, {last} + 1))) AS looked_into"""
-
-
 def _covered() -> str:
     """All windows, minutes and hours with data, each once, in order."""
     begun, over = (
         f"intDiv({_FROM} + {MINUTE_MS - 1}, {MINUTE_MS}) * {MINUTE_MS}",
         f"intDiv({_TO}, {MINUTE_MS}) * {MINUTE_MS}",
     )
-    minutes = f"{_SPAN} > {_BY_WINDOW_MS} AND window_ms >= {begun} AND window_ms < {over}"
-    parts = [f"SELECT arrayJoin(whole_hours) * {HOUR_MS} AS start_ms, toInt64({HOUR_MS}) AS width_ms"]
-    for topic, grouping in _REPORTING.items():
+    minutes = f"{_TO} - {_FROM} > {BY_WINDOW_MS} AND window_ms >= {begun} AND window_ms < {over}"
+    parts = [COVERED["whole"]]
+    for topic, grouping in REPORTING.items():
         for table, width_ms, where in (
             (PARTIALS[topic].name, WINDOW_MS, f"NOT ({minutes})"),
             (rollup_table(BY_TOPIC[topic], "1m"), MINUTE_MS, minutes),
@@ -173,7 +136,7 @@ def _covered() -> str:
             parts.append(
                 f"SELECT window_ms AS start_ms, toInt64({width_ms}) AS width_ms FROM {table}\n"
                 f"        WHERE grouping = '{grouping}' AND window_ms >= {_FROM} AND window_ms < {_TO} AND {where}\n"
-                f"            AND intDiv(window_ms, {HOUR_MS}) IN (SELECT arrayJoin(looked_into))"
+                f"            AND {COVERED['looked_into']}"
             )
     union = "\n        UNION ALL\n        ".join(parts)
     return f"    SELECT arraySort(groupUniqArray((start_ms, width_ms))) AS windows\n    FROM (\n        {union}\n    )"

@@ -6608,7 +6608,8 @@ CREATE OR REPLACE VIEW covered_time
 (
     covered_ms Int64 COMMENT 'time of the range that has data [ms]',
     first_ms Nullable(Int64) COMMENT 'first window with data; null: none [ms]',
-    end_ms Nullable(Int64) COMMENT 'end of the last one [ms]'
+    end_ms Nullable(Int64) COMMENT 'end of the last one [ms]',
+    coverage Nullable(Float64) COMMENT 'share of the range that has data'
 )
 AS WITH
     (
@@ -6627,12 +6628,12 @@ AS WITH
             SELECT window_ms FROM engine_samples_rollup_1h WHERE grouping = 'engine_sample'
                 AND window_ms > {from_ms:Int64} - 3600000 AND window_ms < {to_ms:Int64}
         )
-        WHERE ({to_ms:Int64} - {from_ms:Int64}) > 21600000
+        WHERE {to_ms:Int64} - {from_ms:Int64} > 21600000
     ) AS hours,
     arrayFilter(hour -> has(hours, hour - 1) AND has(hours, hour + 1), hours) AS whole_hours,
     arrayConcat(
         arrayFilter(hour -> NOT has(whole_hours, hour), hours),
-        if(({to_ms:Int64} - {from_ms:Int64}) > 21600000, [intDiv({from_ms:Int64}, 3600000), intDiv({to_ms:Int64}, 3600000)], range(intDiv({from_ms:Int64}, 3600000), intDiv({to_ms:Int64}, 3600000) + 1))) AS looked_into
+        if({to_ms:Int64} - {from_ms:Int64} > 21600000, [intDiv({from_ms:Int64}, 3600000), intDiv({to_ms:Int64}, 3600000)], range(intDiv({from_ms:Int64}, 3600000), intDiv({to_ms:Int64}, 3600000) + 1))) AS looked_into
 SELECT
     arraySum(arrayMap(
         (one, next_ms) -> if(next_ms - one.1 <= greatest(one.2, 300000), next_ms - one.1, one.2),
@@ -6640,42 +6641,43 @@ SELECT
         if(empty(windows), emptyArrayInt64(), arrayPushBack(arrayMap(one -> one.1, arrayPopFront(windows)),
             toInt64(9000000000000000))))) AS covered_ms,
     if(empty(windows), NULL, windows[1].1) AS first_ms,
-    if(empty(windows), NULL, windows[-1].1 + windows[-1].2) AS end_ms
+    if(empty(windows), NULL, windows[-1].1 + windows[-1].2) AS end_ms,
+    covered_ms / nullIf({to_ms:Int64} - {from_ms:Int64}, 0) AS coverage
 FROM (
     SELECT arraySort(groupUniqArray((start_ms, width_ms))) AS windows
     FROM (
         SELECT arrayJoin(whole_hours) * 3600000 AS start_ms, toInt64(3600000) AS width_ms
         UNION ALL
         SELECT window_ms AS start_ms, toInt64(10000) AS width_ms FROM llm_requests_partials
-        WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT (({to_ms:Int64} - {from_ms:Int64}) > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000)
+        WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT ({to_ms:Int64} - {from_ms:Int64} > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000)
             AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
         UNION ALL
         SELECT window_ms AS start_ms, toInt64(60000) AS width_ms FROM llm_requests_rollup_1m
-        WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND ({to_ms:Int64} - {from_ms:Int64}) > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000
+        WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND {to_ms:Int64} - {from_ms:Int64} > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000
             AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
         UNION ALL
         SELECT window_ms AS start_ms, toInt64(10000) AS width_ms FROM gpu_samples_partials
-        WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT (({to_ms:Int64} - {from_ms:Int64}) > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000)
+        WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT ({to_ms:Int64} - {from_ms:Int64} > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000)
             AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
         UNION ALL
         SELECT window_ms AS start_ms, toInt64(60000) AS width_ms FROM gpu_samples_rollup_1m
-        WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND ({to_ms:Int64} - {from_ms:Int64}) > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000
+        WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND {to_ms:Int64} - {from_ms:Int64} > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000
             AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
         UNION ALL
         SELECT window_ms AS start_ms, toInt64(10000) AS width_ms FROM host_samples_partials
-        WHERE grouping = 'host' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT (({to_ms:Int64} - {from_ms:Int64}) > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000)
+        WHERE grouping = 'host' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT ({to_ms:Int64} - {from_ms:Int64} > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000)
             AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
         UNION ALL
         SELECT window_ms AS start_ms, toInt64(60000) AS width_ms FROM host_samples_rollup_1m
-        WHERE grouping = 'host' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND ({to_ms:Int64} - {from_ms:Int64}) > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000
+        WHERE grouping = 'host' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND {to_ms:Int64} - {from_ms:Int64} > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000
             AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
         UNION ALL
         SELECT window_ms AS start_ms, toInt64(10000) AS width_ms FROM engine_samples_partials
-        WHERE grouping = 'engine_sample' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT (({to_ms:Int64} - {from_ms:Int64}) > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000)
+        WHERE grouping = 'engine_sample' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT ({to_ms:Int64} - {from_ms:Int64} > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000)
             AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
         UNION ALL
         SELECT window_ms AS start_ms, toInt64(60000) AS width_ms FROM engine_samples_rollup_1m
-        WHERE grouping = 'engine_sample' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND ({to_ms:Int64} - {from_ms:Int64}) > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000
+        WHERE grouping = 'engine_sample' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND {to_ms:Int64} - {from_ms:Int64} > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000
             AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
     )
 )
@@ -6775,9 +6777,15 @@ AS WITH
     ),
     rolled AS (
         SELECT greatest(intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000,
-            least(max(n.window_ms) + 3600000, intDiv((SELECT stop FROM newest), 3600000) * 3600000)) AS edge
+            least(max(n.window_ms) + 3600000, intDiv((SELECT stop FROM newest), 3600000) * 3600000)) AS edge,
+            groupUniqArray(intDiv(n.window_ms, 3600000)) AS there
         FROM gpu_history_1h AS n
-        WHERE n.window_ms >= intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000 AND n.window_ms < intDiv({to_ms:Int64} + 59999, 60000) * 60000
+        WHERE n.grouping = 'gpu' AND n.window_ms >= intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000 AND n.window_ms < intDiv({to_ms:Int64} + 59999, 60000) * 60000
+    ),
+    lacking AS (
+        SELECT arrayJoin(arrayFilter(hour -> NOT has(there, hour), arrayMap(n -> intDiv(intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000, 3600000) + n,
+            range(toUInt64(intDiv(edge - intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000, 3600000)))))) AS of_hour
+        FROM rolled
     ),
     readings AS (
         SELECT ifNull(g.parent_uuid, g.gpu_uuid) AS gpu, g.gpu_uuid AS device, max(g.window_ms) AS of_ms, of_ms AS first, argMax((ifNull(g.cluster, ''), ifNull(g.region, ''), ifNull(g.gpu_model, ''), ifNull(g.host, '')), g.last_at_ms) AS labels,
@@ -6789,8 +6797,9 @@ AS WITH
         SELECT ifNull(g.parent_uuid, g.gpu_uuid) AS gpu, g.gpu_uuid AS device, intDiv(g.window_ms, 3600000) * 3600000, min(g.window_ms), argMax((ifNull(g.cluster, ''), ifNull(g.region, ''), ifNull(g.gpu_model, ''), ifNull(g.host, '')), g.last_at_ms),
             max(g.last_at_ms), toInt64(ifNull(sum(g.interval_ms_sum), 0))
         FROM gpu_samples_rollup_1m AS g FINAL
-        WHERE g.grouping = 'gpu' AND g.window_ms >= (SELECT edge FROM rolled)
-            AND g.window_ms < (SELECT stop FROM newest)
+        WHERE g.grouping = 'gpu' AND g.window_ms < (SELECT stop FROM newest)
+            AND (g.window_ms >= (SELECT edge FROM rolled)
+                OR intDiv(g.window_ms, 3600000) IN (SELECT of_hour FROM lacking))
         GROUP BY gpu, device, intDiv(g.window_ms, 3600000)
     ),
     judged AS (

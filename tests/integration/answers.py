@@ -184,7 +184,8 @@ def covered(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
     topics = ("gpu.samples", "host.samples", "engine.samples")
     every = [*rows.requests, *(one for topic in topics for one in rows.readings[topic])]
     windows = sorted({row["at_ms"] // WINDOW_MS * WINDOW_MS for row in every})
-    return [{"covered_ms": covered_ms(windows, from_ms, to_ms)}]
+    known_ms = covered_ms(windows, from_ms, to_ms)
+    return [{"covered_ms": known_ms, "coverage": known_ms / (to_ms - from_ms)}]
 
 
 def goodput(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:

@@ -260,9 +260,18 @@ def unit_costs(side: str, tenant: str = "") -> tuple[int, int, int, int]:
     return tokens, nusd, mj, UG_PER_MJ * mj
 
 
-@pytest.mark.parametrize("rolled", [0.0, 0.7, 1.0])
+@pytest.mark.parametrize(
+    ("rolled", "lacks"),
+    [
+        pytest.param(0.0, 1, id="no hour is rolled up"),
+        pytest.param(0.7, 1_000_000, id="those up to then are"),
+        pytest.param(1.0, 1_000_000, id="all are"),
+        pytest.param(0.7, 3, id="of those up to then every third is still to come"),
+        pytest.param(1.0, 2, id="every second is still to come"),
+    ],
+)
 def test_silent_gpus_are_counted_and_priced_as_minute_by_minute(
-    database: SinkDatabase, config: ClickHouseConfig, rolled: float
+    database: SinkDatabase, config: ClickHouseConfig, rolled: float, lacks: int
 ) -> None:
     """Sixteen GPUs over three days, some gone for good, some well for most hours; hours of none, some or all of it are
     rolled up: against sets of minutes; bills and silence share none."""
@@ -289,7 +298,8 @@ def test_silent_gpus_are_counted_and_priced_as_minute_by_minute(
                 f"INSERT INTO gpu_samples_rollup_1h ({', '.join(names)}) "
                 f"SELECT intDiv(window_ms, {HOUR_MS}) * {HOUR_MS} AS hour_ms, 'gpu', 'c', 'eu', 'h', gpu_uuid, "
                 "any(gpu_model), 1, max(last_at_ms), sum(interval_ms_sum)"
-                f" FROM gpu_samples_rollup_1m FINAL WHERE window_ms < {over_ms} GROUP BY hour_ms, gpu_uuid"
+                f" FROM gpu_samples_rollup_1m FINAL WHERE window_ms < {over_ms}"
+                f" AND intDiv(window_ms, {HOUR_MS}) % {lacks} != 0 GROUP BY hour_ms, gpu_uuid"
             )
 
     for begin, end in ((first - 600, first + 2_000), (first + 61, first + 63), (first + 1_500, newest + 500)):

@@ -13,8 +13,8 @@ WITH judged AS
         ifNull(ttft_us > {slo_ttft_us:Array(Nullable(Int64))}[number], false)
             OR ifNull(tpot_us > {slo_tpot_us:Array(Nullable(Int64))}[number], false)
             OR ifNull(e2e_us > {slo_e2e_us:Array(Nullable(Int64))}[number], false) AS missed,
-        number = 0 OR ifNull(error_kind = 'client', false) OR (status = 'aborted' AND NOT missed) AS left_out,
-        {ok:End} AND NOT missed AS good
+        number = 0 OR {left_out:End} AS left_out,
+        {good:End} AS good
     FROM llm_requests FINAL
     WHERE at_ms >= {from_ms:Int64} AND at_ms < {to_ms:Int64} AND verdict = 'accepted'
         AND ({cluster:String} = '' OR cluster = {cluster:String})

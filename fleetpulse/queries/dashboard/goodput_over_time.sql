@@ -3,8 +3,8 @@
 -- rows: 5000
 SELECT
     intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS bucket_at_ms,
-    sum(toInt128(judged_requests_sum)) AS judged,
-    sum(toInt128(good_requests_sum)) AS good
+    {judged:Metric} AS judged,
+    {good:Metric} AS good
 FROM {requests:Rows}
 WHERE grouping = 'service' AND judged_requests_sum IS NOT NULL
     AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}

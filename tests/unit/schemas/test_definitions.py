@@ -6,13 +6,19 @@ import re
 from importlib.resources import files
 from itertools import product
 
+import numpy as np
+import pytest
+
 from fleetpulse import queries
 from fleetpulse.queries import dashboard
 from lab.oracle.recount import Request, outcome
-from schemas.definitions import END, METRICS, UNANSWERED, end_of, written
+from schemas.ddl import range_views
+from schemas.definitions import COVERED, END, JUDGED, METRICS, REPORTING, UNANSWERED, end_of, written
 from schemas.events.event_types import ERROR_KINDS, STATUSES
+from stream_jobs.costs.goodput import FAILED, GOOD, LEFT_OUT, Served, verdicts
+from stream_jobs.costs.wide import UNKNOWN
 from stream_jobs.rules.load import load_set
-from stream_jobs.rules.model import Where
+from stream_jobs.rules.model import SloClass, Where
 
 
 def test_a_place_becomes_the_metric_s_expression() -> None:
@@ -63,11 +69,16 @@ ENDS += product(sorted(set(STATUSES) - {"ok", "aborted"}), (None, *ERROR_KINDS))
 """Every way in which a request can end: kinds of errors are of those that did not end well."""
 
 
-def held(sql: str, status: str, kind: str | None) -> bool:
+def held(sql: str, status: str, kind: str | None, *, missed: bool = False) -> bool:
     """Whether a condition of the definitions holds of a request."""
-    text = sql.replace("ifNull(status, '')", "status").replace("ifNull(error_kind, '')", "kind")
+    text = (
+        sql.replace("NOT missed", "not missed")
+        .replace(" OR ", " or ")
+        .replace("ifNull(status, '')", "status")
+        .replace("ifNull(error_kind, '')", "kind")
+    )
     text = text.replace(" = ", " == ").replace("NOT IN", "not in").replace("AND", "and")
-    return bool(eval(text, {"status": status, "kind": kind or ""}))
+    return bool(eval(text, {"status": status, "kind": kind or "", "missed": missed}))
 
 
 def ended(status: str, kind: str | None) -> str:
@@ -86,6 +97,49 @@ def test_bills_know_of_the_four_ends_as_much_as_the_status_says() -> None:
     """What is unanswered there failed or was a client fault."""
     for status, kind in ENDS:
         assert held(UNANSWERED, status, kind) == (ended(status, kind) in ("client_fault", "failed"))
+
+
+@pytest.mark.parametrize(("status", "kind"), ENDS)
+@pytest.mark.parametrize("missed", [False, True], ids=["met", "missed"])
+def test_single_requests_are_judged_as_windows_are(status: str, kind: str | None, missed: bool) -> None:
+    """By the conditions that queries over single requests have, and by the job that writes the verdicts of windows."""
+    served = {"ttft_us": 2_000 if missed else 1_000, "tpot_us": UNKNOWN, "e2e_us": UNKNOWN}
+    columns = {name: np.array([value]) for name, value in {"slo_class": 0, **served}.items()}
+    flags = (np.array([one]) for one in (status == "ok", status == "aborted", kind == "client"))
+    tokens = dict.fromkeys(("input_tokens", "output_tokens"), np.array([1]))
+    ended_so = dict(zip(("ok", "aborted", "client_fault"), flags, strict=True))
+    verdict, _ = verdicts(Served(**columns, **ended_so, **tokens), [SloClass("c", ttft_us=1_500, share=0.9)])
+
+    left_out, good = (held(JUDGED[name], status, kind, missed=missed) for name in ("left_out", "good"))
+    assert (left_out, good) == (verdict[0] == LEFT_OUT, verdict[0] == GOOD)
+    assert held(UNANSWERED, status, kind) == (verdict[0] == FAILED or (left_out and status != "aborted"))
+
+
+def test_no_query_sums_verdicts_of_windows_by_a_formula_of_its_own() -> None:
+    """Those of the definitions do not overflow, and are one answer."""
+    folders = [name for folder in (queries, dashboard) for name in files(folder.__name__).iterdir()]
+    texts = {entry.name: entry.read_text(encoding="utf-8") for entry in folders if entry.name.endswith(".sql")}
+
+    assert {name for name, sql in texts.items() if "{good:Metric}" in sql} == {
+        "cost_goodput_windows.sql",
+        "goodput_over_time.sql",
+    }
+    for name, sql in texts.items():
+        assert re.findall(r"sum\w*\([^,)]*(?:judged_requests|good_requests|good_tokens)_sum", sql) == [], name
+
+
+def test_time_with_data_is_written_once() -> None:
+    """The view and the query of pages are of the same pieces, over different levels of the same rows."""
+    (view,) = [one for one in range_views.views() if "covered_time" in one]
+    page = dashboard.query("covered")
+
+    for piece in COVERED.values():
+        assert piece in view
+        assert piece in page.sql
+    for topic, grouping in REPORTING.items():
+        assert topic in {one.topic for one in page.sources.values()}
+        for text in (view, page.sql):
+            assert f"grouping = '{grouping}'" in text
 
 
 def matches(where: Where, status: str, kind: str | None) -> bool:
