@@ -18,7 +18,7 @@ from schemas.limits import Limits
 from schemas.rows.tables import BOOKS, EXEMPLARS, PARTIALS, REJECTED
 from schemas.rows.usage import USAGE
 from stream_jobs.windows import messages
-from stream_jobs.windows.books import Books, Rejection, labels, rejections_block
+from stream_jobs.windows.books import Books, Rejection, rejections_block
 from stream_jobs.windows.changes import Changes
 from stream_jobs.windows.emit import blocks_of, part_of
 from stream_jobs.windows.plan import plan_of
@@ -182,13 +182,6 @@ def test_many_refused_bytes_are_cut_between_rows() -> None:
     outputs = messages.rejected([rejection] * 9, a_commit(REQUESTS), 1, "windows")
 
     assert [header(output, "rows") for output in outputs] == ["4", "4", "1"]
-
-
-def test_labels_keep_null_apart() -> None:
-    """A label column's word 0 is null."""
-    column = labels(["a", None, "b", "a"])
-
-    assert (column.codes.tolist(), column.words) == ([1, 0, 2, 1], [None, b"a", b"b"])
 
 
 def test_memory_held_is_told() -> None:
