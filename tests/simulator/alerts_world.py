@@ -198,6 +198,7 @@ MUTATIONS = (
         "it goes on where the state was dumped",
         Rules(),
         world=_world(_GoesOnAtTheDump),
+        seen_by=2,
     ),
     Mutation(
         "all taken again",
@@ -212,6 +213,7 @@ MUTATIONS = (
         "each owner gives a silent upstream its time anew",
         Rules(),
         world=_world(_WaitsAnew),
+        seen_by=2,
     ),
     Mutation(
         "time of a look counted anew",

@@ -339,6 +339,7 @@ MUTATIONS = (
         "it is left out in silence",
         Rules(),
         world=_by("Undeclared", _Undeclared),
+        seen_by=2,
     ),
     Mutation(
         "state thrown away",
@@ -346,5 +347,6 @@ MUTATIONS = (
         "it begins with a new one",
         Rules(),
         world=_by("BeginsNew", _BeginsNew),
+        seen_by=2,
     ),
 )
