@@ -8,6 +8,7 @@ from functools import partial
 from typing import Literal
 
 from schemas.limits import DAY_MS, HOUR_MS
+from schemas.sketch import counted_min
 
 Kind = Literal["timeseries", "table", "stat"]
 _NO_PARAMS: Mapping[str, str] = {}
@@ -75,7 +76,15 @@ def _when(column: str) -> str:
 
 
 _table = partial(Panel, kind="table")
-_LATENCY = "percentiles[1] AS p50, percentiles[2] AS p95, percentiles[3] AS p99"
+
+
+def _known(value: str, q: float, counted: str = "counted") -> str:
+    """A percentile, where enough values went in for it to say something; else a gap."""
+    return f"if({counted} >= {counted_min(q)}, {value}, NULL)"
+
+
+_MIDDLE = f"{_known('percentiles[1]', 0.5)} AS p50, {_known('percentiles[2]', 0.95)} AS p95"
+_LATENCY = f"{_MIDDLE}, {_known('percentiles[3]', 0.99)} AS p99"
 _TOP = {"top": "20"}
 
 
@@ -85,9 +94,9 @@ def _latency(title: str, bins: str) -> Panel:
 
 def _latency_of(whose: str, title: str, bins: str) -> Panel:
     """Percentiles by model or by tenant, of all of them."""
-    select = f"name AS {whose}, percentiles[1] AS p50, percentiles[2] AS p95"
     params = {"bins": bins, "dimension": whose, "names": "[]"}
-    return _table(title, "latency_by", select, "µs", params=params)
+    select = f"name AS {whose}, counted, {_MIDDLE}"
+    return _table(title, "latency_by", select, "µs", units={"counted": "short"}, params=params)
 
 
 def _per_s(*columns: str) -> str:
@@ -215,8 +224,20 @@ BOARDS = (
             Panel("Waiting", "engines_over_time", "name, waiting", params=_TOP),
             Panel("KV cache in use", "engines_over_time", "name, kv_used", "percentunit", params=_TOP),
             Panel("Generated tokens per second", "engines_over_time", "name, generated_per_s", params=_TOP),
-            Panel("Time to first token, p99", "engines_latency_over_time", "name, ttft_p99_us", "µs", params=_TOP),
-            Panel("Inter-token latency, p99", "engines_latency_over_time", "name, itl_p99_us", "µs", params=_TOP),
+            Panel(
+                "Time to first token, p99",
+                "engines_latency_over_time",
+                f"name, {_known('ttft_p99_us', 0.99, 'ttft_counted')} AS ttft_p99_us",
+                "µs",
+                params=_TOP,
+            ),
+            Panel(
+                "Inter-token latency, p99",
+                "engines_latency_over_time",
+                f"name, {_known('itl_p99_us', 0.99, 'itl_counted')} AS itl_p99_us",
+                "µs",
+                params=_TOP,
+            ),
             _STARVED,
             _table(
                 "Engines",

@@ -21,7 +21,9 @@ SELECT
     engine_id AS name,
     sum(event_count) AS requests,
     fp_quantile_linear(0.99, sumMap(ttft_us_bins)) AS ttft_p99_us,
-    fp_quantile_linear(0.99, sumMap(itl_bins)) AS itl_p99_us
+    fp_quantile_linear(0.99, sumMap(itl_bins)) AS itl_p99_us,
+    arraySum(mapValues(sumMap(ttft_us_bins))) AS ttft_counted,
+    arraySum(mapValues(sumMap(itl_bins))) AS itl_counted
 FROM {requests:Rows}
 WHERE grouping = 'engine' AND engine_id IS NOT NULL AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     AND ({cluster:String} = '' OR cluster = {cluster:String})
