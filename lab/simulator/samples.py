@@ -14,7 +14,8 @@ from lab.simulator.knobs import Positions
 from lab.simulator.plan import STEP_OVERHEAD_US
 from lab.simulator.training import THREAD_BUSY, Training
 from lab.simulator.wide import EntityLabel, Of, Wide, WideColumn, completed, constant_label
-from schemas.codec.block import Labels, Numbers, Texts
+from schemas.codec.block import Numbers
+from schemas.codec.values import column_of
 from schemas.events.event_types import (
     ENGINE_SAMPLES,
     GPU_EVENTS,
@@ -297,23 +298,13 @@ STORM_REPORTED_MS = 60_000
 Mask = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class _Report:
-    """One event of a kind: its columns."""
-
-    kind: bytes
-    code: int
-    severity: bytes
-    action: bytes
-    message: bytes
-
-
+_REPORTED = ("kind", "code", "severity", "action", "message")
 _LOST = (
-    _Report(b"xid", XID_FALLEN_OFF, b"critical", b"reboot_node", b"GPU has fallen off the bus"),
-    _Report(b"gpu_lost", 0, b"critical", b"reboot_node", b"GPU is lost"),
+    ("xid", XID_FALLEN_OFF, "critical", "reboot_node", "GPU has fallen off the bus"),
+    ("gpu_lost", None, "critical", "reboot_node", "GPU is lost"),
 )
-_FOUND = (_Report(b"gpu_found", 0, b"info", b"none", b"GPU is back"),)
-_STORM = (_Report(b"ecc", 0, b"warning", b"watch", b"memory errors are corrected at a high rate"),)
+_FOUND = (("gpu_found", None, "info", "none", "GPU is back"),)
+_STORM = (("ecc", None, "warning", "watch", "memory errors are corrected at a high rate"),)
 
 
 class EccStorms:
@@ -343,23 +334,11 @@ def gpu_event_wide(directory: Directory, at_ms: int, gone: Mask, found: Mask, st
         return None
     pairs.sort(key=lambda pair: pair[0])
     entity = np.array([gpu for gpu, _ in pairs], np.int64)
-    reports = [one for _, one in pairs]
-    codes = np.array([one.code for one in reports], np.uint32)
     columns: dict[str, WideColumn] = {
         "at_ms": Numbers(np.full(len(entity), at_ms, np.int64)),
-        "code": Numbers(codes, codes > 0),
-        "kind": _labels([one.kind for one in reports]),
-        "severity": _labels([one.severity for one in reports]),
         "origin": constant_label("simulated", len(entity)),
-        "action": _labels([one.action for one in reports]),
-        "message": Texts(
-            b"".join(one.message for one in reports), np.cumsum([len(one.message) for one in reports], dtype=np.int64)
-        ),
     }
+    for name, values in zip(_REPORTED, zip(*(one for _, one in pairs), strict=True), strict=True):
+        columns[name], _ = column_of(GPU_EVENTS.field(name), 0, values)
     ends = ends_of(directory.gpu_host[entity], directory)
     return Wide(GPU_EVENTS.topic, entity, ends, in_order(GPU_EVENTS, columns, directory.gpu, len(entity)))
-
-
-def _labels(words: list[bytes]) -> Labels:
-    known: list[bytes | None] = [None, *dict.fromkeys(words)]
-    return Labels(np.array([known.index(word) for word in words], np.uint8), known)
