@@ -1,4 +1,5 @@
 -- What GPUs cost that computed nothing, by why and type, and all together; in 30 days at the rate of the minutes billed.
+-- Beside it, as `__unobserved__`, those of the last 24 hours that gave no reading: they are in no bill (gpu_coverage).
 WITH
     (
         SELECT uniqExact(minute_ms)
@@ -6,22 +7,35 @@ WITH
         WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}
     ) AS minutes
 SELECT
-    if(grouping(reason) = 1, 'all', reason) AS why,
+    reason AS why,
     gpu_type AS gpu_model,
-    sum(toInt128(p.gpu_ms)) AS gpu_ms,
-    sum(toInt128(p.cost_nusd)) AS cost_nusd,
-    43200 * (cost_nusd / minutes) AS of_30_days_nusd,
+    time_ms AS gpu_ms,
+    nusd AS cost_nusd,
+    43200 * (nusd / nullIf(minutes, 0)) AS of_30_days_nusd,
     minutes AS billed_minutes
 FROM
 (
     SELECT
-        if(part = '__idle__', 'no model loaded', 'a model loaded, no tokens') AS reason,
-        ifNull(c.gpu_model, 'several types') AS gpu_type,
-        c.gpu_ms AS gpu_ms,
-        c.cost_nusd AS cost_nusd
-    FROM cost_parts AS c
-    WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64} AND part IN ('__idle__', '__wasted__')
-) AS p
-GROUP BY GROUPING SETS ((reason, gpu_type), ())
-HAVING count() > 0
-ORDER BY why = 'all' DESC, cost_nusd DESC, why, gpu_model
+        if(grouping(what) = 1, 'all', what) AS reason,
+        type AS gpu_type,
+        sum(toInt128(ms)) AS time_ms,
+        sum(toInt128(part_nusd)) AS nusd
+    FROM
+    (
+        SELECT
+            if(part = '__idle__', 'no model loaded', 'a model loaded, no tokens') AS what,
+            ifNull(c.gpu_model, 'several types') AS type,
+            c.gpu_ms AS ms,
+            c.cost_nusd AS part_nusd
+        FROM cost_parts AS c
+        WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64} AND part IN ('__idle__', '__wasted__')
+    )
+    GROUP BY GROUPING SETS ((what, type), ())
+    HAVING count() > 0
+    UNION ALL
+    SELECT 'no reading: __unobserved__', s.gpu_model, sum(toInt128(s.silent_gpu_ms)), sum(toInt128(s.unobserved_nusd))
+    FROM gpu_coverage(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64}) AS s
+    WHERE s.silent_gpu_ms > 0
+    GROUP BY s.gpu_model
+)
+ORDER BY why = 'all' DESC, why LIKE 'no reading%', cost_nusd DESC, why, gpu_model

@@ -44,10 +44,9 @@ def _headlines(report: Report) -> Iterator[Headline]:
     yield Headline("Bill", a.usd(total), f"{a.gpu_hours(bill['gpu_ms'])} of GPU time")
     yield Headline("For requests", a.share(ratio(spent.get("request", 0), total)), a.usd(spent.get("request")))
     yield Headline("Idle or waiting", a.share(ratio(unused, total)), a.usd(unused))
-    yield Headline(
-        "A million tokens", a.dollars(_each(total, tokens, a.MILLION)), f"of {a.count(tokens)}, all costs in"
-    )
-    yield Headline("A request", a.dollars(_each(total, requests, 1)), f"of {a.count(requests)}, all in")
+    every = "all of the bill" + (", silent GPUs beside it" if _silent_ms(report["unobserved"]) else "")
+    yield Headline("A million tokens", a.dollars(_each(total, tokens, a.MILLION)), f"of {a.count(tokens)}, {every}")
+    yield Headline("A request", a.dollars(_each(total, requests, 1)), f"of {a.count(requests)}, {every}")
     yield Headline("Energy, with PUE", a.energy(bill["meter_mj"]), f"{a.carbon(bill['carbon_ug'])} CO2e")
 
 
@@ -75,10 +74,13 @@ def _warnings(bill: Mapping[str, Any]) -> Iterator[str]:
         yield f"Rated with {len(bill['prices_versions'])} versions of prices; `fleetpulse rerate` makes it one."
 
 
+def _silent_ms(coverage: Sequence[Mapping[str, Any]]) -> int:
+    return sum(row["silent_gpu_ms"] for row in coverage)
+
+
 def _silence(coverage: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """What GPUs cost that did not report, beside the bill."""
-    silent_ms = sum(row["silent_gpu_ms"] for row in coverage)
-    if silent_ms:
+    if silent_ms := _silent_ms(coverage):
         cost = a.usd(sum(row["unobserved_nusd"] or 0 for row in coverage))
         unpriced_ms = sum(row["unpriced_silent_gpu_ms"] for row in coverage)
         lacking = f", {a.gpu_hours(unpriced_ms)} of it without a price" if unpriced_ms else ""
@@ -124,8 +126,9 @@ def _sections(report: Report) -> Iterator[Section]:
     )
     yield Section(
         "Self-hosted beside hosted",
-        "The same tokens at the list price of a hosted model. Break-even: how busy the GPUs would have to be for both "
-        "to cost the same, if more requests cost nothing more here.",
+        "All in: its share of the bills of its engines; silent GPUs are in none. List price: the same tokens at that "
+        "of a hosted model. Break-even: how busy the GPUs would have to be for both to cost the same, if more requests "
+        "cost nothing more here.",
         [tables.LIST_PRICES.table(report["models"])],
         empty="No model has a list price; add aliases to the price file.",
     )
@@ -141,7 +144,8 @@ def _sections(report: Report) -> Iterator[Section]:
         empty="No service classes are defined; give a file with `slo_classes` (--slo).",
     )
     yield Section("Engines", "", [tables.ENGINES.table(report["engines"])], empty="No engine had a GPU.")
-    yield Section("GPUs by type", "", [tables.GPU_MODELS.table(report["gpu_models"])])
+    beside = "Silent: time without a reading of GPUs of the 24 hours before, in no bill, at the price of their type."
+    yield Section("GPUs by type", beside, [tables.GPU_MODELS.table(report["gpu_models"])])
     unused = report["idle"]
     yield Section("Idle GPUs", "No model was loaded.", [tables.idle(unused)], tables.idle_hours(unused), empty="None.")
     nothing = "Nobody got an answer for this."

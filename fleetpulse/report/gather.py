@@ -69,18 +69,18 @@ def gather(ask: Ask, query: ReportQuery) -> dict[str, Any]:
     if not bill:
         empty = f"no bill between {instant(query.from_ms)} and {instant(query.to_ms)} (UTC)"
         raise FleetpulseError(f"{empty}; does the cost job run? `fleetpulse jobs costs`, and `fleetpulse status`")
-    models, engines = _models(of, query), of("cost_by_engine")
+    models, engines, coverage = _models(of, query), of("cost_by_engine"), of("cost_coverage")
     return {
         "from_ms": query.from_ms,
         "to_ms": query.to_ms,
         "bill": bill[0],
         "split": of("cost_split"),
-        "unobserved": of("cost_coverage"),
+        "unobserved": coverage,
         "hours": of("cost_by_hour"),
         "models": models,
         "tenants": [money.unit_costs(row) for row in _by(of, "tenant")],
         "engines": [money.engine_costs(row, of_engine) for row, of_engine in money.by_engine(engines, of)],
-        "gpu_models": [money.gpu_costs(row) for row in of("cost_by_gpu_model")],
+        "gpu_models": [*map(money.gpu_costs, money.with_silence(of("cost_by_gpu_model"), coverage))],
         "goodput": goodput_rows(
             counted(of, query.to_ms - query.from_ms, query.slo_classes), _by(of, "slo_class"), query.slo_classes
         ),

@@ -11,6 +11,11 @@ from stream_jobs.costs.apportion import apportion_one
 from stream_jobs.prices.amounts import KWH_MJ
 
 Row = dict[str, Any]
+_UNBILLED: Row = {
+    **dict.fromkeys(("gpu_ms", "unpriced_gpu_ms", "requests", "prompt_tokens", "decode_tokens"), 0),
+    **dict.fromkeys(("total_nusd", "idle_nusd", "energy_mj", "meter_mj", "carbon_ug")),
+}
+"""A type of GPU that gave no reading."""
 
 
 def product(one: float | None, other: float | None) -> float | None:
@@ -88,6 +93,17 @@ def engine_costs(row: Mapping[str, Any], served: Sequence[Mapping[str, Any]]) ->
         "usd_per_million_tokens": per_million(row["total_nusd"], tokens),
         "used": ratio(row["request_nusd"], row["total_nusd"]),
     }
+
+
+def with_silence(rows: Sequence[Row], coverage: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Rows of GPU types, each with what its silent GPUs cost beside the bill; types of which there is no bill behind
+    them."""
+    silent: dict[str, int | None] = {}
+    for one in (each for each in coverage if each["silent_gpu_ms"]):
+        silent[one["gpu_model"]] = total(silent.get(one["gpu_model"]), one["unobserved_nusd"])
+    unbilled = silent.keys() - {row["gpu_model"] for row in rows}
+    listed = [*rows, *(_UNBILLED | {"gpu_model": name} for name in sorted(unbilled))]
+    return [{**row, "unobserved_nusd": silent.get(row["gpu_model"], 0)} for row in listed]
 
 
 def gpu_costs(row: Mapping[str, Any]) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -461,7 +462,23 @@ def idle(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
         {"why": reason, "gpu_model": model, "gpu_ms": total(group, "gpu_ms"), "cost_nusd": total(group, "cost_nusd"),
          "billed_minutes": minutes, "of_30_days_nusd": total(group, "cost_nusd") * 30 * 24 * 60 / minutes}
         for (reason, model), group in [*grouped(parts, "why", "gpu_model").items(), (("all", ""), parts)]
+    ] + [
+        {"why": "no reading: __unobserved__", "gpu_model": model, "gpu_ms": silent_ms, "billed_minutes": minutes}
+        for model, silent_ms in _silent_ms(rows, from_ms, to_ms).items()
     ]  # fmt: skip
+
+
+def _silent_ms(rows: Rows, from_ms: int, to_ms: int) -> Mapping[str, int]:
+    """By type of GPU, minutes without a reading within a day of one before, up to the newest of all [ms]."""
+    read = {key: {row["at_ms"] // MINUTE_MS for row in group}
+            for key, group in grouped(rows.readings["gpu.samples"], "gpu_model", "gpu_uuid").items()}  # fmt: skip
+    over = min(to_ms // MINUTE_MS, max(map(max, read.values())))
+    found = Counter[str]()
+    for (model, _), minutes in read.items():
+        for minute in range(from_ms // MINUTE_MS, over):
+            if minute not in minutes and any(minute - 24 * 60 <= one < minute for one in minutes):
+                found[model] += MINUTE_MS
+    return found
 
 
 def cost_by(rows: Rows, from_ms: int, to_ms: int, dimension: str, **_: int) -> Answer:

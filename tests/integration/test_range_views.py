@@ -108,8 +108,17 @@ def test_slow_requests_say_where_their_time_went(filled: Any) -> None:
 
 
 def test_idle_gpus_cost_what_they_cost_in_a_month_at_this_rate(clickhouse: Any) -> None:
-    """Without a model and with one apart, and together; two minutes are billed of all the range."""
+    """Without a model and with one apart, and together; two minutes are billed of all the range. A GPU that gave no
+    reading for six minutes stands beside them, at what its type was billed."""
     fill_bills(clickhouse, [NOW_MS - 10 * MINUTE_MS])
+    read = [(uuid, minute) for uuid, last in (("GPU-1", 3), ("GPU-2", 10)) for minute in range(last, 20)]
+    columns = ("window_ms", "grouping", "region", "gpu_uuid", "gpu_model", "version", "last_at_ms", "interval_ms_sum")
+    clickhouse.insert(
+        "gpu_samples_rollup_1m",
+        [[at, "gpu", "eu", uuid, "NVIDIA H100 80GB HBM3", 1, at + 59_999, 60_000]
+         for uuid, minute in read for at in (NOW_MS - minute * MINUTE_MS,)],
+        column_names=columns,
+    )  # fmt: skip
     bounds = {"from_ms": NOW_MS - 24 * HOUR_MS, "to_ms": NOW_MS}
 
     rows = list(clickhouse.query(queries.text("idle_gpus"), parameters=bounds).named_results())
@@ -118,5 +127,6 @@ def test_idle_gpus_cost_what_they_cost_in_a_month_at_this_rate(clickhouse: Any) 
         ("all", 65_000_000, 120_000),
         ("no model loaded", 40_000_000, 60_000),
         ("a model loaded, no tokens", 25_000_000, 60_000),
+        ("no reading: __unobserved__", 180_000_000, 360_000),
     ]
     assert (rows[0]["billed_minutes"], rows[0]["of_30_days_nusd"]) == (2, 65_000_000 * 43_200 / 2)

@@ -13,6 +13,8 @@ from fleetpulse.report import standings as report
 from fleetpulse.report.amounts import carbon, decimal, instant
 from fleetpulse.report.amounts import dollars as usd
 from fleetpulse.report.amounts import usd as dollars
+from fleetpulse.report.money import total as total_of
+from schemas.ddl.coverage_view import PART as UNOBSERVED
 from schemas.errors import FleetpulseError
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
 from stream_jobs.budgets.load import load as load_budgets
@@ -51,6 +53,17 @@ def stacked(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[int, floa
     return {what: found[what] for what in order if what in found}
 
 
+def silent_rows(coverage: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Silent GPUs by type, as rows of what stood idle; the cost is null where none of it has a price."""
+    rows: dict[str, dict[str, Any]] = {}
+    for one in (each for each in coverage if each["silent_gpu_ms"]):
+        empty = {"owner": UNOBSERVED, "what": "no reading, in no bill", "a_gpu": one["gpu_model"], "gpu_time_ms": 0}
+        row = rows.setdefault(one["gpu_model"], {**empty, "cost": None})
+        row["gpu_time_ms"] += one["silent_gpu_ms"]
+        row["cost"] = total_of(row["cost"], one["unobserved_nusd"])
+    return list(rows.values())
+
+
 def standings(budgets: Budgets, days: Sequence[Mapping[str, Any]], now_ms: int) -> list[dict[str, Any]]:
     """A row for each budget: what was spent of it, what will be, when it is used up."""
     return [_budget_row(one) for one in report.standings(budgets, days, now_ms)]
@@ -82,7 +95,7 @@ class _Cost:
         split = "Dollars an hour by what they went to, over time"
         self._split = ChartPanel(view, "What it went to", "dollars an hour", split, 230, "")
         with grid():
-            unused = "hosts without a model, engines without tokens"
+            unused = "hosts without a model, engines without tokens; silent GPUs of up to 24 h"
             forecast = "this period, forecast with an interval of four in five"
             tenants = self._tenant_columns()
             self._models = TablePanel("Models", "unit costs", _MODELS, "c7", label="Cost by model")
@@ -128,10 +141,11 @@ class _Cost:
         )
         example = any(str(row["version"]).startswith(EXAMPLE) for row in prices.records())
         self._show_stats(total, MINUTE_MS * total["billed_minutes"], example=example)
-        await self._show_silence()
+        silent = await self._show_silence()
         self._show_split(parts.records(), width_ms)
         self._models.rows(models.records(), "No model has a bill in this range")
-        self._idle.rows(idle.records(), "Nothing stood idle in this range")
+        unused = sorted([*idle.records(), *silent], key=lambda row: -(row["cost"] or 0))
+        self._idle.rows(unused, "Nothing stood idle in this range")
         self._tenants.rows(tenants.records(), "No tenant has a bill in this range")
         await self._show_budgets()
 
@@ -168,12 +182,13 @@ class _Cost:
         show("unpriced", _hours(missing), "GPU hours", "warn" if missing else "good")
         show("provisional", f"{total['provisional']:,}", f"of {total['bills']:,} bills")
 
-    async def _show_silence(self) -> None:
-        """What GPUs cost in minutes without any reading: beside the bill, of a range that a page can look through."""
+    async def _show_silence(self) -> list[dict[str, Any]]:
+        """What GPUs cost in time without any reading: beside the bill, of a range that a page can look through; by type
+        as rows of what stood idle."""
         view = self._view
         if view.range.span_ms > SILENCE_SPAN_MAX_MS:
             self._stats.show("unobserved", UNKNOWN, "beside the bill; of up to 24 h")
-            return
+            return []
         rows = [
             row for row in (await view.ask("cost_coverage")).records()
             if view.filter("region") in ("", row["region"])
@@ -182,6 +197,7 @@ class _Cost:
         cost = sum(nusd for nusd in known if nusd is not None)
         hint = f"beside the bill, {_hours(silent_ms)} GPU hours without a reading"
         self._stats.show("unobserved", dollars(cost), hint, "warn" if silent_ms else "good")
+        return silent_rows(rows)
 
     def _show_split(self, rows: Sequence[Mapping[str, Any]], width_ms: int) -> None:
         view = self._view

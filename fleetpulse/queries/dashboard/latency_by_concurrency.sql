@@ -7,14 +7,15 @@
 -- rows: 100
 -- kept: 5
 WITH
+    (of_cluster, of_region, of_model, of_engine) -> ({cluster:String} = '' OR of_cluster = {cluster:String})
+        AND ({region:String} = '' OR of_region = {region:String})
+        AND ({model:String} = '' OR of_model = {model:String})
+        AND ({engine_id:String} = '' OR of_engine = {engine_id:String}) AS wanted,
     (
         SELECT toInt64(greatest(1, ceil(count() / 40000)))
         FROM {requests:Identifier}
         WHERE grouping = 'engine' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
-            AND ({cluster:String} = '' OR cluster = {cluster:String})
-            AND ({region:String} = '' OR region = {region:String})
-            AND ({model:String} = '' OR model = {model:String})
-            AND ({engine_id:String} = '' OR engine_id = {engine_id:String})
+            AND wanted(cluster, region, model, engine_id)
     ) AS every_nth,
     sumMapIf(r.ttft_us_bins, {ok:End}) AS ttft,
     sumMapIf(r.itl_bins, {ok:End}) AS itl,
@@ -43,10 +44,7 @@ FROM
     PREWHERE grouping = 'engine' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
         AND intDiv(window_ms, {grain_ms:Int64}) % every_nth = 0
     WHERE engine_id IS NOT NULL
-        AND ({cluster:String} = '' OR cluster = {cluster:String})
-        AND ({region:String} = '' OR region = {region:String})
-        AND ({model:String} = '' OR model = {model:String})
-        AND ({engine_id:String} = '' OR engine_id = {engine_id:String})
+        AND wanted(cluster, region, model, engine_id)
 ) AS r
 RIGHT JOIN
 (
@@ -65,10 +63,7 @@ RIGHT JOIN
                 SELECT engine_id
                 FROM {requests:Identifier}
                 WHERE grouping = 'engine' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
-                    AND ({cluster:String} = '' OR cluster = {cluster:String})
-                    AND ({region:String} = '' OR region = {region:String})
-                    AND ({model:String} = '' OR model = {model:String})
-                    AND ({engine_id:String} = '' OR engine_id = {engine_id:String})
+                    AND wanted(cluster, region, model, engine_id)
             )
         GROUP BY window_ms, engine_id, model
     )

@@ -10,7 +10,7 @@ import pytest
 from fleetpulse.dashboard.consumer_lag import Lag
 from fleetpulse.dashboard.pages.alert_panel import facts, members, transitions
 from fleetpulse.dashboard.pages.alerts import bar_ms, opened, silence_of
-from fleetpulse.dashboard.pages.cost import stacked, standings
+from fleetpulse.dashboard.pages.cost import silent_rows, stacked, standings
 from fleetpulse.dashboard.pages.fleet import last_reported
 from fleetpulse.dashboard.pages.pipeline import (
     CAUSES,
@@ -202,6 +202,28 @@ def test_money_is_stacked_in_the_order_of_the_legend() -> None:
     ]
 
     assert list(stacked(rows).items()) == [("request", [(0, 1.0)]), ("__idle__", [(0, 2.0)]), ("new", [(0, 1e-9)])]
+
+
+def test_silent_gpus_stand_by_type_among_what_stood_idle() -> None:
+    """Over days and regions; what has no price has no cost, and types that all reported have no row."""
+
+    def silent(gpu_model: str, silent_gpu_ms: int, unobserved_nusd: int | None) -> dict[str, object]:
+        return {"gpu_model": gpu_model, "silent_gpu_ms": silent_gpu_ms, "unobserved_nusd": unobserved_nusd}
+
+    rows = silent_rows(
+        [
+            silent("H100", 5, 10),
+            silent("H100", 7, 20),
+            silent("H100", 1, None),
+            silent("L4", 3, None),
+            silent("T4", 0, 0),
+        ]
+    )
+
+    assert [(row["owner"], row["a_gpu"], row["gpu_time_ms"], row["cost"]) for row in rows] == [
+        ("__unobserved__", "H100", 13, 30),
+        ("__unobserved__", "L4", 3, None),
+    ]
 
 
 def test_a_budget_stands_where_its_days_put_it() -> None:

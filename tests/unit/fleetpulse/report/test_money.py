@@ -276,3 +276,25 @@ def test_a_class_pays_for_its_good_requests_alone() -> None:
     assert (made["attainment"], made["usd_per_good_request"], made["missed_usd"]) == (0.8, 0.0005, 0.0008)
     assert made["usd_per_million_good_tokens"] == pytest.approx(4.0)
     assert made["burn_rate"] == pytest.approx(2.0)
+
+
+def test_what_silent_gpus_cost_stands_with_their_type() -> None:
+    """Over days; nothing where all reported, unknown without a price; a type that no bill has stands behind."""
+
+    def silent(gpu_model: str, silent_gpu_ms: int, unobserved_nusd: int | None) -> dict[str, Any]:
+        return {"gpu_model": gpu_model, "silent_gpu_ms": silent_gpu_ms, "unobserved_nusd": unobserved_nusd}
+
+    billed = [{**GPU_TYPE, "gpu_model": name} for name in ("H100", "T4")]
+    rows = money.with_silence(
+        billed, [silent("H100", 5, 10), silent("H100", 7, 20), silent("L4", 3, None), silent("T4", 0, 0)]
+    )
+
+    assert [(row["gpu_model"], row["unobserved_nusd"]) for row in rows] == [("H100", 30), ("T4", 0), ("L4", None)]
+    assert [money.gpu_costs(row)["usd_per_gpu_hour"] for row in rows] == [2.0, 2.0, None]
+    assert [money.gpu_costs(row)["gpu_ms"] for row in rows] == [7_200_000, 7_200_000, 0]
+
+
+GPU_TYPE = {
+    **dict.fromkeys(("unpriced_gpu_ms", "requests", "prompt_tokens", "decode_tokens"), 0),
+    **{"gpu_ms": 7_200_000, "total_nusd": 4_000_000_000, "meter_mj": None, "carbon_ug": None},
+}

@@ -109,6 +109,8 @@ def test_silence_is_said_beside_the_bill() -> None:
     assert said in made.warnings
     assert made.sections[0].tables[0].rows[-1][:4] == ("beside the bill: silent GPUs", "$2.50", "50.0 %", "1.5 h")
     assert made.sections[0].tables[0].rows[-2][:2] == ("all", "$5.00")
+    assert [one.note for one in made.headlines[3:5]] == ["of 0, all of the bill, silent GPUs beside it"] * 2
+    assert [one.note for one in page(report()).headlines[3:5]] == ["of 0, all of the bill"] * 2
     assert not [line for line in page(report()).warnings if "no reading" in line]
 
 
