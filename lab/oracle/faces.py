@@ -15,6 +15,7 @@ from fleetpulse.queries.questions import numbered
 from fleetpulse.sql.query import bound, percentiles_sql
 from grafana.sql import FILTERS, expanded, grafana_sql
 from lab.oracle.recount import PERCENTS, Key, Shown
+from schemas.limits import MINUTE_MS
 
 Row = Mapping[str, Any]
 Ask = Callable[[str, Mapping[str, Any]], list[dict[str, Any]]]
@@ -134,6 +135,17 @@ def _idle(rows: list[dict[str, Any]]) -> Said:
     return {("idle_nusd", row["why"]): row["cost_nusd"] for row in rows if row["why"] == "all"}
 
 
+def _split(rows: list[dict[str, Any]]) -> Said:
+    """Money of each part of the bill, and the energy of all."""
+    if not rows:
+        return {}
+    found: Said = {("energy_mj", "all"): sum(row["energy_mj"] or 0 for row in rows)}
+    for row in rows:
+        key = ("cost_nusd", f"part={row['part']}")
+        found[key] = found.get(key, 0) + (row["cost_nusd"] or 0)
+    return found
+
+
 _ASKED: Mapping[str, Callable[[list[dict[str, Any]]], Said]] = {
     "who_changed": lambda rows: {},
     "idle_gpus": _idle,
@@ -147,7 +159,7 @@ _ASKED: Mapping[str, Callable[[list[dict[str, Any]]], Said]] = {
             ("billed_minutes",) * 2,
         )
     },
-    "cost_split": lambda rows: {("energy_mj", "all"): sum(row["energy_mj"] or 0 for row in rows)} if rows else {},
+    "cost_split": _split,
     "throughput_by_model": lambda rows: _by("model", rows, (*_COUNTS, *_RATES)),
     "dashboard/tenants": lambda rows: _by("tenant", rows, _COUNTS),
     "dashboard/covered": lambda rows: {("covered_s", "all"): rows[0]["covered_ms"] / 1_000},
@@ -157,18 +169,23 @@ _ASKED: Mapping[str, Callable[[list[dict[str, Any]]], Said]] = {
 
 
 def report(ask: Ask, from_ms: int, to_ms: int) -> Said:
-    """What ``fleetpulse report cost`` is made of; nothing where it says that there is no bill."""
-    bill, split, hours = (
-        ask(queries.text(name), {"from_ms": from_ms, "to_ms": to_ms})
-        for name in ("cost_bill", "cost_split", "cost_by_hour")
-    )
-    if not bill:
+    """What ``fleetpulse report cost`` is made of; nothing where it says that there is no bill. It is of whole minutes:
+    requests are counted where the range is."""
+
+    def of(name: str, **more: str) -> list[dict[str, Any]]:
+        return ask(queries.text(name), {"from_ms": from_ms, "to_ms": to_ms, **more})
+
+    if not (bill := of("cost_bill")):
         return {}
-    return {
-        ("energy_mj", "all"): sum(row["energy_mj"] or 0 for row in split),
-        ("cost_nusd", "all"): sum(row["cost_nusd"] or 0 for row in hours),
-        ("billed_minutes", "all"): bill[0]["billed_minutes"],
-    }
+    found = _split(of("cost_split"))
+    found["cost_nusd", "all"] = sum(row["cost_nusd"] or 0 for row in of("cost_by_hour"))
+    found["billed_minutes", "all"] = bill[0]["billed_minutes"]
+    for name in ("model", "tenant"):
+        listed = [row | {name: row["name"] or None} for row in of("cost_by", dimension=name)]
+        found |= {("listed_cost_nusd", f"{name}={row[name]}"): row["cost_nusd"] or 0 for row in listed}
+        if not from_ms % MINUTE_MS and not to_ms % MINUTE_MS:
+            found |= _by(name, [row for row in listed if sum(row[end] for end in _ENDS)], _ENDS)
+    return found
 
 
 def cookbook(ask: Ask, from_ms: int, to_ms: int) -> Said:
@@ -192,6 +209,14 @@ def cookbook(ask: Ask, from_ms: int, to_ms: int) -> Said:
     found |= _by("model", rows("How many requests and tokens does each model take and give, per second?"), _RATES)
     slowest = rows("Where did the time of the slowest requests go, and on which GPUs?")
     found |= _ASKED["slowest_requests"](slowest)
+    for row in rows("What share of requests was faster than half a second?"):
+        found["fast_share", f"model={row['model']}"] = _times(row["under_500_ms_pct"], 0.01)
+    for row in rows("How fast is the error budget being burnt?"):
+        if row["burn_1h"].value is not None:
+            found["failed_share", f"model={row['model']}"] = _times(row["burn_1h"], row["budget"])
+    (bill,) = rows("Does the bill add up, and what of it has no price?")
+    if bill["parts_nusd"]:
+        found["cost_nusd", "all"] = bill["parts_nusd"]
     return found | _summed(
         "not_ok", "model", ask(_all_rows(sql("Who fails, how, and how much of the traffic is that?")), {})
     )
@@ -234,7 +259,7 @@ def _asked(ask: Ask, sql: str, given: Mapping[str, Any]) -> list[dict[str, Any]]
     return [shown(sql, row) for row in ask(sql, given)]
 
 
-def _times(shown: Shown, factor: int) -> Shown:
+def _times(shown: Shown, factor: float) -> Shown:
     return Shown(None if shown.value is None else factor * shown.value, factor * shown.half)
 
 

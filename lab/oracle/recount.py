@@ -6,13 +6,13 @@ A range counts the requests whose window of ten seconds begins in it. Pure.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 Key = tuple[str, str]
-"""A metric and what it is of: ``model=m``, ``tenant=t``, or ``all``."""
+"""A metric and what it is of: ``model=m``, ``tenant=t``, ``part=request`` of the bill, or ``all``."""
 WINDOW_MS = 10_000
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 GAP_MS = 5 * MINUTE_MS
@@ -20,6 +20,7 @@ GAP_MS = 5 * MINUTE_MS
 SKETCH_ERROR = 0.0109
 """Of a percentile, relative."""
 PERCENTS = (50, 95, 99)
+FAST_US = 500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,7 @@ def recount(raw: Raw, from_ms: int, to_ms: int) -> dict[Key, Value]:
         found["ttft_counted", name] = _exactly(len(waits))
         if waits:
             found |= {(f"ttft_us_p{one}", name): percentile(waits, one / 100) for one in PERCENTS}
+            found["fast_share", name] = fast_share(waits)
     ended = raw.requests[first : bisect_left(raw.requests, to_ms, key=lambda one: one.at_ms)]
     if waited := [one.ttft_us for one in ended if one.ttft_us is not None]:
         found["ttft_us_max", "all"] = _exactly(max(waited))
@@ -137,6 +139,7 @@ def _bill(parts: Sequence[Part]) -> dict[Key, Value]:
             add("energy_mj", of, one.energy_mj)
         for dimension, name in (("model", one.model), ("tenant", one.tenant)):
             add("listed_cost_nusd", f"{dimension}={one.part if one.status is None else name}", one.cost_nusd)
+        add("cost_nusd", f"part={one.part}", one.cost_nusd)
         if one.part in ("__idle__", "__wasted__"):
             add("idle_nusd", "all", one.cost_nusd)
     if parts:
@@ -164,6 +167,12 @@ def covered_ms(windows: Sequence[int], from_ms: int, to_ms: int) -> int:
         int(gap_ms) if gap_ms <= max(width, GAP_MS) else width
         for (_, width), gap_ms in zip(rising, gaps_ms, strict=False)
     )
+
+
+def fast_share(rising: Sequence[int]) -> Value:
+    """How many were at most ``FAST_US``; those that the sketch may take for the other side, a bin around, may count."""
+    bounds = (FAST_US * (1 - 2 * SKETCH_ERROR), FAST_US * (1 + 2 * SKETCH_ERROR))
+    return Value(*(bisect_right(rising, one) / len(rising) for one in bounds))
 
 
 def _counts(group: Sequence[Request]) -> Mapping[str, float]:

@@ -84,6 +84,26 @@ def test_every_face_says_what_single_rows_say(asked: Asked) -> None:
     assert {key: count for key, count in counts.items() if count < RANGES // 2} == {}
 
 
+def test_reports_and_recipes_say_it_of_two_days(asked: Asked) -> None:
+    """Of whole minutes with all bills in them: requests by end, parts of the bill, budgets burnt, who was fast."""
+    to_ms = asked.now_ms // MINUTE_MS * MINUTE_MS
+    over = Range(to_ms - 2 * DAY_MS, to_ms, "minute")
+    expected, found = recount(stored(asked, asked.now_ms + DAY_MS), over.from_ms, over.to_ms), Comparison(1, 1)
+    said = {name: FACES[name](asked, over.from_ms, over.to_ms) for name in ("report", "cookbook")}
+    for name, answers in said.items():
+        found.take(name, answers, expected, over)
+
+    assert [line for line in found.as_dict()["lines"] if line["different"]] == []
+    assert {key for key in said["report"] if key[1].startswith("part=")} >= {
+        ("cost_nusd", f"part={part}") for part in ("request", "__idle__", "__wasted__")
+    }
+    assert {metric for metric, of in said["report"] if of == "model=m"} == {
+        *("ok", "aborted", "client_fault", "failed", "listed_cost_nusd")
+    }
+    assert {metric for metric, of in said["cookbook"] if of == "model=m"} >= {"fast_share", "failed_share", "requests"}
+    assert ("cost_nusd", "all") in said["cookbook"]
+
+
 def mutants(formulas: Mapping[str, definitions.Metric]) -> Iterator[definitions.Metric]:
     """Each formula over windows with each mistake that it can have."""
     for one in (each for each in formulas.values() if each.over == "windows"):

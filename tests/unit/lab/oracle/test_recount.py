@@ -49,6 +49,13 @@ def test_a_percentile_lies_between_its_two_ranks() -> None:
     assert [found.holds(value) for value in (250, 150, float("nan"))] == [True, False, False]
 
 
+def test_who_was_fast_is_known_but_for_those_within_a_bin_of_the_bound() -> None:
+    """Half a second; the sketch may take one near it for slower, or faster."""
+    found = recount(Raw([replace(ONE, ttft_us=value) for value in (488_000, 495_000, 505_000, 512_000)]), 0, 60_000)
+
+    assert found["fast_share", "model=m"] == Value(0.25, 0.75)
+
+
 def test_money_is_of_minutes_that_begin_in_the_range_and_nobody_in_particular_counts() -> None:
     """A part without a price adds nothing; idle and waiting GPUs apart."""
     parts = [
@@ -62,6 +69,7 @@ def test_money_is_of_minutes_that_begin_in_the_range_and_nobody_in_particular_co
     assert {key: value.least for key, value in found.items() if key[0] == "cost_nusd"} == {
         ("cost_nusd", "all"): 12, ("cost_nusd", "model=m"): 7, ("cost_nusd", "model=None"): 5,
         ("cost_nusd", "tenant=t"): 7, ("cost_nusd", "tenant=None"): 5,
+        ("cost_nusd", "part=request"): 7, ("cost_nusd", "part=__idle__"): 5, ("cost_nusd", "part=__wasted__"): 0,
     }  # fmt: skip
     assert found["idle_nusd", "all"] == Value(5, 5)
     assert found["billed_minutes", "all"] == Value(2, 2)
