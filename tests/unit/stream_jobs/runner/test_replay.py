@@ -9,12 +9,11 @@ import pytest
 
 from tests.simulator.counting import CountingStep
 from tests.simulator.finals_world import FinalsWorld
-from tests.simulator.mutations import Mutation, noticed
+from tests.simulator.mutations import Mutation
 from tests.simulator.replaying import MUTATIONS, ReplayedState, ReplayingStep
 from tests.simulator.schedule import Rules, run_schedule
 
 SCHEDULES = 30
-CAUGHT_WITHIN = 200
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +35,7 @@ def test_no_schedule_loses_or_doubles_an_event() -> None:
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_rule_that_is_switched_off_is_noticed(mutation: Mutation) -> None:
     """Both rules of such steps are needed, and the simulator would see them broken."""
-    assert noticed(mutation, CAUGHT_WITHIN, run_schedule)
+    assert run_schedule(mutation.seen_by, mutation.rules, mutation.world).violations
 
 
 def test_the_finals_job_is_exact_through_all_of_it() -> None:
