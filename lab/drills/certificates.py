@@ -57,6 +57,8 @@ class TlsRelay:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="tls-relay", daemon=True)
         self._listening = threading.Event()
+        self._passing = set[asyncio.Task[None]]()
+        """A loop does not hold its tasks, and one whose connections are both paused is held by nothing else."""
 
     def __enter__(self) -> TlsRelay:
         self._thread.start()
@@ -83,6 +85,10 @@ class TlsRelay:
         server.close()
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._passing.add(task)
+        task.add_done_callback(self._passing.discard)
         from_server, to_server = await asyncio.open_connection("127.0.0.1", self._to)
         try:
             await asyncio.gather(_pump(reader, to_server), _pump(from_server, writer))
