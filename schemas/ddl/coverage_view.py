@@ -55,7 +55,7 @@ def view() -> str:
     """Its CREATE statement."""
     columns = [column for column, _ in _SHOWN]
     picked = ",\n    ".join(f"{sql} AS {column.name}" for column, sql in _SHOWN)
-    steps = ",\n".join((_newest(), _readings(), _seen(), _spans(), _hours(), _bills()))
+    steps = ",\n".join((_rolled_up(), _readings(), _seen(), _spans(), _hours(), _bills()))
     behind = (
         f"AS WITH\n{steps}\nSELECT\n    {picked}\nFROM (\n{_all()}\n) AS a\n"
         "ASOF LEFT JOIN rates AS r ON a.gpu_model = r.gpu_model AND a.region = r.region AND a.of_ms >= r.of_ms"
@@ -65,24 +65,23 @@ def view() -> str:
     )
 
 
-def _newest() -> str:
+def _rolled_up() -> str:
     """The newest minute of all, where hours that are rolled up end, and which before that are not."""
-    return f"""    newest AS (
-        SELECT least(max(n.window_ms), {_TO}) AS stop FROM {rollup_table(GPU, "1m")} AS n
+    hours = f"""FROM {table_of("1h")} AS n
+        WHERE n.grouping = 'gpu' AND n.window_ms >= {_BEGIN} AND n.window_ms < {_TO}"""
+    return f"""    (
+        SELECT least(max(n.window_ms), {_TO}) FROM {rollup_table(GPU, "1m")} AS n
         WHERE n.window_ms >= {_FROM} - {KEPT_MS} AND n.window_ms <= {_TO} + {KEPT_MS}
-    ),
-    rolled AS (
-        SELECT greatest({_BEGIN},
-            least(max(n.window_ms) + {HOUR_MS}, intDiv((SELECT stop FROM newest), {HOUR_MS}) * {HOUR_MS})) AS edge,
-            groupUniqArray(intDiv(n.window_ms, {HOUR_MS})) AS there
-        FROM {table_of("1h")} AS n
-        WHERE n.grouping = 'gpu' AND n.window_ms >= {_BEGIN} AND n.window_ms < {_TO}
-    ),
-    lacking AS (
-        SELECT arrayJoin(arrayFilter(hour -> NOT has(there, hour), arrayMap(n -> intDiv({_BEGIN}, {HOUR_MS}) + n,
-            range(toUInt64(intDiv(edge - {_BEGIN}, {HOUR_MS})))))) AS of_hour
-        FROM rolled
-    )"""
+    ) AS stop,
+    (
+        SELECT greatest({_BEGIN}, least(max(n.window_ms) + {HOUR_MS}, intDiv(stop, {HOUR_MS}) * {HOUR_MS}))
+        {hours}
+    ) AS edge,
+    (
+        SELECT arrayFilter(hour -> NOT has(groupUniqArray(intDiv(n.window_ms, {HOUR_MS})), hour),
+            range(intDiv({_BEGIN}, {HOUR_MS}), intDiv(assumeNotNull(edge), {HOUR_MS})))
+        {hours}
+    ) AS lacking"""
 
 
 def _readings() -> str:
@@ -92,19 +91,19 @@ def _readings() -> str:
         SELECT {_READ}, max(g.window_ms) AS of_ms, of_ms AS first, argMax({_LABELS}, g.last_at_ms) AS labels,
             max(g.last_at_ms) AS newest_ms, toInt64(ifNull(sum(g.interval_ms_sum), 0)) AS covered
         FROM {table_of("1h")} AS g FINAL
-        WHERE g.grouping = 'gpu' AND g.window_ms >= {_BEGIN} AND g.window_ms < (SELECT edge FROM rolled)
+        WHERE g.grouping = 'gpu' AND g.window_ms >= {_BEGIN} AND g.window_ms < edge
         GROUP BY gpu, device, if(g.window_ms <= {_FROM} - {HOUR_MS}, 0, g.window_ms)
         UNION ALL
         SELECT {_READ}, intDiv(g.window_ms, {HOUR_MS}) * {HOUR_MS}, min(g.window_ms), argMax({_LABELS}, g.last_at_ms),
             max(g.last_at_ms), toInt64(ifNull(sum(g.interval_ms_sum), 0))
         FROM {rollup_table(GPU, "1m")} AS g FINAL
-        WHERE g.grouping = 'gpu' AND g.window_ms < (SELECT stop FROM newest)
-            AND (g.window_ms >= (SELECT edge FROM rolled)
-                OR intDiv(g.window_ms, {HOUR_MS}) IN (SELECT of_hour FROM lacking))
+        WHERE g.grouping = 'gpu' AND g.window_ms < stop
+            AND (g.window_ms >= edge
+                OR intDiv(g.window_ms, {HOUR_MS}) IN (SELECT arrayJoin(lacking)))
         GROUP BY gpu, device, intDiv(g.window_ms, {HOUR_MS})
     ),
     judged AS (
-        SELECT *, least(of_ms + {HOUR_MS}, (SELECT stop FROM newest)) AS until,
+        SELECT *, least(of_ms + {HOUR_MS}, stop) AS until,
             (until <= {_FROM} OR covered >= until - of_ms - {WINDOW_MS}) AS whole
         FROM readings
     )"""
@@ -136,7 +135,7 @@ def _seen() -> str:
                     if(into_ms < {MINUTE_MS - WINDOW_MS},
                         least({MINUTE_MS} - into_ms, greatest({MINUTE_MS} - covered, 0)), 0) AS tail
                 FROM {table_of("1m")} AS g FINAL
-                WHERE g.grouping = 'gpu' AND g.window_ms < (SELECT stop FROM newest)
+                WHERE g.grouping = 'gpu' AND g.window_ms < stop
                     AND (g.gpu_uuid, intDiv(g.window_ms, {HOUR_MS}) * {HOUR_MS}) IN (
                         SELECT device, of_ms FROM judged WHERE NOT whole
                     )
@@ -154,7 +153,7 @@ def _spans() -> str:
     return f"""    spans AS (
         SELECT *, leadInFrame(first, 1, toInt64(0)) {ahead} AS again,
             if(again = 0 OR again - last > {KEPT_MS}, last + {KEPT_MS}, again) AS kept_until,
-            least(kept_until, (SELECT stop FROM newest)) AS until
+            least(kept_until, stop) AS until
         FROM seen
     )"""
 
@@ -180,7 +179,7 @@ def _bills() -> str:
         SELECT {hour} AS of_ms, ifNull(c.host, '') AS host, ifNull(c.region, '') AS region,
             ifNull(c.gpu_model, '') AS gpu_model, sum(c.gpu_ms) AS billed
         FROM costs AS c
-        WHERE c.minute_ms >= {_FROM} AND c.minute_ms < (SELECT stop FROM newest)
+        WHERE c.minute_ms >= {_FROM} AND c.minute_ms < stop
         GROUP BY of_ms, host, region, gpu_model
     ),
     rates AS (

@@ -6771,39 +6771,38 @@ CREATE OR REPLACE VIEW gpu_coverage
     unobserved_nusd Nullable(Int128) COMMENT 'what silent time costs, __unobserved__; null: no price [nUSD]'
 )
 AS WITH
-    newest AS (
-        SELECT least(max(n.window_ms), intDiv({to_ms:Int64} + 59999, 60000) * 60000) AS stop FROM gpu_samples_rollup_1m AS n
+    (
+        SELECT least(max(n.window_ms), intDiv({to_ms:Int64} + 59999, 60000) * 60000) FROM gpu_samples_rollup_1m AS n
         WHERE n.window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 - 86400000 AND n.window_ms <= intDiv({to_ms:Int64} + 59999, 60000) * 60000 + 86400000
-    ),
-    rolled AS (
-        SELECT greatest(intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000,
-            least(max(n.window_ms) + 3600000, intDiv((SELECT stop FROM newest), 3600000) * 3600000)) AS edge,
-            groupUniqArray(intDiv(n.window_ms, 3600000)) AS there
+    ) AS stop,
+    (
+        SELECT greatest(intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000, least(max(n.window_ms) + 3600000, intDiv(stop, 3600000) * 3600000))
         FROM gpu_history_1h AS n
         WHERE n.grouping = 'gpu' AND n.window_ms >= intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000 AND n.window_ms < intDiv({to_ms:Int64} + 59999, 60000) * 60000
-    ),
-    lacking AS (
-        SELECT arrayJoin(arrayFilter(hour -> NOT has(there, hour), arrayMap(n -> intDiv(intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000, 3600000) + n,
-            range(toUInt64(intDiv(edge - intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000, 3600000)))))) AS of_hour
-        FROM rolled
-    ),
+    ) AS edge,
+    (
+        SELECT arrayFilter(hour -> NOT has(groupUniqArray(intDiv(n.window_ms, 3600000)), hour),
+            range(intDiv(intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000, 3600000), intDiv(assumeNotNull(edge), 3600000)))
+        FROM gpu_history_1h AS n
+        WHERE n.grouping = 'gpu' AND n.window_ms >= intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000 AND n.window_ms < intDiv({to_ms:Int64} + 59999, 60000) * 60000
+    ) AS lacking,
     readings AS (
         SELECT ifNull(g.parent_uuid, g.gpu_uuid) AS gpu, g.gpu_uuid AS device, max(g.window_ms) AS of_ms, of_ms AS first, argMax((ifNull(g.cluster, ''), ifNull(g.region, ''), ifNull(g.gpu_model, ''), ifNull(g.host, '')), g.last_at_ms) AS labels,
             max(g.last_at_ms) AS newest_ms, toInt64(ifNull(sum(g.interval_ms_sum), 0)) AS covered
         FROM gpu_history_1h AS g FINAL
-        WHERE g.grouping = 'gpu' AND g.window_ms >= intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000 AND g.window_ms < (SELECT edge FROM rolled)
+        WHERE g.grouping = 'gpu' AND g.window_ms >= intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000 AND g.window_ms < edge
         GROUP BY gpu, device, if(g.window_ms <= intDiv({from_ms:Int64} + 59999, 60000) * 60000 - 3600000, 0, g.window_ms)
         UNION ALL
         SELECT ifNull(g.parent_uuid, g.gpu_uuid) AS gpu, g.gpu_uuid AS device, intDiv(g.window_ms, 3600000) * 3600000, min(g.window_ms), argMax((ifNull(g.cluster, ''), ifNull(g.region, ''), ifNull(g.gpu_model, ''), ifNull(g.host, '')), g.last_at_ms),
             max(g.last_at_ms), toInt64(ifNull(sum(g.interval_ms_sum), 0))
         FROM gpu_samples_rollup_1m AS g FINAL
-        WHERE g.grouping = 'gpu' AND g.window_ms < (SELECT stop FROM newest)
-            AND (g.window_ms >= (SELECT edge FROM rolled)
-                OR intDiv(g.window_ms, 3600000) IN (SELECT of_hour FROM lacking))
+        WHERE g.grouping = 'gpu' AND g.window_ms < stop
+            AND (g.window_ms >= edge
+                OR intDiv(g.window_ms, 3600000) IN (SELECT arrayJoin(lacking)))
         GROUP BY gpu, device, intDiv(g.window_ms, 3600000)
     ),
     judged AS (
-        SELECT *, least(of_ms + 3600000, (SELECT stop FROM newest)) AS until,
+        SELECT *, least(of_ms + 3600000, stop) AS until,
             (until <= intDiv({from_ms:Int64} + 59999, 60000) * 60000 OR covered >= until - of_ms - 10000) AS whole
         FROM readings
     ),
@@ -6828,7 +6827,7 @@ AS WITH
                     if(into_ms < 50000,
                         least(60000 - into_ms, greatest(60000 - covered, 0)), 0) AS tail
                 FROM gpu_history_1m AS g FINAL
-                WHERE g.grouping = 'gpu' AND g.window_ms < (SELECT stop FROM newest)
+                WHERE g.grouping = 'gpu' AND g.window_ms < stop
                     AND (g.gpu_uuid, intDiv(g.window_ms, 3600000) * 3600000) IN (
                         SELECT device, of_ms FROM judged WHERE NOT whole
                     )
@@ -6841,7 +6840,7 @@ AS WITH
     spans AS (
         SELECT *, leadInFrame(first, 1, toInt64(0)) OVER (PARTITION BY gpu ORDER BY of_hour ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING) AS again,
             if(again = 0 OR again - last > 86400000, last + 86400000, again) AS kept_until,
-            least(kept_until, (SELECT stop FROM newest)) AS until
+            least(kept_until, stop) AS until
         FROM seen
     ),
     hours AS (
@@ -6858,7 +6857,7 @@ AS WITH
         SELECT intDiv(c.minute_ms, 3600000) * 3600000 AS of_ms, ifNull(c.host, '') AS host, ifNull(c.region, '') AS region,
             ifNull(c.gpu_model, '') AS gpu_model, sum(c.gpu_ms) AS billed
         FROM costs AS c
-        WHERE c.minute_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND c.minute_ms < (SELECT stop FROM newest)
+        WHERE c.minute_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND c.minute_ms < stop
         GROUP BY of_ms, host, region, gpu_model
     ),
     rates AS (
