@@ -30,6 +30,7 @@ SELECT
     f.failed AS failed,
     f.other_failed AS other_failed,
     f.aborted AS aborted,
+    f.client_fault AS client_fault,
     f.tenants AS tenants,
     f.most_of_them AS most_of_them,
     f.input_tokens AS input_tokens,

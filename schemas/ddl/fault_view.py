@@ -54,6 +54,10 @@ _SHOWN = (
         Column("aborted", "UInt64", "of them those whose client went away"),
         f"arrayCount(one -> {ended('aborted', 'one.3')}, q.open)",
     ),
+    (
+        Column("client_fault", "UInt64", "of them those rejected for what the client sent"),
+        f"arrayCount(one -> {ended('client_fault', 'one.3', 'one.4')}, q.open)",
+    ),
     (Column("tenants", "UInt64", "how many tenants they were of"), "arrayUniq(q.of_tenant)"),
     (
         Column("most_of_them", "Array(String)", "the tenants with the most of them"),

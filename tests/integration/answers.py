@@ -234,6 +234,7 @@ def faults(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
              "codes": known(group, "code"), "requests": len(hit), "failed": len(lost),
              "recovered_after_s": None if over_ms is None else (over_ms - began_ms) / 1_000,
              "other_failed": ends(hit)["failed"] - len(lost), "aborted": ends(hit)["aborted"],
+             "client_fault": ends(hit)["client_fault"],
              "tenants": len({row["tenant"] for row in hit}), "dollars": None}
         )  # fmt: skip
     return found
