@@ -17,8 +17,8 @@ from schemas.definitions import END
 from schemas.errors import FleetpulseError
 
 _FAULT = f"""
-SELECT requests, failed, other_failed, aborted, client_fault, tenants, most_of_them, input_tokens, output_tokens, fault_ms,
-    ifNull(recovered_ms, fault_ms + {AFTER_MS}) AS over_ms, ifNull(engine_id, '') AS engine
+SELECT requests, failed, other_failed, aborted, client_fault, tenants, most_of_them, input_tokens, output_tokens,
+    fault_ms, ifNull(recovered_ms, fault_ms + {AFTER_MS}) AS over_ms, ifNull(engine_id, '') AS engine
 FROM {NAME}(from_ms = {{from_ms:Int64}}, to_ms = {{to_ms:Int64}})
 WHERE has(gpu_uuids, {{gpu:String}})
 ORDER BY fault_ms DESC
