@@ -231,8 +231,9 @@ EXEMPLARS = Table(
     _exemplar_fields(),
 )
 """Of every window, (engine_id, model) and metric the requests with the greatest (value_us, request_id); of failed ones
-(any status but ok) those with the greatest request_id. To merge: unite and keep the greatest again. They travel on
-``window.partials`` beside the partials of their commit, are no sums, and no part of the books."""
+(any status but ok) those that failed on our side, then the others, each with the greatest request_id. To merge: unite
+and keep the greatest again. They travel on ``window.partials`` beside the partials of their commit, are no sums, and no
+part of the books."""
 
 ALERT_HISTORY = Table(
     "alerts",

@@ -130,8 +130,8 @@ _LENGTH_MAX = 128
 def merge_exemplars(blocks: Sequence[Block]) -> Merged:
     """All rows of ``blocks``, which must be some and of one window, but for those that others are greater than: the
     greatest of every (engine, model) and metric stay. The slowest are those with the greatest (value, request id), the
-    failed those with the greatest request id; a value that is not known is less than any. Order: engine, model, metric
-    (null first), the greatest first."""
+    failed those that failed on our side, with the greatest request id, then what was aborted or the client's fault; a
+    value that is not known is less than any. Order: engine, model, metric (null first), the greatest first."""
     block = concat(EXEMPLARS.fields, blocks)
     labels = [sorted_labels(block.labels(name)) for name in ("engine_id", "model", "metric")]
     groups = groups_of(labels, block.rows)
@@ -147,11 +147,16 @@ def merge_exemplars(blocks: Sequence[Block]) -> Merged:
 
 
 def _places(block: Block, metric: Labels) -> Whole:
-    """The greater the value, the lower; the same for all that failed, whose order is that of their ids."""
+    """The greater the value, the lower. Of those that did not end well the ones that failed on our side come first, for
+    the rest their order is that of their ids."""
     value = block.numbers("value_us")
     known = value.values if value.known is None else np.where(value.known, value.values, -1)
     is_failed = np.array([word == b"failed" for word in metric.words])[metric.codes]
-    return np.where(is_failed, 0, -known)
+    aborted, client = (
+        np.array([word == at for word in labels.words], np.bool_)[labels.codes]
+        for labels, at in ((block.labels("status"), b"aborted"), (block.labels("error_kind"), b"client"))
+    )
+    return np.where(is_failed, aborted | client, -known)
 
 
 def _ranks(column: Texts) -> Whole:

@@ -1,12 +1,13 @@
 """The compiled loops that choose exemplars: one pass over the events of a fold, one over the candidates at a commit.
 
-Every group (window, engine, model) has ``SLOTS`` slots: the greatest by TTFT, by end-to-end time, and of the failed
-ones by request id, each kept falling. ``tops`` holds what is compared, ``refs`` the row it stands in: of this call, or
-``OLD`` for one of an earlier fold (or none). An old row's id is not at hand, so a new one of equal value passes: what
-passes are candidates, and the last pass compares them exactly. An event below the least of full slots can never be
-among the greatest, since as many greater ones were seen.
+Every group (window, engine, model) has ``SLOTS`` slots: the greatest by TTFT, by end-to-end time, and of those that
+did not end well by whether they failed on our side and then by request id, each kept falling. ``tops`` holds what is
+compared, ``refs`` the row it stands in: of this call, or ``OLD`` for one of an earlier fold (or none). An old row's id
+is not at hand, so a new one of equal value passes: what passes are candidates, and the last pass compares them exactly.
+An event below the least of full slots can never be among the greatest, since as many greater ones were seen.
 
-Ids compare by their bytes. For failed requests the compared number is made of the first eight of them.
+Ids compare by their bytes. For failed requests the compared number is made of the first eight of them, below the bit
+that tells whether they failed on our side.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ TTFT, E2E, FAILED, SLOTS = 0, 2, 4, 8
 _TTFT, _E2E, _FAILED, _SLOTS = np.int64(TTFT), np.int64(E2E), np.int64(FAILED), np.int64(SLOTS)
 """Of one type, so that ``_offer`` is compiled once and not for each constant."""
 _BYTE = np.uint64(8)
-_ONE = np.uint64(1)
+_TWO = np.uint64(2)
+_OURS = np.int64(1 << 62)
 
 
 @njit(cache=True, nogil=True)
@@ -35,14 +37,15 @@ def _begin_of(ends: Any, row: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _head(data: Any, ends: Any, row: int) -> Any:
-    """The first eight bytes of a text as a number of the same order, less the last bit."""
+def _head(data: Any, ends: Any, row: int, is_ours: Any) -> Any:
+    """The first eight bytes of a text as a number of the same order, less the last two bits; failures of ours above."""
     begin, end = _begin_of(ends, row), ends[row]
     head = np.uint64(0)
     for i in range(8):
         byte = np.uint64(data[begin + i]) if begin + i < end else np.uint64(0)
         head = (head << _BYTE) | byte
-    return np.int64(head >> _ONE)
+    place = np.int64(head >> _TWO)
+    return place | _OURS if is_ours else place
 
 
 @njit(cache=True, nogil=True)
@@ -74,8 +77,8 @@ def _offer(top: Any, ref: Any, low: int, high: int, value: Any, row: int, data: 
 
 @njit(cache=True, nogil=True)
 def choose(
-    lines: Any, group_of: Any, statuses: Any, ok: Any, ttft: Any, e2e: Any, data: Any, ends: Any, start: Any, stop: Any,
-    tops: Any, refs: Any, is_touched: Any, touched: Any,
+    lines: Any, group_of: Any, statuses: Any, ok: Any, aborted: Any, kinds: Any, client: Any, ttft: Any, e2e: Any,
+    data: Any, ends: Any, start: Any, stop: Any, tops: Any, refs: Any, is_touched: Any, touched: Any,
 ) -> int:  # fmt: skip
     """Offer rows ``[start, stop)``, of which ``lines`` has the line of sums; returns how many groups changed.
 
@@ -93,7 +96,7 @@ def choose(
         if e2e[i] >= tops[group, FAILED - 1] and e2e[i] != UNKNOWN:
             changed |= _offer(tops[group], refs[group], _E2E, _FAILED, e2e[i], i, data, ends)
         if statuses[i] != ok:
-            head = _head(data, ends, i)
+            head = _head(data, ends, i, statuses[i] != aborted and kinds[i] != client)
             if head >= tops[group, SLOTS - 1]:
                 changed |= _offer(tops[group], refs[group], _FAILED, _SLOTS, head, i, data, ends)
         if changed and not is_touched[group]:
@@ -119,13 +122,13 @@ def take(touched: Any, count: Any, refs: Any, is_touched: Any, rows: Any, slots:
 
 
 @njit(cache=True, nogil=True)
-def settle(groups: Any, slots: Any, values: Any, data: Any, ends: Any, tops: Any, refs: Any) -> None:
+def settle(groups: Any, slots: Any, values: Any, is_ours: Any, data: Any, ends: Any, tops: Any, refs: Any) -> None:
     """Offer all candidates to empty slots: afterwards ``refs`` has the greatest of each group, falling."""
     for row in range(groups.shape[0]):
         top, ref, slot = tops[groups[row]], refs[groups[row]], slots[row]
         low, high, value = _TTFT, _E2E, values[row]
         if slot >= FAILED:
-            low, high, value = _FAILED, _SLOTS, _head(data, ends, row)
+            low, high, value = _FAILED, _SLOTS, _head(data, ends, row, is_ours[row])
         elif slot >= E2E:
             low, high = _E2E, _FAILED
         if value >= top[high - 1]:

@@ -1,9 +1,10 @@
 """Single requests that stand for a window: the slowest of every engine and model, and some that failed.
 
 Of every (window, engine_id, model) of the events since the last commit: the two with the greatest (TTFT, request id),
-the two with the greatest (end-to-end time, request id), up to four that failed by greatest request id. Which these are
-hangs on the events alone; a reader that unites what several commits sent and keeps the greatest again has those of the
-window, wherever batches and commits were cut. Request ids are unique; of two events with the same one any may stand.
+the two with the greatest (end-to-end time, request id), up to four that did not end well: those that failed on our side
+before those that the client aborted or got wrong, by greatest request id. Which these are hangs on the events alone; a
+reader that unites what several commits sent and keeps the greatest again has those of the window, wherever batches and
+commits were cut. Request ids are unique; of two events with the same one any may stand.
 
 A fold looks at every event once and copies text only of those among the greatest so far (``exemplar_kernels``).
 Series beyond the limit share one group, as they share one row of partials. A sweep of unused series starts again, which
@@ -33,6 +34,8 @@ CANDIDATES_MIN = 16_384
 """Below this many, candidates are not looked through between two commits; they hold some 200 bytes each."""
 
 _LABELS = tuple(f.name for f in EXEMPLARS.fields if f.kind is Kind.LABEL and f.name != "metric")
+_OF_CLIENT = (("status", "aborted"), ("error_kind", "client"))
+"""What of those that did not end well was not our side's failure."""
 _METRICS: list[bytes | None] = [None, *(name.encode() for name in EXEMPLARS_MAX)]
 _METRIC_OF_SLOT = np.repeat(np.arange(1, len(_METRICS)), tuple(EXEMPLARS_MAX.values()))
 _SET = next(n for n, one in enumerate(sets_of(EXEMPLARS_OF)) if one.placed_by == "placement_group")
@@ -132,15 +135,15 @@ class Exemplars:
         """Look at rows ``[start, stop)``, which were added to the sums of the segment just now."""
         self._group_lines()
         plan, lines = self._plan, self._segment.sums[_SET].lines[-1]
-        status = plan.dimensions.index("status")
-        ok = self._segment.series.words[status].codes.get(b"ok", OLD)
+        status, kind = codes[plan.dimensions.index("status")], codes[plan.dimensions.index("error_kind")]
+        ok, aborted, client = (self._code(*one) for one in (("status", "ok"), *_OF_CLIENT))
         ttft, e2e = (columns.values[_place(plan, name)] for name in ("ttft_us", "e2e_us"))
         groups = len(self._tops)
         is_touched, touched = np.zeros(groups, np.bool_), np.empty(groups, np.int64)
         ids = details.ids
         count = kernels.choose(
-            lines, self._group_of, codes[status], ok, ttft, e2e, ids.data, ids.ends, start, stop,
-            self._tops, self._refs, is_touched, touched,
+            lines, self._group_of, status, ok, aborted, kind, client, ttft, e2e, ids.data, ids.ends,
+            start, stop, self._tops, self._refs, is_touched, touched,
         )  # fmt: skip
         room = min(SLOTS * count, 3 * (stop - start))
         rows, slots, of = (np.empty(room, np.int64) for _ in range(3))
@@ -149,6 +152,9 @@ class Exemplars:
             values = np.where(slots[:found] < E2E, ttft[rows[:found]], e2e[rows[:found]])
             series = self._segment.sums[_SET].row_series[lines[rows[:found] - start]]
             self._take(details, codes, rows[:found], slots[:found], of[:found], values, series)
+
+    def _code(self, name: str, word: str) -> int:
+        return self._segment.series.words[self._plan.dimensions.index(name)].codes.get(word.encode(), OLD)
 
     def _group_lines(self) -> None:
         """Give every line of sums that is new its group."""
@@ -194,7 +200,8 @@ class Exemplars:
         found = _joined(self._candidates)
         tops, refs = _slots(len(self._groups))
         groups, slots, values = found.numbers[:3]
-        kernels.settle(groups, slots, values, found.ids.data, found.ids.ends, tops, refs)
+        aborted, client = (found.codes[_LABELS.index(name)] == self._code(name, word) for name, word in _OF_CLIENT)
+        kernels.settle(groups, slots, values, ~(aborted | client), found.ids.data, found.ids.ends, tops, refs)
         return found, refs
 
     def _forget(self) -> None:

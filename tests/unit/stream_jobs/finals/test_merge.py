@@ -153,18 +153,26 @@ def test_a_window_is_packed_table_by_table() -> None:
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(sorted(EXEMPLARS_MAX)), st.sampled_from(["e1", "e2", None]), st.none() | st.integers(0, 3)
+            st.sampled_from(sorted(EXEMPLARS_MAX)),
+            st.sampled_from(["e1", "e2", None]),
+            st.none() | st.integers(0, 3),
+            st.sampled_from([("aborted", None), ("error", "client"), ("error", "server"), ("timeout", None)]),
         ),
         min_size=1,
         max_size=40,
     ),
     st.randoms(use_true_random=False),
 )
-def test_exemplars_keep_the_greatest(found: list[tuple[str, str | None, int | None]], draw: random.Random) -> None:
-    """By value and request id, failed ones by id; in any order and cut the same rows and bytes."""
+def test_exemplars_keep_the_greatest(
+    found: list[tuple[str, str | None, int | None, tuple[str, str | None]]], draw: random.Random
+) -> None:
+    """By value and request id; of failed ones those of our side first, each by id; in any order and cut the same rows
+    and bytes."""
     rows = [
-        an_exemplar(metric=metric, engine_id=engine, value_us=value, request_id=f"r{number:02}")
-        for number, (metric, engine, value) in enumerate(found)
+        an_exemplar(
+            metric=metric, engine_id=engine, value_us=value, request_id=f"r{number:02}", status=status, error_kind=kind
+        )
+        for number, (metric, engine, value, (status, kind)) in enumerate(found)
     ]
     whole = merged(EXEMPLARS, [block_from_rows(EXEMPLARS.fields, rows)]).block
     draw.shuffle(rows)
@@ -199,7 +207,9 @@ def _greatest(rows: list[Row]) -> list[tuple[str | None, str, str]]:
     """What must be kept, by brute force."""
     groups: dict[tuple[str, str, str], list[tuple[int, str, Row]]] = {}
     for row in rows:
-        value = -1 if row["metric"] == "failed" or row["value_us"] is None else row["value_us"]
+        value = -1 if row["value_us"] is None else row["value_us"]
+        if row["metric"] == "failed":
+            value = row["status"] != "aborted" and row["error_kind"] != "client"
         key = (row["engine_id"] or "", row["model"], row["metric"])
         groups.setdefault(key, []).append((value, row["request_id"], row))
     kept = []

@@ -39,6 +39,11 @@ PARTIALS = "llm_requests_partials/1"
 VALUES = {"ttft": "ttft_us", "e2e": "e2e_us", "failed": "e2e_us"}
 
 
+def is_ours(row: Row) -> bool:
+    """Of what did not end well: whether that was the fault of the server's side."""
+    return row["status"] != "aborted" and row["error_kind"] != "client"
+
+
 def greatest(rows: Iterable[Row]) -> list[Row]:
     """What a reader keeps of the union: the greatest of each window, engine, model and metric."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
@@ -47,7 +52,9 @@ def greatest(rows: Iterable[Row]) -> list[Row]:
     kept = []
     for key, found in sorted(groups.items()):
         by_value = key[-1] != "failed"
-        found.sort(key=lambda row: (row["value_us"] if by_value else 0, row["request_id"].encode()), reverse=True)
+        found.sort(
+            key=lambda row: (row["value_us"] if by_value else is_ours(row), row["request_id"].encode()), reverse=True
+        )
         kept += found[: EXEMPLARS_MAX[key[-1]]]
     return kept
 
@@ -88,7 +95,8 @@ def requests(draws: Sequence[tuple[Any, ...]]) -> list[Row]:
             host=host,
             ttft_us=ttft,
             e2e_us=e2e,
-            status=status,
+            status="error" if status == "client" else status,
+            error_kind="client" if status == "client" else None,
             tenant=f"t{number % 3}",
             http_status=None if number % 2 else 200 + number,
             trace_id=None if number % 3 else f"{number:032x}",
@@ -106,7 +114,7 @@ DRAWS = st.lists(
         st.sampled_from(["h1", "h2"]),
         st.sampled_from([None, 0, 5, 5, 7, 1_000_000]),
         st.sampled_from([None, 9, 9, 3_000_000]),
-        st.sampled_from(["ok", "ok", "error", "timeout"]),
+        st.sampled_from(["ok", "ok", "error", "timeout", "aborted", "client"]),
     ),
     min_size=1,
     max_size=80,
@@ -127,6 +135,19 @@ def test_the_union_of_commits_holds_the_greatest_whatever_the_cuts(draws: Any, d
     assert greatest(row for rows in commits for row in rows) == expected(events)
     for rows in commits:
         assert len(greatest(rows)) == len(rows)
+
+
+def test_failures_of_the_servers_side_come_before_what_clients_did() -> None:
+    """Whatever the ids and however many others there are, before and after them; of several with one beginning, too."""
+    clients = [("aborted", None), ("error", "client")]
+    many = [a_request(status=status, error_kind=kind, request_id=f"z{n}-{kind}") for n in range(9)
+            for status, kind in clients]  # fmt: skip
+    ours = [a_request(status=status, error_kind="server", request_id=f"a-{status}") for status in ("error", "timeout")]
+
+    for batches in ([[*many, *ours]], [many, ours], [ours, many], [many[:9], ours[:1], many[9:], ours[1:]]):
+        (found,) = sent(batches, [False] * len(batches))
+        failed = [row["request_id"] for row in found if row["metric"] == "failed"]
+        assert failed == ["a-timeout", "a-error", "z8-client", "z8-None"], batches
 
 
 def test_candidates_that_fell_behind_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
