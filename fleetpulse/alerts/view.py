@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -102,14 +102,14 @@ def find(alerts: Sequence[Alert], fingerprint: str) -> Alert:
 # showing
 
 
-def moment(at_ms: int | None) -> str | None:
-    """UTC, to the second."""
-    return None if at_ms is None else f"{datetime.fromtimestamp(at_ms / 1_000, UTC):%Y-%m-%d %H:%M:%S}"
+def moment(at_ms: int | None, zone: tzinfo = UTC) -> str | None:
+    """To the second: ``2026-01-31 13:00:00``; None for None."""
+    return None if at_ms is None else f"{datetime.fromtimestamp(at_ms / 1_000, zone):%Y-%m-%d %H:%M:%S}"
 
 
-def said_in_utc(at_ms: int | None) -> str | None:
-    """The same with its zone."""
-    return None if at_ms is None else f"{moment(at_ms)} UTC"
+def zoned(at_ms: int | None, zone: tzinfo = UTC) -> str | None:
+    """The same with the zone as it is then: ``2026-01-31 13:00:00 CET``."""
+    return None if at_ms is None else f"{datetime.fromtimestamp(at_ms / 1_000, zone):%Y-%m-%d %H:%M:%S %Z}"
 
 
 def row_of(alert: Alert, now_ms: int) -> tuple[str, str, str]:
@@ -123,7 +123,7 @@ def row_of(alert: Alert, now_ms: int) -> tuple[str, str, str]:
 
 
 def lines_of(
-    alert: Alert, touched: Mapping[str, Any] | None = None, said: Callable[[int | None], str | None] = said_in_utc
+    alert: Alert, touched: Mapping[str, Any] | None = None, said: Callable[[int | None], str | None] = zoned
 ) -> list[tuple[str, object]]:
     """Everything about an alert as (what, value), for people; ``touched`` is what the tables say of its requests.
     ``said`` writes moments."""

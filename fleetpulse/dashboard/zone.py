@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from fleetpulse.alerts.view import moment, zoned
 from fleetpulse.dashboard.time_range import TimeRange, moment_ms
 from schemas.limits import MINUTE_MS
 
@@ -31,11 +32,11 @@ class Zone:
 
     def moment(self, at_ms: int | None) -> str | None:
         """To the second: ``2026-01-31 13:00:00``; None for None."""
-        return None if at_ms is None else f"{self._local(at_ms):%Y-%m-%d %H:%M:%S}"
+        return moment(at_ms, self.info)
 
     def said(self, at_ms: int | None) -> str | None:
         """The same with the zone as it is then: ``2026-01-31 13:00:00 CET``."""
-        return None if at_ms is None else f"{self._local(at_ms):%Y-%m-%d %H:%M:%S %Z}"
+        return zoned(at_ms, self.info)
 
     def clock(self, at_ms: int) -> str:
         """The time of day: ``13:00:00``, with milliseconds only where there are some."""
