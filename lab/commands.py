@@ -275,6 +275,9 @@ def audit_simulated(
 def oracle(
     ranges: Annotated[int, typer.Option(min=1, max=10_000, help="How many ranges.")] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Same seed over the same data, same ranges.")] = 1,
+    rules: Annotated[
+        Path | None, typer.Option(help="Rules whose slo_classes requests are judged by. Default: those of the demo.")
+    ] = None,
     data_dir: DataDir = None,
 ) -> Result:
     """Every page's, board's and view's answer over random ranges beside single requests, counted one by one.
@@ -287,12 +290,18 @@ def oracle(
     from contextlib import closing
 
     from fleetpulse.sql.database import Database
+    from lab.demo.scenario import RULES
     from lab.oracle.run import oracle as compared
     from runtime.clock import SystemClock
     from runtime.config import load
+    from stream_jobs.rules.load import load_set
+
+    classes = load_set(rules or RULES).slo_classes
+    objectives = {one.name: (one.ttft_us, one.tpot_us, one.e2e_us) for one in classes}
 
     with closing(Database(load({"data_dir": data_dir}).reading)) as database:
-        found = compared(lambda sql, bound: database.sql(sql, bound).records(), ranges, seed, SystemClock().now_ms())
+        now_ms = SystemClock().now_ms()
+        found = compared(lambda sql, bound: database.sql(sql, bound).records(), ranges, seed, now_ms, objectives)
     return Result(found.as_dict(), lambda: _show_oracle(found.as_dict()), wrong=not found.exact)
 
 

@@ -23,6 +23,20 @@ Ask = Callable[[str, Mapping[str, Any]], list[dict[str, Any]]]
 Said = dict[Key, Any]
 _ENDS = ("ok", "aborted", "client_fault", "failed")
 _COUNTS = ("requests", *_ENDS, "failed_share", "input_tokens", "cached_tokens", "output_tokens")
+_GOOD = ("judged", "good", "judged_failed", "missed", "good_tokens", "good_share")
+_UNITS = {f"{unit}_per_million_{side}": f"{unit}_per_million_{side}"
+          for unit in ("usd", "kwh", "g") for side in ("uncached", "output")}  # fmt: skip
+_UNITS |= {f"{side}_nusd": f"{side}_nusd" for side in ("uncached", "output")}
+_UNITS |= {f"priced_{side}_tokens": f"{side}_tokens" for side in ("uncached", "output")}
+_OF_PAGE = {
+    "priced_uncached_tokens": "tokens_in",
+    "priced_output_tokens": "tokens_out",
+    "usd_per_million_uncached": "per_million_in",
+    "usd_per_million_output": "per_million_out",
+    "kwh_per_million_output": "kwh_per_million_out",
+    "g_per_million_output": "g_per_million_out",
+}
+"""Unit costs, by the column that a query has them in."""
 _RATES = ("requests_per_s", "output_tokens_per_s")
 _CHANGES = {name: name for name in ("requests", "failed", "input_tokens", "cached_tokens", "output_tokens")}
 _CHANGES |= {"ttft_p99_us": "ttft_us_p99"}
@@ -47,10 +61,12 @@ def views(ask: Ask, from_ms: int, to_ms: int) -> Said:
             f"SELECT {name}, sum(event_count) AS requests, sum(input_tokens_sum) AS input_tokens,"
             " sum(cached_tokens_sum) AS cached_tokens, sum(output_tokens_sum) AS output_tokens,"
             " sumIf(event_count, status != 'ok') AS not_ok, sum(requests_ok) AS ok, sum(requests_aborted) AS aborted,"
-            " sum(requests_client_fault) AS client_fault, sum(requests_failed) AS failed FROM request_windows"
+            " sum(requests_client_fault) AS client_fault, sum(requests_failed) AS failed,"
+            " sum(judged_requests_sum) AS judged, sum(good_requests_sum) AS good, sum(good_tokens_sum) AS good_tokens"
+            " FROM request_windows"
             f" WHERE window_ms >= {from_ms} AND window_ms < {to_ms} GROUP BY {name}"
         )
-        found |= _by(name, ask(sql, {}), (*_COUNTS, "not_ok"))
+        found |= _by(name, ask(sql, {}), (*_COUNTS, *_GOOD, "not_ok"))
         sql = (
             f"SELECT {name}, sum(toInt128(cost_nusd)) AS cost_nusd, sum(toInt128(p.energy_mj)) AS energy_mj"
             f" FROM cost_parts AS p WHERE minute_ms >= {from_ms} AND minute_ms < {to_ms} GROUP BY {name}"
@@ -76,6 +92,8 @@ def pages(ask: Ask, from_ms: int, to_ms: int) -> Said:
 
     found = _by("model", of("models"), _COUNTS) | _by("tenant", of("tenants"), _COUNTS)
     found |= _all(of("requests_over_time"))
+    found |= _all(of("goodput_over_time"), ("judged", "good"))
+    found |= _unit_costs("model", of("cost_models"), _OF_PAGE)
     found["covered_s", "all"] = of("covered")[0]["covered_ms"] / 1_000
     for row in of("cost_total"):
         found |= {("cost_nusd", "all"): row["total"], ("meter_mj", "all"): row["used_mj"] or 0}
@@ -101,7 +119,9 @@ def boards(ask: Ask, from_ms: int, to_ms: int) -> Said:
         interval_s = max(10, (to_ms - from_ms) // 100_000)
         return ask(expanded(text, from_ms, to_ms, interval_s, dict.fromkeys(FILTERS, "")), {})
 
-    return _by("model", of("models"), _COUNTS) | _by("tenant", of("tenants"), _COUNTS) | _all(of("requests_over_time"))
+    found = _by("model", of("models"), _COUNTS) | _by("tenant", of("tenants"), _COUNTS)
+    found |= _unit_costs("model", of("cost_models"), _OF_PAGE)
+    return found | _all(of("requests_over_time"))
 
 
 def named(ask: Ask, from_ms: int, to_ms: int) -> Said:
@@ -180,10 +200,13 @@ def report(ask: Ask, from_ms: int, to_ms: int) -> Said:
     found = _split(of("cost_split"))
     found["cost_nusd", "all"] = sum(row["cost_nusd"] or 0 for row in of("cost_by_hour"))
     found["billed_minutes", "all"] = bill[0]["billed_minutes"]
+    whole = not from_ms % MINUTE_MS and not to_ms % MINUTE_MS
+    found |= _goodput(of("cost_goodput_windows")) if whole else {}
     for name in ("model", "tenant"):
         listed = [row | {name: row["name"] or None} for row in of("cost_by", dimension=name)]
+        found |= _unit_costs(name, listed, _UNITS)
         found |= {("listed_cost_nusd", f"{name}={row[name]}"): row["cost_nusd"] or 0 for row in listed}
-        if not from_ms % MINUTE_MS and not to_ms % MINUTE_MS:
+        if whole:
             found |= _by(name, [row for row in listed if sum(row[end] for end in _ENDS)], _ENDS)
     return found
 
@@ -214,6 +237,11 @@ def cookbook(ask: Ask, from_ms: int, to_ms: int) -> Said:
     for row in rows("How fast is the error budget being burnt?"):
         if row["burn_1h"].value is not None:
             found["failed_share", f"model={row['model']}"] = _times(row["burn_1h"], row["budget"])
+    over_weeks = "What share of requests was good over weeks, by model?"
+    if not from_ms % MINUTE_MS and not to_ms % MINUTE_MS:
+        weeks = ask(_all_rows(sql(over_weeks)), {})
+        for metric in ("judged", "good", "good_tokens"):
+            found |= _summed(metric, "model", weeks, metric)
     (bill,) = rows("Does the bill add up, and what of it has no price?")
     if bill["parts_nusd"]:
         found["cost_nusd", "all"] = bill["parts_nusd"]
@@ -284,15 +312,32 @@ def _by(name: str, rows: Iterable[Row], metrics: Iterable[str]) -> Said:
     }
 
 
-def _all(rows: list[dict[str, Any]]) -> Said:
+def _all(rows: list[dict[str, Any]], names: Iterable[str] = _COUNTS) -> Said:
     """Sums over the points of a chart."""
-    names = [name for name in _COUNTS if rows and name in rows[0] and name != "failed_share"]
-    return {(name, "all"): sum(row[name] or 0 for row in rows) for name in names}
+    shown_names = [name for name in names if rows and name in rows[0] and name != "failed_share"]
+    return {(name, "all"): sum(row[name] or 0 for row in rows) for name in shown_names}
 
 
-def _summed(metric: str, name: str, rows: list[dict[str, Any]]) -> Said:
+def _goodput(rows: list[dict[str, Any]]) -> Said:
+    """Verdicts by class, as ``cost_goodput_windows`` names them."""
+    names = {"judged": "all_judged", "good": "good", "judged_failed": "failed", "missed": "missed"}
+    names["good_tokens"] = "good_tokens"
+    return {(metric, f"class={row['slo_class']}"): row[name] for row in rows for metric, name in names.items()}
+
+
+def _unit_costs(name: str, rows: Iterable[Row], columns: Mapping[str, str]) -> Said:
+    """Unit costs of the rows that are of requests."""
+    return {
+        (metric, f"{name}={row[name] or None}"): row[column]
+        for row in rows
+        for metric, column in columns.items()
+        if not row["nobody"] and row[column] is not None
+    }
+
+
+def _summed(metric: str, name: str, rows: list[dict[str, Any]], column: str = "requests") -> Said:
     found: Said = {}
     for row in rows:
         key = (metric, f"{name}={row[name]}")
-        found[key] = found.get(key, 0) + row["requests"]
+        found[key] = found.get(key, 0) + row[column]
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 Key = tuple[str, str]
@@ -36,6 +36,9 @@ class Request:
     cached_tokens: int
     output_tokens: int
     ttft_us: int | None
+    slo_class: str = ""
+    tpot_us: int | None = None
+    e2e_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +52,23 @@ class Part:
     status: str | None
     cost_nusd: int | None
     energy_mj: int | None
+    kind: str = ""
+    amount: int | None = None
+    meter_mj: int | None = None
+    carbon_ug: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
     """What there is, each sorted by its time. ``meters``: minute and energy at the meter [mJ] of each bill;
-    ``windows``: starts of those in which anything reported."""
+    ``windows``: starts of those in which anything reported; ``objectives``: of each service class the longest TTFT,
+    TPOT and end to end [us], None for any."""
 
     requests: Sequence[Request]
     parts: Sequence[Part] = ()
     meters: Sequence[tuple[int, int]] = ()
     windows: Sequence[int] = ()
+    objectives: Mapping[str, tuple[int | None, int | None, int | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +101,39 @@ def outcome(request: Request) -> str:
     return "client_fault" if request.error_kind == "client" else "failed"
 
 
+def verdict(request: Request, objectives: Mapping[str, tuple[int | None, ...]]) -> str | None:
+    """Good, missed or failed; None: not judged, of no class, a client fault, or left before any miss."""
+    if request.slo_class not in objectives or request.error_kind == "client":
+        return None
+    times = (request.ttft_us, request.tpot_us, request.e2e_us)
+    missed = any(
+        most is not None and time is not None and time > most
+        for time, most in zip(times, objectives[request.slo_class], strict=True)
+    )
+    if request.status not in ("ok", "aborted"):
+        return "failed"
+    if missed:
+        return "missed"
+    return "good" if request.status == "ok" else None
+
+
+def goodput(group: Sequence[Request], objectives: Mapping[str, tuple[int | None, ...]]) -> Mapping[str, float]:
+    """Verdicts of the requests that are judged; nothing where none is."""
+    verdicts = [(verdict(one, objectives), one) for one in group]
+    good = [one for said, one in verdicts if said == "good"]
+    judged = sum(said is not None for said, _ in verdicts)
+    if not judged:
+        return {}
+    return {
+        "judged": judged,
+        "good": len(good),
+        "judged_failed": sum(said == "failed" for said, _ in verdicts),
+        "missed": sum(said == "missed" for said, _ in verdicts),
+        "good_tokens": sum(one.input_tokens + one.output_tokens for one in good),
+        "good_share": len(good) / judged,
+    }
+
+
 def recount(raw: Raw, from_ms: int, to_ms: int) -> dict[Key, Value]:
     """Every metric of the range, by model, by tenant and of all; what did not happen is not there. Requests are those
     of windows that begin in the range, the slowest single one is of those that ended in it."""
@@ -100,7 +142,7 @@ def recount(raw: Raw, from_ms: int, to_ms: int) -> dict[Key, Value]:
     last = bisect_left(raw.requests, to_ms + WINDOW_MS, key=lambda one: one.at_ms)
     for one in raw.requests[first:last]:
         if from_ms <= one.at_ms - one.at_ms % WINDOW_MS < to_ms:
-            for name in ("all", f"model={one.model}", f"tenant={one.tenant}"):
+            for name in ("all", f"model={one.model}", f"tenant={one.tenant}", f"class={one.slo_class}"):
                 groups.setdefault(name, []).append(one)
     found: dict[Key, Value] = {}
     covered_s = covered_ms(raw.windows, from_ms, to_ms) / 1_000
@@ -112,6 +154,8 @@ def recount(raw: Raw, from_ms: int, to_ms: int) -> dict[Key, Value]:
         if covered_s:
             found["requests_per_s", name] = _exactly(counts["requests"] / covered_s)
             found["output_tokens_per_s", name] = _exactly(counts["output_tokens"] / covered_s)
+        if good := goodput(group, raw.objectives):
+            found |= {(metric, name): _exactly(value) for metric, value in good.items()}
         waits = sorted(one.ttft_us for one in group if one.ttft_us is not None)
         found["ttft_counted", name] = _exactly(len(waits))
         if waits:
@@ -123,7 +167,8 @@ def recount(raw: Raw, from_ms: int, to_ms: int) -> dict[Key, Value]:
     metered = [amount for minute_ms, amount in raw.meters if from_ms <= minute_ms < to_ms]
     if metered:
         found["meter_mj", "all"] = _exactly(sum(metered))
-    return found | _bill([one for one in raw.parts if from_ms <= one.minute_ms < to_ms])
+    parts = [one for one in raw.parts if from_ms <= one.minute_ms < to_ms]
+    return found | _bill(parts) | _unit_costs(parts)
 
 
 def _bill(parts: Sequence[Part]) -> dict[Key, Value]:
@@ -145,6 +190,33 @@ def _bill(parts: Sequence[Part]) -> dict[Key, Value]:
     if parts:
         found["billed_minutes", "all"] = len({one.minute_ms for one in parts})
     return {key: _exactly(amount) for key, amount in found.items()}
+
+
+def _unit_costs(parts: Sequence[Part]) -> dict[Key, Value]:
+    """Of requests of a model, or tenant: tokens that were paid for, what both sides cost, and a million of each."""
+    groups: dict[str, list[Part]] = {}
+    for one in parts:
+        if one.status is not None:
+            for name in (f"model={one.model}", f"tenant={one.tenant}"):
+                groups.setdefault(name, []).append(one)
+    found: dict[Key, Value] = {}
+    for name, group in groups.items():
+        generated = sum(one.amount or 0 for one in group if one.kind == "decode") > 0
+        for side, kind in (("uncached", "prefill"), ("output", "decode")):
+            if side == "output" and not generated:
+                continue
+            kinds = {kind, "kv"} if generated == (side == "output") else {kind}
+            for unit, column, scale in (("usd", "cost_nusd", 1e9), ("kwh", "meter_mj", 3.6e9), ("g", "carbon_ug", 1e6)):
+                spent = sum(getattr(one, column) or 0 for one in group if one.kind in kinds)
+                tokens = sum(one.amount or 0 for one in group if one.kind == kind and getattr(one, column) is not None)
+                if unit == "usd":
+                    found[f"{side}_nusd", name], found[f"priced_{side}_tokens", name] = (
+                        _exactly(spent),
+                        _exactly(tokens),
+                    )
+                if tokens:
+                    found[f"{unit}_per_million_{side}", name] = _exactly(spent / scale / tokens * 1e6)
+    return found
 
 
 def covered_ms(windows: Sequence[int], from_ms: int, to_ms: int) -> int:

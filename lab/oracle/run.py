@@ -15,11 +15,15 @@ from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS, WINDOW_MS
 
 RAW = """SELECT at_ms, ifNull(model, 'None') AS model, ifNull(tenant, 'None') AS tenant, status,
 ifNull(error_kind, '') AS error_kind, ifNull(input_tokens, 0) AS input_tokens,
-ifNull(cached_tokens, 0) AS cached_tokens, ifNull(output_tokens, 0) AS output_tokens, ttft_us
+ifNull(cached_tokens, 0) AS cached_tokens, ifNull(output_tokens, 0) AS output_tokens, ttft_us,
+ifNull(slo_class, '') AS slo_class, tpot_us, e2e_us
 FROM llm_requests FINAL WHERE verdict = 'accepted' AND at_ms < {before_ms:Int64} ORDER BY at_ms"""
 RAW_PARTS = """SELECT minute_ms, part_name AS part, ifNull(part_model, 'None') AS model,
-ifNull(part_tenant, 'None') AS tenant, part_status AS status, part_cost_nusd AS cost_nusd, part_energy_mj AS energy_mj
-FROM token_costs FINAL ARRAY JOIN part_name, part_model, part_tenant, part_status, part_cost_nusd, part_energy_mj
+ifNull(part_tenant, 'None') AS tenant, part_status AS status, part_cost_nusd AS cost_nusd, part_energy_mj AS energy_mj,
+part_kind AS kind, part_amount AS amount, carbon_ug AS carbon_ug,
+toInt64(intDiv(toInt128(part_energy_mj) * t.meter_mj, nullIf(t.energy_mj, 0))) AS meter_mj
+FROM token_costs AS t FINAL ARRAY JOIN part_name, part_model, part_tenant, part_status, part_cost_nusd, part_energy_mj,
+part_kind, part_amount, arrayResize(t.part_carbon_ug, length(t.part_name), NULL) AS carbon_ug
 WHERE minute_ms < {before_ms:Int64} ORDER BY minute_ms"""
 RAW_METERS = """SELECT minute_ms, ifNull(meter_mj, 0) AS meter_mj FROM token_costs FINAL
 WHERE minute_ms < {before_ms:Int64}"""
@@ -32,6 +36,8 @@ ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Asia/Kathm
 """Whole, half and quarter hours; three have days of 23, 23.5 and 25 hours."""
 SHORTEST_MS, LONGEST_MS = MINUTE_MS, 30 * DAY_MS
 EXAMPLES = 3
+Objectives = Mapping[str, tuple[int | None, int | None, int | None]]
+"""Of each service class the longest TTFT, TPOT and end to end [us]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,19 +134,19 @@ def compare(ask: Ask, raw: Raw, ranges: Sequence[Range]) -> Comparison:
     return found
 
 
-def oracle(ask: Ask, count: int, seed: int, before_ms: int) -> Comparison:
+def oracle(ask: Ask, count: int, seed: int, before_ms: int, objectives: Objectives) -> Comparison:
     """Over the accepted requests that ended before a moment: later ones may not be in every table yet."""
-    raw = stored(ask, before_ms)
+    raw = stored(ask, before_ms, objectives)
     if not raw.requests:
         return Comparison(0, 0)
     first_ms, last_ms = raw.requests[0].at_ms, raw.requests[-1].at_ms
     return compare(ask, raw, list(ranges_over(first_ms, last_ms, count, seed)))
 
 
-def stored(ask: Ask, before_ms: int) -> Raw:
+def stored(ask: Ask, before_ms: int, objectives: Objectives) -> Raw:
     """Raw rows before a moment."""
     bound = {"before_ms": before_ms}
     requests = [Request(**row) for row in ask(RAW, bound)]
     parts = [Part(**row) for row in ask(RAW_PARTS, bound)]
     meters = [(row["minute_ms"], row["meter_mj"]) for row in ask(RAW_METERS, bound)]
-    return Raw(requests, parts, meters, sorted(row["window_ms"] for row in ask(RAW_WINDOWS, bound)))
+    return Raw(requests, parts, meters, sorted(row["window_ms"] for row in ask(RAW_WINDOWS, bound)), objectives)

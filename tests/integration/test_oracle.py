@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from clickhouse_connect.driver.exceptions import DatabaseError
 
 from fleetpulse import queries
 from lab.oracle.faces import FACES
@@ -18,11 +19,13 @@ from lab.oracle.recount import recount
 from lab.oracle.run import Comparison, Range, oracle, stored
 from schemas import definitions
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
+from tests.integration.answer_rows import E2E_MOST_US, TTFT_MOST_US, judged
 from tests.integration.request_rows import fill, fill_bills, requests
 
 pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
 RANGES = 12
+OBJECTIVES = dict.fromkeys(("interactive", "batch"), (TTFT_MOST_US, None, E2E_MOST_US))
 SOMETIMES = {"report", "cookbook"}
 """Faces that have nothing to say of a range without rows."""
 ROUNDED = re.compile(r"\bround\((.*?)(?:, \d)?\) AS (\w+)")
@@ -46,6 +49,10 @@ MUTATIONS = (
     (" AND ", " OR "),
     ("NOT (", "("),
     (" / ", " * "),
+    (" - ", " + "),
+    ("sumIf(toInt128(judged", "sumIf(-toInt128(judged"),
+    ("sum(toInt128(", "max(toInt128("),
+    ("covered_ms", "(covered_ms + 1)"),
 )
 """What may go wrong with a formula, as text."""
 
@@ -65,7 +72,10 @@ class Asked:
 def asked(clickhouse: Any) -> Asked:
     """Requests and bills of twenty-eight hours."""
     found = Asked(clickhouse)
-    fill(clickhouse, requests(found.now_ms))
+    asked = requests(found.now_ms)
+    for number, row in enumerate(asked):
+        row.update(judged(row, ("interactive", "batch", None)[number % 3]))
+    fill(clickhouse, asked)
     last_ms = found.now_ms // MINUTE_MS * MINUTE_MS - 5 * MINUTE_MS
     fill_bills(clickhouse, [last_ms - 27 * HOUR_MS, last_ms - 3 * HOUR_MS, last_ms])
     return found
@@ -74,7 +84,7 @@ def asked(clickhouse: Any) -> Asked:
 def test_every_face_says_what_single_rows_say(asked: Asked) -> None:
     """Counts to the last one, money to the nano-dollar, rates of the time with data, percentiles within the sketch's
     error, whatever the ends of the range are."""
-    compared = oracle(asked, RANGES, 1, asked.now_ms + DAY_MS)
+    compared = oracle(asked, RANGES, 1, asked.now_ms + DAY_MS, OBJECTIVES)
     differing = [line for line in compared.as_dict()["lines"] if line["different"]]
 
     assert differing == []
@@ -88,7 +98,10 @@ def test_reports_and_recipes_say_it_of_two_days(asked: Asked) -> None:
     """Of whole minutes with all bills in them: requests by end, parts of the bill, budgets burnt, who was fast."""
     to_ms = asked.now_ms // MINUTE_MS * MINUTE_MS
     over = Range(to_ms - 2 * DAY_MS, to_ms, "minute")
-    expected, found = recount(stored(asked, asked.now_ms + DAY_MS), over.from_ms, over.to_ms), Comparison(1, 1)
+    expected, found = (
+        recount(stored(asked, asked.now_ms + DAY_MS, OBJECTIVES), over.from_ms, over.to_ms),
+        Comparison(1, 1),
+    )
     said = {name: FACES[name](asked, over.from_ms, over.to_ms) for name in ("report", "cookbook")}
     for name, answers in said.items():
         found.take(name, answers, expected, over)
@@ -98,15 +111,21 @@ def test_reports_and_recipes_say_it_of_two_days(asked: Asked) -> None:
         ("cost_nusd", f"part={part}") for part in ("request", "__idle__", "__wasted__")
     }
     assert {metric for metric, of in said["report"] if of == "model=m"} == {
-        *("ok", "aborted", "client_fault", "failed", "listed_cost_nusd")
+        *("ok", "aborted", "client_fault", "failed", "listed_cost_nusd"),
+        *(f"priced_{one.name}" if one.unit == "tokens" else one.name for one in definitions.UNIT_COSTS),
     }
-    assert {metric for metric, of in said["cookbook"] if of == "model=m"} >= {"fast_share", "failed_share", "requests"}
+    assert {metric for metric, of in said["report"] if of == "class=batch"} == {
+        *("judged", "good", "judged_failed", "missed", "good_tokens")
+    }
+    assert {metric for metric, of in said["cookbook"] if of == "model=m"} >= {
+        *("fast_share", "failed_share", "requests", "judged", "good", "good_tokens")
+    }
     assert ("cost_nusd", "all") in said["cookbook"]
 
 
 def mutants(formulas: Mapping[str, definitions.Metric]) -> Iterator[definitions.Metric]:
-    """Each formula over windows with each mistake that it can have."""
-    for one in (each for each in formulas.values() if each.over == "windows"):
+    """Each formula over windows, judged requests and time with each mistake that it can have."""
+    for one in (each for each in formulas.values() if each.over != "parts"):
         for right, wrong in MUTATIONS:
             if right in one.sql:
                 yield replace(one, sql=one.sql.replace(right, wrong, 1))
@@ -114,23 +133,54 @@ def mutants(formulas: Mapping[str, definitions.Metric]) -> Iterator[definitions.
 
 def test_a_mistake_in_any_formula_is_noticed(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is put into what every query is written from; the recount knows nothing of it."""
-    over = Range(asked.now_ms - 2 * DAY_MS, asked.now_ms, "any")
+    over = Range(asked.now_ms // MINUTE_MS * MINUTE_MS - 2 * DAY_MS, asked.now_ms // MINUTE_MS * MINUTE_MS, "minute")
     bounds = {"from_ms": over.from_ms, "to_ms": over.to_ms}
-    expected = recount(stored(asked, asked.now_ms + DAY_MS), over.from_ms, over.to_ms)
-
+    expected = recount(stored(asked, asked.now_ms + DAY_MS, OBJECTIVES), over.from_ms, over.to_ms)
     formulas = dict(definitions.METRICS)
 
-    def notices(metrics: Mapping[str, definitions.Metric]) -> bool:
+    def of_covered() -> dict[Any, Any]:
+        time = f"covered_time(from_ms = {over.from_ms}, to_ms = {over.to_ms})"
+        picked = ", ".join(f"{{{name}:Metric}} AS {name}" for name in ("covered_ms", "coverage"))
+        (row,) = asked(definitions.written(f"SELECT {picked} FROM {time}"), bounds)
+        return {("covered_s", "all"): row["covered_ms"] / 1_000, ("coverage", "all"): row["coverage"]}
+
+    def of_windows() -> dict[Any, Any]:
+        rows = asked(ROUNDED.sub(r"\1 AS \2", queries.text("throughput_by_model")), bounds)
+        said = {(name, f"model={row['model']}"): row[name] for row in rows for name in formulas if name in row}
+        return said | {("failed_share", f"model={row['model']}"): row["failed_pct"] / 100 for row in rows}
+
+    def of_judged() -> dict[Any, Any]:
+        named = [one.name for one in formulas.values() if one.over == "judged" and one.name != "good_per_s"]
+        sql = ", ".join(f"{{{name}:Metric}} AS of_{name}" for name in named)
+        per_s = "WITH 60 AS covered SELECT {good_per_s:Metric} * 60"
+        source = (
+            "FROM llm_requests_partials FINAL WHERE grouping = 'service' AND judged_requests_sum IS NOT NULL"
+            f" AND window_ms >= {over.from_ms} AND window_ms < {over.to_ms} GROUP BY model"
+        )
+        rows = asked(definitions.written(f"{per_s} AS of_good_per_s, model, {sql} {source}"), {})
+        said = {(name, f"model={row['model']}"): row[f"of_{name}"] for row in rows for name in named}
+        return said | {("good", f"of={row['model']}"): row["of_good_per_s"] for row in rows}
+
+    def of_parts() -> dict[Any, Any]:
+        return FACES["report"](asked, over.from_ms, over.to_ms)
+
+    asked_of = {"windows": of_windows, "judged": of_judged, "parts": of_parts, "covered_time": of_covered}
+    expected |= {("good", f"of={of.partition('=')[2]}"): value for (metric, of), value in expected.items()
+                 if metric == "good" and of.startswith("model=")}  # fmt: skip
+    share = expected["covered_s", "all"].least * 1_000 / (over.to_ms - over.from_ms)
+    expected["coverage", "all"] = replace(expected["covered_s", "all"], least=share, most=share)
+
+    def notices(over_what: str, metrics: Mapping[str, definitions.Metric]) -> bool:
         monkeypatch.setattr(definitions, "METRICS", metrics)
         found = Comparison(1, 1)
-        rows = asked(ROUNDED.sub(r"\1 AS \2", queries.text("throughput_by_model")), bounds)
-        said = {(name, f"model={row['model']}"): row[name] for row in rows for name in metrics if name in row}
-        said |= {("failed_share", f"model={row['model']}"): row["failed_pct"] / 100 for row in rows}
-        found.take("query", said, expected, over)
+        try:
+            found.take(over_what, asked_of[over_what](), expected, over)
+        except DatabaseError:  # a formula that the server rejects
+            return True
         return not found.exact
 
-    assert not notices(formulas)
+    assert {over_what for over_what in asked_of if notices(over_what, formulas)} == set()
     mistakes = list(mutants(formulas))
-    unnoticed = [one for one in mistakes if not notices({**formulas, one.name: one})]
+    unnoticed = [one for one in mistakes if not notices(one.over, {**formulas, one.name: one})]
     assert [(one.name, one.sql) for one in unnoticed] == []
-    assert {one.name for one in mistakes} == {one.name for one in formulas.values() if one.over == "windows"}
+    assert {one.name for one in mistakes} == {one.name for one in formulas.values() if one.over != "parts"}
