@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lab.oracle.recount import Part, Raw, Request, Shown, Value, covered_ms, outcome, recount
+from lab.oracle.recount import Part, Raw, Request, Shown, Value, covered_ms, outcome, recount, verdict
 
 ONE = Request(20_000, "m", "t", "ok", "", 10, 4, 7, 1_000)
 
@@ -111,3 +111,38 @@ def test_covered_time_is_that_of_windows_minutes_and_hours_with_data(
 def test_what_is_shown_to_a_tenth_may_differ_by_half_of_it_and_no_more(shown: float | None, held: bool) -> None:
     """Of 15.25 both neighbours are right; null is 0."""
     assert Value(15.25, 15.25).holds(Shown(shown, 0.05)) is held
+
+
+def test_a_request_is_judged_by_the_objectives_of_its_class() -> None:
+    """Whoever left before a miss, made the mistake, or is of no class is not; what is not known is not missed."""
+    of = {"fast": (500, None, 9_000)}
+    asked = replace(ONE, slo_class="fast", ttft_us=500, e2e_us=None)
+    gone = replace(asked, status="aborted")
+
+    assert [verdict(one, of) for one in (asked, replace(asked, e2e_us=9_001), replace(asked, ttft_us=501))] == [
+        *("good", "missed", "missed")
+    ]
+    assert [verdict(one, of) for one in (gone, replace(gone, e2e_us=9_001), replace(asked, status="timeout"))] == [
+        *(None, "missed", "failed")
+    ]
+    assert [verdict(one, of) for one in (ONE, replace(asked, status="error", error_kind="client"))] == [None, None]
+
+
+def test_unit_costs_are_of_requests_and_a_price_is_of_tokens_that_have_one() -> None:
+    """The cache is paid with generated tokens; where there are none, with those of the prompt."""
+    paid = Part(0, "request", "m", "t", "ok", 6, 3, "prefill", 2, 36, 9)
+    parts = [
+        paid,
+        replace(paid, cost_nusd=None, amount=5),
+        replace(paid, kind="kv", cost_nusd=4),
+        Part(0, "__idle__", "None", "None", None, 99, 9, "held"),
+    ]
+    found = recount(Raw([], parts), 0, 60_000)
+    both = recount(Raw([], [*parts, replace(paid, kind="decode", amount=1)]), 0, 60_000)
+
+    assert (found["uncached_nusd", "model=m"], found["priced_uncached_tokens", "model=m"]) == (
+        Value(10, 10),
+        Value(2, 2),
+    )
+    assert ("output_nusd", "model=m") not in found
+    assert (both["uncached_nusd", "model=m"], both["output_nusd", "tenant=t"]) == (Value(6, 6), Value(10, 10))
