@@ -145,6 +145,14 @@ class SinkDatabase:
         found: list[tuple[Any, ...]] = self._do(lambda client: client.query(sql).result_rows)
         return found
 
+    def row(self, sql: str) -> tuple[Any, ...]:
+        """The row of a query that always has one. A server without room may end its answer before it, and say
+        nothing: ``UnavailableError``."""
+        found = self.rows(sql)
+        if not found:
+            raise UnavailableError(f"ClickHouse at {self._config.url}: an answer ended before its row")
+        return found[0]
+
     def close(self) -> None:
         """Give the connection back."""
         if self._client is not None:

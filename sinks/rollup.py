@@ -191,7 +191,7 @@ class Rollups:
 
     def run_pass(self) -> int:
         """Compute what is due. Raises ``UnavailableError``; what was done stays done."""
-        ((now_ms, noted_ms),) = self._database.rows(_CLOCK)
+        now_ms, noted_ms = self._database.row(_CLOCK)
         pending = [Pending(*row) for row in self._database.rows(_PENDING)]
         ready = self._chosen(due(pending, now_ms, noted_ms, self._settings), now_ms)
         self._set_lag(pending, now_ms)

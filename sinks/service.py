@@ -305,7 +305,7 @@ async def _gather(
             break
         left = settings.records_max - len(records)
         for partition, fetched in (await consumer.getmany(timeout_ms=_FETCH_MS, max_records=left)).items():
-            _check_log(group, partition, fetched[0].offset)
+            await _check_log(consumer, group, partition, fetched[0].offset)
             offsets[partition] = fetched[-1].offset + 1
             for r in fetched:
                 size += len(r.value or b"")
@@ -320,14 +320,24 @@ async def _gather(
     return records, offsets
 
 
-def _check_log(group: _Group, partition: TopicPartition, offset: int) -> None:
-    """A log whose offsets go back was recreated: under the old log id its rows would replace those of the old log."""
+async def _check_log(consumer: Any, group: _Group, partition: TopicPartition, offset: int) -> None:
+    """A log that begins again was recreated: under the old log id its rows would replace those of the old log, and its
+    group has no committed offset, or one beyond its end. After a rebalance the group may have one before what this
+    process committed, by another member: its rows are inserted again and deduplicated."""
     landed = group.landed.get(partition, 0)
-    if offset < landed:
+    if offset >= landed:
+        return
+    committed = await consumer.committed(partition)
+    if committed is None or committed > offset:
         raise ContractError(
             f"{partition.topic}[{partition.partition}] goes back from offset {landed} to {offset}: was the topic"
-            " recreated, or the group's offset set back? Restart the sink"
+            " recreated? Run `fleetpulse migrate`, then restart the sink"
         )
+    _log.info(
+        "partition resumes from an earlier committed offset; rows are inserted again and deduplicated",
+        extra={"partition": f"{partition.topic}[{partition.partition}]", "offset": offset, "before": landed},
+    )
+    group.landed[partition] = offset
 
 
 def _store(group: _Group, landing: Landing) -> bool:

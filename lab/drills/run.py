@@ -155,18 +155,27 @@ def _on_a_stand(
                 stand.begin()
                 outcomes = []
                 for drill in drills:
-                    try:
-                        outcomes.append(_drill(stand, drill, outage_s, within_s, say))
-                    except FleetpulseError as error:  # the others are run all the same
-                        say(f"{drill.name}: {error}")
-                        outcomes.append(_failed(drill))
-                        stand.restore()
+                    outcomes.append(_tried(stand, drill, outage_s, within_s, say))
                     say(outcomes[-1].text())
             finally:
                 stand.end()
     finally:
         stack.down(folder)
     return outcomes
+
+
+def _tried(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, say: Callable[[str], None]) -> Outcome:
+    """A drill that does not come to its end has failed, and so have those after it where the stand stays unwell; what
+    was found is never lost."""
+    try:
+        return _drill(stand, drill, outage_s, within_s, say)
+    except FleetpulseError as error:
+        say(f"{drill.name}: {error}")
+    try:
+        stand.restore()
+    except FleetpulseError as error:
+        say(f"{drill.name}: {error}")
+    return _failed(drill)
 
 
 def _failed(drill: Drill) -> Outcome:

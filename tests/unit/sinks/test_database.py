@@ -40,6 +40,16 @@ def test_an_error_says_whether_trying_again_helps(error: Exception, kind: type[F
     assert str(error) in str(found)
 
 
+def test_an_answer_without_its_row_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server whose disk is full may end an answer with nothing: that is no reason to end the sink."""
+    database = SinkDatabase(ClickHouseConfig())
+    monkeypatch.setattr(database, "rows", lambda sql: [(1, 2)] if sql == "whole" else [])
+
+    assert database.row("whole") == (1, 2)
+    with pytest.raises(UnavailableError, match="ended before its row"):
+        database.row("cut")
+
+
 def test_small_pieces_are_sent_together_and_none_is_lost() -> None:
     """Large ones go as they are, in their place among the others."""
     large = memoryview(bytes(range(256)) * (SENT_BYTES_MIN // 256))

@@ -102,6 +102,9 @@ class Recording:
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         return list(self.answers.pop(0))
 
+    def row(self, sql: str) -> tuple[Any, ...]:
+        return self.answers.pop(0)[0]
+
     def sync(self, table: str) -> None:
         self.told.append(("sync", table))
 

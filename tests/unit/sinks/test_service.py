@@ -10,7 +10,7 @@ import pytest
 from aiokafka import TopicPartition
 
 from schemas.contract.record import Record
-from schemas.errors import ConfigError, UnavailableError
+from schemas.errors import ConfigError, ContractError, UnavailableError
 from sinks.landing import Insert, Landing
 from sinks.service import Progress, SinkSettings, _Group, _land_all, _retried
 
@@ -24,6 +24,7 @@ class Recording:
     def __init__(self) -> None:
         self.brought = 0
         self.commits: list[int] = []
+        self.of_group: int | None = None
 
     async def getmany(self, timeout_ms: int, max_records: int) -> dict[TopicPartition, list[Any]]:
         await asyncio.sleep(0)
@@ -38,6 +39,9 @@ class Recording:
 
     async def position(self, place: TopicPartition) -> int:
         return self.brought
+
+    async def committed(self, place: TopicPartition) -> int | None:
+        return self.of_group
 
     async def commit(self, offsets: dict[TopicPartition, int]) -> None:
         self.commits.append(offsets[PLACE])
@@ -106,6 +110,32 @@ async def test_after_a_batch_that_was_not_stored_none_is_committed() -> None:
 
     assert (consumer.commits, database.stored) == ([], [])
     assert consumer.brought > calls[0], "a batch was gathered meanwhile"
+
+
+@pytest.mark.parametrize("committed", [None, 7])
+async def test_a_topic_that_begins_again_is_not_read_on(committed: int | None) -> None:
+    """Its rows would replace those of the topic before: deleted with it was what the group had committed, or it lies
+    beyond the new end."""
+    consumer, found = Recording(), group(Database(99))
+    consumer.of_group, found.landed[PLACE] = committed, 7
+
+    with pytest.raises(ContractError, match=r"llm.requests\[0\] goes back from offset 7 to 0: .* `fleetpulse migrate`"):
+        await _land_all(consumer, found, SETTINGS, asyncio.Event())
+
+    assert consumer.commits == []
+
+
+async def test_what_another_member_committed_earlier_is_landed_again() -> None:
+    """After a rebalance a partition may come back at an offset before what this sink committed."""
+    stop, consumer = asyncio.Event(), Recording()
+    database = Database(3, stop.set)
+    found = group(database)
+    consumer.of_group, found.landed[PLACE] = 0, 7
+
+    await _land_all(consumer, found, SETTINGS, stop)
+
+    assert consumer.commits == database.stored
+    assert found.landed[PLACE] == consumer.commits[-1]
 
 
 async def test_a_sink_is_not_ready_before_its_groups_have_joined() -> None:
