@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from lab.oracle.machines import Sample, readings
+
 Key = tuple[str, str]
 """A metric and what it is of: ``model=m``, ``tenant=t``, ``part=request`` of the bill, or ``all``."""
 WINDOW_MS = 10_000
@@ -56,6 +58,7 @@ class Part:
     amount: int | None = None
     meter_mj: int | None = None
     carbon_ug: int | None = None
+    use: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ class Raw:
     meters: Sequence[tuple[int, int]] = ()
     windows: Sequence[int] = ()
     objectives: Mapping[str, tuple[int | None, int | None, int | None]] = field(default_factory=dict)
+    samples: Sequence[Sample] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +172,7 @@ def recount(raw: Raw, from_ms: int, to_ms: int) -> dict[Key, Value]:
     if metered:
         found["meter_mj", "all"] = _exactly(sum(metered))
     parts = [one for one in raw.parts if from_ms <= one.minute_ms < to_ms]
+    found |= {key: _exactly(value) for key, value in readings(raw.samples, from_ms, to_ms).items()}
     return found | _bill(parts) | _unit_costs(parts)
 
 
@@ -185,6 +190,8 @@ def _bill(parts: Sequence[Part]) -> dict[Key, Value]:
         for dimension, name in (("model", one.model), ("tenant", one.tenant)):
             add("listed_cost_nusd", f"{dimension}={one.part if one.status is None else name}", one.cost_nusd)
         add("cost_nusd", f"part={one.part}", one.cost_nusd)
+        if one.use == "idle":
+            add("idle_host_nusd", "all", one.cost_nusd)
         if one.part in ("__idle__", "__wasted__"):
             add("idle_nusd", "all", one.cost_nusd)
     if parts:
@@ -253,6 +260,7 @@ def _counts(group: Sequence[Request]) -> Mapping[str, float]:
     valid = len(group) - of_ends["client_fault"]
     return {
         "requests": len(group),
+        "tokens": sum(one.input_tokens + one.output_tokens for one in group),
         **of_ends,
         **({"failed_share": of_ends["failed"] / valid} if valid else {}),
         "not_ok": len(group) - of_ends["ok"],

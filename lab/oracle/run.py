@@ -9,8 +9,10 @@ from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from lab.oracle.faces import FACES, Ask
+from lab.oracle.faces import FACES
+from lab.oracle.machines import Sample
 from lab.oracle.recount import Key, Part, Raw, Request, Value, recount
+from lab.oracle.said import Ask
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS, WINDOW_MS
 
 RAW = """SELECT at_ms, ifNull(model, 'None') AS model, ifNull(tenant, 'None') AS tenant, status,
@@ -20,13 +22,15 @@ ifNull(slo_class, '') AS slo_class, tpot_us, e2e_us
 FROM llm_requests FINAL WHERE verdict = 'accepted' AND at_ms < {before_ms:Int64} ORDER BY at_ms"""
 RAW_PARTS = """SELECT minute_ms, part_name AS part, ifNull(part_model, 'None') AS model,
 ifNull(part_tenant, 'None') AS tenant, part_status AS status, part_cost_nusd AS cost_nusd, part_energy_mj AS energy_mj,
-part_kind AS kind, part_amount AS amount, carbon_ug AS carbon_ug,
+part_kind AS kind, part_amount AS amount, use, carbon_ug AS carbon_ug,
 toInt64(intDiv(toInt128(part_energy_mj) * t.meter_mj, nullIf(t.energy_mj, 0))) AS meter_mj
 FROM token_costs AS t FINAL ARRAY JOIN part_name, part_model, part_tenant, part_status, part_cost_nusd, part_energy_mj,
 part_kind, part_amount, arrayResize(t.part_carbon_ug, length(t.part_name), NULL) AS carbon_ug
 WHERE minute_ms < {before_ms:Int64} ORDER BY minute_ms"""
 RAW_METERS = """SELECT minute_ms, ifNull(meter_mj, 0) AS meter_mj FROM token_costs FINAL
 WHERE minute_ms < {before_ms:Int64}"""
+RAW_SAMPLES = """SELECT at_ms, gpu_uuid, ifNull(gpu_model, 'None') AS gpu_model, util_gpu_pct, temperature_c, power_mw,
+energy_mj FROM gpu_samples FINAL WHERE verdict = 'accepted' AND at_ms < {before_ms:Int64} ORDER BY at_ms"""
 RAW_WINDOWS = " UNION DISTINCT ".join(
     f"SELECT DISTINCT intDiv(at_ms, {WINDOW_MS}) * {WINDOW_MS} AS window_ms FROM {table}"
     " WHERE verdict = 'accepted' AND at_ms < {before_ms:Int64}"
@@ -149,4 +153,6 @@ def stored(ask: Ask, before_ms: int, objectives: Objectives) -> Raw:
     requests = [Request(**row) for row in ask(RAW, bound)]
     parts = [Part(**row) for row in ask(RAW_PARTS, bound)]
     meters = [(row["minute_ms"], row["meter_mj"]) for row in ask(RAW_METERS, bound)]
-    return Raw(requests, parts, meters, sorted(row["window_ms"] for row in ask(RAW_WINDOWS, bound)), objectives)
+    samples = [Sample(**row) for row in ask(RAW_SAMPLES, bound)]
+    windows = sorted(row["window_ms"] for row in ask(RAW_WINDOWS, bound))
+    return Raw(requests, parts, meters, windows, objectives, samples)

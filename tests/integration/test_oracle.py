@@ -1,6 +1,6 @@
 """Every face says the same of any range, and what single rows say when they are counted one by one.
 
-Covers lab.oracle.faces.
+Covers lab.oracle.faces and lab.oracle.recipes.
 """
 
 from __future__ import annotations
@@ -8,19 +8,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError
 
 from fleetpulse import queries
+from fleetpulse.top.table import SQL, View, table_of
 from lab.oracle.faces import FACES
+from lab.oracle.recipes import COUNTED, NOT_COUNTED, recipes
 from lab.oracle.recount import recount
 from lab.oracle.run import Comparison, Range, oracle, stored
 from schemas import definitions
-from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
-from tests.integration.answer_rows import E2E_MOST_US, TTFT_MOST_US, judged
-from tests.integration.request_rows import fill, fill_bills, requests
+from schemas.limits import DAY_MS, MINUTE_MS
+from tests.integration.answer_rows import E2E_MOST_US, TTFT_MOST_US, Row, fill_all
 
 pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
@@ -62,6 +63,7 @@ class Asked:
 
     def __init__(self, clickhouse: Any) -> None:
         self.client = clickhouse
+        self.readings: dict[str, list[Row]] = {}
         self.now_ms = int(clickhouse.command("SELECT toUnixTimestamp64Milli(now64(3))"))
 
     def __call__(self, sql: str, bound: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -70,15 +72,23 @@ class Asked:
 
 @pytest.fixture
 def asked(clickhouse: Any) -> Asked:
-    """Requests and bills of twenty-eight hours."""
+    """Requests, bills and readings of more than a day."""
     found = Asked(clickhouse)
-    asked = requests(found.now_ms)
-    for number, row in enumerate(asked):
-        row.update(judged(row, ("interactive", "batch", None)[number % 3]))
-    fill(clickhouse, asked)
-    last_ms = found.now_ms // MINUTE_MS * MINUTE_MS - 5 * MINUTE_MS
-    fill_bills(clickhouse, [last_ms - 27 * HOUR_MS, last_ms - 3 * HOUR_MS, last_ms])
+    rows = fill_all(clickhouse, found.now_ms)
+    for topic, table in (("gpu.samples", "gpu_samples"), ("host.samples", "host_samples"),
+                         ("engine.samples", "engine_samples")):  # fmt: skip
+        found.readings[topic] = rows.readings[topic]
+        insert_raw(clickhouse, table, rows.readings[topic])
     return found
+
+
+def insert_raw(clickhouse: Any, table: str, rows: list[Row]) -> None:
+    """Single readings, as the sink leaves them."""
+    known = {row[0] for row in clickhouse.query(f"DESCRIBE TABLE {table}").result_rows}
+    names = sorted({name for row in rows for name in row} & known)
+    listed = [[*(row.get(name) for name in names), "accepted", "s", seq, 0, row["at_ms"]]
+              for seq, row in enumerate(rows)]  # fmt: skip
+    clickhouse.insert(table, listed, column_names=[*names, "verdict", "source", "seq", "row", "appended_ms"])
 
 
 def test_every_face_says_what_single_rows_say(asked: Asked) -> None:
@@ -92,6 +102,52 @@ def test_every_face_says_what_single_rows_say(asked: Asked) -> None:
     assert {face for face, _ in compared.lines} == set(FACES)
     counts = {key: line.compared for key, line in compared.lines.items() if key[0] not in SOMETIMES}
     assert {key: count for key, count in counts.items() if count < RANGES // 2} == {}
+
+
+def test_each_recipe_is_compared_or_says_why_not() -> None:
+    """No new one is forgotten."""
+    every = set(recipes(0, 1))
+
+    assert every == set(COUNTED) | set(NOT_COUNTED)
+    assert not set(COUNTED) & set(NOT_COUNTED)
+
+
+def test_the_recipe_by_class_judges_as_goodput_is_defined(asked: Asked) -> None:
+    """By the objectives that it has of its own."""
+    over = Range(asked.now_ms - 2 * DAY_MS, asked.now_ms, "any")
+    own = {"interactive": (500_000, 50_000, None), "batch": (None, None, 60_000_000)}
+    expected = recount(stored(asked, asked.now_ms + DAY_MS, own), over.from_ms, over.to_ms)
+    sql = recipes(0, 1)["What share of requests was good, by service class?"]
+    rows = asked(sql.replace("INTERVAL 1 HOUR", "INTERVAL 3 DAY"), {})
+
+    assert {(name, f"class={row['slo_class']}"): row[name] for row in rows for name in ("judged", "good")} == {
+        (name, f"class={one}"): expected[name, f"class={one}"].least for one in own for name in ("judged", "good")
+    }
+
+
+def test_top_shows_the_newest_reading_of_each_gpu(asked: Asked) -> None:
+    """Hosts have the mean, the sum and the most of their GPUs."""
+    newest = {row["gpu_uuid"]: row for row in sorted(asked.readings["gpu.samples"], key=lambda row: row["at_ms"])}
+    hosts: dict[str, list[Row]] = {}
+    for row in newest.values():
+        hosts.setdefault(row["host"], []).append(row)
+    gpus = asked(SQL, {})
+
+    def shown(by: Literal["gpu", "host"]) -> dict[Any, tuple[Any, ...]]:
+        name = "gpu" if by == "gpu" else "host"
+        return {row[name]: (row["util %"], row["power W"], row["temp C"]) for row in table_of(gpus, View(by))}
+
+    assert shown("gpu") == {
+        uuid: (row["util_gpu_pct"], row["power_mw"] / 1_000, row["temperature_c"]) for uuid, row in newest.items()
+    }
+    assert shown("host") == {
+        host: (
+            sum(row["util_gpu_pct"] for row in group) / len(group),
+            pytest.approx(sum(row["power_mw"] for row in group) / 1_000),
+            max(row["temperature_c"] for row in group),
+        )
+        for host, group in hosts.items()
+    }
 
 
 def test_reports_and_recipes_say_it_of_two_days(asked: Asked) -> None:

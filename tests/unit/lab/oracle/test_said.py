@@ -6,7 +6,7 @@ import pytest
 
 from fleetpulse import queries
 from fleetpulse.sql.query import percentiles_sql
-from lab.oracle.faces import decimals
+from lab.oracle.said import decimals
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,236 @@
+"""The SQL cookbook as a face: each recipe's answer over a range, or why single rows cannot be held against it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab.oracle.said import OF_GPUS, RATES, Ask, Said, all_rows, asked, by, latencies, summed, times
+from schemas.limits import HOUR_MS, MINUTE_MS
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "cookbook.md"
+"""Of a checkout; an installed wheel has no recipes to ask."""
+_RECENT = re.compile(r"\b(window|minute) >= now\(\) - INTERVAL \d+ \w+")
+_RECENT_HOUR = "hour >= toStartOfHour(now() - INTERVAL 1 HOUR)"
+_OF_VIEW = re.compile(
+    r"from_ms = toUnixTimestamp64Milli\(now64\(\) - INTERVAL \d+ \w+\), to_ms = toUnixTimestamp64Milli\(now64\(\)\)"
+)
+_OF_PAGE = "model=llama-3.1-8b-instruct"
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How its rows are read. ``grain_ms``: it reads rows of this width, so that ranges of whole ones are compared;
+    ``cut``: it shows the first rows, and all are asked for."""
+
+    read: Callable[[Rows], Said]
+    grain_ms: int = 1
+    cut: bool = False
+
+
+def recipes(from_ms: int, to_ms: int) -> dict[str, str]:
+    """SQL by question, with this range in place of the last minutes."""
+    text = _RECENT.sub(rf"\1_ms >= {from_ms} AND \1_ms < {to_ms}", PAGE.read_text(encoding="utf-8"))
+    hours = f"toUnixTimestamp(hour) * 1000 >= {from_ms} AND toUnixTimestamp(hour) * 1000 < {to_ms}"
+    text = _OF_VIEW.sub(f"from_ms = {from_ms}, to_ms = {to_ms}", text.replace(_RECENT_HOUR, hours))
+    parts = [part for part in text.split("\n### ")[1:] if "```sql" in part]
+    return {part.partition("\n")[0]: part.partition("```sql\n")[2].partition("```")[0] for part in parts}
+
+
+def cookbook(ask: Ask, from_ms: int, to_ms: int) -> Said:
+    """All recipes that single rows can be counted for."""
+    found: Said = {}
+    for question, sql in recipes(from_ms, to_ms).items() if PAGE.is_file() else ():
+        recipe = COUNTED.get(question)
+        if recipe is not None and not from_ms % recipe.grain_ms and not to_ms % recipe.grain_ms:
+            found |= recipe.read(asked(ask, all_rows(sql) if recipe.cut else sql, {}))
+    return found
+
+
+def _name(shown: str) -> str | None:
+    return None if shown == "(not reported)" else shown
+
+
+def _slow(rows: Rows) -> Said:
+    found = {key: value for key, value in latencies("model", rows, "ttft_p{}_ms").items() if key[0] != "ttft_counted"}
+    return found | by("model", rows, ("requests",))
+
+
+def _fast(rows: Rows) -> Said:
+    found = {("fast_share", f"model={row['model']}"): times(row["under_500_ms_pct"], 0.01) for row in rows}
+    return found | {("ttft_counted", f"model={row['model']}"): row["requests"] for row in rows}
+
+
+def _burnt(rows: Rows) -> Said:
+    return {
+        ("failed_share", f"model={row['model']}"): times(row["burn_1h"], row["budget"])
+        for row in rows
+        if row["burn_1h"].value is not None
+    }
+
+
+def _good(rows: Rows) -> Said:
+    found: Said = {}
+    for metric in ("judged", "good", "good_tokens"):
+        found |= summed(metric, "model", rows, metric)
+    return found
+
+
+def _gpus(rows: Rows) -> Said:
+    scaled = [
+        row | {"power_mw": times(row["mean_power_w"], 1e3), "gpu_energy_mj": times(row["energy_kwh"], 3.6e9)}
+        for row in rows
+    ]
+    return by("gpu_model", scaled, OF_GPUS)
+
+
+def _split(rows: Rows) -> Said:
+    found: Said = {}
+    for row in rows:
+        if row["part"] != "__unobserved__" and row["usd"].value is not None:
+            key, had = ("cost_nusd", f"part={row['part']}"), found.get(("cost_nusd", f"part={row['part']}"))
+            usd = times(row["usd"], 1e9)
+            found[key] = usd if had is None else type(usd)(had.value + usd.value, had.half + usd.half)
+    return found
+
+
+def _of_tenants(rows: Rows) -> Said:
+    return {
+        ("listed_cost_nusd", f"tenant={_name(row['who'])}"): times(row["usd"], 1e9)
+        for row in rows
+        if row["usd"].value is not None
+    }
+
+
+def _of_tokens(rows: Rows) -> Said:
+    found: Said = {}
+    for row in rows:
+        if row["usd"].value is not None:
+            found["listed_cost_nusd", f"model={_name(row['whose'])}"] = times(row["usd"], 1e9)
+    return found
+
+
+def _bill(rows: Rows) -> Said:
+    (row,) = rows
+    return {("cost_nusd", "all"): row["parts_nusd"]} if row["parts_nusd"] else {}
+
+
+def _elsewhere(rows: Rows) -> Said:
+    return {("cost_nusd", "all"): sum(row["nusd"] or 0 for row in rows)} if rows else {}
+
+
+def _slowest(rows: Rows) -> Said:
+    return {("ttft_us_max", "all"): times(rows[0]["ttft_ms"], 1_000)} if rows else {}
+
+
+def _largest(rows: Rows) -> Said:
+    return {("tokens", "all"): sum(row["tokens"] or 0 for row in rows)} if rows else {}
+
+
+def _idle_hosts(rows: Rows) -> Said:
+    shown = [row["usd"] for row in rows if row["idle_host"] != "__unobserved__" and row["usd"].value is not None]
+    if not shown:
+        return {}
+    return {
+        ("idle_host_nusd", "all"): type(shown[0])(
+            1e9 * sum(one.value for one in shown), 1e9 * sum(one.half for one in shown)
+        )
+    }
+
+
+COUNTED: Mapping[str, Recipe] = {
+    "How slow is each model, at the median and in the tail?": Recipe(_slow),
+    "What share of requests was faster than half a second?": Recipe(_fast),
+    "How are latencies spread, as a histogram?": Recipe(
+        lambda rows: {("ttft_counted", "all"): sum(row["requests"] for row in rows)} if rows else {}
+    ),
+    "Where did the time of the slowest requests go, and on which GPUs?": Recipe(_slowest),
+    "How many requests and tokens does each model take and give, per second?": Recipe(
+        lambda rows: by("model", rows, RATES)
+    ),
+    "Who fails, how, and how much of the traffic is that?": Recipe(
+        lambda rows: summed("not_ok", "model", rows), cut=True
+    ),
+    "What share of requests was good over weeks, by model?": Recipe(_good, MINUTE_MS, cut=True),
+    "How fast is the error budget being burnt?": Recipe(_burnt),
+    "Who are the largest tenants, and what do all others make together?": Recipe(_largest, MINUTE_MS),
+    "How busy, how hot and how hungry is each type of GPU?": Recipe(_gpus),
+    "What was the bill, and what was it spent on?": Recipe(_split),
+    "What does each tenant cost?": Recipe(_of_tenants, HOUR_MS),
+    "What does a million tokens cost?": Recipe(_of_tokens, HOUR_MS),
+    "Which hosts stand idle, and for how much?": Recipe(_idle_hosts, cut=True),
+    "Does the bill add up, and what of it has no price?": Recipe(_bill),
+    "How do I get rows into pandas, DuckDB or a spreadsheet?": Recipe(_elsewhere),
+    "How did the tail move, minute by minute?": Recipe(
+        lambda rows: (
+            {("requests", "model=llama-3.1-8b-instruct"): sum(row["requests"] for row in rows)} if rows else {}
+        ),
+        MINUTE_MS,
+    ),
+}
+"""By question, as its answer is read."""
+_NOW = "of now, not of a range"
+_PIPELINE, _ALERTS = "of the pipeline, not of what it carries", "of alerts, which rules make"
+_LATER = "not counted from single rows yet"
+NOT_COUNTED: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("Which GPUs run hot right now, and for whom?", "Who has gone silent, and who was silent for a while?"), _NOW
+    ),
+    **dict.fromkeys(
+        (
+            "What has changed against the stretch before?",
+            "How do the last 24 hours compare with the same hours a week ago?",
+            "How do I get a row for every minute, also for quiet ones?",
+        ),
+        "of two stretches before now, or of minutes up to now",
+    ),
+    **dict.fromkeys(
+        (
+            "What is open now?",
+            "How often does each rule fire, and for how long?",
+            "Which requests does an alert name as evidence?",
+        ),
+        _ALERTS,
+    ),
+    **dict.fromkeys(
+        (
+            "Is everything accounted for?",
+            "What was rejected, why, and what did it look like?",
+            "How far behind is the data?",
+            "Do rollups wait to be computed?",
+            "How many events came late, and by how much?",
+            "Why does a count without FINAL come out too high?",
+            "Which bills were revised, and what did they say before?",
+            "Which final minutes got rows after their bill?",
+        ),
+        _PIPELINE,
+    ),
+    "What share of requests was good, by service class?": "its objectives are its own; tests judge by them",
+    "Who made the tail longer, or shorter?": "of a view that is compared itself: who_changed",
+    "Whom did each GPU fault hit?": "fault_impact, by the answers of `fleetpulse ask`",
+    "What happened to GPUs, and what is to be done about it?": "single rows, as they are",
+    "Which single requests were the slowest, with their trace?": "exemplars: of each window those that were kept",
+    "What would a hosted model have charged?": "prices of its own",
+    **dict.fromkeys(
+        (
+            "What does the whole distribution look like, over a long range?",
+            "How smoothly do tokens come, per token and not per request?",
+            "Which engines make the tail?",
+            "How does latency grow with the batch?",
+            "Which GPUs were throttled, for how much of their time?",
+            "Which GPU of a tensor-parallel group drags the others?",
+            "Is a queue made by a full KV cache?",
+            "What did one GPU do while its engine's requests got slow?",
+            "How much GPU time and energy does a request of each tenant take?",
+            "What do a thousand requests cost, and a good one?",
+            "How many GPUs report, and what do silent ones cost?",
+            "What is the 99th percentile over a sliding minute?",
+        ),
+        _LATER,
+    ),
+}
+"""Why the others are not compared."""

@@ -1,0 +1,101 @@
+"""How answers of faces are read: columns that are metrics, and to how many decimals a query rounds them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from lab.oracle.recount import PERCENTS, Key, Shown
+
+Row = Mapping[str, Any]
+Ask = Callable[[str, Mapping[str, Any]], list[dict[str, Any]]]
+"""Rows of a query with its bound values, as the reader."""
+Said = dict[Key, Any]
+ENDS = ("ok", "aborted", "client_fault", "failed")
+COUNTS = ("requests", *ENDS, "failed_share", "input_tokens", "cached_tokens", "output_tokens")
+RATES = ("requests_per_s", "output_tokens_per_s")
+OF_GPUS = ("gpus", "util_pct", "hottest_c", "power_mw", "gpu_energy_mj")
+_FIRST_ROWS = re.compile(r"\nLIMIT \d+\s*$")
+
+
+def all_rows(sql: str) -> str:
+    """A query that shows the most frequent, with nothing left out: of a part of them no sum can be recounted."""
+    whole, limits = _FIRST_ROWS.subn("", sql)
+    assert limits == 1, sql
+    return whole
+
+
+def decimals(sql: str, name: str) -> int | None:
+    """To how many decimals a query rounds the column of this name; None: it does not."""
+    found = re.search(rf"\bround\(.*?(?:, (\d))?\)+ AS {name}\b", sql)
+    return None if found is None else int(found[1] or 0)
+
+
+def shown(sql: str, row: Row) -> dict[str, Any]:
+    """A row, what its query rounds with half of the last digit that it shows."""
+    places = {name: decimals(sql, name) for name in row}
+    return {
+        name: value if (digits := places[name]) is None else Shown(value, 10**-digits / 2)
+        for name, value in row.items()
+    }
+
+
+def asked(ask: Ask, sql: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [shown(sql, row) for row in ask(sql, given)]
+
+
+def times(shown: Shown, factor: float) -> Shown:
+    return Shown(None if shown.value is None else factor * shown.value, factor * shown.half)
+
+
+def latencies(name: str, rows: Iterable[Row], column: str = "p{}_ms", unit_us: int = 1_000) -> Said:
+    """Percentiles of TTFT and how many went in, of rows that may have other latencies too."""
+    found: Said = {}
+    for row in rows:
+        if row.get("latency", "TTFT") == "TTFT":
+            found["ttft_counted", f"{name}={row[name]}"] = row["requests"]
+            values = {percent: times(row[column.format(percent)], unit_us) for percent in PERCENTS}
+            found |= {
+                (f"ttft_us_p{one}", f"{name}={row[name]}"): us for one, us in values.items() if us.value is not None
+            }
+    return found
+
+
+def by(name: str, rows: Iterable[Row], metrics: Iterable[str]) -> Said:
+    """Each metric that the rows have, by the column ``name``."""
+    wanted = list(metrics)
+    return {
+        (metric, f"{name}={row[name]}"): row[metric] for row in rows for metric in wanted if row.get(metric) is not None
+    }
+
+
+def whole(rows: list[dict[str, Any]], names: Iterable[str] = COUNTS) -> Said:
+    """Sums over the points of a chart."""
+    shown_names = [name for name in names if rows and name in rows[0] and name != "failed_share"]
+    return {(name, "all"): sum(row[name] or 0 for row in rows) for name in shown_names}
+
+
+def goodput(rows: list[dict[str, Any]]) -> Said:
+    """Verdicts by class, as ``cost_goodput_windows`` names them."""
+    names = {"judged": "all_judged", "good": "good", "judged_failed": "failed", "missed": "missed"}
+    names["good_tokens"] = "good_tokens"
+    return {(metric, f"class={row['slo_class']}"): row[name] for row in rows for metric, name in names.items()}
+
+
+def unit_costs(name: str, rows: Iterable[Row], columns: Mapping[str, str]) -> Said:
+    """Unit costs of the rows that are of requests."""
+    return {
+        (metric, f"{name}={row[name] or None}"): row[column]
+        for row in rows
+        for metric, column in columns.items()
+        if not row["nobody"] and row[column] is not None
+    }
+
+
+def summed(metric: str, name: str, rows: list[dict[str, Any]], column: str = "requests") -> Said:
+    found: Said = {}
+    for row in rows:
+        key = (metric, f"{name}={row[name]}")
+        found[key] = found.get(key, 0) + row[column]
+    return found
