@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +21,8 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 SLOW_MS = 5_000
 """A commit that takes longer is said; of brokers that are well it takes some 10 ms."""
+NOTED_S = 60.0
+"""A slow broker also answers some commits quickly: so long after the last slow one it is still called slow."""
 STARVED_PERCENT = 60.0
 """Of the last 10 s: so long some task waited for a processor, where they are short."""
 _PRESSURES = (Path("/proc/pressure/cpu"), Path("/sys/fs/cgroup/cpu.pressure"))
@@ -66,20 +69,31 @@ async def in_slot(slots: asyncio.Semaphore, work: Callable[[], Coroutine[Any, An
             raise
 
 
-def note_slow(readiness: Readiness, topic: str, taken_ms: float, pressure: Callable[[], float] = cpu_pressure) -> None:
-    """Note brokers that answer a commit, and late, until one is quick: nothing is lost, and every window comes late.
-    Where processors are short everything is slow, and nobody knows whether brokers are: no cause is named."""
-    if taken_ms <= SLOW_MS:
-        readiness.note("commit", None)
-        return
-    says, percent = f"a commit took {taken_ms / 1_000:.1f} s", pressure()
-    facts: dict[str, Any] = {"topic": topic, "taken_ms": round(taken_ms), "cpu_pressure_percent": percent}
-    if percent < STARVED_PERCENT:
-        readiness.note("commit", f"{Cause.SLOW}: {says}", Cause.SLOW)
-        facts["cause"] = Cause.SLOW
-    else:
-        readiness.note("commit", f"{says}; tasks waited for a processor {percent:.0f} % of the time")
-    _log.warning("commit took long", extra=facts)
+class SlowCommits:
+    """Notes brokers that answer a commit, and late, until all have been quick for ``NOTED_S``: nothing is lost, and
+    every window comes late. Where processors are short everything is slow, and nobody knows whether brokers are: no
+    cause is named."""
+
+    def __init__(self, readiness: Readiness, pressure: Callable[[], float] | None = None) -> None:
+        self._readiness = readiness
+        self._pressure = pressure or cpu_pressure
+        self._until_s = -math.inf
+
+    def took(self, topic: str, taken_ms: float, now_s: float) -> None:
+        """A commit that has just been answered."""
+        if taken_ms <= SLOW_MS:
+            if now_s >= self._until_s:
+                self._readiness.note("commit", None)
+            return
+        self._until_s = now_s + NOTED_S
+        says, percent = f"a commit took {taken_ms / 1_000:.1f} s", self._pressure()
+        facts: dict[str, Any] = {"topic": topic, "taken_ms": round(taken_ms), "cpu_pressure_percent": percent}
+        if percent < STARVED_PERCENT:
+            self._readiness.note("commit", f"{Cause.SLOW}: {says}", Cause.SLOW)
+            facts["cause"] = Cause.SLOW
+        else:
+            self._readiness.note("commit", f"{says}; tasks waited for a processor {percent:.0f} % of the time")
+        _log.warning("commit took long", extra=facts)
 
 
 def first_of(error: BaseException) -> BaseException:

@@ -36,7 +36,7 @@ from schemas.errors import PartitionError, UnavailableError
 from stream_jobs.runner.broker_clock import BrokerClock
 from stream_jobs.runner.exactly_once import PartitionOwner, RevokedError
 from stream_jobs.runner.job import Job, Names
-from stream_jobs.runner.limits import first_of, in_slot, note_slow, progress_within
+from stream_jobs.runner.limits import SlowCommits, first_of, in_slot, progress_within
 from stream_jobs.runner.policy import CommitPolicy
 from stream_jobs.runner.ports import Broker
 from stream_jobs.runner.quarantine import Quarantine
@@ -90,6 +90,7 @@ class Partitions:
         self._clock = BrokerClock(clock)
         self._counters = counters
         self._readiness = readiness or worker_readiness()
+        self._slow = SlowCommits(self._readiness)
         self._tracer = tracer
         self._live: dict[TopicPartition, PartitionOwner] = {}
         self._ready: dict[TopicPartition, PartitionOwner] = {}
@@ -344,8 +345,9 @@ class Partitions:
         except BaseException as error:
             self.fail(error)
             return
-        topic, taken_ms = partition.topic, (self._clock.monotonic_s() - began_s) * 1_000
-        note_slow(self._readiness, topic, taken_ms)
+        topic, ended_s = partition.topic, self._clock.monotonic_s()
+        taken_ms = (ended_s - began_s) * 1_000
+        self._slow.took(topic, taken_ms, ended_s)
         self._counters.add("job_commits", topic=topic)
         self._counters.add("job_commit_ms", taken_ms, topic=topic)
         self._counters.add("job_output_records", owner.number - number, topic=topic)

@@ -19,7 +19,7 @@ from runtime.runbook import Cause
 from schemas.contract.record import Record
 from schemas.errors import UnavailableError
 from stream_jobs.runner.job import Job
-from stream_jobs.runner.limits import SLOW_MS, cpu_pressure, note_slow
+from stream_jobs.runner.limits import NOTED_S, SLOW_MS, SlowCommits, cpu_pressure
 from stream_jobs.runner.partitions import Partitions, TopicPartition, slices, worker_readiness
 from stream_jobs.runner.policy import DEFAULT_POLICY, CommitPolicy
 from tests.simulator.counting import CountingStep
@@ -187,17 +187,24 @@ async def test_after_a_fatal_error_a_process_is_not_ready() -> None:
         (60.0, "a commit took 5.0 s; tasks waited for a processor 60 % of the time", None),
     ],
 )
-def test_brokers_that_are_slow_are_noted_until_a_commit_is_quick(
+def test_brokers_that_are_slow_are_noted_until_commits_stay_quick(
     caplog: pytest.LogCaptureFixture, percent: float, says: str, cause: Cause | None
 ) -> None:
     """Beside the verdict: nobody is taken out of service for it. Where processors are short they are not blamed."""
     readiness, noted = Readiness(), []
+    slow = SlowCommits(readiness, lambda: percent)
 
-    for taken_ms in (SLOW_MS, SLOW_MS + 1, 10.0):
-        note_slow(readiness, "t", taken_ms, lambda: percent)
+    for at_s, taken_ms in (
+        (0.0, SLOW_MS),
+        (1.0, SLOW_MS + 1),
+        (1.1, 10.0),
+        (0.9 + NOTED_S, 10.0),
+        (1.0 + NOTED_S, 10.0),
+    ):
+        slow.took("t", taken_ms, at_s)
         noted.append(readiness.noted())
 
-    assert noted == [None, says, None]
+    assert noted == [None, says, says, says, None]
     assert readiness.why() is None
     assert [line.__dict__.get("cause") for line in caplog.records] == [cause]
 
