@@ -27,6 +27,8 @@ from schemas.errors import FleetpulseError, UnavailableError
 
 KEPT_S = 5.0
 WITHIN_S = 4.0
+EVERY = {"isolation_level": "read_uncommitted"}
+"""Behind a transaction that is left open no committed record can be read, and all of them wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,8 @@ def lags(
 class LagOfGroups:
     """Asks Kafka. Belongs to the event loop it is used in."""
 
-    def __init__(self, kafka: KafkaConfig) -> None:
+    def __init__(self, kafka: KafkaConfig, reads: Mapping[str, Sequence[str]] = READS) -> None:
+        self._reads = reads
         bounded = {"request_timeout_ms": int(WITHIN_S * 1_000)}
         self._kafka = kafka.model_copy(update=bounded)
         self._queried_s = float("-inf")
@@ -102,21 +105,21 @@ class LagOfGroups:
             raise UnavailableError("Kafka unavailable; see `fleetpulse doctor`") from error
 
     async def _found(self) -> list[Lag]:
-        async with started(make_admin(self._kafka)) as admin, started(make_consumer(self._kafka)) as consumer:
-            names = {job: f"{self._kafka.namespace}-{job}" for job in READS}
+        async with started(make_admin(self._kafka)) as admin, started(make_consumer(self._kafka, **EVERY)) as consumer:
+            names = {job: f"{self._kafka.namespace}-{job}" for job in self._reads}
             groups = await look_at_groups(admin, list(names.values()))
-            places = await _places(admin)
+            places = await _places(admin, self._reads)
             await learn_leaders(consumer, places)
             begins, ends = await asyncio.gather(consumer.beginning_offsets(places), consumer.end_offsets(places))
             aged = await aged_offsets(consumer, plain(ends), SystemClock().now_ms() - AGED_MS)
         offsets = {job: groups[name].committed for job, name in names.items()}
         members = {job: groups[name].members for job, name in names.items()}
-        return lags(offsets, plain(begins), plain(ends), members, aged)
+        return lags(offsets, plain(begins), plain(ends), members, aged, self._reads)
 
 
-async def _places(admin: Any) -> list[TopicPartition]:
+async def _places(admin: Any, reads: Mapping[str, Sequence[str]]) -> list[TopicPartition]:
     """All partitions of what is read and is there."""
-    there = await admin.describe_topics(sorted({topic for topics in READS.values() for topic in topics}))
+    there = await admin.describe_topics(sorted({topic for topics in reads.values() for topic in topics}))
     return [
         TopicPartition(topic["topic"], one["partition"])
         for topic in there
