@@ -676,6 +676,7 @@ async def test_an_engine_that_hangs_with_none_waiting_is_tried_by_one_request() 
         leaving.write(post(chat(stream=False)))
         await until(lambda: gauge(counters, bad.port) == 1)
         leaving.close()
+        await until(lambda: rig.rows)  # answered after all, its request would bring the engine back before any probe
         hangs[0] = False
         await until(lambda: rig.server.choice.upstreams[0].probed)
         still_out, before = gauge(counters, bad.port), len(bad.got)
