@@ -67,21 +67,18 @@ def view() -> str:
 
 def _rolled_up() -> str:
     """The newest minute of all, where hours that are rolled up end, and which before that are not."""
-    hours = f"""FROM {table_of("1h")} AS n
-        WHERE n.grouping = 'gpu' AND n.window_ms >= {_BEGIN} AND n.window_ms < {_TO}"""
     return f"""    (
         SELECT least(max(n.window_ms), {_TO}) FROM {rollup_table(GPU, "1m")} AS n
         WHERE n.window_ms >= {_FROM} - {KEPT_MS} AND n.window_ms <= {_TO} + {KEPT_MS}
     ) AS stop,
     (
-        SELECT greatest({_BEGIN}, least(max(n.window_ms) + {HOUR_MS}, intDiv(stop, {HOUR_MS}) * {HOUR_MS}))
-        {hours}
-    ) AS edge,
-    (
-        SELECT arrayFilter(hour -> NOT has(groupUniqArray(intDiv(n.window_ms, {HOUR_MS})), hour),
-            range(intDiv({_BEGIN}, {HOUR_MS}), intDiv(assumeNotNull(edge), {HOUR_MS})))
-        {hours}
-    ) AS lacking"""
+        SELECT (max(n.window_ms) + {HOUR_MS}, groupUniqArray(intDiv(n.window_ms, {HOUR_MS})))
+        FROM {table_of("1h")} AS n
+        WHERE n.grouping = 'gpu' AND n.window_ms >= {_BEGIN} AND n.window_ms < {_TO}
+    ) AS rolled,
+    greatest({_BEGIN}, least(rolled.1, intDiv(assumeNotNull(stop), {HOUR_MS}) * {HOUR_MS})) AS edge,
+    arrayFilter(hour -> NOT has(rolled.2, hour),
+        range(intDiv({_BEGIN}, {HOUR_MS}), intDiv(edge, {HOUR_MS}))) AS lacking"""
 
 
 def _readings() -> str:

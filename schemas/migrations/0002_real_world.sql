@@ -6778,16 +6778,13 @@ AS WITH
         WHERE n.window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 - 86400000 AND n.window_ms <= intDiv({to_ms:Int64} + 59999, 60000) * 60000 + 86400000
     ) AS stop,
     (
-        SELECT greatest(intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000, least(max(n.window_ms) + 3600000, intDiv(stop, 3600000) * 3600000))
+        SELECT (max(n.window_ms) + 3600000, groupUniqArray(intDiv(n.window_ms, 3600000)))
         FROM gpu_history_1h AS n
         WHERE n.grouping = 'gpu' AND n.window_ms >= intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000 AND n.window_ms < intDiv({to_ms:Int64} + 59999, 60000) * 60000
-    ) AS edge,
-    (
-        SELECT arrayFilter(hour -> NOT has(groupUniqArray(intDiv(n.window_ms, 3600000)), hour),
-            range(intDiv(intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000, 3600000), intDiv(assumeNotNull(edge), 3600000)))
-        FROM gpu_history_1h AS n
-        WHERE n.grouping = 'gpu' AND n.window_ms >= intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000 AND n.window_ms < intDiv({to_ms:Int64} + 59999, 60000) * 60000
-    ) AS lacking,
+    ) AS rolled,
+    greatest(intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000, least(rolled.1, intDiv(assumeNotNull(stop), 3600000) * 3600000)) AS edge,
+    arrayFilter(hour -> NOT has(rolled.2, hour),
+        range(intDiv(intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000, 3600000), intDiv(edge, 3600000))) AS lacking,
     readings AS (
         SELECT ifNull(g.parent_uuid, g.gpu_uuid) AS gpu, g.gpu_uuid AS device, max(g.window_ms) AS of_ms, of_ms AS first, argMax((ifNull(g.cluster, ''), ifNull(g.region, ''), ifNull(g.gpu_model, ''), ifNull(g.host, '')), g.last_at_ms) AS labels,
             max(g.last_at_ms) AS newest_ms, toInt64(ifNull(sum(g.interval_ms_sum), 0)) AS covered
