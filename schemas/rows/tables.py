@@ -195,6 +195,8 @@ EXEMPLARS_OF = "llm.requests"
 EXEMPLAR_METRICS = ("ttft", "e2e", "failed")
 EXEMPLARS_MAX = {"ttft": 2, "e2e": 2, "failed": 4}
 """How many requests of a window, engine and model stand for the slowest, and for those that failed."""
+EXEMPLARS_OF_CLIENT = {"status": "aborted", "error_kind": "client"}
+"""Of those that did not end well either tells that it was no failure of our side."""
 
 
 _EXEMPLAR_LABELS = (

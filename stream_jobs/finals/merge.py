@@ -17,7 +17,7 @@ import numpy.typing as npt
 from schemas.codec.block import Bins, Block, Column, Labels, Numbers, Texts
 from schemas.codec.native import concat
 from schemas.fields import Kind
-from schemas.rows.tables import EXEMPLARS, EXEMPLARS_MAX, Table
+from schemas.rows.tables import EXEMPLARS, EXEMPLARS_MAX, EXEMPLARS_OF_CLIENT, Table
 from stream_jobs.finals import kernels
 from stream_jobs.windows import bin_kernels
 from stream_jobs.windows.emit import compacted, packed
@@ -153,8 +153,8 @@ def _places(block: Block, metric: Labels) -> Whole:
     known = value.values if value.known is None else np.where(value.known, value.values, -1)
     is_failed = np.array([word == b"failed" for word in metric.words])[metric.codes]
     aborted, client = (
-        np.array([word == at for word in labels.words], np.bool_)[labels.codes]
-        for labels, at in ((block.labels("status"), b"aborted"), (block.labels("error_kind"), b"client"))
+        np.array([word == at.encode() for word in block.labels(name).words], np.bool_)[block.labels(name).codes]
+        for name, at in EXEMPLARS_OF_CLIENT.items()
     )
     return np.where(is_failed, aborted | client, -known)
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from schemas.codec.block import Block, Column, Labels, Numbers, Texts
 from schemas.events.grouping import sets_of
 from schemas.fields import Kind
-from schemas.rows.tables import EXEMPLARS, EXEMPLARS_MAX, EXEMPLARS_OF
+from schemas.rows.tables import EXEMPLARS, EXEMPLARS_MAX, EXEMPLARS_OF, EXEMPLARS_OF_CLIENT
 from stream_jobs.windows import exemplar_kernels as kernels
 from stream_jobs.windows.columns import Columns, Whole
 from stream_jobs.windows.emit import compacted
@@ -34,8 +34,6 @@ CANDIDATES_MIN = 16_384
 """Below this many, candidates are not looked through between two commits; they hold some 200 bytes each."""
 
 _LABELS = tuple(f.name for f in EXEMPLARS.fields if f.kind is Kind.LABEL and f.name != "metric")
-_OF_CLIENT = (("status", "aborted"), ("error_kind", "client"))
-"""What of those that did not end well was not our side's failure."""
 _METRICS: list[bytes | None] = [None, *(name.encode() for name in EXEMPLARS_MAX)]
 _METRIC_OF_SLOT = np.repeat(np.arange(1, len(_METRICS)), tuple(EXEMPLARS_MAX.values()))
 _SET = next(n for n, one in enumerate(sets_of(EXEMPLARS_OF)) if one.placed_by == "placement_group")
@@ -136,7 +134,7 @@ class Exemplars:
         self._group_lines()
         plan, lines = self._plan, self._segment.sums[_SET].lines[-1]
         status, kind = codes[plan.dimensions.index("status")], codes[plan.dimensions.index("error_kind")]
-        ok, aborted, client = (self._code(*one) for one in (("status", "ok"), *_OF_CLIENT))
+        ok, aborted, client = (self._code(*one) for one in (("status", "ok"), *EXEMPLARS_OF_CLIENT.items()))
         ttft, e2e = (columns.values[_place(plan, name)] for name in ("ttft_us", "e2e_us"))
         groups = len(self._tops)
         is_touched, touched = np.zeros(groups, np.bool_), np.empty(groups, np.int64)
@@ -200,7 +198,9 @@ class Exemplars:
         found = _joined(self._candidates)
         tops, refs = _slots(len(self._groups))
         groups, slots, values = found.numbers[:3]
-        aborted, client = (found.codes[_LABELS.index(name)] == self._code(name, word) for name, word in _OF_CLIENT)
+        aborted, client = (
+            found.codes[_LABELS.index(name)] == self._code(name, word) for name, word in EXEMPLARS_OF_CLIENT.items()
+        )
         kernels.settle(groups, slots, values, ~(aborted | client), found.ids.data, found.ids.ends, tops, refs)
         return found, refs
 
