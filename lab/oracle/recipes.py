@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lab.oracle.recount import Shown
 from lab.oracle.said import OF_GPUS, RATES, Ask, Said, all_rows, asked, by, latencies, summed, times
 from schemas.limits import HOUR_MS, MINUTE_MS
 
@@ -18,7 +19,8 @@ _RECENT_HOUR = "hour >= toStartOfHour(now() - INTERVAL 1 HOUR)"
 _OF_VIEW = re.compile(
     r"from_ms = toUnixTimestamp64Milli\(now64\(\) - INTERVAL \d+ \w+\), to_ms = toUnixTimestamp64Milli\(now64\(\)\)"
 )
-_OF_PAGE = "model=llama-3.1-8b-instruct"
+_MODEL = "model=llama-3.1-8b-instruct"
+"""What one recipe asks about."""
 Rows = list[dict[str, Any]]
 
 
@@ -88,30 +90,23 @@ def _gpus(rows: Rows) -> Said:
     return by("gpu_model", scaled, OF_GPUS)
 
 
+def _nusd(rows: Rows) -> Shown:
+    """Of dollars that are each rounded; what has no price is not there."""
+    priced = [row["usd"] for row in rows if row["usd"].value is not None]
+    return times(Shown(sum(one.value for one in priced), sum(one.half for one in priced)), 1e9)
+
+
 def _split(rows: Rows) -> Said:
-    found: Said = {}
-    for row in rows:
-        if row["part"] != "__unobserved__" and row["usd"].value is not None:
-            key, had = ("cost_nusd", f"part={row['part']}"), found.get(("cost_nusd", f"part={row['part']}"))
-            usd = times(row["usd"], 1e9)
-            found[key] = usd if had is None else type(usd)(had.value + usd.value, had.half + usd.half)
-    return found
+    parts = {row["part"] for row in rows if row["usd"].value is not None} - {"__unobserved__"}
+    return {("cost_nusd", f"part={part}"): _nusd([row for row in rows if row["part"] == part]) for part in parts}
 
 
-def _of_tenants(rows: Rows) -> Said:
-    return {
-        ("listed_cost_nusd", f"tenant={_name(row['who'])}"): times(row["usd"], 1e9)
+def _listed(dimension: str, column: str) -> Callable[[Rows], Said]:
+    return lambda rows: {
+        ("listed_cost_nusd", f"{dimension}={_name(row[column])}"): times(row["usd"], 1e9)
         for row in rows
         if row["usd"].value is not None
     }
-
-
-def _of_tokens(rows: Rows) -> Said:
-    found: Said = {}
-    for row in rows:
-        if row["usd"].value is not None:
-            found["listed_cost_nusd", f"model={_name(row['whose'])}"] = times(row["usd"], 1e9)
-    return found
 
 
 def _bill(rows: Rows) -> Said:
@@ -132,14 +127,8 @@ def _largest(rows: Rows) -> Said:
 
 
 def _idle_hosts(rows: Rows) -> Said:
-    shown = [row["usd"] for row in rows if row["idle_host"] != "__unobserved__" and row["usd"].value is not None]
-    if not shown:
-        return {}
-    return {
-        ("idle_host_nusd", "all"): type(shown[0])(
-            1e9 * sum(one.value for one in shown), 1e9 * sum(one.half for one in shown)
-        )
-    }
+    billed = [row for row in rows if row["idle_host"] != "__unobserved__" and row["usd"].value is not None]
+    return {("idle_host_nusd", "all"): _nusd(billed)} if billed else {}
 
 
 COUNTED: Mapping[str, Recipe] = {
@@ -160,16 +149,13 @@ COUNTED: Mapping[str, Recipe] = {
     "Who are the largest tenants, and what do all others make together?": Recipe(_largest, MINUTE_MS),
     "How busy, how hot and how hungry is each type of GPU?": Recipe(_gpus),
     "What was the bill, and what was it spent on?": Recipe(_split),
-    "What does each tenant cost?": Recipe(_of_tenants, HOUR_MS),
-    "What does a million tokens cost?": Recipe(_of_tokens, HOUR_MS),
+    "What does each tenant cost?": Recipe(_listed("tenant", "who"), HOUR_MS),
+    "What does a million tokens cost?": Recipe(_listed("model", "whose"), HOUR_MS),
     "Which hosts stand idle, and for how much?": Recipe(_idle_hosts, cut=True),
     "Does the bill add up, and what of it has no price?": Recipe(_bill),
     "How do I get rows into pandas, DuckDB or a spreadsheet?": Recipe(_elsewhere),
     "How did the tail move, minute by minute?": Recipe(
-        lambda rows: (
-            {("requests", "model=llama-3.1-8b-instruct"): sum(row["requests"] for row in rows)} if rows else {}
-        ),
-        MINUTE_MS,
+        lambda rows: {("requests", _MODEL): sum(row["requests"] for row in rows)} if rows else {}, MINUTE_MS
     ),
 }
 """By question, as its answer is read."""

@@ -74,9 +74,9 @@ class SlowCommits:
     every window comes late. Where processors are short everything is slow, and nobody knows whether brokers are: no
     cause is named."""
 
-    def __init__(self, readiness: Readiness, pressure: Callable[[], float] | None = None) -> None:
+    def __init__(self, readiness: Readiness, pressure: Callable[[], float] = cpu_pressure) -> None:
         self._readiness = readiness
-        self._pressure = pressure or cpu_pressure
+        self._pressure = pressure
         self._until_s = -math.inf
 
     def took(self, topic: str, taken_ms: float, now_s: float) -> None:
