@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 
 from aiokafka import TopicPartition
 
@@ -99,10 +100,8 @@ async def reset_partition(
     try:
         names, source = made.names(config.kafka.namespace), made.source(*place)
         step = made.steps[source.topic]
-        lost = await broker.committed(names.group, *place) is None
-        counted_to = await _books_end(config, *place) if lost and job == "windows" else None
         owner = Resetting(step, source, broker, names, setup.policy, SystemClock())
-        reset = await owner.plan(to, counted_to)
+        reset = await owner.plan(to, partial(_books_end, config, job, place))
         unread = None if reset.unread is None else await _measured(broker, source, reset.unread)
         cost = Cost(job, reset, unread)
         if not confirmed(cost):
@@ -140,9 +139,11 @@ async def _measured(broker: KafkaBroker, source: Source, span: Span) -> Unread:
     return Unread(records, events, first_ms or 0, last_ms)
 
 
-async def _books_end(config: Config, topic: str, partition: int) -> int | None:
-    """Where the books of the windows job about this partition end; None when nobody knows."""
-    ends = [await _end_on_kafka(config, topic, partition), _end_in_tables(config, topic, partition)]
+async def _books_end(config: Config, job: str, place: tuple[str, int]) -> int | None:
+    """Where the books of the job about this partition end; None where nobody knows. The windows job alone has any."""
+    if job != "windows":
+        return None
+    ends = [await _end_on_kafka(config, *place), _end_in_tables(config, *place)]
     return max((end for end in ends if end is not None), default=None)
 
 

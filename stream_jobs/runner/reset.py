@@ -6,7 +6,7 @@ books of the reset, or, where the reset was killed, nothing of it. A record that
 what a frozen one does. An owner that starts meanwhile fences the reset, which then has changed nothing.
 
 Nothing is counted twice: what was committed is never folded aloud again, so folding goes on at the committed offset or
-behind it. Where the group's offset is lost, ``counted_to`` is where the books end; without it, where the last snapshot
+behind it. Where the group's offset is lost, that is where the books end; without books, where the last snapshot
 stands, and what was committed behind that counts again. The state is the last snapshot's, and what the log still has
 behind it is folded silently. Three ranges of offsets say what the reset costs:
 
@@ -18,7 +18,7 @@ behind it is folded silently. Three ranges of offsets say what the reset costs:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from schemas.contract.record import Output
@@ -85,33 +85,61 @@ class Reset:
 
 Declare = Callable[[Reset, Commit], list[Output]]
 """The records that say in the books what is missing: the commit's offsets, if any."""
+Books = Callable[[], Awaitable[int | None]]
+"""Where the books of the partition end; None where nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What tells how far the partition was counted. Where a committed offset points to a snapshot, that is all. Without
+    one, where the books end, and ``snapshots``: offsets of all those in the state topic."""
+
+    committed: Committed | None
+    pointer: Pointer | None
+    books: int | None
+    snapshots: tuple[int, ...]
+
+
+async def _no_books() -> int | None:
+    return None
 
 
 class Resetting(PartitionOwner):
     """An owner that lives for one transaction. Use it once: ``plan``, then perhaps ``carry_out``."""
 
-    async def plan(self, to: str, counted_to: int | None = None) -> Reset:
+    async def plan(self, to: str, books: Books = _no_books) -> Reset:
         """What going on at ``to`` (earliest, latest or an offset) would do; changes nothing. Raises ``ConfigError``
         for an offset that cannot be gone on from."""
         await recovery.demand_state_partition(self._broker, self._names, self.source)
+        self._books = books
         cause = await self._damage()
         topic, partition = self.source.topic, self.source.partition
-        found = self._found = await self._read_committed()
-        pointer = _pointer(found, str(self.source))
-        parts = await self._last_snapshot(pointer)
+        known = self._known = await self._look()
+        parts = await self._last_snapshot(known.snapshots)
         begin = await self._broker.begin_offset(topic, partition)
         end = await self._broker.end_offset(topic, partition)
         position = None if self._snapshot is None else self._snapshot.position
-        certain = pointer is not None or counted_to is not None or position is None
-        counted = self._counted_to(found if pointer is not None else None, counted_to, begin)
+        certain = known.pointer is not None or known.books is not None or position is None
+        counted = self._counted_to(known, begin)
+        self._found = known.committed
         self._checkpoint = None if position is None else (position, parts)
         self._number = (
-            pointer.number if pointer else (self._snapshot.number + NUMBERS_LEFT_OUT if self._snapshot else 0)
+            known.pointer.number
+            if known.pointer
+            else (self._snapshot.number + NUMBERS_LEFT_OUT if self._snapshot else 0)
         )
         self._committed = counted
         where = self._where(to, counted, begin, end)
-        committed = None if found is None else found.offset
+        committed = None if known.committed is None else known.committed.offset
         return Reset(str(self.source), cause, committed, counted, certain, position, (begin, end), where)
+
+    async def _look(self) -> Known:
+        found = await self._read_committed()
+        pointer = _pointer(found, str(self.source))
+        if pointer is not None:
+            return Known(found, pointer, None, (pointer.snapshot,))
+        snapshots = await recovery.snapshots(self._broker, self._names, self.source)
+        return Known(found, None, await self._books(), tuple(snapshots))
 
     async def _damage(self) -> str | None:
         try:
@@ -125,9 +153,8 @@ class Resetting(PartitionOwner):
             self._step, self.source, self._broker, self._names, self._policy, self._clock, self._counters
         )
 
-    async def _last_snapshot(self, pointer: Pointer | None) -> list[bytes]:
-        """Parts of the snapshot that is pointed to; without a pointer, of the last that is whole."""
-        offsets = [pointer.snapshot] if pointer else await recovery.snapshots(self._broker, self._names, self.source)
+    async def _last_snapshot(self, offsets: Sequence[int]) -> list[bytes]:
+        """Parts of the last of them that is whole."""
         for offset in reversed(offsets):
             try:
                 return await self._read_snapshot(offset, settled=True)
@@ -135,11 +162,11 @@ class Resetting(PartitionOwner):
                 self._snapshot = None
         return []
 
-    def _counted_to(self, found: Committed | None, counted_to: int | None, begin: int) -> int:
-        if found is not None:
-            return found.offset
+    def _counted_to(self, known: Known, begin: int) -> int:
+        if known.committed is not None and known.pointer is not None:
+            return known.committed.offset
         position = begin if self._snapshot is None else self._snapshot.position
-        return position if counted_to is None else max(position, counted_to)
+        return position if known.books is None else max(position, known.books)
 
     def _where(self, to: str, counted: int, begin: int, end: int) -> int:
         """The offset meant by ``to``. A log that ends before what was counted is another one of the same name."""
@@ -155,7 +182,7 @@ class Resetting(PartitionOwner):
     async def carry_out(self, reset: Reset, declare: Declare) -> None:
         """Do it. Raises ``ContractError`` when somebody has committed since it was planned, ``FencedError`` when an
         owner started meanwhile: both have changed nothing."""
-        planned = self._found
+        planned = self._known
         await self._rebuild_state(reset)
         await self._fence()
         await self._demand_unchanged(planned)
@@ -173,8 +200,9 @@ class Resetting(PartitionOwner):
         assert round_ is not None
         await self._transact(Plan(outputs, round_.next_pieces(None), round_, reset.to, self._number, None))
 
-    async def _demand_unchanged(self, planned: Committed | None) -> None:
-        if await self._read_committed() != planned:
+    async def _demand_unchanged(self, planned: Known) -> None:
+        """All that was looked at, not the committed offset alone: an owner's commit may be lost again already."""
+        if await self._look() != planned:
             raise ContractError(f"{self.source}: its owner has committed meanwhile; stop the worker, and plan again")
 
     async def _rebuild_state(self, reset: Reset) -> None:

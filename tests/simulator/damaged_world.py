@@ -11,14 +11,14 @@ import contextvars
 import json
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from schemas.contract.record import Output
 from schemas.errors import ConfigError, FleetpulseError
 from stream_jobs.runner.exactly_once import PartitionOwner
 from stream_jobs.runner.partitions import Partitions, TopicPartition
-from stream_jobs.runner.ports import Committed
-from stream_jobs.runner.reset import Reset, Resetting
+from stream_jobs.runner.reset import Known, Reset, Resetting
 from stream_jobs.step import Commit
 from tests.simulator.client import SimBroker, Wire
 from tests.simulator.cluster import DEPLOYMENT, NoCounters, Parts, SimClock
@@ -107,14 +107,14 @@ class DamagedWorld(World):
         owner = self.resetting(step, source, broker, names, worker.policy, SimClock(), NoCounters())  # type: ignore[arg-type]
         try:
             async with asyncio.timeout(20):
-                await owner.carry_out(await owner.plan(to, await self._counted_to(broker, place)), declare)
+                await owner.carry_out(await owner.plan(to, partial(self._books_end, broker, place)), declare)
             self.outcome.blows["reset"] += 1
         except (FleetpulseError, TimeoutError) as error:
             self.outcome.blows[f"reset: {type(error).__name__}"] += 1
             if isinstance(error, ConfigError):
                 self.outcome.violations.append(f"a reset to {to} was refused: {error}")
 
-    async def _counted_to(self, broker: SimBroker, place: TopicPartition) -> int | None:
+    async def _books_end(self, broker: SimBroker, place: TopicPartition) -> int | None:
         """Where the books end: to be seen once no transaction hides a part of them."""
         log = self.server.log(self.outputs[0])
         end = await broker.wire.call(lambda: log.end)
@@ -268,7 +268,7 @@ class _Unfenced(Resetting):
 
 
 class _LooksOnce(Resetting):
-    async def _demand_unchanged(self, planned: Committed | None) -> None: ...
+    async def _demand_unchanged(self, planned: Known) -> None: ...
 
 
 class _CountsAgain(Resetting):
@@ -319,7 +319,7 @@ MUTATIONS = (
     ),
     Mutation(
         "planned and not looked again",
-        "a reset reads the committed offset again once it has fenced the owner",
+        "a reset looks at offset, snapshots and books again once it has fenced the owner",
         "what was planned before is carried out",
         Rules(),
         world=_by("LooksOnce", _LooksOnce),

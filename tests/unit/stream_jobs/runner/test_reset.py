@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from schemas.errors import ConfigError, ContractError, PartitionError
 from stream_jobs.runner.job import Names, Source
 from stream_jobs.runner.policy import PROMPT_POLICY
 from stream_jobs.runner.ports import Committed
-from stream_jobs.runner.reset import Reset, Resetting, describe
+from stream_jobs.runner.reset import Books, Reset, Resetting, describe
 from tests.simulator.counting import OUT_TOPIC, CountingStep, encode
 from tests.simulator.damaged_world import declare
 from tests.unit.stream_jobs.runner.memory_broker import Scene
@@ -29,9 +30,18 @@ def resetting(scene: Scene) -> Resetting:
     return Resetting(scene.step, source, scene.memory, names, PROMPT_POLICY, scene.clock, Counters())
 
 
-async def reset(scene: Scene, to: str, counted_to: int | None = None) -> Reset:
+async def no_books() -> int | None:
+    return None
+
+
+async def books_end(scene: Scene) -> int | None:
+    """Where what the job told of its commits ends."""
+    return max((each["to"] for each in told(scene)), default=None)
+
+
+async def reset(scene: Scene, to: str, books: Books = no_books) -> Reset:
     owner = resetting(scene)
-    plan = await owner.plan(to, counted_to)
+    plan = await owner.plan(to, books)
     await owner.carry_out(plan, declare)
     return plan
 
@@ -109,8 +119,8 @@ async def test_the_state_is_kept() -> None:
     assert told(scene)[-1]["total"] == 1
 
 
-@pytest.mark.parametrize(("counted_to", "accepted"), [(4, 0), (None, 3)], ids=["the books say where", "nobody knows"])
-async def test_a_lost_offset_is_where_the_books_end(counted_to: int | None, accepted: int) -> None:
+@pytest.mark.parametrize("known", [True, False], ids=["the books say where", "nobody knows"])
+async def test_a_lost_offset_is_where_the_books_end(known: bool) -> None:
     """Without books folding begins at the last snapshot, and what was counted behind it counts again, as was said."""
     scene = Scene(CountingStep())
     await counted(scene, 4)
@@ -118,15 +128,15 @@ async def test_a_lost_offset_is_where_the_books_end(counted_to: int | None, acce
     with pytest.raises(PartitionError, match="has no committed offset"):
         await scene.owner()
 
-    done = await reset(scene, "earliest", counted_to)
+    done = await reset(scene, "earliest", partial(books_end, scene) if known else no_books)
 
-    assert (done.cause, done.certain) == ("offset_lost", counted_to is not None)
-    assert done.to == (4 if counted_to else 1)
+    assert (done.cause, done.certain) == ("offset_lost", known)
+    assert done.to == (4 if known else 1)
     owner = await scene.owner()
-    if accepted:
+    if not known:
         assert done.again == (1, 4)
         await owner.commit()
-        assert told(scene)[-1]["accepted"] == accepted
+        assert told(scene)[-1]["accepted"] == 3
     assert owner.position == 4
 
 
@@ -167,6 +177,41 @@ async def test_an_owner_that_committed_meanwhile_is_not_overtaken() -> None:
         await owner.carry_out(plan, declare)
 
     assert scene.memory.offset.offset == 5
+
+
+async def test_the_first_commit_whose_offset_is_lost_again_is_seen() -> None:
+    """The offset is absent, as it was when the reset was planned; the snapshot shows that somebody has counted."""
+    scene = Scene(CountingStep())
+    for seq in range(4):
+        scene.log.add(one(seq))
+    operator = resetting(scene)
+    plan = await operator.plan("earliest")
+    await counted(scene, 1, first_seq=4)
+    scene.memory.offset = None
+
+    with pytest.raises(ContractError, match="its owner has committed meanwhile"):
+        await operator.carry_out(plan, declare)
+
+
+async def test_a_commit_without_a_snapshot_whose_offset_is_lost_again_is_seen() -> None:
+    """Its owner had lost its offset and went on; the books alone show what it counted since."""
+    scene = Scene(CountingStep())
+    owner = await scene.owner()
+    await owner.feed([scene.log.add(one(0))])
+    await owner.commit()
+    scene.memory.offset = None
+    operator = resetting(scene)
+    plan = await operator.plan("earliest", partial(books_end, scene))
+    snapshots = len(scene.snapshots)
+    await owner.feed([scene.log.add(one(1))])
+    await owner.commit()
+    scene.memory.offset = None
+
+    with pytest.raises(ContractError, match="its owner has committed meanwhile"):
+        await operator.carry_out(plan, declare)
+
+    assert len(scene.snapshots) == snapshots
+    assert (plan.counted_to, await books_end(scene)) == (1, 2)
 
 
 async def test_a_log_made_anew_is_read_from_its_beginning() -> None:
