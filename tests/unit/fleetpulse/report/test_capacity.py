@@ -27,6 +27,36 @@ def test_the_cache_of_llama_70b_is_the_published_one() -> None:
     assert found.weights_bytes == 141_100_000_000
 
 
+MEASURED = {
+    "llama-3.1-8b-instruct": (16_060_523_520, 1_073_741_824, 977_338_368),
+    "qwen2.5-coder-7b-instruct": (15_276_322_816, 469_762_048, 1_171_849_216),
+    "qwen2.5-0.5b-instruct": (996_322_304, 100_663_296, 299_958_272),
+}
+"""Weights, KV cache and activations in bytes: PyTorch 2.11 on an H100, bf16, one prompt of 8,192 tokens."""
+STEPPED = {"qwen2.5-coder-7b-instruct": 79_310_732_288, "llama-3.1-8b-instruct": 81_014_663_168}
+"""The peak of a training step there: bf16, AdamW, two sequences of 2,048 tokens."""
+
+
+@pytest.mark.parametrize("model", MEASURED)
+def test_the_estimate_is_near_what_a_gpu_took(model: str) -> None:
+    """Weights to 1 %, the cache to the byte, activations to a fifth."""
+    weights, cache, activations = MEASURED[model]
+
+    found = need(SHAPES[model], Load(context_tokens=8_192, concurrent=1))
+
+    assert found.weights_bytes == pytest.approx(weights, rel=0.01)
+    assert found.cache_bytes == cache
+    assert found.activations_bytes == pytest.approx(activations, rel=0.2)
+
+
+@pytest.mark.parametrize("model", STEPPED)
+def test_the_rule_for_training_is_above_what_a_gpu_took(model: str) -> None:
+    """Five times the weights, of the six of the rule."""
+    found = need(SHAPES[model], Load(training=True))
+
+    assert 1.0 <= found.total_bytes() / STEPPED[model] <= 1.2
+
+
 @pytest.mark.parametrize(
     ("precision", "weights"),
     [("fp32", 4_000), ("bf16", 2_000), ("fp16", 2_000), ("fp8", 1_000), ("int8", 1_000), ("int4", 500), ("fp4", 500)],
