@@ -1,7 +1,8 @@
 """Show a topic's events as JSON lines, whatever format they travel in.
 
-A record that nobody can read, a state record or a tombstone is shown too: by its key, headers, size and first bytes.
-What stands beside the events begins with an underscore.
+A record that is one JSON object with its schema in it, such as an alert, is shown as it stands. One that nobody can
+read, a state record or a tombstone is shown too: by its key, headers, size and first bytes. What stands beside the
+events begins with an underscore.
 """
 
 from __future__ import annotations
@@ -130,6 +131,9 @@ def lines_of(record: ConsumerRecord) -> Iterator[bytes]:
 
 def _rows(headers: Mapping[str, bytes], record: ConsumerRecord) -> Iterator[dict[str, Any]]:
     fields = fields_of(headers.get("schema"))
+    if fields is None and (whole := _object(record.value)) is not None:
+        yield whole
+        return
     if not record.value or (fields is None and "schema" not in headers):
         yield _described(record)
         return
@@ -147,6 +151,15 @@ def _rows(headers: Mapping[str, bytes], record: ConsumerRecord) -> Iterator[dict
         yield _described(record)
     for number, row in enumerate(rows_of(fields, parsed.block)):
         yield {"_unreadable": wrong[number], "_event": _begins(parsed.event_json(number))} if number in wrong else row
+
+
+def _object(value: bytes | None) -> dict[str, Any] | None:
+    """A JSON object that says its schema; None for anything else."""
+    try:
+        found = orjson.loads(value or b"")
+    except orjson.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) and "schema" in found else None
 
 
 def _described(record: ConsumerRecord) -> dict[str, Any]:

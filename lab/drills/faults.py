@@ -6,7 +6,7 @@ import asyncio
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -128,13 +128,22 @@ def _prices_are_right(stand: Stand) -> None:
 
 
 def _webhook_fails(stand: Stand) -> None:
-    """The receiver of alerts refuses the next: before there is one nothing is wrong."""
+    """The receiver of alerts refuses the next, which is there at once: an agent beside the fleet has lost a GPU. Those
+    of the fleet join alerts that are open, and nobody is notified of them again."""
     stand.refused_s, stand.webhook_status = None, 500
+    _gpu_is(stand, "gpu_lost", "critical")
     stand.until(lambda: stand.refused_s is not None, ALERT_WITHIN_S, "an alert is refused")
 
 
 def _webhook_is_well(stand: Stand) -> None:
     stand.webhook_status = 204
+    _gpu_is(stand, "gpu_found", "info")
+
+
+def _gpu_is(stand: Stand, kind: str, severity: str) -> None:
+    """An agent beside the fleet reports this of its GPU."""
+    event = {"kind": kind, "severity": severity, "gpu_uuid": "GPU-beside", "host": "beside", "origin": "simulated"}
+    asyncio.run(_publish(stand.config.kafka, "gpu.events", [[event]]))
 
 
 def _sent(records: int) -> Callable[[Stand], None]:
@@ -151,19 +160,24 @@ def _sent(records: int) -> Callable[[Stand], None]:
 
 def _tenants(count: int) -> Callable[[Stand], None]:
     """A foreign client names another tenant in every request. It is one host: all come to one partition."""
-    headers = [("schema", b"llm.requests/1"), ("content-type", NDJSON.encode())]
     request = {"host": "foreign", "model": "m", "status": "ok", "origin": "simulated"}
 
-    async def send(kafka: KafkaConfig) -> None:
-        async with started(make_producer(kafka)) as producer:
-            for first in range(0, count, ROWS):
-                own = [{"tenant": f"t-{n}", "request_id": f"r-{n}"} for n in range(first, first + ROWS)]
-                at = {"at_ms": SystemClock().now_ms()}
-                value = b"\n".join(orjson.dumps(request | one | at) for one in own)
-                await producer.send("llm.requests", value, partition=0, headers=headers)
-            await producer.flush()
+    def batches() -> Iterator[list[dict[str, str]]]:
+        for first in range(0, count, ROWS):
+            yield [request | {"tenant": f"t-{n}", "request_id": f"r-{n}"} for n in range(first, first + ROWS)]
 
-    return lambda stand: asyncio.run(send(stand.config.kafka))
+    return lambda stand: asyncio.run(_publish(stand.config.kafka, "llm.requests", batches()))
+
+
+async def _publish(kafka: KafkaConfig, topic: str, batches: Iterable[list[dict[str, str]]]) -> None:
+    """Events of now, a record for each batch, from somebody who keeps no books."""
+    headers = [("schema", f"{topic}/1".encode()), ("content-type", NDJSON.encode())]
+    async with started(make_producer(kafka)) as producer:
+        for batch in batches:
+            at = {"at_ms": SystemClock().now_ms()}
+            value = b"\n".join(orjson.dumps(event | at) for event in batch)
+            await producer.send(topic, value, partition=0, headers=headers)
+        await producer.flush()
 
 
 def _transaction_left_open(topic: str) -> Callable[[Stand], None]:

@@ -41,7 +41,7 @@ ENDS_WITHIN_S = 60.0
 TICK_S = 0.2
 GPUS, REQUESTS_PER_S = 8, 5
 FAULT_EVERY_S = 60
-"""So often a GPU is lost, and found before the next is: else all are one alert that stays open, and none comes."""
+"""So often a GPU is lost and found again: each engine's are one alert, which stays open."""
 
 
 @dataclass(slots=True)

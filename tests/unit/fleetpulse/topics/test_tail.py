@@ -61,6 +61,18 @@ def test_a_bad_event_among_good_ones_costs_its_own_line() -> None:
 
 
 @pytest.mark.parametrize(
+    "headers",
+    [{}, labelled("application/json", "alerts/1")],
+    ids=["an alert that was given up, which has no headers", "an alert"],
+)
+def test_an_object_that_says_its_schema_is_shown_as_it_stands(headers: dict[str, bytes | None]) -> None:
+    """Alerts, commands and what was not delivered are whole objects, no rows of a field table."""
+    value = {"schema": "alerts/1", "target": "default", "reason": "too_old", "record": {"summary": "GPU lost"}}
+
+    assert shown(orjson.dumps(value), headers, b"9f86d081884c7d65") == [value]
+
+
+@pytest.mark.parametrize(
     ("headers", "why"),
     [
         (labelled(schema="gpu.events/9"), "unknown_schema: 'gpu.events/9' is not in the contract"),
