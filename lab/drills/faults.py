@@ -231,7 +231,7 @@ def _disk_has_room(folder: str) -> Callable[[Stand], None]:
 
 
 def _kafka_is_slow(stand: Stand) -> None:
-    """The broker stands still for most of each second, until what slows it is taken away."""
+    """The broker stands still for 1.9 of 2 s, so that commits take 2 to 4 s, until what slows it is taken away."""
     stand.kafka_is_quick.clear()
 
     def slow() -> None:
