@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 import shutil
@@ -13,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from fleetpulse import stack
+from fleetpulse.alerts.view import newest
 from fleetpulse.migrate.bring_up import bring_up
 from fleetpulse.reconcile.compare import Report, reconcile
 from fleetpulse.services.processes import Processes
 from lab.drills.faults import DRILLS, Drill
 from lab.drills.stand import PAGE, RULES, Stand
 from lab.drills.watch import Sign, Watch, findings, names, other_causes, verdicts
+from runtime.clock import SystemClock
 from runtime.config import load
 from runtime.runbook import Cause
 from schemas.errors import ConfigError, FleetpulseError
@@ -37,7 +40,8 @@ _BLOCK = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """Of one drill. ``signs``: the first of each channel; ``silent``: channels that should have shown it and did not
-    in time; ``others``: causes that a channel named beside it. ``mended_s``: since the first line was pasted."""
+    in time; ``others``: causes that a channel named beside it. ``mended_s``: since the first line was pasted.
+    ``alerts``: what was opened about the fleet meanwhile, which names no cause of the pipeline."""
 
     name: str
     cause: Cause | None
@@ -48,6 +52,7 @@ class Outcome:
     pasted: tuple[str, ...]
     mended_s: float | None
     books: Report
+    alerts: tuple[str, ...] = ()
 
     @property
     def good(self) -> bool:
@@ -74,6 +79,7 @@ class Outcome:
             "silent": list(self.silent),
             "firing_s": self.firing_s,
             "others": {name: list(found) for name, found in self.others.items()},
+            "alerts": list(self.alerts),
             "pasted": list(self.pasted),
             "mended_s": self.mended_s,
             "books_exact": self.books.exact,
@@ -189,7 +195,7 @@ def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, 
     watch = Watch(stand, drill.signs, drill.of)
     watch.begin()
     say(f"{drill.name}: begins")
-    begun_s = time.monotonic()
+    begun_s, begun_ms = time.monotonic(), SystemClock().now_ms()
     try:
         drill.begin(stand)
         least_s = drill.outage_s if outage_s is None else outage_s
@@ -207,7 +213,14 @@ def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, 
     watched = [name for name in drill.signs if name != "alert" or stand.prometheus is not None]
     silent = tuple(name for name in watched if name not in watch.seen or name in late)
     others = {name: tuple(sorted(found)) for name, found in watch.others.items()}
-    return Outcome(drill.name, drill.cause, watch.seen, silent, watch.firing_s, others, pasted, mended_s, books)
+    alerts = _opened(stand, begun_ms)
+    return Outcome(drill.name, drill.cause, watch.seen, silent, watch.firing_s, others, pasted, mended_s, books, alerts)
+
+
+def _opened(stand: Stand, since_ms: int) -> tuple[str, ...]:
+    """Rules and summaries of the alerts on topic ``alerts`` that were opened since then."""
+    found = asyncio.run(newest(stand.config.kafka))
+    return tuple(f"{alert.rule}: {alert.summary}" for alert in found if alert.opened_ms >= since_ms)
 
 
 def _shows(stand: Stand, cause: Cause | None, also: str = "") -> bool:
