@@ -2,7 +2,7 @@
 
 Code writes ``_log.info("assigned", extra={"topic": topic, "partition": 3})``. On a terminal that is one readable
 line; anywhere else one JSON object per line, with ``at`` in UTC, ``level``, ``logger``, ``process`` and the facts.
-A fact ``cause`` of the runbook has its link beside it.
+A fact ``cause`` of the runbook has its link beside it, also where the line is one of the Kafka client.
 """
 
 from __future__ import annotations
@@ -24,6 +24,19 @@ _CLICKHOUSE = ("clickhouse_connect", "urllib3")
 _NOISY = dict.fromkeys(("aiokafka", *_CLICKHOUSE), logging.ERROR) | dict.fromkeys(("faust", "mode"), logging.WARNING)
 _REPEATING = ("aiokafka", "stream_jobs.runner.limits")
 """Loggers that write the same line at every attempt while a broker is unavailable, ten a second, or at every commit."""
+CLIENT_LINES = {
+    "Unable connect to": Cause.KAFKA,
+    "Unable to update metadata": Cause.KAFKA,
+    "Failed fetch": Cause.KAFKA,
+    "Error sending": Cause.KAFKA,
+    "Heartbeat send request failed": Cause.KAFKA,
+    "Group Coordinator Request failed": Cause.KAFKA,
+    "FindCoordinator Request failed": Cause.KAFKA,
+    "Topic %s not found": Cause.TOPIC,
+    "Topic %s is not authorized": Cause.KAFKA_LOGIN,
+    "OffsetCommit failed for unauthorized": Cause.KAFKA_LOGIN,
+}
+"""What the Kafka client's errors are called, by how their messages begin."""
 _BELOW = tuple(f"{name}." for name in _REPEATING)
 _TELL_APART = ("cause", "server", "group", "target", "topic")
 """Facts that make two lines with one message lines about two things."""
@@ -40,6 +53,7 @@ def configure(process: str, *, level: str = "INFO", stream: TextIO | None = None
     COUNTERS.set("process_info", 1, process=process)
     target = sys.stderr if stream is None else stream
     handler = logging.StreamHandler(target)
+    handler.addFilter(name_cause)
     handler.addFilter(Repeats())
     handler.setFormatter(_formatter(process, human=target.isatty()))
     root = logging.getLogger()
@@ -47,6 +61,14 @@ def configure(process: str, *, level: str = "INFO", stream: TextIO | None = None
     root.setLevel(level.upper())
     for name, least in _NOISY.items():
         logging.getLogger(name).setLevel(least)
+
+
+def name_cause(record: logging.LogRecord) -> bool:
+    """Give a line of the Kafka client the cause that it is a sign of, so that it leads to its section. It passes."""
+    if record.name.startswith("aiokafka."):
+        begins = str(record.msg)
+        record.cause = next((cause for line, cause in CLIENT_LINES.items() if begins.startswith(line)), None)
+    return True
 
 
 class Repeats(logging.Filter):

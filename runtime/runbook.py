@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from schemas.errors import (
+    BrokenPartError,
     CertificateExpiredError,
     ConfigError,
     DiskFullError,
@@ -39,6 +40,7 @@ class Cause(StrEnum):
     LAG = "Consumer lag grows"
     SLOW = "Kafka slow"
     DISK = "Disk full"
+    PART = "ClickHouse part broken"
     SPOOL = "Spool full"
     GPU = "GPU not readable"
     CERTIFICATE = "Certificate expired"
@@ -73,12 +75,8 @@ def cause_of(error: BaseException) -> Cause | None:
     """The cause that an error of ours names; None where it is none of these."""
     if isinstance(error, ConfigError):
         return _REJECTED.get(error.key, Cause.SETTING if _is_setting(error.key) else None)
-    if isinstance(error, TopicMissingError):
-        return Cause.TOPIC
-    if isinstance(error, DiskFullError):
-        return Cause.DISK
-    if isinstance(error, CertificateExpiredError):
-        return Cause.CERTIFICATE
+    if (cause := _OF_ERRORS.get(type(error))) is not None:
+        return cause
     if not isinstance(error, UnavailableError):
         return None
     server = str(error).partition(" ")[0]
@@ -96,6 +94,12 @@ def _is_setting(key: str) -> bool:
     return key == "file" or ("." in key and " " not in key)
 
 
+_OF_ERRORS: dict[type[BaseException], Cause] = {
+    TopicMissingError: Cause.TOPIC,
+    DiskFullError: Cause.DISK,
+    BrokenPartError: Cause.PART,
+    CertificateExpiredError: Cause.CERTIFICATE,
+}
 _REJECTED = {
     "kafka.sasl_username": Cause.KAFKA_LOGIN,
     "kafka.sasl_mechanism": Cause.KAFKA_LOGIN,

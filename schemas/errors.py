@@ -77,6 +77,10 @@ class DiskFullError(UnavailableError):
     """A server takes nothing because its disk is full."""
 
 
+class BrokenPartError(UnavailableError):
+    """A server cannot read what it has stored: files of a part are damaged."""
+
+
 class CertificateExpiredError(UnavailableError):
     """A server's certificate is out of its time."""
 

@@ -12,11 +12,12 @@ import orjson
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from runtime.clickhouse_clients import first_line, make_client, rejected
+from runtime.clickhouse_parts import broken_part
 from runtime.config import ClickHouseConfig
 from schemas.codec.native import Piece
 from schemas.ddl.files import Names
 from schemas.ddl.sharded import synced
-from schemas.errors import ContractError, DiskFullError, FleetpulseError, UnavailableError
+from schemas.errors import BrokenPartError, ContractError, DiskFullError, FleetpulseError, UnavailableError
 from sinks.landing import Insert
 
 T = TypeVar("T")
@@ -81,6 +82,8 @@ def explained(error: Exception, config: ClickHouseConfig) -> FleetpulseError:
     if (why := rejected(error, config)) is not None:
         return why
     code, line = getattr(error, "code", None), first_line(error)
+    if (part := broken_part(code, line)) is not None:
+        return BrokenPartError(f"ClickHouse at {config.url}: part {part[1]} of {part[0]} is broken: {line}")
     if code in FINAL:
         return ContractError(
             f"ClickHouse at {config.url} refuses ({FINAL[code]}); does it need `fleetpulse migrate`? {line}"

@@ -123,6 +123,16 @@ class DiskFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class PartFacts:
+    """A part that cannot be read, and why. ``detached``: ClickHouse took it out, at a start or at a check."""
+
+    table: str
+    part: str
+    why: str
+    detached: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DatabaseFacts:
     """``live``: tables, views and applied migrations. ``skew_ms``: the server's clock minus this host's."""
 
@@ -135,6 +145,8 @@ class DatabaseFacts:
     live: LiveDatabase | None = None
     skew_ms: int | None = None
     disks: tuple[DiskFacts, ...] = ()
+    broken: tuple[PartFacts, ...] = ()
+    """Parts that could not be read in the last minutes, or were taken out."""
     joins: tuple[Mapping[str, Any], ...] | None = None
     """Rows of the query ``joins`` over the last minutes."""
     overflow: tuple[Mapping[str, Any], ...] | None = None

@@ -28,6 +28,7 @@ _CAUSES = {
     "join.price": Cause.PRICE,
     "series.room": Cause.SERIES,
     "disk": Cause.DISK,
+    "parts": Cause.PART,
     "certificate": Cause.CERTIFICATE,
     "delivery": Cause.DELIVERY,
     "lag": Cause.LAG,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from shlex import quote
 
 from fleetpulse.doctor.facts import Bounds, DatabaseFacts, DiskFacts, LoginFacts
@@ -38,6 +39,7 @@ def judge_database(facts: DatabaseFacts, wanted: Wanted, bounds: Bounds) -> Iter
         yield from judge_clock("clock.clickhouse", "the database's clock", facts.skew_ms, bounds)
         for disk in facts.disks:
             yield judge_disk(f"disk {disk.name} of {facts.url}", disk, bounds)
+        yield from _parts(facts)
         yield from judge_joins(facts.joins or ())
         yield from _overflow(facts)
         yield from _rejected(facts)
@@ -81,6 +83,20 @@ def _version(facts: DatabaseFacts) -> Iterator[Finding]:
         yield good("clickhouse.version", facts.url, f"ClickHouse {facts.version}")
 
 
+def _parts(facts: DatabaseFacts) -> Iterator[Finding]:
+    """Parts that cannot be read are taken out; then their rows are brought back."""
+    for one in facts.broken:
+        if one.detached:
+            says = f"lacks the rows of part {one.part}, which ClickHouse has taken out ({one.why})"
+            drop = f"ALTER TABLE {one.table} DROP DETACHED PART '{one.part}' SETTINGS allow_drop_detached = 1"
+            yield wrong("parts", one.table, says, f"{_client(drop)}   # once its rows are back")
+        else:
+            says = f"part {one.part} cannot be read ({one.why}): statements that need it fail"
+            yield wrong("parts", one.table, says, _client(f"ALTER TABLE {one.table} DETACH PART '{one.part}'"))
+    if not facts.broken:
+        yield good("parts", facts.writer.database, "no part is broken")
+
+
 def _overflow(facts: DatabaseFacts) -> Iterator[Finding]:
     """Names that the windows job had no room for in the last minutes."""
     if facts.overflow is None:
@@ -98,8 +114,10 @@ def _overflow(facts: DatabaseFacts) -> Iterator[Finding]:
 def _rejected(facts: DatabaseFacts) -> Iterator[Finding]:
     """What somebody sends that is not in the contract."""
     for row in facts.rejected or ():
+        newest = datetime.fromtimestamp(int(row["newest_ms"]) / 1_000, UTC)
         says = (
-            f"{int(row['rejected']):,} events of the last 3 minutes were rejected ({row['reason']}): {row['example']}"
+            f"{int(row['rejected']):,} events of the last 3 minutes, the newest at {newest:%H:%M:%S} UTC, were rejected"
+            f" ({row['reason']}): {row['example']}"
         )
         yield wrong("records.rejected", row["topic"], says, "fleetpulse rejected show   # from whom, and its bytes")
     if facts.rejected == ():
@@ -193,7 +211,8 @@ def _variable(name: str, section: str = "clickhouse_reader") -> str:
 
 def _client(sql: str) -> str:
     """The command that runs it, to be copied into a shell."""
-    return f"clickhouse-client --query {quote(sql)}"
+    plain = "'" in sql and not set(sql) & set('"$`\\!')
+    return f'clickhouse-client --query "{sql}"' if plain else f"clickhouse-client --query {quote(sql)}"
 
 
 def _writes(login: LoginFacts) -> bool:

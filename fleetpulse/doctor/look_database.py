@@ -10,13 +10,14 @@ from typing import Any
 from clickhouse_connect.driver.exceptions import ClickHouseError
 from urllib3.exceptions import ReadTimeoutError
 
-from fleetpulse.doctor.facts import DatabaseFacts, DiskFacts, LoginFacts
+from fleetpulse.doctor.facts import DatabaseFacts, DiskFacts, LoginFacts, PartFacts
 from fleetpulse.doctor.judge_database import READER_MUST_NOT, READER_NEEDS, SOURCES, WRITER_NEEDS
 from fleetpulse.doctor.judge_joins import LOOK_BACK_MS, RECENT_MS
 from fleetpulse.migrate.tables import look, names_of
 from fleetpulse.queries.dashboard import query
 from fleetpulse.sql.reader_profile import LIMITS
 from runtime.clickhouse_clients import first_line, make_client, rejected
+from runtime.clickhouse_parts import CODES, broken_part
 from runtime.clock import Clock
 from runtime.config import ClickHouseConfig
 from schemas.errors import ConfigError
@@ -36,6 +37,20 @@ WHERE first_ms < {middle_ms:Int64} AND last_ms >= {middle_ms:Int64}
 GROUP BY host HAVING agents > 1 ORDER BY host
 """
 """Hosts that several sources measured before and after the same moment: one that took over from another did not."""
+_DETACHED = """
+SELECT table, name, reason FROM system.detached_parts
+WHERE database = {database:String} AND startsWith(reason, 'broken') ORDER BY table, name
+"""
+_UNREAD = """
+SELECT code, last_error_message FROM system.errors
+WHERE code IN {codes:Array(Int32)} AND last_error_time >= toDateTime(intDiv({from_ms:Int64}, 1000))
+ORDER BY last_error_time DESC
+"""
+"""What the server last said under each of these codes; readers of system tables need no other right."""
+_ACTIVE = """
+SELECT 1 FROM system.parts
+WHERE database = {database:String} AND table = {table:String} AND name = {part:String} AND active
+"""
 _EXISTS = "SELECT 1 FROM system.databases WHERE name = {database:String}"
 
 
@@ -136,6 +151,7 @@ def _seen(client: Any, config: ClickHouseConfig, clock: Clock) -> DatabaseFacts:
         live=look(client, names_of(config)),
         skew_ms=skew_ms,
         disks=_disks(client),
+        broken=tuple(_broken(client, config.database, server_ms)),
         joins=_rows_of("joins", client, config.database, clock.now_ms()),
         overflow=_rows_of("pipeline_overflow", client, config.database, clock.now_ms()),
         rejected=_rows_of("pipeline_rejected", client, config.database, clock.now_ms(), recent_ms=0),
@@ -143,6 +159,26 @@ def _seen(client: Any, config: ClickHouseConfig, clock: Clock) -> DatabaseFacts:
         prices_versions=_prices_versions(client, clock.now_ms()),
         measured_twice=_measured_twice(client, clock.now_ms()),
     )
+
+
+def _broken(client: Any, database: str, now_ms: int) -> Iterator[PartFacts]:
+    """Parts that the server has taken out, and those that it could not read and has still."""
+    for table, name, reason in client.query(_DETACHED, parameters={"database": database}).result_rows:
+        yield PartFacts(f"{database}.{table}", name, reason, detached=True)
+    since = {"codes": sorted(CODES), "from_ms": now_ms - LOOK_BACK_MS}
+    unread: dict[tuple[str, str], int] = {}
+    for code, said in client.query(_UNREAD, parameters=since).result_rows:
+        if (part := broken_part(code, said)) is not None and part[0].startswith(f"{database}."):
+            unread.setdefault(part, code)
+    yield from (
+        PartFacts(*part, CODES[code], detached=False) for part, code in unread.items() if _is_there(client, *part)
+    )
+
+
+def _is_there(client: Any, table: str, part: str) -> bool:
+    database, _, name = table.partition(".")
+    named = {"database": database, "table": name, "part": part}
+    return bool(client.query(_ACTIVE, parameters=named).result_rows)
 
 
 def _rows_of(

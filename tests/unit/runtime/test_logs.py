@@ -1,13 +1,16 @@
 import io
 import json
 import logging
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
+import aiokafka
 import pytest
 
 from runtime import logs
 from runtime.counters import COUNTERS
-from runtime.runbook import Cause
+from runtime.runbook import PAGE, Cause
 from schemas.errors import ConfigError
 
 
@@ -211,6 +214,31 @@ def test_left_out_lines_are_told_as_a_fact() -> None:
         ("waiting", None),
         ("waiting", None),
     ]
+
+
+def test_lines_of_the_kafka_client_have_the_cause_that_they_are_a_sign_of() -> None:
+    """By how its own messages begin: each is in its source. A line about anything else has none."""
+    stream = io.StringIO()
+    logs.configure("job", stream=stream)
+    client = logging.getLogger("aiokafka.conn")
+    client.error("Unable connect to node with id %s: %s", 1, "refused")
+    client.error("Topic %s not found in cluster metadata", "books")
+    client.error("A cycle of length %d was found: %r", 3, [])
+    logging.getLogger("aiokafkaesque").error("Unable connect to node")
+    sources = "".join(file.read_text() for file in Path(aiokafka.__file__).parent.rglob("*.py"))
+
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line.get("cause") for line in lines] == [Cause.KAFKA, Cause.TOPIC, None, None]
+    assert lines[0]["runbook"] == Cause.KAFKA.url
+    assert [begins for begins in logs.CLIENT_LINES if f'"{begins}' not in sources.replace("'", '"')] == []
+
+
+def test_lines_of_the_kafka_client_are_documented() -> None:
+    """Each beside the cause that it is given."""
+    page = (Path(__file__).resolve().parents[3] / PAGE).read_text()
+    rows = re.findall(r"^\| `([^`]+)` \| \[([^]]+)\]", page, re.MULTILINE)
+
+    assert {begins.replace("…", "%s"): cause for begins, cause in rows}.items() >= logs.CLIENT_LINES.items()
 
 
 def test_what_clients_of_clickhouse_try_again_is_said_by_who_retries() -> None:

@@ -11,6 +11,7 @@ import yaml
 
 from runtime.runbook import FLEET_ALERTS, PAGE, Cause, cause_of, named, read_at
 from schemas.errors import (
+    BrokenPartError,
     CertificateExpiredError,
     ConfigError,
     ContractError,
@@ -87,6 +88,7 @@ def test_an_alert_of_a_cause_says_it_in_its_words() -> None:
         (ContractError("Kafka has no such topic"), None),
         (TopicMissingError("books"), Cause.TOPIC),
         (CertificateExpiredError("b:9092 shows a certificate out of its time"), Cause.CERTIFICATE),
+        (BrokenPartError("ClickHouse at http://a: part all_1_1_0 of a.b is broken"), Cause.PART),
         (DiskFullError("ClickHouse at http://a: No space left on device"), Cause.DISK),
     ],
     ids=str,

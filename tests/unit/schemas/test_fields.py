@@ -174,6 +174,7 @@ def test_errors_say_whether_to_try_again() -> None:
     assert {name for name, kind in tree.items() if kind.retriable} == {
         "UnavailableError",
         "DiskFullError",
+        "BrokenPartError",
         "CertificateExpiredError",
     }
     assert str(errors.ConfigError("a.b", 3, "must be 4")) == "a.b = 3: must be 4"

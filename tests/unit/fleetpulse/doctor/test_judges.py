@@ -23,6 +23,7 @@ from fleetpulse.doctor.facts import (
     HostFacts,
     KafkaFacts,
     LoginFacts,
+    PartFacts,
     TopicFacts,
 )
 from fleetpulse.doctor.finding import Finding, Report, State, good, wrong
@@ -565,7 +566,10 @@ DATABASE_BROKEN: dict[str, tuple[DatabaseFacts, tuple[str, str, str], str]] = {
     ),
     "a sender of something else": (
         replace(
-            DATABASE, rejected=({"topic": "llm.requests", "reason": "decode", "rejected": 9, "example": "no JSON"},)
+            DATABASE,
+            rejected=(
+                {"topic": "llm.requests", "reason": "decode", "rejected": 9, "newest_ms": 0, "example": "no JSON"},
+            ),
         ),
         ("records.rejected", "llm.requests", "wrong"),
         "fleetpulse rejected show",
@@ -574,6 +578,16 @@ DATABASE_BROKEN: dict[str, tuple[DatabaseFacts, tuple[str, str, str], str]] = {
         replace(DATABASE, clocks=({"host": "h-1", "skew_ms": -600_000, "reported_ms": 1},)),
         ("clock.hosts", "h-1", "wrong"),
         "chronyc tracking",
+    ),
+    "a part that cannot be read": (
+        replace(DATABASE, broken=(PartFacts("fleetpulse.books", "all_1_1_0", "CORRUPTED_DATA", detached=False),)),
+        ("parts", "fleetpulse.books", "wrong"),
+        "clickhouse-client --query \"ALTER TABLE fleetpulse.books DETACH PART 'all_1_1_0'\"",
+    ),
+    "a part that ClickHouse took out": (
+        replace(DATABASE, broken=(PartFacts("fleetpulse.books", "broken_all_1_1_0", "broken", detached=True),)),
+        ("parts", "fleetpulse.books", "wrong"),
+        "DROP DETACHED PART",
     ),
     "a full disk": (
         replace(DATABASE, disks=(DiskFacts("default", (2 << 30) - 1, 100 << 30),)),
