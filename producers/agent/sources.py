@@ -66,7 +66,7 @@ def _probed(probe: Probe) -> Probed:
 
 
 _CONNECT_WITHIN_S = 0.5
-SEEK_REST_MS = 30_000
+SEEK_REST_MS = 5_000
 """Between two looks at ports where no engine answers."""
 
 PAGE_BYTES_MAX = 8 * 1024 * 1024
@@ -329,7 +329,7 @@ def _watched(setting: Setting) -> str:
     if not config.engine_ports:
         raise Missing("no engine is configured, and no port to look at")
     answering = [port for port in config.engine_ports if _answers(port)]
-    watched = "ports " + ", ".join(map(str, config.engine_ports)) + " are looked at twice a minute"
+    watched = "ports " + ", ".join(map(str, config.engine_ports)) + " are looked at every five seconds"
     return f"something answers on {', '.join(map(str, answering))}; {watched}" if answering else watched
 
 

@@ -57,8 +57,9 @@ METRICS_LIMITS = FetchLimits(time_ms=2_000, bytes_max=8 * 1024 * 1024)
 FACTS_LIMITS = FetchLimits(time_ms=500, bytes_max=1024 * 1024)
 """Facts are fetched in the same tick as the metrics, up to three documents: all within the agent's time limit."""
 FACTS_EVERY_MS = 60_000
-SEEK_EVERY_MS = 25_000
-"""How often an address is tried that is not configured as an engine."""
+SEEK_EVERY_MS, KNOCK_EVERY_MS = 25_000, 4_000
+"""How often an address is tried that is not configured as an engine: of somebody's server, whose page may be of any
+size, and where nobody listens, which costs a refused connection."""
 LOST_AFTER = 3
 UNREAD = frozenset({"timeout", "too_large", "broken"})
 """Why the page of a server that was only sought stays unread, though the server is there."""
@@ -110,6 +111,8 @@ class EngineCollector:
             reading, samples = self._scrape()
         except (FetchError, UnknownEngineError) as error:
             self._silent_ms = at_ms if isinstance(error, FetchError) else None
+            if isinstance(error, FetchError) and error.reason == "refused":
+                self._seek_due_ms = moment_ms + KNOCK_EVERY_MS
             return self._collected(at_ms, [], self._failed(error))
         if self._known is None or restart(self._known, reading):
             self._load_ms = load_ms_of(reading.started_at_s, self._silent_ms, at_ms)

@@ -14,6 +14,7 @@ from producers.collector import Collected, Identity
 from producers.differences import bounds, within
 from producers.engines.collector import (
     FACTS_EVERY_MS,
+    KNOCK_EVERY_MS,
     LOST_AFTER,
     SEEK_EVERY_MS,
     EngineCollector,
@@ -357,6 +358,18 @@ def test_an_address_that_is_only_sought_is_tried_seldom_and_is_no_error() -> Non
     assert rig.counters.render() == Counters().render()
     assert rig.news(SEEK_EVERY_MS) == [("registered", "vllm serves m")]
     assert list(rig.tick()) == ["engine.samples"]
+
+
+def test_an_engine_that_begins_to_listen_is_found_within_seconds() -> None:
+    """A refused connection costs next to nothing, so it is tried again soon."""
+    rig = Rig({METRICS: "refused"}, replace(TARGET, sought=True))
+    quiet = [rig.tick(), rig.tick(KNOCK_EVERY_MS - 1), rig.tick(1)]
+    fetched = len(rig.engine.fetched)
+    rig.engine.pages[METRICS] = small()
+
+    assert quiet == [{}] * 3
+    assert fetched == 2
+    assert rig.news(KNOCK_EVERY_MS) == [("registered", "vllm serves m")]
 
 
 def test_a_sought_server_that_does_not_hand_over_its_page_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
