@@ -32,6 +32,7 @@ from schemas.contract.topics import BOOKS_TOPIC, COSTS_TOPIC, WINDOW_PARTIALS
 from schemas.ddl import book_rollups, cost_rollups
 from schemas.ddl.merging import BY_LEVEL, LEVELS, Level, above, rollup_inserts, rollup_table
 from schemas.ddl.tables import NOTES
+from schemas.errors import BrokenPartError
 from schemas.events.event_types import BY_TOPIC
 from schemas.limits import DAY_MS, DEFAULT_LIMITS, Limits
 from schemas.rows.costs import COSTS
@@ -190,7 +191,9 @@ class Rollups:
         self._due_since: dict[Pending, int] = {}
 
     def run_pass(self) -> int:
-        """Compute what is due. Raises ``UnavailableError``; what was done stays done."""
+        """Compute what is due. Raises ``UnavailableError``; what was done stays done. What needs a part that cannot be
+        read holds up nothing else: its error is raised at the end."""
+        broken: BrokenPartError | None = None
         now_ms, noted_ms = self._database.row(_CLOCK)
         pending = [Pending(*row) for row in self._database.rows(_PENDING)]
         ready = self._chosen(due(pending, now_ms, noted_ms, self._settings), now_ms)
@@ -205,8 +208,12 @@ class Rollups:
             )  # after the notes were read: what they are about came first
             at_once = 1 if BY_LEVEL[level].below else self._settings.buckets_per_statement_max
             for first in range(0, len(buckets), at_once):
-                chunk = buckets[first : first + at_once]
-                self._roll(BY_LEVEL[level], topic, chunk, now_ms)
+                try:
+                    self._roll(BY_LEVEL[level], topic, buckets[first : first + at_once], now_ms)
+                except BrokenPartError as error:
+                    broken = error
+        if broken is not None:
+            raise broken
         return len(ready)
 
     def _chosen(self, ready: Sequence[Pending], now_ms: int) -> list[Pending]:

@@ -32,7 +32,7 @@ from runtime.tracing import Tracer
 from schemas.contract.record import Record
 from schemas.contract.topics import BOOKS_TOPIC, COSTS_TOPIC, REJECTED_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
 from schemas.ddl.merging import LEVELS
-from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
+from schemas.errors import BrokenPartError, ConfigError, ContractError, FleetpulseError, UnavailableError
 from schemas.limits import DEFAULT_LIMITS, Limits
 from sinks.database import STATEMENT_SECONDS_MAX, SinkDatabase
 from sinks.landing import JSON_TABLES, Landing, land_derived, land_raw, together
@@ -359,7 +359,10 @@ async def _run_rollups(
         except UnavailableError as error:
             readiness.hold("rollups", f"{named(error)}; rollups retrying", cause_of(error))
             facts = {"why": str(error), "cause": cause_of(error)}
-            _log.warning("ClickHouse unavailable, rollups retrying", extra=facts)
+            if isinstance(error, BrokenPartError):
+                _log.error("stored rows cannot be read; rollups that need them wait", extra=facts)
+            else:
+                _log.warning("ClickHouse unavailable, rollups retrying", extra=facts)
         await _sleep(0.0 if done else settings.pass_ms / 1_000, stop)
     database.close()
 

@@ -21,8 +21,10 @@ from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.queries.dashboard import SECONDS_MAX, Query, Value, query
 from fleetpulse.sql.database import Answer
 from runtime.clickhouse_clients import make_async_client
+from runtime.clickhouse_parts import broken_part
 from runtime.config import ClickHouseConfig
 from runtime.counters import COUNTERS
+from runtime.runbook import Cause
 from schemas.errors import FleetpulseError, UnavailableError
 
 _log = logging.getLogger(__name__)
@@ -129,6 +131,9 @@ class Data:
             )
         if _TOO_MANY_ROWS in said:
             return FleetpulseError("there is more to show than fits; choose a shorter range or more filters")
+        if (part := broken_part(getattr(error, "code", None), said)) is not None:
+            says = f"part {part[1]} of {part[0]} cannot be read; `fleetpulse doctor` has the command that takes it out"
+            return FleetpulseError(f"{Cause.PART}: {says}")
         if "Code: " in said:
             return FleetpulseError(f"ClickHouse rejected this: {said.splitlines()[0][:300]}")
         await self._forget()

@@ -25,7 +25,7 @@ from tests.unit.sinks.landing_cases import partials
 
 pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
-TABLE = "llm_requests_partials"
+TABLE, OTHER = "gpu_samples_partials", "llm.requests"
 COUNTED = "SELECT sum(event_count) FROM {table:Identifier} FINAL"
 
 
@@ -63,23 +63,22 @@ def seen(config: ClickHouseConfig) -> tuple[PartFacts, ...]:
 def test_rollups_name_a_broken_part_and_go_on_when_it_is_out_and_its_rows_are_back(
     clickhouse: Any, clickhouse_config: ClickHouseConfig, database: SinkDatabase
 ) -> None:
-    """Nothing is computed meanwhile; afterwards every row counts once."""
+    """What needs no broken part is computed meanwhile; afterwards every row counts once."""
     now_ms = SystemClock().now_ms()
     window_ms = now_ms // HOUR_MS * HOUR_MS - 2 * HOUR_MS
     notebook, rollups = Notebook(database), Rollups(database, RollupSettings(settle_ms=0, again_ms=0))
     clickhouse.command(f"SYSTEM STOP MERGES {TABLE}")
-    records = [
-        partials(
-            [{"window_ms": window_ms, "grouping": "service", "event_count": number, "model": f"m{number}"}], number
-        )
-        for number in (1, 2)
-    ]
+    row = {"window_ms": window_ms, "grouping": "gpu", "gpu_uuid": "g"}
+    records = [partials([row | {"event_count": number}], number, "gpu.samples") for number in (1, 2)]
+    other = partials([{"window_ms": window_ms, "grouping": "service", "event_count": 5, "model": "m"}], 3, OTHER)
+    notebook.note(LEVELS[0], store(database, [other], now_ms).dirty)
     for record in records:
         notebook.note(LEVELS[0], store(database, [record], now_ms).dirty)
     part, table = break_part(clickhouse, TABLE), f"{clickhouse_config.database}.{TABLE}"
 
     with pytest.raises(BrokenPartError, match=f"part {part} of {table} is broken") as raised:
         rollups.run_pass()
+    meanwhile = counted(clickhouse, "llm_requests_rollup_1m")
     named = seen(clickhouse_config)
     clickhouse.command(f"ALTER TABLE {table} DETACH PART '{part}'")
     lacking, quiet = counted(clickhouse, TABLE), seen(clickhouse_config)
@@ -90,8 +89,8 @@ def test_rollups_name_a_broken_part_and_go_on_when_it_is_out_and_its_rows_are_ba
 
     assert cause_of(raised.value) is Cause.PART
     assert named == (PartFacts(table, part, "CORRUPTED_DATA", detached=False),)
-    assert (lacking, quiet) == (2, ())
-    assert counted(clickhouse, TABLE) == counted(clickhouse, "llm_requests_rollup_1m") == 3
+    assert (meanwhile, lacking, quiet) == (5, 2, ())
+    assert counted(clickhouse, TABLE) == counted(clickhouse, "gpu_samples_rollup_1m") == 3
 
 
 def test_a_part_that_clickhouse_takes_out_at_a_start_is_named_until_it_is_dropped(
