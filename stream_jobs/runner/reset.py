@@ -18,6 +18,7 @@ behind it is folded silently. Three ranges of offsets say what the reset costs:
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
@@ -201,9 +202,24 @@ class Resetting(PartitionOwner):
         await self._transact(Plan(outputs, round_.next_pieces(None), round_, reset.to, self._number, None))
 
     async def _demand_unchanged(self, planned: Known) -> None:
-        """All that was looked at, not the committed offset alone: an owner's commit may be lost again already."""
-        if await self._look() != planned:
+        """All that was looked at, not the committed offset alone: an owner's commit may be lost again already. And no
+        snapshot after the one that was read: until the owner was fenced, its last one may have stood behind an open
+        transaction."""
+        if await self._look() != planned or await self._can_read_any(self._unread(planned.snapshots)):
             raise ContractError(f"{self.source}: its owner has committed meanwhile; stop the worker, and plan again")
+
+    def _unread(self, offsets: Sequence[int]) -> Sequence[int]:
+        """Those after the snapshot that was read."""
+        return offsets if self._snapshot is None else offsets[bisect_right(offsets, self._snapshot.offset) :]
+
+    async def _can_read_any(self, offsets: Sequence[int]) -> bool:
+        for offset in offsets:
+            try:
+                await recovery.read_snapshot(self._broker, self._names, self.source, offset, settled=True)
+            except PartitionError:
+                continue
+            return True
+        return False
 
     async def _rebuild_state(self, reset: Reset) -> None:
         """The state as of ``reset.to``: the snapshot's, and silently what the log has behind it."""

@@ -214,6 +214,23 @@ async def test_a_commit_without_a_snapshot_whose_offset_is_lost_again_is_seen() 
     assert (plan.counted_to, await books_end(scene)) == (1, 2)
 
 
+async def test_a_snapshot_behind_an_open_transaction_is_not_lost() -> None:
+    """Its offset is committed while a state topic's marker is still on its way: all would be forgotten."""
+    scene = Scene(CountingStep())
+    await counted(scene, 1)
+    state = scene.memory.log("state.counting.source")
+    hidden, state.records = state.records, []
+    operator = resetting(scene)
+    plan = await operator.plan("earliest")
+    state.records = hidden
+
+    with pytest.raises(ContractError, match="plan again"):
+        await operator.carry_out(plan, declare)
+
+    assert (plan.cause, plan.snapshot) == ("snapshot_lost", None)
+    assert (await reset(scene, "earliest")).snapshot == 1
+
+
 async def test_a_log_made_anew_is_read_from_its_beginning() -> None:
     """Its offsets are other records than those that were counted."""
     scene = Scene(CountingStep())
