@@ -10,7 +10,7 @@ import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 
 from runtime.config import ClickHouseConfig
-from schemas.errors import ConfigError, ContractError, DiskFullError, FleetpulseError, UnavailableError
+from schemas.errors import BrokenPartError, ConfigError, ContractError, DiskFullError, FleetpulseError, UnavailableError
 from sinks.database import SECONDS_MAX, SENT_BYTES_MIN, SinkDatabase, explained, quorum, sent
 from sinks.landing import Insert
 
@@ -27,6 +27,11 @@ from sinks.landing import Insert
         pytest.param(DatabaseError("parts", code=252), UnavailableError, id="too many parts are merged in time"),
         pytest.param(DatabaseError("disk", code=243), DiskFullError, id="a full disk is emptied"),
         pytest.param(DatabaseError("No space left on device", code=75), DiskFullError, id="by whatever write found it"),
+        pytest.param(
+            DatabaseError("while reading from part /d/all_1_1_0/ in table a.b", code=33),
+            BrokenPartError,
+            id="a stored file that is cut is no row of ours",
+        ),
         pytest.param(OperationalError("refused"), UnavailableError, id="no answer may be a restart"),
         pytest.param(ConnectionResetError("reset"), UnavailableError, id="a broken connection is made anew"),
     ],
