@@ -145,8 +145,8 @@ class DatabaseFacts:
     live: LiveDatabase | None = None
     skew_ms: int | None = None
     disks: tuple[DiskFacts, ...] = ()
-    broken: tuple[PartFacts, ...] = ()
-    """Parts that could not be read in the last minutes, or were taken out."""
+    broken: tuple[PartFacts, ...] | None = None
+    """Parts that could not be read in the last minutes, or were taken out; None: not known."""
     joins: tuple[Mapping[str, Any], ...] | None = None
     """Rows of the query ``joins`` over the last minutes."""
     overflow: tuple[Mapping[str, Any], ...] | None = None

@@ -85,7 +85,7 @@ def _version(facts: DatabaseFacts) -> Iterator[Finding]:
 
 def _parts(facts: DatabaseFacts) -> Iterator[Finding]:
     """Parts that cannot be read are taken out; then their rows are brought back."""
-    for one in facts.broken:
+    for one in facts.broken or ():
         if one.detached:
             says = f"lacks the rows of part {one.part}, which ClickHouse has taken out ({one.why})"
             drop = f"ALTER TABLE {one.table} DROP DETACHED PART '{one.part}' SETTINGS allow_drop_detached = 1"
@@ -93,7 +93,7 @@ def _parts(facts: DatabaseFacts) -> Iterator[Finding]:
         else:
             says = f"part {one.part} cannot be read ({one.why}): statements that need it fail"
             yield wrong("parts", one.table, says, _client(f"ALTER TABLE {one.table} DETACH PART '{one.part}'"))
-    if not facts.broken:
+    if facts.broken == ():
         yield good("parts", facts.writer.database, "no part is broken")
 
 

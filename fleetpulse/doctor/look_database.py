@@ -16,7 +16,7 @@ from fleetpulse.doctor.judge_joins import LOOK_BACK_MS, RECENT_MS
 from fleetpulse.migrate.tables import look, names_of
 from fleetpulse.queries.dashboard import query
 from fleetpulse.sql.reader_profile import LIMITS
-from runtime.clickhouse_clients import first_line, make_client, rejected
+from runtime.clickhouse_clients import LOGIN, first_line, make_client, rejected
 from runtime.clickhouse_parts import CODES, broken_part
 from runtime.clock import Clock
 from runtime.config import ClickHouseConfig
@@ -46,7 +46,7 @@ SELECT code, last_error_message FROM system.errors
 WHERE code IN {codes:Array(Int32)} AND last_error_time >= toDateTime(intDiv({from_ms:Int64}, 1000))
 ORDER BY last_error_time DESC
 """
-"""What the server last said under each of these codes; readers of system tables need no other right."""
+"""What the server last said under each of these codes."""
 _ACTIVE = """
 SELECT 1 FROM system.parts
 WHERE database = {database:String} AND table = {table:String} AND name = {part:String} AND active
@@ -151,7 +151,7 @@ def _seen(client: Any, config: ClickHouseConfig, clock: Clock) -> DatabaseFacts:
         live=look(client, names_of(config)),
         skew_ms=skew_ms,
         disks=_disks(client),
-        broken=tuple(_broken(client, config.database, server_ms)),
+        broken=_broken(client, config.database, server_ms),
         joins=_rows_of("joins", client, config.database, clock.now_ms()),
         overflow=_rows_of("pipeline_overflow", client, config.database, clock.now_ms()),
         rejected=_rows_of("pipeline_rejected", client, config.database, clock.now_ms(), recent_ms=0),
@@ -161,8 +161,18 @@ def _seen(client: Any, config: ClickHouseConfig, clock: Clock) -> DatabaseFacts:
     )
 
 
-def _broken(client: Any, database: str, now_ms: int) -> Iterator[PartFacts]:
-    """Parts that the server has taken out, and those that it could not read and has still."""
+def _broken(client: Any, database: str, now_ms: int) -> tuple[PartFacts, ...] | None:
+    """Parts that the server has taken out, and those that it could not read and has still; None for a login that may
+    not read where it says so."""
+    try:
+        return tuple(_broken_parts(client, database, now_ms))
+    except ClickHouseError as error:
+        if getattr(error, "code", None) not in LOGIN:
+            raise
+        return None
+
+
+def _broken_parts(client: Any, database: str, now_ms: int) -> Iterator[PartFacts]:
     for table, name, reason in client.query(_DETACHED, parameters={"database": database}).result_rows:
         yield PartFacts(f"{database}.{table}", name, reason, detached=True)
     since = {"codes": sorted(CODES), "from_ms": now_ms - LOOK_BACK_MS}
