@@ -6,6 +6,7 @@ import csv
 import math
 from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -26,7 +27,7 @@ Draw = Callable[[np.random.Generator], npt.NDArray[np.float64]]
 QUANTILES = (0.01, 0.1, 0.5, 0.9, 0.95, 0.99, 0.999)
 METHODS: tuple[Literal["linear", "lower"], ...] = ("linear", "lower")
 ERROR_MAX = 0.0109
-SIZE = 50_000
+SIZE = 1_000_000
 TRACES = Path(lab.__file__).parent / "data" / "azure_llm_2023"
 
 
@@ -60,8 +61,9 @@ DISTRIBUTIONS: dict[str, Draw] = {
 }
 
 
+@lru_cache(maxsize=1)
 def drawn(name: str) -> Values:
-    """Whole numbers inside the grid."""
+    """Whole numbers inside the grid, in no order."""
     values = DISTRIBUTIONS[name](np.random.default_rng(7))
     return np.clip(np.round(values), 0, sketch.VALUE_MAX).astype(np.int64)
 
@@ -84,10 +86,10 @@ def test_there_are_eighteen_distributions() -> None:
     assert len(DISTRIBUTIONS) == 18
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 10, 99, 100, 150, 1_000, 50_000, SIZE])
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
-@pytest.mark.parametrize("count", [1, 2, 3, 10, 99, 100, 150, 1_000, None])
-def test_quantiles_are_close_to_numpys(name: str, count: int | None) -> None:
-    """p1 to p99.9 within 1.09 % of numpy's default and of its method='lower', of few values and of all."""
+def test_quantiles_are_close_to_numpys(name: str, count: int) -> None:
+    """p1 to p99.9 within 1.09 % of numpy's default and of its method='lower', of one value to a million."""
     values = drawn(name)[:count]
 
     assert_close(bins_of(values), values)
@@ -106,7 +108,7 @@ def test_a_quantile_of_few_values_lies_between_two() -> None:
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_merged_quantiles_are_those_of_the_whole(name: str) -> None:
     """Cut into 360 windows and merged in any order: the very same bins."""
-    values = drawn(name)
+    values = drawn(name)[:50_000]
     parts = [bins_of(part) for part in np.array_split(values, 360)]
 
     merged = sketch.merge(*parts)
