@@ -41,10 +41,12 @@ class TimeRange:
         return TimeRange(max(self.from_ms, self.to_ms - span_ms), self.to_ms)
 
     def since(self, at_ms: int | None) -> TimeRange:
-        """What of it is not before ``at_ms``, at least its last window; all of it for None."""
+        """What of it is not before the minute of ``at_ms``: bills are of whole minutes. At least its last window, all
+        of it for None."""
         if at_ms is None or at_ms <= self.from_ms:
             return self
-        return TimeRange(max(self.from_ms, min(at_ms, self.to_ms - SPAN_MIN_MS)), self.to_ms)
+        minute_ms = at_ms // MINUTE_MS * MINUTE_MS
+        return TimeRange(max(self.from_ms, min(minute_ms, self.to_ms - SPAN_MIN_MS)), self.to_ms)
 
     def counted_s(self, at_ms: int, width_ms: int) -> float:
         """Seconds of the windows of 10 s that begin both in a point of a chart and in the range: what its counts are

@@ -100,14 +100,23 @@ def test_the_end_of_a_range_does_not_begin_before_it() -> None:
         (None, 100_000),
         (99_999, 100_000),
         (100_000, 100_000),
-        (150_000, 150_000),
-        (195_000, 190_000),
+        (110_000, 100_000),
+        (150_000, 120_000),
+        (195_000, 180_000),
         (900_000, 190_000),
     ],
-    ids=["no event yet", "older", "at its beginning", "within", "within its last window", "of a clock that is fast"],
+    ids=[
+        "no event yet",
+        "older",
+        "at its beginning",
+        "in its first minute",
+        "within",
+        "in its last window",
+        "a fast clock",
+    ],
 )
 def test_a_range_may_begin_with_the_first_event(first_ms: int | None, from_ms: int) -> None:
-    """Never before itself, never shorter than a window."""
+    """With its minute, whose bill is whole; never before itself, never shorter than a window."""
     assert TimeRange(100_000, 200_000).since(first_ms) == TimeRange(from_ms, 200_000)
 
 
