@@ -169,7 +169,9 @@ class _Cost:
             covered_text(billed_ms / 1_000, self._view.range.span_ms, "bills"),
         )
         share = total["idle"] / bill if bill and total["idle"] is not None else None
-        show("idle", dollars(total["idle"]), f"{percent(share)} of the bill", "warn" if share and share > 0.2 else "")
+        month = rate(30 * 24 * total["idle"], hours) if total["idle"] is not None else None
+        note = f"{percent(share)} of the bill, {dollars(month)} in 30 days at this rate"
+        show("idle", dollars(total["idle"]), note, "warn" if share and share > 0.2 else "")
         unmetered = total["unmetered_mj"]
         note = (
             f"{_energy(unmetered)} without a PUE" if unmetered else f"with PUE, {dollars(total['energy'])} of the bill"
@@ -261,10 +263,10 @@ _MODELS = [
 ]
 _IDLE = [
     Column("owner", "Owner"),
-    Column("what", "Use"),
+    Column("cost", "Cost", text=dollars, right=True),
     Column("a_gpu", "GPU", text=gpu_name),
     Column("gpu_time_ms", "Hours", text=_hours, right=True),
-    Column("cost", "Cost", text=dollars, right=True),
+    Column("what", "Use"),
 ]
 _BUDGETS = [
     Column("budget", "Budget"),
