@@ -21,8 +21,9 @@ from fleetpulse import queries
 from fleetpulse.sql.database import Answer, Database, in_a_line
 from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
+from schemas.ddl.declared import declared
 from schemas.ddl.views import LINEAR
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, FleetpulseError
 from schemas.events.event_types import LLM_REQUESTS
 from schemas.events.grouping import sets_of
 from schemas.fields import Role
@@ -33,6 +34,7 @@ _AGAIN = re.compile(
     r"\b(?:max|min|avg|sum|any|median|quantile\w*)(?:\([\d.]+\))?\((?:\w+\.)?(?P<of>\w+)_p(?P<percent>50|90|95|99)\)",
     re.IGNORECASE,
 )
+_UNKNOWN = re.compile(r"Unknown table expression identifier '(?:\w+\.)?(?P<name>\w+)'")
 _NAME = re.compile(r"[\w./-]+")
 _CHUNK_BYTES = 256 * 1024
 QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.999)
@@ -133,6 +135,20 @@ def advice(sql: str) -> str:
     )
 
 
+def hint(error: str, sql: str) -> str:
+    """What to write where the server knows no such table, or a view lacks its range. Empty for any other error."""
+    relations = {name: text for name, text in declared().items() if " FUNCTION " not in text.partition("\n")[0]}
+    if unknown := _UNKNOWN.search(error):
+        near = get_close_matches(unknown["name"], relations, n=3)
+        meant = f"did you mean {' or '.join(near)}? " if near else ""
+        return f"{meant}SHOW TABLES lists tables and views, fleetpulse ask questions with their queries"
+    if "EMPTY_LIST_OF_COLUMNS" in error:
+        for name in {*re.findall(r"\w+", sql)} & relations.keys():
+            if wanted := parameters_of(relations[name]):
+                return f"this view needs its range: {name}({', '.join(f'{one} = ...' for one in wanted)})"
+    return ""
+
+
 def _sql(text: str) -> str:
     if not _NAME.fullmatch(text):
         return text
@@ -158,7 +174,12 @@ def rows(login: ClickHouseConfig, query: Query, rows_max: int) -> tuple[Answer, 
     with closing(Database(login)) as database:
         # One more than is shown, so that it is known that there are more; the server stops reading there.
         limits = {"max_result_rows": rows_max + 1, "result_overflow_mode": "break"}
-        answer = database.sql(query.sql, query.parameters, **limits)
+        try:
+            answer = database.sql(query.sql, query.parameters, **limits)
+        except FleetpulseError as error:
+            if advised := hint(str(error), query.sql):
+                raise FleetpulseError(f"{error}\n{advised}") from error
+            raise
     return Answer(answer.columns, answer.rows[:rows_max]), len(answer.rows) > rows_max
 
 
