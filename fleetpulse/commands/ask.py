@@ -38,7 +38,7 @@ def ask(
 ) -> Result:
     """Ask a question in plain words: the best matching of those below is answered by the query that it names.
 
-    Example: [bold]fleetpulse ask[/bold], [bold]fleetpulse ask tenant behind p99 spike --last 10m[/bold],
+    Example: [bold]fleetpulse ask[/bold], [bold]fleetpulse ask tenant behind p99 spike --last 10m -p model=NAME[/bold],
     [bold]fleetpulse ask monthly cost of idle GPUs[/bold], [bold]fleetpulse ask tokens today yesterday --sql[/bold]
     """
     from fleetpulse.commands import asking
@@ -61,13 +61,16 @@ def ask(
         )
     with closing(Database(load().reading)) as database:
         answer = database.sql(query.sql, query.parameters)
-        covered_s = asking.covered(database, bounds["from_ms"], bounds["to_ms"])
-    data |= {"covered_s": covered_s, "rows": answer.records()}
+        said = {"": asking.covered(database, bounds["from_ms"], bounds["to_ms"])}
+        if "before_from_ms" in query.parameters:
+            said["before_"] = asking.covered(database, bounds["before_from_ms"], bounds["before_to_ms"])
+    data |= {f"{which}covered_s": seconds for which, seconds in said.items()} | {"rows": answer.records()}
 
     def shown() -> None:
         columns, rows = asking.readable(answer.columns, answer.rows)
         print_rows(f"{number}. {question.text}", columns, rows, empty=f"{number}. {question.text}\nno rows")
-        err.print(asking.over(bounds, covered_s), markup=False, highlight=False)
+        for which, seconds in said.items():
+            err.print(asking.over(bounds, seconds, which), markup=False, highlight=False)
         for other in others[:OTHERS_MAX]:
             err.print(f"also: fleetpulse ask {other}  {numbered()[other].text}", markup=False, highlight=False)
 

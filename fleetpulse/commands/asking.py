@@ -97,10 +97,11 @@ def covered(database: Reader, from_ms: int, to_ms: int) -> float:
     return float(found) / 1_000
 
 
-def over(bounds: Mapping[str, int], covered_s: float) -> str:
-    """Which range an answer is of, and how much of it has data."""
-    from_ms, to_ms = bounds["from_ms"], bounds["to_ms"]
-    return f"{amounts.instant(from_ms)} to {amounts.instant(to_ms)} UTC, {covered_text(covered_s, to_ms - from_ms)}"
+def over(bounds: Mapping[str, int], covered_s: float, which: str = "") -> str:
+    """Which range an answer is of, and how much of it has data; with ``before_`` the one that it is compared with."""
+    from_ms, to_ms = bounds[f"{which}from_ms"], bounds[f"{which}to_ms"]
+    said = f"{amounts.instant(from_ms)} to {amounts.instant(to_ms)} UTC, {covered_text(covered_s, to_ms - from_ms)}"
+    return f"before: {said}" if which else said
 
 
 def readable(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[list[str], list[list[Any]]]:

@@ -25,7 +25,7 @@ _WORD = re.compile(r"[a-z0-9]+")
 _SMALL = frozenset(
     _WORD.findall(
         "a an and are as at by did do does each for from had has have how i in is it much many of on or our s t than"
-        " that the their them they this to was we were what when which who whom whose why with you your me my show"
+        " over that the their them they this to was we were what when which who whom whose why with you your me my show"
     )
 )
 _STEM = 4
@@ -60,21 +60,25 @@ _CHANGED, _TTFT_P99 = "who_changed", {"metric": "ttft_p99_us"}
 
 QUESTIONS: Mapping[str, Sequence[Question]] = {
     "On call": (
-        Question("Which tenant, model, host or engine is behind a p99 spike?", _CHANGED, _TTFT_P99, "10m",
-                 words="slow latency ttft first token culprit caused explains regression worse"),
+        Question("Which tenant is behind the p99 spike of a model?", "who_slowed_model", {"model": ""}, "10m",
+                 words="slow latency ttft time first token culprit caused explains regression worse jump jumped"
+                 " responsible customer"),
+        Question("Which host, engine, model version or tenant is behind a p99 spike?", _CHANGED, _TTFT_P99, "10m",
+                 words="slow latency ttft time first token culprit caused explains regression worse jump jumped"),
         Question("Which requests were the slowest, on which GPUs, and where did their time go?", "slowest_requests",
                  words="slow latency queue prefill generation trace tail"),
         Question("How slow is each model, at the median and in the tail?", "percentiles_by_model",
                  words="latency ttft tpot e2e p50 p95 p99 percentile quantile response time"),
         Question("Which hosts are the slowest?", "slowest_hosts", words="machine node latency tail p99"),
-        Question("Which alerts are open?", "open_alerts", last="7d", words="firing incident problem wrong now broken"),
-        Question("Which alerts were there, and for how long?", "alert_history",
-                 last="1d", words="incident fired resolved"),
+        Question("Which alerts are open?", "open_alerts", last="7d",
+                 words="firing incident problem wrong now broken throttled"),
+        Question("Which alerts were there, and for how long?", "alert_history", last="1d",
+                 words="incident fired resolved night anything breakage broke happened wrong"),
         Question("Why do requests fail, and where?", "errors_by_kind", words="error failure kind oom timeout reason"),
         Question("Who explains a change of failures?", _CHANGED, {"metric": "failed"}, "1h",
                  words="error spike tenant model host engine culprit"),
         Question("Whom did each GPU fault hit?", "requests_of_gpu_fault",
-                 last="1d", words="xid lost impact tenants crash"),
+                 last="1d", words="xid lost dead impact tenants crash"),
         Question("What was deployed or marked, and when?", "dashboard/deployments", last="7d",
                  words="deployment version rollout release change"),
     ),
@@ -88,7 +92,7 @@ QUESTIONS: Mapping[str, Sequence[Question]] = {
                  words="utilisation utilization power temperature memory energy fleet"),
         Question("Which engines are full, and which have a queue?", "dashboard/engines",
                  words="batch running waiting kv cache capacity saturated concurrency"),
-        Question("Which GPUs have links with errors or lost lanes?", "gpu_links", last="1d",
+        Question("Which GPUs have links with errors or too few lanes?", "gpu_links", last="1d",
                  words="pcie nvlink replay width degraded"),
         Question("How are the hosts: processors, memory, disks, network?", "host_summary",
                  words="cpu load machine node"),
@@ -102,7 +106,7 @@ QUESTIONS: Mapping[str, Sequence[Question]] = {
                  words="goodput slo good objective class missed"),
     ),
     "Finance": (
-        Question("What do idle GPUs cost, in this range and in a month at this rate?", "idle_gpus", last="30d",
+        Question("What do idle GPUs cost, in this range and in a month?", "idle_gpus", last="30d",
                  words="monthly waste wasted unused spend money empty"),
         Question("What was the bill?", "cost_bill", last="1d", words="spend money total cost invoice dollars price"),
         Question("What was the bill spent on?", "cost_split",
@@ -128,7 +132,7 @@ QUESTIONS: Mapping[str, Sequence[Question]] = {
         Question("How many tokens did each model and tenant generate today, against yesterday?", _CHANGED,
                  {"metric": "output_tokens"}, TODAY, "1d", "usage day change growth versus compare"),
         Question("Which tenants are there, and what do they send?", "dashboard/tenants", last="1d",
-                 words="customer usage biggest largest tokens who"),
+                 words="customer usage biggest largest tokens error failure rate share"),
         Question("How much of a range has data?", "dashboard/covered",
                  last="1d", words="coverage gap missing complete since"),
         Question("How fresh is the data?", "dashboard/pipeline_freshness", words="newest delay lag behind late"),

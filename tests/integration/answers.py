@@ -113,6 +113,25 @@ def who_changed(rows: Rows, from_ms: int, to_ms: int, before_from_ms: int, befor
     return found
 
 
+def who_slowed_model(
+    rows: Rows, from_ms: int, to_ms: int, before_from_ms: int, before_to_ms: int, model: str
+) -> Answer:
+    """Exact p99 of both ranges, of each tenant of each model and of the model."""
+    assert model == ""
+    now, before = inside(rows.requests, from_ms, to_ms), inside(rows.requests, before_from_ms, before_to_ms)
+    found = []
+    for name, tenant in {(row["model"], row["tenant"]) for row in (*now, *before)}:
+        one: Row = {"model": name, "tenant": tenant}
+        for when, of in (("now", now), ("before", before)):
+            of_model = [row for row in of if row["model"] == name]
+            of_tenant = [row for row in of_model if row["tenant"] == tenant]
+            one[f"requests_{when}"] = sum(row["ttft_us"] is not None for row in of_tenant)
+            one[f"{when}_ms"] = latency(of_tenant, "ttft_us", 0.99)
+            one[f"model_{when}_ms"] = latency(of_model, "ttft_us", 0.99)
+        found.append(one)
+    return found
+
+
 def slowest_requests(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
     """By their own moment; GPUs of the engine in that minute."""
     seen: dict[tuple[Any, ...], set[str]] = {}
@@ -582,6 +601,7 @@ def by_place(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
 
 ANSWERS: Mapping[str, tuple[tuple[str, ...], Callable[..., Answer]]] = {
     "who_changed": (("dimension", "name"), who_changed),
+    "who_slowed_model": (("model", "tenant"), who_slowed_model),
     "slowest_requests": (("request_id",), slowest_requests),
     "percentiles_by_model": (("model", "latency"), percentiles_by_model),
     "slowest_hosts": (("host",), slowest_hosts),

@@ -131,3 +131,5 @@ def test_an_answer_says_of_what_it_is() -> None:
 
     assert over(bounds, 240) == "2026-02-02 12:00 to 2026-03-04 12:00 UTC, over 4 min of data, of 30 d"
     assert over(bounds, 0).endswith("no data in this range")
+    before = {"before_from_ms": NOON_MS - DAY_MS, "before_to_ms": NOON_MS - DAY_MS + HOUR_MS}
+    assert over(before, 3_600, "before_") == "before: 2026-03-03 12:00 to 2026-03-03 13:00 UTC, over 60 min of data"

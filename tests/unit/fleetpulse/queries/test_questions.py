@@ -36,7 +36,14 @@ def test_every_question_names_a_shipped_query_and_gives_it_all_but_the_range() -
 @pytest.mark.parametrize(
     ("words", "query", "given"),
     [
-        ("the tenant behind a p99 spike", "who_changed", {"metric": "ttft_p99_us"}),
+        ("the tenant behind a p99 spike", "who_slowed_model", {"model": ""}),
+        ("which tenant made the p99 of ttft jump", "who_slowed_model", {"model": ""}),
+        ("which tenant is responsible for the latency of llama", "who_slowed_model", {"model": ""}),
+        ("the host behind a p99 spike", "who_changed", {"metric": "ttft_p99_us"}),
+        ("error rate by tenant", "dashboard/tenants", {}),
+        ("which GPUs are lost", "requests_of_gpu_fault", {}),
+        ("which GPUs are throttled", "open_alerts", {}),
+        ("did anything break over night", "alert_history", {}),
         ("monthly cost of idle GPUs", "idle_gpus", {}),
         ("tokens of a model today against yesterday", "who_changed", {"metric": "output_tokens"}),
         ("slowest requests", "slowest_requests", {}),
