@@ -125,6 +125,10 @@ def _topics() -> str:
 
 def _tables() -> str:
     intro = (
+        "To begin with: `request_windows` (requests by 10 s, with `_1m`, `_1h` and `_1d` for longer ranges),"
+        " `gpu_windows`, `costs` and `cost_parts` (bills by minute), `alert_history`, `slow_requests`, `who_changed`;"
+        " the cookbook (docs/how-to/cookbook.md) has a query for each. Views of a range take it in brackets:"
+        " `covered_time(from_ms = ..., to_ms = ...)`.\n\n"
         "Tables keep one row per identity: read them with `FINAL`, or read the views, which do. Times are milliseconds"
         " since the epoch, UTC; bins are sketches of gamma = 2^(1/32), to be read by `p(q, bins)`, which"
         " merges those of all rows of a group: `p(0.99, ttft_us_bins)`. It is `fp_quantile_linear(q, sumMap(bins))`,"
