@@ -1,10 +1,16 @@
-"""Readings of GPUs, counted one by one: how busy, how hot, how hungry. Plain loops, without SQL or formulas of ours."""
+"""Readings of GPUs, counted one by one: how busy, hot, hungry, throttled. Plain loops, no SQL, no formula of ours."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median
+
+from lab.oracle.value import Key
+
+WINDOW_MS = 10_000
+Window = tuple[int, str]
+"""Where a window begins and whose it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,24 +24,79 @@ class Sample:
     temperature_c: int | None
     power_mw: int | None
     energy_mj: int | None
+    engine_id: str | None = None
+    cluster: str = ""
+    region: str = ""
+    interval_ms: int | None = None
+    throttled_us: int | None = None
+    clock_sm_mhz: int | None = None
 
 
-def readings(samples: Sequence[Sample], from_ms: int, to_ms: int) -> dict[tuple[str, str], float]:
-    """By type, by GPU and of all; of windows of ten seconds that begin in the range. What nobody knows is not there."""
+def readings(samples: Sequence[Sample]) -> dict[Key, float]:
+    """By type, by GPU and of all. What nobody knows is not there."""
     groups: dict[str, list[Sample]] = {}
-    first, last = (bisect_left(samples, one, key=lambda row: row.at_ms) for one in (from_ms, to_ms + 10_000))
-    for one in samples[first:last]:
-        if from_ms <= one.at_ms - one.at_ms % 10_000 < to_ms:
-            for name in ("all", f"gpu_model={one.gpu_model}", f"gpu={one.gpu_uuid}"):
-                groups.setdefault(name, []).append(one)
-    found: dict[tuple[str, str], float] = {}
+    for one in samples:
+        for name in ("all", f"gpu_model={one.gpu_model}", f"gpu={one.gpu_uuid}"):
+            groups.setdefault(name, []).append(one)
+    found: dict[Key, float] = {}
     for name, group in groups.items():
         found["gpus", name] = len({one.gpu_uuid for one in group})
-        if busy := [one.util_gpu_pct for one in group if one.util_gpu_pct is not None]:
-            found["util_pct", name] = sum(busy) / len(busy)
+        if (busy := mean(one.util_gpu_pct for one in group)) is not None:
+            found["util_pct", name] = busy
         if hot := [one.temperature_c for one in group if one.temperature_c is not None]:
             found["hottest_c", name] = max(hot)
-        if power := [one.power_mw for one in group if one.power_mw is not None]:
-            found["power_mw", name] = sum(power) / len(power)
+        if (power := mean(one.power_mw for one in group)) is not None:
+            found["power_mw", name] = power
         found["gpu_energy_mj", name] = sum(one.energy_mj or 0 for one in group)
+        if (throttled := throttled_pct(group)) is not None:
+            found["throttled_pct", name] = throttled
+        if clocks := [one.clock_sm_mhz for one in group if one.clock_sm_mhz is not None]:
+            found["slowest_clock_mhz", name] = min(clocks)
+    return found | _peers(samples)
+
+
+def mean(values: Iterable[int | None]) -> float | None:
+    """Of what is known."""
+    known = [one for one in values if one is not None]
+    return sum(known) / len(known) if known else None
+
+
+def throttled_pct(group: Sequence[Sample]) -> float | None:
+    """Of the time that readings cover."""
+    held_us = [one.throttled_us for one in group if one.throttled_us is not None]
+    read_ms = sum(one.interval_ms or 0 for one in group)
+    return 100 * sum(held_us) / 1e3 / read_ms if held_us and read_ms else None
+
+
+def by_window(samples: Iterable[Sample]) -> dict[Window, list[Sample]]:
+    """Readings of each GPU and window."""
+    found: dict[Window, list[Sample]] = {}
+    for one in samples:
+        found.setdefault((one.at_ms // WINDOW_MS * WINDOW_MS, one.gpu_uuid), []).append(one)
     return found
+
+
+def _peers(samples: Sequence[Sample]) -> dict[Key, float]:
+    """The clock of each GPU beside the median of its engine's, window by window."""
+    clocks: dict[tuple[int, str], dict[str, float]] = {}
+    for (window_ms, gpu), group in by_window(one for one in samples if one.engine_id is not None).items():
+        clock = mean(one.clock_sm_mhz for one in group)
+        if clock is not None:
+            clocks.setdefault((window_ms, str(group[0].engine_id)), {})[gpu] = clock
+    pairs: dict[str, list[tuple[float, float]]] = {}
+    for (_, engine), each in clocks.items():
+        for gpu, clock in each.items():
+            pairs.setdefault(f"peer={engine} {gpu}", []).append((clock, median(each.values())))
+    found: dict[Key, float] = {}
+    for of, both in pairs.items():
+        own, others = (sum(values) / len(both) for values in zip(*both, strict=True))
+        found |= {("clock_mhz", of): own, ("group_clock_mhz", of): others}
+        found["behind_pct", of] = 100 * (own / others - 1)
+    return found
+
+
+def most_throttled(windows: dict[Window, list[Sample]]) -> set[str]:
+    """GPUs of the window that was throttled the longest; several of one length."""
+    held = {key: sum(one.throttled_us or 0 for one in group) for key, group in windows.items()
+            if any(one.throttled_us is not None for one in group)}  # fmt: skip
+    return {gpu for (_, gpu), us in held.items() if us == max(held.values())}

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lab.oracle.recount import Shown
+from lab.oracle.recount import SPREAD
 from lab.oracle.said import OF_GPUS, RATES, Ask, Said, all_rows, asked, by, latencies, summed, times
+from lab.oracle.value import Shown
 from schemas.limits import HOUR_MS, MINUTE_MS
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "cookbook.md"
@@ -22,6 +24,7 @@ _OF_VIEW = re.compile(
 _MODEL = "model=llama-3.1-8b-instruct"
 """What one recipe asks about."""
 Rows = list[dict[str, Any]]
+_Read = Callable[[Rows], Said]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class Recipe:
     """How its rows are read. ``grain_ms``: it reads rows of this width, so that ranges of whole ones are compared;
     ``cut``: it shows the first rows, and all are asked for."""
 
-    read: Callable[[Rows], Said]
+    read: _Read
     grain_ms: int = 1
     cut: bool = False
 
@@ -97,11 +100,15 @@ def _nusd(rows: Rows) -> Shown:
 
 
 def _split(rows: Rows) -> Said:
-    parts = {row["part"] for row in rows if row["usd"].value is not None} - {"__unobserved__"}
-    return {("cost_nusd", f"part={part}"): _nusd([row for row in rows if row["part"] == part]) for part in parts}
+    parts = {row["part"] for row in rows if row["usd"].value is not None}
+    found: Said = {}
+    for part in parts:
+        key = ("unobserved_nusd", "all") if part == "__unobserved__" else ("cost_nusd", f"part={part}")
+        found[key] = _nusd([row for row in rows if row["part"] == part])
+    return found
 
 
-def _listed(dimension: str, column: str) -> Callable[[Rows], Said]:
+def _listed(dimension: str, column: str) -> _Read:
     return lambda rows: {
         ("listed_cost_nusd", f"{dimension}={_name(row[column])}"): times(row["usd"], 1e9)
         for row in rows
@@ -111,7 +118,12 @@ def _listed(dimension: str, column: str) -> Callable[[Rows], Said]:
 
 def _bill(rows: Rows) -> Said:
     (row,) = rows
-    return {("cost_nusd", "all"): row["parts_nusd"]} if row["parts_nusd"] else {}
+    if not row["parts_nusd"]:
+        return {}
+    names = ("unpriced", "estimated")
+    found: Said = {(f"bill_{name}_gpu_ms", "all"): times(row[f"{name}_gpu_hours"], 3.6e6) for name in names}
+    found |= {("provisional_bills", "all"): row["provisional_bills"], ("difference", "all"): row["difference_nusd"]}
+    return found | {("cost_nusd", "all"): row["parts_nusd"]}
 
 
 def _elsewhere(rows: Rows) -> Said:
@@ -126,9 +138,67 @@ def _largest(rows: Rows) -> Said:
     return {("tokens", "all"): sum(row["tokens"] or 0 for row in rows)} if rows else {}
 
 
+def _cached(rows: Rows) -> Said:
+    return {("cache_hit_share", f"model={row['model']}"): times(row["cache_hit_pct"], 0.01) for row in rows}
+
+
 def _idle_hosts(rows: Rows) -> Said:
-    billed = [row for row in rows if row["idle_host"] != "__unobserved__" and row["usd"].value is not None]
-    return {("idle_host_nusd", "all"): _nusd(billed)} if billed else {}
+    found: Said = {}
+    for row in rows:
+        silent = row["idle_host"] == "__unobserved__"
+        of = "all" if silent else f"host={row['idle_host']}"
+        hours, money = ("silent_gpu_ms", "unobserved_nusd") if silent else ("idle_host_gpu_ms", "idle_host_nusd")
+        found |= {(hours, of): times(row["gpu_hours"], 3.6e6), (money, of): times(row["usd"], 1e9)}
+    return found
+
+
+def _distribution(rows: Rows) -> Said:
+    """All percentiles as one list."""
+    return {
+        (f"e2e_us_p{percent}", f"model={row['model']}"): Shown(1e3 * value, 1e3 * row["e2e_ms"].half)
+        for row in rows
+        for percent, value in zip(SPREAD, row["e2e_ms"].value or (), strict=False)
+    }
+
+
+def _named(of: str, key: Callable[[dict[str, Any]], object], columns: Mapping[str, tuple[str, float]]) -> _Read:
+    """What rows say under metrics of other names, and by how much more."""
+    return lambda rows: {
+        (metric, f"{of}={key(row)}"): times(row[column], factor) if isinstance(row[column], Shown) else row[column]
+        for row in rows
+        for metric, (column, factor) in columns.items()
+        if key(row) is not None and row[column] is not None
+    }
+
+
+def _coverage(rows: Rows) -> Said:
+    (row,) = rows
+    names = ("inventory", "reporting", "billed", "silent")
+    found: Said = {(f"{name}_gpu_ms", "all"): times(row[f"{name}_hours"], 3.6e6) for name in names}
+    return found | {("unobserved_nusd", "all"): times(row["unobserved_usd"], 1e9)}
+
+
+def _beside(rows: Rows) -> Said:
+    """Window by window, under the GPU that the recipe picks."""
+    found: Said = {}
+    for row in rows:
+        of = f"{row['gpu_uuid']}={_ms(row['window'])}"
+        found["beside_requests", of], found["beside_clock_mhz", of] = row["requests"], row["clock_mhz"]
+        found["beside_throttled_pct", of] = row["throttled_pct"]
+        found["beside_tpot_us_p95", of] = times(row["tpot_p95_ms"], 1e3)
+    return found
+
+
+def _ms(moment: datetime) -> int:
+    return round(moment.replace(tzinfo=UTC).timestamp() * 1_000)
+
+
+def _model(row: dict[str, Any]) -> object:
+    return row["model"]
+
+
+def _engine(row: dict[str, Any]) -> object:
+    return row["engine_id"]
 
 
 COUNTED: Mapping[str, Recipe] = {
@@ -139,7 +209,7 @@ COUNTED: Mapping[str, Recipe] = {
     ),
     "Where did the time of the slowest requests go, and on which GPUs?": Recipe(_slowest),
     "How many requests and tokens does each model take and give, per second?": Recipe(
-        lambda rows: by("model", rows, RATES)
+        lambda rows: by("model", rows, (*RATES, "input_tokens_per_s")) | _cached(rows)
     ),
     "Who fails, how, and how much of the traffic is that?": Recipe(
         lambda rows: summed("not_ok", "model", rows), cut=True
@@ -152,6 +222,93 @@ COUNTED: Mapping[str, Recipe] = {
     "What does each tenant cost?": Recipe(_listed("tenant", "who"), HOUR_MS),
     "What does a million tokens cost?": Recipe(_listed("model", "whose"), HOUR_MS),
     "Which hosts stand idle, and for how much?": Recipe(_idle_hosts, cut=True),
+    "What does the whole distribution look like, over a long range?": Recipe(_distribution, MINUTE_MS),
+    "How smoothly do tokens come, per token and not per request?": Recipe(
+        _named(
+            "model",
+            _model,
+            {
+                "gaps": ("gaps", 1),
+                "itl_us_p50": ("itl_p50_ms", 1e3),
+                "itl_us_p99": ("itl_p99_ms", 1e3),
+                "tpot_us_p99": ("tpot_p99_ms", 1e3),
+            },
+        )
+    ),
+    "Which engines make the tail?": Recipe(
+        _named(
+            "engine",
+            _engine,
+            {"requests": ("requests", 1), "ttft_us_p99": ("ttft_p99_ms", 1e3), "queue_us_p99": ("queue_p99_ms", 1e3)},
+        ),
+        cut=True,
+    ),
+    "How does latency grow with the batch?": Recipe(
+        _named(
+            "model_at_once",
+            lambda row: f"{row['model']} {row['at_once']}",
+            {
+                "ended": ("ended", 1),
+                "ttft_us_p95": ("ttft_p95_ms", 1e3),
+                "itl_us_p50": ("itl_p50_ms", 1e3),
+                "e2e_us_p95": ("e2e_p95_ms", 1e3),
+            },
+        )
+    ),
+    "Which GPUs were throttled, for how much of their time?": Recipe(
+        _named(
+            "gpu",
+            lambda row: row["gpu_uuid"],
+            {
+                "throttled_pct": ("throttled_pct", 1),
+                "hottest_c": ("hottest_c", 1),
+                "slowest_clock_mhz": ("slowest_clock_mhz", 1),
+            },
+        ),
+        cut=True,
+    ),
+    "Which GPU of a tensor-parallel group drags the others?": Recipe(
+        _named(
+            "peer",
+            lambda row: f"{row['engine_id']} {row['gpu_uuid']}",
+            {name: (name, 1) for name in ("clock_mhz", "group_clock_mhz", "behind_pct")},
+        ),
+        cut=True,
+    ),
+    "Is a queue made by a full KV cache?": Recipe(
+        _named(
+            "engine",
+            _engine,
+            {
+                "most_waiting": ("most_waiting", 1),
+                "kv_most_ppm": ("kv_most_pct", 1e4),
+                "preemptions": ("preempted", 1),
+                "prefix_hit_pct": ("prefix_hit_pct", 1),
+            },
+        ),
+        cut=True,
+    ),
+    "What did one GPU do while its engine's requests got slow?": Recipe(_beside),
+    "How much GPU time and energy does a request of each tenant take?": Recipe(
+        _named(
+            "tenant",
+            lambda row: "None" if row["who"] == "(nobody in particular)" else row["who"],
+            {
+                "billed_requests": ("requests", 1),
+                "gpu_ms_per_request": ("gpu_ms_per_request", 1),
+                "energy_mj_per_request": ("mj_per_request", 1),
+            },
+        )
+    ),
+    "What do a thousand requests cost, and a good one?": Recipe(
+        _named(
+            "model", _model, {"nusd_per_request": ("usd_per_1000", 1e6), "nusd_per_ok": ("usd_per_1000_served", 1e6)}
+        )
+    ),
+    "How many GPUs report, and what do silent ones cost?": Recipe(_coverage),
+    "What is the 99th percentile over a sliding minute?": Recipe(
+        _named("window", lambda row: _ms(row["window"]), {"sliding_ttft_us_p99": ("ttft_p99_of_a_minute_ms", 1e3)})
+    ),
     "Does the bill add up, and what of it has no price?": Recipe(_bill),
     "How do I get rows into pandas, DuckDB or a spreadsheet?": Recipe(_elsewhere),
     "How did the tail move, minute by minute?": Recipe(
@@ -161,7 +318,6 @@ COUNTED: Mapping[str, Recipe] = {
 """By question, as its answer is read."""
 _NOW = "of now, not of a range"
 _PIPELINE, _ALERTS = "of the pipeline, not of what it carries", "of alerts, which rules make"
-_LATER = "not counted from single rows yet"
 NOT_COUNTED: Mapping[str, str] = {
     **dict.fromkeys(
         ("Which GPUs run hot right now, and for whom?", "Who has gone silent, and who was silent for a while?"), _NOW
@@ -201,22 +357,5 @@ NOT_COUNTED: Mapping[str, str] = {
     "What happened to GPUs, and what is to be done about it?": "single rows, as they are",
     "Which single requests were the slowest, with their trace?": "exemplars: of each window those that were kept",
     "What would a hosted model have charged?": "prices of its own",
-    **dict.fromkeys(
-        (
-            "What does the whole distribution look like, over a long range?",
-            "How smoothly do tokens come, per token and not per request?",
-            "Which engines make the tail?",
-            "How does latency grow with the batch?",
-            "Which GPUs were throttled, for how much of their time?",
-            "Which GPU of a tensor-parallel group drags the others?",
-            "Is a queue made by a full KV cache?",
-            "What did one GPU do while its engine's requests got slow?",
-            "How much GPU time and energy does a request of each tenant take?",
-            "What do a thousand requests cost, and a good one?",
-            "How many GPUs report, and what do silent ones cost?",
-            "What is the 99th percentile over a sliding minute?",
-        ),
-        _LATER,
-    ),
 }
 """Why the others are not compared."""

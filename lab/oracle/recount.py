@@ -1,28 +1,35 @@
-"""What a range should say, counted from single requests by plain loops: no SQL, no table of windows, no code of ours.
+"""What a range should say, counted from single rows by plain loops: no SQL, no table of windows, no code of ours.
 
-A range counts the requests whose window of ten seconds begins in it. Pure.
+A range counts the requests and readings whose window of ten seconds begins in it. Pure.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
-from lab.oracle.machines import Sample, readings
+from lab.oracle.bills import HOUR_MS, Bill, BillLine, Part, by_hour, money
+from lab.oracle.engines import EngineSample, beside_the_worst, by_batch, queues
+from lab.oracle.inventory import MINUTE_MS, coverage, read
+from lab.oracle.machines import WINDOW_MS, Sample, readings
+from lab.oracle.value import SKETCH_ERROR, Key, Value, exactly, merged, percentile, percentile_of_bins
 
-Key = tuple[str, str]
-"""A metric and what it is of: ``model=m``, ``tenant=t``, ``part=request`` of the bill, or ``all``."""
-WINDOW_MS = 10_000
-MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 GAP_MS = 5 * MINUTE_MS
 """Shorter gaps between windows with data count as covered."""
-SKETCH_ERROR = 0.0109
-"""Of a percentile, relative."""
 PERCENTS = (50, 95, 99)
+SPREAD = (1, 25, 50, 75, 99, 99.9)
+"""Percentiles of a whole distribution."""
+SLIDING = 6
+"""Windows with data of which a sliding percentile is."""
 FAST_US = 500_000
+KEPT_COUNTS = 64
+RATES = ("requests", "input_tokens", "output_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,61 +48,25 @@ class Request:
     slo_class: str = ""
     tpot_us: int | None = None
     e2e_us: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One part of a bill: of a minute, for requests that ended so, or for nobody in particular (no status)."""
-
-    minute_ms: int
-    part: str
-    model: str
-    tenant: str
-    status: str | None
-    cost_nusd: int | None
-    energy_mj: int | None
-    kind: str = ""
-    amount: int | None = None
-    meter_mj: int | None = None
-    carbon_ug: int | None = None
-    use: str = ""
+    host: str = ""
+    engine_id: str | None = None
+    queue_us: int | None = None
+    itl_bins: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """What there is, each sorted by its time. ``meters``: minute and energy at the meter [mJ] of each bill;
-    ``windows``: starts of those in which anything reported; ``objectives``: of each service class the longest TTFT,
-    TPOT and end to end [us], None for any."""
+    """What there is, each sorted by its time. ``windows``: starts of those in which anything reported; ``objectives``:
+    of each service class the longest TTFT, TPOT and end to end [us], None for any."""
 
-    requests: Sequence[Request]
+    requests: Sequence[Request] = ()
     parts: Sequence[Part] = ()
-    meters: Sequence[tuple[int, int]] = ()
+    bills: Sequence[Bill] = ()
+    lines: Sequence[BillLine] = ()
     windows: Sequence[int] = ()
     objectives: Mapping[str, tuple[int | None, int | None, int | None]] = field(default_factory=dict)
     samples: Sequence[Sample] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A number that a face rounds: ``half`` is half of its last digit."""
-
-    value: float | None
-    half: float
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """A number between ``least`` and ``most``, both included."""
-
-    least: float
-    most: float
-
-    def holds(self, value: object) -> bool:
-        """Whether a face's answer is this, or this as far as its digits go; null is 0 to those who count."""
-        half = value.half * (1 + 1e-6) if isinstance(value, Shown) else 0  # a tie is no number of binary digits
-        number = value.value if isinstance(value, Shown) else value
-        number = float(number) if isinstance(number, (int, float)) else 0.0
-        return math.isfinite(number) and self.least - half - 1e-9 <= number <= self.most + half + 1e-9
+    engines: Sequence[EngineSample] = ()
 
 
 def outcome(request: Request) -> str:
@@ -121,7 +92,7 @@ def verdict(request: Request, objectives: Mapping[str, tuple[int | None, ...]]) 
     return "good" if request.status == "ok" else None
 
 
-def goodput(group: Sequence[Request], objectives: Mapping[str, tuple[int | None, ...]]) -> Mapping[str, float]:
+def goodput(group: Sequence[Request], objectives: Mapping[str, tuple[int | None, ...]]) -> dict[str, float]:
     """Verdicts of the requests that are judged; nothing where none is."""
     verdicts = [(verdict(one, objectives), one) for one in group]
     good = [one for said, one in verdicts if said == "good"]
@@ -138,91 +109,115 @@ def goodput(group: Sequence[Request], objectives: Mapping[str, tuple[int | None,
     }
 
 
-def recount(raw: Raw, from_ms: int, to_ms: int) -> dict[Key, Value]:
-    """Every metric of the range, by model, by tenant and of all; what did not happen is not there. Requests are those
-    of windows that begin in the range, the slowest single one is of those that ended in it."""
+class Recount:
+    """Every metric of ranges over these rows. Ranges that hold the same rows share what is counted of them."""
+
+    def __init__(self, raw: Raw) -> None:
+        self._raw = raw
+        self._gpus = read(raw.samples)
+        self._counted = lru_cache(KEPT_COUNTS)(self._count)
+
+    def over(self, from_ms: int, to_ms: int) -> dict[Key, Value]:
+        """By model, by tenant, by whatever has rows, and of all; what did not happen is not there. The slowest single
+        request is of those that ended in the range."""
+        raw, first, last = self._raw, *(-(-one // WINDOW_MS) * WINDOW_MS for one in (from_ms, to_ms))
+        requests, samples, engines = (
+            (name, *_between(rows, "at_ms", first, last))
+            for name, rows in (("requests", raw.requests), ("samples", raw.samples), ("engines", raw.engines))
+        )
+        bills, parts, lines = (
+            (name, *_between(rows, "minute_ms", from_ms, to_ms))
+            for name, rows in (("bills", raw.bills), ("parts", raw.parts), ("lines", raw.lines))
+        )
+        found: dict[Key, Value] = {}
+        for count, *rows in ((self._of_requests, requests), (readings, samples), (queues, engines),
+                             (by_batch, requests, engines), (beside_the_worst, requests, samples),
+                             (money, bills, parts, lines)):  # fmt: skip
+            found |= self._counted(count, *rows)
+        if not from_ms % HOUR_MS and not to_ms % HOUR_MS:
+            found |= self._counted(by_hour, parts, lines)
+        found |= _values(coverage(self._gpus, raw.bills, from_ms, to_ms))
+        ended = raw.requests[slice(*_between(raw.requests, "at_ms", from_ms, to_ms))]
+        if waited := [one.ttft_us for one in ended if one.ttft_us is not None]:
+            found["ttft_us_max", "all"] = exactly(max(waited))
+        return found | self._rates(found, from_ms, to_ms)
+
+    def _count(self, count: Callable[..., Mapping[Key, Any]], *held: tuple[str, int, int]) -> dict[Key, Value]:
+        return _values(count(*(getattr(self._raw, name)[first:last] for name, first, last in held)))
+
+    def _of_requests(self, requests: Sequence[Request]) -> dict[Key, Value]:
+        return of_requests(requests, self._raw.objectives)
+
+    def _rates(self, found: Mapping[Key, Value], from_ms: int, to_ms: int) -> dict[Key, Value]:
+        """Of the time that has data; and what a thousand requests cost, and a thousand that were answered."""
+        if not self._raw.windows:
+            return {}
+        covered_s = covered_ms(self._raw.windows, from_ms, to_ms) / 1_000
+        rates = {("covered_s", "all"): exactly(covered_s)}
+        for _, of in [key for key in found if key[0] == "requests" and not key[1].endswith("=None")]:
+            if covered_s:
+                rates |= {(f"{name}_per_s", of): exactly(found[name, of].least / covered_s) for name in RATES}
+            for metric, name in (("nusd_per_request", "requests"), ("nusd_per_ok", "ok")):
+                if ("cost_nusd", of) in found and (count := found[name, of].least):
+                    rates[metric, of] = exactly(found["cost_nusd", of].least / count)
+        return rates
+
+
+def _between(rows: Sequence[Any], name: str, from_ms: int, to_ms: int) -> tuple[int, int]:
+    """Where the rows of the range begin and end."""
+    first, last = (bisect_left(rows, one, key=lambda row: getattr(row, name)) for one in (from_ms, to_ms))
+    return first, last
+
+
+def _values(found: Mapping[Key, Any]) -> dict[Key, Value]:
+    return {key: one if isinstance(one, Value) else exactly(one) for key, one in found.items()}
+
+
+def of_requests(requests: Sequence[Request], objectives: Mapping[str, tuple[int | None, ...]]) -> dict[Key, Value]:
+    """Ends, tokens, verdicts and latencies."""
     groups: dict[str, list[Request]] = {}
-    first = bisect_left(raw.requests, from_ms, key=lambda one: one.at_ms)
-    last = bisect_left(raw.requests, to_ms + WINDOW_MS, key=lambda one: one.at_ms)
-    for one in raw.requests[first:last]:
-        if from_ms <= one.at_ms - one.at_ms % WINDOW_MS < to_ms:
-            for name in ("all", f"model={one.model}", f"tenant={one.tenant}", f"class={one.slo_class}"):
-                groups.setdefault(name, []).append(one)
-    found: dict[Key, Value] = {}
-    covered_s = covered_ms(raw.windows, from_ms, to_ms) / 1_000
-    if raw.windows:
-        found["covered_s", "all"] = _exactly(covered_s)
-    for name, group in groups.items():
-        counts = _counts(group)
-        found |= {(metric, name): _exactly(value) for metric, value in counts.items()}
-        if covered_s:
-            found["requests_per_s", name] = _exactly(counts["requests"] / covered_s)
-            found["output_tokens_per_s", name] = _exactly(counts["output_tokens"] / covered_s)
-        if good := goodput(group, raw.objectives):
-            found |= {(metric, name): _exactly(value) for metric, value in good.items()}
-        waits = sorted(one.ttft_us for one in group if one.ttft_us is not None)
-        found["ttft_counted", name] = _exactly(len(waits))
-        if waits:
-            found |= {(f"ttft_us_p{one}", name): percentile(waits, one / 100) for one in PERCENTS}
-            found["fast_share", name] = fast_share(waits)
-    ended = raw.requests[first : bisect_left(raw.requests, to_ms, key=lambda one: one.at_ms)]
-    if waited := [one.ttft_us for one in ended if one.ttft_us is not None]:
-        found["ttft_us_max", "all"] = _exactly(max(waited))
-    metered = [amount for minute_ms, amount in raw.meters if from_ms <= minute_ms < to_ms]
-    if metered:
-        found["meter_mj", "all"] = _exactly(sum(metered))
-    parts = [one for one in raw.parts if from_ms <= one.minute_ms < to_ms]
-    found |= {key: _exactly(value) for key, value in readings(raw.samples, from_ms, to_ms).items()}
-    return found | _bill(parts) | _unit_costs(parts)
-
-
-def _bill(parts: Sequence[Part]) -> dict[Key, Value]:
-    """Money and energy; as lists have it, where what is nobody's stands under its part, and by labels alone."""
-    found: dict[Key, int] = {}
-
-    def add(metric: str, of: str, amount: int | None) -> None:
-        found[metric, of] = found.get((metric, of), 0) + (amount or 0)
-
-    for one in parts:
-        for of in ("all", f"model={one.model}", f"tenant={one.tenant}"):
-            add("cost_nusd", of, one.cost_nusd)
-            add("energy_mj", of, one.energy_mj)
-        for dimension, name in (("model", one.model), ("tenant", one.tenant)):
-            add("listed_cost_nusd", f"{dimension}={one.part if one.status is None else name}", one.cost_nusd)
-        add("cost_nusd", f"part={one.part}", one.cost_nusd)
-        if one.use == "idle":
-            add("idle_host_nusd", "all", one.cost_nusd)
-        if one.part in ("__idle__", "__wasted__"):
-            add("idle_nusd", "all", one.cost_nusd)
-    if parts:
-        found["billed_minutes", "all"] = len({one.minute_ms for one in parts})
-    return {key: _exactly(amount) for key, amount in found.items()}
-
-
-def _unit_costs(parts: Sequence[Part]) -> dict[Key, Value]:
-    """Of requests of a model, or tenant: tokens that were paid for, what both sides cost, and a million of each."""
-    groups: dict[str, list[Part]] = {}
-    for one in parts:
-        if one.status is not None:
-            for name in (f"model={one.model}", f"tenant={one.tenant}"):
-                groups.setdefault(name, []).append(one)
+    for one in requests:
+        names = ["all", f"model={one.model}", f"tenant={one.tenant}", f"class={one.slo_class}", f"host={one.host}"]
+        for name in names if one.engine_id is None else (*names, f"engine={one.engine_id}"):
+            groups.setdefault(name, []).append(one)
     found: dict[Key, Value] = {}
     for name, group in groups.items():
-        generated = sum(one.amount or 0 for one in group if one.kind == "decode") > 0
-        for side, kind in (("uncached", "prefill"), ("output", "decode")):
-            if side == "output" and not generated:
-                continue
-            kinds = {kind, "kv"} if generated == (side == "output") else {kind}
-            for unit, column, scale in (("usd", "cost_nusd", 1e9), ("kwh", "meter_mj", 3.6e9), ("g", "carbon_ug", 1e6)):
-                spent = sum(getattr(one, column) or 0 for one in group if one.kind in kinds)
-                tokens = sum(one.amount or 0 for one in group if one.kind == kind and getattr(one, column) is not None)
-                if unit == "usd":
-                    found[f"{side}_nusd", name], found[f"priced_{side}_tokens", name] = (
-                        _exactly(spent),
-                        _exactly(tokens),
-                    )
-                if tokens:
-                    found[f"{unit}_per_million_{side}", name] = _exactly(spent / scale / tokens * 1e6)
+        counts = _counts(group) | goodput(group, objectives)
+        found |= {(metric, name): exactly(value) for metric, value in counts.items()} | _latencies(name, group)
+    return found | _sliding(requests)
+
+
+def _latencies(name: str, group: Sequence[Request]) -> dict[Key, Value]:
+    """Of time to first token in all groups; of others where somebody asks."""
+    waits = sorted(one.ttft_us for one in group if one.ttft_us is not None)
+    found = {("ttft_counted", name): exactly(len(waits))}
+    if waits:
+        found |= {(f"ttft_us_p{one}", name): percentile(waits, one / 100) for one in PERCENTS}
+        found["fast_share", name] = fast_share(waits)
+    if name.startswith(("engine=", "host=")):
+        queued = sorted(one.queue_us for one in group if one.queue_us is not None)
+        found |= {("queue_us_p99", name): percentile(queued, 0.99)} if queued else {}
+    if not name.startswith("model="):
+        return found
+    if whole := sorted(one.e2e_us for one in group if one.e2e_us is not None):
+        found |= {(f"e2e_us_p{one}", name): percentile(whole, one / 100) for one in SPREAD}
+    if each := sorted(one.tpot_us for one in group if one.tpot_us is not None):
+        found["tpot_us_p99", name] = percentile(each, 0.99)
+    bins = merged(one.itl_bins for one in group)
+    found["gaps", name] = exactly(sum(bins.values()))
+    return found | ({(f"itl_us_p{one}", name): percentile_of_bins(bins, one / 100) for one in (50, 99)} if bins else {})
+
+
+def _sliding(requests: Sequence[Request]) -> dict[Key, Value]:
+    """The 99th percentile of time to first token of each window with requests and the five such before it."""
+    windows: dict[int, list[int]] = {}
+    for one in requests:
+        waits = windows.setdefault(one.at_ms // WINDOW_MS * WINDOW_MS, [])
+        waits += [] if one.ttft_us is None else [one.ttft_us]
+    found, rising = dict[Key, Value](), sorted(windows)
+    for place, window_ms in enumerate(rising, 1):
+        if waits := sorted(us for one in rising[max(0, place - SLIDING) : place] for us in windows[one]):
+            found["sliding_ttft_us_p99", f"window={window_ms}"] = percentile(waits, 0.99)
     return found
 
 
@@ -254,27 +249,18 @@ def fast_share(rising: Sequence[int]) -> Value:
     return Value(*(bisect_right(rising, one) / len(rising) for one in bounds))
 
 
-def _counts(group: Sequence[Request]) -> Mapping[str, float]:
-    ends = [outcome(one) for one in group]
-    of_ends = {end: ends.count(end) for end in ("ok", "aborted", "client_fault", "failed")}
-    valid = len(group) - of_ends["client_fault"]
+def _counts(group: Sequence[Request]) -> dict[str, float]:
+    ends = Counter(map(outcome, group))
+    valid = len(group) - ends["client_fault"]
+    tokens = {
+        name: sum(getattr(one, name) for one in group) for name in ("input_tokens", "cached_tokens", "output_tokens")
+    }
     return {
         "requests": len(group),
-        "tokens": sum(one.input_tokens + one.output_tokens for one in group),
-        **of_ends,
-        **({"failed_share": of_ends["failed"] / valid} if valid else {}),
-        "not_ok": len(group) - of_ends["ok"],
-        "input_tokens": sum(one.input_tokens for one in group),
-        "cached_tokens": sum(one.cached_tokens for one in group),
-        "output_tokens": sum(one.output_tokens for one in group),
+        "tokens": tokens["input_tokens"] + tokens["output_tokens"],
+        **{end: ends[end] for end in ("ok", "aborted", "client_fault", "failed")},
+        **({"failed_share": ends["failed"] / valid} if valid else {}),
+        **({"cache_hit_share": tokens["cached_tokens"] / all_of} if (all_of := tokens["input_tokens"]) else {}),
+        "not_ok": len(group) - ends["ok"],
+        **tokens,
     }
-
-
-def _exactly(value: float) -> Value:
-    return Value(value, value)
-
-
-def percentile(rising: Sequence[int], share: float) -> Value:
-    """Of values in order, from that at the rank below to the one above: definitions of a percentile differ within."""
-    rank = share * (len(rising) - 1)
-    return Value(rising[math.floor(rank)] * (1 - SKETCH_ERROR), rising[math.ceil(rank)] * (1 + SKETCH_ERROR))

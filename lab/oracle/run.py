@@ -9,28 +9,41 @@ from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from lab.oracle.bills import Bill, BillLine, Part
+from lab.oracle.engines import EngineSample
 from lab.oracle.faces import FACES
 from lab.oracle.machines import Sample
-from lab.oracle.recount import Key, Part, Raw, Request, Value, recount
+from lab.oracle.recount import Raw, Recount, Request
 from lab.oracle.said import Ask
+from lab.oracle.value import Key, Value
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS, WINDOW_MS
 
 RAW = """SELECT at_ms, ifNull(model, 'None') AS model, ifNull(tenant, 'None') AS tenant, status,
 ifNull(error_kind, '') AS error_kind, ifNull(input_tokens, 0) AS input_tokens,
 ifNull(cached_tokens, 0) AS cached_tokens, ifNull(output_tokens, 0) AS output_tokens, ttft_us,
-ifNull(slo_class, '') AS slo_class, tpot_us, e2e_us
+ifNull(slo_class, '') AS slo_class, tpot_us, e2e_us, ifNull(host, '') AS host, engine_id, queue_us, itl_bins
 FROM llm_requests FINAL WHERE verdict = 'accepted' AND at_ms < {before_ms:Int64} ORDER BY at_ms"""
+RAW_BILLS = """SELECT minute_ms, use, owner, gpu_ms, ifNull(region, '') AS region, ifNull(gpu_model, '') AS gpu_model,
+total_nusd, gpu_nusd, host_nusd, energy_mj, meter_mj, carbon_ug, unpriced_gpu_ms, estimated_gpu_ms, t.final AS final
+FROM token_costs AS t FINAL WHERE minute_ms < {before_ms:Int64} ORDER BY minute_ms"""
 RAW_PARTS = """SELECT minute_ms, part_name AS part, ifNull(part_model, 'None') AS model,
 ifNull(part_tenant, 'None') AS tenant, part_status AS status, part_cost_nusd AS cost_nusd, part_energy_mj AS energy_mj,
-part_kind AS kind, part_amount AS amount, use, carbon_ug AS carbon_ug,
-toInt64(intDiv(toInt128(part_energy_mj) * t.meter_mj, nullIf(t.energy_mj, 0))) AS meter_mj
+part_kind AS kind, part_amount AS amount, use, owner, ifNull(t.gpu_model, '') AS gpu_model, carbon_ug AS carbon_ug,
+toInt64(intDiv(toInt128(part_energy_mj) * t.meter_mj, nullIf(t.energy_mj, 0))) AS meter_mj, part_gpu_ms AS gpu_ms
 FROM token_costs AS t FINAL ARRAY JOIN part_name, part_model, part_tenant, part_status, part_cost_nusd, part_energy_mj,
-part_kind, part_amount, arrayResize(t.part_carbon_ug, length(t.part_name), NULL) AS carbon_ug
+part_kind, part_amount, part_gpu_ms, arrayResize(t.part_carbon_ug, length(t.part_name), NULL) AS carbon_ug
 WHERE minute_ms < {before_ms:Int64} ORDER BY minute_ms"""
-RAW_METERS = """SELECT minute_ms, ifNull(meter_mj, 0) AS meter_mj FROM token_costs FINAL
-WHERE minute_ms < {before_ms:Int64}"""
+RAW_LINES = """SELECT minute_ms, ifNull(line_model, 'None') AS model, ifNull(line_tenant, 'None') AS tenant,
+ifNull(t.gpu_model, '') AS gpu_model, toInt64(line_requests) AS requests, line_prefill_tokens AS prefill_tokens,
+line_cached_tokens AS cached_tokens, line_decode_tokens AS decode_tokens
+FROM token_costs AS t FINAL ARRAY JOIN line_model, line_tenant, line_requests, line_prefill_tokens, line_cached_tokens,
+line_decode_tokens WHERE minute_ms < {before_ms:Int64} ORDER BY minute_ms"""
 RAW_SAMPLES = """SELECT at_ms, gpu_uuid, ifNull(gpu_model, 'None') AS gpu_model, util_gpu_pct, temperature_c, power_mw,
-energy_mj FROM gpu_samples FINAL WHERE verdict = 'accepted' AND at_ms < {before_ms:Int64} ORDER BY at_ms"""
+energy_mj, engine_id, ifNull(cluster, '') AS cluster, ifNull(region, '') AS region, interval_ms, throttled_us,
+clock_sm_mhz FROM gpu_samples FINAL WHERE verdict = 'accepted' AND at_ms < {before_ms:Int64} ORDER BY at_ms"""
+RAW_ENGINES = """SELECT at_ms, engine_id, ifNull(model, 'None') AS model, running, waiting, kv_used_ppm, preemptions,
+prompt_tokens, prefix_hit_tokens
+FROM engine_samples FINAL WHERE verdict = 'accepted' AND at_ms < {before_ms:Int64} ORDER BY at_ms"""
 RAW_WINDOWS = " UNION DISTINCT ".join(
     f"SELECT DISTINCT intDiv(at_ms, {WINDOW_MS}) * {WINDOW_MS} AS window_ms FROM {table}"
     " WHERE verdict = 'accepted' AND at_ms < {before_ms:Int64}"
@@ -130,9 +143,9 @@ def _local_days(near_ms: int, zone: str, days: int) -> Range:
 
 def compare(ask: Ask, raw: Raw, ranges: Sequence[Range]) -> Comparison:
     """Every face over every range."""
-    found = Comparison(len(ranges), len(raw.requests))
+    found, recount = Comparison(len(ranges), len(raw.requests)), Recount(raw)
     for over in ranges:
-        expected = recount(raw, over.from_ms, over.to_ms)
+        expected = recount.over(over.from_ms, over.to_ms)
         for face, said in FACES.items():
             found.take(face, said(ask, over.from_ms, over.to_ms), expected, over)
     return found
@@ -149,10 +162,17 @@ def oracle(ask: Ask, count: int, seed: int, before_ms: int, objectives: Objectiv
 
 def stored(ask: Ask, before_ms: int, objectives: Objectives) -> Raw:
     """Raw rows before a moment."""
-    bound = {"before_ms": before_ms}
-    requests = [Request(**row) for row in ask(RAW, bound)]
-    parts = [Part(**row) for row in ask(RAW_PARTS, bound)]
-    meters = [(row["minute_ms"], row["meter_mj"]) for row in ask(RAW_METERS, bound)]
-    samples = [Sample(**row) for row in ask(RAW_SAMPLES, bound)]
-    windows = sorted(row["window_ms"] for row in ask(RAW_WINDOWS, bound))
-    return Raw(requests, parts, meters, windows, objectives, samples)
+
+    def rows(sql: str) -> list[dict[str, Any]]:
+        return ask(sql, {"before_ms": before_ms})
+
+    return Raw(
+        requests=[Request(**row) for row in rows(RAW)],
+        bills=[Bill(**row) for row in rows(RAW_BILLS)],
+        parts=[Part(**row) for row in rows(RAW_PARTS)],
+        lines=[BillLine(**row) for row in rows(RAW_LINES)],
+        windows=sorted(row["window_ms"] for row in rows(RAW_WINDOWS)),
+        objectives=objectives,
+        samples=[Sample(**row) for row in rows(RAW_SAMPLES)],
+        engines=[EngineSample(**row) for row in rows(RAW_ENGINES)],
+    )

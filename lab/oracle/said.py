@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from lab.oracle.recount import PERCENTS, Key, Shown
+from lab.oracle.recount import PERCENTS
+from lab.oracle.value import Key, Shown
 
 Row = Mapping[str, Any]
 Ask = Callable[[str, Mapping[str, Any]], list[dict[str, Any]]]
@@ -17,18 +18,19 @@ COUNTS = ("requests", *ENDS, "failed_share", "input_tokens", "cached_tokens", "o
 RATES = ("requests_per_s", "output_tokens_per_s")
 OF_GPUS = ("gpus", "util_pct", "hottest_c", "power_mw", "gpu_energy_mj")
 _FIRST_ROWS = re.compile(r"\nLIMIT \d+\s*$")
+_LEFT_OUT = re.compile(r"\nHAVING [^\n]+")
 
 
 def all_rows(sql: str) -> str:
     """A query that shows the most frequent, with nothing left out: of a part of them no sum can be recounted."""
     whole, limits = _FIRST_ROWS.subn("", sql)
     assert limits == 1, sql
-    return whole
+    return _LEFT_OUT.sub("", whole)
 
 
 def decimals(sql: str, name: str) -> int | None:
     """To how many decimals a query rounds the column of this name; None: it does not."""
-    found = re.search(rf"\bround\(.*?(?:, (\d))?\)+ AS {name}\b", sql)
+    found = re.search(rf"\bround\(.*?(?:, (\d))?\)+\s+AS {name}\b", sql)
     return None if found is None else int(found[1] or 0)
 
 

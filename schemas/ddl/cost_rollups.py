@@ -82,6 +82,9 @@ PART_SUMS = _sums(
 )  # fmt: skip
 _LISTS = (*BILL_LABELS, *BILL_SUMS, *PART_LABELS, *PART_SUMS)
 COLUMNS = tuple(one.name for one in _LISTS)
+_APART = tuple(f"{of}_{name}" for of, cost in (("bill", "total_nusd"), ("part", "cost_nusd"))
+               for name in (cost, "meter_mj", "carbon_ug"))  # fmt: skip
+"""Where one of these is not known, sums are apart from those where it is: tokens without a price are in no price."""
 _OF_PARTS = ("name", "kind", "tenant", "model", "status", "amount", "cost_nusd", "energy_mj", "gpu_ms", "carbon_ug")
 
 
@@ -148,7 +151,8 @@ def _grouped(
     join = f"\nARRAY JOIN {each}" if joined else ""
     picked = [f"{one.of_bills if bills else f'each_{one.name}'} AS of_{one.name}" for one in labels]
     picked += [f"{one.of_bills if bills else f'sum(each_{one.name})'} AS of_{one.name}" for one in sums]
-    groups = ", ".join(f"of_{one.name}" for one in labels)
+    apart = (one.of_bills[len("sum(") : -1] if bills else f"each_{one.name}" for one in sums if one.name in _APART)
+    groups = ", ".join([*(f"of_{one.name}" for one in labels), *(f"{amount} IS NULL" for amount in apart)])
     names = ", ".join(f"of_{one.name}" for one in (*labels, *sums))
     where = within.replace("\nWHERE", f"{join}\nWHERE")
     inner = f"SELECT {bucket}, {', '.join(picked)}\n{where}\nGROUP BY bucket_ms, {groups}"

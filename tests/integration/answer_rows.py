@@ -157,7 +157,8 @@ def _readings(chance: random.Random, until_ms: int) -> dict[str, list[Row]]:
                  "energy_mj": chance.randrange(1_000_000), "interval_ms": 10_000, "power_limit_mw": 700_000,
                  "dram_active_ppm": chance.randrange(10**6) if number else None, "pcie_width": 16 - 8 * (number == 1),
                  "pcie_width_max": 16, "pcie_generation": 5, "pcie_replays": chance.randrange(3) * (number == 2),
-                 "nvlink_errors": 0}
+                 "nvlink_errors": 0, "clock_sm_mhz": chance.randrange(900, 2_000),
+                 "throttled_us": chance.randrange(10**7) if number else 0}
             )  # fmt: skip
         for host in ("h", "i"):
             named = {"at_ms": at_ms, "host": host, "origin": "measured"}
@@ -184,7 +185,8 @@ def _readings(chance: random.Random, until_ms: int) -> dict[str, list[Row]]:
                 {"at_ms": at_ms, "host": "h", "origin": "measured", "engine_id": engine, "model": "m",
                  "model_version": "1", "precision": "fp8", "engine_kind": "vllm", "running": chance.randrange(64),
                  "waiting": chance.randrange(9), "kv_used_ppm": chance.randrange(10**6), "interval_ms": 10_000,
-                 "generation_tokens": chance.randrange(9_000)}
+                 "generation_tokens": chance.randrange(9_000), "preemptions": chance.randrange(3),
+                 "prompt_tokens": chance.randrange(9_000), "prefix_hit_tokens": chance.randrange(900)}
             )  # fmt: skip
     return found
 

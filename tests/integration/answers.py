@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from lab.oracle.recount import Value, covered_ms, percentile
+from lab.oracle.recount import covered_ms
+from lab.oracle.value import Value, percentile
 from schemas.limits import HOUR_MS, MINUTE_MS, WINDOW_MS
 from tests.integration.answer_rows import H100, Row, Rows
 

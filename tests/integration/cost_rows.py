@@ -78,6 +78,53 @@ ROWS = (
 )  # fmt: skip
 """Bill of 0.090 USD: 0.020 for requests, 0.004 failed, 0.001 start-up, 0.025 waiting, 0.040 idle; a minute unpriced."""
 
+_GLOBEX, _CACHED, _NOBODYS, _LEFT = (
+    ("globex", "m", "interactive", "ok"),
+    ("hooli", "m", "interactive", "ok"),
+    (None, "m", None, "ok"),
+    ("acme", "m", "interactive", "aborted"),
+)
+ODD_ROWS = (
+    bill(
+        "engine", "e2", 0,
+        [(*_GLOBEX, 3, 700, 300, 0, 5_000), (*_NOBODYS, 1, 50, 0, 20, 100)],
+        [
+            ("request", "prefill", *_GLOBEX, 700, 7_000_000, 5_000, 9_000),
+            ("request", "kv", *_GLOBEX, 5_000, 3_000_000, 1_000, 2_000),
+            ("request", "prefill", *_NOBODYS, 50, 500_000, 400, 900),
+            ("request", "decode", *_NOBODYS, 20, 900_000, 700, 1_100),
+            ("__unattributed__", "held", None, None, None, None, None, 600_000, 300, 700),
+        ],
+    ),
+    bill(
+        "engine", "e3", 1,
+        [(*_LEFT, 1, 400, 0, 60, 800)],
+        [
+            ("request", "prefill", *_LEFT, 400, None, 4_000, 8_000),
+            ("request", "decode", *_LEFT, 60, None, 2_000, 4_000),
+            ("request", "kv", *_LEFT, 800, None, 1_000, 2_000),
+        ],
+        total_nusd=None, gpu_nusd=None, host_nusd=None, energy_nusd=None, meter_mj=None, unpriced_gpu_ms=14_000,
+        unpriced_energy_mj=7_000,
+    )
+    | {"carbon_ug": None, "part_carbon_ug": [None] * 3},
+    bill(
+        "engine", "e4", 0,
+        [(*INITECH, 2, 30, 10, 9, 70), (*_LEFT, 1, 40, 10, 3, 90), (*_CACHED, 1, 0, 900, 33, 60)],
+        [
+            ("__overhead__", "prefill", *INITECH, 30, 310_000, 200, 400),
+            ("__overhead__", "decode", *INITECH, 9, 170_000, 100, 300),
+            ("__overhead__", "kv", *INITECH, 70, 50_000, 30, 100),
+            ("request", "decode", *_CACHED, 33, 290_000, 210, 600),
+            ("request", "kv", *_CACHED, 60, 110_000, 80, 200),
+            ("request", "prefill", *_LEFT, 40, 410_000, 300, 500),
+            ("request", "decode", *_LEFT, 3, 130_000, 90, 200),
+            ("request", "kv", *_LEFT, 90, 70_000, 60, 100),
+        ],
+    ),
+)  # fmt: skip
+"""Prompts without an answer, one all cached, requests of no tenant, a minute without price, meter or CO2e."""
+
 
 def costs_record(rows: Sequence[Mapping[str, Any]], offset: int) -> Record:
     """A record of topic ``costs`` with these rows."""

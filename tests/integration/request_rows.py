@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from lab.oracle.value import merged
 from schemas.ddl import cost_rollups
 from schemas.ddl.merging import LEVELS, rollup_insert
 from schemas.events.event_types import LLM_REQUESTS
@@ -54,7 +56,8 @@ def requests(until_ms: int) -> list[dict[str, Any]]:
              "ttft_us": chance.choice(WAITS_US), "e2e_us": chance.randrange(1_000_000, 9_000_000),
              "queue_us": chance.choice([None, 500, 1_500]),
              "input_tokens": chance.randrange(9_000), "cached_tokens": chance.randrange(500),
-             "output_tokens": chance.randrange(2_000)}
+             "output_tokens": chance.randrange(2_000),
+             "itl_bins": {200 + number % 90: 1 + number % 7, 300 + number % 50: number % 3 + 1} if number % 5 else {}}
         )  # fmt: skip
     return found
 
@@ -64,10 +67,19 @@ def fill(clickhouse: Any, rows: list[dict[str, Any]]) -> None:
     columns = ("at_ms", *LABELS, *TIMES, *TOKENS)
     more = ("verdict", "request_id", "source", "seq", "row", "appended_ms")
     raw = [
-        [*(row.get(name) for name in columns), "accepted", f"r{number}", "s", number, 0, row["at_ms"]]
+        [
+            *(row.get(name) for name in columns),
+            row.get("itl_bins", {}),
+            "accepted",
+            f"r{number}",
+            "s",
+            number,
+            0,
+            row["at_ms"],
+        ]
         for number, row in enumerate(rows)
     ]
-    clickhouse.insert("llm_requests", raw, column_names=[*columns, *more])
+    clickhouse.insert("llm_requests", raw, column_names=[*columns, "itl_bins", *more])
     for place, (grouping, dimensions) in enumerate(DIMENSIONS.items()):
         windows: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
         for row in rows:
@@ -81,19 +93,28 @@ def fill(clickhouse: Any, rows: list[dict[str, Any]]) -> None:
                 [*key, grouping, *measured(group), 100_000 * place + number]
                 for number, (key, group) in enumerate(windows.items())
             ],
-            column_names=["window_ms", *dimensions, "grouping", "event_count", "last_at_ms", *measures, "log_offset"],
+            column_names=[
+                "window_ms",
+                *dimensions,
+                "grouping",
+                "event_count",
+                "last_at_ms",
+                *measures,
+                "itl_bins",
+                "log_offset",
+            ],
         )
     for level in LEVELS:
         buckets = {level.bucket_of(row["at_ms"]) for row in rows}
         clickhouse.command(rollup_insert(LLM_REQUESTS, level, tuple(buckets)))
 
 
-def fill_bills(clickhouse: Any, minutes_ms: list[int]) -> None:
+def fill_bills(clickhouse: Any, minutes_ms: list[int], bills: Sequence[dict[str, Any]] = ROWS) -> None:
     """The bills of a small fleet, each time from one of these minutes on, and their rollups."""
     rows = [
         {**row, "minute_ms": minute_ms + row["minute_ms"] - BEGIN_MS, "log_offset": 100 * place + number}
         for place, minute_ms in enumerate(minutes_ms)
-        for number, row in enumerate(ROWS)
+        for number, row in enumerate(bills)
     ]
     columns = list(rows[0])
     clickhouse.insert("token_costs", [[row[name] for name in columns] for row in rows], column_names=columns)
@@ -112,6 +133,7 @@ def measured(group: list[dict[str, Any]]) -> list[Any]:
         max(row["at_ms"] for row in group),
         *sums,
         *(one for name in TIMES for one in _times(group, name)),
+        merged(row.get("itl_bins", {}) for row in group),
     ]
 
 

@@ -12,8 +12,8 @@ import pytest
 from fleetpulse import queries
 from fleetpulse.queries.questions import numbered
 from fleetpulse.sql.query import bound
-from lab.oracle.recount import Shown, Value
 from lab.oracle.said import shown
+from lab.oracle.value import Shown, Value
 from schemas.limits import HOUR_MS, MINUTE_MS
 from tests.integration.answer_rows import E2E_MOST_US, TTFT_MOST_US, Rows, fill_all
 from tests.integration.answers import ANSWERS, goodput

@@ -8,20 +8,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import permutations
 from typing import Any, Literal
 
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError
 
 from fleetpulse import queries
+from fleetpulse.queries.questions import numbered
 from fleetpulse.top.table import SQL, View, table_of
-from lab.oracle.faces import FACES
+from lab.oracle.faces import ASKED, FACES, NOT_ASKED, UNITS
 from lab.oracle.recipes import COUNTED, NOT_COUNTED, recipes
-from lab.oracle.recount import recount
+from lab.oracle.recount import Recount
 from lab.oracle.run import Comparison, Range, oracle, stored
+from lab.oracle.said import unit_costs
 from schemas import definitions
-from schemas.limits import DAY_MS, MINUTE_MS
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
 from tests.integration.answer_rows import E2E_MOST_US, TTFT_MOST_US, Row, fill_all
+from tests.integration.cost_rows import ODD_ROWS
+from tests.integration.request_rows import fill_bills
 
 pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
@@ -54,8 +59,25 @@ MUTATIONS = (
     ("sumIf(toInt128(judged", "sumIf(-toInt128(judged"),
     ("sum(toInt128(", "max(toInt128("),
     ("covered_ms", "(covered_ms + 1)"),
+    ("sumIf(toInt128(", "maxIf(toInt128("),
+    (" IS NOT NULL", " IS NULL"),
+    *((f" AND {column} IS NOT NULL", "") for column in definitions.UNIT_OF.values()),
+    (" > 0", " >= 0"),
+    (" > 0", " > 29"),
+    ("'prefill', 'kv'", "'prefill'"),
+    ("'decode', 'kv'", "'decode'"),
+    *((f"'{right}'", f"'{wrong}'") for right, wrong in permutations(("prefill", "decode", "kv"), 2)),
+    (", NULL)", ", 1)"),
+    *((column, "energy_mj") for column in definitions.UNIT_OF.values()),
 )
 """What may go wrong with a formula, as text."""
+NO_MISTAKE = (
+    ("ifNull(maxIf(", ""),  # of what is not negative the largest is above 0 where the sum is
+    (" >= 0", "_per_million_output"),  # divided by no tokens it is null whatever it is
+    (", 1) / 1e", "_per_million_output"),
+    (", 1) / 3.6e", "_per_million_output"),
+)
+"""What is right all the same, and of which metrics."""
 
 
 class Asked:
@@ -75,6 +97,7 @@ def asked(clickhouse: Any) -> Asked:
     """Requests, bills and readings of more than a day."""
     found = Asked(clickhouse)
     rows = fill_all(clickhouse, found.now_ms)
+    fill_bills(clickhouse, [found.now_ms - ago_ms for ago_ms in (26 * HOUR_MS, 4 * MINUTE_MS)], ODD_ROWS)
     for topic, table in (("gpu.samples", "gpu_samples"), ("host.samples", "host_samples"),
                          ("engine.samples", "engine_samples")):  # fmt: skip
         found.readings[topic] = rows.readings[topic]
@@ -112,11 +135,17 @@ def test_each_recipe_is_compared_or_says_why_not() -> None:
     assert not set(COUNTED) & set(NOT_COUNTED)
 
 
+def test_each_question_is_compared_or_says_why_not() -> None:
+    """Of ``fleetpulse ask``, over random ranges."""
+    assert {one.query for one in numbered().values()} == set(ASKED) | set(NOT_ASKED)
+    assert not set(ASKED) & set(NOT_ASKED)
+
+
 def test_the_recipe_by_class_judges_as_goodput_is_defined(asked: Asked) -> None:
     """By the objectives that it has of its own."""
     over = Range(asked.now_ms - 2 * DAY_MS, asked.now_ms, "any")
     own = {"interactive": (500_000, 50_000, None), "batch": (None, None, 60_000_000)}
-    expected = recount(stored(asked, asked.now_ms + DAY_MS, own), over.from_ms, over.to_ms)
+    expected = Recount(stored(asked, asked.now_ms + DAY_MS, own)).over(over.from_ms, over.to_ms)
     sql = recipes(0, 1)["What share of requests was good, by service class?"]
     rows = asked(sql.replace("INTERVAL 1 HOUR", "INTERVAL 3 DAY"), {})
 
@@ -155,7 +184,7 @@ def test_reports_and_recipes_say_it_of_two_days(asked: Asked) -> None:
     to_ms = asked.now_ms // MINUTE_MS * MINUTE_MS
     over = Range(to_ms - 2 * DAY_MS, to_ms, "minute")
     expected, found = (
-        recount(stored(asked, asked.now_ms + DAY_MS, OBJECTIVES), over.from_ms, over.to_ms),
+        Recount(stored(asked, asked.now_ms + DAY_MS, OBJECTIVES)).over(over.from_ms, over.to_ms),
         Comparison(1, 1),
     )
     said = {name: FACES[name](asked, over.from_ms, over.to_ms) for name in ("report", "cookbook")}
@@ -180,18 +209,20 @@ def test_reports_and_recipes_say_it_of_two_days(asked: Asked) -> None:
 
 
 def mutants(formulas: Mapping[str, definitions.Metric]) -> Iterator[definitions.Metric]:
-    """Each formula over windows, judged requests and time with each mistake that it can have."""
-    for one in (each for each in formulas.values() if each.over != "parts"):
+    """Each formula with each mistake that it can have, in each of its places."""
+    for one in formulas.values():
         for right, wrong in MUTATIONS:
-            if right in one.sql:
-                yield replace(one, sql=one.sql.replace(right, wrong, 1))
+            for place in re.finditer(re.escape(right), one.sql):
+                found = replace(one, sql=one.sql[: place.start()] + wrong + one.sql[place.end() :])
+                if not any(sql in found.sql and found.name.endswith(names) for sql, names in NO_MISTAKE):
+                    yield found
 
 
 def test_a_mistake_in_any_formula_is_noticed(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is put into what every query is written from; the recount knows nothing of it."""
     over = Range(asked.now_ms // MINUTE_MS * MINUTE_MS - 2 * DAY_MS, asked.now_ms // MINUTE_MS * MINUTE_MS, "minute")
     bounds = {"from_ms": over.from_ms, "to_ms": over.to_ms}
-    expected = recount(stored(asked, asked.now_ms + DAY_MS, OBJECTIVES), over.from_ms, over.to_ms)
+    expected = Recount(stored(asked, asked.now_ms + DAY_MS, OBJECTIVES)).over(over.from_ms, over.to_ms)
     formulas = dict(definitions.METRICS)
 
     def of_covered() -> dict[Any, Any]:
@@ -218,7 +249,8 @@ def test_a_mistake_in_any_formula_is_noticed(asked: Asked, monkeypatch: pytest.M
         return said | {("good", f"of={row['model']}"): row["of_good_per_s"] for row in rows}
 
     def of_parts() -> dict[Any, Any]:
-        return FACES["report"](asked, over.from_ms, over.to_ms)
+        rows = asked(queries.text("cost_by"), bounds | {"dimension": "tenant"})
+        return unit_costs("tenant", [row | {"tenant": row["name"] or None} for row in rows], UNITS)
 
     asked_of = {"windows": of_windows, "judged": of_judged, "parts": of_parts, "covered_time": of_covered}
     expected |= {("good", f"of={of.partition('=')[2]}"): value for (metric, of), value in expected.items()
@@ -239,4 +271,4 @@ def test_a_mistake_in_any_formula_is_noticed(asked: Asked, monkeypatch: pytest.M
     mistakes = list(mutants(formulas))
     unnoticed = [one for one in mistakes if not notices(one.over, {**formulas, one.name: one})]
     assert [(one.name, one.sql) for one in unnoticed] == []
-    assert {one.name for one in mistakes} == {one.name for one in formulas.values() if one.over != "parts"}
+    assert {one.name for one in mistakes} == set(formulas)

@@ -4,20 +4,48 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lab.oracle.machines import Sample, readings
+from lab.oracle.machines import Sample, by_window, most_throttled, readings
 
 ONE = Sample(20_000, "g", "t", 50, 40, 1_000, 7)
 
 
-def test_a_reading_counts_where_its_window_begins_in_the_range() -> None:
-    """By type, by GPU and of all; means are of what is known."""
+def test_readings_are_by_type_by_gpu_and_of_all() -> None:
+    """Means are of what is known."""
     other = replace(ONE, at_ms=29_999, gpu_uuid="h", util_gpu_pct=100, temperature_c=None, energy_mj=None)
 
-    found = readings([ONE, other, replace(ONE, at_ms=30_000)], 20_000, 30_000)
+    found = readings([ONE, other])
 
     assert {metric: value for (metric, of), value in found.items() if of == "gpu_model=t"} == {
         "gpus": 2, "util_pct": 75, "hottest_c": 40, "power_mw": 1_000, "gpu_energy_mj": 7,
     }  # fmt: skip
     assert found["util_pct", "gpu=h"] == 100
     assert ("hottest_c", "gpu=h") not in found
-    assert readings([ONE], 20_001, 30_000) == {}
+    assert readings([]) == {}
+
+
+def test_a_gpu_is_throttled_for_a_share_of_the_time_that_is_read() -> None:
+    """Its slowest clock beside; what is unknown is not there."""
+    held = replace(ONE, interval_ms=1_000, throttled_us=250_000, clock_sm_mhz=900)
+    found = readings([held, replace(held, throttled_us=0, clock_sm_mhz=1_000), replace(ONE, gpu_uuid="h")])
+
+    assert (found["throttled_pct", "gpu=g"], found["slowest_clock_mhz", "gpu=g"]) == (12.5, 900)
+    assert ("throttled_pct", "gpu=h") not in found
+
+
+def test_a_gpu_is_beside_the_median_of_its_engine_window_by_window() -> None:
+    """A GPU without an engine has no peers."""
+    slow = replace(ONE, engine_id="e", clock_sm_mhz=1_000)
+    peers = [replace(slow, gpu_uuid=one, clock_sm_mhz=2_000) for one in "hi"]
+    found = readings([slow, *peers, replace(slow, at_ms=30_000), replace(ONE, gpu_uuid="z", clock_sm_mhz=1)])
+
+    assert (found["clock_mhz", "peer=e g"], found["group_clock_mhz", "peer=e g"]) == (1_000, 1_500)
+    assert ("clock_mhz", "peer=None z") not in found
+
+
+def test_the_most_throttled_gpus_are_those_of_the_longest_window() -> None:
+    """Several of one length; none where nothing is known."""
+    held = replace(ONE, throttled_us=9)
+    rows = [held, replace(held, gpu_uuid="h"), replace(held, gpu_uuid="i", throttled_us=8), ONE]
+
+    assert most_throttled(by_window(rows)) == {"h"} | {"g"}
+    assert most_throttled(by_window([ONE])) == set()

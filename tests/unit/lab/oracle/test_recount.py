@@ -6,9 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from lab.oracle.recount import Part, Raw, Request, Shown, Value, covered_ms, outcome, recount, verdict
+from lab.oracle.bills import Part
+from lab.oracle.recount import Raw, Recount, Request, covered_ms, outcome, verdict
+from lab.oracle.value import Key, Value
 
 ONE = Request(20_000, "m", "t", "ok", "", 10, 4, 7, 1_000)
+
+
+def recount(raw: Raw, from_ms: int, to_ms: int) -> dict[Key, Value]:
+    return Recount(raw).over(from_ms, to_ms)
 
 
 def test_a_request_counts_where_its_window_begins_in_the_range() -> None:
@@ -41,44 +47,11 @@ def test_metrics_are_by_model_by_tenant_and_of_all() -> None:
     assert ("ttft_us_p95", "tenant=u") not in found
 
 
-def test_a_percentile_lies_between_its_two_ranks() -> None:
-    """Of three values the 95th is between the second and the third, give or take the sketch's error."""
-    found = recount(Raw([replace(ONE, ttft_us=value) for value in (100, 200, 300)]), 0, 60_000)["ttft_us_p95", "all"]
-
-    assert (found.least, found.most) == (200 * (1 - 0.0109), 300 * (1 + 0.0109))
-    assert [found.holds(value) for value in (250, 150, float("nan"))] == [True, False, False]
-
-
 def test_who_was_fast_is_known_but_for_those_within_a_bin_of_the_bound() -> None:
     """Half a second; the sketch may take one near it for slower, or faster."""
     found = recount(Raw([replace(ONE, ttft_us=value) for value in (488_000, 495_000, 505_000, 512_000)]), 0, 60_000)
 
     assert found["fast_share", "model=m"] == Value(0.25, 0.75)
-
-
-def test_money_is_of_minutes_that_begin_in_the_range_and_nobody_in_particular_counts() -> None:
-    """A part without a price adds nothing; idle and waiting GPUs apart."""
-    parts = [
-        Part(60_000, "request", "m", "t", "ok", 7, 3),
-        Part(60_000, "__idle__", "None", "None", None, 5, 2),
-        Part(120_000, "__wasted__", "m", "None", None, None, 1),
-        Part(180_000, "request", "m", "t", "ok", 99, 99),
-    ]
-    found = recount(Raw([], parts, [(60_000, 6), (180_000, 8)]), 60_000, 180_000)
-
-    assert {key: value.least for key, value in found.items() if key[0] == "cost_nusd"} == {
-        ("cost_nusd", "all"): 12, ("cost_nusd", "model=m"): 7, ("cost_nusd", "model=None"): 5,
-        ("cost_nusd", "tenant=t"): 7, ("cost_nusd", "tenant=None"): 5,
-        ("cost_nusd", "part=request"): 7, ("cost_nusd", "part=__idle__"): 5, ("cost_nusd", "part=__wasted__"): 0,
-    }  # fmt: skip
-    assert found["idle_nusd", "all"] == Value(5, 5)
-    assert found["billed_minutes", "all"] == Value(2, 2)
-    assert found["meter_mj", "all"] == Value(6, 6)
-    listed = {of: value.least for (metric, of), value in found.items() if metric == "listed_cost_nusd"}
-    assert listed == {
-        **{"model=m": 7, "model=__idle__": 5, "model=__wasted__": 0},
-        **{"tenant=t": 7, "tenant=__idle__": 5, "tenant=__wasted__": 0},
-    }
 
 
 HOUR = 3_600_000
@@ -104,15 +77,6 @@ def test_covered_time_is_that_of_windows_minutes_and_hours_with_data(
     assert covered_ms(windows, 0, to_ms) == covered
 
 
-@pytest.mark.parametrize(
-    ("shown", "held"),
-    [(15.2, True), (15.3, True), (15.1, False), (15.4, False), (None, False), (float("nan"), False)],
-)
-def test_what_is_shown_to_a_tenth_may_differ_by_half_of_it_and_no_more(shown: float | None, held: bool) -> None:
-    """Of 15.25 both neighbours are right; null is 0."""
-    assert Value(15.25, 15.25).holds(Shown(shown, 0.05)) is held
-
-
 def test_a_request_is_judged_by_the_objectives_of_its_class() -> None:
     """Whoever left before a miss, made the mistake, or is of no class is not; what is not known is not missed."""
     of = {"fast": (500, None, 9_000)}
@@ -128,21 +92,41 @@ def test_a_request_is_judged_by_the_objectives_of_its_class() -> None:
     assert [verdict(one, of) for one in (ONE, replace(asked, status="error", error_kind="client"))] == [None, None]
 
 
-def test_unit_costs_are_of_requests_and_a_price_is_of_tokens_that_have_one() -> None:
-    """The cache is paid with generated tokens; where there are none, with those of the prompt."""
-    paid = Part(0, "request", "m", "t", "ok", 6, 3, "prefill", 2, 36, 9)
-    parts = [
-        paid,
-        replace(paid, cost_nusd=None, amount=5),
-        replace(paid, kind="kv", cost_nusd=4),
-        Part(0, "__idle__", "None", "None", None, 99, 9, "held"),
-    ]
-    found = recount(Raw([], parts), 0, 60_000)
-    both = recount(Raw([], [*parts, replace(paid, kind="decode", amount=1)]), 0, 60_000)
+def test_ranges_that_hold_the_same_rows_have_the_same_counts_and_rates_of_their_own() -> None:
+    """What is counted once does not leak from one range into another."""
+    counted = Recount(Raw([ONE, replace(ONE, at_ms=40_000, output_tokens=1)], windows=[20_000, 40_000]))
 
-    assert (found["uncached_nusd", "model=m"], found["priced_uncached_tokens", "model=m"]) == (
-        Value(10, 10),
-        Value(2, 2),
+    first, same, other = (counted.over(*ends) for ends in ((0, 30_000), (20_000, 25_000), (0, 60_000)))
+    assert first == same
+    assert (other["output_tokens", "all"], first["output_tokens", "all"]) == (Value(8, 8), Value(7, 7))
+    assert (other["output_tokens_per_s", "all"], first["output_tokens_per_s", "all"]) == (
+        Value(8 / 30, 8 / 30),
+        Value(0.7, 0.7),
     )
-    assert ("output_nusd", "model=m") not in found
-    assert (both["uncached_nusd", "model=m"], both["output_nusd", "tenant=t"]) == (Value(6, 6), Value(10, 10))
+
+
+def test_the_sliding_percentile_is_of_six_windows_with_requests() -> None:
+    """However far apart."""
+    waits = [replace(ONE, at_ms=100_000 * number, ttft_us=1_000 * (10 - number)) for number in range(8)]
+    found = recount(Raw(waits), 0, 900_000)
+
+    assert found["sliding_ttft_us_p99", "window=500000"].holds(10_000)
+    assert found["sliding_ttft_us_p99", "window=700000"].holds(8_000)
+    assert not found["sliding_ttft_us_p99", "window=700000"].holds(10_000)
+
+
+def test_gaps_between_tokens_are_of_the_sketch_that_each_request_carries() -> None:
+    """And the whole time has its percentiles by model."""
+    found = recount(Raw([replace(ONE, itl_bins={32: 3}, e2e_us=500), replace(ONE, itl_bins={64: 1})]), 0, 60_000)
+
+    assert found["gaps", "model=m"] == Value(4, 4)
+    assert found["itl_us_p50", "model=m"].holds(2)
+    assert found["e2e_us_p99.9", "model=m"].holds(500)
+
+
+def test_a_thousand_requests_cost_what_their_model_was_billed() -> None:
+    """Those that failed are paid by those that did not."""
+    failed = replace(ONE, status="error")
+    found = recount(Raw([ONE, failed], [Part(0, "request", "m", "t", "ok", 7, 3)], windows=[20_000]), 0, 60_000)
+
+    assert (found["nusd_per_request", "model=m"], found["nusd_per_ok", "model=m"]) == (Value(3.5, 3.5), Value(7, 7))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lab.oracle.recount import Value
 from lab.oracle.run import ZONES, Comparison, Range, ranges_over
+from lab.oracle.value import Value
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
 
 FIRST_MS = 20_000 * DAY_MS
