@@ -89,7 +89,10 @@ def books(scene: Scene, minute: int, verdict: int, source: str | None, events: i
 
 
 def check_bills(scene: Scene) -> None:
-    """Every level against the bills themselves."""
+    """Every level against the bills themselves; what has no price, meter or CO2e is apart from what has."""
+    of_bills_apart, of_parts_apart = (
+        f"{cost} IS NULL, meter_mj IS NULL, carbon_ug IS NULL" for cost in ("total_nusd", "cost_nusd")
+    )
     names = [one.name.removeprefix("bill_") for one in cost_rollups.BILL_SUMS][2:]
     sums = ", ".join(f"sum(c.{name})" for name in names)
     idle = f"part IN {cost_rollups.IDLE}"
@@ -107,11 +110,14 @@ def check_bills(scene: Scene) -> None:
             f"SELECT window_ms, {', '.join(bills)} FROM {table} {', '.join(bills)} ORDER BY ALL"
         ) == scene.rows(
             f"SELECT {at}, c.use, c.region, count(), countIf(c.final = 0), {sums} FROM costs AS c"
-            " GROUP BY ALL ORDER BY ALL"
+            f" GROUP BY at_ms, c.use, c.region, {of_bills_apart} ORDER BY ALL"
         )
         assert scene.rows(
             f"SELECT window_ms, {', '.join(parts)} FROM {table} {', '.join(parts)} ORDER BY ALL"
-        ) == scene.rows(f"SELECT {at}, {labels}, {of_parts} FROM cost_parts AS p GROUP BY ALL ORDER BY ALL")
+        ) == scene.rows(
+            f"SELECT {at}, {labels}, {of_parts} FROM cost_parts AS p"
+            f" GROUP BY at_ms, {labels}, {of_parts_apart} ORDER BY ALL"
+        )
 
 
 def test_bills_of_every_level_add_up_to_the_last_revisions(scene: Scene) -> None:
