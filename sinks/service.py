@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from aiokafka import TopicPartition
-from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
+from aiokafka.errors import KafkaError
 
 from runtime.backoff import Backoff
 from runtime.bounded_fetch import bound_fetches
@@ -34,6 +34,7 @@ from schemas.contract.topics import BOOKS_TOPIC, COSTS_TOPIC, REJECTED_TOPIC, SO
 from schemas.ddl.merging import LEVELS
 from schemas.errors import BrokenPartError, ConfigError, ContractError, FleetpulseError, UnavailableError
 from schemas.limits import DEFAULT_LIMITS, Limits
+from sinks.commits import commit, commit_markers
 from sinks.database import STATEMENT_SECONDS_MAX, SinkDatabase
 from sinks.landing import JSON_TABLES, Landing, land_derived, land_raw, together
 from sinks.rollup import NONE, Notebook, Rollups, RollupSettings, Share, share_of
@@ -253,6 +254,8 @@ async def _land_all(consumer: Any, group: _Group, settings: SinkSettings, stop: 
             if landing is not None and not await landing:
                 return
             landing = asyncio.create_task(_land(consumer, group, records, offsets, stop)) if records else None
+            if landing is None:
+                await commit_markers(consumer, group.landed)
     finally:
         if landing is not None:
             await landing
@@ -281,14 +284,7 @@ async def _land(
         _log.error(
             "records of topics alerts and alert.commands rejected; not inserted", extra={"records": landing.unreadable}
         )
-    try:
-        await consumer.commit(offsets)
-        group.landed.update(offsets)
-    except (CommitFailedError, IllegalStateError) as error:
-        _log.warning(
-            "Kafka commit rejected after a rebalance; rows are inserted again and deduplicated",
-            extra={"why": repr(error)},
-        )
+    await commit(consumer, group.landed, offsets)
     return True
 
 

@@ -14,6 +14,7 @@ from aiokafka import AIOKafkaConsumer
 from fleetpulse.migrate.run import migrate
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, KafkaConfig
+from runtime.kafka_clients import make_producer, started
 from schemas.contract.headers import Identity
 from schemas.contract.record import Record
 from schemas.contract.topics import WINDOW_PARTIALS
@@ -197,6 +198,33 @@ async def test_while_clickhouse_is_away_nothing_is_committed_and_then_all_lands(
 
     assert task.progress.waiting_for is None
     assert await committed(deployment, group, WINDOW_PARTIALS, 0) >= end, "others may write to this topic too"
+
+
+async def test_markers_of_transactions_that_ended_together_are_committed_too(
+    own_kafka: KafkaConfig, clickhouse_config: ClickHouseConfig
+) -> None:
+    """Nobody waits for them: behind the last record of a topic that is rarely written they would be lag for ever."""
+    count, row = 4, partials([a_row(1)], 0)
+    async with running(own_kafka, clickhouse_config), contextlib.AsyncExitStack() as open_transactions:
+        producers = [
+            await open_transactions.enter_async_context(
+                started(make_producer(own_kafka, transactional_id=secrets.token_hex(8)))
+            )
+            for _ in range(count)
+        ]
+        for producer in producers:
+            await producer.begin_transaction()
+            placed = await producer.send_and_wait(row.topic, row.value, partition=0, headers=list(row.headers))
+        for producer in producers:
+            await producer.commit_transaction()
+        ends = placed.offset + 1 + count
+        group, read = f"{own_kafka.namespace}-sink", 0
+        for _ in range(300):
+            if (read := await committed(own_kafka, group, WINDOW_PARTIALS, 0)) == ends:
+                break
+            await asyncio.sleep(0.1)
+
+    assert read == ends
 
 
 async def test_raw_events_land_beside_the_derived_ones(
