@@ -42,8 +42,8 @@ os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="fleetpulse-tests-state-"
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 LONGEST_FIRST = (
-    *("test_cookbook", "test_runner_behaviour", "test_stack", "test_rolling_upgrade", "test_migrate_running"),
-    *("test_shards", "test_extremes", "test_copies", "test_deployments"),
+    *("test_oracle", "test_cookbook", "test_runner_behaviour", "test_stack", "test_rolling_upgrade"),
+    *("test_migrate_running", "test_shards", "test_extremes", "test_copies", "test_deployments"),
     *("test_pipeline", "test_bad_input", "test_money_commands", "test_traces", "test_agent_kill", "test_secured"),
     *("test_sink", "test_bench_dashboard_raw", "test_rollup", "test_finals", "test_commands", "test_jobs_all"),
     *("test_reconcile", "test_replay", "test_migrate", "test_migrations", "test_audit_cost", "test_proxy_process"),

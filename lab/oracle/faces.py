@@ -275,8 +275,17 @@ def _split(rows: list[dict[str, Any]]) -> Said:
     return found
 
 
+def _slowed(rows: list[dict[str, Any]]) -> Said:
+    return {
+        ("ttft_us_p99", f"model={row['model']}"): row["model_now_ms"] * 1_000
+        for row in rows
+        if row["model_now_ms"] is not None
+    }
+
+
 ASKED: Mapping[str, Callable[[list[dict[str, Any]]], Said]] = {
     "who_changed": lambda rows: {},
+    "who_slowed_model": _slowed,
     "idle_gpus": _idle,
     "cost_bill": lambda rows: {
         (metric, "all"): row[name]
