@@ -1,4 +1,4 @@
--- What GPUs cost that computed nothing, by why and type, and all together; in 30 days at the rate of the minutes billed.
+-- What GPUs cost that computed nothing, by why and type, and all of them in bills; in 30 days at the rate of the minutes billed.
 -- Beside it, as `__unobserved__`, those of the last 24 hours that gave no reading: they are in no bill (gpu_coverage).
 WITH
     (
@@ -16,7 +16,7 @@ SELECT
 FROM
 (
     SELECT
-        if(grouping(what) = 1, 'all', what) AS reason,
+        if(grouping(what) = 1, 'all in bills', what) AS reason,
         type AS gpu_type,
         sum(toInt128(ms)) AS time_ms,
         sum(toInt128(part_nusd)) AS nusd
@@ -38,4 +38,4 @@ FROM
     WHERE s.silent_gpu_ms > 0
     GROUP BY s.gpu_model
 )
-ORDER BY why = 'all' DESC, why LIKE 'no reading%', cost_nusd DESC, why, gpu_model
+ORDER BY why = 'all in bills' DESC, why LIKE 'no reading%', cost_nusd DESC, why, gpu_model

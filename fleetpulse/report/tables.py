@@ -224,7 +224,7 @@ MODELS = Layout(
     "Unit costs by model",
     {
         "model": _MODEL,
-        "requests": _REQUESTS,
+        "billed requests": _REQUESTS,
         **_ENDS,
         "uncached": _cell("uncached_tokens", a.count),
         "cached": _cell("cached_tokens", a.count),
@@ -233,7 +233,7 @@ MODELS = Layout(
         "a request": _cell("usd_per_request", a.dollars),
         **_EACH,
     },
-    least=(*_ENDS, "cached", "uncached", "generated", "CO2e of 1M generated", "requests"),
+    least=(*_ENDS, "cached", "uncached", "generated", "CO2e of 1M generated", "billed requests"),
 )
 LIST_PRICES = Layout(
     "The same tokens at list price",
@@ -255,7 +255,7 @@ TENANTS = Layout(
     "Top {shown} of {all} tenants",
     {
         "tenant": _TENANT,
-        "requests": _REQUESTS,
+        "billed requests": _REQUESTS,
         **_ENDS,
         "prompt tokens": _PROMPT,
         "generated": _GENERATED,

@@ -235,7 +235,7 @@ def _idle(rows: list[dict[str, Any]]) -> Said:
     found: Said = {}
     for row in rows:
         silent, of = row["why"] == "no reading: __unobserved__", f"why={row['why']}, {row['gpu_model']}"
-        of = "all" if row["why"] == "all" else f"gpu_model={row['gpu_model'] or None}" if silent else of
+        of = "all" if row["why"] == "all in bills" else f"gpu_model={row['gpu_model'] or None}" if silent else of
         hours, money = ("silent_gpu_ms", "unobserved_nusd") if silent else ("idle_gpu_ms", "idle_nusd")
         found |= {(hours, of): row["gpu_ms"], (money, of): row["cost_nusd"] or 0}
         found |= {("idle_of_30_days_nusd", "all"): row["of_30_days_nusd"]} if of == "all" else {}

@@ -482,7 +482,7 @@ def idle(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
     return [
         {"why": reason, "gpu_model": model, "gpu_ms": total(group, "gpu_ms"), "cost_nusd": total(group, "cost_nusd"),
          "billed_minutes": minutes, "of_30_days_nusd": total(group, "cost_nusd") * 30 * 24 * 60 / minutes}
-        for (reason, model), group in [*grouped(parts, "why", "gpu_model").items(), (("all", ""), parts)]
+        for (reason, model), group in [*grouped(parts, "why", "gpu_model").items(), (("all in bills", ""), parts)]
     ] + [
         {"why": "no reading: __unobserved__", "gpu_model": model, "gpu_ms": silent_ms, "billed_minutes": minutes}
         for model, silent_ms in _silent_ms(rows, from_ms, to_ms).items()
