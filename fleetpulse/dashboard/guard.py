@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import html
+import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs, quote
@@ -14,6 +15,7 @@ from fleetpulse.dashboard.plain_page import plain_page
 from fleetpulse.dashboard.security import COOKIE, COOKIE_S, HEADERS, OPEN_PATHS, Access
 from fleetpulse.dashboard.users import User, cookie_value
 
+_log = logging.getLogger(__name__)
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -51,7 +53,7 @@ class Guard:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         refusal = await self._refusal(scope, headers, receive)
         if scope["type"] == "http":
-            await (refusal or self._app)(scope, receive, _with_headers(send))
+            await _while_there(refusal or self._app, scope, receive, _with_headers(send))
         elif refusal:
             await send({"type": "websocket.close", "code": 1008})
         else:
@@ -136,6 +138,24 @@ async def _body(receive: Receive) -> bytes:
         if not message.get("more_body"):
             break
     return body[:_BODY_BYTES_MAX]
+
+
+async def _while_there(app: App, scope: Scope, receive: Receive, send: Send) -> None:
+    """Run the application. That it has no answer to a browser that left is no error."""
+    left = False
+
+    async def hearing() -> MutableMapping[str, Any]:
+        nonlocal left
+        message = await receive()
+        left = left or message["type"] == "http.disconnect"
+        return message
+
+    try:
+        await app(scope, hearing, send)
+    except RuntimeError as error:  # of Starlette's own middleware
+        if not left:
+            raise
+        _log.debug("the browser left before its answer", extra={"path": scope["path"], "why": str(error)})
 
 
 def _with_headers(send: Send) -> Send:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from starlette.applications import Starlette
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from fleetpulse.dashboard import guard
@@ -33,6 +36,35 @@ async def test_without_a_token_pages_are_open_and_carry_the_headers() -> None:
 
     assert (answer.status_code, answer.text) == (200, "page")
     assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+async def test_a_browser_that_left_is_no_error(leaves: bool) -> None:
+    """Starlette's middleware raises where the application ends without an answer; it still does while one waits."""
+
+    class Passes(BaseHTTPMiddleware):
+        async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+            return await call_next(request)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if leaves:
+            assert (await receive())["type"] == "http.disconnect"
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        raise AssertionError(message)
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/fleet",
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")],
+    }
+    with nullcontext() if leaves else pytest.raises(RuntimeError, match="No response returned"):
+        await Guard(Passes(app), Access())(scope, receive, send)
 
 
 async def test_another_host_name_is_refused() -> None:
