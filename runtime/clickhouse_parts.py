@@ -21,7 +21,7 @@ CODES = {
     271: "CANNOT_DECOMPRESS",
 }
 """Error codes of a file that cannot be read, where the error names a part."""
-READING = re.compile(r"while reading from part \S*?([^/\s]+)/ in table (\S+)")
+READING = re.compile(r"while reading from part (?:.*/)?([^/\s]+)/ in table (\S+)")
 """Part and table (with its database), as errors name them since ClickHouse 23; RE2 understands it, too."""
 
 

@@ -78,6 +78,12 @@ def _as_our_errors(doing: str) -> Iterator[None]:
         raise UnavailableError(f"Kafka unavailable: {doing}: no answer in time") from error
 
 
+def _take_error(sent: asyncio.Future[Any]) -> None:
+    """An error that nobody takes is logged when the garbage collector finds it."""
+    if not sent.cancelled():
+        sent.exception()
+
+
 async def stop_client(stop: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Stop a client of aiokafka for what it is worth: with the broker away it may hang, and now and then it lets a
     CancelledError of its own tasks slip, which must not be taken for ours."""
@@ -119,9 +125,10 @@ class KafkaProducer:
     async def send(self, outputs: Sequence[Output]) -> list[int]:
         producer = self._producer
         with _as_our_errors(f"send of {self._id}"):
-            waiting = [
-                await producer.send(o.topic, o.value, o.key, o.partition, headers=list(o.headers)) for o in outputs
-            ]
+            waiting: list[asyncio.Future[Any]] = []
+            for o in outputs:
+                waiting.append(await producer.send(o.topic, o.value, o.key, o.partition, headers=list(o.headers)))
+                waiting[-1].add_done_callback(_take_error)  # where a later one raises, nobody waits for it
             offsets = [done.offset for done in await asyncio.gather(*waiting)]
         if any(offset < 0 for offset in offsets):
             raise UnavailableError(f"send of {self._id}: the broker returned no offset for a record")

@@ -17,6 +17,11 @@ CHANGED = f"Code: 40. DB::Exception: Checksum doesn't match: corrupted data. Ref
 GONE = f"Code: 107. DB::Exception: Cannot open file /data/v.bin: , errno: 2, strerror: No such file or directory: {AT}"
 
 
+def test_a_part_is_named_in_a_folder_with_a_space() -> None:
+    """As a laptop may have it."""
+    assert broken_part(246, EMPTY.replace("/data/", "/my data/click house/")) == ("fleetpulse.dmg", "all_1_1_0")
+
+
 @pytest.mark.parametrize(
     ("code", "text"),
     [

@@ -43,8 +43,8 @@ def test_nobody_is_not_alive() -> None:
 
 
 def test_a_daemon_is_found_by_its_mark(sleeper: Process, tmp_path: Path) -> None:
-    """When its starter died before it could note the id."""
-    assert daemons.find(str(tmp_path)) == sleeper
+    """When its starter died before it could note the id. It goes on before the arguments of what it runs are there."""
+    assert daemons.wait_until(lambda: daemons.find(str(tmp_path)) == sleeper, 10.0)
     assert daemons.find(f"{tmp_path}-other") is None
 
 

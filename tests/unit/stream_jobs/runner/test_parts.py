@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
+import gc
 
 import pytest
 from aiokafka.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 from aiokafka.structs import ConsumerRecord
 
-from schemas.contract.record import Record
+from runtime.config import KafkaConfig
+from schemas.contract.record import Output, Record
 from schemas.errors import ConfigError, FencedError, UnavailableError
 from stream_jobs.runner.job import Job, Names, Source
-from stream_jobs.runner.kafka_ports import _as_our_errors, record_of
+from stream_jobs.runner.kafka_ports import KafkaProducer, _as_our_errors, record_of
 from stream_jobs.runner.policy import DEFAULT_POLICY, CommitPolicy
 from stream_jobs.runner.process import run_process
 from stream_jobs.runner.watchdog import Watchdog
@@ -26,6 +29,35 @@ def test_names_tell_deployments_jobs_and_partitions_apart() -> None:
     assert names.transactional_id("llm.requests", 3) == "eu-windows-llm.requests-3"
     assert names.state_topic("llm.requests") == "state.windows.llm.requests"
     assert names.state_key(1, 12) == b"eu/1/12"
+
+
+async def test_a_send_that_fails_leaves_no_error_behind() -> None:
+    """A record after the first raises: that the first failed, too, is nothing for the garbage collector to report."""
+    loop = asyncio.get_running_loop()
+    sent: list[asyncio.Future[object]] = [loop.create_future()]
+    reported: list[object] = []
+    loop.set_exception_handler(lambda _loop, context: reported.append(context))
+
+    class Client:
+        """aiokafka's, which has failed while it was sent to."""
+
+        async def send(self, topic: str, *_record: object, **_headers: object) -> asyncio.Future[object]:
+            if topic == "second":
+                sent[0].set_exception(KafkaError("fatal"))
+                await asyncio.sleep(0)
+                raise KafkaError("fatal")
+            return sent[0]
+
+    producer = KafkaProducer(KafkaConfig(), DEFAULT_POLICY, "id")
+    producer._producer = Client()
+    with pytest.raises(UnavailableError):
+        await producer.send([Output(topic, 0, None, b"", ()) for topic in ("first", "second")])
+    sent.clear()
+    producer._producer = None
+    gc.collect()
+    await asyncio.sleep(0)
+
+    assert reported == []
 
 
 def test_every_interval_has_a_lower_bound() -> None:
