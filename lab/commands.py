@@ -282,13 +282,14 @@ def oracle(
 ) -> Result:
     """Every page's, board's and view's answer over random ranges beside single requests, counted one by one.
 
-    Over what the local stack holds, once nothing more is produced: ranges of a minute to thirty days with any ends,
-    before, across and after the requests. Exit 1 when one differs.
+    Over what the local stack holds (fleetpulse up), once nothing more is produced: ranges of a minute to thirty days
+    with any ends, before, across and after the requests. Exit 1 when one differs.
 
     Example: [bold]fleetpulse oracle --ranges 200 --seed 1[/bold]
     """
     from contextlib import closing
 
+    from fleetpulse.commands.progress import Progress
     from fleetpulse.sql.database import Database
     from lab.demo.scenario import RULES
     from lab.oracle.run import oracle as compared
@@ -299,9 +300,15 @@ def oracle(
     classes = load_set(rules or RULES).slo_classes
     objectives = {one.name: (one.ttft_us, one.tpot_us, one.e2e_us) for one in classes}
 
-    with closing(Database(load({"data_dir": data_dir}).reading)) as database:
-        now_ms = SystemClock().now_ms()
-        found = compared(lambda sql, bound: database.sql(sql, bound).records(), ranges, seed, now_ms, objectives)
+    with (
+        closing(Database(load({"data_dir": data_dir}).reading)) as database,
+        Progress() as progress,
+        progress.task(f"{ranges} ranges") as on_progress,
+    ):
+        before_ms = SystemClock().now_ms()
+        found = compared(
+            lambda sql, bound: database.sql(sql, bound).records(), ranges, seed, before_ms, objectives, on_progress
+        )
     return Result(found.as_dict(), lambda: _show_oracle(found.as_dict()), wrong=not found.exact)
 
 

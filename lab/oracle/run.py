@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -55,6 +55,10 @@ SHORTEST_MS, LONGEST_MS = MINUTE_MS, 30 * DAY_MS
 EXAMPLES = 3
 Objectives = Mapping[str, tuple[int | None, int | None, int | None]]
 """Of each service class the longest TTFT, TPOT and end to end [us]."""
+
+
+OnProgress = Callable[[int, int], None]
+"""How many ranges are done, of how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,23 +145,31 @@ def _local_days(near_ms: int, zone: str, days: int) -> Range:
     return Range(round(start.timestamp() * 1_000), round(end.timestamp() * 1_000), f"days of {zone}")
 
 
-def compare(ask: Ask, raw: Raw, ranges: Sequence[Range]) -> Comparison:
+def compare(ask: Ask, raw: Raw, ranges: Sequence[Range], on_progress: OnProgress) -> Comparison:
     """Every face over every range."""
     found, recount = Comparison(len(ranges), len(raw.requests)), Recount(raw)
-    for over in ranges:
+    for done, over in enumerate(ranges):
+        on_progress(done, len(ranges))
         expected = recount.over(over.from_ms, over.to_ms)
         for face, said in FACES.items():
             found.take(face, said(ask, over.from_ms, over.to_ms), expected, over)
     return found
 
 
-def oracle(ask: Ask, count: int, seed: int, before_ms: int, objectives: Objectives) -> Comparison:
+def oracle(
+    ask: Ask,
+    count: int,
+    seed: int,
+    before_ms: int,
+    objectives: Objectives,
+    on_progress: OnProgress = lambda done, total: None,
+) -> Comparison:
     """Over the accepted requests that ended before a moment: later ones may not be in every table yet."""
     raw = stored(ask, before_ms, objectives)
     if not raw.requests:
         return Comparison(0, 0)
     first_ms, last_ms = raw.requests[0].at_ms, raw.requests[-1].at_ms
-    return compare(ask, raw, list(ranges_over(first_ms, last_ms, count, seed)))
+    return compare(ask, raw, list(ranges_over(first_ms, last_ms, count, seed)), on_progress)
 
 
 def stored(ask: Ask, before_ms: int, objectives: Objectives) -> Raw:
