@@ -41,10 +41,10 @@ def counted(clickhouse: Any, table: str) -> int:
 
 
 def parts(clickhouse: Any, table: str) -> list[tuple[str, str]]:
-    """Name and folder of what a table has."""
+    """Name and folder of what a table has, as it was inserted."""
     wanted = {"table": table, "database": clickhouse.database}
     sql = "SELECT name, path FROM system.parts WHERE table = {table:String} AND database = {database:String} AND active"
-    return list(clickhouse.query(f"{sql} ORDER BY name", parameters=wanted).result_rows)
+    return list(clickhouse.query(f"{sql} ORDER BY min_block_number", parameters=wanted).result_rows)
 
 
 def break_part(clickhouse: Any, table: str) -> str:

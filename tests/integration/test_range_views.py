@@ -124,7 +124,7 @@ def test_idle_gpus_cost_what_they_cost_in_a_month_at_this_rate(clickhouse: Any) 
     rows = list(clickhouse.query(queries.text("idle_gpus"), parameters=bounds).named_results())
 
     assert [(row["why"], row["cost_nusd"], row["gpu_ms"]) for row in rows] == [
-        ("all", 65_000_000, 120_000),
+        ("all in bills", 65_000_000, 120_000),
         ("no model loaded", 40_000_000, 60_000),
         ("a model loaded, no tokens", 25_000_000, 60_000),
         ("no reading: __unobserved__", 180_000_000, 360_000),
