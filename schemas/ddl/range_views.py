@@ -98,6 +98,8 @@ _OF_SERVICE, _OF_ENGINE = ("tenant", "model", "model_version"), ("host", "engine
 _OF_COST = ("tenant", "model", "engine_id")
 _SUMS = ("requests", "failed", "input_tokens", "cached_tokens", "output_tokens")
 _SKETCHES = ("ttft_us", "tpot_us", "e2e_us")
+METRICS_OF_CHANGES = (*_SUMS, *(f"{one.removesuffix('_us')}_p99_us" for one in _SKETCHES), "cost_nusd")
+"""Values of column ``metric`` of view ``who_changed``."""
 _OF_METRIC = ("metric", "was", "is", "all_was", "all_is", "without")
 _RANGES = {"is": ("{from_ms:Int64}", "{to_ms:Int64}"), "was": ("{before_from_ms:Int64}", "{before_to_ms:Int64}")}
 

@@ -316,6 +316,35 @@ def test_the_console_answers_and_writes_files(running: Rig, page: Page) -> None:
     assert (len(lines), lines[0]) == (5_001, '"n","<b>x"')
 
 
+def test_a_saved_query_takes_its_parameters_from_fields_and_from_a_link(running: Rig, page: Page) -> None:
+    """What follows from no range has a field: its value is run at once, travels in the address, and what cannot be
+    left out is asked for."""
+    running.open(page, "/sql?query=who_changed")
+    metric = page.get_by_label("metric", exact=True)
+    answer = page.get_by_role("region", name="Answer", exact=True)
+    expect(metric).to_have_attribute("placeholder", "ttft_p99_us")
+    metric.fill("no such metric")
+    metric.press("Enter")
+    expect(answer).to_contain_text("No rows")
+    metric.fill("requests")
+    metric.press("Enter")
+    expect(answer.locator("th", has_text="explains_pct")).to_be_visible()
+    page.wait_for_url(re.compile(r"given=metric%3Drequests"))
+
+    page.reload()
+    settled(page)
+    expect(metric).to_have_value("requests")
+    expect(answer.locator("th", has_text="explains_pct")).to_be_visible()
+
+    page.get_by_label("SQL", exact=True).fill("SELECT {a:UInt8} + {b:UInt8} AS both")
+    page.get_by_role("button", name="Run").click()
+    expect(page.get_by_role("alert").filter(has_text="a (UInt8), b (UInt8): give a value")).to_be_visible()
+    for name in ("a", "b"):
+        page.get_by_label(name, exact=True).fill("21")
+        page.get_by_label(name, exact=True).press("Enter")
+    expect(answer.locator("td", has_text="42")).to_be_visible()
+
+
 @pytest.mark.parametrize("turn", [0, 3, 6])
 def test_hostile_names_are_text_wherever_they_come(running: Rig, page: Page, turn: int) -> None:
     """As values of every filter and option of every page, other names in every turn: shown, never run."""

@@ -11,12 +11,15 @@ from typing import Any
 from nicegui import ui
 
 from fleetpulse import queries
-from fleetpulse.dashboard import console
+from fleetpulse.dashboard import console, sql_parameters
 from fleetpulse.dashboard.parts import Column, Panel, Table, button, choices, set_text, tag
+from fleetpulse.dashboard.sql_parameters import missing, offered, parsed, values_for
+from fleetpulse.dashboard.time_range import RangeSpec
+from fleetpulse.dashboard.url_state import VALUE_CHARS_MAX
 from fleetpulse.dashboard.values import clean, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from fleetpulse.queries import dashboard as catalogue
-from fleetpulse.sql.query import advice, parameters_of
+from fleetpulse.sql.query import advice
 from runtime.config import load
 from schemas.errors import FleetpulseError
 
@@ -24,7 +27,6 @@ FIRST = "throughput_by_model"
 OF_PAGES = "pages/"
 """Begins the names of the queries behind pages, which stand in a catalogue of their own."""
 Act = Coroutine[Any, Any, None]
-_TOP = 50
 _READ = "() => { const box = document.getElementById('sql-text'); emit(box ? box.value : ''); }"
 _ON_KEY = "(e) => { if ((e.ctrlKey || e.metaKey) && e.key === 'Enter') { e.preventDefault(); emit(e.target.value); } }"
 
@@ -42,22 +44,6 @@ def text_of(name: str, span_ms: int) -> str:
     return queries.text(name).strip()
 
 
-def values_for(sql: str, from_ms: int, to_ms: int, bucket_ms: int) -> dict[str, str | int | float]:
-    """What the console puts in places of a query that it knows: the page's range, the one before it, and filters that
-    take all."""
-    known: dict[str, str | int | float] = {
-        "from_ms": from_ms,
-        "to_ms": to_ms,
-        "before_from_ms": from_ms - (to_ms - from_ms),
-        "before_to_ms": from_ms,
-        "bucket_ms": bucket_ms,
-        "top": _TOP,
-    }
-    wanted = parameters_of(sql)
-    empty = {name: "" for name, kind in wanted.items() if kind == "String"}
-    return empty | {name: value for name, value in known.items() if name in wanted}
-
-
 def build(view: View) -> Refresh:
     """The editor, and what came back."""
     return _Sql(view).refresh
@@ -66,7 +52,9 @@ def build(view: View) -> Refresh:
 class _Sql:
     def __init__(self, view: View) -> None:
         self._view = view
-        self._shown = ""
+        self._shown, self._put, self._ran = "", "", ""
+        """Name of the saved query that was chosen, its text as it was put into the editor, and what was run last."""
+        self._ran_with: tuple[RangeSpec, str] | None = None
         self._runs = 0
         self._statements = console.Statements()
         view.when_gone(self._statements.stop)
@@ -79,10 +67,11 @@ class _Sql:
             )
             self._text.on("keydown", lambda event: self._start("shown", self._run, event.args), js_handler=_ON_KEY)
             with tag("div", "fp-filters"):
-                choices("Saved", known, view.choice("query", known), lambda name: view.set(query=name))
+                choices("Saved", known, view.choice("query", known), self._choose)
                 self._action("Run", "play_arrow", "shown", self._run, "primary")
                 self._action("CSV", "download", "file", lambda sql: self._download(sql, "csv"))
                 self._action("Parquet", "download", "file", lambda sql: self._download(sql, "parquet"))
+            self._fields = sql_parameters.Fields(self._give)
         self._result = Panel("Answer")
         with self._result.body:
             self._error = tag("pre", "fp-mono fp-bad", text="", role="alert")
@@ -98,27 +87,57 @@ class _Sql:
         if isinstance(sql, str):
             self._statements.start(kind, act(sql))
 
-    async def refresh(self) -> None:
-        """Put the saved query into the editor when another was chosen, and run it."""
-        name = self._view.choice("query", saved())
-        if name == self._shown:
+    def _choose(self, name: str) -> None:
+        self._view.set(query=name, given="")
+
+    def _give(self, given: str, sql: str) -> None:
+        """Other values of parameters: into the address, and run what stands in the editor with them."""
+        if len(given) > VALUE_CHARS_MAX:
+            self._fail(f"these values have {len(given):,} characters together, a link carries {VALUE_CHARS_MAX}")
             return
-        chosen, self._shown = bool(self._shown), name
+        self._ran = sql
+        self._view.set(given=given)
+
+    async def refresh(self) -> None:
+        """Put the saved query into the editor when another was chosen, and run it; else run what was run last when the
+        range or values of parameters are others."""
+        name = self._view.choice("query", saved())
         sql = text_of(name, self._view.range.span_ms)
+        if name != self._shown:
+            self._put_into_editor(sql, chosen=bool(self._shown))
+            self._shown = name
+        elif self._ran == self._put != sql:  # nobody changed it: for a range of another length it reads other tables
+            self._put_into_editor(sql, chosen=True)
+        elif self._ran_with == self._running_with():
+            return
+        else:
+            sql = self._ran
+        await asyncio.wait({self._statements.start("shown", self._run(sql))})
+
+    def _put_into_editor(self, sql: str, *, chosen: bool) -> None:
         # As a property of the element it would be put back over what was typed at every render; and what was typed
         # before the page's first words came stays too.
         put = "const box = document.getElementById('sql-text'); if (%s || !box.value) box.value = %s"
         self._text.client.run_javascript(put % (json.dumps(chosen), json.dumps(sql)))
-        await asyncio.wait({self._statements.start("shown", self._run(sql))})
+        self._put = sql
 
-    def _values(self, sql: str) -> dict[str, str | int | float]:
-        span = self._view.range
-        return values_for(sql, span.from_ms, span.to_ms, span.bucket_ms)
+    def _running_with(self) -> tuple[RangeSpec, str]:
+        return self._view.state.range_spec, self._view.option("given")
+
+    def _values(self, sql: str) -> dict[str, str | int]:
+        """Raises ``FleetpulseError`` where people must give one."""
+        given, offer = parsed(self._view.option("given")), offered(self._shown)
+        self._fields.show(sql, given, offer)
+        values = values_for(sql, self._view.range, given, offer)
+        if lacking := missing(sql, values):
+            raise FleetpulseError(lacking)
+        return values
 
     async def _run(self, sql: str) -> None:
         """Run it and show the answer, unless another was begun meanwhile."""
         self._runs += 1
         run, began_s = self._runs, time.monotonic()
+        self._ran, self._ran_with = sql, self._running_with()
         set_text(self._error, "")
         self._result.hint("running …")
         try:
@@ -176,5 +195,5 @@ PAGE = PageSpec(
     icon="terminal",
     about="Read-only SQL; every query of the other pages to start from",
     build=build,
-    options={"query": FIRST},
+    options={"query": FIRST, "given": ""},
 )

@@ -23,8 +23,9 @@ from fleetpulse.dashboard.pages.pipeline import (
     place_text,
     shares,
 )
-from fleetpulse.dashboard.pages.sql import saved, text_of, values_for
+from fleetpulse.dashboard.pages.sql import saved, text_of
 from fleetpulse.dashboard.pages.tenants import rates
+from fleetpulse.dashboard.sql_parameters import offered, values_for
 from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.dashboard.users import OPERATOR, VIEWER, User
 from fleetpulse.dashboard.zone import UTC_ZONE
@@ -254,14 +255,15 @@ ONLY_PEOPLE_KNOW = {
 
 def test_every_saved_query_can_be_run_as_it_stands() -> None:
     """Its tables are written in, and the page knows a value for every place but those that it has to ask for."""
-    asked = set()
+    asked, span = set(), TimeRange(7, HOUR_MS)
+    known = {"from_ms": 7, "to_ms": HOUR_MS, "bucket_ms": span.bucket_ms, "top": 50}
+    known |= {"before_from_ms": 14 - HOUR_MS, "before_to_ms": 7}
     for name in saved():
-        sql = text_of(name, HOUR_MS)
-        wanted, filled = parameters_of(sql), values_for(sql, 7, HOUR_MS, MINUTE_MS)
-        known = {"from_ms": 7, "to_ms": HOUR_MS, "bucket_ms": MINUTE_MS, "top": 50}
-        known |= {"before_from_ms": 14 - HOUR_MS, "before_to_ms": 7}
+        sql, offer = text_of(name, HOUR_MS), offered(name)
+        wanted, filled = parameters_of(sql), values_for(sql, span, {}, offer)
+        first = {place: values[0] for place, values in offer.items() if values}
 
-        assert filled == {place: known.get(place, "") for place in filled}, name
+        assert filled == {place: {**first, **known}.get(place, "") for place in filled}, name
         assert not wanted.keys() & {"gpu", "requests"}, name
         asked |= wanted.keys() - filled.keys()
 
