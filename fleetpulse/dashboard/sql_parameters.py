@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from urllib.parse import parse_qsl, quote, urlencode
 
-from fleetpulse.dashboard.parts import field, tag
+from fleetpulse.dashboard.parts import Panel, button, field, tag
 from fleetpulse.dashboard.time_range import TimeRange
+from fleetpulse.dashboard.view import View
 from fleetpulse.queries.questions import numbered
 from fleetpulse.sql.query import parameters_of
 from schemas.ddl.range_views import CHANGED, METRICS_OF_CHANGES
@@ -22,14 +23,21 @@ _CHANGED_JS = (
 )
 
 
-def of_range(span: TimeRange) -> dict[str, int]:
+def before(span: TimeRange, now_ms: int) -> TimeRange:
+    """The range before this one, only so far into it as this one is over: today against yesterday until this hour."""
+    from_ms = span.from_ms - span.span_ms
+    return TimeRange(from_ms, max(from_ms, min(span.to_ms, now_ms) - span.span_ms))
+
+
+def of_range(span: TimeRange, now_ms: int) -> dict[str, int]:
     """What follows from the page's range: its bounds, those of the range before it, the width of a point; and the
     number of rows of a list."""
+    earlier = before(span, now_ms)
     return {
         "from_ms": span.from_ms,
         "to_ms": span.to_ms,
-        "before_from_ms": span.from_ms - span.span_ms,
-        "before_to_ms": span.from_ms,
+        "before_from_ms": earlier.from_ms,
+        "before_to_ms": earlier.to_ms,
         "bucket_ms": span.bucket_ms,
         "top": _TOP,
     }
@@ -55,13 +63,13 @@ def parsed(given: str) -> dict[str, str]:
 
 
 def values_for(
-    sql: str, span: TimeRange, given: Mapping[str, str], offer: Mapping[str, tuple[str, ...]]
+    sql: str, ranged: Mapping[str, int], given: Mapping[str, str], offer: Mapping[str, tuple[str, ...]]
 ) -> dict[str, str | int]:
-    """A value for each parameter that has one: of people, else of the page's range, else the first offered, else, for
-    text, none at all, which filters of ours take as all."""
+    """A value for each parameter that has one: of people, else of the page's range (``of_range``), else the first
+    offered, else, for text, none at all, which filters of ours take as all."""
     known: dict[str, str | int] = {name: "" for name, kind in parameters_of(sql).items() if kind == "String"}
     known |= {name: values[0] for name, values in offer.items()}
-    known |= {**of_range(span), **given}
+    known |= {**ranged, **given}
     return {name: known[name] for name in parameters_of(sql) if name in known}
 
 
@@ -69,6 +77,12 @@ def missing(sql: str, values: Mapping[str, str | int]) -> str:
     """What people must give before this can be run; "" for nothing."""
     lacking = [f"{name} ({kind})" for name, kind in parameters_of(sql).items() if name not in values]
     return f"{', '.join(lacking)}: give a value below the statement" if lacking else ""
+
+
+def question(view: View, panel: Panel, text: str, query: str, given: Callable[[], Mapping[str, str]]) -> None:
+    """A button in the head of a panel that leads to the answer of a saved query over the page's range."""
+    with panel.tools:
+        button(text, lambda: view.open(view.link("/sql", query=query, given=written(given()))), "manage_search")
 
 
 class Fields:
@@ -84,7 +98,7 @@ class Fields:
     def show(self, sql: str, given: Mapping[str, str], offer: Mapping[str, tuple[str, ...]]) -> None:
         """The fields of this statement with what was given, built anew only where they differ from those that stand:
         somebody may be writing in one."""
-        fixed = of_range(TimeRange(0, 1)).keys() - given.keys()
+        fixed = of_range(TimeRange(0, 1), 1).keys() - given.keys()
         asked = {name: kind for name, kind in parameters_of(sql).items() if name not in fixed}
         shown = (tuple(asked.items()), tuple(offer.items()))
         if shown == self._shown and given == self._given:

@@ -336,6 +336,13 @@ def test_a_saved_query_takes_its_parameters_from_fields_and_from_a_link(running:
     expect(metric).to_have_value("requests")
     expect(answer.locator("th", has_text="explains_pct")).to_be_visible()
 
+    running.open(page, "/tenants?show=output_tokens")
+    page.get_by_role("button", name="Who changed?").click()
+    page.wait_for_url(re.compile(r"/sql\?.*given=metric%3Doutput_tokens"))
+    settled(page)
+    expect(metric).to_have_value("output_tokens")
+    expect(answer).to_contain_text(re.compile(r"rows in .* s, against \w+ \d+ \d"))
+
     page.get_by_label("SQL", exact=True).fill("SELECT {a:UInt8} + {b:UInt8} AS both")
     page.get_by_role("button", name="Run").click()
     expect(page.get_by_role("alert").filter(has_text="a (UInt8), b (UInt8): give a value")).to_be_visible()

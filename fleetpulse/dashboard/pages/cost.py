@@ -7,6 +7,7 @@ from typing import Any
 
 from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.parts import ChartPanel, Column, Panel, Stats, TablePanel, grid
+from fleetpulse.dashboard.sql_parameters import question
 from fleetpulse.dashboard.values import UNKNOWN, clean, covered_text, energy, gpu_name, percent, rate, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View, wall_ms
 from fleetpulse.report import standings as report
@@ -94,6 +95,7 @@ class _Cost:
         )  # fmt: skip
         split = "Dollars an hour by what they went to, over time"
         self._split = ChartPanel(view, "What it went to", "dollars an hour", split, 230, "")
+        question(view, self._split, "Who changed?", "who_changed", lambda: {"metric": "cost_nusd"})
         with grid():
             unused = "hosts without a model, engines without tokens; silent GPUs of up to 24 h"
             forecast = "this period, forecast with an interval of four in five"
@@ -102,6 +104,7 @@ class _Cost:
             self._idle = TablePanel(
                 "Idle and unused", unused, _IDLE, "c5", label="Cost of idle hosts and unused engines"
             )
+            question(view, self._idle, "By type, for a month", "idle_gpus", dict)
             self._tenants = TablePanel("Tenants", "what their requests cost", tenants, "c5", label="Cost by tenant")
             self._budgets = TablePanel("Budgets", forecast, _BUDGETS, "c7")
 

@@ -11,6 +11,7 @@ from fleetpulse.dashboard.charts import Band, Line, baseline_range, over_time, u
 from fleetpulse.dashboard.concurrency_table import CONCURRENCY, concurrency_rows
 from fleetpulse.dashboard.latencies import IN_TABLES, latency_cells, percentile_column, percentile_lines
 from fleetpulse.dashboard.parts import ChartPanel, Column, Stats, TablePanel, ends_columns, grid, search_field
+from fleetpulse.dashboard.sql_parameters import question
 from fleetpulse.dashboard.values import clean, covered_text, percent, rate, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from fleetpulse.queries.dashboard import query
@@ -65,6 +66,8 @@ class _Models:
                 bins: ChartPanel(view, title, hint, f"{title}: percentiles over time", 210)
                 for bins, (title, hint) in LATENCIES.items()
             }
+            question(view, self._latency["ttft_us_bins"], "Who slowed it?", "who_slowed_model",
+                     lambda: {"model": view.filter("model")})  # fmt: skip
             ends, kinds = "requests per second by end", "Requests per second that were not answered in full, by kind"
             self._rate = ChartPanel(view, "Throughput", ends, "Requests per second over time", 210)
             self._tokens = ChartPanel(view, "Tokens", "per second", "Tokens per second over time", 210)

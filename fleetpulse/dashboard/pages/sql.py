@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from nicegui import ui
@@ -13,11 +13,11 @@ from nicegui import ui
 from fleetpulse import queries
 from fleetpulse.dashboard import console, sql_parameters
 from fleetpulse.dashboard.parts import Column, Panel, Table, button, choices, set_text, tag
-from fleetpulse.dashboard.sql_parameters import missing, offered, parsed, values_for
+from fleetpulse.dashboard.sql_parameters import missing, of_range, offered, parsed, values_for
 from fleetpulse.dashboard.time_range import RangeSpec
 from fleetpulse.dashboard.url_state import VALUE_CHARS_MAX
 from fleetpulse.dashboard.values import clean, short
-from fleetpulse.dashboard.view import PageSpec, Refresh, View
+from fleetpulse.dashboard.view import PageSpec, Refresh, View, wall_ms
 from fleetpulse.queries import dashboard as catalogue
 from fleetpulse.sql.query import advice
 from runtime.config import load
@@ -128,10 +128,17 @@ class _Sql:
         """Raises ``FleetpulseError`` where people must give one."""
         given, offer = parsed(self._view.option("given")), offered(self._shown)
         self._fields.show(sql, given, offer)
-        values = values_for(sql, self._view.range, given, offer)
+        values = values_for(sql, of_range(self._view.range, wall_ms()), given, offer)
         if lacking := missing(sql, values):
             raise FleetpulseError(lacking)
         return values
+
+    def _against(self, values: Mapping[str, str | int]) -> str:
+        """What is said of the range that this one is compared with; "" where there is none."""
+        begin, end = values.get("before_from_ms"), values.get("before_to_ms")
+        if isinstance(begin, int) and isinstance(end, int):
+            return f", against {self._view.zone.label(begin, end)}"
+        return ""
 
     async def _run(self, sql: str) -> None:
         """Run it and show the answer, unless another was begun meanwhile."""
@@ -142,7 +149,8 @@ class _Sql:
         self._result.hint("running …")
         try:
             self._view.check_user()
-            found = await console.table(load().reading, sql, self._values(sql))
+            values = self._values(sql)
+            found = await console.table(load().reading, sql, values)
         except FleetpulseError as error:
             if run == self._runs:
                 self._fail(str(error))
@@ -153,7 +161,7 @@ class _Sql:
         self._error.set_visibility(False)
         cut = f"; cut off at {len(found.rows):,}, a file holds more" if found.more else ""
         advised = f" · {said}" if (said := advice(sql)) else ""
-        self._result.hint(f"{len(found.rows):,} rows in {short(took_s)} s{cut}{advised}")
+        self._result.hint(f"{len(found.rows):,} rows in {short(took_s)} s{self._against(values)}{cut}{advised}")
         self._fill(found)
 
     def _fail(self, said: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.latencies import latency_cells, percentile_column
 from fleetpulse.dashboard.parts import ChartPanel, Column, Stats, TablePanel, choices, ends_columns, share_mood
+from fleetpulse.dashboard.sql_parameters import question
 from fleetpulse.dashboard.values import clean, covered_text, percent, rate, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from fleetpulse.report.amounts import usd as dollars
@@ -48,6 +49,8 @@ class _Tenants:
         with self._over_time.tools:
             choices("Show", SHOWN, view.choice("show", SHOWN), lambda value: view.set(show=value))
         self._table = TablePanel("Tenants", f"the biggest {LISTED}", self._columns(), page_rows=15)
+        question(view, self._table, "Who changed?", "who_changed",
+                 lambda: {"metric": view.choice("show", SHOWN)})  # fmt: skip
         self._errors = TablePanel(
             "Not answered in full",
             "most frequent first",

@@ -25,7 +25,7 @@ from fleetpulse.dashboard.pages.pipeline import (
 )
 from fleetpulse.dashboard.pages.sql import saved, text_of
 from fleetpulse.dashboard.pages.tenants import rates
-from fleetpulse.dashboard.sql_parameters import offered, values_for
+from fleetpulse.dashboard.sql_parameters import of_range, offered, values_for
 from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.dashboard.users import OPERATOR, VIEWER, User
 from fleetpulse.dashboard.zone import UTC_ZONE
@@ -260,7 +260,7 @@ def test_every_saved_query_can_be_run_as_it_stands() -> None:
     known |= {"before_from_ms": 14 - HOUR_MS, "before_to_ms": 7}
     for name in saved():
         sql, offer = text_of(name, HOUR_MS), offered(name)
-        wanted, filled = parameters_of(sql), values_for(sql, span, {}, offer)
+        wanted, filled = parameters_of(sql), values_for(sql, of_range(span, HOUR_MS), {}, offer)
         first = {place: values[0] for place, values in offer.items() if values}
 
         assert filled == {place: {**first, **known}.get(place, "") for place in filled}, name

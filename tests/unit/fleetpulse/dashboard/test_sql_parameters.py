@@ -6,11 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetpulse.dashboard.sql_parameters import GIVEN_MAX, missing, offered, parsed, values_for, written
+from fleetpulse.dashboard.sql_parameters import (
+    GIVEN_MAX,
+    before,
+    missing,
+    of_range,
+    offered,
+    parsed,
+    values_for,
+    written,
+)
 from fleetpulse.dashboard.time_range import TimeRange
 from schemas.ddl.range_views import METRICS_OF_CHANGES
 
-SPAN = TimeRange(3_600_000, 7_200_000)
+RANGED = of_range(TimeRange(3_600_000, 7_200_000), 9_000_000)
 SQL = (
     "SELECT {metric:String}, {model:String}, {dimension:Identifier},"
     " {from_ms:Int64}, {before_from_ms:Int64}, {top:UInt32}"
@@ -21,18 +30,24 @@ def test_what_people_gave_counts_before_the_range_and_before_what_is_offered() -
     """Text that nobody gave is empty, which filters take as all; other types have no value then."""
     usual = {"metric": "a", "model": "", "from_ms": 3_600_000, "before_from_ms": 0, "top": 50}
 
-    assert values_for(SQL, SPAN, {}, {"metric": ("a", "b")}) == usual
-    assert values_for(SQL, SPAN, {"metric": "b", "top": "3", "else": "x"}, {"metric": ("a", "b")}) == {
+    assert values_for(SQL, RANGED, {}, {"metric": ("a", "b")}) == usual
+    assert values_for(SQL, RANGED, {"metric": "b", "top": "3", "else": "x"}, {"metric": ("a", "b")}) == {
         **usual,
         "metric": "b",
         "top": "3",
     }
 
 
+@pytest.mark.parametrize(("now_ms", "until_ms"), [(150, 50), (200, 100), (10**9, 100), (99, 0)])
+def test_a_range_that_is_not_over_is_compared_with_as_much_of_the_one_before(now_ms: int, until_ms: int) -> None:
+    """Nothing of it where it has not begun."""
+    assert before(TimeRange(100, 200), now_ms) == TimeRange(0, until_ms)
+
+
 def test_what_is_missing_is_asked_for_with_its_type() -> None:
     """Nothing is asked for where all is known."""
-    assert missing(SQL, values_for(SQL, SPAN, {}, {})) == "dimension (Identifier): give a value below the statement"
-    assert missing(SQL, values_for(SQL, SPAN, {"dimension": "model"}, {})) == ""
+    assert missing(SQL, values_for(SQL, RANGED, {}, {})) == "dimension (Identifier): give a value below the statement"
+    assert missing(SQL, values_for(SQL, RANGED, {"dimension": "model"}, {})) == ""
 
 
 def test_values_that_a_saved_query_takes_are_offered() -> None:
