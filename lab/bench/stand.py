@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
-import socket
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fleetpulse import stack
 from fleetpulse.migrate.bring_up import bring_up
+from fleetpulse.stack.ports import free_ports
 from runtime.config import Config, load
 from runtime.local_stack import read_state
 from schemas.contract.topics import BY_NAME, state_topic
@@ -26,6 +27,7 @@ Say = Callable[[str], None]
 FOLDER = "bench"
 _PARTITIONS = "FLEETPULSE_PARTITIONS"
 OUTPUTS = ("window.partials", "books", "rejected")
+_given: set[int] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +131,15 @@ def until(holds: Callable[[], object], within_s: float, failure: Callable[[], st
 
 
 def free_port() -> int:
-    """A port of the loopback that nobody listens on now."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    """A port of the loopback that nobody listens on now, and that nobody was given before: who was may be starting, or
+    be gone for a while."""
+    port = next(port for port in iter(_a_port, None) if port not in _given)
+    _given.add(port)
+    return port
+
+
+def _a_port() -> int:
+    return free_ports(1, start=secrets.randbelow(1 << 16))[0]
 
 
 def page(port: int, path: str, within_s: float = 10.0) -> str:

@@ -21,7 +21,7 @@ from lab.bench.stand import free_port
 from lab.chaos.clock_shim import SteppedClock
 from lab.chaos.disk_shim import compile_library
 from lab.drills.certificates import HOST, Authority, TlsRelay
-from lab.drills.stand import PRODUCER, SINK, Stand
+from lab.drills.stand import PRODUCER, SINK, Stand, get
 from runtime.clickhouse_clients import connect
 from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
@@ -30,10 +30,11 @@ from runtime.local_stack import StackState, read_state
 from runtime.runbook import Cause
 from schemas.contract.headers import NDJSON
 from schemas.contract.topics import BY_NAME, WINDOW_FINALS, WINDOW_PARTIALS
+from schemas.limits import MINUTE_MS
 from sinks.service import group_name
 
 BALLAST = "ballast"
-OPEN_S, ALERT_WITHIN_S = 90, 300.0
+OPEN_S, ALERT_WITHIN_S, BILLED_WITHIN_S = 90, 300.0, 120.0
 ROWS = 500
 _NO_PERMISSION = "int nvmlInitWithFlags(unsigned flags) { return 4; } int nvmlInit_v2(void) { return 4; }"
 _BROKEN = "llm_requests_partials"
@@ -122,10 +123,19 @@ def _rules_are_right(stand: Stand) -> None:
 
 
 def _prices_change(stand: Stand) -> None:
-    """The cost job is started again with a price file that does not know the fleet's GPUs."""
-    file = stand.folder / "my-prices.yaml"
+    """The cost job is started again with a price file that does not know the fleet's GPUs. Nothing lacks a price before
+    a minute is over and billed."""
+    file, job = stand.folder / "my-prices.yaml", "jobs-costs"
     file.write_text(_PRICES.replace("gpu: H100", "gpu: V100"))
-    _started_with("jobs-costs", PRICES=str(file))(stand)
+    _started_with(job, PRICES=str(file))(stand)
+    stand.until(lambda: _bills(stand.ports[job]) > 0, BILLED_WITHIN_S, "a minute is billed")
+    stand.struck_s = time.monotonic() - SystemClock().now_ms() % MINUTE_MS / 1_000
+
+
+def _bills(port: int) -> float:
+    """So many has the cost job emitted since it was started."""
+    lines = (get(port, "/metrics") or b"").splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(b"fleetpulse_cost_bills_total{"))
 
 
 def _prices_are_right(stand: Stand) -> None:
@@ -137,9 +147,9 @@ def _prices_are_right(stand: Stand) -> None:
 def _webhook_fails(stand: Stand) -> None:
     """The receiver of alerts refuses the next, which is there at once: an agent beside the fleet has lost a GPU. Those
     of the fleet join alerts that are open, and nobody is notified of them again."""
-    stand.refused_s, stand.webhook_status = None, 500
+    stand.struck_s, stand.webhook_status = None, 500
     _gpu_is(stand, "gpu_lost", "critical")
-    stand.until(lambda: stand.refused_s is not None, ALERT_WITHIN_S, "an alert is refused")
+    stand.until(lambda: stand.struck_s is not None, ALERT_WITHIN_S, "an alert is refused")
 
 
 def _webhook_is_well(stand: Stand) -> None:

@@ -56,8 +56,10 @@ class Outcome:
 
     @property
     def good(self) -> bool:
-        """Every channel showed the cause in time, the advice mended it, and the books are exact."""
-        return not self.silent and self.mended_s is not None and self.books.exact and not self.books.empty
+        """Every channel showed the cause in time, or none any where there is none, the advice mended it, and the books
+        are exact."""
+        seen = not self.silent and (self.cause is not None or not self.others)
+        return seen and self.mended_s is not None and self.books.exact and not self.books.empty
 
     @property
     def compared(self) -> str:
@@ -199,6 +201,7 @@ def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, 
     try:
         drill.begin(stand)
         least_s = drill.outage_s if outage_s is None else outage_s
+        begun_s = max(begun_s, stand.struck_s or 0.0)
         while (passed_s := time.monotonic() - begun_s) < least_s or (passed_s < within_s and not watch.has_all()):
             stand.pass_time(0.5)
     finally:

@@ -68,8 +68,9 @@ class Stand:
     """Set: what slows the broker ends."""
     webhook_status: int = 204
     """What the receiver of alerts responds from now on."""
-    refused_s: float | None = None
-    """When it first refused one; None: it has not yet."""
+    struck_s: float | None = None
+    """When a fault took effect that has none at once, such as a receiver that refuses: with the first alert; None: not
+    yet."""
     _webhook: HttpThread | None = None
 
     @property
@@ -100,8 +101,8 @@ class Stand:
         self.until(self.is_ready, READY_WITHIN_S, "the pipeline is ready")
 
     async def _taken(self, _request: Request) -> Response:
-        if self.webhook_status >= 500 and self.refused_s is None:
-            self.refused_s = time.monotonic()
+        if self.webhook_status >= 500 and self.struck_s is None:
+            self.struck_s = time.monotonic()
         return Response(self.webhook_status, b"")
 
     @property

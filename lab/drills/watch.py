@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fleetpulse.dashboard.consumer_lag import LagOfGroups
@@ -34,7 +34,7 @@ DOCTOR_WITHIN_S = 40
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """``after_s``: since the fault began."""
+    """``after_s``: since the fault began, or took effect where that is later."""
 
     after_s: float
     text: str
@@ -69,7 +69,8 @@ class Logs:
 
 @dataclass(slots=True)
 class Watch:
-    """Looks of every channel from now on; ``seen``: the first sign of the cause on each, ``others``: other causes."""
+    """Looks of every channel from now on; ``seen``: the first sign of the cause on each, ``others``: other causes; all
+    of them where no sign is waited for."""
 
     stand: Stand
     cause: Mapping[str, Cause]
@@ -107,6 +108,9 @@ class Watch:
         self._over.set()
         for thread in self._threads:
             thread.join()
+        struck_s = max(0.0, (self.stand.struck_s or 0.0) - self._begun_s)
+        self.seen = {name: replace(sign, after_s=sign.after_s - struck_s) for name, sign in self.seen.items()}
+        self.firing_s = None if self.firing_s is None else self.firing_s - struck_s
 
     def has_all(self) -> bool:
         """Whether every channel has shown what is waited for."""
@@ -118,16 +122,22 @@ class Watch:
                 self._take(name, text)
 
     def _take(self, name: str, text: str) -> None:
+        if not self.cause and not text.startswith("pending"):
+            self._named(name, {each for each in Cause if names(each, text)})
         cause = self.cause.get(name)
         if cause is None:
             return
-        after_s = time.monotonic() - max(self._begun_s, self.stand.refused_s or 0.0)
+        after_s = time.monotonic() - self._begun_s
         if names(cause, text) and self.of in text:
             self.seen.setdefault(name, Sign(after_s, text[:TEXT_CHARACTERS]))
             if name == "alert" and text.startswith("firing") and self.firing_s is None:
                 self.firing_s = after_s
-        elif found := other_causes(cause, text):
-            self.others.setdefault(name, set()).update(found)
+        else:
+            self._named(name, other_causes(cause, text))
+
+    def _named(self, name: str, causes: set[Cause]) -> None:
+        if causes:
+            self.others.setdefault(name, set()).update(causes)
 
     def _alerts(self) -> Iterator[str]:
         """Alerts of the shipped rules that are pending or firing."""

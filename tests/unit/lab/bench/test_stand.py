@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.bench.stand import OUTPUTS, Stand, fresh_stand, metric, partitions_of
+from lab.bench.stand import OUTPUTS, Stand, free_port, fresh_stand, metric, partitions_of
 from runtime.config import load
 from runtime.local_stack import read_state
 from schemas.contract.topics import BY_NAME
@@ -28,6 +28,15 @@ def test_a_job_has_its_sources_their_state_and_its_outputs() -> None:
 
     assert found.keys() == {"gpu.samples", "state.windows.gpu.samples", *OUTPUTS}
     assert found == {name: BY_NAME[name].partitions for name in found}
+
+
+def test_a_port_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever was given it may not listen yet, or be gone for a while."""
+    found = iter([20_001, 20_001, 20_002])
+    monkeypatch.setattr("lab.bench.stand._given", set[int]())
+    monkeypatch.setattr("lab.bench.stand.free_ports", lambda _count, *, start: [next(found)])
+
+    assert [free_port(), free_port()] == [20_001, 20_002]
 
 
 def test_tables_that_nobody_kept_are_refused_and_nothing_starts(tmp_path: Path) -> None:

@@ -109,6 +109,9 @@ def test_drills_are_chosen_by_the_beginning_of_their_names() -> None:
         ({"mended_s": None}, False),
         ({"books": WRONG}, False),
         ({"books": Report((), 12, ())}, False),
+        ({"others": {"page": ("Consumer lag grows",)}}, True),
+        ({"cause": None, "signs": {}}, True),
+        ({"cause": None, "signs": {}, "others": {"page": ("Consumer lag grows",)}}, False),
     ],
 )
 def test_a_drill_is_good_when_all_three_hold(differing: dict[str, Any], good: bool) -> None:

@@ -22,7 +22,7 @@ class Folder:
     """In a stand's place: where logs are."""
 
     prometheus = None
-    refused_s: float | None = None
+    struck_s: float | None = None
 
     def __init__(self, logs: Path) -> None:
         self.logs = logs
@@ -108,6 +108,16 @@ def test_the_first_sign_of_each_channel_is_kept(tmp_path: Path) -> None:
     assert watch.firing_s is not None
 
 
+def test_where_nothing_is_wrong_whatever_is_named_is_kept(tmp_path: Path) -> None:
+    """Of every channel; an alert that is pending has notified nobody."""
+    watch = Watch(cast(Any, Folder(tmp_path)), {})
+
+    watch._take("alert", "pending A: process not running")
+    watch._take("page", "{'topic': 'window.finals', 'wrong': 'Consumer lag grows'}")
+
+    assert (watch.others, watch.seen, watch.has_all()) == ({"page": {Cause.LAG}}, {}, True)
+
+
 def test_a_sign_names_what_the_fault_is_about(tmp_path: Path) -> None:
     """The lag of another topic is none of this one's."""
     watch = Watch(cast(Any, Folder(tmp_path)), {"page": Cause.LAG}, "llm.requests")
@@ -119,14 +129,17 @@ def test_a_sign_names_what_the_fault_is_about(tmp_path: Path) -> None:
 
 
 def test_an_alert_that_is_not_there_cannot_be_refused(tmp_path: Path) -> None:
-    """The fault of a webhook begins with the first alert that it refuses."""
+    """The fault of a webhook begins with the first alert that it refuses, also where it is seen before that is kept."""
     stand = Folder(tmp_path)
-    watch = Watch(cast(Any, stand), {"log": Cause.DELIVERY})
-    watch._begun_s, stand.refused_s = 0.0, time.monotonic() - 1.0
+    watch = Watch(cast(Any, stand), {"alert": Cause.DELIVERY})
+    watch._begun_s = time.monotonic() - 70.0
+    watch._take("alert", "firing A: alerts not delivered")
+    stand.struck_s = watch._begun_s + 69.0
 
-    watch._take("log", "Alerts not delivered")
+    watch.end()
 
-    assert 1.0 <= watch.seen["log"].after_s < time.monotonic() - watch._begun_s
+    assert 1.0 <= watch.seen["alert"].after_s < 60.0
+    assert watch.firing_s == watch.seen["alert"].after_s
 
 
 def test_a_process_that_is_started_meanwhile_is_looked_at_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
