@@ -59,6 +59,8 @@ class Cause(StrEnum):
 
 FLEET_ALERTS = "alerts-about-the-fleet"
 """The section about what the alert job notifies of, in words as an address has them."""
+QUARANTINE = "a-quarantined-partition"
+"""That about partitions that stand still alone; why has names of its own there."""
 
 
 def section(anchor: str) -> str:

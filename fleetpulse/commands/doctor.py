@@ -78,5 +78,5 @@ def _show(one: Finding) -> None:
         out.print(Text(word.ljust(_MARK_CELLS + 1)) + says, soft_wrap=True)
     if one.mend is not None:
         out.print(Text.assemble(" " * (_MARK_CELLS + 1), "mend: ", (show(one.mend), "bold")), soft_wrap=True)
-    if one.cause is not None:
-        out.print(Text(" " * (_MARK_CELLS + 1) + f"runbook: {one.cause.url}"), soft_wrap=True)
+    if one.runbook is not None:
+        out.print(Text(" " * (_MARK_CELLS + 1) + f"runbook: {one.runbook}"), soft_wrap=True)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from runtime.runbook import Cause
+from runtime.runbook import QUARANTINE, Cause, section
 from runtime.tls import OUT_OF_TIME
 
 _CAUSES = {
@@ -36,6 +36,8 @@ _CAUSES = {
     "topic.open_transaction": Cause.LAG,
 }
 """What the runbook calls the cause, by check."""
+PARTITION = "partition."
+"""Checks of partitions that stand still begin so; why is the rest."""
 
 
 class State(StrEnum):
@@ -67,8 +69,15 @@ class Finding:
             return None
         return Cause.CERTIFICATE if OUT_OF_TIME in self.says else _CAUSES.get(self.check)
 
+    @property
+    def runbook(self) -> str | None:
+        """Where people read more about what is wrong; None where there is no section of it."""
+        if self.state is State.WRONG and self.check.startswith(PARTITION):
+            return section(QUARANTINE)
+        return None if self.cause is None else self.cause.url
+
     def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "runbook": None if self.cause is None else self.cause.url}
+        return {**asdict(self), "runbook": self.runbook}
 
 
 def good(check: str, subject: str, says: str) -> Finding:

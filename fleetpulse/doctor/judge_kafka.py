@@ -14,6 +14,8 @@ from schemas.limits import MINUTE_MS, Limits
 
 MARKERS_MAX = 2
 """Records in each partition that may be behind a group's offsets though nothing waits."""
+_READ_BY = {"windows": ("finals", "costs"), "finals": ("alerts",), "alerts": ("deliver",)}
+"""Who has nothing to do without this job."""
 _AT_LEAST = frozenset({"retention.ms", "max.message.bytes", "min.compaction.lag.ms", "min.insync.replicas"})
 """Settings of which more is fine too; -1 is without end where ``retention.ms`` says so."""
 _ONLY_TIDY = frozenset({"compression.type", "segment.ms", "min.cleanable.dirty.ratio"})
@@ -243,7 +245,7 @@ def judge_lag(facts: KafkaFacts, groups: Mapping[str, Sequence[str]], bounds: Bo
     for group, topics in groups.items():
         found = facts.groups.get(group)
         if found is None or (not found.committed and not found.members):
-            yield note("lag", group, "has never run here", _starter(group))
+            yield _never_ran(facts, group, topics)
             continue
         lags = {topic: consumer_lag(topic, found.committed, facts.begins, facts.ends) for topic in topics}
         most = max(lags.values(), default=0)
@@ -267,6 +269,18 @@ def judge_lag(facts: KafkaFacts, groups: Mapping[str, Sequence[str]], bounds: Bo
             yield note("lag", group, "is not running; it has no consumer lag", _starter(group))
         elif most <= bounds.lag_records_max:
             yield good("lag", group, f"{found.members} members, consumer lag {most:,} records at most")
+
+
+def _never_ran(facts: KafkaFacts, group: str, topics: Sequence[str]) -> Finding:
+    """Nobody has to run every job; who runs one that waits for it has to."""
+    deployment, _, kind = group.rpartition("-")
+    found = {name: (facts.groups or {}).get(f"{deployment}-{name}") for name in _READ_BY.get(kind, ())}
+    readers = [name for name, reader in found.items() if reader is not None and reader.members]
+    lags = {topic: consumer_lag(topic, {}, facts.begins, facts.ends) for topic in topics}
+    if readers and is_read_by_nobody(lags, facts.topics or {}):
+        says = f"process not running: has never run here, and {' and '.join(readers)} wait for what it writes"
+        return wrong("process", group, says, _starter(group))
+    return note("lag", group, "has never run here", _starter(group))
 
 
 def behind(

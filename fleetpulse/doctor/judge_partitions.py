@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from fleetpulse.doctor.facts import GroupFacts, KafkaFacts, TopicPartition
-from fleetpulse.doctor.finding import Finding, wrong
+from fleetpulse.doctor.finding import PARTITION, Finding, wrong
 from schemas.contract.topics import state_topic
 
 JOBS = ("windows", "finals", "alerts", "costs")
@@ -53,7 +53,7 @@ def _finding(job: str, partition: TopicPartition, cause: str, says: str) -> Find
     mend = f"fleetpulse jobs reset --of {job} --partition {topic}:{number} --to earliest   # says what it costs"
     subject = f"{job} {topic}/{number}"
     return wrong(
-        f"partition.{cause}",
+        f"{PARTITION}{cause}",
         subject,
         f"stands still, the others go on: {says}",
         "fleetpulse migrate" if cause == "no_state_partition" else mend,

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from runtime.clock import Clock
 from runtime.counters import Counters
 from runtime.health import Readiness
+from runtime.runbook import QUARANTINE, section
 from schemas.errors import FleetpulseError, PartitionError
 from stream_jobs.runner.exactly_once import PartitionOwner
 from stream_jobs.runner.job import Names, Source
@@ -86,7 +87,7 @@ class Quarantine:
         if self._logged.get((source.topic, source.partition)) != error.cause:
             self._logged[source.topic, source.partition] = error.cause
             facts = {"source": str(source), "cause": error.cause, "error": str(error)}
-            _log.error("partition quarantined; the others go on", extra=facts)
+            _log.error("partition quarantined; the others go on", extra=facts | {"runbook": section(QUARANTINE)})
 
     def clear(self) -> None:
         """None is any more: all were revoked, or are acquired anew."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from runtime.runbook import FLEET_ALERTS, PAGE, Cause, cause_of, named, read_at
+from runtime.runbook import FLEET_ALERTS, PAGE, QUARANTINE, Cause, cause_of, named, read_at
 from schemas.errors import (
     BrokenPartError,
     CertificateExpiredError,
@@ -49,7 +49,7 @@ def _own_page() -> Iterator[None]:
 def test_every_cause_is_a_heading_of_the_runbook() -> None:
     """In its words, and with the anchor that links name."""
     assert set(Cause) <= set(headings())
-    assert {cause.anchor for cause in Cause} | {FLEET_ALERTS} <= anchors()
+    assert {cause.anchor for cause in Cause} | {FLEET_ALERTS, QUARANTINE} <= anchors()
 
 
 def test_every_alert_has_a_runbook_url_with_a_section_behind_it() -> None:

@@ -346,6 +346,23 @@ def test_a_process_that_is_gone_beside_a_missing_topic_lacks_that_topic() -> Non
     assert "topic missing: window.finals: 100 records of" in judged[0].says
 
 
+@pytest.mark.parametrize(
+    ("members", "waiting", "state"), [(1, 100, State.WRONG), (0, 100, State.NOTE), (1, 2, State.NOTE)]
+)
+def test_a_job_that_never_ran_is_gone_where_somebody_waits_for_it(members: int, waiting: int, state: State) -> None:
+    """Such as one whose setting was never right. Who runs none that reads it may leave it out."""
+    alerts = GroupFacts(members, {("window.finals", 0): 1})
+    facts = replace(KAFKA, ends={AT: waiting}, groups={"local-alerts": alerts})
+    judged = next(judge_lag(facts, {"local-finals": (AT[0],), "local-alerts": ()}, BOUNDS))
+
+    assert (judged.subject, judged.state, judged.mend) == (
+        "local-finals",
+        state,
+        "fleetpulse jobs finals --name worker-0",
+    )
+    assert ("has never run here, and alerts wait" in judged.says) == (state is State.WRONG)
+
+
 @pytest.mark.parametrize(("more", "checks"), [(0, ["lag"]), (1, ["process"])])
 def test_markers_of_transactions_wait_for_nobody(more: int, checks: list[str]) -> None:
     """What a job that stopped in order leaves, two in each partition, is no sign of one that is gone."""
@@ -374,6 +391,7 @@ def test_a_finding_links_to_the_runbook_where_its_cause_has_a_section() -> None:
     assert (runs.cause, runs.as_dict()["runbook"]) == (None, None)
     assert wrong("process", "a", "b", "c").as_dict()["runbook"] == Cause.PROCESS.url
     assert wrong("topic.partitions", "a", "b", "c").cause is None
+    assert str(wrong("partition.log_cut", "a", "b", "c").runbook).endswith("#a-quarantined-partition")
 
 
 def test_every_group_reads_topics_of_the_contract() -> None:

@@ -131,6 +131,7 @@ async def test_a_quarantined_partition_is_named_and_logged_once(caplog: pytest.L
     assert stage.readiness.noted() == "partition t/1 is quarantined (log_cut): t/1: the log begins too late"
     assert stage.gauge() == {("log_cut",): 1.0}
     assert [record.message for record in caplog.records] == ["partition quarantined; the others go on"]
+    assert vars(caplog.records[0])["runbook"].endswith("#a-quarantined-partition")
 
 
 async def test_what_is_found_damaged_while_it_is_live_stops_alone() -> None:
