@@ -22,7 +22,7 @@ CODES = {
 }
 """Error codes of a file that cannot be read, where the error names a part."""
 READING = re.compile(r"while reading from part (?:.*/)?([^/\s]+)/ in table (\S+)")
-"""Part and table (with its database), as errors name them since ClickHouse 23; RE2 understands it, too."""
+"""Part and table (with its database), as errors name them since ClickHouse 23."""
 
 
 def broken_part(code: int | None, text: str) -> tuple[str, str] | None:
