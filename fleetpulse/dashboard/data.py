@@ -11,14 +11,16 @@ import contextlib
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from aiohttp import ClientError
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from fleetpulse.dashboard.time_range import TimeRange
+from fleetpulse.queries import data_ends
 from fleetpulse.queries.dashboard import SECONDS_MAX, Query, Value, query
+from fleetpulse.queries.data_ends import Lack
 from fleetpulse.sql.database import Answer
 from runtime.clickhouse_clients import make_async_client
 from runtime.clickhouse_parts import broken_part
@@ -51,6 +53,8 @@ class Data:
         self._turns = asyncio.Semaphore(CONNECTIONS_MAX)
         self._queries = 0
         self._first_ms: int | None = None
+        self._moments: dict[str, tuple[int, ...]] = {}
+        """Moments with data, by kind."""
         self._answers: OrderedDict[_Key, tuple[float, asyncio.Future[Answer]]] = OrderedDict()
         self.trouble: str | None = "no query was answered yet"
         """Why the latest query failed; None after one that was answered. For ``/readyz``."""
@@ -78,6 +82,16 @@ class Data:
         if self._first_ms is None or self._first_ms > span.from_ms:
             (self._first_ms,) = (await self.ask("first_event", {}, span.span_ms)).rows[0]
         return span.since(self._first_ms)
+
+    async def lack(self, kinds: Collection[str], span: TimeRange) -> Lack | None:
+        """What of these kinds of data the range has none of. Asked only where no moment with data is known in it.
+        Raises as ``ask``."""
+        bounds = span.from_ms, span.to_ms
+        if all(any(at in range(*bounds) for at in self._moments.get(kind, ())) for kind in kinds):
+            return None
+        rows = (await self.ask(data_ends.QUERY, {"from_ms": span.from_ms}, span.span_ms)).records()
+        self._moments = {row["kind"]: (row["next_ms"], row["last_ms"]) for row in rows if row["next_ms"] is not None}
+        return data_ends.lack(rows, kinds, bounds)
 
     async def _answer(self, found: Query, sql: str, bound: dict[str, Value]) -> Answer:
         if self._queries >= CONNECTIONS_MAX + WAITING_MAX:

@@ -19,6 +19,7 @@ from fleetpulse.dashboard.users import User
 from fleetpulse.dashboard.values import clean
 from fleetpulse.dashboard.view import AGAIN_S, Facts, PageSpec, View, wall_ms
 from fleetpulse.dashboard.zone import DAYS, ZONE_COOKIE, Zone
+from fleetpulse.queries.data_ends import Lack
 from schemas.errors import FleetpulseError
 
 THEME_COOKIE = "fleetpulse_theme"
@@ -68,6 +69,7 @@ class Shell:
             dark=dark,
             zone=zone,
             now_ms=wall_ms,
+            reads=self._spec.reads,
         )
         ui.add_css(css())
         ui.add_head_html(_HEAD)
@@ -84,6 +86,7 @@ class Shell:
                 with tag("div", "fp-body"):
                     refresh = self._spec.build(view)
         view.on_notice, view.on_busy, view.on_state = self._notice, self._show_busy, self._show_state
+        view.on_lack = self._show_lack
         client.on_disconnect(view.stop)
         ui.run_javascript(_SHOW_WHERE)
         await asyncio.wait({view.begin(refresh)}, timeout=FIRST_ANSWER_S)
@@ -194,6 +197,11 @@ class Shell:
         for sentence in notices:
             with tag("div", "fp-notice soft", role="status"):
                 tag("span", text=sentence)
+        with tag("div", "fp-notice soft", role="status") as self._lack_box:
+            self._lack_text = tag("span", text="")
+            self._nearest: tuple[int, int] | None = None
+            button("Show the nearest data", self._show_nearest, "history")
+        self._lack_box.set_visibility(False)
         with tag("div", "fp-notice", role="alert") as self._notice_box:
             ui.icon("error_outline").props("aria-hidden=true")
             self._notice_text = tag("span", text="")
@@ -206,6 +214,19 @@ class Shell:
             self._main.classes(add="fp-stale")
         else:
             self._main.classes(remove="fp-stale")
+
+    def _show_lack(self, lack: Lack | None) -> None:
+        """Say that the range has none of what the page shows, and where some is; nothing where none is held at all:
+        the page says what to start."""
+        self._nearest = lack.nearest() if lack is not None else None
+        if lack is not None and self._nearest is not None:
+            said = lack.said(self._view.zone.label)
+            set_text(self._lack_text, f"{said[:1].upper()}{said[1:]}.")
+        self._lack_box.set_visibility(self._nearest is not None)
+
+    def _show_nearest(self) -> None:
+        if self._nearest is not None:
+            self._view.zoom(*self._nearest)
 
     def _show_busy(self, busy: bool) -> None:
         if busy:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from fleetpulse.dashboard.users import User
 from fleetpulse.dashboard.values import clean
 from fleetpulse.dashboard.zone import Zone
 from fleetpulse.queries.dashboard import Value, query
+from fleetpulse.queries.data_ends import Lack
 from fleetpulse.sql.database import Answer
 from schemas.errors import FleetpulseError
 from stream_jobs.rules.model import SloClass
@@ -67,7 +68,9 @@ class View:
         dark: bool,
         zone: Zone,
         now_ms: Callable[[], int],
+        reads: Collection[str] = (),
     ) -> None:
+        self._reads = reads
         self.facts = facts
         self.user = user
         """Who looks, with the role of this moment; None once revoked. What changes anything asks again."""
@@ -91,6 +94,7 @@ class View:
         """The last asking failed for a reason that may pass."""
         self.on_notice: Callable[[str | None], None] = lambda _text: None
         self.on_busy: Callable[[bool], None] = lambda _busy: None
+        self.on_lack: Callable[[Lack | None], None] = lambda _lack: None
         self.on_state: Callable[[], None] = lambda: None
         self._when_gone: list[Callable[[], None]] = []
 
@@ -240,6 +244,7 @@ class View:
             self.range = await self._range_now()
             self.marks = tuple(map(mark_of, (await self.ask("deployments")).records()))
             await self._refresh()
+            self.on_lack(await self.data.lack(self._reads, self.range))
         except FleetpulseError as error:
             self.failed = error.retriable
             self.on_notice(str(error))
@@ -279,6 +284,8 @@ class PageSpec:
     build: Callable[[View], Refresh]
     filters: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
+    reads: tuple[str, ...] = ()
+    """Kinds of data (``fleetpulse.queries.data_ends``) without which the page has nothing to show."""
     in_menu: bool = True
     has_range: bool = True
     live_s: float = 5.0

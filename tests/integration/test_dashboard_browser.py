@@ -316,6 +316,20 @@ def test_the_console_answers_and_writes_files(running: Rig, page: Page) -> None:
     assert (len(lines), lines[0]) == (5_001, '"n","<b>x"')
 
 
+@pytest.mark.parametrize(("path", "kind"), [("/models", "requests"), ("/fleet", "GPU readings"), ("/cost", "bills")])
+def test_a_range_without_data_says_where_data_is(running: Rig, page: Page, path: str, kind: str) -> None:
+    """And leads there; a range with data says nothing of that."""
+    running.open(page, f"{path}?from=2026-01-01T00:00:00Z&to=2026-01-01T01:00:00Z")
+    said = page.get_by_role("status").filter(has_text=f"No {kind} in Jan 01 00:00 – 01:00 UTC; data covers ")
+    expect(said).to_be_visible()
+    said.get_by_role("button", name="Show the nearest data").click()
+    page.wait_for_url(re.compile(r"from=20\d\d-.*&to=20"))
+    settled(page)
+    expect(said).to_be_hidden()
+    nothing = page.get_by_text(re.compile("^(No (readings|request|model|tenant)|Nothing of this range)"))
+    expect(nothing.filter(visible=True)).to_have_count(0)
+
+
 def test_a_saved_query_takes_its_parameters_from_fields_and_from_a_link(running: Rig, page: Page) -> None:
     """What follows from no range has a field: its value is run at once, travels in the address, and what cannot be
     left out is asked for."""

@@ -119,7 +119,8 @@ async def test_a_range_that_nobody_chose_begins_with_the_first_event(data: Data,
 
 
 async def test_minutes_around_a_range_say_where_data_lies(data: Data, clickhouse: Client) -> None:
-    """Of the range's own first minute on, whatever its second; other kinds have none."""
+    """Of the range's own first minute on, whatever its second, and windows of which no minute stands yet; other kinds
+    have none."""
     begin_ms = time.time_ns() // 10**6 // DAY_MS * DAY_MS - DAY_MS
     for minute in (40, 70, 100, 140):
         at_ms = begin_ms + minute * MINUTE_MS
@@ -128,10 +129,16 @@ async def test_minutes_around_a_range_say_where_data_lies(data: Data, clickhouse
             f" SELECT arrayJoin([{at_ms}]), arrayJoin(['service', 'service_engine']), 1, 1"
         )
 
+    young_ms = begin_ms + 150 * MINUTE_MS + 10_000
+    clickhouse.command(
+        f"INSERT INTO gpu_samples_partials (window_ms, grouping, event_count) VALUES ({young_ms}, 'gpu', 1)"
+    )
+
     answer = await data.ask("data_ends", {"from_ms": begin_ms + 100 * MINUTE_MS + 59_999}, MINUTE_MS)
 
     found = {kind: values for kind, *values in answer.rows}
     assert found.pop("requests") == [begin_ms + minute * MINUTE_MS for minute in (40, 70, 100, 140)]
+    assert found.pop("GPU readings") == [None, None, young_ms, young_ms]
     assert {*map(tuple, found.values())} == {(None,) * 4}
 
 

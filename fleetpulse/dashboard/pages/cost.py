@@ -287,5 +287,6 @@ PAGE = PageSpec(
     icon="payments",
     about="The bill, what it went to, unit costs, what stood idle, budgets",
     build=build,
+    reads=("bills",),
     filters=("region", "model", "tenant"),
 )

@@ -233,6 +233,7 @@ PAGE = PageSpec(
     icon="developer_board",
     about="One engine: requests, batch, KV cache, tokens, its GPUs and events",
     build=build,
+    reads=("engine readings",),
     filters=("cluster", "region", "host", "model"),
     options={"name": "", "q": ""},
 )

@@ -180,6 +180,7 @@ PAGE = PageSpec(
     icon="grid_view",
     about="Every GPU: utilization, temperature, which are throttled or do not report",
     build=build,
+    reads=("GPU readings",),
     filters=("cluster", "region", "host", "gpu_model"),
     options={"metric": "busy", "over": "now"},
     live_s=2.0,

@@ -148,6 +148,7 @@ PAGE = PageSpec(
     icon="memory",
     about="One GPU: its signals, its events, the requests it served",
     build=build,
+    reads=("GPU readings",),
     filters=("cluster", "host", "gpu_model"),
     options={"gpu": "", "q": ""},
 )

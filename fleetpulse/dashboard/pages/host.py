@@ -173,6 +173,7 @@ PAGE = PageSpec(
     icon="dns",
     about="One host: processors, memory, disks, network, its GPUs and engines",
     build=build,
+    reads=("host readings",),
     filters=("cluster", "region"),
     options={"name": "", "q": ""},
 )

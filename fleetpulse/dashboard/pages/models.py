@@ -238,6 +238,7 @@ PAGE = PageSpec(
     icon="speed",
     about="Latency, throughput, errors, goodput and unit costs of what is served",
     build=build,
+    reads=("requests",),
     filters=("cluster", "region", "model", "tenant"),
     options={"q": ""},
 )

@@ -52,6 +52,7 @@ PAGE = PageSpec(
     icon="format_list_bulleted",
     about="Single requests: find one, see where its time went",
     build=build,
+    reads=("requests",),
     filters=("model", "tenant", "status", "engine_id", "host"),
     options={"id": "", "order": "newest"},
 )

@@ -165,6 +165,7 @@ PAGE = PageSpec(
     icon="groups",
     about="Requests, latency, failures and cost by tenant",
     build=build,
+    reads=("requests",),
     filters=("cluster", "region", "model", "tenant"),
     options={"show": "requests"},
 )

@@ -152,6 +152,7 @@ PAGE = PageSpec(
     icon="model_training",
     about="One job: time of its steps, loss and pace, by rank",
     build=build,
+    reads=("training steps",),
     filters=("cluster", "host"),
     options={"job": "", "q": ""},
 )
