@@ -19,6 +19,7 @@ from fleetpulse.dashboard.url_state import VALUE_CHARS_MAX
 from fleetpulse.dashboard.values import clean, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View, wall_ms
 from fleetpulse.queries import dashboard as catalogue
+from fleetpulse.queries.data_ends import kinds_of
 from fleetpulse.sql.query import advice
 from runtime.config import load
 from schemas.errors import FleetpulseError
@@ -162,7 +163,17 @@ class _Sql:
         cut = f"; cut off at {len(found.rows):,}, a file holds more" if found.more else ""
         advised = f" · {said}" if (said := advice(sql)) else ""
         self._result.hint(f"{len(found.rows):,} rows in {short(took_s)} s{self._against(values)}{cut}{advised}")
-        self._fill(found)
+        self._fill(found, "" if found.rows else await self._where_data_is(sql, values))
+
+    async def _where_data_is(self, sql: str, values: Mapping[str, str | int]) -> str:
+        """What is said where nothing was found."""
+        span = self._view.range
+        of_range = values.get("from_ms") == span.from_ms
+        lack = await self._view.data.lack(kinds_of(sql), span) if of_range else None
+        if lack is None:
+            return "The statement is fine and nothing fits it; try another range."
+        said = lack.said(self._view.zone.label)
+        return f"{said[:1].upper()}{said[1:]}."
 
     def _fail(self, said: str) -> None:
         self._result.hint("rejected")
@@ -171,10 +182,10 @@ class _Sql:
         set_text(self._error, said)
         self._error.set_visibility(True)
 
-    def _fill(self, found: console.Table) -> None:
+    def _fill(self, found: console.Table, nothing: str) -> None:
         self._table.clear()
         if not found.rows:
-            self._result.empty("No rows", "The statement is fine and nothing fits it; try another range.")
+            self._result.empty("No rows", nothing)
             return
         self._result.show()
         # Names of columns are anybody's text: rows are keyed by number, names stand in labels alone.
