@@ -20,8 +20,9 @@ from dataclasses import asdict, dataclass
 from math import ceil, isfinite
 from typing import Any, Literal
 
-from fleetpulse.baseline.curve import Curve, Latency, Point
+from fleetpulse.baseline.curve import PERCENTILES, Curve, Latency, Point
 from schemas.errors import ConfigError
+from schemas.sketch import counted_min
 
 Basis = Literal["measured", "interpolated"]
 ENGINES_MAX = 1_000_000
@@ -191,7 +192,7 @@ def plan(curve: Curve, traffic: Traffic, slo: Slo, gpus_per_engine: int | None =
     load = traffic.requests_per_s / engines
     expected, where = expected_at(curve.points, load * scale)
     gpus = gpus_per_engine or curve.setup.gpus
-    notes = [*_said(curve, capacity, slo), *notes, *where]
+    notes = [*_said(curve, capacity, slo), *_few(curve.points, slo), *notes, *where]
     if engines > 1:
         notes.append(f"{engines} engines are taken to carry {engines} times what one was measured with")
     if gpus is None:
@@ -207,6 +208,16 @@ def _said(curve: Curve, capacity: Capacity, slo: Slo) -> list[str]:
         return [f"measured: {at}; the next point of the curve breaks {capacity.limit}"]
     highest = curve.points[-1].concurrency
     return [f"measured: {at}; nothing is known above concurrency {highest:g}, and no more is assumed"]
+
+
+def _few(points: Sequence[Point], slo: Slo) -> list[str]:
+    """Where the SLO was judged by a percentile of too few requests; gaps between tokens are many more."""
+    least = counted_min(PERCENTILES[slo.percentile])
+    judged = slo.limits().keys() & {"ttft_us", "e2e_us"}
+    few = [f"{point.concurrency:g}" for point in points if point.requests - point.failed < least] if judged else []
+    if not few:
+        return []
+    return [f"{slo.percentile} at concurrency {', '.join(few)} is of few requests, below {least}: measure longer there"]
 
 
 def expected_at(points: Sequence[Point], requests_per_s: float) -> tuple[Expected | None, list[str]]:

@@ -68,6 +68,29 @@ def test_traffic_is_divided_among_engines_with_headroom() -> None:
     assert found.notes[-1] == "8 engines are taken to carry 8 times what one was measured with"
 
 
+@pytest.mark.parametrize(
+    ("percentile", "limits", "said"),
+    [
+        ("p99", {"ttft_us": 10**7}, "p99 at concurrency 2, 8 is of few requests, below 100: measure longer there"),
+        ("p99", {"e2e_us": 10**7}, "p99 at concurrency 2, 8 is of few requests, below 100: measure longer there"),
+        ("p99", {"itl_us": 10**7}, None),
+        ("p95", {"ttft_us": 10**7}, None),
+        ("p99", {}, None),
+    ],
+)
+def test_a_percentile_of_few_requests_is_said_to_be(percentile: str, limits: dict[str, int], said: str | None) -> None:
+    """Good ones count; gaps between tokens are many more than requests, and p95 needs twenty."""
+    latency = {"p95": 100_000, "p99": 200_000}
+    points = tuple(
+        replace(point, requests=requests, failed=1, ttft_us=latency, itl_us=latency, e2e_us=latency)
+        for point, requests in zip(CURVE.points, (101, 100, 1_000, 21), strict=True)
+    )
+
+    notes = plan(Curve(SETUP, points), Traffic(1.0), Slo(**limits, percentile=percentile)).notes
+
+    assert [note for note in notes if "few requests" in note] == ([] if said is None else [said])
+
+
 def test_exactly_a_whole_number_of_engines_is_not_one_more() -> None:
     """6.4 at 4.0 x 0.8."""
     assert plan(CURVE, Traffic(6.4), Slo()).engines == 2
