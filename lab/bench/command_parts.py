@@ -256,4 +256,46 @@ def counterparts(
     return Measured("counterparts", {"comparisons": found}, tables, wrong={"differs": differing})
 
 
-COMMANDS = (stages, edge, insight, shapes, judging, alerts, dashboard, cost, counterparts)
+class PeerName(StrEnum):
+    """Others that can answer the question of ``bench peers``."""
+
+    CLICKHOUSE = "clickhouse"
+    QUIX = "quix"
+    FAUST = "faust"
+
+
+def peers(
+    progress: Progress,
+    seed: int,
+    against: Annotated[list[PeerName] | None, typer.Option(help="Several times for several. Default: all.")] = None,
+    windows: Annotated[int, typer.Option(min=1, max=60, help="Windows of 10 s, as fast as can be.")] = 2,
+    hosts: Annotated[int, typer.Option(min=1, max=5_000, help="Hosts of 40 requests a second each.")] = 1_250,
+    paced_windows: Annotated[
+        int, typer.Option(min=0, max=60, help="Windows in real time, and again with kill -9 amid. 0: neither.")
+    ] = 5,
+    paced_hosts: Annotated[int, typer.Option(min=1, max=1_250, help="Hosts in real time.")] = 50,
+    environments: Annotated[
+        Path | None, typer.Option(help="Where virtual environments are kept. Default: in the data folder.")
+    ] = None,
+    data_dir: DataDir = None,
+) -> Measured:
+    """The windows job beside others that answer the same question: CPU, memory, freshness, kill -9.
+
+    Example: [bold]fleetpulse bench peers --against quix --windows 1 --hosts 100[/bold]
+    """
+    from lab.bench import peers as measuring
+    from lab.bench.peers_answers import COLUMNS, table
+    from lab.bench.stand import fresh_stand
+    from runtime.config import load
+
+    made = environments or load({"data_dir": data_dir}).data_dir / "environments"
+    wanted = tuple(one.value for one in against or PeerName)
+    options = measuring.Options(wanted, windows, hosts, paced_hosts, paced_windows, seed)
+    with fresh_stand(data_dir, progress.say, folder="bench-peers") as place:
+        result = measuring.measure(place, options, made.resolve(), progress)
+    title = f"{result['events']:,} requests in {result['series']:,} windows and series, one core each"
+    wrong = [name for name, one in result["sides"].items() if name.startswith("fleetpulse") and not one["equal"]]
+    return Measured("peers", result, [(title, COLUMNS, table(result["sides"]))], wrong={"not the exact answer": wrong})
+
+
+COMMANDS = (stages, edge, insight, shapes, judging, alerts, dashboard, cost, counterparts, peers)

@@ -102,7 +102,7 @@ def _quantiles(query: Query, grouping: GroupingSet, keys: str) -> tuple[int, flo
     names = [f.name for f in BY_TOPIC[grouping.topic].of(Role.SKETCH)]
     if not names:
         return 0, 0.0
-    bins = ", ".join(f"{_from_bins(f'sumMap({name}_bins)')} AS {name}" for name in names)
+    bins = ", ".join(f"{from_bins(f'sumMap({name}_bins)')} AS {name}" for name in names)
     levels = ", ".join(map(str, peer.QUANTILES))
     states = ", ".join(f"quantilesDDMerge({peer.ACCURACY}, {levels})({name}_state) AS {name}" for name in names)
     ours, theirs = ours_table(grouping.topic), f"{peer.DATABASE}.{peer.group_table(grouping)}"
@@ -125,9 +125,9 @@ def _quantiles(query: Query, grouping: GroupingSet, keys: str) -> tuple[int, flo
     return compared, worst
 
 
-def _from_bins(merged: str) -> str:
+def from_bins(merged: str, at: Iterable[float] = peer.QUANTILES) -> str:
     """SQL for the quantiles of merged bins: NaN where there is nothing."""
-    levels = ", ".join(map(str, peer.QUANTILES))
+    levels = ", ".join(map(str, at))
     sums = f"arrayCumSum(mapValues({merged}))"
     index = f"arrayFirstIndex(c -> c > floor(q * ({sums}[-1] - 1)), {sums})"
     key = f"mapKeys({merged})[{index}]"

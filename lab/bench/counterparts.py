@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,16 +72,21 @@ class Run:
     progress: Progress
 
     def environment(self, name: str) -> Path:
-        """The ``bin`` of a virtual environment with exactly the packages of ``counterparts-NAME.txt``."""
-        made = self.environments / name
-        if not (made / "complete").exists():
-            self.progress.say(f"making a virtual environment for {name}")
-            subprocess.run([sys.executable, "-m", "venv", "--clear", str(made)], check=True)
-            pins = str(HERE / f"counterparts-{name}.txt")
-            pip = [str(made / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-            subprocess.run([*pip, "--no-deps", "--only-binary", ":all:", "--requirement", pins], check=True)
-            (made / "complete").touch()
-        return made / "bin"
+        """As ``environment``, for ``counterparts-NAME.txt``."""
+        return environment(f"counterparts-{name}", self.environments, self.progress.say)
+
+
+def environment(name: str, environments: Path, say: Callable[[str], None]) -> Path:
+    """The ``bin`` of a virtual environment with exactly the packages of ``NAME.txt``."""
+    made = environments / name
+    if not (made / "complete").exists():
+        say(f"making a virtual environment for {name}")
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(made)], check=True)
+        pip = [str(made / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        pins = str(HERE / f"{name}.txt")
+        subprocess.run([*pip, "--no-deps", "--only-binary", ":all:", "--requirement", pins], check=True)
+        (made / "complete").touch()
+    return made / "bin"
 
 
 @contextlib.contextmanager

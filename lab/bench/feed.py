@@ -105,10 +105,11 @@ async def fresh_topics(kafka: KafkaConfig, partitions: Mapping[str, int]) -> Non
             await admin.delete_topics(gone)
         for name, count in partitions.items():
             settings = topic_settings(BY_NAME[name], 1, DEFAULT_LIMITS) | {"retention.ms": "-1"}
-            await _made(admin, NewTopic(name, count, 1, topic_configs=settings))
+            await made(admin, NewTopic(name, count, 1, topic_configs=settings))
 
 
-async def _made(admin: AIOKafkaAdminClient, topic: NewTopic) -> None:
+async def made(admin: AIOKafkaAdminClient, topic: NewTopic) -> None:
+    """Make a topic, as soon as one of its name is gone."""
     end_s = time.monotonic() + _WITHIN_S
     while code := (await admin.create_topics([topic])).topic_errors[0][1]:
         if time.monotonic() > end_s:

@@ -67,14 +67,14 @@ def test_an_environment_that_is_complete_is_not_made_again(tmp_path: Path, monke
 
     def make(command: list[str], **_: object) -> None:
         made.append(command[2])
-        (tmp_path / "environments" / "mock").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "environments" / "counterparts-mock").mkdir(parents=True, exist_ok=True)
 
     monkeypatch.setattr(subprocess, "run", make)
     run = run_in(tmp_path)
 
     folders = [run.environment("mock") for _ in range(2)]
 
-    assert folders == [tmp_path / "environments" / "mock" / "bin"] * 2
+    assert folders == [tmp_path / "environments" / "counterparts-mock" / "bin"] * 2
     assert made == ["venv", "pip"]
 
 

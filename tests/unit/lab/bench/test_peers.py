@@ -1,0 +1,126 @@
+"""``bench peers``: what is sent, what a reader of the rows sees, and that every side's program gives the exact answer.
+
+Covers lab.bench.peers with lab.bench.peers_sides, lab.bench.peers_quix and lab.bench.peers_faust.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.bench import peers_faust, peers_quix
+from lab.bench.counterparts import HERE
+from lab.bench.peers import TAIL_MS, Load, Watched, load
+from lab.bench.peers_answers import GROUPING, LEVELS, exact, judge, row
+from lab.bench.peers_sides import HOW, statements
+from lab.bench.workload import FLEET
+from schemas.contract.headers import NDJSON
+from schemas.limits import WINDOW_MS
+
+PROFILE = replace(FLEET, hosts=3, gpus_per_host=0)
+FROM_MS = 1_700_000_000_000
+SETTINGS = {"window_ms": WINDOW_MS, "dimensions": GROUPING.dimensions, "levels": LEVELS}
+
+
+@pytest.fixture(scope="module")
+def sent() -> Load:
+    return load(PROFILE, FROM_MS, 2, NDJSON, 1)
+
+
+def values(sent: Load) -> list[bytes]:
+    return [one.value for second in sent.seconds for one in second]
+
+
+def test_whole_windows_are_sent_and_a_second_that_closes_them(sent: Load) -> None:
+    """Each host's record every second; the last one is of another window."""
+    times = [json.loads(line)["at_ms"] for line in sent.seconds[-1][0].value.splitlines()]
+
+    assert [len(second) for second in sent.seconds] == [PROFILE.hosts] * 21
+    assert sent.events == 21 * PROFILE.events_per_s
+    assert min(times) >= FROM_MS + 2 * WINDOW_MS + TAIL_MS
+    assert (
+        sum(one.events for one in exact(values(sent), sent.from_ms, sent.to_ms).values()) == 20 * PROFILE.events_per_s
+    )
+
+
+def by_quix(records: list[bytes]) -> list[dict[str, Any]]:
+    states: dict[tuple[str, int], peers_quix.Part] = {}
+    for record in records:
+        for part in peers_quix.parts(record, SETTINGS):
+            key = (json.loads(next(iter(part["series"])))[2], part["at_ms"] // WINDOW_MS * WINDOW_MS)
+            states[key] = peers_quix.merged(states[key], part) if key in states else part["series"]
+    return [one for (_, at), state in states.items() for one in peers_quix.rows(at, state, list(LEVELS))]
+
+
+def by_faust(records: list[bytes]) -> list[dict[str, Any]]:
+    found: dict[tuple[int, str], peers_faust.Held] = {}
+    for record in records:
+        events = [json.loads(line) for line in record.splitlines()]
+        for series, held in peers_faust.grouped(events, list(GROUPING.dimensions)).items():
+            key = (events[0]["at_ms"] // WINDOW_MS * WINDOW_MS, series)
+            found[key] = [a + b for a, b in zip(found[key], held, strict=True)] if key in found else held
+    return [peers_faust.row(at, series, held, list(LEVELS)) for (at, series), held in found.items()]
+
+
+@pytest.mark.parametrize("answer", [by_quix, by_faust])
+def test_the_programs_give_the_exact_answer(sent: Load, answer: Any) -> None:
+    """Without the frameworks: what is handed to them, and what becomes of a window."""
+    rows = [row(json.dumps(one).encode()) for one in answer(values(sent))]
+
+    verdict = judge(exact(values(sent), sent.from_ms, sent.to_ms), rows, 0.0)
+
+    assert verdict.equal
+    assert verdict.series > 6
+
+
+def test_a_record_over_the_end_of_a_window_becomes_two_parts(sent: Load) -> None:
+    """With the time of the latest event each."""
+    record = sent.seconds[9][0].value + sent.seconds[10][0].value
+
+    parts = peers_quix.parts(record, SETTINGS)
+
+    assert [one["at_ms"] // WINDOW_MS * WINDOW_MS - FROM_MS for one in parts] == [0, WINDOW_MS]
+
+
+def test_rows_that_add_up_and_rows_that_replace() -> None:
+    """A window is complete with as many events as were sent; windows that are not asked for do not count."""
+    watched = Watched({10: 5, 20: 1})
+
+    for row_of in ((10, None, 2), (30, None, 9), (20, "a", 3), (20, "a", 1)):
+        watched.note(*row_of)
+
+    assert watched.events == {10: 2, 20: 1}
+    assert not watched.complete
+    watched.note(10, None, 3)
+    assert watched.complete
+    assert watched.freshness()["windows"] == 2
+
+
+def test_a_silence_is_around_a_moment() -> None:
+    """Between the last change before and the first after."""
+    watched = Watched({10: 5}, silences=[(1.0, 2.0), (2.0, 9.0), (9.0, 9.5)])
+
+    assert watched.silent_s(4.0) == 7.0
+    assert Watched({}).freshness() == {"windows": 0}
+
+
+@pytest.mark.parametrize("name", HOW)
+def test_every_peer_is_pinned_with_hashes(name: str) -> None:
+    """And has its program."""
+    lines = (HERE / f"peers-{name}.txt").read_text().splitlines()
+
+    assert all("==" in line or line.startswith("    --hash=sha256:") for line in lines)
+    assert Path(HERE / f"peers_{name}.py").exists()
+
+
+def test_the_engine_reads_what_it_needs_and_begins_last() -> None:
+    """The queue, the rows, the view between them."""
+    queue, rows, view = statements("group-1", "kafka:1")
+
+    assert "'group-1'" in queue
+    assert "request_id" not in queue
+    assert rows.endswith(view.partition(" AS ")[2])
