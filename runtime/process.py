@@ -10,7 +10,10 @@ import logging
 import os
 import resource
 import signal
+import sys
+import threading
 from collections.abc import Callable
+from typing import NoReturn
 
 _log = logging.getLogger(__name__)
 
@@ -32,6 +35,16 @@ def on_stop_signal(loop: asyncio.AbstractEventLoop, *, exit_now: Callable[[int],
     for number in SIGNALS:
         loop.add_signal_handler(number, received, number)
     return stopping
+
+
+def leave(code: int) -> NoReturn:
+    """Exit; at once where a thread goes on that is none of Python's daemons, which Python would wait for, for ever."""
+    if all(thread.daemon or thread is threading.current_thread() for thread in threading.enumerate()):
+        sys.exit(code)
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)
 
 
 def raise_descriptors() -> int:

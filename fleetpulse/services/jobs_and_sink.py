@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from runtime.bounded_fetch import bound_fetches
 from runtime.config import Config, load
 from runtime.health import Check, HealthServer, Heartbeat, fine
 from runtime.local_stack import read_state
-from runtime.process import on_stop_signal
+from runtime.process import leave, on_stop_signal
 from runtime.tracing import tracing
 from schemas.contract.topics import (
     ALERT_COMMANDS,
@@ -197,7 +196,7 @@ def run_job(job: str, shell: str, worker: str, health_port: int | None, files: F
             tracer=tracer,
             readiness=readiness,
         )
-    sys.exit(code)
+    leave(code)  # Faust's threads may go on
 
 
 def run_all_jobs(shell: str, worker: str, health_port: int | None, files: Files = NO_FILES) -> None:

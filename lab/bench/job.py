@@ -31,6 +31,7 @@ from runtime.clock import SystemClock
 from runtime.config import KafkaConfig, load
 from runtime.kafka_clients import make_consumer, started
 from runtime.logs import configure
+from runtime.process import leave
 from schemas.contract.headers import CONTENT_TYPES
 from schemas.contract.record import Record
 from schemas.contract.topics import BY_NAME, WINDOW_PARTIALS
@@ -218,4 +219,4 @@ def main(text: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    leave(main(sys.argv[1]))

@@ -47,7 +47,7 @@ def run_process(
 
     ``worker`` is a name to keep over restarts (static membership). ``outputs`` are the topics the step writes to, with
     the partition counts it relies on. ``readiness`` follows the partitions. Faust's threads may outlive the return, so
-    the caller has to end the process for good.
+    the caller has to ``leave`` (``runtime.process``).
     """
     serve = _shell(shell)
     settle(RARELY)

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 BEGAN_S = time.monotonic()
 
 from runtime.config import KafkaConfig  # noqa: E402
+from runtime.process import leave  # noqa: E402
 from stream_jobs.runner.policy import CommitPolicy  # noqa: E402
 from stream_jobs.runner.process import run_process  # noqa: E402
 from tests.integration.job_worker import log_to_stderr  # noqa: E402
@@ -50,4 +51,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

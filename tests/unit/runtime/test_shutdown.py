@@ -2,6 +2,8 @@ import asyncio
 import os
 import resource
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -42,3 +44,20 @@ def test_the_limit_of_open_files_is_raised_to_the_hard_one() -> None:
         assert raised == resource.getrlimit(resource.RLIMIT_NOFILE)[0] == hard
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_process_ends_though_a_thread_goes_on() -> None:
+    """With its code and what it had said; Python alone would wait for the thread for ever."""
+    line = "import threading; from runtime.process import leave; print('said', end='')"
+    line += "; threading.Thread(target=threading.Event().wait).start(); leave(70)"
+    done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, timeout=60, check=False)
+
+    assert (done.returncode, done.stdout) == (70, "said")
+
+
+def test_a_process_without_such_a_thread_ends_as_ever() -> None:
+    """What was opened is closed on the way."""
+    line = "import atexit; from runtime.process import leave; atexit.register(print, 'closed', end=''); leave(70)"
+    done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, timeout=60, check=False)
+
+    assert (done.returncode, done.stdout) == (70, "closed")
