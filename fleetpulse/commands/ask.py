@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Annotated
 
 import typer
 
-from fleetpulse.commands.output import Result, answers, err, out, print_rows
+from fleetpulse.commands.output import Result, answers, out, print_rows
+from fleetpulse.commands.people import From, To
 from runtime.clock import SystemClock
-
-OTHERS_MAX = 4
 
 
 @answers
@@ -22,8 +20,8 @@ def ask(
         str | None,
         typer.Option("--last", help="How far back: 15m, 24h, 30d, or today; without it as fits the question."),
     ] = None,
-    from_: Annotated[str | None, typer.Option("--from", help="Begin: 2026-01-31 or 2026-01-31T06:00:00Z.")] = None,
-    to: Annotated[str | None, typer.Option("--to", help="End, likewise; without it now.")] = None,
+    from_: From = None,
+    to: To = None,
     against: Annotated[
         str | None,
         typer.Option(help="What a change is against: the same so much earlier (1d, 7d); without it what was before."),
@@ -38,43 +36,29 @@ def ask(
 ) -> Result:
     """Ask a question in plain words: the best matching of those below is answered by the query that it names.
 
-    Example: [bold]fleetpulse ask[/bold], [bold]fleetpulse ask tenant behind p99 spike --last 10m -p model=NAME[/bold],
-    [bold]fleetpulse ask monthly cost of idle GPUs[/bold], [bold]fleetpulse ask tokens today yesterday --sql[/bold]
+    The name of a model, tenant, host, engine or GPU among the words holds the answer to it, as -p model=NAME does; p95,
+    TPOT or failures say what is measured, yesterday or last 2 hours when. Where no question matches, none is answered.
+
+    Example: [bold]fleetpulse ask[/bold], [bold]fleetpulse ask tenant behind the p99 spike of llama-70b[/bold],
+    [bold]fleetpulse ask monthly cost of idle GPUs[/bold], [bold]fleetpulse ask tokens of llama-70b today[/bold]
     """
     from fleetpulse.commands import asking
+    from fleetpulse.commands.answering import Asked, answered, meaning
     from fleetpulse.queries.questions import numbered
-    from fleetpulse.sql.database import Database
-    from fleetpulse.sql.query import bound
-    from runtime.config import load
 
     if not words:
         return _listed()
-    number, others = asking.chosen(words)
-    question = numbered()[number]
-    bounds = asking.bounds_of(question, last, from_, to, against, asking.zone_of(zone), SystemClock().now_ms())
-    text = question.sql(bounds["to_ms"] - bounds["from_ms"], None if sql else bounds)
-    query = bound(text.strip(), question.known(), param or (), bounds)
-    data = {"number": number, "question": question.text, "query": question.query, "parameters": query.parameters}
+    zone_, now_ms = asking.zone_of(zone), SystemClock().now_ms()
+    found = meaning(words, param or (), now_ms)
+    question = numbered()[found.number]
+    bounds = asking.bounds_of(question, last or found.last, from_, to, against, zone_, now_ms)
+    asked = Asked.of(found, bounds, param or (), whole=sql)
     if sql:
-        return Result(
-            data | {"sql": query.sql}, lambda: out.print(query.sql, markup=False, highlight=False, soft_wrap=True)
-        )
-    with closing(Database(load().reading)) as database:
-        answer = database.sql(query.sql, query.parameters)
-        said = {"": asking.covered(database, bounds["from_ms"], bounds["to_ms"])}
-        if "before_from_ms" in query.parameters:
-            said["before_"] = asking.covered(database, bounds["before_from_ms"], bounds["before_to_ms"])
-    data |= {f"{which}covered_s": seconds for which, seconds in said.items()} | {"rows": answer.records()}
-
-    def shown() -> None:
-        columns, rows = asking.readable(answer.columns, answer.rows)
-        print_rows(f"{number}. {question.text}", columns, rows, empty=f"{number}. {question.text}\nno rows")
-        for which, seconds in said.items():
-            err.print(asking.over(bounds, seconds, which), markup=False, highlight=False)
-        for other in others[:OTHERS_MAX]:
-            err.print(f"also: fleetpulse ask {other}  {numbered()[other].text}", markup=False, highlight=False)
-
-    return Result(data, shown)
+        data = asked.data() | {"sql": asked.query.sql}
+        return Result(data, lambda: out.print(asked.query.sql, markup=False, highlight=False, soft_wrap=True))
+    of_today = asking.of_today(question, last or found.last, from_ or to, against, zone)
+    again = asking.command(words, param or (), against=against, zone=zone)
+    return answered(asked, of_today, again)
 
 
 def _listed() -> Result:

@@ -1,24 +1,29 @@
-"""What ``fleetpulse ask`` decides and shows: which question is meant, over which range, and cells as people read them.
+"""What ``fleetpulse ask`` decides and shows: over which range, what was understood, and cells as people read them.
 Pure but for ``covered``, which asks."""
 
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from fleetpulse.commands.elsewhere import label_utc
 from fleetpulse.commands.output import show
 from fleetpulse.commands.people import duration_ms
 from fleetpulse.dashboard.values import covered_text
 from fleetpulse.queries import dashboard
-from fleetpulse.queries.questions import TODAY, Question, matching, near, numbered
+from fleetpulse.queries.metric_words import label
+from fleetpulse.queries.questions import TODAY, Question
+from fleetpulse.queries.scope import NAMES
 from fleetpulse.report import amounts
 from fleetpulse.report.gather import span
 from fleetpulse.sql.database import Reader
 from schemas.errors import ConfigError
 
+YESTERDAY = "yesterday"
 _MOMENT_MS = 10**11
 """Numbers of milliseconds from here on are moments, below it they are durations."""
 _READABLE: Mapping[str, Callable[[Any], str]] = {
@@ -27,20 +32,6 @@ _READABLE: Mapping[str, Callable[[Any], str]] = {
     "_ug": amounts.carbon,
     "gpu_ms": amounts.gpu_hours,
 }
-
-
-def chosen(words: Sequence[str]) -> tuple[int, list[int]]:
-    """Number of the question that is meant, and others that it could be."""
-    if len(words) == 1 and words[0].isascii() and words[0].isdigit():
-        if int(words[0]) not in numbered():
-            raise ConfigError("WORDS", words[0], f"must be a number from 1 to {len(numbered())}")
-        return int(words[0]), []
-    found = matching(words)
-    if not found:
-        meant = ", ".join(near(words))
-        said = f"did you mean {meant}" if meant else "fleetpulse ask lists them"
-        raise ConfigError("WORDS", " ".join(words), f"must have a word of a question: {said}")
-    return found[0], found[1:]
 
 
 def zone_of(name: str | None) -> tzinfo | None:
@@ -62,17 +53,19 @@ def bounds_of(
 ) -> dict[str, int]:
     """The range that is asked about, and the one of its length that it is compared with, in ms."""
     length, back = last or question.last, against or question.against
-    of_today = length == TODAY and from_ is None and to is None
+    of_today = length in (TODAY, YESTERDAY) and from_ is None and to is None
     if of_today:
-        from_ms, to_ms = midnight(now_ms, 0, zone), now_ms
+        from_ms, to_ms = midnight(now_ms, length == YESTERDAY, zone), now_ms
+        to_ms = midnight(now_ms, 0, zone) if length == YESTERDAY else now_ms
+        back = back or "1d"
     elif from_ is None and to is None:
         from_ms, to_ms = max(0, now_ms - duration_ms(length)), now_ms
     else:
-        from_ms, to_ms = span(duration_ms("1d" if length == TODAY else length), from_, to, now_ms)
+        from_ms, to_ms = span(duration_ms("1d" if length in (TODAY, YESTERDAY) else length), from_, to, now_ms)
     back_ms = duration_ms(back) if back else to_ms - from_ms
     before_ms = from_ms - back_ms
     if of_today and back.endswith("d"):  # days of the calendar are not always 24 hours long
-        before_ms = midnight(now_ms, int(back[:-1]), zone)
+        before_ms = midnight(now_ms, int(back[:-1]) + (length == YESTERDAY), zone)
     before_ms = max(0, before_ms)
     return {
         "from_ms": from_ms,
@@ -100,8 +93,33 @@ def covered(database: Reader, from_ms: int, to_ms: int) -> float:
 def over(bounds: Mapping[str, int], covered_s: float, which: str = "") -> str:
     """Which range an answer is of, and how much of it has data; with ``before_`` the one that it is compared with."""
     from_ms, to_ms = bounds[f"{which}from_ms"], bounds[f"{which}to_ms"]
-    said = f"{amounts.instant(from_ms)} to {amounts.instant(to_ms)} UTC, {covered_text(covered_s, to_ms - from_ms)}"
+    said = f"{label_utc(from_ms, to_ms)}, {covered_text(covered_s, to_ms - from_ms)}"
     return f"before: {said}" if which else said
+
+
+def understood(names: Mapping[str, str], given: Mapping[str, str], of_today: str) -> str:
+    """What was made of the words, as a line below the question: what is measured, and of what alone. Empty for all of
+    what the question is about."""
+    measured = label(given)
+    only = ", ".join(f"{NAMES[kind]} {name}" for kind, name in names.items() if name)
+    return ", ".join(one for one in (" of ".join(one for one in (measured, only) if one), of_today) if one)
+
+
+def of_today(question: Question, last: str, ends: str | None, against: str | None, zone: str | None) -> str:
+    """What is said of a range of the calendar: whose day it is, and what it is compared with. Empty for another."""
+    length = last or question.last
+    if length not in (TODAY, YESTERDAY) or ends:
+        return ""
+    back = against or question.against
+    other = {"": "", "1d": ", against yesterday" if length == TODAY else ", against the day before"}
+    return f"{length}{other.get(back, f', against {back} earlier')} ({zone or 'time of this machine'})"
+
+
+def command(words: Sequence[str], params: Sequence[str], **options: str | None) -> str:
+    """The command as it was written, without its range."""
+    given = [part for one in params for part in ("-p", one)]
+    given += [part for name, value in options.items() if value for part in (f"--{name}", value)]
+    return f"fleetpulse ask {shlex.join([*words, *given])}"
 
 
 def readable(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[list[str], list[list[Any]]]:

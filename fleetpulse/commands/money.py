@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fleetpulse.commands.output import Result, answers, checking, err, out, print_rows, print_whole
-from fleetpulse.commands.people import duration_ms
+from fleetpulse.commands.people import From, To, duration_ms
 from fleetpulse.commands.progress import Progress
 from fleetpulse.report import EXAMPLE_PRICES
 from runtime.clock import SystemClock
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, FleetpulseError
 from schemas.limits import HOUR_MS
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ PricesFile = Annotated[
     ),
 ]
 Last = Annotated[str, typer.Option("--last", help="How far back: 30m, 24h, 7d.")]
-From = Annotated[str | None, typer.Option("--from", help="Begin: 2026-01-31 or 2026-01-31T06:00:00Z.")]
-To = Annotated[str | None, typer.Option("--to", help="End, likewise; without it now.")]
 
 audits = typer.Typer(no_args_is_help=True, help="Audits: do the numbers add up, exactly.")
 reports = typer.Typer(no_args_is_help=True, help="Reports for people.")
@@ -61,6 +59,7 @@ def report_cost(
 
     Example: [bold]fleetpulse report cost --last 24h --html cost.html[/bold]
     """
+    from fleetpulse.commands.elsewhere import elsewhere
     from fleetpulse.report import gather
     from fleetpulse.report.compose import page
     from fleetpulse.report.html import html as html_of
@@ -71,7 +70,11 @@ def report_cost(
     bounds = gather.span(duration_ms(last), from_, to, now_ms)
     config = load()
     files = prices or config.prices or EXAMPLE_PRICES, slo or config.rules, budgets or config.budgets
-    report = gather.cost_report(config.reading, gather.report_query(bounds, now_ms, *files))
+    try:
+        report = gather.cost_report(config.reading, gather.report_query(bounds, now_ms, *files))
+    except gather.NoBillError as error:
+        again = elsewhere(gather.without_bills(config.reading, bounds), "fleetpulse report cost")
+        raise FleetpulseError("\n".join([str(error), *again])) from error
     if html is None:
         return Result(report, lambda: print_whole(*rendered(page(report))))
     html.write_text(html_of(page(report)), encoding="utf-8")

@@ -149,7 +149,7 @@ def print_rows(
     if listed:
         print_whole(table(title, columns, listed, least=least))
     else:
-        err.print(empty, markup=False, highlight=False)
+        err.print(empty, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_whole(*parts: RenderableType) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +14,8 @@ from runtime.clock import SystemClock
 from schemas.errors import ConfigError
 
 Last = Annotated[str, typer.Option("--last", help="How far back to look: 30s, 15m, 2h, 1d.")]
+From = Annotated[str | None, typer.Option("--from", help="Begin: 2026-01-31 or 2026-01-31T06:00:00Z.")]
+To = Annotated[str | None, typer.Option("--to", help="End, likewise; without it now.")]
 AsWriter = Annotated[
     bool, typer.Option("--as-writer", help="Run people's SQL as the writer where no reader is configured.")
 ]
@@ -40,6 +43,8 @@ def percentiles(
     measure: Annotated[str, typer.Argument(help="ttft_us, tpot_us, e2e_us or queue_us.")] = "ttft_us",
     by: Annotated[str, typer.Option(help="A dimension of requests, such as model, tenant, region, status.")] = "model",
     last: Last = "1h",
+    from_: From = None,
+    to: To = None,
 ) -> Result:
     """Percentiles of a latency, by any dimension, over any range, with the number of values that went in.
 
@@ -47,15 +52,22 @@ def percentiles(
 
     Example: [bold]fleetpulse percentiles ttft_us --by tenant --last 15m[/bold]
     """
+    from fleetpulse.commands.elsewhere import elsewhere
+    from fleetpulse.report.gather import span
     from fleetpulse.sql.database import Database
+    from fleetpulse.sql.lookups import lacking
     from fleetpulse.sql.query import percentiles_sql, readable
     from runtime.config import load
 
-    sql, range_ms = percentiles_sql(measure, by), duration_ms(last)
-    now_ms = SystemClock().now_ms()
-    answer = Database(load().reading).sql(sql, {"from_ms": max(0, now_ms - range_ms), "to_ms": now_ms})
-    title = f"{measure} by {by}, last {last}"
-    empty = f"{title}: no requests with that measure"
+    sql, range_ms, now_ms = percentiles_sql(measure, by), duration_ms(last), SystemClock().now_ms()
+    given = from_ is not None or to is not None
+    begin_ms, end_ms = span(range_ms, from_, to, now_ms) if given else (max(0, now_ms - range_ms), now_ms)
+    with closing(Database(load().reading)) as database:
+        answer = database.sql(sql, {"from_ms": begin_ms, "to_ms": end_ms})
+        without = None if answer.rows else lacking(database, ["requests"], (begin_ms, end_ms))
+    title = f"{measure} by {by}, {'range as given' if given else f'last {last}'}"
+    again = elsewhere(without, f"fleetpulse percentiles {measure} --by {by}")
+    empty = "\n".join([f"{title}: no requests with that measure", *again])
     return Result(answer.records(), lambda: print_rows(title, answer.columns, readable(answer), empty=empty))
 
 

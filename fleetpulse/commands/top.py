@@ -12,6 +12,7 @@ import typer
 from fleetpulse.commands.output import Result, answers, err, for_program, out, print_whole
 from runtime.clock import SystemClock
 from schemas.errors import ConfigError
+from schemas.limits import MINUTE_MS
 
 
 class By(StrEnum):
@@ -36,7 +37,9 @@ def top(
 
     Example: [bold]fleetpulse top[/bold], [bold]fleetpulse top --by host --sort "temp C" --once[/bold]
     """
+    from fleetpulse.commands.elsewhere import label_utc
     from fleetpulse.sql.database import Database
+    from fleetpulse.sql.lookups import lacking
     from fleetpulse.top import table as showing
     from fleetpulse.top.screen import run
     from runtime.config import load
@@ -49,7 +52,10 @@ def top(
             run(lambda: database.sql(showing.SQL).records(), view, out, SystemClock(), every_s=every)
             return None
         gpus = database.sql(showing.SQL).records()
+        now_ms = SystemClock().now_ms()
+        without = None if gpus else lacking(database, ["GPU readings"], (now_ms - 5 * MINUTE_MS, now_ms))
     if gpus:
         return Result(showing.table_of(gpus, view)[:limit], lambda: print_whole(showing.drawn(gpus, view, limit)))
     quiet = "no GPU reported in the last five minutes; is an agent running? Try fleetpulse simulate"
-    return Result([], lambda: err.print(quiet))
+    held = f"data covers {label_utc(*without.held[-1])}" if without and without.held else "none ever did"
+    return Result([], lambda: err.print(f"{quiet}\n{held}", markup=False, highlight=False, soft_wrap=True))

@@ -19,6 +19,7 @@ import httpx
 import orjson
 
 from fleetpulse.queries.dashboard import SECONDS_MAX
+from fleetpulse.sql.hints import hint
 from runtime.config import ClickHouseConfig
 from schemas.errors import FleetpulseError, UnavailableError
 
@@ -145,7 +146,8 @@ async def _answer(
         ):
             if answer.status_code != httpx.codes.OK:
                 said = (await _begin(answer)).decode("utf-8", "replace")
-                raise FleetpulseError(error_text(said) or f"ClickHouse answers with status {answer.status_code}")
+                told = error_text(said) or f"ClickHouse answers with status {answer.status_code}"
+                raise FleetpulseError("\n".join(one for one in (told, hint(said, sql)) if one))
             yield answer.aiter_bytes()
     except httpx.RemoteProtocolError as error:
         raise FleetpulseError(f"ClickHouse stopped in the middle of its answer ({error}); ask for less") from error

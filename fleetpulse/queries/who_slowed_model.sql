@@ -1,39 +1,45 @@
--- Which tenant of a model explains most of a change of its p99 of time to first token between two ranges of one length.
--- The models that got slower most come first; `model` is one of them, or empty for all. What a tenant explains would not
--- have happened had it alone stayed as it was before; one p99 says something of 100 or more requests.
+-- Which tenant of a model explains most of a change of its p99 of time to first token, or of another percentile and latency.
+-- Between two ranges of one length. The models that got slower most come first; `model` is one of them, or empty for all;
+-- `bins` is the column of the latency, `quantile` 0.99 for p99. What a tenant explains would not have happened had it alone
+-- stayed as it was before; null where the whole changed by less than a tenth, or is of too few requests to say.
 SELECT
     model,
     tenant,
-    fp_quantile_linear(0.99, was) / 1e3 AS before_ms,
-    fp_quantile_linear(0.99, is) / 1e3 AS now_ms,
-    round(0 + 100 * (model_now_ms - without_ms) / nullIf(model_now_ms - model_before_ms, 0), 1) AS explains_pct,
+    fp_quantile_linear({quantile:Float64}, was) / 1e3 AS before_ms,
+    fp_quantile_linear({quantile:Float64}, is) / 1e3 AS now_ms,
+    if(
+        abs(model_now_ms - model_before_ms) < 0.1 * model_before_ms OR least(model_requests_before, model_requests_now) < 1 / (1 - {quantile:Float64}),
+        NULL,
+        round(0 + 100 * (model_now_ms - without_ms) / nullIf(model_now_ms - model_before_ms, 0), 1)
+    ) AS explains_pct,
     requests_before,
     requests_now,
-    fp_quantile_linear(0.99, all_was) / 1e3 AS model_before_ms,
-    fp_quantile_linear(0.99, all_is) / 1e3 AS model_now_ms
+    fp_quantile_linear({quantile:Float64}, all_was) / 1e3 AS model_before_ms,
+    fp_quantile_linear({quantile:Float64}, all_is) / 1e3 AS model_now_ms,
+    sum(requests_before) OVER (PARTITION BY model) AS model_requests_before,
+    sum(requests_now) OVER (PARTITION BY model) AS model_requests_now
 FROM
 (
     SELECT
         *,
+        arraySum(mapValues(was)) AS requests_before,
+        arraySum(mapValues(is)) AS requests_now,
         sumMap(was) OVER (PARTITION BY model) AS all_was,
         sumMap(is) OVER (PARTITION BY model) AS all_is,
-        fp_quantile_linear(0.99, mapFilter((k, v) -> v > 0, mapAdd(mapSubtract(all_is, is), was))) / 1e3 AS without_ms
+        fp_quantile_linear({quantile:Float64}, mapFilter((k, v) -> v > 0, mapAdd(mapSubtract(all_is, is), was))) / 1e3 AS without_ms
     FROM
     (
         SELECT
             model,
             tenant,
-            sumMapIf(ttft_us_bins, in_was) AS was,
-            sumMapIf(ttft_us_bins, in_is) AS is,
-            sumIf(ttft_us_count, in_was) AS requests_before,
-            sumIf(ttft_us_count, in_is) AS requests_now
+            sumMapIf(bins, in_was) AS was,
+            sumMapIf(bins, in_is) AS is
         FROM
         (
             SELECT
                 model,
                 tenant,
-                ttft_us_bins,
-                ttft_us_count,
+                {bins:Identifier} AS bins,
                 window_ms >= {before_from_ms:Int64} AND window_ms < {before_to_ms:Int64} AS in_was,
                 window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AS in_is
             FROM request_windows
@@ -43,6 +49,6 @@ FROM
         GROUP BY model, tenant
     )
 )
-ORDER BY model_now_ms - model_before_ms DESC NULLS LAST, model, abs(explains_pct) DESC NULLS LAST, tenant
+ORDER BY model_now_ms - model_before_ms DESC NULLS LAST, model, abs(explains_pct) DESC NULLS LAST, requests_now DESC, tenant
 LIMIT 10 BY model
 LIMIT 50

@@ -14,11 +14,13 @@ stands beside it, by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fleetpulse.queries import dashboard
+from fleetpulse.queries.data_ends import Lack
 from fleetpulse.report import money
 from fleetpulse.report.amounts import instant, ratio, usd_of
 from fleetpulse.report.goodput import counted, goodput_rows
@@ -26,6 +28,7 @@ from fleetpulse.report.list_side import bounds_of, entries_of, list_sides
 from fleetpulse.report.places import emissions, sources
 from fleetpulse.report.standings import history_ms, look_back_ms, months, standings
 from fleetpulse.sql.database import Database
+from fleetpulse.sql.lookups import lacking
 from runtime.config import ClickHouseConfig
 from schemas.errors import ConfigError, FleetpulseError
 from schemas.limits import MINUTE_MS
@@ -39,6 +42,10 @@ from stream_jobs.rules.model import SloClass
 Row = dict[str, Any]
 Ask = Callable[[str, Mapping[str, Any]], list[Row]]
 """Rows of a named query with its parameters."""
+
+
+class NoBillError(FleetpulseError):
+    """There is no bill in the range of a report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +67,7 @@ class ReportQuery:
 
 
 def gather(ask: Ask, query: ReportQuery) -> dict[str, Any]:
-    """The whole report of the range. Raises ``FleetpulseError`` where there is no bill in it."""
+    """The whole report of the range. Raises ``NoBillError`` where there is no bill in it."""
 
     def of(name: str, **more: Any) -> list[Row]:
         return ask(name, query.bounds | more)
@@ -68,7 +75,7 @@ def gather(ask: Ask, query: ReportQuery) -> dict[str, Any]:
     bill = of("cost_bill")
     if not bill:
         empty = f"no bill between {instant(query.from_ms)} and {instant(query.to_ms)} (UTC)"
-        raise FleetpulseError(f"{empty}; does the cost job run? `fleetpulse jobs costs`, and `fleetpulse status`")
+        raise NoBillError(f"{empty}; does the cost job run? `fleetpulse jobs costs`, and `fleetpulse status`")
     models, engines, coverage = _models(of, query), of("cost_by_engine"), of("cost_coverage")
     return {
         "from_ms": query.from_ms,
@@ -164,6 +171,12 @@ def report_query(
         () if slo is None else load_set(slo).slo_classes,
         Budgets() if budgets is None else load_budgets(budgets),
     )
+
+
+def without_bills(config: ClickHouseConfig, bounds: tuple[int, int]) -> Lack | None:
+    """Where bills lie, for a range that has none."""
+    with closing(Database(config)) as database:
+        return lacking(database, ["bills"], bounds)
 
 
 def cost_report(config: ClickHouseConfig, query: ReportQuery) -> dict[str, Any]:

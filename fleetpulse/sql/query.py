@@ -19,9 +19,9 @@ from typing import IO, Any
 
 from fleetpulse import queries
 from fleetpulse.sql.database import Answer, Database, in_a_line
+from fleetpulse.sql.hints import hint
 from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
-from schemas.ddl.declared import declared
 from schemas.ddl.views import LINEAR
 from schemas.errors import ConfigError, FleetpulseError
 from schemas.events.event_types import LLM_REQUESTS
@@ -34,7 +34,6 @@ _AGAIN = re.compile(
     r"\b(?:max|min|avg|sum|any|median|quantile\w*)(?:\([\d.]+\))?\((?:\w+\.)?(?P<of>\w+)_p(?P<percent>50|90|95|99)\)",
     re.IGNORECASE,
 )
-_UNKNOWN = re.compile(r"Unknown table expression identifier '(?:\w+\.)?(?P<name>\w+)'")
 _NAME = re.compile(r"[\w./-]+")
 _CHUNK_BYTES = 256 * 1024
 QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.999)
@@ -76,7 +75,7 @@ def query_of(text: str, params: Sequence[str], now_ms: int, range_ms: int) -> Qu
 def bound(sql: str, known: Mapping[str, str], params: Sequence[str], bounds: Mapping[str, int]) -> Query:
     """A query with its parameters: those of people (``name=value``), else what is known, else the range's bounds.
     Raises ``ConfigError`` for parameters that are missing or not there."""
-    wanted, given = parameters_of(sql), _pairs(params)
+    wanted, given = parameters_of(sql), pairs(params)
     for name in given:
         if name not in wanted:
             near = get_close_matches(name, wanted, n=1) or sorted(wanted)
@@ -135,20 +134,6 @@ def advice(sql: str) -> str:
     )
 
 
-def hint(error: str, sql: str) -> str:
-    """What to write where the server knows no such table, or a view lacks its range. Empty for any other error."""
-    relations = {name: text for name, text in declared().items() if " FUNCTION " not in text.partition("\n")[0]}
-    if unknown := _UNKNOWN.search(error):
-        near = get_close_matches(unknown["name"], relations, n=3)
-        meant = f"did you mean {' or '.join(near)}? " if near else ""
-        return f"{meant}SHOW TABLES lists tables and views, fleetpulse ask questions with their queries"
-    if "EMPTY_LIST_OF_COLUMNS" in error:
-        for name in {*re.findall(r"\w+", sql)} & relations.keys():
-            if wanted := parameters_of(relations[name]):
-                return f"this view needs its range: {name}({', '.join(f'{one} = ...' for one in wanted)})"
-    return ""
-
-
 def _sql(text: str) -> str:
     if not _NAME.fullmatch(text):
         return text
@@ -159,14 +144,15 @@ def _sql(text: str) -> str:
     raise ConfigError("SQL", text, f"is neither SQL nor a ready-made query: {meant}")
 
 
-def _pairs(params: Sequence[str]) -> dict[str, str]:
-    pairs = {}
+def pairs(params: Sequence[str]) -> dict[str, str]:
+    """Values by name of ``name=value`` each. Raises ``ConfigError`` for anything else."""
+    found = {}
     for param in params:
         name, equals, value = param.partition("=")
         if not equals or not name:
             raise ConfigError("--param", param, "must be name=value")
-        pairs[name] = value
-    return pairs
+        found[name] = value
+    return found
 
 
 def rows(login: ClickHouseConfig, query: Query, rows_max: int) -> tuple[Answer, bool]:

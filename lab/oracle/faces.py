@@ -55,7 +55,7 @@ _TYPES |= {f"type_{name}": name for name in ("prompt_tokens", "decode_tokens")}
 _CHANGES = {name: name for name in ("requests", "failed", "input_tokens", "cached_tokens", "output_tokens")}
 _CHANGES |= {"ttft_p99_us": "ttft_us_p99"}
 """Metrics of ``who_changed``, as the recount names them."""
-_CHANGE = "output_tokens"
+_CHANGE = "requests"
 """The one that ``ask`` is asked about: the view is the same for all."""
 _MANY = 100_000
 
@@ -283,8 +283,18 @@ def _slowed(rows: list[dict[str, Any]]) -> Said:
     }
 
 
+def _tokens(rows: list[dict[str, Any]]) -> Said:
+    return {
+        (f"{kind}_tokens", f"{row['dimension']}={row['name']}" if row["name"] != "" else "all"): row[f"{kind}_now"]
+        for row in rows
+        for kind in ("input", "cached", "output")
+        if row[f"{kind}_now"]
+    }
+
+
 ASKED: Mapping[str, Callable[[list[dict[str, Any]]], Said]] = {
     "who_changed": lambda rows: {},
+    "tokens_changed": _tokens,
     "who_slowed_model": _slowed,
     "idle_gpus": _idle,
     "cost_bill": lambda rows: {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -80,6 +82,43 @@ def instant(at_ms: int | None) -> datetime | None:
     return None if at_ms is None else (_EPOCH + timedelta(milliseconds=at_ms))
 
 
+def _labels(row: Row) -> Row:
+    """Of an alert."""
+    found: Row = json.loads(row["record"])["labels"] if "fingerprint" in row else {}
+    return found
+
+
+def held_to(rows: Rows, names: Mapping[str, str]) -> Rows:
+    """Rows of these names alone; of a bill, of tenants and models its own parts and lines."""
+
+    def of_it(row: Row) -> bool:
+        return all(row.get(name, _labels(row).get(name)) == value for name, value in names.items())
+
+    inner, outer = names.keys() & {"tenant", "model"}, {"engine_id": "owner", "host": "host", "gpu_model": "gpu_model"}
+    bills = []
+    for bill in rows.bills:
+        mine = dict(bill)
+        for kind in ("part", "line"):
+            whose = (
+                zip(*(bill[f"{kind}_{name}"] for name in inner), strict=True)
+                if inner
+                else [()] * len(bill[f"{kind}_tenant"])
+            )
+            keep = [each == tuple(names[name] for name in inner) for each in whose]
+            mine |= {name: [one for one, kept in zip(bill[name], keep, strict=True) if kept]
+                     for name in bill if name.startswith(f"{kind}_")}  # fmt: skip
+        if all(bill[outer[name]] == names[name] for name in names.keys() & outer.keys()):
+            bills.append(mine)
+    return replace(
+        rows,
+        bills=bills,
+        requests=[{**row, "number": number} for number, row in enumerate(rows.requests) if of_it(row)],
+        **{name: [row for row in getattr(rows, name) if of_it(row)] for name in ("usage", "alerts")},
+        **{name: {kind: [row for row in each if of_it({**names, **row})] for kind, each in getattr(rows, name).items()}
+           for name in ("readings", "events")},
+    )  # fmt: skip
+
+
 # requests
 
 
@@ -114,21 +153,39 @@ def who_changed(rows: Rows, from_ms: int, to_ms: int, before_from_ms: int, befor
     return found
 
 
+def tokens_changed(rows: Rows, from_ms: int, to_ms: int, before_from_ms: int, before_to_ms: int) -> Answer:
+    """Of each model and tenant in both ranges, and of all."""
+    now, before = inside(rows.requests, from_ms, to_ms), inside(rows.requests, before_from_ms, before_to_ms)
+    groups: dict[tuple[str, str | None], tuple[list[Row], list[Row]]] = {("all", ""): (before, now)}
+    for dimension in ("model", "tenant"):
+        of_now, of_before = grouped(now, dimension), grouped(before, dimension)
+        groups |= {(dimension, key[0]): (of_before.get(key, []), of_now.get(key, [])) for key in {*of_now, *of_before}}
+    return [
+        {"dimension": dimension, "name": name,
+         **{f"{kind}_{when}": total(group, f"{kind}_tokens") or 0
+            for when, group in zip(("before", "now"), both, strict=True) for kind in ("input", "cached", "output")}}
+        for (dimension, name), both in groups.items()
+    ]  # fmt: skip
+
+
 def who_slowed_model(
-    rows: Rows, from_ms: int, to_ms: int, before_from_ms: int, before_to_ms: int, model: str
+    rows: Rows, from_ms: int, to_ms: int, before_from_ms: int, before_to_ms: int, model: str, bins: str, quantile: str
 ) -> Answer:
-    """Exact p99 of both ranges, of each tenant of each model and of the model."""
-    assert model == ""
+    """Exact percentile of both ranges, of each tenant of each model and of the model."""
+    column, part = bins.removesuffix("_bins"), float(quantile)
     now, before = inside(rows.requests, from_ms, to_ms), inside(rows.requests, before_from_ms, before_to_ms)
     found = []
     for name, tenant in {(row["model"], row["tenant"]) for row in (*now, *before)}:
+        if model not in ("", name):
+            continue
         one: Row = {"model": name, "tenant": tenant}
         for when, of in (("now", now), ("before", before)):
             of_model = [row for row in of if row["model"] == name]
             of_tenant = [row for row in of_model if row["tenant"] == tenant]
-            one[f"requests_{when}"] = sum(row["ttft_us"] is not None for row in of_tenant)
-            one[f"{when}_ms"] = latency(of_tenant, "ttft_us", 0.99)
-            one[f"model_{when}_ms"] = latency(of_model, "ttft_us", 0.99)
+            one[f"requests_{when}"] = sum(row[column] is not None for row in of_tenant)
+            one[f"{when}_ms"] = latency(of_tenant, column, part)
+            one[f"model_requests_{when}"] = len(known(of_model, column))
+            one[f"model_{when}_ms"] = latency(of_model, column, part)
         found.append(one)
     return found
 
@@ -139,7 +196,7 @@ def slowest_requests(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
     for one in rows.readings["gpu.samples"]:
         seen.setdefault((one["engine_id"], one["at_ms"] // MINUTE_MS), set()).add(one["gpu_uuid"])
     found = [
-        {"request_id": f"r{number}", "ttft_ms": row["ttft_us"] / 1e3, "e2e_ms": row["e2e_us"] / 1e3,
+        {"request_id": f"r{row.get('number', number)}", "ttft_ms": row["ttft_us"] / 1e3, "e2e_ms": row["e2e_us"] / 1e3,
          "queue_ms": None if row["queue_us"] is None else row["queue_us"] / 1e3, "at_ms": row["at_ms"],
          "generation_ms": (row["e2e_us"] - row["ttft_us"]) / 1e3, "ended": instant(row["at_ms"]),
          "gpu_uuids": sorted(seen.get((row["engine_id"], row["at_ms"] // MINUTE_MS), ())),
@@ -602,6 +659,7 @@ def by_place(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
 
 ANSWERS: Mapping[str, tuple[tuple[str, ...], Callable[..., Answer]]] = {
     "who_changed": (("dimension", "name"), who_changed),
+    "tokens_changed": (("dimension", "name"), tokens_changed),
     "who_slowed_model": (("model", "tenant"), who_slowed_model),
     "slowest_requests": (("request_id",), slowest_requests),
     "percentiles_by_model": (("model", "latency"), percentiles_by_model),

@@ -5,22 +5,28 @@ Covers fleetpulse.queries.questions.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from fleetpulse import queries
-from fleetpulse.queries.questions import numbered
-from fleetpulse.sql.query import bound
+from fleetpulse.queries.data_ends import kinds_of
+from fleetpulse.queries.questions import Question, numbered
+from fleetpulse.queries.scope import NAMES, scoped
+from fleetpulse.sql.query import Query, bound
 from lab.oracle.said import shown
 from lab.oracle.value import Shown, Value
 from schemas.limits import HOUR_MS, MINUTE_MS
-from tests.integration.answer_rows import E2E_MOST_US, TTFT_MOST_US, Rows, fill_all
-from tests.integration.answers import ANSWERS, goodput
+from tests.integration.answer_rows import E2E_MOST_US, H100, TTFT_MOST_US, Row, Rows, fill_all
+from tests.integration.answers import ANSWERS, goodput, held_to
 
 pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
 HOURS = 26
+COUNTED_OF_ALL = ("engines", "hosts_used")
+"""Columns that ``ANSWERS`` knows of all rows alone."""
+OF_CHANGES = ("who_changed", "tokens_changed")
 
 
 def differs(right: Any, got: Any) -> bool:
@@ -32,6 +38,28 @@ def differs(right: Any, got: Any) -> bool:
     if not isinstance(right, Value):
         return bool(got != right)
     return got is None or not right.holds(got)
+
+
+def bounds_of(rows: Rows, span_ms: int) -> dict[str, int]:
+    """The last so much of it, and as much before."""
+    bounds = {"from_ms": rows.until_ms - span_ms, "to_ms": rows.until_ms}
+    return bounds | {"before_from_ms": bounds["from_ms"] - span_ms, "before_to_ms": bounds["from_ms"]}
+
+
+def differences(clickhouse: Any, one: Question, query: Query, expected: list[Row]) -> list[tuple[Any, ...]]:
+    """Where an answer differs from rows that it should be."""
+    keys, _ = ANSWERS[one.query]
+    answer = list(clickhouse.query(query.sql, parameters=dict(query.parameters)).named_results())
+    got = {tuple(row[key] for key in keys): shown(query.sql, row) for row in answer}
+    right = {tuple(row[key] for key in keys): row for row in expected}
+    if got.keys() != right.keys() or len(answer) != len(expected):
+        return [(sorted(map(str, got)), sorted(map(str, right)))]
+    return [
+        (key, name, got[key][name], value)
+        for key, row in right.items()
+        for name, value in row.items()
+        if differs(value, row[name] if name in keys else got[key][name])
+    ]
 
 
 @pytest.fixture
@@ -47,25 +75,12 @@ def test_every_question_is_answered_as_single_rows_say(clickhouse: Any, rows: Ro
     What windows say of objectives single requests say too."""
     wrong, compared = [], dict.fromkeys(numbered(), 0)
     for span_ms in (HOURS * HOUR_MS, 10 * MINUTE_MS):
-        bounds = {"from_ms": rows.until_ms - span_ms, "to_ms": rows.until_ms}
-        bounds |= {"before_from_ms": bounds["from_ms"] - span_ms, "before_to_ms": bounds["from_ms"]}
+        bounds = bounds_of(rows, span_ms)
         for number, one in numbered().items():
             query = bound(one.sql(span_ms, bounds), one.known(), (), bounds)
-            answer = list(clickhouse.query(query.sql, parameters=query.parameters).named_results())
-            keys, counted = ANSWERS[one.query]
-            expected = counted(rows, **bounds, **one.given)
-            got = {tuple(row[key] for key in keys): shown(query.sql, row) for row in answer}
-            right = {tuple(row[key] for key in keys): row for row in expected}
-            compared[number] += sum(len(row) - len(keys) for row in right.values())
-            if got.keys() != right.keys() or len(answer) != len(expected):
-                wrong.append((number, one.query, sorted(map(str, got)), sorted(map(str, right))))
-                continue
-            wrong += [
-                (number, one.query, key, name, got[key][name], value)
-                for key, row in right.items()
-                for name, value in row.items()
-                if differs(value, row[name] if name in keys else got[key][name])
-            ]
+            expected = ANSWERS[one.query][1](rows, **bounds, **one.given)
+            compared[number] += sum(map(len, expected))
+            wrong += [(number, one.query, *each) for each in differences(clickhouse, one, query, expected)]
 
         objectives = {"slo_classes": ["interactive", "batch"], "slo_ttft_us": [TTFT_MOST_US] * 2}
         objectives |= {"slo_tpot_us": [None] * 2, "slo_e2e_us": [E2E_MOST_US] * 2}
@@ -80,3 +95,45 @@ def test_every_question_is_answered_as_single_rows_say(clickhouse: Any, rows: Ro
 
     assert wrong == []
     assert [number for number, count in compared.items() if not count] == []
+
+
+def names_of(rows: Rows, one: Question) -> list[dict[str, str]]:
+    """What a question is held to: a name of each kind that it takes and that its rows have, and a tenant of a model."""
+    if "bills" in kinds_of(one.sql(0)):
+        names = {"model": "m", "tenant": "acme", "host": "h", "engine_id": "e1", "gpu_model": H100}
+    elif one.query == "dashboard/training":
+        names = dict.fromkeys(NAMES, "") | rows.readings["training.steps"][0]
+    else:
+        whole = next(row for row in rows.requests if row["tenant"] and row["engine_id"])
+        names = {name: whole[name] for name in ("model", "tenant", "host", "engine_id")} | {"gpu_model": H100}
+    names |= {"engine_id": "h/1"} if one.query == "cost_power_cap" else {}
+    held = [
+        *({name: value} for name, value in names.items() if name in NAMES),
+        {name: names[name] for name in ("model", "tenant")},
+    ]
+    return [each for each in held if one.takes(each) and all(each.values())]
+
+
+def test_an_answer_that_is_held_to_a_name_is_of_its_rows_alone(clickhouse: Any, rows: Rows) -> None:
+    """Whatever question takes it: rows of all else might as well not be there. Rates are of the time of all."""
+    wrong, held = [], Counter[str]()
+    bounds = bounds_of(rows, HOURS * HOUR_MS)
+    for number, one in numbered().items():
+        for names in names_of(rows, one):
+            own, given = held_to(rows, names), {**one.known(), **names}
+            if one.query == "throughput_by_model":
+                own.readings["host.samples"] = [*rows.readings["host.samples"], *rows.requests]
+            query = bound(scoped(one.sql(HOURS * HOUR_MS, bounds), names), given, (), bounds)
+            counted, params = ANSWERS[one.query][1], {name: given[name] for name in one.given}
+            if one.query in OF_CHANGES:
+                ((dimension, name),) = names.items()
+                every = counted(rows, **bounds, **params)
+                expected = [row for row in every if (row["dimension"], row["name"]) in ((dimension, name), ("all", ""))]
+            else:
+                expected = counted(own, **bounds, **params)
+            expected = [{name: row[name] for name in row if name not in COUNTED_OF_ALL} for row in expected]
+            held.update([*names] if expected else [])
+            wrong += [(number, one.query, names, *each) for each in differences(clickhouse, one, query, expected)]
+
+    assert wrong == []
+    assert min(held[name] for name in ("model", "tenant", "host", "engine_id", "gpu_model")) > 3, held

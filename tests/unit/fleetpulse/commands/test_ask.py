@@ -1,6 +1,7 @@
 """``fleetpulse ask``: the list, the range of a question, cells for people.
 
-Covers fleetpulse.commands.ask and fleetpulse.commands.asking.
+Covers fleetpulse.commands.ask, fleetpulse.commands.asking, fleetpulse.commands.answering,
+fleetpulse.commands.elsewhere.
 """
 
 from __future__ import annotations
@@ -13,8 +14,13 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetpulse.cli import app
-from fleetpulse.commands.asking import bounds_of, midnight, over, readable
-from fleetpulse.queries.questions import Question, matching, numbered
+from fleetpulse.commands.answering import Asked
+from fleetpulse.commands.asking import bounds_of, command, midnight, of_today, over, readable, understood
+from fleetpulse.commands.elsewhere import elsewhere, options
+from fleetpulse.queries.data_ends import Lack
+from fleetpulse.queries.matching import matching
+from fleetpulse.queries.meaning import Meaning, of_number
+from fleetpulse.queries.questions import Question, numbered
 from schemas.errors import ConfigError
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
 
@@ -53,7 +59,13 @@ def test_the_query_alone_is_printed_as_it_is() -> None:
 
 @pytest.mark.parametrize(
     ("words", "says"),
-    [(["zebra"], "lists them"), (["tenent"], "did you mean tenant"), (["0"], "from 1 to"), (["999"], "from 1 to")],
+    [
+        (["0"], "from 1 to"),
+        (["999"], "from 1 to"),
+        (["22", "-p", "tenant=acme"], "is nothing that question 22 is held"),
+        (["22", "-p", "modle=x"], "must be a parameter"),
+        (["22", "-p", "tenant"], "must be name=value"),
+    ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
 def test_what_is_no_question_is_said(words: list[str], says: str) -> None:
@@ -72,9 +84,18 @@ def test_what_is_no_question_is_said(words: list[str], says: str) -> None:
         (QUESTION, "10m", "7d", (NOON_MS - 10 * MINUTE_MS, NOON_MS, NOON_MS - 10 * MINUTE_MS - 7 * DAY_MS)),
         (OF_TODAY, None, None, (at(2026, 3, 4), NOON_MS, at(2026, 3, 3))),
         (OF_TODAY, None, "7d", (at(2026, 3, 4), NOON_MS, at(2026, 2, 25))),
+        (QUESTION, "yesterday", None, (at(2026, 3, 3), at(2026, 3, 4), at(2026, 3, 2))),
         (OF_TODAY, "1h", None, (NOON_MS - HOUR_MS, NOON_MS, NOON_MS - HOUR_MS - DAY_MS)),
     ],
-    ids=["as it is asked", "last", "against a week ago", "today", "today against a week ago", "an hour of yesterday"],
+    ids=[
+        "as it is asked",
+        "last",
+        "against a week ago",
+        "today",
+        "today against a week ago",
+        "yesterday",
+        "an hour of yesterday",
+    ],
 )
 def test_a_change_is_against_a_range_of_the_same_length(
     question: Question, last: str | None, against: str | None, expected: tuple[int, int, int]
@@ -132,4 +153,51 @@ def test_an_answer_says_of_what_it_is() -> None:
     assert over(bounds, 240) == "2026-02-02 12:00 to 2026-03-04 12:00 UTC, over 4 min of data, of 30 d"
     assert over(bounds, 0).endswith("no data in this range")
     before = {"before_from_ms": NOON_MS - DAY_MS, "before_to_ms": NOON_MS - DAY_MS + HOUR_MS}
-    assert over(before, 3_600, "before_") == "before: 2026-03-03 12:00 to 2026-03-03 13:00 UTC, over 60 min of data"
+    assert over(before, 3_600, "before_") == "before: 2026-03-03 12:00 to 13:00 UTC, over 60 min of data"
+
+
+def test_what_was_understood_stands_below_the_question() -> None:
+    """What is measured, of what alone, and whose day it is."""
+    spike, tokens = numbered()[1], numbered()[33]
+    day = of_today(tokens, "", None, None, "Europe/Berlin")
+
+    assert understood({"model": "llama"}, spike.given, "") == "p99 of TTFT of model llama"
+    assert understood({"tenant": "acme", "host": "h"}, {}, day) == (
+        "tenant acme, host h, today, against yesterday (Europe/Berlin)"
+    )
+    assert understood({}, {}, "") == of_today(tokens, "1h", None, None, None) == of_today(tokens, "", "1", None, None)
+    assert of_today(spike, "yesterday", None, None, None) == "yesterday (time of this machine)"
+    assert of_today(tokens, "", None, "7d", None) == "today, against 7d earlier (time of this machine)"
+
+
+def test_another_range_is_a_command_to_paste() -> None:
+    """As it was written, with the range added."""
+    written = command(["why is acme slow"], ["model=a b"], against="1d", zone=None)
+
+    assert written == "fleetpulse ask 'why is acme slow' -p 'model=a b' --against 1d"
+    assert options((NOON_MS, NOON_MS + MINUTE_MS)) == "--from 2026-03-04T12:00Z --to 2026-03-04T12:01Z"
+    assert elsewhere(Lack(("bills",), (0, HOUR_MS), ((NOON_MS, NOON_MS + DAY_MS),)), "fleetpulse report cost") == [
+        "no bills in 1970-01-01 00:00 to 01:00 UTC; data covers 2026-03-04 12:00 to 2026-03-05 12:00 UTC",
+        "try: fleetpulse report cost --from 2026-03-04T12:00Z --to 2026-03-04T13:00Z",
+    ]
+    assert elsewhere(Lack(("bills",), (0, 1), ()), "") == ["no bills yet"]
+    assert elsewhere(None, "") == []
+    assert command(["tokens"], [], against=None, zone=None) == "fleetpulse ask tokens"
+
+
+def test_a_name_holds_every_table_of_the_question() -> None:
+    """Of words and of parameters alike; a parameter goes before the words."""
+    bounds = {"from_ms": 0, "to_ms": HOUR_MS, "before_from_ms": 0, "before_to_ms": 0}
+    meaning = Meaning(4, (), {"model": "llama"}, {})
+
+    asked = Asked.of(meaning, bounds, ["tenant=acme", "model=qwen"], whole=True)
+    of_spike = Asked.of(of_number(1), bounds, ["model=qwen", "quantile=0.5"], whole=True)
+
+    assert asked.held == {"model": "qwen", "tenant": "acme"}
+    assert (
+        "(SELECT * FROM request_windows WHERE model = {model:String} AND tenant = {tenant:String})" in asked.query.sql
+    )
+    assert {**asked.query.parameters} == {"model": "qwen", "tenant": "acme", "from_ms": "0", "to_ms": str(HOUR_MS)}
+    assert of_spike.query.sql == numbered()[1].sql(HOUR_MS).strip()
+    assert of_spike.measured == {"model": "qwen", "bins": "ttft_us_bins", "quantile": "0.5"}
+    assert (of_spike.compared, asked.compared) == (True, False)

@@ -57,7 +57,7 @@ def test_values_that_a_saved_query_takes_are_offered() -> None:
     assert offer[0] == "ttft_p99_us"
     assert sorted(offer) == sorted(METRICS_OF_CHANGES)
     assert offered("cost_by") == {"dimension": ("tenant", "model")}
-    assert offered("who_slowed_model") == {}
+    assert offered("who_slowed_model") == {"bins": ("ttft_us_bins",), "quantile": ("0.99",)}
     assert offered("pages/models") == {}
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from fleetpulse import queries
 from fleetpulse.cli import app
-from fleetpulse.sql.query import Query, hint, parameters_of, query_of
+from fleetpulse.sql.query import Query, parameters_of, query_of
 from schemas.errors import ConfigError
 
 NOW_MS, HOUR_MS = 1_700_000_000_000, 3_600_000
@@ -62,26 +62,6 @@ def test_what_cannot_be_asked_says_what_would_be_right(text: str, params: tuple[
     """Before the server is query_of."""
     with pytest.raises(ConfigError, match=says):
         query_of(text, params, NOW_MS, HOUR_MS)
-
-
-@pytest.mark.parametrize(
-    ("error", "sql", "says"),
-    [
-        ("Unknown table expression identifier 'requests'.", "", "did you mean llm_requests"),
-        ("Unknown table expression identifier 'fleetpulse.request_window'.", "", "did you mean request_windows"),
-        ("Unknown table expression identifier 'zebra'.", "", "SHOW TABLES lists"),
-        ("(EMPTY_LIST_OF_COLUMNS_QUERIED)", "SELECT * FROM who_changed", "who_changed(from_ms = ..., to_ms = ..."),
-    ],
-    ids=["nearly a table", "nearly a view of a database", "no table", "a view without its range"],
-)
-def test_what_the_server_does_not_know_has_a_hint(error: str, sql: str, says: str) -> None:
-    """With a name to write, or where names are."""
-    assert says in hint(error, sql)
-
-
-def test_other_errors_have_no_hint() -> None:
-    """Neither has one of a view without parameters."""
-    assert hint("Syntax error", "SELECT") == hint("(EMPTY_LIST_OF_COLUMNS_QUERIED)", "SELECT * FROM costs") == ""
 
 
 def test_places_have_their_types() -> None:

@@ -1,0 +1,129 @@
+"""How ``fleetpulse ask`` answers: it looks up names, runs the query, and says what of the range it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from fleetpulse.commands import asking
+from fleetpulse.commands.elsewhere import label_utc, options
+from fleetpulse.commands.output import Result, err, print_rows
+from fleetpulse.queries.data_ends import Lack, kinds_of
+from fleetpulse.queries.meaning import Meaning, meant, of_number, parts
+from fleetpulse.queries.questions import numbered
+from fleetpulse.queries.scope import NAMES, scoped
+from fleetpulse.queries.verdict import behind
+from fleetpulse.sql.database import Answer, Database
+from fleetpulse.sql.lookups import lacking, names
+from fleetpulse.sql.query import Query, bound, pairs, parameters_of
+from runtime.config import load
+from schemas.errors import ConfigError
+
+OTHERS_MAX = 4
+_BEFORE = "before_"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question with all that it is asked with. ``held``: what it is held to, by name."""
+
+    meaning: Meaning
+    bounds: Mapping[str, int]
+    query: Query
+    held: Mapping[str, str]
+    compared: bool
+
+    @classmethod
+    def of(cls, meaning: Meaning, bounds: Mapping[str, int], params: Sequence[str], *, whole: bool) -> Asked:
+        """``params`` of people go before what their words mean. ``whole``: to be printed, with tables that have nothing
+        of the range. Raises ``ConfigError`` for names that the question is not held to, and unknown parameters."""
+        question, given = numbered()[meaning.number], pairs(params)
+        text = question.sql(bounds["to_ms"] - bounds["from_ms"], None if whole else bounds).strip()
+        held = {**meaning.names, **{name: value for name, value in given.items() if name in NAMES}}
+        own = parameters_of(text)
+        if not question.takes(held):
+            raise ConfigError("--param", ", ".join(held), f"is nothing that question {meaning.number} is held to")
+        known = {**question.known(), **meaning.given, **held}
+        others = [f"{name}={value}" for name, value in given.items() if name not in held]
+        query = bound(scoped(text, held), known, others, bounds)
+        return cls(meaning, bounds, query, held, f"{_BEFORE}from_ms" in own)
+
+    @property
+    def measured(self) -> dict[str, str]:
+        """What the question measures, as it is asked."""
+        return {name: self.query.parameters[name] for name in self.meaning.given if name in self.query.parameters}
+
+    def data(self) -> dict[str, Any]:
+        """For programs."""
+        question, number = numbered()[self.meaning.number], self.meaning.number
+        found = {"number": number, "question": question.text, "query": question.query, "held_to": dict(self.held)}
+        return found | {"parameters": dict(self.query.parameters)}
+
+    def span(self, which: str = "") -> tuple[int, int]:
+        """The range, or with ``before_`` the one that it is compared with."""
+        return self.bounds[f"{which}from_ms"], self.bounds[f"{which}to_ms"]
+
+
+def meaning(words: Sequence[str], params: Sequence[str], now_ms: int) -> Meaning:
+    """What is meant; names that the words may be are looked up. Raises ``ConfigError`` as ``meant``."""
+    if len(words) == 1 and words[0].isascii() and words[0].isdigit():
+        return of_number(int(words[0]))
+    text, given = " ".join(words), [name for name in pairs(params) if name in NAMES]
+    wanted = parts(text)
+    if not wanted:
+        return meant(text, (), given)
+    with closing(Database(load().reading)) as database:
+        return meant(text, names(database, wanted, (now_ms, now_ms)), given)
+
+
+def answered(asked: Asked, of_today: str, again: str) -> Result:
+    """The answer, and beside it of what range it is and how much of that has data; where it has none, where data lies.
+    ``again``: the command that asked, to which another range can be added."""
+    which = ("", _BEFORE) if asked.compared else ("",)
+    with closing(Database(load().reading)) as database:
+        answer = database.sql(asked.query.sql, asked.query.parameters)
+        covered = {one: asking.covered(database, *asked.span(one)) for one in which}
+        without = _without(database, asked, answer)
+    nearest = without.nearest(compared=asked.compared) if without and _may_be_tried(asked, without) else None
+    verdict = _verdict(asked, answer)
+    said = [asking.over(asked.bounds, seconds, one) for one, seconds in covered.items()]
+    if without:
+        said.append(without.said(label_utc))
+    if nearest and nearest != asked.span():
+        said.append(f"try: {again} {options(nearest)}")
+    said += [f"also: fleetpulse ask {one}  {numbered()[one].text}" for one in asked.meaning.others[:OTHERS_MAX]]
+    data = asked.data() | {f"{one}covered_s": seconds for one, seconds in covered.items()}
+    data |= {"verdict": verdict or None, "nearest": nearest, "rows": answer.records()}
+    understood = asking.understood(asked.held, asked.measured, of_today)
+    title = "\n".join(line for line in (f"{asked.meaning.number}. {data['question']}", understood, verdict) if line)
+
+    def shown() -> None:
+        print_rows(title, *asking.readable(answer.columns, answer.rows), empty=f"{title}\nno rows")
+        for line in said:
+            err.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    return Result(data, shown)
+
+
+def _without(database: Database, asked: Asked, answer: Answer) -> Lack | None:
+    """What the range lacks where that leaves nothing to answer with; else what the range before it lacks."""
+    kinds = kinds_of(asked.query.sql)
+    found = lacking(database, kinds, asked.span())
+    if found and (not answer.rows or len(found.kinds) == len(kinds)):
+        return found
+    return lacking(database, kinds, asked.span(_BEFORE)) if asked.compared else None
+
+
+def _may_be_tried(asked: Asked, without: Lack) -> bool:
+    """Whether another range helps: not where days are compared and the earlier one has nothing."""
+    return without.asked == asked.span() or asked.span(_BEFORE)[1] == asked.span()[0]
+
+
+def _verdict(asked: Asked, answer: Answer) -> str:
+    quantile = asked.measured.get("quantile")
+    if quantile is None:
+        return ""
+    said = behind(answer.records(), asking.understood({}, asked.measured, ""), float(quantile))
+    return f"{said}; {' against '.join(label_utc(*asked.span(one)) for one in ('', _BEFORE))}" if said else ""

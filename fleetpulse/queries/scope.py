@@ -1,0 +1,76 @@
+"""A query held to one model, tenant, host ...: the tables that it reads are read with a condition more. Pure.
+
+Only where each of them knows the name: an answer is then of it alone, before anything is summed, ranked or cut. The
+clock of rates stays that of the whole fleet. Values are bound by the server, never written into SQL.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+from schemas.ddl.declared import declared
+from schemas.ddl.range_views import CHANGED, TIME
+
+NAMES: Mapping[str, str] = {
+    "model": "model",
+    "tenant": "tenant",
+    "host": "host",
+    "engine_id": "engine",
+    "gpu_model": "type of GPU",
+    "gpu_uuid": "GPU",
+    "region": "region",
+    "cluster": "cluster",
+    "model_version": "model version",
+    "slo_class": "service class",
+}
+"""What a query may be held to, by the name of its parameter; and how people call it."""
+_OF_CHANGES = ("tenant", "model", "model_version", "host", "engine_id")
+_KNOWN_AS = {"engine_id": "owner"}
+_READ = re.compile(r"\b(FROM|JOIN)(\s+)(\w+)(\([^()]*\))?( FINAL)?")
+_PLACE = re.compile(r"\{(\w+)\s*:")
+_COLUMN = re.compile(r"^    (\w+) ", re.MULTILINE)
+_REQUESTS = re.compile(r"llm_requests_(?:partials|rollup_\w+)")
+_LABELS = "alert_history"
+
+
+def takes(sql: str, names: Iterable[str]) -> bool:
+    """Whether a query can be held to these at once, by parameters of its own or by the tables that it reads."""
+    wanted = [name for name in names if name not in _PLACE.findall(sql)]
+    read = [found[3] for found in _READ.finditer(sql) if found[3] in declared() and found[3] != TIME]
+    if not wanted or CHANGED in read:
+        return len(wanted) < 2 and all(name in _OF_CHANGES for name in wanted)
+    return bool(read) and all(_condition(table, name) for table in read for name in wanted)
+
+
+def scoped(sql: str, names: Iterable[str]) -> str:
+    """The query held to these, each of which becomes a parameter; it must take them."""
+    wanted = [name for name in names if name not in _PLACE.findall(sql)]
+
+    def held(found: re.Match[str]) -> str:
+        table = found[3]
+        if not wanted or table not in declared() or table == TIME:
+            return found[0]
+        where = " AND ".join(_condition(table, name) for name in wanted)
+        return f"{found[1]}{found[2]}(SELECT * FROM {table}{found[4] or ''}{found[5] or ''} WHERE {where})"
+
+    return _READ.sub(held, sql)
+
+
+def _condition(table: str, name: str) -> str:
+    """That a row of this table is of the name; empty where it does not know."""
+    value = f"{{{name}:String}}"
+    if table == CHANGED:
+        return f"dimension = '{name}' AND name = {value}"
+    if table == _LABELS:
+        return f"labels['{name}'] = {value}"
+    known = columns_of("request_windows" if _REQUESTS.fullmatch(table) else table)
+    column = next((one for one in (name, _KNOWN_AS.get(name, name)) if one in known), None)
+    return f"{column} = {value}" if column else ""
+
+
+@cache
+def columns_of(table: str) -> frozenset[str]:
+    """Columns of a table or view of ours."""
+    return frozenset(_COLUMN.findall(declared()[table].partition("\n)")[0]))

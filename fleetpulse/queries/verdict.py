@@ -1,0 +1,44 @@
+"""What the answer to *which tenant is behind the p99 spike of a model* comes to, in a sentence. Pure.
+
+A tenant is behind a rise when it explains at least half of it, and half as much again as its share of the requests: the
+biggest tenant explains most of what hits everybody alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+EXPLAINS_PCT_MIN = 50
+OF_SHARE_MIN = 1.5
+CHANGE_MIN = 0.1
+"""From which part of what it was before a change is one: as in query ``who_slowed_model``."""
+
+Row = Mapping[str, Any]
+
+
+def behind(rows: Sequence[Row], what: str, quantile: float) -> str:
+    """Who explains the rise of ``what`` (``p99 of TTFT``) of the model that it rose most of, from rows of
+    ``who_slowed_model``; or that nobody does, or that there is nothing to explain. Empty for no rows."""
+    if not rows:
+        return ""
+    model = rows[0]["model"]
+    was, now = rows[0]["model_before_ms"], rows[0]["model_now_ms"]
+    least = 1 / (1 - quantile)
+    few = [when for when in ("before", "now") if rows[0][f"model_requests_{when}"] < least]
+    if few or was is None or now is None:
+        return f"too few requests {' and '.join(few) or 'before'} to say what changed: {what} needs {least:.0f} or more"
+    of = f"{what} of {model}"
+    change = f"from {was:,.0f} to {now:,.0f} ms"
+    if now - was < CHANGE_MIN * was:
+        most = "" if len({row["model"] for row in rows}) == 1 else ", that of no other model more"
+        return f"{of} did not rise by a tenth or more, {change}{most}: nothing to explain"
+    ours = [row for row in rows if row["model"] == model and row["explains_pct"] is not None]
+    if not ours:
+        return ""
+    first = max(ours, key=lambda row: float(row["explains_pct"]))
+    share_pct = 100 * first["requests_now"] / rows[0]["model_requests_now"]
+    explains = f"{first['explains_pct']:.0f} % of the rise of {of} ({change}) with {share_pct:.0f} % of its requests"
+    if first["explains_pct"] >= EXPLAINS_PCT_MIN and first["explains_pct"] >= OF_SHARE_MIN * share_pct:
+        return f"{first['tenant']} explains {explains}"
+    return f"no tenant stands out; most, {first['tenant']}, explains {explains}"

@@ -1,0 +1,32 @@
+"""Lookups beside an answer: where data lies that a range has none of, and names that words may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from fleetpulse.queries import dashboard
+from fleetpulse.queries.data_ends import QUERY, Lack, Span, lack
+from fleetpulse.sql.database import Reader
+from schemas.limits import DAY_MS
+
+NAMES_OF_MS = 30 * DAY_MS
+"""Names are those of so long before the end of the range, at least."""
+
+
+def lacking(database: Reader, kinds: Iterable[str], asked: Span) -> Lack | None:
+    """What of these kinds a range has none of; None where it has some of each."""
+    wanted = tuple(kinds)
+    return lack(_rows(database, QUERY, {"from_ms": asked[0]}), wanted, asked) if wanted else None
+
+
+def names(database: Reader, parts: Sequence[str], asked: Span) -> list[dict[str, Any]]:
+    """Names that hold any of these texts, each with its kind, of the range and what was before it."""
+    begin = max(0, min(asked[0], asked[1] - NAMES_OF_MS))
+    return _rows(database, "names", {"from_ms": begin, "to_ms": asked[1], "parts": list(parts)}) if parts else []
+
+
+def _rows(database: Reader, name: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    query = dashboard.query(name)
+    span_ms = given.get("to_ms", given["from_ms"]) - given["from_ms"]
+    return database.sql(query.at_levels(span_ms, given), query.values(given, span_ms)).records()

@@ -1,0 +1,181 @@
+"""Plain words as a question with names, metrics and a range.
+
+Covers fleetpulse.queries.names_in_words, fleetpulse.queries.metric_words, fleetpulse.queries.range_words.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from fleetpulse.queries.matching import is_ours
+from fleetpulse.queries.meaning import meant, of_number, parts
+from fleetpulse.queries.metric_words import label, measured
+from fleetpulse.queries.names_in_words import listed, named, split
+from fleetpulse.queries.questions import numbered
+from fleetpulse.queries.range_words import range_of
+from schemas.errors import ConfigError
+
+NAMES = {
+    "model": ["llama-3.1-8b-instruct", "llama-3.3-70b-instruct", "qwen2.5-coder-7b"],
+    "tenant": ["acme", "Globex", "batch", "acme-labs"],
+    "host": ["gpu-004", "gpu-005"],
+    "engine_id": ["gpu-004/1", "gpu-004/2"],
+    "gpu_model": ["NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB"],
+    "model_version": ["llama@2026-10"],
+}
+ROWS = [{"kind": kind, "name": name} for kind, names in NAMES.items() for name in names]
+SPIKE = numbered()[1].given
+
+
+@pytest.mark.parametrize(
+    ("words", "values", "several"),
+    [
+        ("why is acme slow?", {"tenant": "acme"}, {}),
+        ("GLOBEX's cost", {"tenant": "Globex"}, {}),
+        ("tokens of llama-70b", {"model": "llama-3.3-70b-instruct"}, {}),
+        ("tokens of llama 70b", {"model": "llama-3.3-70b-instruct"}, {}),
+        ("tokens of llama 3.3", {"model": "llama-3.3-70b-instruct"}, {}),
+        ("tokens of qwen", {"model": "qwen2.5-coder-7b"}, {}),
+        ("tokens of llama", {}, {"model": ("llama-3.1-8b-instruct", "llama-3.3-70b-instruct")}),
+        ("p99 of qwen for acme", {"model": "qwen2.5-coder-7b", "tenant": "acme"}, {}),
+        ("load of gpu-004", {"host": "gpu-004"}, {}),
+        ("load of gpu-004/1", {"engine_id": "gpu-004/1"}, {}),
+        ("power of an h100", {"gpu_model": "NVIDIA H100 80GB HBM3"}, {}),
+        ("errors in batch", {}, {}),
+        ("errors of tenant batch", {"tenant": "batch"}, {}),
+        ("version llama requests", {"model_version": "llama@2026-10"}, {}),
+        ("acme and Globex", {}, {"tenant": ("acme", "Globex")}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_names_are_found_in_words(words: str, values: dict[str, str], several: dict[str, tuple[str, ...]]) -> None:
+    """Whatever their case, by their beginning or by their parts; of several nobody guesses one."""
+    found = named(split(words), NAMES, is_ours)
+
+    assert (found.values, found.several, found.unknown) == (values, several, ())
+
+
+@pytest.mark.parametrize(
+    ("words", "number", "names", "given"),
+    [
+        ("tokens of llama-70b today against yesterday", 33, {"model": "llama-3.3-70b-instruct"}, {}),
+        ("tenant behind the p95 tpot spike of qwen", 1, {"model": "qwen2.5-coder-7b"},
+         {"model": "", "bins": "tpot_us_bins", "quantile": "0.95"}),
+        ("tenant behind a p99 spike", 1, {}, SPIKE),
+        ("why is acme slow", 2, {"tenant": "acme"}, {"metric": "ttft_p99_us"}),
+        ("slowest requests of acme on gpu-004", 3, {"tenant": "acme", "host": "gpu-004"}, {}),
+        ("cost of acme", 25, {"tenant": "acme"}, {"dimension": "tenant"}),
+        ("requests and errors today against yesterday", 13, {}, {"metric": "failed"}),
+        ("requests today", 13, {}, {"metric": "requests"}),
+        ("tokens of qwen today", 33, {"model": "qwen2.5-coder-7b"}, {}),
+        ("cost of acme today", 25, {"tenant": "acme"}, {"dimension": "tenant"}),
+        ("errors today", 8, {}, {}),
+        ("what do H100 GPUs cost", 28, {"gpu_model": "NVIDIA H100 80GB HBM3"}, {}),
+        ("h100 cost", 28, {"gpu_model": "NVIDIA H100 80GB HBM3"}, {}),
+        ("acme", 34, {"tenant": "acme"}, {}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_words_mean_a_question_with_its_names_and_metric(
+    words: str, number: int, names: dict[str, str], given: dict[str, str]
+) -> None:
+    """A question that can't be held to a name of the words is not meant."""
+    found = meant(words, ROWS)
+
+    assert (found.number, found.names, found.given) == (number, names, given)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("weather tomorrow", "no question matches well; fleetpulse ask lists all"),
+        ("price of bitcoin", "no question matches well: nearest are 23 "),
+        ("tokens of llama today", "may mean model llama-3.1-8b-instruct or llama-3.3-70b-instruct: say which"),
+        ("p99 latency of model zebra", "no model, tenant, host, engine or GPU is called zebra"),
+        ("bill for tenant acme invoice dollars", "is not kept by tenant"),
+    ],
+)
+def test_what_is_not_understood_is_said(words: str, says: str) -> None:
+    """Never is another question answered, and no name left out."""
+    with pytest.raises(ConfigError, match="WORDS") as raised:
+        meant(words, ROWS)
+
+    assert says in str(raised.value)
+
+
+def test_a_kind_that_is_given_beside_the_words_is_no_longer_open() -> None:
+    """``-p model=NAME`` chooses among several."""
+    assert meant("tokens of llama today", ROWS, ["model"]).number == 33
+
+
+def test_only_words_that_may_be_names_are_looked_up() -> None:
+    """Their parts too, since a name may be written otherwise."""
+    assert parts("monthly cost of idle GPUs") == []
+    assert parts("Why is ACME slow on gpu-004?") == ["acme", "gpu-004", "gpu"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("errors in the last 10 minutes", "10m"),
+        ("cost last month", "30d"),
+        ("cost of the past 2 weeks", "14d"),
+        ("errors last 15m", "15m"),
+        ("cost yesterday", "yesterday"),
+        ("requests today", "today"),
+        ("more tokens than yesterday", ""),
+        ("tokens today against yesterday", ""),
+        ("slowest requests", ""),
+    ],
+)
+def test_ranges_are_found_in_words(words: str, expected: str) -> None:
+    """A day alone is a range, two days are compared."""
+    assert range_of(words)[0] == expected
+
+
+def test_days_of_a_comparison_are_no_range_of_it() -> None:
+    """Another question is asked of that day."""
+    assert meant("tokens of qwen today against yesterday", ROWS).last == ""
+    assert meant("slowest requests today", ROWS).last == "today"
+    assert meant("slowest requests yesterday", ROWS).last == "yesterday"
+    assert meant("slowest requests of acme in the last 2 hours", ROWS).last == "2h"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("p99 spike", "p99 of TTFT"),
+        ("median end to end", "p50 of E2E latency"),
+        ("p95 of the queue", "p95 of time in the queue"),
+        ("p90 time to first token", "p90 of TTFT"),
+    ],
+)
+def test_a_latency_is_what_the_words_say(words: str, expected: str) -> None:
+    """And its percentile."""
+    assert label(measured(words, SPIKE, "who_slowed_model")) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "metric", "expected", "says"),
+    [
+        ("prompt tokens", "requests", "input_tokens", "prompt tokens"),
+        ("generated tokens", "requests", "output_tokens", "generated tokens"),
+        ("failures", "requests", "failed", "failed requests"),
+        ("spike", "ttft_p99_us", "ttft_p99_us", "p99 of TTFT"),
+        ("errors behind the p99", "ttft_p99_us", "ttft_p99_us", "p99 of TTFT"),
+        ("tpot spike", "ttft_p99_us", "tpot_p99_us", "p99 of TPOT"),
+        ("who got more expensive", "cost_nusd", "cost_nusd", "cost"),
+    ],
+)
+def test_a_change_is_of_the_metric_that_the_words_say(words: str, metric: str, expected: str, says: str) -> None:
+    """Else of the one that the question has."""
+    found = measured(words, {"metric": metric}, "who_changed")
+
+    assert (found["metric"], label(found)) == (expected, says)
+
+
+def test_other_questions_have_no_choice_of_metric() -> None:
+    """Nothing is said of one."""
+    assert label(measured("p99 of tokens", {"dimension": "tenant"}, "cost_by")) == ""
+    assert of_number(1).given == SPIKE
+    assert listed("abcdefg") == "a, b, c, d, e and 2 more"

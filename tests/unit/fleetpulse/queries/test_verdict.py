@@ -1,0 +1,54 @@
+"""Who is behind a rise, in a sentence; or that nobody stands out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fleetpulse.queries.verdict import behind
+
+
+def rows(model: str = "m", was: float | None = 100, now: float | None = 200, requests: int = 1_000,
+         **explains: tuple[float | None, int]) -> list[dict[str, Any]]:  # fmt: skip
+    of_model = {"model": model, "model_before_ms": was, "model_now_ms": now, "model_requests_before": requests}
+    of_model["model_requests_now"] = sum(count for _, count in explains.values())
+    return [
+        {**of_model, "tenant": tenant, "explains_pct": pct, "requests_now": count}
+        for tenant, (pct, count) in explains.items()
+    ]
+
+
+RISE = "of the rise of p99 of TTFT of m (from 100 to 200 ms)"
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (rows(acme=(83, 400), globex=(10, 600)), f"acme explains 83 % {RISE} with 40 % of its requests"),
+        (rows(acme=(50, 333), globex=(10, 667)), f"acme explains 50 % {RISE} with 33 % of its requests"),
+        (rows(acme=(49, 100), globex=(40, 900)), f"no tenant stands out; most, acme, explains 49 % {RISE} with 10 %"),
+        (rows(acme=(74, 500), globex=(10, 500)), f"no tenant stands out; most, acme, explains 74 % {RISE} with 50 %"),
+        (rows(acme=(75, 500), globex=(10, 500)), f"acme explains 75 % {RISE} with 50 % of its requests"),
+        (rows(now=109, acme=(None, 1_000)), "p99 of TTFT of m did not rise by a tenth or more, from 100 to 109 ms"),
+        (rows(now=50, acme=(100, 1_000)), "p99 of TTFT of m did not rise by a tenth or more, from 100 to 50 ms"),
+        (rows(requests=99, acme=(100, 1_000)), "too few requests before to say what changed: p99 of TTFT needs 100"),
+        (rows(requests=0, was=None, acme=(None, 99)), "too few requests before and now to say what changed"),
+        ([], ""),
+    ],
+)  # fmt: skip
+def test_a_tenant_is_behind_a_rise_that_it_explains_beyond_its_share(
+    found: list[dict[str, Any]], expected: str
+) -> None:
+    """At least half of it, and half as much again as its requests are of all."""
+    assert behind(found, "p99 of TTFT", 0.99).startswith(expected)
+    assert bool(behind(found, "p99 of TTFT", 0.99)) == bool(expected)
+
+
+def test_of_several_models_the_one_that_rose_most_is_meant() -> None:
+    """It comes first; where that did not rise, none did."""
+    two = [*rows(acme=(90, 200)), *rows("other", 100, 90, acme=(100, 200))]
+    none = [*rows(now=100, acme=(None, 200)), *rows("other", 100, 90, acme=(100, 200))]
+
+    assert behind(two, "p99", 0.99).startswith("no tenant stands out; most, acme, explains 90 %")
+    assert behind(none, "p99", 0.99).endswith("from 100 to 100 ms, that of no other model more: nothing to explain")

@@ -1,0 +1,44 @@
+"""Lookups beside an answer are made only where they can say something."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fleetpulse.queries.data_ends import Lack
+from fleetpulse.sql.database import Answer
+from fleetpulse.sql.lookups import NAMES_OF_MS, lacking, names
+from schemas.limits import DAY_MS, MINUTE_MS
+
+
+class Recording:
+    """Answers each query with the same, and keeps what was bound."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer, self.bound = answer, list[dict[str, Any]]()
+
+    def sql(self, text: str, parameters: Mapping[str, Any] | None = None) -> Answer:
+        self.bound.append(dict(parameters or {}))
+        return self.answer
+
+
+def test_what_a_range_lacks_is_asked_from_its_start() -> None:
+    """Of no kind, nothing is asked."""
+    columns = ("kind", "first_ms", "before_ms", "next_ms", "last_ms")
+    database = Recording(Answer(columns, (("requests", 0, MINUTE_MS, None, MINUTE_MS),)))
+    asked = (DAY_MS, 2 * DAY_MS)
+
+    assert lacking(database, (), asked) is None
+    assert lacking(database, ["requests"], asked) == Lack(("requests",), asked, ((0, 2 * MINUTE_MS),))
+    assert database.bound == [{"from_ms": DAY_MS}]
+
+
+def test_names_are_of_thirty_days_at_least() -> None:
+    """Without a word that may be one nothing is asked."""
+    database = Recording(Answer(("kind", "name", "seen"), (("model", "llama", 7),)))
+
+    assert names(database, [], (0, 1)) == []
+    assert names(database, ["lla"], (0, 90 * DAY_MS)) == [{"kind": "model", "name": "llama", "seen": 7}]
+    names(database, ["lla"], (90 * DAY_MS, 91 * DAY_MS))
+    assert [one["from_ms"] for one in database.bound] == [0, 91 * DAY_MS - NAMES_OF_MS]
+    assert database.bound[0]["parts"] == ["lla"]
