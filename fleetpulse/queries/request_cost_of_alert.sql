@@ -5,53 +5,46 @@
 -- param fingerprint: of the alert, 16 hex digits
 -- rows: 1000
 WITH
-    alert AS (
-        SELECT
-            JSONExtractString(record, 'labels', 'engine_id') AS named,
-            JSONExtractString(record, 'labels', 'gpu_uuid') AS gpu,
-            JSONExtractString(record, 'labels', 'host') AS on_host,
-            JSONExtractString(record, 'labels', 'model') AS of_model,
-            JSONExtractString(record, 'labels', 'tenant') AS of_tenant,
-            intDiv(since_ms, 60000) * 60000 AS first_ms,
-            least(ifNull(resolved_ms, {to_ms:Int64}), since_ms + 21600000) AS over_ms
-        FROM alerts FINAL
-        WHERE fingerprint = {fingerprint:String} AND at_ms < {to_ms:Int64}
-            AND at_ms >= {from_ms:Int64} - 2592000000
-        ORDER BY opened_ms DESC, number DESC, log_offset DESC
-        LIMIT 1
-    ),
-    ran AS (
-        SELECT argMax(engine_id, window_ms) AS engine
+    (
+        SELECT (any(engine), any(gpu), any(on_host), any(model), any(tenant), any(first_ms), any(over_ms))
+        FROM
+        (
+            SELECT
+                JSONExtractString(record, 'labels', 'engine_id') AS engine,
+                JSONExtractString(record, 'labels', 'gpu_uuid') AS gpu,
+                JSONExtractString(record, 'labels', 'host') AS on_host,
+                JSONExtractString(record, 'labels', 'model') AS model,
+                JSONExtractString(record, 'labels', 'tenant') AS tenant,
+                intDiv(since_ms, 60000) * 60000 AS first_ms,
+                least(ifNull(resolved_ms, {to_ms:Int64}), since_ms + 21600000) AS over_ms
+            FROM alerts FINAL
+            WHERE fingerprint = {fingerprint:String} AND at_ms < {to_ms:Int64}
+                AND at_ms >= {from_ms:Int64} - 2592000000
+            ORDER BY opened_ms DESC, number DESC, log_offset DESC
+            LIMIT 1
+        )
+    ) AS alert,
+    (
+        SELECT argMax(engine_id, window_ms)
         FROM gpu_windows
-        WHERE gpu_uuid = (SELECT gpu FROM alert) AND engine_id IS NOT NULL
-            AND window_ms >= (SELECT first_ms FROM alert) - 300000 AND window_ms < (SELECT first_ms FROM alert) + 60000
-    ),
-    scope AS (
-        SELECT
-            coalesce(nullIf(named, ''), if(gpu = '', NULL, (SELECT engine FROM ran)), '') AS engine,
-            if(engine = '', on_host, '') AS at_host,
-            of_model, of_tenant, first_ms, over_ms
-        FROM alert
-        WHERE concat(engine, on_host, of_model, of_tenant) != ''
-    ),
+        WHERE alert.1 = '' AND alert.2 != '' AND gpu_uuid = alert.2 AND engine_id IS NOT NULL
+            AND window_ms >= alert.6 - 300000 AND window_ms < alert.6 + 60000
+    ) AS ran,
+    coalesce(nullIf(alert.1, ''), ran, '') AS engine,
+    if(engine = '', alert.3, '') AS at_host,
+    concat(engine, alert.3, alert.4, alert.5) != '' AS is_of_any,
     hit AS (
         SELECT tenant, status, final, 0 AS ended, cost_nusd AS nusd, cost_nusd IS NULL AS unpriced, energy_mj AS mj
         FROM cost_parts
-        WHERE use = 'engine' AND status IS NOT NULL
-            AND minute_ms >= (SELECT first_ms FROM scope) AND minute_ms < (SELECT over_ms FROM scope)
-            AND ((SELECT engine FROM scope) = '' OR owner = (SELECT engine FROM scope))
-            AND ((SELECT at_host FROM scope) = '' OR host = (SELECT at_host FROM scope))
-            AND ((SELECT of_model FROM scope) = '' OR model = (SELECT of_model FROM scope))
-            AND ((SELECT of_tenant FROM scope) = '' OR tenant = (SELECT of_tenant FROM scope))
+        WHERE use = 'engine' AND status IS NOT NULL AND is_of_any AND minute_ms >= alert.6 AND minute_ms < alert.7
+            AND (engine = '' OR owner = engine) AND (at_host = '' OR host = at_host)
+            AND (alert.4 = '' OR model = alert.4) AND (alert.5 = '' OR tenant = alert.5)
         UNION ALL
         SELECT tenant, status, final, requests, NULL, 0, NULL
         FROM cost_lines
-        WHERE use = 'engine' AND status IS NOT NULL
-            AND minute_ms >= (SELECT first_ms FROM scope) AND minute_ms < (SELECT over_ms FROM scope)
-            AND ((SELECT engine FROM scope) = '' OR owner = (SELECT engine FROM scope))
-            AND ((SELECT at_host FROM scope) = '' OR host = (SELECT at_host FROM scope))
-            AND ((SELECT of_model FROM scope) = '' OR model = (SELECT of_model FROM scope))
-            AND ((SELECT of_tenant FROM scope) = '' OR tenant = (SELECT of_tenant FROM scope))
+        WHERE use = 'engine' AND status IS NOT NULL AND is_of_any AND minute_ms >= alert.6 AND minute_ms < alert.7
+            AND (engine = '' OR owner = engine) AND (at_host = '' OR host = at_host)
+            AND (alert.4 = '' OR model = alert.4) AND (alert.5 = '' OR tenant = alert.5)
     )
 SELECT
     ifNull(tenant, '') AS name,
