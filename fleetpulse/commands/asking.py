@@ -84,7 +84,7 @@ def midnight(now_ms: int, days: int, zone: tzinfo | None) -> int:
 
 def covered(database: Reader, from_ms: int, to_ms: int) -> float:
     """Seconds of the range that have data, as pages say it."""
-    query = dashboard.query("covered")
+    query = dashboard.query(dashboard.covered(to_ms - from_ms))
     given = {"from_ms": from_ms, "to_ms": to_ms}
     ((found, _),) = database.sql(query.at_levels(to_ms - from_ms, given), query.values(given, to_ms - from_ms)).rows
     return float(found) / 1_000

@@ -29,8 +29,9 @@ from schemas.rows.tables import GROUPED, PARTIALS
 
 FINEST, WINDOW_MS = "10s", 10_000
 LEVELS = (FINEST, "1m", "1h", "1d")
-ROWS, WINDOWS, FIRST, OVER = "Rows", "Windows", "First", "Over"
-"""Types of places that become the rows of a range, its windows, and where what these hold of it begins and ends."""
+ROWS, LABELS, WINDOWS, FIRST, OVER = "Rows", "Labels", "Windows", "First", "Over"
+"""Types of places that become the rows of a range, the same where labels alone count, its windows, and where what these
+hold of it begins and ends."""
 _FROM, _TO = "{from_ms:Int64}", "{to_ms:Int64}"
 _SPAN = f"{_TO} - {_FROM}"
 _TO_NOW = f"least({_TO}, (SELECT toUnixTimestamp64Milli(now64(3))))"
@@ -76,14 +77,16 @@ class Source:
         widths = [f"{_SPAN} <= {most_ms}, {_width_ms(level)}" for level, most_ms in self.levels[:-1]]
         return f"multiIf({', '.join(widths)}, {_width_ms(self.levels[-1][0])})"
 
-    def rows(self, span_ms: int | None, sql: str, ends_ms: tuple[int, int] | None = None) -> str:
+    def rows(
+        self, span_ms: int | None, sql: str, ends_ms: tuple[int, int] | None = None, *, final: str = " FINAL"
+    ) -> str:
         """Rows of ``[from_ms, to_ms)``, a range of this length, as a subquery with the columns that ``sql`` names. With
         its ends, levels that have no window of that very range are left out. None: of any length, which chooses the
-        levels when the text is run."""
+        levels when the text is run. Without ``final`` a row may come several times, with the same labels."""
         known = _columns_of(self.topic)
         named = [*dict.fromkeys(word for word in _WORD.findall(sql) if word in known), *sorted({*_COLUMN.findall(sql)})]
         return _union(
-            f"    SELECT {', '.join(named)}\n    FROM {self.table(level)} FINAL\n    WHERE {where}\n"
+            f"    SELECT {', '.join(named)}\n    FROM {self.table(level)}{final}\n    WHERE {where}\n"
             for level, where in self._parts(span_ms, ends_ms)
         )
 

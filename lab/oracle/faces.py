@@ -152,7 +152,7 @@ def pages(ask: Ask, from_ms: int, to_ms: int) -> Said:
         found["hottest_c", f"gpu={row['gpu_uuid']}"] = row["temperature_max_c"]
     found |= whole(of("goodput_over_time"), ("judged", "good"))
     found |= unit_costs("model", of("cost_models"), _OF_PAGE)
-    found["covered_s", "all"] = of("covered")[0]["covered_ms"] / 1_000
+    found["covered_s", "all"] = of(dashboard.covered(to_ms - from_ms))[0]["covered_ms"] / 1_000
     for row in of("cost_total"):
         found |= {("cost_nusd", "all"): row["total"], ("meter_mj", "all"): row["used_mj"] or 0}
         found |= {("billed_minutes", "all"): row["billed_minutes"]}

@@ -15,7 +15,7 @@ from fleetpulse import queries
 from fleetpulse.dashboard import console
 from fleetpulse.dashboard.data import Data
 from fleetpulse.dashboard.time_range import TimeRange
-from fleetpulse.queries.dashboard import Query, Value, names, query, read
+from fleetpulse.queries.dashboard import Query, Value, covered, names, query, read
 from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
 from schemas.errors import FleetpulseError, UnavailableError
@@ -183,7 +183,8 @@ async def test_what_is_covered_does_not_depend_on_the_range(data: Data, clickhou
             )
 
     async def covered_min(from_ms: int, to_ms: int) -> float:
-        (found,) = (await data.ask("covered", {"from_ms": from_ms, "to_ms": to_ms}, to_ms - from_ms)).records()
+        span_ms = to_ms - from_ms
+        (found,) = (await data.ask(covered(span_ms), {"from_ms": from_ms, "to_ms": to_ms}, span_ms)).records()
         return found["covered_ms"] / MINUTE_MS
 
     assert await covered_min(now_ms - 30 * DAY_MS, now_ms) == 307

@@ -10,7 +10,8 @@
 
 ``{name:Type}`` places are bound by the server. A ``reads`` line gives the place ``{requests:Rows}``: the rows of the
 range, its middle from the coarsest table of that topic whose bound it exceeds and both edges from finer ones
-(``fleetpulse.queries.levels``), so that every window that begins in the range counts once. ``{requests:Windows}``
+(``fleetpulse.queries.levels``), so that every window that begins in the range counts once. ``{requests:Labels}`` are
+the same where nothing but labels counts: a row may come several times, and costs much less. ``{requests:Windows}``
 are their windows alone, with ``width_ms``; ``{requests:First}`` and ``{requests:Over}`` are where they begin and end,
 for queries that read the rest elsewhere; ``{requests:Identifier}`` is the table of the middle alone, for queries
 that compare windows of one width. Rollups of ``books`` and ``costs``, which begin at 1m, are named the same way;
@@ -29,9 +30,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from fleetpulse.queries.levels import FIRST, OVER, ROWS, WINDOWS, Source, read_source
+from fleetpulse.queries.levels import FIRST, LABELS, OVER, ROWS, WINDOWS, Source, read_source
 from schemas.ddl.merging import labels_of, measures_of
-from schemas.definitions import written
+from schemas.definitions import BY_MINUTE_MS, written
 from schemas.rows.tables import GROUPED
 
 STANDARD = {
@@ -44,7 +45,7 @@ STANDARD = {
     ),
 }
 _PLACE = re.compile(r"\{(\w+):([^{}]+)\}")
-_OF_SOURCES = (ROWS, WINDOWS, FIRST, OVER)
+_OF_SOURCES = (ROWS, LABELS, WINDOWS, FIRST, OVER)
 _HEADER = re.compile(r"-- (param (\w+)|reads (\w+)|rows|kept): (.+)")
 _LIMITS = {"rows": 0, "kept": 1}
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -117,6 +118,7 @@ class Query:
         named = text
         for name, source in self.sources.items():
             text = text.replace(f"{{{name}:{ROWS}}}", source.rows(span_ms, named, ends_ms))
+            text = text.replace(f"{{{name}:{LABELS}}}", source.rows(span_ms, named, ends_ms, final=""))
             text = text.replace(f"{{{name}:{WINDOWS}}}", source.windows(span_ms, ends_ms))
             for place, moment in zip((FIRST, OVER), source.ends(), strict=True):
                 text = text.replace(f"{{{name}:{place}}}", moment)
@@ -128,6 +130,11 @@ def names() -> tuple[str, ...]:
     """Names of all queries, sorted."""
     own = (entry.name[:-4] for entry in files(__name__).iterdir() if entry.name.endswith(".sql"))
     return tuple(sorted((*own, *_SHARED)))
+
+
+def covered(span_ms: int) -> str:
+    """Name of the query that says how much of a range of this length has data."""
+    return "covered_closely" if span_ms <= BY_MINUTE_MS else "covered"
 
 
 @cache

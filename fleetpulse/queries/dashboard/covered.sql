@@ -15,13 +15,13 @@ FROM
     (
         {whole:Covered}
         UNION ALL
-        SELECT window_ms AS start_ms, width_ms FROM {requests:Windows} WHERE grouping = 'service' AND {looked_into:Covered}
+        SELECT DISTINCT window_ms AS start_ms, width_ms FROM {requests:Windows} WHERE grouping = 'service' AND {looked_into:Covered}
         UNION ALL
-        SELECT window_ms AS start_ms, width_ms FROM {gpu:Windows} WHERE grouping = 'gpu' AND {looked_into:Covered}
+        SELECT DISTINCT window_ms AS start_ms, width_ms FROM {gpu:Windows} WHERE grouping = 'gpu' AND {looked_into:Covered}
         UNION ALL
-        SELECT window_ms AS start_ms, width_ms FROM {hosts:Windows} WHERE grouping = 'host' AND {looked_into:Covered}
+        SELECT DISTINCT window_ms AS start_ms, width_ms FROM {hosts:Windows} WHERE grouping = 'host' AND {looked_into:Covered}
         UNION ALL
-        SELECT window_ms AS start_ms, width_ms
+        SELECT DISTINCT window_ms AS start_ms, width_ms
         FROM {engines:Windows}
         WHERE grouping = 'engine_sample' AND {looked_into:Covered}
     )

@@ -8,7 +8,7 @@
 -- rows: 10
 WITH reporting AS (
     SELECT DISTINCT placement_group
-    FROM {gpu:Rows}
+    FROM {gpu:Labels}
     WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
         AND placement_group IS NOT NULL AND (engine_id IS NOT NULL OR placement_group != ifNull(host, ''))
 )
@@ -20,25 +20,18 @@ SELECT
     arraySort(groupUniqArrayIf(5)(lacking, joined < events AND lacking != '')) AS lacks
 FROM
 (
-    SELECT 'requests' AS counted, 'engine' AS joined_with, sum(toInt64(event_count)) AS events,
-        sumIf(toInt64(event_count), engine_id IS NOT NULL) AS joined, ifNull(host, '') AS lacking
-    FROM {requests:Rows}
-    WHERE grouping = 'engine' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
-    GROUP BY host
-    UNION ALL
-    SELECT 'requests' AS counted, 'GPUs' AS joined_with, sum(toInt64(event_count)) AS events,
-        sumIf(toInt64(event_count), ifNull(placement_group, '') IN (SELECT ifNull(placement_group, '') FROM reporting))
-            AS joined,
-        ifNull(engine_id, '') AS lacking
-    FROM {requests:Rows}
-    WHERE grouping = 'engine' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
-    GROUP BY engine_id
-    UNION ALL
-    SELECT 'requests' AS counted, 'tenant' AS joined_with, sum(toInt64(event_count)) AS events,
-        sumIf(toInt64(event_count), tenant IS NOT NULL) AS joined, model AS lacking
-    FROM {requests:Rows}
-    WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
-    GROUP BY model
+    SELECT 'requests' AS counted, side.1 AS joined_with, requests AS events, if(side.2, requests, 0) AS joined, side.3 AS lacking
+    FROM
+    (
+        SELECT grouping, host, engine_id, ifNull(placement_group, '') AS of_group, tenant IS NOT NULL AS has_tenant,
+            if(grouping = 'service', model, '') AS of_model, sum(toInt64(event_count)) AS requests
+        FROM {requests:Rows}
+        WHERE grouping IN ('engine', 'service') AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+        GROUP BY grouping, host, engine_id, of_group, has_tenant, of_model
+    )
+    ARRAY JOIN if(grouping = 'service', [('tenant', has_tenant, ifNull(of_model, ''))],
+        [('engine', engine_id IS NOT NULL, ifNull(host, '')),
+            ('GPUs', of_group IN (SELECT ifNull(placement_group, '') FROM reporting), ifNull(engine_id, ''))]) AS side
     UNION ALL
     SELECT 'requests' AS counted, 'one report' AS joined_with, toInt64(1) AS events, toInt64(length(reporters) = 1) AS joined,
         arrayStringConcat(arraySort(reporters), ' and ') AS lacking

@@ -13,7 +13,7 @@ from fleetpulse import queries
 from fleetpulse.queries import dashboard
 from lab.oracle.recount import Request, outcome
 from schemas.ddl import range_views
-from schemas.definitions import COVERED, END, JUDGED, METRICS, REPORTING, UNANSWERED, end_of, written
+from schemas.definitions import BY_MINUTE_MS, COVERED, END, JUDGED, METRICS, REPORTING, UNANSWERED, end_of, written
 from schemas.events.event_types import ERROR_KINDS, STATUSES
 from stream_jobs.costs.goodput import FAILED, GOOD, LEFT_OUT, Served, verdicts
 from stream_jobs.costs.wide import UNKNOWN
@@ -129,17 +129,20 @@ def test_no_query_sums_verdicts_of_windows_by_a_formula_of_its_own() -> None:
 
 
 def test_time_with_data_is_written_once() -> None:
-    """The view and the query of pages are of the same pieces, over different levels of the same rows."""
+    """The view and the queries of pages are of the same pieces, over different levels of the same rows; up to six
+    hours no hour is looked at whole."""
     (view,) = [one for one in range_views.views() if "covered_time" in one]
-    page = dashboard.query("covered")
+    short, long = (dashboard.query(dashboard.covered(span_ms)) for span_ms in (BY_MINUTE_MS, BY_MINUTE_MS + 1))
 
     for piece in COVERED.values():
         assert piece in view
-        assert piece in page.sql
-    for topic, grouping in REPORTING.items():
-        assert topic in {one.topic for one in page.sources.values()}
-        for text in (view, page.sql):
-            assert f"grouping = '{grouping}'" in text
+        assert piece in long.sql
+    assert COVERED["covered_ms"] in short.sql
+    for page in (short, long):
+        for topic, grouping in REPORTING.items():
+            assert topic in {one.topic for one in page.sources.values()}
+            for text in (view, page.sql):
+                assert f"grouping = '{grouping}'" in text
 
 
 def matches(where: Where, status: str, kind: str | None) -> bool:

@@ -44,6 +44,14 @@ moments = st.integers(20_000 * DAY_MS, 20_003 * DAY_MS)
 lengths = st.sampled_from([WINDOW_MS, 7 * MINUTE_MS, HOUR_MS + 1, 7 * HOUR_MS, 26 * HOUR_MS, 3 * DAY_MS])
 
 
+def test_rows_of_labels_alone_are_those_of_all_but_for_copies() -> None:
+    """What a copy agrees in needs no FINAL."""
+    sql = "SELECT DISTINCT engine_id FROM x"
+
+    assert REQUESTS.rows(DAY_MS, sql, final="") == REQUESTS.rows(DAY_MS, sql).replace(" FINAL", "")
+    assert "FINAL" in REQUESTS.rows(DAY_MS, sql)
+
+
 @settings(max_examples=20, deadline=None)
 @given(from_ms=moments, length_ms=lengths, more_ms=st.integers(0, 3 * HOUR_MS))
 def test_every_window_that_begins_in_a_range_is_read_once(from_ms: int, length_ms: int, more_ms: int) -> None:
