@@ -20,7 +20,7 @@ from fleetpulse.dashboard.url_state import UrlState
 from fleetpulse.dashboard.users import User
 from fleetpulse.dashboard.values import clean
 from fleetpulse.dashboard.zone import Zone
-from fleetpulse.queries.dashboard import Value, query
+from fleetpulse.queries.dashboard import Value, covered, query
 from fleetpulse.queries.data_ends import Lack
 from fleetpulse.sql.database import Answer
 from schemas.errors import FleetpulseError
@@ -132,7 +132,7 @@ class View:
 
     async def covered_s(self) -> float | None:
         """Seconds of the range in which anything reported, whatever the filters: what a rate is of. None for none."""
-        (found,) = (await self.ask("covered")).records()
+        (found,) = (await self.ask(covered(self.range.span_ms))).records()
         return found["covered_ms"] / 1_000 or None
 
     async def gather(self, *queries: Awaitable[Answer]) -> list[Answer]:

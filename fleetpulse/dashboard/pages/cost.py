@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -135,22 +136,20 @@ class _Cost:
             await self._show_budgets()
             return
         width_ms = view.bucket_ms("cost_over_time")
-        parts, models, idle, tenants, prices = await view.gather(
-            view.ask("cost_over_time"),
-            view.ask("cost_models"),
-            view.ask("cost_idle_hosts"),
-            view.ask("cost_tenants"),
-            view.ask("cost_prices"),
+        of_bills = ("cost_over_time", "cost_models", "cost_idle_hosts", "cost_tenants", "cost_prices")
+        coverage, (parts, models, idle, tenants, prices), _ = await asyncio.gather(
+            self._ask_coverage(),  # first, as it takes longest
+            view.gather(*map(view.ask, of_bills)),
+            self._show_budgets(),
         )
         example = any(str(row["version"]).startswith(EXAMPLE) for row in prices.records())
         self._show_stats(total, MINUTE_MS * total["billed_minutes"], example=example)
-        silent = await self._show_silence()
+        silent = self._show_silence(coverage)
         self._show_split(parts.records(), width_ms)
         self._models.rows(models.records(), "No model has a bill in this range")
         unused = sorted([*idle.records(), *silent], key=lambda row: -(row["cost"] or 0))
         self._idle.rows(unused, "Nothing stood idle in this range")
         self._tenants.rows(tenants.records(), "No tenant has a bill in this range")
-        await self._show_budgets()
 
     def _nothing(self, title: str, advice: str) -> None:
         for name in ("total", "hour", "idle", "energy", "carbon", "unobserved", "unpriced", "provisional"):
@@ -187,17 +186,19 @@ class _Cost:
         show("unpriced", _hours(missing), "GPU hours", "warn" if missing else "good")
         show("provisional", f"{total['provisional']:,}", f"of {total['bills']:,} bills")
 
-    async def _show_silence(self) -> list[dict[str, Any]]:
-        """What GPUs cost in time without any reading: beside the bill, of a range that a page can look through; by type
-        as rows of what stood idle."""
+    async def _ask_coverage(self) -> list[dict[str, Any]] | None:
+        """What GPUs cost in time without any reading; None for a range that is too long for a page."""
         view = self._view
         if view.range.span_ms > SILENCE_SPAN_MAX_MS:
+            return None
+        rows = (await view.ask("cost_coverage")).records()
+        return [row for row in rows if view.filter("region") in ("", row["region"])]
+
+    def _show_silence(self, rows: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
+        """Beside the bill; by type as rows of what stood idle."""
+        if rows is None:
             self._stats.show("unobserved", UNKNOWN, "beside the bill; of up to 24 h")
             return []
-        rows = [
-            row for row in (await view.ask("cost_coverage")).records()
-            if view.filter("region") in ("", row["region"])
-        ]  # fmt: skip
         silent_ms, known = sum(row["silent_gpu_ms"] for row in rows), [row["unobserved_nusd"] for row in rows]
         cost = sum(nusd for nusd in known if nusd is not None)
         hint = f"beside the bill, {_hours(silent_ms)} GPU hours without a reading"
@@ -219,7 +220,7 @@ class _Cost:
     async def _show_budgets(self) -> None:
         file = self._view.facts.budgets_file
         if file is None:
-            self._budgets.empty(*_NO_BUDGETS)
+            self._budgets.empty(*_NO_FILE)
             return
         try:
             budgets = load_budgets(file)
@@ -245,6 +246,10 @@ def _hours(milliseconds: float | None) -> str:
     return UNKNOWN if milliseconds is None else short(milliseconds / HOUR_MS)
 
 
+_NO_FILE = (
+    "This dashboard knows no budgets",
+    "Name the file of the alert job here, too: --budgets, or the setting budgets, which both read.",
+)
 _NO_BUDGETS = (
     "No budgets",
     "Write a file of budgets (fleetpulse/data/budgets/example.yaml is one to copy) and name it by --budgets.",

@@ -96,9 +96,9 @@ class _Models:
         return self._view.link("/requests", model=str(row["model"]))
 
     async def refresh(self) -> None:
-        """Query everything at once; each part shows itself as soon as it is answered."""
-        parts = [self._ask_flow(), self._ask_errors(), self._ask_models(), self._ask_goodput(), self._ask_concurrency()]
-        await asyncio.gather(*(self._ask_latency(bins) for bins in LATENCIES), *parts)
+        """Query everything at once, what takes longest first; each part shows itself as soon as it is answered."""
+        parts = [self._ask_concurrency(), self._ask_models(), self._ask_flow(), self._ask_errors(), self._ask_goodput()]
+        await asyncio.gather(*parts, *(self._ask_latency(bins) for bins in LATENCIES))
 
     async def _ask_latency(self, bins: str) -> None:
         view, panel = self._view, self._latency[bins]
@@ -166,10 +166,11 @@ class _Models:
 
     async def _ask_errors(self) -> None:
         view, panel = self._view, self._errors
-        rows = (await view.ask("errors_over_time")).records()
+        errors, flow = await view.gather(view.ask("errors_over_time"), view.ask("requests_over_time"))
+        rows = errors.records()
         whole = view.whole_buckets("errors_over_time", rows)
         if not whole:
-            panel.empty("Every request was answered in full")
+            panel.empty("Every request was answered in full" if flow.rows else "No request in this range")
             return
         moments = view.moments("errors_over_time")
         kinds: dict[str, dict[int, float]] = defaultdict(dict)

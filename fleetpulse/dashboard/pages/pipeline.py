@@ -144,19 +144,19 @@ class _Pipeline:
         view = self._view
         reason = view.choice("reason", ("", *REASONS))
         lag = asyncio.ensure_future(self._show_lag())
-        (booked, produced, fresh, series, why, rows, joins, clocks, overflow), covered_s = await asyncio.gather(
+        covered_s, (joins, overflow, booked, produced, fresh, series, why, rows, clocks) = await asyncio.gather(
+            view.covered_s(),  # what takes longest is asked first
             view.gather(
+                view.ask("joins"),
+                view.ask("pipeline_overflow"),
                 view.ask("pipeline_topics"),
                 view.ask("pipeline_producers"),
                 view.ask("pipeline_freshness"),
                 view.ask("pipeline_over_time"),
                 view.ask("pipeline_rejected"),
                 view.ask("pipeline_rejected_rows", reason=reason),
-                view.ask("joins"),
                 view.ask("pipeline_clocks"),
-                view.ask("pipeline_overflow"),
             ),
-            view.covered_s(),
         )
         now_ms = min(view.range.to_ms, wall_ms())
         topics = joined(booked.records(), produced.records(), fresh.records(), now_ms)

@@ -78,12 +78,12 @@ class _Tenants:
 
     async def refresh(self) -> None:
         view = self._view
-        (listed, series, failed), costs, covered_s = await asyncio.gather(
+        covered_s, costs, (listed, series, failed) = await asyncio.gather(
+            view.covered_s(),  # first, as it takes longest
+            self._costs(),
             view.gather(
                 view.ask("tenants", top=LISTED), view.ask("tenants_over_time", top=NAMED), view.ask("tenant_errors")
             ),
-            self._costs(),
-            view.covered_s(),
         )
         latencies = await latency_cells(view, "tenant", [row["tenant"] for row in listed.records()])
         rows = [
