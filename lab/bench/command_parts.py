@@ -262,6 +262,7 @@ class PeerName(StrEnum):
     CLICKHOUSE = "clickhouse"
     QUIX = "quix"
     FAUST = "faust"
+    FLINK = "flink"
 
 
 def peers(
@@ -271,8 +272,8 @@ def peers(
     windows: Annotated[int, typer.Option(min=1, max=60, help="Windows of 10 s, as fast as can be.")] = 2,
     hosts: Annotated[int, typer.Option(min=1, max=5_000, help="Hosts of 40 requests a second each.")] = 1_250,
     paced_windows: Annotated[
-        int, typer.Option(min=0, max=60, help="Windows in real time, and again with kill -9 amid. 0: neither.")
-    ] = 5,
+        int, typer.Option(min=0, max=60, help="Windows in real time, with kill -9 in the last but one. 0: none.")
+    ] = 6,
     paced_hosts: Annotated[int, typer.Option(min=1, max=1_250, help="Hosts in real time.")] = 50,
     environments: Annotated[
         Path | None, typer.Option(help="Where virtual environments are kept. Default: in the data folder.")

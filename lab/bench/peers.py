@@ -3,8 +3,8 @@
 One side after the other, each on fresh topics: a few records to warm up, committed, then the events. *Burst*: as fast
 as they can be written; counted is the CPU of all processes of the side, on one core, from the first record until its
 rows hold every event, less what it spends with nothing to do. *Paced*: as a small fleet sends them, in real time;
-freshness is from a window's end until its rows were complete for a reader of committed records. *Killed*: as paced,
-with SIGKILL in the middle and a start two seconds later. A last second of events closes windows that go by event time.
+freshness is from a window's end until its rows were complete for a reader of committed records. 15 s before the end of
+the last window comes SIGKILL, two seconds later a start. A last second of events closes windows that go by event time.
 """
 
 from __future__ import annotations
@@ -42,6 +42,12 @@ TAIL_MS = 15_000
 """How long after the last window the closing second is."""
 IDLE_S = 3.0
 READY_WITHIN_S = 240.0
+LEADS_MS = (35_000, 90_000, 180_000)
+"""Before what is sent in real time begins, a side must be ready; on a busy machine it gets more."""
+KILLED_BEFORE_S = 15
+"""How long before the last window's end the kill is."""
+SETTLED_S = 12.0
+"""Windows that ended so long before the kill count for freshness."""
 QUIET_S = 60.0
 """A side whose rows did not change for so long has ended."""
 
@@ -106,12 +112,21 @@ class Watched:
         """Whether every window holds as many events as were sent."""
         return all(self.events.get(window_ms, 0) >= events for window_ms, events in self.wanted.items())
 
-    def freshness(self) -> dict[str, Any]:
-        """From the end of a window to its last change."""
-        delays_s = [at_s - (window_ms + WINDOW_MS) / 1_000 for window_ms, at_s in self.at_s.items()]
+    def freshness(self, before_s: float) -> dict[str, Any]:
+        """From the end of a window to its last change, of those that ended before a time and are complete; and the
+        longest time without a change."""
+        ended = {
+            at: at / 1_000 + WINDOW_MS / 1_000 for at, events in self.wanted.items() if self.events.get(at) == events
+        }
+        delays_s = [self.at_s[at] - end_s for at, end_s in ended.items() if end_s < before_s]
         if not delays_s:
             return {"windows": 0}
-        return {"windows": len(delays_s), "p50_s": float(np.median(delays_s)), "max_s": max(delays_s)}
+        found = {"p50_s": float(np.median(delays_s)), "max_s": max(delays_s)}
+        return {
+            "windows": len(delays_s),
+            **found,
+            "silent_s_max": max((end - begin for begin, end in self.silences[1:]), default=0.0),
+        }
 
     def silent_s(self, at_s: float) -> float:
         """How long nothing changed around that moment."""
@@ -146,9 +161,9 @@ def measure(stand: Stand, options: Options, environments: Path, progress: Progre
         with progress.task(f"{side.name}: burst") as on_progress:
             one = asyncio.run(_Run(stand, side, loads[side.content_type], truth, on_progress).burst())
         found[side.name] = {"how": side.how, "records": side.content_type, **one}
-        for kill in (False, True) if options.paced_windows else ():
-            with progress.task(f"{side.name}: {'killed' if kill else 'paced'}") as on_progress:
-                found[side.name] |= _paced(stand, side, options, on_progress, kill=kill)
+        if options.paced_windows:
+            with progress.task(f"{side.name}: paced, and killed") as on_progress:
+                found[side.name] |= _paced(stand, side, options, on_progress)
     ours = next(iter(found.values()))
     for one in found.values():
         one["times_ours"] = one["cpu_s_per_million"] / ours["cpu_s_per_million"]
@@ -160,12 +175,21 @@ def _truth(profile: Profile, from_ms: int, options: Options) -> dict[Key, Exact]
     return exact((one.value for second in lines.seconds for one in second), lines.from_ms, lines.to_ms)
 
 
-def _paced(stand: Stand, side: Side, options: Options, on_progress: Any, *, kill: bool) -> dict[str, Any]:
+class _Late(Exception):
+    """A side was not ready when what is sent in real time had to begin."""
+
+
+def _paced(stand: Stand, side: Side, options: Options, on_progress: Any) -> dict[str, Any]:
     profile = replace(FLEET, hosts=options.paced_hosts, gpus_per_host=0)
-    from_ms = (SystemClock().now_ms() + 45_000) // WINDOW_MS * WINDOW_MS
-    both = [load(profile, from_ms, options.paced_windows, kind, options.seed) for kind in (side.content_type, NDJSON)]
-    truth = exact((one.value for second in both[1].seconds for one in second), from_ms, both[0].to_ms)
-    return asyncio.run(_Run(stand, side, both[0], truth, on_progress).paced(kill=kill))
+    for lead_ms in LEADS_MS:
+        from_ms = (SystemClock().now_ms() + lead_ms + WINDOW_MS) // WINDOW_MS * WINDOW_MS
+        kinds = {side.content_type, NDJSON}
+        sent = {kind: load(profile, from_ms, options.paced_windows, kind, options.seed) for kind in kinds}
+        lines = (one.value for second in sent[NDJSON].seconds for one in second)
+        own = sent[side.content_type]
+        with contextlib.suppress(_Late):
+            return asyncio.run(_Run(stand, side, own, exact(lines, from_ms, own.to_ms), on_progress).paced())
+    raise FleetpulseError(f"{side.name} was not ready in {LEADS_MS[-1] / 1_000:.0f} s")
 
 
 class _Run:
@@ -213,32 +237,29 @@ class _Run:
             await send_all(producers, every, 1, {}, lambda _done: None)
         await self._until_complete()
 
-    async def paced(self, *, kill: bool) -> dict[str, Any]:
-        """Freshness, or what a kill in the middle does."""
-        killed_s = 0.0
-        async with self._ready(), self._watching():
-            middle = len(self._load.seconds) // 2
+    async def paced(self) -> dict[str, Any]:
+        """Freshness, and what a kill does."""
+        fed: dict[str, Fed] = {}
+        killing = (self._load.to_ms - self._load.from_ms) // 1_000 - KILLED_BEFORE_S
+        killed_s, fresh = 0.0, dict[str, Any]()
+        async with self._ready(), self._watching(), senders(self._kafka) as producers:
             if time.time() > self._sent_s(0):
-                raise FleetpulseError("it was not ready in time")
-            fed: dict[str, Fed] = {}
+                raise _Late
             restarting: asyncio.Task[None] | None = None
-            async with senders(self._kafka) as producers:
-                for number, second in enumerate(self._load.seconds):
-                    await asyncio.sleep(max(0.0, self._sent_s(number) - time.time()))
-                    await send_all(producers, iter(second), 1, fed, lambda _done: None)
-                    if kill and number == middle:
-                        killed_s = time.monotonic()
-                        restarting = asyncio.create_task(asyncio.to_thread(self._kill_and_restart))
-                    self._on_progress(number + 1, len(self._load.seconds))
+            for number, second in enumerate(self._load.seconds):
+                await asyncio.sleep(max(0.0, self._sent_s(number) - time.time()))
+                await send_all(producers, iter(second), 1, fed, lambda _done: None)
+                if number == killing:
+                    killed_s, fresh = time.monotonic(), self._watched.freshness(time.time() - SETTLED_S)
+                    restarting = asyncio.create_task(asyncio.to_thread(self._kill_and_restart))
+                self._on_progress(number + 1, len(self._load.seconds))
             if restarting is not None:
                 await restarting
             await self._until_complete()
-            await asyncio.sleep(5.0)  # rows that come twice come by now
+            await asyncio.sleep(SETTLED_S)  # rows that come twice come by now
             verdict = self._judged()
-            if not kill:
-                return {"freshness": self._watched.freshness() | {"answer": verdict}}
             parts = {name: getattr(verdict, name) for name in ("events", "lost", "doubled", "repeated", "wrong_sums")}
-            return {"killed": {**parts, "silent_s": self._watched.silent_s(killed_s)}}
+            return {"freshness": fresh, "killed": {**parts, "silent_s": self._watched.silent_s(killed_s)}}
 
     def _sent_s(self, number: int) -> float:
         """When the records of a second are sent: at its end; the closing second when its own time has come."""

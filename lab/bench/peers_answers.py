@@ -100,11 +100,11 @@ def events_by_window(truth: Mapping[Key, Exact]) -> dict[int, int]:
 
 
 def row(value: bytes) -> Row:
-    """A row as the peers' programs write it: an object with an array ``series`` and the numbers."""
+    """A row as the peers' programs write it: an object with an array ``series`` and the numbers; no sum is 0."""
     got = orjson.loads(value)
     key = (int(got["window_ms"]), tuple(got["series"]))
     quantiles = tuple(got["quantiles"]) if got["count"] else (None,) * len(LEVELS)
-    return Row(key, got["events"], got["count"], got["total"], got["tokens"], quantiles)
+    return Row(key, got["events"], got["count"], got["total"] or 0, got["tokens"] or 0, quantiles)
 
 
 def judge(truth: Mapping[Key, Exact], rows: Iterable[Row], error_allowed: float) -> Verdict:

@@ -58,6 +58,8 @@ def program(settings: dict[str, Any]) -> Any:
         datadir=settings["folder"],
         topic_partitions=settings["partitions"],
         topic_disable_leader=True,
+        consumer_group_instance_id="peers",
+        broker_session_timeout=settings["session_ms"] / 1_000,
         web_enabled=False,
     )
     source = app.topic(settings["source"], key_type=bytes, value_type=None, value_serializer="ndjson")

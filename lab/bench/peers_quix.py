@@ -65,6 +65,9 @@ def main(settings: dict[str, Any]) -> None:
         consumer_group=settings["group"],
         auto_offset_reset="earliest",
         processing_guarantee="exactly-once",
+        commit_interval=2.0,
+        consumer_extra_config={"group.instance.id": "peers", "session.timeout.ms": settings["session_ms"]},
+        producer_extra_config={"transaction.timeout.ms": 10_000},
         state_dir=settings["folder"],
         loglevel="INFO",
     )

@@ -16,11 +16,12 @@ from typing import Any, Protocol
 
 from fleetpulse import stack
 from fleetpulse.migrate.run import migrate
-from lab.bench import compare, cpu, peer
+from lab.bench import compare, cpu, peer, peers_flink
 from lab.bench.counterparts import environment
 from lab.bench.peer import Peer
 from lab.bench.peers_answers import GROUPING, LATENCY, LEVELS, TOKENS, TOPIC, Row, row
 from lab.bench.stand import Stand
+from runtime.kafka_clients import SESSION_TIMEOUT_MS
 from runtime.local_stack import read_state
 from schemas.codec import wire
 from schemas.contract.headers import NATIVE, NDJSON
@@ -284,6 +285,7 @@ class Program:
     """A peer's program in an environment of its own; it writes rows as JSON to a topic."""
 
     stand: Stand
+    log: str
     name: str
     how: str
     command: list[str]
@@ -294,7 +296,7 @@ class Program:
     _child: _Process = field(init=False)
 
     def __post_init__(self) -> None:
-        self._child = _Process(self.stand, self.command[-1].rpartition("_")[2].partition(".")[0])
+        self._child = _Process(self.stand, self.log)
 
     @property
     def _folder(self) -> Path:
@@ -321,6 +323,7 @@ class Program:
             "grace_ms": DEFAULT_LIMITS.out_of_orderness_ms,
             "dimensions": GROUPING.dimensions,
             "levels": LEVELS,
+            "session_ms": SESSION_TIMEOUT_MS,
         }
 
     def pids(self) -> dict[str, int]:
@@ -353,8 +356,12 @@ def _pids(child: _Process) -> dict[str, int]:
 
 HERE = Path(__file__).resolve().parent
 HOW = {
-    "quix": ("Quix Streams", "exactly once; RocksDB; a host's record reduced at once, windows closed by partition"),
-    "faust": ("plain Faust", "windowed table in memory with its changelog; changed rows sent every 2 s"),
+    "quix": (
+        "Quix Streams",
+        "exactly once, commits every 2 s, static member; RocksDB; a host's record reduced at once",
+    ),
+    "flink": ("Flink SQL", "mini cluster in one JVM (-Xmx2g); state on the heap, checkpoints every 2 s, exactly once"),
+    "faust": ("plain Faust", "static member; windowed table in memory with its changelog; changed rows sent every 2 s"),
 }
 
 
@@ -366,6 +373,8 @@ def sides(stand: Stand, wanted: Sequence[str], environments: Path, say: Any) -> 
     for name in wanted:
         if name == "clickhouse":
             yield ClickHouse(stand, engine)
+        elif name == "flink":
+            yield Program(stand, name, *HOW[name], peers_flink.command(environments, say))
         else:
             python = environment(f"peers-{name}", environments, say) / "python"
-            yield Program(stand, *HOW[name], [str(python), str(HERE / f"peers_{name}.py")])
+            yield Program(stand, name, *HOW[name], [str(python), str(HERE / f"peers_{name}.py")])

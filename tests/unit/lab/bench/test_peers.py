@@ -1,6 +1,7 @@
 """``bench peers``: what is sent, what a reader of the rows sees, and that every side's program gives the exact answer.
 
-Covers lab.bench.peers with lab.bench.peers_sides, lab.bench.peers_quix and lab.bench.peers_faust.
+Covers lab.bench.peers with lab.bench.peers_sides, lab.bench.peers_quix, lab.bench.peers_faust and
+lab.bench.peers_flink.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from lab.bench import peers_faust, peers_quix
 from lab.bench.counterparts import HERE
 from lab.bench.peers import TAIL_MS, Load, Watched, load
 from lab.bench.peers_answers import GROUPING, LEVELS, exact, judge, row
+from lab.bench.peers_flink import command, lock
 from lab.bench.peers_sides import HOW, statements
 from lab.bench.workload import FLEET
 from schemas.contract.headers import NDJSON
@@ -97,7 +99,7 @@ def test_rows_that_add_up_and_rows_that_replace() -> None:
     assert not watched.complete
     watched.note(10, None, 3)
     assert watched.complete
-    assert watched.freshness()["windows"] == 2
+    assert watched.freshness(10.02)["windows"] == 1
 
 
 def test_a_silence_is_around_a_moment() -> None:
@@ -105,16 +107,33 @@ def test_a_silence_is_around_a_moment() -> None:
     watched = Watched({10: 5}, silences=[(1.0, 2.0), (2.0, 9.0), (9.0, 9.5)])
 
     assert watched.silent_s(4.0) == 7.0
-    assert Watched({}).freshness() == {"windows": 0}
+    assert Watched({}).freshness(9.0) == {"windows": 0}
 
 
 @pytest.mark.parametrize("name", HOW)
 def test_every_peer_is_pinned_with_hashes(name: str) -> None:
     """And has its program."""
+    if name == "flink":
+        assert all(len(digest) == 64 and coordinates.count(":") == 2 for coordinates, digest in lock().items())
+        return
     lines = (HERE / f"peers-{name}.txt").read_text().splitlines()
 
     assert all("==" in line or line.startswith("    --hash=sha256:") for line in lines)
     assert Path(HERE / f"peers_{name}.py").exists()
+
+
+def test_flink_runs_with_all_jars_and_its_program(tmp_path: Path) -> None:
+    """What is complete is not fetched again; the folder of the compiled program comes last."""
+    jars = [tmp_path / "peers-flink" / "repository" / name for name in ("a/a-1.jar", "b.jar")]
+    for jar in jars:
+        jar.parent.mkdir(parents=True, exist_ok=True)
+        jar.touch()
+    (tmp_path / "peers-flink" / "complete").touch()
+
+    *_, path, program = command(tmp_path, lambda _text: pytest.fail("it is complete"))
+
+    assert path.split(":") == [*map(str, jars), str(tmp_path / "peers-flink")]
+    assert (Path(HERE) / f"{program}.java").exists()
 
 
 def test_the_engine_reads_what_it_needs_and_begins_last() -> None:

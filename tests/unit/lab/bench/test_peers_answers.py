@@ -94,11 +94,12 @@ def test_any_definition_between_the_two_ranks_has_no_error(q: float, method: str
 
 
 def test_a_row_is_read_as_programs_write_it() -> None:
-    """Without values there are no quantiles."""
+    """Without values there are no quantiles; SQL has no sum then either."""
     written = {"window_ms": 10_000, "series": list(SERIES), "events": 2, "count": 2, "total": 40, "tokens": 4}
 
     assert row(orjson.dumps(written | {"quantiles": [20.0, 29.0, 29.8]})) == RIGHT[0]
-    assert row(orjson.dumps(written | {"count": 0, "quantiles": []})).quantiles == (None, None, None)
+    nothing = row(orjson.dumps(written | {"count": 0, "total": None, "quantiles": None}))
+    assert (nothing.total, nothing.quantiles) == (0, (None, None, None))
 
 
 def test_the_table_says_nothing_of_what_was_not_run() -> None:
