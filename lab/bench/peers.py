@@ -128,9 +128,10 @@ class Watched:
             "silent_s_max": max((end - begin for begin, end in self.silences[1:]), default=0.0),
         }
 
-    def silent_s(self, at_s: float) -> float:
-        """How long nothing changed around that moment."""
-        return next((end - begin for begin, end in self.silences if end > at_s), time.monotonic() - at_s)
+    def resumed_s(self, killed_s: float) -> float | None:
+        """From a kill to the first change after the pause before the restart: what was under way may come before."""
+        changes = (end - killed_s for _, end in self.silences)
+        return next((after_s for after_s in changes if after_s > RESTART_AFTER_S), None)
 
 
 def load(profile: Profile, from_ms: int, windows: int, content_type: str, seed: int) -> Load:
@@ -259,7 +260,7 @@ class _Run:
             await asyncio.sleep(SETTLED_S)  # rows that come twice come by now
             verdict = self._judged()
             parts = {name: getattr(verdict, name) for name in ("events", "lost", "doubled", "repeated", "wrong_sums")}
-            return {"freshness": fresh, "killed": {**parts, "silent_s": self._watched.silent_s(killed_s)}}
+            return {"freshness": fresh, "killed": {**parts, "resumed_s": self._watched.resumed_s(killed_s)}}
 
     def _sent_s(self, number: int) -> float:
         """When the records of a second are sent: at its end; the closing second when its own time has come."""

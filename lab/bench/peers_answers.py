@@ -173,7 +173,7 @@ def table(sides: Mapping[str, Mapping[str, Any]]) -> list[tuple[Any, ...]]:
             side.get("killed", {}).get("lost"),
             side.get("killed", {}).get("doubled"),
             side.get("killed", {}).get("repeated"),
-            side.get("killed", {}).get("silent_s"),
+            side.get("killed", {}).get("resumed_s"),
         )
         for name, side in sides.items()
     ]
@@ -181,5 +181,5 @@ def table(sides: Mapping[str, Mapping[str, Any]]) -> list[tuple[Any, ...]]:
 
 COLUMNS = (
     "side", "CPU s/1e6 events", "x ours", "memory peak MiB", "fresh p50 s", "max s", "equal", "kill -9: lost",
-    "doubled", "rows twice", "silent s",
+    "doubled", "rows twice", "resumed s",
 )  # fmt: skip

@@ -32,6 +32,7 @@ from schemas.rows.tables import PARTIALS
 from schemas.sketch import RELATIVE_ERROR_MAX
 
 OUTPUT = "peers.rows"
+FORMATS = {NATIVE: "Native", NDJSON: "NDJSON"}
 RESTART_AFTER_S = 2.0
 """A supervisor's pause, as ours makes it."""
 Seen = tuple[int, str | None, int]
@@ -133,7 +134,7 @@ class Ours:
     @property
     def name(self) -> str:
         """By what it reads."""
-        return f"fleetpulse, {'Native' if self.content_type == NATIVE else 'NDJSON'}"
+        return f"fleetpulse, {FORMATS[self.content_type]}"
 
     @property
     def group(self) -> str:
@@ -191,18 +192,22 @@ class ClickHouse:
     """ClickHouse's Kafka engine with one materialized view into an AggregatingMergeTree; rows are read from there."""
 
     stand: Stand
+    content_type: str
     engine: Peer
-    content_type: str = NDJSON
     output: str | None = None
     error_allowed: float = peer.ACCURACY
-    name: str = "ClickHouse Kafka engine"
     how: str = "Kafka table, one view, quantilesDD; blocks of 65,536 rows, flushed every second; the columns it needs"
     group: str = ""
+
+    @property
+    def name(self) -> str:
+        """By what it reads."""
+        return f"ClickHouse Kafka engine, {FORMATS[self.content_type]}"
 
     def start(self) -> None:
         self.group = f"peers-{time.time_ns()}"
         self.engine.query(f"CREATE DATABASE IF NOT EXISTS {peer.DATABASE}")
-        for statement in statements(self.group, self.stand.config.kafka.bootstrap):
+        for statement in statements(self.group, self.stand.config.kafka.bootstrap, self.content_type):
             self.engine.query(statement)
 
     def pids(self) -> dict[str, int]:
@@ -249,7 +254,7 @@ def _rows_of(found: Iterable[tuple[Any, ...]]) -> Iterator[Row]:
         yield Row(key, int(events), int(count), int(total or 0), int(tokens or 0), known)
 
 
-def statements(group: str, bootstrap: str) -> list[str]:
+def statements(group: str, bootstrap: str, content_type: str) -> list[str]:
     """What makes the engine's tables and, last, its view: then it reads."""
     wanted = {"at_ms", LATENCY, TOKENS, *GROUPING.dimensions}
     columns = ", ".join(f"{f.name} {f.kind.value}" for f in BY_TOPIC[TOPIC].fields if f.name in wanted)
@@ -258,7 +263,7 @@ def statements(group: str, bootstrap: str) -> list[str]:
         "kafka_broker_list": bootstrap,
         "kafka_topic_list": TOPIC,
         "kafka_group_name": group,
-        "kafka_format": "JSONEachRow",
+        "kafka_format": "Native" if content_type == NATIVE else "JSONEachRow",
         "kafka_max_block_size": 65_536,
         "kafka_poll_max_batch_size": 65_536,
         "kafka_flush_interval_ms": 1_000,
@@ -372,7 +377,8 @@ def sides(stand: Stand, wanted: Sequence[str], environments: Path, say: Any) -> 
     yield Ours(stand, NDJSON, engine)
     for name in wanted:
         if name == "clickhouse":
-            yield ClickHouse(stand, engine)
+            yield ClickHouse(stand, NATIVE, engine)
+            yield ClickHouse(stand, NDJSON, engine)
         elif name == "flink":
             yield Program(stand, name, *HOW[name], peers_flink.command(environments, say))
         else:

@@ -102,11 +102,12 @@ def test_rows_that_add_up_and_rows_that_replace() -> None:
     assert watched.freshness(10.02)["windows"] == 1
 
 
-def test_a_silence_is_around_a_moment() -> None:
-    """Between the last change before and the first after."""
-    watched = Watched({10: 5}, silences=[(1.0, 2.0), (2.0, 9.0), (9.0, 9.5)])
+def test_rows_resume_after_the_pause_of_a_restart() -> None:
+    """What was under way when the side was killed is no sign of life."""
+    watched = Watched({10: 5}, silences=[(1.0, 2.0), (2.0, 4.5), (4.5, 9.0), (9.0, 9.5)])
 
-    assert watched.silent_s(4.0) == 7.0
+    assert watched.resumed_s(4.0) == 5.0
+    assert watched.resumed_s(9.0) is None
     assert Watched({}).freshness(9.0) == {"windows": 0}
 
 
@@ -138,7 +139,7 @@ def test_flink_runs_with_all_jars_and_its_program(tmp_path: Path) -> None:
 
 def test_the_engine_reads_what_it_needs_and_begins_last() -> None:
     """The queue, the rows, the view between them."""
-    queue, rows, view = statements("group-1", "kafka:1")
+    queue, rows, view = statements("group-1", "kafka:1", NDJSON)
 
     assert "'group-1'" in queue
     assert "request_id" not in queue

@@ -105,7 +105,7 @@ def test_a_row_is_read_as_programs_write_it() -> None:
 def test_the_table_says_nothing_of_what_was_not_run() -> None:
     """One line for each side."""
     burst = {"cpu_s_per_million": 8.0, "times_ours": 1.0, "memory_peak_bytes": 2**21, "equal": True}
-    killed = {"lost": 0, "doubled": 3, "repeated": 2, "silent_s": 4.5}
+    killed = {"lost": 0, "doubled": 3, "repeated": 2, "resumed_s": 4.5}
     fresh = {"p50_s": 1.0, "max_s": 2.0}
 
     lines = table({"ours": burst, "theirs": burst | {"freshness": fresh, "killed": killed}})
