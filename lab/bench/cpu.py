@@ -29,6 +29,11 @@ def memory_bytes(pid: int) -> dict[str, int]:
     return {"resident_bytes": _kib(pairs["VmRSS"]), "resident_peak_bytes": _kib(pairs["VmHWM"])}
 
 
+def forget_peak(pid: int) -> None:
+    """From now on the peak is counted anew."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
 def stop(process: subprocess.Popen[Any], within_s: float = 15.0) -> None:
     """SIGTERM, and SIGKILL after a while."""
     process.terminate()

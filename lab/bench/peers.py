@@ -208,6 +208,7 @@ class _Run:
             with contextlib.ExitStack() as bound:
                 pids = self._side.pids()
                 for pid in pids.values():
+                    cpu.forget_peak(pid)
                     bound.enter_context(cpu.pinned(pid, cpu.job_core()))
                 idle = await self._spent(pids, asyncio.sleep(IDLE_S))
                 broker_s, begun_s = cpu.cpu_s(self._stand.kafka_pid), time.monotonic()

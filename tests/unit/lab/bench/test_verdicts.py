@@ -103,6 +103,18 @@ def test_ratios_are_of_medians_and_the_engine_counts_with_its_best_block_size() 
     assert found["faust_to_bare"] == 0.8
 
 
+def test_a_peak_is_counted_anew_once_it_is_forgotten() -> None:
+    """What was freed before is not in it."""
+    held = bytearray(64 << 20)
+    del held
+    before = cpu.memory_bytes(os.getpid())["resident_peak_bytes"]
+
+    cpu.forget_peak(os.getpid())
+
+    after = cpu.memory_bytes(os.getpid())
+    assert after["resident_bytes"] <= after["resident_peak_bytes"] < before
+
+
 def test_cpu_of_a_process_only_grows_and_a_gone_one_is_told() -> None:
     """CPU time is read of any process that is there."""
     first = cpu.cpu_s(os.getpid())
