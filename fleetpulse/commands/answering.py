@@ -78,9 +78,9 @@ def meaning(words: Sequence[str], params: Sequence[str], now_ms: int) -> Meaning
         return meant(text, names(database, wanted, (now_ms, now_ms)), given)
 
 
-def answered(asked: Asked, of_today: str, again: str) -> Result:
+def answered(asked: Asked, of_today: str, again: str, found: str = "") -> Result:
     """The answer, and beside it of what range it is and how much of that has data; where it has none, where data lies.
-    ``again``: the command that asked, to which another range can be added."""
+    ``again``: the command that asked, to which another range can be added; ``found``: how its range was found."""
     which = ("", _BEFORE) if asked.compared else ("",)
     with closing(Database(load().reading)) as database:
         answer = database.sql(asked.query.sql, asked.query.parameters)
@@ -97,7 +97,8 @@ def answered(asked: Asked, of_today: str, again: str) -> Result:
     data = asked.data() | {f"{one}covered_s": seconds for one, seconds in covered.items()}
     data |= {"verdict": verdict or None, "nearest": nearest, "rows": answer.records()}
     understood = asking.understood(asked.held, asked.measured, of_today)
-    title = "\n".join(line for line in (f"{asked.meaning.number}. {data['question']}", understood, verdict) if line)
+    first = f"{asked.meaning.number}. {data['question']}"
+    title = "\n".join(line for line in (first, understood, found, verdict) if line)
 
     def shown() -> None:
         print_rows(title, *asking.readable(answer.columns, answer.rows), empty=f"{title}\nno rows")

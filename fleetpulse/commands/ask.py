@@ -37,12 +37,14 @@ def ask(
     """Ask a question in plain words: the best matching of those below is answered by the query that it names.
 
     The name of a model, tenant, host, engine or GPU among the words holds the answer to it, as -p model=NAME does; p95,
-    TPOT or failures say what is measured, yesterday or last 2 hours when. Where no question matches, none is answered.
+    TPOT or failures say what is measured; yesterday, this afternoon, at 15:38 or last 2 hours when. Who is behind a
+    spike is answered for the minute in which the latency rose most, where no option gives a range. Where no question
+    matches, none is answered.
 
     Example: [bold]fleetpulse ask[/bold], [bold]fleetpulse ask tenant behind the p99 spike of llama-70b[/bold],
     [bold]fleetpulse ask monthly cost of idle GPUs[/bold], [bold]fleetpulse ask tokens of llama-70b today[/bold]
     """
-    from fleetpulse.commands import asking
+    from fleetpulse.commands import asking, rising
     from fleetpulse.commands.answering import Asked, answered, meaning
     from fleetpulse.queries.questions import numbered
 
@@ -52,13 +54,16 @@ def ask(
     found = meaning(words, param or (), now_ms)
     question = numbered()[found.number]
     bounds = asking.bounds_of(question, last or found.last, from_, to, against, zone_, now_ms)
+    rose = ""
+    if rising.may_be_sought(found) and not (sql or last or from_ or to or against):
+        found, bounds, rose = rising.sought(found, bounds)
     asked = Asked.of(found, bounds, param or (), whole=sql)
     if sql:
         data = asked.data() | {"sql": asked.query.sql}
         return Result(data, lambda: out.print(asked.query.sql, markup=False, highlight=False, soft_wrap=True))
     of_today = asking.of_today(question, last or found.last, from_ or to, against, zone)
     again = asking.command(words, param or (), against=against, zone=zone)
-    return answered(asked, of_today, again)
+    return answered(asked, of_today, again, rose)
 
 
 def _listed() -> Result:

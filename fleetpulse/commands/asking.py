@@ -4,6 +4,7 @@ Pure but for ``covered``, which asks."""
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
@@ -17,6 +18,7 @@ from fleetpulse.dashboard.values import covered_text
 from fleetpulse.queries import dashboard
 from fleetpulse.queries.metric_words import label
 from fleetpulse.queries.questions import TODAY, Question
+from fleetpulse.queries.range_words import PARTS_OF_DAY
 from fleetpulse.queries.scope import NAMES
 from fleetpulse.report import amounts
 from fleetpulse.report.gather import span
@@ -24,6 +26,8 @@ from fleetpulse.sql.database import Reader
 from schemas.errors import ConfigError
 
 YESTERDAY = "yesterday"
+_CLOCK = re.compile(r"(\d\d):(\d\d)")
+_AROUND_H = 5 / 60
 _MOMENT_MS = 10**11
 """Numbers of milliseconds from here on are moments, below it they are durations."""
 _READABLE: Mapping[str, Callable[[Any], str]] = {
@@ -54,14 +58,18 @@ def bounds_of(
     """The range that is asked about, and the one of its length that it is compared with, in ms."""
     length, back = last or question.last, against or question.against
     of_today = length in (TODAY, YESTERDAY) and from_ is None and to is None
-    if of_today:
+    if from_ is None and to is None and (hours := _hours(length)):
+        from_ms, to_ms = hours_of_day(*hours, zone, now_ms)
+    elif of_today:
         from_ms, to_ms = midnight(now_ms, length == YESTERDAY, zone), now_ms
         to_ms = midnight(now_ms, 0, zone) if length == YESTERDAY else now_ms
         back = back or "1d"
     elif from_ is None and to is None:
         from_ms, to_ms = max(0, now_ms - duration_ms(length)), now_ms
     else:
-        from_ms, to_ms = span(duration_ms("1d" if length in (TODAY, YESTERDAY) else length), from_, to, now_ms)
+        from_ms, to_ms = span(
+            duration_ms("1d" if length in (TODAY, YESTERDAY) or _hours(length) else length), from_, to, now_ms
+        )
     back_ms = duration_ms(back) if back else to_ms - from_ms
     before_ms = from_ms - back_ms
     if of_today and back.endswith("d"):  # days of the calendar are not always 24 hours long
@@ -75,10 +83,26 @@ def bounds_of(
     }
 
 
-def midnight(now_ms: int, days: int, zone: tzinfo | None) -> int:
-    """The beginning of today, or so many days before it, in ms."""
+def _hours(length: str) -> tuple[float, float] | None:
+    """From which hour of a day to which, for a part of it (``afternoon``) and ten minutes around a time (``15:38``)."""
+    if found := _CLOCK.fullmatch(length):
+        hour = int(found[1]) + int(found[2]) / 60
+        return hour - _AROUND_H, hour + _AROUND_H
+    return PARTS_OF_DAY.get(length)
+
+
+def hours_of_day(begin_h: float, end_h: float, zone: tzinfo | None, now_ms: int) -> tuple[int, int]:
+    """These hours of today so far as they are over, else of yesterday, in ms: whole minutes."""
+    ends = [[midnight(now_ms, days, zone, round(60 * hour)) for hour in (begin_h, end_h)] for days in (0, 1)]
+    begin_ms, end_ms = ends[0] if ends[0][0] < now_ms else ends[1]
+    return begin_ms, min(end_ms, now_ms)
+
+
+def midnight(now_ms: int, days: int, zone: tzinfo | None, minutes: int = 0) -> int:
+    """The beginning of today, or so many days before it, in ms; or that time of the day, so many minutes later by the
+    clocks of the zone."""
     start = datetime.fromtimestamp(now_ms / 1_000, zone).replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
-    start = start.replace(tzinfo=None) - timedelta(days=days)
+    start = start.replace(tzinfo=None) - timedelta(days=days) + timedelta(minutes=minutes)
     return round(start.replace(tzinfo=zone).timestamp() * 1_000)
 
 

@@ -1,4 +1,4 @@
-"""Ranges that a question in plain words names: today, yesterday, the last 10 minutes. Pure."""
+"""Ranges that a question in plain words names: today, this afternoon, at 15:38, the last 10 minutes. Pure."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ _LAST = re.compile(
     r"|\b(?:last|past)\s+(\d+)([smhd])\b|\b(?:in|for|over)\s+(\d+)([smhd])\b",
     re.IGNORECASE,
 )
+PARTS_OF_DAY = {"night": (-6, 6), "morning": (0, 12), "afternoon": (12, 18), "evening": (18, 24)}
+"""Hours of the day from which to which; a night begins the evening before."""
+_PART = re.compile(
+    r"\b(?:(?:in|during|some\s*time|earlier|late|early)\s+)*(?:this|today|the|last)?\s*"
+    rf"({'|'.join(PARTS_OF_DAY)})\b|\btonight\b",
+    re.IGNORECASE,
+)
+_CLOCK = re.compile(r"\b(?:at|around|about|near)\s+([01]?\d|2[0-3]):([0-5]\d)\b", re.IGNORECASE)
 _DAY = re.compile(r"\b(?:today|yesterday)\b", re.IGNORECASE)
 _COMPARED = re.compile(
     r"\btoday\b.*\byesterday\b|\byesterday\b.*\btoday\b|\b(?:than|vs|versus|against|with|to)\W+yesterday\b",
@@ -20,7 +28,7 @@ _COMPARED = re.compile(
 
 
 def range_of(text: str) -> tuple[str, str]:
-    """How far back a question is about (``10m``, ``30d``, ``today``, ``yesterday``), empty where it does not say, and
+    """Which range a question is about (``10m``, ``today``, ``afternoon``, ``15:38``), empty where it does not say, and
     the words that are left. A comparison with yesterday is no range; a week is 7 days, a month 30."""
     if found := _LAST.search(text):
         count, unit = found[1] or found[3] or found[5] or "1", found[2] or found[4] or found[6]
@@ -30,6 +38,10 @@ def range_of(text: str) -> tuple[str, str]:
             f"{int(count) * days}d" if days else f"{int(count)}{unit}",
             f"{text[: found.start()]} {text[found.end() :]}",
         )
+    if found := _CLOCK.search(text):
+        return f"{int(found[1]):02}:{found[2]}", f"{text[: found.start()]} {text[found.end() :]}"
+    if found := _PART.search(text):
+        return (found[1] or "evening").lower(), f"{text[: found.start()]} {text[found.end() :]}"
     compared = _COMPARED.search(text)
     day = _DAY.search(text)
     if compared or not day:

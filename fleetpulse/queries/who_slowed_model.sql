@@ -1,14 +1,14 @@
 -- Which tenant of a model explains most of a change of its p99 of time to first token, or of another percentile and latency.
 -- Between two ranges of one length. The models that got slower most come first; `model` is one of them, or empty for all;
 -- `bins` is the column of the latency, `quantile` 0.99 for p99. What a tenant explains would not have happened had it alone
--- stayed as it was before; null where the whole changed by less than a tenth, or is of too few requests to say.
+-- stayed as it was before; null where the whole did not rise by a tenth, or is of too few requests to say.
 SELECT
     model,
     tenant,
     fp_quantile_linear({quantile:Float64}, was) / 1e3 AS before_ms,
     fp_quantile_linear({quantile:Float64}, is) / 1e3 AS now_ms,
     if(
-        abs(model_now_ms - model_before_ms) < 0.1 * model_before_ms OR least(model_requests_before, model_requests_now) < 1 / (1 - {quantile:Float64}),
+        model_now_ms - model_before_ms < 0.1 * model_before_ms OR least(model_requests_before, model_requests_now) < 1 / (1 - {quantile:Float64}),
         NULL,
         round(0 + 100 * (model_now_ms - without_ms) / nullIf(model_now_ms - model_before_ms, 0), 1)
     ) AS explains_pct,

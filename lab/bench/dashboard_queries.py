@@ -41,7 +41,7 @@ _GIVEN: dict[str, catalogue.Value] = {
 }
 _OF_ONE_GPU: dict[str, catalogue.Value] = {"gpu_uuid": gpu_uuid(0)}
 _OF_QUERIES: Mapping[str, Mapping[str, catalogue.Value]] = {
-    "names": {"parts": ["acme", "gpu-1"]},
+    "names": {"parts": [TENANTS[0], "gpu-1"]},
     "values_of_gpus": {"dimension": "host"},
     "gpu_identity": _OF_ONE_GPU,
     "gpu_signals": _OF_ONE_GPU,

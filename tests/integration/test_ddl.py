@@ -110,7 +110,8 @@ def test_every_query_of_the_catalogue_runs(database: SinkDatabase, clickhouse: A
     store_evidence(database, now_ms, row)
     bounds = {"from_ms": now_ms - 60_000, "to_ms": now_ms + 10_000}
     bounds |= {"before_from_ms": 0, "before_to_ms": now_ms - 60_000, "metric": "requests", "model": ""}
-    elsewhere = {"idle_gpus", "slowest_requests"}  # of bills and of raw requests: test_range_views
+    bounds |= {"bins": "ttft_us_bins", "quantile": 0.99}
+    elsewhere = {"idle_gpus", "slowest_requests", "latency_rise"}  # of bills, raw requests and two minutes
 
     for name in (name for name in queries.names() if not name.startswith(("cost_", "request_"))):
         if name in elsewhere:

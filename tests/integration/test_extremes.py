@@ -122,7 +122,7 @@ def asked(to_ms: int) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     texts |= {f"percentiles/{one}": percentiles_sql(one, "model") for one in measures()}
     for name, text in texts.items():
         known = {"from_ms": to_ms - DAY_MS, "to_ms": to_ms, "bucket_ms": DAY_MS, "id": "x", "fingerprint": "x"}
-        known |= {"bins": "ttft_us_bins", "quantile": 0.99}
+        known |= {"bins": "ttft_us_bins", "quantile": 0.99, "width_ms": MINUTE_MS}
         of_kind = {"Identifier": "tenant", "String": "", "Int64": 0, "UInt32": 50, "Float64": 1.0, "UInt64": 50}
         wanted = parameters_of(text)
         yield name, text, {one: known.get(one, LABELS.get(one, of_kind.get(kind, []))) for one, kind in wanted.items()}

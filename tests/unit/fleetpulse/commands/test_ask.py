@@ -77,6 +77,29 @@ def test_what_is_no_question_is_said(words: list[str], says: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("last", "now", "expected"),
+    [
+        ("afternoon", (4, 15, 30), ((4, 12), (4, 15, 30))),
+        ("afternoon", (4, 20), ((4, 12), (4, 18))),
+        ("afternoon", (4, 11), ((3, 12), (3, 18))),
+        ("night", (4, 9), ((3, 18), (4, 6))),
+        ("15:38", (4, 20), ((4, 15, 33), (4, 15, 43))),
+        ("15:38", (4, 12), ((3, 15, 33), (3, 15, 43))),
+        ("evening", (29, 23), ((29, 18), (29, 23))),
+    ],
+)
+def test_a_part_of_a_day_is_by_the_clocks_of_the_zone(
+    last: str, now: tuple[int, ...], expected: tuple[tuple[int, ...], tuple[int, ...]]
+) -> None:
+    """Of today, or of yesterday before it has begun; on a day without its second hour, too."""
+    found = bounds_of(QUESTION, last, None, None, None, BERLIN, at(2026, 3, *now, zone=BERLIN))
+
+    ends = tuple(at(2026, 3, *when, zone=BERLIN) for when in expected)
+    assert (found["from_ms"], found["to_ms"]) == ends
+    assert found["before_to_ms"] == ends[0]
+
+
+@pytest.mark.parametrize(
     ("question", "last", "against", "expected"),
     [
         (QUESTION, None, None, (NOON_MS - 2 * HOUR_MS, NOON_MS, NOON_MS - 4 * HOUR_MS)),

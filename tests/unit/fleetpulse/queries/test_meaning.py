@@ -126,11 +126,34 @@ def test_only_words_that_may_be_names_are_looked_up() -> None:
         ("more tokens than yesterday", ""),
         ("tokens today against yesterday", ""),
         ("slowest requests", ""),
+        ("who was slow this afternoon", "afternoon"),
+        ("sometime in the morning", "morning"),
+        ("what broke last night", "night"),
+        ("tonight", "evening"),
+        ("spike at 9:05", "09:05"),
+        ("spike around 15:38", "15:38"),
+        ("spike at 25:10", ""),
     ],
 )
 def test_ranges_are_found_in_words(words: str, expected: str) -> None:
     """A day alone is a range, two days are compared."""
     assert range_of(words)[0] == expected
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "which tenant caused the time to first token spike this afternoon",
+        "a model got slow for a few minutes this afternoon, who was it?",
+        "which tenant made llama-3.3 slow at 15:38",
+    ],
+)
+def test_a_part_of_the_day_is_no_word_of_a_question(words: str) -> None:
+    """Nor are verbs and small words names."""
+    found = meant(words, ROWS)
+
+    assert numbered()[found.number].query == "who_slowed_model"
+    assert found.last in ("afternoon", "15:38")
 
 
 def test_days_of_a_comparison_are_no_range_of_it() -> None:

@@ -1,0 +1,93 @@
+"""When a model got slow, asked of real tables.
+
+Covers fleetpulse.commands.rising.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fleetpulse.commands.rising import may_be_sought, rise
+from fleetpulse.queries.meaning import Meaning, of_number
+from fleetpulse.queries.questions import numbered
+from fleetpulse.sql.database import Database
+from runtime.config import ClickHouseConfig
+from schemas.limits import HOUR_MS, MINUTE_MS
+from schemas.sketch import bin_of
+from tests.integration.cost_rows import BEGIN_MS
+
+pytestmark = [pytest.mark.integration, pytest.mark.tables]
+
+HOUR = BEGIN_MS // HOUR_MS * HOUR_MS
+SPAN = (HOUR, HOUR + HOUR_MS)
+SPIKE = next(of_number(number) for number, one in numbered().items() if one.query == "who_slowed_model")
+
+
+def fill(clickhouse: Any, model: str, by_minute: Mapping[int, tuple[int, int]]) -> None:
+    """By minute of the hour so many requests, all with this TTFT [ms]."""
+    columns = ["window_ms", "grouping", "model", "tenant", "event_count", "ttft_us_bins", "version"]
+    rows = [
+        [
+            HOUR + minute * MINUTE_MS,
+            "service",
+            model,
+            "t",
+            requests,
+            {int(bin_of(np.array([1_000 * ms]))[0]): requests},
+            1,
+        ]
+        for minute, (requests, ms) in by_minute.items()
+    ]
+    clickhouse.insert("llm_requests_rollup_1m", rows, column_names=columns)
+
+
+@pytest.fixture
+def database(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> Any:
+    """A model that doubles in its third minute, a bigger one that rises by a third, one with few requests."""
+    fill(clickhouse, "small", {1: (200, 100), 2: (200, 110), 3: (200, 220), 4: (200, 200), 6: (200, 900)})
+    fill(clickhouse, "big", {1: (500, 3_000), 2: (500, 4_000), 3: (500, 3_900)})
+    fill(clickhouse, "few", {1: (99, 10), 2: (99, 1_000)})
+    with contextlib.closing(Database(clickhouse_config)) as found:
+        yield found
+
+
+def held(meaning: Meaning, model: str) -> Meaning:
+    return replace(meaning, names={"model": model})
+
+
+def test_the_minute_in_which_a_latency_rose_most_by_its_share_is_found(database: Database) -> None:
+    """Not after a minute without requests, nor between too few of them, nor by milliseconds; against the one before."""
+    found = rise(database, SPIKE, SPAN)
+
+    assert found is not None
+    assert (found.model, found.bounds) == (
+        "small",
+        {
+            **{"from_ms": HOUR + 3 * MINUTE_MS, "to_ms": HOUR + 4 * MINUTE_MS},
+            **{"before_from_ms": HOUR + 2 * MINUTE_MS, "before_to_ms": HOUR + 3 * MINUTE_MS},
+        },
+    )
+    assert found.says.startswith("p99 of TTFT rose most in ")
+    assert "of small (1" in found.says
+
+
+def test_a_model_that_the_words_name_is_looked_at_alone(database: Database, clickhouse: Any) -> None:
+    """Where it has too few requests a minute, by longer stretches; nothing where there are none."""
+    (big, none) = (rise(database, held(SPIKE, name), SPAN) for name in ("big", "nobody"))
+    ten = {minute: (99, 100 if minute < 20 else 500) for minute in range(10, 30)}
+    fill(clickhouse, "steady", ten)
+    steady = rise(database, held(SPIKE, "steady"), SPAN)
+
+    assert big is not None
+    assert big.bounds["from_ms"] == HOUR + 2 * MINUTE_MS
+    assert none is None
+    assert steady is not None
+    assert (steady.bounds["from_ms"], steady.bounds["to_ms"]) == (HOUR + 20 * MINUTE_MS, HOUR + 30 * MINUTE_MS)
+    assert may_be_sought(SPIKE)
+    assert not may_be_sought(of_number(3))
