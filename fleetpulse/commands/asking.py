@@ -3,10 +3,9 @@ Pure but for ``covered``, which asks."""
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -20,7 +19,7 @@ from fleetpulse.queries.metric_words import label
 from fleetpulse.queries.questions import TODAY, Question
 from fleetpulse.queries.range_words import PARTS_OF_DAY
 from fleetpulse.queries.scope import NAMES
-from fleetpulse.report import amounts
+from fleetpulse.report import cells
 from fleetpulse.report.gather import span
 from fleetpulse.sql.database import Reader
 from schemas.errors import ConfigError
@@ -28,14 +27,6 @@ from schemas.errors import ConfigError
 YESTERDAY = "yesterday"
 _CLOCK = re.compile(r"(\d\d):(\d\d)")
 _AROUND_H = 5 / 60
-_MOMENT_MS = 10**11
-"""Numbers of milliseconds from here on are moments, below it they are durations."""
-_READABLE: Mapping[str, Callable[[Any], str]] = {
-    "_nusd": amounts.usd,
-    "_mj": amounts.energy,
-    "_ug": amounts.carbon,
-    "gpu_ms": amounts.gpu_hours,
-}
 
 
 def zone_of(name: str | None) -> tzinfo | None:
@@ -153,15 +144,4 @@ def readable(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[lis
 
 
 def _cell(column: str, value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return ", ".join(show(one) for one in value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return value
-    for ending, said in _READABLE.items():
-        if column.endswith(ending):
-            return said(value)
-    if column.endswith("_ms") and value >= _MOMENT_MS:
-        return amounts.instant(int(value))
-    return value
+    return ", ".join(show(one) for one in value) if isinstance(value, list | tuple) else cells.readable(column, value)

@@ -25,6 +25,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from fleetpulse.commands.table import Column, FittedTable
+from fleetpulse.report.cells import rounded
 from schemas.errors import FleetpulseError, UnavailableError
 from stream_jobs.yaml_files.errors import FileError
 
@@ -195,7 +196,7 @@ def show(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:,.3g}" if abs(value) < 100 else f"{value:,.0f}"
+        return rounded(value)
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in str(value))
 
 

@@ -12,14 +12,11 @@ from fleetpulse.queries.data_ends import Span
 from fleetpulse.queries.meaning import Meaning
 from fleetpulse.queries.metric_words import label
 from fleetpulse.queries.questions import numbered
+from fleetpulse.queries.rise import RISE, SLOWED, asked, bounds
 from fleetpulse.sql.database import Database
 from fleetpulse.sql.lookups import lacking
 from runtime.config import load
-from schemas.limits import HOUR_MS, MINUTE_MS
-
-SLOWED, RISE = "who_slowed_model", "latency_rise"
-WIDTHS_MS = (MINUTE_MS, 10 * MINUTE_MS, HOUR_MS)
-"""The shortest in which a model has requests enough is taken."""
+from schemas.limits import HOUR_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,44 +33,37 @@ def may_be_sought(meaning: Meaning) -> bool:
     return numbered()[meaning.number].query == SLOWED
 
 
-def sought(meaning: Meaning, bounds: dict[str, int]) -> tuple[Meaning, dict[str, int], str]:
+def sought(meaning: Meaning, usual: dict[str, int]) -> tuple[Meaning, dict[str, int], str]:
     """The question held to the model that got slow, and over the stretch in which it did, against the one before; and
     what is said of it. As they were, and nothing, where no stretch says anything.
 
     Looked for where the words say, else in the last hour with data."""
-    span = (bounds["from_ms"], bounds["to_ms"]) if meaning.last else (bounds["to_ms"] - HOUR_MS, bounds["to_ms"])
+    span = (usual["from_ms"], usual["to_ms"]) if meaning.last else (usual["to_ms"] - HOUR_MS, usual["to_ms"])
     with closing(Database(load().reading)) as database:
         if (without := lacking(database, ["requests"], span)) and (nearest := without.nearest()):
             span = nearest
         found = rise(database, meaning, span)
     if found is None:
-        return meaning, bounds, ""
+        return meaning, usual, ""
     return replace(meaning, names={**meaning.names, "model": found.model}), found.bounds, found.says
 
 
 def rise(database: Database, meaning: Meaning, span: Span) -> Rise | None:
     """The stretch of a range in which a latency rose most, by its share; None where there is none."""
     measured = {name: meaning.given[name] for name in ("bins", "quantile")}
-    given: dict[str, int | float | str] = {
-        **measured,
-        "model": meaning.names.get("model", ""),
-        "from_ms": span[0],
-        "to_ms": span[1],
-    }
-    for width_ms in WIDTHS_MS:
-        rows = database.named(RISE, {**given, "width_ms": width_ms}).records()
+    for given in asked(measured, meaning.names.get("model", ""), *span):
+        rows = database.named(RISE, given).records()
         if rows:
-            return _of(rows[0], width_ms, label(measured), span)
+            return _of(rows[0], int(given["width_ms"]), label(measured), span)
     return None
 
 
 def _of(row: Mapping[str, Any], width_ms: int, what: str, span: Span) -> Rise:
-    at_ms = row["at_ms"]
-    bounds = {"from_ms": at_ms, "to_ms": at_ms + width_ms, "before_from_ms": at_ms - width_ms, "before_to_ms": at_ms}
+    stretch = bounds(row, width_ms)
     change = f"{row['before_ms']:,.0f} to {row['now_ms']:,.0f} ms"
-    where = f"in {label_utc(at_ms, at_ms + width_ms)}"
+    where = f"in {label_utc(stretch['from_ms'], stretch['to_ms'])}"
     if row["now_ms"] <= row["before_ms"]:
         return Rise(
-            row["model"], bounds, f"{what} rose nowhere in {label_utc(*span)}; it fell least {where} ({change})"
+            row["model"], stretch, f"{what} rose nowhere in {label_utc(*span)}; it fell least {where} ({change})"
         )
-    return Rise(row["model"], bounds, f"{what} rose most {where}, of {row['model']} ({change}), in {label_utc(*span)}")
+    return Rise(row["model"], stretch, f"{what} rose most {where}, of {row['model']} ({change}), in {label_utc(*span)}")

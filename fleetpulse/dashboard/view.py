@@ -178,7 +178,14 @@ class View:
 
     def link(self, path: str, **values: str) -> str:
         """Address of another page over the same range."""
-        kept = UrlState(self.state.range_spec, self.state.live).query()
+        return self._link(UrlState(self.state.range_spec, self.state.live), path, values)
+
+    def link_over(self, span: TimeRange, path: str, **values: str) -> str:
+        """Address of another page over another range."""
+        return self._link(UrlState(fixed(span.from_ms, span.to_ms)), path, values)
+
+    def _link(self, state: UrlState, path: str, values: Mapping[str, str]) -> str:
+        kept = state.query()
         own = urlencode({name: value for name, value in values.items() if value})
         query_part = "&".join(part for part in (kept, own) if part)
         return f"{path}?{query_part}" if query_part else path

@@ -369,6 +369,23 @@ def test_a_saved_query_takes_its_parameters_from_fields_and_from_a_link(running:
     expect(answer.locator("td", has_text="42")).to_be_visible()
 
 
+def test_who_slowed_a_model_is_a_click_away(running: Rig, page: Page) -> None:
+    """The button looks for the minute in which the latency rose most; the answer says what it comes to, and amounts are
+    for people."""
+    running.open(page, "/models")
+    page.get_by_role("button", name="Who slowed it?").click()
+    page.wait_for_url(re.compile(r"/sql\?from=20.*query=who_slowed_model"))
+    settled(page)
+    answer = page.get_by_role("region", name="Answer", exact=True)
+    expect(answer.get_by_role("status")).to_contain_text(re.compile("p99 of TTFT|too few requests"))
+
+    running.open(page, "/cost")
+    page.get_by_role("button", name="By type, for a month").click()
+    page.wait_for_url(re.compile("query=idle_gpus"))
+    settled(page)
+    expect(answer).to_contain_text("$")
+
+
 @pytest.mark.parametrize("turn", [0, 3, 6])
 def test_hostile_names_are_text_wherever_they_come(running: Rig, page: Page, turn: int) -> None:
     """As values of every filter and option of every page, other names in every turn: shown, never run."""

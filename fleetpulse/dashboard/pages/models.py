@@ -7,16 +7,20 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fleetpulse import queries
 from fleetpulse.dashboard.charts import Band, Line, baseline_range, over_time, usual_band
 from fleetpulse.dashboard.concurrency_table import CONCURRENCY, concurrency_rows
 from fleetpulse.dashboard.latencies import IN_TABLES, latency_cells, percentile_column, percentile_lines
-from fleetpulse.dashboard.parts import ChartPanel, Column, Stats, TablePanel, ends_columns, grid, search_field
-from fleetpulse.dashboard.sql_parameters import question
+from fleetpulse.dashboard.parts import ChartPanel, Column, Stats, TablePanel, button, ends_columns, grid, search_field
+from fleetpulse.dashboard.sql_parameters import question, written
+from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.dashboard.values import clean, covered_text, percent, rate, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from fleetpulse.queries.dashboard import query
+from fleetpulse.queries.rise import RISE, SLOWED, asked, bounds
 from fleetpulse.report.amounts import dollars as usd
 from fleetpulse.report.goodput import slo_parameters
+from schemas.errors import FleetpulseError
 from schemas.limits import HOUR_MS
 
 LATENCIES = {
@@ -66,8 +70,8 @@ class _Models:
                 bins: ChartPanel(view, title, hint, f"{title}: percentiles over time", 210)
                 for bins, (title, hint) in LATENCIES.items()
             }
-            question(view, self._latency["ttft_us_bins"], "Who slowed it?", "who_slowed_model",
-                     lambda: {"model": view.filter("model")})  # fmt: skip
+            with self._latency["ttft_us_bins"].tools:
+                button("Who slowed it?", self._who_slowed, "manage_search")
             ends, kinds = "requests per second by end", "Requests per second that were not answered in full, by kind"
             self._rate = ChartPanel(view, "Throughput", ends, "Requests per second over time", 210)
             self._tokens = ChartPanel(view, "Tokens", "per second", "Tokens per second over time", 210)
@@ -75,6 +79,7 @@ class _Models:
             self._good = ChartPanel(view, "Goodput", "met all objectives of its class", "Goodput over time", 210)
         self._concurrency = TablePanel("Latency by concurrency", _AT_ONCE, CONCURRENCY)
         self._table = TablePanel("Models", "by requests", self._columns(), label="Models by requests", page_rows=15)
+        question(view, self._table, "Tokens against before", "tokens_changed", dict)
         with self._table.tools:
             search_field("Search", view.option("q"), lambda text: view.set(q=text))
 
@@ -85,9 +90,26 @@ class _Models:
             Column("requests", "Requests", text=short, right=True, href=self._requests_link),
             *ends_columns(0.01, 0.05),
             *latencies,
+            Column("input_tokens", "Tokens in", text=short, right=True),
             Column("output_tokens", "Tokens out", text=short, right=True),
             *UNIT_COSTS,
         ]
+
+    async def _who_slowed(self) -> None:
+        """To the answer for the minute in which a model's p99 of TTFT rose most within the range."""
+        view, span = self._view, self._view.range
+        measured, model = {"bins": "ttft_us_bins", "quantile": "0.99"}, view.filter("model")
+        try:
+            for given in asked(measured, model, span.from_ms, span.to_ms):
+                rows = (await view.data.sql(queries.text(RISE), given, {})).records()
+                if rows:
+                    found = bounds(rows[0], int(given["width_ms"]))
+                    span, model = TimeRange(found["from_ms"], found["to_ms"]), rows[0]["model"]
+                    break
+        except FleetpulseError as error:
+            view.on_notice(str(error))
+            return
+        view.open(view.link_over(span, "/sql", query=SLOWED, given=written({"model": model})))
 
     def _model_link(self, row: Mapping[str, Any]) -> str:
         return self._view.link("/models", model=str(row["model"]))

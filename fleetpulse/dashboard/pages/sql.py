@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 from nicegui import ui
@@ -20,6 +21,10 @@ from fleetpulse.dashboard.values import clean, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View, wall_ms
 from fleetpulse.queries import dashboard as catalogue
 from fleetpulse.queries.data_ends import kinds_of
+from fleetpulse.queries.metric_words import label
+from fleetpulse.queries.rise import SLOWED
+from fleetpulse.queries.verdict import behind
+from fleetpulse.report.cells import readable, rounded
 from fleetpulse.sql.query import advice
 from runtime.config import load
 from schemas.errors import FleetpulseError
@@ -43,6 +48,12 @@ def text_of(name: str, span_ms: int) -> str:
         found = catalogue.query(name.removeprefix(OF_PAGES))
         return f"-- {found.title}\n{found.at_levels(span_ms)}"
     return queries.text(name).strip()
+
+
+def _text(column: str, value: Any) -> str:
+    """A cell: amounts in units that people read; a file has the numbers as they are."""
+    said = readable(column, value)
+    return rounded(said) if isinstance(said, float) else clean(said)
 
 
 def build(view: View) -> Refresh:
@@ -78,6 +89,8 @@ class _Sql:
             self._error = tag("pre", "fp-mono fp-bad", text="", role="alert")
             self._error._props["style"] = "white-space:pre-wrap;overflow-wrap:anywhere;margin:0"
             self._error.set_visibility(False)
+            self._verdict = tag("p", text="", role="status")
+            self._verdict.set_visibility(False)
             self._table = tag("div", "", style="overflow-x:auto")
 
     def _action(self, text: str, icon: str, kind: str, act: Callable[[str], Act], classes: str = "") -> None:
@@ -164,6 +177,17 @@ class _Sql:
         advised = f" · {said}" if (said := advice(sql)) else ""
         self._result.hint(f"{len(found.rows):,} rows in {short(took_s)} s{self._against(values)}{cut}{advised}")
         self._fill(found, "" if found.rows else await self._where_data_is(sql, values))
+        self._judge(found, sql, values)
+
+    def _judge(self, found: console.Table, sql: str, values: Mapping[str, str | int]) -> None:
+        """Say what the answer comes to, where that is known."""
+        said = ""
+        if self._shown == SLOWED and sql == self._put:
+            measured = {name: str(values[name]) for name in ("bins", "quantile")}
+            rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+            said = behind(rows, label(measured), float(measured["quantile"]))
+        set_text(self._verdict, said)
+        self._verdict.set_visibility(bool(said))
 
     async def _where_data_is(self, sql: str, values: Mapping[str, str | int]) -> str:
         """What is said where nothing was found."""
@@ -179,6 +203,7 @@ class _Sql:
         self._result.hint("rejected")
         self._result.show()
         self._table.clear()
+        self._verdict.set_visibility(False)
         set_text(self._error, said)
         self._error.set_visibility(True)
 
@@ -191,7 +216,8 @@ class _Sql:
         # Names of columns are anybody's text: rows are keyed by number, names stand in labels alone.
         numeric = [kind.removeprefix("Nullable(").startswith(("UInt", "Int", "Float")) for kind in found.types]
         columns = [
-            Column(f"c{number}", clean(name), right=numeric[number]) for number, name in enumerate(found.columns)
+            Column(f"c{number}", clean(name), partial(_text, name), right=numeric[number])
+            for number, name in enumerate(found.columns)
         ]
         with self._table:
             shown = Table(columns, "Answer", page_rows=25)

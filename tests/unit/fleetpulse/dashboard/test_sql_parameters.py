@@ -57,7 +57,9 @@ def test_values_that_a_saved_query_takes_are_offered() -> None:
     assert offer[0] == "ttft_p99_us"
     assert sorted(offer) == sorted(METRICS_OF_CHANGES)
     assert offered("cost_by") == {"dimension": ("tenant", "model")}
-    assert offered("who_slowed_model") == {"bins": ("ttft_us_bins",), "quantile": ("0.99",)}
+    first = {name: values[0] for name, values in offered("latency_rise").items()}
+    assert first == {"bins": "ttft_us_bins", "quantile": "0.99", "width_ms": "60000"}
+    assert offered("who_slowed_model").keys() == {"bins", "quantile"}
     assert offered("pages/models") == {}
 
 

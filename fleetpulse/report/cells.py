@@ -1,0 +1,37 @@
+"""Cells of any answer as people read them: amounts by the unit in the column's name. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fleetpulse.report import amounts
+
+_MOMENT_MS = 10**11
+"""Numbers of milliseconds from here on are moments, below it they are durations."""
+_READABLE: Mapping[str, Callable[[Any], str]] = {
+    "_nusd": amounts.usd,
+    "_mj": amounts.energy,
+    "_ug": amounts.carbon,
+    "gpu_ms": amounts.gpu_hours,
+}
+
+
+def readable(column: str, value: Any) -> Any:
+    """Text of an amount in a unit that people read, of a moment too; any other value as it is. None for no number."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return value
+    for ending, said in _READABLE.items():
+        if column.endswith(ending):
+            return said(value)
+    if column.endswith("_ms") and value >= _MOMENT_MS:
+        return amounts.instant(int(value))
+    return value
+
+
+def rounded(value: float) -> str:
+    """A float to three digits, thousands separated."""
+    return f"{value:,.3g}" if abs(value) < 100 else f"{value:,.0f}"

@@ -1,0 +1,35 @@
+"""Cells of any answer as people read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fleetpulse.report.cells import readable, rounded
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "expected"),
+    [
+        ("cost_nusd", 12_340_000_000, "$12.34"),
+        ("of_30_days_nusd", 3_822_172_142_400, "$3,822.17"),
+        ("energy_mj", 3_600_000_000, "1.00 kWh"),
+        ("at_ms", 1_795_809_500_000, "2026-11-27 19:58"),
+        ("before_ms", 270.78539242499727, 270.78539242499727),
+        ("requests", 5, 5),
+        ("cost_nusd", "text", "text"),
+        ("cost_nusd", True, True),
+        ("cost_nusd", None, None),
+        ("share", float("nan"), None),
+        ("share", float("inf"), None),
+    ],
+)
+def test_a_number_is_read_by_the_unit_of_its_column(column: str, value: Any, expected: Any) -> None:
+    """What has none stays as it is; what is no number is none."""
+    assert readable(column, value) == expected
+
+
+def test_floats_have_three_digits() -> None:
+    """And thousands are separated."""
+    assert [rounded(value) for value in (270.785, 12_345.6, 0.012345, -99.99)] == ["271", "12,346", "0.0123", "-100"]
