@@ -27,7 +27,7 @@ FROM
         FROM
         (
             SELECT model, window_ms, {bins:Identifier} AS bins
-            FROM request_windows_1m
+            FROM request_windows
             WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND {model:String} IN ('', model)
         )
         GROUP BY model, at_ms

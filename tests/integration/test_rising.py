@@ -31,20 +31,13 @@ SPIKE = next(of_number(number) for number, one in numbered().items() if one.quer
 
 def fill(clickhouse: Any, model: str, by_minute: Mapping[int, tuple[int, int]]) -> None:
     """By minute of the hour so many requests, all with this TTFT [ms]."""
-    columns = ["window_ms", "grouping", "model", "tenant", "event_count", "ttft_us_bins", "version"]
-    rows = [
-        [
-            HOUR + minute * MINUTE_MS,
-            "service",
-            model,
-            "t",
-            requests,
-            {int(bin_of(np.array([1_000 * ms]))[0]): requests},
-            1,
-        ]
-        for minute, (requests, ms) in by_minute.items()
-    ]
-    clickhouse.insert("llm_requests_rollup_1m", rows, column_names=columns)
+    columns = ["window_ms", "grouping", "model", "tenant", "event_count", "ttft_us_bins", "log_offset"]
+    rows = []
+    for minute, (requests, ms) in by_minute.items():
+        bins = {int(bin_of(np.array([1_000 * ms]))[0]): requests}
+        offset = 1_000 * sum(map(ord, model)) + minute
+        rows.append([HOUR + minute * MINUTE_MS, "service", model, "t", requests, bins, offset])
+    clickhouse.insert("llm_requests_partials", rows, column_names=columns)
 
 
 @pytest.fixture
