@@ -28,6 +28,7 @@ NOTED_S = 60.0
 STARVED_PERCENT = 60.0
 """Of the last 10 s: so long some task waited for a processor, where they are short."""
 _PRESSURES = (Path("/proc/pressure/cpu"), Path("/sys/fs/cgroup/cpu.pressure"))
+_OWN_TIMES = Path("/proc/thread-self/schedstat")
 
 
 def cpu_pressure(files: Sequence[Path] = _PRESSURES) -> float:
@@ -38,6 +39,15 @@ def cpu_pressure(files: Sequence[Path] = _PRESSURES) -> float:
         with contextlib.suppress(OSError):
             found.append(float(file.read_text().split()[1].removeprefix("avg10=")))
     return max(found)
+
+
+def waited_ms(file: Path = _OWN_TIMES) -> float | None:
+    """How long the calling thread has waited for a processor since it began; None where the kernel does not count it
+    (https://docs.kernel.org/scheduler/sched-stats.html)."""
+    with contextlib.suppress(OSError):
+        ran_ns, waited_ns, _ = map(int, file.read_text().split())
+        return waited_ns / 1e6 if ran_ns else None  # zeros without CONFIG_SCHED_INFO
+    return None
 
 
 @contextlib.asynccontextmanager
@@ -73,28 +83,46 @@ async def in_slot(slots: asyncio.Semaphore, work: Callable[[], Coroutine[Any, An
 
 class SlowCommits:
     """Notes brokers that answer a commit, and late, until all have been quick for ``NOTED_S``: nothing is lost, and
-    every window comes late. Where processors are short everything is slow, and nobody knows whether brokers are: no
-    cause is named."""
+    every window comes late.
 
-    def __init__(self, readiness: Readiness, pressure: Callable[[], float] = cpu_pressure) -> None:
+    Where processors are short everything is slow. A broker of the same machine then waits for one as this thread does:
+    what this thread waited during the commit, and as much again for the broker, is the machine's. Where more than
+    ``SLOW_MS`` is left, brokers are slow, whatever the reason, and however busy the machine is with others' work that
+    steps back; where not, nobody knows whether they are, and no cause is named. Where the kernel does not count what a
+    thread waits, the pressure of the whole machine decides, which niced work raises, too.
+    """
+
+    def __init__(
+        self,
+        readiness: Readiness,
+        waited_ms: Callable[[], float | None] = waited_ms,
+        pressure: Callable[[], float] = cpu_pressure,
+    ) -> None:
         self._readiness = readiness
+        self.waited_ms = waited_ms
         self._pressure = pressure
         self._until_s = -math.inf
 
-    def took(self, topic: str, taken_ms: float, now_s: float) -> None:
-        """A commit that has just been answered."""
+    def took(self, topic: str, taken_ms: float, before_ms: float | None, now_s: float) -> None:
+        """A commit that has just been answered; ``before_ms``: ``waited_ms()`` when it began, in the same thread."""
         if taken_ms <= SLOW_MS:
             if now_s >= self._until_s:
                 self._readiness.note("commit", None)
             return
         self._until_s = now_s + NOTED_S
-        says, percent = f"a commit took {taken_ms / 1_000:.1f} s", self._pressure()
+        now_ms = self.waited_ms()
+        waited = None if before_ms is None or now_ms is None else now_ms - before_ms
+        percent, says = self._pressure(), f"a commit took {taken_ms / 1_000:.1f} s"
         facts: dict[str, Any] = {"topic": topic, "taken_ms": round(taken_ms), "cpu_pressure_percent": percent}
-        if percent < STARVED_PERCENT:
-            self._readiness.note("commit", f"{Cause.SLOW}: {says}", Cause.SLOW)
+        if waited is not None:
+            facts["cpu_wait_ms"] = round(waited)
+        if percent < STARVED_PERCENT if waited is None else taken_ms - 2 * waited > SLOW_MS:
             facts["cause"] = Cause.SLOW
-        else:
+            self._readiness.note("commit", f"{Cause.SLOW}: {says}", Cause.SLOW)
+        elif waited is None:
             self._readiness.note("commit", f"{says}; tasks waited for a processor {percent:.0f} % of the time")
+        else:
+            self._readiness.note("commit", f"{says}; this job waited for a processor {waited / 1_000:.1f} s of it")
         _log.warning("commit took long", extra=facts)
 
 

@@ -333,7 +333,8 @@ class Partitions:
     ) -> None:
         try:
             async with self._commit_slots, progress_within(self._policy.commit_limit_ms, f"commit of {owner.source}"):
-                began_s, number, size = self._clock.monotonic_s(), owner.number, owner.output_bytes
+                began_s, waited_ms = self._clock.monotonic_s(), self._slow.waited_ms()
+                number, size = owner.number, owner.output_bytes
                 if not await commit():
                     self._report_lag(partition, owner)  # markers may have been found behind what is committed
                     return
@@ -347,7 +348,7 @@ class Partitions:
             return
         topic, ended_s = partition.topic, self._clock.monotonic_s()
         taken_ms = (ended_s - began_s) * 1_000
-        self._slow.took(topic, taken_ms, ended_s)
+        self._slow.took(topic, taken_ms, waited_ms, ended_s)
         self._counters.add("job_commits", topic=topic)
         self._counters.add("job_commit_ms", taken_ms, topic=topic)
         self._counters.add("job_output_records", owner.number - number, topic=topic)

@@ -19,7 +19,7 @@ from runtime.runbook import Cause
 from schemas.contract.record import Record
 from schemas.errors import UnavailableError
 from stream_jobs.runner.job import Job
-from stream_jobs.runner.limits import NOTED_S, SLOW_MS, SlowCommits, cpu_pressure
+from stream_jobs.runner.limits import NOTED_S, SLOW_MS, SlowCommits, cpu_pressure, waited_ms
 from stream_jobs.runner.partitions import Partitions, TopicPartition, slices, worker_readiness
 from stream_jobs.runner.policy import DEFAULT_POLICY, CommitPolicy
 from tests.simulator.counting import CountingStep
@@ -181,32 +181,51 @@ async def test_after_a_fatal_error_a_process_is_not_ready() -> None:
 
 
 @pytest.mark.parametrize(
-    ("percent", "says", "cause"),
+    ("waited_ms", "percent", "says", "cause"),
     [
-        (59.9, "Kafka slow: a commit took 1.5 s", Cause.SLOW),
-        (60.0, "a commit took 1.5 s; tasks waited for a processor 60 % of the time", None),
+        (499.0, 97.0, "Kafka slow: a commit took 2.5 s", Cause.SLOW),
+        (500.0, 0.0, "a commit took 2.5 s; this job waited for a processor 0.5 s of it", None),
+        (None, 59.9, "Kafka slow: a commit took 2.5 s", Cause.SLOW),
+        (None, 60.0, "a commit took 2.5 s; tasks waited for a processor 60 % of the time", None),
+    ],
+    ids=[
+        "others' work that steps back raises the pressure alone",
+        "a broker that waits as long explains what is left",
+        "the kernel counts no thread's waiting, and processors are free",
+        "the kernel counts no thread's waiting, and processors are short",
     ],
 )
 def test_brokers_that_are_slow_are_noted_until_commits_stay_quick(
-    caplog: pytest.LogCaptureFixture, percent: float, says: str, cause: Cause | None
+    caplog: pytest.LogCaptureFixture, waited_ms: float | None, percent: float, says: str, cause: Cause | None
 ) -> None:
     """Beside the verdict: nobody is taken out of service for it. Where processors are short they are not blamed."""
     readiness, noted = Readiness(), []
-    slow = SlowCommits(readiness, lambda: percent)
+    before_ms = None if waited_ms is None else 100.0
+    slow = SlowCommits(readiness, lambda: None if waited_ms is None else 100.0 + waited_ms, lambda: percent)
 
     for at_s, taken_ms in (
         (0.0, SLOW_MS),
-        (1.0, SLOW_MS + 1),
+        (1.0, SLOW_MS + 1_000),
         (1.1, 10.0),
         (0.9 + NOTED_S, 10.0),
         (1.0 + NOTED_S, 10.0),
     ):
-        slow.took("t", taken_ms, at_s)
+        slow.took("t", taken_ms, before_ms, at_s)
         noted.append(readiness.noted())
 
     assert noted == [None, says, says, says, None]
     assert readiness.why() is None
     assert [line.__dict__.get("cause") for line in caplog.records] == [cause]
+    assert [line.__dict__.get("cpu_wait_ms") for line in caplog.records] == [waited_ms]
+
+
+def test_a_thread_waits_for_a_processor_as_the_kernel_counts_it(tmp_path: Path) -> None:
+    """In ms since it began; a kernel that does not count it, or writes zeros in its place, has none."""
+    counted, zeros = tmp_path / "counted", tmp_path / "zeros"
+    counted.write_text("275919 6872167 5\n")
+    zeros.write_text("0 0 0\n")
+
+    assert [waited_ms(file) for file in (counted, zeros, tmp_path / "none")] == [6.872167, None, None]
 
 
 def test_the_pressure_is_that_of_the_machine_or_of_the_container(tmp_path: Path) -> None:
