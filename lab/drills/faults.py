@@ -3,42 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import orjson
-from aiokafka import TopicPartition
 
 from fleetpulse import stack
 from fleetpulse.services.jobs_and_sink import EXAMPLE_PRICES
 from lab.bench.stand import free_port, is_ready
 from lab.chaos.clock_shim import SteppedClock
 from lab.chaos.disk_shim import compile_library
+from lab.drills.broken_parts import break_parts, take_out
 from lab.drills.certificates import HOST, Authority, TlsRelay
 from lab.drills.stand import PRODUCER, READY_WITHIN_S, SINK, Stand, get
-from runtime.clickhouse_clients import connect
 from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
-from runtime.kafka_clients import make_admin, make_consumer, make_producer, started
+from runtime.kafka_clients import make_admin, make_producer, started
 from runtime.local_stack import StackState, read_state
 from runtime.runbook import Cause
 from schemas.contract.headers import NDJSON
-from schemas.contract.topics import BY_NAME, WINDOW_FINALS, WINDOW_PARTIALS
+from schemas.contract.topics import WINDOW_FINALS
 from schemas.limits import MINUTE_MS
-from sinks.service import group_name
 
 BALLAST = "ballast"
 OPEN_S, ALERT_WITHIN_S, BILLED_WITHIN_S = 90, 300.0, 120.0
 ROWS = 500
 _NO_PERMISSION = "int nvmlInitWithFlags(unsigned flags) { return 4; } int nvmlInit_v2(void) { return 4; }"
-_BROKEN = "llm_requests_partials"
-_PARTS = f"SELECT name, path FROM system.parts WHERE database = currentDatabase() AND table = '{_BROKEN}' AND active"
 _PRICES = EXAMPLE_PRICES.read_text().partition("list_prices:")[0]
 
 
@@ -59,6 +53,8 @@ class Drill:
     outage_s: float = 60.0
     of: str = ""
     """What a sign has to name beside the cause, where something else may have the same."""
+    leaves: Cause | None = None
+    """What it may leave behind, as its section says: where that is shown, its section is followed, too."""
     disk: str | None = None
     """The folder of the stand that gets a small disk of its own, before it comes up."""
 
@@ -249,39 +245,6 @@ def _disk_has_room(folder: str) -> Callable[[Stand], None]:
     return lambda stand: (stand.folder / folder / BALLAST).unlink()
 
 
-def _parts_break(stand: Stand) -> None:
-    """A disk has lost what was in the files of marks under a table that rollups are computed from."""
-    with closing(connect(stand.config.clickhouse)) as client:
-        for _, folder in client.query(_PARTS).result_rows:
-            for file in _marks(folder):
-                os.truncate(file, 0)
-        client.command("SYSTEM DROP MARK CACHE")
-
-
-def _parts_are_out(stand: Stand) -> None:
-    """As the page says: parts that cannot be read are taken out, and the sink's group is set back beside no sink."""
-    command = stand.processes.command(SINK)
-    stand.processes.stop(SINK)
-    with closing(connect(stand.config.clickhouse)) as client:
-        for name, folder in client.query(_PARTS).result_rows:
-            if any(file.stat().st_size == 0 for file in _marks(folder)):
-                client.command(f"ALTER TABLE {_BROKEN} DETACH PART '{name}'")
-    asyncio.run(_set_back(stand.config.kafka))
-    stand.processes.start(command)
-
-
-def _marks(folder: str) -> Iterator[Path]:
-    return Path(folder).glob("*mrk*")
-
-
-async def _set_back(kafka: KafkaConfig) -> None:
-    """The sink begins again at the oldest window that Kafka has."""
-    async with started(make_consumer(kafka, group=group_name(kafka.namespace, "sink"))) as consumer:
-        partitions = [TopicPartition(WINDOW_PARTIALS, number) for number in range(BY_NAME[WINDOW_PARTIALS].partitions)]
-        consumer.assign(partitions)
-        await consumer.commit(await consumer.beginning_offsets(partitions))
-
-
 def _kafka_is_slow(stand: Stand) -> None:
     """The broker stands still for 1.9 of 2 s, so that commits take 2 to 4 s, until what slows it is taken away."""
     stand.kafka_is_quick.clear()
@@ -373,9 +336,9 @@ DRILLS = (
         )
         for way, ms in (("ahead", 600_000), ("behind", -600_000))
     ),
-    Drill("damaged parts", Cause.PART, _parts_break,
+    Drill("damaged parts", Cause.PART, break_parts,
           _signs(Cause.PART, "log", "readyz", "alert", "doctor", "page"), paste=("fleetpulse doctor",),
-          by_hand=_parts_are_out),
+          by_hand=take_out),
     Drill("agent that may not read its GPU", Cause.GPU, _gpus_are_refused, _signs(Cause.GPU, "log", "alert")),
     Drill("slow broker", Cause.SLOW, _kafka_is_slow, _signs(Cause.SLOW, "log", "readyz", "alert"),
           by_hand=lambda stand: stand.kafka_is_quick.set()),
@@ -386,12 +349,13 @@ DRILLS = (
             _disk_fills(folder),
             _signs(cause, "log", "readyz", "alert", *others),
             by_hand=_disk_has_room(folder),
+            leaves=leaves,
             disk=folder,
         )
-        for what, folder, cause, others in (
-            ("ClickHouse", "clickhouse", Cause.DISK, ("doctor",)),
-            ("Kafka", "kafka", Cause.KAFKA, ("doctor", "page")),
-            ("a spool", "spool", Cause.SPOOL, ()),
+        for what, folder, cause, leaves, others in (
+            ("ClickHouse", "clickhouse", Cause.DISK, Cause.PART, ("doctor",)),
+            ("Kafka", "kafka", Cause.KAFKA, None, ("doctor", "page")),
+            ("a spool", "spool", Cause.SPOOL, None, ()),
         )
     ),
 )

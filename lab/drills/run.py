@@ -41,7 +41,8 @@ _BLOCK = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
 class Outcome:
     """Of one drill. ``signs``: the first of each channel; ``silent``: channels that should have shown it and did not
     in time; ``others``: causes that a channel named beside it. ``mended_s``: since the first line was pasted.
-    ``alerts``: what was opened about the fleet meanwhile, which names no cause of the pipeline."""
+    ``alerts``: what was opened about the fleet meanwhile, which names no cause of the pipeline. ``left``: what the
+    fault left behind, which was mended as its own section says."""
 
     name: str
     cause: Cause | None
@@ -53,6 +54,7 @@ class Outcome:
     mended_s: float | None
     books: Report
     alerts: tuple[str, ...] = ()
+    left: Cause | None = None
 
     @property
     def good(self) -> bool:
@@ -71,7 +73,8 @@ class Outcome:
         seen = ", ".join(f"{name} {sign.after_s:.0f} s" for name, sign in self.signs.items()) or "nowhere"
         silent = f"; silent: {', '.join(self.silent)}" if self.silent else ""
         mended = "not mended" if self.mended_s is None else f"mended in {self.mended_s:.0f} s"
-        return f"{self.name}: {self.cause or 'no fault'}, seen: {seen}{silent}; {mended}; books {self.compared}"
+        left = f", with what it left: {self.left}" if self.left else ""
+        return f"{self.name}: {self.cause or 'no fault'}, seen: {seen}{silent}; {mended}{left}; books {self.compared}"
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -84,6 +87,7 @@ class Outcome:
             "alerts": list(self.alerts),
             "pasted": list(self.pasted),
             "mended_s": self.mended_s,
+            "left": self.left,
             "books_exact": self.books.exact,
             "comparisons": self.books.checks,
             "differences": [str(one) for one in self.books.differences],
@@ -206,7 +210,7 @@ def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, 
             stand.pass_time(0.5)
     finally:
         watch.end()
-    pasted, mended_s = _mend(stand, drill, say)
+    pasted, mended_s, left = _mend_all(stand, drill, say)
     stand.restore()
     say(f"{drill.name}: settling the books")
     books = reconcile(
@@ -217,7 +221,8 @@ def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, 
     silent = tuple(name for name in watched if name not in watch.seen or name in late)
     others = {name: tuple(sorted(found)) for name, found in watch.others.items()}
     alerts = _opened(stand, begun_ms)
-    return Outcome(drill.name, drill.cause, watch.seen, silent, watch.firing_s, others, pasted, mended_s, books, alerts)
+    seen = (watch.seen, silent, watch.firing_s, others)
+    return Outcome(drill.name, drill.cause, *seen, pasted, mended_s, books, alerts, left)
 
 
 def _opened(stand: Stand, since_ms: int) -> tuple[str, ...]:
@@ -232,6 +237,20 @@ def _shows(stand: Stand, cause: Cause | None, also: str = "") -> bool:
         (other_causes(None, text) if cause is None else names(cause, text)) or (also and text.startswith(also))
         for text in (*verdicts(stand), *findings(stand))
     )
+
+
+def _mend_all(
+    stand: Stand, drill: Drill, say: Callable[[str], None]
+) -> tuple[tuple[str, ...], float | None, Cause | None]:
+    """Mend it, and what it has left behind, where the doctor or a ``/readyz`` names that soon after: lines that were
+    pasted, how long both took, and what was left."""
+    lines, mended_s = _mend(stand, drill, say)
+    if drill.leaves is None or mended_s is None:
+        return lines, mended_s, None
+    more, more_s = _mend(stand, next(one for one in DRILLS if one.cause is drill.leaves), say)
+    if not more:
+        return lines, mended_s, None
+    return (*lines, *more), None if more_s is None else mended_s + more_s, drill.leaves
 
 
 def _mend(stand: Stand, drill: Drill, say: Callable[[str], None]) -> tuple[tuple[str, ...], float | None]:

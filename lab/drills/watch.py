@@ -183,14 +183,23 @@ def verdicts(stand: Stand) -> Iterator[str]:
 
 def findings(stand: Stand) -> list[str]:
     """What ``fleetpulse doctor`` finds wrong where the services run, as lines."""
+    try:
+        found = reported(stand)
+    except FleetpulseError as error:
+        return [str(error)]
+    return [
+        f"{one['check']} {one['subject']}: {one['says']} {one['runbook'] or ''}"
+        for one in found
+        if one["state"] == "wrong"
+    ]
+
+
+def reported(stand: Stand) -> list[dict[str, Any]]:
+    """Findings of ``fleetpulse doctor``. Raises FleetpulseError with what it says where it reports none."""
     words = [sys.executable, "-m", "fleetpulse", "doctor", "--json", "--within", str(DOCTOR_WITHIN_S)]
     done = subprocess.run(words, env=stand.variables, capture_output=True, text=True, check=False)
     try:
-        report: dict[str, Any] = json.loads(done.stdout)
+        found: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
     except ValueError:
-        return [done.stderr]
-    return [
-        f"{one['check']} {one['subject']}: {one['says']} {one['runbook'] or ''}"
-        for one in report["findings"]
-        if one["state"] == "wrong"
-    ]
+        raise FleetpulseError(done.stderr) from None
+    return found

@@ -25,7 +25,7 @@ from lab.chaos.disk_shim import compile_library
 from lab.chaos.stage import faults as stage_faults
 from lab.drills import faults, run
 from lab.drills.faults import DRILLS, Drill
-from lab.drills.run import CHANNELS, Outcome, _mend, _small_disks, advice, chosen
+from lab.drills.run import CHANNELS, Outcome, _mend, _mend_all, _small_disks, advice, chosen
 from lab.drills.stand import FAULT_EVERY_S, GPUS, PAGE, Stand
 from lab.drills.watch import Sign
 from runtime.runbook import Cause
@@ -201,6 +201,45 @@ def test_what_passed_by_itself_was_not_mended() -> None:
     slow = next(drill for drill in DRILLS if drill.cause is Cause.SLOW)
 
     assert _mend(cast(Any, Calm(lambda: False)), slow, lambda _text: None) == ((), None)
+
+
+@pytest.mark.parametrize(
+    ("mended", "found"),
+    [
+        ({"Disk full": 9.0}, (("Disk full",), 9.0, None)),
+        (
+            {"Disk full": 9.0, "ClickHouse part broken": 20.0},
+            (("Disk full", "ClickHouse part broken"), 29.0, Cause.PART),
+        ),
+        (
+            {"Disk full": 9.0, "ClickHouse part broken": None},
+            (("Disk full", "ClickHouse part broken"), None, Cause.PART),
+        ),
+        ({"Disk full": None, "ClickHouse part broken": 20.0}, (("Disk full",), None, None)),
+    ],
+    ids=["nothing is left", "what is left is mended", "what is left stays", "the fault itself stays"],
+)
+def test_what_a_fault_leaves_behind_is_mended_as_its_own_section_says(
+    monkeypatch: pytest.MonkeyPatch, mended: dict[str, float | None], found: tuple[Any, ...]
+) -> None:
+    """Once the fault is, and only where it is shown; the time is that of both."""
+
+    def mend(_stand: object, drill: Drill, _say: object) -> tuple[tuple[str, ...], float | None]:
+        cause = str(drill.cause)
+        return ((cause,), mended[cause]) if cause in mended else ((), None)
+
+    monkeypatch.setattr(run, "_mend", mend)
+    disk = next(drill for drill in DRILLS if drill.cause is Cause.DISK)
+
+    assert _mend_all(cast(Any, None), disk, lambda _text: None) == found
+
+
+def test_what_was_left_behind_is_said() -> None:
+    """Beside how long both took."""
+    left = replace(GOOD, left=Cause.PART)
+
+    assert "mended in 9 s, with what it left: ClickHouse part broken; books" in left.text()
+    assert (left.as_dict()["left"], left.good) == (Cause.PART, True)
 
 
 def test_the_driver_of_the_drill_turns_the_binding_away(tmp_path: Path) -> None:
