@@ -7,9 +7,10 @@ that are not duplicates. Verdicts are functions of the record (bytes, append tim
 wrong (schema, format, size, tombstone, contents) is found by ``admit``, after the caller's check for duplicates, so
 that a re-sent bad record is a duplicate like any other and counts under its source.
 
-Inside ``admit`` every record becomes a canonical Native block first (most are; JSON and unusual blocks are translated,
-keeping note of what could not be), then one compiled walk takes and judges all of them together
-(``schemas.codec.native_walk``). Only rows at fault are looked at again, to say why.
+Inside ``admit`` every record becomes a canonical Native block first. Most are; a compiled walk translates JSON lines
+(``schemas.codec.ndjson_walk``); tolerant readers translate what is unusual, keeping note of what could not be. Then
+one compiled walk takes and judges all of them together (``schemas.codec.native_walk``). Only rows at fault are looked
+at again, to say why.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from schemas.codec import native_fill, native_walk, native_words, wire
+from schemas.codec import native_fill, native_walk, native_words, ndjson_walk, wire
 from schemas.codec.block import Block, Numbers, Texts
 from schemas.codec.faults import fault_of, word_fault
 from schemas.codec.native import concat, encode
 from schemas.codec.parsed import Parsed, Problem
-from schemas.contract.headers import NATIVE, RecordHeaders, decode_headers
+from schemas.contract.headers import JSON_COLUMNS, NATIVE, NDJSON, RecordHeaders, decode_headers
 from schemas.contract.record import Record
 from schemas.errors import RejectedError
 from schemas.fields import Event, Field
@@ -138,6 +139,7 @@ class _Intake:
     def translate(self) -> None:
         """Fill ``values``: Native blocks as they are, JSON as Native, refused records as nothing."""
         schema, size_max = self.event.schema, self.limits.record_bytes_max
+        lines: list[int] = []
         for index, (record, header) in enumerate(zip(self.records, self.headers, strict=True)):
             value, kind = record.value, wire.format_of(header.content_type)
             if value is None:
@@ -149,9 +151,15 @@ class _Intake:
             elif kind is None:
                 self.refuse(index, "unknown_format", f"content-type {header.content_type!r} is not known")
             else:
-                self.values.append(value if kind == NATIVE else self.canonical(index, kind))
+                if kind == NDJSON:
+                    lines.append(index)
+                self.values.append(self.canonical(index, kind) if kind == JSON_COLUMNS else value)
                 continue
             self.values.append(b"")
+        sent = [self.values[index] for index in lines]
+        blocks = ndjson_walk.translate(self.event.fields, sent, self.limits.batch_events_max)
+        for index, block in zip(lines, blocks, strict=True):
+            self.values[index] = block or self.canonical(index, NDJSON)
 
     def canonical(self, index: int, kind: str) -> bytes:
         """The record as a canonical block, by the tolerant readers; empty when it is refused."""
@@ -238,8 +246,8 @@ class _Intake:
     def refuse_row(self, index: int, row: int, column: int, problem: Problem | None) -> None:
         """Note why a row is refused, from the event as it was sent."""
         if index not in self.parsed:
-            value = self.records[index].value or b""
-            self.parsed[index] = wire.parse(NATIVE, value, self.event.fields)
+            value, content_type = self.records[index].value or b"", self.headers[index].content_type
+            self.parsed[index] = wire.parse(content_type, value, self.event.fields)
         parsed = self.parsed[index]
         if problem is not None:
             reason, detail = problem.reason, problem.detail

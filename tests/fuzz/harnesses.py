@@ -47,7 +47,7 @@ from producers.spool.ack_state import AckState
 from producers.spool.frame import encode_header
 from producers.spool.segment import read_segment
 from producers.spool.slots import Slots
-from schemas.codec import wire
+from schemas.codec import native, ndjson_walk, wire
 from schemas.codec.build import rows_of as rows_of_block
 from schemas.contract import admission, alert_commands, engines
 from schemas.contract.headers import JSON_COLUMNS, NATIVE, NDJSON, decode_any, decode_headers
@@ -97,6 +97,16 @@ def _codec(kind: str) -> Run:
         assert rows_of_block(fields, again) == rows_of_block(fields, block)
 
     return run
+
+
+def _compiled_lines(data: bytes) -> None:
+    """The compiled walk over JSON lines: what it reads, the careful reader reads, too, and as the same block."""
+    fields = LLM_REQUESTS.fields
+    (block,) = ndjson_walk.translate(fields, [data], 1_000)
+    if block:
+        parsed = wire.parse(NDJSON, data, fields, 1_000)
+        assert not parsed.problems
+        assert block == native.encode(fields, parsed.block)
 
 
 def _admission(data: bytes) -> None:
@@ -382,6 +392,7 @@ _YAML_REFUSALS = (FileError,)
 HARNESSES: tuple[Harness, ...] = (
     Harness("native", _codec(NATIVE), seeds.golden("native"), (RejectedError,), bytes_max=16_384),
     Harness("ndjson", _codec(NDJSON), seeds.golden("ndjson"), (RejectedError,), bytes_max=8_192),
+    Harness("ndjson_walk", _compiled_lines, seeds.golden("ndjson"), bytes_max=8_192),
     Harness("json_columns", _codec(JSON_COLUMNS), seeds.golden("columns.json"), (RejectedError,)),
     Harness("admission", _admission, seeds.framed(seeds.files("golden/llm.requests.v1.*")), bytes_max=16_384),
     Harness("headers", _headers, seeds.headers),
