@@ -2,7 +2,8 @@
 
 A query writes ``{failed:Metric}`` over rows of windows or rollups of ``llm.requests``. ``{failed:End}`` is the
 condition for what has ``status`` and ``error_kind`` as columns, ``{unanswered:End}`` for bills, which have ``status``.
-``{hours:Covered}`` and its like are the pieces of what tells how much of a range has data.
+``{hours:Covered}`` and its like are the pieces of what tells how much of a range has data, ``{of_bills:Billed}`` how
+much of it is billed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 
 from schemas.ddl.merging import rollup_table
 from schemas.events.event_types import BY_TOPIC
-from schemas.limits import HOUR_MS, MINUTE_MS
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
+from schemas.rows.costs import COSTS
 
 METRIC = "Metric"
 """The type of a place that becomes a metric's expression."""
@@ -20,6 +22,8 @@ CONDITION = "End"
 """The type of a place that becomes the condition of an end."""
 COVERAGE = "Covered"
 """The type of a place that becomes a piece of ``COVERED``."""
+BILLS = "Billed"
+"""The type of a place that becomes one of ``BILLED``."""
 END = {
     "ok": "ifNull(status, '') = 'ok'",
     "aborted": "ifNull(status, '') = 'aborted'",
@@ -55,7 +59,8 @@ JUDGED = {
 @dataclass(frozen=True, slots=True)
 class Metric:
     """``sql`` is its expression over rows of ``over``: windows of requests, those of them that are judged, parts of
-    bills, or view ``covered_time``. ``of``: what a share is of; ``clock``: what a rate divides by."""
+    bills, view ``covered_time``, or an amount beside billed time. ``of``: what a share is of; ``clock``: what a rate
+    divides by."""
 
     name: str
     unit: str
@@ -137,12 +142,55 @@ COVERED = {
 """Pieces of how much of a range has data: what stands before the query, whole hours as rows of ``start_ms`` and
 ``width_ms``, the condition for finer rows beside them, and the time [ms] of ``windows``: all such rows, each once, in
 order."""
+
+
+def _billed(table: str, minute: str, gpu_ms: str) -> str:
+    """Time [ms] of the range that is billed, as a scalar subquery: each minute whole, but one with no bill before it,
+    or none after it, for as much as its GPU time is of the minute beside it: a fleet seldom starts on the minute."""
+    return f"""(
+    WITH
+        (
+            SELECT arraySort(groupUniqArray({minute}))
+            FROM {table}
+            WHERE {minute} >= {_FROM} AND {minute} < {_TO}
+        ) AS minutes,
+        arrayDifference(minutes) AS since,
+        arrayFilter(one -> one.1 != one.2, arrayMap(
+            (at_ms, before, after) -> (at_ms, at_ms + multiIf(
+                before = {MINUTE_MS} AND after = {MINUTE_MS}, 0, after = {MINUTE_MS}, {MINUTE_MS},
+                before = {MINUTE_MS}, -{MINUTE_MS}, 0)),
+            minutes, since, arrayResize(arrayPopFront(since), length(since), 0))) AS ends
+    SELECT toInt64(round({MINUTE_MS} * (length(minutes) - arraySum(
+        one -> 1 - least(1, ifNull(gpu_ms[one.1] / nullIf(gpu_ms[one.2], 0), 1)), ends))))
+    FROM
+    (
+        SELECT mapFromArrays(groupArray(at_ms), groupArray(ms)) AS gpu_ms
+        FROM
+        (
+            SELECT {minute} AS at_ms, sum(toFloat64({gpu_ms})) AS ms
+            FROM {table}
+            WHERE {minute} IN (SELECT arrayJoin(arrayConcat(ends.1, ends.2)))
+            GROUP BY at_ms
+        )
+    )
+)"""
+
+
+BILLED = {
+    "of_bills": _billed("costs", "minute_ms", "gpu_ms"),
+    "of_rollup": _billed(f"{COSTS.name}_rollup_1m FINAL", "window_ms", "arraySum(one -> ifNull(one, 0), bill_gpu_ms)"),
+}
+"""The same of bills, and of their rollup by the minute, which pages read."""
 _TIME = (
     Metric("covered_ms", "ms", "time of the range that has data: windows of 10 s in which anything reported, whatever"
            " the filters, and gaps up to 5 min between them; beyond an hour by minutes; beyond six hours an hour"
            " between two with data counts whole", "covered_ms", over="covered_time"),
     Metric("coverage", "share", "how much of the range has data: what rates are the mean of",
            f"covered_ms / nullIf({_TO} - {_FROM}, 0)", of="the range", over="covered_time"),
+    Metric("billed_ms", "ms", "time of the range that is billed: minutes with a bill; one with no bill before it, or"
+           " none after it, counts for as much as its GPU time is of the minute beside it", "billed_ms", over="billed"),
+    Metric("of_30_days_nusd", "nUSD", "an amount of the range for 30 days, at the rate of the time that is billed",
+           f"{30 * DAY_MS} * (nusd / nullIf(billed_ms, 0))", clock="billed time", over="billed"),
 )  # fmt: skip
 _GOOD, _JUDGED = (f"sum(toInt128({name}_requests_sum))" for name in ("good", "judged"))
 _FAILED = f"sumIf(toInt128(judged_requests_sum), {UNANSWERED})"
@@ -199,6 +247,7 @@ def written(sql: str) -> str:
         sql = sql.replace(f"{{{one.name}:{METRIC}}}", one.sql)
     for name, condition in (END | JUDGED | {"unanswered": UNANSWERED}).items():
         sql = sql.replace(f"{{{name}:{CONDITION}}}", f"({condition})")
-    for name, piece in COVERED.items():
-        sql = sql.replace(f"{{{name}:{COVERAGE}}}", piece)
+    for kind, pieces in ((COVERAGE, COVERED), (BILLS, BILLED)):
+        for name, piece in pieces.items():
+            sql = sql.replace(f"{{{name}:{kind}}}", piece)
     return sql

@@ -167,7 +167,7 @@ def _metrics() -> str:
                 if m.over == over
             ],
         )
-        for over in ("windows", "covered_time", "judged", "parts")
+        for over in ("windows", "covered_time", "billed", "judged", "parts")
     }
     of_ranges = (
         "## Requests of a range\n\nThe same on pages, boards, in queries, views and the rules of error budgets."
@@ -176,6 +176,10 @@ def _metrics() -> str:
     of_time = (
         "## Time with data\n\nWhat rates of a range divide by, on pages, in queries and answers of `fleetpulse ask`:"
         " view `covered_time`."
+    )
+    of_billed = (
+        "## Time with bills\n\nWhat rates of money divide by, on page *Cost*, in reports and in answers: in queries"
+        " `{of_bills:Billed}`, `{of_rollup:Billed}`."
     )
     of_goodput = (
         "## Goodput of a range\n\nThe same on page *Models*, in reports and queries, over rows of windows that are of a"
@@ -187,7 +191,13 @@ def _metrics() -> str:
         " ([how](../why/costs.md#the-split)): prices times tokens are the cost of requests."
     )
     intro = "What the numbers mean. Rows say by which version they were made."
-    sections = {"windows": of_ranges, "covered_time": of_time, "judged": of_goodput, "parts": of_bills}
+    sections = {
+        "windows": of_ranges,
+        "covered_time": of_time,
+        "billed": of_billed,
+        "judged": of_goodput,
+        "parts": of_bills,
+    }
     parts = (part for over, text in sections.items() for part in (text, shown[over]))
     return _page("Metrics", intro, table(head, rows), *parts)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fleetpulse.commands import asking
-from fleetpulse.commands.elsewhere import label_utc, options
+from fleetpulse.commands.elsewhere import label_utc, led_to
 from fleetpulse.commands.output import Result, err, print_rows
 from fleetpulse.queries.data_ends import Lack, kinds_of
 from fleetpulse.queries.meaning import Meaning, meant, of_number, parts
@@ -18,7 +17,6 @@ from fleetpulse.queries.verdict import behind
 from fleetpulse.sql.database import Answer, Database
 from fleetpulse.sql.lookups import lacking, names
 from fleetpulse.sql.query import Query, bound, pairs, parameters_of
-from runtime.config import load
 from schemas.errors import ConfigError
 
 OTHERS_MAX = 4
@@ -66,33 +64,29 @@ class Asked:
         return self.bounds[f"{which}from_ms"], self.bounds[f"{which}to_ms"]
 
 
-def meaning(words: Sequence[str], params: Sequence[str], now_ms: int) -> Meaning:
-    """What is meant; names that the words may be are looked up. Raises ``ConfigError`` as ``meant``."""
+def meaning(words: Sequence[str], params: Sequence[str], now_ms: int, database: Callable[[], Database]) -> Meaning:
+    """What is meant; names that the words may be are looked up, and nothing where there are none. Raises
+    ``ConfigError`` as ``meant``."""
     if len(words) == 1 and words[0].isascii() and words[0].isdigit():
         return of_number(int(words[0]))
     text, given = " ".join(words), [name for name in pairs(params) if name in NAMES]
     wanted = parts(text)
     if not wanted:
         return meant(text, (), given)
-    with closing(Database(load().reading)) as database:
-        return meant(text, names(database, wanted, (now_ms, now_ms)), given)
+    return meant(text, names(database(), wanted, (now_ms, now_ms)), given)
 
 
-def answered(asked: Asked, of_today: str, again: str, found: str = "") -> Result:
+def answered(database: Database, asked: Asked, of_today: str, again: str, found: str = "") -> Result:
     """The answer, and beside it of what range it is and how much of that has data; where it has none, where data lies.
     ``again``: the command that asked, to which another range can be added; ``found``: how its range was found."""
     which = ("", _BEFORE) if asked.compared else ("",)
-    with closing(Database(load().reading)) as database:
-        answer = database.sql(asked.query.sql, asked.query.parameters)
-        covered = {one: asking.covered(database, *asked.span(one)) for one in which}
-        without = _without(database, asked, answer)
+    answer = database.sql(asked.query.sql, asked.query.parameters)
+    covered = {one: asking.covered(database, *asked.span(one)) for one in which}
+    without = _without(database, asked, answer)
     nearest = without.nearest(compared=asked.compared) if without and _may_be_tried(asked, without) else None
     verdict = _verdict(asked, answer)
     said = [asking.over(asked.bounds, seconds, one) for one, seconds in covered.items()]
-    if without:
-        said.append(without.said(label_utc))
-    if nearest and nearest != asked.span():
-        said.append(f"try: {again} {options(nearest)}")
+    said += led_to(without, nearest if nearest != asked.span() else None, again)
     said += [f"also: fleetpulse ask {one}  {numbered()[one].text}" for one in asked.meaning.others[:OTHERS_MAX]]
     data = asked.data() | {f"{one}covered_s": seconds for one, seconds in covered.items()}
     data |= {"verdict": verdict or None, "nearest": nearest, "rows": answer.records()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
+from functools import cache
 from typing import Annotated
 
 import typer
@@ -9,6 +11,7 @@ import typer
 from fleetpulse.commands.output import Result, answers, out, print_rows
 from fleetpulse.commands.people import From, To
 from runtime.clock import SystemClock
+from runtime.config import load
 
 
 @answers
@@ -47,23 +50,26 @@ def ask(
     from fleetpulse.commands import asking, rising
     from fleetpulse.commands.answering import Asked, answered, meaning
     from fleetpulse.queries.questions import numbered
+    from fleetpulse.sql.database import Database
 
     if not words:
         return _listed()
     zone_, now_ms = asking.zone_of(zone), SystemClock().now_ms()
-    found = meaning(words, param or (), now_ms)
-    question = numbered()[found.number]
-    bounds = asking.bounds_of(question, last or found.last, from_, to, against, zone_, now_ms)
-    rose = ""
-    if rising.may_be_sought(found) and not (sql or last or from_ or to or against):
-        found, bounds, rose = rising.sought(found, bounds)
-    asked = Asked.of(found, bounds, param or (), whole=sql)
-    if sql:
-        data = asked.data() | {"sql": asked.query.sql}
-        return Result(data, lambda: out.print(asked.query.sql, markup=False, highlight=False, soft_wrap=True))
-    of_today = asking.of_today(question, last or found.last, from_ or to, against, zone)
-    again = asking.command(words, param or (), against=against, zone=zone)
-    return answered(asked, of_today, again, rose)
+    with ExitStack() as ending:
+        database = cache(lambda: ending.enter_context(closing(Database(load().reading))))  # once something is looked up
+        found = meaning(words, param or (), now_ms, database)
+        question = numbered()[found.number]
+        bounds = asking.bounds_of(question, last or found.last, from_, to, against, zone_, now_ms)
+        rose = ""
+        if rising.may_be_sought(found) and not (sql or last or from_ or to or against):
+            found, bounds, rose = rising.sought(database(), found, bounds)
+        asked = Asked.of(found, bounds, param or (), whole=sql)
+        if sql:
+            data = asked.data() | {"sql": asked.query.sql}
+            return Result(data, lambda: out.print(asked.query.sql, markup=False, highlight=False, soft_wrap=True))
+        of_today = asking.of_today(question, last or found.last, from_ or to, against, zone)
+        again = asking.command(words, param or (), against=against, zone=zone)
+        return answered(database(), asked, of_today, again, rose)
 
 
 def _listed() -> Result:

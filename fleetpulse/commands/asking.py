@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta, tzinfo
+from datetime import timedelta, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -15,6 +15,8 @@ from fleetpulse.commands.output import show
 from fleetpulse.commands.people import duration_ms
 from fleetpulse.dashboard.values import covered_text
 from fleetpulse.queries import dashboard
+from fleetpulse.queries.calendar_days import before, day_of, midnight
+from fleetpulse.queries.data_ends import Span
 from fleetpulse.queries.metric_words import label
 from fleetpulse.queries.questions import TODAY, Question
 from fleetpulse.queries.range_words import PARTS_OF_DAY
@@ -25,6 +27,7 @@ from fleetpulse.sql.database import Reader
 from schemas.errors import ConfigError
 
 YESTERDAY = "yesterday"
+_DAYS_AGO = {TODAY: 0, YESTERDAY: 1}
 _CLOCK = re.compile(r"(\d\d):(\d\d)")
 _AROUND_H = 5 / 60
 
@@ -48,30 +51,33 @@ def bounds_of(
 ) -> dict[str, int]:
     """The range that is asked about, and the one of its length that it is compared with, in ms."""
     length, back = last or question.last, against or question.against
-    of_today = length in (TODAY, YESTERDAY) and from_ is None and to is None
-    if from_ is None and to is None and (hours := _hours(length)):
-        from_ms, to_ms = hours_of_day(*hours, zone, now_ms)
-    elif of_today:
-        from_ms, to_ms = midnight(now_ms, length == YESTERDAY, zone), now_ms
-        to_ms = midnight(now_ms, 0, zone) if length == YESTERDAY else now_ms
-        back = back or "1d"
-    elif from_ is None and to is None:
-        from_ms, to_ms = max(0, now_ms - duration_ms(length)), now_ms
+    of_day = not (from_ or to) and length in _DAYS_AGO
+    from_ms, to_ms = _span_of(length, from_, to, zone, now_ms)
+    if of_day and (not back or back.endswith("d")):
+        before_ms, before_to_ms = before((from_ms, to_ms), now_ms, zone, int(back[:-1]) if back else 1)
+    elif back:
+        before_ms, before_to_ms = (at_ms - duration_ms(back) for at_ms in (from_ms, min(to_ms, now_ms)))
     else:
-        from_ms, to_ms = span(
-            duration_ms("1d" if length in (TODAY, YESTERDAY) or _hours(length) else length), from_, to, now_ms
-        )
-    back_ms = duration_ms(back) if back else to_ms - from_ms
-    before_ms = from_ms - back_ms
-    if of_today and back.endswith("d"):  # days of the calendar are not always 24 hours long
-        before_ms = midnight(now_ms, int(back[:-1]) + (length == YESTERDAY), zone)
-    before_ms = max(0, before_ms)
+        before_ms, before_to_ms = before((from_ms, to_ms), now_ms, zone)
+    to_ms = min(to_ms, now_ms) if of_day else to_ms
     return {
         "from_ms": from_ms,
         "to_ms": to_ms,
-        "before_from_ms": before_ms,
-        "before_to_ms": before_ms + to_ms - from_ms,
+        "before_from_ms": max(0, before_ms),
+        "before_to_ms": max(0, before_to_ms),
     }
+
+
+def _span_of(length: str, from_: str | None, to: str | None, zone: tzinfo | None, now_ms: int) -> Span:
+    """A whole day of the calendar though it is not over; all else until now at most, but for ends that are given."""
+    if from_ or to:
+        return span(duration_ms("1d" if length in _DAYS_AGO or _hours(length) else length), from_, to, now_ms)
+    if hours := _hours(length):
+        return hours_of_day(*hours, zone, now_ms)
+    if length in _DAYS_AGO:
+        day = day_of(now_ms, zone) - timedelta(_DAYS_AGO[length])
+        return midnight(day, zone), midnight(day + timedelta(1), zone)
+    return max(0, now_ms - duration_ms(length)), now_ms
 
 
 def _hours(length: str) -> tuple[float, float] | None:
@@ -84,17 +90,10 @@ def _hours(length: str) -> tuple[float, float] | None:
 
 def hours_of_day(begin_h: float, end_h: float, zone: tzinfo | None, now_ms: int) -> tuple[int, int]:
     """These hours of today so far as they are over, else of yesterday, in ms: whole minutes."""
-    ends = [[midnight(now_ms, days, zone, round(60 * hour)) for hour in (begin_h, end_h)] for days in (0, 1)]
+    today = day_of(now_ms, zone)
+    ends = [[midnight(today - timedelta(ago), zone, round(60 * hour)) for hour in (begin_h, end_h)] for ago in (0, 1)]
     begin_ms, end_ms = ends[0] if ends[0][0] < now_ms else ends[1]
     return begin_ms, min(end_ms, now_ms)
-
-
-def midnight(now_ms: int, days: int, zone: tzinfo | None, minutes: int = 0) -> int:
-    """The beginning of today, or so many days before it, in ms; or that time of the day, so many minutes later by the
-    clocks of the zone."""
-    start = datetime.fromtimestamp(now_ms / 1_000, zone).replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
-    start = start.replace(tzinfo=None) - timedelta(days=days) + timedelta(minutes=minutes)
-    return round(start.replace(tzinfo=zone).timestamp() * 1_000)
 
 
 def covered(database: Reader, from_ms: int, to_ms: int) -> float:
@@ -123,7 +122,7 @@ def understood(names: Mapping[str, str], given: Mapping[str, str], of_today: str
 def of_today(question: Question, last: str, ends: str | None, against: str | None, zone: str | None) -> str:
     """What is said of a range of the calendar: whose day it is, and what it is compared with. Empty for another."""
     length = last or question.last
-    if length not in (TODAY, YESTERDAY) or ends:
+    if length not in _DAYS_AGO or ends:
         return ""
     back = against or question.against
     other = {"": "", "1d": ", against yesterday" if length == TODAY else ", against the day before"}

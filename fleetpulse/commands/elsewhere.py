@@ -15,8 +15,12 @@ def options(span: Span) -> str:
 
 
 def elsewhere(without: Lack | None, again: str) -> list[str]:
-    """Where data lies that a range has none of, and the command with a range that has some: nothing where it has."""
-    nearest = without.nearest() if without else None
+    """Where data lies that a range has none of, and the command with a range that has some; nothing where it has."""
+    return led_to(without, without.nearest() if without else None, again)
+
+
+def led_to(without: Lack | None, nearest: Span | None, again: str) -> list[str]:
+    """The same with a range that was chosen otherwise; None: no command."""
     said = [without.said(label_utc)] if without else []
     return [*said, f"try: {again} {options(nearest)}"] if nearest else said
 

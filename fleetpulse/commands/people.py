@@ -52,7 +52,7 @@ def percentiles(
 
     Example: [bold]fleetpulse percentiles ttft_us --by tenant --last 15m[/bold]
     """
-    from fleetpulse.commands.elsewhere import elsewhere
+    from fleetpulse.commands.elsewhere import elsewhere, label_utc
     from fleetpulse.report.gather import span
     from fleetpulse.sql.database import Database
     from fleetpulse.sql.lookups import lacking
@@ -65,7 +65,7 @@ def percentiles(
     with closing(Database(load().reading)) as database:
         answer = database.sql(sql, {"from_ms": begin_ms, "to_ms": end_ms})
         without = None if answer.rows else lacking(database, ["requests"], (begin_ms, end_ms))
-    title = f"{measure} by {by}, {'range as given' if given else f'last {last}'}"
+    title = f"{measure} by {by}, {label_utc(begin_ms, end_ms) if given else f'last {last}'}"
     again = elsewhere(without, f"fleetpulse percentiles {measure} --by {by}")
     empty = "\n".join([f"{title}: no requests with that measure", *again])
     return Result(answer.records(), lambda: print_rows(title, answer.columns, readable(answer), empty=empty))

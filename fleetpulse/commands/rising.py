@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,10 +11,9 @@ from fleetpulse.queries.data_ends import Span
 from fleetpulse.queries.meaning import Meaning
 from fleetpulse.queries.metric_words import label
 from fleetpulse.queries.questions import numbered
-from fleetpulse.queries.rise import RISE, SLOWED, asked, bounds
+from fleetpulse.queries.rise import RISE, SLOWED, WIDTHS_MS, bounds
 from fleetpulse.sql.database import Database
 from fleetpulse.sql.lookups import lacking
-from runtime.config import load
 from schemas.limits import HOUR_MS
 
 
@@ -33,16 +31,15 @@ def may_be_sought(meaning: Meaning) -> bool:
     return numbered()[meaning.number].query == SLOWED
 
 
-def sought(meaning: Meaning, usual: dict[str, int]) -> tuple[Meaning, dict[str, int], str]:
+def sought(database: Database, meaning: Meaning, usual: dict[str, int]) -> tuple[Meaning, dict[str, int], str]:
     """The question held to the model that got slow, and over the stretch in which it did, against the one before; and
     what is said of it. As they were, and nothing, where no stretch says anything.
 
     Looked for where the words say, else in the last hour with data."""
     span = (usual["from_ms"], usual["to_ms"]) if meaning.last else (usual["to_ms"] - HOUR_MS, usual["to_ms"])
-    with closing(Database(load().reading)) as database:
-        if (without := lacking(database, ["requests"], span)) and (nearest := without.nearest()):
-            span = nearest
-        found = rise(database, meaning, span)
+    if (without := lacking(database, ["requests"], span)) and (nearest := without.nearest()):
+        span = nearest
+    found = rise(database, meaning, span)
     if found is None:
         return meaning, usual, ""
     return replace(meaning, names={**meaning.names, "model": found.model}), found.bounds, found.says
@@ -51,10 +48,15 @@ def sought(meaning: Meaning, usual: dict[str, int]) -> tuple[Meaning, dict[str, 
 def rise(database: Database, meaning: Meaning, span: Span) -> Rise | None:
     """The stretch of a range in which a latency rose most, by its share; None where there is none."""
     measured = {name: meaning.given[name] for name in ("bins", "quantile")}
-    for given in asked(measured, meaning.names.get("model", ""), *span):
-        rows = database.named(RISE, given).records()
-        if rows:
-            return _of(rows[0], int(given["width_ms"]), label(measured), span)
+    given: dict[str, int | float | str] = {
+        **measured,
+        "model": meaning.names.get("model", ""),
+        "from_ms": span[0],
+        "to_ms": span[1],
+    }
+    for width_ms in WIDTHS_MS:
+        if rows := database.named(RISE, {**given, "width_ms": width_ms}).records():
+            return _of(rows[0], width_ms, label(measured), span)
     return None
 
 

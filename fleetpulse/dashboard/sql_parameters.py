@@ -6,11 +6,13 @@ Values travel to the server beside the statement, by the type that stands in it;
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, tzinfo
 from urllib.parse import parse_qsl, quote, urlencode
 
 from fleetpulse.dashboard.parts import Panel, button, field, tag
 from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.dashboard.view import View
+from fleetpulse.queries.calendar_days import before
 from fleetpulse.queries.questions import numbered
 from fleetpulse.queries.rise import RISE, SLOWED, WIDTHS_MS
 from fleetpulse.sql.query import parameters_of
@@ -34,21 +36,15 @@ _CHANGED_JS = (
 )
 
 
-def before(span: TimeRange, now_ms: int) -> TimeRange:
-    """The range before this one, only so far into it as this one is over: today against yesterday until this hour."""
-    from_ms = span.from_ms - span.span_ms
-    return TimeRange(from_ms, max(from_ms, min(span.to_ms, now_ms) - span.span_ms))
-
-
-def of_range(span: TimeRange, now_ms: int) -> dict[str, int]:
+def of_range(span: TimeRange, now_ms: int, zone: tzinfo) -> dict[str, int]:
     """What follows from the page's range: its bounds, those of the range before it, the width of a point; and the
     number of rows of a list."""
-    earlier = before(span, now_ms)
+    before_from_ms, before_to_ms = before((span.from_ms, span.to_ms), now_ms, zone)
     return {
         "from_ms": span.from_ms,
         "to_ms": span.to_ms,
-        "before_from_ms": earlier.from_ms,
-        "before_to_ms": earlier.to_ms,
+        "before_from_ms": before_from_ms,
+        "before_to_ms": before_to_ms,
         "bucket_ms": span.bucket_ms,
         "top": _TOP,
     }
@@ -112,7 +108,7 @@ class Fields:
     def show(self, sql: str, given: Mapping[str, str], offer: Mapping[str, tuple[str, ...]]) -> None:
         """The fields of this statement with what was given, built anew only where they differ from those that stand:
         somebody may be writing in one."""
-        fixed = of_range(TimeRange(0, 1), 1).keys() - given.keys()
+        fixed = of_range(TimeRange(0, 1), 1, UTC).keys() - given.keys()
         asked = {name: kind for name, kind in parameters_of(sql).items() if name not in fixed}
         shown = (tuple(asked.items()), tuple(offer.items()))
         if shown == self._shown and given == self._given:

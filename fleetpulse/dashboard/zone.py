@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fleetpulse.alerts.view import moment, zoned
 from fleetpulse.dashboard.time_range import TimeRange, moment_ms
+from fleetpulse.queries.calendar_days import day_of, midnight
 from schemas.limits import MINUTE_MS
 
 ZONE_COOKIE = "fleetpulse_zone"
@@ -61,7 +62,7 @@ class Zone:
 
     def days(self, name: str, now_ms: int) -> TimeRange:
         """Days of the calendar, by one of the names in ``DAYS``: from midnight to midnight, however long those are."""
-        today = self._local(now_ms).date()
+        today = day_of(now_ms, self.info)
         month = today.replace(day=1)
         first, end = {
             "Today": (today, today + timedelta(1)),
@@ -69,8 +70,7 @@ class Zone:
             "This month": (month, (month + timedelta(31)).replace(day=1)),
             "Last month": ((month - timedelta(1)).replace(day=1), month),
         }[name]
-        from_ms, to_ms = (round(datetime.combine(day, time(), self.info).timestamp() * 1_000) for day in (first, end))
-        return TimeRange(from_ms, to_ms)
+        return TimeRange(midnight(first, self.info), midnight(end, self.info))
 
 
 UTC_ZONE = Zone()

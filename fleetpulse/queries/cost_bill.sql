@@ -1,7 +1,7 @@
 -- The bill of a range: money, time, energy and emissions, what of it has no price (or no intensity of the grid), and with which prices it was rated.
 SELECT
     count() AS bills,
-    uniqExact(minute_ms) AS billed_minutes,
+    {of_bills:Billed} AS billed_ms,
     sum(toInt128(c.total_nusd)) AS total_nusd,
     sum(toInt128(c.gpu_nusd)) AS gpu_nusd,
     sum(toInt128(c.host_nusd)) AS host_nusd,

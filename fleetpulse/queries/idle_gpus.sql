@@ -1,18 +1,13 @@
--- What GPUs cost that computed nothing, by why and type, and all of them in bills; in 30 days at the rate of the minutes billed.
+-- What GPUs cost that computed nothing, by why and type, and all of them in bills; in 30 days at the rate of the time billed.
 -- Beside it, as `__unobserved__`, those of the last 24 hours that gave no reading: they are in no bill (gpu_coverage).
-WITH
-    (
-        SELECT uniqExact(minute_ms)
-        FROM costs
-        WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}
-    ) AS minutes
+WITH {of_bills:Billed} AS billed_ms
 SELECT
     reason AS why,
     gpu_type AS gpu_model,
     time_ms AS gpu_ms,
     nusd AS cost_nusd,
-    43200 * (nusd / nullIf(minutes, 0)) AS of_30_days_nusd,
-    minutes AS billed_minutes
+    {of_30_days_nusd:Metric} AS of_30_days_nusd,
+    billed_ms
 FROM
 (
     SELECT

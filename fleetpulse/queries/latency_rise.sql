@@ -1,6 +1,11 @@
 -- When a latency of each model rose most from one stretch of time to the next: p99 of time to first token by the minute, or another.
 -- The biggest rise first, by its share of what was before. `width_ms` is the length of a stretch, a minute or a multiple of it;
 -- `bins`, `quantile` and `model` as in who_slowed_model. Stretches of too few requests, and those after them, are left out.
+-- param width_ms: length of a stretch [ms]
+-- param bins: sketch of the latency
+-- param quantile: which percentile, as a share
+-- rows: 50
+-- kept: 2
 SELECT
     model,
     at_ms,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from schemas.limits import HOUR_MS, MINUTE_MS
@@ -10,14 +10,6 @@ from schemas.limits import HOUR_MS, MINUTE_MS
 SLOWED, RISE = "who_slowed_model", "latency_rise"
 WIDTHS_MS = (MINUTE_MS, 10 * MINUTE_MS, HOUR_MS)
 """The shortest in which a model has requests enough is taken."""
-
-Value = int | float | str
-
-
-def asked(measured: Mapping[str, Value], model: str, from_ms: int, to_ms: int) -> Iterator[dict[str, Value]]:
-    """Values of the query's parameters, one set after another until one has rows; ``model`` may be empty for all."""
-    for width_ms in WIDTHS_MS:
-        yield {**measured, "model": model, "from_ms": from_ms, "to_ms": to_ms, "width_ms": width_ms}
 
 
 def bounds(row: Mapping[str, Any], width_ms: int) -> dict[str, int]:

@@ -15,6 +15,7 @@ _READABLE: Mapping[str, Callable[[Any], str]] = {
     "_mj": amounts.energy,
     "_ug": amounts.carbon,
     "gpu_ms": amounts.gpu_hours,
+    "billed_ms": amounts.gpu_hours,
 }
 
 

@@ -30,8 +30,7 @@ def page(report: Report) -> Page:
 
 def _covered(report: Report) -> str:
     """How much of the range the bill is of."""
-    billed_s = report["bill"]["billed_minutes"] * 60
-    return covered_text(billed_s, report["to_ms"] - report["from_ms"], "bills")
+    return covered_text(report["bill"]["billed_ms"] / 1_000, report["to_ms"] - report["from_ms"], "bills")
 
 
 def _headlines(report: Report) -> Iterator[Headline]:

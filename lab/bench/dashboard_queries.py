@@ -53,6 +53,7 @@ _OF_QUERIES: Mapping[str, Mapping[str, catalogue.Value]] = {
     "requests": {"top": 200},
     "slowest_of_windows": {"top": 200},
     "alert_transitions": {"fingerprint": fingerprint(7)},
+    "latency_rise": {"width_ms": MINUTE_MS, "bins": "ttft_us_bins", "quantile": "0.99"},
     "request_cost_of_alert": {"fingerprint": fingerprint(ALERTS - 1)},
 }
 """What is not the same for all queries."""

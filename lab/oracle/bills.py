@@ -11,7 +11,7 @@ from lab.oracle.value import Key
 Found = dict[Key, float]
 WORK = ("prefill", "decode", "kv")
 UNITS = (("usd", "cost_nusd", 1e9), ("kwh", "meter_mj", 3.6e9), ("g", "carbon_ug", 1e6))
-HOUR_MS, MONTH_MINUTES = 3_600_000, 30 * 24 * 60
+MINUTE_MS, HOUR_MS, MONTH_MS = 60_000, 3_600_000, 30 * 24 * 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,21 @@ class BillLine:
 def money(bills: Sequence[Bill], parts: Sequence[Part], lines: Sequence[BillLine]) -> Found:
     """Everything that bills say of a range."""
     found = {**_of_bills(bills, lines), **_of_parts(parts), **_unused(parts), **_of_requests(parts, lines)}
-    if (minutes := len({one.minute_ms for one in bills})) and ("idle_nusd", "all") in found:
-        found["idle_of_30_days_nusd", "all"] = found["idle_nusd", "all"] * MONTH_MINUTES / minutes
+    if (time_ms := billed_ms(bills)) and ("idle_nusd", "all") in found:
+        found["idle_of_30_days_nusd", "all"] = found["idle_nusd", "all"] * MONTH_MS / time_ms
     return found
+
+
+def billed_ms(bills: Iterable[Bill]) -> int:
+    """A fleet seldom starts or stops on the minute: at either end of minutes in a row, one counts by its GPU time
+    against the next inside, if it has less."""
+    gpu_ms = {minute: _total(group, "gpu_ms") for (minute,), group in _groups(bills, "minute_ms").items()}
+    time_ms = 0.0
+    for minute, own in gpu_ms.items():
+        beside = [gpu_ms[other] for other in (minute - MINUTE_MS, minute + MINUTE_MS) if other in gpu_ms]
+        whole = len(beside) != 1 or own >= beside[0]
+        time_ms += MINUTE_MS if whole else MINUTE_MS * own / beside[0]
+    return round(time_ms)
 
 
 def _total(rows: Iterable[Any], name: str) -> int:
@@ -96,7 +108,7 @@ def _of_bills(bills: Sequence[Bill], lines: Sequence[BillLine]) -> Found:
     if not bills:
         return found
     found["meter_mj", "all"] = _total(bills, "meter_mj")
-    found["billed_minutes", "all"] = len({one.minute_ms for one in bills})
+    found["billed_ms", "all"] = billed_ms(bills)
     for name in ("unpriced_gpu_ms", "estimated_gpu_ms"):
         found[f"bill_{name}", "all"] = _total(bills, name)
     found["provisional_bills", "all"] = sum(not one.final for one in bills)

@@ -155,7 +155,7 @@ def pages(ask: Ask, from_ms: int, to_ms: int) -> Said:
     found["covered_s", "all"] = of(dashboard.covered(to_ms - from_ms))[0]["covered_ms"] / 1_000
     for row in of("cost_total"):
         found |= {("cost_nusd", "all"): row["total"], ("meter_mj", "all"): row["used_mj"] or 0}
-        found |= {("billed_minutes", "all"): row["billed_minutes"]}
+        found |= {("billed_ms", "all"): row["billed_ms"]}
     for row in of("cost_idle_hosts"):
         owner = f"owner={row['owner']}"
         found |= {("idle_gpu_ms", owner): row["gpu_time_ms"], ("idle_nusd", owner): row["cost"] or 0}
@@ -304,7 +304,7 @@ ASKED: Mapping[str, Callable[[list[dict[str, Any]]], Said]] = {
             ("cost_nusd", "total_nusd"),
             ("energy_mj",) * 2,
             ("meter_mj",) * 2,
-            ("billed_minutes",) * 2,
+            ("billed_ms",) * 2,
         )
     },
     "cost_split": _split,
@@ -366,7 +366,7 @@ def report(ask: Ask, from_ms: int, to_ms: int) -> Said:
         return {}
     found = _split(of("cost_split"))
     found["cost_nusd", "all"] = sum(row["cost_nusd"] or 0 for row in of("cost_by_hour"))
-    found["billed_minutes", "all"] = bill[0]["billed_minutes"]
+    found["billed_ms", "all"] = bill[0]["billed_ms"]
     found |= _silent(of("cost_coverage")) | _columns("gpu_model", "gpu_model", _TYPES)(of("cost_by_gpu_model"))
     minutes = not from_ms % MINUTE_MS and not to_ms % MINUTE_MS
     found |= goodput(of("cost_goodput_windows")) if minutes else {}

@@ -11,7 +11,7 @@ from typing import Any
 
 from lab.oracle.recount import covered_ms
 from lab.oracle.value import Value, percentile
-from schemas.limits import HOUR_MS, MINUTE_MS, WINDOW_MS
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS, WINDOW_MS
 from tests.integration.answer_rows import H100, Row, Rows
 
 Answer = list[Row]
@@ -154,15 +154,16 @@ def who_changed(rows: Rows, from_ms: int, to_ms: int, before_from_ms: int, befor
 
 
 def tokens_changed(rows: Rows, from_ms: int, to_ms: int, before_from_ms: int, before_to_ms: int) -> Answer:
-    """Of each model and tenant in both ranges, and of all."""
+    """Of each model and tenant in both ranges, and of all; nothing is known of a time in which nothing reported."""
     now, before = inside(rows.requests, from_ms, to_ms), inside(rows.requests, before_from_ms, before_to_ms)
+    reported = covered(rows, before_from_ms, before_to_ms)[0]["covered_ms"] > 0
     groups: dict[tuple[str, str | None], tuple[list[Row], list[Row]]] = {("all", ""): (before, now)}
     for dimension in ("model", "tenant"):
         of_now, of_before = grouped(now, dimension), grouped(before, dimension)
         groups |= {(dimension, key[0]): (of_before.get(key, []), of_now.get(key, [])) for key in {*of_now, *of_before}}
     return [
         {"dimension": dimension, "name": name,
-         **{f"{kind}_{when}": total(group, f"{kind}_tokens") or 0
+         **{f"{kind}_{when}": (total(group, f"{kind}_tokens") or 0) if when == "now" or reported else None
             for when, group in zip(("before", "now"), both, strict=True) for kind in ("input", "cached", "output")}}
         for (dimension, name), both in groups.items()
     ]  # fmt: skip
@@ -515,7 +516,7 @@ def bill(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
             "unpriced_gpu_ms", "unpriced_energy_mj", "unmeasured_gpu_ms", "estimated_gpu_ms")  # fmt: skip
     minutes = sorted(known(found, "minute_ms"))
     return [
-        {"bills": len(found), "billed_minutes": len(set(minutes)), "first_ms": minutes[0],
+        {"bills": len(found), "billed_ms": _billed_ms(found), "first_ms": minutes[0],
          "last_ms": minutes[-1] + MINUTE_MS, "provisional_bills": sum(not row["final"] for row in found),
          "prices_versions": ["p1"], "uncounted_energy_mj": 0, **{name: total(found, name) for name in sums}}
     ]  # fmt: skip
@@ -535,15 +536,25 @@ def split(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
 def idle(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
     why = {"__idle__": "no model loaded", "__wasted__": "a model loaded, no tokens"}
     parts = [{**row, "why": why[row["name"]]} for row in _parts(rows, from_ms, to_ms) if row["name"] in why]
-    minutes = len(set(known(_bills(rows, from_ms, to_ms), "minute_ms")))
+    billed_ms = _billed_ms(_bills(rows, from_ms, to_ms))
     return [
         {"why": reason, "gpu_model": model, "gpu_ms": total(group, "gpu_ms"), "cost_nusd": total(group, "cost_nusd"),
-         "billed_minutes": minutes, "of_30_days_nusd": total(group, "cost_nusd") * 30 * 24 * 60 / minutes}
+         "billed_ms": billed_ms, "of_30_days_nusd": total(group, "cost_nusd") * 30 * DAY_MS / billed_ms}
         for (reason, model), group in [*grouped(parts, "why", "gpu_model").items(), (("all in bills", ""), parts)]
     ] + [
-        {"why": "no reading: __unobserved__", "gpu_model": model, "gpu_ms": silent_ms, "billed_minutes": minutes}
+        {"why": "no reading: __unobserved__", "gpu_model": model, "gpu_ms": silent_ms, "billed_ms": billed_ms}
         for model, silent_ms in _silent_ms(rows, from_ms, to_ms).items()
     ]  # fmt: skip
+
+
+def _billed_ms(bills: list[Row]) -> int:
+    """Minutes with a bill; one that has none before it, or none after, by its GPU time against the one beside it."""
+    gpu_ms = {minute: sum(row["gpu_ms"] for row in group) for (minute,), group in grouped(bills, "minute_ms").items()}
+    parts = []
+    for minute in gpu_ms:
+        inner = {minute - MINUTE_MS, minute + MINUTE_MS} & gpu_ms.keys()
+        parts.append(min(1, gpu_ms[minute] / gpu_ms[min(inner)]) if len(inner) == 1 else 1)
+    return round(MINUTE_MS * sum(parts))
 
 
 def _silent_ms(rows: Rows, from_ms: int, to_ms: int) -> Mapping[str, int]:

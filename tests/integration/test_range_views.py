@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from fleetpulse import queries
-from schemas.limits import HOUR_MS, MINUTE_MS
+from fleetpulse.queries import dashboard
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
 from schemas.sketch import RELATIVE_ERROR_MAX
+from tests.integration.cost_rows import bill
 from tests.integration.request_rows import fill, fill_bills
 
 pytestmark = [pytest.mark.integration, pytest.mark.tables]
@@ -129,4 +131,32 @@ def test_idle_gpus_cost_what_they_cost_in_a_month_at_this_rate(clickhouse: Any) 
         ("a model loaded, no tokens", 25_000_000, 60_000),
         ("no reading: __unobserved__", 180_000_000, 360_000),
     ]
-    assert (rows[0]["billed_minutes"], rows[0]["of_30_days_nusd"]) == (2, 65_000_000 * 43_200 / 2)
+    assert (rows[0]["billed_ms"], rows[0]["of_30_days_nusd"]) == (2 * MINUTE_MS, 65_000_000 * 43_200 / 2)
+
+
+def test_a_minute_at_an_end_of_billed_time_counts_by_its_gpu_time(clickhouse: Any) -> None:
+    """A fleet starts at 45 s and stops at 30 s of a minute; another is billed for one minute alone, which counts whole.
+    Idle GPUs cost in a month what they cost in that time; pages, which read rollups, say the same."""
+    begin_ms = NOW_MS - 40 * MINUTE_MS
+    time_ms = {0: 15_000, 1: 60_000, 2: 60_000, 3: 30_000, 7: 5_000}
+    bills = [
+        bill("idle", host, minute, [], [("__idle__", "held", *[None] * 5, 1_000 * gpu_ms, 1, gpu_ms)])
+        for minute, gpu_ms in time_ms.items()
+        for host in ("a", "b")
+    ]
+    fill_bills(clickhouse, [begin_ms], bills)
+    bounds = {"from_ms": NOW_MS - 24 * HOUR_MS, "to_ms": NOW_MS}
+
+    (idle,) = [row for row in clickhouse.query(queries.text("idle_gpus"), parameters=bounds).named_results()
+               if row["why"] == "all in bills"]  # fmt: skip
+    (whole,) = clickhouse.query(queries.text("cost_bill"), parameters=bounds).named_results()
+    page = dashboard.query("cost_total")
+    sql, values = page.at_levels(24 * HOUR_MS), page.values({**bounds, "region": ""}, 24 * HOUR_MS)
+    (shown,) = clickhouse.query(sql, parameters=values).named_results()
+    inside = bounds | {"to_ms": begin_ms + MINUTE_MS}
+    (first,) = clickhouse.query(queries.text("cost_bill"), parameters=inside).named_results()
+
+    billed_ms = 225_000
+    assert (idle["billed_ms"], whole["billed_ms"], shown["billed_ms"]) == (billed_ms,) * 3
+    assert idle["of_30_days_nusd"] == pytest.approx(2 * 1_000 * sum(time_ms.values()) * 30 * DAY_MS / billed_ms)
+    assert first["billed_ms"] == MINUTE_MS

@@ -18,7 +18,7 @@ from fleetpulse.report.amounts import usd as dollars
 from fleetpulse.report.money import total as total_of
 from schemas.ddl.coverage_view import PART as UNOBSERVED
 from schemas.errors import FleetpulseError
-from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
+from schemas.limits import DAY_MS, HOUR_MS
 from stream_jobs.budgets.load import load as load_budgets
 from stream_jobs.budgets.model import Budgets
 from stream_jobs.prices.model import EXAMPLE
@@ -143,7 +143,7 @@ class _Cost:
             self._show_budgets(),
         )
         example = any(str(row["version"]).startswith(EXAMPLE) for row in prices.records())
-        self._show_stats(total, MINUTE_MS * total["billed_minutes"], example=example)
+        self._show_stats(total, total["billed_ms"], example=example)
         silent = self._show_silence(coverage)
         self._show_split(parts.records(), width_ms)
         self._models.rows(models.records(), "No model has a bill in this range")

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fleetpulse import queries
 from fleetpulse.dashboard.charts import Band, Line, baseline_range, over_time, usual_band
 from fleetpulse.dashboard.concurrency_table import CONCURRENCY, concurrency_rows
 from fleetpulse.dashboard.latencies import IN_TABLES, latency_cells, percentile_column, percentile_lines
@@ -17,7 +16,7 @@ from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.dashboard.values import clean, covered_text, percent, rate, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from fleetpulse.queries.dashboard import query
-from fleetpulse.queries.rise import RISE, SLOWED, asked, bounds
+from fleetpulse.queries.rise import RISE, SLOWED, WIDTHS_MS, bounds
 from fleetpulse.report.amounts import dollars as usd
 from fleetpulse.report.goodput import slo_parameters
 from schemas.errors import FleetpulseError
@@ -100,10 +99,9 @@ class _Models:
         view, span = self._view, self._view.range
         measured, model = {"bins": "ttft_us_bins", "quantile": "0.99"}, view.filter("model")
         try:
-            for given in asked(measured, model, span.from_ms, span.to_ms):
-                rows = (await view.data.sql(queries.text(RISE), given, {})).records()
-                if rows:
-                    found = bounds(rows[0], int(given["width_ms"]))
+            for width_ms in WIDTHS_MS:
+                if rows := (await view.ask(RISE, width_ms=width_ms, **measured)).records():
+                    found = bounds(rows[0], width_ms)
                     span, model = TimeRange(found["from_ms"], found["to_ms"]), rows[0]["model"]
                     break
         except FleetpulseError as error:

@@ -38,8 +38,9 @@ _ON_KEY = "(e) => { if ((e.ctrlKey || e.metaKey) && e.key === 'Enter') { e.preve
 
 
 def saved() -> tuple[str, ...]:
-    """Names of all saved queries: those for people first, then those behind pages."""
-    return (*queries.names(), *(f"{OF_PAGES}{name}" for name in catalogue.names()))
+    """Names of all saved queries: those for people first, then those behind pages alone."""
+    behind = (name for name in catalogue.names() if name not in catalogue.SHARED)
+    return (*queries.names(), *(f"{OF_PAGES}{name}" for name in behind))
 
 
 def text_of(name: str, span_ms: int) -> str:
@@ -53,6 +54,8 @@ def text_of(name: str, span_ms: int) -> str:
 def _text(column: str, value: Any) -> str:
     """A cell: amounts in units that people read; a file has the numbers as they are."""
     said = readable(column, value)
+    if isinstance(said, int) and not isinstance(said, bool):
+        return f"{said:,}"
     return rounded(said) if isinstance(said, float) else clean(said)
 
 
@@ -142,7 +145,8 @@ class _Sql:
         """Raises ``FleetpulseError`` where people must give one."""
         given, offer = parsed(self._view.option("given")), offered(self._shown)
         self._fields.show(sql, given, offer)
-        values = values_for(sql, of_range(self._view.range, wall_ms()), given, offer)
+        ranged = of_range(self._view.range, wall_ms(), self._view.zone.info)
+        values = values_for(sql, ranged, given, offer)
         if lacking := missing(sql, values):
             raise FleetpulseError(lacking)
         return values

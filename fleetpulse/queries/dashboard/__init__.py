@@ -53,7 +53,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 SECONDS_MAX = 20
 """What the server stops every query of a page after. One limit for all: how long a cheap query takes says how busy the
 server is, and a page of a busy server waits rather than asking for a shorter range."""
-_SHARED = ("cost_coverage", "request_cost", "request_cost_of_alert")
+SHARED = ("cost_coverage", "latency_rise", "request_cost", "request_cost_of_alert")
 """Queries of the catalogue for people that pages ask too: their headers are as here."""
 
 Value = int | float | str | Sequence[str | int | None]
@@ -129,7 +129,7 @@ class Query:
 def names() -> tuple[str, ...]:
     """Names of all queries, sorted."""
     own = (entry.name[:-4] for entry in files(__name__).iterdir() if entry.name.endswith(".sql"))
-    return tuple(sorted((*own, *_SHARED)))
+    return tuple(sorted((*own, *SHARED)))
 
 
 def covered(span_ms: int) -> str:
@@ -142,7 +142,7 @@ def query(name: str) -> Query:
     """A query by its name; ``KeyError`` for an unknown one, ``ValueError`` naming the line for a bad header."""
     if name not in names():
         raise KeyError(name)
-    folder = files("fleetpulse.queries" if name in _SHARED else __name__)
+    folder = files("fleetpulse.queries" if name in SHARED else __name__)
     return read(name, folder.joinpath(f"{name}.sql").read_text(encoding="utf-8"))
 
 

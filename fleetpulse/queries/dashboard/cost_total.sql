@@ -16,11 +16,7 @@ SELECT
     sum(estimated_gpu_ms) AS estimated_ms,
     sumIf(toInt128(total_nusd), use = 'idle') AS idle,
     sum(provisional) AS provisional,
-    (
-        SELECT uniqExact(window_ms)
-        FROM token_costs_rollup_1m
-        WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
-    ) AS billed_minutes
+    {of_rollup:Billed} AS billed_ms
 FROM
 (
     SELECT count, provisional, use, total_nusd, gpu_nusd, host_nusd, energy_nusd,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, date
 from typing import Any
 
 import pytest
@@ -260,7 +260,7 @@ def test_every_saved_query_can_be_run_as_it_stands() -> None:
     known |= {"before_from_ms": 14 - HOUR_MS, "before_to_ms": 7}
     for name in saved():
         sql, offer = text_of(name, HOUR_MS), offered(name)
-        wanted, filled = parameters_of(sql), values_for(sql, of_range(span, HOUR_MS), {}, offer)
+        wanted, filled = parameters_of(sql), values_for(sql, of_range(span, HOUR_MS, UTC), {}, offer)
         first = {place: values[0] for place, values in offer.items() if values}
 
         assert filled == {place: {**first, **known}.get(place, "") for place in filled}, name

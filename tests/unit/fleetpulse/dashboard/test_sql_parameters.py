@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetpulse.dashboard.sql_parameters import (
     GIVEN_MAX,
-    before,
     missing,
     of_range,
     offered,
@@ -19,7 +20,7 @@ from fleetpulse.dashboard.sql_parameters import (
 from fleetpulse.dashboard.time_range import TimeRange
 from schemas.ddl.range_views import METRICS_OF_CHANGES
 
-RANGED = of_range(TimeRange(3_600_000, 7_200_000), 9_000_000)
+RANGED = of_range(TimeRange(3_600_000, 7_200_000), 9_000_000, UTC)
 SQL = (
     "SELECT {metric:String}, {model:String}, {dimension:Identifier},"
     " {from_ms:Int64}, {before_from_ms:Int64}, {top:UInt32}"
@@ -36,12 +37,6 @@ def test_what_people_gave_counts_before_the_range_and_before_what_is_offered() -
         "metric": "b",
         "top": "3",
     }
-
-
-@pytest.mark.parametrize(("now_ms", "until_ms"), [(150, 50), (200, 100), (10**9, 100), (99, 0)])
-def test_a_range_that_is_not_over_is_compared_with_as_much_of_the_one_before(now_ms: int, until_ms: int) -> None:
-    """Nothing of it where it has not begun."""
-    assert before(TimeRange(100, 200), now_ms) == TimeRange(0, until_ms)
 
 
 def test_what_is_missing_is_asked_for_with_its_type() -> None:

@@ -40,7 +40,7 @@ class Tags(HTMLParser):
 def report(**given: Any) -> dict[str, Any]:
     """The least that a report may have."""
     bill = {
-        "bills": 3, "billed_minutes": 1, "total_nusd": 5_000_000_000,
+        "bills": 3, "billed_ms": 60_000, "total_nusd": 5_000_000_000,
         "gpu_nusd": 5_000_000_000, "host_nusd": None, "energy_nusd": 0,
         "gpu_ms": 2 * HOUR_MS, "energy_mj": None, "meter_mj": None, "carbon_ug": None, "uncounted_energy_mj": 0,
         "unpriced_gpu_ms": HOUR_MS, "unpriced_energy_mj": 0,

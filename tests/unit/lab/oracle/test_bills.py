@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lab.oracle.bills import Bill, BillLine, Part, by_hour, money, unit_costs
+from lab.oracle.bills import Bill, BillLine, Part, billed_ms, by_hour, money, unit_costs
 
 
 def test_what_is_nobodys_in_particular_counts() -> None:
@@ -22,13 +22,23 @@ def test_what_is_nobodys_in_particular_counts() -> None:
         ("cost_nusd", "part=request"): 7, ("cost_nusd", "part=__idle__"): 5, ("cost_nusd", "part=__wasted__"): 0,
     }  # fmt: skip
     assert found["idle_nusd", "all"] == 5
-    assert found["billed_minutes", "all"] == 2
+    assert found["billed_ms", "all"] == 120_000
     assert found["meter_mj", "all"] == 6
     listed = {of: value for (metric, of), value in found.items() if metric == "listed_cost_nusd"}
     assert listed == {
         **{"model=m": 7, "model=__idle__": 5, "model=__wasted__": 0},
         **{"tenant=t": 7, "tenant=__idle__": 5, "tenant=__wasted__": 0},
     }
+
+
+def test_a_minute_at_an_end_of_billed_time_counts_by_its_gpu_time() -> None:
+    """A fleet that starts within a minute; one minute alone, and one that has more than the next, count whole."""
+    bills = [
+        Bill(60_000 * minute, "idle", "h", gpu_ms)
+        for minute, gpu_ms in ((1, 5), (2, 20), (3, 20), (7, 3), (9, 9), (10, 6))
+    ]
+
+    assert billed_ms(bills) == 15_000 + 2 * 60_000 + 60_000 + 60_000 + 40_000
 
 
 def test_unit_costs_are_of_requests_and_a_price_is_of_tokens_that_have_one() -> None:
