@@ -3,7 +3,6 @@ Pure but for ``covered``, which asks."""
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from datetime import timedelta, tzinfo
@@ -19,7 +18,7 @@ from fleetpulse.queries.calendar_days import before, day_of, midnight
 from fleetpulse.queries.data_ends import Span
 from fleetpulse.queries.metric_words import label
 from fleetpulse.queries.questions import TODAY, Question
-from fleetpulse.queries.range_words import PARTS_OF_DAY
+from fleetpulse.queries.range_words import hours_of
 from fleetpulse.queries.scope import NAMES
 from fleetpulse.report import cells
 from fleetpulse.report.gather import span
@@ -28,8 +27,6 @@ from schemas.errors import ConfigError
 
 YESTERDAY = "yesterday"
 _DAYS_AGO = {TODAY: 0, YESTERDAY: 1}
-_CLOCK = re.compile(r"(\d\d):(\d\d)")
-_AROUND_H = 5 / 60
 
 
 def zone_of(name: str | None) -> tzinfo | None:
@@ -71,24 +68,16 @@ def bounds_of(
 def _span_of(length: str, from_: str | None, to: str | None, zone: tzinfo | None, now_ms: int) -> Span:
     """A whole day of the calendar though it is not over; all else until now at most, but for ends that are given."""
     if from_ or to:
-        return span(duration_ms("1d" if length in _DAYS_AGO or _hours(length) else length), from_, to, now_ms)
-    if hours := _hours(length):
-        return hours_of_day(*hours, zone, now_ms)
+        return span(duration_ms("1d" if length in _DAYS_AGO or hours_of(length) else length), from_, to, now_ms)
+    if hours := hours_of(length):
+        return _hours_of_day(*hours, zone, now_ms)
     if length in _DAYS_AGO:
         day = day_of(now_ms, zone) - timedelta(_DAYS_AGO[length])
         return midnight(day, zone), midnight(day + timedelta(1), zone)
     return max(0, now_ms - duration_ms(length)), now_ms
 
 
-def _hours(length: str) -> tuple[float, float] | None:
-    """From which hour of a day to which, for a part of it (``afternoon``) and ten minutes around a time (``15:38``)."""
-    if found := _CLOCK.fullmatch(length):
-        hour = int(found[1]) + int(found[2]) / 60
-        return hour - _AROUND_H, hour + _AROUND_H
-    return PARTS_OF_DAY.get(length)
-
-
-def hours_of_day(begin_h: float, end_h: float, zone: tzinfo | None, now_ms: int) -> tuple[int, int]:
+def _hours_of_day(begin_h: float, end_h: float, zone: tzinfo | None, now_ms: int) -> tuple[int, int]:
     """These hours of today so far as they are over, else of yesterday, in ms: whole minutes."""
     today = day_of(now_ms, zone)
     ends = [[midnight(today - timedelta(ago), zone, round(60 * hour)) for hour in (begin_h, end_h)] for ago in (0, 1)]

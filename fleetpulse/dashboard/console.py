@@ -146,8 +146,8 @@ async def _answer(
         ):
             if answer.status_code != httpx.codes.OK:
                 said = (await _begin(answer)).decode("utf-8", "replace")
-                told = error_text(said) or f"ClickHouse answers with status {answer.status_code}"
-                raise FleetpulseError("\n".join(one for one in (told, hint(said, sql)) if one))
+                rejected = error_text(said) or f"ClickHouse answers with status {answer.status_code}"
+                raise FleetpulseError("\n".join(one for one in (rejected, hint(said, sql)) if one))
             yield answer.aiter_bytes()
     except httpx.RemoteProtocolError as error:
         raise FleetpulseError(f"ClickHouse stopped in the middle of its answer ({error}); ask for less") from error

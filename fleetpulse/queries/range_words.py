@@ -12,14 +12,16 @@ _LAST = re.compile(
     r"|\b(?:last|past)\s+(\d+)([smhd])\b|\b(?:in|for|over)\s+(\d+)([smhd])\b",
     re.IGNORECASE,
 )
-PARTS_OF_DAY = {"night": (-6, 6), "morning": (0, 12), "afternoon": (12, 18), "evening": (18, 24)}
+_PARTS_OF_DAY = {"night": (-6, 6), "morning": (0, 12), "afternoon": (12, 18), "evening": (18, 24)}
 """Hours of the day from which to which; a night begins the evening before."""
+_AROUND_H = 5 / 60
 _PART = re.compile(
     r"\b(?:(?:in|during|some\s*time|earlier|late|early)\s+)*(?:this|today|the|last)?\s*"
-    rf"({'|'.join(PARTS_OF_DAY)})\b|\btonight\b",
+    rf"({'|'.join(_PARTS_OF_DAY)})\b|\btonight\b",
     re.IGNORECASE,
 )
-_CLOCK = re.compile(r"\b(?:at|around|about|near)\s+([01]?\d|2[0-3]):([0-5]\d)\b", re.IGNORECASE)
+_TIME = r"([01]?\d|2[0-3]):([0-5]\d)"
+_CLOCK = re.compile(rf"\b(?:at|around|about|near)\s+{_TIME}\b", re.IGNORECASE)
 _DAY = re.compile(r"\b(?:today|yesterday)\b", re.IGNORECASE)
 _COMPARED = re.compile(
     r"\btoday\b.*\byesterday\b|\byesterday\b.*\btoday\b|\b(?:than|vs|versus|against|with|to)\W+yesterday\b",
@@ -47,3 +49,12 @@ def range_of(text: str) -> tuple[str, str]:
     if compared or not day:
         return "", text
     return day[0].lower(), f"{text[: day.start()]} {text[day.end() :]}"
+
+
+def hours_of(named: str) -> tuple[float, float] | None:
+    """From which hour of a day to which, of a part of it that ``range_of`` names, or of five minutes on both sides of a
+    time; None for any other range."""
+    if found := re.fullmatch(_TIME, named):
+        hour = int(found[1]) + int(found[2]) / 60
+        return hour - _AROUND_H, hour + _AROUND_H
+    return _PARTS_OF_DAY.get(named)
