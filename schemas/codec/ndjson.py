@@ -35,12 +35,18 @@ def decode(data: bytes, fields: Sequence[Field]) -> Block:
     return parse(data, fields).sound()
 
 
-def parse(data: bytes, fields: Sequence[Field], rows_max: int | None = None) -> Parsed:
-    """The block and what is wrong with single lines. Raises ``RejectedError('too_many')`` above ``rows_max`` lines."""
+def lines_of(data: bytes, rows_max: int | None = None) -> list[bytes]:
+    """The lines that are not blank. Raises ``RejectedError('too_many')`` above ``rows_max`` of them."""
     matches = _LINE.finditer(data)
     lines = [match[0] for match in (matches if rows_max is None else islice(matches, rows_max + 1))]
     if rows_max is not None and len(lines) > rows_max:
         raise RejectedError("too_many", f"more than {rows_max} events in one batch")
+    return lines
+
+
+def parse(data: bytes, fields: Sequence[Field], rows_max: int | None = None) -> Parsed:
+    """The block and what is wrong with single lines. Raises ``RejectedError('too_many')`` above ``rows_max`` lines."""
+    lines = lines_of(data, rows_max)
     problems: list[Problem] = []
     rows = [_row(number, line, problems) for number, line in enumerate(lines)]
     broken = {problem.row for problem in problems}

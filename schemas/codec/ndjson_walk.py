@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate, pairwise
 
 import numpy as np
 
-from schemas.codec import ndjson_kernels
+from schemas.codec import native, ndjson, ndjson_kernels
 from schemas.codec.native_layout import layout_of
+from schemas.codec.parsed import Problem
 from schemas.fields import Field
 
 _PAIR_BYTES_MIN = 6
@@ -20,8 +22,8 @@ def translate(fields: tuple[Field, ...], values: Sequence[bytes], rows_max: int)
     """The canonical block of each record of JSON lines, in which every value fits its field's kind.
 
     Empty where the compiled walk does not read a record: without lines or with more than ``rows_max``, and wherever a
-    line is wrong or unusual (a whole number as a float, a name twice, a sketch out of order). Those are for
-    ``schemas.codec.ndjson.parse``, whose answer is the same for all others.
+    line is wrong or unusual (a name twice, a sketch out of order). Those are for ``translate_lines``; of all others
+    ``schemas.codec.ndjson.parse`` gives the same block.
     """
     if not values:
         return []
@@ -42,6 +44,23 @@ def translate(fields: tuple[Field, ...], values: Sequence[bytes], rows_max: int)
     out = ndjson_kernels.translate(data, ends, layout_of(fields).shapes, _ranges(fields), scratch, out_ends)
     written, bounds = out.data, [0, *out_ends.tolist()]
     return [bytes(written[begin:end]) for begin, end in pairwise(bounds)]
+
+
+def translate_lines(fields: tuple[Field, ...], value: bytes, rows_max: int) -> tuple[bytes, list[Problem]]:
+    """The canonical block of a record that ``translate`` left out, and what is wrong with single lines of it.
+
+    Only the lines that are wrong or unusual go through the careful reader; they are written again as it understood
+    them, null or 0 for what it could not take. Raises ``RejectedError('too_many')``.
+    """
+    lines = ndjson.lines_of(value, rows_max)
+    left = [row for row, block in enumerate(translate(fields, lines, 1)) if not block]
+    parsed = ndjson.parse(b"\n".join(lines[row] for row in left), fields)
+    for row, line in zip(left, ndjson.encode(fields, parsed.block).splitlines(), strict=True):
+        lines[row] = line
+    problems = [replace(problem, row=left[problem.row]) for problem in parsed.problems]
+    together = b"\n".join(lines)
+    (block,) = translate(fields, [together], rows_max)
+    return block or native.encode(fields, ndjson.parse(together, fields).sound()), problems
 
 
 @lru_cache(maxsize=256)

@@ -8,9 +8,9 @@ wrong (schema, format, size, tombstone, contents) is found by ``admit``, after t
 that a re-sent bad record is a duplicate like any other and counts under its source.
 
 Inside ``admit`` every record becomes a canonical Native block first. Most are; a compiled walk translates JSON lines
-(``schemas.codec.ndjson_walk``); tolerant readers translate what is unusual, keeping note of what could not be. Then
-one compiled walk takes and judges all of them together (``schemas.codec.native_walk``). Only rows at fault are looked
-at again, to say why.
+(``schemas.codec.ndjson_walk``); tolerant readers translate what is unusual (of JSON lines those alone that are),
+keeping note of what could not be. Then one compiled walk takes and judges all of them together
+(``schemas.codec.native_walk``). Only rows at fault are looked at again, to say why.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from schemas.codec import native_fill, native_walk, native_words, ndjson_walk, wire
+from schemas.codec import native_fill, native_walk, native_words, ndjson, ndjson_walk, wire
 from schemas.codec.block import Block, Numbers, Texts
 from schemas.codec.faults import fault_of, word_fault
-from schemas.codec.native import concat, encode
+from schemas.codec.native import concat, decode, encode
 from schemas.codec.parsed import Parsed, Problem
 from schemas.contract.headers import JSON_COLUMNS, NATIVE, NDJSON, RecordHeaders, decode_headers
 from schemas.contract.record import Record
@@ -124,8 +124,10 @@ class _Intake:
         self.limits = limits
         self.values: list[bytes] = []
         """Canonical blocks as far as it is known yet; empty for records refused as a whole."""
+        self.problems: dict[int, list[Problem]] = {}
+        """What tolerant readers could not take, by record."""
         self.parsed: dict[int, Parsed] = {}
-        """Records that went through a tolerant reader."""
+        """Records as tolerant readers show them, filled where one is asked for."""
         self.rejects: list[Reject] = []
         self.refused: set[int] = set()
         """Records refused as a whole."""
@@ -164,9 +166,12 @@ class _Intake:
     def canonical(self, index: int, kind: str) -> bytes:
         """The record as a canonical block, by the tolerant readers; empty when it is refused."""
         try:
-            value = self.records[index].value or b""
-            parsed = wire.parse(kind, value, self.event.fields, self.limits.batch_events_max)
-            translated = encode(self.event.fields, parsed.block)
+            value, fields, rows_max = self.records[index].value or b"", self.event.fields, self.limits.batch_events_max
+            if kind == NDJSON:
+                translated, self.problems[index] = ndjson_walk.translate_lines(fields, value, rows_max)
+                return translated
+            parsed = wire.parse(kind, value, fields, rows_max)
+            translated = encode(fields, parsed.block)
         except RejectedError as error:
             self.refuse(index, error.reason, error.detail)
             return b""
@@ -175,7 +180,7 @@ class _Intake:
         except Exception as error:  # a defect of ours must not stop a partition: it costs this record
             self.refuse(index, "internal", f"{type(error).__name__}: {error}"[:500])
             return b""
-        self.parsed[index] = parsed
+        self.parsed[index], self.problems[index] = parsed, parsed.problems
         return translated
 
     def measure(self) -> native_walk.Measured:
@@ -217,7 +222,7 @@ class _Intake:
     def judge(self, filled: native_walk.Filled) -> Admitted:
         """Verdicts of all rows, and the reasons of those refused."""
         fault, record_of, row_of = filled.fault, filled.record_of, filled.row_of
-        problems = self.problems(filled) if self.parsed else {}
+        problems = self.problems_of(filled) if self.problems else {}
         for row, problem in problems.items():
             fault[row] = max(problem.field, 0)
         at_ms = filled.block.columns[self.event.fields[0].name]
@@ -230,12 +235,12 @@ class _Intake:
             self.refuse_row(int(record_of[row]), int(row_of[row]), int(fault[row]), problems.get(row))
         return Admitted(filled.block, record_of, row_of, verdicts, self.in_order())
 
-    def problems(self, filled: native_walk.Filled) -> dict[int, Problem]:
+    def problems_of(self, filled: native_walk.Filled) -> dict[int, Problem]:
         """By row of the block: what the tolerant readers could not take, where no earlier field is at fault."""
         first_row = np.searchsorted(filled.record_of, np.arange(len(self.records)), side="left").tolist()
         found: dict[int, Problem] = {}
-        for index, parsed in self.parsed.items():
-            for problem in parsed.problems if index not in self.refused else ():
+        for index, problems in self.problems.items():
+            for problem in problems if index not in self.refused else ():
                 row = first_row[index] + problem.row
                 known = found.get(row)
                 if known is None or problem.field < known.field:
@@ -246,8 +251,7 @@ class _Intake:
     def refuse_row(self, index: int, row: int, column: int, problem: Problem | None) -> None:
         """Note why a row is refused, from the event as it was sent."""
         if index not in self.parsed:
-            value, content_type = self.records[index].value or b"", self.headers[index].content_type
-            self.parsed[index] = wire.parse(content_type, value, self.event.fields)
+            self.parsed[index] = self.shown(index)
         parsed = self.parsed[index]
         if problem is not None:
             reason, detail = problem.reason, problem.detail
@@ -256,6 +260,13 @@ class _Intake:
         text = parsed.event_json(row)
         kept = text[: self.limits.rejected_bytes_kept_max]
         self.rejects.append(Reject(index, row, 1, reason, detail, kept, len(text)))
+
+    def shown(self, index: int) -> Parsed:
+        """A record that no tolerant reader saw as a whole, with its rows as they were sent."""
+        value, fields = self.records[index].value or b"", self.event.fields
+        if wire.format_of(self.headers[index].content_type) == NDJSON:
+            return Parsed(decode(self.values[index], fields), [], ndjson.lines_of(value).__getitem__)
+        return wire.parse(NATIVE, value, fields)
 
     def in_order(self) -> list[Reject]:
         return sorted(self.rejects, key=lambda reject: (reject.record, -1 if reject.row is None else reject.row))

@@ -247,3 +247,40 @@ def test_a_record_is_read_as_the_careful_reader_reads_it_or_not_at_all(records: 
 
     for value, block in zip(values, translate(*values), strict=True):
         assert block in (b"", careful(value)), value
+
+
+@settings(max_examples=300)
+@given(st.lists(_lines(), max_size=6))
+def test_only_the_lines_that_were_left_are_read_with_care(lines: list[bytes]) -> None:
+    """The block and the problems of a record that was left are those of the careful reader over all of it."""
+    value = b"\n".join(lines)
+    parsed = ndjson.parse(value, FIELDS)
+
+    block, problems = ndjson_walk.translate_lines(FIELDS, value, 1_000)
+
+    assert block == native.encode(FIELDS, parsed.block)
+    assert problems == parsed.problems
+
+
+@given(st.lists(rows_of_every_kind(4, WITHOUT_LISTS), min_size=1, max_size=3), st.data())
+def test_one_bad_line_costs_one_line(batches: list[list[dict[str, Any]]], data: st.DataObject) -> None:
+    """Among rows of every kind a line that is no object is a row of nulls, and the one problem."""
+    lines = [
+        line
+        for rows in batches
+        for line in ndjson.encode(WITHOUT_LISTS, block_from_rows(WITHOUT_LISTS, rows)).splitlines()
+    ]
+    row = data.draw(st.integers(0, len(lines)))
+    lines.insert(row, b"{]")
+    value = b"\n".join(lines)
+
+    block, problems = ndjson_walk.translate_lines(WITHOUT_LISTS, value, 1_000)
+
+    assert [(problem.row, problem.reason) for problem in problems if problem.field < 0] == [(row, "syntax")]
+    assert block == native.encode(WITHOUT_LISTS, ndjson.parse(value, WITHOUT_LISTS).block)
+
+
+def test_too_many_lines_are_too_many_however_they_are_read() -> None:
+    """The bound is that of the careful reader."""
+    with pytest.raises(RejectedError, match="too_many"):
+        ndjson_walk.translate_lines(FIELDS, b"{]\n" * (ROWS_MAX + 1), ROWS_MAX)
