@@ -34,7 +34,7 @@ _BACKSLASHES = _EVERY * np.uint64(BACKSLASH)
 @njit(cache=True, nogil=True)
 def blank(data: Any, position: int) -> int:
     """The position behind spaces, tabs and carriage returns."""
-    while data[position] == 0x20 or data[position] == 0x09 or data[position] == 0x0D:
+    while data[position] <= 0x20 and (data[position] == 0x20 or data[position] == 0x09 or data[position] == 0x0D):
         position += 1
     return position
 

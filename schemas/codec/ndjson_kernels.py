@@ -124,15 +124,10 @@ def _read_line(
     while is_more:
         if data[position] != QUOTE:
             return -1, pairs
-        begin = position + 1
-        size, position = text(data, begin)
-        if position < 0:
-            return -1, pairs
-        position = blank(data, position)
-        if data[position] != COLON:
+        found, position = _read_name(data, position + 1, prefixes, prefix_ends, column)
+        if position < 0 or data[position] != COLON:
             return -1, pairs
         position = blank(data, position + 1)
-        found = _find(data, begin, size, prefixes, prefix_ends, column)
         if found < 0:
             position = skip(data, position)
         elif cells[found, 1] != ABSENT:
@@ -188,15 +183,34 @@ def _skip_zeros(data: Any, position: int, value: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _find(data: Any, begin: int, size: int, prefixes: Any, prefix_ends: Any, column: int) -> int:
-    """The column of that name, the one behind ``column`` first; -1 for a name that is unknown."""
-    columns = len(prefix_ends)
+def _read_name(data: Any, begin: int, prefixes: Any, prefix_ends: Any, column: int) -> tuple[int, int]:
+    """The column whose name begins there, the one behind ``column`` first; -1 for an unknown one. And the position
+    behind its last quote and blanks."""
+    columns, start, size, found = len(prefix_ends), 0, -1, column
     for _ in range(columns):
-        column = column + 1 if column + 1 < columns else 0
-        start = prefix_ends[column - 1] if column else 0
-        if prefixes[start] == size and same_bytes(data, begin, prefixes, start + 1, size):
-            return column
-    return -1
+        found = found + 1 if found + 1 < columns else 0
+        start = prefix_ends[found - 1] if found else 0
+        length = np.int64(prefixes[start])
+        if size < 0 and _is_same(data, begin, prefixes, start + 1, length) and data[begin + length] == QUOTE:
+            return found, blank(data, begin + length + 1)  # as nearly every name is: plain, and in our order
+        if size < 0:
+            size, position = text(data, begin)
+            if position < 0:
+                return -1, -1
+        if length == size and _is_same(data, begin, prefixes, start + 1, length):
+            return found, blank(data, position)
+    return -1, blank(data, position)
+
+
+@njit(cache=True, nogil=True)
+def _is_same(data: Any, begin: int, prefixes: Any, start: int, size: int) -> bool:
+    """Whether a name stands there; up to 7 bytes behind it are read and do not count."""
+    i = 0
+    while i + 8 <= size:
+        if load64(data, begin + i) != load64(prefixes, start + i):
+            return False
+        i += 8
+    return i == size or (load64(data, begin + i) ^ load64(prefixes, start + i)) << np.uint64(8 * (8 + i - size)) == 0
 
 
 @njit(cache=True, nogil=True)
