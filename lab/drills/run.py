@@ -19,6 +19,7 @@ from fleetpulse.migrate.bring_up import bring_up
 from fleetpulse.reconcile.compare import Report, reconcile
 from fleetpulse.services.processes import Processes
 from lab.drills.faults import DRILLS, Drill
+from lab.drills.finals import with_finals
 from lab.drills.stand import PAGE, RULES, Stand
 from lab.drills.watch import Sign, Watch, findings, names, other_causes, verdicts
 from runtime.clock import SystemClock
@@ -216,6 +217,7 @@ def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, 
     books = reconcile(
         stand.config.kafka, stand.config.clickhouse, wait_s=BOOKS_WITHIN_S, while_waiting=stand.processes.tend
     )
+    books = with_finals(books, stand.config, begun_ms, BOOKS_WITHIN_S, stand.processes.tend)
     late = {name for name, sign in watch.seen.items() if sign.after_s > within_s}
     watched = [name for name in drill.signs if name != "alert" or stand.prometheus is not None]
     silent = tuple(name for name in watched if name not in watch.seen or name in late)
