@@ -15,11 +15,12 @@ from fleetpulse.queries.questions import numbered
 from fleetpulse.queries.scope import NAMES, scoped
 from fleetpulse.queries.verdict import behind
 from fleetpulse.sql.database import Answer, Database
-from fleetpulse.sql.lookups import lacking, names
+from fleetpulse.sql.lookups import lacking, names, with_examples
 from fleetpulse.sql.query import Query, bound, pairs, parameters_of
 from schemas.errors import ConfigError
 
 OTHERS_MAX = 4
+EXAMPLES = "rated with example prices, which nobody charges: name your file as prices of the configuration"
 _BEFORE = "before_"
 
 
@@ -86,10 +87,12 @@ def answered(database: Database, asked: Asked, of_today: str, again: str, found:
     nearest = without.nearest(compared=asked.compared) if without and _may_be_tried(asked, without) else None
     verdict = _verdict(asked, answer)
     said = [asking.over(asked.bounds, seconds, one) for one, seconds in covered.items()]
+    examples = "bills" in kinds_of(asked.query.sql) and with_examples(database, asked.span())
+    said += [EXAMPLES] if examples else []
     said += led_to(without, nearest if nearest != asked.span() else None, again)
     said += [f"also: fleetpulse ask {one}  {numbered()[one].text}" for one in asked.meaning.others[:OTHERS_MAX]]
     data = asked.data() | {f"{one}covered_s": seconds for one, seconds in covered.items()}
-    data |= {"verdict": verdict or None, "nearest": nearest, "rows": answer.records()}
+    data |= {"example_prices": examples, "verdict": verdict or None, "nearest": nearest, "rows": answer.records()}
     understood = asking.understood(asked.held, asked.measured, of_today)
     first = f"{asked.meaning.number}. {data['question']}"
     title = "\n".join(line for line in (first, understood, found, verdict) if line)

@@ -127,8 +127,9 @@ def command(words: Sequence[str], params: Sequence[str], **options: str | None) 
 
 def readable(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[list[str], list[list[Any]]]:
     """Headings and cells for people: amounts in units that they read, by the unit in the column's name."""
-    heads = [name.removesuffix("_nusd").removesuffix("_mj").removesuffix("_ug") for name in columns]
-    return heads, [[_cell(name, value) for name, value in zip(columns, row, strict=True)] for row in rows]
+    return [cells.head(name) for name in columns], [
+        [_cell(name, value) for name, value in zip(columns, row, strict=True)] for row in rows
+    ]
 
 
 def _cell(column: str, value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +13,7 @@ import typer
 from fleetpulse.commands.output import Result, answers, err, for_program, out, print_json, print_rows
 from fleetpulse.commands.people import AsWriter, Last, duration_ms
 from runtime.clock import SystemClock
+from runtime.config import ClickHouseConfig
 from schemas.errors import ConfigError
 
 
@@ -44,7 +46,8 @@ def query(
 ) -> Result | None:
     """Run SQL, or a ready-made query by its name, as the read-only user.
 
-    from_ms and to_ms of a ready-made query follow from --last unless --param says otherwise.
+    Of a ready-made query the range, and the one before it, follow from --last, and others have a usual value unless
+    --param says otherwise.
 
     Example: [bold]fleetpulse query percentiles_by_model --last 15m[/bold],
     [bold]fleetpulse query "SELECT count() FROM request_windows" --format csv[/bold]
@@ -72,7 +75,24 @@ def query(
         err.print(advised, markup=False, highlight=False)
     if cut:
         err.print(f"only the first {rows_max} rows are shown; --rows-max or --format csv for more", highlight=False)
+    if not answer.rows and wanted is Format.TABLE:
+        _say_where_data_is(login, query.sql)
     return _result(f"{len(answer.rows)} rows", answer.columns, answer.rows, answer.records(), wanted)
+
+
+def _say_where_data_is(login: ClickHouseConfig, sql: str) -> None:
+    """Of when the tables have what a query reads that found nothing: its range may be another."""
+    from fleetpulse.commands.elsewhere import label_utc
+    from fleetpulse.queries.data_ends import kinds_of
+    from fleetpulse.sql.database import Database
+    from fleetpulse.sql.lookups import lacking
+
+    now_ms = SystemClock().now_ms()
+    with closing(Database(login)) as database:
+        lack = lacking(database, kinds_of(sql), (now_ms, now_ms))
+    if lack is not None and lack.held:
+        spans = " and ".join(label_utc(*span) for span in lack.held)
+        err.print(f"there are {' and '.join(lack.kinds)} of {spans}", markup=False, highlight=False)
 
 
 def _result(title: str, columns: Sequence[str], rows: Sequence[Any], data: Any, wanted: Format) -> Result:

@@ -13,24 +13,11 @@ from fleetpulse.dashboard.parts import Panel, button, field, tag
 from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.dashboard.view import View
 from fleetpulse.queries.calendar_days import before
-from fleetpulse.queries.questions import numbered
-from fleetpulse.queries.rise import RISE, SLOWED, WIDTHS_MS
 from fleetpulse.sql.query import parameters_of
-from schemas.ddl.range_views import CHANGED, METRICS_OF_CHANGES
 
 GIVEN_MAX = 20
 """Values that one link carries; no statement of ours has so many parameters."""
 _TOP = 50
-_LATENCY = {
-    "bins": ("ttft_us_bins", "tpot_us_bins", "e2e_us_bins", "queue_us_bins"),
-    "quantile": ("0.99", "0.95", "0.9", "0.5"),
-}
-_MORE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    CHANGED: {"metric": METRICS_OF_CHANGES},
-    SLOWED: _LATENCY,
-    RISE: {**_LATENCY, "width_ms": tuple(map(str, WIDTHS_MS))},
-}
-"""What saved queries take beside what questions give them."""
 _CHANGED_JS = (
     "(e) => { const box = document.getElementById('sql-text'); emit([e.target.value, box ? box.value : '']); }"
 )
@@ -48,18 +35,6 @@ def of_range(span: TimeRange, now_ms: int, zone: tzinfo) -> dict[str, int]:
         "bucket_ms": span.bucket_ms,
         "top": _TOP,
     }
-
-
-def offered(query: str) -> dict[str, tuple[str, ...]]:
-    """Values by parameter that this saved query takes: those that questions of people ask for first."""
-    given = [one.given for one in numbered().values() if one.query == query]
-    asked = {name: [values[name] for values in given if values.get(name)] for values in given for name in values}
-    more = _MORE.get(query, {})
-    found = {
-        name: tuple(dict.fromkeys([*asked.get(name, ()), *more.get(name, ())]))
-        for name in dict.fromkeys((*asked, *more))
-    }
-    return {name: values for name, values in found.items() if values}
 
 
 def written(given: Mapping[str, str]) -> str:

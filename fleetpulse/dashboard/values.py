@@ -124,13 +124,13 @@ def percentile(value: float | None, counted: int, name: str) -> float | str | No
 def percentile_cells(
     names: Sequence[str], found: Sequence[tuple[Sequence[float], int] | None]
 ) -> dict[str, float | str | None]:
-    """Cells of a table row: of each latency, found as percentiles 50 and 95 and the number of values that went in, such
-    as ``ttft_p50``, ``ttft_p95`` and ``ttft_counted``."""
+    """Cells of a table row: of each latency, found as percentiles 50, 95 and perhaps 99, and the number of values that
+    went in, such as ``ttft_p50``, ``ttft_p95`` and ``ttft_counted``."""
     cells: dict[str, float | str | None] = {}
     for name, one in zip(names, found, strict=True):
         values, counted = one or ((), 0)
-        for place, each in enumerate(("p50", "p95")):
-            cells[f"{name}_{each}"] = percentile(values[place], counted, each) if values else None
+        for place, each in enumerate(QUANTILES):
+            cells[f"{name}_{each}"] = percentile(values[place], counted, each) if place < len(values) else None
         cells[f"{name}_counted"] = counted
     return cells
 

@@ -1,11 +1,14 @@
--- What GPUs cost that computed nothing, by why and type, and all of them in bills; in 30 days at the rate of the time billed.
+-- What GPUs cost that computed nothing, with their hosts and energy, by why and type; in 30 days at the rate of the time billed.
+-- `gpus` is how many they were on average, `gpu_hour_nusd` what an hour of one cost.
 -- Beside it, as `__unobserved__`, those of the last 24 hours that gave no reading: they are in no bill (gpu_coverage).
 WITH {of_bills:Billed} AS billed_ms
 SELECT
     reason AS why,
     gpu_type AS gpu_model,
+    round(time_ms / nullIf(billed_ms, 0), 2) AS gpus,
     time_ms AS gpu_ms,
     nusd AS cost_nusd,
+    3600000 * (nusd / nullIf(time_ms, 0)) AS gpu_hour_nusd,
     {of_30_days_nusd:Metric} AS of_30_days_nusd,
     billed_ms
 FROM

@@ -1,6 +1,7 @@
 -- When a latency of each model rose most from one stretch of time to the next: p99 of time to first token by the minute, or another.
 -- The biggest rise first, by its share of what was before. `width_ms` is the length of a stretch, a minute or a multiple of it;
--- `bins`, `quantile` and `model` as in who_slowed_model. Stretches of too few requests, and those after them, are left out.
+-- `bins`, `quantile` and `model` as in who_slowed_model. Left out are stretches of too few requests, those after them, and those
+-- after the first that follows a gap: what a model does while it starts is nothing to compare with.
 -- param width_ms: length of a stretch [ms]
 -- param bins: sketch of the latency
 -- param quantile: which percentile, as a share
@@ -20,7 +21,9 @@ FROM
         requests,
         value / 1e3 AS now_ms,
         lagInFrame(value) OVER stretches / 1e3 AS before_ms,
-        lagInFrame(at_ms) OVER stretches AS last_ms
+        lagInFrame(requests) OVER stretches AS requests_before,
+        lagInFrame(at_ms) OVER stretches AS last_ms,
+        lagInFrame(at_ms, 2) OVER stretches AS first_ms
     FROM
     (
         SELECT
@@ -33,14 +36,17 @@ FROM
         (
             SELECT model, window_ms, {bins:Identifier} AS bins
             FROM request_windows
-            WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND {model:String} IN ('', model)
+            WHERE window_ms >= {from_ms:Int64} - 2 * {width_ms:Int64} AND window_ms < {to_ms:Int64} AND {model:String} IN ('', model)
         )
         GROUP BY model, at_ms
-        HAVING requests >= 1 / (1 - {quantile:Float64})
     )
-    WINDOW stretches AS (PARTITION BY model ORDER BY at_ms ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)
+    WINDOW stretches AS (PARTITION BY model ORDER BY at_ms ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)
 )
-WHERE last_ms = at_ms - {width_ms:Int64} AND before_ms > 0
+WHERE at_ms >= {from_ms:Int64}
+    AND last_ms = at_ms - {width_ms:Int64}
+    AND first_ms = last_ms - {width_ms:Int64}
+    AND least(requests, requests_before) >= 1 / (1 - {quantile:Float64})
+    AND before_ms > 0
 ORDER BY now_ms / before_ms DESC, model, at_ms
 LIMIT 1 BY model
 LIMIT 50

@@ -108,8 +108,8 @@ QUESTIONS: Mapping[str, Sequence[Question]] = {
                  words="attainment goodput slo good objective class missed"),
     ),
     "Finance": (
-        Question("What do idle GPUs cost, in this range and in a month?", "idle_gpus", last="30d",
-                 words="monthly waste wasted unused spend money empty"),
+        Question("What do idle GPUs cost, with their hosts and energy, in this range and in a month?", "idle_gpus",
+                 last="30d", words="monthly waste wasted unused spend money empty nothing doing cards kind type model"),
         Question("What was the bill?", "cost_bill", last="1d",
                  words="spent pay paid spend money total cost invoice dollars price"),
         Question("What was the bill spent on?", "cost_split",
@@ -136,7 +136,8 @@ QUESTIONS: Mapping[str, Sequence[Question]] = {
     ),
     "New here": (
         Question("How many tokens did each model and tenant take and generate today, against yesterday?",
-                 "tokens_changed", {}, TODAY, "1d", all_of=("host", "engine_id", "model_version"),
+                 "tokens_changed", {"model": "", "tenant": ""}, TODAY, "1d",
+                 all_of=("host", "engine_id", "model_version"),
                  words="usage day change growth versus compare input output prompt generated cached completion"),
         Question("Which tenants are there, and what do they send?", "dashboard/tenants", last="1d",
                  words="heaviest users heavy top customers list customer usage biggest largest tokens error failure "

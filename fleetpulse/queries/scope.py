@@ -37,11 +37,12 @@ _LABELS = "alert_history"
 
 def takes(sql: str, names: Iterable[str]) -> bool:
     """Whether a query can be held to these at once, by parameters of its own or by the tables that it reads."""
-    wanted = [name for name in names if name not in _PLACE.findall(sql)]
+    named = [*names]
+    wanted = [name for name in named if name not in _PLACE.findall(sql)]
     read = [found[3] for found in _READ.finditer(sql) if found[3] in declared() and found[3] != TIME]
-    if not wanted or CHANGED in read:
-        return len(wanted) < 2 and all(name in _OF_CHANGES for name in wanted)
-    return bool(read) and all(_condition(table, name) for table in read for name in wanted)
+    if CHANGED in read:
+        return len(named) < 2 and all(name in _OF_CHANGES for name in wanted)
+    return not wanted or (bool(read) and all(_condition(table, name) for table in read for name in wanted))
 
 
 def scoped(sql: str, names: Iterable[str]) -> str:

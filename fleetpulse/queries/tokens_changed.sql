@@ -1,5 +1,5 @@
 -- Prompt tokens, of them cached ones, and generated tokens of each model and tenant in two ranges of one length, and of all together.
--- What was before is null where nothing reported then: it is not known, and not 0.
+-- `model` or `tenant` is one of them, or empty for all. What was before is null where nothing reported then: it is not known, and not 0.
 WITH (
     SELECT covered_ms > 0
     FROM covered_time(from_ms = {before_from_ms:Int64}, to_ms = {before_to_ms:Int64})
@@ -21,7 +21,10 @@ FROM
         (c.dimension, c.name) AS of,
         arrayJoin([(c.dimension, c.name, c.before, c.now), ('all', '', c.all_before, c.all_now)]) AS one
     FROM who_changed(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64}, before_from_ms = {before_from_ms:Int64}, before_to_ms = {before_to_ms:Int64}) AS c
-    WHERE c.dimension IN ('model', 'tenant') AND c.metric IN ('input_tokens', 'cached_tokens', 'output_tokens')
+    WHERE c.metric IN ('input_tokens', 'cached_tokens', 'output_tokens')
+        AND c.dimension IN ('model', 'tenant')
+        AND {model:String} IN ('', if(c.dimension = 'model', c.name, NULL))
+        AND {tenant:String} IN ('', if(c.dimension = 'tenant', c.name, NULL))
 )
 GROUP BY dimension, name
 HAVING dimension != 'all' OR uniqExact(of) > 1

@@ -1,7 +1,7 @@
 -- Which tenant of a model explains most of a change of its p99 of time to first token, or of another percentile and latency.
 -- Between two ranges of one length. The models that got slower most come first; `model` is one of them, or empty for all;
 -- `bins` is the column of the latency, `quantile` 0.99 for p99. What a tenant explains would not have happened had it alone
--- stayed as it was before; null where the whole did not rise by a tenth, or is of too few requests to say.
+-- stayed as it was before, with the share of requests that it had then; null where the whole did not rise by a tenth, or is of too few requests to say.
 SELECT
     model,
     tenant,
@@ -10,7 +10,7 @@ SELECT
     if(
         model_now_ms - model_before_ms < 0.1 * model_before_ms OR least(model_requests_before, model_requests_now) < 1 / (1 - {quantile:Float64}),
         NULL,
-        round(0 + 100 * (model_now_ms - without_ms) / nullIf(model_now_ms - model_before_ms, 0), 1)
+        round(0 + 100 * (with_ms - without_ms) / nullIf(model_now_ms - model_before_ms, 0), 1)
     ) AS explains_pct,
     requests_before,
     requests_now,
@@ -26,7 +26,12 @@ FROM
         arraySum(mapValues(is)) AS requests_now,
         sumMap(was) OVER (PARTITION BY model) AS all_was,
         sumMap(is) OVER (PARTITION BY model) AS all_is,
-        fp_quantile_linear({quantile:Float64}, mapFilter((k, v) -> v > 0, mapAdd(mapSubtract(all_is, is), was))) / 1e3 AS without_ms
+        ifNull(1000. * arraySum(mapValues(all_is)) / nullIf(arraySum(mapValues(all_was)), 0), 0) AS thousandths,
+        mapApply((k, v) -> (k, 1000 * v), all_is) AS all_scaled,
+        mapApply((k, v) -> (k, 1000 * v), mapSubtract(all_is, is)) AS others,
+        mapApply((k, v) -> (k, toUInt64(round(thousandths * v))), was) AS instead,
+        fp_quantile_linear({quantile:Float64}, all_scaled) / 1e3 AS with_ms,
+        fp_quantile_linear({quantile:Float64}, mapFilter((k, v) -> v > 0, mapAdd(others, instead))) / 1e3 AS without_ms
     FROM
     (
         SELECT

@@ -33,6 +33,14 @@ def readable(column: str, value: Any) -> Any:
     return value
 
 
+def head(column: str) -> str:
+    """Heading of a column whose amounts are ``readable``: without their unit."""
+    for ending in _READABLE:
+        if column.endswith(ending):
+            return column.removesuffix(ending) if ending.startswith("_") else f"{column.removesuffix('_ms')}_time"
+    return column
+
+
 def rounded(value: float) -> str:
     """A float to three digits, thousands separated."""
     return f"{value:,.3g}" if abs(value) < 100 else f"{value:,.0f}"

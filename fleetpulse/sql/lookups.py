@@ -9,6 +9,7 @@ from fleetpulse.queries import dashboard
 from fleetpulse.queries.data_ends import QUERY, Lack, Span, lack
 from fleetpulse.sql.database import Reader
 from schemas.limits import DAY_MS
+from stream_jobs.prices.model import EXAMPLE
 
 NAMES_OF_MS = 30 * DAY_MS
 """Names are those of so long before the end of the range, at least."""
@@ -24,6 +25,12 @@ def names(database: Reader, parts: Sequence[str], asked: Span) -> list[dict[str,
     """Names that hold any of these texts, each with its kind, of the range and what was before it."""
     begin = max(0, min(asked[0], asked[1] - NAMES_OF_MS))
     return _rows(database, "names", {"from_ms": begin, "to_ms": asked[1], "parts": list(parts)}) if parts else []
+
+
+def with_examples(database: Reader, asked: Span) -> bool:
+    """Whether bills of a range were rated with the shipped example prices, which nobody charges."""
+    rows = _rows(database, "cost_prices", {"from_ms": asked[0], "to_ms": asked[1]})
+    return any(row["version"].startswith(EXAMPLE) for row in rows)
 
 
 def _rows(database: Reader, name: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:

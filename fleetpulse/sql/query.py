@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fleetpulse import queries
+from fleetpulse.queries.offers import usual
 from fleetpulse.sql.database import Answer, Database, in_a_line
 from fleetpulse.sql.hints import hint
 from runtime.clickhouse_clients import connect
@@ -65,11 +66,14 @@ def ready_made() -> list[dict[str, Any]]:
 def query_of(text: str, params: Sequence[str], now_ms: int, range_ms: int) -> Query:
     """The query behind a name, or the text itself when it is SQL, with ``params`` (``name=value``) as its parameters.
 
-    Parameters named ``from_ms`` and ``to_ms`` that are not given follow from the range before ``now_ms``.
-    Raises ``ConfigError`` for an unknown name, and for parameters that are missing or not there.
+    Those of the range, and of the one before it, follow from ``now_ms`` where they are not given; those that questions
+    of people have get a usual value. Raises ``ConfigError`` for an unknown name, and for parameters that are missing or
+    not there.
     """
-    known = {"from_ms": max(0, now_ms - range_ms), "to_ms": now_ms}
-    return bound(_sql(text.strip()), {}, params, known)
+    name, from_ms = text.strip(), max(0, now_ms - range_ms)
+    earlier = {"before_from_ms": max(0, from_ms - range_ms), "before_to_ms": from_ms}
+    bounds = {"from_ms": from_ms, "to_ms": now_ms, **earlier}
+    return bound(_sql(name), usual(name), params, bounds)
 
 
 def bound(sql: str, known: Mapping[str, str], params: Sequence[str], bounds: Mapping[str, int]) -> Query:

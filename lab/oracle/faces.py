@@ -166,7 +166,7 @@ def pages(ask: Ask, from_ms: int, to_ms: int) -> Said:
     found[("not_ok", "all")] = sum(row["requests"] for row in of("errors_over_time"))
     for name in ("model", "tenant"):
         for row in of("latency_by", bins="ttft_us_bins", dimension=name, names=[]):
-            for place, percent in enumerate((50, 95)):
+            for place, percent in enumerate((50, 95, 99)):
                 if row["percentiles"]:
                     found[f"ttft_us_p{percent}", f"{name}={row['name']}"] = row["percentiles"][place]
     return found

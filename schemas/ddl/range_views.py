@@ -10,8 +10,9 @@ hours an hour between two hours with data counts whole.
 ``who_changed(from_ms = ..., to_ms = ..., before_from_ms = ..., before_to_ms = ...)``: how each metric of each tenant,
 model, version, host and engine changed between two ranges, and which share of the whole change that explains: what
 would not have happened had it alone stayed as it was before. For a sum that is its part of the change; for a percentile
-the sketch of all is taken without its values of now and with those of before. Sums are compared as they are: take
-ranges of one length. Whole hours are read from their rollups, what lies around them from windows of 10 s.
+the sketch of all is taken without its values of now and with those of before, scaled to the requests of now. Sums are
+compared as they are: take ranges of one length. Whole hours are read from their rollups, what lies around them from
+windows of 10 s.
 """
 
 from __future__ import annotations
@@ -245,8 +246,15 @@ def _sum(metric: str, column: str) -> str:
 
 
 def _percentile(metric: str) -> str:
-    """The p99 of a latency, likewise."""
+    """The p99 of a latency, likewise. Counted are thousandths of requests: what is scaled keeps its small numbers."""
     was, now, all_was, all_now = (f"{part}{metric}_bins_{name}" for part in ("", "all_") for name in ("was", "is"))
-    without = f"mapFilter((k, v) -> v > 0, mapAdd(mapSubtract({all_now}, {now}), {was}))"
-    values = ", ".join(f"{LINEAR}(0.99, {bins})" for bins in (was, now, all_was, all_now, without))
-    return f"('{metric.removesuffix('_us')}_p99_us', {values})"
+    count_now, count_was = (f"arraySum(mapValues({bins}))" for bins in (all_now, all_was))
+    thousandths = f"ifNull(1000. * {count_now} / nullIf({count_was}, 0), 0)"
+    whole, others = (
+        f"mapApply((k, v) -> (k, 1000 * v), {bins})" for bins in (all_now, f"mapSubtract({all_now}, {now})")
+    )
+    instead = f"mapApply((k, v) -> (k, toUInt64(round({thousandths} * v))), {was})"
+    without = f"mapFilter((k, v) -> v > 0, mapAdd({others}, {instead}))"
+    values = [f"{LINEAR}(0.99, {bins})" for bins in (was, now, all_was, all_now, whole, without)]
+    shown = f"{', '.join(values[:4])}, {values[3]} - {values[4]} + {values[5]}"
+    return f"('{metric.removesuffix('_us')}_p99_us', {shown})"

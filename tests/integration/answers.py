@@ -153,7 +153,7 @@ def who_changed(rows: Rows, from_ms: int, to_ms: int, before_from_ms: int, befor
     return found
 
 
-def tokens_changed(rows: Rows, from_ms: int, to_ms: int, before_from_ms: int, before_to_ms: int) -> Answer:
+def tokens_changed(rows: Rows, from_ms: int, to_ms: int, before_from_ms: int, before_to_ms: int, **_: str) -> Answer:
     """Of each model and tenant in both ranges, and of all; nothing is known of a time in which nothing reported."""
     now, before = inside(rows.requests, from_ms, to_ms), inside(rows.requests, before_from_ms, before_to_ms)
     reported = covered(rows, before_from_ms, before_to_ms)[0]["covered_ms"] > 0
@@ -539,7 +539,9 @@ def idle(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
     billed_ms = _billed_ms(_bills(rows, from_ms, to_ms))
     return [
         {"why": reason, "gpu_model": model, "gpu_ms": total(group, "gpu_ms"), "cost_nusd": total(group, "cost_nusd"),
-         "billed_ms": billed_ms, "of_30_days_nusd": total(group, "cost_nusd") * 30 * DAY_MS / billed_ms}
+         "billed_ms": billed_ms, "of_30_days_nusd": total(group, "cost_nusd") * 30 * DAY_MS / billed_ms,
+         "gpus": round(total(group, "gpu_ms") / billed_ms, 2),
+         "gpu_hour_nusd": total(group, "cost_nusd") * HOUR_MS / total(group, "gpu_ms")}
         for (reason, model), group in [*grouped(parts, "why", "gpu_model").items(), (("all in bills", ""), parts)]
     ] + [
         {"why": "no reading: __unobserved__", "gpu_model": model, "gpu_ms": silent_ms, "billed_ms": billed_ms}

@@ -5,6 +5,7 @@ Covers schemas.ddl.range_views.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Any
 
@@ -12,9 +13,12 @@ import pytest
 
 from fleetpulse import queries
 from fleetpulse.queries import dashboard
+from fleetpulse.sql.database import Database
+from fleetpulse.sql.lookups import with_examples
+from runtime.config import ClickHouseConfig
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
 from schemas.sketch import RELATIVE_ERROR_MAX
-from tests.integration.cost_rows import bill
+from tests.integration.cost_rows import ROWS, bill
 from tests.integration.request_rows import fill, fill_bills
 
 pytestmark = [pytest.mark.integration, pytest.mark.tables]
@@ -160,3 +164,14 @@ def test_a_minute_at_an_end_of_billed_time_counts_by_its_gpu_time(clickhouse: An
     assert (idle["billed_ms"], whole["billed_ms"], shown["billed_ms"]) == (billed_ms,) * 3
     assert idle["of_30_days_nusd"] == pytest.approx(2 * 1_000 * sum(time_ms.values()) * 30 * DAY_MS / billed_ms)
     assert first["billed_ms"] == MINUTE_MS
+
+
+def test_who_asks_for_money_is_told_of_example_prices(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> None:
+    """However long ago the last bill of the range is; not by those of other ranges, or of prices of one's own."""
+    fill_bills(clickhouse, [NOW_MS - 5 * HOUR_MS], [{**row, "prices_version": "example-1"} for row in ROWS])
+    fill_bills(clickhouse, [NOW_MS - 90 * MINUTE_MS])
+    with contextlib.closing(Database(clickhouse_config)) as database:
+        spans = {hours: (NOW_MS - 24 * HOUR_MS, NOW_MS - hours * HOUR_MS) for hours in (0, 2, 6)}
+        found = {hours: with_examples(database, span) for hours, span in spans.items()}
+
+    assert found == {0: False, 2: True, 6: False}

@@ -11,10 +11,10 @@ from fleetpulse.dashboard.charts import Band, Line, baseline_range, over_time, u
 from fleetpulse.dashboard.concurrency_table import CONCURRENCY, concurrency_rows
 from fleetpulse.dashboard.latencies import IN_TABLES, latency_cells, percentile_column, percentile_lines
 from fleetpulse.dashboard.parts import ChartPanel, Column, Stats, TablePanel, button, ends_columns, grid, search_field
-from fleetpulse.dashboard.sql_parameters import question, written
+from fleetpulse.dashboard.sql_parameters import written
 from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.dashboard.values import clean, covered_text, percent, rate, short
-from fleetpulse.dashboard.view import PageSpec, Refresh, View
+from fleetpulse.dashboard.view import PageSpec, Refresh, View, wall_ms
 from fleetpulse.queries.dashboard import query
 from fleetpulse.queries.rise import RISE, SLOWED, WIDTHS_MS, bounds
 from fleetpulse.report.amounts import dollars as usd
@@ -28,6 +28,8 @@ LATENCIES = {
     "tpot_us_bins": ("TPOT", "mean time per token of a request"),
     "e2e_us_bins": ("E2E", "received to last byte"),
 }
+_SHOWN = {"ttft": ("p50", "p95", "p99")}
+"""Percentiles in the table: the p99 that is watched most says which model got slow."""
 TOP = 50
 _AT_ONCE = "requests that an engine ran at one time"
 KINDS_MAX = 8
@@ -78,12 +80,12 @@ class _Models:
             self._good = ChartPanel(view, "Goodput", "met all objectives of its class", "Goodput over time", 210)
         self._concurrency = TablePanel("Latency by concurrency", _AT_ONCE, CONCURRENCY)
         self._table = TablePanel("Models", "by requests", self._columns(), label="Models by requests", page_rows=15)
-        question(view, self._table, "Tokens against before", "tokens_changed", dict)
         with self._table.tools:
+            button("Tokens today", self._tokens_today, "manage_search")
             search_field("Search", view.option("q"), lambda text: view.set(q=text))
 
     def _columns(self) -> list[Column]:
-        latencies = [percentile_column(name, p) for name in IN_TABLES for p in ("p50", "p95")]
+        latencies = [percentile_column(name, p) for name in IN_TABLES for p in _SHOWN.get(name, ("p50", "p95"))]
         return [
             Column("model", "Model", href=self._model_link),
             Column("requests", "Requests", text=short, right=True, href=self._requests_link),
@@ -108,6 +110,12 @@ class _Models:
             view.on_notice(str(error))
             return
         view.open(view.link_over(span, "/sql", query=SLOWED, given=written({"model": model})))
+
+    def _tokens_today(self) -> None:
+        """To the tokens of each model and tenant today, against yesterday until this hour."""
+        view, given = self._view, {name: self._view.filter(name) for name in ("model", "tenant")}
+        span = view.zone.days("Today", wall_ms())
+        view.open(view.link_over(span, "/sql", query="tokens_changed", given=written(given)))
 
     def _model_link(self, row: Mapping[str, Any]) -> str:
         return self._view.link("/models", model=str(row["model"]))

@@ -14,7 +14,7 @@ from nicegui import ui
 from fleetpulse import queries
 from fleetpulse.dashboard import console, sql_parameters
 from fleetpulse.dashboard.parts import Column, Panel, Table, button, choices, set_text, tag
-from fleetpulse.dashboard.sql_parameters import missing, of_range, offered, parsed, values_for
+from fleetpulse.dashboard.sql_parameters import missing, of_range, parsed, values_for
 from fleetpulse.dashboard.time_range import RangeSpec
 from fleetpulse.dashboard.url_state import VALUE_CHARS_MAX
 from fleetpulse.dashboard.values import clean, short
@@ -22,12 +22,14 @@ from fleetpulse.dashboard.view import PageSpec, Refresh, View, wall_ms
 from fleetpulse.queries import dashboard as catalogue
 from fleetpulse.queries.data_ends import kinds_of
 from fleetpulse.queries.metric_words import label
+from fleetpulse.queries.offers import offered
 from fleetpulse.queries.rise import SLOWED
 from fleetpulse.queries.verdict import behind
-from fleetpulse.report.cells import readable, rounded
+from fleetpulse.report.cells import head, readable, rounded
 from fleetpulse.sql.query import advice
 from runtime.config import load
 from schemas.errors import FleetpulseError
+from stream_jobs.prices.model import EXAMPLE
 
 FIRST = "throughput_by_model"
 OF_PAGES = "pages/"
@@ -179,9 +181,18 @@ class _Sql:
         self._error.set_visibility(False)
         cut = f"; cut off at {len(found.rows):,}, a file holds more" if found.more else ""
         advised = f" · {said}" if (said := advice(sql)) else ""
-        self._result.hint(f"{len(found.rows):,} rows in {short(took_s)} s{self._against(values)}{cut}{advised}")
+        rated = " · example prices" if await self._with_examples(sql) else ""
+        against = self._against(values)
+        self._result.hint(f"{len(found.rows):,} rows in {short(took_s)} s{against}{cut}{rated}{advised}")
         self._fill(found, "" if found.rows else await self._where_data_is(sql, values))
         self._judge(found, sql, values)
+
+    async def _with_examples(self, sql: str) -> bool:
+        """Whether money of the range is by the shipped example prices, which nobody charges."""
+        if "bills" not in kinds_of(sql):
+            return False
+        rows = (await self._view.ask("cost_prices")).records()
+        return any(row["version"].startswith(EXAMPLE) for row in rows)
 
     def _judge(self, found: console.Table, sql: str, values: Mapping[str, str | int]) -> None:
         """Say what the answer comes to, where that is known."""
@@ -220,7 +231,7 @@ class _Sql:
         # Names of columns are anybody's text: rows are keyed by number, names stand in labels alone.
         numeric = [kind.removeprefix("Nullable(").startswith(("UInt", "Int", "Float")) for kind in found.types]
         columns = [
-            Column(f"c{number}", clean(name), partial(_text, name), right=numeric[number])
+            Column(f"c{number}", clean(head(name)), partial(_text, name), right=numeric[number])
             for number, name in enumerate(found.columns)
         ]
         with self._table:

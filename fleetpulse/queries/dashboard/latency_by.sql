@@ -1,4 +1,4 @@
--- Percentiles 50 and 95 of one latency by a dimension, of those named (null is a name too) or of all.
+-- Percentiles 50, 95 and 99 of one latency by a dimension, of those named (null is a name too) or of all.
 -- param bins: column with the sketch
 -- param dimension: model, tenant or another
 -- param names: values of the dimension; an empty list takes all
@@ -6,7 +6,7 @@
 -- rows: 1000
 SELECT
     name,
-    fp_quantiles_linear([0.5, 0.95], sumMap(bins)) AS percentiles,
+    fp_quantiles_linear([0.5, 0.95, 0.99], sumMap(bins)) AS percentiles,
     arraySum(mapValues(sumMap(bins))) AS counted
 FROM
 (

@@ -25,10 +25,11 @@ from fleetpulse.dashboard.pages.pipeline import (
 )
 from fleetpulse.dashboard.pages.sql import saved, text_of
 from fleetpulse.dashboard.pages.tenants import rates
-from fleetpulse.dashboard.sql_parameters import of_range, offered, values_for
+from fleetpulse.dashboard.sql_parameters import of_range, values_for
 from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.dashboard.users import OPERATOR, VIEWER, User
 from fleetpulse.dashboard.zone import UTC_ZONE
+from fleetpulse.queries.offers import offered
 from fleetpulse.sql.query import parameters_of
 from schemas.contract.alerts import Alert, Member
 from schemas.errors import ConfigError

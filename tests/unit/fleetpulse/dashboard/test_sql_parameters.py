@@ -12,13 +12,11 @@ from fleetpulse.dashboard.sql_parameters import (
     GIVEN_MAX,
     missing,
     of_range,
-    offered,
     parsed,
     values_for,
     written,
 )
 from fleetpulse.dashboard.time_range import TimeRange
-from schemas.ddl.range_views import METRICS_OF_CHANGES
 
 RANGED = of_range(TimeRange(3_600_000, 7_200_000), 9_000_000, UTC)
 SQL = (
@@ -43,19 +41,6 @@ def test_what_is_missing_is_asked_for_with_its_type() -> None:
     """Nothing is asked for where all is known."""
     assert missing(SQL, values_for(SQL, RANGED, {}, {})) == "dimension (Identifier): give a value below the statement"
     assert missing(SQL, values_for(SQL, RANGED, {"dimension": "model"}, {})) == ""
-
-
-def test_values_that_a_saved_query_takes_are_offered() -> None:
-    """Every metric of the view, the one that people ask for first at the head: it is run at once."""
-    offer = offered("who_changed")["metric"]
-
-    assert offer[0] == "ttft_p99_us"
-    assert sorted(offer) == sorted(METRICS_OF_CHANGES)
-    assert offered("cost_by") == {"dimension": ("tenant", "model")}
-    first = {name: values[0] for name, values in offered("latency_rise").items()}
-    assert first == {"bins": "ttft_us_bins", "quantile": "0.99", "width_ms": "60000"}
-    assert offered("who_slowed_model").keys() == {"bins", "quantile"}
-    assert offered("pages/models") == {}
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z_]{1,9}", fullmatch=True), st.text(min_size=1), max_size=GIVEN_MAX))

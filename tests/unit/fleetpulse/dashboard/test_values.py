@@ -86,15 +86,17 @@ def test_long_ids_keep_both_ends() -> None:
 def test_percentiles_become_cells_and_what_was_not_found_is_unknown() -> None:
     """None where nothing was found, and where a sketch was empty."""
     assert percentile_cells(("ttft", "e2e", "tpot"), [([1.0, 2.0], 20), None, ([], 0)]) == {
-        "ttft_p50": 1.0, "ttft_p95": 2.0, "ttft_counted": 20, "e2e_p50": None, "e2e_p95": None, "e2e_counted": 0,
-        "tpot_p50": None, "tpot_p95": None, "tpot_counted": 0,
+        "ttft_p50": 1.0, "ttft_p95": 2.0, "ttft_p99": None, "ttft_counted": 20, "e2e_counted": 0, "tpot_counted": 0,
+        **{f"{name}_{each}": None for name in ("e2e", "tpot") for each in ("p50", "p95", "p99")},
     }  # fmt: skip
 
 
 def test_a_percentile_of_few_values_says_so() -> None:
     """Which they are depends on the percentile; as a duration it stays the word."""
-    assert percentile_cells(("ttft",), [([1.0, 2.0], 19)]) == {"ttft_p50": 1.0, "ttft_p95": FEW, "ttft_counted": 19}
-    assert percentile_cells(("ttft",), [([1.0, 2.0], 1)]) == {"ttft_p50": FEW, "ttft_p95": FEW, "ttft_counted": 1}
+    cells = {counted: percentile_cells(("ttft",), [([1.0, 2.0, 3.0], counted)]) for counted in (1, 19, 20, 99, 100)}
+
+    shown = {counted: [one[f"ttft_{each}"] for each in ("p50", "p95", "p99")] for counted, one in cells.items()}
+    assert shown == {1: [FEW] * 3, 19: [1.0, FEW, FEW], 20: [1.0, 2.0, FEW], 99: [1.0, 2.0, FEW], 100: [1.0, 2.0, 3.0]}
     assert [percentile(7.0, counted, "p99") for counted in (34, 99, 100)] == [FEW, FEW, 7.0]
     assert percentile(None, 5, "p99") is None
     assert microseconds(FEW) == "few"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleetpulse.report.cells import readable, rounded
+from fleetpulse.report.cells import head, readable, rounded
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,12 @@ def test_a_number_is_read_by_the_unit_of_its_column(column: str, value: Any, exp
 def test_floats_have_three_digits() -> None:
     """And thousands are separated."""
     assert [rounded(value) for value in (270.785, 12_345.6, 0.012345, -99.99)] == ["271", "12,346", "0.0123", "-100"]
+
+
+def test_a_heading_names_no_unit_that_its_cells_do_not_have() -> None:
+    """Amounts have theirs; a moment and a latency keep it."""
+    heads = {
+        name: head(name) for name in ("cost_nusd", "meter_mj", "silent_gpu_ms", "billed_ms", "ttft_p99_ms", "at_ms")
+    }
+
+    assert list(heads.values()) == ["cost", "meter", "silent_gpu_time", "billed_time", "ttft_p99_ms", "at_ms"]
