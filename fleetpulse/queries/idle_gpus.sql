@@ -8,7 +8,7 @@ SELECT
     round(time_ms / nullIf(billed_ms, 0), 2) AS gpus,
     time_ms AS gpu_ms,
     nusd AS cost_nusd,
-    3600000 * (nusd / nullIf(time_ms, 0)) AS gpu_hour_nusd,
+    round(3600000 * (nusd / nullIf(time_ms, 0))) AS gpu_hour_nusd,
     {of_30_days_nusd:Metric} AS of_30_days_nusd,
     billed_ms
 FROM

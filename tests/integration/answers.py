@@ -541,7 +541,7 @@ def idle(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
         {"why": reason, "gpu_model": model, "gpu_ms": total(group, "gpu_ms"), "cost_nusd": total(group, "cost_nusd"),
          "billed_ms": billed_ms, "of_30_days_nusd": total(group, "cost_nusd") * 30 * DAY_MS / billed_ms,
          "gpus": round(total(group, "gpu_ms") / billed_ms, 2),
-         "gpu_hour_nusd": total(group, "cost_nusd") * HOUR_MS / total(group, "gpu_ms")}
+         "gpu_hour_nusd": round(total(group, "cost_nusd") * HOUR_MS / total(group, "gpu_ms"))}
         for (reason, model), group in [*grouped(parts, "why", "gpu_model").items(), (("all in bills", ""), parts)]
     ] + [
         {"why": "no reading: __unobserved__", "gpu_model": model, "gpu_ms": silent_ms, "billed_ms": billed_ms}

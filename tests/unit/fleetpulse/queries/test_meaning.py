@@ -24,7 +24,7 @@ NAMES = {
     "model_version": ["llama@2026-10"],
 }
 ROWS = [{"kind": kind, "name": name} for kind, names in NAMES.items() for name in names]
-SPIKE = numbered()[1].given
+SPIKE, TOKENS = (numbered()[number].given for number in (1, 33))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_names_are_found_in_words(words: str, values: dict[str, str], several: d
 @pytest.mark.parametrize(
     ("words", "number", "names", "given"),
     [
-        ("tokens of llama-70b today against yesterday", 33, {"model": "llama-3.3-70b-instruct"}, {}),
+        ("tokens of llama-70b today against yesterday", 33, {"model": "llama-3.3-70b-instruct"}, TOKENS),
         ("tenant behind the p95 tpot spike of qwen", 1, {"model": "qwen2.5-coder-7b"},
          {"model": "", "bins": "tpot_us_bins", "quantile": "0.95"}),
         ("tenant behind a p99 spike", 1, {}, SPIKE),
@@ -67,7 +67,7 @@ def test_names_are_found_in_words(words: str, values: dict[str, str], several: d
         ("cost of acme", 25, {"tenant": "acme"}, {"dimension": "tenant"}),
         ("requests and errors today against yesterday", 13, {}, {"metric": "failed"}),
         ("requests today", 13, {}, {"metric": "requests"}),
-        ("tokens of qwen today", 33, {"model": "qwen2.5-coder-7b"}, {}),
+        ("tokens of qwen today", 33, {"model": "qwen2.5-coder-7b"}, TOKENS),
         ("cost of acme today", 25, {"tenant": "acme"}, {"dimension": "tenant"}),
         ("errors today", 8, {}, {}),
         ("what do H100 GPUs cost", 28, {"gpu_model": "NVIDIA H100 80GB HBM3"}, {}),
