@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -59,6 +60,7 @@ def run_demo(*, seconds: int, seed: int, keep: bool, svg: Path | None, data_dir:
     where, now_ms = stack.make_folder(own_data_dir(data_dir)), SystemClock().now_ms()
     scenario = Scenario(seconds, seed, where / "demo" / str(now_ms), where)
     with ExitStack() as ending:
+        ending.enter_context(_alone(where))
         if not keep:
             ending.callback(stack.down, where)
         processes = ending.enter_context(Processes(scenario.folder / "log"))
@@ -69,6 +71,18 @@ def run_demo(*, seconds: int, seed: int, keep: bool, svg: Path | None, data_dir:
         database, now_ms = Database(config.reading), SystemClock().now_ms()
         run = _Run(config, scenario, database, processes, console, now_ms, now_ms, _landed(database))
         return _run_on(run, keep=keep, svg=svg)
+
+
+@contextmanager
+def _alone(data_dir: Path) -> Iterator[None]:
+    """One demo of a folder at a time: two would be the same jobs, and take each other's partitions. Raises
+    ``FleetpulseError``."""
+    with (data_dir / "demo.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FleetpulseError(f"a demo runs in {data_dir}: end it, or choose another --data-dir") from None
+        yield
 
 
 def _compile(processes: Processes, scenario: Scenario) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from fleetpulse.sql.database import Database
 from lab.demo import run as demo
 from lab.demo.scenario import Scenario
 from runtime.config import Config
+from schemas.errors import FleetpulseError
 
 EDGES, SERVICES = ("simulate", "agent"), ("windows", "finals", "alerts", "costs", "sink")
 
@@ -49,3 +50,12 @@ def test_the_fleet_starts_before_the_services_and_they_wait_for_it_for_a_while(
         *((name, produces) for name in SERVICES),
     ]
     assert f"{scenario.fleet_spool}" in scenario.edges()[0].arguments
+
+
+def test_a_second_demo_in_the_same_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it starts or stops anything; when the first has ended, its place is free."""
+    monkeypatch.setattr(demo.stack, "down", pytest.fail)
+    with demo._alone(tmp_path), pytest.raises(FleetpulseError, match="a demo runs in"):
+        demo.run_demo(seconds=5, seed=1, keep=False, svg=None, data_dir=tmp_path)
+    with demo._alone(tmp_path):
+        pass
