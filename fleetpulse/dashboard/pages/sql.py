@@ -171,17 +171,17 @@ class _Sql:
             self._view.check_user()
             values = self._values(sql)
             found = await console.table(load().reading, sql, values)
+            took_s = time.monotonic() - began_s
+            rated = " · example prices" if await self._with_examples(sql) else ""
         except FleetpulseError as error:
             if run == self._runs:
                 self._fail(str(error))
             return
         if run != self._runs:
             return
-        took_s = time.monotonic() - began_s
         self._error.set_visibility(False)
         cut = f"; cut off at {len(found.rows):,}, a file holds more" if found.more else ""
         advised = f" · {said}" if (said := advice(sql)) else ""
-        rated = " · example prices" if await self._with_examples(sql) else ""
         against = self._against(values)
         self._result.hint(f"{len(found.rows):,} rows in {short(took_s)} s{against}{cut}{rated}{advised}")
         self._fill(found, "" if found.rows else await self._where_data_is(sql, values))
