@@ -187,10 +187,10 @@ _TIME = (
            " between two with data counts whole", "covered_ms", over="covered_time"),
     Metric("coverage", "share", "how much of the range has data: what rates are the mean of",
            f"covered_ms / nullIf({_TO} - {_FROM}, 0)", of="the range", over="covered_time"),
-    Metric("billed_ms", "ms", "time of the range that is billed: minutes with a bill; one with no bill before it, or"
-           " none after it, counts for as much as its GPU time is of the minute beside it", "billed_ms", over="billed"),
-    Metric("of_30_days_nusd", "nUSD", "an amount of the range for 30 days, at the rate of the time that is billed",
-           f"{30 * DAY_MS} * (nusd / nullIf(billed_ms, 0))", clock="billed time", over="billed"),
+    Metric("of_30_days_nusd", "nUSD", "an amount of the range for 30 days, at the rate of the time that is billed:"
+           " minutes with a bill; one with no bill before it, or none after it, counts for as much as its GPU time is"
+           " of the minute beside it", f"{30 * DAY_MS} * (nusd / nullIf(billed_ms, 0))",
+           clock="billed time", over="billed"),
 )  # fmt: skip
 _GOOD, _JUDGED = (f"sum(toInt128({name}_requests_sum))" for name in ("good", "judged"))
 _FAILED = f"sumIf(toInt128(judged_requests_sum), {UNANSWERED})"

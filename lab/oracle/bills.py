@@ -74,7 +74,7 @@ def money(bills: Sequence[Bill], parts: Sequence[Part], lines: Sequence[BillLine
     """Everything that bills say of a range."""
     found = {**_of_bills(bills, lines), **_of_parts(parts), **_unused(parts), **_of_requests(parts, lines)}
     if (time_ms := billed_ms(bills)) and ("idle_nusd", "all") in found:
-        found["idle_of_30_days_nusd", "all"] = found["idle_nusd", "all"] * MONTH_MS / time_ms
+        found["idle_of_30_days_nusd", "all"] = MONTH_MS * (found["idle_nusd", "all"] / time_ms)
     return found
 
 

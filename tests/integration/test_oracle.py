@@ -30,7 +30,7 @@ from tests.integration.request_rows import fill_bills
 
 pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
-RANGES = 12
+RANGES = 8
 OBJECTIVES = dict.fromkeys(("interactive", "batch"), (TTFT_MOST_US, None, E2E_MOST_US))
 SOMETIMES = {"report", "cookbook"}
 """Faces that have nothing to say of a range without rows."""
@@ -252,7 +252,12 @@ def test_a_mistake_in_any_formula_is_noticed(asked: Asked, monkeypatch: pytest.M
         rows = asked(queries.text("cost_by"), bounds | {"dimension": "tenant"})
         return unit_costs("tenant", [row | {"tenant": row["name"] or None} for row in rows], UNITS)
 
+    def of_billed() -> dict[Any, Any]:
+        (row,) = [one for one in asked(queries.text("idle_gpus"), bounds) if one["why"] == "all in bills"]
+        return {("idle_of_30_days_nusd", "all"): row["of_30_days_nusd"]}
+
     asked_of = {"windows": of_windows, "judged": of_judged, "parts": of_parts, "covered_time": of_covered}
+    asked_of |= {"billed": of_billed}
     expected |= {("good", f"of={of.partition('=')[2]}"): value for (metric, of), value in expected.items()
                  if metric == "good" and of.startswith("model=")}  # fmt: skip
     share = expected["covered_s", "all"].least * 1_000 / (over.to_ms - over.from_ms)
