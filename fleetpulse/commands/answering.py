@@ -14,13 +14,13 @@ from fleetpulse.queries.meaning import Meaning, meant, of_number, parts
 from fleetpulse.queries.questions import numbered
 from fleetpulse.queries.scope import NAMES, scoped
 from fleetpulse.queries.verdict import behind
+from fleetpulse.report import BY_EXAMPLES
 from fleetpulse.sql.database import Answer, Database
 from fleetpulse.sql.lookups import lacking, names, with_examples
 from fleetpulse.sql.query import Query, bound, pairs, parameters_of
 from schemas.errors import ConfigError
 
 OTHERS_MAX = 4
-EXAMPLES = "rated with example prices, which nobody charges: name your file as prices of the configuration"
 _BEFORE = "before_"
 
 
@@ -88,7 +88,7 @@ def answered(database: Database, asked: Asked, of_today: str, again: str, found:
     verdict = _verdict(asked, answer)
     said = [asking.over(asked.bounds, seconds, one) for one, seconds in covered.items()]
     examples = "bills" in kinds_of(asked.query.sql) and with_examples(database, asked.span())
-    said += [EXAMPLES] if examples else []
+    said += [BY_EXAMPLES] if examples else []
     said += led_to(without, nearest if nearest != asked.span() else None, again)
     said += [f"also: fleetpulse ask {one}  {numbered()[one].text}" for one in asked.meaning.others[:OTHERS_MAX]]
     data = asked.data() | {f"{one}covered_s": seconds for one, seconds in covered.items()}

@@ -51,7 +51,7 @@ def bounds_of(
     of_day = not (from_ or to) and length in _DAYS_AGO
     from_ms, to_ms = _span_of(length, from_, to, zone, now_ms)
     if of_day and (not back or back.endswith("d")):
-        before_ms, before_to_ms = before((from_ms, to_ms), now_ms, zone, int(back[:-1]) if back else 1)
+        before_ms, before_to_ms = before((from_ms, to_ms), now_ms, zone, int(back[:-1]) if back else None)
     elif back:
         before_ms, before_to_ms = (at_ms - duration_ms(back) for at_ms in (from_ms, min(to_ms, now_ms)))
     else:

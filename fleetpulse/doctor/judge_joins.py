@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fleetpulse.doctor.finding import Finding, good, note, wrong
-from stream_jobs.prices.model import EXAMPLE
+from stream_jobs.prices.model import is_example
 
 LOOK_BACK_MS = 180_000
 """Not longer: what an agent measured before it had matched an engine is soon behind it."""
@@ -68,7 +68,7 @@ def judge_agents(hosts: Sequence[str] | None) -> Iterator[Finding]:
 
 def judge_prices(versions: Sequence[str]) -> Iterator[Finding]:
     """With which prices the bills of the last hour were rated: ``prices_version``, the newest first."""
-    if versions and versions[0].startswith(EXAMPLE):
+    if versions and is_example(versions[0]):
         yield note("prices", "bills", "are rated with example prices", "prices of the configuration: your price file")
     elif versions:
         yield good("prices", "bills", f"are rated with prices {versions[0]}")

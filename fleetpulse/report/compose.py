@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fleetpulse.dashboard.values import covered_text
+from fleetpulse.report import BY_EXAMPLES, tables
 from fleetpulse.report import amounts as a
-from fleetpulse.report import tables
 from fleetpulse.report.amounts import ratio
 from fleetpulse.report.page import Headline, Page, Section
 
@@ -90,7 +90,7 @@ def _silence(coverage: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _open_joins(report: Report) -> Iterator[str]:
     """What makes the bill say less than it could."""
     if report["prices"]["example"]:
-        yield "Rated with example prices, which nobody charges: name your file as `prices` of the configuration."
+        yield BY_EXAMPLES
     for row in report["joins"]:
         lacking, lacks = row["total"] - row["joined_events"], ", ".join(row["lacks"])
         of = f" ({lacks})" if lacks else ""

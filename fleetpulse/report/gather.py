@@ -35,7 +35,7 @@ from schemas.limits import MINUTE_MS
 from stream_jobs.budgets.load import load as load_budgets
 from stream_jobs.budgets.model import Budgets
 from stream_jobs.prices.load import load as load_prices
-from stream_jobs.prices.model import EXAMPLE, Prices, instant_of
+from stream_jobs.prices.model import Prices, instant_of, is_example
 from stream_jobs.rules.load import load_set
 from stream_jobs.rules.model import SloClass
 
@@ -100,7 +100,7 @@ def gather(ask: Ask, query: ReportQuery) -> dict[str, Any]:
         "prices": {
             "file": query.prices_file,
             "version": query.prices.version,
-            "example": any(one.startswith(EXAMPLE) for one in (query.prices.version, *bill[0]["prices_versions"])),
+            "example": any(map(is_example, (query.prices.version, *bill[0]["prices_versions"]))),
             "used": sources(of("cost_places"), query.prices),
         },
     }

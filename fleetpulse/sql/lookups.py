@@ -9,7 +9,7 @@ from fleetpulse.queries import dashboard
 from fleetpulse.queries.data_ends import QUERY, Lack, Span, lack
 from fleetpulse.sql.database import Reader
 from schemas.limits import DAY_MS
-from stream_jobs.prices.model import EXAMPLE
+from stream_jobs.prices.model import is_example
 
 NAMES_OF_MS = 30 * DAY_MS
 """Names are those of so long before the end of the range, at least."""
@@ -30,7 +30,7 @@ def names(database: Reader, parts: Sequence[str], asked: Span) -> list[dict[str,
 def with_examples(database: Reader, asked: Span) -> bool:
     """Whether bills of a range were rated with the shipped example prices, which nobody charges."""
     rows = _rows(database, "cost_prices", {"from_ms": asked[0], "to_ms": asked[1]})
-    return any(row["version"].startswith(EXAMPLE) for row in rows)
+    return any(is_example(row["version"]) for row in rows)
 
 
 def _rows(database: Reader, name: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -38,6 +38,11 @@ UNITS = {
 _WORD = re.compile(r"[a-z0-9.]+")
 
 
+def is_example(version: str) -> bool:
+    """Whether these are the shipped example prices, which nobody charges: of a price file, or of a bill rated by it."""
+    return version.startswith(EXAMPLE)
+
+
 @dataclass(frozen=True, slots=True)
 class Price:
     """An amount that holds in [from_ms, until_ms), with the line and the text it was read from.
@@ -137,7 +142,7 @@ class Prices:
     @property
     def example(self) -> bool:
         """Whether the file says that nobody charges these prices."""
-        return self.version.startswith(EXAMPLE)
+        return is_example(self.version)
 
     def gpu_nusd_per_hour(self, gpu_model: str, region: str | None, commitment: str | None, at_ms: int) -> Price | None:
         """Nano-dollars of a GPU-hour; ``commitment`` None is the file's default one. None: unpriced."""

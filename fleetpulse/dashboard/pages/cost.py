@@ -21,7 +21,7 @@ from schemas.errors import FleetpulseError
 from schemas.limits import DAY_MS, HOUR_MS
 from stream_jobs.budgets.load import load as load_budgets
 from stream_jobs.budgets.model import Budgets
-from stream_jobs.prices.model import EXAMPLE
+from stream_jobs.prices.model import is_example
 from stream_jobs.yaml_files.errors import FileError
 
 HISTORY_DAYS = 120
@@ -142,7 +142,7 @@ class _Cost:
             view.gather(*map(view.ask, of_bills)),
             self._show_budgets(),
         )
-        example = any(str(row["version"]).startswith(EXAMPLE) for row in prices.records())
+        example = any(is_example(row["version"]) for row in prices.records())
         self._show_stats(total, total["billed_ms"], example=example)
         silent = self._show_silence(coverage)
         self._show_split(parts.records(), width_ms)

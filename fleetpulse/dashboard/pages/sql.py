@@ -29,7 +29,7 @@ from fleetpulse.report.cells import head, readable, rounded
 from fleetpulse.sql.query import advice
 from runtime.config import load
 from schemas.errors import FleetpulseError
-from stream_jobs.prices.model import EXAMPLE
+from stream_jobs.prices.model import is_example
 
 FIRST = "throughput_by_model"
 OF_PAGES = "pages/"
@@ -192,7 +192,7 @@ class _Sql:
         if "bills" not in kinds_of(sql):
             return False
         rows = (await self._view.ask("cost_prices")).records()
-        return any(row["version"].startswith(EXAMPLE) for row in rows)
+        return any(is_example(row["version"]) for row in rows)
 
     def _judge(self, found: console.Table, sql: str, values: Mapping[str, str | int]) -> None:
         """Say what the answer comes to, where that is known."""
