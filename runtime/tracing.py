@@ -67,6 +67,9 @@ class ExportingTracer:
         self._wake = threading.Event()
         self._closing = threading.Event()
         self._away = False
+        self._lock = threading.Lock()
+        self._exporting = 0
+        """Spans that are being exported and not counted yet."""
         self._thread = threading.Thread(target=self._run, name="traces", daemon=True)
         self._thread.start()
 
@@ -90,7 +93,7 @@ class ExportingTracer:
         self._thread.join(self._config.flush_within_ms / 1_000)
         if self._thread.is_alive():
             self._exporter.close()
-        self._count("shutdown", len(self._taken(len(self._queue))))
+        self._count("shutdown", self._uncounted() + len(self._taken(len(self._queue))))
 
     def _run(self) -> None:
         while not self._closing.is_set():
@@ -101,11 +104,20 @@ class ExportingTracer:
 
     def _export_waiting(self) -> None:
         while spans := self._taken(self._config.batch_spans_max):
+            with self._lock:
+                self._exporting = len(spans)
             taken = _exported(self._exporter, spans)
-            self._count("exported" if taken else "refused", len(spans))
+            self._count("exported" if taken else "refused", self._uncounted())
             self._log_change(taken)
             if not taken:
                 return
+
+    def _uncounted(self) -> int:
+        """How many spans are being exported; whoever asks first counts them: the thread, or the end that does not wait
+        for it."""
+        with self._lock:
+            spans, self._exporting = self._exporting, 0
+        return spans
 
     def _taken(self, most: int) -> list[Span]:
         """The oldest spans, off the queue."""

@@ -159,6 +159,7 @@ def _stop_producer(stage: Stage) -> None:
     processes = stage.processes
     command = processes.command(PRODUCER)
     for attempt in range(STOPS_MAX):
+        stage.until_ready(PRODUCER)
         stage.pass_time(STOP_AFTER_S * 2**attempt)
         is_up = processes.pid(PRODUCER) is not None
         processes.stop(PRODUCER, within_s=60.0)

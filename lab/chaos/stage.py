@@ -25,7 +25,7 @@ CLUSTER_DOWN_S = 4.0
 """So long a broker or shard is gone after a kill: longer than a broker's session, so that others lead its
 partitions."""
 READY_WITHIN_S = 60.0
-"""So long a worker that was started is waited for where the next one is to follow; then it follows all the same."""
+"""So long who was started is waited for where something is to follow; then it follows all the same."""
 STORM_WORKERS, STORM_GAP_S = 3, 1.5
 GROWING = ("gpu.samples", "llm.requests", "engine.samples", "books")
 """Topics that may grow while jobs run, each by ``GROWN_BY`` partitions at a time."""
@@ -68,7 +68,7 @@ class Stage:
     partitions: Mapping[str, int] = field(default_factory=dict)
     """Of topics that have grown."""
     ports: dict[str, int] = field(default_factory=dict)
-    """Where workers and the sink say whether they are ready."""
+    """Where workers, the sink and the producer say whether they are ready."""
     thaw_at_s: dict[str, float] = field(default_factory=dict)
     """When who is frozen goes on."""
     done: Counter[str] = field(default_factory=Counter)
@@ -80,7 +80,7 @@ class Stage:
         return found | ({"FLEETPULSE_PARTITIONS": json.dumps(dict(self.partitions))} if self.partitions else {})
 
     def begin(self, gpus: int, seed: int) -> None:
-        """Start jobs, sink and the simulated fleet."""
+        """Start jobs, sink and the simulated fleet; its spool is open when this returns."""
         file = self.folder / "faults.json"
         file.write_text(json.dumps(faults()))
         simulate = ("simulate", "--gpus", str(gpus), "--load", "azure", "--speed", "60", "--seed", str(seed))
@@ -88,7 +88,8 @@ class Stage:
         for number in range(1, self.jobs + 1):
             self._start_worker(job_name(number), JOBS[number - 1])
         self._start(SINK, "sink")
-        self.processes.start(Command(PRODUCER, (*simulate, *places), self.environment))
+        self._start(PRODUCER, *simulate, *places)
+        self.until_ready(PRODUCER)
 
     def _start_worker(self, name: str, job: str = "windows") -> None:
         self._start(name, "jobs", job, "--name", name)
@@ -97,7 +98,8 @@ class Stage:
         self.ports[name] = free_port()
         self.processes.start(Command(name, (*words, "--health-port", str(self.ports[name])), self.environment))
 
-    def _until_ready(self, *names: str) -> None:
+    def until_ready(self, *names: str) -> None:
+        """Wait until all say that they are, for ``READY_WITHIN_S`` at most."""
         until_s = time.monotonic() + READY_WITHIN_S
         while time.monotonic() < until_s and not all(is_ready(self.ports[name]) for name in names):
             self.pass_time(TICK_S)
@@ -192,7 +194,7 @@ class Stage:
         for name in self.processes.names():
             if name != PRODUCER:
                 self._restart(name)
-                self._until_ready(name)
+                self.until_ready(name)
         return True
 
     def _restart(self, name: str, within_s: float = STOP_PRODUCER_S) -> None:
@@ -224,7 +226,7 @@ class Stage:
         for name in names:
             self._start_worker(name)
             self.pass_time(STORM_GAP_S)
-        self._until_ready(*names)
+        self.until_ready(*names)
         for number, name in enumerate(names):
             if number % 2:
                 self.processes.stop(name)

@@ -74,7 +74,7 @@ class UpstreamEngines:
         self._agent_lives = path_of is not None  # nobody has looked yet, and requests may come before somebody does
         self._names_due_s = 0.0
         self._joiner = Joiner("proxy", self._directory, counters)
-        self._held: deque[tuple[Row, int, OnRow]] = deque()
+        self._held: list[deque[tuple[Row, OnRow]]] = [deque() for _ in upstreams]
         self._waits_until_s: list[float | None] = [None for _ in upstreams]
 
     def take(self, row: Row, where: int | None, on_row: OnRow) -> None:
@@ -86,8 +86,9 @@ class UpstreamEngines:
         upstream = self._upstreams[where]
         row["engine_id"], row["placement_group"] = upstream.engine_id, upstream.placement_group
         if upstream.engine_id is None and self._engine(where) is None and self._waits(where):
-            self._held.append((row, where, on_row))
+            self._held[where].append((row, on_row))
         else:
+            self._release(where)  # requests of an engine pass in their order: the first one is cold
             self._pass(row, where, on_row)
 
     async def run(self) -> None:
@@ -111,12 +112,15 @@ class UpstreamEngines:
 
     def release(self, *, all_of_them: bool = False) -> None:
         """Pass on held rows whose engine is known by now, or that have waited long enough."""
-        held, self._held = self._held, deque()
-        for row, where, on_row in held:
-            if not all_of_them and self._engine(where) is None and self._waits(where):
-                self._held.append((row, where, on_row))
-            else:
-                self._pass(row, where, on_row)
+        for where, held in enumerate(self._held):
+            if held and (all_of_them or self._engine(where) is not None or not self._waits(where, more=0)):
+                self._release(where)
+
+    def _release(self, where: int) -> None:
+        held = self._held[where]
+        while held:
+            row, on_row = held.popleft()
+            self._pass(row, where, on_row)
 
     # What is known
 
@@ -136,16 +140,16 @@ class UpstreamEngines:
         self._joiner.join(row, engine.engine_id if engine is not None else self._addresses[where])
         on_row(row)
 
-    def _waits(self, where: int) -> bool:
-        """Whether rows of this upstream are held. An upstream without an engine is waited for once by an agent's life:
-        while none lives nothing is waited for."""
+    def _waits(self, where: int, more: int = 1) -> bool:
+        """Whether rows of this upstream are held, and ``more`` can be. An upstream without an engine is waited for once
+        by an agent's life: while none lives nothing is waited for."""
         until_s, now_s = self._waits_until_s[where], self._clock.monotonic_s()
         if not (self._agent_lives or (self._elsewhere[where] and self._topic is not None and self._topic.fresh)):
             self._waits_until_s[where] = None
             return False
         if until_s is None:
             until_s = self._waits_until_s[where] = now_s + HELD_S
-        if now_s < until_s and len(self._held) < HELD_ROWS_MAX:
+        if now_s < until_s and sum(map(len, self._held)) + more <= HELD_ROWS_MAX:
             return True
         if until_s != float("-inf"):
             self._waits_until_s[where] = float("-inf")

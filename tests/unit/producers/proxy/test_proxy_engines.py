@@ -111,6 +111,18 @@ def test_rows_are_held_until_the_agent_has_found_the_engine(agent: Path) -> None
     assert [(each["at_ms"], each["engine_id"]) for each in rows] == [(1, "e"), (2, "e")]
 
 
+def test_who_comes_once_the_engine_is_known_does_not_overtake(agent: Path) -> None:
+    """What was held goes before it, so that the first request of an engine is cold and no other."""
+    rows, started = Rows(), replace(ENGINE, started_ms=500)
+    engines = engines_of("http://127.0.0.1:8000", path=agent, clock=VirtualClock())
+    engines.take(row() | {"at_ms": 1_000, "e2e_us": 100_000}, 0, rows.append)
+    host_file.write(agent, "h-1", [started])
+    engines.look()
+    engines.take(row() | {"at_ms": 1_200, "e2e_us": 100_000}, 0, rows.append)
+
+    assert [(each["at_ms"], each["start"]) for each in rows] == [(1_000, "cold"), (1_200, "warm")]
+
+
 @pytest.mark.parametrize(("known", "expected"), [([ENGINE], ("e", "e+f")), ([], (None, None))])
 def test_a_request_may_come_before_the_file_was_read(
     tmp_path: Path, known: list[Engine], expected: tuple[Any, Any]
