@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fleetpulse.commands import asking
@@ -13,7 +13,7 @@ from fleetpulse.queries.data_ends import Lack, kinds_of
 from fleetpulse.queries.meaning import Meaning, meant, of_number, parts
 from fleetpulse.queries.questions import numbered
 from fleetpulse.queries.scope import NAMES, scoped
-from fleetpulse.queries.verdict import behind
+from fleetpulse.queries.verdict import said_of
 from fleetpulse.report import BY_EXAMPLES
 from fleetpulse.sql.database import Answer, Database
 from fleetpulse.sql.lookups import lacking, names, with_examples
@@ -40,10 +40,8 @@ class Asked:
         of the range. Raises ``ConfigError`` for names that the question is not held to, and unknown parameters."""
         question, given = numbered()[meaning.number], pairs(params)
         text = question.sql(bounds["to_ms"] - bounds["from_ms"], None if whole else bounds).strip()
-        held = {**meaning.names, **{name: value for name, value in given.items() if name in NAMES}}
+        held = held_to(meaning, params).names
         own = parameters_of(text)
-        if not question.takes(held):
-            raise ConfigError("--param", ", ".join(held), f"is nothing that question {meaning.number} is held to")
         known = {**question.known(), **meaning.given, **held}
         others = [f"{name}={value}" for name, value in given.items() if name not in held]
         query = bound(scoped(text, held), known, others, bounds)
@@ -66,15 +64,23 @@ class Asked:
 
 
 def meaning(words: Sequence[str], params: Sequence[str], now_ms: int, database: Callable[[], Database]) -> Meaning:
-    """What is meant; names that the words may be are looked up, and nothing where there are none. Raises
-    ``ConfigError`` as ``meant``."""
+    """What is meant, held to names among ``params`` too; names that the words may be are looked up, and nothing where
+    there are none. Raises ``ConfigError`` as ``meant``."""
     if len(words) == 1 and words[0].isascii() and words[0].isdigit():
-        return of_number(int(words[0]))
+        return held_to(of_number(int(words[0])), params)
     text, given = " ".join(words), [name for name in pairs(params) if name in NAMES]
     wanted = parts(text)
-    if not wanted:
-        return meant(text, (), given)
-    return meant(text, names(database(), wanted, (now_ms, now_ms)), given)
+    found = names(database(), wanted, (now_ms, now_ms)) if wanted else ()
+    return held_to(meant(text, found, given), params)
+
+
+def held_to(meaning: Meaning, params: Sequence[str]) -> Meaning:
+    """The same, held to names among these parameters of people too. Raises ``ConfigError`` for names that the question
+    is not held to."""
+    held = {**meaning.names, **{name: value for name, value in pairs(params).items() if name in NAMES}}
+    if not numbered()[meaning.number].takes(held):
+        raise ConfigError("--param", ", ".join(held), f"is nothing that question {meaning.number} is held to")
+    return replace(meaning, names=held)
 
 
 def answered(database: Database, asked: Asked, of_today: str, again: str, found: str = "") -> Result:
@@ -120,8 +126,8 @@ def _may_be_tried(asked: Asked, without: Lack) -> bool:
 
 
 def _verdict(asked: Asked, answer: Answer) -> str:
-    quantile = asked.measured.get("quantile")
-    if quantile is None:
-        return ""
-    said = behind(answer.records(), asking.understood({}, asked.measured, ""), float(quantile))
-    return f"{said}; {' against '.join(label_utc(*asked.span(one)) for one in ('', _BEFORE))}" if said else ""
+    query = numbered()[asked.meaning.number].query
+    said = said_of(query, asked.query.parameters, answer.records())
+    if not (said and asked.compared):
+        return said
+    return f"{said}; {' against '.join(label_utc(*asked.span(one)) for one in ('', _BEFORE))}"

@@ -48,9 +48,10 @@ def ask(
     [bold]fleetpulse ask monthly cost of idle GPUs[/bold], [bold]fleetpulse ask tokens of llama-70b today[/bold]
     """
     from fleetpulse.commands import asking, rising
-    from fleetpulse.commands.answering import Asked, answered, meaning
+    from fleetpulse.commands.answering import Asked, answered, held_to, meaning
     from fleetpulse.queries.questions import numbered
     from fleetpulse.sql.database import Database
+    from fleetpulse.sql.lookups import in_full
 
     if not words:
         return _listed()
@@ -58,12 +59,14 @@ def ask(
     with ExitStack() as ending:
         database = cache(lambda: ending.enter_context(closing(Database(load().reading))))  # once something is looked up
         found = meaning(words, param or (), now_ms, database)
+        params = (param or []) if sql else in_full(database, param or (), now_ms)
+        found = held_to(found, params)
         question = numbered()[found.number]
         bounds = asking.bounds_of(question, last or found.last, from_, to, against, zone_, now_ms)
         rose = ""
         if rising.may_be_sought(found) and not (sql or last or from_ or to or against):
             found, bounds, rose = rising.sought(database(), found, bounds)
-        asked = Asked.of(found, bounds, param or (), whole=sql)
+        asked = Asked.of(found, bounds, params, whole=sql)
         if sql:
             data = asked.data() | {"sql": asked.query.sql}
             return Result(data, lambda: out.print(asked.query.sql, markup=False, highlight=False, soft_wrap=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +12,6 @@ import typer
 from fleetpulse.commands.output import Result, answers, err, for_program, out, print_json, print_rows
 from fleetpulse.commands.people import AsWriter, Last, duration_ms
 from runtime.clock import SystemClock
-from runtime.config import ClickHouseConfig
 from schemas.errors import ConfigError
 
 
@@ -52,6 +50,7 @@ def query(
     Example: [bold]fleetpulse query percentiles_by_model --last 15m[/bold],
     [bold]fleetpulse query "SELECT count() FROM request_windows" --format csv[/bold]
     """
+    from fleetpulse.commands.ready_made import for_people, in_full
     from fleetpulse.sql import query as asking
     from fleetpulse.sql.reader_profile import login_of_people
     from runtime.config import load
@@ -61,8 +60,8 @@ def query(
         listed = asking.ready_made()
         rows = [(one["name"], one["says"], ", ".join(one["params"])) for one in listed]
         return _result("Ready-made queries", ("name", "what it answers", "parameters"), rows, listed, wanted)
-    query = asking.query_of(sql, param or (), SystemClock().now_ms(), duration_ms(last))
     login = login_of_people(load(), as_writer=as_writer)
+    query = asking.query_of(sql, in_full(login, param or ()), SystemClock().now_ms(), duration_ms(last))
     if wanted in (Format.CSV, Format.PARQUET):
         if output is None and wanted is Format.PARQUET and out.is_terminal:
             raise ConfigError("--format", "parquet", "is no text: add --output FILE, or send it to a pipe")
@@ -75,24 +74,9 @@ def query(
         err.print(advised, markup=False, highlight=False)
     if cut:
         err.print(f"only the first {rows_max} rows are shown; --rows-max or --format csv for more", highlight=False)
-    if not answer.rows and wanted is Format.TABLE:
-        _say_where_data_is(login, query.sql)
+    if wanted is Format.TABLE:
+        return for_people(login, sql.strip(), query, answer)
     return _result(f"{len(answer.rows)} rows", answer.columns, answer.rows, answer.records(), wanted)
-
-
-def _say_where_data_is(login: ClickHouseConfig, sql: str) -> None:
-    """Of when the tables have what a query reads that found nothing: its range may be another."""
-    from fleetpulse.commands.elsewhere import label_utc
-    from fleetpulse.queries.data_ends import kinds_of
-    from fleetpulse.sql.database import Database
-    from fleetpulse.sql.lookups import lacking
-
-    now_ms = SystemClock().now_ms()
-    with closing(Database(login)) as database:
-        lack = lacking(database, kinds_of(sql), (now_ms, now_ms))
-    if lack is not None and lack.held:
-        spans = " and ".join(label_utc(*span) for span in lack.held)
-        err.print(f"there are {' and '.join(lack.kinds)} of {spans}", markup=False, highlight=False)
 
 
 def _result(title: str, columns: Sequence[str], rows: Sequence[Any], data: Any, wanted: Format) -> Result:

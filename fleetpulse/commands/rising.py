@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,9 +12,13 @@ from fleetpulse.queries.meaning import Meaning
 from fleetpulse.queries.metric_words import label
 from fleetpulse.queries.questions import numbered
 from fleetpulse.queries.rise import RISE, SLOWED, WIDTHS_MS, bounds
+from fleetpulse.queries.verdict import CHANGE_MIN
+from fleetpulse.report.amounts import instant
 from fleetpulse.sql.database import Database
 from fleetpulse.sql.lookups import lacking
 from schemas.limits import HOUR_MS
+
+OTHERS_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +60,18 @@ def rise(database: Database, meaning: Meaning, span: Span) -> Rise | None:
     }
     for width_ms in WIDTHS_MS:
         if rows := database.named(RISE, {**given, "width_ms": width_ms}).records():
-            return _of(rows[0], width_ms, label(measured), span)
+            found = _of(rows[0], width_ms, label(measured), span)
+            return replace(found, says=found.says + _others(rows[1:]))
     return None
+
+
+def _others(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Models that rose by a tenth or more beside the one that rose most, each in a stretch of its own."""
+    rose = [row for row in rows if row["now_ms"] - row["before_ms"] >= CHANGE_MIN * row["before_ms"]]
+    if not rose:
+        return ""
+    said = (f"{row['model']} at {instant(row['at_ms'])[11:]}" for row in rose[:OTHERS_MAX])
+    return f"; others that rose, which may have another behind them: {', '.join(said)} (ask with the name)"
 
 
 def _of(row: Mapping[str, Any], width_ms: int, what: str, span: Span) -> Rise:

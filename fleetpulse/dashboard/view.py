@@ -70,7 +70,8 @@ class View:
         now_ms: Callable[[], int],
         reads: Collection[str] = (),
     ) -> None:
-        self._reads = reads
+        self.reads = reads
+        """Kinds of data without which what is shown has nothing to say of the range."""
         self.facts = facts
         self.user = user
         """Who looks, with the role of this moment; None once revoked. What changes anything asks again."""
@@ -251,7 +252,7 @@ class View:
             self.range = await self._range_now()
             self.marks = tuple(map(mark_of, (await self.ask("deployments")).records()))
             await self._refresh()
-            self.on_lack(await self.data.lack(self._reads, self.range))
+            await self.say_lack()
         except FleetpulseError as error:
             self.failed = error.retriable
             self.on_notice(str(error))
@@ -267,6 +268,10 @@ class View:
             self.on_notice(None)
         finally:
             self.on_busy(False)
+
+    async def say_lack(self) -> None:
+        """Say what of ``reads`` the range has none of, and lead to where some is. Raises as ``ask``."""
+        self.on_lack(await self.data.lack(self.reads, self.range))
 
     async def _range_now(self) -> TimeRange:
         """The range at this moment; one that nobody chose begins with the first event."""

@@ -99,16 +99,29 @@ def _kind_beside(words: Sequence[str], place: int, *, before_only: bool = False)
 
 def _of_word(word: str, found: Found, kind: str, *, whole: bool) -> tuple[str, tuple[str, ...]]:
     """The kind that is meant and its names, by the closest way in which any matches; none for no match."""
-    asked = word.casefold()
-    ways: list[Callable[[str], bool]] = [lambda name: name.casefold() == asked]
-    if not whole:
-        ways += [lambda name: name.casefold().startswith(asked), lambda name: _made_of(asked, name.casefold())]
+    ways = _ways(word)[: 1 if whole else None]
     kinds = [kind, *(one for one in NAMES if one != kind)] if kind in NAMES else [*NAMES]
     for way in ways:
         for one in kinds:
             if names := tuple(name for name in found.get(one, ()) if way(name)):
                 return one, names
     return "", ()
+
+
+def in_full(part: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Those of the names that a part of one may mean, by the closest way in which any matches."""
+    known = [*names]
+    return next((found for way in _ways(part) if (found := tuple(name for name in known if way(name)))), ())
+
+
+def _ways(word: str) -> list[Callable[[str], bool]]:
+    """In which a name may be meant by a word, the closest first."""
+    asked = word.casefold()
+    return [
+        lambda name: name.casefold() == asked,
+        lambda name: name.casefold().startswith(asked),
+        lambda name: _made_of(asked, name.casefold()),
+    ]
 
 
 def _made_of(asked: str, name: str) -> bool:

@@ -35,4 +35,5 @@ def offered(query: str) -> dict[str, tuple[str, ...]]:
 def usual(query: str) -> dict[str, str]:
     """A value by parameter where nobody gives one: the first offered, nothing where questions ask for all."""
     given = {name: "" for one in numbered().values() if one.query == query for name in one.given}
+    given |= {"model": ""} if query == RISE else {}
     return given | {name: values[0] for name, values in offered(query).items()}

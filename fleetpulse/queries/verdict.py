@@ -1,4 +1,4 @@
-"""What the answer to *which tenant is behind the p99 spike of a model* comes to, in a sentence. Pure.
+"""What the answer to a question comes to, in a sentence: who is behind the p99 spike of a model, above all. Pure.
 
 A tenant is behind a rise when it explains at least half of it, and half as much again as its share of the requests: the
 biggest tenant explains most of what hits everybody alike.
@@ -9,12 +9,45 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fleetpulse.queries.metric_words import label
+from fleetpulse.queries.rise import SLOWED
+from fleetpulse.report.cells import readable
+from schemas.limits import DAY_MS
+
 EXPLAINS_PCT_MIN = 50
 OF_SHARE_MIN = 1.5
+IDLE, IDLE_IN_ALL = "idle_gpus", "all in bills"
 CHANGE_MIN = 0.1
 """From which part of what it was before a change is one: as in query ``who_slowed_model``."""
 
 Row = Mapping[str, Any]
+
+
+def said_of(query: str, parameters: Mapping[str, str], rows: Sequence[Row]) -> str:
+    """What an answer to this saved query comes to, in a sentence; empty for queries whose rows speak for themselves."""
+    if query == SLOWED:
+        measured = {name: parameters[name] for name in ("bins", "quantile")}
+        return behind(rows, label(measured), float(measured["quantile"]))
+    if query == IDLE:
+        return _idle(rows)
+    if "before_from_ms" in parameters and rows and _knows_nothing_before(rows):
+        return "nothing is known of the range before: it has no data"
+    return ""
+
+
+def _idle(rows: Sequence[Row]) -> str:
+    """What all idle GPUs in bills cost in 30 days, and out of how much time that is told."""
+    billed = [row for row in rows if row["why"] == IDLE_IN_ALL and row["of_30_days_nusd"] is not None]
+    if not billed:
+        return ""
+    cost, time = (readable(name, billed[0][name]) for name in ("of_30_days_nusd", "billed_ms"))
+    less = ", extrapolated" if billed[0]["billed_ms"] < 30 * DAY_MS else ""
+    return f"GPUs that compute nothing cost {cost} in 30 days at the rate of {time} with bills{less}"
+
+
+def _knows_nothing_before(rows: Sequence[Row]) -> bool:
+    names = [name for name in rows[0] if name == "before" or name.endswith("_before")]
+    return bool(names) and all(row[name] is None for row in rows for name in names)
 
 
 def behind(rows: Sequence[Row], what: str, quantile: float) -> str:

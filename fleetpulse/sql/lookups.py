@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from fleetpulse.queries import dashboard
+from fleetpulse.queries import dashboard, names_in_words
 from fleetpulse.queries.data_ends import QUERY, Lack, Span, lack
+from fleetpulse.queries.scope import NAMES
 from fleetpulse.sql.database import Reader
+from fleetpulse.sql.query import pairs
+from schemas.errors import ConfigError
 from schemas.limits import DAY_MS
 from stream_jobs.prices.model import is_example
 
 NAMES_OF_MS = 30 * DAY_MS
 """Names are those of so long before the end of the range, at least."""
+NAMES_MAX = 9
+"""Names that are listed where one may be several."""
 
 
 def lacking(database: Reader, kinds: Iterable[str], asked: Span) -> Lack | None:
@@ -25,6 +30,23 @@ def names(database: Reader, parts: Sequence[str], asked: Span) -> list[dict[str,
     """Names that hold any of these texts, each with its kind, of the range and what was before it."""
     begin = max(0, min(asked[0], asked[1] - NAMES_OF_MS))
     return _rows(database, "names", {"from_ms": begin, "to_ms": asked[1], "parts": list(parts)}) if parts else []
+
+
+def in_full(database: Callable[[], Reader], params: Sequence[str], now_ms: int) -> list[str]:
+    """Parameters of people (``name=value``) with names of models, tenants, hosts ... in full, where a part of one was
+    given; nothing is looked up where there are no names. Raises ``ConfigError`` for a part of several."""
+    given = {kind: value for kind, value in pairs(params).items() if kind in NAMES and value}
+    wanted = names_in_words.candidates([*given.values()], lambda _word: False)
+    found = names(database(), wanted, (now_ms, now_ms)) if wanted else []
+    return [_in_full(param, found) if param.partition("=")[0] in given else param for param in params]
+
+
+def _in_full(param: str, found: Sequence[Mapping[str, Any]]) -> str:
+    kind, _, value = param.partition("=")
+    meant = names_in_words.in_full(value, (row["name"] for row in found if row["kind"] == kind))
+    if len(meant) > 1:
+        raise ConfigError("--param", param, f"may mean {NAMES[kind]} {' or '.join(meant[:NAMES_MAX])}: say which")
+    return f"{kind}={meant[0]}" if meant else param
 
 
 def with_examples(database: Reader, asked: Span) -> bool:

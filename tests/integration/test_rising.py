@@ -13,10 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fleetpulse.commands.ready_made import for_people
 from fleetpulse.commands.rising import may_be_sought, rise
 from fleetpulse.queries.meaning import Meaning, of_number
 from fleetpulse.queries.questions import numbered
+from fleetpulse.queries.rise import SLOWED
+from fleetpulse.report.amounts import instant
 from fleetpulse.sql.database import Database
+from fleetpulse.sql.query import query_of
 from runtime.config import ClickHouseConfig
 from schemas.limits import HOUR_MS, MINUTE_MS
 from schemas.sketch import bin_of
@@ -71,6 +75,29 @@ def test_the_minute_in_which_a_latency_rose_most_by_its_share_is_found(database:
     )
     assert found.says.startswith("p99 of TTFT rose most in ")
     assert "of small (1" in found.says
+    assert "; others that rose, which may have another behind them: big at " in found.says
+
+
+def test_a_ready_made_query_says_what_it_comes_to(
+    database: Database, clickhouse_config: ClickHouseConfig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the range beside it and the question that asks it; SQL is as it came."""
+    ends = {"from_ms": 2, "to_ms": 3, "before_from_ms": 1, "before_to_ms": 2}
+    params = ["model=big", *(f"{end}={HOUR + at * MINUTE_MS}" for end, at in ends.items())]
+    asked = query_of(SLOWED, params, 0, HOUR_MS)
+    answer = database.sql(asked.sql, asked.parameters)
+
+    result = for_people(clickhouse_config, SLOWED, asked, answer)
+    result.show()
+    of_sql = for_people(clickhouse_config, asked.sql, asked, answer)
+    of_sql.show()
+
+    shown, beside = capsys.readouterr()
+    assert result.data == answer.records()
+    assert shown.count("most, t, explains 100 %") == 1
+    assert "100 % of its requests" in " ".join(shown.split())
+    assert [line.split()[0] for line in beside.splitlines()] == [instant(HOUR)[:10], "before:", "in"]
+    assert beside.splitlines()[-1].startswith("in words: fleetpulse ask 1  Which tenant")
 
 
 def test_a_model_that_the_words_name_is_looked_at_alone(database: Database, clickhouse: Any) -> None:

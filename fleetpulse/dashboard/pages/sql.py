@@ -21,10 +21,8 @@ from fleetpulse.dashboard.values import clean, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View, wall_ms
 from fleetpulse.queries import dashboard as catalogue
 from fleetpulse.queries.data_ends import kinds_of
-from fleetpulse.queries.metric_words import label
 from fleetpulse.queries.offers import offered
-from fleetpulse.queries.rise import SLOWED
-from fleetpulse.queries.verdict import behind
+from fleetpulse.queries.verdict import said_of
 from fleetpulse.report.cells import head, readable, rounded
 from fleetpulse.sql.query import advice
 from runtime.config import load
@@ -82,10 +80,10 @@ class _Sql:
                 "width:100%;resize:vertical;color:var(--text);background:var(--ground);border:1px solid var(--line);"
                 "border-radius:6px;padding:8px 10px;tab-size:4"
             )
-            self._text.on("keydown", lambda event: self._start("shown", self._run, event.args), js_handler=_ON_KEY)
+            self._text.on("keydown", lambda event: self._start("shown", self._again, event.args), js_handler=_ON_KEY)
             with tag("div", "fp-filters"):
                 choices("Saved", known, view.choice("query", known), self._choose)
-                self._action("Run", "play_arrow", "shown", self._run, "primary")
+                self._action("Run", "play_arrow", "shown", self._again, "primary")
                 self._action("CSV", "download", "file", lambda sql: self._download(sql, "csv"))
                 self._action("Parquet", "download", "file", lambda sql: self._download(sql, "parquet"))
             self._fields = sql_parameters.Fields(self._give)
@@ -160,6 +158,14 @@ class _Sql:
             return f", against {self._view.zone.label(begin, end)}"
         return ""
 
+    async def _again(self, sql: str) -> None:
+        """Run it, with nothing else of the page asked again, and say where data is if the range has none."""
+        await self._run(sql)
+        try:
+            await self._view.say_lack()
+        except FleetpulseError as error:
+            self._fail(str(error))
+
     async def _run(self, sql: str) -> None:
         """Run it and show the answer, unless another was begun meanwhile."""
         self._runs += 1
@@ -184,7 +190,9 @@ class _Sql:
         advised = f" · {said}" if (said := advice(sql)) else ""
         against = self._against(values)
         self._result.hint(f"{len(found.rows):,} rows in {short(took_s)} s{against}{cut}{rated}{advised}")
-        self._fill(found, "" if found.rows else await self._where_data_is(sql, values))
+        follows = values.get("from_ms") == self._view.range.from_ms
+        self._view.reads = kinds_of(sql) if follows and not found.rows else ()
+        self._fill(found)
         self._judge(found, sql, values)
 
     async def _with_examples(self, sql: str) -> bool:
@@ -197,22 +205,11 @@ class _Sql:
     def _judge(self, found: console.Table, sql: str, values: Mapping[str, str | int]) -> None:
         """Say what the answer comes to, where that is known."""
         said = ""
-        if self._shown == SLOWED and sql == self._put:
-            measured = {name: str(values[name]) for name in ("bins", "quantile")}
+        if sql == self._put:
             rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
-            said = behind(rows, label(measured), float(measured["quantile"]))
+            said = said_of(self._shown, {name: str(value) for name, value in values.items()}, rows)
         set_text(self._verdict, said)
         self._verdict.set_visibility(bool(said))
-
-    async def _where_data_is(self, sql: str, values: Mapping[str, str | int]) -> str:
-        """What is said where nothing was found."""
-        span = self._view.range
-        of_range = values.get("from_ms") == span.from_ms
-        lack = await self._view.data.lack(kinds_of(sql), span) if of_range else None
-        if lack is None:
-            return "The statement is fine and nothing fits it; try another range."
-        said = lack.said(self._view.zone.label)
-        return f"{said[:1].upper()}{said[1:]}."
 
     def _fail(self, said: str) -> None:
         self._result.hint("rejected")
@@ -222,10 +219,10 @@ class _Sql:
         set_text(self._error, said)
         self._error.set_visibility(True)
 
-    def _fill(self, found: console.Table, nothing: str) -> None:
+    def _fill(self, found: console.Table) -> None:
         self._table.clear()
         if not found.rows:
-            self._result.empty("No rows", nothing)
+            self._result.empty("No rows", "The statement is fine and nothing fits it.")
             return
         self._result.show()
         # Names of columns are anybody's text: rows are keyed by number, names stand in labels alone.

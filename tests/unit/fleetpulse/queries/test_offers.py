@@ -24,6 +24,7 @@ def test_values_that_a_saved_query_takes_are_offered() -> None:
 def test_a_saved_query_runs_without_values_that_people_seldom_give() -> None:
     """All models where a question asks for all, its first value else; against what was just before the range."""
     assert usual("who_slowed_model") == {"model": "", "bins": "ttft_us_bins", "quantile": "0.99"}
+    assert usual("latency_rise")["model"] == ""
     assert usual("SELECT 1") == {}
     asked = query_of("tokens_changed", ["model=m"], 5 * HOUR_MS, HOUR_MS)
 

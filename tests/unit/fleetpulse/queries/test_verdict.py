@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from fleetpulse.queries.verdict import behind
+from fleetpulse.queries.verdict import behind, said_of
+from schemas.limits import DAY_MS
 
 
 def rows(model: str = "m", was: float | None = 100, now: float | None = 200, requests: int = 1_000,
@@ -52,3 +53,27 @@ def test_of_several_models_the_one_that_rose_most_is_meant() -> None:
 
     assert behind(two, "p99", 0.99).startswith("no tenant stands out; most, acme, explains 90 %")
     assert behind(none, "p99", 0.99).endswith("from 100 to 100 ms, that of no other model more: nothing to explain")
+
+
+def test_what_idle_gpus_cost_a_month_is_said_with_the_time_that_it_is_told_from() -> None:
+    """Of all in bills; nothing where no minute was billed."""
+    all_ = {"why": "all in bills", "of_30_days_nusd": 5_855_280_000_000, "billed_ms": 240_000}
+    month = all_ | {"billed_ms": 30 * DAY_MS}
+
+    assert said_of("idle_gpus", {}, [all_]) == (
+        "GPUs that compute nothing cost $5,855.28 in 30 days at the rate of 4.0 min with bills, extrapolated"
+    )
+    assert said_of("idle_gpus", {}, [month]).endswith(" in 30 days at the rate of 720.0 h with bills")
+    assert said_of("idle_gpus", {}, [all_ | {"of_30_days_nusd": None}]) == ""
+    assert said_of("idle_gpus", {}, []) == ""
+
+
+def test_a_range_before_of_which_nothing_is_known_is_said() -> None:
+    """A zero is known."""
+    compared = {"before_from_ms": "0"}
+    row: dict[str, Any] = {"name": "m", "input_before": None, "input_now": 5, "output_before": None}
+
+    assert said_of("tokens_changed", compared, [row]) == "nothing is known of the range before: it has no data"
+    assert said_of("tokens_changed", compared, [row, row | {"input_before": 0}]) == ""
+    assert said_of("tokens_changed", {}, [row]) == ""
+    assert said_of("SELECT 1", compared, [{"before": 1}]) == ""

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from fleetpulse.queries.data_ends import Lack
 from fleetpulse.sql.database import Answer
-from fleetpulse.sql.lookups import NAMES_OF_MS, lacking, names
+from fleetpulse.sql.lookups import NAMES_OF_MS, in_full, lacking, names
+from schemas.errors import ConfigError
 from schemas.limits import DAY_MS, MINUTE_MS
 
 
@@ -42,3 +45,22 @@ def test_names_are_of_thirty_days_at_least() -> None:
     names(database, ["lla"], (90 * DAY_MS, 91 * DAY_MS))
     assert [one["from_ms"] for one in database.bound] == [0, 91 * DAY_MS - NAMES_OF_MS]
     assert database.bound[0]["parts"] == ["lla"]
+
+
+def test_parts_of_names_become_names() -> None:
+    """Of the kind that the parameter names; what is no name's part stays, and nothing is looked up for what is none."""
+    names = ("llama-3.3-70b-instruct", "qwen2.5-coder-7b", "qwen2.5-coder-32b", "qwen")
+    rows = [*(("model", name, 1) for name in names), ("tenant", "llama-farm", 1)]
+    database = Recording(Answer(("kind", "name", "seen"), tuple(rows)))
+
+    def found(*params: str) -> list[str]:
+        return in_full(lambda: database, params, 90 * DAY_MS)
+
+    assert found("model=llama-70b", "top=5") == ["model=llama-3.3-70b-instruct", "top=5"]
+    assert found("model=QWEN", "tenant=llama") == ["model=qwen", "tenant=llama-farm"]
+    assert found("model=gpt", "tenant=") == ["model=gpt", "tenant="]
+    with pytest.raises(ConfigError, match=r"may mean model qwen2\.5-coder-7b or qwen2\.5-coder-32b: say which"):
+        found("model=qwen2.5-coder")
+    asked = len(database.bound)
+    assert found("top=5", "model=") == ["top=5", "model="]
+    assert len(database.bound) == asked

@@ -1,0 +1,74 @@
+"""What ``fleetpulse query`` makes of a ready-made query for people: names in full, amounts in units that they read, and
+beside the table what it comes to, which range it is of, and which question asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+
+from fleetpulse import queries
+from fleetpulse.commands.asking import covered, over, readable
+from fleetpulse.commands.elsewhere import label_utc
+from fleetpulse.commands.output import Result, err, print_rows
+from fleetpulse.queries.data_ends import Span, kinds_of
+from fleetpulse.queries.questions import numbered
+from fleetpulse.queries.verdict import said_of
+from fleetpulse.report import BY_EXAMPLES
+from fleetpulse.sql import lookups
+from fleetpulse.sql.database import Answer, Database
+from fleetpulse.sql.query import Query, pairs
+from runtime.clock import SystemClock
+from runtime.config import ClickHouseConfig
+
+
+def in_full(login: ClickHouseConfig, params: Sequence[str]) -> list[str]:
+    """Parameters with names of models, tenants, hosts ... in full; the server is asked only where some are given."""
+    end_ms = pairs(params).get("to_ms", "")
+    to_ms = int(end_ms) if end_ms.isdecimal() else SystemClock().now_ms()
+    with ExitStack() as ending:
+        return lookups.in_full(lambda: ending.enter_context(closing(Database(login))), params, to_ms)
+
+
+def for_people(login: ClickHouseConfig, name: str, query: Query, answer: Answer) -> Result:
+    """The table of an answer, or where data is. SQL that is no ready-made query is shown as it came."""
+    ours = name in queries.names()
+    verdict = said_of(name, query.parameters, answer.records()) if ours else ""
+    title = "\n".join(line for line in (f"{len(answer.rows)} rows", verdict) if line)
+    with closing(Database(login)) as database:
+        said = _beside(database, name, query) if ours else []
+        said += [] if answer.rows else _where_data_is(database, query.sql)
+    columns, rows = readable(answer.columns, answer.rows) if ours else (answer.columns, answer.rows)
+
+    def show() -> None:
+        print_rows(title, columns, rows, empty="no rows")
+        for line in said:
+            err.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    return Result(answer.records(), show)
+
+
+def _beside(database: Database, name: str, query: Query) -> list[str]:
+    """Which range an answer is of, what stands behind its money, and the question that asks it."""
+    spans = {which: _span(query, which) for which in ("", "before_")}
+    said = [
+        over(dict(zip((f"{which}from_ms", f"{which}to_ms"), span, strict=True)), covered(database, *span), which)
+        for which, span in spans.items()
+        if span
+    ]
+    if (span := spans[""]) and "bills" in kinds_of(query.sql) and lookups.with_examples(database, span):
+        said.append(BY_EXAMPLES)
+    asks = next(((number, one.text) for number, one in numbered().items() if one.query == name), None)
+    return said + ([f"in words: fleetpulse ask {asks[0]}  {asks[1]}"] if asks else [])
+
+
+def _span(query: Query, which: str) -> Span | None:
+    begin, end = (query.parameters.get(f"{which}{one}") for one in ("from_ms", "to_ms"))
+    return None if begin is None or end is None else (int(begin), int(end))
+
+
+def _where_data_is(database: Database, sql: str) -> list[str]:
+    now_ms = SystemClock().now_ms()
+    lack = lookups.lacking(database, kinds_of(sql), (now_ms, now_ms))
+    if lack is None or not lack.held:
+        return []
+    return [f"there are {' and '.join(lack.kinds)} of {' and '.join(label_utc(*span) for span in lack.held)}"]
