@@ -216,14 +216,15 @@ def _changes() -> str:
     """A row for each metric: its values, those of all, and that of all had it alone stayed as it was."""
     sketches = [f"{metric}_bins" for metric in _SKETCHES]
     of_requests = [_sum(one, one) for one in _SUMS] + [_percentile(one) for one in _SKETCHES]
+    read = ", ".join(f"{_read_sketches(one)} AS {one}_p99s" for one in _SKETCHES)
     named = ", ".join(f"m.{number} AS {name}" for number, name in enumerate(_OF_METRIC, 1))
     return "\n    UNION ALL\n".join(
         f"""    SELECT {named}, dimension, name
-    FROM (SELECT *, {_of_all(sums, bins)} FROM {table})
+    FROM ({source})
     ARRAY JOIN [{", ".join(metrics)}] AS m"""
-        for table, sums, bins, metrics in (
-            ("groups", _SUMS, sketches, of_requests),
-            ("bills", ("cost",), (), [_sum("cost_nusd", "cost")]),
+        for source, metrics in (
+            (f"SELECT *, {read} FROM (SELECT *, {_of_all(_SUMS, sketches)} FROM groups)", of_requests),
+            (f"SELECT *, {_of_all(('cost',), ())} FROM bills", [_sum("cost_nusd", "cost")]),
         )
     )
 
@@ -246,7 +247,19 @@ def _sum(metric: str, column: str) -> str:
 
 
 def _percentile(metric: str) -> str:
-    """The p99 of a latency, likewise. Counted are thousandths of requests: what is scaled keeps its small numbers."""
+    """The p99 of a latency, likewise."""
+    was, now, all_was, all_now, whole, without = (f"{metric}_p99s[{place}]" for place in range(1, 7))
+    return (
+        f"('{metric.removesuffix('_us')}_p99_us', {was}, {now}, {all_was}, {all_now}, {all_now} - {whole} + {without})"
+    )
+
+
+def _read_sketches(metric: str) -> str:
+    """The p99 of a latency: of both ranges, of all in both, of all now as it is and without the change. Of these two
+    thousandths of requests are counted: what is scaled keeps its small numbers.
+
+    One array: ClickHouse resolves an argument of a function of ours as often as that names it, for every query.
+    """
     was, now, all_was, all_now = (f"{part}{metric}_bins_{name}" for part in ("", "all_") for name in ("was", "is"))
     count_now, count_was = (f"arraySum(mapValues({bins}))" for bins in (all_now, all_was))
     thousandths = f"ifNull(1000. * {count_now} / nullIf({count_was}, 0), 0)"
@@ -255,6 +268,4 @@ def _percentile(metric: str) -> str:
     )
     instead = f"mapApply((k, v) -> (k, toUInt64(round({thousandths} * v))), {was})"
     without = f"mapFilter((k, v) -> v > 0, mapAdd({others}, {instead}))"
-    values = [f"{LINEAR}(0.99, {bins})" for bins in (was, now, all_was, all_now, whole, without)]
-    shown = f"{', '.join(values[:4])}, {values[3]} - {values[4]} + {values[5]}"
-    return f"('{metric.removesuffix('_us')}_p99_us', {shown})"
+    return f"arrayMap(of -> {LINEAR}(0.99, of), [{', '.join((was, now, all_was, all_now, whole, without))}])"

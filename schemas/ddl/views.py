@@ -8,7 +8,7 @@ computed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from schemas.ddl.columns import Column, create, described
 from schemas.ddl.merging import LATEST, LEVELS, Measure, labels_of, measures_of, rollup_table
@@ -56,8 +56,7 @@ def functions() -> list[str]:
         f"CREATE OR REPLACE FUNCTION fp_quantile AS (q, bins) -> if(empty(bins), NULL, {_lower_one()})",
         f"CREATE OR REPLACE FUNCTION fp_quantiles AS (qs, bins) -> if(empty(bins), [], {_lower_many()})",
         f"CREATE OR REPLACE FUNCTION {LINEAR} AS (q, bins) -> if(empty(bins), NULL, {_linear('q')})",
-        f"CREATE OR REPLACE FUNCTION {LINEAR_OF_MANY} AS (qs, bins) ->"
-        f" if(empty(bins), [], arrayMap(fp_q -> {_linear('fp_q')}, qs))",
+        f"CREATE OR REPLACE FUNCTION {LINEAR_OF_MANY} AS (qs, bins) -> if(empty(bins), [], {_linear_many()})",
         f"CREATE FUNCTION IF NOT EXISTS p AS (q, bins) -> {P_BODY}",
     ]
 
@@ -69,6 +68,17 @@ def _lower_one() -> str:
 def _lower_many() -> str:
     key = _KEY.format(name="c", rank=_LOWER_RANK.format(q="quantile"))
     return f"arrayMap(k -> {_VALUE.format(k='k')}, arrayMap(quantile -> {key}, qs))"
+
+
+def _linear_many() -> str:
+    """The same as ``_linear`` for each. What it names once ClickHouse resolves once, and a view has all its columns
+    resolved whatever is asked of it."""
+    ranks = (f"arrayFirstIndex(fp_seen -> fp_seen > {side}(fp_place), fp_sums)" for side in ("floor", "ceil"))
+    below, above = (_VALUE.format(k=key) for key in ("fp_below", "fp_above"))
+    between = f"{below} * (1. - (fp_place - floor(fp_place))) + {above} * (fp_place - floor(fp_place))"
+    one = f"arrayMap((fp_below, fp_above) -> {between}, {', '.join(f'[fp_keys[{rank}]]' for rank in ranks)})[1]"
+    each = f"arrayMap(fp_place -> {one}, arrayMap(fp_q -> fp_q * (fp_sums[-1] - 1), qs))"
+    return f"arrayMap((fp_keys, fp_sums) -> {each}, [mapKeys(bins)], [arrayCumSum(mapValues(bins))])[1]"
 
 
 def _linear(q: str) -> str:
@@ -96,18 +106,30 @@ def _event(grouping: GroupingSet) -> Event:
 
 
 def _percentiles(measure: Measure) -> list[tuple[Column, str]]:
-    if not measure.name.endswith("_bins"):
+    if not _is_sketch(measure):
         return []
     stem = measure.name.removesuffix("_bins")
     stem = stem if stem.endswith(f"_{measure.unit}") else f"{stem}_{measure.unit}"
     meaning = measure.meaning.removeprefix("sketch of: ").removeprefix("sketch of ")
+    read = f"fp_{measure.name}"
     return [
         (
             Column(f"{stem}_p{p}", "Nullable(Float64)", described(f"{_of_row(p, measure)}: {meaning}", measure.unit)),
-            f"{LINEAR}({p / 100}, m.{measure.name})",
+            f"if(empty({read}), NULL, {read}[{place}])",
         )
-        for p in PERCENTILES
+        for place, p in enumerate(PERCENTILES, 1)
     ]
+
+
+def _read(measures: Iterable[Measure]) -> str:
+    """Every sketch read once, for the columns of its percentiles."""
+    shares = ", ".join(f"{p / 100}" for p in PERCENTILES)
+    reads = [f"{LINEAR_OF_MANY}([{shares}], m.{one.name}) AS fp_{one.name}" for one in measures if _is_sketch(one)]
+    return "WITH\n    " + ",\n    ".join(reads) + "\n" if reads else ""
+
+
+def _is_sketch(measure: Measure) -> bool:
+    return measure.name.endswith("_bins")
 
 
 def _of_row(p: int, measure: Measure) -> str:
@@ -141,9 +163,9 @@ def _ends() -> list[tuple[Column, str]]:
     ]
 
 
-def _view(name: str, shown: list[tuple[Column, str]], source: str, comment: str) -> str:
+def _view(name: str, shown: list[tuple[Column, str]], source: str, comment: str, before: str = "") -> str:
     picked = ",\n    ".join(f"{sql} AS {column.name}" for column, sql in shown)
-    behind = f"AS SELECT\n    {picked}\nFROM {source}"
+    behind = f"AS {before}SELECT\n    {picked}\nFROM {source}"
     return create("CREATE OR REPLACE VIEW", name, [column for column, _ in shown], behind, comment)
 
 
@@ -158,13 +180,14 @@ def _windows(grouping: GroupingSet) -> str:
     keys = ["window_ms", *(field.name for field in _labels(grouping))]
     source = _merged(_event(grouping), f"p.grouping = '{grouping.name}'", keys, keys) + " AS m"
     comment = f"{grouping.topic} by 10 s window and {', '.join(grouping.dimensions)}"
-    return _view(view_name(grouping), _shown(grouping, "10 s"), source, comment)
+    return _view(view_name(grouping), _shown(grouping, "10 s"), source, comment, _read(measures_of(_event(grouping))))
 
 
 def _rollup(grouping: GroupingSet, level: str) -> str:
     source = f"{rollup_table(_event(grouping), level)} AS m FINAL\nWHERE m.grouping = '{grouping.name}'"
     comment = f"{grouping.topic} by {level} window and {', '.join(grouping.dimensions)}"
-    return _view(view_name(grouping, level), _shown(grouping, level), source, comment)
+    read = _read(measures_of(_event(grouping)))
+    return _view(view_name(grouping, level), _shown(grouping, level), source, comment, read)
 
 
 def fleet_now() -> str:

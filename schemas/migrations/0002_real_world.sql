@@ -2,7 +2,7 @@
 
 CREATE OR REPLACE FUNCTION fp_quantile_linear AS (q, bins) -> if(empty(bins), NULL, if(mapKeys(bins)[arrayFirstIndex(fp_seen -> fp_seen > floor(q * (arraySum(mapValues(bins)) - 1)), arrayCumSum(mapValues(bins)))] = -1, 0., 2. * pow(pow(2., 1. / 32), mapKeys(bins)[arrayFirstIndex(fp_seen -> fp_seen > floor(q * (arraySum(mapValues(bins)) - 1)), arrayCumSum(mapValues(bins)))]) / (pow(2., 1. / 32) + 1.)) * (1. - ((q * (arraySum(mapValues(bins)) - 1)) - floor(q * (arraySum(mapValues(bins)) - 1)))) + if(mapKeys(bins)[arrayFirstIndex(fp_seen -> fp_seen > ceil(q * (arraySum(mapValues(bins)) - 1)), arrayCumSum(mapValues(bins)))] = -1, 0., 2. * pow(pow(2., 1. / 32), mapKeys(bins)[arrayFirstIndex(fp_seen -> fp_seen > ceil(q * (arraySum(mapValues(bins)) - 1)), arrayCumSum(mapValues(bins)))]) / (pow(2., 1. / 32) + 1.)) * ((q * (arraySum(mapValues(bins)) - 1)) - floor(q * (arraySum(mapValues(bins)) - 1))));
 
-CREATE OR REPLACE FUNCTION fp_quantiles_linear AS (qs, bins) -> if(empty(bins), [], arrayMap(fp_q -> if(mapKeys(bins)[arrayFirstIndex(fp_seen -> fp_seen > floor(fp_q * (arraySum(mapValues(bins)) - 1)), arrayCumSum(mapValues(bins)))] = -1, 0., 2. * pow(pow(2., 1. / 32), mapKeys(bins)[arrayFirstIndex(fp_seen -> fp_seen > floor(fp_q * (arraySum(mapValues(bins)) - 1)), arrayCumSum(mapValues(bins)))]) / (pow(2., 1. / 32) + 1.)) * (1. - ((fp_q * (arraySum(mapValues(bins)) - 1)) - floor(fp_q * (arraySum(mapValues(bins)) - 1)))) + if(mapKeys(bins)[arrayFirstIndex(fp_seen -> fp_seen > ceil(fp_q * (arraySum(mapValues(bins)) - 1)), arrayCumSum(mapValues(bins)))] = -1, 0., 2. * pow(pow(2., 1. / 32), mapKeys(bins)[arrayFirstIndex(fp_seen -> fp_seen > ceil(fp_q * (arraySum(mapValues(bins)) - 1)), arrayCumSum(mapValues(bins)))]) / (pow(2., 1. / 32) + 1.)) * ((fp_q * (arraySum(mapValues(bins)) - 1)) - floor(fp_q * (arraySum(mapValues(bins)) - 1))), qs));
+CREATE OR REPLACE FUNCTION fp_quantiles_linear AS (qs, bins) -> if(empty(bins), [], arrayMap((fp_keys, fp_sums) -> arrayMap(fp_place -> arrayMap((fp_below, fp_above) -> if(fp_below = -1, 0., 2. * pow(pow(2., 1. / 32), fp_below) / (pow(2., 1. / 32) + 1.)) * (1. - (fp_place - floor(fp_place))) + if(fp_above = -1, 0., 2. * pow(pow(2., 1. / 32), fp_above) / (pow(2., 1. / 32) + 1.)) * (fp_place - floor(fp_place)), [fp_keys[arrayFirstIndex(fp_seen -> fp_seen > floor(fp_place), fp_sums)]], [fp_keys[arrayFirstIndex(fp_seen -> fp_seen > ceil(fp_place), fp_sums)]])[1], arrayMap(fp_q -> fp_q * (fp_sums[-1] - 1), qs)), [mapKeys(bins)], [arrayCumSum(mapValues(bins))])[1]);
 
 CREATE FUNCTION IF NOT EXISTS p AS (q, bins) -> fp_quantile_linear(q + throwIf(NOT (q BETWEEN 0 AND 1), 'p(q, bins): q is a share, such as 0.99 for p99'), sumMap(bins));
 
@@ -1003,7 +1003,13 @@ CREATE OR REPLACE VIEW request_windows
     requests_client_fault UInt64 COMMENT 'requests: rejected for what the client sent: 4xx other than 408 and 429, `error_kind` client',
     requests_failed UInt64 COMMENT 'requests: failed on our side: errors of server, engine and network, timeouts, rejections for overload'
 )
-AS SELECT
+AS WITH
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.ttft_us_bins) AS fp_ttft_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.tpot_us_bins) AS fp_tpot_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.e2e_us_bins) AS fp_e2e_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.queue_us_bins) AS fp_queue_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.itl_bins) AS fp_itl_bins
+SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
     m.window_ms AS window_ms,
     formatDateTime(toDateTime(intDiv(m.window_ms, 1000), 'UTC'), '%H:%i', 'UTC') AS time_of_day,
@@ -1050,26 +1056,26 @@ AS SELECT
     m.e2e_us_bins AS e2e_us_bins,
     m.queue_us_bins AS queue_us_bins,
     m.itl_bins AS itl_bins,
-    fp_quantile_linear(0.5, m.ttft_us_bins) AS ttft_us_p50,
-    fp_quantile_linear(0.9, m.ttft_us_bins) AS ttft_us_p90,
-    fp_quantile_linear(0.95, m.ttft_us_bins) AS ttft_us_p95,
-    fp_quantile_linear(0.99, m.ttft_us_bins) AS ttft_us_p99,
-    fp_quantile_linear(0.5, m.tpot_us_bins) AS tpot_us_p50,
-    fp_quantile_linear(0.9, m.tpot_us_bins) AS tpot_us_p90,
-    fp_quantile_linear(0.95, m.tpot_us_bins) AS tpot_us_p95,
-    fp_quantile_linear(0.99, m.tpot_us_bins) AS tpot_us_p99,
-    fp_quantile_linear(0.5, m.e2e_us_bins) AS e2e_us_p50,
-    fp_quantile_linear(0.9, m.e2e_us_bins) AS e2e_us_p90,
-    fp_quantile_linear(0.95, m.e2e_us_bins) AS e2e_us_p95,
-    fp_quantile_linear(0.99, m.e2e_us_bins) AS e2e_us_p99,
-    fp_quantile_linear(0.5, m.queue_us_bins) AS queue_us_p50,
-    fp_quantile_linear(0.9, m.queue_us_bins) AS queue_us_p90,
-    fp_quantile_linear(0.95, m.queue_us_bins) AS queue_us_p95,
-    fp_quantile_linear(0.99, m.queue_us_bins) AS queue_us_p99,
-    fp_quantile_linear(0.5, m.itl_bins) AS itl_us_p50,
-    fp_quantile_linear(0.9, m.itl_bins) AS itl_us_p90,
-    fp_quantile_linear(0.95, m.itl_bins) AS itl_us_p95,
-    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[1]) AS ttft_us_p50,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[2]) AS ttft_us_p90,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[3]) AS ttft_us_p95,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[4]) AS ttft_us_p99,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[1]) AS tpot_us_p50,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[2]) AS tpot_us_p90,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[3]) AS tpot_us_p95,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[4]) AS tpot_us_p99,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[1]) AS e2e_us_p50,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[2]) AS e2e_us_p90,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[3]) AS e2e_us_p95,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[4]) AS e2e_us_p99,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[1]) AS queue_us_p50,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[2]) AS queue_us_p90,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[3]) AS queue_us_p95,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[4]) AS queue_us_p99,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[1]) AS itl_us_p50,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[2]) AS itl_us_p90,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[3]) AS itl_us_p95,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[4]) AS itl_us_p99,
     if(ifNull(status, '') = 'ok', m.event_count, 0) AS requests_ok,
     if(ifNull(status, '') = 'aborted', m.event_count, 0) AS requests_aborted,
     if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') = 'client', m.event_count, 0) AS requests_client_fault,
@@ -1199,7 +1205,13 @@ CREATE OR REPLACE VIEW engine_request_windows
     requests_client_fault UInt64 COMMENT 'requests: rejected for what the client sent: 4xx other than 408 and 429, `error_kind` client',
     requests_failed UInt64 COMMENT 'requests: failed on our side: errors of server, engine and network, timeouts, rejections for overload'
 )
-AS SELECT
+AS WITH
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.ttft_us_bins) AS fp_ttft_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.tpot_us_bins) AS fp_tpot_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.e2e_us_bins) AS fp_e2e_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.queue_us_bins) AS fp_queue_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.itl_bins) AS fp_itl_bins
+SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
     m.window_ms AS window_ms,
     formatDateTime(toDateTime(intDiv(m.window_ms, 1000), 'UTC'), '%H:%i', 'UTC') AS time_of_day,
@@ -1246,26 +1258,26 @@ AS SELECT
     m.e2e_us_bins AS e2e_us_bins,
     m.queue_us_bins AS queue_us_bins,
     m.itl_bins AS itl_bins,
-    fp_quantile_linear(0.5, m.ttft_us_bins) AS ttft_us_p50,
-    fp_quantile_linear(0.9, m.ttft_us_bins) AS ttft_us_p90,
-    fp_quantile_linear(0.95, m.ttft_us_bins) AS ttft_us_p95,
-    fp_quantile_linear(0.99, m.ttft_us_bins) AS ttft_us_p99,
-    fp_quantile_linear(0.5, m.tpot_us_bins) AS tpot_us_p50,
-    fp_quantile_linear(0.9, m.tpot_us_bins) AS tpot_us_p90,
-    fp_quantile_linear(0.95, m.tpot_us_bins) AS tpot_us_p95,
-    fp_quantile_linear(0.99, m.tpot_us_bins) AS tpot_us_p99,
-    fp_quantile_linear(0.5, m.e2e_us_bins) AS e2e_us_p50,
-    fp_quantile_linear(0.9, m.e2e_us_bins) AS e2e_us_p90,
-    fp_quantile_linear(0.95, m.e2e_us_bins) AS e2e_us_p95,
-    fp_quantile_linear(0.99, m.e2e_us_bins) AS e2e_us_p99,
-    fp_quantile_linear(0.5, m.queue_us_bins) AS queue_us_p50,
-    fp_quantile_linear(0.9, m.queue_us_bins) AS queue_us_p90,
-    fp_quantile_linear(0.95, m.queue_us_bins) AS queue_us_p95,
-    fp_quantile_linear(0.99, m.queue_us_bins) AS queue_us_p99,
-    fp_quantile_linear(0.5, m.itl_bins) AS itl_us_p50,
-    fp_quantile_linear(0.9, m.itl_bins) AS itl_us_p90,
-    fp_quantile_linear(0.95, m.itl_bins) AS itl_us_p95,
-    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[1]) AS ttft_us_p50,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[2]) AS ttft_us_p90,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[3]) AS ttft_us_p95,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[4]) AS ttft_us_p99,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[1]) AS tpot_us_p50,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[2]) AS tpot_us_p90,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[3]) AS tpot_us_p95,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[4]) AS tpot_us_p99,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[1]) AS e2e_us_p50,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[2]) AS e2e_us_p90,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[3]) AS e2e_us_p95,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[4]) AS e2e_us_p99,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[1]) AS queue_us_p50,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[2]) AS queue_us_p90,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[3]) AS queue_us_p95,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[4]) AS queue_us_p99,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[1]) AS itl_us_p50,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[2]) AS itl_us_p90,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[3]) AS itl_us_p95,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[4]) AS itl_us_p99,
     if(ifNull(status, '') = 'ok', m.event_count, 0) AS requests_ok,
     if(ifNull(status, '') = 'aborted', m.event_count, 0) AS requests_aborted,
     if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') = 'client', m.event_count, 0) AS requests_client_fault,
@@ -2075,7 +2087,9 @@ CREATE OR REPLACE VIEW engine_windows
     running_requests_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, running_bins), of: requests being computed [requests]',
     running_requests_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, running_bins), of: requests being computed [requests]'
 )
-AS SELECT
+AS WITH
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.running_bins) AS fp_running_bins
+SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
     m.window_ms AS window_ms,
     formatDateTime(toDateTime(intDiv(m.window_ms, 1000), 'UTC'), '%H:%i', 'UTC') AS time_of_day,
@@ -2114,10 +2128,10 @@ AS SELECT
     m.generation_tokens_sum AS generation_tokens_sum,
     m.finished_requests_sum AS finished_requests_sum,
     m.running_bins AS running_bins,
-    fp_quantile_linear(0.5, m.running_bins) AS running_requests_p50,
-    fp_quantile_linear(0.9, m.running_bins) AS running_requests_p90,
-    fp_quantile_linear(0.95, m.running_bins) AS running_requests_p95,
-    fp_quantile_linear(0.99, m.running_bins) AS running_requests_p99
+    if(empty(fp_running_bins), NULL, fp_running_bins[1]) AS running_requests_p50,
+    if(empty(fp_running_bins), NULL, fp_running_bins[2]) AS running_requests_p90,
+    if(empty(fp_running_bins), NULL, fp_running_bins[3]) AS running_requests_p95,
+    if(empty(fp_running_bins), NULL, fp_running_bins[4]) AS running_requests_p99
 FROM (
     SELECT
         p.window_ms AS window_ms,
@@ -2307,7 +2321,9 @@ CREATE OR REPLACE VIEW training_windows
     step_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, step_us_bins), of: end of the previous step to end of this one [us]',
     step_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, step_us_bins), of: end of the previous step to end of this one [us]'
 )
-AS SELECT
+AS WITH
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.step_us_bins) AS fp_step_us_bins
+SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
     m.window_ms AS window_ms,
     formatDateTime(toDateTime(intDiv(m.window_ms, 1000), 'UTC'), '%H:%i', 'UTC') AS time_of_day,
@@ -2340,10 +2356,10 @@ AS SELECT
     m.samples_sum AS samples_sum,
     m.tokens_sum AS tokens_sum,
     m.step_us_bins AS step_us_bins,
-    fp_quantile_linear(0.5, m.step_us_bins) AS step_us_p50,
-    fp_quantile_linear(0.9, m.step_us_bins) AS step_us_p90,
-    fp_quantile_linear(0.95, m.step_us_bins) AS step_us_p95,
-    fp_quantile_linear(0.99, m.step_us_bins) AS step_us_p99
+    if(empty(fp_step_us_bins), NULL, fp_step_us_bins[1]) AS step_us_p50,
+    if(empty(fp_step_us_bins), NULL, fp_step_us_bins[2]) AS step_us_p90,
+    if(empty(fp_step_us_bins), NULL, fp_step_us_bins[3]) AS step_us_p95,
+    if(empty(fp_step_us_bins), NULL, fp_step_us_bins[4]) AS step_us_p99
 FROM (
     SELECT
         p.window_ms AS window_ms,
@@ -2525,7 +2541,13 @@ CREATE OR REPLACE VIEW request_windows_1m
     requests_client_fault UInt64 COMMENT 'requests: rejected for what the client sent: 4xx other than 408 and 429, `error_kind` client',
     requests_failed UInt64 COMMENT 'requests: failed on our side: errors of server, engine and network, timeouts, rejections for overload'
 )
-AS SELECT
+AS WITH
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.ttft_us_bins) AS fp_ttft_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.tpot_us_bins) AS fp_tpot_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.e2e_us_bins) AS fp_e2e_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.queue_us_bins) AS fp_queue_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.itl_bins) AS fp_itl_bins
+SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
     m.window_ms AS window_ms,
     formatDateTime(toDateTime(intDiv(m.window_ms, 1000), 'UTC'), '%H:%i', 'UTC') AS time_of_day,
@@ -2572,26 +2594,26 @@ AS SELECT
     m.e2e_us_bins AS e2e_us_bins,
     m.queue_us_bins AS queue_us_bins,
     m.itl_bins AS itl_bins,
-    fp_quantile_linear(0.5, m.ttft_us_bins) AS ttft_us_p50,
-    fp_quantile_linear(0.9, m.ttft_us_bins) AS ttft_us_p90,
-    fp_quantile_linear(0.95, m.ttft_us_bins) AS ttft_us_p95,
-    fp_quantile_linear(0.99, m.ttft_us_bins) AS ttft_us_p99,
-    fp_quantile_linear(0.5, m.tpot_us_bins) AS tpot_us_p50,
-    fp_quantile_linear(0.9, m.tpot_us_bins) AS tpot_us_p90,
-    fp_quantile_linear(0.95, m.tpot_us_bins) AS tpot_us_p95,
-    fp_quantile_linear(0.99, m.tpot_us_bins) AS tpot_us_p99,
-    fp_quantile_linear(0.5, m.e2e_us_bins) AS e2e_us_p50,
-    fp_quantile_linear(0.9, m.e2e_us_bins) AS e2e_us_p90,
-    fp_quantile_linear(0.95, m.e2e_us_bins) AS e2e_us_p95,
-    fp_quantile_linear(0.99, m.e2e_us_bins) AS e2e_us_p99,
-    fp_quantile_linear(0.5, m.queue_us_bins) AS queue_us_p50,
-    fp_quantile_linear(0.9, m.queue_us_bins) AS queue_us_p90,
-    fp_quantile_linear(0.95, m.queue_us_bins) AS queue_us_p95,
-    fp_quantile_linear(0.99, m.queue_us_bins) AS queue_us_p99,
-    fp_quantile_linear(0.5, m.itl_bins) AS itl_us_p50,
-    fp_quantile_linear(0.9, m.itl_bins) AS itl_us_p90,
-    fp_quantile_linear(0.95, m.itl_bins) AS itl_us_p95,
-    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[1]) AS ttft_us_p50,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[2]) AS ttft_us_p90,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[3]) AS ttft_us_p95,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[4]) AS ttft_us_p99,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[1]) AS tpot_us_p50,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[2]) AS tpot_us_p90,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[3]) AS tpot_us_p95,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[4]) AS tpot_us_p99,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[1]) AS e2e_us_p50,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[2]) AS e2e_us_p90,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[3]) AS e2e_us_p95,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[4]) AS e2e_us_p99,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[1]) AS queue_us_p50,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[2]) AS queue_us_p90,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[3]) AS queue_us_p95,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[4]) AS queue_us_p99,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[1]) AS itl_us_p50,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[2]) AS itl_us_p90,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[3]) AS itl_us_p95,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[4]) AS itl_us_p99,
     if(ifNull(status, '') = 'ok', m.event_count, 0) AS requests_ok,
     if(ifNull(status, '') = 'aborted', m.event_count, 0) AS requests_aborted,
     if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') = 'client', m.event_count, 0) AS requests_client_fault,
@@ -2673,7 +2695,13 @@ CREATE OR REPLACE VIEW request_windows_1h
     requests_client_fault UInt64 COMMENT 'requests: rejected for what the client sent: 4xx other than 408 and 429, `error_kind` client',
     requests_failed UInt64 COMMENT 'requests: failed on our side: errors of server, engine and network, timeouts, rejections for overload'
 )
-AS SELECT
+AS WITH
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.ttft_us_bins) AS fp_ttft_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.tpot_us_bins) AS fp_tpot_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.e2e_us_bins) AS fp_e2e_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.queue_us_bins) AS fp_queue_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.itl_bins) AS fp_itl_bins
+SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
     m.window_ms AS window_ms,
     formatDateTime(toDateTime(intDiv(m.window_ms, 1000), 'UTC'), '%H:%i', 'UTC') AS time_of_day,
@@ -2720,26 +2748,26 @@ AS SELECT
     m.e2e_us_bins AS e2e_us_bins,
     m.queue_us_bins AS queue_us_bins,
     m.itl_bins AS itl_bins,
-    fp_quantile_linear(0.5, m.ttft_us_bins) AS ttft_us_p50,
-    fp_quantile_linear(0.9, m.ttft_us_bins) AS ttft_us_p90,
-    fp_quantile_linear(0.95, m.ttft_us_bins) AS ttft_us_p95,
-    fp_quantile_linear(0.99, m.ttft_us_bins) AS ttft_us_p99,
-    fp_quantile_linear(0.5, m.tpot_us_bins) AS tpot_us_p50,
-    fp_quantile_linear(0.9, m.tpot_us_bins) AS tpot_us_p90,
-    fp_quantile_linear(0.95, m.tpot_us_bins) AS tpot_us_p95,
-    fp_quantile_linear(0.99, m.tpot_us_bins) AS tpot_us_p99,
-    fp_quantile_linear(0.5, m.e2e_us_bins) AS e2e_us_p50,
-    fp_quantile_linear(0.9, m.e2e_us_bins) AS e2e_us_p90,
-    fp_quantile_linear(0.95, m.e2e_us_bins) AS e2e_us_p95,
-    fp_quantile_linear(0.99, m.e2e_us_bins) AS e2e_us_p99,
-    fp_quantile_linear(0.5, m.queue_us_bins) AS queue_us_p50,
-    fp_quantile_linear(0.9, m.queue_us_bins) AS queue_us_p90,
-    fp_quantile_linear(0.95, m.queue_us_bins) AS queue_us_p95,
-    fp_quantile_linear(0.99, m.queue_us_bins) AS queue_us_p99,
-    fp_quantile_linear(0.5, m.itl_bins) AS itl_us_p50,
-    fp_quantile_linear(0.9, m.itl_bins) AS itl_us_p90,
-    fp_quantile_linear(0.95, m.itl_bins) AS itl_us_p95,
-    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[1]) AS ttft_us_p50,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[2]) AS ttft_us_p90,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[3]) AS ttft_us_p95,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[4]) AS ttft_us_p99,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[1]) AS tpot_us_p50,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[2]) AS tpot_us_p90,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[3]) AS tpot_us_p95,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[4]) AS tpot_us_p99,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[1]) AS e2e_us_p50,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[2]) AS e2e_us_p90,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[3]) AS e2e_us_p95,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[4]) AS e2e_us_p99,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[1]) AS queue_us_p50,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[2]) AS queue_us_p90,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[3]) AS queue_us_p95,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[4]) AS queue_us_p99,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[1]) AS itl_us_p50,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[2]) AS itl_us_p90,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[3]) AS itl_us_p95,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[4]) AS itl_us_p99,
     if(ifNull(status, '') = 'ok', m.event_count, 0) AS requests_ok,
     if(ifNull(status, '') = 'aborted', m.event_count, 0) AS requests_aborted,
     if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') = 'client', m.event_count, 0) AS requests_client_fault,
@@ -2821,7 +2849,13 @@ CREATE OR REPLACE VIEW request_windows_1d
     requests_client_fault UInt64 COMMENT 'requests: rejected for what the client sent: 4xx other than 408 and 429, `error_kind` client',
     requests_failed UInt64 COMMENT 'requests: failed on our side: errors of server, engine and network, timeouts, rejections for overload'
 )
-AS SELECT
+AS WITH
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.ttft_us_bins) AS fp_ttft_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.tpot_us_bins) AS fp_tpot_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.e2e_us_bins) AS fp_e2e_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.queue_us_bins) AS fp_queue_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.itl_bins) AS fp_itl_bins
+SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
     m.window_ms AS window_ms,
     formatDateTime(toDateTime(intDiv(m.window_ms, 1000), 'UTC'), '%H:%i', 'UTC') AS time_of_day,
@@ -2868,26 +2902,26 @@ AS SELECT
     m.e2e_us_bins AS e2e_us_bins,
     m.queue_us_bins AS queue_us_bins,
     m.itl_bins AS itl_bins,
-    fp_quantile_linear(0.5, m.ttft_us_bins) AS ttft_us_p50,
-    fp_quantile_linear(0.9, m.ttft_us_bins) AS ttft_us_p90,
-    fp_quantile_linear(0.95, m.ttft_us_bins) AS ttft_us_p95,
-    fp_quantile_linear(0.99, m.ttft_us_bins) AS ttft_us_p99,
-    fp_quantile_linear(0.5, m.tpot_us_bins) AS tpot_us_p50,
-    fp_quantile_linear(0.9, m.tpot_us_bins) AS tpot_us_p90,
-    fp_quantile_linear(0.95, m.tpot_us_bins) AS tpot_us_p95,
-    fp_quantile_linear(0.99, m.tpot_us_bins) AS tpot_us_p99,
-    fp_quantile_linear(0.5, m.e2e_us_bins) AS e2e_us_p50,
-    fp_quantile_linear(0.9, m.e2e_us_bins) AS e2e_us_p90,
-    fp_quantile_linear(0.95, m.e2e_us_bins) AS e2e_us_p95,
-    fp_quantile_linear(0.99, m.e2e_us_bins) AS e2e_us_p99,
-    fp_quantile_linear(0.5, m.queue_us_bins) AS queue_us_p50,
-    fp_quantile_linear(0.9, m.queue_us_bins) AS queue_us_p90,
-    fp_quantile_linear(0.95, m.queue_us_bins) AS queue_us_p95,
-    fp_quantile_linear(0.99, m.queue_us_bins) AS queue_us_p99,
-    fp_quantile_linear(0.5, m.itl_bins) AS itl_us_p50,
-    fp_quantile_linear(0.9, m.itl_bins) AS itl_us_p90,
-    fp_quantile_linear(0.95, m.itl_bins) AS itl_us_p95,
-    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[1]) AS ttft_us_p50,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[2]) AS ttft_us_p90,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[3]) AS ttft_us_p95,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[4]) AS ttft_us_p99,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[1]) AS tpot_us_p50,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[2]) AS tpot_us_p90,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[3]) AS tpot_us_p95,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[4]) AS tpot_us_p99,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[1]) AS e2e_us_p50,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[2]) AS e2e_us_p90,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[3]) AS e2e_us_p95,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[4]) AS e2e_us_p99,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[1]) AS queue_us_p50,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[2]) AS queue_us_p90,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[3]) AS queue_us_p95,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[4]) AS queue_us_p99,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[1]) AS itl_us_p50,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[2]) AS itl_us_p90,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[3]) AS itl_us_p95,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[4]) AS itl_us_p99,
     if(ifNull(status, '') = 'ok', m.event_count, 0) AS requests_ok,
     if(ifNull(status, '') = 'aborted', m.event_count, 0) AS requests_aborted,
     if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') = 'client', m.event_count, 0) AS requests_client_fault,
@@ -2969,7 +3003,13 @@ CREATE OR REPLACE VIEW engine_request_windows_1m
     requests_client_fault UInt64 COMMENT 'requests: rejected for what the client sent: 4xx other than 408 and 429, `error_kind` client',
     requests_failed UInt64 COMMENT 'requests: failed on our side: errors of server, engine and network, timeouts, rejections for overload'
 )
-AS SELECT
+AS WITH
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.ttft_us_bins) AS fp_ttft_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.tpot_us_bins) AS fp_tpot_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.e2e_us_bins) AS fp_e2e_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.queue_us_bins) AS fp_queue_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.itl_bins) AS fp_itl_bins
+SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
     m.window_ms AS window_ms,
     formatDateTime(toDateTime(intDiv(m.window_ms, 1000), 'UTC'), '%H:%i', 'UTC') AS time_of_day,
@@ -3016,26 +3056,26 @@ AS SELECT
     m.e2e_us_bins AS e2e_us_bins,
     m.queue_us_bins AS queue_us_bins,
     m.itl_bins AS itl_bins,
-    fp_quantile_linear(0.5, m.ttft_us_bins) AS ttft_us_p50,
-    fp_quantile_linear(0.9, m.ttft_us_bins) AS ttft_us_p90,
-    fp_quantile_linear(0.95, m.ttft_us_bins) AS ttft_us_p95,
-    fp_quantile_linear(0.99, m.ttft_us_bins) AS ttft_us_p99,
-    fp_quantile_linear(0.5, m.tpot_us_bins) AS tpot_us_p50,
-    fp_quantile_linear(0.9, m.tpot_us_bins) AS tpot_us_p90,
-    fp_quantile_linear(0.95, m.tpot_us_bins) AS tpot_us_p95,
-    fp_quantile_linear(0.99, m.tpot_us_bins) AS tpot_us_p99,
-    fp_quantile_linear(0.5, m.e2e_us_bins) AS e2e_us_p50,
-    fp_quantile_linear(0.9, m.e2e_us_bins) AS e2e_us_p90,
-    fp_quantile_linear(0.95, m.e2e_us_bins) AS e2e_us_p95,
-    fp_quantile_linear(0.99, m.e2e_us_bins) AS e2e_us_p99,
-    fp_quantile_linear(0.5, m.queue_us_bins) AS queue_us_p50,
-    fp_quantile_linear(0.9, m.queue_us_bins) AS queue_us_p90,
-    fp_quantile_linear(0.95, m.queue_us_bins) AS queue_us_p95,
-    fp_quantile_linear(0.99, m.queue_us_bins) AS queue_us_p99,
-    fp_quantile_linear(0.5, m.itl_bins) AS itl_us_p50,
-    fp_quantile_linear(0.9, m.itl_bins) AS itl_us_p90,
-    fp_quantile_linear(0.95, m.itl_bins) AS itl_us_p95,
-    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[1]) AS ttft_us_p50,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[2]) AS ttft_us_p90,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[3]) AS ttft_us_p95,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[4]) AS ttft_us_p99,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[1]) AS tpot_us_p50,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[2]) AS tpot_us_p90,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[3]) AS tpot_us_p95,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[4]) AS tpot_us_p99,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[1]) AS e2e_us_p50,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[2]) AS e2e_us_p90,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[3]) AS e2e_us_p95,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[4]) AS e2e_us_p99,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[1]) AS queue_us_p50,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[2]) AS queue_us_p90,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[3]) AS queue_us_p95,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[4]) AS queue_us_p99,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[1]) AS itl_us_p50,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[2]) AS itl_us_p90,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[3]) AS itl_us_p95,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[4]) AS itl_us_p99,
     if(ifNull(status, '') = 'ok', m.event_count, 0) AS requests_ok,
     if(ifNull(status, '') = 'aborted', m.event_count, 0) AS requests_aborted,
     if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') = 'client', m.event_count, 0) AS requests_client_fault,
@@ -3117,7 +3157,13 @@ CREATE OR REPLACE VIEW engine_request_windows_1h
     requests_client_fault UInt64 COMMENT 'requests: rejected for what the client sent: 4xx other than 408 and 429, `error_kind` client',
     requests_failed UInt64 COMMENT 'requests: failed on our side: errors of server, engine and network, timeouts, rejections for overload'
 )
-AS SELECT
+AS WITH
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.ttft_us_bins) AS fp_ttft_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.tpot_us_bins) AS fp_tpot_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.e2e_us_bins) AS fp_e2e_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.queue_us_bins) AS fp_queue_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.itl_bins) AS fp_itl_bins
+SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
     m.window_ms AS window_ms,
     formatDateTime(toDateTime(intDiv(m.window_ms, 1000), 'UTC'), '%H:%i', 'UTC') AS time_of_day,
@@ -3164,26 +3210,26 @@ AS SELECT
     m.e2e_us_bins AS e2e_us_bins,
     m.queue_us_bins AS queue_us_bins,
     m.itl_bins AS itl_bins,
-    fp_quantile_linear(0.5, m.ttft_us_bins) AS ttft_us_p50,
-    fp_quantile_linear(0.9, m.ttft_us_bins) AS ttft_us_p90,
-    fp_quantile_linear(0.95, m.ttft_us_bins) AS ttft_us_p95,
-    fp_quantile_linear(0.99, m.ttft_us_bins) AS ttft_us_p99,
-    fp_quantile_linear(0.5, m.tpot_us_bins) AS tpot_us_p50,
-    fp_quantile_linear(0.9, m.tpot_us_bins) AS tpot_us_p90,
-    fp_quantile_linear(0.95, m.tpot_us_bins) AS tpot_us_p95,
-    fp_quantile_linear(0.99, m.tpot_us_bins) AS tpot_us_p99,
-    fp_quantile_linear(0.5, m.e2e_us_bins) AS e2e_us_p50,
-    fp_quantile_linear(0.9, m.e2e_us_bins) AS e2e_us_p90,
-    fp_quantile_linear(0.95, m.e2e_us_bins) AS e2e_us_p95,
-    fp_quantile_linear(0.99, m.e2e_us_bins) AS e2e_us_p99,
-    fp_quantile_linear(0.5, m.queue_us_bins) AS queue_us_p50,
-    fp_quantile_linear(0.9, m.queue_us_bins) AS queue_us_p90,
-    fp_quantile_linear(0.95, m.queue_us_bins) AS queue_us_p95,
-    fp_quantile_linear(0.99, m.queue_us_bins) AS queue_us_p99,
-    fp_quantile_linear(0.5, m.itl_bins) AS itl_us_p50,
-    fp_quantile_linear(0.9, m.itl_bins) AS itl_us_p90,
-    fp_quantile_linear(0.95, m.itl_bins) AS itl_us_p95,
-    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[1]) AS ttft_us_p50,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[2]) AS ttft_us_p90,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[3]) AS ttft_us_p95,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[4]) AS ttft_us_p99,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[1]) AS tpot_us_p50,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[2]) AS tpot_us_p90,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[3]) AS tpot_us_p95,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[4]) AS tpot_us_p99,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[1]) AS e2e_us_p50,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[2]) AS e2e_us_p90,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[3]) AS e2e_us_p95,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[4]) AS e2e_us_p99,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[1]) AS queue_us_p50,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[2]) AS queue_us_p90,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[3]) AS queue_us_p95,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[4]) AS queue_us_p99,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[1]) AS itl_us_p50,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[2]) AS itl_us_p90,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[3]) AS itl_us_p95,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[4]) AS itl_us_p99,
     if(ifNull(status, '') = 'ok', m.event_count, 0) AS requests_ok,
     if(ifNull(status, '') = 'aborted', m.event_count, 0) AS requests_aborted,
     if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') = 'client', m.event_count, 0) AS requests_client_fault,
@@ -3265,7 +3311,13 @@ CREATE OR REPLACE VIEW engine_request_windows_1d
     requests_client_fault UInt64 COMMENT 'requests: rejected for what the client sent: 4xx other than 408 and 429, `error_kind` client',
     requests_failed UInt64 COMMENT 'requests: failed on our side: errors of server, engine and network, timeouts, rejections for overload'
 )
-AS SELECT
+AS WITH
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.ttft_us_bins) AS fp_ttft_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.tpot_us_bins) AS fp_tpot_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.e2e_us_bins) AS fp_e2e_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.queue_us_bins) AS fp_queue_us_bins,
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.itl_bins) AS fp_itl_bins
+SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
     m.window_ms AS window_ms,
     formatDateTime(toDateTime(intDiv(m.window_ms, 1000), 'UTC'), '%H:%i', 'UTC') AS time_of_day,
@@ -3312,26 +3364,26 @@ AS SELECT
     m.e2e_us_bins AS e2e_us_bins,
     m.queue_us_bins AS queue_us_bins,
     m.itl_bins AS itl_bins,
-    fp_quantile_linear(0.5, m.ttft_us_bins) AS ttft_us_p50,
-    fp_quantile_linear(0.9, m.ttft_us_bins) AS ttft_us_p90,
-    fp_quantile_linear(0.95, m.ttft_us_bins) AS ttft_us_p95,
-    fp_quantile_linear(0.99, m.ttft_us_bins) AS ttft_us_p99,
-    fp_quantile_linear(0.5, m.tpot_us_bins) AS tpot_us_p50,
-    fp_quantile_linear(0.9, m.tpot_us_bins) AS tpot_us_p90,
-    fp_quantile_linear(0.95, m.tpot_us_bins) AS tpot_us_p95,
-    fp_quantile_linear(0.99, m.tpot_us_bins) AS tpot_us_p99,
-    fp_quantile_linear(0.5, m.e2e_us_bins) AS e2e_us_p50,
-    fp_quantile_linear(0.9, m.e2e_us_bins) AS e2e_us_p90,
-    fp_quantile_linear(0.95, m.e2e_us_bins) AS e2e_us_p95,
-    fp_quantile_linear(0.99, m.e2e_us_bins) AS e2e_us_p99,
-    fp_quantile_linear(0.5, m.queue_us_bins) AS queue_us_p50,
-    fp_quantile_linear(0.9, m.queue_us_bins) AS queue_us_p90,
-    fp_quantile_linear(0.95, m.queue_us_bins) AS queue_us_p95,
-    fp_quantile_linear(0.99, m.queue_us_bins) AS queue_us_p99,
-    fp_quantile_linear(0.5, m.itl_bins) AS itl_us_p50,
-    fp_quantile_linear(0.9, m.itl_bins) AS itl_us_p90,
-    fp_quantile_linear(0.95, m.itl_bins) AS itl_us_p95,
-    fp_quantile_linear(0.99, m.itl_bins) AS itl_us_p99,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[1]) AS ttft_us_p50,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[2]) AS ttft_us_p90,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[3]) AS ttft_us_p95,
+    if(empty(fp_ttft_us_bins), NULL, fp_ttft_us_bins[4]) AS ttft_us_p99,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[1]) AS tpot_us_p50,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[2]) AS tpot_us_p90,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[3]) AS tpot_us_p95,
+    if(empty(fp_tpot_us_bins), NULL, fp_tpot_us_bins[4]) AS tpot_us_p99,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[1]) AS e2e_us_p50,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[2]) AS e2e_us_p90,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[3]) AS e2e_us_p95,
+    if(empty(fp_e2e_us_bins), NULL, fp_e2e_us_bins[4]) AS e2e_us_p99,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[1]) AS queue_us_p50,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[2]) AS queue_us_p90,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[3]) AS queue_us_p95,
+    if(empty(fp_queue_us_bins), NULL, fp_queue_us_bins[4]) AS queue_us_p99,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[1]) AS itl_us_p50,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[2]) AS itl_us_p90,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[3]) AS itl_us_p95,
+    if(empty(fp_itl_bins), NULL, fp_itl_bins[4]) AS itl_us_p99,
     if(ifNull(status, '') = 'ok', m.event_count, 0) AS requests_ok,
     if(ifNull(status, '') = 'aborted', m.event_count, 0) AS requests_aborted,
     if(ifNull(status, '') NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') = 'client', m.event_count, 0) AS requests_client_fault,
@@ -4813,7 +4865,9 @@ CREATE OR REPLACE VIEW engine_windows_1m
     running_requests_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, running_bins), of: requests being computed [requests]',
     running_requests_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, running_bins), of: requests being computed [requests]'
 )
-AS SELECT
+AS WITH
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.running_bins) AS fp_running_bins
+SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
     m.window_ms AS window_ms,
     formatDateTime(toDateTime(intDiv(m.window_ms, 1000), 'UTC'), '%H:%i', 'UTC') AS time_of_day,
@@ -4852,10 +4906,10 @@ AS SELECT
     m.generation_tokens_sum AS generation_tokens_sum,
     m.finished_requests_sum AS finished_requests_sum,
     m.running_bins AS running_bins,
-    fp_quantile_linear(0.5, m.running_bins) AS running_requests_p50,
-    fp_quantile_linear(0.9, m.running_bins) AS running_requests_p90,
-    fp_quantile_linear(0.95, m.running_bins) AS running_requests_p95,
-    fp_quantile_linear(0.99, m.running_bins) AS running_requests_p99
+    if(empty(fp_running_bins), NULL, fp_running_bins[1]) AS running_requests_p50,
+    if(empty(fp_running_bins), NULL, fp_running_bins[2]) AS running_requests_p90,
+    if(empty(fp_running_bins), NULL, fp_running_bins[3]) AS running_requests_p95,
+    if(empty(fp_running_bins), NULL, fp_running_bins[4]) AS running_requests_p99
 FROM engine_samples_rollup_1m AS m FINAL
 WHERE m.grouping = 'engine_sample'
 COMMENT 'engine.samples by 1m window and cluster, region, host, engine_id, placement_group, model, model_version, precision, engine_kind, origin';
@@ -4905,7 +4959,9 @@ CREATE OR REPLACE VIEW engine_windows_1h
     running_requests_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, running_bins), of: requests being computed [requests]',
     running_requests_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, running_bins), of: requests being computed [requests]'
 )
-AS SELECT
+AS WITH
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.running_bins) AS fp_running_bins
+SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
     m.window_ms AS window_ms,
     formatDateTime(toDateTime(intDiv(m.window_ms, 1000), 'UTC'), '%H:%i', 'UTC') AS time_of_day,
@@ -4944,10 +5000,10 @@ AS SELECT
     m.generation_tokens_sum AS generation_tokens_sum,
     m.finished_requests_sum AS finished_requests_sum,
     m.running_bins AS running_bins,
-    fp_quantile_linear(0.5, m.running_bins) AS running_requests_p50,
-    fp_quantile_linear(0.9, m.running_bins) AS running_requests_p90,
-    fp_quantile_linear(0.95, m.running_bins) AS running_requests_p95,
-    fp_quantile_linear(0.99, m.running_bins) AS running_requests_p99
+    if(empty(fp_running_bins), NULL, fp_running_bins[1]) AS running_requests_p50,
+    if(empty(fp_running_bins), NULL, fp_running_bins[2]) AS running_requests_p90,
+    if(empty(fp_running_bins), NULL, fp_running_bins[3]) AS running_requests_p95,
+    if(empty(fp_running_bins), NULL, fp_running_bins[4]) AS running_requests_p99
 FROM engine_samples_rollup_1h AS m FINAL
 WHERE m.grouping = 'engine_sample'
 COMMENT 'engine.samples by 1h window and cluster, region, host, engine_id, placement_group, model, model_version, precision, engine_kind, origin';
@@ -4997,7 +5053,9 @@ CREATE OR REPLACE VIEW engine_windows_1d
     running_requests_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, running_bins), of: requests being computed [requests]',
     running_requests_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, running_bins), of: requests being computed [requests]'
 )
-AS SELECT
+AS WITH
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.running_bins) AS fp_running_bins
+SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
     m.window_ms AS window_ms,
     formatDateTime(toDateTime(intDiv(m.window_ms, 1000), 'UTC'), '%H:%i', 'UTC') AS time_of_day,
@@ -5036,10 +5094,10 @@ AS SELECT
     m.generation_tokens_sum AS generation_tokens_sum,
     m.finished_requests_sum AS finished_requests_sum,
     m.running_bins AS running_bins,
-    fp_quantile_linear(0.5, m.running_bins) AS running_requests_p50,
-    fp_quantile_linear(0.9, m.running_bins) AS running_requests_p90,
-    fp_quantile_linear(0.95, m.running_bins) AS running_requests_p95,
-    fp_quantile_linear(0.99, m.running_bins) AS running_requests_p99
+    if(empty(fp_running_bins), NULL, fp_running_bins[1]) AS running_requests_p50,
+    if(empty(fp_running_bins), NULL, fp_running_bins[2]) AS running_requests_p90,
+    if(empty(fp_running_bins), NULL, fp_running_bins[3]) AS running_requests_p95,
+    if(empty(fp_running_bins), NULL, fp_running_bins[4]) AS running_requests_p99
 FROM engine_samples_rollup_1d AS m FINAL
 WHERE m.grouping = 'engine_sample'
 COMMENT 'engine.samples by 1d window and cluster, region, host, engine_id, placement_group, model, model_version, precision, engine_kind, origin';
@@ -5299,7 +5357,9 @@ CREATE OR REPLACE VIEW training_windows_1m
     step_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, step_us_bins), of: end of the previous step to end of this one [us]',
     step_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, step_us_bins), of: end of the previous step to end of this one [us]'
 )
-AS SELECT
+AS WITH
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.step_us_bins) AS fp_step_us_bins
+SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
     m.window_ms AS window_ms,
     formatDateTime(toDateTime(intDiv(m.window_ms, 1000), 'UTC'), '%H:%i', 'UTC') AS time_of_day,
@@ -5332,10 +5392,10 @@ AS SELECT
     m.samples_sum AS samples_sum,
     m.tokens_sum AS tokens_sum,
     m.step_us_bins AS step_us_bins,
-    fp_quantile_linear(0.5, m.step_us_bins) AS step_us_p50,
-    fp_quantile_linear(0.9, m.step_us_bins) AS step_us_p90,
-    fp_quantile_linear(0.95, m.step_us_bins) AS step_us_p95,
-    fp_quantile_linear(0.99, m.step_us_bins) AS step_us_p99
+    if(empty(fp_step_us_bins), NULL, fp_step_us_bins[1]) AS step_us_p50,
+    if(empty(fp_step_us_bins), NULL, fp_step_us_bins[2]) AS step_us_p90,
+    if(empty(fp_step_us_bins), NULL, fp_step_us_bins[3]) AS step_us_p95,
+    if(empty(fp_step_us_bins), NULL, fp_step_us_bins[4]) AS step_us_p99
 FROM training_steps_rollup_1m AS m FINAL
 WHERE m.grouping = 'training'
 COMMENT 'training.steps by 1m window and cluster, region, host, engine_id, placement_group, job, rank, model, origin';
@@ -5379,7 +5439,9 @@ CREATE OR REPLACE VIEW training_windows_1h
     step_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, step_us_bins), of: end of the previous step to end of this one [us]',
     step_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, step_us_bins), of: end of the previous step to end of this one [us]'
 )
-AS SELECT
+AS WITH
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.step_us_bins) AS fp_step_us_bins
+SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
     m.window_ms AS window_ms,
     formatDateTime(toDateTime(intDiv(m.window_ms, 1000), 'UTC'), '%H:%i', 'UTC') AS time_of_day,
@@ -5412,10 +5474,10 @@ AS SELECT
     m.samples_sum AS samples_sum,
     m.tokens_sum AS tokens_sum,
     m.step_us_bins AS step_us_bins,
-    fp_quantile_linear(0.5, m.step_us_bins) AS step_us_p50,
-    fp_quantile_linear(0.9, m.step_us_bins) AS step_us_p90,
-    fp_quantile_linear(0.95, m.step_us_bins) AS step_us_p95,
-    fp_quantile_linear(0.99, m.step_us_bins) AS step_us_p99
+    if(empty(fp_step_us_bins), NULL, fp_step_us_bins[1]) AS step_us_p50,
+    if(empty(fp_step_us_bins), NULL, fp_step_us_bins[2]) AS step_us_p90,
+    if(empty(fp_step_us_bins), NULL, fp_step_us_bins[3]) AS step_us_p95,
+    if(empty(fp_step_us_bins), NULL, fp_step_us_bins[4]) AS step_us_p99
 FROM training_steps_rollup_1h AS m FINAL
 WHERE m.grouping = 'training'
 COMMENT 'training.steps by 1h window and cluster, region, host, engine_id, placement_group, job, rank, model, origin';
@@ -5459,7 +5521,9 @@ CREATE OR REPLACE VIEW training_windows_1d
     step_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, step_us_bins), of: end of the previous step to end of this one [us]',
     step_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, step_us_bins), of: end of the previous step to end of this one [us]'
 )
-AS SELECT
+AS WITH
+    fp_quantiles_linear([0.5, 0.9, 0.95, 0.99], m.step_us_bins) AS fp_step_us_bins
+SELECT
     toDateTime(intDiv(m.window_ms, 1000), 'UTC') AS window,
     m.window_ms AS window_ms,
     formatDateTime(toDateTime(intDiv(m.window_ms, 1000), 'UTC'), '%H:%i', 'UTC') AS time_of_day,
@@ -5492,10 +5556,10 @@ AS SELECT
     m.samples_sum AS samples_sum,
     m.tokens_sum AS tokens_sum,
     m.step_us_bins AS step_us_bins,
-    fp_quantile_linear(0.5, m.step_us_bins) AS step_us_p50,
-    fp_quantile_linear(0.9, m.step_us_bins) AS step_us_p90,
-    fp_quantile_linear(0.95, m.step_us_bins) AS step_us_p95,
-    fp_quantile_linear(0.99, m.step_us_bins) AS step_us_p99
+    if(empty(fp_step_us_bins), NULL, fp_step_us_bins[1]) AS step_us_p50,
+    if(empty(fp_step_us_bins), NULL, fp_step_us_bins[2]) AS step_us_p90,
+    if(empty(fp_step_us_bins), NULL, fp_step_us_bins[3]) AS step_us_p95,
+    if(empty(fp_step_us_bins), NULL, fp_step_us_bins[4]) AS step_us_p99
 FROM training_steps_rollup_1d AS m FINAL
 WHERE m.grouping = 'training'
 COMMENT 'training.steps by 1d window and cluster, region, host, engine_id, placement_group, job, rank, model, origin';
@@ -6747,8 +6811,8 @@ SELECT
 FROM
 (
     SELECT m.1 AS metric, m.2 AS was, m.3 AS is, m.4 AS all_was, m.5 AS all_is, m.6 AS without, dimension, name
-    FROM (SELECT *, sum(requests_is) OVER (PARTITION BY dimension) AS all_requests_is, sum(requests_was) OVER (PARTITION BY dimension) AS all_requests_was, sum(failed_is) OVER (PARTITION BY dimension) AS all_failed_is, sum(failed_was) OVER (PARTITION BY dimension) AS all_failed_was, sum(input_tokens_is) OVER (PARTITION BY dimension) AS all_input_tokens_is, sum(input_tokens_was) OVER (PARTITION BY dimension) AS all_input_tokens_was, sum(cached_tokens_is) OVER (PARTITION BY dimension) AS all_cached_tokens_is, sum(cached_tokens_was) OVER (PARTITION BY dimension) AS all_cached_tokens_was, sum(output_tokens_is) OVER (PARTITION BY dimension) AS all_output_tokens_is, sum(output_tokens_was) OVER (PARTITION BY dimension) AS all_output_tokens_was, sumMap(ttft_us_bins_is) OVER (PARTITION BY dimension) AS all_ttft_us_bins_is, sumMap(ttft_us_bins_was) OVER (PARTITION BY dimension) AS all_ttft_us_bins_was, sumMap(tpot_us_bins_is) OVER (PARTITION BY dimension) AS all_tpot_us_bins_is, sumMap(tpot_us_bins_was) OVER (PARTITION BY dimension) AS all_tpot_us_bins_was, sumMap(e2e_us_bins_is) OVER (PARTITION BY dimension) AS all_e2e_us_bins_is, sumMap(e2e_us_bins_was) OVER (PARTITION BY dimension) AS all_e2e_us_bins_was FROM groups)
-    ARRAY JOIN [('requests', CAST(requests_was AS Nullable(Float64)), CAST(requests_is AS Nullable(Float64)), CAST(all_requests_was AS Nullable(Float64)), CAST(all_requests_is AS Nullable(Float64)), CAST(all_requests_is AS Nullable(Float64)) - CAST(requests_is AS Nullable(Float64)) + CAST(requests_was AS Nullable(Float64))), ('failed', CAST(failed_was AS Nullable(Float64)), CAST(failed_is AS Nullable(Float64)), CAST(all_failed_was AS Nullable(Float64)), CAST(all_failed_is AS Nullable(Float64)), CAST(all_failed_is AS Nullable(Float64)) - CAST(failed_is AS Nullable(Float64)) + CAST(failed_was AS Nullable(Float64))), ('input_tokens', CAST(input_tokens_was AS Nullable(Float64)), CAST(input_tokens_is AS Nullable(Float64)), CAST(all_input_tokens_was AS Nullable(Float64)), CAST(all_input_tokens_is AS Nullable(Float64)), CAST(all_input_tokens_is AS Nullable(Float64)) - CAST(input_tokens_is AS Nullable(Float64)) + CAST(input_tokens_was AS Nullable(Float64))), ('cached_tokens', CAST(cached_tokens_was AS Nullable(Float64)), CAST(cached_tokens_is AS Nullable(Float64)), CAST(all_cached_tokens_was AS Nullable(Float64)), CAST(all_cached_tokens_is AS Nullable(Float64)), CAST(all_cached_tokens_is AS Nullable(Float64)) - CAST(cached_tokens_is AS Nullable(Float64)) + CAST(cached_tokens_was AS Nullable(Float64))), ('output_tokens', CAST(output_tokens_was AS Nullable(Float64)), CAST(output_tokens_is AS Nullable(Float64)), CAST(all_output_tokens_was AS Nullable(Float64)), CAST(all_output_tokens_is AS Nullable(Float64)), CAST(all_output_tokens_is AS Nullable(Float64)) - CAST(output_tokens_is AS Nullable(Float64)) + CAST(output_tokens_was AS Nullable(Float64))), ('ttft_p99_us', fp_quantile_linear(0.99, ttft_us_bins_was), fp_quantile_linear(0.99, ttft_us_bins_is), fp_quantile_linear(0.99, all_ttft_us_bins_was), fp_quantile_linear(0.99, all_ttft_us_bins_is), fp_quantile_linear(0.99, all_ttft_us_bins_is) - fp_quantile_linear(0.99, mapApply((k, v) -> (k, 1000 * v), all_ttft_us_bins_is)) + fp_quantile_linear(0.99, mapFilter((k, v) -> v > 0, mapAdd(mapApply((k, v) -> (k, 1000 * v), mapSubtract(all_ttft_us_bins_is, ttft_us_bins_is)), mapApply((k, v) -> (k, toUInt64(round(ifNull(1000. * arraySum(mapValues(all_ttft_us_bins_is)) / nullIf(arraySum(mapValues(all_ttft_us_bins_was)), 0), 0) * v))), ttft_us_bins_was))))), ('tpot_p99_us', fp_quantile_linear(0.99, tpot_us_bins_was), fp_quantile_linear(0.99, tpot_us_bins_is), fp_quantile_linear(0.99, all_tpot_us_bins_was), fp_quantile_linear(0.99, all_tpot_us_bins_is), fp_quantile_linear(0.99, all_tpot_us_bins_is) - fp_quantile_linear(0.99, mapApply((k, v) -> (k, 1000 * v), all_tpot_us_bins_is)) + fp_quantile_linear(0.99, mapFilter((k, v) -> v > 0, mapAdd(mapApply((k, v) -> (k, 1000 * v), mapSubtract(all_tpot_us_bins_is, tpot_us_bins_is)), mapApply((k, v) -> (k, toUInt64(round(ifNull(1000. * arraySum(mapValues(all_tpot_us_bins_is)) / nullIf(arraySum(mapValues(all_tpot_us_bins_was)), 0), 0) * v))), tpot_us_bins_was))))), ('e2e_p99_us', fp_quantile_linear(0.99, e2e_us_bins_was), fp_quantile_linear(0.99, e2e_us_bins_is), fp_quantile_linear(0.99, all_e2e_us_bins_was), fp_quantile_linear(0.99, all_e2e_us_bins_is), fp_quantile_linear(0.99, all_e2e_us_bins_is) - fp_quantile_linear(0.99, mapApply((k, v) -> (k, 1000 * v), all_e2e_us_bins_is)) + fp_quantile_linear(0.99, mapFilter((k, v) -> v > 0, mapAdd(mapApply((k, v) -> (k, 1000 * v), mapSubtract(all_e2e_us_bins_is, e2e_us_bins_is)), mapApply((k, v) -> (k, toUInt64(round(ifNull(1000. * arraySum(mapValues(all_e2e_us_bins_is)) / nullIf(arraySum(mapValues(all_e2e_us_bins_was)), 0), 0) * v))), e2e_us_bins_was)))))] AS m
+    FROM (SELECT *, arrayMap(of -> fp_quantile_linear(0.99, of), [ttft_us_bins_was, ttft_us_bins_is, all_ttft_us_bins_was, all_ttft_us_bins_is, mapApply((k, v) -> (k, 1000 * v), all_ttft_us_bins_is), mapFilter((k, v) -> v > 0, mapAdd(mapApply((k, v) -> (k, 1000 * v), mapSubtract(all_ttft_us_bins_is, ttft_us_bins_is)), mapApply((k, v) -> (k, toUInt64(round(ifNull(1000. * arraySum(mapValues(all_ttft_us_bins_is)) / nullIf(arraySum(mapValues(all_ttft_us_bins_was)), 0), 0) * v))), ttft_us_bins_was)))]) AS ttft_us_p99s, arrayMap(of -> fp_quantile_linear(0.99, of), [tpot_us_bins_was, tpot_us_bins_is, all_tpot_us_bins_was, all_tpot_us_bins_is, mapApply((k, v) -> (k, 1000 * v), all_tpot_us_bins_is), mapFilter((k, v) -> v > 0, mapAdd(mapApply((k, v) -> (k, 1000 * v), mapSubtract(all_tpot_us_bins_is, tpot_us_bins_is)), mapApply((k, v) -> (k, toUInt64(round(ifNull(1000. * arraySum(mapValues(all_tpot_us_bins_is)) / nullIf(arraySum(mapValues(all_tpot_us_bins_was)), 0), 0) * v))), tpot_us_bins_was)))]) AS tpot_us_p99s, arrayMap(of -> fp_quantile_linear(0.99, of), [e2e_us_bins_was, e2e_us_bins_is, all_e2e_us_bins_was, all_e2e_us_bins_is, mapApply((k, v) -> (k, 1000 * v), all_e2e_us_bins_is), mapFilter((k, v) -> v > 0, mapAdd(mapApply((k, v) -> (k, 1000 * v), mapSubtract(all_e2e_us_bins_is, e2e_us_bins_is)), mapApply((k, v) -> (k, toUInt64(round(ifNull(1000. * arraySum(mapValues(all_e2e_us_bins_is)) / nullIf(arraySum(mapValues(all_e2e_us_bins_was)), 0), 0) * v))), e2e_us_bins_was)))]) AS e2e_us_p99s FROM (SELECT *, sum(requests_is) OVER (PARTITION BY dimension) AS all_requests_is, sum(requests_was) OVER (PARTITION BY dimension) AS all_requests_was, sum(failed_is) OVER (PARTITION BY dimension) AS all_failed_is, sum(failed_was) OVER (PARTITION BY dimension) AS all_failed_was, sum(input_tokens_is) OVER (PARTITION BY dimension) AS all_input_tokens_is, sum(input_tokens_was) OVER (PARTITION BY dimension) AS all_input_tokens_was, sum(cached_tokens_is) OVER (PARTITION BY dimension) AS all_cached_tokens_is, sum(cached_tokens_was) OVER (PARTITION BY dimension) AS all_cached_tokens_was, sum(output_tokens_is) OVER (PARTITION BY dimension) AS all_output_tokens_is, sum(output_tokens_was) OVER (PARTITION BY dimension) AS all_output_tokens_was, sumMap(ttft_us_bins_is) OVER (PARTITION BY dimension) AS all_ttft_us_bins_is, sumMap(ttft_us_bins_was) OVER (PARTITION BY dimension) AS all_ttft_us_bins_was, sumMap(tpot_us_bins_is) OVER (PARTITION BY dimension) AS all_tpot_us_bins_is, sumMap(tpot_us_bins_was) OVER (PARTITION BY dimension) AS all_tpot_us_bins_was, sumMap(e2e_us_bins_is) OVER (PARTITION BY dimension) AS all_e2e_us_bins_is, sumMap(e2e_us_bins_was) OVER (PARTITION BY dimension) AS all_e2e_us_bins_was FROM groups))
+    ARRAY JOIN [('requests', CAST(requests_was AS Nullable(Float64)), CAST(requests_is AS Nullable(Float64)), CAST(all_requests_was AS Nullable(Float64)), CAST(all_requests_is AS Nullable(Float64)), CAST(all_requests_is AS Nullable(Float64)) - CAST(requests_is AS Nullable(Float64)) + CAST(requests_was AS Nullable(Float64))), ('failed', CAST(failed_was AS Nullable(Float64)), CAST(failed_is AS Nullable(Float64)), CAST(all_failed_was AS Nullable(Float64)), CAST(all_failed_is AS Nullable(Float64)), CAST(all_failed_is AS Nullable(Float64)) - CAST(failed_is AS Nullable(Float64)) + CAST(failed_was AS Nullable(Float64))), ('input_tokens', CAST(input_tokens_was AS Nullable(Float64)), CAST(input_tokens_is AS Nullable(Float64)), CAST(all_input_tokens_was AS Nullable(Float64)), CAST(all_input_tokens_is AS Nullable(Float64)), CAST(all_input_tokens_is AS Nullable(Float64)) - CAST(input_tokens_is AS Nullable(Float64)) + CAST(input_tokens_was AS Nullable(Float64))), ('cached_tokens', CAST(cached_tokens_was AS Nullable(Float64)), CAST(cached_tokens_is AS Nullable(Float64)), CAST(all_cached_tokens_was AS Nullable(Float64)), CAST(all_cached_tokens_is AS Nullable(Float64)), CAST(all_cached_tokens_is AS Nullable(Float64)) - CAST(cached_tokens_is AS Nullable(Float64)) + CAST(cached_tokens_was AS Nullable(Float64))), ('output_tokens', CAST(output_tokens_was AS Nullable(Float64)), CAST(output_tokens_is AS Nullable(Float64)), CAST(all_output_tokens_was AS Nullable(Float64)), CAST(all_output_tokens_is AS Nullable(Float64)), CAST(all_output_tokens_is AS Nullable(Float64)) - CAST(output_tokens_is AS Nullable(Float64)) + CAST(output_tokens_was AS Nullable(Float64))), ('ttft_p99_us', ttft_us_p99s[1], ttft_us_p99s[2], ttft_us_p99s[3], ttft_us_p99s[4], ttft_us_p99s[4] - ttft_us_p99s[5] + ttft_us_p99s[6]), ('tpot_p99_us', tpot_us_p99s[1], tpot_us_p99s[2], tpot_us_p99s[3], tpot_us_p99s[4], tpot_us_p99s[4] - tpot_us_p99s[5] + tpot_us_p99s[6]), ('e2e_p99_us', e2e_us_p99s[1], e2e_us_p99s[2], e2e_us_p99s[3], e2e_us_p99s[4], e2e_us_p99s[4] - e2e_us_p99s[5] + e2e_us_p99s[6])] AS m
     UNION ALL
     SELECT m.1 AS metric, m.2 AS was, m.3 AS is, m.4 AS all_was, m.5 AS all_is, m.6 AS without, dimension, name
     FROM (SELECT *, sum(cost_is) OVER (PARTITION BY dimension) AS all_cost_is, sum(cost_was) OVER (PARTITION BY dimension) AS all_cost_was FROM bills)
