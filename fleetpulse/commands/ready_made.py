@@ -34,9 +34,11 @@ def for_people(login: ClickHouseConfig, name: str, query: Query, answer: Answer)
     ours = name in queries.names()
     verdict = said_of(name, query.parameters, answer.records()) if ours else ""
     title = "\n".join(line for line in (f"{len(answer.rows)} rows", verdict) if line)
-    with closing(Database(login)) as database:
-        said = _beside(database, name, query) if ours else []
-        said += [] if answer.rows else _where_data_is(database, query.sql)
+    said: list[str] = []
+    if ours or not answer.rows:
+        with closing(Database(login)) as database:
+            said += _beside(database, name, query) if ours else []
+            said += [] if answer.rows else _where_data_is(database, query.sql)
     columns, rows = readable(answer.columns, answer.rows) if ours else (answer.columns, answer.rows)
 
     def show() -> None:

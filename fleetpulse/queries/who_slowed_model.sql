@@ -5,17 +5,17 @@
 SELECT
     model,
     tenant,
-    fp_quantile_linear({quantile:Float64}, was) / 1e3 AS before_ms,
-    fp_quantile_linear({quantile:Float64}, is) / 1e3 AS now_ms,
+    percentiles[1] / 1e3 AS before_ms,
+    percentiles[2] / 1e3 AS now_ms,
     if(
         model_now_ms - model_before_ms < 0.1 * model_before_ms OR least(model_requests_before, model_requests_now) < 1 / (1 - {quantile:Float64}),
         NULL,
-        round(0 + 100 * (with_ms - without_ms) / nullIf(model_now_ms - model_before_ms, 0), 1)
+        round(0 + 100 * (percentiles[5] / 1e3 - percentiles[6] / 1e3) / nullIf(model_now_ms - model_before_ms, 0), 1)
     ) AS explains_pct,
     requests_before,
     requests_now,
-    fp_quantile_linear({quantile:Float64}, all_was) / 1e3 AS model_before_ms,
-    fp_quantile_linear({quantile:Float64}, all_is) / 1e3 AS model_now_ms,
+    percentiles[3] / 1e3 AS model_before_ms,
+    percentiles[4] / 1e3 AS model_now_ms,
     sum(requests_before) OVER (PARTITION BY model) AS model_requests_before,
     sum(requests_now) OVER (PARTITION BY model) AS model_requests_now
 FROM
@@ -27,11 +27,11 @@ FROM
         sumMap(was) OVER (PARTITION BY model) AS all_was,
         sumMap(is) OVER (PARTITION BY model) AS all_is,
         ifNull(1000. * arraySum(mapValues(all_is)) / nullIf(arraySum(mapValues(all_was)), 0), 0) AS thousandths,
-        mapApply((k, v) -> (k, 1000 * v), all_is) AS all_scaled,
+        mapApply((k, v) -> (k, 1000 * v), all_is) AS with_it,
         mapApply((k, v) -> (k, 1000 * v), mapSubtract(all_is, is)) AS others,
         mapApply((k, v) -> (k, toUInt64(round(thousandths * v))), was) AS instead,
-        fp_quantile_linear({quantile:Float64}, all_scaled) / 1e3 AS with_ms,
-        fp_quantile_linear({quantile:Float64}, mapFilter((k, v) -> v > 0, mapAdd(others, instead))) / 1e3 AS without_ms
+        mapFilter((k, v) -> v > 0, mapAdd(others, instead)) AS without_it,
+        arrayMap(of -> fp_quantile_linear({quantile:Float64}, of), [was, is, all_was, all_is, with_it, without_it]) AS percentiles
     FROM
     (
         SELECT

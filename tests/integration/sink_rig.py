@@ -65,6 +65,13 @@ async def committed(kafka: KafkaConfig, group: str, topic: str, partition: int) 
         return int(await consumer.committed(TopicPartition(topic, partition)) or 0)
 
 
+async def until_committed(kafka: KafkaConfig, group: str, topic: str, offset: int) -> None:
+    """Wait until the group has committed so far in partition 0: rows land before that."""
+    async with asyncio.timeout(90.0):
+        while await committed(kafka, group, topic, 0) < offset:  # noqa: ASYNC110 -- Kafka does not tell
+            await asyncio.sleep(0.2)
+
+
 class Door:
     """A way to ClickHouse that can be shut: connections break and none is let in."""
 

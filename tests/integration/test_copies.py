@@ -19,7 +19,7 @@ from schemas.limits import DEFAULT_LIMITS, HOUR_MS
 from sinks.rollup import RollupSettings
 from sinks.service import SinkSettings, run_sink
 from tests.integration.shard_rig import servers
-from tests.integration.sink_rig import Door, committed, send, skip_to_end, until
+from tests.integration.sink_rig import Door, committed, send, skip_to_end, until, until_committed
 from tests.unit.sinks.landing_cases import partials
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
@@ -74,8 +74,9 @@ async def test_each_copy_is_fed_and_catches_up_by_itself(kafka: KafkaConfig, cop
     now_ms = SystemClock().now_ms() // 60_000 * 60_000 - 120_000
     one, other = copies
     async with Door(other).standing() as door, sink(kafka, one, SETTINGS), sink(kafka, door.config, OF_COPY):
-        await send(kafka, [partials([a_row(1, now_ms)], 0)])
+        end = await send(kafka, [partials([a_row(1, now_ms)], 0)])
         await until(lambda: (events(one), events(other)) == (1, 1), 120.0)
+        await until_committed(kafka, f"{kafka.namespace}-sink-b", WINDOW_PARTIALS, end)
         door.shut()
         end = await send(kafka, [partials([a_row(number, now_ms)], 0) for number in (2, 3)])
         await until(lambda: events(one) == 6, 120.0)

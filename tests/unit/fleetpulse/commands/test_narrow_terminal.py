@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from fleetpulse.alerts import view as alerts
 from fleetpulse.cli import app
+from fleetpulse.commands import ready_made
 from fleetpulse.commands.table import FittedTable
 from fleetpulse.doctor.finding import Report, good, wrong
 from fleetpulse.report.compose import page
@@ -100,6 +101,8 @@ def test_a_table_of_a_command_keeps_its_words_whole(
     words, found = COMMANDS[name]
     database = SimpleNamespace(sql=lambda *_: found, close=lambda: None)
     monkeypatch.setattr("fleetpulse.sql.database.Database", lambda _config: database)
+    monkeypatch.setattr(ready_made, "Database", lambda _config: database)
+    monkeypatch.setattr(ready_made, "_beside", lambda *_: [])
     monkeypatch.setattr(query, "rows", lambda *_: (found, False))
 
     text = run(*words)

@@ -105,7 +105,7 @@ def test_ratios_are_of_medians_and_the_engine_counts_with_its_best_block_size() 
 
 def test_a_peak_is_counted_anew_once_it_is_forgotten() -> None:
     """What was freed before is not in it."""
-    held = bytearray(64 << 20)
+    held = bytearray(b"x") * (64 << 20)  # written, so that it is resident
     del held
     before = cpu.memory_bytes(os.getpid())["resident_peak_bytes"]
 
