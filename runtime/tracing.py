@@ -91,9 +91,10 @@ class ExportingTracer:
         self._closing.set()
         self._wake.set()
         self._thread.join(self._config.flush_within_ms / 1_000)
+        waiting = len(self._taken(len(self._queue)))  # first, so that a thread that goes on finds nothing
         if self._thread.is_alive():
             self._exporter.close()
-        self._count("shutdown", self._uncounted() + len(self._taken(len(self._queue))))
+        self._count("shutdown", waiting + self._uncounted())
 
     def _run(self) -> None:
         while not self._closing.is_set():

@@ -12,7 +12,7 @@ from typing import Any
 from fleetpulse.queries import names_in_words
 from fleetpulse.queries.matching import SHARE_MIN, corrected, is_ours, matching, share
 from fleetpulse.queries.metric_words import measured
-from fleetpulse.queries.names_in_words import Named, listed
+from fleetpulse.queries.names_in_words import Named, listed, may_mean
 from fleetpulse.queries.questions import TODAY, numbered
 from fleetpulse.queries.range_words import range_of
 from fleetpulse.queries.scope import NAMES
@@ -91,4 +91,4 @@ def _check_names(text: str, named: Named, given: Sequence[str]) -> None:
     for kind, names in named.several.items():
         if kind not in given:
             choose = f"say which, or -p {kind}=NAME"
-            raise ConfigError("WORDS", text, f"may mean {NAMES[kind]} {' or '.join(names[:9])}: {choose}")
+            raise ConfigError("WORDS", text, f"{may_mean(kind, names)}: {choose}")

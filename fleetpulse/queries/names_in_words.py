@@ -30,6 +30,8 @@ _EDGES = "?!.,;:\"'()"
 _CHARS_MIN = 2
 WORDS_MAX = 20
 """So many words of a question may be names; more are not looked up."""
+SEVERAL_MAX = 9
+"""So many names are listed where one may be any of them."""
 _BEFORE_NAMES = frozenset(("of", "for", "by", "from", "on"))
 
 Found = Mapping[str, Sequence[str]]
@@ -140,6 +142,11 @@ def _looks_like_a_name(words: Sequence[str], place: int, is_ours: Callable[[str]
     odd = any(char.isdigit() for char in word) and any(char.isalpha() for char in word)
     beside = words[place - 1].lower() if place else ""
     return not is_ours(word) and (odd or beside in _BEFORE_NAMES or _kind_beside(words, place, before_only=True) != "")
+
+
+def may_mean(kind: str, names: Sequence[str]) -> str:
+    """What is said where several names of a kind are meant."""
+    return f"may mean {NAMES[kind]} {' or '.join(names[:SEVERAL_MAX])}"
 
 
 def listed(names: Iterable[str], most: int = 5) -> str:

@@ -16,8 +16,6 @@ from stream_jobs.prices.model import is_example
 
 NAMES_OF_MS = 30 * DAY_MS
 """Names are those of so long before the end of the range, at least."""
-NAMES_MAX = 9
-"""Names that are listed where one may be several."""
 
 
 def lacking(database: Reader, kinds: Iterable[str], asked: Span) -> Lack | None:
@@ -45,7 +43,7 @@ def _in_full(param: str, found: Sequence[Mapping[str, Any]]) -> str:
     kind, _, value = param.partition("=")
     meant = names_in_words.in_full(value, (row["name"] for row in found if row["kind"] == kind))
     if len(meant) > 1:
-        raise ConfigError("--param", param, f"may mean {NAMES[kind]} {' or '.join(meant[:NAMES_MAX])}: say which")
+        raise ConfigError("--param", param, f"{names_in_words.may_mean(kind, meant)}: say which")
     return f"{kind}={meant[0]}" if meant else param
 
 

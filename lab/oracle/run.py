@@ -145,9 +145,7 @@ def _local_days(near_ms: int, zone: str, days: int) -> Range:
     return Range(round(start.timestamp() * 1_000), round(end.timestamp() * 1_000), f"days of {zone}")
 
 
-def compare(
-    ask: Ask, raw: Raw, ranges: Sequence[Range], on_progress: OnProgress = lambda done, total: None
-) -> Comparison:
+def compare(ask: Ask, raw: Raw, ranges: Sequence[Range], on_progress: OnProgress) -> Comparison:
     """Every face over every range."""
     found, recount = Comparison(len(ranges), len(raw.requests)), Recount(raw)
     for done, over in enumerate(ranges):

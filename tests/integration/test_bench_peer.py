@@ -20,7 +20,6 @@ RECORDS = [
     a_record(LLM_REQUESTS, [a_request(request_id=f"r{one}", ttft_us=1000 + one) for one in range(3)]),
     a_record(GPU_SAMPLES, [a_sample(gpu_uuid=f"GPU-{one}", pcie_width=8 * one, pcie_width_max=16) for one in (1, 2)]),
 ]
-WITHIN_S = 240.0
 EVENTS = {LLM_REQUESTS: 3, GPU_SAMPLES: 2}
 
 
@@ -35,8 +34,7 @@ def peer(own_kafka: KafkaConfig, clickhouse_config: ClickHouseConfig) -> Iterato
 
 
 def test_every_event_arrives_in_the_raw_table_and_in_each_grouping_set(peer: Peer, own_kafka: KafkaConfig) -> None:
-    """A gauge that is named as another one's extreme would be keeps its own value. ClickHouse's engine may read what it
-    read before it lost its partitions again."""
+    """A gauge that is named as another one's extreme would be keeps its own value."""
     options = Options(work="same", raw=True)
     peer.prepare(options)
     asyncio.run(send(own_kafka, RECORDS))
@@ -44,10 +42,8 @@ def test_every_event_arrives_in_the_raw_table_and_in_each_grouping_set(peer: Pee
 
     wanted = {f"{topic} raw": events for topic, events in EVENTS.items()}
     wanted |= {grouping.name: EVENTS[topic] for topic in TOPICS for grouping in sets_of(topic)}
-    asyncio.run(until(lambda: all(peer.landed().get(name, 0) >= events for name, events in wanted.items()), WITHIN_S))
-    assert peer.landed().keys() == wanted.keys()
+    asyncio.run(until(lambda: peer.landed() == wanted))
     gpu = next(one for one in sets_of(GPU_SAMPLES) if "gpu_uuid" in one.dimensions)
     widths = f"SELECT gpu_uuid, max(pcie_width_max), max(pcie_width_max_max) FROM {DATABASE}.{group_table(gpu)}"
     assert peer.query(f"{widths} GROUP BY gpu_uuid ORDER BY gpu_uuid") == [("GPU-1", 8, 16), ("GPU-2", 16, 16)]
-    read = f"SELECT DISTINCT gpu_uuid, pcie_width FROM {DATABASE}.{raw_table(GPU_SAMPLES)}"
-    assert peer.query(f"{read} ORDER BY gpu_uuid") == [("GPU-1", 8), ("GPU-2", 16)]
+    assert peer.query(f"SELECT sum(pcie_width) FROM {DATABASE}.{raw_table(GPU_SAMPLES)}") == [(24,)]

@@ -170,7 +170,7 @@ class _Sql:
         """Run it and show the answer, unless another was begun meanwhile."""
         self._runs += 1
         run, began_s = self._runs, time.monotonic()
-        self._ran, self._ran_with = sql, self._running_with()
+        self._ran, self._ran_with, self._view.reads = sql, self._running_with(), ()
         set_text(self._error, "")
         self._result.hint("running …")
         try:
