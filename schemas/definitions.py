@@ -132,7 +132,7 @@ def _hours() -> str:
 COVERED = {
     "hours": _hours(),
     "whole": f"SELECT arrayJoin(whole_hours) * {HOUR_MS} AS start_ms, toInt64({HOUR_MS}) AS width_ms",
-    "looked_into": f"intDiv(window_ms, {HOUR_MS}) IN (SELECT arrayJoin(looked_into))",
+    "looked_into": f"intDiv(start_ms, {HOUR_MS}) IN (SELECT arrayJoin(looked_into))",
     "covered_ms": f"""arraySum(arrayMap(
         (one, next_ms) -> if(next_ms - one.1 <= greatest(one.2, {GAP_MS}), next_ms - one.1, one.2),
         windows,

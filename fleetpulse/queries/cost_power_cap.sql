@@ -13,8 +13,8 @@ WITH
             sum(toInt128(interval_ms_sum)) AS covered_ms,
             25 * round(sum(toInt128(power_limit_mw_sum)) / sum(power_limit_mw_count) / 25000) AS limit_w,
             sum(toInt128(energy_mj_sum)) AS energy_mj
-        FROM gpu_windows
-        WHERE window_ms >= first_ms AND window_ms < end_ms AND engine_id IS NOT NULL
+        FROM gpu_samples_partials FINAL
+        WHERE grouping = 'gpu' AND window_ms >= first_ms AND window_ms < end_ms AND engine_id IS NOT NULL
         GROUP BY engine_id, minute
     ),
     work AS

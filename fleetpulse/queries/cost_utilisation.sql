@@ -4,7 +4,7 @@ SELECT
     uniqExact(gpu_uuid) AS gpus,
     any(gpu_model) AS gpu_model,
     sum(util_gpu_pct_sum) / sum(util_gpu_pct_count) / 100 AS busy
-FROM gpu_windows
-WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND engine_id IS NOT NULL
+FROM gpu_samples_partials FINAL
+WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND engine_id IS NOT NULL
 GROUP BY engine_id
 ORDER BY owner

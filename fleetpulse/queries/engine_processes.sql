@@ -9,8 +9,8 @@ SELECT
     round(max(memory_rss_bytes_max) / 1e9, 2) AS memory_max_gb,
     round(sum(toInt128(read_bytes_sum)) / 1e6, 2) AS read_mb,
     round(sum(toInt128(write_bytes_sum)) / 1e6, 2) AS write_mb
-FROM process_windows
-WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+FROM host_processes_partials FINAL
+WHERE grouping = 'process' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY host, engine_id, process_name, workload
-ORDER BY processors_used DESC
+ORDER BY processors_used DESC, host, engine_id, process_name, workload
 LIMIT 100

@@ -8,9 +8,9 @@ SELECT
     max(pcie_generation_max) AS generation,
     sum(toInt128(pcie_replays_sum)) AS replays,
     sum(toInt128(nvlink_errors_sum)) AS link_errors
-FROM gpu_windows
-WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+FROM gpu_samples_partials FINAL
+WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY host, gpu_uuid
 HAVING lanes_min < lanes_possible OR replays > 0 OR link_errors > 0
-ORDER BY lanes_possible - lanes_min DESC, ifNull(link_errors, 0) + ifNull(replays, 0) DESC
+ORDER BY lanes_possible - lanes_min DESC, ifNull(link_errors, 0) + ifNull(replays, 0) DESC, host, gpu_uuid
 LIMIT 100

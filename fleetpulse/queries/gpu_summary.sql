@@ -11,7 +11,7 @@ SELECT
     uniqExactIf(gpu_uuid, pcie_width_min < pcie_width_max_max) AS narrow_links,
     sum(toInt128(pcie_replays_sum)) AS replays,
     sum(toInt128(nvlink_errors_sum)) AS link_errors
-FROM gpu_windows
-WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+FROM gpu_samples_partials FINAL
+WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY gpu_model
 ORDER BY gpus DESC

@@ -10,7 +10,7 @@ SELECT
     round(sum(toInt128(rdma_tx_bytes_sum)) / 1e6, 2) AS rdma_tx_mb,
     sum(toInt128(rdma_errors_sum)) AS rdma_faults,
     round(sum(toInt128(disk_write_bytes_sum)) / 1e6, 2) AS disk_write_mb
-FROM host_windows
-WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND origin = 'measured'
+FROM host_samples_partials FINAL
+WHERE grouping = 'host' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND origin = 'measured'
 GROUP BY host
 ORDER BY host

@@ -35,8 +35,8 @@ FROM
         FROM
         (
             SELECT model, window_ms, {bins:Identifier} AS bins
-            FROM request_windows
-            WHERE window_ms >= {from_ms:Int64} - 2 * {width_ms:Int64} AND window_ms < {to_ms:Int64} AND {model:String} IN ('', model)
+            FROM llm_requests_partials FINAL
+            WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} - 2 * {width_ms:Int64} AND window_ms < {to_ms:Int64} AND {model:String} IN ('', model)
         )
         GROUP BY model, at_ms
     )

@@ -18,8 +18,8 @@ FROM
         fp_quantiles_linear([0.5, 0.95, 0.99], sumMap(ttft_us_bins)) AS ttft,
         fp_quantiles_linear([0.5, 0.95, 0.99], sumMap(tpot_us_bins)) AS tpot,
         fp_quantiles_linear([0.5, 0.95, 0.99], sumMap(e2e_us_bins)) AS e2e
-    FROM request_windows
-    WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+    FROM llm_requests_partials FINAL
+    WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     GROUP BY model
 )
 ARRAY JOIN

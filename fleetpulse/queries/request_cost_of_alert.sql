@@ -26,8 +26,8 @@ WITH
     ) AS alert,
     (
         SELECT argMax(engine_id, window_ms)
-        FROM gpu_windows
-        WHERE alert.1 = '' AND alert.2 != '' AND gpu_uuid = alert.2 AND engine_id IS NOT NULL
+        FROM gpu_samples_partials FINAL
+        WHERE grouping = 'gpu' AND alert.1 = '' AND alert.2 != '' AND gpu_uuid = alert.2 AND engine_id IS NOT NULL
             AND window_ms >= alert.6 - 300000 AND window_ms < alert.6 + 60000
     ) AS ran,
     coalesce(nullIf(alert.1, ''), ran, '') AS engine,

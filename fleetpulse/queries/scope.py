@@ -32,6 +32,8 @@ _READ = re.compile(r"\b(FROM|JOIN)(\s+)(\w+)(\([^()]*\))?( FINAL)?")
 _PLACE = re.compile(r"\{(\w+)\s*:")
 _COLUMN = re.compile(r"^    (\w+) ", re.MULTILINE)
 _REQUESTS = re.compile(r"llm_requests_(?:partials|rollup_\w+)")
+_OF_ENGINES = re.compile(r"\bgrouping = 'engine'")
+_OF_OTHERS = re.compile(r"\bgrouping (?:= '(?!engine')|IN\b)")
 _LABELS = "alert_history"
 
 
@@ -42,31 +44,38 @@ def takes(sql: str, names: Iterable[str]) -> bool:
     read = [found[3] for found in _READ.finditer(sql) if found[3] in declared() and found[3] != TIME]
     if CHANGED in read:
         return len(named) < 2 and all(name in _OF_CHANGES for name in wanted)
-    return not wanted or (bool(read) and all(_condition(table, name) for table in read for name in wanted))
+    rows = _rows_of(sql)
+    return not wanted or (bool(read) and all(_condition(table, name, rows) for table in read for name in wanted))
 
 
 def scoped(sql: str, names: Iterable[str]) -> str:
     """The query held to these, each of which becomes a parameter; it must take them."""
-    wanted = [name for name in names if name not in _PLACE.findall(sql)]
+    wanted, rows = [name for name in names if name not in _PLACE.findall(sql)], _rows_of(sql)
 
     def held(found: re.Match[str]) -> str:
         table = found[3]
         if not wanted or table not in declared() or table == TIME:
             return found[0]
-        where = " AND ".join(_condition(table, name) for name in wanted)
+        where = " AND ".join(_condition(table, name, rows) for name in wanted)
         return f"{found[1]}{found[2]}(SELECT * FROM {table}{found[4] or ''}{found[5] or ''} WHERE {where})"
 
     return _READ.sub(held, sql)
 
 
-def _condition(table: str, name: str) -> str:
-    """That a row of this table is of the name; empty where it does not know."""
+def _rows_of(sql: str) -> str:
+    """The view that has the names of those rows of requests that a query reads from their tables."""
+    of_engines = _OF_ENGINES.search(sql) and not _OF_OTHERS.search(sql)
+    return "engine_request_windows" if of_engines else "request_windows"
+
+
+def _condition(table: str, name: str, rows: str) -> str:
+    """That a row of this table is of the name; empty where it does not know. ``rows`` of requests are of this view."""
     value = f"{{{name}:String}}"
     if table == CHANGED:
         return f"dimension = '{name}' AND name = {value}"
     if table == _LABELS:
         return f"labels['{name}'] = {value}"
-    known = columns_of("request_windows" if _REQUESTS.fullmatch(table) else table)
+    known = columns_of(rows if _REQUESTS.fullmatch(table) else table)
     column = next((one for one in (name, _KNOWN_AS.get(name, name)) if one in known), None)
     return f"{column} = {value}" if column else ""
 

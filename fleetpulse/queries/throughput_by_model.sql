@@ -13,7 +13,7 @@ SELECT
     {client_fault:Metric} AS client_fault,
     {failed:Metric} AS failed,
     round(100 * {failed_share:Metric}, 2) AS failed_pct
-FROM request_windows
-WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+FROM llm_requests_partials FINAL
+WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY model
 ORDER BY requests DESC

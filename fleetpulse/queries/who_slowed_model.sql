@@ -47,8 +47,8 @@ FROM
                 {bins:Identifier} AS bins,
                 window_ms >= {before_from_ms:Int64} AND window_ms < {before_to_ms:Int64} AS in_was,
                 window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AS in_is
-            FROM request_windows
-            WHERE in_was OR in_is
+            FROM llm_requests_partials FINAL
+            WHERE grouping = 'service' AND (in_was OR in_is)
         )
         WHERE {model:String} IN ('', model)
         GROUP BY model, tenant

@@ -10,7 +10,7 @@ SELECT
     sum(toInt128(kv_used_ppm_sum)) / sum(kv_used_ppm_count) / 1e6 AS kv_used,
     sum(preemptions_sum) / 10 AS preemptions_per_s,
     sum(generation_tokens_sum) / 10 AS generation_tokens_per_s
-FROM engine_windows
-WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+FROM engine_samples_partials FINAL
+WHERE grouping = 'engine_sample' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY window_ms, cluster, host, engine_id, model
 ORDER BY window_ms, host, engine_id, model

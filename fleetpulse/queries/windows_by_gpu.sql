@@ -11,7 +11,7 @@ SELECT
     max(temperature_c_max) AS temperature_max_c,
     max(memory_used_bytes_max) AS memory_used_max_bytes,
     sum(toInt128(throttled_us_sum)) / 1e6 AS throttled_s
-FROM gpu_windows
-WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+FROM gpu_samples_partials FINAL
+WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY window_ms, cluster, host, gpu_uuid, gpu_model, engine_id
 ORDER BY window_ms, host, gpu_uuid

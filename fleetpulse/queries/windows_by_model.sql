@@ -14,7 +14,7 @@ SELECT
     fp_quantile_linear(0.5, sumMap(e2e_us_bins)) / 1e6 AS e2e_p50_s,
     fp_quantile_linear(0.99, sumMap(e2e_us_bins)) / 1e6 AS e2e_p99_s,
     fp_quantile_linear(0.99, sumMap(queue_us_bins)) / 1e6 AS queue_p99_s
-FROM request_windows
-WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+FROM llm_requests_partials FINAL
+WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY window_ms, model
 ORDER BY window_ms, model

@@ -14,6 +14,7 @@ import orjson
 
 from fleetpulse import stack
 from fleetpulse.services.jobs_and_sink import EXAMPLE_PRICES
+from fleetpulse.stack.kafka import is_ready as answers
 from lab.bench.stand import free_port, is_ready
 from lab.chaos.clock_shim import SteppedClock
 from lab.chaos.disk_shim import compile_library
@@ -246,14 +247,20 @@ def _disk_has_room(folder: str) -> Callable[[Stand], None]:
 
 
 def _kafka_is_slow(stand: Stand) -> None:
-    """The broker stands still for 1.9 of 2 s, so that commits take 2 to 4 s, until what slows it is taken away."""
+    """The broker stands still for 1.9 of 2 s, so that commits take 2 to 4 s, until what slows it is taken away. Where
+    processors are short it runs until it has answered: one that answers nothing is dead, which is another drill."""
     stand.kafka_is_quick.clear()
+    state = read_state(stand.folder)
+    assert state is not None
 
     def slow() -> None:
         while not stand.kafka_is_quick.is_set():
-            for number, seconds in ((signal.SIGSTOP, 1.9), (signal.SIGCONT, 0.1)):
-                stack.signal_part(stand.folder, stack.KAFKA, number)
-                time.sleep(seconds)
+            stack.signal_part(stand.folder, stack.KAFKA, signal.SIGSTOP)
+            time.sleep(1.9)
+            stack.signal_part(stand.folder, stack.KAFKA, signal.SIGCONT)
+            least = time.monotonic() + 0.1
+            answers(state.ports.kafka)
+            time.sleep(max(least - time.monotonic(), 0.0))
 
     threading.Thread(target=slow, name="slow-kafka", daemon=True).start()
 

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from schemas.ddl.columns import Column, create
 from schemas.definitions import ended
+from schemas.events.event_types import GPU_SAMPLES
 from schemas.limits import MINUTE_MS
+from schemas.rows.tables import PARTIALS
 
 NAME = "fault_impact"
 SPLIT_MS = MINUTE_MS
@@ -78,10 +80,15 @@ def view() -> str:
 
 
 _FROM = "FROM faults AS s\nLEFT JOIN hit AS q ON s.began = q.began AND s.named = q.named"
+_LOOKED_AT = f"""intDiv(e.at_ms, {MINUTE_MS}) >= intDiv({{from_ms:Int64}} - {AFTER_MS}, {MINUTE_MS})
+                AND e.at_ms >= {{from_ms:Int64}} - {AFTER_MS} AND e.at_ms < {{to_ms:Int64}} + {AFTER_MS}
+                AND e.verdict = 'accepted' AND e.severity != 'info'"""
 _SERVED = f"""SELECT w.gpu_uuid AS uuid, w.window_ms AS seen_ms, w.engine_id AS engine
-        FROM gpu_windows AS w
-        WHERE w.window_ms >= {{from_ms:Int64}} - {SEEN_MS + AFTER_MS} AND w.window_ms < {{to_ms:Int64}} + {AFTER_MS}
-            AND w.engine_id IS NOT NULL"""
+            FROM {PARTIALS[GPU_SAMPLES.topic].name} AS w FINAL
+            WHERE w.grouping = 'gpu' AND w.engine_id IS NOT NULL
+                AND w.window_ms >= {{from_ms:Int64}} - {SEEN_MS + AFTER_MS}
+                AND w.window_ms < {{to_ms:Int64}} + {AFTER_MS}
+                AND w.gpu_uuid IN (SELECT e.gpu_uuid FROM gpu_events AS e WHERE {_LOOKED_AT} AND e.engine_id IS NULL)"""
 
 
 def _faults() -> str:
@@ -94,12 +101,10 @@ def _faults() -> str:
             SELECT e.at_ms AS at_ms, e.gpu_uuid AS gpu_uuid, e.host AS host, e.kind AS kind, e.code AS code,
                 e.engine_id AS engine_id
             FROM gpu_events AS e FINAL
-            WHERE intDiv(e.at_ms, {MINUTE_MS}) >= intDiv({{from_ms:Int64}} - {AFTER_MS}, {MINUTE_MS})
-                AND e.at_ms >= {{from_ms:Int64}} - {AFTER_MS} AND e.at_ms < {{to_ms:Int64}} + {AFTER_MS}
-                AND e.verdict = 'accepted' AND e.severity != 'info'
+            WHERE {_LOOKED_AT}
         ) AS g
         ASOF LEFT JOIN (
-        {_SERVED}
+            {_SERVED}
         ) AS v ON g.gpu_uuid = v.uuid AND g.at_ms >= v.seen_ms
     ),
     faults AS (

@@ -130,19 +130,27 @@ def _covered() -> str:
         f"intDiv({_TO}, {MINUTE_MS}) * {MINUTE_MS}",
     )
     minutes = f"{_TO} - {_FROM} > {BY_WINDOW_MS} AND window_ms >= {begun} AND window_ms < {over}"
-    parts = [COVERED["whole"]]
+    parts = []
     for topic, grouping in REPORTING.items():
         for table, width_ms, where in (
             (PARTIALS[topic].name, WINDOW_MS, f"NOT ({minutes})"),
             (rollup_table(BY_TOPIC[topic], "1m"), MINUTE_MS, minutes),
         ):
             parts.append(
-                f"SELECT window_ms AS start_ms, toInt64({width_ms}) AS width_ms FROM {table}\n"
-                f"        WHERE grouping = '{grouping}' AND window_ms >= {_FROM} AND window_ms < {_TO} AND {where}\n"
-                f"            AND {COVERED['looked_into']}"
+                f"SELECT DISTINCT window_ms AS start_ms, toInt64({width_ms}) AS width_ms FROM {table}\n"
+                f"            WHERE grouping = '{grouping}' AND window_ms >= {_FROM} AND window_ms < {_TO} AND {where}"
             )
-    union = "\n        UNION ALL\n        ".join(parts)
-    return f"    SELECT arraySort(groupUniqArray((start_ms, width_ms))) AS windows\n    FROM (\n        {union}\n    )"
+    union = "\n            UNION ALL\n            ".join(parts)
+    return f"""    SELECT arraySort(groupUniqArray((start_ms, width_ms))) AS windows
+    FROM (
+        {COVERED["whole"]}
+        UNION ALL
+        SELECT start_ms, width_ms
+        FROM (
+            {union}
+        )
+        WHERE {COVERED["looked_into"]}
+    )"""
 
 
 def _rows() -> str:

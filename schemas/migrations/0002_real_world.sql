@@ -6540,10 +6540,14 @@ AS WITH
                 AND e.verdict = 'accepted' AND e.severity != 'info'
         ) AS g
         ASOF LEFT JOIN (
-        SELECT w.gpu_uuid AS uuid, w.window_ms AS seen_ms, w.engine_id AS engine
-        FROM gpu_windows AS w
-        WHERE w.window_ms >= {from_ms:Int64} - 1200000 AND w.window_ms < {to_ms:Int64} + 900000
-            AND w.engine_id IS NOT NULL
+            SELECT w.gpu_uuid AS uuid, w.window_ms AS seen_ms, w.engine_id AS engine
+            FROM gpu_samples_partials AS w FINAL
+            WHERE w.grouping = 'gpu' AND w.engine_id IS NOT NULL
+                AND w.window_ms >= {from_ms:Int64} - 1200000
+                AND w.window_ms < {to_ms:Int64} + 900000
+                AND w.gpu_uuid IN (SELECT e.gpu_uuid FROM gpu_events AS e WHERE intDiv(e.at_ms, 60000) >= intDiv({from_ms:Int64} - 900000, 60000)
+                AND e.at_ms >= {from_ms:Int64} - 900000 AND e.at_ms < {to_ms:Int64} + 900000
+                AND e.verdict = 'accepted' AND e.severity != 'info' AND e.engine_id IS NULL)
         ) AS v ON g.gpu_uuid = v.uuid AND g.at_ms >= v.seen_ms
     ),
     faults AS (
@@ -6714,37 +6718,33 @@ FROM (
     FROM (
         SELECT arrayJoin(whole_hours) * 3600000 AS start_ms, toInt64(3600000) AS width_ms
         UNION ALL
-        SELECT window_ms AS start_ms, toInt64(10000) AS width_ms FROM llm_requests_partials
-        WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT ({to_ms:Int64} - {from_ms:Int64} > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000)
-            AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
-        UNION ALL
-        SELECT window_ms AS start_ms, toInt64(60000) AS width_ms FROM llm_requests_rollup_1m
-        WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND {to_ms:Int64} - {from_ms:Int64} > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000
-            AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
-        UNION ALL
-        SELECT window_ms AS start_ms, toInt64(10000) AS width_ms FROM gpu_samples_partials
-        WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT ({to_ms:Int64} - {from_ms:Int64} > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000)
-            AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
-        UNION ALL
-        SELECT window_ms AS start_ms, toInt64(60000) AS width_ms FROM gpu_samples_rollup_1m
-        WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND {to_ms:Int64} - {from_ms:Int64} > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000
-            AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
-        UNION ALL
-        SELECT window_ms AS start_ms, toInt64(10000) AS width_ms FROM host_samples_partials
-        WHERE grouping = 'host' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT ({to_ms:Int64} - {from_ms:Int64} > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000)
-            AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
-        UNION ALL
-        SELECT window_ms AS start_ms, toInt64(60000) AS width_ms FROM host_samples_rollup_1m
-        WHERE grouping = 'host' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND {to_ms:Int64} - {from_ms:Int64} > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000
-            AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
-        UNION ALL
-        SELECT window_ms AS start_ms, toInt64(10000) AS width_ms FROM engine_samples_partials
-        WHERE grouping = 'engine_sample' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT ({to_ms:Int64} - {from_ms:Int64} > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000)
-            AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
-        UNION ALL
-        SELECT window_ms AS start_ms, toInt64(60000) AS width_ms FROM engine_samples_rollup_1m
-        WHERE grouping = 'engine_sample' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND {to_ms:Int64} - {from_ms:Int64} > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000
-            AND intDiv(window_ms, 3600000) IN (SELECT arrayJoin(looked_into))
+        SELECT start_ms, width_ms
+        FROM (
+            SELECT DISTINCT window_ms AS start_ms, toInt64(10000) AS width_ms FROM llm_requests_partials
+            WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT ({to_ms:Int64} - {from_ms:Int64} > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000)
+            UNION ALL
+            SELECT DISTINCT window_ms AS start_ms, toInt64(60000) AS width_ms FROM llm_requests_rollup_1m
+            WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND {to_ms:Int64} - {from_ms:Int64} > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000
+            UNION ALL
+            SELECT DISTINCT window_ms AS start_ms, toInt64(10000) AS width_ms FROM gpu_samples_partials
+            WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT ({to_ms:Int64} - {from_ms:Int64} > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000)
+            UNION ALL
+            SELECT DISTINCT window_ms AS start_ms, toInt64(60000) AS width_ms FROM gpu_samples_rollup_1m
+            WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND {to_ms:Int64} - {from_ms:Int64} > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000
+            UNION ALL
+            SELECT DISTINCT window_ms AS start_ms, toInt64(10000) AS width_ms FROM host_samples_partials
+            WHERE grouping = 'host' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT ({to_ms:Int64} - {from_ms:Int64} > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000)
+            UNION ALL
+            SELECT DISTINCT window_ms AS start_ms, toInt64(60000) AS width_ms FROM host_samples_rollup_1m
+            WHERE grouping = 'host' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND {to_ms:Int64} - {from_ms:Int64} > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000
+            UNION ALL
+            SELECT DISTINCT window_ms AS start_ms, toInt64(10000) AS width_ms FROM engine_samples_partials
+            WHERE grouping = 'engine_sample' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT ({to_ms:Int64} - {from_ms:Int64} > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000)
+            UNION ALL
+            SELECT DISTINCT window_ms AS start_ms, toInt64(60000) AS width_ms FROM engine_samples_rollup_1m
+            WHERE grouping = 'engine_sample' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND {to_ms:Int64} - {from_ms:Int64} > 3600000 AND window_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND window_ms < intDiv({to_ms:Int64}, 60000) * 60000
+        )
+        WHERE intDiv(start_ms, 3600000) IN (SELECT arrayJoin(looked_into))
     )
 )
 COMMENT 'how much of a range has data';

@@ -15,14 +15,17 @@ FROM
     (
         {whole:Covered}
         UNION ALL
-        SELECT DISTINCT window_ms AS start_ms, width_ms FROM {requests:Windows} WHERE grouping = 'service' AND {looked_into:Covered}
-        UNION ALL
-        SELECT DISTINCT window_ms AS start_ms, width_ms FROM {gpu:Windows} WHERE grouping = 'gpu' AND {looked_into:Covered}
-        UNION ALL
-        SELECT DISTINCT window_ms AS start_ms, width_ms FROM {hosts:Windows} WHERE grouping = 'host' AND {looked_into:Covered}
-        UNION ALL
-        SELECT DISTINCT window_ms AS start_ms, width_ms
-        FROM {engines:Windows}
-        WHERE grouping = 'engine_sample' AND {looked_into:Covered}
+        SELECT start_ms, width_ms
+        FROM
+        (
+            SELECT DISTINCT window_ms AS start_ms, width_ms FROM {requests:Windows} WHERE grouping = 'service'
+            UNION ALL
+            SELECT DISTINCT window_ms AS start_ms, width_ms FROM {gpu:Windows} WHERE grouping = 'gpu'
+            UNION ALL
+            SELECT DISTINCT window_ms AS start_ms, width_ms FROM {hosts:Windows} WHERE grouping = 'host'
+            UNION ALL
+            SELECT DISTINCT window_ms AS start_ms, width_ms FROM {engines:Windows} WHERE grouping = 'engine_sample'
+        )
+        WHERE {looked_into:Covered}
     )
 )

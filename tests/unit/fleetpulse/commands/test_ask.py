@@ -216,9 +216,8 @@ def test_a_name_holds_every_table_of_the_question() -> None:
     of_spike = Asked.of(of_number(1), bounds, ["model=qwen", "quantile=0.5"], whole=True)
 
     assert asked.held == {"model": "qwen", "tenant": "acme"}
-    assert (
-        "(SELECT * FROM request_windows WHERE model = {model:String} AND tenant = {tenant:String})" in asked.query.sql
-    )
+    held = "(SELECT * FROM llm_requests_partials FINAL WHERE model = {model:String} AND tenant = {tenant:String})"
+    assert held in asked.query.sql
     assert {**asked.query.parameters} == {"model": "qwen", "tenant": "acme", "from_ms": "0", "to_ms": str(HOUR_MS)}
     assert of_spike.query.sql == numbered()[1].sql(HOUR_MS).strip()
     assert of_spike.measured == {"model": "qwen", "bins": "ttft_us_bins", "quantile": "0.5"}

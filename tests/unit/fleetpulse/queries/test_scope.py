@@ -19,6 +19,9 @@ from fleetpulse.queries.scope import NAMES, scoped, takes
          " JOIN (SELECT * FROM costs WHERE owner = {engine_id:String}) AS c"),
         ("SELECT 1 FROM llm_requests_rollup_1h FINAL WHERE x", ["model"],
          "SELECT 1 FROM (SELECT * FROM llm_requests_rollup_1h FINAL WHERE model = {model:String}) WHERE x"),
+        ("SELECT 1 FROM llm_requests_partials FINAL WHERE grouping = 'engine'", ["host"],
+         "SELECT 1 FROM (SELECT * FROM llm_requests_partials FINAL WHERE host = {host:String})"
+         " WHERE grouping = 'engine'"),
         ("SELECT 1 FROM slow_requests(from_ms = {from_ms:Int64}, to_ms = 2)", ["host"],
          "SELECT 1 FROM (SELECT * FROM slow_requests(from_ms = {from_ms:Int64}, to_ms = 2)"
          " WHERE host = {host:String})"),
@@ -34,7 +37,8 @@ from fleetpulse.queries.scope import NAMES, scoped, takes
         ("SELECT 1 FROM request_windows WHERE {model:String} IN ('', model)", ["model"],
          "SELECT 1 FROM request_windows WHERE {model:String} IN ('', model)"),
     ],
-    ids=["a view", "a join", "a table", "a view of a range", "changes", "alerts", "the clock is of all", "its own"],
+    ids=["a view", "a join", "a table", "rows of engines", "a view of a range", "changes", "alerts",
+         "the clock is of all", "its own"],
 )  # fmt: skip
 def test_tables_are_read_with_a_condition(sql: str, names: list[str], expected: str) -> None:
     """Each of them; a parameter of its own is bound as it is."""
@@ -48,11 +52,12 @@ def test_tables_are_read_with_a_condition(sql: str, names: list[str], expected: 
         ("SELECT 1 FROM costs", ["tenant"]),
         ("SELECT 1 FROM cost_parts, costs AS c JOIN costs", ["model"]),
         ("SELECT 1 FROM llm_requests_rollup_1h WHERE grouping = 'service'", ["host"]),
+        ("SELECT 1 FROM llm_requests_partials WHERE grouping IN ('service') OR grouping = 'engine'", ["host"]),
         ("SELECT 1 FROM who_changed(from_ms = 1)", ["tenant", "model"]),
         ("SELECT 1 FROM who_changed(from_ms = 1)", ["gpu_model"]),
         ("SELECT 1", ["model"]),
     ],
-    ids=["no column", "one of two", "not of these rows", "changes of two", "no dimension", "no table"],
+    ids=["no column", "one of two", "not of these rows", "not of all", "changes of two", "no dimension", "no table"],
 )
 def test_a_query_is_not_held_to_what_a_table_does_not_know(sql: str, names: list[str]) -> None:
     """A part of the answer would be of everything."""
