@@ -184,10 +184,8 @@ def dashboard(
     if not ask:
         err.print(f"filled with {result['rows']:,} rows; ask them with --kept", style="dim", highlight=False)
         return None
-    rows: list[tuple[Any, ...]] = [
-        (name, one["p50_ms"], one["p95_ms"], one.get("refused")) for name, one in (result["queries"] | result["people"]).items()
-    ]
-    rows += [(path, one["p50_ms"], one["p95_ms"], None) for path, one in (result["pages"] or {}).items()]
+    timed = result["queries"] | result["people"] | (result["pages"] or {})
+    rows = [(name, one["p50_ms"], one["p95_ms"], one.get("refused")) for name, one in timed.items()]
     title = f"Dashboard over {result['gpus']:,} GPUs, {hours} h"
     wrong = {
         BEYOND: result["beyond"],
