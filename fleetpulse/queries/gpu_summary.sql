@@ -1,4 +1,5 @@
 -- The fleet's GPUs by type over a range: how busy, how hot, how much energy, which links have errors or lost lanes.
+-- Adds up rows of windows as they came; gpu_windows shows each window put together, which takes longer.
 SELECT
     gpu_model,
     uniqExact(gpu_uuid) AS gpus,

@@ -1,5 +1,6 @@
 -- Percentiles of every model and latency over a range, with the number of requests that had it.
 -- p95 says something of 20 or more, p99 of 100 or more.
+-- Adds up rows of windows as they came; request_windows shows each window put together, which takes longer.
 SELECT
     model,
     latency,

@@ -1,4 +1,5 @@
 -- Hosts by the tail of their time to first token over a range.
+-- Adds up rows of windows as they came; engine_request_windows shows each window put together, which takes longer.
 SELECT
     host,
     min(model) AS a_model,

@@ -32,7 +32,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "cookbook.md"
 RECIPE = re.compile(r"^### (?P<question>.+?)\n(?P<text>.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 QUERY = re.compile(r"^```sql\n(.+?)^```\n\n((?:\|.*\n)+)", re.MULTILINE | re.DOTALL)
 NOTHING_IS_GOOD = ("Which final minutes got rows after their bill?",)
-SHOWN = ("TTFT", "llama-3.1-8b", "NVIDIA H100", "Books:", "books exact", "FROM request_windows")
+SHOWN = ("TTFT", "llama-3.1-8b", "NVIDIA H100", "Books:", "books exact", "FROM llm_requests_partials FINAL")
 KEPT = "the fleet goes on"
 WITHIN_S, LONGEST_S = 300.0, 500.0
 
