@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -74,20 +75,20 @@ def measure(data_dir: Path | None, options: Options, progress: Progress) -> dict
         empty = _empty_tables(stand, options.hours * HOUR_MS)
         with contextlib.closing(connect(stand.config.reading)) as client:
             examples = examples_of(client, filling.span.to_ms)
-            asked = _queries(client, filling.span, examples, options.times, progress) if options.ask else {}
+            of_pages = _queries(client, filling.span, examples, options.times, progress) if options.ask else {}
             people = _of_people(client, filling.span, options.times, progress) if options.ask else {}
         pages = _pages(stand, filling.span, examples, options.times, progress) if options.ask else None
     bounds = {"query_p95_ms": QUERY_P95_MS, "people_p95_ms": PEOPLE_P95_MS, "page_p95_ms": PAGE_P95_MS}
     beyond = [
         name
-        for found, bound_ms in zip((asked, people, pages or {}), bounds.values(), strict=True)
+        for found, bound_ms in zip((of_pages, people, pages or {}), bounds.values(), strict=True)
         for name, one in found.items()
         if one["p95_ms"] is None or one["p95_ms"] > bound_ms
     ]
     return {
         "gpus": options.gpus, "hours": options.hours, "times": options.times, "rows": filling.rows,
-        "queries": asked, "people": people, "pages": pages,
-        "bounds": bounds, "beyond": beyond, "empty_tables": empty, "found_nothing": found_nothing(asked),
+        "queries": of_pages, "people": people, "pages": pages,
+        "bounds": bounds, "beyond": beyond, "empty_tables": empty, "found_nothing": found_nothing(of_pages),
     }  # fmt: skip
 
 
@@ -169,7 +170,9 @@ def _queries(client: Any, span: Span, examples: Examples, times: int, progress: 
         with progress.task(f"running {query.name}"):
             for range_ms in ranges_of(query, span.to_ms - span.from_ms):
                 bound = values_of(query, span.to_ms - range_ms, span.to_ms, examples)
-                found[f"{query.name}/{range_ms // MINUTE_MS}m"] = _timed(client, query, range_ms, bound, times)
+                sql = query.at_levels(range_ms, bound)
+                one, rows = _timed(partial(_rows_of, client, sql, bound, query.settings()), times)
+                found[f"{query.name}/{range_ms // MINUTE_MS}m"] = one if rows is None else one | {"rows": rows}
     return found
 
 
@@ -178,31 +181,28 @@ def _of_people(client: Any, span: Span, times: int, progress: Progress) -> dict[
     found: dict[str, dict[str, Any]] = {}
     for name in queries.names():
         with progress.task(f"running {name} for people"), contextlib.suppress(ConfigError):
-            query, took_ms = query_of(name, (), span.to_ms, HOUR_MS), list[float]()
-            try:
-                for _ in range(times):
-                    begun_s = time.perf_counter()
-                    client.raw_query(query.sql, dict(query.parameters), fmt="Null")
-                    took_ms.append(1_000 * (time.perf_counter() - begun_s))
-            except Exception as error:  # of the driver's many, as in _timed
-                found[name] = percentiles([]) | {"refused": str(error).splitlines()[0][:200]}
-                continue
-            found[name] = percentiles(took_ms)
+            query = query_of(name, (), span.to_ms, HOUR_MS)
+            run = partial(client.raw_query, query.sql, dict(query.parameters), fmt="Null")
+            found[name], _ = _timed(run, times)
     return found
 
 
-def _timed(
-    client: Any, query: catalogue.Query, range_ms: int, bound: dict[str, catalogue.Value], times: int
-) -> dict[str, Any]:
-    sql, took_ms, rows = query.at_levels(range_ms, bound), list[float](), 0
+def _rows_of(client: Any, sql: str, bound: Mapping[str, catalogue.Value], settings: Mapping[str, Any]) -> int:
+    """How many rows an answer has, all of them fetched."""
+    return len(client.query(sql, parameters=bound, settings=settings).result_rows)
+
+
+def _timed(run: Callable[[], Any], times: int) -> tuple[dict[str, Any], Any]:
+    """Percentiles of a query and its last answer; or why it was refused, and nothing."""
+    took_ms, answer = list[float](), None
     for _ in range(times + 1):
         begun_s = time.perf_counter()
         try:
-            rows = len(client.query(sql, parameters=bound, settings=query.settings()).result_rows)
+            answer = run()
         except Exception as error:  # of the driver's many: a query that fails is a result, and shown as one
-            return percentiles([]) | {"refused": str(error).splitlines()[0][:200]}
+            return percentiles([]) | {"refused": str(error).splitlines()[0][:200]}, None
         took_ms.append(1_000 * (time.perf_counter() - begun_s))
-    return percentiles(took_ms[1:]) | {"rows": rows}  # the first reads the disk
+    return dict(percentiles(took_ms[1:])), answer  # the first reads the disk
 
 
 def _pages(

@@ -1,4 +1,4 @@
--- The same as covered of a range of up to six hours, in which no hour counts whole: a third of the work.
+-- The same as covered of a range of up to six hours, in which no hour counts whole: two thirds of the work.
 -- reads requests: llm.requests 10s <= 1h, 1m
 -- reads gpu: gpu.samples 10s <= 1h, 1m
 -- reads hosts: host.samples 10s <= 1h, 1m
