@@ -2,7 +2,8 @@
 
 Per source topic one Kafka table reads it, one view per grouping set aggregates each block of messages into an
 AggregatingMergeTree (``quantilesDD`` states for sketches), and, for the whole path, one more view keeps raw rows.
-Tables and views follow from the field tables, as the job's do.
+Tables and views follow from the field tables, as the job's do. A Kafka table reads as soon as it has one view, so
+that views are made on a stand-in, which the Kafka table replaces: every view gets every block.
 
 Two amounts of work can be given to it: *lean* is what an operator would write by hand (events, sum and quantilesDD
 per sketch; count, sum, min, max per gauge; sum per difference), *same* is everything our own partial rows hold
@@ -66,11 +67,11 @@ def raw_table(topic: str) -> str:
     return f"{stem(topic)}_raw"
 
 
-def tables(topic: str, options: Options, kafka: KafkaConfig, group: str) -> list[str]:
-    """Statements that make everything but the views; nothing is read yet."""
+def tables(topic: str, options: Options) -> list[str]:
+    """Statements that make everything but the views; a stand-in is where the Kafka table will be."""
     event = BY_TOPIC[topic]
     queue = f"{DATABASE}.{kafka_table(topic)}"
-    statements = [_kafka_ddl(event, options, kafka, group)]
+    statements = [f"CREATE TABLE {queue} ({_columns(_read(event, options))}) ENGINE = Null"]
     statements += [
         f"CREATE TABLE {DATABASE}.{group_table(grouping)} ENGINE = AggregatingMergeTree ORDER BY ({_keys(grouping)})"
         f" SETTINGS allow_nullable_key = 1 EMPTY AS SELECT {_select(grouping, options)} FROM {queue}"
@@ -85,7 +86,7 @@ def tables(topic: str, options: Options, kafka: KafkaConfig, group: str) -> list
 
 
 def views(topic: str, options: Options) -> list[str]:
-    """Statements that make the views; the last one completes what the engine does with a block."""
+    """Statements that make the views of the stand-in, which the Kafka table takes over by its name."""
     event = BY_TOPIC[topic]
     queue = f"{DATABASE}.{kafka_table(topic)}"
     selects = [
@@ -104,10 +105,12 @@ def views(topic: str, options: Options) -> list[str]:
     ]
 
 
-def _kafka_ddl(event: Event, options: Options, kafka: KafkaConfig, group: str) -> str:
+def reader(topic: str, options: Options, kafka: KafkaConfig, group: str) -> str:
+    """The statement that puts the Kafka table in the stand-in's place: reading begins."""
+    event = BY_TOPIC[topic]
     settings = {
         "kafka_broker_list": kafka.bootstrap,
-        "kafka_topic_list": f"{kafka.topic_prefix}{event.topic}",
+        "kafka_topic_list": f"{kafka.topic_prefix}{topic}",
         "kafka_group_name": group,
         "kafka_format": FORMATS[options.format],
         "kafka_num_consumers": 1,
@@ -118,7 +121,7 @@ def _kafka_ddl(event: Event, options: Options, kafka: KafkaConfig, group: str) -
     }
     text = ", ".join(f"{name} = {value!r}" for name, value in settings.items())
     columns = _columns(_read(event, options))
-    return f"CREATE TABLE {DATABASE}.{kafka_table(event.topic)} ({columns}) ENGINE = Kafka SETTINGS {text}"
+    return f"CREATE OR REPLACE TABLE {DATABASE}.{kafka_table(topic)} ({columns}) ENGINE = Kafka SETTINGS {text}"
 
 
 def _columns(fields: tuple[Field, ...]) -> str:
@@ -225,20 +228,18 @@ class Peer:
             self.stop_reading()
 
     def prepare(self, options: Options) -> str:
-        """Make all tables, empty; nothing reads yet; the engine's group."""
+        """Make all tables and views, empty; nothing reads yet; the engine's group."""
         self.close()
         self._client.command(f"CREATE DATABASE {DATABASE}")
-        group = f"bench-peer-{time.time_ns()}"
         for topic in self._topics:
-            for statement in tables(topic, options, self._kafka, group):
+            for statement in (*tables(topic, options), *views(topic, options)):
                 self._client.command(statement)
-        return group
+        return f"bench-peer-{time.time_ns()}"
 
-    def start_reading(self, options: Options) -> None:
-        """Make the views."""
+    def start_reading(self, options: Options, group: str) -> None:
+        """Have the engine read as a member of the group."""
         for topic in self._topics:
-            for statement in views(topic, options):
-                self._client.command(statement)
+            self._client.command(reader(topic, options, self._kafka, group))
 
     def landed(self) -> dict[str, int]:
         """Events by table: raw tables as ``TOPIC raw``, others by their grouping set."""
@@ -256,7 +257,7 @@ class Peer:
     def _read(self, options: Options, group: str, ends: Offsets, on_progress: OnProgress) -> PeerRun:
         idle = self._idle_share()
         before_s, begun_s = cpu.cpu_s(self._pid), time.monotonic()
-        self.start_reading(options)
+        self.start_reading(options, group)
         asyncio.run(until_committed(self._kafka, group, ends, _WITHIN_S, on_progress, lambda: True))
         wall_s = time.monotonic() - begun_s
         return PeerRun(options, cpu.cpu_s(self._pid) - before_s - idle * wall_s, wall_s, idle)

@@ -171,7 +171,7 @@ def _theirs(stand: Stand, filling: _Filling, work: str, progress: Progress) -> S
     options = peer.Options(work=work, raw=True, block_rows=65_536)
     group = engine.prepare(options)
     try:
-        engine.start_reading(options)
+        engine.start_reading(options, group)
 
         def wait(ends: dict[tuple[str, int], int]) -> None:
             with progress.task(f"ClickHouse's Kafka engine, {work} work: landing") as on_progress:

@@ -36,9 +36,9 @@ def peer(own_kafka: KafkaConfig, clickhouse_config: ClickHouseConfig) -> Iterato
 def test_every_event_arrives_in_the_raw_table_and_in_each_grouping_set(peer: Peer, own_kafka: KafkaConfig) -> None:
     """A gauge that is named as another one's extreme would be keeps its own value."""
     options = Options(work="same", raw=True)
-    peer.prepare(options)
+    group = peer.prepare(options)
     asyncio.run(send(own_kafka, RECORDS))
-    peer.start_reading(options)
+    peer.start_reading(options, group)
 
     wanted = {f"{topic} raw": events for topic, events in EVENTS.items()}
     wanted |= {grouping.name: EVENTS[topic] for topic in TOPICS for grouping in sets_of(topic)}

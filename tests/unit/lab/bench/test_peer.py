@@ -44,7 +44,7 @@ def test_every_grouping_set_has_its_table_and_view(topic: str) -> None:
     """One table and one view per grouping set; raw adds one of each."""
     for raw in (False, True):
         options = peer.Options(raw=raw)
-        tables, views = peer.tables(topic, options, KAFKA, "group"), peer.views(topic, options)
+        tables, views = peer.tables(topic, options), peer.views(topic, options)
 
         assert len(tables) == 1 + len(sets_of(topic)) + raw
         assert len(views) == len(sets_of(topic)) + raw
@@ -52,9 +52,9 @@ def test_every_grouping_set_has_its_table_and_view(topic: str) -> None:
 
 def test_what_the_engine_does_not_need_it_does_not_read() -> None:
     """Without raw rows the Kafka table has no texts, and lean work no bins; it reads the topic under its prefix."""
-    lean = peer.tables("llm.requests", peer.Options(), KAFKA, "group")[0]
-    same = peer.tables("llm.requests", peer.Options(work="same"), KAFKA, "group")[0]
-    raw = peer.tables("llm.requests", peer.Options(raw=True), KAFKA, "group")[0]
+    lean = peer.reader("llm.requests", peer.Options(), KAFKA, "group")
+    same = peer.reader("llm.requests", peer.Options(work="same"), KAFKA, "group")
+    raw = peer.reader("llm.requests", peer.Options(raw=True), KAFKA, "group")
 
     assert "kafka_topic_list = 'east.llm.requests'" in lean
     assert ("request_id" in lean, "itl_bins" in lean) == (False, False)
