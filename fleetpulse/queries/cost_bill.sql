@@ -1,6 +1,6 @@
 -- The bill of a range: money, time, energy and emissions, what of it has no price (or no intensity of the grid), and with which prices it was rated.
 SELECT
-    count() AS bills,
+    sum(c.bills) AS bills,
     {of_bills:Billed} AS billed_ms,
     sum(toInt128(c.total_nusd)) AS total_nusd,
     sum(toInt128(c.gpu_nusd)) AS gpu_nusd,
@@ -15,12 +15,11 @@ SELECT
     sum(toInt128(c.unpriced_energy_mj)) AS unpriced_energy_mj,
     sum(c.unmeasured_gpu_ms) AS unmeasured_gpu_ms,
     sum(c.estimated_gpu_ms) AS estimated_gpu_ms,
-    countIf(final = 0) AS provisional_bills,
-    min(minute_ms) AS first_ms,
-    max(minute_ms) + 60000 AS last_ms,
+    sum(c.provisional) AS provisional_bills,
+    min(oldest_ms) AS first_ms,
+    max(newest_ms) + 60000 AS last_ms,
     arraySort(groupUniqArray(10)(toString(ifNull(prices_version, '')))) AS prices_versions,
-    groupUniqArray(10)(weights_version) AS weights_versions,
-    groupUniqArray(10)(definition_version) AS definition_versions
-FROM costs AS c
-WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}
+    groupUniqArray(10)(toUInt32(weights_version)) AS weights_versions,
+    groupUniqArray(10)(toUInt32(definition_version)) AS definition_versions
+FROM billed(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64}, bucket_ms = 86400000) AS c
 HAVING bills > 0

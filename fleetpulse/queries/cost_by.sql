@@ -40,12 +40,10 @@ FROM
         kind, amount, cost_nusd, energy_mj, meter_mj, carbon_ug, gpu_ms, CAST(NULL, 'Nullable(Int64)') AS cached,
         toUInt64(0) AS billed, toUInt64(0) AS was_ok, toUInt64(0) AS was_aborted,
         toUInt64(0) AS was_client_fault, toUInt64(0) AS was_failed
-    FROM cost_parts
-    WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}
+    FROM billed_parts(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64}, bucket_ms = 86400000) AS p
     UNION ALL
     SELECT {dimension:Identifier}, '', status, NULL, NULL, NULL, NULL, NULL, NULL, NULL, cached_tokens, toUInt64(requests), 0, 0, 0, 0
-    FROM cost_lines
-    WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}
+    FROM billed_lines(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64}, bucket_ms = 86400000)
     UNION ALL
     SELECT of_name, '', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,
         {ok:Metric}, {aborted:Metric}, {client_fault:Metric}, {failed:Metric}

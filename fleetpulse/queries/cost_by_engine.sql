@@ -11,7 +11,7 @@ SELECT
     any(b.energy_mj) AS energy_mj,
     any(b.carbon_ug) AS carbon_ug,
     any(b.gpu_ms) AS gpu_ms
-FROM cost_parts AS p
+FROM billed_owner_parts(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64}, bucket_ms = 86400000) AS p
 INNER JOIN
 (
     SELECT
@@ -22,10 +22,10 @@ INNER JOIN
         sum(toInt128(c.energy_mj)) AS energy_mj,
         sum(toInt128(c.carbon_ug)) AS carbon_ug,
         sum(c.gpu_ms) AS gpu_ms
-    FROM costs AS c
-    WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64} AND use = 'engine'
+    FROM billed_owners(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64}, bucket_ms = 86400000) AS c
+    WHERE use = 'engine'
     GROUP BY owner
 ) AS b USING (owner)
-WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64} AND p.use = 'engine'
+WHERE p.use = 'engine'
 GROUP BY owner
 ORDER BY total_nusd DESC, engine_id

@@ -22,8 +22,7 @@ FROM
         sum(toInt128(c.meter_mj)) AS meter_mj,
         sum(toInt128(c.carbon_ug)) AS carbon_ug,
         sum(c.unpriced_gpu_ms) AS unpriced_gpu_ms
-    FROM costs AS c
-    WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}
+    FROM billed(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64}, bucket_ms = 86400000) AS c
     GROUP BY gpu_model
 ) AS bills
 LEFT JOIN
@@ -33,8 +32,7 @@ LEFT JOIN
         sum(l.requests) AS requests,
         sum(ifNull(l.prefill_tokens, 0) + ifNull(l.cached_tokens, 0)) AS prompt_tokens,
         sum(ifNull(l.decode_tokens, 0)) AS decode_tokens
-    FROM cost_lines AS l
-    WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}
+    FROM billed_lines(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64}, bucket_ms = 86400000) AS l
     GROUP BY gpu_model
 ) AS lines USING (gpu_model)
 ORDER BY total_nusd DESC, gpu_model

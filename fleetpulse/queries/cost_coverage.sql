@@ -22,10 +22,9 @@ FROM
     FROM gpu_coverage(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64})
     UNION ALL
     SELECT
-        intDiv(minute_ms, 86400000), ifNull(region, ''), ifNull(gpu_model, ''), 0, 0, gpu_ms, 0,
+        intDiv(window_ms, 86400000), ifNull(region, ''), ifNull(gpu_model, ''), 0, 0, gpu_ms, 0,
         toInt128(gpu_nusd) + ifNull(host_nusd, 0), NULL
-    FROM costs
-    WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}
+    FROM billed(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64}, bucket_ms = 86400000)
 )
 GROUP BY day, region, gpu_model
 ORDER BY day, region, gpu_model

@@ -15,16 +15,16 @@ FROM
         sum(l.requests) AS requests,
         sum(ifNull(l.prefill_tokens, 0) + ifNull(l.cached_tokens, 0)) AS prompt_tokens,
         sum(ifNull(l.decode_tokens, 0)) AS decode_tokens
-    FROM cost_lines AS l
-    WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64} AND use = 'engine'
+    FROM billed_owner_lines(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64}, bucket_ms = 86400000) AS l
+    WHERE use = 'engine'
     GROUP BY engine_id, model
 ) AS lines
 LEFT JOIN
 (
     SELECT owner AS engine_id, ifNull(model, '') AS model, sum(toInt128(p.cost_nusd)) AS cost_nusd,
         sum(p.gpu_ms) AS gpu_ms
-    FROM cost_parts AS p
-    WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64} AND use = 'engine' AND status IS NOT NULL
+    FROM billed_owner_parts(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64}, bucket_ms = 86400000) AS p
+    WHERE use = 'engine' AND status IS NOT NULL
     GROUP BY engine_id, model
 ) AS parts USING (engine_id, model)
 ORDER BY engine_id, model

@@ -7,8 +7,8 @@ SELECT
     sum(toInt128(p.energy_mj)) AS energy_mj,
     sum(toInt128(p.meter_mj)) AS meter_mj,
     sum(toInt128(p.carbon_ug)) AS carbon_ug
-FROM cost_parts AS p
-WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64} AND status IS NOT NULL AND NOT {ok:End}
+FROM billed_parts(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64}, bucket_ms = 86400000) AS p
+WHERE status IS NOT NULL AND NOT {ok:End}
 GROUP BY status, model, tenant
 ORDER BY cost_nusd DESC, status, model, tenant
 LIMIT 50

@@ -22,7 +22,7 @@ _READ_FROM: Mapping[str, re.Pattern[str]] = {
     "host readings": re.compile(r"\bhost_(?:samples|windows|processes)|\bprocess_windows"),
     "engine readings": re.compile(r"\bengine_(?:samples|windows)"),
     "training steps": re.compile(r"\btraining_(?:steps|windows)"),
-    "bills": re.compile(r"\b(?:token_costs|costs|cost_lines|cost_parts|unit_costs)(?:_|\b)"),
+    "bills": re.compile(r"\b(?:token_costs|costs|cost_lines|cost_parts|unit_costs|billed)(?:_|\b)"),
 }
 """Kinds of data as the query names them, and tables that hold them."""
 

@@ -159,9 +159,13 @@ def _bills(fleet: Fleet, level: str, first_ms: int, count: int) -> Drawn:
     columns = {
         "window_ms": f"{first_ms} + {width_ms} * number",
         "newest_ms": f"{first_ms} + {width_ms} * (number + 1) - {MINUTE_MS}",
+        "oldest_ms": f"{first_ms} + {width_ms} * number",
         "version": "1",
-        **{one.name: of_regions(bill) for one in cost_rollups.BILL_SUMS},
+        "detail": "1",
+        **{cost_rollups.BILLS.column(one): of_regions(bill) for one in cost_rollups.BILLS.sums},
         "bill_use": of_regions("'engine'"),
+        **{f"bill_{name}": of_regions("NULL") for name in ("gpu_model", "prices_version")},
+        **{f"bill_{name}_version": of_regions("'1'") for name in ("weights", "definition")},
         "bill_region": of_regions(region),
         "bill_count": of_regions(f"{engines // regions * minutes}"),
         "part_name": label("if(i % 2 = 0, 'request', '__overhead__')", "'__wasted__'"),
@@ -177,5 +181,6 @@ def _bills(fleet: Fleet, level: str, first_ms: int, count: int) -> Drawn:
         "part_cost_nusd": amount(40_000_000),
         "part_energy_mj": amount(900_000),
         "part_gpu_ms": amount(12_000),
+        **{f"part_{name}": label("NULL", "NULL") for name in ("slo_class", "carbon_ug", "meter_mj")},
     }
     return Drawn(cost_rollups.table_of(level), columns, count)

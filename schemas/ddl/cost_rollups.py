@@ -1,13 +1,14 @@
-"""Bills by minute, hour and day: what tenants, models and idle GPUs cost, without each engine's own bill.
+"""Bills by minute, hour and day: sums of bills, of their parts and lines, of all together and by owner.
 
 An engine with sixty tenants has some two hundred parts in a bill, and ten thousand GPUs half a million a minute. Of
-one bucket all is kept in *one* row, as lists: sums of bills by use and region, and sums of parts by all but the engine
-(engines and hosts are kept for what stood idle alone, of which each bill has a part or two). So a bucket is replaced
-as a whole: a part that a later revision of a bill no longer has is gone here, too.
+one bucket all is kept in *one* row, as lists: sums of bills, parts and lines by all but their owner, and by owner
+without tenants. So a bucket is replaced as a whole: a part that a later revision of a bill no longer has is gone here,
+too.
 
 ``version`` is the sum of the versions of the bills behind a row. A bill's version only grows, so that the row of the
 latest revisions stays, whatever the order in which computations arrive. Money and energy are integers: sums of sums
-are exact, and a sum of nulls alone is null.
+are exact, and a sum of nulls alone is null. ``detail`` is 0 in rows of 0.1.0, which lack some of the lists: what is
+asked of these is read from bills (``schemas.ddl.billed_views``).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from schemas.ddl.columns import Column, codec_of, month, table
 from schemas.ddl.cost_views import METER, METER_OF_PART, whole
 from schemas.ddl.merging import LEVELS, Level, ranges
+from schemas.fields import Kind
 from schemas.rows.costs import COSTS
 
 TOPIC = "costs"
@@ -28,64 +30,153 @@ _LABEL, _AMOUNT, _COUNT = "LowCardinality(Nullable(String))", "Nullable(Int64)",
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A list of a row. ``of_bills`` is its SQL over bills ``t``, or over their parts; over rows below it adds up."""
+    """A list of a row. ``of_one`` is its value as SQL of one bill ``t``, or of a part or line of it."""
 
     name: str
     type: str
     meaning: str
-    of_bills: str
+    of_one: str
 
 
-def _labels(stem: str, *listed: tuple[str, str, str]) -> tuple[Item, ...]:
-    return tuple(Item(f"{stem}_{name}", _LABEL, meaning, sql) for name, meaning, sql in listed)
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """Lists of one length: sums by labels, of bills, or of the parts or lines of each. Where a column of ``apart`` is
+    not known, sums are apart from those where it is: tokens without a price are in no price. Rows of 0.1.0 have no
+    lists of ``added``."""
+
+    stem: str
+    of: str
+    labels: tuple[Item, ...]
+    sums: tuple[Item, ...]
+    apart: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """All of them, labels first."""
+        return (*self.labels, *self.sums)
+
+    def column(self, item: Item) -> str:
+        """The list's name in a row."""
+        return f"{self.stem}_{item.name}"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of all lists in a row."""
+        return tuple(map(self.column, self.items))
+
+    def of_bill(self) -> str:
+        """What makes parts or lines of a bill ``t`` rows, with columns ``each_...``; empty for bills themselves."""
+        fields = [field.name for field in COSTS.fields if self.of and field.name.startswith(f"{self.of}_")]
+        each = ", ".join(f"{whole(name)} AS each_{name.removeprefix(f'{self.of}_')}" for name in fields)
+        return f"\nARRAY JOIN {each}" if each else ""
+
+    def of_row(self) -> str:
+        """What makes the lists of a row ``t`` rows, with columns ``each_...``; those that it lacks are null."""
+        first = f"t.{self.columns[0]}"
+        each = (
+            f"arrayResize(t.{self.column(one)}, length({first}), NULL)"
+            if one.name in self.added
+            else f"t.{self.column(one)}"
+            for one in self.items
+        )
+        return "\nARRAY JOIN " + ", ".join(
+            f"{sql} AS each_{one.name}" for sql, one in zip(each, self.items, strict=True)
+        )
 
 
-def _sums(stem: str, kind: str, *listed: tuple[str, str, str]) -> tuple[Item, ...]:
-    return tuple(Item(f"{stem}_{name}", kind, meaning, sql) for name, meaning, sql in listed)
+def _label(name: str, meaning: str, sql: str) -> Item:
+    return Item(name, _LABEL, meaning, sql)
 
 
-BILL_LABELS = _labels("bill", ("use", "what the GPUs are for", "t.use"), ("region", "region of the GPUs", "t.region"))
-BILL_SUMS = (
-    *_sums(
-        "bill",
-        _COUNT,
-        ("count", "bills", "count()"),
-        ("provisional", "bills that may still change", "countIf(t.final = 0)"),
+def _labels(*names: str) -> tuple[Item, ...]:
+    """Labels of parts or lines, as they are."""
+    meanings = {"name": "what for", "kind": "what was paid for", "tenant": "whose", "model": "model",
+                "status": "how requests ended", "slo_class": "service class"}  # fmt: skip
+    return tuple(_label(name, meanings[name], f"each_{name}") for name in names)
+
+
+def _each(of: str, *names: str) -> tuple[Item, ...]:
+    """Amounts of parts or lines, as they are."""
+    kinds = {field.name: field.kind for field in COSTS.fields}
+    types = {Kind.LIST_INT64: _COUNT, Kind.LIST_OPTIONAL_INT64: _AMOUNT}
+    meanings = {name: _MEANINGS[f"{of}_{name}"].removeprefix("of each line ") for name in names}
+    return tuple(Item(name, types[kinds[f"{of}_{name}"]], meanings[name], f"each_{name}") for name in names)
+
+
+def _amounts(*names: str) -> tuple[Item, ...]:
+    return tuple(Item(name, _AMOUNT, _MEANINGS[name], f"t.{name}") for name in names)
+
+
+_USE, _REGION = _label("use", "what the GPUs are for", "t.use"), _label("region", "region of the GPUs", "t.region")
+_TYPE = _label("gpu_model", "product name of the GPUs; null where they are of several", "t.gpu_model")
+_OWNER = _label("owner", "engine id; the host where no engine holds the GPU", "t.owner")
+_HOST = _label("host", "host of the GPUs; null where they are on several", "t.host")
+_METER = Item(METER.name, _AMOUNT, METER.meaning, METER_OF_PART)
+_APART = ("meter_mj", "carbon_ug")
+BILLS = Lists(
+    "bill",
+    "",
+    (
+        _USE,
+        _REGION,
+        _TYPE,
+        _label("prices_version", "version of the prices that it was billed with", "t.prices_version"),
+        _label("weights_version", "version of the weights that parts were split by", "toString(t.weights_version)"),
+        _label("definition_version", "version of the metric definitions", "toString(t.definition_version)"),
     ),
-    *_sums(
-        "bill",
-        _AMOUNT,
-        *((name, _MEANINGS[name], f"sum(t.{name})") for name in (
+    (
+        Item("count", _COUNT, "bills", "1"),
+        Item("provisional", _COUNT, "bills that may still change", "toInt64(t.final = 0)"),
+        *_amounts(
             "total_nusd", "gpu_nusd", "host_nusd", "energy_nusd", "gpu_ms", "energy_mj", "unpriced_gpu_ms",
-            "estimated_gpu_ms", "meter_mj", "carbon_ug",
-        )),
+            "estimated_gpu_ms", "meter_mj", "carbon_ug", "unpriced_energy_mj", "unmeasured_gpu_ms",
+        ),
+    ),
+    ("total_nusd", "gpu_nusd", *_APART),
+    (
+        "gpu_model", "prices_version", "weights_version", "definition_version", *_APART, "unpriced_energy_mj",
+        "unmeasured_gpu_ms",
     ),
 )  # fmt: skip
-PART_LABELS = _labels(
+_OF_PARTS = ("amount", "cost_nusd", "energy_mj", "gpu_ms", "carbon_ug")
+PARTS = Lists(
     "part",
-    ("name", "what for", "each_name"),
-    ("kind", "what was paid for", "each_kind"),
-    ("tenant", "whose", "each_tenant"),
-    ("model", "model", "each_model"),
-    ("status", "how requests ended", "each_status"),
-    ("region", "region of the GPUs", "t.region"),
-    ("use", "what idle GPUs are for; else null", f"if(each_name IN {IDLE}, t.use, NULL)"),
-    ("owner", "engine or host that stood idle; else null", f"if(each_name IN {IDLE}, t.owner, NULL)"),
-    ("gpu_model", "product name of idle GPUs; else null", f"if(each_name IN {IDLE}, t.gpu_model, NULL)"),
+    "part",
+    (
+        *_labels("name", "kind", "tenant", "model", "status"),
+        _REGION,
+        _label("use", "what idle GPUs are for; else null", f"if(each_name IN {IDLE}, t.use, NULL)"),
+        _label("owner", "engine or host that stood idle; else null", f"if(each_name IN {IDLE}, t.owner, NULL)"),
+        _label("gpu_model", "product name of idle GPUs; else null", f"if(each_name IN {IDLE}, t.gpu_model, NULL)"),
+        *_labels("slo_class"),
+    ),
+    (*_each("part", *_OF_PARTS), _METER),
+    ("cost_nusd", *_APART),
+    ("slo_class", *_APART),
 )
-PART_SUMS = _sums(
+_OF_LINES = ("requests", "prefill_tokens", "cached_tokens", "decode_tokens")
+LINES = Lists(
+    "line",
+    "line",
+    (*_labels("tenant", "model", "slo_class", "status"), _REGION, _TYPE),
+    _each("line", *_OF_LINES),
+)
+OWNERS = Lists(
+    "owner",
+    "",
+    (_USE, _label("name", _OWNER.meaning, _OWNER.of_one), _HOST, _TYPE),
+    (*_amounts("total_nusd", "gpu_ms", "energy_mj", "meter_mj", "carbon_ug"),),
+)
+OWNER_PARTS = Lists(
+    "owner_part",
     "part",
-    _AMOUNT,
-    *((name, _MEANINGS[f"part_{name}"], f"sum(each_{name})")
-      for name in ("amount", "cost_nusd", "energy_mj", "gpu_ms", "carbon_ug")),
-    (METER.name, METER.meaning, f"sum({METER_OF_PART})"),
-)  # fmt: skip
-_LISTS = (*BILL_LABELS, *BILL_SUMS, *PART_LABELS, *PART_SUMS)
-COLUMNS = tuple(one.name for one in _LISTS)
-_APART = tuple(f"{of}_{name}" for of, cost in (("bill", "total_nusd"), ("part", "cost_nusd"))
-               for name in (cost, "meter_mj", "carbon_ug"))  # fmt: skip
-"""Where one of these is not known, sums are apart from those where it is: tokens without a price are in no price."""
-_OF_PARTS = ("name", "kind", "tenant", "model", "status", "amount", "cost_nusd", "energy_mj", "gpu_ms", "carbon_ug")
+    (_USE, _OWNER, *_labels("name", "model", "status")),
+    _each("part", "cost_nusd", "gpu_ms"),
+)
+OWNER_LINES = Lists("owner_line", "line", (_USE, _OWNER, *_labels("model")), _each("line", *_OF_LINES))
+ALL = (BILLS, PARTS, LINES, OWNERS, OWNER_PARTS, OWNER_LINES)
+COLUMNS = tuple(name for lists in ALL for name in lists.columns)
 
 
 def table_of(level: str) -> str:
@@ -103,10 +194,18 @@ def _table(level: Level) -> str:
         Column("window_ms", "Int64", f"start of the {level.name} bucket [ms]", codec_of("window_ms", "Int64")),
         Column("newest_ms", "Int64", "its latest minute with a bill [ms]", "ZSTD(1)"),
         *(
-            Column(one.name, f"Array({one.type})", f"of each {one.name[:4]}: {one.meaning}", "ZSTD(1)")
-            for one in _LISTS
+            Column(
+                lists.column(one),
+                f"Array({one.type})",
+                f"of each {lists.stem.replace('owner_', 'owner and ')}: {one.meaning}",
+                "ZSTD(1)",
+            )
+            for lists in ALL
+            for one in lists.items
         ),
         Column("version", "UInt64", "sum of the versions of its bills; the greatest wins", "ZSTD(1)"),
+        Column("oldest_ms", "Int64", "its first minute with a bill [ms]", "ZSTD(1)"),
+        Column("detail", "UInt8", "1: all lists are there; 0: as release 0.1.0 wrote it", "ZSTD(1)"),
     ]
     computed = f"computed whole from the {level.below or 'bills'}; read with FINAL"
     return table(
@@ -120,6 +219,15 @@ def _table(level: Level) -> str:
     )
 
 
+_HEAD = (
+    ("newest_ms", "max(t.minute_ms)", "max(t.newest_ms)"),
+    ("oldest_ms", "min(t.minute_ms)", "min(t.oldest_ms)"),
+    ("detail", "1", "min(t.detail)"),
+    ("version", "sum(t.version)", "sum(t.version)"),
+)
+"""Columns of a row beside its lists: of bills, and of rows below."""
+
+
 def insert(level: Level, buckets: Sequence[int]) -> str:
     """The statement that computes whole buckets again and replaces their rows."""
     bills = level.below is None
@@ -127,33 +235,33 @@ def insert(level: Level, buckets: Sequence[int]) -> str:
     time = "t.minute_ms" if bills else "t.window_ms"
     within = f"FROM {source} AS t FINAL\nWHERE {ranges(time, level, buckets)}"
     bucket = f"intDiv({time}, {level.bucket_ms}) * {level.bucket_ms} AS bucket_ms"
-    newest = "max(t.minute_ms)" if bills else "max(t.newest_ms)"
-    head = f"SELECT {bucket}, {newest} AS newest_ms, sum(t.version) AS version\n{within}\nGROUP BY bucket_ms"
-    of_bills = _grouped(bucket, BILL_LABELS, BILL_SUMS, within, bills=bills, joined=not bills)
-    of_parts = _grouped(bucket, PART_LABELS, PART_SUMS, within, bills=bills, joined=True)
-    picked = [f"b.found.{number}" for number in range(1, 1 + len(BILL_LABELS) + len(BILL_SUMS))]
-    picked += [f"p.found.{number}" for number in range(1, 1 + len(PART_LABELS) + len(PART_SUMS))]
+    head = ", ".join(f"{of_bills if bills else of_rows} AS {name}" for name, of_bills, of_rows in _HEAD)
+    names = [name for name, _, _ in _HEAD]
+    picked = ["h.bucket_ms", *(f"h.{name}" for name in names)]
+    joined = []
+    for lists in ALL:
+        picked += [f"{lists.stem}.found.{number}" for number in range(1, 1 + len(lists.items))]
+        joined.append(
+            f"LEFT JOIN\n(\n{_grouped(lists, bucket, within, bills=bills)}\n) AS {lists.stem}"
+            f" ON {lists.stem}.bucket_ms = h.bucket_ms"
+        )
     return (
-        f"INSERT INTO {table_of(level.name)} (window_ms, newest_ms, version, {', '.join(one.name for one in _LISTS)})\n"
-        f"SELECT h.bucket_ms, h.newest_ms, h.version, {', '.join(picked)}\nFROM\n(\n{head}\n) AS h\n"
-        f"INNER JOIN\n(\n{of_bills}\n) AS b ON b.bucket_ms = h.bucket_ms\n"
-        f"LEFT JOIN\n(\n{of_parts}\n) AS p ON p.bucket_ms = h.bucket_ms"
+        f"INSERT INTO {table_of(level.name)} (window_ms, {', '.join(names)}, {', '.join(COLUMNS)})\n"
+        f"SELECT {', '.join(picked)}\nFROM\n(\nSELECT {bucket}, {head}\n{within}\nGROUP BY bucket_ms\n) AS h\n"
+        + "\n".join(joined)
     )
 
 
-def _grouped(
-    bucket: str, labels: Sequence[Item], sums: Sequence[Item], within: str, *, bills: bool, joined: bool
-) -> str:
+def _grouped(lists: Lists, bucket: str, within: str, *, bills: bool) -> str:
     """Lists of sums by labels, a row for each bucket."""
-    lists = _OF_PARTS if bills else tuple(one.name for one in (*labels, *sums))
-    stem = "part_" if bills else ""
-    each = ", ".join(f"{whole(stem + name)} AS each_{name}" for name in lists)
-    join = f"\nARRAY JOIN {each}" if joined else ""
-    picked = [f"{one.of_bills if bills else f'each_{one.name}'} AS of_{one.name}" for one in labels]
-    picked += [f"{one.of_bills if bills else f'sum(each_{one.name})'} AS of_{one.name}" for one in sums]
-    apart = (one.of_bills[len("sum(") : -1] if bills else f"each_{one.name}" for one in sums if one.name in _APART)
-    groups = ", ".join([*(f"of_{one.name}" for one in labels), *(f"{amount} IS NULL" for amount in apart)])
-    names = ", ".join(f"of_{one.name}" for one in (*labels, *sums))
+    each = {one.name: one.of_one if bills else f"each_{one.name}" for one in lists.items}
+    join = lists.of_bill() if bills else lists.of_row()
+    picked = [f"{each[one.name]} AS of_{one.name}" for one in lists.labels]
+    picked += [f"sum({each[one.name]}) AS of_{one.name}" for one in lists.sums]
+    groups = ", ".join(
+        [*(f"of_{one.name}" for one in lists.labels), *(f"{each[name]} IS NULL" for name in lists.apart)]
+    )
+    names = ", ".join(f"of_{one.name}" for one in lists.items)
     where = within.replace("\nWHERE", f"{join}\nWHERE")
     inner = f"SELECT {bucket}, {', '.join(picked)}\n{where}\nGROUP BY bucket_ms, {groups}"
     return f"SELECT bucket_ms, groupArray(({names})) AS found\nFROM\n(\n{inner}\n)\nGROUP BY bucket_ms"

@@ -10,6 +10,7 @@ import re
 
 from schemas.ddl import (
     alert_views,
+    billed_views,
     book_rollups,
     concurrency_view,
     cost_rollups,
@@ -50,6 +51,7 @@ def declared() -> dict[str, str]:
         concurrency_view.view(),
         *alert_views.views(),
         *cost_views.views(),
+        *billed_views.views(),
         fault_view.view(),
         *range_views.views(),
         coverage_view.view(),

@@ -873,22 +873,148 @@ ALTER TABLE token_costs_replaced
     ADD COLUMN IF NOT EXISTS part_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'CO2e of each part; null: not measured, or no intensity of the grid [ug]' AFTER part_energy_mj;
 
 ALTER TABLE token_costs_rollup_1m
+    ADD COLUMN IF NOT EXISTS bill_gpu_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each bill: product name of the GPUs; null where they are of several' AFTER bill_region,
+    ADD COLUMN IF NOT EXISTS bill_prices_version Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each bill: version of the prices that it was billed with' AFTER bill_gpu_model,
+    ADD COLUMN IF NOT EXISTS bill_weights_version Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each bill: version of the weights that parts were split by' AFTER bill_prices_version,
+    ADD COLUMN IF NOT EXISTS bill_definition_version Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each bill: version of the metric definitions' AFTER bill_weights_version,
     ADD COLUMN IF NOT EXISTS bill_meter_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each bill: energy at the meter, with PUE; null: not measured, or no PUE' AFTER bill_estimated_gpu_ms,
     ADD COLUMN IF NOT EXISTS bill_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each bill: CO2e of its energy with PUE; null: not measured, or no intensity of the grid' AFTER bill_meter_mj,
+    ADD COLUMN IF NOT EXISTS bill_unpriced_energy_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each bill: energy without a price' AFTER bill_carbon_ug,
+    ADD COLUMN IF NOT EXISTS bill_unmeasured_gpu_ms Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each bill: GPU time whose energy was not measured' AFTER bill_unpriced_energy_mj,
+    ADD COLUMN IF NOT EXISTS part_slo_class Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each part: service class' AFTER part_gpu_model,
     ADD COLUMN IF NOT EXISTS part_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each part: CO2e of each part; null: not measured, or no intensity of the grid' AFTER part_gpu_ms,
-    ADD COLUMN IF NOT EXISTS part_meter_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each part: energy of the part at the meter, with the bill\'s PUE' AFTER part_carbon_ug;
+    ADD COLUMN IF NOT EXISTS part_meter_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each part: energy of the part at the meter, with the bill\'s PUE' AFTER part_carbon_ug,
+    ADD COLUMN IF NOT EXISTS line_tenant Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: whose' AFTER part_meter_mj,
+    ADD COLUMN IF NOT EXISTS line_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: model' AFTER line_tenant,
+    ADD COLUMN IF NOT EXISTS line_slo_class Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: service class' AFTER line_model,
+    ADD COLUMN IF NOT EXISTS line_status Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: how requests ended' AFTER line_slo_class,
+    ADD COLUMN IF NOT EXISTS line_region Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: region of the GPUs' AFTER line_status,
+    ADD COLUMN IF NOT EXISTS line_gpu_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: product name of the GPUs; null where they are of several' AFTER line_region,
+    ADD COLUMN IF NOT EXISTS line_requests Array(Int64) CODEC(ZSTD(1)) COMMENT 'of each line: requests that ended in this minute' AFTER line_gpu_model,
+    ADD COLUMN IF NOT EXISTS line_prefill_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each line: prompt tokens computed; null: not reported' AFTER line_requests,
+    ADD COLUMN IF NOT EXISTS line_cached_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each line: prompt tokens from the prefix cache; null: not reported' AFTER line_prefill_tokens,
+    ADD COLUMN IF NOT EXISTS line_decode_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each line: generated tokens; null: not reported' AFTER line_cached_tokens,
+    ADD COLUMN IF NOT EXISTS owner_use Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner: what the GPUs are for' AFTER line_decode_tokens,
+    ADD COLUMN IF NOT EXISTS owner_name Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner: engine id; the host where no engine holds the GPU' AFTER owner_use,
+    ADD COLUMN IF NOT EXISTS owner_host Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner: host of the GPUs; null where they are on several' AFTER owner_name,
+    ADD COLUMN IF NOT EXISTS owner_gpu_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner: product name of the GPUs; null where they are of several' AFTER owner_host,
+    ADD COLUMN IF NOT EXISTS owner_total_nusd Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: the bill: what is known of GPU, host and energy; null: nothing had a price' AFTER owner_gpu_model,
+    ADD COLUMN IF NOT EXISTS owner_gpu_ms Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: GPU time, estimated time included' AFTER owner_total_nusd,
+    ADD COLUMN IF NOT EXISTS owner_energy_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: energy; null: not measured' AFTER owner_gpu_ms,
+    ADD COLUMN IF NOT EXISTS owner_meter_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: energy at the meter, with PUE; null: not measured, or no PUE' AFTER owner_energy_mj,
+    ADD COLUMN IF NOT EXISTS owner_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: CO2e of its energy with PUE; null: not measured, or no intensity of the grid' AFTER owner_meter_mj,
+    ADD COLUMN IF NOT EXISTS owner_part_use Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and part: what the GPUs are for' AFTER owner_carbon_ug,
+    ADD COLUMN IF NOT EXISTS owner_part_owner Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and part: engine id; the host where no engine holds the GPU' AFTER owner_part_use,
+    ADD COLUMN IF NOT EXISTS owner_part_name Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and part: what for' AFTER owner_part_owner,
+    ADD COLUMN IF NOT EXISTS owner_part_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and part: model' AFTER owner_part_name,
+    ADD COLUMN IF NOT EXISTS owner_part_status Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and part: how requests ended' AFTER owner_part_model,
+    ADD COLUMN IF NOT EXISTS owner_part_cost_nusd Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner and part: cost of each part; null: no price' AFTER owner_part_status,
+    ADD COLUMN IF NOT EXISTS owner_part_gpu_ms Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner and part: GPU time of each part' AFTER owner_part_cost_nusd,
+    ADD COLUMN IF NOT EXISTS owner_line_use Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and line: what the GPUs are for' AFTER owner_part_gpu_ms,
+    ADD COLUMN IF NOT EXISTS owner_line_owner Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and line: engine id; the host where no engine holds the GPU' AFTER owner_line_use,
+    ADD COLUMN IF NOT EXISTS owner_line_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and line: model' AFTER owner_line_owner,
+    ADD COLUMN IF NOT EXISTS owner_line_requests Array(Int64) CODEC(ZSTD(1)) COMMENT 'of each owner and line: requests that ended in this minute' AFTER owner_line_model,
+    ADD COLUMN IF NOT EXISTS owner_line_prefill_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner and line: prompt tokens computed; null: not reported' AFTER owner_line_requests,
+    ADD COLUMN IF NOT EXISTS owner_line_cached_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner and line: prompt tokens from the prefix cache; null: not reported' AFTER owner_line_prefill_tokens,
+    ADD COLUMN IF NOT EXISTS owner_line_decode_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner and line: generated tokens; null: not reported' AFTER owner_line_cached_tokens,
+    ADD COLUMN IF NOT EXISTS oldest_ms Int64 CODEC(ZSTD(1)) COMMENT 'its first minute with a bill [ms]' AFTER version,
+    ADD COLUMN IF NOT EXISTS detail UInt8 CODEC(ZSTD(1)) COMMENT '1: all lists are there; 0: as release 0.1.0 wrote it' AFTER oldest_ms;
 
 ALTER TABLE token_costs_rollup_1h
+    ADD COLUMN IF NOT EXISTS bill_gpu_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each bill: product name of the GPUs; null where they are of several' AFTER bill_region,
+    ADD COLUMN IF NOT EXISTS bill_prices_version Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each bill: version of the prices that it was billed with' AFTER bill_gpu_model,
+    ADD COLUMN IF NOT EXISTS bill_weights_version Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each bill: version of the weights that parts were split by' AFTER bill_prices_version,
+    ADD COLUMN IF NOT EXISTS bill_definition_version Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each bill: version of the metric definitions' AFTER bill_weights_version,
     ADD COLUMN IF NOT EXISTS bill_meter_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each bill: energy at the meter, with PUE; null: not measured, or no PUE' AFTER bill_estimated_gpu_ms,
     ADD COLUMN IF NOT EXISTS bill_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each bill: CO2e of its energy with PUE; null: not measured, or no intensity of the grid' AFTER bill_meter_mj,
+    ADD COLUMN IF NOT EXISTS bill_unpriced_energy_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each bill: energy without a price' AFTER bill_carbon_ug,
+    ADD COLUMN IF NOT EXISTS bill_unmeasured_gpu_ms Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each bill: GPU time whose energy was not measured' AFTER bill_unpriced_energy_mj,
+    ADD COLUMN IF NOT EXISTS part_slo_class Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each part: service class' AFTER part_gpu_model,
     ADD COLUMN IF NOT EXISTS part_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each part: CO2e of each part; null: not measured, or no intensity of the grid' AFTER part_gpu_ms,
-    ADD COLUMN IF NOT EXISTS part_meter_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each part: energy of the part at the meter, with the bill\'s PUE' AFTER part_carbon_ug;
+    ADD COLUMN IF NOT EXISTS part_meter_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each part: energy of the part at the meter, with the bill\'s PUE' AFTER part_carbon_ug,
+    ADD COLUMN IF NOT EXISTS line_tenant Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: whose' AFTER part_meter_mj,
+    ADD COLUMN IF NOT EXISTS line_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: model' AFTER line_tenant,
+    ADD COLUMN IF NOT EXISTS line_slo_class Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: service class' AFTER line_model,
+    ADD COLUMN IF NOT EXISTS line_status Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: how requests ended' AFTER line_slo_class,
+    ADD COLUMN IF NOT EXISTS line_region Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: region of the GPUs' AFTER line_status,
+    ADD COLUMN IF NOT EXISTS line_gpu_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: product name of the GPUs; null where they are of several' AFTER line_region,
+    ADD COLUMN IF NOT EXISTS line_requests Array(Int64) CODEC(ZSTD(1)) COMMENT 'of each line: requests that ended in this minute' AFTER line_gpu_model,
+    ADD COLUMN IF NOT EXISTS line_prefill_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each line: prompt tokens computed; null: not reported' AFTER line_requests,
+    ADD COLUMN IF NOT EXISTS line_cached_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each line: prompt tokens from the prefix cache; null: not reported' AFTER line_prefill_tokens,
+    ADD COLUMN IF NOT EXISTS line_decode_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each line: generated tokens; null: not reported' AFTER line_cached_tokens,
+    ADD COLUMN IF NOT EXISTS owner_use Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner: what the GPUs are for' AFTER line_decode_tokens,
+    ADD COLUMN IF NOT EXISTS owner_name Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner: engine id; the host where no engine holds the GPU' AFTER owner_use,
+    ADD COLUMN IF NOT EXISTS owner_host Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner: host of the GPUs; null where they are on several' AFTER owner_name,
+    ADD COLUMN IF NOT EXISTS owner_gpu_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner: product name of the GPUs; null where they are of several' AFTER owner_host,
+    ADD COLUMN IF NOT EXISTS owner_total_nusd Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: the bill: what is known of GPU, host and energy; null: nothing had a price' AFTER owner_gpu_model,
+    ADD COLUMN IF NOT EXISTS owner_gpu_ms Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: GPU time, estimated time included' AFTER owner_total_nusd,
+    ADD COLUMN IF NOT EXISTS owner_energy_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: energy; null: not measured' AFTER owner_gpu_ms,
+    ADD COLUMN IF NOT EXISTS owner_meter_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: energy at the meter, with PUE; null: not measured, or no PUE' AFTER owner_energy_mj,
+    ADD COLUMN IF NOT EXISTS owner_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: CO2e of its energy with PUE; null: not measured, or no intensity of the grid' AFTER owner_meter_mj,
+    ADD COLUMN IF NOT EXISTS owner_part_use Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and part: what the GPUs are for' AFTER owner_carbon_ug,
+    ADD COLUMN IF NOT EXISTS owner_part_owner Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and part: engine id; the host where no engine holds the GPU' AFTER owner_part_use,
+    ADD COLUMN IF NOT EXISTS owner_part_name Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and part: what for' AFTER owner_part_owner,
+    ADD COLUMN IF NOT EXISTS owner_part_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and part: model' AFTER owner_part_name,
+    ADD COLUMN IF NOT EXISTS owner_part_status Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and part: how requests ended' AFTER owner_part_model,
+    ADD COLUMN IF NOT EXISTS owner_part_cost_nusd Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner and part: cost of each part; null: no price' AFTER owner_part_status,
+    ADD COLUMN IF NOT EXISTS owner_part_gpu_ms Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner and part: GPU time of each part' AFTER owner_part_cost_nusd,
+    ADD COLUMN IF NOT EXISTS owner_line_use Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and line: what the GPUs are for' AFTER owner_part_gpu_ms,
+    ADD COLUMN IF NOT EXISTS owner_line_owner Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and line: engine id; the host where no engine holds the GPU' AFTER owner_line_use,
+    ADD COLUMN IF NOT EXISTS owner_line_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and line: model' AFTER owner_line_owner,
+    ADD COLUMN IF NOT EXISTS owner_line_requests Array(Int64) CODEC(ZSTD(1)) COMMENT 'of each owner and line: requests that ended in this minute' AFTER owner_line_model,
+    ADD COLUMN IF NOT EXISTS owner_line_prefill_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner and line: prompt tokens computed; null: not reported' AFTER owner_line_requests,
+    ADD COLUMN IF NOT EXISTS owner_line_cached_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner and line: prompt tokens from the prefix cache; null: not reported' AFTER owner_line_prefill_tokens,
+    ADD COLUMN IF NOT EXISTS owner_line_decode_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner and line: generated tokens; null: not reported' AFTER owner_line_cached_tokens,
+    ADD COLUMN IF NOT EXISTS oldest_ms Int64 CODEC(ZSTD(1)) COMMENT 'its first minute with a bill [ms]' AFTER version,
+    ADD COLUMN IF NOT EXISTS detail UInt8 CODEC(ZSTD(1)) COMMENT '1: all lists are there; 0: as release 0.1.0 wrote it' AFTER oldest_ms;
 
 ALTER TABLE token_costs_rollup_1d
+    ADD COLUMN IF NOT EXISTS bill_gpu_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each bill: product name of the GPUs; null where they are of several' AFTER bill_region,
+    ADD COLUMN IF NOT EXISTS bill_prices_version Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each bill: version of the prices that it was billed with' AFTER bill_gpu_model,
+    ADD COLUMN IF NOT EXISTS bill_weights_version Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each bill: version of the weights that parts were split by' AFTER bill_prices_version,
+    ADD COLUMN IF NOT EXISTS bill_definition_version Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each bill: version of the metric definitions' AFTER bill_weights_version,
     ADD COLUMN IF NOT EXISTS bill_meter_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each bill: energy at the meter, with PUE; null: not measured, or no PUE' AFTER bill_estimated_gpu_ms,
     ADD COLUMN IF NOT EXISTS bill_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each bill: CO2e of its energy with PUE; null: not measured, or no intensity of the grid' AFTER bill_meter_mj,
+    ADD COLUMN IF NOT EXISTS bill_unpriced_energy_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each bill: energy without a price' AFTER bill_carbon_ug,
+    ADD COLUMN IF NOT EXISTS bill_unmeasured_gpu_ms Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each bill: GPU time whose energy was not measured' AFTER bill_unpriced_energy_mj,
+    ADD COLUMN IF NOT EXISTS part_slo_class Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each part: service class' AFTER part_gpu_model,
     ADD COLUMN IF NOT EXISTS part_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each part: CO2e of each part; null: not measured, or no intensity of the grid' AFTER part_gpu_ms,
-    ADD COLUMN IF NOT EXISTS part_meter_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each part: energy of the part at the meter, with the bill\'s PUE' AFTER part_carbon_ug;
+    ADD COLUMN IF NOT EXISTS part_meter_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each part: energy of the part at the meter, with the bill\'s PUE' AFTER part_carbon_ug,
+    ADD COLUMN IF NOT EXISTS line_tenant Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: whose' AFTER part_meter_mj,
+    ADD COLUMN IF NOT EXISTS line_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: model' AFTER line_tenant,
+    ADD COLUMN IF NOT EXISTS line_slo_class Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: service class' AFTER line_model,
+    ADD COLUMN IF NOT EXISTS line_status Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: how requests ended' AFTER line_slo_class,
+    ADD COLUMN IF NOT EXISTS line_region Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: region of the GPUs' AFTER line_status,
+    ADD COLUMN IF NOT EXISTS line_gpu_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: product name of the GPUs; null where they are of several' AFTER line_region,
+    ADD COLUMN IF NOT EXISTS line_requests Array(Int64) CODEC(ZSTD(1)) COMMENT 'of each line: requests that ended in this minute' AFTER line_gpu_model,
+    ADD COLUMN IF NOT EXISTS line_prefill_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each line: prompt tokens computed; null: not reported' AFTER line_requests,
+    ADD COLUMN IF NOT EXISTS line_cached_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each line: prompt tokens from the prefix cache; null: not reported' AFTER line_prefill_tokens,
+    ADD COLUMN IF NOT EXISTS line_decode_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each line: generated tokens; null: not reported' AFTER line_cached_tokens,
+    ADD COLUMN IF NOT EXISTS owner_use Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner: what the GPUs are for' AFTER line_decode_tokens,
+    ADD COLUMN IF NOT EXISTS owner_name Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner: engine id; the host where no engine holds the GPU' AFTER owner_use,
+    ADD COLUMN IF NOT EXISTS owner_host Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner: host of the GPUs; null where they are on several' AFTER owner_name,
+    ADD COLUMN IF NOT EXISTS owner_gpu_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner: product name of the GPUs; null where they are of several' AFTER owner_host,
+    ADD COLUMN IF NOT EXISTS owner_total_nusd Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: the bill: what is known of GPU, host and energy; null: nothing had a price' AFTER owner_gpu_model,
+    ADD COLUMN IF NOT EXISTS owner_gpu_ms Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: GPU time, estimated time included' AFTER owner_total_nusd,
+    ADD COLUMN IF NOT EXISTS owner_energy_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: energy; null: not measured' AFTER owner_gpu_ms,
+    ADD COLUMN IF NOT EXISTS owner_meter_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: energy at the meter, with PUE; null: not measured, or no PUE' AFTER owner_energy_mj,
+    ADD COLUMN IF NOT EXISTS owner_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: CO2e of its energy with PUE; null: not measured, or no intensity of the grid' AFTER owner_meter_mj,
+    ADD COLUMN IF NOT EXISTS owner_part_use Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and part: what the GPUs are for' AFTER owner_carbon_ug,
+    ADD COLUMN IF NOT EXISTS owner_part_owner Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and part: engine id; the host where no engine holds the GPU' AFTER owner_part_use,
+    ADD COLUMN IF NOT EXISTS owner_part_name Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and part: what for' AFTER owner_part_owner,
+    ADD COLUMN IF NOT EXISTS owner_part_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and part: model' AFTER owner_part_name,
+    ADD COLUMN IF NOT EXISTS owner_part_status Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and part: how requests ended' AFTER owner_part_model,
+    ADD COLUMN IF NOT EXISTS owner_part_cost_nusd Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner and part: cost of each part; null: no price' AFTER owner_part_status,
+    ADD COLUMN IF NOT EXISTS owner_part_gpu_ms Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner and part: GPU time of each part' AFTER owner_part_cost_nusd,
+    ADD COLUMN IF NOT EXISTS owner_line_use Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and line: what the GPUs are for' AFTER owner_part_gpu_ms,
+    ADD COLUMN IF NOT EXISTS owner_line_owner Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and line: engine id; the host where no engine holds the GPU' AFTER owner_line_use,
+    ADD COLUMN IF NOT EXISTS owner_line_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and line: model' AFTER owner_line_owner,
+    ADD COLUMN IF NOT EXISTS owner_line_requests Array(Int64) CODEC(ZSTD(1)) COMMENT 'of each owner and line: requests that ended in this minute' AFTER owner_line_model,
+    ADD COLUMN IF NOT EXISTS owner_line_prefill_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner and line: prompt tokens computed; null: not reported' AFTER owner_line_requests,
+    ADD COLUMN IF NOT EXISTS owner_line_cached_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner and line: prompt tokens from the prefix cache; null: not reported' AFTER owner_line_prefill_tokens,
+    ADD COLUMN IF NOT EXISTS owner_line_decode_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner and line: generated tokens; null: not reported' AFTER owner_line_cached_tokens,
+    ADD COLUMN IF NOT EXISTS oldest_ms Int64 CODEC(ZSTD(1)) COMMENT 'its first minute with a bill [ms]' AFTER version,
+    ADD COLUMN IF NOT EXISTS detail UInt8 CODEC(ZSTD(1)) COMMENT '1: all lists are there; 0: as release 0.1.0 wrote it' AFTER oldest_ms;
 
 ALTER TABLE gpu_history_1m
     ADD COLUMN IF NOT EXISTS pcie_generation_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of pcie_generation that were known' AFTER tensor_active_ppm_sum,
@@ -6504,6 +6630,403 @@ AS SELECT
 FROM cost_parts AS c
 GROUP BY day, use, owner, placement_group, region, host, gpu_model, prices_version, part, kind, tenant, model, slo_class, status, amount_unit
 COMMENT 'sums of cost_parts by day';
+
+CREATE OR REPLACE VIEW billed
+(
+    window_ms Int64 COMMENT 'start of its minute, hour or day, UTC [ms]',
+    oldest_ms Int64 COMMENT 'the first minute in it with a bill [ms]',
+    newest_ms Int64 COMMENT 'the latest minute in it with a bill [ms]',
+    use LowCardinality(Nullable(String)) COMMENT 'what the GPUs are for',
+    region LowCardinality(Nullable(String)) COMMENT 'region of the GPUs',
+    gpu_model LowCardinality(Nullable(String)) COMMENT 'product name of the GPUs; null where they are of several',
+    prices_version LowCardinality(Nullable(String)) COMMENT 'version of the prices that it was billed with',
+    weights_version LowCardinality(Nullable(String)) COMMENT 'version of the weights that parts were split by',
+    definition_version LowCardinality(Nullable(String)) COMMENT 'version of the metric definitions',
+    bills Int64 COMMENT 'bills',
+    provisional Int64 COMMENT 'bills that may still change',
+    total_nusd Nullable(Int64) COMMENT 'the bill: what is known of GPU, host and energy; null: nothing had a price',
+    gpu_nusd Nullable(Int64) COMMENT 'GPU time at its price; null: no price',
+    host_nusd Nullable(Int64) COMMENT 'overhead of the hosts; null: no price',
+    energy_nusd Nullable(Int64) COMMENT 'energy at tariff and PUE; null: no price or not measured',
+    gpu_ms Nullable(Int64) COMMENT 'GPU time, estimated time included',
+    energy_mj Nullable(Int64) COMMENT 'energy; null: not measured',
+    unpriced_gpu_ms Nullable(Int64) COMMENT 'GPU time without a price',
+    estimated_gpu_ms Nullable(Int64) COMMENT 'GPU time billed for gaps between readings; above 0: the bill is estimated',
+    meter_mj Nullable(Int64) COMMENT 'energy at the meter, with PUE; null: not measured, or no PUE',
+    carbon_ug Nullable(Int64) COMMENT 'CO2e of its energy with PUE; null: not measured, or no intensity of the grid',
+    unpriced_energy_mj Nullable(Int64) COMMENT 'energy without a price',
+    unmeasured_gpu_ms Nullable(Int64) COMMENT 'GPU time whose energy was not measured'
+)
+AS WITH
+    (
+        SELECT groupUniqArray(window_ms)
+        FROM token_costs_rollup_1d FINAL
+        WHERE detail = 1 AND 86400000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
+            AND window_ms + 86400000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 86400000)
+    ) AS of_1d,
+    (
+        SELECT groupUniqArray(window_ms)
+        FROM token_costs_rollup_1h FINAL
+        WHERE detail = 1 AND 3600000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
+            AND window_ms + 3600000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 3600000)
+            AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
+    ) AS of_1h,
+    (
+        SELECT groupUniqArray(window_ms)
+        FROM token_costs_rollup_1m FINAL
+        WHERE detail = 1 AND 60000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
+            AND window_ms + 60000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 60000)
+            AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
+            AND NOT has(of_1h, intDiv(window_ms, 3600000) * 3600000)
+    ) AS of_1m,
+    (SELECT (min(minute_ms), max(minute_ms) + 60000) FROM token_costs) AS known,
+    arrayFilter(minute -> NOT has(of_1d, intDiv(minute, 86400000) * 86400000) AND NOT has(of_1h, intDiv(minute, 3600000) * 3600000) AND NOT has(of_1m, minute), arrayMap(n -> n * 60000, range(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), greatest(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), intDiv(least({to_ms:Int64}, known.2) + 59999, 60000))))) AS lacking
+SELECT window_ms, oldest_ms, newest_ms, use, region, gpu_model, prices_version, weights_version, definition_version, bills, provisional, total_nusd, gpu_nusd, host_nusd, energy_nusd, gpu_ms, energy_mj, unpriced_gpu_ms, estimated_gpu_ms, meter_mj, carbon_ug, unpriced_energy_mj, unmeasured_gpu_ms
+FROM
+(
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_use AS use, each_region AS region, each_gpu_model AS gpu_model, each_prices_version AS prices_version, each_weights_version AS weights_version, each_definition_version AS definition_version, each_count AS bills, each_provisional AS provisional, each_total_nusd AS total_nusd, each_gpu_nusd AS gpu_nusd, each_host_nusd AS host_nusd, each_energy_nusd AS energy_nusd, each_gpu_ms AS gpu_ms, each_energy_mj AS energy_mj, each_unpriced_gpu_ms AS unpriced_gpu_ms, each_estimated_gpu_ms AS estimated_gpu_ms, each_meter_mj AS meter_mj, each_carbon_ug AS carbon_ug, each_unpriced_energy_mj AS unpriced_energy_mj, each_unmeasured_gpu_ms AS unmeasured_gpu_ms
+    FROM token_costs_rollup_1d AS t FINAL
+ARRAY JOIN t.bill_use AS each_use, t.bill_region AS each_region, arrayResize(t.bill_gpu_model, length(t.bill_use), NULL) AS each_gpu_model, arrayResize(t.bill_prices_version, length(t.bill_use), NULL) AS each_prices_version, arrayResize(t.bill_weights_version, length(t.bill_use), NULL) AS each_weights_version, arrayResize(t.bill_definition_version, length(t.bill_use), NULL) AS each_definition_version, t.bill_count AS each_count, t.bill_provisional AS each_provisional, t.bill_total_nusd AS each_total_nusd, t.bill_gpu_nusd AS each_gpu_nusd, t.bill_host_nusd AS each_host_nusd, t.bill_energy_nusd AS each_energy_nusd, t.bill_gpu_ms AS each_gpu_ms, t.bill_energy_mj AS each_energy_mj, t.bill_unpriced_gpu_ms AS each_unpriced_gpu_ms, t.bill_estimated_gpu_ms AS each_estimated_gpu_ms, arrayResize(t.bill_meter_mj, length(t.bill_use), NULL) AS each_meter_mj, arrayResize(t.bill_carbon_ug, length(t.bill_use), NULL) AS each_carbon_ug, arrayResize(t.bill_unpriced_energy_mj, length(t.bill_use), NULL) AS each_unpriced_energy_mj, arrayResize(t.bill_unmeasured_gpu_ms, length(t.bill_use), NULL) AS each_unmeasured_gpu_ms
+    WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1d, t.window_ms)
+    UNION ALL
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_use AS use, each_region AS region, each_gpu_model AS gpu_model, each_prices_version AS prices_version, each_weights_version AS weights_version, each_definition_version AS definition_version, each_count AS bills, each_provisional AS provisional, each_total_nusd AS total_nusd, each_gpu_nusd AS gpu_nusd, each_host_nusd AS host_nusd, each_energy_nusd AS energy_nusd, each_gpu_ms AS gpu_ms, each_energy_mj AS energy_mj, each_unpriced_gpu_ms AS unpriced_gpu_ms, each_estimated_gpu_ms AS estimated_gpu_ms, each_meter_mj AS meter_mj, each_carbon_ug AS carbon_ug, each_unpriced_energy_mj AS unpriced_energy_mj, each_unmeasured_gpu_ms AS unmeasured_gpu_ms
+    FROM token_costs_rollup_1h AS t FINAL
+ARRAY JOIN t.bill_use AS each_use, t.bill_region AS each_region, arrayResize(t.bill_gpu_model, length(t.bill_use), NULL) AS each_gpu_model, arrayResize(t.bill_prices_version, length(t.bill_use), NULL) AS each_prices_version, arrayResize(t.bill_weights_version, length(t.bill_use), NULL) AS each_weights_version, arrayResize(t.bill_definition_version, length(t.bill_use), NULL) AS each_definition_version, t.bill_count AS each_count, t.bill_provisional AS each_provisional, t.bill_total_nusd AS each_total_nusd, t.bill_gpu_nusd AS each_gpu_nusd, t.bill_host_nusd AS each_host_nusd, t.bill_energy_nusd AS each_energy_nusd, t.bill_gpu_ms AS each_gpu_ms, t.bill_energy_mj AS each_energy_mj, t.bill_unpriced_gpu_ms AS each_unpriced_gpu_ms, t.bill_estimated_gpu_ms AS each_estimated_gpu_ms, arrayResize(t.bill_meter_mj, length(t.bill_use), NULL) AS each_meter_mj, arrayResize(t.bill_carbon_ug, length(t.bill_use), NULL) AS each_carbon_ug, arrayResize(t.bill_unpriced_energy_mj, length(t.bill_use), NULL) AS each_unpriced_energy_mj, arrayResize(t.bill_unmeasured_gpu_ms, length(t.bill_use), NULL) AS each_unmeasured_gpu_ms
+    WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1h, t.window_ms)
+    UNION ALL
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_use AS use, each_region AS region, each_gpu_model AS gpu_model, each_prices_version AS prices_version, each_weights_version AS weights_version, each_definition_version AS definition_version, each_count AS bills, each_provisional AS provisional, each_total_nusd AS total_nusd, each_gpu_nusd AS gpu_nusd, each_host_nusd AS host_nusd, each_energy_nusd AS energy_nusd, each_gpu_ms AS gpu_ms, each_energy_mj AS energy_mj, each_unpriced_gpu_ms AS unpriced_gpu_ms, each_estimated_gpu_ms AS estimated_gpu_ms, each_meter_mj AS meter_mj, each_carbon_ug AS carbon_ug, each_unpriced_energy_mj AS unpriced_energy_mj, each_unmeasured_gpu_ms AS unmeasured_gpu_ms
+    FROM token_costs_rollup_1m AS t FINAL
+ARRAY JOIN t.bill_use AS each_use, t.bill_region AS each_region, arrayResize(t.bill_gpu_model, length(t.bill_use), NULL) AS each_gpu_model, arrayResize(t.bill_prices_version, length(t.bill_use), NULL) AS each_prices_version, arrayResize(t.bill_weights_version, length(t.bill_use), NULL) AS each_weights_version, arrayResize(t.bill_definition_version, length(t.bill_use), NULL) AS each_definition_version, t.bill_count AS each_count, t.bill_provisional AS each_provisional, t.bill_total_nusd AS each_total_nusd, t.bill_gpu_nusd AS each_gpu_nusd, t.bill_host_nusd AS each_host_nusd, t.bill_energy_nusd AS each_energy_nusd, t.bill_gpu_ms AS each_gpu_ms, t.bill_energy_mj AS each_energy_mj, t.bill_unpriced_gpu_ms AS each_unpriced_gpu_ms, t.bill_estimated_gpu_ms AS each_estimated_gpu_ms, arrayResize(t.bill_meter_mj, length(t.bill_use), NULL) AS each_meter_mj, arrayResize(t.bill_carbon_ug, length(t.bill_use), NULL) AS each_carbon_ug, arrayResize(t.bill_unpriced_energy_mj, length(t.bill_use), NULL) AS each_unpriced_energy_mj, arrayResize(t.bill_unmeasured_gpu_ms, length(t.bill_use), NULL) AS each_unmeasured_gpu_ms
+    WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1m, t.window_ms)
+    UNION ALL
+    SELECT t.minute_ms, t.minute_ms, t.minute_ms, t.use AS use, t.region AS region, t.gpu_model AS gpu_model, t.prices_version AS prices_version, toString(t.weights_version) AS weights_version, toString(t.definition_version) AS definition_version, 1 AS bills, toInt64(t.final = 0) AS provisional, t.total_nusd AS total_nusd, t.gpu_nusd AS gpu_nusd, t.host_nusd AS host_nusd, t.energy_nusd AS energy_nusd, t.gpu_ms AS gpu_ms, t.energy_mj AS energy_mj, t.unpriced_gpu_ms AS unpriced_gpu_ms, t.estimated_gpu_ms AS estimated_gpu_ms, t.meter_mj AS meter_mj, t.carbon_ug AS carbon_ug, t.unpriced_energy_mj AS unpriced_energy_mj, t.unmeasured_gpu_ms AS unmeasured_gpu_ms
+    FROM token_costs AS t FINAL
+    WHERE t.minute_ms >= {from_ms:Int64} AND t.minute_ms < {to_ms:Int64} AND t.minute_ms IN (SELECT arrayJoin(lacking))
+)
+COMMENT 'bills of a range, by use, region, type of GPU and versions';
+
+CREATE OR REPLACE VIEW billed_parts
+(
+    window_ms Int64 COMMENT 'start of its minute, hour or day, UTC [ms]',
+    oldest_ms Int64 COMMENT 'the first minute in it with a bill [ms]',
+    newest_ms Int64 COMMENT 'the latest minute in it with a bill [ms]',
+    part LowCardinality(Nullable(String)) COMMENT 'what for',
+    kind LowCardinality(Nullable(String)) COMMENT 'what was paid for',
+    tenant LowCardinality(Nullable(String)) COMMENT 'whose',
+    model LowCardinality(Nullable(String)) COMMENT 'model',
+    status LowCardinality(Nullable(String)) COMMENT 'how requests ended',
+    region LowCardinality(Nullable(String)) COMMENT 'region of the GPUs',
+    use LowCardinality(Nullable(String)) COMMENT 'what idle GPUs are for; else null',
+    owner LowCardinality(Nullable(String)) COMMENT 'engine or host that stood idle; else null',
+    gpu_model LowCardinality(Nullable(String)) COMMENT 'product name of idle GPUs; else null',
+    slo_class LowCardinality(Nullable(String)) COMMENT 'service class',
+    amount Nullable(Int64) COMMENT 'units each part pays for; null where its kind has none',
+    cost_nusd Nullable(Int64) COMMENT 'cost of each part; null: no price',
+    energy_mj Nullable(Int64) COMMENT 'energy of each part; null: not measured',
+    gpu_ms Nullable(Int64) COMMENT 'GPU time of each part',
+    carbon_ug Nullable(Int64) COMMENT 'CO2e of each part; null: not measured, or no intensity of the grid',
+    meter_mj Nullable(Int64) COMMENT 'energy of the part at the meter, with the bill\'s PUE'
+)
+AS WITH
+    (
+        SELECT groupUniqArray(window_ms)
+        FROM token_costs_rollup_1d FINAL
+        WHERE detail = 1 AND 86400000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
+            AND window_ms + 86400000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 86400000)
+    ) AS of_1d,
+    (
+        SELECT groupUniqArray(window_ms)
+        FROM token_costs_rollup_1h FINAL
+        WHERE detail = 1 AND 3600000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
+            AND window_ms + 3600000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 3600000)
+            AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
+    ) AS of_1h,
+    (
+        SELECT groupUniqArray(window_ms)
+        FROM token_costs_rollup_1m FINAL
+        WHERE detail = 1 AND 60000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
+            AND window_ms + 60000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 60000)
+            AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
+            AND NOT has(of_1h, intDiv(window_ms, 3600000) * 3600000)
+    ) AS of_1m,
+    (SELECT (min(minute_ms), max(minute_ms) + 60000) FROM token_costs) AS known,
+    arrayFilter(minute -> NOT has(of_1d, intDiv(minute, 86400000) * 86400000) AND NOT has(of_1h, intDiv(minute, 3600000) * 3600000) AND NOT has(of_1m, minute), arrayMap(n -> n * 60000, range(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), greatest(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), intDiv(least({to_ms:Int64}, known.2) + 59999, 60000))))) AS lacking
+SELECT window_ms, oldest_ms, newest_ms, part, kind, tenant, model, status, region, use, owner, gpu_model, slo_class, amount, cost_nusd, energy_mj, gpu_ms, carbon_ug, meter_mj
+FROM
+(
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_name AS part, each_kind AS kind, each_tenant AS tenant, each_model AS model, each_status AS status, each_region AS region, each_use AS use, each_owner AS owner, each_gpu_model AS gpu_model, each_slo_class AS slo_class, each_amount AS amount, each_cost_nusd AS cost_nusd, each_energy_mj AS energy_mj, each_gpu_ms AS gpu_ms, each_carbon_ug AS carbon_ug, each_meter_mj AS meter_mj
+    FROM token_costs_rollup_1d AS t FINAL
+ARRAY JOIN t.part_name AS each_name, t.part_kind AS each_kind, t.part_tenant AS each_tenant, t.part_model AS each_model, t.part_status AS each_status, t.part_region AS each_region, t.part_use AS each_use, t.part_owner AS each_owner, t.part_gpu_model AS each_gpu_model, arrayResize(t.part_slo_class, length(t.part_name), NULL) AS each_slo_class, t.part_amount AS each_amount, t.part_cost_nusd AS each_cost_nusd, t.part_energy_mj AS each_energy_mj, t.part_gpu_ms AS each_gpu_ms, arrayResize(t.part_carbon_ug, length(t.part_name), NULL) AS each_carbon_ug, arrayResize(t.part_meter_mj, length(t.part_name), NULL) AS each_meter_mj
+    WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1d, t.window_ms)
+    UNION ALL
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_name AS part, each_kind AS kind, each_tenant AS tenant, each_model AS model, each_status AS status, each_region AS region, each_use AS use, each_owner AS owner, each_gpu_model AS gpu_model, each_slo_class AS slo_class, each_amount AS amount, each_cost_nusd AS cost_nusd, each_energy_mj AS energy_mj, each_gpu_ms AS gpu_ms, each_carbon_ug AS carbon_ug, each_meter_mj AS meter_mj
+    FROM token_costs_rollup_1h AS t FINAL
+ARRAY JOIN t.part_name AS each_name, t.part_kind AS each_kind, t.part_tenant AS each_tenant, t.part_model AS each_model, t.part_status AS each_status, t.part_region AS each_region, t.part_use AS each_use, t.part_owner AS each_owner, t.part_gpu_model AS each_gpu_model, arrayResize(t.part_slo_class, length(t.part_name), NULL) AS each_slo_class, t.part_amount AS each_amount, t.part_cost_nusd AS each_cost_nusd, t.part_energy_mj AS each_energy_mj, t.part_gpu_ms AS each_gpu_ms, arrayResize(t.part_carbon_ug, length(t.part_name), NULL) AS each_carbon_ug, arrayResize(t.part_meter_mj, length(t.part_name), NULL) AS each_meter_mj
+    WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1h, t.window_ms)
+    UNION ALL
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_name AS part, each_kind AS kind, each_tenant AS tenant, each_model AS model, each_status AS status, each_region AS region, each_use AS use, each_owner AS owner, each_gpu_model AS gpu_model, each_slo_class AS slo_class, each_amount AS amount, each_cost_nusd AS cost_nusd, each_energy_mj AS energy_mj, each_gpu_ms AS gpu_ms, each_carbon_ug AS carbon_ug, each_meter_mj AS meter_mj
+    FROM token_costs_rollup_1m AS t FINAL
+ARRAY JOIN t.part_name AS each_name, t.part_kind AS each_kind, t.part_tenant AS each_tenant, t.part_model AS each_model, t.part_status AS each_status, t.part_region AS each_region, t.part_use AS each_use, t.part_owner AS each_owner, t.part_gpu_model AS each_gpu_model, arrayResize(t.part_slo_class, length(t.part_name), NULL) AS each_slo_class, t.part_amount AS each_amount, t.part_cost_nusd AS each_cost_nusd, t.part_energy_mj AS each_energy_mj, t.part_gpu_ms AS each_gpu_ms, arrayResize(t.part_carbon_ug, length(t.part_name), NULL) AS each_carbon_ug, arrayResize(t.part_meter_mj, length(t.part_name), NULL) AS each_meter_mj
+    WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1m, t.window_ms)
+    UNION ALL
+    SELECT t.minute_ms, t.minute_ms, t.minute_ms, each_name AS part, each_kind AS kind, each_tenant AS tenant, each_model AS model, each_status AS status, t.region AS region, if(each_name IN ('__idle__', '__wasted__'), t.use, NULL) AS use, if(each_name IN ('__idle__', '__wasted__'), t.owner, NULL) AS owner, if(each_name IN ('__idle__', '__wasted__'), t.gpu_model, NULL) AS gpu_model, each_slo_class AS slo_class, each_amount AS amount, each_cost_nusd AS cost_nusd, each_energy_mj AS energy_mj, each_gpu_ms AS gpu_ms, each_carbon_ug AS carbon_ug, toInt64(intDiv(toInt128(each_energy_mj) * t.meter_mj, nullIf(t.energy_mj, 0))) AS meter_mj
+    FROM token_costs AS t FINAL
+ARRAY JOIN t.part_name AS each_name, t.part_kind AS each_kind, t.part_tenant AS each_tenant, t.part_model AS each_model, t.part_slo_class AS each_slo_class, t.part_status AS each_status, t.part_amount AS each_amount, t.part_cost_nusd AS each_cost_nusd, t.part_energy_mj AS each_energy_mj, arrayResize(t.part_carbon_ug, length(t.part_name), NULL) AS each_carbon_ug, t.part_gpu_ms AS each_gpu_ms
+    WHERE t.minute_ms >= {from_ms:Int64} AND t.minute_ms < {to_ms:Int64} AND t.minute_ms IN (SELECT arrayJoin(lacking))
+)
+COMMENT 'parts of the bills of a range: cost_parts, added up over owners';
+
+CREATE OR REPLACE VIEW billed_lines
+(
+    window_ms Int64 COMMENT 'start of its minute, hour or day, UTC [ms]',
+    oldest_ms Int64 COMMENT 'the first minute in it with a bill [ms]',
+    newest_ms Int64 COMMENT 'the latest minute in it with a bill [ms]',
+    tenant LowCardinality(Nullable(String)) COMMENT 'whose',
+    model LowCardinality(Nullable(String)) COMMENT 'model',
+    slo_class LowCardinality(Nullable(String)) COMMENT 'service class',
+    status LowCardinality(Nullable(String)) COMMENT 'how requests ended',
+    region LowCardinality(Nullable(String)) COMMENT 'region of the GPUs',
+    gpu_model LowCardinality(Nullable(String)) COMMENT 'product name of the GPUs; null where they are of several',
+    requests Int64 COMMENT 'requests that ended in this minute',
+    prefill_tokens Nullable(Int64) COMMENT 'prompt tokens computed; null: not reported',
+    cached_tokens Nullable(Int64) COMMENT 'prompt tokens from the prefix cache; null: not reported',
+    decode_tokens Nullable(Int64) COMMENT 'generated tokens; null: not reported'
+)
+AS WITH
+    (
+        SELECT groupUniqArray(window_ms)
+        FROM token_costs_rollup_1d FINAL
+        WHERE detail = 1 AND 86400000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
+            AND window_ms + 86400000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 86400000)
+    ) AS of_1d,
+    (
+        SELECT groupUniqArray(window_ms)
+        FROM token_costs_rollup_1h FINAL
+        WHERE detail = 1 AND 3600000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
+            AND window_ms + 3600000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 3600000)
+            AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
+    ) AS of_1h,
+    (
+        SELECT groupUniqArray(window_ms)
+        FROM token_costs_rollup_1m FINAL
+        WHERE detail = 1 AND 60000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
+            AND window_ms + 60000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 60000)
+            AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
+            AND NOT has(of_1h, intDiv(window_ms, 3600000) * 3600000)
+    ) AS of_1m,
+    (SELECT (min(minute_ms), max(minute_ms) + 60000) FROM token_costs) AS known,
+    arrayFilter(minute -> NOT has(of_1d, intDiv(minute, 86400000) * 86400000) AND NOT has(of_1h, intDiv(minute, 3600000) * 3600000) AND NOT has(of_1m, minute), arrayMap(n -> n * 60000, range(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), greatest(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), intDiv(least({to_ms:Int64}, known.2) + 59999, 60000))))) AS lacking
+SELECT window_ms, oldest_ms, newest_ms, tenant, model, slo_class, status, region, gpu_model, requests, prefill_tokens, cached_tokens, decode_tokens
+FROM
+(
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_tenant AS tenant, each_model AS model, each_slo_class AS slo_class, each_status AS status, each_region AS region, each_gpu_model AS gpu_model, each_requests AS requests, each_prefill_tokens AS prefill_tokens, each_cached_tokens AS cached_tokens, each_decode_tokens AS decode_tokens
+    FROM token_costs_rollup_1d AS t FINAL
+ARRAY JOIN t.line_tenant AS each_tenant, t.line_model AS each_model, t.line_slo_class AS each_slo_class, t.line_status AS each_status, t.line_region AS each_region, t.line_gpu_model AS each_gpu_model, t.line_requests AS each_requests, t.line_prefill_tokens AS each_prefill_tokens, t.line_cached_tokens AS each_cached_tokens, t.line_decode_tokens AS each_decode_tokens
+    WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1d, t.window_ms)
+    UNION ALL
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_tenant AS tenant, each_model AS model, each_slo_class AS slo_class, each_status AS status, each_region AS region, each_gpu_model AS gpu_model, each_requests AS requests, each_prefill_tokens AS prefill_tokens, each_cached_tokens AS cached_tokens, each_decode_tokens AS decode_tokens
+    FROM token_costs_rollup_1h AS t FINAL
+ARRAY JOIN t.line_tenant AS each_tenant, t.line_model AS each_model, t.line_slo_class AS each_slo_class, t.line_status AS each_status, t.line_region AS each_region, t.line_gpu_model AS each_gpu_model, t.line_requests AS each_requests, t.line_prefill_tokens AS each_prefill_tokens, t.line_cached_tokens AS each_cached_tokens, t.line_decode_tokens AS each_decode_tokens
+    WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1h, t.window_ms)
+    UNION ALL
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_tenant AS tenant, each_model AS model, each_slo_class AS slo_class, each_status AS status, each_region AS region, each_gpu_model AS gpu_model, each_requests AS requests, each_prefill_tokens AS prefill_tokens, each_cached_tokens AS cached_tokens, each_decode_tokens AS decode_tokens
+    FROM token_costs_rollup_1m AS t FINAL
+ARRAY JOIN t.line_tenant AS each_tenant, t.line_model AS each_model, t.line_slo_class AS each_slo_class, t.line_status AS each_status, t.line_region AS each_region, t.line_gpu_model AS each_gpu_model, t.line_requests AS each_requests, t.line_prefill_tokens AS each_prefill_tokens, t.line_cached_tokens AS each_cached_tokens, t.line_decode_tokens AS each_decode_tokens
+    WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1m, t.window_ms)
+    UNION ALL
+    SELECT t.minute_ms, t.minute_ms, t.minute_ms, each_tenant AS tenant, each_model AS model, each_slo_class AS slo_class, each_status AS status, t.region AS region, t.gpu_model AS gpu_model, each_requests AS requests, each_prefill_tokens AS prefill_tokens, each_cached_tokens AS cached_tokens, each_decode_tokens AS decode_tokens
+    FROM token_costs AS t FINAL
+ARRAY JOIN t.line_tenant AS each_tenant, t.line_model AS each_model, t.line_slo_class AS each_slo_class, t.line_status AS each_status, t.line_requests AS each_requests, t.line_prefill_tokens AS each_prefill_tokens, t.line_cached_tokens AS each_cached_tokens, t.line_decode_tokens AS each_decode_tokens, t.line_kv_token_ms AS each_kv_token_ms
+    WHERE t.minute_ms >= {from_ms:Int64} AND t.minute_ms < {to_ms:Int64} AND t.minute_ms IN (SELECT arrayJoin(lacking))
+)
+COMMENT 'usage in the bills of a range: cost_lines, added up over owners';
+
+CREATE OR REPLACE VIEW billed_owners
+(
+    window_ms Int64 COMMENT 'start of its minute, hour or day, UTC [ms]',
+    oldest_ms Int64 COMMENT 'the first minute in it with a bill [ms]',
+    newest_ms Int64 COMMENT 'the latest minute in it with a bill [ms]',
+    use LowCardinality(Nullable(String)) COMMENT 'what the GPUs are for',
+    owner LowCardinality(Nullable(String)) COMMENT 'engine id; the host where no engine holds the GPU',
+    host LowCardinality(Nullable(String)) COMMENT 'host of the GPUs; null where they are on several',
+    gpu_model LowCardinality(Nullable(String)) COMMENT 'product name of the GPUs; null where they are of several',
+    total_nusd Nullable(Int64) COMMENT 'the bill: what is known of GPU, host and energy; null: nothing had a price',
+    gpu_ms Nullable(Int64) COMMENT 'GPU time, estimated time included',
+    energy_mj Nullable(Int64) COMMENT 'energy; null: not measured',
+    meter_mj Nullable(Int64) COMMENT 'energy at the meter, with PUE; null: not measured, or no PUE',
+    carbon_ug Nullable(Int64) COMMENT 'CO2e of its energy with PUE; null: not measured, or no intensity of the grid'
+)
+AS WITH
+    (
+        SELECT groupUniqArray(window_ms)
+        FROM token_costs_rollup_1d FINAL
+        WHERE detail = 1 AND 86400000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
+            AND window_ms + 86400000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 86400000)
+    ) AS of_1d,
+    (
+        SELECT groupUniqArray(window_ms)
+        FROM token_costs_rollup_1h FINAL
+        WHERE detail = 1 AND 3600000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
+            AND window_ms + 3600000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 3600000)
+            AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
+    ) AS of_1h,
+    (
+        SELECT groupUniqArray(window_ms)
+        FROM token_costs_rollup_1m FINAL
+        WHERE detail = 1 AND 60000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
+            AND window_ms + 60000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 60000)
+            AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
+            AND NOT has(of_1h, intDiv(window_ms, 3600000) * 3600000)
+    ) AS of_1m,
+    (SELECT (min(minute_ms), max(minute_ms) + 60000) FROM token_costs) AS known,
+    arrayFilter(minute -> NOT has(of_1d, intDiv(minute, 86400000) * 86400000) AND NOT has(of_1h, intDiv(minute, 3600000) * 3600000) AND NOT has(of_1m, minute), arrayMap(n -> n * 60000, range(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), greatest(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), intDiv(least({to_ms:Int64}, known.2) + 59999, 60000))))) AS lacking
+SELECT window_ms, oldest_ms, newest_ms, use, owner, host, gpu_model, total_nusd, gpu_ms, energy_mj, meter_mj, carbon_ug
+FROM
+(
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_use AS use, each_name AS owner, each_host AS host, each_gpu_model AS gpu_model, each_total_nusd AS total_nusd, each_gpu_ms AS gpu_ms, each_energy_mj AS energy_mj, each_meter_mj AS meter_mj, each_carbon_ug AS carbon_ug
+    FROM token_costs_rollup_1d AS t FINAL
+ARRAY JOIN t.owner_use AS each_use, t.owner_name AS each_name, t.owner_host AS each_host, t.owner_gpu_model AS each_gpu_model, t.owner_total_nusd AS each_total_nusd, t.owner_gpu_ms AS each_gpu_ms, t.owner_energy_mj AS each_energy_mj, t.owner_meter_mj AS each_meter_mj, t.owner_carbon_ug AS each_carbon_ug
+    WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1d, t.window_ms)
+    UNION ALL
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_use AS use, each_name AS owner, each_host AS host, each_gpu_model AS gpu_model, each_total_nusd AS total_nusd, each_gpu_ms AS gpu_ms, each_energy_mj AS energy_mj, each_meter_mj AS meter_mj, each_carbon_ug AS carbon_ug
+    FROM token_costs_rollup_1h AS t FINAL
+ARRAY JOIN t.owner_use AS each_use, t.owner_name AS each_name, t.owner_host AS each_host, t.owner_gpu_model AS each_gpu_model, t.owner_total_nusd AS each_total_nusd, t.owner_gpu_ms AS each_gpu_ms, t.owner_energy_mj AS each_energy_mj, t.owner_meter_mj AS each_meter_mj, t.owner_carbon_ug AS each_carbon_ug
+    WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1h, t.window_ms)
+    UNION ALL
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_use AS use, each_name AS owner, each_host AS host, each_gpu_model AS gpu_model, each_total_nusd AS total_nusd, each_gpu_ms AS gpu_ms, each_energy_mj AS energy_mj, each_meter_mj AS meter_mj, each_carbon_ug AS carbon_ug
+    FROM token_costs_rollup_1m AS t FINAL
+ARRAY JOIN t.owner_use AS each_use, t.owner_name AS each_name, t.owner_host AS each_host, t.owner_gpu_model AS each_gpu_model, t.owner_total_nusd AS each_total_nusd, t.owner_gpu_ms AS each_gpu_ms, t.owner_energy_mj AS each_energy_mj, t.owner_meter_mj AS each_meter_mj, t.owner_carbon_ug AS each_carbon_ug
+    WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1m, t.window_ms)
+    UNION ALL
+    SELECT t.minute_ms, t.minute_ms, t.minute_ms, t.use AS use, t.owner AS owner, t.host AS host, t.gpu_model AS gpu_model, t.total_nusd AS total_nusd, t.gpu_ms AS gpu_ms, t.energy_mj AS energy_mj, t.meter_mj AS meter_mj, t.carbon_ug AS carbon_ug
+    FROM token_costs AS t FINAL
+    WHERE t.minute_ms >= {from_ms:Int64} AND t.minute_ms < {to_ms:Int64} AND t.minute_ms IN (SELECT arrayJoin(lacking))
+)
+COMMENT 'bills of a range by their owner';
+
+CREATE OR REPLACE VIEW billed_owner_parts
+(
+    window_ms Int64 COMMENT 'start of its minute, hour or day, UTC [ms]',
+    oldest_ms Int64 COMMENT 'the first minute in it with a bill [ms]',
+    newest_ms Int64 COMMENT 'the latest minute in it with a bill [ms]',
+    use LowCardinality(Nullable(String)) COMMENT 'what the GPUs are for',
+    owner LowCardinality(Nullable(String)) COMMENT 'engine id; the host where no engine holds the GPU',
+    part LowCardinality(Nullable(String)) COMMENT 'what for',
+    model LowCardinality(Nullable(String)) COMMENT 'model',
+    status LowCardinality(Nullable(String)) COMMENT 'how requests ended',
+    cost_nusd Nullable(Int64) COMMENT 'cost of each part; null: no price',
+    gpu_ms Nullable(Int64) COMMENT 'GPU time of each part'
+)
+AS WITH
+    (
+        SELECT groupUniqArray(window_ms)
+        FROM token_costs_rollup_1d FINAL
+        WHERE detail = 1 AND 86400000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
+            AND window_ms + 86400000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 86400000)
+    ) AS of_1d,
+    (
+        SELECT groupUniqArray(window_ms)
+        FROM token_costs_rollup_1h FINAL
+        WHERE detail = 1 AND 3600000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
+            AND window_ms + 3600000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 3600000)
+            AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
+    ) AS of_1h,
+    (
+        SELECT groupUniqArray(window_ms)
+        FROM token_costs_rollup_1m FINAL
+        WHERE detail = 1 AND 60000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
+            AND window_ms + 60000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 60000)
+            AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
+            AND NOT has(of_1h, intDiv(window_ms, 3600000) * 3600000)
+    ) AS of_1m,
+    (SELECT (min(minute_ms), max(minute_ms) + 60000) FROM token_costs) AS known,
+    arrayFilter(minute -> NOT has(of_1d, intDiv(minute, 86400000) * 86400000) AND NOT has(of_1h, intDiv(minute, 3600000) * 3600000) AND NOT has(of_1m, minute), arrayMap(n -> n * 60000, range(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), greatest(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), intDiv(least({to_ms:Int64}, known.2) + 59999, 60000))))) AS lacking
+SELECT window_ms, oldest_ms, newest_ms, use, owner, part, model, status, cost_nusd, gpu_ms
+FROM
+(
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_use AS use, each_owner AS owner, each_name AS part, each_model AS model, each_status AS status, each_cost_nusd AS cost_nusd, each_gpu_ms AS gpu_ms
+    FROM token_costs_rollup_1d AS t FINAL
+ARRAY JOIN t.owner_part_use AS each_use, t.owner_part_owner AS each_owner, t.owner_part_name AS each_name, t.owner_part_model AS each_model, t.owner_part_status AS each_status, t.owner_part_cost_nusd AS each_cost_nusd, t.owner_part_gpu_ms AS each_gpu_ms
+    WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1d, t.window_ms)
+    UNION ALL
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_use AS use, each_owner AS owner, each_name AS part, each_model AS model, each_status AS status, each_cost_nusd AS cost_nusd, each_gpu_ms AS gpu_ms
+    FROM token_costs_rollup_1h AS t FINAL
+ARRAY JOIN t.owner_part_use AS each_use, t.owner_part_owner AS each_owner, t.owner_part_name AS each_name, t.owner_part_model AS each_model, t.owner_part_status AS each_status, t.owner_part_cost_nusd AS each_cost_nusd, t.owner_part_gpu_ms AS each_gpu_ms
+    WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1h, t.window_ms)
+    UNION ALL
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_use AS use, each_owner AS owner, each_name AS part, each_model AS model, each_status AS status, each_cost_nusd AS cost_nusd, each_gpu_ms AS gpu_ms
+    FROM token_costs_rollup_1m AS t FINAL
+ARRAY JOIN t.owner_part_use AS each_use, t.owner_part_owner AS each_owner, t.owner_part_name AS each_name, t.owner_part_model AS each_model, t.owner_part_status AS each_status, t.owner_part_cost_nusd AS each_cost_nusd, t.owner_part_gpu_ms AS each_gpu_ms
+    WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1m, t.window_ms)
+    UNION ALL
+    SELECT t.minute_ms, t.minute_ms, t.minute_ms, t.use AS use, t.owner AS owner, each_name AS part, each_model AS model, each_status AS status, each_cost_nusd AS cost_nusd, each_gpu_ms AS gpu_ms
+    FROM token_costs AS t FINAL
+ARRAY JOIN t.part_name AS each_name, t.part_kind AS each_kind, t.part_tenant AS each_tenant, t.part_model AS each_model, t.part_slo_class AS each_slo_class, t.part_status AS each_status, t.part_amount AS each_amount, t.part_cost_nusd AS each_cost_nusd, t.part_energy_mj AS each_energy_mj, arrayResize(t.part_carbon_ug, length(t.part_name), NULL) AS each_carbon_ug, t.part_gpu_ms AS each_gpu_ms
+    WHERE t.minute_ms >= {from_ms:Int64} AND t.minute_ms < {to_ms:Int64} AND t.minute_ms IN (SELECT arrayJoin(lacking))
+)
+COMMENT 'parts of the bills of a range by owner, added up over tenants';
+
+CREATE OR REPLACE VIEW billed_owner_lines
+(
+    window_ms Int64 COMMENT 'start of its minute, hour or day, UTC [ms]',
+    oldest_ms Int64 COMMENT 'the first minute in it with a bill [ms]',
+    newest_ms Int64 COMMENT 'the latest minute in it with a bill [ms]',
+    use LowCardinality(Nullable(String)) COMMENT 'what the GPUs are for',
+    owner LowCardinality(Nullable(String)) COMMENT 'engine id; the host where no engine holds the GPU',
+    model LowCardinality(Nullable(String)) COMMENT 'model',
+    requests Int64 COMMENT 'requests that ended in this minute',
+    prefill_tokens Nullable(Int64) COMMENT 'prompt tokens computed; null: not reported',
+    cached_tokens Nullable(Int64) COMMENT 'prompt tokens from the prefix cache; null: not reported',
+    decode_tokens Nullable(Int64) COMMENT 'generated tokens; null: not reported'
+)
+AS WITH
+    (
+        SELECT groupUniqArray(window_ms)
+        FROM token_costs_rollup_1d FINAL
+        WHERE detail = 1 AND 86400000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
+            AND window_ms + 86400000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 86400000)
+    ) AS of_1d,
+    (
+        SELECT groupUniqArray(window_ms)
+        FROM token_costs_rollup_1h FINAL
+        WHERE detail = 1 AND 3600000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
+            AND window_ms + 3600000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 3600000)
+            AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
+    ) AS of_1h,
+    (
+        SELECT groupUniqArray(window_ms)
+        FROM token_costs_rollup_1m FINAL
+        WHERE detail = 1 AND 60000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
+            AND window_ms + 60000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 60000)
+            AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
+            AND NOT has(of_1h, intDiv(window_ms, 3600000) * 3600000)
+    ) AS of_1m,
+    (SELECT (min(minute_ms), max(minute_ms) + 60000) FROM token_costs) AS known,
+    arrayFilter(minute -> NOT has(of_1d, intDiv(minute, 86400000) * 86400000) AND NOT has(of_1h, intDiv(minute, 3600000) * 3600000) AND NOT has(of_1m, minute), arrayMap(n -> n * 60000, range(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), greatest(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), intDiv(least({to_ms:Int64}, known.2) + 59999, 60000))))) AS lacking
+SELECT window_ms, oldest_ms, newest_ms, use, owner, model, requests, prefill_tokens, cached_tokens, decode_tokens
+FROM
+(
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_use AS use, each_owner AS owner, each_model AS model, each_requests AS requests, each_prefill_tokens AS prefill_tokens, each_cached_tokens AS cached_tokens, each_decode_tokens AS decode_tokens
+    FROM token_costs_rollup_1d AS t FINAL
+ARRAY JOIN t.owner_line_use AS each_use, t.owner_line_owner AS each_owner, t.owner_line_model AS each_model, t.owner_line_requests AS each_requests, t.owner_line_prefill_tokens AS each_prefill_tokens, t.owner_line_cached_tokens AS each_cached_tokens, t.owner_line_decode_tokens AS each_decode_tokens
+    WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1d, t.window_ms)
+    UNION ALL
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_use AS use, each_owner AS owner, each_model AS model, each_requests AS requests, each_prefill_tokens AS prefill_tokens, each_cached_tokens AS cached_tokens, each_decode_tokens AS decode_tokens
+    FROM token_costs_rollup_1h AS t FINAL
+ARRAY JOIN t.owner_line_use AS each_use, t.owner_line_owner AS each_owner, t.owner_line_model AS each_model, t.owner_line_requests AS each_requests, t.owner_line_prefill_tokens AS each_prefill_tokens, t.owner_line_cached_tokens AS each_cached_tokens, t.owner_line_decode_tokens AS each_decode_tokens
+    WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1h, t.window_ms)
+    UNION ALL
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_use AS use, each_owner AS owner, each_model AS model, each_requests AS requests, each_prefill_tokens AS prefill_tokens, each_cached_tokens AS cached_tokens, each_decode_tokens AS decode_tokens
+    FROM token_costs_rollup_1m AS t FINAL
+ARRAY JOIN t.owner_line_use AS each_use, t.owner_line_owner AS each_owner, t.owner_line_model AS each_model, t.owner_line_requests AS each_requests, t.owner_line_prefill_tokens AS each_prefill_tokens, t.owner_line_cached_tokens AS each_cached_tokens, t.owner_line_decode_tokens AS each_decode_tokens
+    WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1m, t.window_ms)
+    UNION ALL
+    SELECT t.minute_ms, t.minute_ms, t.minute_ms, t.use AS use, t.owner AS owner, each_model AS model, each_requests AS requests, each_prefill_tokens AS prefill_tokens, each_cached_tokens AS cached_tokens, each_decode_tokens AS decode_tokens
+    FROM token_costs AS t FINAL
+ARRAY JOIN t.line_tenant AS each_tenant, t.line_model AS each_model, t.line_slo_class AS each_slo_class, t.line_status AS each_status, t.line_requests AS each_requests, t.line_prefill_tokens AS each_prefill_tokens, t.line_cached_tokens AS each_cached_tokens, t.line_decode_tokens AS each_decode_tokens, t.line_kv_token_ms AS each_kv_token_ms
+    WHERE t.minute_ms >= {from_ms:Int64} AND t.minute_ms < {to_ms:Int64} AND t.minute_ms IN (SELECT arrayJoin(lacking))
+)
+COMMENT 'usage in the bills of a range by owner, added up over tenants';
 
 CREATE OR REPLACE VIEW fault_impact
 (

@@ -11,8 +11,8 @@ import pytest
 
 from fleetpulse.queries.dashboard import Value, query
 from runtime.config import ClickHouseConfig
-from schemas.ddl import book_rollups, cost_rollups
-from schemas.ddl.merging import LEVELS
+from schemas.ddl import billed_views, book_rollups, cost_rollups
+from schemas.ddl.merging import BY_LEVEL, LEVELS, Level
 from schemas.rows.costs import COSTS
 from schemas.rows.tables import BOOKS, Table
 from sinks.database import SinkDatabase
@@ -23,6 +23,7 @@ from tests.unit.sinks.landing_cases import derived
 pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
+OF_LINES = ("tenant", "model", "slo_class", "status")
 NAMES = ("request", "__overhead__", "__wasted__", "__idle__")
 
 
@@ -67,17 +68,21 @@ def bill(scene: Scene, rng: random.Random, minute: int, owner: str, version: int
     row: dict[str, Any] = {
         "minute_ms": scene.hour_ms + minute * MINUTE_MS, "version": version, "revision": version // 2,
         "final": version % 2, "weights_version": 1, "definition_version": 1, "gpu_ms": 60_000, "unpriced_gpu_ms": 5,
-        "unpriced_energy_mj": 0, "unmeasured_gpu_ms": 0, "estimated_gpu_ms": 7, "use": rng.choice(("engine", "idle")),
-        "owner": owner, "placement_group": owner, "region": rng.choice((None, "eu")), "gpu_model": "H100",
+        "unpriced_energy_mj": 3, "unmeasured_gpu_ms": 2, "estimated_gpu_ms": 7, "use": rng.choice(("engine", "idle")),
+        "owner": owner, "placement_group": owner, "region": rng.choice((None, "eu")), "host": "h-1",
+        "gpu_model": rng.choice((None, "H100")), "prices_version": rng.choice((None, "p-1")),
     }  # fmt: skip
     totals = ("total_nusd", "gpu_nusd", "host_nusd", "energy_nusd", "energy_mj", "meter_mj", "carbon_ug")
     row |= {name: amount() for name in totals}
     labels = {"name": NAMES, "kind": ("prefill", "decode"), "tenant": (None, "acme"), "model": (None, "m"),
-              "slo_class": (None,), "status": (None, "ok")}  # fmt: skip
+              "slo_class": (None, "chat"), "status": (None, "ok")}  # fmt: skip
     row |= {f"part_{name}": [rng.choice(known) for _ in range(parts)] for name, known in labels.items()}
     amounts = ("amount", "cost_nusd", "energy_mj", "gpu_ms", "carbon_ug")
     row |= {f"part_{name}": [amount() for _ in range(parts)] for name in amounts}
-    return row | {field.name: [] for field in COSTS.fields if field.name.startswith("line_")}
+    row |= {f"line_{name}": [rng.choice(labels[name]) for _ in range(parts)] for name in labels if name in OF_LINES}
+    row["line_requests"] = [rng.randrange(100) for _ in range(parts)]
+    amounts = ("prefill_tokens", "cached_tokens", "decode_tokens", "kv_token_ms")
+    return row | {f"line_{name}": [amount() for _ in range(parts)] for name in amounts}
 
 
 def books(scene: Scene, minute: int, verdict: int, source: str | None, events: int = 10) -> dict[str, Any]:
@@ -88,35 +93,58 @@ def books(scene: Scene, minute: int, verdict: int, source: str | None, events: i
             "source": source}  # fmt: skip
 
 
+APART = "meter_mj IS NULL, carbon_ug IS NULL"
+OF_BILLS = ("use, region, gpu_model, prices_version, toString(weights_version), toString(definition_version)"
+            f"|total_nusd IS NULL, gpu_nusd IS NULL, {APART}")  # fmt: skip
+IDLE = f"part IN {cost_rollups.IDLE}"
+OF_PARTS = (f"part, kind, tenant, model, status, region, if({IDLE}, use, NULL), if({IDLE}, owner, NULL),"
+            f" if({IDLE}, gpu_model, NULL), slo_class|cost_nusd IS NULL, {APART}")  # fmt: skip
+KEPT = {
+    cost_rollups.BILLS: ("costs", OF_BILLS),
+    cost_rollups.PARTS: ("cost_parts", OF_PARTS),
+    cost_rollups.LINES: ("cost_lines", "tenant, model, slo_class, status, region, gpu_model"),
+    cost_rollups.OWNERS: ("costs", "use, owner, host, gpu_model"),
+    cost_rollups.OWNER_PARTS: ("cost_parts", "use, owner, part, model, status"),
+    cost_rollups.OWNER_LINES: ("cost_lines", "use, owner, model"),
+}
+"""What the lists of a rollup add up: a view, and what of it is summed apart: labels, and what is not shown."""
+
+
+def sums_of(lists: cost_rollups.Lists) -> str:
+    """The same sums over the rows of a view ``c``."""
+    own = {"count": "count()", "provisional": "countIf(c.final = 0)"}
+    return ", ".join(own.get(one.name, f"sum(c.{one.name})") for one in lists.sums)
+
+
 def check_bills(scene: Scene) -> None:
     """Every level against the bills themselves; what has no price, meter or CO2e is apart from what has."""
-    of_bills_apart, of_parts_apart = (
-        f"{cost} IS NULL, meter_mj IS NULL, carbon_ug IS NULL" for cost in ("total_nusd", "cost_nusd")
-    )
-    names = [one.name.removeprefix("bill_") for one in cost_rollups.BILL_SUMS][2:]
-    sums = ", ".join(f"sum(c.{name})" for name in names)
-    idle = f"part IN {cost_rollups.IDLE}"
-    labels = (
-        f"part, kind, tenant, model, status, region, if({idle}, use, NULL), if({idle}, owner, NULL),"
-        f" if({idle}, gpu_model, NULL)"
-    )
-    of_parts = "sum(p.amount), sum(p.cost_nusd), sum(p.energy_mj), sum(p.gpu_ms), sum(p.carbon_ug), sum(p.meter_mj)"
     for level in LEVELS:
         at = f"intDiv(minute_ms, {level.bucket_ms}) * {level.bucket_ms} AS at_ms"
         table = f"{cost_rollups.table_of(level.name)} AS r FINAL ARRAY JOIN"
-        bills = [one.name for one in (*cost_rollups.BILL_LABELS, *cost_rollups.BILL_SUMS)]
-        parts = [one.name for one in (*cost_rollups.PART_LABELS, *cost_rollups.PART_SUMS)]
+        for lists, (view, labels) in KEPT.items():
+            shown, _, hidden = labels.partition("|")
+            groups = f"at_ms, {shown}" + (f", {hidden}" if hidden else "")
+            columns = ", ".join(lists.columns)
+            assert scene.rows(f"SELECT window_ms, {columns} FROM {table} {columns} ORDER BY ALL") == scene.rows(
+                f"SELECT {at}, {shown}, {sums_of(lists)} FROM {view} AS c GROUP BY {groups} ORDER BY ALL"
+            )
+
+
+def check_views(scene: Scene, from_ms: int, to_ms: int, level: Level) -> None:
+    """Views of bills of a range against the bills themselves, by buckets of a level."""
+    for lists, (view, labels) in KEPT.items():
+        shown, within = labels.partition("|")[0], f"minute_ms >= {from_ms} AND minute_ms < {to_ms}"
+        groups = ", ".join([*map(str, range(1, 1 + len(lists.labels))), "at"])
+        ends = f"from_ms = {from_ms}, to_ms = {to_ms}, bucket_ms = {level.bucket_ms}"
+        at = f"intDiv({{}}, {level.bucket_ms}) AS at"
+        labelled = ", ".join(f"c.{billed_views.column(lists, one)}" for one in lists.labels)
+        summed = ", ".join(f"sum(c.{billed_views.column(lists, one)})" for one in lists.sums)
         assert scene.rows(
-            f"SELECT window_ms, {', '.join(bills)} FROM {table} {', '.join(bills)} ORDER BY ALL"
+            f"SELECT {labelled}, {at.format('window_ms')}, {summed} FROM {billed_views.NAMES[lists.stem]}({ends}) AS c"
+            f" GROUP BY {groups} ORDER BY ALL"
         ) == scene.rows(
-            f"SELECT {at}, c.use, c.region, count(), countIf(c.final = 0), {sums} FROM costs AS c"
-            f" GROUP BY at_ms, c.use, c.region, {of_bills_apart} ORDER BY ALL"
-        )
-        assert scene.rows(
-            f"SELECT window_ms, {', '.join(parts)} FROM {table} {', '.join(parts)} ORDER BY ALL"
-        ) == scene.rows(
-            f"SELECT {at}, {labels}, {of_parts} FROM cost_parts AS p"
-            f" GROUP BY at_ms, {labels}, {of_parts_apart} ORDER BY ALL"
+            f"SELECT {shown}, {at.format('minute_ms')}, {sums_of(lists)} FROM {view} AS c WHERE {within}"
+            f" GROUP BY {groups} ORDER BY ALL"
         )
 
 
@@ -171,13 +199,55 @@ def asked(scene: Scene, name: str, from_ms: int, to_ms: int) -> list[dict[str, A
 
 RANGES = [(0, 300), (7, 61), (1, 60), (59, 130), (0, 1)]
 """Minutes of the scene's hours: whole hours and their edges."""
+MINUTES = (0, 1, 7, 30, 59, 60, 61, 119, 120, 200, 299)
+
+
+def test_views_of_bills_of_a_range_are_the_bills(scene: Scene) -> None:
+    """Of any range, days in it; also where rollups lag behind, are gone, or are of a release that knew less."""
+    rng = random.Random(11)
+    scene.hour_ms = (scene.now_ms // DAY_MS - 3) * DAY_MS - 2 * HOUR_MS
+
+    def check() -> None:
+        for first, end, level in ((7, 61, "1m"), (0, 300, "1h"), (90, 2_000, "1d"), (-2_000, 202, "1d"), (5, 5, "1d")):
+            check_views(scene, scene.hour_ms + first * MINUTE_MS, scene.hour_ms + end * MINUTE_MS, BY_LEVEL[level])
+
+    scene.land(COSTS, "costs", [bill(scene, rng, minute, owner, 2) for minute in MINUTES for owner in ("a", "b")])
+    check()  # of nothing is there a rollup
+    scene.settle()
+    check()
+    rows_of(scene, 61, ("1h", "1d"), "DELETE FROM {table} WHERE {bucket}")
+    scene.land(COSTS, "costs", [bill(scene, rng, 62, "a", 2)])
+    check()  # in no rollup of its hour, or of its day
+    scene.settle()
+    check()
+    older = "0 AS detail, [] AS part_slo_class, [] AS part_meter_mj, [] AS bill_gpu_model, [] AS line_tenant"
+    older += "".join(f", [] AS {name}" for name in cost_rollups.LINES.columns[1:])
+    rows_of(
+        scene, 200, ("1m", "1h"), f"INSERT INTO {{table}} SELECT * REPLACE ({older}) FROM {{table}} WHERE {{bucket}}"
+    )
+    check()  # its day holds it
+    scene.land(COSTS, "costs", [bill(scene, rng, 201, "a", 2)])
+    scene.settle()
+    assert scene.rows("SELECT detail, count() FROM token_costs_rollup_1d FINAL GROUP BY detail ORDER BY detail") == [
+        (0, 1),
+        (1, 1),
+    ]
+    check()  # from the bills: a day of which an hour knows less knows less
+
+
+def rows_of(scene: Scene, minute: int, levels: Sequence[str], statement: str) -> None:
+    """Run a statement on the rows of rollups that hold a minute."""
+    for level in (one for one in LEVELS if one.name in levels):
+        bucket_ms = level.bucket_of(scene.hour_ms + minute * MINUTE_MS)
+        scene.clickhouse.command(
+            statement.format(table=cost_rollups.table_of(level.name), bucket=f"window_ms = {bucket_ms}")
+        )
 
 
 def test_what_the_page_cost_asks_is_what_the_bills_say(scene: Scene) -> None:
     """Of any range, from hours, minutes or both, also of one that ends now."""
     rng = random.Random(9)
-    minutes = (0, 1, 7, 30, 59, 60, 61, 119, 120, 200, 299)
-    scene.land(COSTS, "costs", [bill(scene, rng, minute, owner, 2) for minute in minutes for owner in ("a", "b")])
+    scene.land(COSTS, "costs", [bill(scene, rng, minute, owner, 2) for minute in MINUTES for owner in ("a", "b")])
     scene.settle()
     for first, end in RANGES:
         check_cost_page(scene, scene.hour_ms + first * MINUTE_MS, scene.hour_ms + end * MINUTE_MS)
@@ -203,7 +273,7 @@ def check_cost_page(scene: Scene, from_ms: int, to_ms: int) -> None:
         )
     over_time = asked(scene, "cost_over_time", from_ms, to_ms)
     assert [(sum(row["cost"] or 0 for row in over_time),)] == scene.rows(f"SELECT sum(ifNull(cost_nusd, 0)) {parts}")
-    days = asked(scene, "cost_days", from_ms // DAY_MS * DAY_MS, scene.now_ms)
+    days = asked(scene, "cost_by_day", from_ms // DAY_MS * DAY_MS, scene.now_ms)
     assert [(sum(row["cost_nusd"] or 0 for row in days),)] == scene.rows(
         "SELECT sum(ifNull(cost_nusd, 0)) FROM cost_parts"
     )

@@ -229,7 +229,7 @@ class _Cost:
             return
         now_ms = wall_ms()
         from_ms = (now_ms // DAY_MS - HISTORY_DAYS) * DAY_MS
-        days = await self._view.ask("cost_days", from_ms=from_ms, to_ms=now_ms)
+        days = await self._view.ask("cost_by_day", from_ms=from_ms, to_ms=now_ms)
         self._budgets.rows(standings(budgets, days.records(), now_ms), *_NO_BUDGETS)
 
 
