@@ -1,7 +1,8 @@
 """A query held to one model, tenant, host ...: the tables that it reads are read with a condition more. Pure.
 
-Only where each of them knows the name: an answer is then of it alone, before anything is summed, ranked or cut. The
-clock of rates stays that of the whole fleet. Values are bound by the server, never written into SQL.
+Only where each of them knows the name: an answer is then of it alone, before anything is summed, ranked or cut. Sums of
+bills that do not know it are read from the bills. The clock of rates stays that of the whole fleet. Values are bound by
+the server, never written into SQL.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 
+from schemas.ddl.billed_views import AS_SUMS, OF_BILLS
 from schemas.ddl.declared import declared
 from schemas.ddl.range_views import CHANGED, TIME
 
@@ -56,8 +58,13 @@ def scoped(sql: str, names: Iterable[str]) -> str:
         table = found[3]
         if not wanted or table not in declared() or table == TIME:
             return found[0]
-        where = " AND ".join(_condition(table, name, rows) for name in wanted)
-        return f"{found[1]}{found[2]}(SELECT * FROM {table}{found[4] or ''}{found[5] or ''} WHERE {where})"
+        if table in OF_BILLS and not all(_column(table, name) for name in wanted):
+            table, source, picked = OF_BILLS[table], OF_BILLS[table], f"*, {AS_SUMS}"
+            where = "minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64} AND "
+        else:
+            source, picked, where = f"{table}{found[4] or ''}{found[5] or ''}", "*", ""
+        where += " AND ".join(_condition(table, name, rows) for name in wanted)
+        return f"{found[1]}{found[2]}(SELECT {picked} FROM {source} WHERE {where})"
 
     return _READ.sub(held, sql)
 
@@ -75,9 +82,17 @@ def _condition(table: str, name: str, rows: str) -> str:
         return f"dimension = '{name}' AND name = {value}"
     if table == _LABELS:
         return f"labels['{name}'] = {value}"
-    known = columns_of(rows if _REQUESTS.fullmatch(table) else table)
-    column = next((one for one in (name, _KNOWN_AS.get(name, name)) if one in known), None)
+    if _REQUESTS.fullmatch(table):
+        table = rows
+    elif table in OF_BILLS and not _column(table, name):
+        table = OF_BILLS[table]
+    column = _column(table, name)
     return f"{column} = {value}" if column else ""
+
+
+def _column(table: str, name: str) -> str:
+    """The column that has the name; empty: none."""
+    return next((one for one in (name, _KNOWN_AS.get(name, name)) if one in columns_of(table)), "")
 
 
 @cache

@@ -26,6 +26,10 @@ NAMES = {
     OWNER_LINES.stem: "billed_owner_lines",
 }
 """By what they are lists of."""
+OF_BILLS = {NAMES[lists.stem]: {"": "costs", "part": "cost_parts", "line": "cost_lines"}[lists.of] for lists in ALL}
+"""By view the one that has each of its rows as bills have them, with every name."""
+AS_SUMS = "minute_ms AS window_ms, minute_ms AS oldest_ms, minute_ms AS newest_ms, 1 AS bills, final = 0 AS provisional"
+"""Columns that rows of the latter lack."""
 _MEANINGS = {
     BILLS.stem: "bills of a range, by use, region, type of GPU and versions",
     PARTS.stem: "parts of the bills of a range: cost_parts, added up over owners",
@@ -57,7 +61,9 @@ def _view(lists: Lists) -> str:
 
 
 def column(lists: Lists, item: Item) -> str:
-    """As views of bills call it."""
+    """As views of bills call it; what parts know of idle GPUs alone says so."""
+    if lists is PARTS and item.name in ("use", "owner", "gpu_model"):
+        return f"idle_{item.name}"
     return {"name": lists.stem.split("_")[-1], "count": "bills"}.get(item.name, item.name)
 
 

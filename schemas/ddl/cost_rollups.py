@@ -40,9 +40,9 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """Lists of one length: sums by labels, of bills, or of the parts or lines of each. Where a column of ``apart`` is
-    not known, sums are apart from those where it is: tokens without a price are in no price. Rows of 0.1.0 have no
-    lists of ``added``."""
+    """Lists of one length: sums by labels, of bills, or of the parts or lines of each. Sums are
+    apart where a condition of ``apart`` holds: tokens without a price are in no price. Rows of 0.1.0 have no lists of
+    ``added``."""
 
     stem: str
     of: str
@@ -113,7 +113,7 @@ _TYPE = _label("gpu_model", "product name of the GPUs; null where they are of se
 _OWNER = _label("owner", "engine id; the host where no engine holds the GPU", "t.owner")
 _HOST = _label("host", "host of the GPUs; null where they are on several", "t.host")
 _METER = Item(METER.name, _AMOUNT, METER.meaning, METER_OF_PART)
-_APART = ("meter_mj", "carbon_ug")
+_ADDED = ("meter_mj", "carbon_ug")
 BILLS = Lists(
     "bill",
     "",
@@ -133,9 +133,9 @@ BILLS = Lists(
             "estimated_gpu_ms", "meter_mj", "carbon_ug", "unpriced_energy_mj", "unmeasured_gpu_ms",
         ),
     ),
-    ("total_nusd", "gpu_nusd", *_APART),
+    (*(f"{{{name}}} IS NULL" for name in ("total_nusd", "gpu_nusd", *_ADDED)), "{unpriced_gpu_ms} > 0"),
     (
-        "gpu_model", "prices_version", "weights_version", "definition_version", *_APART, "unpriced_energy_mj",
+        "gpu_model", "prices_version", "weights_version", "definition_version", *_ADDED, "unpriced_energy_mj",
         "unmeasured_gpu_ms",
     ),
 )  # fmt: skip
@@ -152,8 +152,8 @@ PARTS = Lists(
         *_labels("slo_class"),
     ),
     (*_each("part", *_OF_PARTS), _METER),
-    ("cost_nusd", *_APART),
-    ("slo_class", *_APART),
+    tuple(f"{{{name}}} IS NULL" for name in ("cost_nusd", *_ADDED)),
+    ("slo_class", *_ADDED),
 )
 _OF_LINES = ("requests", "prefill_tokens", "cached_tokens", "decode_tokens")
 LINES = Lists(
@@ -165,8 +165,8 @@ LINES = Lists(
 OWNERS = Lists(
     "owner",
     "",
-    (_USE, _label("name", _OWNER.meaning, _OWNER.of_one), _HOST, _TYPE),
-    (*_amounts("total_nusd", "gpu_ms", "energy_mj", "meter_mj", "carbon_ug"),),
+    (_USE, _label("name", _OWNER.meaning, _OWNER.of_one), _HOST, _TYPE, _REGION),
+    _amounts("total_nusd", "gpu_ms", "energy_mj", "meter_mj", "carbon_ug"),
 )
 OWNER_PARTS = Lists(
     "owner_part",
@@ -259,7 +259,7 @@ def _grouped(lists: Lists, bucket: str, within: str, *, bills: bool) -> str:
     picked = [f"{each[one.name]} AS of_{one.name}" for one in lists.labels]
     picked += [f"sum({each[one.name]}) AS of_{one.name}" for one in lists.sums]
     groups = ", ".join(
-        [*(f"of_{one.name}" for one in lists.labels), *(f"{each[name]} IS NULL" for name in lists.apart)]
+        [*(f"of_{one.name}" for one in lists.labels), *(condition.format(**each) for condition in lists.apart)]
     )
     names = ", ".join(f"of_{one.name}" for one in lists.items)
     where = within.replace("\nWHERE", f"{join}\nWHERE")

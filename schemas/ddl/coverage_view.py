@@ -17,10 +17,12 @@ Parameters because a filter outside would not be seen inside. MIG devices count 
 
 from __future__ import annotations
 
+from schemas.ddl import cost_rollups
 from schemas.ddl.columns import Column, create
 from schemas.ddl.gpu_history import GPU, table_of
 from schemas.ddl.merging import rollup_table
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS, WINDOW_MS
+from schemas.rows.costs import COSTS
 
 NAME = "gpu_coverage"
 PART = "__unobserved__"
@@ -170,22 +172,57 @@ def _hours() -> str:
 
 
 def _bills() -> str:
-    """GPU time billed by hour, and what an hour was billed at: whole hours, whatever the range, with those before."""
-    hour = f"intDiv(c.minute_ms, {HOUR_MS}) * {HOUR_MS}"
-    return f"""    billed AS (
-        SELECT {hour} AS of_ms, ifNull(c.host, '') AS host, ifNull(c.region, '') AS region,
-            ifNull(c.gpu_model, '') AS gpu_model, sum(c.gpu_ms) AS billed
-        FROM costs AS c
-        WHERE c.minute_ms >= {_FROM} AND c.minute_ms < stop
+    """GPU time billed by hour, and what an hour was billed at: whole hours, whatever the range, with those before.
+
+    An hour is read from its rollup where there is one, an hour after it is over; else, and where the range has a part
+    of it, from bills.
+    """
+    hour, rollup = f"intDiv(c.minute_ms, {HOUR_MS})", f"{cost_rollups.table_of('1h')} AS c FINAL"
+    owners = ", ".join(f"c.owner_{name} AS each_{name}" for name in ("host", "region", "gpu_model", "gpu_ms"))
+    sums = ("region", "gpu_model", "gpu_nusd", "host_nusd", "gpu_ms", "unpriced_gpu_ms")
+    bills = ", ".join(f"c.bill_{name} AS each_{name}" for name in sums)
+    rate = "ifNull(each_region, '') AS region, ifNull(each_gpu_model, '') AS gpu_model"
+    return f"""    (SELECT (min(n.minute_ms), max(n.minute_ms)) FROM {COSTS.name} AS n) AS known,
+    greatest(intDiv({_FROM} - {KEPT_MS}, {HOUR_MS}) - 1, intDiv(known.1, {HOUR_MS})) AS first_billed,
+    least(intDiv({_TO}, {HOUR_MS}), intDiv(known.2, {HOUR_MS})) AS last_billed,
+    range(first_billed, greatest(first_billed, last_billed + 1)) AS billed_hours,
+    (
+        SELECT groupUniqArray(intDiv(n.window_ms, {HOUR_MS}))
+        FROM {cost_rollups.table_of("1h")} AS n FINAL
+        WHERE n.detail = 1 AND n.window_ms + {2 * HOUR_MS} <= toUnixTimestamp64Milli(now64(3))
+            AND n.window_ms >= first_billed * {HOUR_MS} AND n.window_ms < {_TO}
+    ) AS summed_hours,
+    arrayFilter(one -> one * {HOUR_MS} >= {_FROM} AND (one + 1) * {HOUR_MS} <= stop, summed_hours) AS whole_hours,
+    billed AS (
+        SELECT of_ms, host, region, gpu_model, sum(gpu_ms) AS billed
+        FROM (
+            SELECT c.window_ms AS of_ms, ifNull(each_host, '') AS host, {rate}, ifNull(each_gpu_ms, 0) AS gpu_ms
+            FROM {rollup} ARRAY JOIN {owners}
+            WHERE intDiv(c.window_ms, {HOUR_MS}) IN (SELECT arrayJoin(whole_hours))
+            UNION ALL
+            SELECT {hour} * {HOUR_MS}, ifNull(c.host, ''), ifNull(c.region, ''), ifNull(c.gpu_model, ''), c.gpu_ms
+            FROM costs AS c
+            WHERE c.minute_ms >= {_FROM} AND c.minute_ms < stop
+                AND {hour} IN (SELECT arrayJoin(arrayFilter(one -> NOT has(whole_hours, one), billed_hours)))
+        )
         GROUP BY of_ms, host, region, gpu_model
     ),
     rates AS (
-        SELECT {hour} AS of_ms, ifNull(c.region, '') AS region, ifNull(c.gpu_model, '') AS gpu_model,
-            sum(toInt128(c.gpu_nusd) + ifNull(c.host_nusd, 0)) AS nusd, sum(c.gpu_ms) AS billed,
+        SELECT of_ms, region, gpu_model, sum(toInt128(part_nusd)) AS nusd, sum(gpu_ms) AS billed,
             toInt128(ifNull(intDiv(nusd * {HOUR_MS} + intDiv(billed, 2), nullIf(billed, 0)), 0)) AS rate
-        FROM costs AS c
-        WHERE c.minute_ms >= {_FROM} - {KEPT_MS + HOUR_MS} AND c.minute_ms < {_TO} + {HOUR_MS}
-            AND c.gpu_nusd IS NOT NULL AND c.unpriced_gpu_ms = 0
+        FROM (
+            SELECT c.window_ms AS of_ms, {rate}, toInt128(each_gpu_nusd) + ifNull(each_host_nusd, 0) AS part_nusd,
+                ifNull(each_gpu_ms, 0) AS gpu_ms
+            FROM {rollup} ARRAY JOIN {bills}
+            WHERE intDiv(c.window_ms, {HOUR_MS}) IN (SELECT arrayJoin(summed_hours))
+                AND each_gpu_nusd IS NOT NULL AND each_unpriced_gpu_ms = 0
+            UNION ALL
+            SELECT {hour} * {HOUR_MS}, ifNull(c.region, ''), ifNull(c.gpu_model, ''),
+                toInt128(c.gpu_nusd) + ifNull(c.host_nusd, 0), c.gpu_ms
+            FROM costs AS c
+            WHERE {hour} IN (SELECT arrayJoin(arrayFilter(one -> NOT has(summed_hours, one), billed_hours)))
+                AND c.gpu_nusd IS NOT NULL AND c.unpriced_gpu_ms = 0
+        )
         GROUP BY of_ms, region, gpu_model
     )"""
 

@@ -898,7 +898,8 @@ ALTER TABLE token_costs_rollup_1m
     ADD COLUMN IF NOT EXISTS owner_name Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner: engine id; the host where no engine holds the GPU' AFTER owner_use,
     ADD COLUMN IF NOT EXISTS owner_host Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner: host of the GPUs; null where they are on several' AFTER owner_name,
     ADD COLUMN IF NOT EXISTS owner_gpu_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner: product name of the GPUs; null where they are of several' AFTER owner_host,
-    ADD COLUMN IF NOT EXISTS owner_total_nusd Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: the bill: what is known of GPU, host and energy; null: nothing had a price' AFTER owner_gpu_model,
+    ADD COLUMN IF NOT EXISTS owner_region Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner: region of the GPUs' AFTER owner_gpu_model,
+    ADD COLUMN IF NOT EXISTS owner_total_nusd Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: the bill: what is known of GPU, host and energy; null: nothing had a price' AFTER owner_region,
     ADD COLUMN IF NOT EXISTS owner_gpu_ms Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: GPU time, estimated time included' AFTER owner_total_nusd,
     ADD COLUMN IF NOT EXISTS owner_energy_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: energy; null: not measured' AFTER owner_gpu_ms,
     ADD COLUMN IF NOT EXISTS owner_meter_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: energy at the meter, with PUE; null: not measured, or no PUE' AFTER owner_energy_mj,
@@ -946,7 +947,8 @@ ALTER TABLE token_costs_rollup_1h
     ADD COLUMN IF NOT EXISTS owner_name Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner: engine id; the host where no engine holds the GPU' AFTER owner_use,
     ADD COLUMN IF NOT EXISTS owner_host Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner: host of the GPUs; null where they are on several' AFTER owner_name,
     ADD COLUMN IF NOT EXISTS owner_gpu_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner: product name of the GPUs; null where they are of several' AFTER owner_host,
-    ADD COLUMN IF NOT EXISTS owner_total_nusd Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: the bill: what is known of GPU, host and energy; null: nothing had a price' AFTER owner_gpu_model,
+    ADD COLUMN IF NOT EXISTS owner_region Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner: region of the GPUs' AFTER owner_gpu_model,
+    ADD COLUMN IF NOT EXISTS owner_total_nusd Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: the bill: what is known of GPU, host and energy; null: nothing had a price' AFTER owner_region,
     ADD COLUMN IF NOT EXISTS owner_gpu_ms Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: GPU time, estimated time included' AFTER owner_total_nusd,
     ADD COLUMN IF NOT EXISTS owner_energy_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: energy; null: not measured' AFTER owner_gpu_ms,
     ADD COLUMN IF NOT EXISTS owner_meter_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: energy at the meter, with PUE; null: not measured, or no PUE' AFTER owner_energy_mj,
@@ -994,7 +996,8 @@ ALTER TABLE token_costs_rollup_1d
     ADD COLUMN IF NOT EXISTS owner_name Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner: engine id; the host where no engine holds the GPU' AFTER owner_use,
     ADD COLUMN IF NOT EXISTS owner_host Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner: host of the GPUs; null where they are on several' AFTER owner_name,
     ADD COLUMN IF NOT EXISTS owner_gpu_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner: product name of the GPUs; null where they are of several' AFTER owner_host,
-    ADD COLUMN IF NOT EXISTS owner_total_nusd Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: the bill: what is known of GPU, host and energy; null: nothing had a price' AFTER owner_gpu_model,
+    ADD COLUMN IF NOT EXISTS owner_region Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner: region of the GPUs' AFTER owner_gpu_model,
+    ADD COLUMN IF NOT EXISTS owner_total_nusd Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: the bill: what is known of GPU, host and energy; null: nothing had a price' AFTER owner_region,
     ADD COLUMN IF NOT EXISTS owner_gpu_ms Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: GPU time, estimated time included' AFTER owner_total_nusd,
     ADD COLUMN IF NOT EXISTS owner_energy_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: energy; null: not measured' AFTER owner_gpu_ms,
     ADD COLUMN IF NOT EXISTS owner_meter_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner: energy at the meter, with PUE; null: not measured, or no PUE' AFTER owner_energy_mj,
@@ -6716,9 +6719,9 @@ CREATE OR REPLACE VIEW billed_parts
     model LowCardinality(Nullable(String)) COMMENT 'model',
     status LowCardinality(Nullable(String)) COMMENT 'how requests ended',
     region LowCardinality(Nullable(String)) COMMENT 'region of the GPUs',
-    use LowCardinality(Nullable(String)) COMMENT 'what idle GPUs are for; else null',
-    owner LowCardinality(Nullable(String)) COMMENT 'engine or host that stood idle; else null',
-    gpu_model LowCardinality(Nullable(String)) COMMENT 'product name of idle GPUs; else null',
+    idle_use LowCardinality(Nullable(String)) COMMENT 'what idle GPUs are for; else null',
+    idle_owner LowCardinality(Nullable(String)) COMMENT 'engine or host that stood idle; else null',
+    idle_gpu_model LowCardinality(Nullable(String)) COMMENT 'product name of idle GPUs; else null',
     slo_class LowCardinality(Nullable(String)) COMMENT 'service class',
     amount Nullable(Int64) COMMENT 'units each part pays for; null where its kind has none',
     cost_nusd Nullable(Int64) COMMENT 'cost of each part; null: no price',
@@ -6751,25 +6754,25 @@ AS WITH
     ) AS of_1m,
     (SELECT (min(minute_ms), max(minute_ms) + 60000) FROM token_costs) AS known,
     arrayFilter(minute -> NOT has(of_1d, intDiv(minute, 86400000) * 86400000) AND NOT has(of_1h, intDiv(minute, 3600000) * 3600000) AND NOT has(of_1m, minute), arrayMap(n -> n * 60000, range(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), greatest(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), intDiv(least({to_ms:Int64}, known.2) + 59999, 60000))))) AS lacking
-SELECT window_ms, oldest_ms, newest_ms, part, kind, tenant, model, status, region, use, owner, gpu_model, slo_class, amount, cost_nusd, energy_mj, gpu_ms, carbon_ug, meter_mj
+SELECT window_ms, oldest_ms, newest_ms, part, kind, tenant, model, status, region, idle_use, idle_owner, idle_gpu_model, slo_class, amount, cost_nusd, energy_mj, gpu_ms, carbon_ug, meter_mj
 FROM
 (
-    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_name AS part, each_kind AS kind, each_tenant AS tenant, each_model AS model, each_status AS status, each_region AS region, each_use AS use, each_owner AS owner, each_gpu_model AS gpu_model, each_slo_class AS slo_class, each_amount AS amount, each_cost_nusd AS cost_nusd, each_energy_mj AS energy_mj, each_gpu_ms AS gpu_ms, each_carbon_ug AS carbon_ug, each_meter_mj AS meter_mj
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_name AS part, each_kind AS kind, each_tenant AS tenant, each_model AS model, each_status AS status, each_region AS region, each_use AS idle_use, each_owner AS idle_owner, each_gpu_model AS idle_gpu_model, each_slo_class AS slo_class, each_amount AS amount, each_cost_nusd AS cost_nusd, each_energy_mj AS energy_mj, each_gpu_ms AS gpu_ms, each_carbon_ug AS carbon_ug, each_meter_mj AS meter_mj
     FROM token_costs_rollup_1d AS t FINAL
 ARRAY JOIN t.part_name AS each_name, t.part_kind AS each_kind, t.part_tenant AS each_tenant, t.part_model AS each_model, t.part_status AS each_status, t.part_region AS each_region, t.part_use AS each_use, t.part_owner AS each_owner, t.part_gpu_model AS each_gpu_model, arrayResize(t.part_slo_class, length(t.part_name), NULL) AS each_slo_class, t.part_amount AS each_amount, t.part_cost_nusd AS each_cost_nusd, t.part_energy_mj AS each_energy_mj, t.part_gpu_ms AS each_gpu_ms, arrayResize(t.part_carbon_ug, length(t.part_name), NULL) AS each_carbon_ug, arrayResize(t.part_meter_mj, length(t.part_name), NULL) AS each_meter_mj
     WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1d, t.window_ms)
     UNION ALL
-    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_name AS part, each_kind AS kind, each_tenant AS tenant, each_model AS model, each_status AS status, each_region AS region, each_use AS use, each_owner AS owner, each_gpu_model AS gpu_model, each_slo_class AS slo_class, each_amount AS amount, each_cost_nusd AS cost_nusd, each_energy_mj AS energy_mj, each_gpu_ms AS gpu_ms, each_carbon_ug AS carbon_ug, each_meter_mj AS meter_mj
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_name AS part, each_kind AS kind, each_tenant AS tenant, each_model AS model, each_status AS status, each_region AS region, each_use AS idle_use, each_owner AS idle_owner, each_gpu_model AS idle_gpu_model, each_slo_class AS slo_class, each_amount AS amount, each_cost_nusd AS cost_nusd, each_energy_mj AS energy_mj, each_gpu_ms AS gpu_ms, each_carbon_ug AS carbon_ug, each_meter_mj AS meter_mj
     FROM token_costs_rollup_1h AS t FINAL
 ARRAY JOIN t.part_name AS each_name, t.part_kind AS each_kind, t.part_tenant AS each_tenant, t.part_model AS each_model, t.part_status AS each_status, t.part_region AS each_region, t.part_use AS each_use, t.part_owner AS each_owner, t.part_gpu_model AS each_gpu_model, arrayResize(t.part_slo_class, length(t.part_name), NULL) AS each_slo_class, t.part_amount AS each_amount, t.part_cost_nusd AS each_cost_nusd, t.part_energy_mj AS each_energy_mj, t.part_gpu_ms AS each_gpu_ms, arrayResize(t.part_carbon_ug, length(t.part_name), NULL) AS each_carbon_ug, arrayResize(t.part_meter_mj, length(t.part_name), NULL) AS each_meter_mj
     WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1h, t.window_ms)
     UNION ALL
-    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_name AS part, each_kind AS kind, each_tenant AS tenant, each_model AS model, each_status AS status, each_region AS region, each_use AS use, each_owner AS owner, each_gpu_model AS gpu_model, each_slo_class AS slo_class, each_amount AS amount, each_cost_nusd AS cost_nusd, each_energy_mj AS energy_mj, each_gpu_ms AS gpu_ms, each_carbon_ug AS carbon_ug, each_meter_mj AS meter_mj
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_name AS part, each_kind AS kind, each_tenant AS tenant, each_model AS model, each_status AS status, each_region AS region, each_use AS idle_use, each_owner AS idle_owner, each_gpu_model AS idle_gpu_model, each_slo_class AS slo_class, each_amount AS amount, each_cost_nusd AS cost_nusd, each_energy_mj AS energy_mj, each_gpu_ms AS gpu_ms, each_carbon_ug AS carbon_ug, each_meter_mj AS meter_mj
     FROM token_costs_rollup_1m AS t FINAL
 ARRAY JOIN t.part_name AS each_name, t.part_kind AS each_kind, t.part_tenant AS each_tenant, t.part_model AS each_model, t.part_status AS each_status, t.part_region AS each_region, t.part_use AS each_use, t.part_owner AS each_owner, t.part_gpu_model AS each_gpu_model, arrayResize(t.part_slo_class, length(t.part_name), NULL) AS each_slo_class, t.part_amount AS each_amount, t.part_cost_nusd AS each_cost_nusd, t.part_energy_mj AS each_energy_mj, t.part_gpu_ms AS each_gpu_ms, arrayResize(t.part_carbon_ug, length(t.part_name), NULL) AS each_carbon_ug, arrayResize(t.part_meter_mj, length(t.part_name), NULL) AS each_meter_mj
     WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1m, t.window_ms)
     UNION ALL
-    SELECT t.minute_ms, t.minute_ms, t.minute_ms, each_name AS part, each_kind AS kind, each_tenant AS tenant, each_model AS model, each_status AS status, t.region AS region, if(each_name IN ('__idle__', '__wasted__'), t.use, NULL) AS use, if(each_name IN ('__idle__', '__wasted__'), t.owner, NULL) AS owner, if(each_name IN ('__idle__', '__wasted__'), t.gpu_model, NULL) AS gpu_model, each_slo_class AS slo_class, each_amount AS amount, each_cost_nusd AS cost_nusd, each_energy_mj AS energy_mj, each_gpu_ms AS gpu_ms, each_carbon_ug AS carbon_ug, toInt64(intDiv(toInt128(each_energy_mj) * t.meter_mj, nullIf(t.energy_mj, 0))) AS meter_mj
+    SELECT t.minute_ms, t.minute_ms, t.minute_ms, each_name AS part, each_kind AS kind, each_tenant AS tenant, each_model AS model, each_status AS status, t.region AS region, if(each_name IN ('__idle__', '__wasted__'), t.use, NULL) AS idle_use, if(each_name IN ('__idle__', '__wasted__'), t.owner, NULL) AS idle_owner, if(each_name IN ('__idle__', '__wasted__'), t.gpu_model, NULL) AS idle_gpu_model, each_slo_class AS slo_class, each_amount AS amount, each_cost_nusd AS cost_nusd, each_energy_mj AS energy_mj, each_gpu_ms AS gpu_ms, each_carbon_ug AS carbon_ug, toInt64(intDiv(toInt128(each_energy_mj) * t.meter_mj, nullIf(t.energy_mj, 0))) AS meter_mj
     FROM token_costs AS t FINAL
 ARRAY JOIN t.part_name AS each_name, t.part_kind AS each_kind, t.part_tenant AS each_tenant, t.part_model AS each_model, t.part_slo_class AS each_slo_class, t.part_status AS each_status, t.part_amount AS each_amount, t.part_cost_nusd AS each_cost_nusd, t.part_energy_mj AS each_energy_mj, arrayResize(t.part_carbon_ug, length(t.part_name), NULL) AS each_carbon_ug, t.part_gpu_ms AS each_gpu_ms
     WHERE t.minute_ms >= {from_ms:Int64} AND t.minute_ms < {to_ms:Int64} AND t.minute_ms IN (SELECT arrayJoin(lacking))
@@ -6850,6 +6853,7 @@ CREATE OR REPLACE VIEW billed_owners
     owner LowCardinality(Nullable(String)) COMMENT 'engine id; the host where no engine holds the GPU',
     host LowCardinality(Nullable(String)) COMMENT 'host of the GPUs; null where they are on several',
     gpu_model LowCardinality(Nullable(String)) COMMENT 'product name of the GPUs; null where they are of several',
+    region LowCardinality(Nullable(String)) COMMENT 'region of the GPUs',
     total_nusd Nullable(Int64) COMMENT 'the bill: what is known of GPU, host and energy; null: nothing had a price',
     gpu_ms Nullable(Int64) COMMENT 'GPU time, estimated time included',
     energy_mj Nullable(Int64) COMMENT 'energy; null: not measured',
@@ -6880,25 +6884,25 @@ AS WITH
     ) AS of_1m,
     (SELECT (min(minute_ms), max(minute_ms) + 60000) FROM token_costs) AS known,
     arrayFilter(minute -> NOT has(of_1d, intDiv(minute, 86400000) * 86400000) AND NOT has(of_1h, intDiv(minute, 3600000) * 3600000) AND NOT has(of_1m, minute), arrayMap(n -> n * 60000, range(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), greatest(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), intDiv(least({to_ms:Int64}, known.2) + 59999, 60000))))) AS lacking
-SELECT window_ms, oldest_ms, newest_ms, use, owner, host, gpu_model, total_nusd, gpu_ms, energy_mj, meter_mj, carbon_ug
+SELECT window_ms, oldest_ms, newest_ms, use, owner, host, gpu_model, region, total_nusd, gpu_ms, energy_mj, meter_mj, carbon_ug
 FROM
 (
-    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_use AS use, each_name AS owner, each_host AS host, each_gpu_model AS gpu_model, each_total_nusd AS total_nusd, each_gpu_ms AS gpu_ms, each_energy_mj AS energy_mj, each_meter_mj AS meter_mj, each_carbon_ug AS carbon_ug
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_use AS use, each_name AS owner, each_host AS host, each_gpu_model AS gpu_model, each_region AS region, each_total_nusd AS total_nusd, each_gpu_ms AS gpu_ms, each_energy_mj AS energy_mj, each_meter_mj AS meter_mj, each_carbon_ug AS carbon_ug
     FROM token_costs_rollup_1d AS t FINAL
-ARRAY JOIN t.owner_use AS each_use, t.owner_name AS each_name, t.owner_host AS each_host, t.owner_gpu_model AS each_gpu_model, t.owner_total_nusd AS each_total_nusd, t.owner_gpu_ms AS each_gpu_ms, t.owner_energy_mj AS each_energy_mj, t.owner_meter_mj AS each_meter_mj, t.owner_carbon_ug AS each_carbon_ug
+ARRAY JOIN t.owner_use AS each_use, t.owner_name AS each_name, t.owner_host AS each_host, t.owner_gpu_model AS each_gpu_model, t.owner_region AS each_region, t.owner_total_nusd AS each_total_nusd, t.owner_gpu_ms AS each_gpu_ms, t.owner_energy_mj AS each_energy_mj, t.owner_meter_mj AS each_meter_mj, t.owner_carbon_ug AS each_carbon_ug
     WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1d, t.window_ms)
     UNION ALL
-    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_use AS use, each_name AS owner, each_host AS host, each_gpu_model AS gpu_model, each_total_nusd AS total_nusd, each_gpu_ms AS gpu_ms, each_energy_mj AS energy_mj, each_meter_mj AS meter_mj, each_carbon_ug AS carbon_ug
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_use AS use, each_name AS owner, each_host AS host, each_gpu_model AS gpu_model, each_region AS region, each_total_nusd AS total_nusd, each_gpu_ms AS gpu_ms, each_energy_mj AS energy_mj, each_meter_mj AS meter_mj, each_carbon_ug AS carbon_ug
     FROM token_costs_rollup_1h AS t FINAL
-ARRAY JOIN t.owner_use AS each_use, t.owner_name AS each_name, t.owner_host AS each_host, t.owner_gpu_model AS each_gpu_model, t.owner_total_nusd AS each_total_nusd, t.owner_gpu_ms AS each_gpu_ms, t.owner_energy_mj AS each_energy_mj, t.owner_meter_mj AS each_meter_mj, t.owner_carbon_ug AS each_carbon_ug
+ARRAY JOIN t.owner_use AS each_use, t.owner_name AS each_name, t.owner_host AS each_host, t.owner_gpu_model AS each_gpu_model, t.owner_region AS each_region, t.owner_total_nusd AS each_total_nusd, t.owner_gpu_ms AS each_gpu_ms, t.owner_energy_mj AS each_energy_mj, t.owner_meter_mj AS each_meter_mj, t.owner_carbon_ug AS each_carbon_ug
     WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1h, t.window_ms)
     UNION ALL
-    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_use AS use, each_name AS owner, each_host AS host, each_gpu_model AS gpu_model, each_total_nusd AS total_nusd, each_gpu_ms AS gpu_ms, each_energy_mj AS energy_mj, each_meter_mj AS meter_mj, each_carbon_ug AS carbon_ug
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_use AS use, each_name AS owner, each_host AS host, each_gpu_model AS gpu_model, each_region AS region, each_total_nusd AS total_nusd, each_gpu_ms AS gpu_ms, each_energy_mj AS energy_mj, each_meter_mj AS meter_mj, each_carbon_ug AS carbon_ug
     FROM token_costs_rollup_1m AS t FINAL
-ARRAY JOIN t.owner_use AS each_use, t.owner_name AS each_name, t.owner_host AS each_host, t.owner_gpu_model AS each_gpu_model, t.owner_total_nusd AS each_total_nusd, t.owner_gpu_ms AS each_gpu_ms, t.owner_energy_mj AS each_energy_mj, t.owner_meter_mj AS each_meter_mj, t.owner_carbon_ug AS each_carbon_ug
+ARRAY JOIN t.owner_use AS each_use, t.owner_name AS each_name, t.owner_host AS each_host, t.owner_gpu_model AS each_gpu_model, t.owner_region AS each_region, t.owner_total_nusd AS each_total_nusd, t.owner_gpu_ms AS each_gpu_ms, t.owner_energy_mj AS each_energy_mj, t.owner_meter_mj AS each_meter_mj, t.owner_carbon_ug AS each_carbon_ug
     WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1m, t.window_ms)
     UNION ALL
-    SELECT t.minute_ms, t.minute_ms, t.minute_ms, t.use AS use, t.owner AS owner, t.host AS host, t.gpu_model AS gpu_model, t.total_nusd AS total_nusd, t.gpu_ms AS gpu_ms, t.energy_mj AS energy_mj, t.meter_mj AS meter_mj, t.carbon_ug AS carbon_ug
+    SELECT t.minute_ms, t.minute_ms, t.minute_ms, t.use AS use, t.owner AS owner, t.host AS host, t.gpu_model AS gpu_model, t.region AS region, t.total_nusd AS total_nusd, t.gpu_ms AS gpu_ms, t.energy_mj AS energy_mj, t.meter_mj AS meter_mj, t.carbon_ug AS carbon_ug
     FROM token_costs AS t FINAL
     WHERE t.minute_ms >= {from_ms:Int64} AND t.minute_ms < {to_ms:Int64} AND t.minute_ms IN (SELECT arrayJoin(lacking))
 )
@@ -7439,20 +7443,47 @@ AS WITH
         GROUP BY gpu, labels, of_ms
         HAVING inventory > 0
     ),
+    (SELECT (min(n.minute_ms), max(n.minute_ms)) FROM token_costs AS n) AS known,
+    greatest(intDiv(intDiv({from_ms:Int64} + 59999, 60000) * 60000 - 86400000, 3600000) - 1, intDiv(known.1, 3600000)) AS first_billed,
+    least(intDiv(intDiv({to_ms:Int64} + 59999, 60000) * 60000, 3600000), intDiv(known.2, 3600000)) AS last_billed,
+    range(first_billed, greatest(first_billed, last_billed + 1)) AS billed_hours,
+    (
+        SELECT groupUniqArray(intDiv(n.window_ms, 3600000))
+        FROM token_costs_rollup_1h AS n FINAL
+        WHERE n.detail = 1 AND n.window_ms + 7200000 <= toUnixTimestamp64Milli(now64(3))
+            AND n.window_ms >= first_billed * 3600000 AND n.window_ms < intDiv({to_ms:Int64} + 59999, 60000) * 60000
+    ) AS summed_hours,
+    arrayFilter(one -> one * 3600000 >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND (one + 1) * 3600000 <= stop, summed_hours) AS whole_hours,
     billed AS (
-        SELECT intDiv(c.minute_ms, 3600000) * 3600000 AS of_ms, ifNull(c.host, '') AS host, ifNull(c.region, '') AS region,
-            ifNull(c.gpu_model, '') AS gpu_model, sum(c.gpu_ms) AS billed
-        FROM costs AS c
-        WHERE c.minute_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND c.minute_ms < stop
+        SELECT of_ms, host, region, gpu_model, sum(gpu_ms) AS billed
+        FROM (
+            SELECT c.window_ms AS of_ms, ifNull(each_host, '') AS host, ifNull(each_region, '') AS region, ifNull(each_gpu_model, '') AS gpu_model, ifNull(each_gpu_ms, 0) AS gpu_ms
+            FROM token_costs_rollup_1h AS c FINAL ARRAY JOIN c.owner_host AS each_host, c.owner_region AS each_region, c.owner_gpu_model AS each_gpu_model, c.owner_gpu_ms AS each_gpu_ms
+            WHERE intDiv(c.window_ms, 3600000) IN (SELECT arrayJoin(whole_hours))
+            UNION ALL
+            SELECT intDiv(c.minute_ms, 3600000) * 3600000, ifNull(c.host, ''), ifNull(c.region, ''), ifNull(c.gpu_model, ''), c.gpu_ms
+            FROM costs AS c
+            WHERE c.minute_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND c.minute_ms < stop
+                AND intDiv(c.minute_ms, 3600000) IN (SELECT arrayJoin(arrayFilter(one -> NOT has(whole_hours, one), billed_hours)))
+        )
         GROUP BY of_ms, host, region, gpu_model
     ),
     rates AS (
-        SELECT intDiv(c.minute_ms, 3600000) * 3600000 AS of_ms, ifNull(c.region, '') AS region, ifNull(c.gpu_model, '') AS gpu_model,
-            sum(toInt128(c.gpu_nusd) + ifNull(c.host_nusd, 0)) AS nusd, sum(c.gpu_ms) AS billed,
+        SELECT of_ms, region, gpu_model, sum(toInt128(part_nusd)) AS nusd, sum(gpu_ms) AS billed,
             toInt128(ifNull(intDiv(nusd * 3600000 + intDiv(billed, 2), nullIf(billed, 0)), 0)) AS rate
-        FROM costs AS c
-        WHERE c.minute_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 - 90000000 AND c.minute_ms < intDiv({to_ms:Int64} + 59999, 60000) * 60000 + 3600000
-            AND c.gpu_nusd IS NOT NULL AND c.unpriced_gpu_ms = 0
+        FROM (
+            SELECT c.window_ms AS of_ms, ifNull(each_region, '') AS region, ifNull(each_gpu_model, '') AS gpu_model, toInt128(each_gpu_nusd) + ifNull(each_host_nusd, 0) AS part_nusd,
+                ifNull(each_gpu_ms, 0) AS gpu_ms
+            FROM token_costs_rollup_1h AS c FINAL ARRAY JOIN c.bill_region AS each_region, c.bill_gpu_model AS each_gpu_model, c.bill_gpu_nusd AS each_gpu_nusd, c.bill_host_nusd AS each_host_nusd, c.bill_gpu_ms AS each_gpu_ms, c.bill_unpriced_gpu_ms AS each_unpriced_gpu_ms
+            WHERE intDiv(c.window_ms, 3600000) IN (SELECT arrayJoin(summed_hours))
+                AND each_gpu_nusd IS NOT NULL AND each_unpriced_gpu_ms = 0
+            UNION ALL
+            SELECT intDiv(c.minute_ms, 3600000) * 3600000, ifNull(c.region, ''), ifNull(c.gpu_model, ''),
+                toInt128(c.gpu_nusd) + ifNull(c.host_nusd, 0), c.gpu_ms
+            FROM costs AS c
+            WHERE intDiv(c.minute_ms, 3600000) IN (SELECT arrayJoin(arrayFilter(one -> NOT has(summed_hours, one), billed_hours)))
+                AND c.gpu_nusd IS NOT NULL AND c.unpriced_gpu_ms = 0
+        )
         GROUP BY of_ms, region, gpu_model
     )
 SELECT

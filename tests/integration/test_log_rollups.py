@@ -67,8 +67,9 @@ def bill(scene: Scene, rng: random.Random, minute: int, owner: str, version: int
 
     row: dict[str, Any] = {
         "minute_ms": scene.hour_ms + minute * MINUTE_MS, "version": version, "revision": version // 2,
-        "final": version % 2, "weights_version": 1, "definition_version": 1, "gpu_ms": 60_000, "unpriced_gpu_ms": 5,
-        "unpriced_energy_mj": 3, "unmeasured_gpu_ms": 2, "estimated_gpu_ms": 7, "use": rng.choice(("engine", "idle")),
+        "final": version % 2, "weights_version": 1, "definition_version": 1, "gpu_ms": 60_000,
+        "unpriced_gpu_ms": rng.choice((0, 5)), "unpriced_energy_mj": 3, "unmeasured_gpu_ms": 2,
+        "estimated_gpu_ms": 7, "use": rng.choice(("engine", "idle")),
         "owner": owner, "placement_group": owner, "region": rng.choice((None, "eu")), "host": "h-1",
         "gpu_model": rng.choice((None, "H100")), "prices_version": rng.choice((None, "p-1")),
     }  # fmt: skip
@@ -95,7 +96,7 @@ def books(scene: Scene, minute: int, verdict: int, source: str | None, events: i
 
 APART = "meter_mj IS NULL, carbon_ug IS NULL"
 OF_BILLS = ("use, region, gpu_model, prices_version, toString(weights_version), toString(definition_version)"
-            f"|total_nusd IS NULL, gpu_nusd IS NULL, {APART}")  # fmt: skip
+            f"|total_nusd IS NULL, gpu_nusd IS NULL, {APART}, unpriced_gpu_ms > 0")  # fmt: skip
 IDLE = f"part IN {cost_rollups.IDLE}"
 OF_PARTS = (f"part, kind, tenant, model, status, region, if({IDLE}, use, NULL), if({IDLE}, owner, NULL),"
             f" if({IDLE}, gpu_model, NULL), slo_class|cost_nusd IS NULL, {APART}")  # fmt: skip
@@ -103,7 +104,7 @@ KEPT = {
     cost_rollups.BILLS: ("costs", OF_BILLS),
     cost_rollups.PARTS: ("cost_parts", OF_PARTS),
     cost_rollups.LINES: ("cost_lines", "tenant, model, slo_class, status, region, gpu_model"),
-    cost_rollups.OWNERS: ("costs", "use, owner, host, gpu_model"),
+    cost_rollups.OWNERS: ("costs", "use, owner, host, gpu_model, region"),
     cost_rollups.OWNER_PARTS: ("cost_parts", "use, owner, part, model, status"),
     cost_rollups.OWNER_LINES: ("cost_lines", "use, owner, model"),
 }
