@@ -14,6 +14,7 @@ from fleetpulse.migrate import tables
 from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
 from runtime.local_stack import READER
+from schemas.ddl.billed_views import OF_BILLS
 from schemas.ddl.merging import LEVELS
 from schemas.limits import DEFAULT_LIMITS, MINUTE_MS, WINDOW_MS
 from schemas.rows.tables import GROUPED
@@ -34,6 +35,7 @@ RANGES = {
     "covered_time": "(from_ms = 0, to_ms = 4000000000000)",
     "slow_requests": "(from_ms = 0, to_ms = 4000000000000)",
     "who_changed": "(from_ms = 0, to_ms = 4000000000000, before_from_ms = 0, before_to_ms = 0)",
+    **dict.fromkeys(OF_BILLS, "(from_ms = 0, to_ms = 4000000000000, bucket_ms = 86400000)"),
 }
 """What a view with parameters is read with."""
 
@@ -77,7 +79,7 @@ def rolled(config: ClickHouseConfig, to_ms: int) -> None:
     """All rollups, computed from what was inserted."""
     with contextlib.closing(SinkDatabase(config)) as database:
         first_ms = (to_ms - ROWS * WINDOW_MS) // MINUTE_MS * MINUTE_MS
-        topics = [*(each.topic for each in GROUPED), "books"]
+        topics = [*(each.topic for each in GROUPED), "books", "costs"]
         buckets = [(topic, at_ms) for topic in topics for at_ms in range(first_ms, to_ms + 1, MINUTE_MS)]
         Notebook(database).note(LEVELS[0], buckets)
         rollups = Rollups(database, RollupSettings(settle_ms=0, buckets_per_pass_max=1_000))
