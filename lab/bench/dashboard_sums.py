@@ -136,6 +136,9 @@ def _engine_bills(fleet: Fleet, at_ms: int) -> Drawn:
     return Drawn(COSTS.name, columns, fleet.engines)
 
 
+_GPU = "'NVIDIA H100 80GB HBM3'"
+
+
 def _bills(fleet: Fleet, level: str, first_ms: int, count: int) -> Drawn:
     """Buckets of bills: parts of requests first, then those of idle engines."""
     width_ms = BY_LEVEL[level].bucket_ms
@@ -164,8 +167,8 @@ def _bills(fleet: Fleet, level: str, first_ms: int, count: int) -> Drawn:
         "detail": "1",
         **{cost_rollups.BILLS.column(one): of_regions(bill) for one in cost_rollups.BILLS.sums},
         "bill_use": of_regions("'engine'"),
-        **{f"bill_{name}": of_regions("NULL") for name in ("gpu_model", "prices_version")},
-        **{f"bill_{name}_version": of_regions("'1'") for name in ("weights", "definition")},
+        "bill_gpu_model": of_regions(_GPU),
+        **{f"bill_{name}_version": of_regions("'1'") for name in ("prices", "weights", "definition")},
         "bill_region": of_regions(region),
         "bill_count": of_regions(f"{engines // regions * minutes}"),
         "part_name": label("if(i % 2 = 0, 'request', '__overhead__')", "'__wasted__'"),
@@ -176,11 +179,53 @@ def _bills(fleet: Fleet, level: str, first_ms: int, count: int) -> Drawn:
         "part_region": label(f"{words(REGIONS)}[1 + intDiv(i, {paid // regions})]", region),
         "part_use": label("NULL", "'engine'"),
         "part_owner": label("NULL", f"concat('engine-', toString(i - {paid}))"),
-        "part_gpu_model": label("NULL", "'NVIDIA H100 80GB HBM3'"),
+        "part_gpu_model": label("NULL", _GPU),
         "part_amount": amount(50_000),
         "part_cost_nusd": amount(40_000_000),
         "part_energy_mj": amount(900_000),
         "part_gpu_ms": amount(12_000),
         **{f"part_{name}": label("NULL", "NULL") for name in ("slo_class", "carbon_ug", "meter_mj")},
+        **_usage_and_owners(fleet, minutes),
     }
     return Drawn(cost_rollups.table_of(level), columns, count)
+
+
+def _usage_and_owners(fleet: Fleet, minutes: int) -> dict[str, str]:
+    """Lists of usage, and those by engine: of each a bill, what requests caused, what it waited, and usage."""
+
+    def lists(of: cost_rollups.Lists, items: int, **labels: str) -> dict[str, str]:
+        drawn = {of.column(one): labels.get(one.name, "NULL") for one in of.labels}
+        amount = f"toInt64(cityHash64(i, number, {fleet.seed}) % {100_000 * minutes})"
+        drawn |= dict.fromkeys(map(of.column, of.sums), amount)
+        return {name: f"arrayMap(i -> {sql}, range({items}))" for name, sql in drawn.items()}
+
+    engine, model = "concat('engine-', toString({}))", one_of(fleet.models, "intDiv(i, 2)")
+    by_tenant = len(fleet.tenants) * len(fleet.models)
+    usage = lists(
+        cost_rollups.LINES,
+        by_tenant * len(REGIONS),
+        tenant=one_of(fleet.tenants, "i"),
+        model=one_of(fleet.models, f"intDiv(i, {len(fleet.tenants)})"),
+        status="'ok'",
+        region=one_of(REGIONS, f"intDiv(i, {by_tenant})"),
+        gpu_model=_GPU,
+    )
+    of_engines = {"use": "'engine'", "gpu_model": _GPU}
+    bills = lists(cost_rollups.OWNERS, fleet.engines, **of_engines, name=engine.format("i"))
+    parts = lists(
+        cost_rollups.OWNER_PARTS,
+        2 * fleet.engines,
+        **of_engines,
+        owner=engine.format("intDiv(i, 2)"),
+        name="if(i % 2 = 0, 'request', '__wasted__')",
+        model=f"if(i % 2 = 0, {model}, NULL)",
+        status="if(i % 2 = 0, 'ok', NULL)",
+    )
+    lines = lists(
+        cost_rollups.OWNER_LINES,
+        fleet.engines,
+        **of_engines,
+        owner=engine.format("i"),
+        model=one_of(fleet.models, "i"),
+    )
+    return usage | bills | parts | lines

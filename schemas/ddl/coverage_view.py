@@ -22,7 +22,6 @@ from schemas.ddl.columns import Column, create
 from schemas.ddl.gpu_history import GPU, table_of
 from schemas.ddl.merging import rollup_table
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS, WINDOW_MS
-from schemas.rows.costs import COSTS
 
 NAME = "gpu_coverage"
 PART = "__unobserved__"
@@ -182,28 +181,25 @@ def _bills() -> str:
     sums = ("region", "gpu_model", "gpu_nusd", "host_nusd", "gpu_ms", "unpriced_gpu_ms")
     bills = ", ".join(f"c.bill_{name} AS each_{name}" for name in sums)
     rate = "ifNull(each_region, '') AS region, ifNull(each_gpu_model, '') AS gpu_model"
-    return f"""    (SELECT (min(n.minute_ms), max(n.minute_ms)) FROM {COSTS.name} AS n) AS known,
-    greatest(intDiv({_FROM} - {KEPT_MS}, {HOUR_MS}) - 1, intDiv(known.1, {HOUR_MS})) AS first_billed,
-    least(intDiv({_TO}, {HOUR_MS}), intDiv(known.2, {HOUR_MS})) AS last_billed,
-    range(first_billed, greatest(first_billed, last_billed + 1)) AS billed_hours,
-    (
+    return f"""    (
         SELECT groupUniqArray(intDiv(n.window_ms, {HOUR_MS}))
         FROM {cost_rollups.table_of("1h")} AS n FINAL
         WHERE n.detail = 1 AND n.window_ms + {2 * HOUR_MS} <= toUnixTimestamp64Milli(now64(3))
-            AND n.window_ms >= first_billed * {HOUR_MS} AND n.window_ms < {_TO}
+            AND n.window_ms >= {_BEGIN} - {HOUR_MS} AND n.window_ms < {_TO}
     ) AS summed_hours,
-    arrayFilter(one -> one * {HOUR_MS} >= {_FROM} AND (one + 1) * {HOUR_MS} <= stop, summed_hours) AS whole_hours,
+    arrayFirst(hour -> NOT has(summed_hours, hour),
+        range(intDiv({_BEGIN}, {HOUR_MS}) - 1, intDiv({_TO}, {HOUR_MS}) + 2)) * {HOUR_MS} AS first_bill,
     billed AS (
         SELECT of_ms, host, region, gpu_model, sum(gpu_ms) AS billed
         FROM (
             SELECT c.window_ms AS of_ms, ifNull(each_host, '') AS host, {rate}, ifNull(each_gpu_ms, 0) AS gpu_ms
             FROM {rollup} ARRAY JOIN {owners}
-            WHERE intDiv(c.window_ms, {HOUR_MS}) IN (SELECT arrayJoin(whole_hours))
+            WHERE {_is_summed(f"intDiv(c.window_ms, {HOUR_MS})")}
             UNION ALL
             SELECT {hour} * {HOUR_MS}, ifNull(c.host, ''), ifNull(c.region, ''), ifNull(c.gpu_model, ''), c.gpu_ms
             FROM costs AS c
-            WHERE c.minute_ms >= {_FROM} AND c.minute_ms < stop
-                AND {hour} IN (SELECT arrayJoin(arrayFilter(one -> NOT has(whole_hours, one), billed_hours)))
+            WHERE c.minute_ms >= {_FROM} AND c.minute_ms < stop AND NOT ({_is_summed(hour)})
+                AND (c.minute_ms < {_FROM} + {HOUR_MS} OR c.minute_ms >= first_bill OR c.minute_ms >= stop - {HOUR_MS})
         )
         GROUP BY of_ms, host, region, gpu_model
     ),
@@ -214,17 +210,22 @@ def _bills() -> str:
             SELECT c.window_ms AS of_ms, {rate}, toInt128(each_gpu_nusd) + ifNull(each_host_nusd, 0) AS part_nusd,
                 ifNull(each_gpu_ms, 0) AS gpu_ms
             FROM {rollup} ARRAY JOIN {bills}
-            WHERE intDiv(c.window_ms, {HOUR_MS}) IN (SELECT arrayJoin(summed_hours))
+            WHERE has(summed_hours, intDiv(c.window_ms, {HOUR_MS}))
                 AND each_gpu_nusd IS NOT NULL AND each_unpriced_gpu_ms = 0
             UNION ALL
             SELECT {hour} * {HOUR_MS}, ifNull(c.region, ''), ifNull(c.gpu_model, ''),
                 toInt128(c.gpu_nusd) + ifNull(c.host_nusd, 0), c.gpu_ms
             FROM costs AS c
-            WHERE {hour} IN (SELECT arrayJoin(arrayFilter(one -> NOT has(summed_hours, one), billed_hours)))
+            WHERE c.minute_ms >= first_bill AND c.minute_ms < {_TO} + {HOUR_MS} AND NOT has(summed_hours, {hour})
                 AND c.gpu_nusd IS NOT NULL AND c.unpriced_gpu_ms = 0
         )
         GROUP BY of_ms, region, gpu_model
     )"""
+
+
+def _is_summed(hour: str) -> str:
+    """Whether an hour of the range is read from its rollup."""
+    return f"has(summed_hours, {hour}) AND {hour} * {HOUR_MS} >= {_FROM} AND {hour} * {HOUR_MS} + {HOUR_MS} <= stop"
 
 
 def _all() -> str:

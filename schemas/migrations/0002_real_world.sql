@@ -7443,28 +7443,25 @@ AS WITH
         GROUP BY gpu, labels, of_ms
         HAVING inventory > 0
     ),
-    (SELECT (min(n.minute_ms), max(n.minute_ms)) FROM token_costs AS n) AS known,
-    greatest(intDiv(intDiv({from_ms:Int64} + 59999, 60000) * 60000 - 86400000, 3600000) - 1, intDiv(known.1, 3600000)) AS first_billed,
-    least(intDiv(intDiv({to_ms:Int64} + 59999, 60000) * 60000, 3600000), intDiv(known.2, 3600000)) AS last_billed,
-    range(first_billed, greatest(first_billed, last_billed + 1)) AS billed_hours,
     (
         SELECT groupUniqArray(intDiv(n.window_ms, 3600000))
         FROM token_costs_rollup_1h AS n FINAL
         WHERE n.detail = 1 AND n.window_ms + 7200000 <= toUnixTimestamp64Milli(now64(3))
-            AND n.window_ms >= first_billed * 3600000 AND n.window_ms < intDiv({to_ms:Int64} + 59999, 60000) * 60000
+            AND n.window_ms >= intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000 - 3600000 AND n.window_ms < intDiv({to_ms:Int64} + 59999, 60000) * 60000
     ) AS summed_hours,
-    arrayFilter(one -> one * 3600000 >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND (one + 1) * 3600000 <= stop, summed_hours) AS whole_hours,
+    arrayFirst(hour -> NOT has(summed_hours, hour),
+        range(intDiv(intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000, 3600000) - 1, intDiv(intDiv({to_ms:Int64} + 59999, 60000) * 60000, 3600000) + 2)) * 3600000 AS first_bill,
     billed AS (
         SELECT of_ms, host, region, gpu_model, sum(gpu_ms) AS billed
         FROM (
             SELECT c.window_ms AS of_ms, ifNull(each_host, '') AS host, ifNull(each_region, '') AS region, ifNull(each_gpu_model, '') AS gpu_model, ifNull(each_gpu_ms, 0) AS gpu_ms
             FROM token_costs_rollup_1h AS c FINAL ARRAY JOIN c.owner_host AS each_host, c.owner_region AS each_region, c.owner_gpu_model AS each_gpu_model, c.owner_gpu_ms AS each_gpu_ms
-            WHERE intDiv(c.window_ms, 3600000) IN (SELECT arrayJoin(whole_hours))
+            WHERE has(summed_hours, intDiv(c.window_ms, 3600000)) AND intDiv(c.window_ms, 3600000) * 3600000 >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND intDiv(c.window_ms, 3600000) * 3600000 + 3600000 <= stop
             UNION ALL
             SELECT intDiv(c.minute_ms, 3600000) * 3600000, ifNull(c.host, ''), ifNull(c.region, ''), ifNull(c.gpu_model, ''), c.gpu_ms
             FROM costs AS c
-            WHERE c.minute_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND c.minute_ms < stop
-                AND intDiv(c.minute_ms, 3600000) IN (SELECT arrayJoin(arrayFilter(one -> NOT has(whole_hours, one), billed_hours)))
+            WHERE c.minute_ms >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND c.minute_ms < stop AND NOT (has(summed_hours, intDiv(c.minute_ms, 3600000)) AND intDiv(c.minute_ms, 3600000) * 3600000 >= intDiv({from_ms:Int64} + 59999, 60000) * 60000 AND intDiv(c.minute_ms, 3600000) * 3600000 + 3600000 <= stop)
+                AND (c.minute_ms < intDiv({from_ms:Int64} + 59999, 60000) * 60000 + 3600000 OR c.minute_ms >= first_bill OR c.minute_ms >= stop - 3600000)
         )
         GROUP BY of_ms, host, region, gpu_model
     ),
@@ -7475,13 +7472,13 @@ AS WITH
             SELECT c.window_ms AS of_ms, ifNull(each_region, '') AS region, ifNull(each_gpu_model, '') AS gpu_model, toInt128(each_gpu_nusd) + ifNull(each_host_nusd, 0) AS part_nusd,
                 ifNull(each_gpu_ms, 0) AS gpu_ms
             FROM token_costs_rollup_1h AS c FINAL ARRAY JOIN c.bill_region AS each_region, c.bill_gpu_model AS each_gpu_model, c.bill_gpu_nusd AS each_gpu_nusd, c.bill_host_nusd AS each_host_nusd, c.bill_gpu_ms AS each_gpu_ms, c.bill_unpriced_gpu_ms AS each_unpriced_gpu_ms
-            WHERE intDiv(c.window_ms, 3600000) IN (SELECT arrayJoin(summed_hours))
+            WHERE has(summed_hours, intDiv(c.window_ms, 3600000))
                 AND each_gpu_nusd IS NOT NULL AND each_unpriced_gpu_ms = 0
             UNION ALL
             SELECT intDiv(c.minute_ms, 3600000) * 3600000, ifNull(c.region, ''), ifNull(c.gpu_model, ''),
                 toInt128(c.gpu_nusd) + ifNull(c.host_nusd, 0), c.gpu_ms
             FROM costs AS c
-            WHERE intDiv(c.minute_ms, 3600000) IN (SELECT arrayJoin(arrayFilter(one -> NOT has(summed_hours, one), billed_hours)))
+            WHERE c.minute_ms >= first_bill AND c.minute_ms < intDiv({to_ms:Int64} + 59999, 60000) * 60000 + 3600000 AND NOT has(summed_hours, intDiv(c.minute_ms, 3600000))
                 AND c.gpu_nusd IS NOT NULL AND c.unpriced_gpu_ms = 0
         )
         GROUP BY of_ms, region, gpu_model

@@ -14,7 +14,8 @@ from fleetpulse.migrate import tables
 from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
 from runtime.local_stack import READER
-from schemas.ddl.billed_views import OF_BILLS
+from schemas.ddl import cost_rollups
+from schemas.ddl.billed_views import NAMES, OF_BILLS, column
 from schemas.ddl.merging import LEVELS
 from schemas.limits import DEFAULT_LIMITS, MINUTE_MS, WINDOW_MS
 from schemas.rows.tables import GROUPED
@@ -28,6 +29,12 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 COMPUTED = "dirty_windows|migrations|_rollup_|gpu_history|slowest_1h"
 """What is not inserted, but computed from other rows."""
 SEEN = {"fleet_now": "* EXCEPT (age_ms)"}
+SEEN |= {
+    NAMES[lists.stem]: ", ".join(
+        [*(column(lists, one) for one in lists.labels), *(f"sum({column(lists, one)})" for one in lists.sums)]
+    )
+    for lists in cost_rollups.ALL
+}
 """Columns of a view that do not depend on when it is read; without an entry all."""
 RANGES = {
     "fault_impact": "(from_ms = 0, to_ms = 4000000000000)",
@@ -35,7 +42,7 @@ RANGES = {
     "covered_time": "(from_ms = 0, to_ms = 4000000000000)",
     "slow_requests": "(from_ms = 0, to_ms = 4000000000000)",
     "who_changed": "(from_ms = 0, to_ms = 4000000000000, before_from_ms = 0, before_to_ms = 0)",
-    **dict.fromkeys(OF_BILLS, "(from_ms = 0, to_ms = 4000000000000, bucket_ms = 86400000)"),
+    **dict.fromkeys(OF_BILLS, "(from_ms = 0, to_ms = 4000000000000, bucket_ms = 86400000) GROUP BY ALL"),
 }
 """What a view with parameters is read with."""
 
