@@ -3,16 +3,29 @@
 ``billed_parts(from_ms = ..., to_ms = ..., bucket_ms = ...)`` answers what view ``cost_parts`` answers, of any range, at
 the cost of a few rows: whole days, hours and minutes come from their rollups, as far as these are over for as long
 again (bills change after their minute). Minutes that no rollup holds are read from the bills: the newest, those whose
-rollup lags or is gone, and those that release 0.1.0 rolled up, with less in it. So every bill whose minute begins in
-the range counts once, whatever its ends. Rows are sums of buckets at most ``bucket_ms`` wide, which begin at
-``window_ms``: add them up by what you group by; by hours with ``bucket_ms = 3600000``, by days or not at all with
-``bucket_ms = 86400000``.
+bills have changed since they were added up, those whose rollup is gone, and those that release 0.1.0 rolled up, with
+less in it. So every bill whose minute begins in the range counts once, as it is now, whatever its ends. Rows are sums
+of buckets at most ``bucket_ms`` wide, which begin at ``window_ms``: add them up by what you group by; by hours with
+``bucket_ms = 3600000``, by days or not at all with ``bucket_ms = 86400000``.
 """
 
 from __future__ import annotations
 
 from schemas.ddl.columns import Column, create
-from schemas.ddl.cost_rollups import ALL, BILLS, LINES, OWNER_LINES, OWNER_PARTS, OWNERS, PARTS, Item, Lists, table_of
+from schemas.ddl.cost_rollups import (
+    ALL,
+    BILLS,
+    LINES,
+    OWNER_LINES,
+    OWNER_PARTS,
+    OWNERS,
+    PARTS,
+    PENDING,
+    Item,
+    Lists,
+    changed,
+    table_of,
+)
 from schemas.ddl.merging import LEVELS, Level
 from schemas.limits import MINUTE_MS
 from schemas.rows.costs import COSTS
@@ -74,13 +87,14 @@ def _buckets(level: Level) -> str:
 
 def _held() -> str:
     """Which buckets each level is read of, and the minutes that are in none."""
-    found, above = list[str](), list[Level]()
+    found, above = [f"    {PENDING}"], list[Level]()
     for level in _COARSEST_FIRST:
         others = "".join(f"\n            AND NOT has({_buckets(one)}, {_start('window_ms', one)})" for one in above)
         found.append(
             f"    (\n        SELECT groupUniqArray(window_ms)\n        FROM {table_of(level.name)} FINAL\n"
             f"        WHERE detail = 1 AND {level.bucket_ms} <= {_WIDEST} AND window_ms >= {_FROM}\n"
             f"            AND window_ms + {level.bucket_ms} <= least({_TO}, {_NOW} - {level.bucket_ms}){others}\n"
+            f"            AND window_ms NOT IN ({changed(level)})\n"
             f"    ) AS {_buckets(level)}"
         )
         above.append(level)

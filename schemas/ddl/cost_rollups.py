@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from schemas.ddl.columns import Column, codec_of, month, table
 from schemas.ddl.cost_views import METER, METER_OF_PART, whole
 from schemas.ddl.merging import LEVELS, Level, ranges
+from schemas.ddl.tables import NOTES
 from schemas.fields import Kind
 from schemas.rows.costs import COSTS
 
@@ -177,6 +178,24 @@ OWNER_PARTS = Lists(
 OWNER_LINES = Lists("owner_line", "line", (_USE, _OWNER, *_labels("model")), _each("line", *_OF_LINES))
 ALL = (BILLS, PARTS, LINES, OWNERS, OWNER_PARTS, OWNER_LINES)
 COLUMNS = tuple(name for lists in ALL for name in lists.columns)
+
+
+PENDING = f"""(
+        SELECT groupUniqArray((level, window_ms))
+        FROM
+        (
+            SELECT level, window_ms FROM {NOTES} WHERE topic = '{TOPIC}'
+            GROUP BY level, window_ms, writer HAVING max(noted) > max(done)
+        )
+    ) AS pending"""
+"""Buckets of any level whose bills have changed since they were computed, by level and start."""
+
+
+def changed(level: Level) -> str:
+    """Starts of buckets of a level that do not hold what their bills are by now, as the rows of a subquery."""
+    finer = [f"'{one.name}'" for one in LEVELS if one.bucket_ms <= level.bucket_ms]
+    known = f"arrayFilter(one -> one.1 IN ({', '.join(finer)}), pending)"
+    return f"SELECT arrayJoin(arrayMap(one -> intDiv(one.2, {level.bucket_ms}) * {level.bucket_ms}, {known}))"
 
 
 def table_of(level: str) -> str:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from schemas.ddl import cost_rollups
 from schemas.ddl.columns import Column, create
 from schemas.ddl.gpu_history import GPU, table_of
-from schemas.ddl.merging import rollup_table
+from schemas.ddl.merging import BY_LEVEL, rollup_table
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS, WINDOW_MS
 
 NAME = "gpu_coverage"
@@ -181,11 +181,13 @@ def _bills() -> str:
     sums = ("region", "gpu_model", "gpu_nusd", "host_nusd", "gpu_ms", "unpriced_gpu_ms")
     bills = ", ".join(f"c.bill_{name} AS each_{name}" for name in sums)
     rate = "ifNull(each_region, '') AS region, ifNull(each_gpu_model, '') AS gpu_model"
-    return f"""    (
+    return f"""    {cost_rollups.PENDING},
+    (
         SELECT groupUniqArray(intDiv(n.window_ms, {HOUR_MS}))
         FROM {cost_rollups.table_of("1h")} AS n FINAL
         WHERE n.detail = 1 AND n.window_ms + {2 * HOUR_MS} <= toUnixTimestamp64Milli(now64(3))
             AND n.window_ms >= {_BEGIN} - {HOUR_MS} AND n.window_ms < {_TO}
+            AND n.window_ms NOT IN ({cost_rollups.changed(BY_LEVEL["1h"])})
     ) AS summed_hours,
     arrayFirst(hour -> NOT has(summed_hours, hour),
         range(intDiv({_BEGIN}, {HOUR_MS}) - 1, intDiv({_TO}, {HOUR_MS}) + 2)) * {HOUR_MS} AS first_bill,

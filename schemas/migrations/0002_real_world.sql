@@ -6662,10 +6662,19 @@ CREATE OR REPLACE VIEW billed
 )
 AS WITH
     (
+        SELECT groupUniqArray((level, window_ms))
+        FROM
+        (
+            SELECT level, window_ms FROM dirty_windows WHERE topic = 'costs'
+            GROUP BY level, window_ms, writer HAVING max(noted) > max(done)
+        )
+    ) AS pending,
+    (
         SELECT groupUniqArray(window_ms)
         FROM token_costs_rollup_1d FINAL
         WHERE detail = 1 AND 86400000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
             AND window_ms + 86400000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 86400000)
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 86400000) * 86400000, arrayFilter(one -> one.1 IN ('1m', '1h', '1d'), pending))))
     ) AS of_1d,
     (
         SELECT groupUniqArray(window_ms)
@@ -6673,6 +6682,7 @@ AS WITH
         WHERE detail = 1 AND 3600000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
             AND window_ms + 3600000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 3600000)
             AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 3600000) * 3600000, arrayFilter(one -> one.1 IN ('1m', '1h'), pending))))
     ) AS of_1h,
     (
         SELECT groupUniqArray(window_ms)
@@ -6681,6 +6691,7 @@ AS WITH
             AND window_ms + 60000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 60000)
             AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
             AND NOT has(of_1h, intDiv(window_ms, 3600000) * 3600000)
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 60000) * 60000, arrayFilter(one -> one.1 IN ('1m'), pending))))
     ) AS of_1m,
     (SELECT (min(minute_ms), max(minute_ms) + 60000) FROM token_costs) AS known,
     arrayFilter(minute -> NOT has(of_1d, intDiv(minute, 86400000) * 86400000) AND NOT has(of_1h, intDiv(minute, 3600000) * 3600000) AND NOT has(of_1m, minute), arrayMap(n -> n * 60000, range(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), greatest(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), intDiv(least({to_ms:Int64}, known.2) + 59999, 60000))))) AS lacking
@@ -6732,10 +6743,19 @@ CREATE OR REPLACE VIEW billed_parts
 )
 AS WITH
     (
+        SELECT groupUniqArray((level, window_ms))
+        FROM
+        (
+            SELECT level, window_ms FROM dirty_windows WHERE topic = 'costs'
+            GROUP BY level, window_ms, writer HAVING max(noted) > max(done)
+        )
+    ) AS pending,
+    (
         SELECT groupUniqArray(window_ms)
         FROM token_costs_rollup_1d FINAL
         WHERE detail = 1 AND 86400000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
             AND window_ms + 86400000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 86400000)
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 86400000) * 86400000, arrayFilter(one -> one.1 IN ('1m', '1h', '1d'), pending))))
     ) AS of_1d,
     (
         SELECT groupUniqArray(window_ms)
@@ -6743,6 +6763,7 @@ AS WITH
         WHERE detail = 1 AND 3600000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
             AND window_ms + 3600000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 3600000)
             AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 3600000) * 3600000, arrayFilter(one -> one.1 IN ('1m', '1h'), pending))))
     ) AS of_1h,
     (
         SELECT groupUniqArray(window_ms)
@@ -6751,6 +6772,7 @@ AS WITH
             AND window_ms + 60000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 60000)
             AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
             AND NOT has(of_1h, intDiv(window_ms, 3600000) * 3600000)
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 60000) * 60000, arrayFilter(one -> one.1 IN ('1m'), pending))))
     ) AS of_1m,
     (SELECT (min(minute_ms), max(minute_ms) + 60000) FROM token_costs) AS known,
     arrayFilter(minute -> NOT has(of_1d, intDiv(minute, 86400000) * 86400000) AND NOT has(of_1h, intDiv(minute, 3600000) * 3600000) AND NOT has(of_1m, minute), arrayMap(n -> n * 60000, range(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), greatest(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), intDiv(least({to_ms:Int64}, known.2) + 59999, 60000))))) AS lacking
@@ -6797,10 +6819,19 @@ CREATE OR REPLACE VIEW billed_lines
 )
 AS WITH
     (
+        SELECT groupUniqArray((level, window_ms))
+        FROM
+        (
+            SELECT level, window_ms FROM dirty_windows WHERE topic = 'costs'
+            GROUP BY level, window_ms, writer HAVING max(noted) > max(done)
+        )
+    ) AS pending,
+    (
         SELECT groupUniqArray(window_ms)
         FROM token_costs_rollup_1d FINAL
         WHERE detail = 1 AND 86400000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
             AND window_ms + 86400000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 86400000)
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 86400000) * 86400000, arrayFilter(one -> one.1 IN ('1m', '1h', '1d'), pending))))
     ) AS of_1d,
     (
         SELECT groupUniqArray(window_ms)
@@ -6808,6 +6839,7 @@ AS WITH
         WHERE detail = 1 AND 3600000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
             AND window_ms + 3600000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 3600000)
             AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 3600000) * 3600000, arrayFilter(one -> one.1 IN ('1m', '1h'), pending))))
     ) AS of_1h,
     (
         SELECT groupUniqArray(window_ms)
@@ -6816,6 +6848,7 @@ AS WITH
             AND window_ms + 60000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 60000)
             AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
             AND NOT has(of_1h, intDiv(window_ms, 3600000) * 3600000)
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 60000) * 60000, arrayFilter(one -> one.1 IN ('1m'), pending))))
     ) AS of_1m,
     (SELECT (min(minute_ms), max(minute_ms) + 60000) FROM token_costs) AS known,
     arrayFilter(minute -> NOT has(of_1d, intDiv(minute, 86400000) * 86400000) AND NOT has(of_1h, intDiv(minute, 3600000) * 3600000) AND NOT has(of_1m, minute), arrayMap(n -> n * 60000, range(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), greatest(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), intDiv(least({to_ms:Int64}, known.2) + 59999, 60000))))) AS lacking
@@ -6862,10 +6895,19 @@ CREATE OR REPLACE VIEW billed_owners
 )
 AS WITH
     (
+        SELECT groupUniqArray((level, window_ms))
+        FROM
+        (
+            SELECT level, window_ms FROM dirty_windows WHERE topic = 'costs'
+            GROUP BY level, window_ms, writer HAVING max(noted) > max(done)
+        )
+    ) AS pending,
+    (
         SELECT groupUniqArray(window_ms)
         FROM token_costs_rollup_1d FINAL
         WHERE detail = 1 AND 86400000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
             AND window_ms + 86400000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 86400000)
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 86400000) * 86400000, arrayFilter(one -> one.1 IN ('1m', '1h', '1d'), pending))))
     ) AS of_1d,
     (
         SELECT groupUniqArray(window_ms)
@@ -6873,6 +6915,7 @@ AS WITH
         WHERE detail = 1 AND 3600000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
             AND window_ms + 3600000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 3600000)
             AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 3600000) * 3600000, arrayFilter(one -> one.1 IN ('1m', '1h'), pending))))
     ) AS of_1h,
     (
         SELECT groupUniqArray(window_ms)
@@ -6881,6 +6924,7 @@ AS WITH
             AND window_ms + 60000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 60000)
             AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
             AND NOT has(of_1h, intDiv(window_ms, 3600000) * 3600000)
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 60000) * 60000, arrayFilter(one -> one.1 IN ('1m'), pending))))
     ) AS of_1m,
     (SELECT (min(minute_ms), max(minute_ms) + 60000) FROM token_costs) AS known,
     arrayFilter(minute -> NOT has(of_1d, intDiv(minute, 86400000) * 86400000) AND NOT has(of_1h, intDiv(minute, 3600000) * 3600000) AND NOT has(of_1m, minute), arrayMap(n -> n * 60000, range(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), greatest(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), intDiv(least({to_ms:Int64}, known.2) + 59999, 60000))))) AS lacking
@@ -6923,10 +6967,19 @@ CREATE OR REPLACE VIEW billed_owner_parts
 )
 AS WITH
     (
+        SELECT groupUniqArray((level, window_ms))
+        FROM
+        (
+            SELECT level, window_ms FROM dirty_windows WHERE topic = 'costs'
+            GROUP BY level, window_ms, writer HAVING max(noted) > max(done)
+        )
+    ) AS pending,
+    (
         SELECT groupUniqArray(window_ms)
         FROM token_costs_rollup_1d FINAL
         WHERE detail = 1 AND 86400000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
             AND window_ms + 86400000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 86400000)
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 86400000) * 86400000, arrayFilter(one -> one.1 IN ('1m', '1h', '1d'), pending))))
     ) AS of_1d,
     (
         SELECT groupUniqArray(window_ms)
@@ -6934,6 +6987,7 @@ AS WITH
         WHERE detail = 1 AND 3600000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
             AND window_ms + 3600000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 3600000)
             AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 3600000) * 3600000, arrayFilter(one -> one.1 IN ('1m', '1h'), pending))))
     ) AS of_1h,
     (
         SELECT groupUniqArray(window_ms)
@@ -6942,6 +6996,7 @@ AS WITH
             AND window_ms + 60000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 60000)
             AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
             AND NOT has(of_1h, intDiv(window_ms, 3600000) * 3600000)
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 60000) * 60000, arrayFilter(one -> one.1 IN ('1m'), pending))))
     ) AS of_1m,
     (SELECT (min(minute_ms), max(minute_ms) + 60000) FROM token_costs) AS known,
     arrayFilter(minute -> NOT has(of_1d, intDiv(minute, 86400000) * 86400000) AND NOT has(of_1h, intDiv(minute, 3600000) * 3600000) AND NOT has(of_1m, minute), arrayMap(n -> n * 60000, range(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), greatest(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), intDiv(least({to_ms:Int64}, known.2) + 59999, 60000))))) AS lacking
@@ -6985,10 +7040,19 @@ CREATE OR REPLACE VIEW billed_owner_lines
 )
 AS WITH
     (
+        SELECT groupUniqArray((level, window_ms))
+        FROM
+        (
+            SELECT level, window_ms FROM dirty_windows WHERE topic = 'costs'
+            GROUP BY level, window_ms, writer HAVING max(noted) > max(done)
+        )
+    ) AS pending,
+    (
         SELECT groupUniqArray(window_ms)
         FROM token_costs_rollup_1d FINAL
         WHERE detail = 1 AND 86400000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
             AND window_ms + 86400000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 86400000)
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 86400000) * 86400000, arrayFilter(one -> one.1 IN ('1m', '1h', '1d'), pending))))
     ) AS of_1d,
     (
         SELECT groupUniqArray(window_ms)
@@ -6996,6 +7060,7 @@ AS WITH
         WHERE detail = 1 AND 3600000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
             AND window_ms + 3600000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 3600000)
             AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 3600000) * 3600000, arrayFilter(one -> one.1 IN ('1m', '1h'), pending))))
     ) AS of_1h,
     (
         SELECT groupUniqArray(window_ms)
@@ -7004,6 +7069,7 @@ AS WITH
             AND window_ms + 60000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 60000)
             AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
             AND NOT has(of_1h, intDiv(window_ms, 3600000) * 3600000)
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 60000) * 60000, arrayFilter(one -> one.1 IN ('1m'), pending))))
     ) AS of_1m,
     (SELECT (min(minute_ms), max(minute_ms) + 60000) FROM token_costs) AS known,
     arrayFilter(minute -> NOT has(of_1d, intDiv(minute, 86400000) * 86400000) AND NOT has(of_1h, intDiv(minute, 3600000) * 3600000) AND NOT has(of_1m, minute), arrayMap(n -> n * 60000, range(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), greatest(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), intDiv(least({to_ms:Int64}, known.2) + 59999, 60000))))) AS lacking
@@ -7444,10 +7510,19 @@ AS WITH
         HAVING inventory > 0
     ),
     (
+        SELECT groupUniqArray((level, window_ms))
+        FROM
+        (
+            SELECT level, window_ms FROM dirty_windows WHERE topic = 'costs'
+            GROUP BY level, window_ms, writer HAVING max(noted) > max(done)
+        )
+    ) AS pending,
+    (
         SELECT groupUniqArray(intDiv(n.window_ms, 3600000))
         FROM token_costs_rollup_1h AS n FINAL
         WHERE n.detail = 1 AND n.window_ms + 7200000 <= toUnixTimestamp64Milli(now64(3))
             AND n.window_ms >= intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000 - 3600000 AND n.window_ms < intDiv({to_ms:Int64} + 59999, 60000) * 60000
+            AND n.window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 3600000) * 3600000, arrayFilter(one -> one.1 IN ('1m', '1h'), pending))))
     ) AS summed_hours,
     arrayFirst(hour -> NOT has(summed_hours, hour),
         range(intDiv(intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000, 3600000) - 1, intDiv(intDiv({to_ms:Int64} + 59999, 60000) * 60000, 3600000) + 2)) * 3600000 AS first_bill,

@@ -216,6 +216,10 @@ def test_views_of_bills_of_a_range_are_the_bills(scene: Scene) -> None:
     check()  # of nothing is there a rollup
     scene.settle()
     check()
+    scene.land(COSTS, "costs", [bill(scene, rng, minute, "a", 5, parts=1) for minute in (1, 120)])
+    check()  # a revision that no rollup has yet, as after a rerate
+    scene.settle()
+    check()
     rows_of(scene, 61, ("1h", "1d"), "DELETE FROM {table} WHERE {bucket}")
     scene.land(COSTS, "costs", [bill(scene, rng, 62, "a", 2)])
     check()  # in no rollup of its hour, or of its day
