@@ -21,6 +21,7 @@ from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.queries import data_ends
 from fleetpulse.queries.dashboard import SECONDS_MAX, Query, Value, query
 from fleetpulse.queries.data_ends import Lack
+from fleetpulse.queries.written_out import written_out
 from fleetpulse.sql.database import Answer
 from runtime.clickhouse_clients import make_async_client
 from runtime.clickhouse_parts import broken_part
@@ -100,7 +101,7 @@ class Data:
         began_s = time.monotonic()
         try:
             async with self._turns:
-                answer = await self.sql(sql, bound, found.settings())
+                answer = await self.sql(written_out(sql), bound, found.settings())
         except FleetpulseError as error:
             self.trouble = str(error) if error.retriable else None
             COUNTERS.add("dashboard_queries", query=found.name, outcome="failed")

@@ -1,7 +1,6 @@
 -- GPU time by UTC day, region and type: in the inventory, with readings, billed, silent; and what the last two cost.
 -- Time without a reading of a GPU that was read in the last 24 hours is silent: no bill has it, `unobserved_nusd` is
 -- what it costs at the price of its type. Billed money is GPU and host, as a provider bills them, without energy.
--- rows: 20000
 SELECT
     day,
     of_region AS region,
@@ -28,4 +27,3 @@ FROM
 )
 GROUP BY day, region, gpu_model
 ORDER BY day, region, gpu_model
-LIMIT 20000

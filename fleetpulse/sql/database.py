@@ -12,6 +12,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from clickhouse_connect.driver.external import ExternalData
 
 from fleetpulse import queries
+from fleetpulse.queries.written_out import written_out
 from runtime.clickhouse_clients import connect, first_line
 from runtime.config import ClickHouseConfig
 from schemas.errors import FleetpulseError
@@ -52,7 +53,7 @@ class Database:
 
     def named(self, name: str, parameters: Mapping[str, int | float | str]) -> Answer:
         """Run a query of the catalogue."""
-        return self.sql(queries.text(name), parameters)
+        return self.sql(written_out(queries.text(name)), parameters)
 
     def sql(self, text: str, parameters: Mapping[str, Any] | None = None, **settings: Any) -> Answer:
         """Run a query; raises ``FleetpulseError`` with the server's first line when it rejects it."""

@@ -22,6 +22,7 @@ COMMIT_MS = 5_000
 BOOKED = ("llm.requests", "gpu.samples", "host.samples", "engine.samples")
 LEVELS = ("1m", "1h", "1d")
 KINDS = ("prefill", "decode", "kv")
+_GPU = "'NVIDIA H100 80GB HBM3'"
 _BUCKETS_AT_ONCE = 60
 
 
@@ -106,7 +107,7 @@ def _engine_bills(fleet: Fleet, at_ms: int) -> Drawn:
         "placement_group": labels["engine_id"],
         "region": labels["region"],
         "host": labels["host"],
-        "gpu_model": "'NVIDIA H100 80GB HBM3'",
+        "gpu_model": _GPU,
         "prices_version": "'2026-01'",
         "line_tenant": of_lines(one_of(fleet.tenants, "i")),
         "line_model": of_lines(labels["model"]),
@@ -134,9 +135,6 @@ def _engine_bills(fleet: Fleet, at_ms: int) -> Drawn:
         "log_row": "number",
     }
     return Drawn(COSTS.name, columns, fleet.engines)
-
-
-_GPU = "'NVIDIA H100 80GB HBM3'"
 
 
 def _bills(fleet: Fleet, level: str, first_ms: int, count: int) -> Drawn:

@@ -159,6 +159,10 @@ def pages(ask: Ask, from_ms: int, to_ms: int) -> Said:
     for row in of("cost_idle_hosts"):
         owner = f"owner={row['owner']}"
         found |= {("idle_gpu_ms", owner): row["gpu_time_ms"], ("idle_nusd", owner): row["cost"] or 0}
+    silent = [row | {"gpu_model": row["gpu_model"] or None} for row in of("silent_gpus")]
+    for column in ("silent_gpu_ms", "unobserved_nusd"):
+        found |= summed(column, "gpu_model", [row | {column: row[column] or 0} for row in silent], column)
+    found["silent_gpu_ms", "all"] = sum(row["silent_gpu_ms"] for row in silent)
     for name in ("model", "tenant"):
         listed = of(f"cost_{name}s")
         found |= {("listed_cost_nusd", f"{name}={row[name] or None}"): row["cost"] or 0 for row in listed}

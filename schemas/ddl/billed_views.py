@@ -23,7 +23,7 @@ from schemas.ddl.cost_rollups import (
     PENDING,
     Item,
     Lists,
-    changed,
+    current,
     table_of,
 )
 from schemas.ddl.merging import LEVELS, Level
@@ -52,7 +52,6 @@ _MEANINGS = {
     OWNER_LINES.stem: "usage in the bills of a range by owner, added up over tenants",
 }
 _FROM, _TO, _WIDEST = "{from_ms:Int64}", "{to_ms:Int64}", "{bucket_ms:Int64}"
-_NOW = "toUnixTimestamp64Milli(now64(3))"
 _COARSEST_FIRST = LEVELS[::-1]
 _OF_BUCKET = (
     Column("window_ms", "Int64", "start of its minute, hour or day, UTC [ms]"),
@@ -92,9 +91,8 @@ def _held() -> str:
         others = "".join(f"\n            AND NOT has({_buckets(one)}, {_start('window_ms', one)})" for one in above)
         found.append(
             f"    (\n        SELECT groupUniqArray(window_ms)\n        FROM {table_of(level.name)} FINAL\n"
-            f"        WHERE detail = 1 AND {level.bucket_ms} <= {_WIDEST} AND window_ms >= {_FROM}\n"
-            f"            AND window_ms + {level.bucket_ms} <= least({_TO}, {_NOW} - {level.bucket_ms}){others}\n"
-            f"            AND window_ms NOT IN ({changed(level)})\n"
+            f"        WHERE {current(level)}\n            AND {level.bucket_ms} <= {_WIDEST}\n"
+            f"            AND window_ms >= {_FROM} AND window_ms + {level.bucket_ms} <= {_TO}{others}\n"
             f"    ) AS {_buckets(level)}"
         )
         above.append(level)

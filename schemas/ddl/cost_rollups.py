@@ -191,11 +191,16 @@ PENDING = f"""(
 """Buckets of any level whose bills have changed since they were computed, by level and start."""
 
 
-def changed(level: Level) -> str:
-    """Starts of buckets of a level that do not hold what their bills are by now, as the rows of a subquery."""
+def current(level: Level) -> str:
+    """That a row of a level holds all that its bills are by now: it has every list, is over for as long again, and no
+    bucket in it is ``pending``, which must be known to the query."""
     finer = [f"'{one.name}'" for one in LEVELS if one.bucket_ms <= level.bucket_ms]
-    known = f"arrayFilter(one -> one.1 IN ({', '.join(finer)}), pending)"
-    return f"SELECT arrayJoin(arrayMap(one -> intDiv(one.2, {level.bucket_ms}) * {level.bucket_ms}, {known}))"
+    changed = f"arrayFilter(one -> one.1 IN ({', '.join(finer)}), pending)"
+    starts = f"arrayMap(one -> intDiv(one.2, {level.bucket_ms}) * {level.bucket_ms}, {changed})"
+    return (
+        f"detail = 1 AND window_ms + {2 * level.bucket_ms} <= toUnixTimestamp64Milli(now64(3))\n"
+        f"            AND window_ms NOT IN (SELECT arrayJoin({starts}))"
+    )
 
 
 def table_of(level: str) -> str:

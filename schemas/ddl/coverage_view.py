@@ -183,11 +183,10 @@ def _bills() -> str:
     rate = "ifNull(each_region, '') AS region, ifNull(each_gpu_model, '') AS gpu_model"
     return f"""    {cost_rollups.PENDING},
     (
-        SELECT groupUniqArray(intDiv(n.window_ms, {HOUR_MS}))
-        FROM {cost_rollups.table_of("1h")} AS n FINAL
-        WHERE n.detail = 1 AND n.window_ms + {2 * HOUR_MS} <= toUnixTimestamp64Milli(now64(3))
-            AND n.window_ms >= {_BEGIN} - {HOUR_MS} AND n.window_ms < {_TO}
-            AND n.window_ms NOT IN ({cost_rollups.changed(BY_LEVEL["1h"])})
+        SELECT groupUniqArray(intDiv(window_ms, {HOUR_MS}))
+        FROM {cost_rollups.table_of("1h")} FINAL
+        WHERE {cost_rollups.current(BY_LEVEL["1h"])}
+            AND window_ms >= {_BEGIN} - {HOUR_MS} AND window_ms < {_TO}
     ) AS summed_hours,
     arrayFirst(hour -> NOT has(summed_hours, hour),
         range(intDiv({_BEGIN}, {HOUR_MS}) - 1, intDiv({_TO}, {HOUR_MS}) + 2)) * {HOUR_MS} AS first_bill,

@@ -6672,26 +6672,29 @@ AS WITH
     (
         SELECT groupUniqArray(window_ms)
         FROM token_costs_rollup_1d FINAL
-        WHERE detail = 1 AND 86400000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
-            AND window_ms + 86400000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 86400000)
+        WHERE detail = 1 AND window_ms + 172800000 <= toUnixTimestamp64Milli(now64(3))
             AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 86400000) * 86400000, arrayFilter(one -> one.1 IN ('1m', '1h', '1d'), pending))))
+            AND 86400000 <= {bucket_ms:Int64}
+            AND window_ms >= {from_ms:Int64} AND window_ms + 86400000 <= {to_ms:Int64}
     ) AS of_1d,
     (
         SELECT groupUniqArray(window_ms)
         FROM token_costs_rollup_1h FINAL
-        WHERE detail = 1 AND 3600000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
-            AND window_ms + 3600000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 3600000)
-            AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
+        WHERE detail = 1 AND window_ms + 7200000 <= toUnixTimestamp64Milli(now64(3))
             AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 3600000) * 3600000, arrayFilter(one -> one.1 IN ('1m', '1h'), pending))))
+            AND 3600000 <= {bucket_ms:Int64}
+            AND window_ms >= {from_ms:Int64} AND window_ms + 3600000 <= {to_ms:Int64}
+            AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
     ) AS of_1h,
     (
         SELECT groupUniqArray(window_ms)
         FROM token_costs_rollup_1m FINAL
-        WHERE detail = 1 AND 60000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
-            AND window_ms + 60000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 60000)
+        WHERE detail = 1 AND window_ms + 120000 <= toUnixTimestamp64Milli(now64(3))
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 60000) * 60000, arrayFilter(one -> one.1 IN ('1m'), pending))))
+            AND 60000 <= {bucket_ms:Int64}
+            AND window_ms >= {from_ms:Int64} AND window_ms + 60000 <= {to_ms:Int64}
             AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
             AND NOT has(of_1h, intDiv(window_ms, 3600000) * 3600000)
-            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 60000) * 60000, arrayFilter(one -> one.1 IN ('1m'), pending))))
     ) AS of_1m,
     (SELECT (min(minute_ms), max(minute_ms) + 60000) FROM token_costs) AS known,
     arrayFilter(minute -> NOT has(of_1d, intDiv(minute, 86400000) * 86400000) AND NOT has(of_1h, intDiv(minute, 3600000) * 3600000) AND NOT has(of_1m, minute), arrayMap(n -> n * 60000, range(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), greatest(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), intDiv(least({to_ms:Int64}, known.2) + 59999, 60000))))) AS lacking
@@ -6753,26 +6756,29 @@ AS WITH
     (
         SELECT groupUniqArray(window_ms)
         FROM token_costs_rollup_1d FINAL
-        WHERE detail = 1 AND 86400000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
-            AND window_ms + 86400000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 86400000)
+        WHERE detail = 1 AND window_ms + 172800000 <= toUnixTimestamp64Milli(now64(3))
             AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 86400000) * 86400000, arrayFilter(one -> one.1 IN ('1m', '1h', '1d'), pending))))
+            AND 86400000 <= {bucket_ms:Int64}
+            AND window_ms >= {from_ms:Int64} AND window_ms + 86400000 <= {to_ms:Int64}
     ) AS of_1d,
     (
         SELECT groupUniqArray(window_ms)
         FROM token_costs_rollup_1h FINAL
-        WHERE detail = 1 AND 3600000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
-            AND window_ms + 3600000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 3600000)
-            AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
+        WHERE detail = 1 AND window_ms + 7200000 <= toUnixTimestamp64Milli(now64(3))
             AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 3600000) * 3600000, arrayFilter(one -> one.1 IN ('1m', '1h'), pending))))
+            AND 3600000 <= {bucket_ms:Int64}
+            AND window_ms >= {from_ms:Int64} AND window_ms + 3600000 <= {to_ms:Int64}
+            AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
     ) AS of_1h,
     (
         SELECT groupUniqArray(window_ms)
         FROM token_costs_rollup_1m FINAL
-        WHERE detail = 1 AND 60000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
-            AND window_ms + 60000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 60000)
+        WHERE detail = 1 AND window_ms + 120000 <= toUnixTimestamp64Milli(now64(3))
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 60000) * 60000, arrayFilter(one -> one.1 IN ('1m'), pending))))
+            AND 60000 <= {bucket_ms:Int64}
+            AND window_ms >= {from_ms:Int64} AND window_ms + 60000 <= {to_ms:Int64}
             AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
             AND NOT has(of_1h, intDiv(window_ms, 3600000) * 3600000)
-            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 60000) * 60000, arrayFilter(one -> one.1 IN ('1m'), pending))))
     ) AS of_1m,
     (SELECT (min(minute_ms), max(minute_ms) + 60000) FROM token_costs) AS known,
     arrayFilter(minute -> NOT has(of_1d, intDiv(minute, 86400000) * 86400000) AND NOT has(of_1h, intDiv(minute, 3600000) * 3600000) AND NOT has(of_1m, minute), arrayMap(n -> n * 60000, range(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), greatest(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), intDiv(least({to_ms:Int64}, known.2) + 59999, 60000))))) AS lacking
@@ -6829,26 +6835,29 @@ AS WITH
     (
         SELECT groupUniqArray(window_ms)
         FROM token_costs_rollup_1d FINAL
-        WHERE detail = 1 AND 86400000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
-            AND window_ms + 86400000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 86400000)
+        WHERE detail = 1 AND window_ms + 172800000 <= toUnixTimestamp64Milli(now64(3))
             AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 86400000) * 86400000, arrayFilter(one -> one.1 IN ('1m', '1h', '1d'), pending))))
+            AND 86400000 <= {bucket_ms:Int64}
+            AND window_ms >= {from_ms:Int64} AND window_ms + 86400000 <= {to_ms:Int64}
     ) AS of_1d,
     (
         SELECT groupUniqArray(window_ms)
         FROM token_costs_rollup_1h FINAL
-        WHERE detail = 1 AND 3600000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
-            AND window_ms + 3600000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 3600000)
-            AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
+        WHERE detail = 1 AND window_ms + 7200000 <= toUnixTimestamp64Milli(now64(3))
             AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 3600000) * 3600000, arrayFilter(one -> one.1 IN ('1m', '1h'), pending))))
+            AND 3600000 <= {bucket_ms:Int64}
+            AND window_ms >= {from_ms:Int64} AND window_ms + 3600000 <= {to_ms:Int64}
+            AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
     ) AS of_1h,
     (
         SELECT groupUniqArray(window_ms)
         FROM token_costs_rollup_1m FINAL
-        WHERE detail = 1 AND 60000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
-            AND window_ms + 60000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 60000)
+        WHERE detail = 1 AND window_ms + 120000 <= toUnixTimestamp64Milli(now64(3))
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 60000) * 60000, arrayFilter(one -> one.1 IN ('1m'), pending))))
+            AND 60000 <= {bucket_ms:Int64}
+            AND window_ms >= {from_ms:Int64} AND window_ms + 60000 <= {to_ms:Int64}
             AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
             AND NOT has(of_1h, intDiv(window_ms, 3600000) * 3600000)
-            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 60000) * 60000, arrayFilter(one -> one.1 IN ('1m'), pending))))
     ) AS of_1m,
     (SELECT (min(minute_ms), max(minute_ms) + 60000) FROM token_costs) AS known,
     arrayFilter(minute -> NOT has(of_1d, intDiv(minute, 86400000) * 86400000) AND NOT has(of_1h, intDiv(minute, 3600000) * 3600000) AND NOT has(of_1m, minute), arrayMap(n -> n * 60000, range(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), greatest(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), intDiv(least({to_ms:Int64}, known.2) + 59999, 60000))))) AS lacking
@@ -6905,26 +6914,29 @@ AS WITH
     (
         SELECT groupUniqArray(window_ms)
         FROM token_costs_rollup_1d FINAL
-        WHERE detail = 1 AND 86400000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
-            AND window_ms + 86400000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 86400000)
+        WHERE detail = 1 AND window_ms + 172800000 <= toUnixTimestamp64Milli(now64(3))
             AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 86400000) * 86400000, arrayFilter(one -> one.1 IN ('1m', '1h', '1d'), pending))))
+            AND 86400000 <= {bucket_ms:Int64}
+            AND window_ms >= {from_ms:Int64} AND window_ms + 86400000 <= {to_ms:Int64}
     ) AS of_1d,
     (
         SELECT groupUniqArray(window_ms)
         FROM token_costs_rollup_1h FINAL
-        WHERE detail = 1 AND 3600000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
-            AND window_ms + 3600000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 3600000)
-            AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
+        WHERE detail = 1 AND window_ms + 7200000 <= toUnixTimestamp64Milli(now64(3))
             AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 3600000) * 3600000, arrayFilter(one -> one.1 IN ('1m', '1h'), pending))))
+            AND 3600000 <= {bucket_ms:Int64}
+            AND window_ms >= {from_ms:Int64} AND window_ms + 3600000 <= {to_ms:Int64}
+            AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
     ) AS of_1h,
     (
         SELECT groupUniqArray(window_ms)
         FROM token_costs_rollup_1m FINAL
-        WHERE detail = 1 AND 60000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
-            AND window_ms + 60000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 60000)
+        WHERE detail = 1 AND window_ms + 120000 <= toUnixTimestamp64Milli(now64(3))
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 60000) * 60000, arrayFilter(one -> one.1 IN ('1m'), pending))))
+            AND 60000 <= {bucket_ms:Int64}
+            AND window_ms >= {from_ms:Int64} AND window_ms + 60000 <= {to_ms:Int64}
             AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
             AND NOT has(of_1h, intDiv(window_ms, 3600000) * 3600000)
-            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 60000) * 60000, arrayFilter(one -> one.1 IN ('1m'), pending))))
     ) AS of_1m,
     (SELECT (min(minute_ms), max(minute_ms) + 60000) FROM token_costs) AS known,
     arrayFilter(minute -> NOT has(of_1d, intDiv(minute, 86400000) * 86400000) AND NOT has(of_1h, intDiv(minute, 3600000) * 3600000) AND NOT has(of_1m, minute), arrayMap(n -> n * 60000, range(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), greatest(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), intDiv(least({to_ms:Int64}, known.2) + 59999, 60000))))) AS lacking
@@ -6977,26 +6989,29 @@ AS WITH
     (
         SELECT groupUniqArray(window_ms)
         FROM token_costs_rollup_1d FINAL
-        WHERE detail = 1 AND 86400000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
-            AND window_ms + 86400000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 86400000)
+        WHERE detail = 1 AND window_ms + 172800000 <= toUnixTimestamp64Milli(now64(3))
             AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 86400000) * 86400000, arrayFilter(one -> one.1 IN ('1m', '1h', '1d'), pending))))
+            AND 86400000 <= {bucket_ms:Int64}
+            AND window_ms >= {from_ms:Int64} AND window_ms + 86400000 <= {to_ms:Int64}
     ) AS of_1d,
     (
         SELECT groupUniqArray(window_ms)
         FROM token_costs_rollup_1h FINAL
-        WHERE detail = 1 AND 3600000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
-            AND window_ms + 3600000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 3600000)
-            AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
+        WHERE detail = 1 AND window_ms + 7200000 <= toUnixTimestamp64Milli(now64(3))
             AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 3600000) * 3600000, arrayFilter(one -> one.1 IN ('1m', '1h'), pending))))
+            AND 3600000 <= {bucket_ms:Int64}
+            AND window_ms >= {from_ms:Int64} AND window_ms + 3600000 <= {to_ms:Int64}
+            AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
     ) AS of_1h,
     (
         SELECT groupUniqArray(window_ms)
         FROM token_costs_rollup_1m FINAL
-        WHERE detail = 1 AND 60000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
-            AND window_ms + 60000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 60000)
+        WHERE detail = 1 AND window_ms + 120000 <= toUnixTimestamp64Milli(now64(3))
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 60000) * 60000, arrayFilter(one -> one.1 IN ('1m'), pending))))
+            AND 60000 <= {bucket_ms:Int64}
+            AND window_ms >= {from_ms:Int64} AND window_ms + 60000 <= {to_ms:Int64}
             AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
             AND NOT has(of_1h, intDiv(window_ms, 3600000) * 3600000)
-            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 60000) * 60000, arrayFilter(one -> one.1 IN ('1m'), pending))))
     ) AS of_1m,
     (SELECT (min(minute_ms), max(minute_ms) + 60000) FROM token_costs) AS known,
     arrayFilter(minute -> NOT has(of_1d, intDiv(minute, 86400000) * 86400000) AND NOT has(of_1h, intDiv(minute, 3600000) * 3600000) AND NOT has(of_1m, minute), arrayMap(n -> n * 60000, range(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), greatest(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), intDiv(least({to_ms:Int64}, known.2) + 59999, 60000))))) AS lacking
@@ -7050,26 +7065,29 @@ AS WITH
     (
         SELECT groupUniqArray(window_ms)
         FROM token_costs_rollup_1d FINAL
-        WHERE detail = 1 AND 86400000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
-            AND window_ms + 86400000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 86400000)
+        WHERE detail = 1 AND window_ms + 172800000 <= toUnixTimestamp64Milli(now64(3))
             AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 86400000) * 86400000, arrayFilter(one -> one.1 IN ('1m', '1h', '1d'), pending))))
+            AND 86400000 <= {bucket_ms:Int64}
+            AND window_ms >= {from_ms:Int64} AND window_ms + 86400000 <= {to_ms:Int64}
     ) AS of_1d,
     (
         SELECT groupUniqArray(window_ms)
         FROM token_costs_rollup_1h FINAL
-        WHERE detail = 1 AND 3600000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
-            AND window_ms + 3600000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 3600000)
-            AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
+        WHERE detail = 1 AND window_ms + 7200000 <= toUnixTimestamp64Milli(now64(3))
             AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 3600000) * 3600000, arrayFilter(one -> one.1 IN ('1m', '1h'), pending))))
+            AND 3600000 <= {bucket_ms:Int64}
+            AND window_ms >= {from_ms:Int64} AND window_ms + 3600000 <= {to_ms:Int64}
+            AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
     ) AS of_1h,
     (
         SELECT groupUniqArray(window_ms)
         FROM token_costs_rollup_1m FINAL
-        WHERE detail = 1 AND 60000 <= {bucket_ms:Int64} AND window_ms >= {from_ms:Int64}
-            AND window_ms + 60000 <= least({to_ms:Int64}, toUnixTimestamp64Milli(now64(3)) - 60000)
+        WHERE detail = 1 AND window_ms + 120000 <= toUnixTimestamp64Milli(now64(3))
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 60000) * 60000, arrayFilter(one -> one.1 IN ('1m'), pending))))
+            AND 60000 <= {bucket_ms:Int64}
+            AND window_ms >= {from_ms:Int64} AND window_ms + 60000 <= {to_ms:Int64}
             AND NOT has(of_1d, intDiv(window_ms, 86400000) * 86400000)
             AND NOT has(of_1h, intDiv(window_ms, 3600000) * 3600000)
-            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 60000) * 60000, arrayFilter(one -> one.1 IN ('1m'), pending))))
     ) AS of_1m,
     (SELECT (min(minute_ms), max(minute_ms) + 60000) FROM token_costs) AS known,
     arrayFilter(minute -> NOT has(of_1d, intDiv(minute, 86400000) * 86400000) AND NOT has(of_1h, intDiv(minute, 3600000) * 3600000) AND NOT has(of_1m, minute), arrayMap(n -> n * 60000, range(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), greatest(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), intDiv(least({to_ms:Int64}, known.2) + 59999, 60000))))) AS lacking
@@ -7518,11 +7536,11 @@ AS WITH
         )
     ) AS pending,
     (
-        SELECT groupUniqArray(intDiv(n.window_ms, 3600000))
-        FROM token_costs_rollup_1h AS n FINAL
-        WHERE n.detail = 1 AND n.window_ms + 7200000 <= toUnixTimestamp64Milli(now64(3))
-            AND n.window_ms >= intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000 - 3600000 AND n.window_ms < intDiv({to_ms:Int64} + 59999, 60000) * 60000
-            AND n.window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 3600000) * 3600000, arrayFilter(one -> one.1 IN ('1m', '1h'), pending))))
+        SELECT groupUniqArray(intDiv(window_ms, 3600000))
+        FROM token_costs_rollup_1h FINAL
+        WHERE detail = 1 AND window_ms + 7200000 <= toUnixTimestamp64Milli(now64(3))
+            AND window_ms NOT IN (SELECT arrayJoin(arrayMap(one -> intDiv(one.2, 3600000) * 3600000, arrayFilter(one -> one.1 IN ('1m', '1h'), pending))))
+            AND window_ms >= intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000 - 3600000 AND window_ms < intDiv({to_ms:Int64} + 59999, 60000) * 60000
     ) AS summed_hours,
     arrayFirst(hour -> NOT has(summed_hours, hour),
         range(intDiv(intDiv({from_ms:Int64} - 86400000, 3600000) * 3600000, 3600000) - 1, intDiv(intDiv({to_ms:Int64} + 59999, 60000) * 60000, 3600000) + 2)) * 3600000 AS first_bill,

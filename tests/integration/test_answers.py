@@ -1,6 +1,6 @@
 """Each question of ``fleetpulse ask``: its answer beside what plain loops over single rows say.
 
-Covers fleetpulse.queries.questions.
+Covers fleetpulse.queries.questions and fleetpulse.queries.written_out.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import pytest
 
 from fleetpulse import queries
 from fleetpulse.queries.data_ends import kinds_of
+from fleetpulse.queries.offers import usual
 from fleetpulse.queries.questions import Question, numbered
 from fleetpulse.queries.scope import NAMES, scoped
+from fleetpulse.queries.written_out import written_out
 from fleetpulse.sql.query import Query, bound
 from lab.oracle.said import shown
 from lab.oracle.value import Shown, Value
@@ -137,3 +139,22 @@ def test_an_answer_that_is_held_to_a_name_is_of_its_rows_alone(clickhouse: Any, 
 
     assert wrong == []
     assert min(held[name] for name in ("model", "tenant", "host", "engine_id", "gpu_model")) > 3, held
+
+
+def test_a_view_of_a_range_that_is_written_out_answers_the_same(clickhouse: Any, rows: Rows) -> None:
+    """Every query of the catalogue that reads one: names and types of its columns, and its rows."""
+    read = {
+        name: queries.text(name) for name in queries.names() if written_out(queries.text(name)) != queries.text(name)
+    }
+    bounds, empty = bounds_of(rows, HOURS * HOUR_MS), set[str]()
+    for name, text in read.items():
+        query = bound(text, {"dimension": "model", **usual(name)}, (), bounds)
+        view, itself = (
+            clickhouse.query(sql, parameters=dict(query.parameters)) for sql in (query.sql, written_out(query.sql))
+        )
+        assert (itself.column_names, itself.column_types) == (view.column_names, view.column_types), name
+        assert sorted(map(repr, itself.result_rows)) == sorted(map(repr, view.result_rows)), name
+        empty |= set() if view.result_rows else {name}
+
+    assert not empty, empty
+    assert len(read) > 10

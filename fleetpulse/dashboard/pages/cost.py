@@ -15,7 +15,6 @@ from fleetpulse.report import standings as report
 from fleetpulse.report.amounts import carbon, decimal, instant
 from fleetpulse.report.amounts import dollars as usd
 from fleetpulse.report.amounts import usd as dollars
-from fleetpulse.report.money import total as total_of
 from schemas.ddl.coverage_view import PART as UNOBSERVED
 from schemas.errors import FleetpulseError
 from schemas.limits import DAY_MS, HOUR_MS
@@ -55,15 +54,13 @@ def stacked(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[int, floa
     return {what: found[what] for what in order if what in found}
 
 
-def silent_rows(coverage: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Silent GPUs by type, as rows of what stood idle; the cost is null where none of it has a price."""
-    rows: dict[str, dict[str, Any]] = {}
-    for one in (each for each in coverage if each["silent_gpu_ms"]):
-        empty = {"owner": UNOBSERVED, "what": "no reading, in no bill", "a_gpu": one["gpu_model"], "gpu_time_ms": 0}
-        row = rows.setdefault(one["gpu_model"], {**empty, "cost": None})
-        row["gpu_time_ms"] += one["silent_gpu_ms"]
-        row["cost"] = total_of(row["cost"], one["unobserved_nusd"])
-    return list(rows.values())
+def silent_rows(types: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Silent GPUs of each type, as rows of what stood idle."""
+    same = {"owner": UNOBSERVED, "what": "no reading, in no bill"}
+    return [
+        {**same, "a_gpu": one["gpu_model"], "gpu_time_ms": one["silent_gpu_ms"], "cost": one["unobserved_nusd"]}
+        for one in types
+    ]
 
 
 def standings(budgets: Budgets, days: Sequence[Mapping[str, Any]], now_ms: int) -> list[dict[str, Any]]:
@@ -137,14 +134,14 @@ class _Cost:
             return
         width_ms = view.bucket_ms("cost_over_time")
         of_bills = ("cost_over_time", "cost_models", "cost_idle_hosts", "cost_tenants", "cost_prices")
-        coverage, (parts, models, idle, tenants, prices), _ = await asyncio.gather(
-            self._ask_coverage(),  # first, as it takes longest
+        silent_types, (parts, models, idle, tenants, prices), _ = await asyncio.gather(
+            self._ask_silence(),  # first, as it takes longest
             view.gather(*map(view.ask, of_bills)),
             self._show_budgets(),
         )
         example = any(is_example(row["version"]) for row in prices.records())
         self._show_stats(total, total["billed_ms"], example=example)
-        silent = self._show_silence(coverage)
+        silent = self._show_silence(silent_types)
         self._show_split(parts.records(), width_ms)
         self._models.rows(models.records(), "No model has a bill in this range")
         unused = sorted([*idle.records(), *silent], key=lambda row: -(row["cost"] or 0))
@@ -186,13 +183,10 @@ class _Cost:
         show("unpriced", _hours(missing), "GPU hours", "warn" if missing else "good")
         show("provisional", f"{total['provisional']:,}", f"of {total['bills']:,} bills")
 
-    async def _ask_coverage(self) -> list[dict[str, Any]] | None:
-        """What GPUs cost in time without any reading; None for a range that is too long for a page."""
+    async def _ask_silence(self) -> list[dict[str, Any]] | None:
+        """Time of GPUs without any reading, by type; None for a range that is too long for a page."""
         view = self._view
-        if view.range.span_ms > SILENCE_SPAN_MAX_MS:
-            return None
-        rows = (await view.ask("cost_coverage")).records()
-        return [row for row in rows if view.filter("region") in ("", row["region"])]
+        return (await view.ask("silent_gpus")).records() if view.range.span_ms <= SILENCE_SPAN_MAX_MS else None
 
     def _show_silence(self, rows: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
         """Beside the bill; by type as rows of what stood idle."""

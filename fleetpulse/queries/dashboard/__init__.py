@@ -53,7 +53,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 SECONDS_MAX = 20
 """What the server stops every query of a page after. One limit for all: how long a cheap query takes says how busy the
 server is, and a page of a busy server waits rather than asking for a shorter range."""
-SHARED = ("cost_by_day", "cost_coverage", "latency_rise", "request_cost", "request_cost_of_alert")
+SHARED = ("cost_by_day", "latency_rise", "request_cost", "request_cost_of_alert")
 """Queries of the catalogue for people that pages ask too: their headers are as here."""
 
 Value = int | float | str | Sequence[str | int | None]
