@@ -137,8 +137,14 @@ def asked(to_ms: int) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
 
 
 def answers(client: Client, to_ms: int) -> dict[str, list[dict[str, Any]]]:
-    """Rows of every query by its name."""
-    return {name: list(client.query(sql, dict(bound)).named_results()) for name, sql, bound in asked(to_ms)}
+    """Rows of every query by its name, by their names: a union has no order."""
+
+    def named(row: Mapping[str, Any]) -> list[str]:
+        return [value for value in row.values() if isinstance(value, str)]
+
+    return {
+        name: sorted(client.query(sql, dict(bound)).named_results(), key=named) for name, sql, bound in asked(to_ms)
+    }
 
 
 def exact(small: Any, large: Any) -> bool:
