@@ -1,6 +1,7 @@
 """The catalogue of named queries: one SQL file each, parameters bound by the server, never built from strings.
 
-``{failed:Metric}`` is the expression that ``schemas.definitions`` has for it.
+``{failed:Metric}`` is the expression that ``schemas.definitions`` has for it. A line ``-- reads requests: llm.requests
+1m <= 1h, 1h`` gives the place ``{requests:Rows}``, the rows of the range (``fleetpulse.queries.levels``).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import re
 from collections.abc import Mapping
 from importlib.resources import files
 
+from fleetpulse.queries.levels import sources_of, with_rows
 from schemas.definitions import written
 
 
@@ -21,7 +23,8 @@ def text(name: str) -> str:
     """SQL of a query with its ``{parameter:Type}`` places; ``KeyError`` for an unknown name."""
     if name not in names():
         raise KeyError(name)
-    return written(files(__name__).joinpath(f"{name}.sql").read_text(encoding="utf-8"))
+    found = written(files(__name__).joinpath(f"{name}.sql").read_text(encoding="utf-8"))
+    return with_rows(found, sources_of(found), None)
 
 
 def filled(name: str, parameters: Mapping[str, int | float]) -> str:

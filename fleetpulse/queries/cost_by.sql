@@ -3,6 +3,7 @@
 -- (nobody 1), so that costs, energy and GPU time add up to the bills. How requests ended is counted of all of them,
 -- as windows have them; tokens, costs and `requests` are of those with a bill. Bills do not know why a request ended as
 -- it did: `unanswered_nusd` is of failed ones and client faults. Prices times tokens are the cost of requests.
+-- reads outcomes: llm.requests 1m <= 1h, 1h
 SELECT
     * EXCEPT (cost, energy, meter, carbon, gpu_time),
     cost AS cost_nusd, energy AS energy_mj, meter AS meter_mj, carbon AS carbon_ug, gpu_time AS gpu_ms
@@ -45,23 +46,10 @@ FROM
     SELECT {dimension:Identifier}, '', status, NULL, NULL, NULL, NULL, NULL, NULL, NULL, cached_tokens, toUInt64(requests), 0, 0, 0, 0
     FROM billed_lines(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64}, bucket_ms = 86400000)
     UNION ALL
-    SELECT of_name, '', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,
+    SELECT {dimension:Identifier} AS of_name, '', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,
         {ok:Metric}, {aborted:Metric}, {client_fault:Metric}, {failed:Metric}
-    FROM
-    (
-        SELECT {dimension:Identifier} AS of_name, status, error_kind, event_count
-        FROM llm_requests_rollup_1h FINAL
-        WHERE grouping = 'service'
-            AND window_ms >= intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
-            AND window_ms < intDiv({to_ms:Int64}, 3600000) * 3600000
-        UNION ALL
-        SELECT {dimension:Identifier}, status, error_kind, event_count
-        FROM llm_requests_rollup_1m FINAL
-        WHERE grouping = 'service'
-            AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
-            AND (window_ms < intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
-                OR window_ms >= intDiv({to_ms:Int64}, 3600000) * 3600000)
-    )
+    FROM {outcomes:Rows}
+    WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     GROUP BY of_name
 )
 GROUP BY name, nobody

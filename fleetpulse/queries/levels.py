@@ -41,6 +41,7 @@ _UNIT_MS = {"s": 1_000, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 _WORD = re.compile(r"\b[a-z][a-z0-9_]*\b")
 _COLUMN = re.compile(r"\{\w+:Identifier\}")
 _READS = re.compile(r"([\w.]+) (.+)")
+_NAMED = re.compile(r"^-- reads (\w+): (.+)$", re.MULTILINE)
 _OWN: Mapping[str, tuple[Callable[[str], str], tuple[str, ...]]] = {
     "books": (book_rollups.table_of, LEVELS[1:]),
     "costs": (cost_rollups.table_of, LEVELS[1:]),
@@ -176,6 +177,25 @@ def read_source(text: str) -> Source:
     return Source(found[1], tuple(levels))
 
 
+def sources_of(text: str) -> dict[str, Source]:
+    """Sources that ``-- reads requests: ...`` lines of a query name; ``ValueError`` as ``read_source``."""
+    return {name: read_source(rest) for name, rest in _NAMED.findall(text)}
+
+
+def with_rows(
+    sql: str, sources: Mapping[str, Source], span_ms: int | None, ends_ms: tuple[int, int] | None = None
+) -> str:
+    """The query with its places of sources filled, as ``Source.rows`` says."""
+    named = "\n".join(line for line in sql.splitlines() if not line.startswith("--"))
+    for name, source in sources.items():
+        sql = sql.replace(f"{{{name}:{ROWS}}}", source.rows(span_ms, named, ends_ms))
+        sql = sql.replace(f"{{{name}:{LABELS}}}", source.rows(span_ms, named, ends_ms, final=""))
+        sql = sql.replace(f"{{{name}:{WINDOWS}}}", source.windows(span_ms, ends_ms))
+        for place, moment in zip((FIRST, OVER), source.ends(), strict=True):
+            sql = sql.replace(f"{{{name}:{place}}}", moment)
+    return sql
+
+
 def _union(parts: Iterable[str]) -> str:
     return "(\n" + "    UNION ALL\n".join(parts) + ")"
 
@@ -193,4 +213,4 @@ def _columns_of(topic: str) -> frozenset[str]:
         return frozenset({"window_ms", *cost_rollups.COLUMNS})
     event = BY_TOPIC["gpu.samples" if topic == "gpu.history" else topic]
     measures = {one.name for one in measures_of(event)}
-    return frozenset({"window_ms", "grouping", *(one.name for one in labels_of(event)), *measures})
+    return frozenset({"window_ms", "last_at_ms", "grouping", *(one.name for one in labels_of(event)), *measures})

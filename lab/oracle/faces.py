@@ -11,6 +11,7 @@ from fleetpulse.queries import dashboard
 from fleetpulse.queries.dashboard import STANDARD
 from fleetpulse.queries.dashboard import Value as Bound
 from fleetpulse.queries.questions import numbered
+from fleetpulse.queries.written_out import written_out
 from fleetpulse.sql.query import bound, percentiles_sql
 from grafana.sql import FILTERS, expanded, grafana_sql
 from lab.oracle.recipes import cookbook
@@ -141,7 +142,7 @@ def pages(ask: Ask, from_ms: int, to_ms: int) -> Said:
         given: dict[str, Bound] = {**dict.fromkeys(STANDARD, ""), "search": "", "top": _MANY}
         given |= {"from_ms": from_ms, "to_ms": to_ms, "bucket_ms": max(10_000, span_ms // 100), **more}
         values = query.values(given, span_ms)
-        return ask(query.at_levels(span_ms, values), values)
+        return ask(written_out(query.at_levels(span_ms, values)), values)
 
     found = by("model", of("models"), COUNTS) | by("tenant", of("tenants"), COUNTS)
     found |= whole(of("requests_over_time"))
@@ -364,7 +365,7 @@ def report(ask: Ask, from_ms: int, to_ms: int) -> Said:
     requests are counted where the range is."""
 
     def of(name: str, **more: str) -> list[dict[str, Any]]:
-        return ask(queries.text(name), {"from_ms": from_ms, "to_ms": to_ms, **more})
+        return ask(written_out(queries.text(name)), {"from_ms": from_ms, "to_ms": to_ms, **more})
 
     if not (bill := of("cost_bill")):
         return {}

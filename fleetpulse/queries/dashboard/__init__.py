@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from fleetpulse.queries.levels import FIRST, LABELS, OVER, ROWS, WINDOWS, Source, read_source
+from fleetpulse.queries.levels import FIRST, LABELS, OVER, ROWS, WINDOWS, Source, read_source, with_rows
 from schemas.ddl.merging import labels_of, measures_of
 from schemas.definitions import BY_MINUTE_MS, written
 from schemas.rows.tables import GROUPED
@@ -115,14 +115,7 @@ class Query:
         text = self.sql
         for name, source in self.sources.items():
             text = text.replace(f"{{{name}:Identifier}}", source.table(source.level(span_ms or 0)))
-        named = text
-        for name, source in self.sources.items():
-            text = text.replace(f"{{{name}:{ROWS}}}", source.rows(span_ms, named, ends_ms))
-            text = text.replace(f"{{{name}:{LABELS}}}", source.rows(span_ms, named, ends_ms, final=""))
-            text = text.replace(f"{{{name}:{WINDOWS}}}", source.windows(span_ms, ends_ms))
-            for place, moment in zip((FIRST, OVER), source.ends(), strict=True):
-                text = text.replace(f"{{{name}:{place}}}", moment)
-        return text
+        return with_rows(text, self.sources, span_ms, ends_ms)
 
 
 @cache
