@@ -115,3 +115,8 @@ def spinner(text: str, console: Console = err) -> Iterator[Callable[[str], None]
         return
     with Lines(console, text) as lines:
         yield lines.change
+
+
+def waiting(text: str, console: Console = err) -> contextlib.AbstractContextManager[object]:
+    """A spinner beside a text while an answer is waited for; nothing without a terminal, whatever it takes."""
+    return console.status(text) if console.is_terminal else contextlib.nullcontext()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ import typer
 
 from fleetpulse.commands.output import Result, answers, err, for_program, out, print_json, print_rows
 from fleetpulse.commands.people import AsWriter, Last, duration_ms
+from fleetpulse.commands.progress import waiting
 from runtime.clock import SystemClock
 from schemas.errors import ConfigError
 
@@ -65,18 +67,19 @@ def query(
     if wanted in (Format.CSV, Format.PARQUET):
         if output is None and wanted is Format.PARQUET and out.is_terminal:
             raise ConfigError("--format", "parquet", "is no text: add --output FILE, or send it to a pipe")
-        asking.stream(login, query, {"csv": "CSVWithNames", "parquet": "Parquet"}[wanted], output)
+        with waiting("asking ClickHouse") if output else nullcontext():
+            asking.stream(login, query, {"csv": "CSVWithNames", "parquet": "Parquet"}[wanted], output)
         return None
     if output is not None:
         raise ConfigError("--output", str(output), f"goes with --format csv or parquet, not {wanted}")
-    answer, cut = asking.rows(login, query, rows_max)
+    with waiting("asking ClickHouse"):
+        answer, cut = asking.rows(login, query, rows_max)
+        shown = for_people(login, sql.strip(), query, answer) if wanted is Format.TABLE else None
     if advised := asking.advice(query.sql):
         err.print(advised, markup=False, highlight=False)
     if cut:
         err.print(f"only the first {rows_max} rows are shown; --rows-max or --format csv for more", highlight=False)
-    if wanted is Format.TABLE:
-        return for_people(login, sql.strip(), query, answer)
-    return _result(f"{len(answer.rows)} rows", answer.columns, answer.rows, answer.records(), wanted)
+    return shown or _result(f"{len(answer.rows)} rows", answer.columns, answer.rows, answer.records(), wanted)
 
 
 def _result(title: str, columns: Sequence[str], rows: Sequence[Any], data: Any, wanted: Format) -> Result:

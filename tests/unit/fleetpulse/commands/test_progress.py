@@ -11,7 +11,16 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from fleetpulse.commands.output import Result, answers
-from fleetpulse.commands.progress import LINE_EVERY_S, LINES_APART_S, QUIET_S, Lines, Progress, line_of, spinner
+from fleetpulse.commands.progress import (
+    LINE_EVERY_S,
+    LINES_APART_S,
+    QUIET_S,
+    Lines,
+    Progress,
+    line_of,
+    spinner,
+    waiting,
+)
 
 
 @pytest.fixture
@@ -79,6 +88,17 @@ def test_what_ends_soon_has_no_line(console: Console) -> None:
         change("starting kafka")
 
     assert lines(console) == []
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_who_waits_for_an_answer_sees_it_at_a_terminal_alone(terminal: bool) -> None:
+    """What another program reads has nothing of it, however long it takes."""
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=80)
+
+    with waiting("asking ClickHouse", console):
+        pass
+
+    assert ("asking ClickHouse" in "".join(lines(console))) == terminal
 
 
 def test_another_text_is_a_line_but_not_early_nor_behind_another_one(console: Console) -> None:
