@@ -61,6 +61,7 @@ def ask(port: int) -> None:
     )
     with urllib.request.urlopen(request, timeout=30) as answer:
         assert answer.status == 200
+        answer.read()  # who closes before the body came has aborted
 
 
 def known_in(path: Path) -> list[Engine]:

@@ -55,11 +55,12 @@ def stacked(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[int, floa
 
 
 def silent_rows(types: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Silent GPUs of each type, as rows of what stood idle."""
+    """Types of GPU of which any was silent, as rows of what stood idle."""
     same = {"owner": UNOBSERVED, "what": "no reading, in no bill"}
     return [
         {**same, "a_gpu": one["gpu_model"], "gpu_time_ms": one["silent_gpu_ms"], "cost": one["unobserved_nusd"]}
         for one in types
+        if one["silent_gpu_ms"]
     ]
 
 

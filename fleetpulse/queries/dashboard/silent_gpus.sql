@@ -8,7 +8,7 @@ FROM
 (
     SELECT gpu_model AS of_model, silent_gpu_ms AS silent, unobserved_nusd AS nusd
     FROM gpu_coverage(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64})
-    WHERE silent_gpu_ms > 0 AND ({region:String} = '' OR region = {region:String})
+    WHERE {region:String} = '' OR region = {region:String}
 )
 GROUP BY gpu_model
 ORDER BY gpu_model

@@ -207,11 +207,12 @@ def test_money_is_stacked_in_the_order_of_the_legend() -> None:
 
 
 def test_silent_gpus_stand_by_type_among_what_stood_idle() -> None:
-    """What has no price has no cost."""
+    """What has no price has no cost, and types that all reported have no row."""
     rows = silent_rows(
         [
             {"gpu_model": "H100", "silent_gpu_ms": 13, "unobserved_nusd": 30},
             {"gpu_model": "L4", "silent_gpu_ms": 3, "unobserved_nusd": None},
+            {"gpu_model": "T4", "silent_gpu_ms": 0, "unobserved_nusd": 0},
         ]
     )
 
