@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
+from dataclasses import replace
 from typing import Any
 
 from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
 from schemas.ddl.files import Names
 from schemas.ddl.fresh import fresh
+from schemas.limits import DAY_MS, DEFAULT_LIMITS
 
 _WITH_ROWS = """
 SELECT name FROM system.tables
@@ -24,6 +26,11 @@ FROM (SELECT * FROM system.tables WHERE database = currentDatabase() ORDER BY na
 time, before each test."""
 _LATER = "SELECT now() > max(metadata_modification_time) FROM system.tables WHERE database = currentDatabase()"
 """Times of files are told in whole seconds."""
+YEARS_MS = 3_650 * DAY_MS
+KEPT = replace(
+    DEFAULT_LIMITS, raw_ttl_ms=YEARS_MS, partials_ttl_ms=YEARS_MS, rollup_ttl_ms=YEARS_MS, costs_ttl_ms=YEARS_MS
+)
+"""Tests have rows of fixed days, which no TTL may take away one day."""
 
 
 class Tables:
@@ -51,7 +58,7 @@ class Tables:
             client.command(f"CREATE DATABASE {config.database}")
         self._made = (config, None)
         with _client(config) as client:
-            for statement in fresh(Names(config.database)):
+            for statement in fresh(Names(config.database), KEPT):
                 client.command(statement)
             while not client.command(_LATER):
                 time.sleep(0.05)

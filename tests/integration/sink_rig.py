@@ -17,12 +17,13 @@ from schemas.ddl.fresh import fresh
 from schemas.limits import DEFAULT_LIMITS
 from sinks.database import SinkDatabase
 from sinks.landing import Landing, land_derived, land_raw
+from tests.tables import KEPT
 from tests.unit.sinks.landing_cases import LOG_IDS
 
 
 def migrated(clickhouse: Any) -> Any:
     """The client, in a database with all tables and views."""
-    for statement in fresh(Names(clickhouse.database)):
+    for statement in fresh(Names(clickhouse.database), KEPT):
         clickhouse.command(statement)
     return clickhouse
 

@@ -51,6 +51,7 @@ from tests.integration.cost_rows import (
     request,
 )
 from tests.integration.sink_rig import migrated
+from tests.tables import KEPT
 from tests.unit.sinks.landing_cases import partials as landed_partials
 from tests.unit.stream_jobs.windows.cases import PARTITIONS, a_record, fold_all, partials
 
@@ -439,7 +440,7 @@ def _roll_up(database: SinkDatabase, rows: list[dict[str, Any]]) -> None:
     landing = land_derived([landed_partials(made, 0)], log_ids(), BEGIN_MS, DEFAULT_LIMITS)
     database.insert(landing.inserts)
     Notebook(database).note(LEVELS[0], landing.dirty)
-    rollups = Rollups(database, RollupSettings(settle_ms=0, again_ms=0))
+    rollups = Rollups(database, RollupSettings(settle_ms=0, again_ms=0), KEPT)
     while rollups.run_pass():
         pass
 

@@ -16,6 +16,7 @@ from fleetpulse.migrate.run import migrate
 from fleetpulse.services.processes import Command, Processes
 from producers.publish.publisher import Publisher
 from producers.spool.spool import Spool
+from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.counters import Counters
 from runtime.trace_context import trace_of
@@ -26,7 +27,7 @@ from sinks.service import SinkSettings, run_sink
 from tests.integration.installation import variables_of, variables_of_database
 from tests.integration.otlp_receiver import Received, Receiver, receiving
 from tests.integration.sink_rig import send, until
-from tests.unit.sinks.landing_cases import NOW_MS, partials
+from tests.unit.sinks.landing_cases import partials
 from tests.unused_ports import unused_ports
 
 pytestmark = [pytest.mark.integration, pytest.mark.tables, pytest.mark.timeout(420)]
@@ -181,7 +182,8 @@ async def test_a_collector_that_is_away_delays_and_changes_nothing(
     tracer = ExportingTracer(config, OtlpExporter(config.url, "test", config.export_within_ms / 1_000), counters)
     settings = SinkSettings(flush_ms=100, raw=False, roll=False)
     sink = asyncio.create_task(run_sink(kafka, clickhouse_config, settings, stop, tracer=tracer))
-    record = partials([{"window_ms": NOW_MS - NOW_MS % 10_000, "grouping": "service", "event_count": 3}], 0)
+    window_ms = SystemClock().now_ms() // 10_000 * 10_000
+    record = partials([{"window_ms": window_ms, "grouping": "service", "event_count": 3}], 0)
 
     async with Publisher(Spool.open(tmp_path / "spool"), kafka, host="h", tracer=tracer) as publisher:
         # The books of the spool go out beside it; they are of no trace.
