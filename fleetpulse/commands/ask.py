@@ -10,7 +10,7 @@ import typer
 
 from fleetpulse.commands.output import Result, answers, out, print_rows
 from fleetpulse.commands.people import From, To
-from fleetpulse.commands.progress import waiting
+from fleetpulse.commands.progress import spinner
 from runtime.clock import SystemClock
 from runtime.config import load
 
@@ -58,7 +58,7 @@ def ask(
         return _listed()
     zone_, now_ms = asking.zone_of(zone), SystemClock().now_ms()
     with ExitStack() as ending:
-        ending.enter_context(waiting("asking ClickHouse"))
+        ending.enter_context(spinner("asking ClickHouse", lines=False))
         database = cache(lambda: ending.enter_context(closing(Database(load().reading))))  # once something is looked up
         found = meaning(words, param or (), now_ms, database)
         params = (param or []) if sql else in_full(database, param or (), now_ms)

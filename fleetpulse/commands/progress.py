@@ -107,16 +107,13 @@ class Progress:
 
 
 @contextlib.contextmanager
-def spinner(text: str, console: Console = err) -> Iterator[Callable[[str], None]]:
-    """A spinner beside a text, which what it yields replaces; without a terminal lines."""
+def spinner(text: str, console: Console = err, *, lines: bool = True) -> Iterator[Callable[[str], None]]:
+    """A spinner beside a text, which what it yields replaces; without a terminal ``lines``, or nothing."""
     if console.is_terminal:
         with console.status(text) as status:
             yield status.update
-        return
-    with Lines(console, text) as lines:
-        yield lines.change
-
-
-def waiting(text: str, console: Console = err) -> contextlib.AbstractContextManager[object]:
-    """A spinner beside a text while an answer is waited for; nothing without a terminal, whatever it takes."""
-    return console.status(text) if console.is_terminal else contextlib.nullcontext()
+    elif lines:
+        with Lines(console, text) as told:
+            yield told.change
+    else:
+        yield lambda _: None

@@ -12,7 +12,7 @@ import typer
 
 from fleetpulse.commands.output import Result, answers, err, for_program, out, print_json, print_rows
 from fleetpulse.commands.people import AsWriter, Last, duration_ms
-from fleetpulse.commands.progress import waiting
+from fleetpulse.commands.progress import spinner
 from runtime.clock import SystemClock
 from schemas.errors import ConfigError
 
@@ -67,12 +67,12 @@ def query(
     if wanted in (Format.CSV, Format.PARQUET):
         if output is None and wanted is Format.PARQUET and out.is_terminal:
             raise ConfigError("--format", "parquet", "is no text: add --output FILE, or send it to a pipe")
-        with waiting("asking ClickHouse") if output else nullcontext():
+        with spinner("asking ClickHouse", lines=False) if output else nullcontext():
             asking.stream(login, query, {"csv": "CSVWithNames", "parquet": "Parquet"}[wanted], output)
         return None
     if output is not None:
         raise ConfigError("--output", str(output), f"goes with --format csv or parquet, not {wanted}")
-    with waiting("asking ClickHouse"):
+    with spinner("asking ClickHouse", lines=False):
         answer, cut = asking.rows(login, query, rows_max)
         shown = for_people(login, sql.strip(), query, answer) if wanted is Format.TABLE else None
     if advised := asking.advice(query.sql):

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from fleetpulse.queries.levels import FIRST, LABELS, OVER, ROWS, WINDOWS, Source, read_source, with_rows
+from fleetpulse.queries.levels import FIRST, LABELS, OVER, ROWS, WINDOWS, Source, sources_of, with_rows
 from schemas.ddl.merging import labels_of, measures_of
 from schemas.definitions import BY_MINUTE_MS, written
 from schemas.rows.tables import GROUPED
@@ -46,7 +46,7 @@ STANDARD = {
 }
 _PLACE = re.compile(r"\{(\w+):([^{}]+)\}")
 _OF_SOURCES = (ROWS, LABELS, WINDOWS, FIRST, OVER)
-_HEADER = re.compile(r"-- (param (\w+)|reads (\w+)|rows|kept): (.+)")
+_HEADER = re.compile(r"-- (param (\w+)|rows|kept): (.+)")
 _LIMITS = {"rows": 0, "kept": 1}
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -148,7 +148,8 @@ def read(name: str, text: str) -> Query:
             break
         header.append(line)
         try:
-            _take(line, meanings, sources, limits)
+            sources |= sources_of(line)
+            _take(line, meanings, limits)
         except (ValueError, KeyError) as error:
             raise ValueError(f"{name}.sql:{number}: {error}") from error
     sql = written("\n".join(lines[len(header) :]).strip())
@@ -164,15 +165,13 @@ def read(name: str, text: str) -> Query:
     return Query(name, title, sql, parameters, meanings, sources, limits["rows"], limits["kept"])
 
 
-def _take(line: str, meanings: dict[str, str], sources: dict[str, Source], limits: dict[str, int]) -> None:
+def _take(line: str, meanings: dict[str, str], limits: dict[str, int]) -> None:
     found = _HEADER.fullmatch(line)
     if found is None:
         return
-    what, param, source, rest = found.groups()
+    what, param, rest = found.groups()
     if param:
         meanings[param] = rest
-    elif source:
-        sources[source] = read_source(rest)
     else:
         limits[what] = int(rest)
 

@@ -19,7 +19,6 @@ from fleetpulse.commands.progress import (
     Progress,
     line_of,
     spinner,
-    waiting,
 )
 
 
@@ -91,12 +90,13 @@ def test_what_ends_soon_has_no_line(console: Console) -> None:
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_who_waits_for_an_answer_sees_it_at_a_terminal_alone(terminal: bool) -> None:
+def test_who_waits_for_an_answer_sees_it_at_a_terminal_alone(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """What another program reads has nothing of it, however long it takes."""
+    monkeypatch.setattr("fleetpulse.commands.progress.QUIET_S", 0.0)
     console = Console(file=io.StringIO(), force_terminal=terminal, width=80)
 
-    with waiting("asking ClickHouse", console):
-        pass
+    with spinner("asking ClickHouse", console, lines=False) as change:
+        change("asking ClickHouse again")
 
     assert ("asking ClickHouse" in "".join(lines(console))) == terminal
 
