@@ -9,7 +9,7 @@ from typing import Any
 from fleetpulse.commands import asking
 from fleetpulse.commands.elsewhere import label_utc, led_to
 from fleetpulse.commands.output import Result, err, print_rows
-from fleetpulse.queries.data_ends import Lack, kinds_of
+from fleetpulse.queries.data_ends import Lack, Span, kinds_of
 from fleetpulse.queries.meaning import Meaning, meant, of_number, parts
 from fleetpulse.queries.questions import numbered
 from fleetpulse.queries.scope import NAMES, scoped
@@ -63,14 +63,14 @@ class Asked:
         return self.bounds[f"{which}from_ms"], self.bounds[f"{which}to_ms"]
 
 
-def meaning(words: Sequence[str], params: Sequence[str], now_ms: int, database: Callable[[], Database]) -> Meaning:
-    """What is meant, held to names among ``params`` too; names that the words may be are looked up, and nothing where
-    there are none. Raises ``ConfigError`` as ``meant``."""
+def meaning(words: Sequence[str], params: Sequence[str], asked: Span, database: Callable[[], Database]) -> Meaning:
+    """What is meant, held to names among ``params`` too; names of this range that the words may be are looked up, and
+    nothing where there are none. Raises ``ConfigError`` as ``meant``."""
     if len(words) == 1 and words[0].isascii() and words[0].isdigit():
         return held_to(of_number(int(words[0])), params)
     text, given = " ".join(words), [name for name in pairs(params) if name in NAMES]
     wanted = parts(text)
-    found = names(database(), wanted, (now_ms, now_ms)) if wanted else ()
+    found = names(database(), wanted, asked) if wanted else ()
     return held_to(meant(text, found, given), params)
 
 

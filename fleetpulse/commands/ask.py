@@ -13,6 +13,7 @@ from fleetpulse.commands.people import From, To
 from fleetpulse.commands.progress import spinner
 from runtime.clock import SystemClock
 from runtime.config import load
+from schemas.limits import DAY_MS
 
 
 @answers
@@ -41,9 +42,9 @@ def ask(
     """Ask a question in plain words: the best matching of those below is answered by the query that it names.
 
     The name of a model, tenant, host, engine or GPU among the words holds the answer to it, as -p model=NAME does; p95,
-    TPOT or failures say what is measured; yesterday, this afternoon, at 15:38 or last 2 hours when. Who is behind a
-    spike is answered for the minute in which the latency rose most, where no option gives a range. Where no question
-    matches, none is answered.
+    TPOT or failures say what is measured; yesterday at 15:38, this afternoon, this month or last 2 hours when. Who is
+    behind a spike is answered for the minute in which the latency rose most, where no option gives a range. Where no
+    question matches, none is answered.
 
     Example: [bold]fleetpulse ask[/bold], [bold]fleetpulse ask tenant behind the p99 spike of llama-70b[/bold],
     [bold]fleetpulse ask monthly cost of idle GPUs[/bold], [bold]fleetpulse ask tokens of llama-70b today[/bold]
@@ -51,17 +52,19 @@ def ask(
     from fleetpulse.commands import asking, rising
     from fleetpulse.commands.answering import Asked, answered, held_to, meaning
     from fleetpulse.queries.questions import numbered
+    from fleetpulse.report.gather import span
     from fleetpulse.sql.database import Database
     from fleetpulse.sql.lookups import in_full
 
     if not words:
         return _listed()
     zone_, now_ms = asking.zone_of(zone), SystemClock().now_ms()
+    until_now = (span(DAY_MS, from_, to, now_ms)[0], now_ms)
     with ExitStack() as ending:
         ending.enter_context(spinner("asking ClickHouse", lines=False))
         database = cache(lambda: ending.enter_context(closing(Database(load().reading))))  # once something is looked up
-        found = meaning(words, param or (), now_ms, database)
-        params = (param or []) if sql else in_full(database, param or (), now_ms)
+        found = meaning(words, param or (), until_now, database)
+        params = (param or []) if sql else in_full(database, param or (), until_now)
         found = held_to(found, params)
         question = numbered()[found.number]
         bounds = asking.bounds_of(question, last or found.last, from_, to, against, zone_, now_ms)

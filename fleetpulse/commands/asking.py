@@ -18,7 +18,7 @@ from fleetpulse.queries.calendar_days import before, day_of, midnight
 from fleetpulse.queries.data_ends import Span
 from fleetpulse.queries.metric_words import label
 from fleetpulse.queries.questions import TODAY, Question
-from fleetpulse.queries.range_words import hours_of
+from fleetpulse.queries.range_words import MONTH, days_ago, hours_of
 from fleetpulse.queries.scope import NAMES
 from fleetpulse.report import cells
 from fleetpulse.report.gather import span
@@ -68,20 +68,24 @@ def bounds_of(
 def _span_of(length: str, from_: str | None, to: str | None, zone: tzinfo | None, now_ms: int) -> Span:
     """A whole day of the calendar though it is not over; all else until now at most, but for ends that are given."""
     if from_ or to:
-        return span(duration_ms("1d" if length in _DAYS_AGO or hours_of(length) else length), from_, to, now_ms)
+        named = length in _DAYS_AGO or length == MONTH or hours_of(length)
+        return span(duration_ms("1d" if named else length), from_, to, now_ms)
     if hours := hours_of(length):
-        return _hours_of_day(*hours, zone, now_ms)
+        return _hours_of_day(*hours, days_ago(length), zone, now_ms)
+    if length == MONTH:
+        return midnight(day_of(now_ms, zone).replace(day=1), zone), now_ms
     if length in _DAYS_AGO:
         day = day_of(now_ms, zone) - timedelta(_DAYS_AGO[length])
         return midnight(day, zone), midnight(day + timedelta(1), zone)
     return max(0, now_ms - duration_ms(length)), now_ms
 
 
-def _hours_of_day(begin_h: float, end_h: float, zone: tzinfo | None, now_ms: int) -> tuple[int, int]:
-    """These hours of today so far as they are over, else of yesterday, in ms: whole minutes."""
-    today = day_of(now_ms, zone)
-    ends = [[midnight(today - timedelta(ago), zone, round(60 * hour)) for hour in (begin_h, end_h)] for ago in (0, 1)]
-    begin_ms, end_ms = ends[0] if ends[0][0] < now_ms else ends[1]
+def _hours_of_day(begin_h: float, end_h: float, ago: Sequence[int], zone: tzinfo | None, now_ms: int) -> Span:
+    """These hours, so far as they are over, of the first of the days (so many ago) on which they have begun, in ms:
+    whole minutes."""
+    days = [day_of(now_ms, zone) - timedelta(days) for days in ago]
+    ends = [[midnight(day, zone, round(60 * hour)) for hour in (begin_h, end_h)] for day in days]
+    begin_ms, end_ms = next((one for one in ends if one[0] < now_ms), ends[-1])
     return begin_ms, min(end_ms, now_ms)
 
 

@@ -63,7 +63,7 @@ def query(
         rows = [(one["name"], one["says"], ", ".join(one["params"])) for one in listed]
         return _result("Ready-made queries", ("name", "what it answers", "parameters"), rows, listed, wanted)
     login = login_of_people(load(), as_writer=as_writer)
-    query = asking.query_of(sql, in_full(login, param or ()), SystemClock().now_ms(), duration_ms(last))
+    query = asking.query_of(sql, in_full(login, sql.strip(), param or ()), SystemClock().now_ms(), duration_ms(last))
     if wanted in (Format.CSV, Format.PARQUET):
         if output is None and wanted is Format.PARQUET and out.is_terminal:
             raise ConfigError("--format", "parquet", "is no text: add --output FILE, or send it to a pipe")

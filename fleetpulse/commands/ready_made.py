@@ -21,12 +21,17 @@ from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig
 
 
-def in_full(login: ClickHouseConfig, params: Sequence[str]) -> list[str]:
-    """Parameters with names of models, tenants, hosts ... in full; the server is asked only where some are given."""
-    end_ms = pairs(params).get("to_ms", "")
+def in_full(login: ClickHouseConfig, name: str, params: Sequence[str]) -> list[str]:
+    """Parameters of a ready-made query with names of models, tenants, hosts ... in full; the server is asked only where
+    some are given. Those of SQL that is none stay as they are."""
+    if name not in queries.names():
+        return [*params]
+    given = pairs(params)
+    begin_ms, end_ms = (given.get(end, "") for end in ("from_ms", "to_ms"))
     to_ms = int(end_ms) if end_ms.isdecimal() else SystemClock().now_ms()
+    from_ms = int(begin_ms) if begin_ms.isdecimal() else to_ms
     with ExitStack() as ending:
-        return lookups.in_full(lambda: ending.enter_context(closing(Database(login))), params, to_ms)
+        return lookups.in_full(lambda: ending.enter_context(closing(Database(login))), params, (from_ms, to_ms))
 
 
 def for_people(login: ClickHouseConfig, name: str, query: Query, answer: Answer) -> Result:

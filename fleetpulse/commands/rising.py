@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fleetpulse import queries
 from fleetpulse.commands.elsewhere import label_utc
 from fleetpulse.queries.data_ends import Span
 from fleetpulse.queries.meaning import Meaning
 from fleetpulse.queries.metric_words import label
 from fleetpulse.queries.questions import numbered
 from fleetpulse.queries.rise import RISE, SLOWED, WIDTHS_MS, bounds
+from fleetpulse.queries.scope import scoped
 from fleetpulse.queries.verdict import CHANGE_MIN
 from fleetpulse.report.amounts import instant
 from fleetpulse.sql.database import Database
@@ -50,16 +52,13 @@ def sought(database: Database, meaning: Meaning, usual: dict[str, int]) -> tuple
 
 
 def rise(database: Database, meaning: Meaning, span: Span) -> Rise | None:
-    """The stretch of a range in which a latency rose most, by its share; None where there is none."""
+    """The stretch of a range in which a latency rose most, by its share, of what the question is held to; None where
+    there is none."""
     measured = {name: meaning.given[name] for name in ("bins", "quantile")}
-    given: dict[str, int | float | str] = {
-        **measured,
-        "model": meaning.names.get("model", ""),
-        "from_ms": span[0],
-        "to_ms": span[1],
-    }
+    sql = scoped(queries.text(RISE), meaning.names)
+    given = {**measured, "model": "", **meaning.names, "from_ms": span[0], "to_ms": span[1]}
     for width_ms in WIDTHS_MS:
-        if rows := database.named(RISE, {**given, "width_ms": width_ms}).records():
+        if rows := database.sql(sql, {**given, "width_ms": width_ms}).records():
             found = _of(rows[0], width_ms, label(measured), span)
             return replace(found, says=found.says + _others(rows[1:]))
     return None

@@ -11,11 +11,12 @@ WITH
             intDiv(window_ms, 60000) AS minute,
             any(gpu_model) AS gpu,
             sum(toInt128(interval_ms_sum)) AS covered_ms,
-            25 * round(sum(toInt128(power_limit_mw_sum)) / sum(power_limit_mw_count) / 25000) AS limit_w,
+            25 * round(sum(toInt128(power_limit_mw_sum)) / nullIf(sum(power_limit_mw_count), 0) / 25000) AS limit_w,
             sum(toInt128(energy_mj_sum)) AS energy_mj
         FROM gpu_samples_partials FINAL
         WHERE grouping = 'gpu' AND window_ms >= first_ms AND window_ms < end_ms AND engine_id IS NOT NULL
         GROUP BY engine_id, minute
+        HAVING limit_w IS NOT NULL
     ),
     work AS
     (

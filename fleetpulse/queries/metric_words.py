@@ -15,11 +15,11 @@ _LATENCIES: Mapping[str, str] = {
     "ttft": r"ttft|first.token|time to first",
 }
 _SUMS: Mapping[str, str] = {
-    "input_tokens": r"(?:input|prompt)s?(?: tokens?)?|tokens? in",
+    "cost_nusd": r"costs?|spen[dt]\w*|money|dollars|bill|expensive",
+    "input_tokens": r"(?:input|prompt)s?(?: tokens?)?",
     "cached_tokens": r"cached(?: tokens?)?|cache hits?",
     "output_tokens": r"(?:output|generated|completion) tokens?|tokens? (?:out|generated)|tokens?",
     "failed": r"fail\w*|errors?",
-    "cost_nusd": r"costs?|spen[dt]\w*|money|dollars|bill|expensive",
     "requests": r"requests|traffic",
 }
 LABELS: Mapping[str, str] = {

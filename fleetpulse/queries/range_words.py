@@ -1,4 +1,4 @@
-"""Ranges that a question in plain words names: today, this afternoon, at 15:38, the last 10 minutes. Pure."""
+"""Ranges that a question in plain words names: today, yesterday at 15:38, this month, the last 10 minutes. Pure."""
 
 from __future__ import annotations
 
@@ -23,6 +23,13 @@ _PART = re.compile(
 _TIME = r"([01]?\d|2[0-3]):([0-5]\d)"
 _CLOCK = re.compile(rf"\b(?:at|around|about|near)\s+{_TIME}\b", re.IGNORECASE)
 _DAY = re.compile(r"\b(?:today|yesterday)\b", re.IGNORECASE)
+_YESTERDAY = "yesterday "
+MONTH = "month"
+"""This month of the calendar, so far."""
+_THIS_MONTH = re.compile(
+    r"\b(?:(?:in|of|for|over|during)\s+)?(?:this\s+month|(?:the\s+)?month\s+(?:to\s+date|so\s+far))\b", re.IGNORECASE
+)
+_A_MONTH = re.compile(r"\bmonthly\b|\b(?:per|a|each)\s+month\b", re.IGNORECASE)
 _COMPARED = re.compile(
     r"\btoday\b.*\byesterday\b|\byesterday\b.*\btoday\b|\b(?:than|vs|versus|against|with|to)\W+yesterday\b",
     re.IGNORECASE,
@@ -30,8 +37,9 @@ _COMPARED = re.compile(
 
 
 def range_of(text: str) -> tuple[str, str]:
-    """Which range a question is about (``10m``, ``today``, ``afternoon``, ``15:38``), empty where it does not say, and
-    the words that are left. A comparison with yesterday is no range; a week is 7 days, a month 30."""
+    """Which range a question is about (``10m``, ``today``, ``afternoon``, ``yesterday 15:38``, ``month``), empty where
+    it does not say, and the words that are left. A comparison with yesterday is no range; a week is 7 days, a month 30,
+    but for this one, which is that of the calendar."""
     if found := _LAST.search(text):
         count, unit = found[1] or found[3] or found[5] or "1", found[2] or found[4] or found[6]
         unit = _UNITS.get(unit.lower(), unit.lower())
@@ -40,20 +48,30 @@ def range_of(text: str) -> tuple[str, str]:
             f"{int(count) * days}d" if days else f"{int(count)}{unit}",
             f"{text[: found.start()]} {text[found.end() :]}",
         )
-    if found := _CLOCK.search(text):
-        return f"{int(found[1]):02}:{found[2]}", f"{text[: found.start()]} {text[found.end() :]}"
-    if found := _PART.search(text):
-        return (found[1] or "evening").lower(), f"{text[: found.start()]} {text[found.end() :]}"
-    compared = _COMPARED.search(text)
-    day = _DAY.search(text)
+    compared, day = _COMPARED.search(text), _DAY.search(text)
+    if found := _CLOCK.search(text) or _PART.search(text):
+        hours = f"{int(found[1]):02}:{found[2]}" if found.re is _CLOCK else (found[1] or "evening").lower()
+        left = f"{text[: found.start()]} {text[found.end() :]}"
+        if compared or not day or day[0].lower() != "yesterday" or hours == "night":
+            return hours, left  # a night begins the evening before
+        return f"{_YESTERDAY}{hours}", _DAY.sub("", left)
+    if found := _THIS_MONTH.search(text) or _A_MONTH.search(text):
+        named = MONTH if found.re is _THIS_MONTH else "30d"
+        return named, f"{text[: found.start()]} {text[found.end() :]}"
     if compared or not day:
         return "", text
     return day[0].lower(), f"{text[: day.start()]} {text[day.end() :]}"
 
 
+def days_ago(named: str) -> tuple[int, ...]:
+    """Of which days the hours may be that ``range_of`` names, the first that has begun: today, else yesterday."""
+    return (1,) if named.startswith(_YESTERDAY) else (0, 1)
+
+
 def hours_of(named: str) -> tuple[float, float] | None:
     """From which hour of a day to which, of a part of it that ``range_of`` names, or of five minutes on both sides of a
     time; None for any other range."""
+    named = named.removeprefix(_YESTERDAY)
     if found := re.fullmatch(_TIME, named):
         hour = int(found[1]) + int(found[2]) / 60
         return hour - _AROUND_H, hour + _AROUND_H

@@ -14,6 +14,7 @@ from functools import cache
 from schemas.ddl.billed_views import AS_SUMS, OF_BILLS
 from schemas.ddl.declared import declared
 from schemas.ddl.range_views import CHANGED, TIME
+from schemas.definitions import BILLED
 
 NAMES: Mapping[str, str] = {
     "model": "model",
@@ -37,13 +38,20 @@ _REQUESTS = re.compile(r"llm_requests_(?:partials|rollup_\w+)")
 _OF_ENGINES = re.compile(r"\bgrouping = 'engine'")
 _OF_OTHERS = re.compile(r"\bgrouping (?:= '(?!engine')|IN\b)")
 _LABELS = "alert_history"
+_OF_ALERTS = (
+    "(fingerprint, opened_ms) IN (SELECT fingerprint, opened_ms FROM alert_history WHERE at_ms < {{to_ms:Int64}}"
+    " GROUP BY ALL HAVING argMax(labels, number)['{name}'] = {value})"
+)
+"""An alert as it was last: what it is about changes with its likeliest cause."""
+_CLOCK = re.compile("|".join(map(re.escape, BILLED.values())))
 
 
 def takes(sql: str, names: Iterable[str]) -> bool:
     """Whether a query can be held to these at once, by parameters of its own or by the tables that it reads."""
     named = [*names]
     wanted = [name for name in named if name not in _PLACE.findall(sql)]
-    read = [found[3] for found in _READ.finditer(sql) if found[3] in declared() and found[3] != TIME]
+    found = (one[3] for one in _READ.finditer(_CLOCK.sub("", sql)))
+    read = [table for table in found if table in declared() and table != TIME]
     if CHANGED in read:
         return len(named) < 2 and all(name in _OF_CHANGES for name in wanted)
     rows = _rows_of(sql)
@@ -66,7 +74,8 @@ def scoped(sql: str, names: Iterable[str]) -> str:
         where += " AND ".join(_condition(table, name, rows) for name in wanted)
         return f"{found[1]}{found[2]}(SELECT {picked} FROM {source} WHERE {where})"
 
-    return _READ.sub(held, sql)
+    pieces, clocks = _CLOCK.split(sql), [*_CLOCK.findall(sql), ""]
+    return "".join(_READ.sub(held, piece) + clock for piece, clock in zip(pieces, clocks, strict=True))
 
 
 def _rows_of(sql: str) -> str:
@@ -81,7 +90,7 @@ def _condition(table: str, name: str, rows: str) -> str:
     if table == CHANGED:
         return f"dimension = '{name}' AND name = {value}"
     if table == _LABELS:
-        return f"labels['{name}'] = {value}"
+        return _OF_ALERTS.format(name=name, value=value)
     if _REQUESTS.fullmatch(table):
         table = rows
     elif table in OF_BILLS and not _column(table, name):

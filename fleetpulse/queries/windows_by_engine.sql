@@ -5,9 +5,9 @@ SELECT
     host,
     engine_id,
     model,
-    sum(running_sum) / sum(running_count) AS running,
-    sum(waiting_sum) / sum(waiting_count) AS waiting,
-    sum(toInt128(kv_used_ppm_sum)) / sum(kv_used_ppm_count) / 1e6 AS kv_used,
+    sum(running_sum) / nullIf(sum(running_count), 0) AS running,
+    sum(waiting_sum) / nullIf(sum(waiting_count), 0) AS waiting,
+    sum(toInt128(kv_used_ppm_sum)) / nullIf(sum(kv_used_ppm_count), 0) / 1e6 AS kv_used,
     sum(preemptions_sum) / 10 AS preemptions_per_s,
     sum(generation_tokens_sum) / 10 AS generation_tokens_per_s
 FROM engine_samples_partials FINAL

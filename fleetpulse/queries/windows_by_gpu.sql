@@ -6,8 +6,8 @@ SELECT
     gpu_uuid,
     gpu_model,
     engine_id,
-    sum(util_gpu_pct_sum) / sum(util_gpu_pct_count) / 100 AS utilisation,
-    sum(toInt128(power_mw_sum)) / sum(power_mw_count) / 1e3 AS power_w,
+    sum(util_gpu_pct_sum) / nullIf(sum(util_gpu_pct_count), 0) / 100 AS utilisation,
+    sum(toInt128(power_mw_sum)) / nullIf(sum(power_mw_count), 0) / 1e3 AS power_w,
     max(temperature_c_max) AS temperature_max_c,
     max(memory_used_bytes_max) AS memory_used_max_bytes,
     sum(toInt128(throttled_us_sum)) / 1e6 AS throttled_s

@@ -61,11 +61,14 @@ def full_costs(engines: Sequence[Mapping[str, Any]], served: Sequence[Mapping[st
 
 
 def busy_by_model(measured: Sequence[Mapping[str, Any]], served: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """How busy the GPUs of a model's engines were, weighed by GPUs and by the model's share of each engine's cost."""
+    """How busy the GPUs of a model's engines were, weighed by GPUs and by the model's share of each engine's cost. Of
+    engines whose GPUs say so: one that is cut into MIG instances does not."""
     busy: dict[str, float] = defaultdict(float)
     weight: dict[str, float] = defaultdict(float)
     models = _by_engine(served)
     for one in measured:
+        if one["busy"] is None:
+            continue
         mine = models.get(one["owner"], ())
         whole = sum(row["cost_nusd"] or 0 for row in mine)
         for row in mine:

@@ -11,7 +11,7 @@ from fleetpulse.queries.scope import NAMES
 from fleetpulse.sql.database import Reader
 from fleetpulse.sql.query import pairs
 from schemas.errors import ConfigError
-from schemas.limits import DAY_MS
+from schemas.limits import DAY_MS, HOUR_MS
 from stream_jobs.prices.model import is_example
 
 NAMES_OF_MS = 30 * DAY_MS
@@ -26,16 +26,17 @@ def lacking(database: Reader, kinds: Iterable[str], asked: Span) -> Lack | None:
 
 def names(database: Reader, parts: Sequence[str], asked: Span) -> list[dict[str, Any]]:
     """Names that hold any of these texts, each with its kind, of the range and what was before it."""
-    begin = max(0, min(asked[0], asked[1] - NAMES_OF_MS))
+    begin = max(0, min(asked[0], asked[1] - NAMES_OF_MS)) // HOUR_MS * HOUR_MS
     return _rows(database, "names", {"from_ms": begin, "to_ms": asked[1], "parts": list(parts)}) if parts else []
 
 
-def in_full(database: Callable[[], Reader], params: Sequence[str], now_ms: int) -> list[str]:
+def in_full(database: Callable[[], Reader], params: Sequence[str], asked: Span) -> list[str]:
     """Parameters of people (``name=value``) with names of models, tenants, hosts ... in full, where a part of one was
-    given; nothing is looked up where there are no names. Raises ``ConfigError`` for a part of several."""
+    given, of those of this range; nothing is looked up where there are no names. Raises ``ConfigError`` for a part of
+    several."""
     given = {kind: value for kind, value in pairs(params).items() if kind in NAMES and value}
     wanted = names_in_words.candidates([*given.values()], lambda _word: False)
-    found = names(database(), wanted, (now_ms, now_ms)) if wanted else []
+    found = names(database(), wanted, asked) if wanted else []
     return [_in_full(param, found) if param.partition("=")[0] in given else param for param in params]
 
 

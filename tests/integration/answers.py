@@ -326,7 +326,8 @@ def _alerts(rows: Rows, from_ms: int, to_ms: int) -> dict[tuple[Any, ...], list[
 
 
 def open_alerts(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
-    last = [max(group, key=lambda one: one["number"]) for group in _alerts(rows, from_ms, to_ms).values()]
+    begin_ms = min(from_ms, to_ms - 60 * 86_400_000)
+    last = [max(group, key=lambda one: one["number"]) for group in _alerts(rows, begin_ms, to_ms).values()]
     return [
         {"fingerprint": one["fingerprint"], "opened": instant(one["opened_ms"]), "members": one["number"],
          "value": 0.5 * one["number"], "unit": "s", "labels": {"host": "h"},

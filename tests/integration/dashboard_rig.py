@@ -179,7 +179,7 @@ def _browser() -> Iterator[Browser]:
 
 def _context(browser: Browser, look: str, port: int) -> BrowserContext:
     width, height = SIZES[look]
-    made = browser.new_context(viewport={"width": width, "height": height}, accept_downloads=True)
+    made = browser.new_context(viewport={"width": width, "height": height}, accept_downloads=True, timezone_id="UTC")
     if look == "dark":
         made.add_cookies([{"name": THEME_COOKIE, "value": "dark", "url": address_of(port)}])
     return made

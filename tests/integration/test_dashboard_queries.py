@@ -214,6 +214,30 @@ async def test_sums_over_a_fleet_do_not_wrap(data: Data, clickhouse: Client) -> 
     assert summary["memory_pct"] == 39.8
 
 
+async def test_what_an_engine_serves_is_of_all_its_models(data: Data, clickhouse: Client) -> None:
+    """One after the other they are no more than one; at one time they add up."""
+    start_ms = _yesterday_ms()
+    served = [("then", window, "a" if window < 3 else "b") for window in range(6)]
+    served += [("both", window, model) for window in range(6) for model in ("a", "b")]
+    columns = ["window_ms", "grouping", "engine_id", "model", "last_at_ms", "event_count", "running_sum",
+               "running_count", "generation_tokens_sum", "interval_ms_sum", "log_offset"]  # fmt: skip
+    rows = [
+        [at_ms := start_ms + 10_000 * window, "engine_sample", engine, model, at_ms, 10, 80, 10, 10_000, 10_000, number]
+        for number, (engine, window, model) in enumerate(served)
+    ]
+    clickhouse.insert("engine_samples_partials", rows, column_names=columns)
+    filters = dict.fromkeys(("cluster", "region", "host", "model", "search"), "")
+    given: dict[str, Value] = {**filters, "from_ms": start_ms, "to_ms": start_ms + MINUTE_MS, "top": 5}
+
+    found = (await data.ask("engines", given, MINUTE_MS)).records()
+
+    assert [(row["engine_id"], row["running"], row["tokens_per_s"]) for row in found] == [
+        ("both", pytest.approx(16), pytest.approx(2_000)),
+        ("then", pytest.approx(8), pytest.approx(1_000)),
+    ]
+    assert [row["a_model"] for row in found][1] == "b"
+
+
 async def test_a_day_of_one_gpu_does_not_wrap(data: Data, clickhouse: Client) -> None:
     """NVLink at 150 GB/s: the bytes of a day fit Int64, a thousand times as many do not."""
     start_ms = _yesterday_ms()

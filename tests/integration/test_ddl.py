@@ -14,6 +14,8 @@ from clickhouse_connect.driver.exceptions import DatabaseError
 
 from fleetpulse import queries
 from fleetpulse.migrate.run import migrate
+from fleetpulse.queries.scope import scoped
+from fleetpulse.sql.database import Database
 from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
 from schemas.codec import native
@@ -27,6 +29,7 @@ from schemas.ddl.stored import LANDED
 from schemas.ddl.views import FLEET_NOW, view_name
 from schemas.events.event_types import GPU_EVENTS, LLM_REQUESTS
 from schemas.events.grouping import GROUPING_SETS
+from schemas.limits import DAY_MS
 from schemas.rows.tables import ALERT_HISTORY, EXEMPLARS
 from sinks.database import SinkDatabase
 from sinks.landing import Insert
@@ -179,6 +182,33 @@ def test_alerts_are_shown_with_what_their_records_say(database: SinkDatabase, cl
         ("opened", 91.5, None, {"host": "h"}, 0, None, f"{key}-1", opened),
         ("resolved", None, None, {"host": "h"}, 0, now_ms + 5_000, f"{key}-2", opened),
     ]
+
+
+def test_an_open_alert_is_found_by_what_it_is_about_now(
+    database: SinkDatabase, clickhouse: Any, clickhouse_config: ClickHouseConfig
+) -> None:
+    """Opened before the range it is open still; what it was about before another cause was likelier is no matter."""
+    now_ms = 1_800_000_000_000
+    began = {"opened_ms": now_ms - 50 * DAY_MS, "at_ms": now_ms - 50 * DAY_MS, "labels": {"model": "m"}}
+    moved = {**began, "transition": "updated", "number": 2, "at_ms": now_ms - 9 * DAY_MS, "labels": {"host": "h"}}
+    over = {"fingerprint": "e" * 16, "opened_ms": now_ms - DAY_MS}
+    changes = (began, moved, {**over, "labels": {"model": "m"}}, {**over, "transition": "resolved", "number": 2})
+    database.insert([alert_insert(now_ms - 5, offset, **change) for offset, change in enumerate(changes)])
+    bounds = {"from_ms": now_ms - DAY_MS, "to_ms": now_ms}
+
+    with contextlib.closing(Database(clickhouse_config)) as reader:
+        found = {
+            (name, held): [
+                (row["fingerprint"][0], row.get("lasted_s"))
+                for row in reader.sql(scoped(queries.text(name), [held]), bounds | {held: value}).records()
+            ]
+            for name in ("open_alerts", "alert_history")
+            for held, value in (("host", "h"), ("model", "m"))
+        }
+
+    assert found["open_alerts", "host"] == [("f", None)]
+    assert found["open_alerts", "model"] == found["alert_history", "model"] == []
+    assert [fingerprint for fingerprint, _ in found["alert_history", "host"]] == ["e"]
 
 
 def gpu(now_ms: int, **change: Any) -> dict[str, Any]:

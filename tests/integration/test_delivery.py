@@ -33,6 +33,7 @@ from sinks.service import SinkSettings, run_sink
 from tests.integration.delivery_rig import Receiver, Request, an_alert, tell, undelivered, until
 from tests.integration.installation import variables_of
 from tests.integration.sink_rig import committed, skip_to_end
+from tests.tables import KEPT
 
 pytestmark = pytest.mark.integration
 
@@ -237,12 +238,12 @@ async def test_transitions_land_in_the_database(
     kafka: KafkaConfig, test: str, clickhouse_config: ClickHouseConfig, clickhouse: Any
 ) -> None:
     """Each of them a row of table ``alerts``, with its record."""
-    await asyncio.to_thread(migrate, kafka, clickhouse_config)
+    await asyncio.to_thread(migrate, kafka, clickhouse_config, limits=KEPT)
     await skip_to_end(kafka, f"{kafka.namespace}-sink", (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC))
     alerts = life_of(test, f"{test}000a")
     await tell(kafka, *alerts)
     stop, settings = asyncio.Event(), SinkSettings(flush_ms=100, raw=False, roll=False)
-    task = asyncio.create_task(run_sink(kafka, clickhouse_config, settings, stop))
+    task = asyncio.create_task(run_sink(kafka, clickhouse_config, settings, stop, limits=KEPT))
     await until(partial(_landed, kafka))
     stop.set()
     await asyncio.wait_for(task, 120.0)

@@ -27,11 +27,13 @@ from fleetpulse.sql.database import Database
 from lab.oracle.recount import Request, outcome
 from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
+from schemas.contract.topics import WINDOW_PARTIALS
 from schemas.ddl import cost_rollups
 from schemas.ddl.merging import LEVELS
 from schemas.definitions import END
 from schemas.errors import FleetpulseError
 from schemas.limits import DEFAULT_LIMITS, HOUR_MS, MINUTE_MS
+from schemas.rows.usage import USAGE
 from sinks.database import SinkDatabase
 from sinks.landing import land_derived
 from sinks.rollup import Notebook, Rollups, RollupSettings
@@ -45,13 +47,16 @@ from tests.integration.cost_rows import (
     ROWS,
     UG_PER_MJ,
     costs_record,
+    gpu_rows,
     land_fleet,
     land_requests,
     log_ids,
     request,
+    usage_row,
 )
 from tests.integration.sink_rig import migrated
 from tests.tables import KEPT
+from tests.unit.sinks.landing_cases import derived
 from tests.unit.sinks.landing_cases import partials as landed_partials
 from tests.unit.stream_jobs.windows.cases import PARTITIONS, a_record, fold_all, partials
 
@@ -344,6 +349,34 @@ def coverage(read: dict[str, dict[int, int]], begin: int, end: int) -> dict[int,
     return {
         hour: (MINUTE_MS * n, reporting[hour], MINUTE_MS * n - reporting[hour]) for hour, n in inventory.items() if n
     }
+
+
+def test_what_does_not_say_what_was_cached_was_not_cached(database: SinkDatabase, config: ClickHouseConfig) -> None:
+    """As on page Request: a hosted model bills all of such a prompt at the price of what is computed."""
+    land_requests(database, [request(cached_tokens=None), request(cached_tokens=250), request(input_tokens=None)])
+
+    with contextlib.closing(Database(config)) as reader:
+        given = {"from_ms": BEGIN_MS, "to_ms": END_MS, "bounds": []}
+        found = reader.named("cost_list_tokens", given).records()  # type: ignore[arg-type]
+
+    names = ("requests", "unreported", "input_tokens", "cached_tokens", "output_tokens")
+    assert [sum(row[name] for row in found) for name in names] == [3, 1, 1_500, 250, 300]
+
+
+def test_gpus_that_do_not_say_how_busy_they_are_are_not_counted(
+    database: SinkDatabase, config: ClickHouseConfig
+) -> None:
+    """Cut into MIG instances they do not; of a power limit that is not known there is no row."""
+    silent = {f"{name}_{kind}": 0 for name in ("util_gpu_pct", "power_limit_mw") for kind in ("sum", "count")}
+    land(database, [landed_partials([gpu_rows(700, 0, 24_000) | silent], 1, "gpu.samples")])
+    land(database, [derived(USAGE, [usage_row(0, 1_000, 200)], WINDOW_PARTIALS, 2)])
+
+    with contextlib.closing(Database(config)) as reader:
+        bounds = {"from_ms": BEGIN_MS, "to_ms": END_MS}
+        busy, caps = (reader.named(name, bounds).records() for name in ("cost_utilisation", "cost_power_cap"))
+
+    assert [(row["owner"], row["busy"]) for row in busy] == [("e1", None)]
+    assert caps == []
 
 
 def test_only_the_last_revision_of_a_bill_counts(database: SinkDatabase, config: ClickHouseConfig) -> None:

@@ -33,14 +33,14 @@ SPAN = (HOUR, HOUR + HOUR_MS)
 SPIKE = next(of_number(number) for number, one in numbered().items() if one.query == "who_slowed_model")
 
 
-def fill(clickhouse: Any, model: str, by_minute: Mapping[int, tuple[int, int]]) -> None:
+def fill(clickhouse: Any, model: str, by_minute: Mapping[int, tuple[int, int]], region: str = "") -> None:
     """By minute of the hour so many requests, all with this TTFT [ms]."""
-    columns = ["window_ms", "grouping", "model", "tenant", "event_count", "ttft_us_bins", "log_offset"]
+    columns = ["window_ms", "grouping", "model", "tenant", "event_count", "ttft_us_bins", "log_offset", "region"]
     rows = []
     for minute, (requests, ms) in by_minute.items():
         bins = {int(bin_of(np.array([1_000 * ms]))[0]): requests}
         offset = 1_000 * sum(map(ord, model)) + minute
-        rows.append([HOUR + minute * MINUTE_MS, "service", model, "t", requests, bins, offset])
+        rows.append([HOUR + minute * MINUTE_MS, "service", model, "t", requests, bins, offset, region])
     clickhouse.insert("llm_requests_partials", rows, column_names=columns)
 
 
@@ -98,6 +98,17 @@ def test_a_ready_made_query_says_what_it_comes_to(
     assert "100 % of its requests" in " ".join(shown.split())
     assert [line.split()[0] for line in beside.splitlines()] == [instant(HOUR)[:10], "before:", "in"]
     assert beside.splitlines()[-1].startswith("in words: fleetpulse ask 1  Which tenant")
+
+
+def test_a_rise_is_sought_in_what_the_question_is_held_to(database: Database, clickhouse: Any) -> None:
+    """Of a region alone, where another rose more."""
+    fill(clickhouse, "eu only", {1: (200, 100), 2: (200, 100), 3: (200, 150)}, region="eu")
+
+    found = rise(database, replace(SPIKE, names={"region": "eu"}), SPAN)
+
+    assert found is not None
+    assert found.model == "eu only"
+    assert rise(database, replace(SPIKE, names={"region": "us"}), SPAN) is None
 
 
 def test_a_model_that_the_words_name_is_looked_at_alone(database: Database, clickhouse: Any) -> None:

@@ -1,8 +1,8 @@
 -- GPUs of a range whose UUID, host or engine holds a text.
--- Which there are is looked up in hours; what they did is read for those alone that are shown.
+-- Which there are is looked up by labels alone; what they did is read for those that are shown.
 -- param search: the text, upper or lower case
 -- param top: how many at most
--- reads hours: gpu.samples 1h <= 30d, 1d
+-- reads seen: gpu.samples 1m <= 2h, 1h <= 30d, 1d
 -- reads gpu: gpu.samples 10s <= 5m, 1m <= 2h, 1h <= 30d, 1d
 -- rows: 1000
 WITH
@@ -15,8 +15,8 @@ WITH
             argMax(engine_id, last_at_ms) AS of_engine,
             max(last_at_ms) AS newest_ms,
             count() OVER () AS of_gpus
-        FROM {hours:Identifier} FINAL
-        WHERE grouping = 'gpu' AND window_ms >= intDiv({from_ms:Int64}, 3600000) * 3600000 AND window_ms < {to_ms:Int64}
+        FROM {seen:Labels}
+        WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
             AND (positionCaseInsensitiveUTF8(gpu_uuid, {search:String}) > 0
                 OR positionCaseInsensitiveUTF8(host, {search:String}) > 0
                 OR positionCaseInsensitiveUTF8(ifNull(engine_id, ''), {search:String}) > 0)
@@ -24,7 +24,6 @@ WITH
             AND ({host:String} = '' OR host = {host:String})
             AND ({gpu_model:String} = '' OR gpu_model = {gpu_model:String})
         GROUP BY host, gpu_uuid
-        HAVING newest_ms >= {from_ms:Int64}
         ORDER BY host, gpu_uuid
         LIMIT {top:UInt32}
     ),

@@ -86,6 +86,9 @@ def test_what_is_no_question_is_said(words: list[str], says: str) -> None:
         ("15:38", (4, 20), ((4, 15, 33), (4, 15, 43))),
         ("15:38", (4, 12), ((3, 15, 33), (3, 15, 43))),
         ("evening", (29, 23), ((29, 18), (29, 23))),
+        ("yesterday 15:38", (4, 20), ((3, 15, 33), (3, 15, 43))),
+        ("yesterday afternoon", (4, 13), ((3, 12), (3, 18))),
+        ("month", (4, 13), ((1, 0), (4, 13))),
     ],
 )
 def test_a_part_of_a_day_is_by_the_clocks_of_the_zone(

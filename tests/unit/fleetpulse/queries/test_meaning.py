@@ -133,6 +133,13 @@ def test_only_words_that_may_be_names_are_looked_up() -> None:
         ("spike at 9:05", "09:05"),
         ("spike around 15:38", "15:38"),
         ("spike at 25:10", ""),
+        ("spike yesterday at 15:38", "yesterday 15:38"),
+        ("alerts yesterday afternoon", "yesterday afternoon"),
+        ("what broke yesterday night", "night"),
+        ("what was the bill this month", "month"),
+        ("bill month to date", "month"),
+        ("monthly bill", "30d"),
+        ("what do GPUs cost a month", "30d"),
     ],
 )
 def test_ranges_are_found_in_words(words: str, expected: str) -> None:
@@ -182,6 +189,8 @@ def test_a_latency_is_what_the_words_say(words: str, expected: str) -> None:
     ("words", "metric", "expected", "says"),
     [
         ("prompt tokens", "requests", "input_tokens", "prompt tokens"),
+        ("tokens in eu", "requests", "output_tokens", "generated tokens"),
+        ("cost of prompt tokens", "cost_nusd", "cost_nusd", "cost"),
         ("generated tokens", "requests", "output_tokens", "generated tokens"),
         ("failures", "requests", "failed", "failed requests"),
         ("spike", "ttft_p99_us", "ttft_p99_us", "p99 of TTFT"),

@@ -6,6 +6,7 @@ import pytest
 
 from fleetpulse import queries
 from fleetpulse.queries.scope import NAMES, scoped, takes
+from schemas.definitions import BILLED
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,12 @@ from fleetpulse.queries.scope import NAMES, scoped, takes
          "SELECT 1 FROM (SELECT * FROM who_changed(from_ms = 1)"
          " WHERE dimension = 'tenant' AND name = {tenant:String}) AS c"),
         ("SELECT 1 FROM alert_history", ["host"],
-         "SELECT 1 FROM (SELECT * FROM alert_history WHERE labels['host'] = {host:String})"),
+         "SELECT 1 FROM (SELECT * FROM alert_history WHERE (fingerprint, opened_ms) IN (SELECT fingerprint, opened_ms"
+         " FROM alert_history WHERE at_ms < {to_ms:Int64} GROUP BY ALL"
+         " HAVING argMax(labels, number)['host'] = {host:String}))"),
+        (f"WITH {BILLED['of_bills']} AS billed_ms SELECT billed_ms FROM costs", ["region"],
+         f"WITH {BILLED['of_bills']} AS billed_ms SELECT billed_ms"
+         " FROM (SELECT * FROM costs WHERE region = {region:String})"),
         ("WITH (SELECT 1 FROM covered_time(from_ms = 1)) AS c, m AS (SELECT 1 FROM request_windows) SELECT 1 FROM m",
          ["model"],
          "WITH (SELECT 1 FROM covered_time(from_ms = 1)) AS c, m AS (SELECT 1 FROM (SELECT * FROM request_windows"
@@ -38,7 +44,7 @@ from fleetpulse.queries.scope import NAMES, scoped, takes
          "SELECT 1 FROM request_windows WHERE {model:String} IN ('', model)"),
     ],
     ids=["a view", "a join", "a table", "rows of engines", "a view of a range", "changes", "alerts",
-         "the clock is of all", "its own"],
+         "the time with bills is of all", "the clock is of all", "its own"],
 )  # fmt: skip
 def test_tables_are_read_with_a_condition(sql: str, names: list[str], expected: str) -> None:
     """Each of them; a parameter of its own is bound as it is."""

@@ -65,11 +65,12 @@ def test_full_costs_add_up_to_the_bills_of_engines_that_served(engines: list[tup
 
 
 def test_busy_is_weighed_by_gpus_and_share() -> None:
-    """Of an engine of 4 GPUs a quarter of the cost counts as one GPU."""
+    """Of an engine of 4 GPUs a quarter of the cost counts as one GPU; one whose GPUs do not say counts for nothing."""
     measured = [{"owner": "e1", "gpus": 4, "busy": 0.8}, {"owner": "e2", "gpus": 1, "busy": 0.2},
-                {"owner": "e3", "gpus": 8, "busy": 1.0}]  # fmt: skip
+                {"owner": "e3", "gpus": 8, "busy": 1.0}, {"owner": "e4", "gpus": 7, "busy": None}]  # fmt: skip
     served = [{"engine_id": "e1", "model": "a", "cost_nusd": 25}, {"engine_id": "e1", "model": "b", "cost_nusd": 75},
-              {"engine_id": "e2", "model": "a", "cost_nusd": 7}]  # fmt: skip
+              {"engine_id": "e2", "model": "a", "cost_nusd": 7}, {"engine_id": "e4", "model": "a", "cost_nusd": 9},
+              {"engine_id": "e4", "model": "c", "cost_nusd": 9}]  # fmt: skip
 
     assert money.busy_by_model(measured, served) == {"a": pytest.approx(0.5), "b": pytest.approx(0.8)}
 

@@ -54,7 +54,7 @@ def test_parts_of_names_become_names() -> None:
     database = Recording(Answer(("kind", "name", "seen"), tuple(rows)))
 
     def found(*params: str) -> list[str]:
-        return in_full(lambda: database, params, 90 * DAY_MS)
+        return in_full(lambda: database, params, (90 * DAY_MS, 90 * DAY_MS))
 
     assert found("model=llama-70b", "top=5") == ["model=llama-3.3-70b-instruct", "top=5"]
     assert found("model=QWEN", "tenant=llama") == ["model=qwen", "tenant=llama-farm"]
