@@ -75,9 +75,12 @@ def meaning(words: Sequence[str], params: Sequence[str], asked: Span, database: 
 
 
 def held_to(meaning: Meaning, params: Sequence[str]) -> Meaning:
-    """The same, held to names among these parameters of people too. Raises ``ConfigError`` for names that the question
-    is not held to."""
-    held = {**meaning.names, **{name: value for name, value in pairs(params).items() if name in NAMES}}
+    """The same, held to names among these parameters of people too. Raises ``ConfigError`` for names that are empty, as
+    of a variable that is not set, and for those that the question is not held to."""
+    given = {name: value for name, value in pairs(params).items() if name in NAMES}
+    if empty := [name for name, value in given.items() if not value]:
+        raise ConfigError("--param", f"{empty[0]}=", "is empty: give a name, or leave it out for all")
+    held = {**meaning.names, **given}
     if not numbered()[meaning.number].takes(held):
         raise ConfigError("--param", ", ".join(held), f"is nothing that question {meaning.number} is held to")
     return replace(meaning, names=held)

@@ -64,6 +64,7 @@ def test_the_query_alone_is_printed_as_it_is() -> None:
         (["999"], "from 1 to"),
         (["22", "-p", "tenant=acme"], "is nothing that question 22 is held"),
         (["22", "-p", "modle=x"], "must be a parameter"),
+        (["22", "-p", "region="], "is empty: give a name"),
         (["22", "-p", "tenant"], "must be name=value"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
