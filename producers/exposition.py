@@ -26,7 +26,9 @@ _LABELS = rf"\{{((?:{_PAIR}(?:,{_PAIR})*,?)?{_BLANK})\}}"
 _NUMBER = r"[+-]?(?:[0-9]++\.?[0-9]*+(?:[eE][+-]?[0-9]++)?|\.[0-9]++(?:[eE][+-]?[0-9]++)?|[iI]nf(?:inity)?|[nN]a[nN])"
 _HEAD = re.compile(rf"{_NAME}(?:{_BLANK}{_LABELS})?{_BLANK}")
 _TAIL = re.compile(rf"{_NUMBER}[ \t]++\S.*")
-_SAMPLE = re.compile(rf"({_NAME})(?:{_BLANK}{_LABELS}{_BLANK}|[ \t]++)({_NUMBER})(?:[ \t]++-?[0-9]++)?")
+_SAMPLE = re.compile(
+    rf"({_NAME})(?:{_BLANK}{_LABELS}{_BLANK}|[ \t]++)({_NUMBER})(?:[ \t]++-?[0-9]++(?:\.[0-9]++)?)?(?:[ \t]++#[ \t].*)?"
+)
 _LABEL = re.compile(rf"([a-zA-Z_][a-zA-Z0-9_]*+){_BLANK}={_BLANK}{_TEXT}")
 _ESCAPED = re.compile(r'\\([\\n"])')
 _EXACT_DIGITS_MAX = 20

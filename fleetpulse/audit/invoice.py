@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
@@ -17,6 +17,7 @@ from typing import Any
 from fleetpulse.report.amounts import USD_NUSD
 from schemas.errors import ConfigError
 from schemas.limits import DAY_MS, HOUR_MS
+from stream_jobs.prices.model import words_of
 
 NEEDED, MORE = ("gpu_model", "gpu_hours"), ("usd", "day")
 EVERY_DAY = -1
@@ -106,12 +107,12 @@ def compared(lines: Sequence[Invoiced], coverage: Sequence[Mapping[str, Any]], t
     by_day = span_of(lines) is not None
     products = {row["gpu_model"] for row in coverage}
     sums: dict[tuple[int, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    priced: dict[tuple[int, str], bool] = defaultdict(lambda: True)
+    priced: dict[tuple[int, str], set[bool]] = defaultdict(set)
     for line in lines:
         key = line.day, _product(line.gpu_model, products)
         sums[key]["invoiced_gpu_ms"] += line.gpu_ms
         sums[key]["invoiced_nusd"] += line.nusd or 0
-        priced[key] &= line.nusd is not None
+        priced[key].add(line.nusd is not None)
     for row in coverage:
         of = sums[row["day"] if by_day else EVERY_DAY, row["gpu_model"]]
         of["billed_gpu_ms"] += row["billed_gpu_ms"]
@@ -119,11 +120,15 @@ def compared(lines: Sequence[Invoiced], coverage: Sequence[Mapping[str, Any]], t
         of["billed_nusd"] += row["billed_nusd"] or 0
         of["unobserved_nusd"] += row["unobserved_nusd"] or 0
     return [
-        _compared(*key, sums[key], tolerance, priced=priced[key]) for key in sorted(sums) if any(sums[key].values())
+        _compared(*key, sums[key], tolerance, priced[key] or {True}) for key in sorted(sums) if any(sums[key].values())
     ]
 
 
-def _compared(day: int, gpu_model: str, of: Mapping[str, int], tolerance: float, *, priced: bool) -> Compared:
+def _compared(
+    day: int, gpu_model: str, of: Mapping[str, int], tolerance: float, with_money: Collection[bool]
+) -> Compared:
+    """Money that some lines have and others have not is summed, and differs whatever it comes to."""
+    priced = True in with_money
     gpu_ms_off = of["invoiced_gpu_ms"] - of["billed_gpu_ms"] - of["unobserved_gpu_ms"]
     nusd_off = of["invoiced_nusd"] - of["billed_nusd"] - of["unobserved_nusd"] if priced else None
     most_ms = tolerance * (of["invoiced_gpu_ms"] or of["billed_gpu_ms"])
@@ -139,16 +144,18 @@ def _compared(day: int, gpu_model: str, of: Mapping[str, int], tolerance: float,
         of["billed_nusd"],
         of["unobserved_nusd"],
         nusd_off,
-        abs(gpu_ms_off) > most_ms or abs(nusd_off or 0) > most_nusd,
+        abs(gpu_ms_off) > most_ms or abs(nusd_off or 0) > most_nusd or len(with_money) > 1,
     )
 
 
 def _product(name: str, products: Iterable[str]) -> str:
-    """The one product that is called so, or has all of these words; the name itself where there is none or several."""
-    words = set(name.lower().split())
-    found = [one for one in products if one.lower() == name.lower()] or [
-        one for one in products if words <= set(one.lower().replace("-", " ").split())
+    """The one product that is called so, or has these words and no other, or at least these; the name itself where
+    there is none or several."""
+    words = words_of(name)
+    same = [one for one in products if one.lower() == name.lower()] or [
+        one for one in products if words_of(one) == words
     ]
+    found = same or [one for one in products if words <= words_of(one)]
     return found[0] if len(found) == 1 else name
 
 

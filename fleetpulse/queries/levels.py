@@ -29,9 +29,9 @@ from schemas.rows.tables import GROUPED, PARTIALS
 
 FINEST, WINDOW_MS = "10s", 10_000
 LEVELS = (FINEST, "1m", "1h", "1d")
-ROWS, LABELS, WINDOWS, FIRST, OVER = "Rows", "Labels", "Windows", "First", "Over"
-"""Types of places that become the rows of a range, the same where labels alone count, its windows, and where what these
-hold of it begins and ends."""
+ROWS, LABELS, SEEN, WINDOWS, FIRST, OVER = "Rows", "Labels", "Seen", "Windows", "First", "Over"
+"""Types of places that become the rows of a range, the same where labels alone count, those that tell which labels
+there were, its windows, and where what these hold of it begins and ends."""
 _FROM, _TO = "{from_ms:Int64}", "{to_ms:Int64}"
 _SPAN = f"{_TO} - {_FROM}"
 _TO_NOW = f"least({_TO}, (SELECT toUnixTimestamp64Milli(now64(3))))"
@@ -84,12 +84,26 @@ class Source:
         """Rows of ``[from_ms, to_ms)``, a range of this length, as a subquery with the columns that ``sql`` names. With
         its ends, levels that have no window of that very range are left out. None: of any length, which chooses the
         levels when the text is run. Without ``final`` a row may come several times, with the same labels."""
-        known = _columns_of(self.topic)
-        named = [*dict.fromkeys(word for word in _WORD.findall(sql) if word in known), *sorted({*_COLUMN.findall(sql)})]
+        named = self._named(sql)
         return _union(
-            f"    SELECT {', '.join(named)}\n    FROM {self.table(level)}{final}\n    WHERE {where}\n"
+            f"    SELECT {named}\n    FROM {self.table(level)}{final}\n    WHERE {where}\n"
             for level, where in self._parts(span_ms, ends_ms)
         )
+
+    def seen(self, span_ms: int | None, sql: str) -> str:
+        """Rows that tell which labels there were in windows that reach into a range of this length: those of the
+        coarsest level, and of finer ones what is newer, since an hour may be rolled up only once it is over. A row may
+        come several times."""
+        levels = [level for level, _ in self.levels]
+        named, parts, above = self._named(sql), list[str](), ""
+        for level in reversed(levels if span_ms is None else levels[: levels.index(self.level(span_ms)) + 1]):
+            width_ms, table = _width_ms(level), self.table(level)
+            begin = f"greatest({_FROM}, ({above}))" if above else _FROM
+            where = f"window_ms >= intDiv({begin}, {width_ms}) * {width_ms} AND window_ms < {_TO}"
+            parts.append(f"    SELECT {named}\n    FROM {table}\n    WHERE {where}\n")
+            of_range = f"window_ms >= intDiv({_FROM}, {width_ms}) * {width_ms} AND window_ms < {_TO}"
+            above = f"SELECT max(last_at_ms) FROM {table} WHERE {of_range}"
+        return _union(parts)
 
     def windows(self, span_ms: int | None, ends_ms: tuple[int, int] | None = None) -> str:
         """Their windows alone, with ``width_ms`` and ``grouping``; one may come several times."""
@@ -102,6 +116,12 @@ class Source:
     def ends(self) -> tuple[str, str]:
         """Where what these rows hold of the range begins and ends [ms], as SQL."""
         return self._ends(self.levels[0][0], finest=True)
+
+    def _named(self, sql: str) -> str:
+        """Columns that a query names."""
+        known = _columns_of(self.topic)
+        named = dict.fromkeys(word for word in _WORD.findall(sql) if word in known)
+        return ", ".join([*named, *sorted({*_COLUMN.findall(sql)})])
 
     def _parts(self, span_ms: int | None, ends_ms: tuple[int, int] | None) -> Iterator[tuple[str, str]]:
         """Levels that a range is read from, each with the condition on its windows; at least one."""
@@ -190,6 +210,7 @@ def with_rows(
     for name, source in sources.items():
         sql = sql.replace(f"{{{name}:{ROWS}}}", source.rows(span_ms, named, ends_ms))
         sql = sql.replace(f"{{{name}:{LABELS}}}", source.rows(span_ms, named, ends_ms, final=""))
+        sql = sql.replace(f"{{{name}:{SEEN}}}", source.seen(span_ms, named))
         sql = sql.replace(f"{{{name}:{WINDOWS}}}", source.windows(span_ms, ends_ms))
         for place, moment in zip((FIRST, OVER), source.ends(), strict=True):
             sql = sql.replace(f"{{{name}:{place}}}", moment)

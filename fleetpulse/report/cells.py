@@ -8,14 +8,14 @@ from typing import Any
 
 from fleetpulse.report import amounts
 
-_MOMENT_MS = 10**11
-"""Numbers of milliseconds from here on are moments, below it they are durations."""
+_MOMENT_MS = 10**12
+"""Numbers of milliseconds from here on (2001) are moments, below it they are durations."""
+_NO_MOMENT = "token_ms"
 _READABLE: Mapping[str, Callable[[Any], str]] = {
     "_nusd": amounts.usd,
     "_mj": amounts.energy,
     "_ug": amounts.carbon,
-    "gpu_ms": amounts.gpu_hours,
-    "billed_ms": amounts.gpu_hours,
+    **dict.fromkeys(("gpu_ms", "gpu_time_ms", "billed_ms", "unpriced_ms", "estimated_ms"), amounts.gpu_hours),
 }
 
 
@@ -28,7 +28,7 @@ def readable(column: str, value: Any) -> Any:
     for ending, said in _READABLE.items():
         if column.endswith(ending):
             return said(value)
-    if column.endswith("_ms") and value >= _MOMENT_MS:
+    if column.endswith("_ms") and value >= _MOMENT_MS and not column.endswith(_NO_MOMENT):
         return amounts.instant(int(value))
     return value
 

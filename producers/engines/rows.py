@@ -4,8 +4,9 @@ Counters become what was counted since the reading before. The rules:
 
 - A series that is new in a process that was read before began at 0 (clients make a labelled series when it is first
   counted), unless that earlier scrape had unreadable lines: then it begins with this reading.
-- A process that restarted counts from 0. A restart is a new start time or, where none is reported, a counter that fell.
-  What was counted between the last reading and the restart is lost; it is not made up.
+- A process that restarted counts from 0. A restart is a new start time or, where none is reported, a counter that fell:
+  of the model whose counter it is, since an engine may load one of several anew. What was counted between the last
+  reading and the restart is lost; it is not made up.
 - A series that is unreadable now makes its field unknown now; the next reading covers the time it was missing.
 - Readings further apart than ``INTERVAL_MS_MAX`` have gauges only.
 - A row covers the time since the reading before; where that crosses the edge of a window (after a gap) there is a
@@ -14,8 +15,8 @@ Counters become what was counted since the reading before. The rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from producers.differences import INTERVAL_MS_MAX, since, split
@@ -55,25 +56,46 @@ class Known:
 def engine_rows(before: Known | None, now: Reading, at_ms: int, moment_ms: int) -> tuple[list[Row], Known]:
     """Rows with ``at_ms``, ``model``, ``model_version``, ``engine_kind`` and fields, each model's in order of time;
     and what to keep. ``at_ms`` is wall time, ``moment_ms`` monotonic. Bounds are not judged."""
-    restarted = before is not None and restart(before, now)
+    begun = _begun(before, now) if before is not None else frozenset[Identity]()
     interval_ms = moment_ms - before.moment_ms if before is not None else 0
     rows: list[Row] = []
     for identity, fields in now.fields.items():
         named: Row = {"model": identity[0], "model_version": identity[1], "engine_kind": now.kind}
         parts: list[Row] = [{"at_ms": at_ms}]
         if before is not None and 0 < interval_ms <= INTERVAL_MS_MAX:
-            parts = [*split(at_ms, interval_ms, _grown(before, identity, fields, restarted))]
+            parts = [*split(at_ms, interval_ms, _grown(before, identity, fields, identity in begun))]
         rows += [named | part for part in parts[:-1]] + [named | parts[-1] | _levels(now.kind, fields)]
-    return rows, _known(None if restarted else before, now, moment_ms)
+    return rows, _known(_kept(before, now, begun) if before else None, now, moment_ms)
 
 
 def restart(before: Known, now: Reading) -> bool:
-    """True when the process is another one than before."""
-    if before.kind != now.kind:
-        return True
+    """True when the process is another one than before, or one of its models was loaded anew."""
+    return _another(before, now) or bool(_fell(before, now))
+
+
+def _another(before: Known, now: Reading) -> bool:
+    starts = before.started_at_s, now.started_at_s
+    return before.kind != now.kind or (None not in starts and starts[0] != starts[1])
+
+
+def _fell(before: Known, now: Reading) -> frozenset[Identity]:
+    """Models of which a counter fell; none where start times tell."""
     if before.started_at_s is not None and now.started_at_s is not None:
-        return before.started_at_s != now.started_at_s
-    return any(value is not None and value < (before.totals.get(name) or 0) for name, value in _totals(now).items())
+        return frozenset()
+    fresh = _totals(now).items()
+    return frozenset(name[0] for name, value in fresh if value is not None and value < (before.totals.get(name) or 0))
+
+
+def _begun(before: Known, now: Reading) -> frozenset[Identity]:
+    """Models that count from 0 again."""
+    return frozenset(now.fields) if _another(before, now) else _fell(before, now)
+
+
+def _kept(before: Known, now: Reading, begun: Collection[Identity]) -> Known | None:
+    """What is known from before, of those that go on."""
+    if _another(before, now):
+        return None
+    return replace(before, totals={name: value for name, value in before.totals.items() if name[0] not in begun})
 
 
 def _levels(kind: str, fields: Mapping[str, Series]) -> dict[str, int | None]:

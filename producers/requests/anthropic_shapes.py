@@ -33,7 +33,7 @@ def message_chunk(kind: str, document: Mapping[str, Any]) -> Chunk:
         return _whole(document)
     if kind == "message_start":
         message = document.get("message")
-        return _about(message, None) if isinstance(message, dict) else Chunk(reasons=(reasons.UNKNOWN_SHAPE,))
+        return _of_start(message) if isinstance(message, dict) else Chunk(reasons=(reasons.UNKNOWN_SHAPE,))
     if kind == "content_block_start":
         return _begun(document)
     if kind == "content_block_delta":
@@ -51,6 +51,12 @@ def _begun(document: Mapping[str, Any]) -> Chunk:
     if isinstance(block, dict) and str(block.get("type")) in _TOOLS:
         return Chunk(tool_calls=((0, place if type(place) is int else 0),))
     return Chunk()
+
+
+def _of_start(message: Mapping[str, Any]) -> Chunk:
+    """Nothing is generated yet: a count of output, which servers write as 0 or 1, is no more than a placeholder."""
+    found = _about(message, None)
+    return found if found.usage is None else found._replace(usage=found.usage._replace(output=None))
 
 
 def _about(message: Mapping[str, Any], stop: object) -> Chunk:

@@ -175,11 +175,23 @@ class Prices:
         words = words_of(gpu)
         fitting = [one for one in self.entries if one.section == section and one.fits(words, region, commitment)]
         fitting.sort(key=lambda one: one.closeness, reverse=True)
+        closer: list[Period] = []
         for _, group in groupby(fitting, key=lambda one: one.closeness):
-            found = [(one, period) for one in group if (period := in_force(one.periods, at_ms))]
+            entries = [*group]
+            closer += [period for one in entries for period in one.periods]
+            found = [(one, period) for one in entries if (period := in_force(one.periods, at_ms))]
             if found:
-                return price_of(*found[0], at_ms) if len(found) == 1 else None
+                price = price_of(*found[0], at_ms) if len(found) == 1 else None
+                return None if price is None else _between(closer, price, at_ms)
         return None
+
+
+def _between(others: Sequence[Period], price: Price, at_ms: int) -> Price:
+    """The price, said to hold no longer than none of these periods does, which would go before it or beside it."""
+    ended = [one.until_ms for one in others if one.until_ms is not None and one.until_ms <= at_ms]
+    begin = [one.from_ms for one in others if one.from_ms > at_ms]
+    until = [end for end in (price.until_ms, min(begin, default=None)) if end is not None]
+    return replace(price, from_ms=max([price.from_ms, *ended]), until_ms=min(until, default=None))
 
 
 def in_force(periods: Sequence[Period], at_ms: int) -> Period | None:

@@ -214,6 +214,43 @@ async def test_sums_over_a_fleet_do_not_wrap(data: Data, clickhouse: Client) -> 
     assert summary["memory_pct"] == 39.8
 
 
+@pytest.mark.parametrize("rolled_min", [None, 5], ids=["an hour that is not rolled up", "an hour of which a part is"])
+async def test_what_came_in_the_running_hour_is_listed(data: Data, clickhouse: Client, rolled_min: int | None) -> None:
+    """Though its row of an hour, or of a day, is computed when that is over; what was there before the range is not."""
+    hour_ms = _yesterday_ms() + 7 * HOUR_MS
+    hours = [(hour_ms - HOUR_MS, hour_ms - 1, "GPU-old", "old")]
+    if rolled_min is not None:
+        hours.append((hour_ms, hour_ms + rolled_min * MINUTE_MS, "GPU-still", "still"))
+    minutes = [
+        (hour_ms + minute * MINUTE_MS, name) for minute in range(20) for name in ("still", "new")[: 1 + minute // 9]
+    ]
+    for table, of_table in (
+        ("1h", hours),
+        ("1m", [(at_ms, at_ms + 59_000, f"GPU-{name}", name) for at_ms, name in minutes]),
+    ):
+        rows = [[at_ms, last_ms, "gpu", uuid, f"host-{name}", 1] for at_ms, last_ms, uuid, name in of_table]
+        columns = ["window_ms", "last_at_ms", "grouping", "gpu_uuid", "host", "event_count"]
+        clickhouse.insert(f"gpu_samples_rollup_{table}", rows, column_names=columns)
+    filters = dict.fromkeys(("cluster", "host", "gpu_model", "search"), "")
+    asked: dict[str, Value] = {**filters, "to_ms": hour_ms + 20 * MINUTE_MS, "top": 50}
+
+    async def listed(name: str, length_ms: int, **more: Value) -> list[str]:
+        given = {**asked, "from_ms": hour_ms + 20 * MINUTE_MS - length_ms, **more}
+        return sorted(row["gpu_uuid"] for row in (await data.ask(name, given, length_ms)).records())
+
+    async def hosts(name: str, length_ms: int, **more: Value) -> set[str]:
+        given = {**asked, "from_ms": hour_ms + 20 * MINUTE_MS - length_ms, **more}
+        rows = (await data.ask(name, given, length_ms)).records()
+        return {row.get("name") or row["value"] for row in rows if row.get("kind", "host") == "host"}
+
+    assert await listed("gpus", 15 * MINUTE_MS) == ["GPU-new", "GPU-still"]
+    assert await listed("gpus", 2 * HOUR_MS) == ["GPU-new", "GPU-old", "GPU-still"]
+    for length_ms in (HOUR_MS, 30 * DAY_MS):
+        everything = {"host-new", "host-old", "host-still"}
+        assert await hosts("names", length_ms, parts=["host-"]) == everything
+        assert await hosts("values_of_gpus", length_ms, dimension="host") == everything
+
+
 async def test_what_an_engine_serves_is_of_all_its_models(data: Data, clickhouse: Client) -> None:
     """One after the other they are no more than one; at one time they add up."""
     start_ms = _yesterday_ms()

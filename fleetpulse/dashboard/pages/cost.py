@@ -23,7 +23,6 @@ from stream_jobs.budgets.model import Budgets
 from stream_jobs.prices.model import is_example
 from stream_jobs.yaml_files.errors import FileError
 
-HISTORY_DAYS = 120
 SILENCE_SPAN_MAX_MS = DAY_MS
 WORDS = {
     "request": "requests",
@@ -143,7 +142,7 @@ class _Cost:
         example = any(is_example(row["version"]) for row in prices.records())
         self._show_stats(total, total["billed_ms"], example=example)
         silent = self._show_silence(silent_types)
-        self._show_split(parts.records(), width_ms)
+        self._show_split(view.whole_buckets("cost_over_time", parts.records()), width_ms)
         self._models.rows(models.records(), "No model has a bill in this range")
         unused = sorted([*idle.records(), *silent], key=lambda row: -(row["cost"] or 0))
         self._idle.rows(unused, "Nothing stood idle in this range")
@@ -162,6 +161,8 @@ class _Cost:
         show, bill = self._stats.show, total["total"]
         hours = billed_ms / HOUR_MS
         note = "example prices" if example else f"{_hours(total['gpu_time_ms'])} GPU hours"
+        if self._view.filter("model") or self._view.filter("tenant"):
+            note = f"of all models and tenants, {note}"
         show("total", dollars(bill), note, "warn" if example else "")
         show(
             "hour",
@@ -194,8 +195,9 @@ class _Cost:
         if rows is None:
             self._stats.show("unobserved", UNKNOWN, "beside the bill; of up to 24 h")
             return []
-        silent_ms, known = sum(row["silent_gpu_ms"] for row in rows), [row["unobserved_nusd"] for row in rows]
-        cost = sum(nusd for nusd in known if nusd is not None)
+        silent_ms = sum(row["silent_gpu_ms"] for row in rows)
+        known = [row["unobserved_nusd"] for row in rows if row["unobserved_nusd"] is not None]
+        cost = sum(known) if known or not silent_ms else None
         hint = f"beside the bill, {_hours(silent_ms)} GPU hours without a reading"
         self._stats.show("unobserved", dollars(cost), hint, "warn" if silent_ms else "good")
         return silent_rows(rows)
@@ -223,7 +225,8 @@ class _Cost:
             self._budgets.empty(f"{file.name} cannot be used", str(error))
             return
         now_ms = wall_ms()
-        from_ms = (now_ms // DAY_MS - HISTORY_DAYS) * DAY_MS
+        since_ms = [report.look_back_ms(one, now_ms) for one in budgets.budgets]
+        from_ms = min([report.history_ms(now_ms), *since_ms])
         days = await self._view.ask("cost_by_day", from_ms=from_ms, to_ms=now_ms)
         self._budgets.rows(standings(budgets, days.records(), now_ms), *_NO_BUDGETS)
 

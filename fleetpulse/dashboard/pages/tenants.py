@@ -89,21 +89,24 @@ class _Tenants:
         rows = [
             row
             | latencies[row["tenant"]]
-            | {"cost": costs.get(row["tenant"]), "cached": _share(row["cached_tokens"], row["input_tokens"])}
+            | {"cost": costs.get(row["tenant"] or ""), "cached": _share(row["cached_tokens"], row["input_tokens"])}
             for row in listed.records()
         ]
         self._show_stats(rows, covered_s)
         self._show(rows, series.records(), failed.records())
 
     async def _costs(self) -> dict[str, int]:
-        """Cost by tenant; nothing where no job has booked any, or the tables are older than costs."""
+        """Cost by tenant, empty for requests without one; nothing where no job has booked any, the tables are older
+        than costs, or a cluster is chosen: bills do not know it."""
+        if self._view.filter("cluster"):
+            return {}
         try:
             answer = await self._view.ask("cost_tenants")
         except FleetpulseError as error:
             if error.retriable:
                 raise
             return {}
-        return {row["tenant"]: row["cost"] for row in answer.records()}
+        return {row["tenant"]: row["cost"] for row in answer.records() if not row["nobody"]}
 
     def _show(self, rows: list[dict[str, Any]], series: list[dict[str, Any]], failed: list[dict[str, Any]]) -> None:
         self._table.rows(rows, *_NO_REQUESTS)

@@ -11,7 +11,8 @@
 ``{name:Type}`` places are bound by the server. A ``reads`` line gives the place ``{requests:Rows}``: the rows of the
 range, its middle from the coarsest table of that topic whose bound it exceeds and both edges from finer ones
 (``fleetpulse.queries.levels``), so that every window that begins in the range counts once. ``{requests:Labels}`` are
-the same where nothing but labels counts: a row may come several times, and costs much less. ``{requests:Windows}``
+the same where nothing but labels counts: a row may come several times, and costs much less. ``{requests:Seen}`` tell
+which labels there were in whole hours or days, and since then in finer rows. ``{requests:Windows}``
 are their windows alone, with ``width_ms``; ``{requests:First}`` and ``{requests:Over}`` are where they begin and end,
 for queries that read the rest elsewhere; ``{requests:Identifier}`` is the table of the middle alone, for queries
 that compare windows of one width. Rollups of ``books`` and ``costs``, which begin at 1m, are named the same way;
@@ -30,7 +31,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from fleetpulse.queries.levels import FIRST, LABELS, OVER, ROWS, WINDOWS, Source, sources_of, with_rows
+from fleetpulse.queries.levels import FIRST, LABELS, OVER, ROWS, SEEN, WINDOWS, Source, sources_of, with_rows
 from schemas.ddl.merging import labels_of, measures_of
 from schemas.definitions import BY_MINUTE_MS, written
 from schemas.rows.tables import GROUPED
@@ -45,7 +46,7 @@ STANDARD = {
     ),
 }
 _PLACE = re.compile(r"\{(\w+):([^{}]+)\}")
-_OF_SOURCES = (ROWS, LABELS, WINDOWS, FIRST, OVER)
+_OF_SOURCES = (ROWS, LABELS, SEEN, WINDOWS, FIRST, OVER)
 _HEADER = re.compile(r"-- (param (\w+)|rows|kept): (.+)")
 _LIMITS = {"rows": 0, "kept": 1}
 _NAME = re.compile(r"[a-z][a-z0-9_]*")

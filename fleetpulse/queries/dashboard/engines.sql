@@ -3,65 +3,46 @@
 -- param top: how many at most
 -- reads engines: engine.samples 10s <= 10m, 1m <= 6h, 1h <= 30d, 1d
 -- rows: 1000
+WITH arraySum(mapValues(maxMap(windows_ms))) AS covered_ms
 SELECT
     engine_id,
-    any(one_host) AS a_host,
-    argMax(one_model, newest_ms) AS a_model,
-    argMax(one_version, newest_ms) AS a_version,
-    argMax(one_precision, newest_ms) AS a_precision,
-    any(one_kind) AS a_kind,
-    sum(toFloat64(running_now) * readings) / nullIf(sumIf(readings, running_now IS NOT NULL), 0) AS running,
-    max(waiting_most) AS waiting,
-    max(kv_most) / 1000000 AS kv_used,
-    1000 * sum(generated) / nullIf(sum(covered_ms), 0) AS tokens_per_s,
-    max(newest_ms) AS heard_ms,
+    any(of_host) AS a_host,
+    argMax(model, last_ms) AS a_model,
+    argMax(of_version, last_ms) AS a_version,
+    argMax(of_precision, last_ms) AS a_precision,
+    any(of_kind) AS a_kind,
+    sum(toFloat64(mean_running) * arraySum(mapValues(windows_ms))) / nullIf(covered_ms, 0) AS running,
+    max(most_waiting) AS waiting,
+    max(most_kv) / 1000000 AS kv_used,
+    1000 * sum(toInt128(tokens)) / nullIf(covered_ms, 0) AS tokens_per_s,
+    max(last_ms) AS heard_ms,
     count() OVER () AS engines
 FROM
 (
     SELECT
         engine_id,
-        any(of_host) AS one_host,
-        any(of_kind) AS one_kind,
-        argMax(model, last_ms) AS one_model,
-        argMax(of_version, last_ms) AS one_version,
-        argMax(of_precision, last_ms) AS one_precision,
-        max(last_ms) AS newest_ms,
-        sum(mean_running) AS running_now,
-        max(running_readings) AS readings,
-        max(most_waiting) AS waiting_most,
-        max(most_kv) AS kv_most,
-        sum(tokens) AS generated,
-        max(interval_ms) AS covered_ms
-    FROM
-    (
-        SELECT
-            engine_id,
-            window_ms,
-            model,
-            any(host) AS of_host,
-            any(engine_kind) AS of_kind,
-            argMax(model_version, last_at_ms) AS of_version,
-            argMax(precision, last_at_ms) AS of_precision,
-            max(last_at_ms) AS last_ms,
-            sum(toInt128(running_sum)) / nullIf(sum(running_count), 0) AS mean_running,
-            sum(running_count) AS running_readings,
-            max(waiting_max) AS most_waiting,
-            max(kv_used_ppm_max) AS most_kv,
-            sum(toInt128(generation_tokens_sum)) AS tokens,
-            sum(toInt128(interval_ms_sum)) AS interval_ms
-        FROM {engines:Rows}
-        WHERE grouping = 'engine_sample' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
-            AND engine_id IS NOT NULL
-            AND (positionCaseInsensitiveUTF8(engine_id, {search:String}) > 0
-                OR positionCaseInsensitiveUTF8(ifNull(host, ''), {search:String}) > 0
-                OR positionCaseInsensitiveUTF8(ifNull(model, ''), {search:String}) > 0)
-            AND ({cluster:String} = '' OR cluster = {cluster:String})
-            AND ({region:String} = '' OR region = {region:String})
-            AND ({host:String} = '' OR host = {host:String})
-            AND ({model:String} = '' OR model = {model:String})
-        GROUP BY engine_id, window_ms, model
-    )
-    GROUP BY engine_id, window_ms
+        model,
+        any(host) AS of_host,
+        any(engine_kind) AS of_kind,
+        argMax(model_version, last_at_ms) AS of_version,
+        argMax(precision, last_at_ms) AS of_precision,
+        max(last_at_ms) AS last_ms,
+        sum(toInt128(running_sum)) / nullIf(sum(running_count), 0) AS mean_running,
+        max(waiting_max) AS most_waiting,
+        max(kv_used_ppm_max) AS most_kv,
+        sum(toInt128(generation_tokens_sum)) AS tokens,
+        sumMap(map(window_ms, assumeNotNull(interval_ms_sum))) AS windows_ms
+    FROM {engines:Rows}
+    WHERE grouping = 'engine_sample' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+        AND engine_id IS NOT NULL
+        AND (positionCaseInsensitiveUTF8(engine_id, {search:String}) > 0
+            OR positionCaseInsensitiveUTF8(ifNull(host, ''), {search:String}) > 0
+            OR positionCaseInsensitiveUTF8(ifNull(model, ''), {search:String}) > 0)
+        AND ({cluster:String} = '' OR cluster = {cluster:String})
+        AND ({region:String} = '' OR region = {region:String})
+        AND ({host:String} = '' OR host = {host:String})
+        AND ({model:String} = '' OR model = {model:String})
+    GROUP BY engine_id, model
 )
 GROUP BY engine_id
 ORDER BY engine_id

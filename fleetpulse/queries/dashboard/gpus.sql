@@ -2,7 +2,7 @@
 -- Which there are is looked up by labels alone; what they did is read for those that are shown.
 -- param search: the text, upper or lower case
 -- param top: how many at most
--- reads seen: gpu.samples 1m <= 2h, 1h <= 30d, 1d
+-- reads seen: gpu.samples 1m <= 1m, 1h <= 30d, 1d
 -- reads gpu: gpu.samples 10s <= 5m, 1m <= 2h, 1h <= 30d, 1d
 -- rows: 1000
 WITH
@@ -15,15 +15,17 @@ WITH
             argMax(engine_id, last_at_ms) AS of_engine,
             max(last_at_ms) AS newest_ms,
             count() OVER () AS of_gpus
-        FROM {seen:Labels}
-        WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
-            AND (positionCaseInsensitiveUTF8(gpu_uuid, {search:String}) > 0
+        FROM {seen:Seen}
+        WHERE grouping = 'gpu'
+            AND ({search:String} = ''
+                OR positionCaseInsensitiveUTF8(gpu_uuid, {search:String}) > 0
                 OR positionCaseInsensitiveUTF8(host, {search:String}) > 0
                 OR positionCaseInsensitiveUTF8(ifNull(engine_id, ''), {search:String}) > 0)
             AND ({cluster:String} = '' OR cluster = {cluster:String})
             AND ({host:String} = '' OR host = {host:String})
             AND ({gpu_model:String} = '' OR gpu_model = {gpu_model:String})
         GROUP BY host, gpu_uuid
+        HAVING newest_ms >= {from_ms:Int64}
         ORDER BY host, gpu_uuid
         LIMIT {top:UInt32}
     ),

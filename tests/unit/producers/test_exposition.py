@@ -65,6 +65,16 @@ def test_not_a_number_is_a_value() -> None:
 
 
 @pytest.mark.parametrize(
+    "line",
+    ['a{x="1"} 5 # {trace_id="k"} 1', 'a{x="1"} 5 # {trace_id="k"} 0.67 1520879607.789', 'a{x="1"} 5 1700000000.123',
+     'a{x="1"} 5 1700000000.123 # {} 1'],
+)  # fmt: skip
+def test_open_metrics_have_exemplars_and_seconds(line: str) -> None:
+    """As a target writes that was asked for the other format."""
+    assert parse(line) == Scrape((Sample("a", {"x": "1"}, 5),), ())
+
+
+@pytest.mark.parametrize(
     ("line", "reason"),
     [
         ("1a 1", "name"),

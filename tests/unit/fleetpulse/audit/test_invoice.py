@@ -74,6 +74,24 @@ def test_money_alone_differs_too() -> None:
     assert (hours.invoiced_nusd, hours.nusd_off, hours.differs) == (None, None, False)
 
 
+def test_a_line_without_money_beside_one_that_has_some_differs() -> None:
+    """Nobody takes half a sum for the whole, nor hours alone for a check of money."""
+    lines = [Invoiced(H100, EVERY_DAY, 5 * HOUR_MS, 22 * 10**9), Invoiced(H100, EVERY_DAY, 6 * HOUR_MS, None)]
+
+    (found,) = compared(lines, [covered()], 0.5)
+
+    assert (found.invoiced_nusd, found.gpu_ms_off, found.nusd_off, found.differs) == (22 * 10**9, 0, 0, True)
+
+
+@pytest.mark.parametrize("name", ["A100-SXM4-80GB", "nvidia a100 sxm4 80gb", "NVIDIA A100-SXM4-80GB", "A100 80GB"])
+def test_a_type_is_called_with_hyphens_or_without(name: str) -> None:
+    """As providers write it."""
+    (found, other) = compared([Invoiced(name, EVERY_DAY, HOUR_MS, None)], [covered(), covered(gpu_model=A100)], 0.5)
+
+    assert (found.gpu_model, found.invoiced_gpu_ms) == (A100, HOUR_MS)
+    assert other.gpu_model == H100
+
+
 def test_types_of_one_side_alone_stand_in_the_table() -> None:
     """Invoiced and never seen, or billed and not invoiced: both differ. A name that two types share is neither."""
     coverage = [covered(), covered(gpu_model=A100), covered(gpu_model="NVIDIA A100-PCIE-40GB")]

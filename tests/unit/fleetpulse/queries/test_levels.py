@@ -52,6 +52,21 @@ def test_rows_of_labels_alone_are_those_of_all_but_for_copies() -> None:
     assert "FINAL" in REQUESTS.rows(DAY_MS, sql)
 
 
+def test_labels_are_those_of_whole_hours_and_of_what_is_newer() -> None:
+    """Each level begins where what is coarser ends; of a long range days come first."""
+    source = read_source("llm.requests 1m <= 1m, 1h <= 2d, 1d")
+    tables = {
+        span_ms: re.findall(r"FROM (llm_requests_\w+)\n", source.seen(span_ms, "SELECT tenant FROM x"))
+        for span_ms in (MINUTE_MS, HOUR_MS, 3 * DAY_MS, None)
+    }
+
+    of_level = {level: f"llm_requests_rollup_{level}" for level in ("1m", "1h", "1d")}
+    assert tables[MINUTE_MS] == [of_level["1m"]]
+    assert tables[HOUR_MS] == [of_level["1h"], of_level["1m"]]
+    assert tables[3 * DAY_MS] == tables[None] == [of_level["1d"], of_level["1h"], of_level["1m"]]
+    assert source.seen(HOUR_MS, "SELECT tenant FROM x").count(f"max(last_at_ms) FROM {of_level['1h']}") == 1
+
+
 @settings(max_examples=20, deadline=None)
 @given(from_ms=moments, length_ms=lengths, more_ms=st.integers(0, 3 * HOUR_MS))
 def test_every_window_that_begins_in_a_range_is_read_once(from_ms: int, length_ms: int, more_ms: int) -> None:

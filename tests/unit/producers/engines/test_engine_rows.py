@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from producers.differences import INTERVAL_MS_MAX, bounds, within
 from producers.engines.reading import Reading, read
-from producers.engines.rows import SERIES_MAX, Known, engine_rows
+from producers.engines.rows import SERIES_MAX, Known, engine_rows, restart
 from producers.exposition import parse
 from schemas.codec.build import block_from_rows
 from schemas.events.event_types import ENGINE_SAMPLES
@@ -314,6 +314,21 @@ def test_without_a_start_time_one_counter_that_fell_tells_of_a_restart() -> None
     now = reading(prompt_tokens={"": 30}, generation_tokens={"": 2})
 
     assert grown(before, now) == {"interval_ms": 1_000, "prompt_tokens": 30, "generation_tokens": 2}
+
+
+def test_without_a_start_time_a_model_that_was_loaded_anew_began_again_alone() -> None:
+    """The others of the engine go on: what they counted in all is no growth of a second. What is new began at 0."""
+    of_models = {("a", None): (5_000_000, 300), ("b", None): (7_000_000_000, 7_000_000_500), ("c", None): (None, 9)}
+    before, now = (
+        Reading("triton", None, {name: {"prompt_tokens": {"": ends[place]}} for name, ends in of_models.items()
+                                 if ends[place] is not None}, {})
+        for place in (0, 1)
+    )  # fmt: skip
+    _, known = engine_rows(None, before, 0, 0)
+    rows, known = engine_rows(known, now, 1_000, 1_000)
+
+    assert [(row["model"], row["prompt_tokens"]) for row in rows] == [("a", 300), ("b", 500), ("c", 9)]
+    assert restart(known, now) is False
 
 
 def test_a_start_time_that_is_missing_once_is_remembered() -> None:

@@ -55,6 +55,14 @@ def tracked(*events: dict[str, Any], streamed: bool = True) -> tuple[dict[str, A
     return row, dict(tracker.reasons)
 
 
+def test_what_a_start_says_of_output_is_no_count() -> None:
+    """Servers write 1 there before anything is generated; of a stream that its client left, what came is counted."""
+    row, unread = tracked(*STREAM[:8])
+
+    assert (row["input_tokens"], row["output_tokens"], row["tokens_from"]) == (125, 2, "counted")
+    assert unread == {}
+
+
 def test_a_stream_has_its_latencies_tokens_and_end() -> None:
     """The first token is the first thought, the first of the output the first text; cached tokens are in the input."""
     row, unread = tracked(*STREAM)

@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from schemas.contract.record import Output
 from schemas.limits import MINUTE_MS
@@ -17,6 +19,7 @@ from stream_jobs.costs.account import Prices, Pricing, cost_block
 from stream_jobs.costs.split import WEIGHTS
 from stream_jobs.costs.step import outputs_of
 from stream_jobs.prices.load import parse_prices
+from stream_jobs.prices.model import instant_of
 from stream_jobs.step import Commit
 from stream_jobs.windows import messages
 from tests.unit.stream_jobs.costs.cases import (
@@ -289,3 +292,27 @@ def test_prices_of_a_file_hold_for_their_time_and_hosts_are_shared_by_their_gpus
     assert pricing("L4", "north", in_2023).host_nusd_per_hour is None
     assert pricing("A10", None, in_2023) == Prices(None, 0, None, 1_250_000, None)
     assert pricing.version != ""
+
+
+CLOSER = b"""\
+gpu_hour:
+  - {gpu: H100, periods: [{from: 2026-01-01, value: 2 USD/GPU-hour}]}
+  - {gpu: H100, region: eu, periods: [{from: 2026-02-01, until: 2026-03-01, value: 4 USD/GPU-hour}]}
+  - {gpu: H100, region: asia, periods: [{from: 2026-06-01, value: 3 USD/GPU-hour}]}
+  - {gpu: H100 80GB, region: us, periods: [{from: 2026-04-01, value: 1 USD/GPU-hour}]}
+  - {gpu: H100 HBM3, region: us, periods: [{from: 2026-05-01, value: 1 USD/GPU-hour}]}
+"""
+
+
+@given(days=st.lists(st.tuples(st.integers(0, 200), st.sampled_from(["eu", "us", "asia"])), min_size=2, max_size=12))
+def test_what_is_remembered_is_what_a_price_file_says(days: list[tuple[int, str]]) -> None:
+    """In whatever order minutes are rated: a closer price that begins later, or has ended, is no other's; two that are
+    as close are none."""
+    file = parse_prices(CLOSER, "p.yaml")
+    pricing, gpu = Pricing(file), "NVIDIA H100 80GB HBM3"
+    begin_ms = instant_of("2026-01-01")
+
+    for day, region in days:
+        at_ms = begin_ms + day * 86_400_000
+        found = file.gpu_nusd_per_hour(gpu, region, None, at_ms)
+        assert pricing(gpu, region, at_ms).gpu_nusd_per_hour == (found and found.amount)
