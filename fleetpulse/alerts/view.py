@@ -27,7 +27,7 @@ from schemas.events.event_types import ENGINE_EVENTS
 Keyed = tuple[bytes | None, bytes | None]
 """Key and value of a record."""
 READ_WITHIN_S = 60.0
-_QUIET_MS = 1_500
+_QUIET_MS, _EMPTY_MAX = 1_500, 3
 HISTORY = """
 SELECT at_ms, transition, severity, rule, summary, fingerprint, number, opened_ms, since_ms, resolved_ms, record
 FROM alerts FINAL
@@ -58,13 +58,16 @@ async def records_of(kafka: KafkaConfig, topic: str = ALERTS_TOPIC) -> list[Keye
 
 
 async def _to_end(consumer: Any, at: TopicPartition) -> AsyncIterator[Keyed]:
-    end = (await consumer.end_offsets([at]))[at]
-    while await consumer.position(at) < end:
+    """All before the end as it is now. Markers of transactions are never given out: an empty fetch may mean that none
+    but those are left, which is likely where the end is one away, or that the broker is slow."""
+    end, empty = (await consumer.end_offsets([at]))[at], 0
+    while (left := end - await consumer.position(at)) > 0:
         fetched = await consumer.getmany(at, timeout_ms=_QUIET_MS)
         for message in fetched.get(at, ()):
             yield message.key, message.value
-        if not fetched:
-            return  # only markers of transactions are left
+        empty = 0 if fetched else empty + 1
+        if empty >= (1 if left == 1 else _EMPTY_MAX):
+            return
 
 
 def of_records(records: Iterable[Keyed]) -> list[Alert]:

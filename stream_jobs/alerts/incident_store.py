@@ -91,6 +91,9 @@ class IncidentStore:
 
     def _place(self, signal: Signal) -> list[Incident]:
         known = self.of_part(signal.id)
+        if known is not None and self._is_anew(known, signal):
+            self._release(known, signal.id)
+            known = None
         if known is not None and not self._is_stray(known, signal):
             return [self._again(known, signal)]
         if self._is_beyond(signal):
@@ -107,6 +110,14 @@ class IncidentStore:
             self._absorb(found, other)
         self._add(found, signal, keys, wide=self._is_wide(signal, keys))
         return [found, *others]
+
+    def _is_anew(self, known: Incident, signal: Signal) -> bool:
+        """A burn rate that begins after its incident, of which it was no cause, is resolved: it is a trouble of its
+        own, and would hold that one open no longer than it did."""
+        over_ms = known.resolved_ms
+        return (
+            signal.kind == "burn_rate" and over_ms is not None and signal.since_ms > over_ms and known.counts.causes > 0
+        )
 
     def _is_stray(self, known: Incident, signal: Signal) -> bool:
         """A symptom of what is resolved by now: if another cause is open, it is that one's."""

@@ -33,6 +33,13 @@ def mark_of(row: Mapping[str, Any]) -> Mark:
     return Mark(int(row["at_ms"]), str(row["kind"]), row.get("model"), row.get("model_version"), *places, message)
 
 
+def _concerns(mark: Mark, model: str | None, engine_id: str | None) -> bool:
+    """By the model where both are known, else by the engine; a mark that names neither may concern any."""
+    if mark.model is not None and model is not None:
+        return mark.model == model
+    return mark.engine_id == engine_id if mark.engine_id is not None else mark.model is None
+
+
 class Marks:
     """At most ``marks_max``, the newest by arrival."""
 
@@ -52,7 +59,7 @@ class Marks:
         for mark in sorted(self._marks, key=lambda one: (one.at_ms, one.engine_id or "")):
             if not -AFTER_MS <= since_ms - mark.at_ms <= self._mark_ms:
                 continue
-            if mark.model != model if mark.model is not None and model is not None else mark.engine_id != engine_id:
+            if not _concerns(mark, model, engine_id):
                 continue
             one = found.setdefault((mark.model, mark.version, mark.kind), {**asdict(mark), "hosts": []})
             if mark.host is not None and mark.host not in one["hosts"]:

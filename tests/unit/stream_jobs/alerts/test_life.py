@@ -217,6 +217,29 @@ def test_a_budget_that_still_burns_holds_no_alert_open_and_opens_none() -> None:
     assert short(alone.told) == [("opened", "budget_burns", "llama")]
 
 
+@pytest.mark.parametrize("later", [1, 3, 18, 40, 70])
+def test_a_budget_that_burns_again_after_the_resolve_is_an_alert_of_its_own(later: int) -> None:
+    """However soon: what it burned with before is over."""
+    scene = Scene()
+    burns = {"tenant": "t-llama", "model": "llama"}
+    scene.see(scene.fire("engine_kv", engine_id="h-2/e-0"), scene.fire("budget_burns", **burns))
+    scene.see(scene.clear("engine_kv", engine_id="h-2/e-0"), scene.clear("budget_burns", **burns))
+    scene.pass_windows(HOLD + later)
+    since_ms = at(scene.window - 1)
+
+    for _ in range(HOLD + 80):
+        scene.see(replace(scene.fire("budget_burns", **burns), since_ms=since_ms))
+
+    assert short(scene.told) == [
+        ("opened", "engine_kv", "h-2/e-0"),
+        ("resolved", "engine_kv", "h-2/e-0"),
+        ("opened", "budget_burns", "llama"),
+    ]
+    scene.see(scene.clear("budget_burns", **burns))
+    scene.pass_windows(HOLD)
+    assert short(scene.told)[3:] == [("resolved", "budget_burns", "llama")]
+
+
 def test_a_late_consequence_opens_nothing_unless_it_outlives_its_cause() -> None:
     """It began while the alert went on; ten minutes after the resolve it is a trouble of its own."""
     scene = Scene()

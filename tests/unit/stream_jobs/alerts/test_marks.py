@@ -62,6 +62,16 @@ def test_it_concerns_the_model_or_else_the_engine(model: str | None, engine: str
     assert bool(marks_of(marked(NOW_MS, engine_id="e")).of(model, engine, NOW_MS)) is told
 
 
+@pytest.mark.parametrize(("model", "engine"), [(None, None), ("m", None), (None, "e"), ("m", "e")])
+def test_what_names_no_engine_is_not_of_what_has_none(model: str | None, engine: str | None) -> None:
+    """A deployment of a model is no evidence of an alert about a host; one that names nothing may be of any."""
+    of_model = marks_of(marked(NOW_MS, model="qwen", engine_id=None))
+    of_nothing = marks_of(marked(NOW_MS, model=None, engine_id=None))
+
+    assert of_model.of(model, engine, NOW_MS) == []
+    assert len(of_nothing.of(model, engine, NOW_MS)) == 1
+
+
 def test_the_newest_versions_are_told_first_and_few_of_them() -> None:
     """Kept by arrival, told by time."""
     rows = [marked(NOW_MS - n, model_version=f"v{n}") for n in range(SHOWN_MAX + 3)]
