@@ -9,8 +9,8 @@ Rules:
   alert before: who was notified of the beginning is notified of the end;
 - transitions of one alert go out one after the other, those of different alerts side by side;
 - while the newest transition of an alert is silenced, none of it goes out. Silenced and still open when the silence
-  ends: its newest transition goes out then. Resolved meanwhile: only who was notified before is notified of the end. A
-  target that ``acknowledges`` gets an acknowledgement;
+  ends: the transition that says so goes out, or its newest one where none comes. Resolved in the silence: only who was
+  notified before is notified of the end. A target that ``acknowledges`` gets an acknowledgement;
 - what is not delivered is tried again with back-off, unless the target rejects the message itself; no response,
   overload, a wrong address or token are the target's failure and make everything wait (``schedule.Response``);
 - what is too old, rejected or displaced goes to ``undelivered``, in the order in which it was given up.
@@ -34,6 +34,20 @@ from sinks.delivery.renotify import Notified
 from sinks.delivery.schedule import Bucket, Moment, Response, Verdict
 from sinks.delivery.shapes import SHAPES
 from sinks.delivery.transition import Transition
+
+RELEASE_MS = 60_000
+"""The alert job says that a silence ended, some seconds late, and how the alert stands then. A target is sent that
+alone; what was known before only when nothing came for so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """An open alert as the topic shows it before the cursor: its newest transition, the newest that was no silenced
+    one when it came, and the number of the first that is still there."""
+
+    newest: Transition
+    sent: Transition | None
+    first_number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +86,7 @@ class Target:
         self._progress = {partition: Progress(cursor.offset) for partition, cursor in cursors.items()}
         self._backlog = Backlog()
         self._bucket = Bucket(config.rate, config.burst, now.ms)
-        self._history: dict[str, Transition] = {}
+        self._history: dict[str, Past] = {}
         self._matched: set[str] = set()
         self._notified = Notified(config, open_max)
         self._acknowledged: set[str] = set()
@@ -130,17 +144,27 @@ class Target:
             self._history.pop(alert.fingerprint, None)
             self._matched.discard(alert.fingerprint)
             return
-        self._history[alert.fingerprint] = transition
         if self._matches(alert):
             self._matched.add(alert.fingerprint)
+        self._history[alert.fingerprint] = self._past(transition, self._history.get(alert.fingerprint))
+
+    def _past(self, transition: Transition, before: Past | None) -> Past:
+        number = before.first_number if before else transition.alert.number
+        until_ms = 0 if self.config.send_silenced else transition.alert.muted_until_ms or 0
+        known = self._cursors[transition.partition].unmatched
+        wanted = transition.alert.fingerprint in self._matched or transition.alert.fingerprint in known
+        if wanted and until_ms <= transition.appended_ms:
+            return Past(transition, transition, number)
+        return Past(transition, before.sent if before else None, number)
 
     def _settle(self, fingerprint: str) -> None:
         """What was open before the cursor: it was sent, or is to be sent when its silence ends (0: at once)."""
-        transition = self._history.pop(fingerprint, None)
+        past = self._history.pop(fingerprint, None)
         matched = fingerprint in self._matched
         self._matched.discard(fingerprint)
-        if transition is None:
+        if past is None:
             return
+        transition = past.newest
         cursor = self._cursors[transition.partition]
         new = cursor.released_ms == NEW
         if not self._matches(transition.alert) and (new or not (matched or fingerprint in cursor.unmatched)):
@@ -149,7 +173,9 @@ class Target:
         if until_ms <= cursor.released_ms:
             self._notify(transition)
             return
-        if not new and transition.alert.number > 1:
+        if not new and past.sent is not None:
+            self._notify(past.sent)
+        elif not new and past.first_number > 1 and not self._shape.expires:
             self._notify(transition)  # it may have been sent before it was silenced: better ended twice than never
         self._silenced[fingerprint] = (transition, until_ms)
 
@@ -199,17 +225,20 @@ class Target:
         return Wait(self._next_ms(now))
 
     def _next_ms(self, now: Moment) -> int | None:
-        times = [now.ms + until_ms - now.wall_ms for _, until_ms in self._silenced.values()]
+        times = [now.ms + until_ms + RELEASE_MS - now.wall_ms for _, until_ms in self._silenced.values()]
         times += [due_ms] if (due_ms := self._backlog.next_due_ms()) is not None else []
         if self._shape.expires and self._notified.any:
             times.append(self._resend_ms)
         return min(times, default=None)
 
     def _is_silenced(self, delivery: Delivery, now: Moment) -> bool:
+        """By the newest of its lane; what resolved in a silence stays silenced, however late it would go out."""
         newest = self._backlog.last(delivery.fingerprint)
         assert newest is not None
         until_ms = newest.transition.alert.muted_until_ms
-        return not self.config.send_silenced and until_ms is not None and until_ms > now.wall_ms
+        if self.config.send_silenced or until_ms is None:
+            return False
+        return newest.transition.resolved or until_ms > now.wall_ms
 
     def _acknowledge(self, delivery: Delivery) -> bool | None:
         """Of a silenced delivery. False: send it all the same. True: send an acknowledgement. None: send nothing."""
@@ -229,8 +258,9 @@ class Target:
         self._finish(delivery)
 
     def _release(self, now: Moment) -> None:
+        """Silences that ended, unless a transition said so meanwhile, which is sent instead of what was known then."""
         for fingerprint, (transition, until_ms) in list(self._silenced.items()):
-            if until_ms <= now.wall_ms:
+            if until_ms + RELEASE_MS <= now.wall_ms:
                 del self._silenced[fingerprint]
                 self._releasing[fingerprint] = until_ms
                 self.counts["taken"] += 1

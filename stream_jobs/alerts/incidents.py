@@ -151,6 +151,12 @@ class Incident:
         """A part is not over; burn rates count only where there is nothing else, because they look back for hours."""
         return (self.counts.live_causes if self.counts.causes else self.counts.live) > 0
 
+    def worst(self) -> list[Signal]:
+        """Of those that go on the most severe."""
+        live = [part.signal for part in self.parts.values() if part.until_ms is None]
+        most = max((SEVERITIES.index(one.severity) for one in live), default=0)
+        return [one for one in live if SEVERITIES.index(one.severity) == most]
+
     def take(self, signal: Signal, *, wide: bool = False) -> Part:
         """Put a signal in, or update a part; the headline moves to a likelier cause only."""
         head = self.parts.get(self.headline)

@@ -266,11 +266,19 @@ class Life:
         return incident.alert(transition, at_ms, policy.members_max)
 
     def _muted(self, incident: Incident) -> int | None:
+        """Until when its headline is silenced, and with it everything that is as severe and goes on: a silence of one
+        host hides no budget of users that burns with it."""
         if not self.silences.any:
             return None
-        labels = {**incident.labels, "rule": incident.head.signal.rule}
-        labels |= {"severity": incident.severity, "fingerprint": incident.fingerprint}
-        return self.silences.until_ms(labels, self.now_ms)
+        named = [(incident.head.signal.rule, incident.labels), *((one.rule, one.labels) for one in incident.worst())]
+        whole = {"severity": incident.severity, "fingerprint": incident.fingerprint}
+        ends = []
+        for rule, labels in named:
+            until_ms = self.silences.until_ms({**labels, "rule": rule, **whole}, self.now_ms)
+            if until_ms is None:
+                return None
+            ends.append(until_ms)
+        return min(ends)
 
     def _evidence(self, alert: Alert) -> dict[str, Any]:
         if alert.rule in RULES and "period" in alert.labels:

@@ -12,7 +12,7 @@ from sinks.delivery.backlog import Send
 from sinks.delivery.cursor import NEW, Cursor
 from sinks.delivery.renotify import ENDED_KEPT_MS, EXCLUDED_MAX_MS
 from sinks.delivery.schedule import Response
-from sinks.delivery.target import Resend, Target, Wait
+from sinks.delivery.target import RELEASE_MS, Resend, Target, Wait
 from tests.unit.sinks.delivery.delivery_cases import NOW_MS, a_target, an_alert, at, when
 
 GOOD, BUSY, BROKEN, NO = Response(200), Response(503), Response(500), Response(400, "bad")
@@ -179,18 +179,43 @@ def test_rate_limits_space_requests() -> None:
 
 
 SILENCED = {"muted_until_ms": NOW_MS + 60_000}
+RELEASED_MS = NOW_MS + 60_000 + RELEASE_MS
 
 
 def test_a_silenced_alert_is_sent_when_the_silence_ends_while_it_is_open() -> None:
-    """Its newest transition, once."""
+    """Its newest transition, once; when nobody said that the silence ended."""
     target = a_target()
     feed(target, an_alert("a", **SILENCED), an_alert("a", 2, "updated", **SILENCED))
 
     assert sent(target) == []
-    assert target.next(when(NOW_MS)) == Wait(NOW_MS + 60_000)
+    assert target.next(when(NOW_MS)) == Wait(RELEASED_MS)
     assert (target.cursor(0, NOW_MS).offset, target.counts["silenced"]) == (2, 2)
-    assert sent(target, NOW_MS + 60_000) == ["a2"]
-    assert sent(target, NOW_MS + 60_001) == []
+    assert sent(target, RELEASED_MS - 1) == []
+    assert sent(target, RELEASED_MS) == ["a2"]
+    assert sent(target, RELEASED_MS + 1) == []
+
+
+def test_the_end_of_a_silence_notifies_once_and_says_how_the_alert_stands_then() -> None:
+    """The job's own transition is sent alone, not what was known before it."""
+    target = a_target()
+    feed(target, an_alert("a", **SILENCED))
+    assert sent(target) == []
+    assert sent(target, NOW_MS + 70_000) == []
+    feed(target, an_alert("a", 2, "updated", value=9.0), since=1, now_ms=NOW_MS + 75_000)
+
+    assert sent(target, NOW_MS + 75_000) == ["a2"]
+    assert sent(target, RELEASED_MS) == []
+
+
+def test_what_opened_and_resolved_in_a_silence_is_not_sent_after_it_either() -> None:
+    """The target was unavailable until the silence was over."""
+    target = a_target()
+    feed(target, an_alert("b"))
+    target.responded(send(target), Response(503, retry_after_ms=90_000), when(NOW_MS), 0.0)
+    feed(target, an_alert("a", **SILENCED), an_alert("a", 2, "resolved", **SILENCED), since=1)
+
+    assert sent(target, NOW_MS + 90_000) == ["b1"]
+    assert target.counts["silenced"] == 2
 
 
 def test_a_silenced_alert_that_ends_meanwhile_notifies_nobody() -> None:
@@ -224,7 +249,7 @@ def test_a_silence_that_comes_while_an_alert_waits_keeps_it_from_being_sent() ->
     feed(target, an_alert("a", 2, "updated", **SILENCED), since=1)
 
     assert sent(target, NOW_MS + 30_000) == []
-    assert sent(target, NOW_MS + 60_000) == ["a2"]
+    assert sent(target, RELEASED_MS) == ["a2"]
 
 
 def test_a_silence_that_is_removed_is_over() -> None:
@@ -246,7 +271,7 @@ def test_pagerduty_gets_a_silence_as_an_acknowledgement_once() -> None:
     feed(target, an_alert("a", 2, "updated", **SILENCED), an_alert("a", 3, "updated", **SILENCED), since=1)
 
     assert sent(target) == ["a2!"]
-    assert sent(target, NOW_MS + 60_000) == ["a3"]
+    assert sent(target, RELEASED_MS) == ["a3"]
 
 
 def test_a_target_for_machines_ignores_silences() -> None:
@@ -263,9 +288,9 @@ def test_a_target_for_machines_ignores_silences() -> None:
         pytest.param(NEW, None, NOW_MS, ["a1"], id="a new target is sent what is open"),
         pytest.param(0, None, NOW_MS, [], id="a known one was notified"),
         pytest.param(NOW_MS - 9, NOW_MS - 9, NOW_MS, [], id="a silence that ended and was handled"),
-        pytest.param(NOW_MS - 9, NOW_MS - 8, NOW_MS, ["a1"], id="a silence that ended while this process was away"),
+        pytest.param(NOW_MS - 9, NOW_MS - 8, NOW_MS - 8 + RELEASE_MS, ["a1"], id="one that ended meanwhile"),
         pytest.param(NOW_MS - 9, NOW_MS + 9, NOW_MS, [], id="a silence that goes on"),
-        pytest.param(NOW_MS - 9, NOW_MS + 9, NOW_MS + 9, ["a1"], id="and then ends"),
+        pytest.param(NOW_MS - 9, NOW_MS + 9, NOW_MS + 9 + RELEASE_MS, ["a1"], id="and then ends"),
     ],
 )
 def test_what_a_restart_still_has_to_send(
@@ -280,6 +305,37 @@ def test_what_a_restart_still_has_to_send(
     assert sent(target, now_ms) == expected
     assert before.released_ms == ((muted_until_ms or 0) - 1 if expected else now_ms)
     assert target.cursor(0, now_ms) == Cursor(5, now_ms)
+
+
+WAS_SILENCED = an_alert("a", 2, "updated", muted_until_ms=NOW_MS + 9)
+
+
+@pytest.mark.parametrize(
+    ("kind", "records", "again", "ended"),
+    [
+        pytest.param("alertmanager", [an_alert("a"), WAS_SILENCED], ["a1"], ["a3"], id="it has it"),
+        pytest.param("alertmanager", [an_alert("a", **SILENCED), WAS_SILENCED], [], [], id="it never had it"),
+        pytest.param("alertmanager", [WAS_SILENCED], [], [], id="or it expires there"),
+        pytest.param("webhook", [an_alert("a"), WAS_SILENCED], [], ["a3"], id="it was sent"),
+        pytest.param("webhook", [an_alert("a", **SILENCED), WAS_SILENCED], [], [], id="it was not"),
+        pytest.param("webhook", [WAS_SILENCED], [], ["a3"], id="better ended twice than never"),
+    ],
+)
+def test_a_restart_in_a_silence_fires_nothing_that_was_silenced(
+    kind: str, records: list[Any], again: list[str], ended: list[str]
+) -> None:
+    """What an Alertmanager has stays as it was sent; who was notified is notified of the end."""
+    target = a_target(kind, cursor=Cursor(5, 0), resend_s=60)
+    feed(target, *records)
+    target.begin()
+
+    step = target.next(when())
+    resent = [f"{one.alert.fingerprint}{one.alert.number}" for one in getattr(step, "transitions", ())]
+    assert (resent, isinstance(step, Send)) == (again, False)
+    if resent:
+        target.resent(GOOD, when(), 0.0)
+    feed(target, an_alert("a", 3, "resolved", **SILENCED), since=5)
+    assert sent(target) == ended
 
 
 def test_the_end_of_an_alert_sent_before_a_restart_is_sent() -> None:
@@ -431,9 +487,9 @@ def test_the_end_of_a_silence_is_a_time_of_day() -> None:
     target = a_target()
     feed(target, an_alert("a", **SILENCED))
 
-    assert target.next(when(NOW_MS)) == Wait(NOW_MS + 60_000)
-    assert target.next(when(NOW_MS + 5, NOW_MS + 59_000)) == Wait(NOW_MS + 1_005)
-    assert isinstance(target.next(when(NOW_MS + 6, NOW_MS + 60_000)), Send)
+    assert target.next(when(NOW_MS)) == Wait(RELEASED_MS)
+    assert target.next(when(NOW_MS + 5, RELEASED_MS - 1_000)) == Wait(NOW_MS + 1_005)
+    assert isinstance(target.next(when(NOW_MS + 6, RELEASED_MS)), Send)
 
 
 ELSEWHERE = {"labels": {"host": "h9"}}

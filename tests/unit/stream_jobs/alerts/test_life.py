@@ -491,6 +491,64 @@ def test_what_opens_under_a_mute_is_muted_from_the_first_record() -> None:
         assert [(a.transition, a.muted_until_ms) for a in told] == [("opened", at(9))]
 
 
+def test_a_mute_of_a_host_hides_no_budget_that_burns_with_it() -> None:
+    """It is as severe as anything that goes on and is about everybody's model; muted again once it is over."""
+    scene = Scene()
+    _mute(scene, 900, host="h-2")
+    lost, burns = scene.fire("engine_silent", engine_id="h-2/e-0"), {"tenant": "t-llama", "model": "llama"}
+    scene.see(lost)
+    scene.see(lost, scene.fire("budget_burns", **burns))
+    scene.see(lost, scene.clear("budget_burns", **burns))
+
+    assert [(a.rule, a.severity, a.muted_until_ms) for a in scene.told] == [
+        ("engine_silent", "critical", at(900)),
+        ("engine_silent", "critical", None),
+        ("engine_silent", "critical", at(900)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("labels", "until"),
+    [
+        pytest.param({"host": "h-2"}, 900, id="milder members may be elsewhere"),
+        pytest.param({"rule": "engine_silent"}, 900, id="by rule"),
+        pytest.param({"severity": "critical"}, 900, id="by severity"),
+        pytest.param({"model": "qwen"}, None, id="another"),
+    ],
+)
+def test_milder_members_keep_a_mute_in_force(labels: dict[str, str], until: int | None) -> None:
+    """Only what is as severe as the worst has to be muted, too."""
+    scene = Scene()
+    _mute(scene, 900, **labels)
+
+    told = scene.see(scene.fire("engine_silent", engine_id="h-2/e-0"), scene.fire("model_slow", model="llama"))
+
+    assert [(len(a.members), a.muted_until_ms) for a in told] == [(1, None if until is None else at(until))]
+
+
+def test_a_mute_by_fingerprint_is_of_the_whole_alert() -> None:
+    """The button of the page: whatever is in it."""
+    scene = Scene()
+    burns = {"tenant": "t-llama", "model": "llama"}
+    opened = scene.see(scene.fire("engine_silent", engine_id="h-2/e-0"), scene.fire("budget_burns", **burns))
+
+    told = _mute(scene, 900, fingerprint=opened[0].fingerprint)
+
+    assert [(len(a.members), a.muted_until_ms) for a in told] == [(1, at(900))]
+
+
+def test_two_mutes_hold_until_the_first_of_them_ends() -> None:
+    """Of members that are alike severe, each muted by its own."""
+    scene = Scene()
+    burns = {"tenant": "t-llama", "model": "llama"}
+    scene.life.command(Command("mute", "m-2", {"tenant": "t-llama"}, 0, at(500), "known", "me"))
+    _mute(scene, 900, host="h-2")
+
+    told = scene.see(scene.fire("engine_silent", engine_id="h-2/e-0"), scene.fire("budget_burns", **burns))
+
+    assert [(len(a.members), a.muted_until_ms) for a in told] == [(1, at(500))]
+
+
 def test_other_alerts_are_not_muted() -> None:
     """All labels must agree."""
     scene = Scene()
