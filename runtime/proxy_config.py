@@ -76,6 +76,10 @@ class ProxyConfig(Section):
     """With ``ask_usage``, ask for the counts so far in every chunk (``continuous_usage_stats`` of vLLM and SGLang),
     taken out again likewise: streams that are given up have their counts, chunks of several tokens their number. False:
     counts come at the end alone."""
+    show_usage: bool = False
+    """With ``ask_usage``, ask for the counts at the end alone and take nothing out: clients see them. For engines that
+    send usage unasked (vLLM's ``--enable-force-include-usage``) to clients that count on it, where it cannot be told
+    from what was asked for."""
     log_requests: bool = False
     """One log line for each finished request of a known API: ids, tokens, latencies, never text."""
 

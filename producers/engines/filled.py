@@ -106,7 +106,8 @@ user_hash          added      added      added      added      added      added 
         "reported_by",
     ),
     "`error_kind` is of requests that failed; so is the SDK's `http_status`. `model_requested` is of requests whose"
-    " model is `__unknown__`, and of those that llama.cpp answered under a name that is not its model's;"
+    " model is `__unknown__`, and of those that llama.cpp, SGLang or TensorRT-LLM answered under a name that is not"
+    " its model's (TGI: `tgi`);"
     " `user_hash` is there where `proxy.user_hash` is on. Answers of SGLang, TGI, TensorRT-LLM"
     " and Triton to requests are not recorded: nothing is claimed of them. A scrape has no requests.",
 )

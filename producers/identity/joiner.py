@@ -17,8 +17,9 @@ _log = logging.getLogger(__name__)
 NAMES_LOGGED_MAX = 256
 ENGINES_MAX = 4_096
 """Whose starts are remembered; beyond it the one not seen for longest is forgotten."""
-ANSWERS_TO_ANY_NAME = frozenset({"llamacpp"})
-"""Kinds of engines that serve one model, and answer under whatever name a client gave it."""
+ANSWERS_TO_ANY_NAME = frozenset({"llamacpp", "sglang", "trtllm"})
+"""Kinds of engines that serve one model, and answer under whatever name a client gave it. TGI does to ``tgi`` alone:
+any other name is an adapter's there. SGLang's adapters are ``base:adapter`` (sgl-project/sglang issues 7035, 31404)."""
 Lists = dict[str, list[Any]]
 
 
@@ -132,9 +133,11 @@ class Joiner:
 
 def _misnamed(engine: Engine | None, model: Any) -> str | None:
     """The model that an engine serves, where it answered to another name."""
-    if engine is None or engine.engine_kind not in ANSWERS_TO_ANY_NAME or engine.model == model:
+    if engine is None or type(model) is not str or model in (engine.model, MODEL_UNKNOWN):
         return None
-    return engine.model if type(model) is str and model != MODEL_UNKNOWN else None
+    kind = engine.engine_kind
+    anything = kind in ANSWERS_TO_ANY_NAME and not (kind == "sglang" and ":" in model)
+    return engine.model if anything or (kind == "tgi" and model == "tgi") else None
 
 
 def _model_lists(lists: Lists, engines: Sequence[Engine | None]) -> Lists:

@@ -8,8 +8,8 @@
 | ``=llama-3`` | always this text |
 
 A time without a zone is UTC. A status may be one of ours, an HTTP status or a usual word; without one it follows from
-``http_status``, ``error_kind`` and ``finish_reason``. A line without an id gets one made from its offset and
-text: read again, it is the same.
+``http_status``, ``error_kind`` and ``finish_reason``. A line without an id gets one made from its log, offset
+and text: read again, it is the same.
 """
 
 from __future__ import annotations
@@ -100,20 +100,20 @@ def mapped_by(known: Mapping[str, Field], fields: Mapping[str, str], key: str, t
 
 
 def rows_of(
-    mapped: FieldMap, lines: Iterable[Line], labels: Mapping[str, str | None]
+    mapped: FieldMap, lines: Iterable[Line], labels: Mapping[str, str | None], log: str
 ) -> tuple[list[Row], Mapping[str, int]]:
-    """A row for each line that gives one, and what was left out, by reason or field."""
+    """A row for each line that gives one, and what was left out, by reason or field. ``log``: the path of the log."""
     rows: list[Row] = []
     left_out = Counter[str]()
     for line in lines:
         try:
-            rows.append(_row(mapped, line, labels, left_out))
+            rows.append(_row(mapped, line, labels, log, left_out))
         except BrokenLineError as error:
             left_out[error.reason] += 1
     return rows, left_out
 
 
-def _row(mapped: FieldMap, line: Line, labels: Mapping[str, str | None], left_out: Counter[str]) -> Row:
+def _row(mapped: FieldMap, line: Line, labels: Mapping[str, str | None], log: str, left_out: Counter[str]) -> Row:
     document = document_of(line.text)
     row: Row = {"origin": "measured", "reported_by": "log"} | dict(labels)
     for field in mapped:
@@ -124,7 +124,7 @@ def _row(mapped: FieldMap, line: Line, labels: Mapping[str, str | None], left_ou
     row, wrong = within(_BOUNDS, row)
     left_out.update(wrong)
     if row.get("request_id") is None:
-        row["request_id"] = made_id(line, labels.get("host"))
+        row["request_id"] = made_id(line, labels.get("host"), log)
     if row.get("status") is None:
         found = verdict(WHOLE, row.get("http_status"), row.get("error_kind"), row.get("finish_reason"))
         row["status"], row["error_kind"] = found.status, row.get("error_kind") or found.error_kind
@@ -145,9 +145,10 @@ def document_of(text: bytes) -> dict[str, Any]:
     return document
 
 
-def made_id(line: Line, host: str | None) -> str:
-    """The same id for the same line at the same offset, on the same host."""
-    place = f"{host or ''}\0{line.offset}\0".encode()
+def made_id(line: Line, host: str | None, log: str) -> str:
+    """The same id for the same line at the same offset of the same log (its path, whatever a rotated file is called),
+    on the same host."""
+    place = f"{host or ''}\0{log}\0{line.offset}\0".encode("utf-8", "surrogateescape")
     return f"log-{hashlib.blake2b(place + line.text, digest_size=16).hexdigest()}"
 
 

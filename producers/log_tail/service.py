@@ -106,7 +106,7 @@ def rows_reader(settings: LogTailSettings, clock: Clock, joiner: Joiner, names: 
     mapped = field_map(settings.fields, key)
 
     def of_requests(lines: Sequence[Line]) -> tuple[Collected, Mapping[str, int]]:
-        rows, left_out = rows_of(mapped, lines, labels)
+        rows, left_out = rows_of(mapped, lines, labels, str(settings.path))
         for row in rows:
             names.hash_user(row)
             names.judge(row)

@@ -174,7 +174,7 @@ class Exchange:
 
     def _request(self) -> bytes:
         body = self._body.whole()
-        self._usage = UsageRequest(self.server.watch_request(self, body))
+        self._usage = UsageRequest(self.server.watch_request(self, body), shown=self.server.limits.show_usage)
         return body
 
     def _send_pieces(self, side: Side) -> None:

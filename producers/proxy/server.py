@@ -95,7 +95,8 @@ class ProxyServer:
         self.quotas = Quotas(config)
         self.once = CREDENTIALS | tenant_headers(config.tenant_from)
         self.held = Held()
-        self.usage_levels = [Level.RUNNING if config.running_usage else Level.FINAL] * len(self.pools)
+        running = config.running_usage and not config.show_usage
+        self.usage_levels = [Level.RUNNING if running else Level.FINAL] * len(self.pools)
         self.serving = False
         self.leaving = False  # not ready any more
         self.stopping = False

@@ -48,13 +48,15 @@ class UsageRequest:
 
     ``options`` are the client's own ``stream_options``; None: nothing is to be added (no stream, running usage already
     requested, or a body that is no JSON object). An answer that may be a rejection is held until its body names the
-    option, or is too long for one.
+    option, or is too long for one. ``shown``: nothing is hidden from the client.
     """
 
-    __slots__ = ("_held", "_held_bytes", "_level", "_options", "_withdrawn", "answer", "filter")
+    __slots__ = ("_added", "_held", "_held_bytes", "_level", "_options", "_shown", "_withdrawn", "answer", "filter")
 
-    def __init__(self, options: Mapping[str, object] | None = None) -> None:
+    def __init__(self, options: Mapping[str, object] | None = None, *, shown: bool = False) -> None:
         self._options = options
+        self._shown = shown
+        self._added = False
         self._level = Level.RUNNING
         self._withdrawn = False
         self._held: list[bytes] = []
@@ -69,19 +71,19 @@ class UsageRequest:
         them), so the client's options are repeated beside ours.
         """
         self._level = min(self._level, highest)
-        self.filter, options = None, self._options
+        self._added, self.filter, options = False, None, self._options
         if options is None or self._level is Level.NOTHING:
             return original
         final = options.get("include_usage") is True
         if final and self._level is Level.FINAL:
             return original
-        self.filter = UsageFilter(keep_final=final)
+        self._added, self.filter = True, None if self._shown else UsageFilter(keep_final=final)
         added = orjson.dumps({**options, **_OPTIONS[self._level]})
         return original.rstrip()[:-1] + b',"stream_options":' + added + b"}"
 
     def holds(self, answer: Answer) -> bool:
         """Whether this answer, whose head was read, is held for now; where it is no stream, nothing is hidden."""
-        if self.filter is not None and not answer.is_stream() and answer.status in _REJECTED:
+        if self._added and not answer.is_stream() and answer.status in _REJECTED:
             self.answer = answer
         elif not (answer.is_stream() and answer.status == 200):
             self.filter = None

@@ -2,8 +2,9 @@
 
 The caller gets the engine's bytes, chunk by chunk as they came; closing and dropping a response do what they did. What
 is kept here is bounded: an event of an event stream up to ``EVENT_BYTES_MAX``, a whole body up to ``JSON_BYTES_MAX``.
-What is longer is not read, nor is an encoding other than gzip and deflate: tokens are unknown then, times and the end
-are reported. Nothing is raised into the caller.
+What is longer is not read, nor is an encoding that this process cannot unpack: tokens are unknown then, times and the
+end are reported. A stream of choices that ends with neither a reason nor ``[DONE]`` was cut: its engine was lost.
+Nothing is raised into the caller.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from fleetpulse_track.encodings import unpacker
 from fleetpulse_track.requests import Request
 from fleetpulse_track.streams import describe, identify, observe
 
@@ -54,14 +56,15 @@ class Events:
 class Reader:
     """One response's body: what it says of the request goes into it, and its end is the request's end."""
 
-    __slots__ = ("_events", "_inflate", "_named", "_readable", "_request", "_whole", "_whole_bytes")
+    __slots__ = ("_cut", "_events", "_named", "_readable", "_request", "_unpack", "_whole", "_whole_bytes")
 
     def __init__(self, request: Request, content_type: str, encoding: str) -> None:
         self._request = request
         self._events = Events() if content_type.startswith("text/event-stream") else None
-        self._inflate = _inflater(encoding)
-        self._readable = encoding in ("", "identity") or self._inflate is not None
+        self._unpack = unpacker(encoding)
+        self._readable = encoding in ("", "identity") or self._unpack is not None
         self._named = False
+        self._cut = False  # choices began, and none of them said why it ended
         self._whole: list[bytes] = []
         self._whole_bytes = 0
 
@@ -70,7 +73,7 @@ class Reader:
         if not self._readable or self._request.done:
             return
         try:
-            self._read(data if self._inflate is None else self._inflated(data))
+            self._read(data if self._unpack is None else self._unpack(data))
         except Exception:  # bytes are of any engine: what cannot be read is unknown
             self._readable = False
 
@@ -80,13 +83,10 @@ class Reader:
             with contextlib.suppress(Exception):
                 if error is None and self._readable and self._whole:
                     describe(self._request, json.loads(b"".join(self._whole)))
+                if error is None and self._readable and self._cut:
+                    self._request.set(status="error", error_kind="engine_lost")
             self._request.finish(error)
             self._whole = []
-
-    def _inflated(self, data: bytes) -> bytes:
-        text: bytes = self._inflate.decompress(data, EVENT_BYTES_MAX)
-        self._readable = not self._inflate.unconsumed_tail
-        return text
 
     def _read(self, data: bytes) -> None:
         if self._events is not None:
@@ -102,21 +102,26 @@ class Reader:
         if event.startswith(b"[DONE]"):
             self._request.finish()
             return
-        chunk = json.loads(event)
+        try:
+            chunk = json.loads(event)
+        except ValueError:
+            return  # a proxy's own words, say; what comes after it is read all the same
         observe(self._request, chunk)
+        if not isinstance(chunk, dict):
+            return
+        self._look_for_the_end(chunk)
         if not self._named:
             self._named = True
             identify(self._request, chunk)
         if chunk.get("type") in _LAST_EVENTS:
             self._request.finish()
 
-
-def _inflater(encoding: str) -> Any:
-    if encoding not in ("gzip", "deflate"):
-        return None
-    import zlib  # seldom needed
-
-    return zlib.decompressobj(zlib.MAX_WBITS | 32)
+    def _look_for_the_end(self, chunk: dict[str, Any]) -> None:
+        choices = chunk.get("choices")
+        if choices and isinstance(choices, list):
+            self._cut = not any(isinstance(one, dict) and one.get("finish_reason") for one in choices)
+        elif chunk.get("error"):
+            self._cut = False
 
 
 class _Body:

@@ -303,7 +303,7 @@ _STEP_MAPS = {
 def _log(data: bytes) -> None:
     """A tailed file: cut into lines, then read as requests and as steps of training."""
     lines = cut(data, 0, False, 1_000).lines
-    rows_of(_REQUEST_MAP, lines, _LABELS)
+    rows_of(_REQUEST_MAP, lines, _LABELS, "/var/log/engine.jsonl")
     for kind, mapped in _STEP_MAPS.items():
         steps_of(kind, mapped, lines, _LABELS, seeds.NOW_MS)
 

@@ -416,6 +416,21 @@ async def test_usage_that_the_client_asked_for_is_its_own(running: bool) -> None
     assert parts_of(raw)[1] == STREAM
 
 
+async def test_usage_that_an_engine_sends_unasked_can_be_left_to_clients() -> None:
+    """``show_usage``: the counts are requested at the end alone, and every byte passes; a rejection is answered."""
+    body = chat()
+    async with rig_of(streams, ask_usage=True, show_usage=True) as (rig, engine):
+        raw = await rig.ask(post(body))
+        (row,) = await rig.rows_after(1)
+    async with rig_of(rejecting(b"400 Bad Request", REJECTED), ask_usage=True, show_usage=True) as (rig, refusing):
+        again = await rig.ask(post(body))
+
+    assert engine.got[0].body == body[:-1] + b',"stream_options":{"include_usage":true}}'
+    assert (parts_of(raw)[1], parts_of(again)[1]) == (STREAM, STREAM)
+    assert said(row, *TOKENS) == (7, 3, "engine", 3)
+    assert [b"stream_options" in got.body for got in refusing.got] == [True, False]
+
+
 async def test_an_aborted_stream_has_the_counts_so_far() -> None:
     """The client, which requested none, saw none of them, and gave up in the middle."""
     counted = [

@@ -8,13 +8,16 @@ from __future__ import annotations
 import gc
 import gzip
 import json
+import sys
 import tracemalloc
 import zlib
 from collections.abc import AsyncIterator, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,6 +68,13 @@ class AsyncBytes(httpx.AsyncByteStream):
 
     async def aclose(self) -> None:
         self.closed += 1
+
+
+class Turned:
+    """A package's decompressor, as ``brotlicffi`` has it; of an encoding that turns bits around."""
+
+    def decompress(self, data: bytes) -> bytes:
+        return bytes(byte ^ 0x55 for byte in data)
 
 
 def cut(data: bytes, size: int) -> list[bytes]:
@@ -134,13 +144,22 @@ def test_an_event_beyond_the_bound_is_left_out(size: int) -> None:
 
 @pytest.mark.parametrize(
     ("encoding", "packed"),
-    [("gzip", gzip.compress), ("deflate", zlib.compress), ("identity", bytes), ("", bytes)],
+    [
+        ("gzip", gzip.compress),
+        ("deflate", zlib.compress),
+        ("zstd", zstandard.compress),
+        ("br", lambda data: bytes(byte ^ 0x55 for byte in data)),
+        ("identity", bytes),
+        ("", bytes),
+    ],
 )
 @pytest.mark.parametrize("headers", [EVENT_STREAM, JSON], ids=["stream", "whole"])
-def test_encodings_of_the_standard_library_are_read(
-    client: sent.Recorded, encoding: str, packed: Any, headers: dict[str, str]
+def test_encodings_that_this_process_can_unpack_are_read(
+    client: sent.Recorded, encoding: str, packed: Any, headers: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The caller gets them packed, as they came."""
+    """The caller gets them packed, as they came. ``br`` by whichever package there is."""
+    monkeypatch.setitem(sys.modules, "brotli", None)
+    monkeypatch.setitem(sys.modules, "brotlicffi", SimpleNamespace(Decompressor=Turned))
     data = packed(STREAM if headers is EVENT_STREAM else WHOLE)
 
     response = answered(Bytes(cut(data, 40)), client, headers | {"content-encoding": encoding})
@@ -158,6 +177,7 @@ def test_encodings_of_the_standard_library_are_read(
         pytest.param(JSON, WHOLE + b"x", id="broken JSON"),
         pytest.param(JSON, b'{"x": "%b"}' % (b"x" * JSON_BYTES_MAX), id="a body beyond the bound"),
         pytest.param(JSON | {"content-encoding": "gzip"}, gzip.compress(bytes(2**24)), id="a gzip bomb"),
+        pytest.param(JSON | {"content-encoding": "zstd"}, zstandard.compress(bytes(2**24)), id="a zstd bomb"),
         pytest.param({}, b"", id="nothing"),
     ],
 )
@@ -169,6 +189,40 @@ def test_what_cannot_be_read_is_unknown_and_handed_on(
 
     assert b"".join(response.iter_raw()) == data
     assert [said(data) for data in client.sent] == [{"status": "ok"}]
+
+
+def test_an_event_that_is_no_json_is_passed_over(client: sent.Recorded) -> None:
+    """What a proxy in between puts into a stream; the rest of it counts."""
+    response = answered(Bytes([b"data: keep-alive\n\n", STREAM, b"data: bye\n\n"]), client)
+    for _ in zip(range(2), response.iter_raw(), strict=False):
+        pass
+    response.close()
+
+    assert [said(data) for data in client.sent] == [FIELDS_OF_CHAT]
+
+
+def chunk_of(text: str, reason: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": {"content": text}, "finish_reason": reason}
+    return b"data: %b\n\n" % json.dumps({"object": "chat.completion.chunk", "choices": [choice]}).encode()
+
+
+@pytest.mark.parametrize(
+    ("chunks", "status", "error_kind"),
+    [
+        pytest.param([chunk_of("a")], "error", "engine_lost", id="cut"),
+        pytest.param([chunk_of("a"), chunk_of("", "stop")], "ok", None, id="without [DONE]"),
+        pytest.param([chunk_of("a"), b"data: [DONE]\n\n"], "ok", None, id="without a reason"),
+        pytest.param([chunk_of("a"), b'data: {"error": {"code": 429}}\n\n'], "rejected", "overload", id="an error"),
+        pytest.param([b'data: {"choices": []}\n\n'], "ok", None, id="nothing began"),
+    ],
+)
+def test_a_stream_that_says_no_end_lost_its_engine(
+    client: sent.Recorded, chunks: list[bytes], status: str, error_kind: str | None
+) -> None:
+    """A gateway may end it as if it were whole."""
+    list(answered(Bytes(chunks), client).iter_raw())
+
+    assert [(said(data)["status"], said(data).get("error_kind")) for data in client.sent] == [(status, error_kind)]
 
 
 def test_a_stream_closed_early_is_closed_at_once_and_was_aborted(client: sent.Recorded) -> None:

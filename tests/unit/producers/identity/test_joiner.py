@@ -106,7 +106,9 @@ def test_samples_get_the_names_of_their_engine(joiner: Joiner) -> None:
 
 LLAMA = Engine("l", "h-1", "l", ("h-1:8080",), engine_kind="llamacpp", model="tiny.gguf")
 VLLM = Engine("v", "h-1", "v", ("h-1:8000",), engine_kind="vllm", model="base")
-NAMING = Directory([LLAMA, VLLM], "h-1")
+SGLANG = Engine("s", "h-1", "s", ("h-1:30000",), engine_kind="sglang", model="qwen")
+TGI = Engine("t", "h-1", "t", ("h-1:8081",), engine_kind="tgi", model="falcon")
+NAMING = Directory([LLAMA, VLLM, SGLANG, TGI], "h-1")
 
 
 @pytest.mark.parametrize(
@@ -116,6 +118,10 @@ NAMING = Directory([LLAMA, VLLM], "h-1")
         pytest.param("h-1:8080", "tiny.gguf", ("tiny.gguf", None), id="its own name"),
         pytest.param("h-1:8080", "__unknown__", ("__unknown__", None), id="a rejected request"),
         pytest.param("h-1:8000", "an-adapter", ("an-adapter", None), id="an engine that serves several"),
+        pytest.param("h-1:30000", "made-up", ("qwen", "made-up"), id="SGLang does not look at it"),
+        pytest.param("h-1:30000", "qwen:support", ("qwen:support", None), id="an adapter of SGLang"),
+        pytest.param("h-1:8081", "tgi", ("falcon", "tgi"), id="what TGI's users write"),
+        pytest.param("h-1:8081", "an-adapter", ("an-adapter", None), id="an adapter of TGI"),
         pytest.param("h-1:9", "made-up", ("made-up", None), id="no engine"),
     ],
 )

@@ -13,13 +13,14 @@ from schemas.errors import ConfigError
 from schemas.events.event_types import LLM_REQUESTS
 
 LABELS = {"host": "h", "cluster": None, "region": None}
+LOG = "/var/log/engine.jsonl"
 LEAST = {"at_ms": "t ms", "model": "=m"}
 
 
 def one(fields: dict[str, str], document: Any) -> tuple[dict[str, Any] | None, dict[str, int]]:
     """What is known of the row that a line gives, and what was left out."""
     line = document if isinstance(document, bytes) else orjson.dumps(document)
-    rows, left_out = rows_of(field_map(fields), [Line(7, line)], LABELS)
+    rows, left_out = rows_of(field_map(fields), [Line(7, line)], LABELS, LOG)
     assert block_from_rows(LLM_REQUESTS.fields, rows).rows == len(rows)
     known = {name: value for name, value in rows[0].items() if value is not None} if rows else None
     return known, dict(left_out)
@@ -138,7 +139,7 @@ def test_a_line_without_a_time_gives_no_row(how: str, value: object) -> None:
 )
 def test_a_broken_line_costs_itself(line: bytes, reason: str) -> None:
     """Counted by reason; the next line is read."""
-    rows, left_out = rows_of(field_map(LEAST), [Line(0, line), Line(9, b'{"t":1}')], LABELS)
+    rows, left_out = rows_of(field_map(LEAST), [Line(0, line), Line(9, b'{"t":1}')], LABELS, LOG)
 
     assert [row["at_ms"] for row in rows] == [1]
     assert left_out == {reason: 1}
@@ -191,13 +192,14 @@ def test_values_that_a_field_may_not_have_are_unknown_and_counted() -> None:
 
 
 def test_a_line_without_an_id_gets_one_of_its_place_and_text() -> None:
-    """The same when it is read again; another for the same text elsewhere, and on another host."""
+    """The same when it is read again; another for the same text elsewhere, in another log and on another host."""
     line = Line(7, b'{"t":1}')
     row, _ = one(LEAST, line.text)
 
     assert row is not None
-    assert row["request_id"] == made_id(line, "h") == made_id(Line(7, b'{"t":1}'), "h")
-    assert len({made_id(line, "h"), made_id(line._replace(offset=8), "h"), made_id(line, "i")}) == 3
+    assert row["request_id"] == made_id(line, "h", LOG) == made_id(Line(7, b'{"t":1}'), "h", LOG)
+    later, elsewhere = made_id(line._replace(offset=8), "h", LOG), made_id(line, "i", LOG)
+    assert len({row["request_id"], later, elsewhere, made_id(line, "h", "/var/log/other.jsonl")}) == 4
 
 
 @pytest.mark.parametrize(
@@ -238,7 +240,7 @@ def test_any_document_gives_a_row_that_fits_or_is_counted(document: object, how:
     names = {field.name for field in LLM_REQUESTS.fields} - AGENT_FIELDS
     fields = dict.fromkeys(sorted(names | {"user"}), "a.b")
     line = Line(0, orjson.dumps({"t": document, "a": {"b": document}}))
-    rows, left_out = rows_of(field_map(fields | {"at_ms": how}), [line], LABELS)
+    rows, left_out = rows_of(field_map(fields | {"at_ms": how}), [line], LABELS, LOG)
 
     assert block_from_rows(LLM_REQUESTS.fields, rows).rows == len(rows)
     assert rows or left_out

@@ -157,7 +157,7 @@ async def test_an_end_between_spool_and_position_sends_one_chunk_again(rig: Rig)
         await run_log_tail(dying, rig.settings, asyncio.Event(), counters=rig.counters)
     await rig.run(publisher, publisher.ids(4))
 
-    made = made_id(Line(0, b'{"t": 1}'), "h")
+    made = made_id(Line(0, b'{"t": 1}'), "h", str(rig.settings.path))
     assert await publisher.ids(4) == [made, "mine", made, "mine"]
 
 
