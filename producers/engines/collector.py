@@ -114,12 +114,13 @@ class EngineCollector:
             if isinstance(error, FetchError) and error.reason == "refused":
                 self._seek_due_ms = moment_ms + KNOCK_EVERY_MS
             return self._collected(at_ms, [], self._failed(error))
-        if self._known is None or restart(self._known, reading):
+        restarted = self._known is not None and restart(self._known, reading)
+        if self._known is None or restarted:
             self._load_ms = load_ms_of(reading.started_at_s, self._silent_ms, at_ms)
         found = [("found", "the engine answers again")] if self._failures >= LOST_AFTER and self._registration else []
         self._failures = 0
         self._registry.saw_engine(self._target)
-        self._learn(reading, samples, moment_ms)
+        self._learn(reading, samples, moment_ms, restarted=restarted)
         news = self._announced(reading)
         rows, self._known = engine_rows(self._known, reading, at_ms, moment_ms)
         self._identify(self._known, at_ms)
@@ -192,9 +193,8 @@ class EngineCollector:
 
     # Facts
 
-    def _learn(self, reading: Reading, samples: Sequence[Sample], moment_ms: int) -> None:
+    def _learn(self, reading: Reading, samples: Sequence[Sample], moment_ms: int, *, restarted: bool) -> None:
         """Fetch the engine's facts once in ``FACTS_EVERY_MS``, and after every restart."""
-        restarted = self._known is not None and restart(self._known, reading)
         if moment_ms < self._facts_due_ms and not restarted:
             return
         self._facts_due_ms = moment_ms + FACTS_EVERY_MS

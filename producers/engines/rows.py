@@ -93,10 +93,10 @@ def _begun(before: Known, now: Reading) -> frozenset[Identity]:
 
 def _kept(before: Known, now: Reading, begun: Collection[Identity]) -> Known | None:
     """What is known from before, of those that go on."""
-    if not begun:
-        return before
     if _another(before, now):
         return None
+    if not begun:
+        return before
     return replace(before, totals={name: value for name, value in before.totals.items() if name[0] not in begun})
 
 
