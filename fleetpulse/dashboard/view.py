@@ -157,11 +157,14 @@ class View:
         step_ms = self.bucket_ms(name)
         return range(self.range.from_ms // step_ms * step_ms, self.range.to_ms - step_ms - SETTLED_MS + 1, step_ms)
 
-    def whole_buckets(self, name: str, rows: list[dict[str, Any]], at: str = "at_ms") -> list[dict[str, Any]]:
-        """The rows without the last point, when it is not over yet: a rate of half a minute would look like a fall."""
+    def whole_buckets(
+        self, name: str, rows: list[dict[str, Any]], at: str = "at_ms", settled_ms: int = SETTLED_MS
+    ) -> list[dict[str, Any]]:
+        """The rows without the last point, when it is not over yet, or was less than ``settled_ms`` ago: a rate of half
+        a minute would look like a fall."""
         if self.state.range_spec.last is None:
             return rows
-        most_ms = self.range.to_ms - self.bucket_ms(name) - SETTLED_MS
+        most_ms = self.range.to_ms - self.bucket_ms(name) - settled_ms
         return [row for row in rows if row[at] <= most_ms]
 
     def set(self, **values: str) -> None:

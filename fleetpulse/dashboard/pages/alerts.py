@@ -21,7 +21,7 @@ from schemas.contract.alerts import SEVERITIES
 from schemas.errors import ConfigError, FleetpulseError
 from schemas.limits import DAY_MS, MINUTE_MS
 
-KEPT_MS = 60 * DAY_MS
+KEPT_MS = 60 * DAY_MS  # as the saved query open_alerts looks back
 """An open alert is published again now and then; one without any record for this long counts as over."""
 BARS_MAX = 40
 _BARS_MS = tuple(MINUTE_MS * minutes for minutes in (1, 2, 5, 10, 30, 60, 180, 360, 720, 1_440, 10_080))

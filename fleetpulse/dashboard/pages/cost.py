@@ -10,20 +10,23 @@ from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.parts import ChartPanel, Column, Panel, Stats, TablePanel, grid
 from fleetpulse.dashboard.sql_parameters import question
 from fleetpulse.dashboard.values import UNKNOWN, clean, covered_text, energy, gpu_name, percent, rate, short
-from fleetpulse.dashboard.view import PageSpec, Refresh, View, wall_ms
+from fleetpulse.dashboard.view import SETTLED_MS, PageSpec, Refresh, View, wall_ms
+from fleetpulse.queries.dashboard import query
 from fleetpulse.report import standings as report
 from fleetpulse.report.amounts import carbon, decimal, instant
 from fleetpulse.report.amounts import dollars as usd
 from fleetpulse.report.amounts import usd as dollars
 from schemas.ddl.coverage_view import PART as UNOBSERVED
 from schemas.errors import FleetpulseError
-from schemas.limits import DAY_MS, HOUR_MS
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
 from stream_jobs.budgets.load import load as load_budgets
 from stream_jobs.budgets.model import Budgets
 from stream_jobs.prices.model import is_example
 from stream_jobs.yaml_files.errors import FileError
 
 SILENCE_SPAN_MAX_MS = DAY_MS
+BILLED_MS = 2 * MINUTE_MS + SETTLED_MS
+"""Bills come two minutes after their minute."""
 WORDS = {
     "request": "requests",
     "failed": "failed requests",
@@ -63,6 +66,16 @@ def silent_rows(types: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+def named_first(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """What belongs to somebody, then what does not; each in its order."""
+    return sorted(rows, key=lambda row: bool(row["nobody"]))
+
+
+def listed(what: str, rows: int, most: int | None) -> str:
+    """What a table holds; as many rows as a query brings at most are the dearest of more."""
+    return what if most is None or rows < most else f"{what}; the {most:,} dearest, no more fit"
+
+
 def standings(budgets: Budgets, days: Sequence[Mapping[str, Any]], now_ms: int) -> list[dict[str, Any]]:
     """A row for each budget: what was spent of it, what will be, when it is used up."""
     return [_budget_row(one) for one in report.standings(budgets, days, now_ms)]
@@ -95,15 +108,14 @@ class _Cost:
         self._split = ChartPanel(view, "What it went to", "dollars an hour", split, 230, "")
         question(view, self._split, "Who changed?", "who_changed", lambda: {"metric": "cost_nusd"})
         with grid():
-            unused = "hosts without a model, engines without tokens; silent GPUs of up to 24 h"
             forecast = "this period, forecast with an interval of four in five"
             tenants = self._tenant_columns()
-            self._models = TablePanel("Models", "unit costs", _MODELS, "c7", label="Cost by model")
+            self._models = TablePanel("Models", _UNIT_COSTS, _MODELS, "c7", label="Cost by model")
             self._idle = TablePanel(
-                "Idle and unused", unused, _IDLE, "c5", label="Cost of idle hosts and unused engines"
+                "Idle and unused", _UNUSED, _IDLE, "c5", label="Cost of idle hosts and unused engines"
             )
             question(view, self._idle, "By type, for a month", "idle_gpus", dict)
-            self._tenants = TablePanel("Tenants", "what their requests cost", tenants, "c5", label="Cost by tenant")
+            self._tenants = TablePanel("Tenants", _OF_TENANTS, tenants, "c5", label="Cost by tenant")
             self._budgets = TablePanel("Budgets", forecast, _BUDGETS, "c7")
 
     def _tenant_columns(self) -> list[Column]:
@@ -142,11 +154,18 @@ class _Cost:
         example = any(is_example(row["version"]) for row in prices.records())
         self._show_stats(total, total["billed_ms"], example=example)
         silent = self._show_silence(silent_types)
-        self._show_split(view.whole_buckets("cost_over_time", parts.records()), width_ms)
-        self._models.rows(models.records(), "No model has a bill in this range")
+        points = parts.records()
+        self._show_split(view.whole_buckets("cost_over_time", points, settled_ms=BILLED_MS) or points, width_ms)
+        self._models.rows(named_first(models.records()), "No model has a bill in this range")
         unused = sorted([*idle.records(), *silent], key=lambda row: -(row["cost"] or 0))
         self._idle.rows(unused, "Nothing stood idle in this range")
-        self._tenants.rows(tenants.records(), "No tenant has a bill in this range")
+        self._tenants.rows(named_first(tenants.records()), "No tenant has a bill in this range")
+        for panel, what, name, answer in (
+            (self._models, _UNIT_COSTS, "cost_models", models),
+            (self._idle, _UNUSED, "cost_idle_hosts", idle),
+            (self._tenants, _OF_TENANTS, "cost_tenants", tenants),
+        ):
+            panel.hint(listed(what, len(answer.records()), query(name).listed_max))
 
     def _nothing(self, title: str, advice: str) -> None:
         for name in ("total", "hour", "idle", "energy", "carbon", "unobserved", "unpriced", "provisional"):
@@ -244,6 +263,9 @@ def _hours(milliseconds: float | None) -> str:
     return UNKNOWN if milliseconds is None else short(milliseconds / HOUR_MS)
 
 
+_UNIT_COSTS = "unit costs"
+_UNUSED = "hosts without a model, engines without tokens; silent GPUs of up to 24 h"
+_OF_TENANTS = "what their requests cost"
 _NO_FILE = (
     "This dashboard knows no budgets",
     "Name the file of the alert job here, too: --budgets, or the setting budgets, which both read.",

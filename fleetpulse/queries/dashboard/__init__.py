@@ -46,6 +46,7 @@ STANDARD = {
     ),
 }
 _PLACE = re.compile(r"\{(\w+):([^{}]+)\}")
+_LISTED = re.compile(r"LIMIT (\d+)\Z")
 _OF_SOURCES = (ROWS, LABELS, SEEN, WINDOWS, FIRST, OVER)
 _HEADER = re.compile(r"-- (param (\w+)|rows|kept): (.+)")
 _LIMITS = {"rows": 0, "kept": 1}
@@ -72,6 +73,12 @@ class Query:
     sources: Mapping[str, Source]
     rows_max: int
     kept_s: int
+
+    @property
+    def listed_max(self) -> int | None:
+        """How many rows its text ends with at most; None where that is a parameter or not said."""
+        found = _LISTED.search(self.sql)
+        return int(found[1]) if found else None
 
     def values(self, given: Mapping[str, Value], span_ms: int) -> dict[str, Value]:
         """What is bound of the text ``at_levels``: exactly the query's places, tables among them. ``KeyError`` names a

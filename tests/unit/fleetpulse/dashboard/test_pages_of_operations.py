@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, date
+from importlib.resources import files
 from typing import Any
 
 import pytest
 
 from fleetpulse.dashboard.consumer_lag import Lag
 from fleetpulse.dashboard.pages.alert_panel import facts, members, transitions
-from fleetpulse.dashboard.pages.alerts import bar_ms, opened, silence_of
-from fleetpulse.dashboard.pages.cost import silent_rows, stacked, standings
+from fleetpulse.dashboard.pages.alerts import KEPT_MS, bar_ms, opened, silence_of
+from fleetpulse.dashboard.pages.cost import listed, named_first, silent_rows, stacked, standings
 from fleetpulse.dashboard.pages.fleet import last_reported
 from fleetpulse.dashboard.pages.pipeline import (
     CAUSES,
@@ -29,6 +30,7 @@ from fleetpulse.dashboard.sql_parameters import of_range, values_for
 from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.dashboard.users import OPERATOR, VIEWER, User
 from fleetpulse.dashboard.zone import UTC_ZONE
+from fleetpulse.queries.dashboard import query
 from fleetpulse.queries.offers import offered
 from fleetpulse.sql.query import parameters_of
 from schemas.contract.alerts import Alert, Member
@@ -191,7 +193,33 @@ def test_rates_are_a_second_and_others_come_last() -> None:
     ]
 
 
+def test_the_page_and_the_saved_query_call_the_same_alerts_open() -> None:
+    """Both look back as far."""
+    saved_query = files("fleetpulse.queries").joinpath("open_alerts.sql").read_text()
+
+    assert f"{KEPT_MS // DAY_MS} * {DAY_MS}" in saved_query
+
+
 # cost
+
+
+def test_what_is_nobodys_stands_behind_what_is_somebodys() -> None:
+    """Each in the order of its costs."""
+    rows = [
+        {"model": name, "nobody": nobody} for name, nobody in (("__idle__", 1), ("m", 0), ("start-up", 1), ("n", 0))
+    ]
+
+    assert [row["model"] for row in named_first(rows)] == ["m", "n", "idle", "start-up"]
+
+
+def test_a_table_that_is_full_says_that_there_may_be_more() -> None:
+    """By the bound of its query."""
+    most = query("cost_tenants").listed_max
+
+    assert most == 1_000
+    assert listed("tenants", most - 1, most) == listed("tenants", most, None) == "tenants"
+    assert listed("tenants", most, most) == "tenants; the 1,000 dearest, no more fit"
+    assert query("models").listed_max is None
 
 
 def test_money_is_stacked_in_the_order_of_the_legend() -> None:
