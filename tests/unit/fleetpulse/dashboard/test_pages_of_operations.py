@@ -205,9 +205,7 @@ def test_the_page_and_the_saved_query_call_the_same_alerts_open() -> None:
 
 def test_what_is_nobodys_stands_behind_what_is_somebodys() -> None:
     """Each in the order of its costs."""
-    rows = [
-        {"model": name, "nobody": nobody} for name, nobody in (("__idle__", 1), ("m", 0), ("start-up", 1), ("n", 0))
-    ]
+    rows = [{"model": name, "nobody": nobody} for name, nobody in (("idle", 1), ("m", 0), ("start-up", 1), ("n", 0))]
 
     assert [row["model"] for row in named_first(rows)] == ["m", "n", "idle", "start-up"]
 
