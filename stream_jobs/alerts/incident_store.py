@@ -149,6 +149,9 @@ class IncidentStore:
             return []
         fingerprint = fingerprint_of(signal)
         known = self.incidents.get(fingerprint)
+        if known is not None and not known.evicted and self._is_anew(known, signal):
+            self.drop(known)
+            known = None
         if known is not None and not known.evicted:
             self._revive(known)
             self._add(known, signal, keys, wide=False)

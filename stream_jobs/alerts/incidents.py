@@ -152,10 +152,9 @@ class Incident:
         return (self.counts.live_causes if self.counts.causes else self.counts.live) > 0
 
     def worst(self) -> list[Signal]:
-        """Of those that go on the most severe."""
-        live = [part.signal for part in self.parts.values() if part.until_ms is None]
-        most = max((SEVERITIES.index(one.severity) for one in live), default=0)
-        return [one for one in live if SEVERITIES.index(one.severity) == most]
+        """Of those that go on, what is as severe as the incident is said to be."""
+        live = (part.signal for part in self.parts.values() if part.until_ms is None)
+        return [one for one in live if one.severity == self.severity]
 
     def take(self, signal: Signal, *, wide: bool = False) -> Part:
         """Put a signal in, or update a part; the headline moves to a likelier cause only."""
@@ -212,6 +211,7 @@ class Incident:
             mine.since_ms = min(mine.since_ms, part.since_ms)
             self.counts.count(mine, 1)
         self.joined_ms = max(self.joined_ms, other.joined_ms)
+        self.severity = worse(self.severity, other.severity)
         self.unsettled = True
         other._keep({other.headline: other.head})
         other.into = self.fingerprint

@@ -195,6 +195,8 @@ class Life:
             for part in incident.parts.values():
                 if part.until_ms is None and (over_ms := _over_ms(part.signal, policy)) <= now_ms:
                     self.store.end(part.signal.id, over_ms)
+                    if part.until_ms is None:  # it belongs to the incident that this one was a part of
+                        incident.end(part.signal.id, over_ms)
             hold_ms = min(policy.hold_ms * 2**incident.returns, policy.hold_max_ms)
             if incident.into:
                 incident.resolved_ms = now_ms
@@ -266,8 +268,8 @@ class Life:
         return incident.alert(transition, at_ms, policy.members_max)
 
     def _muted(self, incident: Incident) -> int | None:
-        """Until when its headline is silenced, and with it everything that is as severe and goes on: a silence of one
-        host hides no budget of users that burns with it."""
+        """Until when its headline is silenced, and with it everything that goes on and is as severe as the alert: a
+        silence of one host hides no budget of users that burns with it."""
         if not self.silences.any:
             return None
         named = [(incident.head.signal.rule, incident.labels), *((one.rule, one.labels) for one in incident.worst())]

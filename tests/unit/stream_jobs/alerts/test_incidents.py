@@ -318,6 +318,21 @@ def test_two_models_that_stand_on_one_broken_host_become_one_alert_with_it() -> 
     assert scene.told[-1].note == f"same cause as {opened[0]}"
 
 
+def test_what_turns_out_to_be_a_part_brings_its_severity_with_it() -> None:
+    """A page that ends as part of a warning makes that one a page."""
+    scene = Scene()
+    scene.gpu_event("xid", "g-10", code=48, severity="critical")
+    scene.see(scene.fire("engine_slow", engine_id="h-1/e-1"))
+    scene.gpu_event("xid", "g-12", code=31, severity="warning")
+
+    found = {alert.fingerprint: alert for alert in scene.told}
+
+    assert sorted((one.transition, one.severity, one.rule) for one in found.values()) == [
+        ("resolved", "critical", "gpu_xid"),
+        ("updated", "critical", "engine_slow"),
+    ]
+
+
 def test_a_whole_fleet_that_errs_joins_what_just_began() -> None:
     """A figure of the whole cluster is a symptom of the cause that is open."""
     scene = Scene()

@@ -217,6 +217,30 @@ def test_a_budget_that_still_burns_holds_no_alert_open_and_opens_none() -> None:
     assert short(alone.told) == [("opened", "budget_burns", "llama")]
 
 
+@pytest.mark.parametrize("later", [1, 3, 18, 40])
+@pytest.mark.parametrize("still", [False, True], ids=["over by then", "burning still"])
+def test_a_budget_that_opened_an_alert_and_burns_again_opens_another(later: int, still: bool) -> None:
+    """Its cause came after it, and both are over: a second alert under the same fingerprint."""
+    scene = Scene()
+    burns = {"tenant": "t-llama", "model": "llama"}
+    scene.see(scene.fire("budget_burns", **burns))
+    scene.see(scene.fire("engine_kv", engine_id="h-2/e-0"), scene.fire("budget_burns", **burns))
+    over = () if still else (scene.clear("budget_burns", **burns),)
+    scene.see(scene.clear("engine_kv", engine_id="h-2/e-0"), *over)
+    for _ in range(HOLD + later):
+        scene.see(*([scene.fire("budget_burns", **burns)] if still else []))
+    scene.see(scene.clear("budget_burns", **burns))
+    since_ms = at(scene.window - 1)
+
+    for _ in range(HOLD + 80):
+        scene.see(replace(scene.fire("budget_burns", **burns), since_ms=since_ms))
+
+    assert [alert.transition for alert in scene.told] == ["opened", "updated", "resolved", "opened"]
+    assert [alert.rule for alert in scene.told[1:]] == ["engine_kv", "engine_kv", "budget_burns"]
+    assert scene.told[0].fingerprint == scene.told[3].fingerprint
+    assert scene.told[0].transition_id != scene.told[3].transition_id
+
+
 @pytest.mark.parametrize("later", [1, 3, 18, 40, 70])
 def test_a_budget_that_burns_again_after_the_resolve_is_an_alert_of_its_own(later: int) -> None:
     """However soon: what it burned with before is over."""
@@ -524,6 +548,18 @@ def test_milder_members_keep_a_mute_in_force(labels: dict[str, str], until: int 
     told = scene.see(scene.fire("engine_silent", engine_id="h-2/e-0"), scene.fire("model_slow", model="llama"))
 
     assert [(len(a.members), a.muted_until_ms) for a in told] == [(1, None if until is None else at(until))]
+
+
+def test_an_alert_stays_muted_when_its_cause_ends_before_a_milder_member() -> None:
+    """It is said to be critical, and nothing that goes on is."""
+    scene = Scene()
+    _mute(scene, 900, host="h-2")
+    lost, slow = scene.fire("engine_silent", engine_id="h-2/e-0"), scene.fire("model_slow", model="llama")
+    scene.see(lost, slow)
+    scene.see(scene.clear("engine_silent", engine_id="h-2/e-0"), slow)
+    scene.see(slow)
+
+    assert [(a.transition, a.severity, a.muted_until_ms) for a in scene.told] == [("opened", "critical", at(900))]
 
 
 def test_a_mute_by_fingerprint_is_of_the_whole_alert() -> None:
