@@ -7,8 +7,10 @@ in the offset's metadata, so that one that is unavailable does not make the othe
 it was added is still to be sent.
 
 ``unmatched``: open alerts that the target was notified of although, as they are now, its filter does not match: it has
-to be notified of their end. Their fingerprints are kept as far as the metadata has room, which is shared by the targets
-that need it; for those beyond, what is left of the topic's history has to show that they matched once.
+to be notified of their end. ``withheld``: open alerts of which the target was never notified although the topic holds a
+transition that was not silenced when it came: they were silenced before it could be sent. Their fingerprints are kept
+as far as the metadata has room, which is shared by the targets that need it; for those beyond, what is left of the
+topic's history has to show that they matched once, or were not silenced.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from typing import Any
 NEW = -1
 METADATA_CHARACTERS_MAX = 4_096
 """``offset.metadata.max.bytes`` of a broker, unless changed."""
-_FINGERPRINT_CHARACTERS = 16
+_WITHHELD = "!"
+"""Before a fingerprint of those withheld: a release that knows no others takes it for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,7 @@ class Cursor:
     offset: int
     released_ms: int
     unmatched: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
 
 
 class Progress:
@@ -64,15 +68,30 @@ class Progress:
 def encode(cursors: Mapping[str, Cursor]) -> str:
     """Cursors by target as metadata, never longer than a broker accepts."""
     bare = {name: [one.offset, one.released_ms] for name, one in sorted(cursors.items())}
-    needing = [name for name, one in sorted(cursors.items()) if one.unmatched]
+    named = {name: _names(one) for name, one in sorted(cursors.items())}
+    needing = [name for name, names in named.items() if names]
     if not needing:
         return _json(bare)
     share = (METADATA_CHARACTERS_MAX - len(_json(bare))) // len(needing)
     full: dict[str, list[Any]] = dict(bare)
     for name in needing:
-        room = max(0, share - len(",[]")) // (_FINGERPRINT_CHARACTERS + len('"",'))
-        full[name] = [*bare[name], list(cursors[name].unmatched[-room:])] if room else bare[name]
+        kept = _that_fit(named[name], share - len(",[]"))
+        full[name] = [*bare[name], kept] if kept else bare[name]
     return _json(full)
+
+
+def _names(cursor: Cursor) -> list[str]:
+    """What is kept first where there is little room stands last."""
+    return [*(f"{_WITHHELD}{one}" for one in cursor.withheld), *cursor.unmatched]
+
+
+def _that_fit(names: list[str], characters: int) -> list[str]:
+    """The last of them that have room."""
+    for count, name in enumerate(reversed(names)):
+        characters -= len(name) + len('"",')
+        if characters < 0:
+            return names[len(names) - count :]
+    return names
 
 
 def _json(value: Any) -> str:
@@ -104,5 +123,8 @@ def _decode(metadata: str) -> dict[str, Cursor] | None:
         return None
 
 
-def _cursor(offset: Any, released_ms: Any, unmatched: Any = ()) -> Cursor:
-    return Cursor(int(offset), int(released_ms), tuple(str(one) for one in unmatched))
+def _cursor(offset: Any, released_ms: Any, names: Any = ()) -> Cursor:
+    texts = [str(one) for one in names]
+    unmatched = tuple(one for one in texts if not one.startswith(_WITHHELD))
+    withheld = tuple(one.removeprefix(_WITHHELD) for one in texts if one.startswith(_WITHHELD))
+    return Cursor(int(offset), int(released_ms), unmatched, withheld)

@@ -82,6 +82,11 @@ class Response:
         return here or self.retry_after_ms is not None
 
     @property
+    def maybe_taken(self) -> bool:
+        """It may have come through although it counts as failed: no response, or one of a gateway or a server."""
+        return self.status == 0 or self.status == 408 or self.status >= 500
+
+    @property
     def misconfigured(self) -> bool:
         """The target responds, and accepts nothing from us: its address or token is wrong."""
         return 300 <= self.status < 400 or (self.status in _TARGETS_4XX and self.status != _TOO_MANY_REQUESTS)

@@ -30,6 +30,7 @@ from runtime.delivery_config import TargetConfig
 from schemas.contract.alerts import Alert
 from sinks.delivery.backlog import Backlog, Delivery, Send, Undelivered
 from sinks.delivery.cursor import NEW, Cursor, Progress
+from sinks.delivery.history import History
 from sinks.delivery.renotify import Notified
 from sinks.delivery.schedule import Bucket, Moment, Response, Verdict
 from sinks.delivery.shapes import SHAPES
@@ -38,16 +39,6 @@ from sinks.delivery.transition import Transition
 RELEASE_MS = 60_000
 """The alert job says that a silence ended, some seconds late, and how the alert stands then. A target is sent that
 alone; what was known before only when nothing came for so long."""
-
-
-@dataclass(frozen=True, slots=True)
-class Past:
-    """An open alert as the topic shows it before the cursor: its newest transition, the newest that was no silenced
-    one when it came, and the number of the first that is still there."""
-
-    newest: Transition
-    sent: Transition | None
-    first_number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +77,12 @@ class Target:
         self._progress = {partition: Progress(cursor.offset) for partition, cursor in cursors.items()}
         self._backlog = Backlog()
         self._bucket = Bucket(config.rate, config.burst, now.ms)
-        self._history: dict[str, Past] = {}
-        self._matched: set[str] = set()
+        self._history = History(cursors, send_silenced=config.send_silenced)
+        self._open_max = open_max
         self._notified = Notified(config, open_max)
         self._acknowledged: set[str] = set()
+        self._unsure: set[str] = set()
+        self._withheld: dict[str, int] = {}
         self._silenced: dict[str, tuple[Transition, int]] = {}
         self._releasing: dict[str, int] = {}
         self._number = 0
@@ -105,7 +98,7 @@ class Target:
         """A record of the topic, in order of offsets within each partition."""
         alert, progress = transition.alert, self._progress[transition.partition]
         if transition.offset < progress.start:
-            self._remember(transition)
+            self._history.remember(transition, matches=self._matches(alert))
             return
         self._settle(alert.fingerprint)
         progress.read(transition.offset)
@@ -121,10 +114,10 @@ class Target:
 
     def forget(self, fingerprint: str, partition: int, offset: int) -> None:
         """A tombstone: the alert is no more on the topic. What waits is still delivered."""
-        self._history.pop(fingerprint, None)
+        self._history.forget(fingerprint)
         self._silenced.pop(fingerprint, None)
-        self._matched.discard(fingerprint)
         self._notified.forget(fingerprint)
+        self._now_known(fingerprint)
         self._progress[partition].read(offset)
 
     def skip(self, partition: int, offset: int) -> None:
@@ -133,47 +126,29 @@ class Target:
 
     def begin(self) -> None:
         """Everything before this target's cursor was read: what is open there was sent, or is still to be sent."""
-        for fingerprint in list(self._history):
+        for fingerprint in self._history:
             self._settle(fingerprint)
         if len(self._notified):
             self._resend_ms = 0  # nobody sent them again while this process was away
 
-    def _remember(self, transition: Transition) -> None:
-        alert = transition.alert
-        if transition.resolved:
-            self._history.pop(alert.fingerprint, None)
-            self._matched.discard(alert.fingerprint)
-            return
-        if self._matches(alert):
-            self._matched.add(alert.fingerprint)
-        self._history[alert.fingerprint] = self._past(transition, self._history.get(alert.fingerprint))
-
-    def _past(self, transition: Transition, before: Past | None) -> Past:
-        number = before.first_number if before else transition.alert.number
-        until_ms = 0 if self.config.send_silenced else transition.alert.muted_until_ms or 0
-        known = self._cursors[transition.partition].unmatched
-        wanted = transition.alert.fingerprint in self._matched or transition.alert.fingerprint in known
-        if wanted and until_ms <= transition.appended_ms:
-            return Past(transition, transition, number)
-        return Past(transition, before.sent if before else None, number)
-
     def _settle(self, fingerprint: str) -> None:
         """What was open before the cursor: it was sent, or is to be sent when its silence ends (0: at once)."""
-        past = self._history.pop(fingerprint, None)
-        matched = fingerprint in self._matched
-        self._matched.discard(fingerprint)
+        past = self._history.pop(fingerprint)
         if past is None:
             return
         transition = past.newest
         cursor = self._cursors[transition.partition]
-        new = cursor.released_ms == NEW
-        if not self._matches(transition.alert) and (new or not (matched or fingerprint in cursor.unmatched)):
+        known = fingerprint in cursor.unmatched
+        new = cursor.released_ms == NEW and not known
+        if not self._matches(transition.alert) and not known and (new or not past.matched):
             return
         until_ms = 0 if self.config.send_silenced else transition.alert.muted_until_ms or 0
-        if until_ms <= cursor.released_ms:
+        if until_ms <= (max(cursor.released_ms, 0) if known else cursor.released_ms):
             self._notify(transition)
             return
-        if not new and past.sent is not None:
+        if fingerprint in cursor.withheld:
+            self._withheld[fingerprint] = transition.partition
+        elif not new and past.sent is not None:
             self._notify(past.sent)
         elif not new and past.first_number > 1 and not self._shape.expires:
             self._notify(transition)  # it may have been sent before it was silenced: better ended twice than never
@@ -238,22 +213,35 @@ class Target:
         until_ms = newest.transition.alert.muted_until_ms
         if self.config.send_silenced or until_ms is None:
             return False
-        return newest.transition.resolved or until_ms > now.wall_ms
+        return newest.transition.resolved or until_ms + RELEASE_MS > now.wall_ms
 
     def _acknowledge(self, delivery: Delivery) -> bool | None:
-        """Of a silenced delivery. False: send it all the same. True: send an acknowledgement. None: send nothing."""
-        notified = delivery.fingerprint in self._notified
+        """Of a silenced delivery. False: send it all the same. True: send an acknowledgement. None: send nothing. Whose
+        beginning may have come through although no response did is told the end: better twice than never."""
+        notified = self._is_notified(delivery.fingerprint)
         if delivery.transition.resolved:
             return False if notified else None
         if self._shape.acknowledges and notified and delivery.fingerprint not in self._acknowledged:
             return True
         return None
 
+    def _is_notified(self, fingerprint: str) -> bool:
+        return fingerprint in self._notified or fingerprint in self._unsure
+
+    def _now_known(self, fingerprint: str) -> None:
+        """The target has its newest state, or need not have it."""
+        self._unsure.discard(fingerprint)
+        self._withheld.pop(fingerprint, None)
+
     def _set_aside(self, delivery: Delivery) -> None:
         """Not sent, and done with; the newest of an open alert is remembered for the end of its silence."""
         transition = delivery.transition
         if self._backlog.last(delivery.fingerprint) is delivery and not transition.resolved:
             self._silenced[delivery.fingerprint] = (transition, transition.alert.muted_until_ms or 0)
+        if transition.resolved:
+            self._now_known(delivery.fingerprint)
+        elif transition.alert.muted_until_ms is None and not self._is_notified(delivery.fingerprint):
+            self._withheld[delivery.fingerprint] = transition.partition
         self.counts["silenced"] += 1
         self._finish(delivery)
 
@@ -275,6 +263,8 @@ class Target:
         if response.verdict is Verdict.RETRY:
             delivery.attempts += 1
             self.counts["retried"] += 1
+            if response.maybe_taken and len(self._unsure) < self._open_max:
+                self._unsure.add(delivery.fingerprint)
             self._backlog.retry(delivery, now.ms + self._pause_ms(delivery.attempts, response, draw))
             self._failed(response, now, draw)
             return
@@ -287,6 +277,7 @@ class Target:
         else:
             self.counts["delivered"] += 1
             self._acknowledged.discard(delivery.fingerprint)
+            self._now_known(delivery.fingerprint)
             self.counts["over_limit"] += not self._notified.delivered(delivery.transition, now)
             self._finish(delivery)
 
@@ -364,7 +355,8 @@ class Target:
         """What has to be committed so that a crash loses nothing."""
         ends = [*self._releasing.values(), *(end for _, end in self._silenced.values() if end <= wall_ms)]
         released_ms = min((wall_ms, *(end - 1 for end in ends)))
-        return Cursor(self._progress[partition].offset, released_ms, self._notified.unmatched(partition))
+        withheld = tuple(name for name, where in self._withheld.items() if where == partition)
+        return Cursor(self._progress[partition].offset, released_ms, self._notified.unmatched(partition), withheld)
 
     @property
     def waiting(self) -> int:

@@ -59,6 +59,20 @@ def test_metadata_of_the_most_targets_fits_a_broker() -> None:
     assert len(encode(cursors)) < METADATA_CHARACTERS_MAX
 
 
+def test_alerts_that_were_withheld_are_kept_behind_those_beyond_the_filter() -> None:
+    """Told apart by a mark that other releases take for no alert's name."""
+    names = tuple(f"{n:016x}" for n in range(1_000))
+    cursors = {"a": Cursor(1, 2, names[:2], names[2:4])}
+
+    assert encode(cursors) == f'{{"a":[1,2,["!{names[2]}","!{names[3]}","{names[0]}","{names[1]}"]]}}'
+    assert cursors_of(("a",), 1, encode(cursors), 0, 9) == cursors
+    full = {"a": Cursor(1, 2, names[:150], names[150:])}
+    (kept,) = cursors_of(("a",), 1, encode(full), 0, 9).values()
+    assert len(encode(full)) <= METADATA_CHARACTERS_MAX
+    assert (kept.unmatched, kept.withheld) == (names[:150], names[-len(kept.withheld) :])
+    assert len(kept.withheld) > 50
+
+
 def test_alerts_beyond_the_filter_are_kept_as_far_as_there_is_room() -> None:
     """The newest of it, in equal shares; of few nothing is lost."""
     names = tuple(f"{n:016x}" for n in range(1_000))

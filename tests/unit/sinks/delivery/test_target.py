@@ -307,6 +307,7 @@ def test_what_a_restart_still_has_to_send(
     assert target.cursor(0, now_ms) == Cursor(5, now_ms)
 
 
+ELSEWHERE = {"labels": {"host": "h9"}}
 WAS_SILENCED = an_alert("a", 2, "updated", muted_until_ms=NOW_MS + 9)
 
 
@@ -336,6 +337,74 @@ def test_a_restart_in_a_silence_fires_nothing_that_was_silenced(
         target.resent(GOOD, when(), 0.0)
     feed(target, an_alert("a", 3, "resolved", **SILENCED), since=5)
     assert sent(target) == ended
+
+
+def test_what_was_silenced_before_it_could_be_sent_is_not_fired_by_a_restart() -> None:
+    """The target was unavailable, and the topic's history looks as if it had been sent; over two restarts."""
+    before = a_target("alertmanager")
+    feed(before, an_alert("b"))
+    before.responded(send(before), Response(503, retry_after_ms=20_000), when(), 0.0)
+    feed(before, an_alert("a"), an_alert("a", 2, "updated", **SILENCED), since=1)
+    assert sent(before, NOW_MS + 20_000) == ["b1"]
+
+    cursor = before.cursor(0, NOW_MS + 20_000)
+    assert cursor == Cursor(3, NOW_MS + 20_000, (), ("a",))
+    for _ in range(2):
+        after = a_target("alertmanager", cursor=cursor)
+        feed(after, an_alert("b"), an_alert("a"), an_alert("a", 2, "updated", **SILENCED))
+        after.begin()
+        step = after.next(when(NOW_MS + 20_000))
+        assert isinstance(step, Resend)
+        assert [one.alert.fingerprint for one in step.transitions] == ["b"]
+        cursor = after.cursor(0, NOW_MS + 20_000)
+    after.resent(GOOD, when(NOW_MS + 20_000), 0.0)
+    feed(after, an_alert("a", 3, "updated"), since=3)
+    assert sent(after, NOW_MS + 20_000) == ["a3"]
+    assert after.cursor(0, NOW_MS + 20_000).withheld == ()
+
+
+@pytest.mark.parametrize(("response", "ended"), [(Response(0), ["a3"]), (BROKEN, ["a3"]), (Response(401), [])])
+def test_the_end_is_sent_where_the_beginning_may_have_come_through(response: Response, ended: list[str]) -> None:
+    """The response was lost, then somebody silenced it, then it was over."""
+    target = a_target("pagerduty")
+    feed(target, an_alert("a"))
+    target.responded(send(target), response, when(), 0.0)
+    feed(target, an_alert("a", 2, "updated", **SILENCED), since=1)
+    acknowledged = sent(target, NOW_MS + 50_000)
+    feed(target, an_alert("a", 3, "resolved", **SILENCED), since=2)
+
+    assert acknowledged == (["a1!"] if ended else [])
+    assert sent(target, NOW_MS + 55_000) == ended
+
+
+def test_a_new_target_is_told_the_end_of_what_it_was_sent_beyond_its_filter() -> None:
+    """Also while one alert that was open when it was added is still not delivered, over a restart."""
+    settings: dict[str, Any] = {"match": {"host": ["h1"]}}
+    before = a_target(cursor=Cursor(1, NEW), **settings)
+    feed(before, an_alert("open"))
+    before.begin()
+    before.responded(send(before), BROKEN, when(), 0.0)
+    feed(before, an_alert("x"), an_alert("x", 2, "updated", **ELSEWHERE), since=1)
+    assert sent(before) == ["x1", "x2"]
+    cursor = before.cursor(0, NOW_MS)
+    assert cursor == Cursor(3, NEW, ("x",))
+
+    after = a_target(cursor=cursor, **settings)
+    feed(after, an_alert("open"), an_alert("x"), an_alert("x", 2, "updated", **ELSEWHERE))
+    after.begin()
+    feed(after, an_alert("x", 3, "resolved", **ELSEWHERE), since=3)
+
+    assert sorted(sent(after)) == ["open1", "x3"]
+
+
+def test_a_transition_of_just_before_the_end_of_a_silence_waits_for_the_one_that_says_it_ended() -> None:
+    """Event time is behind the time of day: it still says that the alert is silenced."""
+    target = a_target()
+    feed(target, an_alert("a", **SILENCED), an_alert("a", 2, "updated", **SILENCED), now_ms=NOW_MS + 65_000)
+    assert sent(target, NOW_MS + 65_000) == []
+    feed(target, an_alert("a", 3, "updated"), since=2)
+
+    assert sent(target, NOW_MS + 75_000) == ["a3"]
 
 
 def test_the_end_of_an_alert_sent_before_a_restart_is_sent() -> None:
@@ -490,9 +559,6 @@ def test_the_end_of_a_silence_is_a_time_of_day() -> None:
     assert target.next(when(NOW_MS)) == Wait(RELEASED_MS)
     assert target.next(when(NOW_MS + 5, RELEASED_MS - 1_000)) == Wait(NOW_MS + 1_005)
     assert isinstance(target.next(when(NOW_MS + 6, RELEASED_MS)), Send)
-
-
-ELSEWHERE = {"labels": {"host": "h9"}}
 
 
 def test_the_end_of_an_alert_that_no_longer_matches_is_sent_over_a_restart() -> None:
