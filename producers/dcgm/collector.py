@@ -134,7 +134,15 @@ class DcgmCollector:
     def _of(self, gpu: GpuOnPage) -> dict[str, Any]:
         placement = self._identity.placement.get(gpu.uuid) or self._identity.placement.get(gpu.parent_uuid or "", {})
         known = {"origin": "measured", "gpu_uuid": gpu.uuid, "gpu_model": gpu.model}
+        if not placement.get("placement_group") and (group := self._group_of_instances(gpu.uuid)) is not None:
+            placement = {**placement, "placement_group": group}
         return known | dict(self._identity.labels) | dict(placement)
+
+    def _group_of_instances(self, uuid: str) -> str | None:
+        """A divided GPU and its instances are of one group; None where theirs are not known, or several."""
+        placement = self._identity.placement
+        groups = {placement[name].get("placement_group") for name in placement if name.startswith(f"{uuid}/")}
+        return groups.pop() if len(groups) == 1 else None
 
     def _forget(self, moment_ms: int) -> None:
         for uuid in [uuid for uuid, gpu in self._gpus.items() if moment_ms - gpu.seen_ms > FORGET_MS]:

@@ -7,6 +7,9 @@ A GPU's energy, violations and error counts are totals since the driver or the h
 only where the page itself types them ``gauge``.
 
 A GPU is identified by its UUID; a MIG instance, which has none on the page, by the GPU's UUID and its instance number.
+Of an instance are its memory and its shares of time (``OF_INSTANCE``); all else that the exporter prints for each of
+them (power, energy, XID) is the whole GPU's and stands there, once. An instance's utilisation is not measured: it is
+printed as 0, and not taken.
 Where pods share a GPU, the exporter repeats every sample for each of them: the first counts.
 """
 
@@ -116,6 +119,11 @@ SAMPLE_FIELDS: tuple[SampleField, ...] = tuple(sample for sample, _ in _TABLE)
 FIELDS: Mapping[str, DcgmField] = MappingProxyType(
     {field.name: field for _, sources in _TABLE for field in (*sources, DcgmField(XID))}
 )
+OF_INSTANCE = frozenset(
+    name for name in FIELDS if name.startswith(("DCGM_FI_DEV_FB_", "DCGM_FI_PROF_")) and not FIELDS[name].only_as_gauge
+)
+"""What is measured of a MIG instance itself: bytes over PCIe and NVLink are the whole GPU's."""
+NOT_WITH_MIG = frozenset(name for name in FIELDS if name.startswith("DCGM_FI_DEV_") and name.endswith("_UTIL"))
 
 INT32_BLANK = 2_147_483_632
 INT64_BLANK = 9_223_372_036_854_775_792
@@ -177,6 +185,8 @@ def read_page(text: str) -> Page:
         dcgm = FIELDS.get(sample.name)
         if dcgm is None or (dcgm.only_as_gauge and sample.name not in gauges):
             continue
+        if sample.name in NOT_WITH_MIG and sample.labels.get("GPU_I_ID"):
+            continue
         gpu = _gpu_of(gpus, sample)
         if gpu is None:
             left_out["no UUID"] += 1
@@ -193,14 +203,16 @@ def _gpu_of(gpus: dict[str, GpuOnPage], sample: Sample) -> GpuOnPage | None:
     parent = labels.get("UUID")
     if not parent:
         return None
-    part = labels.get("GPU_I_ID") or None
+    printed_for = labels.get("GPU_I_ID") or None
+    part = printed_for if sample.name in OF_INSTANCE else None
     uuid = parent if part is None else f"{parent}/{part}"
     found = gpus.get(uuid)
     if found is None:
         found = gpus[uuid] = GpuOnPage(uuid, labels.get("modelName") or None)
         if part is not None:
             found.parent_uuid, found.mig_profile = parent, labels.get("GPU_I_PROFILE") or None
-    found.holder = found.holder or _holder(labels)
+    if part == printed_for:
+        found.holder = found.holder or _holder(labels)
     return found
 
 

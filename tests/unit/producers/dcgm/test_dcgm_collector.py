@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -20,11 +20,11 @@ GAUGE = "# TYPE DCGM_FI_PROF_PCIE_TX_BYTES gauge\n"
 class Exporter:
     """Pages to come, by hand; ``None`` is no answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, **placement: Mapping[str, str]) -> None:
         self.text: str | None = ""
         self.clock = VirtualClock(1_000_000)
         self.counters = Counters()
-        identity = Identity({"host": "here"}, {"GPU-a": {"engine_id": "e1", "placement_group": "g1"}})
+        identity = Identity({"host": "here"}, placement or {"GPU-a": {"engine_id": "e1", "placement_group": "g1"}})
         self.collector = DcgmCollector(
             "http://h", identity, 1_000, fetch=self.fetch, clock=self.clock, counters=self.counters
         )
@@ -195,3 +195,39 @@ def test_a_page_without_utilisation_has_the_share_of_time_of_the_graphics_engine
     both = Exporter().rows(page(PROF_GR_ENGINE_ACTIVE=0.42, DEV_GPU_UTIL=5))
 
     assert [row["util_gpu_pct"] for row in rows + both] == [42, 5]
+
+
+def test_a_divided_gpu_has_its_energy_and_its_xid_once() -> None:
+    """Not once for each MIG instance; those have the share of time that they were active."""
+
+    def divided(**values: float) -> str:
+        return "".join(page("GPU-a", f',GPU_I_PROFILE="1g.6gb",GPU_I_ID="{part}"', **values) for part in (3, 4))
+
+    exporter = Exporter()
+    exporter.rows(divided(DEV_TOTAL_ENERGY_CONSUMPTION=5, DEV_XID_ERRORS=0, DEV_GPU_UTIL=0, PROF_GR_ENGINE_ACTIVE=0.9))
+    busy = divided(DEV_TOTAL_ENERGY_CONSUMPTION=8, DEV_XID_ERRORS=31, DEV_GPU_UTIL=0, PROF_GR_ENGINE_ACTIVE=0.4)
+    events, samples = (part.rows for part in exporter.tick(busy))
+
+    assert [(event["gpu_uuid"], event["code"]) for event in events] == [("GPU-a", 31)]
+    assert [(row["gpu_uuid"], row.get("energy_mj"), row["util_gpu_pct"]) for row in samples] == [
+        ("GPU-a", 3, None),
+        ("GPU-a/3", None, 40),
+        ("GPU-a/4", None, 40),
+    ]
+
+
+def test_a_divided_gpu_is_of_the_group_that_its_instances_are_configured_for() -> None:
+    """Where it is none's itself: rows that name two groups would bill it in each. And no engine's of theirs."""
+    text = page(labels=',GPU_I_ID="3"', DEV_POWER_USAGE=52.7, DEV_FB_USED=1)
+    of_instance = {"engine_id": "e1", "placement_group": "g1"}
+
+    def place(**placement: Mapping[str, str]) -> list[tuple[str | None, ...]]:
+        rows = Exporter(**placement).rows(text)
+        return [tuple(row.get(name) for name in ("gpu_uuid", "engine_id", "placement_group")) for row in rows]
+
+    found = [
+        place(**{"GPU-a/3": of_instance}),
+        place(**{"GPU-a/3": of_instance, "GPU-a": {"placement_group": "g0"}}),
+        place(**{"GPU-a/3": of_instance, "GPU-a/4": {"placement_group": "g2"}}),
+    ]
+    assert found == [[("GPU-a", None, group), ("GPU-a/3", "e1", "g1")] for group in ("g1", "g0", None)]

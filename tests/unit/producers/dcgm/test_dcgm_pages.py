@@ -9,7 +9,7 @@ import pytest
 
 from producers.collector import Identity
 from producers.dcgm.collector import DcgmCollector
-from producers.dcgm.fields import FIELDS, SAMPLE_FIELDS, GpuOnPage, Page, read_page
+from producers.dcgm.fields import FIELDS, SAMPLE_FIELDS, XID, GpuOnPage, Page, read_page
 from producers.differences import RowValues
 from producers.engines.fetch import FetchLimits
 from runtime.counters import Counters
@@ -302,3 +302,19 @@ other{UUID="GPU-b"} 4
         },
         {"no UUID": 1},
     )
+
+
+def test_what_belongs_to_the_whole_gpu_stands_once_whichever_instance_it_is_printed_for() -> None:
+    """The exporter repeats it for each MIG instance; those have memory and shares of time, and no utilisation."""
+    labels = 'UUID="GPU-a",modelName="A30",GPU_I_PROFILE="1g.6gb",pod="p{0}",namespace="n",GPU_I_ID="{0}"'
+    whole = {"DEV_POWER_USAGE": 52.7, "DEV_TOTAL_ENERGY_CONSUMPTION": 9, "DEV_XID_ERRORS": 31}
+    values = {**whole, "DEV_GPU_UTIL": 0, "DEV_MEM_COPY_UTIL": 0, "DEV_FB_FREE": 2, "PROF_GR_ENGINE_ACTIVE": 0.5}
+    lines = [f"DCGM_FI_{name}{{{labels.format(part)}}} {value}" for name, value in values.items() for part in (3, 4)]
+    own = {"DCGM_FI_DEV_FB_FREE": 2_097_152, "DCGM_FI_PROF_GR_ENGINE_ACTIVE": 50}
+    shared = {"DCGM_FI_DEV_POWER_USAGE": 52_700, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": 9, XID: 31}
+
+    assert read_page("\n".join(lines)).gpus == {
+        "GPU-a": GpuOnPage("GPU-a", "A30", None, None, None, shared),
+        "GPU-a/3": GpuOnPage("GPU-a/3", "A30", "GPU-a", "1g.6gb", "n/p3", own),
+        "GPU-a/4": GpuOnPage("GPU-a/4", "A30", "GPU-a", "1g.6gb", "n/p4", own),
+    }
