@@ -16,9 +16,9 @@ from typing import TypeVar
 import psutil
 
 from producers.collector import Collected, FieldErrors, Identity, Row
-from producers.differences import INTERVAL_MS_MAX, since
+from producers.differences import INTERVAL_MS_MAX, since, summed
 from producers.host.files import LOOPBACK, STACKED_DISKS
-from producers.host.rdma import read_ports
+from producers.host.rdma import Port, read_ports
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
 from schemas.events.event_types import HOST_DEVICES
@@ -38,10 +38,12 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """``counted`` since some start, ``levels`` as they are, both by field of the row."""
+    """``counted`` since some start, ``levels`` as they are, both by field of the row. ``parts``: counters that
+    add up to a field, each with a start of its own."""
 
     counted: Mapping[str, int] = field(default_factory=dict)
     levels: Mapping[str, int] = field(default_factory=dict)
+    parts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +64,13 @@ def device_rows(before: DevicesReading | None, now: DevicesReading) -> list[Row]
 
 def _growth(before: DevicesReading | None, now: DevicesReading, key: Key) -> dict[str, int | None]:
     was, device = (before.devices.get(key) if before else None), now.devices[key]
-    if before is None or was is None or not device.counted:
+    if before is None or was is None or not (device.counted or device.parts):
         return {}
     interval_ms = now.moment_ms - before.moment_ms
     if not 0 < interval_ms <= INTERVAL_MS_MAX:
         return {}
     grown = {name: since(was.counted.get(name), value) for name, value in device.counted.items()}
+    grown |= {name: summed(was.parts.get(name), counters) for name, counters in device.parts.items()}
     busy_ms = grown.get("busy_ms")
     if busy_ms is not None:  # the kernel counts whole requests when they end
         grown["busy_ms"] = min(busy_ms, interval_ms)
@@ -179,9 +182,13 @@ def read_nodes(sys: Path = SYS) -> dict[str, Device]:
 def read_rdma(sys: Path = SYS) -> dict[str, Device]:
     """Ports of RDMA adapters."""
     ports = read_ports(sys / "class" / "infiniband")
-    names = ("tx_bytes", "rx_bytes", "errors")
-    counted = {port: {name: getattr(each, name) for name in names} for port, each in ports.items()}
-    return {port: Device({name: n for name, n in counts.items() if n is not None}) for port, counts in counted.items()}
+    return {port: _rdma_device(each) for port, each in ports.items()}
+
+
+def _rdma_device(port: Port) -> Device:
+    traffic = {"tx_bytes": port.tx_bytes, "rx_bytes": port.rx_bytes}
+    counted = {name: count for name, count in traffic.items() if count is not None}
+    return Device(counted, parts={"errors": port.errors} if port.errors else {})
 
 
 def _used_by_disk(sys: Path) -> dict[str, int]:

@@ -7,7 +7,7 @@ words of four bytes); NVIDIA, "Understanding mlx5 Linux counters" (``hw_counters
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,11 +37,11 @@ ERRORS = (
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """Since some start. None: the adapter does not count it."""
+    """Since some start. None: the adapter does not count it. ``errors`` by file: each may be set back alone."""
 
     tx_bytes: int | None
     rx_bytes: int | None
-    errors: int | None
+    errors: Mapping[str, int]
 
 
 def read_ports(infiniband: Path = Path("/sys/class/infiniband")) -> dict[str, Port]:
@@ -51,8 +51,8 @@ def read_ports(infiniband: Path = Path("/sys/class/infiniband")) -> dict[str, Po
 
 
 def _port(folder: Path) -> Port:
-    errors = [count for name in ERRORS if (count := _number_in(folder / name)) is not None]
-    return Port(_bytes(folder, _SENT), _bytes(folder, _RECEIVED), sum(errors) if errors else None)
+    errors = {name: count for name in ERRORS if (count := _number_in(folder / name)) is not None}
+    return Port(_bytes(folder, _SENT), _bytes(folder, _RECEIVED), errors)
 
 
 def _bytes(folder: Path, sources: Iterable[tuple[str, int]]) -> int | None:

@@ -121,7 +121,7 @@ def _growth(before: HostReading, now: HostReading, interval_ms: int) -> dict[str
     if before.rdma and now.rdma:
         row["rdma_tx_bytes"] = _over_ports(before.rdma, now.rdma, lambda port: port.tx_bytes)
         row["rdma_rx_bytes"] = _over_ports(before.rdma, now.rdma, lambda port: port.rx_bytes)
-        row["rdma_errors"] = _over_ports(before.rdma, now.rdma, lambda port: port.errors)
+        row["rdma_errors"] = summed(_errors(before.rdma), _errors(now.rdma))
     if before.disks and now.disks:
         row["disk_read_bytes"] = summed(before.disks.read_bytes, now.disks.read_bytes)
         row["disk_write_bytes"] = summed(before.disks.write_bytes, now.disks.write_bytes)
@@ -141,6 +141,11 @@ def _busiest_ppm(before: Mapping[bytes, float], now: Mapping[bytes, float], inte
 def _over_ports(before: Mapping[str, Port], now: Mapping[str, Port], count: Callable[[Port], int | None]) -> int | None:
     was, is_now = ({name: n for name, port in some.items() if (n := count(port)) is not None} for some in (before, now))
     return summed(was, is_now)
+
+
+def _errors(ports: Mapping[str, Port]) -> dict[str, int]:
+    """By port and file."""
+    return {f"{name}/{file}": count for name, port in ports.items() for file, count in port.errors.items()}
 
 
 RDMA_MS = 10_000

@@ -6,8 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from producers.host.devices import Device, read_rdma
-from producers.host.rdma import PORTS_MAX, Port, read_ports
+import pytest
+
+from producers.host.devices import Device, DevicesReading, device_rows, read_rdma
+from producers.host.rdma import ERRORS, PORTS_MAX, Port, read_ports
+from producers.host.sampler import HostReading, host_row
 
 MLX5 = {
     "counters/VL15_dropped": "0",
@@ -61,17 +64,18 @@ def test_every_port_counts_bytes_both_ways_and_what_went_wrong(tmp_path: Path) -
     sys = tree(tmp_path, {"mlx5_0/1": MLX5, "mlx5_0/2": {"counters/port_xmit_data": "1"}, "rdmap0s6/1": EFA})
 
     assert read_ports(sys / "class" / "infiniband") == {
-        "mlx5_0/1": Port(tx_bytes=1_000, rx_bytes=4_000, errors=236),
-        "mlx5_0/2": Port(tx_bytes=4, rx_bytes=None, errors=None),
-        "rdmap0s6/1": Port(tx_bytes=11, rx_bytes=12, errors=None),
+        "mlx5_0/1": Port(tx_bytes=1_000, rx_bytes=4_000, errors={name: int(MLX5[name]) for name in ERRORS}),
+        "mlx5_0/2": Port(tx_bytes=4, rx_bytes=None, errors={}),
+        "rdmap0s6/1": Port(tx_bytes=11, rx_bytes=12, errors={}),
     }
+    assert sum(int(MLX5[name]) for name in ERRORS) == 236
 
 
 def test_a_port_that_counts_nothing_is_there_and_unknown(tmp_path: Path) -> None:
     """Neither 0 nor a guess."""
     sys = tree(tmp_path, {"hfi1_0/1": NO_PMA})
 
-    assert read_ports(sys / "class" / "infiniband") == {"hfi1_0/1": Port(None, None, None)}
+    assert read_ports(sys / "class" / "infiniband") == {"hfi1_0/1": Port(None, None, {})}
     assert read_rdma(sys) == {"hfi1_0/1": Device()}
 
 
@@ -80,9 +84,35 @@ def test_ports_are_devices_of_the_host(tmp_path: Path) -> None:
     sys = tree(tmp_path, {"mlx5_0/1": MLX5, "rdmap0s6/1": EFA})
 
     assert read_rdma(sys) == {
-        "mlx5_0/1": Device({"tx_bytes": 1_000, "rx_bytes": 4_000, "errors": 236}),
+        "mlx5_0/1": Device(
+            {"tx_bytes": 1_000, "rx_bytes": 4_000}, parts={"errors": {name: int(MLX5[name]) for name in ERRORS}}
+        ),
         "rdmap0s6/1": Device({"tx_bytes": 11, "rx_bytes": 12}),
     }
+
+
+CLEARED = {name: "0" for name in MLX5 if name.startswith("counters/")} | {"hw_counters/out_of_sequence": "33"}
+"""``perfquery -R`` sets the port's own counters back, those of the driver go on."""
+
+
+@pytest.mark.parametrize(
+    ("later", "errors"), [(CLEARED, 3), ({"counters/symbol_error": "N/A (no PMA)", "counters/link_downed": "9"}, 7)]
+)
+def test_errors_are_what_each_counter_grew_by(tmp_path: Path, later: Mapping[str, str], errors: int) -> None:
+    """One that was set back, or cannot be read for once, makes no errors of what the others had counted before."""
+    infiniband = tree(tmp_path, {"mlx5_0/1": MLX5}) / "class" / "infiniband"
+    ports, devices = [read_ports(infiniband)], [read_rdma(tmp_path)]
+    tree(tmp_path, {"mlx5_0/1": later})
+    ports.append(read_ports(infiniband))
+    devices.append(read_rdma(tmp_path))
+
+    samples = (HostReading(number * 1_000, rdma=found) for number, found in enumerate(ports))
+    assert host_row(*samples)["rdma_errors"] == errors
+    readings = (
+        DevicesReading(number * 1_000, {("rdma", name): port for name, port in found.items()})
+        for number, found in enumerate(devices)
+    )
+    assert [row["errors"] for row in device_rows(*readings)] == [errors]
 
 
 def test_a_host_without_adapters_has_no_ports_and_one_with_many_has_the_first(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ FIRST = HostReading(
     stalled_us={"cpu_pressure_ppm": 5, "memory_pressure_ppm": 0, "memory_full_pressure_ppm": 900, "io_pressure_ppm": 0},
     network=NetworkCounters({"eth0": 100}, {"eth0": 200}, {"eth0": 1}),
     tcp=TcpCounters(retransmits=5, segments_out=1_000),
-    rdma={"mlx5_0/1": Port(1_000, 2_000, 3), "efa_0/1": Port(7, 7, None)},
+    rdma={"mlx5_0/1": Port(1_000, 2_000, {"a": 3}), "efa_0/1": Port(7, 7, {})},
     disks=DiskCounters({"sda": 10}, {"sda": 20}, {"sda": 30}, {"sda": 40}),
 )
 LEVELS = {
@@ -53,7 +53,7 @@ def test_a_second_reading_has_differences_and_shares() -> None:
         stalled_us={"cpu_pressure_ppm": 500_005, "memory_pressure_ppm": 1, "memory_full_pressure_ppm": 400},
         network=NetworkCounters({"eth0": 1_100}, {"eth0": 2_200}, {"eth0": 4}),
         tcp=TcpCounters(retransmits=9, segments_out=1_500),
-        rdma={"mlx5_0/1": Port(1_100, 2_200, 5), "efa_0/1": Port(8, 9, None), "mlx5_1/1": Port(9, 9, 9)},
+        rdma={"mlx5_0/1": Port(1_100, 2_200, {"a": 5}), "efa_0/1": Port(8, 9, {}), "mlx5_1/1": Port(9, 9, {"a": 9})},
         disks=DiskCounters({"sda": 110}, {"sda": 220}, {"sda": 1_030}, {"sda": 3_040}),
     )
 
@@ -175,7 +175,7 @@ class WithRdma(HostFiles):
     def rdma(self) -> dict[str, Port]:
         """The next reading."""
         self.looks += 1
-        return {"mlx5_0/1": Port(1_000 * self.looks, 0, None)}
+        return {"mlx5_0/1": Port(1_000 * self.looks, 0, {})}
 
 
 def test_rdma_ports_are_read_once_in_every_window() -> None:
