@@ -151,6 +151,8 @@ class Topology:
         if known.host != host:
             _move(self._gpus_on, uuid, known.host, host)
             known.host, self._graph = host, None
+            if host is not None:
+                known.engine = known.group = None
         if (engine and engine != known.engine) or (group and group != known.group):
             known.engine, known.group, self._graph = engine or known.engine, group or known.group, None
         self._stands(known, cluster, region, at_ms)

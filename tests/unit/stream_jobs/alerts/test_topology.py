@@ -83,6 +83,20 @@ def test_an_engine_that_moves_is_on_its_new_host() -> None:
     assert "model" not in topology.where({"engine_id": "h-1/e-0"})
 
 
+def test_a_gpu_on_another_host_is_no_longer_its_old_engine_s() -> None:
+    """Nor of its group, until the new host names one; a row that names no engine on the same host changes nothing."""
+    topology = learned()
+    topology.learn_row({"gpu_uuid": "g-11", "host": "h-1"}, at(2))
+
+    topology.learn_row({"gpu_uuid": "g-10", "host": "h-3"}, at(2))
+    moved = topology.where({"gpu_uuid": "g-10"})
+    topology.learn_row({"gpu_uuid": "g-10", "host": "h-3", "engine_id": "h-3/e-0", "placement_group": "p"}, at(3))
+
+    assert moved == {"gpu_uuid": "g-10", "host": "h-3", "cluster": "c-1"}
+    assert topology.where({"gpu_uuid": "g-10"})["engine_id"] == "h-3/e-0"
+    assert topology.where({"gpu_uuid": "g-11"})["engine_id"] == "h-1/e-0"
+
+
 def test_what_was_not_seen_for_long_is_forgotten() -> None:
     """A host that was taken away is known for a while, then no more; the others stay."""
     topology = learned(AlertPolicy(forget_ms=3_600_000))
