@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 import orjson
 
-from schemas.limits import HOUR_MS
+from schemas.limits import HOUR_MS, MINUTE_MS
 from stream_jobs.alerts.policy import AlertPolicy
 from stream_jobs.alerts.readings import READINGS, Word, combinations
 from stream_jobs.insight.frame import Window
@@ -26,6 +26,8 @@ from stream_jobs.parts import compress, decompress
 
 SINCE_MAX = 1_000
 """Of events between two windows; then the graph is packed again."""
+MODEL_UNSEEN_MS = 15 * MINUTE_MS
+"""An engine that serves another model now and has not told of one for so long serves that one no more."""
 _LABELS = ("gpu_uuid", "host", "engine_id", "placement_group", "cluster", "region", "model", "model_version")
 """What an event says of the graph."""
 
@@ -198,6 +200,11 @@ class Topology:
             self._serving.setdefault(model, set()).add(name)
         if before_ms is None or before_ms < at_ms:
             known.models[model] = at_ms
+        for old in [one for one, seen_ms in known.models.items() if seen_ms <= at_ms - MODEL_UNSEEN_MS]:
+            del known.models[old]
+            self._graph = None
+            self._versions.pop(old, None)
+            _move(self._serving, name, old, None)
 
     def _learn_host(self, labels: Sequence[Word], at_ms: int) -> None:
         name, cluster, region = labels

@@ -97,6 +97,45 @@ def test_a_gpu_on_another_host_is_no_longer_its_old_engine_s() -> None:
     assert topology.where({"gpu_uuid": "g-11"})["engine_id"] == "h-1/e-0"
 
 
+def test_an_engine_that_was_reloaded_serves_its_new_model_alone() -> None:
+    """Once the old one has been unseen for a quarter of an hour; of models that are served side by side all stay."""
+    topology, other = Topology(AlertPolicy()), Topology(AlertPolicy())
+
+    def tell(model: str, version: str, minute: int) -> None:
+        topology.learn_row({"engine_id": "e", "model": model, "model_version": version}, at(6 * minute))
+
+    def serving() -> tuple[dict[str, int], int, list[str], str | None]:
+        versions = {model: topology.peers_with(model, "v2") for model in "ab"}
+        return (
+            versions,
+            topology.peers_of("a"),
+            topology.engines_of("b"),
+            topology.where({"engine_id": "e"}).get("model"),
+        )
+
+    tell("a", "v2", 0)
+    seen = [serving()]
+    for minute in range(1, 15):
+        tell("b", "v2", minute)
+    seen.append(serving())
+    other.load(topology.dump())
+    for one in (topology, other):
+        one.learn(Window(at(90), rows_of_fleet(engines=(("h", "e", ("g",), "b"),))), at(90))
+    seen.append(serving())
+
+    assert seen == [
+        ({"a": 1, "b": 0}, 1, [], "a"),
+        ({"a": 1, "b": 1}, 1, ["e"], None),
+        ({"a": 0, "b": 0}, 0, ["e"], "b"),
+    ]
+    assert (other.engines, other.dump()) == (topology.engines, topology.dump())
+    tell("a", "v2", 16)
+    for minute in range(20, 60, 10):
+        tell("a", "v2", minute)
+        tell("b", "v2", minute)
+    assert serving() == ({"a": 1, "b": 1}, 1, ["e"], None)
+
+
 def test_what_was_not_seen_for_long_is_forgotten() -> None:
     """A host that was taken away is known for a while, then no more; the others stay."""
     topology = learned(AlertPolicy(forget_ms=3_600_000))
@@ -202,7 +241,7 @@ def test_what_moves_is_where_it_was_told_last(told: list[tuple[str | None, ...]]
     topology, entries = Topology(AlertPolicy()), Topology(AlertPolicy())
     for number, values in enumerate(told):
         names = ("gpu_uuid", "host", "engine_id", "model", "model_version")
-        topology.learn_row(dict(zip(names, values, strict=True)), at(number))
+        topology.learn_row(dict(zip(names, values, strict=True)), at(40 * number))
     entries.gpus, entries.engines, entries.hosts = topology.gpus, topology.engines, topology.hosts
     entries.forget(0)
 
