@@ -138,7 +138,7 @@ class Sender:
             self.misconfigured = f"target {self.name} responds {response.status}: check its address and token"
         elif response.status:
             self.misconfigured = None
-        failing = response.verdict is not Verdict.DELIVERED
+        failing = response.verdict is Verdict.RETRY  # what is rejected is one message's fault, and given up
         if failing and self.failing is None:
             facts = {"target": self.name, "status": response.status, "response": response.detail}
             _log.warning("target does not accept alerts; retrying", extra={**facts, "cause": Cause.DELIVERY})

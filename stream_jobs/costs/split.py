@@ -41,8 +41,9 @@ NO_LINE = -1
 class Weights:
     """What a unit of each kind weighs; whole numbers. ``version`` stands in every row split by them.
 
-    Bound: the amounts of an engine and minute times their weights add up to less than 2**61. With version 1 that is
-    575 billion generated tokens, or 380 billion tokens in the cache all minute long.
+    The amounts of an engine and minute times their weights are kept below 2**61: with version 1 that is 575 billion
+    generated tokens, or 380 billion tokens in the cache all minute long. Where somebody reports more, all weights of
+    that bill are divided by the same power of two, and what is below 1 then takes no part.
     """
 
     version: int
@@ -88,8 +89,7 @@ def split(bills: Bills, unused: Ints, startup_ms: Ints, lines: Lines, weights: W
     """Parts of all bills. ``unused`` (see ``OWNERS``) and ``startup_ms`` (of ``gpu_ms``) are columns like the bills'.
 
     Of each bill ``cost_nusd`` of its parts add up to ``total_nusd``, ``energy_mj``, ``carbon_ug`` and ``gpu_ms`` to
-    its own; all are ``UNKNOWN`` where that is. A part of no weight is left out. ``ValueError`` beyond the bound of
-    ``Weights``.
+    its own; all are ``UNKNOWN`` where that is. A part of no weight is left out.
     """
     claims = _claims(len(bills.total_nusd), unused, lines, weights)
     starting = np.minimum(startup_ms, bills.gpu_ms)
@@ -114,11 +114,7 @@ class _Claims:
 
 
 def _claims(bills: int, unused: Ints, lines: Lines, weights: Weights) -> _Claims:
-    amounts = [
-        _weighed(lines.prefill_tokens, weights.prefill_token),
-        _weighed(lines.decode_tokens, weights.decode_token),
-        _weighed(lines.kv_token_ms, weights.kv_token_ms),
-    ]
+    amounts = _weighed(lines, weights, bills)
     rows, every = len(lines.bill), np.arange(bills, dtype=np.int64)
     used = added(np.sum(amounts, axis=0, dtype=np.int64).reshape(-1), lines.bill, bills) > 0
     silent = np.zeros(bills, dtype=np.bool_)
@@ -136,10 +132,23 @@ def _claims(bills: int, unused: Ints, lines: Lines, weights: Weights) -> _Claims
     return _Claims(bill[order], part[order], line[order], kind[order], weight[order])
 
 
-def _weighed(amounts: Ints, weight: int) -> Ints:
-    if amounts.max(initial=0) > (2**61) // max(weight, 1):
-        raise ValueError(f"an amount of {amounts.max()} is beyond what a weight of {weight} can be applied to")
-    return np.where(amounts == UNKNOWN, 0, amounts) * weight
+def _weighed(lines: Lines, weights: Weights, bills: int) -> list[Ints]:
+    """What each line weighs in each kind."""
+    kinds = (
+        (lines.prefill_tokens, weights.prefill_token),
+        (lines.decode_tokens, weights.decode_token),
+        (lines.kv_token_ms, weights.kv_token_ms),
+    )
+    known = [(np.where(amounts == UNKNOWN, 0, amounts), weight) for amounts, weight in kinds]
+    sums = sum(
+        np.bincount(lines.bill, amounts.astype(np.float64) * weight, minlength=bills) for amounts, weight in known
+    )
+    shifts = np.maximum(np.ceil(np.log2(np.maximum(sums, 1.0))) - 61, 0).astype(np.int64)[lines.bill]
+    found = [amounts * weight for amounts, weight in known]
+    for row in np.flatnonzero(shifts):
+        for column, (amounts, weight) in zip(found, known, strict=True):
+            column[row] = int(amounts[row]) * weight >> int(shifts[row])
+    return found
 
 
 def _totals(bills: Bills) -> tuple[Ints, Ints, Ints, Ints]:

@@ -254,10 +254,29 @@ def test_no_bills_and_no_lines() -> None:
     assert told(shared(bills, lines())) == []
 
 
-def test_an_amount_beyond_the_bound_is_refused() -> None:
-    """It would wrap."""
-    with pytest.raises(ValueError, match="beyond what a weight of 4000000"):
-        shared(ONE_BILL, lines((0, False, 0, 2**40, 0)))
+@pytest.mark.parametrize("tokens", [2**40, 2**62, 2**63 - 1])
+def test_amounts_beyond_the_bound_are_shared_all_the_same(tokens: int) -> None:
+    """What somebody reports ends no job: parts add up to the bill, and shares are those of the tokens."""
+    usage = lines((0, False, 0, tokens, 0), (0, True, 0, tokens, tokens), (0, False, 1, tokens // 2, 0))
+
+    found = told(shared(ONE_BILL, usage))
+
+    assert sum(part[-1] for part in found) == 67_400_000
+    by_line = {line: cost for _, _, line, kind, cost in found if kind == "decode"}
+    assert by_line[0] == pytest.approx(by_line[1], abs=1)
+    assert by_line[0] == pytest.approx(2 * by_line[2], abs=2)
+    kept = next(cost for _, _, line, kind, cost in found if (line, kind) == (1, KINDS[2]))
+    assert kept == pytest.approx(by_line[1] * WEIGHTS.kv_token_ms / WEIGHTS.decode_token, abs=1)
+
+
+def test_a_bill_beyond_the_bound_changes_no_other() -> None:
+    """Each has its own scale."""
+    usage = ((0, False, 3, 5, 7), (0, False, 1, 2, 3))
+    two = bills_of(gpu_minutes({}, {}), held((0, 0, 1), (1, 1, 1)), 2)
+
+    beside = told(shared(two, lines(*usage, (1, False, 0, 2**62, 0))))
+
+    assert [part for part in beside if part[0] == 0] == told(shared(ONE_BILL, lines(*usage)))
 
 
 AMOUNT = st.one_of(st.none(), st.integers(0, 10**9))
