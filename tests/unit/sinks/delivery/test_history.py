@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from schemas.contract.alerts import Alert
 from sinks.delivery.cursor import Cursor
 from sinks.delivery.history import History, Past
 from tests.unit.sinks.delivery.delivery_cases import NOW_MS, an_alert, at
 
-SILENCED = {"muted_until_ms": NOW_MS + 1}
+SILENCED: dict[str, Any] = {"muted_until_ms": NOW_MS + 1}
 
 
 def history(*alerts: Alert, cursor: Cursor | None = None, matches: bool = True, **settings: bool) -> History:
