@@ -171,12 +171,18 @@ class EventSource:
         """Rows of what happened within ``timeout_s``; returns as soon as there is any. ``now_ms()`` gives the time.
 
         ``DriverGoneError`` when the driver is no more, ``GpuLostError`` when a GPU of the set is: make a new one then.
+        What happened before that is returned first; the next wait raises.
         """
         rows = [self._row(device, event, now_ms()) for device, event in self._limit.overdue(now_ms())]
         longest_s = min(timeout_s, REPEAT_MS / 1_000) if self._limit.pending else timeout_s
         timeout_ms = 0 if rows else max(0, round(longest_s * 1_000))
         for _ in range(DRAINED_MAX):
-            data = self._next(timeout_ms)
+            try:
+                data = self._next(timeout_ms)
+            except (GpuLostError, DriverGoneError):
+                if rows:
+                    break
+                raise
             if data is None:
                 break
             rows += self._rows(data, now_ms())

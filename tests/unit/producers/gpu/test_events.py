@@ -10,6 +10,7 @@ from producers.collector import Identity
 from producers.gpu.collector import REOPEN_S, GpuEvents
 from producers.gpu.device import Found
 from producers.gpu.events import ECC, EVENT_TYPES, REPEAT_MS, WANTED, EventSource, RateLimit, happening
+from producers.gpu.library import DriverGoneError, GpuLostError
 from producers.gpu.transitions import Happening
 from schemas.codec.build import block_from_rows
 from schemas.events.event_fields import ACTIONS, GPU_EVENT_KINDS
@@ -80,6 +81,26 @@ def test_what_waits_is_taken_together(library: FakeNvml) -> None:
         ("GPU-00000001", "xid", 31),
     ]
     assert waited(events) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [(pynvml.NVML_ERROR_GPU_IS_LOST, GpuLostError), (pynvml.NVML_ERROR_UNINITIALIZED, DriverGoneError)],
+)
+def test_what_happened_before_a_gpu_was_lost_is_returned_first(
+    library: FakeNvml, code: int, error: type[Exception]
+) -> None:
+    """Its last words say why: they come first, and what was held back with them; the wait after raises."""
+    events = source()
+    for put in ((library.gpus[0], XID, 31), (library.gpus[0], XID, 31), (library.gpus[1], XID, 79), code):
+        library.events.put(put)
+
+    assert waited(events) == [("GPU-00000000", "xid", 31), ("GPU-00000001", "xid", 79)]
+    library.events.put(code)
+    assert waited(events, NOW_MS + REPEAT_MS) == [("GPU-00000000", "xid", 31)]
+    library.events.put(code)
+    with pytest.raises(error):
+        events.wait(0, lambda: NOW_MS + REPEAT_MS)
 
 
 def test_types_that_a_gpu_does_not_have_are_not_registered(library: FakeNvml) -> None:
