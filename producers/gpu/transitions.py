@@ -90,11 +90,10 @@ def observe(
 ) -> Seen:
     """``fields``: of the newest row; ``values``: of its reading. ``event_kinds``: those reported as events."""
     watch, errors = _ecc(watch, at_ms, fields)
-    watch, recovery_action = _recovery(watch, fields)
+    watch, recovery_action = _recovery(watch, fields, "recovery" in event_kinds)
     watch, rows = _rows(watch, fields, values)
     watch, throttles = _throttles(watch, at_ms, fields.get("clock_reasons"))
-    known = [each for each in (*errors, *recovery_action) if each.kind not in event_kinds]
-    return watch, [*known, *rows, *throttles]
+    return watch, [*(errors if "ecc" not in event_kinds else ()), *recovery_action, *rows, *throttles]
 
 
 def _ecc(watch: Watch, at_ms: int, fields: Mapping[str, int | None]) -> Seen:
@@ -112,11 +111,15 @@ def _ecc(watch: Watch, at_ms: int, fields: Mapping[str, int | None]) -> Seen:
     ), events
 
 
-def _recovery(watch: Watch, fields: Mapping[str, int | None]) -> Seen:
-    action = fields.get("recovery_action")
-    if action is None or action == (watch.recovery_action or 0):
+def _recovery(watch: Watch, fields: Mapping[str, int | None], by_driver: bool) -> Seen:
+    action, before = fields.get("recovery_action"), watch.recovery_action
+    if action is None or action == before:
         return watch, []
-    return replace(watch, recovery_action=action), [Happening.of("recovery", recovery(action), action)]
+    watch = replace(watch, recovery_action=action)
+    # The driver's own event comes when the action changes: of one that is there at first sight it has none.
+    if action == (before or 0) or (by_driver and before is not None):
+        return watch, []
+    return watch, [Happening.of("recovery", recovery(action), action)]
 
 
 def _rows(watch: Watch, fields: Mapping[str, int | None], values: Mapping[str, int]) -> Seen:

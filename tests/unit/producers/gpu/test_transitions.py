@@ -137,7 +137,23 @@ def test_what_the_driver_reports_as_events_is_not_emitted_twice(
         "remapped_rows_pending": 1,
     }
 
-    assert [(event.kind, event.severity) for _, event in seen((0, fields), event_kinds=event_kinds)] == left
+    healthy: dict[str, int | None] = {"recovery_action": 0}
+
+    emitted = seen((0, healthy), (1_000, fields), event_kinds=event_kinds)
+
+    assert [(event.kind, event.severity) for _, event in emitted] == left
+
+
+@pytest.mark.parametrize("event_kinds", [(), ("recovery",)])
+def test_a_recovery_action_that_is_there_at_first_sight_is_emitted_once(event_kinds: tuple[str, ...]) -> None:
+    """By whomever changes are reported: the driver has no event of what was there before it was asked for events."""
+    samples: list[tuple[int, dict[str, int | None]]] = [
+        (second, {"recovery_action": action}) for second, action in enumerate([None, 2, 2, None, 2])
+    ]
+
+    assert [(at_ms, event.code, event.action) for at_ms, event in seen(*samples, event_kinds=event_kinds)] == [
+        (1, 2, "reboot_node")
+    ]
 
 
 def test_rows_of_memory_that_wait_or_fail_are_emitted_once() -> None:
