@@ -24,6 +24,8 @@ LIMIT_S = 8.0
 PERIOD_MS_MIN = 5_000
 FAILURES_MAX = 10
 OUTPUT_CHARS_MAX = 1024 * 1024
+WARNED = 14
+"""Exit status when the infoROM of a GPU is corrupted (nvidia-smi's manual): a warning, with the table of all GPUs."""
 
 
 class SmiError(FleetpulseError):
@@ -109,15 +111,13 @@ class SmiCollector:
         """Nothing runs between two ticks."""
 
     def _table(self) -> Table:
-        return read_table(self._query())
-
-    def _query(self) -> str:
-        """The table; columns that this driver does not know are left out of later queries."""
+        """Columns that this driver does not know are left out of later queries."""
         for _ in range(2 * len(QUERY_COLUMNS)):
             names = query(self._refused)
             answer = self._run([self._program, f"--query-gpu={','.join(names)}", "--format=csv"])
-            if answer.status == 0:
-                return answer.output
+            table = read_table(answer.output)
+            if answer.status == 0 or (answer.status == WARNED and table.gpus):
+                return table
             column = refused_column(answer.output)
             if column not in names:
                 break

@@ -2,8 +2,8 @@
 
 Source: ``nvidia-smi --help-query-gpu`` of drivers 590 and 595. A driver that does not know a column rejects the whole
 query and names it: the column is then queried by its older name, or left out. Columns are looked up by their name in
-the header, units by what stands behind each number. A line with another number of cells than the header, or without a
-UUID, is left out and counted.
+the header, units by what stands behind each number. A line before the header, with another number of cells, or without
+a UUID, is left out and counted.
 """
 
 from __future__ import annotations
@@ -152,13 +152,14 @@ def read_table(text: str) -> Table:
         lines = list(csv.reader(text.splitlines(), skipinitialspace=True))
     except csv.Error:  # a cell of more than 128 KiB
         lines = []
-    if not lines:
+    named = [[_current(_UNIT_OF_HEADER.sub("", cell.strip())) for cell in line] for line in lines]
+    header = next((at for at, names in enumerate(named) if UUID in names), None)
+    if header is None:
         return Table((), {"no header": 1})
-    names = [_current(_UNIT_OF_HEADER.sub("", cell.strip())) for cell in lines[0]]
-    if UUID not in names:
-        return Table((), {"no header": 1})
+    names = named[header]
+    left_out["line"] += sum(map(bool, lines[:header]))
     gpus = []
-    for line in lines[1:]:
+    for line in lines[header + 1 :]:
         cells = dict(zip(names, (cell.strip() for cell in line), strict=False))
         if len(line) != len(names) or not _UUID.fullmatch(cells[UUID]):
             left_out["line"] += bool(line)

@@ -82,6 +82,39 @@ def test_values_outside_their_bounds_and_lines_left_out_are_counted() -> None:
     assert collector.period_ms == 5_000
 
 
+@pytest.mark.parametrize("text", ["{warning}{table}", "{table}{warning}"])
+def test_a_warning_of_one_gpu_costs_no_sample(text: str) -> None:
+    """A corrupted infoROM: it ends with a status of its own, and has printed the table of all GPUs."""
+    counters = Counters()
+    output = text.format(
+        warning="WARNING: infoROM is corrupted at gpu 0000:3B:00.0\n",
+        table="uuid, utilization.gpu [%]\nGPU-a, 5 %\nGPU-b, 7 %\n",
+    )
+    collector = SmiCollector(
+        "smi", Identity({}, {}), 1, run=lambda _: Answer(14, output), clock=VirtualClock(), counters=counters
+    )
+
+    (collected,) = collector.collect(1)
+
+    assert [(row["gpu_uuid"], row["util_gpu_pct"]) for row in collected.rows] == [("GPU-a", 5), ("GPU-b", 7)]
+    assert counters.value("sampler_errors", sampler="nvidia_smi", field="line") == 1
+    assert counters.value("sampler_errors", sampler="nvidia_smi", field="program") == 0
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [Answer(14, "WARNING: infoROM is corrupted at gpu 0000:3B:00.0"), Answer(15, "uuid\nGPU-a\n")],
+    ids=["no table", "another status"],
+)
+def test_a_status_that_is_no_warning_is_a_failure(answer: Answer) -> None:
+    """Also that of a warning, where no table came."""
+    counters = Counters()
+    collector = SmiCollector("smi", Identity({}, {}), 1, run=lambda _: answer, clock=VirtualClock(), counters=counters)
+
+    assert collector.collect(1) == []
+    assert counters.value("sampler_errors", sampler="nvidia_smi", field="program") == 1
+
+
 def test_a_program_runs_without_a_shell(tmp_path: Path) -> None:
     """Arguments are arguments; errors stand in the same output; its environment speaks English."""
     script = tmp_path / "a program.py"
