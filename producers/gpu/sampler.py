@@ -211,8 +211,10 @@ class NvmlSampler:
             else:
                 return self._answered(tracked, reading)
         if isinstance(outcome, Hung):
-            newly, tracked.state = tracked.state == "well", "hung"
-            return [], [Happening.of("gpu_unresponsive", UNRESPONSIVE, None)] if newly else []
+            if tracked.state != "well":  # one that is lost stays lost
+                return [], []
+            tracked.state = "hung"
+            return [], [Happening.of("gpu_unresponsive", UNRESPONSIVE, None)]
         assert isinstance(outcome, Failed)
         if isinstance(outcome.error, GpuLostError):
             return [], self._lost(tracked, str(outcome.error))

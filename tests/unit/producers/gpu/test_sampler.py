@@ -384,6 +384,28 @@ def test_a_gpu_that_hangs_is_reported_and_does_not_take_the_others_with_it(
     assert [(row["kind"], row["gpu_uuid"]) for row in events] == [("gpu_found", hangs.uuid)]
 
 
+def test_a_lost_gpu_that_hangs_now_and_then_is_lost_once(open_on: Open, others: frozenset[threading.Thread]) -> None:
+    """Until it answers."""
+    gpu, fine = gpus_of("mock_h100", 2)
+    host = open_on([gpu, fine], limit_s=0.3)
+    host.sample()
+    seen = list[str]()
+    for _ in range(2):
+        gpu.lost = pynvml.NVML_ERROR_GPU_IS_LOST
+        seen += [row["kind"] for row in host.sample()[1]]
+        release = gpu.hangs = threading.Event()
+        gpu.lost = 0
+        seen += [row["kind"] for row in host.sample()[1]]
+        gpu.hangs = None
+        release.set()
+        _join_left_behind(others)
+    samples, events = host.sample()
+
+    assert seen == ["gpu_lost"]
+    assert [row["kind"] for row in events] == ["gpu_found"]
+    assert [row["gpu_uuid"] for row in samples] == [gpu.uuid, fine.uuid]
+
+
 def test_a_gpu_that_hangs_from_the_start_hides_no_other(
     open_on: Open, others: frozenset[threading.Thread], caplog: pytest.LogCaptureFixture
 ) -> None:
