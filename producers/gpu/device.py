@@ -131,10 +131,11 @@ class Device:
         }
 
     def close(self) -> None:
-        """Free what the driver holds for it, as far as the driver still answers."""
-        if self._gpm is not None:
+        """Free what the driver holds for it, once, as far as the driver still answers."""
+        gpm, self._gpm = self._gpm, None
+        if gpm is not None:
             with contextlib.suppress(pynvml.NVMLError):
-                self._gpm.close()
+                gpm.close()
 
     def _poll(self, at_ms: int, monotonic_ms: int) -> RawReading:
         """All calls that are ready, one after another."""

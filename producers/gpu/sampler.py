@@ -193,13 +193,19 @@ class NvmlSampler:
 
         All devices of a round stand at its moment, but for those that had to wait for one that hangs.
         """
-        if lost or device.stale:
+        anew = lost or device.stale
+        if anew:
             before, device = device, Device(inventory.looked_up(device.found))
             if lost:
                 before.close()
         now_ms = round(self._clock.monotonic_s() * 1_000)
         late_ms = now_ms - begun_ms
-        return device, device.poll(at_ms + late_ms if late_ms > LATE_MS else at_ms, now_ms)
+        try:
+            return device, device.poll(at_ms + late_ms if late_ms > LATE_MS else at_ms, now_ms)
+        except Exception:
+            if anew:
+                device.close()
+            raise
 
     def _outcome(self, tracked: Tracked, outcome: Outcome[Any]) -> tuple[list[Row], list[Happening]]:
         if isinstance(outcome, Done):

@@ -384,6 +384,22 @@ def test_a_gpu_that_hangs_is_reported_and_does_not_take_the_others_with_it(
     assert [(row["kind"], row["gpu_uuid"]) for row in events] == [("gpu_found", hangs.uuid)]
 
 
+def test_samples_of_a_lost_gpu_are_freed_once(open_on: Open) -> None:
+    """Its activity's, each time it is found and then does not answer."""
+    (gpu,) = gpus_of("mock_h100")
+    gpu.gpm = {2: 1.0}
+    host = open_on([gpu])
+    host.sample()
+    gpu.calls["nvmlDeviceGetUtilizationRates"] = Error(pynvml.NVML_ERROR_GPU_IS_LOST)
+
+    for _ in range(5):
+        host.sample()
+
+    calls = host.library.calls
+    assert calls["nvmlGpmSampleAlloc"] > 2
+    assert calls["nvmlGpmSampleFree"] == calls["nvmlGpmSampleAlloc"]
+
+
 def test_a_lost_gpu_that_hangs_now_and_then_is_lost_once(open_on: Open, others: frozenset[threading.Thread]) -> None:
     """Until it answers."""
     gpu, fine = gpus_of("mock_h100", 2)
