@@ -28,7 +28,7 @@ from producers.gpu.inventory import GpuIdentity
 from producers.gpu.library import DriverGoneError, GpuLostError, open_library
 from producers.gpu.remembered import CounterFile, Era, boot_id
 from producers.gpu.rows import Reading, counters, sample_rows
-from producers.gpu.transitions import Happening, Watch, observe
+from producers.gpu.transitions import Happening, Watch, newest, observe
 from producers.gpu.watchdog import Done, Failed, Hung, Outcome, Watchdog
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
@@ -246,7 +246,7 @@ class NvmlSampler:
             if key not in device.refused:
                 self._note(tracked, key, reason)
         covered = self._event_kinds(tracked.found.uuid)
-        tracked.watch, more = observe(tracked.watch, reading.at_ms, rows[-1], reading.values, covered)
+        tracked.watch, more = observe(tracked.watch, reading.at_ms, newest(rows), reading.values, covered)
         return rows, happenings + more
 
     def _lost(self, tracked: Tracked, reason: str) -> list[Happening]:

@@ -8,7 +8,7 @@ that were suppressed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from producers.gpu.faults import Action, Fault, Severity, recovery
@@ -17,6 +17,7 @@ from producers.gpu.fields import REMAP_FAILED
 HOLD_MS = 3_000
 CLEAR_MS = 10_000
 GAP_MS = 60_000
+ERRORS = ("ecc_corrected", "ecc_uncorrected")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,13 @@ class Watch:
 Seen = tuple[Watch, list[Happening]]
 
 
+def newest(rows: Sequence[Mapping[str, int | None]]) -> Mapping[str, int | None]:
+    """The last row of a reading, with the memory errors of all its rows (where it crosses the edge of a window)."""
+    if len(rows) == 1:
+        return rows[0]
+    return {**rows[-1], **{name: sum(row.get(name) or 0 for row in rows) for name in ERRORS}}
+
+
 def observe(
     watch: Watch,
     at_ms: int,
@@ -88,7 +96,7 @@ def observe(
     values: Mapping[str, int],
     event_kinds: Collection[str] = (),
 ) -> Seen:
-    """``fields``: of the newest row; ``values``: of its reading. ``event_kinds``: those reported as events."""
+    """``fields``: as ``newest`` gives them; ``values``: of its reading. ``event_kinds``: those reported as events."""
     watch, errors = _ecc(watch, at_ms, fields)
     watch, recovery_action = _recovery(watch, fields, "recovery" in event_kinds)
     watch, rows = _rows(watch, fields, values)

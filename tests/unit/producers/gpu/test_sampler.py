@@ -736,6 +736,23 @@ def test_what_changes_between_samples_is_an_event(open_on: Open) -> None:
     assert [(each["kind"], each["code"], each["action"]) for each in events] == [("recovery", 4, "drain_and_reset")]
 
 
+@pytest.mark.parametrize("grown", [1, 4])
+def test_memory_errors_over_the_edge_of_a_window_are_one_event(open_on: Open, grown: int) -> None:
+    """With the number that all of its rows have together."""
+    (gpu,) = gpus_of("mock_h100")
+    host = open_on([gpu], now_ms=1_000_008_600)
+    host.sample()
+    gpu.calls["nvmlDeviceGetTotalEccErrors"] = grown
+
+    rows, events = host.sample()
+
+    assert [row["at_ms"] for row in rows] == [1_000_009_999, 1_000_010_600]
+    assert sum(row["ecc_uncorrected"] for row in rows) == grown
+    assert [row["message"] for row in events if row["severity"] == "critical"] == [
+        f"{grown} memory errors that could not be corrected"
+    ]
+
+
 def test_no_driver_is_no_sampler() -> None:
     """Most hosts have no GPU: that is no error."""
     library = FakeNvml([])
