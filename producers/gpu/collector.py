@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from producers.collector import Collected, Identity
-from producers.gpu.events import EventSource
+from producers.gpu.events import EventSource, RateLimit, Row
 from producers.gpu.library import DriverGoneError, GpuLostError
 from producers.gpu.processes import ProcessReader
 from producers.gpu.sampler import LIMIT_S, NvmlSampler
@@ -37,12 +37,18 @@ class GpuEvents:
         self._identity = identity
         self._clock = clock or SystemClock()
         self._source: EventSource | None = None
+        self._limit = RateLimit()
         self._looked_s = 0.0
         self._idle = threading.Event()
 
     def wait(self, timeout_s: float) -> list[Collected]:
         """Events of the next ``timeout_s`` seconds, as soon as there are any; nothing where no GPU supports them."""
         source = self._opened()
+        if source is not None and self._due() and not source.current():
+            meanwhile = self._renewed(source)
+            if meanwhile:
+                return [Collected(GPU_EVENTS, meanwhile)]
+            source = self._source
         if source is None or not source.active:
             self._idle.wait(timeout_s)
             return []
@@ -66,18 +72,32 @@ class GpuEvents:
             self._source = None
 
     def _opened(self) -> EventSource | None:
-        now_s = self._clock.monotonic_s()
-        if self._source is not None and now_s - self._looked_s >= REOPEN_S:
-            self._looked_s = now_s
-            if not self._source.current():
-                self.close()
         if self._source is None:
-            try:
-                self._source = EventSource(self._identity.labels, self._identity.placement)
-            except DriverGoneError:
-                return None
-            self._looked_s = now_s
+            self._looked_s = self._clock.monotonic_s()
+            self._source = self._made()
         return self._source
+
+    def _made(self) -> EventSource | None:
+        try:
+            return EventSource(self._identity.labels, self._identity.placement, self._limit)
+        except DriverGoneError:
+            return None
+
+    def _due(self) -> bool:
+        """Whether new GPUs are to be looked for again."""
+        now_s = self._clock.monotonic_s()
+        if now_s - self._looked_s < REOPEN_S:
+            return False
+        self._looked_s = now_s
+        return True
+
+    def _renewed(self, before: EventSource) -> list[Row]:
+        """What happened until there was another source, which takes the place of the one before."""
+        self._source = self._made()
+        if self._source is None:
+            before.close()
+            return []
+        return self._source.take_over(before, self._clock.now_ms)
 
 
 class GpuCollector:

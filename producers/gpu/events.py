@@ -135,12 +135,14 @@ def _counted(event: Happening, more: int) -> Happening:
 class EventSource:
     """Registers every GPU that can. ``wait`` belongs to one thread; ``event_kinds`` is thread-safe."""
 
-    def __init__(self, labels: Mapping[str, str | None], placement: Mapping[str, Any]) -> None:
-        """``DriverGoneError`` when there is no driver."""
+    def __init__(
+        self, labels: Mapping[str, str | None], placement: Mapping[str, Any], limit: RateLimit | None = None
+    ) -> None:
+        """``limit``: of the source before. ``DriverGoneError`` when there is no driver."""
         open_library()
         self._identity = GpuIdentity(labels, placement)
-        self._limit = RateLimit()
-        self._complete = True
+        self._limit = limit or RateLimit()
+        self._unregistered: list[Found] = []
         found = inventory.found()
         self._devices = [each for each in found if each.parent_uuid is None]
         self._by_address = {_address(each.handle): each for each in self._devices}
@@ -162,10 +164,17 @@ class EventSource:
         return self._event_kinds.get(uuid, frozenset())
 
     def current(self) -> bool:
-        """Whether every GPU that is there now is registered; if not, a new source reports more."""
-        with contextlib.suppress(pynvml.NVMLError):
-            return self._complete and bool(pynvml.nvmlDeviceGetCount() == len(self._devices))
+        """Whether every GPU that answers now is registered; if not, a new source reports more."""
+        with contextlib.suppress(DriverGoneError):
+            return self._lists_all() and not any(map(_answers, self._unregistered))
         return False
+
+    def _lists_all(self) -> bool:
+        """One that cannot be named is counted by the driver for ever: then it is names that are compared."""
+        if inventory.count() == len(self._devices):
+            return True
+        named = {each.uuid for each in inventory.found() if each.parent_uuid is None}
+        return named == {each.uuid for each in self._devices}
 
     def wait(self, timeout_s: float, now_ms: Callable[[], int]) -> list[Row]:
         """Rows of what happened within ``timeout_s``; returns as soon as there is any. ``now_ms()`` gives the time.
@@ -189,6 +198,17 @@ class EventSource:
             timeout_ms = 0
         return rows
 
+    def take_over(self, before: EventSource, now_ms: Callable[[], int]) -> list[Row]:
+        """Rows of what ``before`` recorded until this one did; closes that one."""
+        own, self._set = self._set, before._set
+        try:
+            return self.wait(0, now_ms)
+        except (DriverGoneError, GpuLostError):
+            return []
+        finally:
+            self._set = own
+            before.close()
+
     def close(self) -> None:
         """Free the event set."""
         with contextlib.suppress(pynvml.NVMLError):
@@ -202,7 +222,7 @@ class EventSource:
                 pynvml.nvmlDeviceRegisterEvents(device.handle, wanted, self._set)
             return wanted
         except (pynvml.NVMLError, GpuLostError) as error:
-            self._complete = False
+            self._unregistered.append(device)
             _log.info("cannot register for GPU events, retrying", extra={"gpu": device.uuid, "why": str(error)})
             return 0
 
@@ -230,6 +250,14 @@ class EventSource:
         facts = {"gpu": device.uuid, "kind": event.kind, "code": event.code, "why": event.message}
         _log.log(logging.INFO if event.severity == "info" else logging.WARNING, "GPU event", extra=facts)
         return self._identity.event(device, at_ms, event)
+
+
+def _answers(device: Found) -> bool:
+    try:
+        answered(pynvml.nvmlDeviceGetSupportedEventTypes, inventory.looked_up(device).handle)
+    except GpuLostError:
+        return False
+    return True
 
 
 def _address(handle: Any) -> int | None:

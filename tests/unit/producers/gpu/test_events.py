@@ -258,6 +258,66 @@ def test_a_gpu_that_could_not_be_registered_is_registered_after_a_minute(library
     assert (early, events.event_kinds(lost.uuid)) == (set(), {"ecc"})
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_a_gpu_that_stays_dead_costs_the_others_no_event(library: FakeNvml, named: bool) -> None:
+    """What is registered stays, whether the dead one can be named or not."""
+    clock = VirtualClock(NOW_MS)
+    events, dead = events_of(clock), library.gpus[0]
+    assert isinstance(dead, FakeGpu)
+    if named:
+        dead.calls["nvmlDeviceGetSupportedEventTypes"] = Error(pynvml.NVML_ERROR_GPU_IS_LOST)
+    else:
+        dead.lost = pynvml.NVML_ERROR_GPU_IS_LOST
+    codes = []
+    for code in (13, 31, 43):
+        library.events.put((library.gpus[1], XID, code))
+        codes += [row["code"] for collected in events.wait(0) for row in collected.rows]
+        clock.advance(round(REOPEN_S * 1_000))
+
+    assert codes == [13, 31, 43]
+    assert (library.calls["nvmlEventSetCreate"], library.calls["nvmlEventSetFree"]) == (1, 0)
+
+
+def test_a_source_is_closed_when_there_is_another(library: FakeNvml) -> None:
+    """Until then it records; what it held back comes with its number."""
+    clock = VirtualClock(NOW_MS)
+    events, added, freed = events_of(clock), library.gpus.pop(), list[int]()
+    for _ in range(3):
+        library.events.put((library.gpus[0], XID, 31))
+    events.wait(0)
+
+    def types() -> int:
+        freed.append(library.calls["nvmlEventSetFree"])
+        return int(XID)
+
+    added.calls["nvmlDeviceGetSupportedEventTypes"] = types
+    library.gpus.append(added)
+    clock.advance(round(REOPEN_S * 1_000))
+    (collected,) = events.wait(0)
+
+    assert [row["message"] for row in collected.rows] == [
+        "page fault in GPU memory, most often an illegal address (1 more since)"
+    ]
+    assert freed == [0]
+    assert (library.calls["nvmlEventSetCreate"], library.calls["nvmlEventSetFree"]) == (2, 1)
+
+
+def test_what_a_broken_source_held_back_comes_with_the_next(library: FakeNvml) -> None:
+    """A GPU that is lost meanwhile hides no number."""
+    clock = VirtualClock(NOW_MS)
+    events = events_of(clock)
+    for _ in range(2):
+        library.events.put((library.gpus[0], XID, 31))
+    events.wait(0)
+    library.events.put(pynvml.NVML_ERROR_GPU_IS_LOST)
+    events.wait(0)
+    clock.advance(REPEAT_MS)
+
+    (collected,) = events.wait(0)
+
+    assert [row["code"] for row in collected.rows] == [31]
+
+
 def test_a_gpu_that_was_added_is_registered_too(library: FakeNvml) -> None:
     """Within a minute."""
     clock = VirtualClock(NOW_MS)
