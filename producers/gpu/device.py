@@ -26,7 +26,10 @@ MIG_CALLS = frozenset({"memory_used", "memory_total", "memory_reserved"})
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A device as the driver lists it. A MIG instance has its parent's UUID and handle, its profile and instance."""
+    """A device as the driver lists it. A MIG instance has its parent's UUID and handle, its profile and instance.
+
+    ``lists_all``: False for a GPU that could not say at the time which instances it has.
+    """
 
     uuid: str
     model: str | None
@@ -36,6 +39,7 @@ class Found:
     parent_handle: Any = None
     mig_profile: str | None = None
     instance_id: int | None = None
+    lists_all: bool = True
 
 
 @dataclass(frozen=True, slots=True)

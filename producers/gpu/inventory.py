@@ -6,13 +6,14 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pynvml
 
 from producers.collector import reserved_bytes
 from producers.gpu.device import Found
-from producers.gpu.library import DRIVER_GONE, DriverGoneError, GpuLostError, answered, why
+from producers.gpu.library import DRIVER_GONE, REFUSED, DriverGoneError, GpuLostError, answered, why
 from producers.gpu.transitions import Happening
 
 _log = logging.getLogger(__name__)
@@ -68,17 +69,28 @@ def _at(index: int) -> Iterator[Found]:
             raise DriverGoneError(why(error.value)) from error
         _log.warning("GPU has no readable UUID, not sampled", extra={"index": index, "why": why(error.value)})
         return
-    yield gpu
-    yield from _instances(gpu)
+    listed, whole = instances(gpu)
+    yield replace(gpu, lists_all=whole)
+    yield from listed
 
 
-def _instances(gpu: Found) -> Iterator[Found]:
-    mode = _or_none(pynvml.nvmlDeviceGetMigMode, gpu.handle)
+def instances(gpu: Found) -> tuple[list[Found], bool]:
+    """Its MIG instances, and whether these are all: not where a call failed that may succeed the next time.
+
+    ``DriverGoneError`` as ``count``.
+    """
+    failed: list[int] = []
+    return list(_instances(gpu, failed)), not failed
+
+
+def _instances(gpu: Found, failed: list[int]) -> Iterator[Found]:
+    asked = partial(_answer, failed)
+    mode = asked(pynvml.nvmlDeviceGetMigMode, gpu.handle)
     if mode is None or mode[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
         return
-    for index in range(_or_none(pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu.handle) or 0):
-        handle = _or_none(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu.handle, index)
-        uuid = handle and _or_none(pynvml.nvmlDeviceGetUUID, handle)
+    for index in range(asked(pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu.handle) or 0):
+        handle = asked(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu.handle, index)
+        uuid = handle and asked(pynvml.nvmlDeviceGetUUID, handle)
         if uuid is None:
             continue
         profile = _PROFILE.search(_or_none(pynvml.nvmlDeviceGetName, handle) or "")
@@ -92,6 +104,18 @@ def _instances(gpu: Found) -> Iterator[Found]:
             mig_profile=profile.group(1) if profile else None,
             instance_id=_or_none(pynvml.nvmlDeviceGetGpuInstanceId, handle),
         )
+
+
+def _answer(failed: list[int], function: Any, *arguments: Any) -> Any:
+    """As ``_or_none``; a code that is no lasting refusal is noted in ``failed``."""
+    try:
+        return function(*arguments)
+    except pynvml.NVMLError as error:
+        if error.value in DRIVER_GONE:
+            raise DriverGoneError(why(error.value)) from error
+        if error.value not in REFUSED:
+            failed.append(error.value)
+        return None
 
 
 def _or_none(function: Any, *arguments: Any) -> Any:

@@ -259,10 +259,11 @@ class NvmlSampler:
         return [Happening("gpu_lost", fault.severity, fault.action, f"{fault.meaning}: {reason}")]
 
     def _scanned(self, outcomes: Iterable[Outcome[list[Found]]], at_ms: int) -> list[Row]:
-        """Take in what is new; forget instances that a GPU which is there has no more."""
+        """Take in what is new; forget instances that a GPU which lists all of them has no more."""
         listed = {each.uuid: each for outcome in outcomes if isinstance(outcome, Done) for each in outcome.value}
+        whole = {uuid for uuid, each in listed.items() if each.lists_all}
         known = self._tracked.items()
-        gone = [each for uuid, each in known if uuid not in listed and each.found.parent_uuid in listed]
+        gone = [each for uuid, each in known if uuid not in listed and each.found.parent_uuid in whole]
         for each in gone:
             each.device.close()
             del self._tracked[each.found.uuid]

@@ -244,6 +244,21 @@ def test_devices_are_listed_with_their_instances(gpu: FakeGpu) -> None:
     assert {each.model for each in listed} == {"NVIDIA H100 80GB HBM3"}
 
 
+@pytest.mark.parametrize(
+    ("code", "lists_all"), [(pynvml.NVML_ERROR_NOT_FOUND, True), (pynvml.NVML_ERROR_UNKNOWN, False), (LOST, False)]
+)
+def test_a_gpu_says_whether_it_lists_all_its_instances(gpu: FakeGpu, code: int, lists_all: bool) -> None:
+    """Not when one fails that may be there the next time; the others are listed."""
+    mig(gpu, "1g.10gb", "2g.20gb")
+    failing = gpu.instances[0]
+    assert isinstance(failing, FakeGpu)
+    failing.lost = code
+
+    whole, instance = inventory.found()
+
+    assert (whole.lists_all, instance.uuid) == (lists_all, "MIG-00000000-1")
+
+
 def test_a_gpu_that_cannot_be_named_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     """And logged; the others are listed under their own numbers."""
     gpus = gpus_of("mock_h100", 3)

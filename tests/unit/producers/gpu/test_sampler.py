@@ -649,6 +649,25 @@ def test_instances_that_come_and_go_are_noticed(open_on: Open) -> None:
     assert host.sampler.gpu_uuids == (gpu.uuid, "MIG-00000000-1")
 
 
+def test_instances_outlive_a_scan_in_which_they_could_not_be_listed(open_on: Open) -> None:
+    """Their counters go on; no event."""
+    (gpu,) = gpus_of("mock_h100")
+    mig(gpu, "1g.10gb", "2g.20gb")
+    host = open_on([gpu])
+    host.sample()
+    mode, gpu.calls["nvmlDeviceGetMigMode"] = gpu.calls["nvmlDeviceGetMigMode"], Error(pynvml.NVML_ERROR_UNKNOWN)
+    _, events = host.sample(60_000)
+    gpu.calls["nvmlDeviceGetMigMode"] = mode
+    samples, more = host.sample()
+
+    assert (events, more) == ([], [])
+    assert [(row["gpu_uuid"], row["interval_ms"]) for row in samples] == [
+        (gpu.uuid, 1_000),
+        ("MIG-00000000-0", 1_000),
+        ("MIG-00000000-1", 1_000),
+    ]
+
+
 def test_a_gpu_that_is_divided_is_planned_again(open_on: Open) -> None:
     """Utilisation is no more; memory and power are."""
     (gpu,) = gpus_of("mock_h100")
