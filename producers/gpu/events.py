@@ -30,6 +30,8 @@ _log = logging.getLogger(__name__)
 Row = dict[str, Any]
 DRAINED_MAX = 256
 """Events taken at one wake-up; those behind come with the next."""
+NO_INSTANCE = 0xFFFF_FFFF
+"""The number of an instance in an event of the whole GPU (nvml.h, nvmlEventData_t)."""
 REPEAT_MS = 1_000
 REPEATS_MAX = 4_096
 """Distinct events of this host that are remembered; beyond them all are forgotten."""
@@ -146,7 +148,9 @@ class EventSource:
         found = inventory.found()
         self._devices = [each for each in found if each.parent_uuid is None]
         self._by_address = {_address(each.handle): each for each in self._devices}
-        self._instances = {(each.parent_uuid, each.instance_id): each for each in found if each.parent_uuid is not None}
+        self._instances: dict[tuple[str, int | None], Found] = {
+            (each.parent_uuid, each.instance_id): each for each in found if each.parent_uuid is not None
+        }
         self._set = pynvml.nvmlEventSetCreate()
         self._types = {each.uuid: self._register(each) for each in self._devices}
         self._event_kinds = {
@@ -164,8 +168,15 @@ class EventSource:
         return self._event_kinds.get(uuid, frozenset())
 
     def current(self) -> bool:
-        """Whether every GPU that answers now is registered; if not, a new source reports more."""
+        """Whether every GPU that answers now is registered; if not, a new source reports more.
+
+        Instances are listed again: a new MIG layout gives a number to another one.
+        """
         with contextlib.suppress(DriverGoneError):
+            divided = {uuid for uuid, _ in self._instances}
+            for device in self._devices:
+                if device.uuid in divided:
+                    self._list_instances(device)
             return self._lists_all() and not any(map(_answers, self._unregistered))
         return False
 
@@ -241,10 +252,27 @@ class EventSource:
         event = happening(data.eventType, data.eventData)
         if device is None or event is None:
             return []
-        # All GPUs share one number for "no instance": it is in no table, and the whole GPU it is.
-        device = self._instances.get((device.uuid, data.gpuInstanceId), device)
+        device = self._part(device, data.gpuInstanceId)
         admitted = self._limit.admit(device, event, at_ms)
         return [] if admitted is None else [self._row(device, admitted, at_ms)]
+
+    def _part(self, device: Found, instance_id: int) -> Found:
+        """The instance of that number, which may be newer than the list; the whole GPU where there is none."""
+        if instance_id == NO_INSTANCE:
+            return device
+        key = (device.uuid, instance_id)
+        if key not in self._instances:
+            with contextlib.suppress(DriverGoneError):
+                self._list_instances(device)
+            self._instances.setdefault(key, device)
+        return self._instances[key]
+
+    def _list_instances(self, device: Found) -> None:
+        """Those known stay where the GPU does not say that they are gone."""
+        listed, whole = inventory.instances(device)
+        if whole:
+            self._instances = {key: each for key, each in self._instances.items() if key[0] != device.uuid}
+        self._instances |= {(device.uuid, each.instance_id): each for each in listed}
 
     def _row(self, device: Found, event: Happening, at_ms: int) -> Row:
         facts = {"gpu": device.uuid, "kind": event.kind, "code": event.code, "why": event.message}

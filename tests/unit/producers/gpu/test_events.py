@@ -354,6 +354,45 @@ def test_an_xid_of_an_instance_names_the_instance(library: FakeNvml) -> None:
     ]
 
 
+def test_an_instance_that_is_newer_than_the_list_is_looked_for(library: FakeNvml) -> None:
+    """Once; a number that nobody has is the GPU's."""
+    whole = library.gpus[0]
+    assert isinstance(whole, FakeGpu)
+    events = source()
+    mig(whole, "1g.10gb")
+    nobody = FakeGpu("MIG-nobody", {}, instance_id=99)
+    library.events.put((whole.instances[0], XID, 31))
+    seen = [row["gpu_uuid"] for row in events.wait(0, lambda: NOW_MS)]
+    whole.instances.append(nobody)
+    nobody.lost = pynvml.NVML_ERROR_NOT_FOUND
+    for code in (31, 43):
+        library.events.put((nobody, XID, code))
+    whole.called.clear()
+    seen += [row["gpu_uuid"] for row in events.wait(0, lambda: NOW_MS)]
+
+    assert seen == ["MIG-00000000-0", whole.uuid, whole.uuid]
+    assert whole.called.count("nvmlDeviceGetMigMode") == 1
+
+
+def test_a_number_that_another_instance_got_is_its_within_a_minute(library: FakeNvml) -> None:
+    """After a new layout; where it cannot be listed, those known stay."""
+    whole, clock, seen = library.gpus[0], VirtualClock(NOW_MS), []
+    assert isinstance(whole, FakeGpu)
+    mig(whole, "1g.10gb")
+    mode, failing = whole.calls["nvmlDeviceGetMigMode"], Error(pynvml.NVML_ERROR_UNKNOWN)
+    events = events_of(clock)
+    events.wait(0)
+    whole.instances[0] = FakeGpu("MIG-other", whole.instances[0].calls, instance_id=whole.instances[0].instance_id)
+    for answer in (failing, mode):
+        whole.calls["nvmlDeviceGetMigMode"] = answer
+        clock.advance(round(REOPEN_S * 1_000))
+        library.events.put((whole.instances[0], XID, 31))
+        seen += [row["gpu_uuid"] for collected in events.wait(0) for row in collected.rows]
+
+    assert seen == ["MIG-00000000-0", "MIG-other"]
+    assert library.calls["nvmlEventSetCreate"] == 1
+
+
 def test_gpus_that_tell_nothing_are_not_waited_for(library: FakeNvml) -> None:
     """Most consumer cards: the time passes, and that is all."""
     for gpu in library.gpus:
