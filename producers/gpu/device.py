@@ -28,7 +28,8 @@ MIG_CALLS = frozenset({"memory_used", "memory_total", "memory_reserved"})
 class Found:
     """A device as the driver lists it. A MIG instance has its parent's UUID and handle, its profile and instance.
 
-    ``lists_all``: False for a GPU that could not say at the time which instances it has.
+    Of a GPU: ``mig``, whether it was in MIG mode; ``lists_all``: False when a call that says so, or lists its
+    instances, failed and may succeed the next time.
     """
 
     uuid: str
@@ -39,6 +40,7 @@ class Found:
     parent_handle: Any = None
     mig_profile: str | None = None
     instance_id: int | None = None
+    mig: bool = False
     lists_all: bool = True
 
 

@@ -269,8 +269,8 @@ class EventSource:
 
     def _list_instances(self, device: Found) -> None:
         """Those known stay where the GPU does not say that they are gone."""
-        listed, whole = inventory.instances(device)
-        if whole:
+        whole, listed = inventory.with_instances(device)
+        if whole.lists_all:
             self._instances = {key: each for key, each in self._instances.items() if key[0] != device.uuid}
         self._instances |= {(device.uuid, each.instance_id): each for each in listed}
 

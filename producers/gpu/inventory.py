@@ -69,25 +69,22 @@ def _at(index: int) -> Iterator[Found]:
             raise DriverGoneError(why(error.value)) from error
         _log.warning("GPU has no readable UUID, not sampled", extra={"index": index, "why": why(error.value)})
         return
-    listed, whole = instances(gpu)
-    yield replace(gpu, lists_all=whole)
-    yield from listed
+    gpu, instances = with_instances(gpu)
+    yield gpu
+    yield from instances
 
 
-def instances(gpu: Found) -> tuple[list[Found], bool]:
-    """Its MIG instances, and whether these are all: not where a call failed that may succeed the next time.
-
-    ``DriverGoneError`` as ``count``.
-    """
+def with_instances(gpu: Found) -> tuple[Found, list[Found]]:
+    """The GPU as it is divided now, and its MIG instances. ``DriverGoneError`` as ``count``."""
     failed: list[int] = []
-    return list(_instances(gpu, failed)), not failed
+    mode = _answer(failed, pynvml.nvmlDeviceGetMigMode, gpu.handle)
+    mig = mode is not None and mode[0] == pynvml.NVML_DEVICE_MIG_ENABLE
+    instances = list(_instances(gpu, failed)) if mig else []
+    return replace(gpu, mig=mig, lists_all=not failed), instances
 
 
 def _instances(gpu: Found, failed: list[int]) -> Iterator[Found]:
     asked = partial(_answer, failed)
-    mode = asked(pynvml.nvmlDeviceGetMigMode, gpu.handle)
-    if mode is None or mode[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
-        return
     for index in range(asked(pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu.handle) or 0):
         handle = asked(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu.handle, index)
         uuid = handle and asked(pynvml.nvmlDeviceGetUUID, handle)

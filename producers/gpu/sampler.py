@@ -261,17 +261,18 @@ class NvmlSampler:
     def _scanned(self, outcomes: Iterable[Outcome[list[Found]]], at_ms: int) -> list[Row]:
         """Take in what is new; forget instances that a GPU which lists all of them has no more."""
         listed = {each.uuid: each for outcome in outcomes if isinstance(outcome, Done) for each in outcome.value}
-        whole = {uuid for uuid, each in listed.items() if each.lists_all}
+        whole = {uuid: each for uuid, each in listed.items() if each.lists_all}
         known = self._tracked.items()
         gone = [each for uuid, each in known if uuid not in listed and each.found.parent_uuid in whole]
+        changed = {uuid for uuid, each in known if uuid in whole and whole[uuid].mig != each.found.mig}
         for each in gone:
             each.device.close()
             del self._tracked[each.found.uuid]
         new = [Tracked(Device(each)) for uuid, each in listed.items() if uuid not in self._tracked]
         self._tracked |= {each.found.uuid: each for each in new}
-        for parent in {each.found.parent_uuid for each in (*gone, *new)}:
-            if parent is not None and parent in self._tracked:
-                # A GPU whose MIG layout changed supports other fields than before.
+        for parent in changed.union(each.found.parent_uuid or "" for each in (*gone, *new)):
+            if parent in self._tracked:
+                # A GPU whose MIG mode or layout changed supports other fields than before.
                 self._tracked[parent].device = Device(listed[parent])
         self._summed_up = self._summed_up and not new
         happening = Happening("gpu_found", "info", "none", "the driver lists a new device")

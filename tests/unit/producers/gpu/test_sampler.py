@@ -686,6 +686,24 @@ def test_a_gpu_that_is_divided_is_planned_again(open_on: Open) -> None:
     assert samples[0]["energy_mj"] == 0
 
 
+def test_a_gpu_whose_mig_mode_is_turned_off_has_utilisation_again(open_on: Open) -> None:
+    """Also where it had no instance any more; its counters go on. A scan in which it does not say changes nothing."""
+    (gpu,) = gpus_of("mock_h100")
+    utilisation, unknown = gpu.calls["nvmlDeviceGetUtilizationRates"], Error(pynvml.NVML_ERROR_UNKNOWN)
+    mig(gpu)
+    host = open_on([gpu])
+    host.sample()
+    seen = list[bool]()
+    for mode, rates in (([1, 1], Error(NOT_SUPPORTED)), (unknown, utilisation), ([0, 0], utilisation)):
+        gpu.calls |= {"nvmlDeviceGetMigMode": mode, "nvmlDeviceGetUtilizationRates": rates}
+        host.sample(60_000)
+        (row,), events = host.sample()
+        assert (row["interval_ms"], events) == (1_000, [])
+        seen.append("util_gpu_pct" in row)
+
+    assert seen == [False, False, True]
+
+
 def test_a_gpu_that_is_added_is_found_within_a_minute(open_on: Open) -> None:
     """And sampled from the next reading on."""
     gpus = gpus_of("mock_h100", 2)
