@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -57,24 +57,27 @@ def _generation(transfers: str) -> int:
 
 
 _CLOCK = _found(r"^\((\d+)Mhz\)$", _whole)
-SOURCES: Mapping[str, tuple[str, Read]] = MappingProxyType(
+_POWER = ("Average Graphics Package Power (W)", "Current Socket Graphics Package Power (W)")
+_TEMPERATURE = ("Temperature (Sensor edge) (C)", "Temperature (Sensor junction) (C)")
+"""Each has the second alone on an Instinct MI300."""
+SOURCES: Mapping[str, tuple[tuple[str, ...], Read]] = MappingProxyType(
     {
-        "util_gpu_pct": ("GPU use (%)", _whole),
-        "util_memory_pct": ("GPU Memory Read/Write Activity (%)", _whole),
-        "power_mw": ("Average Graphics Package Power (W)", _rounded(1_000)),
-        "power_limit_mw": ("Max Graphics Package Power (W)", _rounded(1_000)),
-        "temperature_c": ("Temperature (Sensor edge) (C)", _rounded(1)),
-        "temperature_memory_c": ("Temperature (Sensor memory) (C)", _rounded(1)),
-        "clock_sm_mhz": ("sclk clock speed:", _CLOCK),
-        "clock_memory_mhz": ("mclk clock speed:", _CLOCK),
-        "memory_total_bytes": ("VRAM Total Memory (B)", _whole),
-        "memory_used_bytes": ("VRAM Total Used Memory (B)", _whole),
-        "pcie_generation": ("pcie clock level", _found(r"\(([\d.]+)GT/s x\d+\)$", _generation)),
-        "pcie_width": ("pcie clock level", _found(r"GT/s x(\d+)\)$", _whole)),
-        "pcie_replays": ("PCIe Replay Count", _whole),
+        "util_gpu_pct": (("GPU use (%)",), _whole),
+        "util_memory_pct": (("GPU Memory Read/Write Activity (%)",), _whole),
+        "power_mw": (_POWER, _rounded(1_000)),
+        "power_limit_mw": (("Max Graphics Package Power (W)",), _rounded(1_000)),
+        "temperature_c": (_TEMPERATURE, _rounded(1)),
+        "temperature_memory_c": (("Temperature (Sensor memory) (C)",), _rounded(1)),
+        "clock_sm_mhz": (("sclk clock speed:",), _CLOCK),
+        "clock_memory_mhz": (("mclk clock speed:",), _CLOCK),
+        "memory_total_bytes": (("VRAM Total Memory (B)",), _whole),
+        "memory_used_bytes": (("VRAM Total Used Memory (B)",), _whole),
+        "pcie_generation": (("pcie clock level",), _found(r"\(([\d.]+)GT/s x\d+\)$", _generation)),
+        "pcie_width": (("pcie clock level",), _found(r"GT/s x(\d+)\)$", _whole)),
+        "pcie_replays": (("PCIe Replay Count",), _whole),
     }
 )
-"""By field of the sample: what it is printed under, and how it is read."""
+"""By field of the sample: what it is printed under, the first that has a value, and how it is read."""
 SAMPLE_FIELDS: tuple[SampleField, ...] = tuple(
     SampleField(name, "counter", (name,), most_per_s=ERRORS_PER_S)
     if name == "pcie_replays"
@@ -104,14 +107,19 @@ def _card(about: Mapping[str, Any], host: str, left_out: Counter[str]) -> GpuLin
         return None
     values = {}
     for name, (printed, read) in SOURCES.items():
-        text = _text(about.get(printed))
+        text = _first(about, printed)
         try:
             if text is not None:
                 values[name] = read(text)
         except ValueError:
             left_out[name] += 1
-    model = next((known for name in _MODELS if (known := _text(about.get(name)))), None)
+    model = _first(about, _MODELS)
     return GpuLine(f"AMD-{unique.removeprefix('0x')}" if unique else f"AMD-{host}-{bus}", model, values)
+
+
+def _first(about: Mapping[str, Any], names: Iterable[str]) -> str | None:
+    """What stands under the first of these names that has a value."""
+    return next((known for name in names if (known := _text(about.get(name)))), None)
 
 
 def _text(value: Any) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from producers.collector import Identity
@@ -150,6 +151,24 @@ def test_replays_are_what_was_counted_since_the_run_before() -> None:
 def test_what_cannot_be_read_is_left_out_and_counted(text: str, table: Table) -> None:
     """The rest of the card is there."""
     assert read_cards(text, "h") == table
+
+
+def test_power_and_temperature_of_an_mi300_are_printed_under_names_of_their_own() -> None:
+    """They count where the others have no value; a card that prints both keeps to the first."""
+    socket, package = "Current Socket Graphics Package Power (W)", "Average Graphics Package Power (W)"
+    edge, junction = "Temperature (Sensor edge) (C)", "Temperature (Sensor junction) (C)"
+    cards = {
+        "card0": {"Unique ID": "0x1", socket: "133.0", edge: "N/A", junction: "42.0"},
+        "card1": {"Unique ID": "0x2", package: "90.0", socket: "133.0", edge: "40.0", junction: "42.0"},
+    }
+
+    table = read_cards(orjson.dumps(cards).decode(), "h")
+
+    assert [gpu.values for gpu in table.gpus] == [
+        {"power_mw": 133_000, "temperature_c": 42},
+        {"power_mw": 90_000, "temperature_c": 40},
+    ]
+    assert table.left_out == {}
 
 
 def test_a_program_that_fails_is_counted_and_at_last_an_error() -> None:
