@@ -98,7 +98,8 @@ class LoadAdjusted(Slotted, Detector):
         beyond, within = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
         note = np.zeros(count, np.int16)
         y, x = self._scaled(value), _log_load(frame.values["load"])
-        rows = np.flatnonzero(np.isfinite(y) & ~np.isnan(x))
+        known = np.isfinite(y) & ~np.isnan(x)
+        rows, value = np.flatnonzero(known), np.where(known, value, np.nan)
         if not len(rows):
             return Detection(frame.slots, beyond, within, value, middle, low, high, note, NOTES)
         slots, y, x = frame.slots[rows], y[rows], x[rows]

@@ -52,7 +52,8 @@ class Starved(Slotted, Detector):
         unknown = np.full(len(value), np.nan)
         low = np.full(len(value), self._below)
         note = np.where(beyond, self._cause(frame), 0).astype(np.int16)
-        return Detection(frame.slots, beyond, within, value, unknown, low, unknown, note, NOTES)
+        judged = np.where(np.isnan(waiting) & ~within, np.nan, value)
+        return Detection(frame.slots, beyond, within, judged, unknown, low, unknown, note, NOTES)
 
     def _cause(self, frame: Frame) -> npt.NDArray[np.int16]:
         cause = np.full(len(frame.slots), UNKNOWN_CAUSE, np.int16)

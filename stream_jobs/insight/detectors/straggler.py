@@ -90,7 +90,8 @@ class Straggler(Slotted, Detector):
         unknown = np.full(count, np.nan)
         low = unknown if self._direction == "above" else median - needed
         high = unknown if self._direction == "below" else median + needed
-        return Detection(frame.slots, beyond, within, value, median, low, high, np.where(beyond, note, 0), NOTES)
+        judged = np.where(np.isnan(needed), np.nan, value)
+        return Detection(frame.slots, beyond, within, judged, median, low, high, np.where(beyond, note, 0), NOTES)
 
     def _needed(self, peers: _Peers, slots: Whole, firing: Mask) -> Floats:
         """Distance from the median that is too far; NaN where not judged."""

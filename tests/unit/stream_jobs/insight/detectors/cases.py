@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from stream_jobs.insight.firing import Firing
 from stream_jobs.insight.frame import Detection, Detector, Floats, Frame, Labels, Mask
+from stream_jobs.insight.slotted import Slotted
 from stream_jobs.rules.kinds import KINDS
 from stream_jobs.rules.model import Function, Measure, Rule
 
@@ -101,6 +104,18 @@ def day(windows: int, window_ms: int = WINDOW_MS, depth: float = 0.6) -> Floats:
     """Load over the day, 1 on average, a column."""
     at = np.arange(windows) * window_ms / 86_400_000
     return (1 + depth * np.sin(2 * np.pi * (at - 0.3)))[:, None]
+
+
+def ended(detector: Detector, windows: Sequence[Frame], clear_after: int = 3) -> tuple[int, str] | None:
+    """After how many of ``windows`` slot 0, which fires, has cleared, and with which note."""
+    firing = Firing(1, 1, clear_after, windows[0].length_ms)
+    firing.grow(detector.size if isinstance(detector, Slotted) and detector.size else len(windows[0].slots))
+    firing.state["firing"][0], firing.state["heard_ms"][0] = True, windows[0].window_ms
+    for number, window in enumerate(windows, 1):
+        cleared = firing.step(window, detector.detect(replace(window, firing=firing.firing[window.slots])), 1)
+        if 0 in cleared:
+            return number, firing.notes.get(0, "")
+    return None
 
 
 def same(left: Detection, right: Detection) -> bool:

@@ -8,10 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_jobs.insight.detectors.load_adjusted import LoadAdjusted
+from stream_jobs.insight.firing import SILENT, SILENT_MS
 from tests.unit.stream_jobs.insight.detectors.cases import (
+    WINDOW_MS,
     beyond_count,
     day,
+    ended,
     first_beyond,
+    frame,
     judged,
     noise,
     resumed,
@@ -106,6 +110,15 @@ def test_a_load_beyond_all_seen_is_learned_and_not_judged() -> None:
 
     assert not any(one.beyond.any() for one in said)
     assert np.isnan(said[105].high[0])
+
+
+def test_without_a_load_it_is_not_judged_and_clears() -> None:
+    """The value is known, the load is not."""
+    detector = LoadAdjusted(rule(KIND, "load"))
+    list(judged(detector, healthy(3, 100, 1)))
+    unknown = [frame(number, {"value": [9e6], "load": [np.nan]}) for number in range(100, 140)]
+
+    assert ended(detector, unknown) == (SILENT_MS // WINDOW_MS, SILENT)
 
 
 def test_a_new_normal_is_accepted() -> None:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from stream_jobs.insight.detectors.starved import Starved
-from tests.unit.stream_jobs.insight.detectors.cases import frame, rule
+from stream_jobs.insight.firing import SILENT, SILENT_MS
+from tests.unit.stream_jobs.insight.detectors.cases import WINDOW_MS, ended, frame, rule
 
 RULE = rule("starved", "waiting", "cpu", "pcie", below=0.3, leave=0.5, waiting_above=4, cpu_above=0.9, pcie_above=2e10)
 
@@ -30,6 +31,15 @@ def test_fires_when_idle_and_requests_wait(value: float, waiting: float, beyond:
     said = Starved(RULE).detect(frame(0, {"value": [value], "waiting": [waiting], "cpu": [0.5], "pcie": [0]}))
 
     assert (said.beyond.tolist(), said.within.tolist()) == ([beyond], [within])
+
+
+def test_while_the_queue_is_unknown_it_is_not_judged_and_clears() -> None:
+    """An idle GPU alone is no reason to go on; a busy one is well."""
+    idle = [frame(number, {"value": [0.1], "waiting": [np.nan], "cpu": [0.5], "pcie": [0]}) for number in range(40)]
+    busy = [frame(number, {"value": [0.9], "waiting": [np.nan], "cpu": [0.5], "pcie": [0]}) for number in range(40)]
+
+    assert ended(Starved(RULE), idle) == (SILENT_MS // WINDOW_MS, SILENT)
+    assert ended(Starved(RULE), busy) == (3, "")
 
 
 @pytest.mark.parametrize(

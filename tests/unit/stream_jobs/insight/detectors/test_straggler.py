@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_jobs.insight.detectors.straggler import Straggler, group_of
+from stream_jobs.insight.firing import SILENT, SILENT_MS
 from stream_jobs.insight.frame import Labels
-from tests.unit.stream_jobs.insight.detectors.cases import beyond_count, day, frame, judged, noise, resumed, rule, same
+from tests.unit.stream_jobs.insight.detectors.cases import (
+    WINDOW_MS,
+    beyond_count,
+    day,
+    ended,
+    frame,
+    judged,
+    noise,
+    resumed,
+    rule,
+    same,
+)
 
 
 def names(*sizes: int) -> list[Labels]:
@@ -89,6 +102,15 @@ def test_without_the_label_nothing_is_judged() -> None:
 
     assert (said.beyond | said.within).tolist() == [False] * 3
     assert group_of("e0") == group_of("e0") != group_of("e1")
+
+
+def test_one_whose_peers_are_gone_is_not_judged_and_clears() -> None:
+    """It is known and nobody can say of it that it fires."""
+    detector = straggler(4)
+    list(judged(detector, {"value": clocks(20, 4)}))
+    alone = [replace(frame(number, {"value": [1_400]}), slots=np.zeros(1, np.int64)) for number in range(20, 60)]
+
+    assert ended(detector, alone) == (SILENT_MS // WINDOW_MS, SILENT)
 
 
 def test_a_healthy_day_has_no_straggler() -> None:
