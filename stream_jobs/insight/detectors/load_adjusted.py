@@ -14,8 +14,8 @@ was ever seen never alarms. Inside the busiest half octave known the value may r
 spread over the loads seen there allows, and with the eighth power beyond those, as it does near capacity.
 
 Nothing is learned while a series fires, nor from a window that is beyond; what lies outside the leaving level is
-learned as if it lay on it. What stays beyond for ``relearn_after_s`` is taken as the new normal: everything about the
-series is learned again.
+learned as if it lay on it. What stays beyond for ``relearn_after_s``, and was seen so for half of that, is taken as the
+new normal: everything about the series is learned again.
 
 Take a load that the fault does not change: with requests *running*, a slower engine has more of them (Little's law) and
 part of the fault explains itself; with the *rate* of requests it does not.
@@ -23,6 +23,7 @@ part of the fault explains itself; with the *rate* of requests it does not.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,6 +78,7 @@ class LoadAdjusted(Slotted, Detector):
             Column("spread", "f8", np.nan),
             Column("seen", "i4"),
             Column("beyond_ms", "i8", -1),
+            Column("off", "i4"),
         )
         super().__init__(columns)
         options = rule.options
@@ -89,6 +91,10 @@ class LoadAdjusted(Slotted, Detector):
         self._log = bool(options["log"])
         self._relearn_ms = float(options["relearn_after_s"]) * 1_000
         self._step = 1.0 - 0.5 ** (rule.window_ms / 1_000 / float(options["half_life_s"]))
+
+    def load(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Takes over a dump, also one of before ``off`` was kept."""
+        super().load({"off": np.zeros(len(arrays["beyond_ms"]), np.int32), **arrays})
 
     def detect(self, frame: Frame) -> Detection:
         """Judges, then learns."""
@@ -115,7 +121,7 @@ class LoadAdjusted(Slotted, Detector):
         note[rows] = np.where(beyond[rows], np.where(above, 1, 2), 0)
         low[rows], high[rows] = self._plain(enter_low, warm), self._plain(enter_high, warm)
         middle[rows] = self._plain(expected.middle, warm & np.isfinite(expected.middle))
-        self._accept(slots, beyond[rows], within[rows], frame.window_ms)
+        self._accept(frame, slots, beyond[rows], within[rows])
         free = ~beyond[rows] & ~frame.firing[rows]
         limit = self._leave * self._floored(expected.sigma, expected.middle)
         self._learn(slots[free], bins[free], x[free], y[free], limit[free])
@@ -238,14 +244,17 @@ class LoadAdjusted(Slotted, Detector):
         learned = np.where(np.isnan(spread), square, spread + wide * (square - spread))
         state["spread"][slots] = np.where(fresh, spread, learned)
 
-    def _accept(self, slots: Whole, beyond: Mask, within: Mask, window_ms: int) -> None:
-        """Forgets what stays beyond for too long: what follows is learned as the new normal."""
-        since = self.state["beyond_ms"]
-        since[slots[within]] = -1
+    def _accept(self, frame: Frame, slots: Whole, beyond: Mask, within: Mask) -> None:
+        """Forgets what stays beyond for too long: what follows is learned as the new normal. Half of the time must have
+        been seen: silence proves none."""
+        since, off = self.state["beyond_ms"], self.state["off"]
+        since[slots[within]], off[slots[within]] = -1, 0
         begins = slots[beyond & (since[slots] < 0)]
-        since[begins] = window_ms
-        old = slots[(since[slots] >= 0) & (window_ms - since[slots] >= self._relearn_ms)]
-        self.forget(old)
+        since[begins] = frame.window_ms
+        away = slots[since[slots] >= 0]
+        off[away] += 1
+        lasted = frame.window_ms - since[away] >= self._relearn_ms
+        self.forget(away[lasted & (2 * off[away].astype(np.int64) * frame.length_ms >= self._relearn_ms)])
 
 
 def _next(bins: Whole, known: npt.NDArray[np.bool_], side: int) -> tuple[Whole, Mask]:

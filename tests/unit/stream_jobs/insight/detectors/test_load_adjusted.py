@@ -131,6 +131,35 @@ def test_a_new_normal_is_accepted() -> None:
     assert said[-1].within.tolist() == [True]
 
 
+def test_a_gap_is_no_time_in_which_it_stayed_beyond() -> None:
+    """Drained after twenty minutes and back hours later, still slower: it fires on, and is learned only once it was
+    seen so for half of the time."""
+    detector = LoadAdjusted(rule(KIND, "load", relearn_after_s=600))
+    list(judged(detector, {"load": np.full((100, 1), 10.0), "value": np.full((100, 1), 1e5)}))
+    slow = {"load": np.full((20, 1), 10.0), "value": np.full((20, 1), 2e5)}
+
+    first = [said.beyond[0] for _, said in judged(detector, slow, first=100)]
+    later = [said.beyond[0] for _, said in judged(detector, slow, first=1_000)]
+
+    assert first == [True] * 20
+    assert later == [True] * 10 + [False] * 10
+
+
+def test_a_snapshot_without_the_count_of_windows_beyond_is_read() -> None:
+    """It counts from then on."""
+    values = {"load": np.full((130, 1), 10.0), "value": np.where(np.arange(130) < 100, 1e5, 2e5)[:, None]}
+    before, after = (LoadAdjusted(rule(KIND, "load", relearn_after_s=600)) for _ in range(2))
+    list(judged(before, values))
+
+    after.load({name: array for name, array in before.dump().items() if name != "off"})
+    slow = {name: one[100:] for name, one in values.items()}
+    said = [
+        said.beyond[0] for _, said in judged(after, {n: np.tile(one, (2, 1)) for n, one in slow.items()}, first=130)
+    ]
+
+    assert said == [True] * 31 + [False] * 29
+
+
 ODD = (np.nan, np.inf, -5.0, 0.0, 1e300)
 
 
