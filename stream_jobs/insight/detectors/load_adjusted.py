@@ -17,6 +17,9 @@ Nothing is learned while a series fires, nor from a window that is beyond; what 
 learned as if it lay on it. What stays beyond for ``relearn_after_s``, and was seen so for half of that, is taken as the
 new normal: everything about the series is learned again.
 
+With ``log`` a value of 0 has no place of its own: for ``below`` and ``both`` it is taken as ``floor_absolute`` or
+``LEAST``, judged and never learned, nor accepted as normal; for ``above`` it is unknown.
+
 Take a load that the fault does not change: with requests *running*, a slower engine has more of them (Little's law) and
 part of the fault explains itself; with the *rate* of requests it does not.
 """
@@ -29,6 +32,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from stream_jobs.insight.baseline import LEAST
 from stream_jobs.insight.frame import Detection, Detector, Floats, Frame, Mask, Whole
 from stream_jobs.insight.slotted import Column, Slotted
 from stream_jobs.rules.model import Rule
@@ -89,6 +93,7 @@ class LoadAdjusted(Slotted, Detector):
         self._floors = float(options["floor_relative"]), float(options["floor_absolute"])
         self._warm_up = int(options["warm_up_windows"])
         self._log = bool(options["log"])
+        self._zero = max(self._floors[1], LEAST) if self._log and self._direction != "above" else np.nan
         self._relearn_ms = float(options["relearn_after_s"]) * 1_000
         self._step = 1.0 - 0.5 ** (rule.window_ms / 1_000 / float(options["half_life_s"]))
 
@@ -109,6 +114,7 @@ class LoadAdjusted(Slotted, Detector):
         if not len(rows):
             return Detection(frame.slots, beyond, within, value, middle, low, high, note, NOTES)
         slots, y, x = frame.slots[rows], y[rows], x[rows]
+        some = (value[rows] != 0) | (not self._log)
         bins, x = self._place(slots, x)
         expected = self._expect(slots, bins, x)
         warm = self.state["seen"][slots] >= self._warm_up
@@ -121,13 +127,14 @@ class LoadAdjusted(Slotted, Detector):
         note[rows] = np.where(beyond[rows], np.where(above, 1, 2), 0)
         low[rows], high[rows] = self._plain(enter_low, warm), self._plain(enter_high, warm)
         middle[rows] = self._plain(expected.middle, warm & np.isfinite(expected.middle))
-        self._accept(frame, slots, beyond[rows], within[rows])
-        free = ~beyond[rows] & ~frame.firing[rows]
+        self._accept(frame, slots[some], beyond[rows][some], within[rows][some])
+        free = ~beyond[rows] & ~frame.firing[rows] & some
         limit = self._leave * self._floored(expected.sigma, expected.middle)
         self._learn(slots[free], bins[free], x[free], y[free], limit[free])
         return Detection(frame.slots, beyond, within, value, middle, low, high, note, NOTES)
 
     def _scaled(self, value: Floats) -> Floats:
+        value = np.where(value == 0, self._zero, value) if self._log else value
         known = np.isfinite(value) & ((value > 0) | (not self._log)) & (np.abs(value) < 1e100)
         return np.where(known, np.log(np.where(known, value, 1.0)) if self._log else value, np.nan)
 

@@ -89,6 +89,21 @@ def test_a_slow_drift_does_not_make_itself_usual() -> None:
     assert [one for one in found if one is None or not begin + 20 < one < begin + 180] == []
 
 
+@pytest.mark.parametrize(("direction", "found"), [("below", True), ("both", True), ("above", False)])
+def test_nothing_at_a_load_is_less_than_anything(direction: str, found: bool) -> None:
+    """An engine that stands still with twenty requests is beyond however long it does, and is judged as before from its
+    first token on; upwards zero is unknown."""
+    detector = LoadAdjusted(rule(KIND, "load", direction=direction, relearn_after_s=600))
+    load = np.full((300, 1), 20.0)
+    value = np.where((np.arange(300) >= 100) & (np.arange(300) < 250), 0.0, 1e4)[:, None]
+
+    said = [one for _, one in judged(detector, {"load": load, "value": value})]
+
+    assert [one.beyond[0] for one in said] == [False] * 100 + [found] * 150 + [False] * 50
+    assert [one.value[0] == 0 for one in said[100:250]] == [found] * 150
+    assert said[-1].baseline[0] == pytest.approx(1e4)
+
+
 def test_says_what_was_expected() -> None:
     """Value, expected and its upper bound belong to the load of the window."""
     load = np.where(np.arange(400) % 2, 8.0, 32.0)[:, None]
