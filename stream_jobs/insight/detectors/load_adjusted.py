@@ -239,7 +239,7 @@ class LoadAdjusted(Slotted, Detector):
         y, surprise = y - (surprise - held), held
         # While little is known each window counts alike, later the newer ones count more.
         step = np.maximum(1.0 / (n + 1), self._step)
-        state["n"][slots, bins] = np.minimum(n + 1, 1.0 / self._step)
+        state["n"][slots, bins] = np.minimum(n + 1, max(1.0 / self._step, _KNOWN))
         aside = x - state["x"][slots, bins]
         state["xx"][slots, bins] = np.where(fresh, 0.0, (1 - step) * (state["xx"][slots, bins] + step * aside**2))
         state["x"][slots, bins] += step * aside

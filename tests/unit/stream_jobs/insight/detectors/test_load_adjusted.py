@@ -104,6 +104,16 @@ def test_nothing_at_a_load_is_less_than_anything(direction: str, found: bool) ->
     assert said[-1].baseline[0] == pytest.approx(1e4)
 
 
+@pytest.mark.parametrize("window_ms", [300_000, 3_600_000])
+def test_it_judges_however_few_windows_a_half_life_holds(window_ms: int) -> None:
+    """Twelve windows of five minutes, or one of an hour: a half octave is known after as many as in any other rule."""
+    values = {"load": np.full((60, 1), 10.0), "value": np.where(np.arange(60) < 58, 1e5, 3e5)[:, None]}
+
+    found = first_beyond(LoadAdjusted(rule(KIND, "load", window_ms=window_ms)), values, window_ms=window_ms)
+
+    assert found == [58]
+
+
 def test_says_what_was_expected() -> None:
     """Value, expected and its upper bound belong to the load of the window."""
     load = np.where(np.arange(400) % 2, 8.0, 32.0)[:, None]
