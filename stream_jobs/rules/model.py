@@ -114,6 +114,11 @@ class Rule:
         """What the rule looks at first."""
         return self.measures[0]
 
+    @property
+    def relearn_after_ms(self) -> int:
+        """Of kinds that have ``relearn_after_s``: never before the rule could have fired."""
+        return max(round(self.options["relearn_after_s"] * 1_000), (self.n + 1) * self.window_ms)
+
 
 @dataclass(frozen=True, slots=True)
 class SloClass:

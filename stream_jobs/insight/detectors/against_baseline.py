@@ -38,7 +38,7 @@ class AgainstBaseline(Baseline, Detector):
         terms = Terms(
             half_life_ms=round(options["half_life_s"] * 1_000),
             warm_up_windows=options["warm_up_windows"],
-            relearn_after_ms=round(options["relearn_after_s"] * 1_000),
+            relearn_after_ms=rule.relearn_after_ms,
             well_windows=rule.clear_after,
             season_weeks_min=season_weeks_min,
         )

@@ -94,7 +94,7 @@ class LoadAdjusted(Slotted, Detector):
         self._warm_up = int(options["warm_up_windows"])
         self._log = bool(options["log"])
         self._zero = max(self._floors[1], LEAST) if self._log and self._direction != "above" else np.nan
-        self._relearn_ms = float(options["relearn_after_s"]) * 1_000
+        self._relearn_ms = rule.relearn_after_ms
         self._step = 1.0 - 0.5 ** (rule.window_ms / 1_000 / float(options["half_life_s"]))
 
     def load(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:

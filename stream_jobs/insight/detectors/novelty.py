@@ -97,7 +97,7 @@ class Novelty(Slotted, Detector):
         if direction != "both":
             sides = sides & (np.arange(_SIDES.count) < _SIDES.count - 2)
         self._terms = Terms(
-            self._half_life, self._day, round(options["warm_up_s"] * 1_000), round(options["relearn_after_s"] * 1_000),
+            self._half_life, self._day, round(options["warm_up_s"] * 1_000), rule.relearn_after_ms,
             float(options["min_relative"]), sides, _SIDES.step, np.empty(_SIDES.count), np.empty(_SIDES.count),
         )  # fmt: skip
 

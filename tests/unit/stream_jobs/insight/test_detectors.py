@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from schemas.limits import HOUR_MS
 from stream_jobs.insight.detectors import DETECTORS
 from stream_jobs.insight.detectors.against_baseline import ACCEPTED, AgainstBaseline, Deviation, MovingAverage
 from stream_jobs.insight.detectors.no_data import GONE, NoData
@@ -200,6 +201,21 @@ def test_a_new_normal_is_accepted_and_says_so(kind: str) -> None:
     notes = [one.notes[int(one.note[0])] for one in found if one.note is not None]
     assert notes == [*[""] * 19, ACCEPTED, "", ""]
     assert found[-1].baseline.tolist() == [pytest.approx(200.0)]
+
+
+@pytest.mark.parametrize("kind", ["deviation", "moving_average"])
+def test_nothing_is_normal_before_its_rule_could_fire(kind: str) -> None:
+    """Hours, 3 of 4 of them: two would have been enough to be taken as normal, and none ever fired."""
+    rule = a_rule(kind, window_ms=HOUR_MS, m=3, n=4, options={"relearn_after_s": 7_200.0, **WARM})
+    detector = DETECTORS[kind](rule)
+    detector.grow(1)
+    one = np.ones(1, np.int64)
+    found = [
+        detector.detect(Frame(hour * HOUR_MS, HOUR_MS, one - 1, {"value": np.array([value])}, one, one == 0))
+        for hour, value in enumerate([100.0] * 20 + [200.0] * 6, 500_000)
+    ]
+
+    assert "".join(map(shown, found[20:])) == "xxxxoo"
 
 
 def test_a_moving_average_is_left_below_its_leaving_percent() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -154,6 +156,16 @@ def test_a_new_normal_is_accepted() -> None:
 
     assert [number for number, one in enumerate(said) if one.beyond[0]] == list(range(100, 161))
     assert said[-1].within.tolist() == [True]
+
+
+def test_nothing_is_normal_before_its_rule_could_fire() -> None:
+    """4 of 5 hours, and two hours to learn: all five are seen to be beyond."""
+    shipped = replace(rule(KIND, "load", window_ms=3_600_000, relearn_after_s=7_200), m=4, n=5)
+    values = {"load": np.full((70, 1), 10.0), "value": np.where(np.arange(70) < 60, 1e5, 2e5)[:, None]}
+
+    said = [one.beyond[0] for _, one in judged(LoadAdjusted(shipped), values, window_ms=3_600_000)]
+
+    assert said[60:66] == [True] * 6
 
 
 def test_a_gap_is_no_time_in_which_it_stayed_beyond() -> None:
