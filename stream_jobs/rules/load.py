@@ -18,7 +18,8 @@ from pydantic import ValidationError
 from stream_jobs.rules.file import RuleFile, SloEntry, slo_class
 from stream_jobs.rules.kinds import KINDS
 from stream_jobs.rules.model import Rule, RuleSet, SloClass
-from stream_jobs.rules.rule_entry import LATENCIES, ONLY_CHECKED
+from stream_jobs.rules.rule_entry import LATENCIES, ONLY_CHECKED, RATE_MAX
+from stream_jobs.rules.units import level
 from stream_jobs.yaml_files.sections import read, validated
 from stream_jobs.yaml_files.tree import Items, Table, Word, parse
 
@@ -157,13 +158,37 @@ def _of_class(rule: Table, one: SloClass, column: str) -> Table:
         "name": Word(name[:64], at),
         "metric": Word(f"share({column} > {getattr(one, column)}us)", at),
         "where": _with(rule.get("where"), "slo_class", Word(one.name, at)),
-        "options": _with(rule.get("options"), "objective", Word(repr(one.share), at)),
+        "options": _with(_in_reach(rule.get("options"), one.share, at), "objective", Word(repr(one.share), at)),
     }
     kept = {key: value for key, value in rule.items() if key not in {*changes, "slo"}}
     return Table({Word(key, at): value for key, value in changes.items()} | kept, rule.at)
 
 
-def _with(table: Any, key: str, value: Word) -> Any:
+_NEARLY_ALL = 0.9
+
+
+def _in_reach(options: Any, share: float, at: str) -> Any:
+    """Options of a burn rate without rates that no request could burn: they are what ``_NEARLY_ALL`` of them burn."""
+    most = _NEARLY_ALL / (1 - share)
+    pairs = options.get("pairs") if isinstance(options, Table) else None
+    if pairs is None:
+        default = next(option.default for option in KINDS["burn_rate"].options if option.name == "pairs")
+        pairs = Items([Items([Word(repr(one), at) for one in pair], at) for pair in default], at)
+    if not isinstance(pairs, Items):
+        return options
+    capped = Items([_capped(pair, most) for pair in pairs], pairs.at)
+    return options if capped == pairs else _with(options, "pairs", capped)
+
+
+def _capped(pair: Any, most: float) -> Any:
+    """What is no pair stays as it is."""
+    if not isinstance(pair, Items) or len(pair) != 3 or not isinstance(pair[2], Word):
+        return pair
+    is_over = most < (level(pair[2], "") or 0.0) <= RATE_MAX
+    return Items([*pair[:2], Word(f"{most:.4g}", pair[2].at)], pair.at) if is_over else pair
+
+
+def _with(table: Any, key: str, value: Word | Items) -> Any:
     """The mapping with one key more; what is no mapping stays as it is."""
     if table is not None and not isinstance(table, Table):
         return table

@@ -241,6 +241,11 @@ def test_all_mistakes_come_together_in_order_of_lines() -> None:
         ("kind: burn_rate, options: {pairs: [[5m, 1h, 3]]}", "short < long"),
         ("kind: burn_rate, options: {pairs: [1h]}", "options.pairs: must be a list"),
         ("kind: burn_rate, options: {objective: 110%}", "options.objective: '110%' must be a share"),
+        (
+            "kind: burn_rate, options: {objective: 80%, pairs: [[1h, 5m, 5.1], [6h, 30m, 5]]}",
+            "pairs: 5.1 is out of reach: all requests burn 5 times the budget of objective 0.8",
+        ),
+        ("kind: burn_rate, options: {objective: 90%}", "pairs: 14.4 is out of reach"),
     ],
 )
 def test_options_are_checked_by_their_kind(options: str, said: str) -> None:
@@ -476,6 +481,38 @@ def test_service_classes_make_a_burn_rate_for_each_objective() -> None:
     assert (ttft.value.field, ttft.value.limit, ttft.value.unit) == ("ttft_us", 800_000.0, "share")
     assert Where("slo_class", ("gold-eu",)) in ttft.value.where
     assert ttft.options["objective"] == 0.99
+
+
+def pairs_of(share: str, more: str = "") -> dict[str, list[float]]:
+    found = read(f"include: defaults\nslo_classes:\n  one: {{ttft: 800ms, share: {share}}}\n{more}")
+    made = [rule for rule in found.rules if rule.value.function is Function.ABOVE]
+    return {rule.name: [rate for _, _, rate in rule.options["pairs"]] for rule in made}
+
+
+@pytest.mark.parametrize(
+    ("share", "fast", "slow"),
+    [
+        ("99%", [14.4, 6.0], [6.0, 1.0]),
+        ("93%", [12.86, 6.0], [6.0, 1.0]),
+        ("80%", [4.5, 4.5], [4.5, 1.0]),
+        ("50%", [1.8, 1.8], [1.8, 1.0]),
+    ],
+)
+def test_a_class_with_a_low_share_pages_when_nearly_all_is_too_slow(
+    share: str, fast: list[float], slow: list[float]
+) -> None:
+    """Rates that even all of its requests could not burn are nine tenths of what these would."""
+    assert pairs_of(share) == {"slo_ttft_one": fast, "slo_ttft_slow_one": slow}
+
+
+def test_pairs_of_the_kind_and_of_the_file_reach_a_class_too() -> None:
+    """Those that are written, and those that are not."""
+    rule = "kind: burn_rate, slo: ttft, by: [model, slo_class]"
+    own = f"rules: [{{name: mine, {rule}}}, {{name: own, {rule}, options: {{pairs: [[2h, 10m, 9]]}}}}]"
+
+    found = pairs_of("80%", own)
+
+    assert (found["mine_one"], found["own_one"]) == ([4.5, 4.5, 1.0], [4.5])
 
 
 @pytest.mark.parametrize(
