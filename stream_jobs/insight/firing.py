@@ -1,9 +1,9 @@
 """From detections to findings: m of the last n windows to begin, so many calm ones in a row to end.
 
 The last 64 windows of each series are bits, the newest lowest; a window in which a series was not judged is not beyond.
-Calm windows count in a row; one that was not judged neither adds to them nor breaks the row. A series that was not
-judged at all for ``SILENT_MS`` (or longer, where the rule wants more calm than that) cannot be said to fire: it is
-cleared with a note.
+Calm windows count in a row; one that was not judged, or ``pauses``, neither adds to them nor breaks the row. A series
+that was not judged at all for ``SILENT_MS`` (or longer, where the rule wants more calm than that) cannot be said to
+fire: it is cleared with a note.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class Firing(Slotted):
         state["bits"][:] = state["bits"] << np.uint64(elapsed) if elapsed < BITS else 0
         state["bits"][slots[detection.beyond]] |= _ONE
         state["calm"][slots[detection.within]] += 1
-        state["calm"][slots[~detection.within & ~np.isnan(detection.value)]] = 0
+        breaks = ~detection.within & ~np.isnan(detection.value)
+        state["calm"][slots[breaks if detection.pauses is None else breaks & ~detection.pauses]] = 0
         self._remember(frame, detection)
         self._begin(frame.window_ms, slots[detection.beyond])
         self._note(detection)

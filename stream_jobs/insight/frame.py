@@ -64,7 +64,8 @@ class Detection:
     ``beyond``: past the entering level. ``within``: back within the leaving level; neither where it is between or not
     judged. ``value``, ``baseline``, ``low`` and ``high`` (expected range) are NaN where there is none. ``note`` codes
     into ``notes`` (0 is nothing): a likely cause in words. ``score``: how far out, 1 at the entering level, without an
-    upper bound; None where the distance from ``baseline`` to ``low`` or ``high`` says it.
+    upper bound; None where the distance from ``baseline`` to ``low`` or ``high`` says it. ``pauses``: where what is
+    between breaks no row of windows within; None: nowhere.
     """
 
     slots: Whole
@@ -77,6 +78,7 @@ class Detection:
     note: npt.NDArray[np.int16] | None = None
     notes: tuple[str, ...] = ("",)
     score: Floats | None = None
+    pauses: Mask | None = None
 
 
 class Detector(ABC):

@@ -2,7 +2,8 @@
 
 Silence is the time of the windows in which it was missing while others reported; a gap in the windows themselves, or
 one that nobody heard of in full, is not held against a series. After ``forget_after_s`` it counts as taken away on
-purpose.
+purpose. It is back with as many readings as the rule wants calm windows, none of them silent for ``after_s``: a series
+may report more rarely than by the window.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class NoData(Slotted, Detector):
         beyond = (silent_s >= self._after_s) & ~gone
         unknown = np.full(len(slots), np.nan)
         high = np.full(len(slots), self._after_s)
+        note, pauses = gone.astype(np.int16), (silent_s > 0) & (silent_s < self._after_s)
         return Detection(
-            slots, beyond, (silent_s == 0) | gone, silent_s, unknown, unknown, high, gone.astype(np.int16), ("", GONE)
+            slots, beyond, (silent_s == 0) | gone, silent_s, unknown, unknown, high, note, ("", GONE), pauses=pauses
         )

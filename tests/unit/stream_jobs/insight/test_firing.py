@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_jobs.insight.firing import SILENT, SILENT_MS, Firing
+from stream_jobs.insight.fleet_detector import FleetDetector
 from stream_jobs.insight.frame import Detection, Frame
+from tests.unit.stream_jobs.insight.cases import a_rule, run, temperatures
 
 LENGTH_MS = 10_000
 NONE = np.empty(0, np.int64)
@@ -136,3 +138,21 @@ def test_a_note_stays_while_it_fires() -> None:
     step(firing, 2, "o")
 
     assert (kept, firing.notes) == ({0: "a note"}, {})
+
+
+@pytest.mark.parametrize(
+    ("every", "expected"),
+    [(1, [2]), (2, [4]), (3, [6]), (4, []), (6, [])],
+    ids=["10 s", "20 s", "30 s", "40 s", "60 s"],
+)
+def test_what_reports_more_rarely_than_by_the_window_is_back_after_so_many_readings(
+    every: int, expected: list[int]
+) -> None:
+    """Silent for 30 s is beyond; windows in between that are shorter than that break no row of calm ones."""
+    detector = FleetDetector([a_rule("no_data", options={"after_s": 30.0}, clear_after=3)])
+    run(detector, [temperatures(0, {"a": 50}), *(temperatures(number, {}) for number in range(1, 6))])
+
+    windows = [temperatures(6 + number, {} if number % every else {"a": 50}) for number in range(20)]
+    found = [detector.detect(window) for window in windows]
+
+    assert [number for number, one in enumerate(found) if one and not one[0].firing] == expected
