@@ -24,7 +24,8 @@ error faster, or as the stretch says where that is significant. Memory that does
 morning's rise too, after some hours of getting to know it.
 
 A leak goes on until the value has fallen back by half of its rise, or a stretch says with certainty that it rises
-by less than ``leave``; the series is then learned again, but for its high. The first detection comes after two
+by less than ``leave``; the series is then learned again, but for its high. One that was away for a point is beyond only
+where it has not fallen: a host comes back empty. The first detection comes after two
 thirds of a horizon.
 """
 
@@ -140,8 +141,10 @@ class Trend(Slotted, Detector):
         count = state["count"][slots, 0]
         with np.errstate(divide="ignore", invalid="ignore"):
             fallen = held & (count >= _FALLEN_WINDOWS) & (state["sum"][slots, 0] / count < top - fall)
+            away = np.isnan(state["points"][slots, (self.clock["bucket"] - 1) % POINTS])
+            is_there = ~away | (value >= top - fall)
         self._release(slots[fallen])
-        beyond = held & ~fallen
+        beyond = held & ~fallen & is_there
         note = np.full(len(slots), len(NOTES) - 1)
         if limit is not None:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -10,6 +10,7 @@ from tests.unit.stream_jobs.insight.detectors.cases import (
     beyond_count,
     day,
     first_beyond,
+    frame,
     judged,
     noise,
     resumed,
@@ -125,6 +126,23 @@ def test_it_ends() -> None:
     for slot, ends_h in enumerate((0.1, 2.0)):
         assert [one.within[slot] for one in behind].index(True) <= ends_h * HOUR + 3
         assert not any(one.beyond[slot] for one in behind[int(ends_h * HOUR) + 3 :])
+
+
+def test_a_host_that_comes_back_empty_leaks_no_more() -> None:
+    """Away for hours with a leak that was told: back with little in use it is none, back as full as it was it is."""
+    leaks, away = 6 * 120, 3 * 120
+    leak = 20e9 * np.clip(np.arange(leaks) - 3 * 120, 0, None)[:, None] / (5 * 120)
+    detector = Trend(rule("trend", "limit", window_ms=30_000, min_r2=0.5))
+    *_, (_, told) = judged(detector, limited(memory(1, leaks, 2) + leak), window_ms=30_000)
+    for number in range(leaks, leaks + away):
+        detector.detect(frame(number, {"value": [], "limit": []}, window_ms=30_000))
+
+    back = limited(np.tile([4e9, 72e9], (4, 1)))
+    found = [said for _, said in judged(detector, back, window_ms=30_000, first=leaks + away)]
+
+    assert told.beyond.tolist() == [True, True]
+    assert [one.beyond.tolist() for one in found] == [[False, True]] * 4
+    assert found[0].within.tolist() == [True, False]
 
 
 def test_without_a_limit_slopes_are_in_the_values_unit() -> None:
