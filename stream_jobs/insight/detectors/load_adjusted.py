@@ -97,8 +97,13 @@ class LoadAdjusted(Slotted, Detector):
         self._relearn_ms = rule.relearn_after_ms
         self._step = 1.0 - 0.5 ** (rule.window_ms / 1_000 / float(options["half_life_s"]))
 
+    def dump(self) -> dict[str, npt.NDArray[np.generic]]:
+        """The whole state; ``off`` only while a series is: releases that do not keep it read the rest."""
+        found = super().dump()
+        return found if found["off"].any() else {name: array for name, array in found.items() if name != "off"}
+
     def load(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Takes over a dump, also one of before ``off`` was kept."""
+        """Takes over a dump, also one without ``off``."""
         super().load({"off": np.zeros(len(arrays["beyond_ms"]), np.int32), **arrays})
 
     def detect(self, frame: Frame) -> Detection:
