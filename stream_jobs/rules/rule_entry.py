@@ -156,9 +156,10 @@ def _wrong(kind: str, found: Mapping[str, Any], table: Table, by: Sequence[str])
         if less in found and found[less] > found[more]:
             yield table.at_of(less), f"{less} must not be above {more}, else it clears before it fires"
     most = 1 / (1 - found["objective"]) if kind == "burn_rate" else inf
-    for rate in (rate for _, _, rate in found.get("pairs", ()) if rate > most):
+    least = min((rate for _, _, rate in found.get("pairs", ())), default=0.0)
+    if least > most:
         said = f"all requests burn {most:.4g} times the budget of objective {found['objective']:g}"
-        yield table.at_of("pairs"), f"pairs: {rate:g} is out of reach: {said}"
+        yield table.at_of("pairs"), f"pairs: {least:g} is out of reach: {said}"
     leave, above, below = found.get("leave"), found.get("above"), found.get("below")
     above = found["min_slope_per_hour"] if kind == "trend" else above
     wrong_side = "leave lies on the wrong side: it must be at or"
