@@ -47,8 +47,6 @@ from schemas.limits import Limits
 
 _log = logging.getLogger(__name__)
 
-_SECRETS = ("password", "sasl_password", "ssl_key_password", "api_key", "tenant_secret")
-
 
 class KafkaConfig(Section):
     """How to reach Kafka. TLS and SASL as aiokafka names them."""
@@ -328,19 +326,20 @@ def _tree(flags: Mapping[str, object]) -> dict[str, Any]:
     return tree
 
 
-def _read_secret_files(tree: dict[str, Any], at: str = "") -> dict[str, Any]:
-    """The tree with every ``<secret>_file`` replaced by the file's text, without the newline at its end."""
+def _read_secret_files(tree: Mapping[str, Any], at: tuple[str | int, ...] = ()) -> dict[str, Any]:
+    """The tree with every ``<secret>_file`` replaced by the file's text, without the newline at its end; targets of
+    ``delivery`` read theirs themselves."""
     done: dict[str, Any] = {}
     for name, value in tree.items():
-        key = f"{at}{name}"
+        path = (*at, name)
         secret = name.removesuffix("_file")
-        if at and name != secret and secret in _SECRETS and value is not None:
-            done[secret] = read_secret(key, Path(value))
+        if value is not None and name != secret and path[0] != "delivery" and is_secret(Config, (*at, secret)):
+            done[secret] = read_secret(".".join(map(str, path)), Path(value))
         elif isinstance(value, dict):
-            done[name] = _read_secret_files(value, f"{key}.")
+            done[name] = _read_secret_files(value, path)
         elif isinstance(value, list):
             done[name] = [
-                _read_secret_files(each, f"{key}.{index}.") if isinstance(each, dict) else each
+                _read_secret_files(each, (*path, index)) if isinstance(each, dict) else each
                 for index, each in enumerate(value)
             ]
         else:

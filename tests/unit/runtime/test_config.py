@@ -1,11 +1,15 @@
 import logging
 import ssl
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, get_args, get_origin
 
 import pytest
+from pydantic import SecretStr
 
-from runtime.config import ClickHouseConfig, KafkaConfig, layers, load, own_data_dir, secret_files
+from runtime.config import ClickHouseConfig, Config, KafkaConfig, layers, load, own_data_dir, secret_files
+from runtime.config_keys import alternatives, known_keys
 from runtime.live_process import Process, started
 from runtime.local_stack import Ports, StackState, write_state
 from runtime.stack_registry import register
@@ -217,6 +221,42 @@ def test_secrets_come_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("FLEETPULSE_CLICKHOUSE__PASSWORD_FILE", str(tmp_path / "secret"))
 
     assert load().clickhouse.password.get_secret_value() == "from a file"
+
+
+def secrets_below(kind: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Where secrets may stand, an index for every list."""
+    for one in alternatives(kind):
+        if one is SecretStr:
+            yield at
+        elif get_origin(one) is tuple:
+            yield from secrets_below(get_args(one)[0], (*at, "0"))
+        for name, inner in (known_keys(one) or {}).items():
+            yield from secrets_below(inner, (*at, name))
+
+
+SECRETS = sorted(secrets_below(Config))
+BESIDE: dict[str, dict[str, object]] = {
+    "agent.engines.0": {"url": "http://h:1"},
+    "delivery.default": {"kind": "webhook", "endpoint_url": "http://h/a"},
+    "delivery.targets.0": {"kind": "webhook", "endpoint_url": "http://h/a"},
+}
+"""What else a section must have."""
+
+
+@pytest.mark.parametrize("path", SECRETS, ids=".".join)
+def test_every_secret_comes_from_a_file(path: tuple[str, ...], tmp_path: Path) -> None:
+    """``<secret>_file`` beside each that the settings have, wherever it stands."""
+    (tmp_path / "secret").write_text("http://h/from-a-file\n")
+    *sections, name = path
+    section = dict(BESIDE.get(".".join(sections), {})) | {f"{name}_file": str(tmp_path / "secret")}
+    section |= {"kind": "pagerduty"} if name == "routing_key" else {}
+    key = ".".join(sections)
+
+    found: Any = load({key.removesuffix(".0"): [section] if key.endswith(".0") else section})
+    for part in path:
+        found = found[int(part)] if part.isdigit() else getattr(found, part)
+
+    assert found.get_secret_value() == "http://h/from-a-file"
 
 
 def test_the_files_of_secrets_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
