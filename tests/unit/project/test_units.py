@@ -24,6 +24,8 @@ OF_THE_AGENT = {
     "AmbientCapabilities",
 }
 """What is otherwise for the agent: it reads GPUs, interfaces and the processes of others."""
+SOCKET_GROUP = ("SystemCallFilter", "@chown")
+"""A line that the agent has beyond the others'."""
 
 
 def settings(path: Path) -> list[tuple[str, str]]:
@@ -37,7 +39,7 @@ def hardening(path: Path) -> list[tuple[str, str]]:
     pairs = settings(path)
     first = next(place for place, (key, _) in enumerate(pairs) if key == "NoNewPrivileges")
     confining = [pair for pair in pairs[first:] if pair[0] not in ("WantedBy", "DevicePolicy", "DeviceAllow")]
-    return [pair for pair in confining if pair[0] not in OF_THE_AGENT]
+    return [pair for pair in confining if pair[0] not in OF_THE_AGENT and pair != SOCKET_GROUP]
 
 
 def test_every_service_has_a_unit() -> None:
@@ -108,6 +110,16 @@ def test_units_confine_alike() -> None:
             assert one.keys() & {"PrivateDevices", "ProtectProc"} == set()
         else:
             assert (one["PrivateDevices"], one["ProtectProc"], one["CapabilityBoundingSet"]) == ("yes", "invisible", "")
+
+
+def test_the_agent_alone_may_give_its_socket_to_a_group() -> None:
+    """What is allowed again comes after what is taken; no capability goes with it."""
+    filters = {name: [value for key, value in settings(UNITS / name) if key == "SystemCallFilter"] for name in NAMES}
+    wanted = ["@system-service", "~@privileged @resources"]
+
+    assert filters.pop("fleetpulse-agent.service") == [*wanted, SOCKET_GROUP[1]]
+    assert filters == dict.fromkeys(filters, wanted)
+    assert "CAP_CHOWN" not in (UNITS / "fleetpulse-agent.service").read_text()
 
 
 @pytest.mark.parametrize("name", NAMES)
