@@ -122,6 +122,14 @@ def test_the_agent_alone_may_give_its_socket_to_a_group() -> None:
     assert "CAP_CHOWN" not in (UNITS / "fleetpulse-agent.service").read_text()
 
 
+def test_gpus_whose_driver_comes_after_the_agent_are_read() -> None:
+    """By the number that the kernel keeps for them; systemd looks a name up once, when the unit starts."""
+    devices = [value for key, value in settings(UNITS / "fleetpulse-agent.service") if key == "DeviceAllow"]
+
+    assert devices[0] == "char-195 rw"
+    assert {"char-nvidia rw", "char-nvidiactl rw", "char-nvidia-caps rw"} <= set(devices)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_no_secret_stands_in_a_unit_and_its_variables_are_known(name: str) -> None:
     """Secrets come from files that systemd reads as root."""
