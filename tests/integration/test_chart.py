@@ -248,6 +248,18 @@ def test_parts_are_placed_and_versioned_apart() -> None:
     assert "export" in images
 
 
+def test_agents_are_where_they_are_wanted() -> None:
+    """On NVIDIA's nodes, on those of a label that is given, which replaces theirs, or on all."""
+
+    def selector(*words: str) -> object:
+        pod = objects(rendered("", *words))["DaemonSet", "agent"]["spec"]["template"]["spec"]
+        return pod.get("nodeSelector")
+
+    assert selector() == {"nvidia.com/gpu.present": "true"}
+    assert selector("--set", "agent.nodeSelector.pool=amd") == {"pool": "amd"}
+    assert selector("--set", "agent.onGpuNodes=false") is None
+
+
 @pytest.mark.parametrize(
     ("words", "named"),
     [
