@@ -260,6 +260,17 @@ def test_agents_are_where_they_are_wanted() -> None:
     assert selector("--set", "agent.onGpuNodes=false") is None
 
 
+@pytest.mark.parametrize("name", ["windows", "sink", "dashboard", "proxy"])
+def test_a_part_can_be_stopped(name: str) -> None:
+    """No replica is a number of replicas."""
+    made = objects(rendered("", "--set", f"{name}.replicas=0"))
+    (replicas,) = (
+        one["spec"]["replicas"] for (_, part), one in made.items() if part == name and "replicas" in one.get("spec", {})
+    )
+
+    assert replicas == 0
+
+
 @pytest.mark.parametrize(
     ("words", "named"),
     [

@@ -207,7 +207,7 @@ metadata:
   name: {{ .name }}
   labels: {{ include "fleetpulse.labels" .name }}
 spec:
-  replicas: {{ $part.replicas | default 1 }}
+  replicas: {{ hasKey $part "replicas" | ternary $part.replicas 1 }}
   {{- if .alone }}
   # Never two under one name.
   strategy: { type: Recreate }
