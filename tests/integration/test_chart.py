@@ -171,19 +171,29 @@ def test_topics_and_tables_come_before_all_else() -> None:
     assert config["data"] == made["ConfigMap", "fleetpulse"]["data"]
 
 
+def sums(*words: str) -> dict[str, str]:
+    """Of what is read, by the part whose pods are made anew when it changes."""
+    made = objects(rendered("", *words))
+    pods = {name: one for (kind, name), one in made.items() if kind in ("StatefulSet", "Deployment", "DaemonSet")}
+    return {name: one["spec"]["template"]["metadata"]["annotations"]["checksum/config"] for name, one in pods.items()}
+
+
 def test_a_change_of_settings_makes_pods_anew() -> None:
-    """And nothing else does."""
+    """Every part's, and nothing else does."""
+    before = sums()
+    after = sums("--set", "settings.limits.raw_ttl_ms=1209600000")
 
-    def sums(*words: str) -> set[str]:
-        made = objects(rendered("", *words)).values()
-        templates = [
-            one["spec"]["template"] for one in made if one["kind"] in ("StatefulSet", "Deployment", "DaemonSet")
-        ]
-        return {one["metadata"]["annotations"]["checksum/config"] for one in templates}
+    assert sums("--set", "windows.replicas=3") == before
+    assert len(before) > 8
+    assert [name for name in before if after[name] == before[name]] == []
 
-    (before,) = sums()
-    assert sums("--set", "windows.replicas=3") == {before}
-    assert sums("--set", "settings.limits.raw_ttl_ms=1209600000") != {before}
+
+@pytest.mark.parametrize("file", ["prices", "rules", "budgets"])
+def test_agents_and_proxies_stay_when_a_file_changes_that_they_never_read(file: str) -> None:
+    """All others begin anew with it."""
+    before, after = (sums("--set", f"{file}.version={version}") for version in (1, 2))
+
+    assert {name for name in before if after[name] == before[name]} == {"agent", "proxy"}
 
 
 def test_pods_are_monitored_where_the_cluster_can() -> None:

@@ -102,13 +102,14 @@ readinessProbe: { httpGet: { path: /readyz, port: health }, periodSeconds: 5, ti
 - { name: tmp, emptyDir: { sizeLimit: 256Mi } }
 {{- end }}
 
-{{- /* What pods are annotated with: who scrapes them, and what makes them anew when the settings change. */ -}}
+{{- /* What pods are annotated with: who scrapes them, and what makes them anew when what they read changes. Called with
+(root, port, "fleetpulse.settings" | "fleetpulse.files"). */ -}}
 {{- define "fleetpulse.annotations" -}}
 {{- $root := index . 0 -}}
 prometheus.io/scrape: "true"
 prometheus.io/port: {{ index . 1 | quote }}
 {{- if not $root.Values.existingConfigMap }}
-checksum/config: {{ include "fleetpulse.files" $root | sha256sum }}
+checksum/config: {{ include (index . 2) $root | sha256sum }}
 {{- end }}
 {{- with $root.Values.podAnnotations }}
 {{ toYaml . }}
@@ -155,14 +156,19 @@ checksum/config: {{ include "fleetpulse.files" $root | sha256sum }}
 {{- end }}
 {{- end }}
 
-{{- /* The files of the config map. */ -}}
-{{- define "fleetpulse.files" -}}
+{{- /* fleetpulse.toml, which is all that agents and proxies read. */ -}}
+{{- define "fleetpulse.settings" -}}
 {{- $named := dict "prices" "/etc/fleetpulse/prices.yaml" }}
 {{- range list "rules" "budgets" }}
 {{- if index $.Values . }}{{- $_ := set $named . (printf "/etc/fleetpulse/%s.yaml" .) }}{{- end }}
 {{- end }}
+{{- include "fleetpulse.toml" (list (mergeOverwrite (deepCopy .Values.settings) $named) "") }}
+{{- end }}
+
+{{- /* The files of the config map. */ -}}
+{{- define "fleetpulse.files" -}}
 fleetpulse.toml: |
-{{- include "fleetpulse.toml" (list (mergeOverwrite (deepCopy .Values.settings) $named) "") | nindent 2 }}
+{{- include "fleetpulse.settings" . | nindent 2 }}
 run-job.sh: |
 {{- .Files.Get "files/run-job.sh" | nindent 2 }}
 prices.yaml: |
@@ -218,7 +224,7 @@ spec:
     metadata:
       labels: {{ include "fleetpulse.labels" .name }}
       annotations:
-        {{- include "fleetpulse.annotations" (list $root 8080) | nindent 8 }}
+        {{- include "fleetpulse.annotations" (list $root 8080 "fleetpulse.files") | nindent 8 }}
     spec:
       terminationGracePeriodSeconds: 40
       {{- include "fleetpulse.podSecurity" $root | nindent 6 }}
