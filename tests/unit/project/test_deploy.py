@@ -284,6 +284,15 @@ def test_a_long_running_container_is_watched() -> None:
         assert annotations == {"prometheus.io/scrape": "true", "prometheus.io/port": str(port)}, name
 
 
+def test_a_page_of_the_dashboard_stays_with_its_pod() -> None:
+    """Whatever the number of pods; other services have no state of a client."""
+    services = {one["metadata"]["name"]: one["spec"] for one in manifests() if one["kind"] == "Service"}
+
+    assert {name: one["sessionAffinity"] for name, one in services.items() if "sessionAffinity" in one} == {
+        "dashboard": "ClientIP"
+    }
+
+
 def test_secrets_are_files_and_settings_exist() -> None:
     """No variable holds a secret; every variable of ours is a setting."""
     for name in WORKLOADS:
