@@ -270,6 +270,22 @@ def test_agents_are_where_they_are_wanted() -> None:
     assert selector("--set", "agent.onGpuNodes=false") is None
 
 
+def test_agents_hash_users_by_the_secret_of_proxies() -> None:
+    """Where users are hashed, so that one has one name on every node; else agents do not see it."""
+
+    def seen(part: str, *words: str) -> tuple[bool, bool]:
+        made = objects(rendered("", *words))
+        pod = next(one for (kind, name), one in made.items() if name == part and kind in ("DaemonSet", "StatefulSet"))
+        spec = pod["spec"]["template"]["spec"]
+        (sources,) = (one["projected"]["sources"] for one in spec["volumes"] if one["name"] == "secrets")
+        variables = {one["name"]: one.get("value") for one in spec["containers"][0]["env"]}
+        at = variables.get("FLEETPULSE_PROXY__TENANT_SECRET_FILE")
+        return {"secret": {"name": "fleetpulse-proxy"}} in sources, at == "/run/secrets/fleetpulse/tenant-secret"
+
+    assert seen("agent") == (False, False)
+    assert seen("agent", "--set", "settings.proxy.user_hash=true") == seen("proxy") == (True, True)
+
+
 @pytest.mark.parametrize("name", ["windows", "sink", "dashboard", "proxy"])
 def test_a_part_can_be_stopped(name: str) -> None:
     """No replica is a number of replicas."""
