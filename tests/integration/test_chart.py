@@ -208,6 +208,13 @@ def test_pods_are_monitored_where_the_cluster_can() -> None:
         assert endpoint["port"] == "health"
         assert {"targetLabel": "job", "replacement": name} in endpoint["relabelings"]
     assert {spec["selector"]["matchExpressions"][0]["operator"] for spec in monitors.values()} == {"In", "NotIn"}
+    instances = {
+        name: next(one for one in spec["podMetricsEndpoints"][0]["relabelings"] if one["targetLabel"] == "instance")
+        for name, spec in monitors.items()
+    }
+    pod = ["__meta_kubernetes_namespace", "__meta_kubernetes_pod_name"]  # names of pods come again in other namespaces
+    assert (instances["fleetpulse"]["sourceLabels"], instances["fleetpulse"]["separator"]) == (pod, "/")
+    assert instances["fleetpulse-agents"]["sourceLabels"] == ["__meta_kubernetes_pod_node_name"]
 
 
 def test_shipped_rules_reach_the_cluster_s_prometheus() -> None:
