@@ -3,6 +3,7 @@
 Needs no cluster. ``sh .ci/kubernetes-tools`` makes both programs and the schemas, which know nothing of Prometheus.
 """
 
+import re
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -291,6 +292,44 @@ def test_agents_hash_users_by_the_secret_of_proxies() -> None:
 
     assert seen("agent") == (False, False)
     assert seen("agent", "--set", "settings.proxy.user_hash=true") == seen("proxy") == (True, True)
+
+
+AT = "/run/secrets/fleetpulse"
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("kind=alertmanager", {"ENDPOINT_URL": "http://alertmanager.monitoring.svc:9093"}),
+        ("kind=webhook,url=http://a/b", {"ENDPOINT_URL": "http://a/b"}),
+        ("kind=slack,secret=chat", {"ENDPOINT_URL_FILE": f"{AT}/endpoint-url"}),
+        ("kind=slack,secret=chat,url=http://a/b", {"ENDPOINT_URL_FILE": f"{AT}/endpoint-url"}),
+        ("kind=pagerduty,secret=chat", {"ROUTING_KEY_FILE": f"{AT}/routing-key"}),
+        (
+            "kind=webhook,url=http://a/b,secret=chat,secretKeys={hmac-key,bearer-token}",
+            {
+                "ENDPOINT_URL": "http://a/b",
+                "HMAC_KEY_FILE": f"{AT}/hmac-key",
+                "BEARER_TOKEN_FILE": f"{AT}/bearer-token",
+            },
+        ),
+    ],
+)
+def test_secrets_of_a_target_of_alerts_are_files_of_its_pod_alone(words: str, wanted: dict[str, str]) -> None:
+    """An address with a token in it stands in no variable, and no other pod sees the secret."""
+    text = rendered("", "--set", ",".join(f"deliver.{each}" for each in re.split(r",(?=[a-zA-Z]+=)", words)))
+    pods = {
+        name: one for (kind, name), one in objects(text).items() if kind in ("StatefulSet", "Deployment", "DaemonSet")
+    }
+    prefix = "FLEETPULSE_DELIVERY__DEFAULT__"
+    (one,) = pods["deliver"]["spec"]["template"]["spec"]["containers"]
+    found = {each["name"].removeprefix(prefix): each["value"] for each in one["env"] if each["name"].startswith(prefix)}
+
+    assert found.pop("KIND") in words
+    assert found == wanted
+    assert {name for name, pod in pods.items() if "'name': 'chat'" in str(pod)} == (
+        {"deliver"} if "chat" in words else set()
+    )
 
 
 @pytest.mark.parametrize("name", ["windows", "sink", "dashboard", "proxy"])
