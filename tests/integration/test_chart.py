@@ -294,6 +294,21 @@ def test_agents_hash_users_by_the_secret_of_proxies() -> None:
     assert seen("agent", "--set", "settings.proxy.user_hash=true") == seen("proxy") == (True, True)
 
 
+def test_an_export_goes_on_where_the_pod_before_it_stopped() -> None:
+    """Its data directory is on a volume that outlives pods, never with two at once; no other deployment has one."""
+    made = objects(rendered("large-values.yaml"))
+    deployments = {name: one["spec"] for (kind, name), one in made.items() if kind == "Deployment"}
+    export = deployments["export"]["template"]["spec"]
+    variables = {one["name"]: one.get("value") for one in export["containers"][0]["env"]}
+    mounts = {one["mountPath"]: one["name"] for one in export["containers"][0]["volumeMounts"]}
+    claims = {one["name"]: one["persistentVolumeClaim"] for one in export["volumes"] if "persistentVolumeClaim" in one}
+
+    assert claims == {mounts[variables["FLEETPULSE_DATA_DIR"]]: {"claimName": "export"}}
+    assert made["PersistentVolumeClaim", "export"]["spec"]["accessModes"] == ["ReadWriteOnce"]
+    assert deployments["export"]["strategy"] == {"type": "Recreate"}
+    assert [name for name, one in deployments.items() if "persistentVolumeClaim" in str(one)] == ["export"]
+
+
 AT = "/run/secrets/fleetpulse"
 
 

@@ -203,7 +203,8 @@ spec:
 {{- end }}
 {{- end }}
 
-{{- /* A deployment of one container. Called with a map: root, name, args, role, database, secrets, env, ports. */ -}}
+{{- /* A deployment of one container. Called with a map: root, name, args, role, database, secrets, env, ports, claim
+(of a volume for its data directory). */ -}}
 {{- define "fleetpulse.deployment" -}}
 {{- $root := .root }}{{- $part := index .root.Values .name -}}
 ---
@@ -249,7 +250,13 @@ spec:
           {{- include "fleetpulse.containerSecurity" $root | nindent 10 }}
           volumeMounts:
             {{- include "fleetpulse.mounts" $root | nindent 12 }}
+            {{- if .claim }}
+            - { name: data, mountPath: /var/lib/fleetpulse }
+            {{- end }}
       volumes:
         {{- include "fleetpulse.volumes" (list $root "fleetpulse" .secrets) | nindent 8 }}
+        {{- if .claim }}
+        - { name: data, persistentVolumeClaim: { claimName: {{ .claim }} } }
+        {{- end }}
 {{- include "fleetpulse.disruption" (list $root .name) }}
 {{- end }}
