@@ -109,21 +109,18 @@ class SpoolWriter:
         task = self._task
         if task is None or (task.done() and not task.cancelled() and task.exception() is None):
             self._task = asyncio.get_running_loop().create_task(self._write())
+            self._task.add_done_callback(self._ended)
 
     async def _write(self) -> None:
-        try:
-            while self._waiting or self._shed:
+        while self._waiting or self._shed:
+            async with self._disk:  # what waits for it is still known to ``left``
                 now = [self._waiting.popleft() for _ in range(min(len(self._waiting), _RECORDS_MAX))]
                 shed, self._shed = self._shed, Counter()
-                async with self._disk:
-                    append = self._spool.begin_append([each.record for each in now], shed)
-                    try:
-                        await finish(append.run)
-                    finally:
-                        self._settle(now, append)
-        except BaseException as error:
-            self._fail(error)
-            raise
+                append = self._spool.begin_append([each.record for each in now], shed)
+                try:
+                    await finish(append.run)
+                finally:
+                    self._settle(now, append)
 
     def _settle(self, now: list[_Waiting], append: Append) -> None:
         """What is on disk is spooled, what is declared was shed; the rest waits for another writer."""
@@ -145,7 +142,11 @@ class SpoolWriter:
         if one.answer is not None and not one.answer.done():
             one.answer.set_result(spooled)
 
-    def _fail(self, error: BaseException) -> None:
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Tell those who wait why nothing more is written; called too when it ended before its first step."""
+        error = None if task.cancelled() else task.exception()
+        if error is None and not task.cancelled():
+            return
         for each in self._waiting:
             if each.answer is not None and not each.answer.done():
                 each.answer.set_exception(error if isinstance(error, Exception) else OSError("the spool was closed"))

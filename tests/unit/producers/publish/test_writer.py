@@ -32,7 +32,8 @@ class Rig:
     def __init__(self, folder: Path) -> None:
         self.spool = Spool.open(folder, SpoolLimits(record_bytes_max=1_000))
         self.outcomes: list[tuple[int, bool]] = []
-        self.writer = SpoolWriter(self.spool, asyncio.Lock(), self._outcome)
+        self.disk = asyncio.Lock()
+        self.writer = SpoolWriter(self.spool, self.disk, self._outcome)
 
     def _outcome(self, record: Spooled, spooled: bool) -> None:
         self.outcomes.append((record.events, spooled))
@@ -133,6 +134,28 @@ async def test_what_is_on_its_way_to_the_disk_cannot_be_taken_back(tmp_path: Pat
     waiting.cancel()
 
     assert (await waiting, rig.events()) == (True, [1])
+    rig.spool.abandon()
+
+
+@pytest.mark.parametrize("steps", [0, 2], ids=["before its first step", "while it waits for the disk"])
+async def test_a_writer_that_is_ended_before_it_has_the_disk_leaves_all_of_it(tmp_path: Path, steps: int) -> None:
+    """Who waits is told; the rest, and what is to be declared, is for the next."""
+    rig = Rig(tmp_path)
+    async with rig.disk:
+        rig.writer.declare(TOPIC, 7)
+        rig.offer(batch(1), batch(2))
+        asked = rig.writer.put(batch(3), 0, 5)
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        for task in rig.writer.tasks:
+            task.cancel()
+        await asyncio.gather(*rig.writer.tasks, return_exceptions=True)
+        batches, shed = rig.writer.left()
+
+    assert asked.done()
+    assert str(asked.exception()) == "the spool was closed"
+    assert ([each.count for each in batches], dict(shed)) == ([1, 2], {TOPIC: 7})
+    assert (rig.events(), rig.outcomes) == ([], [])
     rig.spool.abandon()
 
 
