@@ -59,7 +59,7 @@ class Disk:
             return self._spool.finish_take(take)
 
     async def hold(self) -> bool:
-        """Move what is undeliverable out of everybody's way; whether there was any."""
+        """Move what is undeliverable out of everybody's way; whether there was any, and the disk took it."""
         async with self.turn:
             if (hold := self._spool.begin_hold()) is None:
                 return False
@@ -67,4 +67,4 @@ class Disk:
             self._spool.finish_hold(hold)
         if hold.error is not None:
             _log.error("undeliverable records not kept apart, retrying", extra={"error": str(hold.error)})
-        return True
+        return hold.error is None

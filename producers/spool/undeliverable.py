@@ -179,9 +179,7 @@ class Oversized:
         written: list[tuple[Segment, Spooled]] = []
         for record in records:
             try:
-                segment = create_segment(self._folder, self._number + 1, record.boot)
-                self._number += 1
-                segment.append(encode_frame(record))
+                segment = self._file_of(record)
             except OSError as error:
                 return written, error
             assert segment.descriptor is not None
@@ -190,6 +188,17 @@ class Oversized:
             segment.close()
             written.append((segment, record))
         return written, None
+
+    def _file_of(self, record: Spooled) -> Segment:
+        segment = create_segment(self._folder, self._number + 1, record.boot)
+        self._number += 1
+        try:
+            segment.append(encode_frame(record))
+        except BaseException:  # as when it is created: no file without its record stays
+            segment.close()
+            segment.path.unlink(missing_ok=True)
+            raise
+        return segment
 
     def took(self, written: Iterable[tuple[Segment, Spooled]]) -> None:
         """Take note of what was written."""

@@ -24,6 +24,7 @@ from producers.publish.disk import Disk
 from producers.publish.sender import LaneError, Sender
 from producers.publish.undeliverable import RETRY, STRIKES_MAX, Retry, UndeliverableTopics, is_of_topic
 from producers.spool.frame import Spooled
+from producers.spool.segment import Segment
 from producers.spool.spool import Spool
 from runtime.counters import Counters
 from runtime.runbook import Cause
@@ -225,3 +226,22 @@ async def test_what_a_kill_left_is_tried_at_once(tmp_path: Path) -> None:
 
     assert topics.due(50.0) == [TOPIC]
     assert topics.some.is_set()
+
+
+async def test_a_move_that_the_disk_does_not_take_is_not_tried_again_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing left the window, so nobody has more room to be handed."""
+    setting = Setting(tmp_path)
+    setting.spool.undeliverable.hold_alone(setting.taken[0])
+
+    def full(_segment: Segment, _frame: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Segment, "append", full)
+        tried = await setting.disk.hold()
+    moved = (await setting.disk.hold(), await setting.disk.hold())
+    setting.spool.abandon()
+
+    assert (tried, *moved) == (False, True, False)

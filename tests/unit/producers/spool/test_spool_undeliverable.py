@@ -11,6 +11,7 @@ import pytest
 
 from producers.spool.books import Tally
 from producers.spool.frame import Spooled
+from producers.spool.segment import Segment
 from producers.spool.spool import Spool, SpoolLimits
 
 LIMITS = SpoolLimits(bytes_max=40_000, record_bytes_max=5_000, segment_bytes=4_000)
@@ -183,3 +184,27 @@ def test_a_disk_that_takes_no_move_leaves_all_where_it_is(tmp_path: Path, monkey
 
     assert before == ("[Errno 28] No space left on device", (1, 0), 0)
     assert (spool.low, spool.undeliverable.records) == ((1, 3), 3)
+
+
+def test_a_record_that_the_disk_does_not_take_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no descriptor, however often it is tried; with room, it is moved."""
+    spool = Spool.open(tmp_path, LIMITS)
+    (large,) = spooled(spool, [OTHER], size=4_000)
+    spool.undeliverable.hold_alone(large)
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+
+    def full(_segment: Segment, _frame: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Segment, "append", full)
+        for _ in range(3):
+            moved(spool)
+    files = list((tmp_path / "undeliverable" / "oversized").iterdir())
+    left = (len(list(Path("/proc/self/fd").iterdir())), files, spool.undeliverable.records)
+    moved(spool)
+    now = spool.undeliverable.records
+    spool.abandon()
+
+    assert left == (descriptors, [], 0)
+    assert now == 1
