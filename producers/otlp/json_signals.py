@@ -49,7 +49,7 @@ def points_of_json(body: bytes) -> Iterator[Point]:
             for name, kind in _KINDS.items():
                 data = metric.get(name)
                 if data is not None:
-                    yield from _points(metric, kind, data, resource)
+                    yield from _points(metric, kind, data, resource, scope)
 
 
 _KINDS = {
@@ -61,7 +61,7 @@ _KINDS = {
 }
 
 
-def _points(metric: Any, kind: str, data: Any, resource: dict[str, Value]) -> Iterator[Point]:
+def _points(metric: Any, kind: str, data: Any, resource: dict[str, Value], scope: Any) -> Iterator[Point]:
     name = str(metric.get("name", ""))
     for point in _list(data, "dataPoints"):
         try:
@@ -78,9 +78,14 @@ def _points(metric: Any, kind: str, data: Any, resource: dict[str, Value]) -> It
                 kind=kind,
                 unit=str(metric.get("unit", "")),
                 monotonic=data.get("isMonotonic") is True,
+                scope=_name_and_version(scope.get("scope") or {}),
             )
         except _MALFORMED as error:
             raise Unreadable(f"a point of {name!r}: {error}") from error
+
+
+def _name_and_version(scope: Any) -> tuple[str, str]:
+    return str(scope.get("name", "")), str(scope.get("version", ""))
 
 
 def _scopes(body: bytes, resources: str, scopes: str) -> Iterator[tuple[dict[str, Value], Any]]:
@@ -166,3 +171,5 @@ class Point:
     """What holds it, by protobuf's name: gauge, sum, histogram, exponential_histogram, summary."""
     unit: str = ""
     monotonic: bool = False
+    scope: tuple[str, str] = ("", "")
+    """Name and version of the instrumentation that measured it."""

@@ -2,35 +2,25 @@
 
 Only what adds up is taken: tokens (``gen_ai.client.token.usage``) and finished requests
 (``gen_ai.server.request.duration``). Latency histograms have buckets of their own, coarser than ours: they are counted
-as not mapped. Cumulative points become differences to the point before; a start that changed is a restart from 0.
+as not mapped. Cumulative points become differences to the point before (``totals``).
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import runtime.addresses
 from producers.collector import Row
 from producers.otlp.json_signals import CUMULATIVE, DELTA, Attributes, Point
 from producers.otlp.semconv import Unmapped
+from producers.otlp.totals import Total, Totals
 
 SERIES_MAX = 4_096
-"""Cumulative series remembered; the one not seen for longest is forgotten and restarts with its next point."""
+"""Cumulative series remembered; the one not seen for longest is forgotten and begins with its next point."""
 INTERVAL_MS_MAX = 3_600_000
 SAMPLED = frozenset({"gen_ai.server.request.duration", "gen_ai.client.token.usage"})
 """Metrics that become samples of engines."""
-
-Key = tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Total:
-    """The last cumulative point of a series."""
-
-    start_ns: int
-    at_ns: int
-    amount: int
 
 
 def _amount(point: Point) -> tuple[str, int]:
@@ -49,9 +39,15 @@ def _amount(point: Point) -> tuple[str, int]:
 class Points:
     """Turns points into rows of ``engine.samples``."""
 
-    def __init__(self, labels: Attributes) -> None:
+    def __init__(self, labels: Attributes, series_max: int = SERIES_MAX) -> None:
         self._labels = labels
-        self._totals: OrderedDict[Key, Total] = OrderedDict()
+        self._totals = Totals(series_max)
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Points that are taken inside may come again, when an error leaves the block."""
+        with self._totals.all_or_nothing():
+            yield
 
     def sample_of(self, point: Point) -> Row | None:
         """The sample of a point; None for the first of a cumulative series. Raises ``Unmapped``."""
@@ -69,10 +65,10 @@ class Points:
             raise Unmapped("times or temporality that make no difference", broken=True)
         since_ns = point.start_ns
         if point.temporality == CUMULATIVE:
-            before = self._remember(point, field, amount)
-            if before is None or before.at_ns >= point.at_ns:
+            before = self._totals.take(_identity(point, field), point.start_ns, Total(point.at_ns, amount))
+            if before is None:
                 return None
-            if before.start_ns == point.start_ns and amount >= before.amount:
+            if amount >= before.amount:
                 since_ns, amount = before.at_ns, amount - before.amount
         if (point.at_ns - since_ns) // 1_000_000 > INTERVAL_MS_MAX:
             raise Unmapped("an interval above an hour", broken=True)
@@ -87,18 +83,11 @@ class Points:
             "origin": "measured",
         }
 
-    def _remember(self, point: Point, field: str, amount: int) -> Total | None:
-        resource = sorted(f"{name}={value}" for name, value in point.resource.items())
-        parts = sorted(f"{name}={value}" for name, value in point.attributes.items())
-        key = (point.metric, field, *resource, "", *parts)
-        before = self._totals.pop(key, None)
-        if before is not None and before.at_ns >= point.at_ns:
-            self._totals[key] = before  # a point that was sent again, or overtaken
-            return before
-        self._totals[key] = Total(point.start_ns, point.at_ns, amount)
-        if len(self._totals) > SERIES_MAX:
-            self._totals.popitem(last=False)
-        return before
+
+def _identity(point: Point, field: str) -> tuple[str, ...]:
+    resource = sorted(f"{name}={value}" for name, value in point.resource.items())
+    parts = sorted(f"{name}={value}" for name, value in point.attributes.items())
+    return (point.metric, field, *point.scope, *resource, "", *parts)
 
 
 def address_of(attributes: Attributes) -> str | None:

@@ -58,6 +58,7 @@ def points_of_message(request: Any) -> Iterator[Point]:
                         "unit": metric.unit,
                         "monotonic": getattr(data, "is_monotonic", False),
                         "resource": attributes,
+                        "scope": (scope.scope.name, scope.scope.version),
                     }
                     for point in data.data_points:
                         yield _point(about, point)

@@ -112,6 +112,7 @@ def test_both_encodings_tell_the_same_points() -> None:
     """Histograms and sums; a summary has a sum but no temporality."""
     request = ExportMetricsServiceRequest()
     scope = request.resource_metrics.add().scope_metrics.add()
+    scope.scope.name, scope.scope.version = "meter", "1.2"
     histogram = scope.metrics.add(name="h", unit="ms").histogram
     histogram.aggregation_temporality = 1  # type: ignore[assignment]
     histogram.data_points.add(start_time_unix_nano=1, time_unix_nano=2, count=3, sum=4.5)
@@ -131,11 +132,13 @@ def test_both_encodings_tell_the_same_points() -> None:
             "sum": {"aggregationTemporality": 2, "isMonotonic": True, "dataPoints": [times | {"asInt": "7"}]},
         },
     ]
-    body = orjson.dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": metrics}]}]})
+    scopes = [{"scope": {"name": "meter", "version": "1.2"}, "metrics": metrics}]
+    body = orjson.dumps({"resourceMetrics": [{"scopeMetrics": scopes}]})
 
+    about = ("meter", "1.2")
     points = [
-        Point("h", 1, 2, 1, 3, 4.5, {}, kind="histogram", unit="ms"),
-        Point("s", 1, 2, 2, 0, 7.0, {}, kind="sum", monotonic=True),
+        Point("h", 1, 2, 1, 3, 4.5, {}, kind="histogram", unit="ms", scope=about),
+        Point("s", 1, 2, 2, 0, 7.0, {}, kind="sum", monotonic=True, scope=about),
     ]
     assert list(points_of_json(body)) == list(points_of_proto(request.SerializeToString())) == points
 

@@ -343,6 +343,28 @@ def test_cumulative_points_become_differences() -> None:
     ]
 
 
+def test_processes_that_share_a_name_are_series_of_their_own() -> None:
+    """By their start: what one had counted when the other is seen first is never counted again. One that begins after
+    another ended counts from 0; so does what another instrumentation measured by itself."""
+    points = Points(LABELS)
+    seen = [
+        points.sample_of(replace(tokens(at_s, total, temporality=CUMULATIVE, start_s=start_s), scope=(scope, "1")))
+        for at_s, total, start_s, scope in (
+            (60, 1_000, 0, "a"),
+            (61, 500, 1, "a"),
+            (62, 300, 1, "b"),
+            (120, 1_010, 0, "a"),
+            (121, 520, 1, "a"),
+            (122, 303, 1, "b"),
+            (123, 7, 120.5, "a"),
+            (124, 8, 121, "a"),
+        )
+    ]
+
+    assert [each and each["prompt_tokens"] for each in seen] == [None, None, None, 10, 20, 3, 7, 8]
+    assert [each and each["interval_ms"] for each in seen[3:]] == [60_000] * 3 + [2_500, 3_000]
+
+
 def test_finished_requests_are_the_count_of_durations() -> None:
     """Whatever they sum up to."""
     point = replace(tokens(1, 2.5), metric="gen_ai.server.request.duration")
