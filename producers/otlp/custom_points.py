@@ -8,7 +8,6 @@ taken; points of more, and those whose attributes are longer than a label, are c
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 from producers.collector import Row
 from producers.otlp.json_signals import CUMULATIVE, Attributes, Point
@@ -23,7 +22,7 @@ CONVENTIONS = "gen_ai."
 
 
 class CustomPoints:
-    """``points`` makes differences of cumulative series."""
+    """``points`` makes differences of cumulative series, of what is taken alone."""
 
     def __init__(self, labels: Attributes, points: Points, series_max: int) -> None:
         self._labels = labels
@@ -38,31 +37,18 @@ class CustomPoints:
         attributes = _attributes_text(point.attributes)
         if len(attributes) > ATTRIBUTES_CHARS_MAX:
             raise Unmapped("attributes longer than a label", broken=False)
-        rows = [
-            self._row(point, name, attributes) | amounts
-            for name, amounts in self._amounts(point)
-            if amounts is not None
-        ]
-        for row in rows:
-            self._bound(row)
-        return rows
+        amounts = _amounts(point)
+        rows = [self._row(point, name, attributes) for name, _, _ in amounts]
+        series = {tuple(str(row[name]) for name in ("service", "metric", "unit", "attributes")) for row in rows}
+        if len(self._known) + len(series - self._known) > self._series_max:
+            raise Unmapped("more series than metric_series_max", broken=False)
+        found = [self._found(point, field, amount) for _, field, amount in amounts]
+        self._known |= series
+        return [row | more for row, more in zip(rows, found, strict=True) if more is not None]
 
-    def _amounts(self, point: Point) -> Iterable[tuple[str, Row | None]]:
-        name = point.metric
-        if point.kind == "gauge" or (point.kind == "sum" and not point.monotonic and point.temporality == CUMULATIVE):
-            return [(name, {"value_micro": _micro(point.total)})]
-        if point.kind == "sum" and point.monotonic:
-            return [(name, self._increase(point, "sum", _micro(point.total)))]
-        if point.kind in ("histogram", "exponential_histogram"):
-            count = (f"{name}.count", self._increase(point, "count", point.count * 1_000_000))
-            if point.total is None:
-                return [count]
-            return [count, (f"{name}.sum", self._increase(point, "sum", _micro(point.total)))]
-        raise Unmapped("neither a level nor an increase", broken=False)
-
-    def _increase(self, point: Point, field: str, amount: int) -> Row | None:
-        if amount < 0:
-            raise Unmapped("an increase below 0", broken=True)
+    def _found(self, point: Point, field: str, amount: int) -> Row | None:
+        if not field:
+            return {"value_micro": amount}
         found = self._points.increase(point, field, amount)
         return None if found is None else {"increase_micro": found[0]}
 
@@ -77,12 +63,23 @@ class CustomPoints:
             "origin": "measured",
         }
 
-    def _bound(self, row: Row) -> None:
-        series = tuple(str(row[name]) for name in ("service", "metric", "unit", "attributes"))
-        if series not in self._known:
-            if len(self._known) >= self._series_max:
-                raise Unmapped("more series than metric_series_max", broken=False)
-            self._known.add(series)
+
+def _amounts(point: Point) -> list[tuple[str, str, int]]:
+    """(name, field, millionths) of a point; no field: a level. Raises ``Unmapped``."""
+    name = point.metric
+    if point.kind == "gauge" or (point.kind == "sum" and not point.monotonic and point.temporality == CUMULATIVE):
+        return [(name, "", _micro(point.total))]
+    if point.kind == "sum" and point.monotonic:
+        amounts = [(name, "sum", _micro(point.total))]
+    elif point.kind in ("histogram", "exponential_histogram"):
+        amounts = [(f"{name}.count", "count", point.count * 1_000_000)]
+        if point.total is not None:
+            amounts.append((f"{name}.sum", "sum", _micro(point.total)))
+    else:
+        raise Unmapped("neither a level nor an increase", broken=False)
+    if any(amount < 0 for _, _, amount in amounts):
+        raise Unmapped("an increase below 0", broken=True)
+    return amounts
 
 
 def _micro(total: float | None) -> int:

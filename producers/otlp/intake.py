@@ -16,7 +16,7 @@ from producers.collector import Collected, Row
 from producers.identity.joiner import Joiner
 from producers.otlp.custom_points import CustomPoints
 from producers.otlp.json_signals import Attributes, Point, Span
-from producers.otlp.points import SAMPLED, Points, address_of
+from producers.otlp.points import SAMPLED, SERIES_MAX, Points, address_of
 from producers.otlp.semconv import Unmapped, is_of_engine, request_of, text_of, unmapped_names, user_of
 from producers.requests.client_names import ClientNames
 from runtime.counters import COUNTERS, Counters
@@ -99,7 +99,8 @@ class Intake:
         self._labels = labels
         self._offer = offer
         self._points = Points(labels)
-        self._custom = CustomPoints(labels, self._points, metric_series_max)
+        differences = Points(labels, max(SERIES_MAX, 2 * metric_series_max))  # of each, and of a process before
+        self._custom = CustomPoints(labels, differences, metric_series_max)
         self._lock = threading.Lock()
 
     def traces(self, spans: Iterable[Span]) -> Answer:

@@ -9,7 +9,7 @@ from producers.agent.publishing import Parcel
 from producers.otlp.custom_points import CustomPoints
 from producers.otlp.intake import Intake
 from producers.otlp.json_signals import CUMULATIVE, DELTA, Point
-from producers.otlp.points import Points
+from producers.otlp.points import SERIES_MAX, Points
 from producers.otlp.semconv import Unmapped
 from schemas.codec.build import block_from_rows
 from schemas.events.event_types import CUSTOM_METRICS
@@ -92,6 +92,48 @@ def test_series_are_bounded() -> None:
     assert len(points.rows_of(GAUGE)) == 1
     with pytest.raises(Unmapped):
         custom(0).rows_of(GAUGE)
+
+
+def test_series_that_are_not_taken_are_not_remembered() -> None:
+    """However many come, those that are taken increase; what engines report has a place of its own."""
+    taken: list[Parcel] = []
+    intake = Intake(LABELS, lambda parcel: taken.append(parcel) is None, metric_series_max=4)
+    histogram = replace(SUM, kind="histogram", count=3, metric="waits")
+    many = [replace(histogram, attributes={"number": number}) for number in range(SERIES_MAX)]
+
+    for later_s, more in ((0, 0), (1, 5)):
+        points = [replace(each, at_ns=each.at_ns + later_s * 10**9, count=3 + more) for each in (histogram, *many)]
+        intake.metrics([tokens(1 + later_s, 70.0 + more, temporality=CUMULATIVE), *points])
+
+    assert [dict(parcel.events()) for parcel in taken] == [{"engine.samples": 1, "custom.metrics": 4}]
+    assert intake.unkept.counts() == {"metric:waits": 2 * (SERIES_MAX - 1)}
+
+
+def test_what_engines_report_outlasts_any_number_of_other_series() -> None:
+    """Taken ones too."""
+    taken: list[Parcel] = []
+    intake = Intake(LABELS, lambda parcel: taken.append(parcel) is None, metric_series_max=2 * SERIES_MAX)
+    many = [replace(SUM, attributes={"number": number}) for number in range(SERIES_MAX + 1)]
+
+    intake.metrics([tokens(1, 70.0, temporality=CUMULATIVE), *many])
+    intake.metrics([tokens(2, 75.0, temporality=CUMULATIVE)])
+
+    assert [dict(parcel.events()) for parcel in taken] == [{"engine.samples": 1}]
+
+
+def test_a_sum_that_is_none_takes_nothing_of_its_count() -> None:
+    """The next sound point tells all of both."""
+    points = custom()
+    sent = [
+        replace(SUM, kind="histogram", count=count, total=total, at_ns=AT_NS + at_s * 10**9)
+        for at_s, count, total in ((0, 1, 1.0), (1, 2, float("nan")), (2, 4, 9.0))
+    ]
+
+    points.rows_of(sent[0])
+    with pytest.raises(Unmapped):
+        points.rows_of(sent[1])
+
+    assert [each["increase_micro"] for each in points.rows_of(sent[2])] == [3_000_000, 8_000_000]
 
 
 def test_a_batch_holds_both() -> None:
