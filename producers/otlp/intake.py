@@ -99,8 +99,8 @@ class Intake:
         self._labels = labels
         self._offer = offer
         self._points = Points(labels)
-        differences = Points(labels, max(SERIES_MAX, 2 * metric_series_max))  # of each, and of a process before
-        self._custom = CustomPoints(labels, differences, metric_series_max)
+        self._differences = Points(labels, max(SERIES_MAX, 2 * metric_series_max))  # of each, and of a process before
+        self._custom = CustomPoints(labels, self._differences, metric_series_max)
         self._lock = threading.Lock()
 
     def traces(self, spans: Iterable[Span]) -> Answer:
@@ -127,7 +127,7 @@ class Intake:
         """Take points. Raises ``Full``, and what reading them raises."""
         listed = list(points)
         rows, custom, rejected = list[Row](), list[Row](), list[str]()
-        with self._lock:
+        with self._lock, self._points.all_or_nothing(), self._differences.all_or_nothing():
             for point in listed:
                 try:
                     row = self._points.sample_of(point) if point.metric in SAMPLED else None
@@ -137,7 +137,7 @@ class Intake:
                     continue
                 if row is not None:
                     rows.append(row | self._joiner.engine_labels(address_of(point.attributes)))
-        self._hand_over(Collected(ENGINE_SAMPLES, rows), Collected(CUSTOM_METRICS, custom))
+            self._hand_over(Collected(ENGINE_SAMPLES, rows), Collected(CUSTOM_METRICS, custom))
         return _answer(rejected)
 
     def _reject(self, why: Unmapped, kind: str, name: str, rejected: list[str]) -> None:

@@ -35,7 +35,8 @@ class Totals:
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
         """What is taken inside is as if it had never come, when an error leaves the block."""
-        self._changed = changed = []
+        changed: list[tuple[Identity, int, Total | None]] = []
+        self._changed = changed
         try:
             yield
         except BaseException:

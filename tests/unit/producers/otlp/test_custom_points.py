@@ -7,14 +7,18 @@ import pytest
 
 from producers.agent.publishing import Parcel
 from producers.otlp.custom_points import CustomPoints
-from producers.otlp.intake import Intake
+from producers.otlp.intake import Full, Intake
 from producers.otlp.json_signals import CUMULATIVE, DELTA, Point
 from producers.otlp.points import SERIES_MAX, Points
 from producers.otlp.semconv import Unmapped
-from schemas.codec.build import block_from_rows
-from schemas.events.event_types import CUSTOM_METRICS
+from schemas.codec import json_columns, native, ndjson
+from schemas.codec.build import block_from_rows, rows_of
+from schemas.contract.headers import JSON_COLUMNS, NATIVE, NDJSON
+from schemas.events.event_types import CUSTOM_METRICS, ENGINE_SAMPLES
+from schemas.fields import Event
 from tests.unit.producers.otlp.test_semconv import AT_NS, LABELS, tokens
 
+DECODE = {NATIVE: native.decode, NDJSON: ndjson.decode, JSON_COLUMNS: json_columns.decode}
 GAUGE = Point(
     "pool.size", 0, AT_NS, 0, 0, 2.5, {"pool": "b", "a": 1}, {"service.name": "app"}, kind="gauge", unit="{slot}"
 )
@@ -145,3 +149,41 @@ def test_a_batch_holds_both() -> None:
 
     assert [parcel.events() for parcel in taken] == [[("engine.samples", 1), ("custom.metrics", 1)]]
     assert intake.unkept.counts() == {"metric:gen_ai.x": 1}
+
+
+def test_a_batch_without_room_is_as_if_it_had_never_come() -> None:
+    """Sent again it tells the same: what grew is neither lost nor counted twice, whatever was forgotten for it."""
+    room = [True, False, False, True]
+    taken: list[Parcel] = []
+
+    def offer(parcel: Parcel) -> bool:
+        if has_room := room.pop(0):
+            taken.append(parcel)
+        return has_room
+
+    intake = Intake(LABELS, offer, metric_series_max=10)
+    grown = [tokens(2, 150.0, temporality=CUMULATIVE), replace(SUM, at_ns=AT_NS + 10**9, total=4.0)]
+    others = [
+        tokens(2, 5.0, temporality=CUMULATIVE, kind="output"),
+        *(replace(grown[0], scope=(str(number), "")) for number in range(SERIES_MAX)),
+    ]
+
+    intake.metrics([GAUGE, tokens(1, 100.0, temporality=CUMULATIVE), SUM])
+    for _ in range(2):
+        with pytest.raises(Full):
+            intake.metrics([*grown, *others])
+    intake.metrics(grown)
+
+    assert [dict(parcel.events()) for parcel in taken] == [
+        {"custom.metrics": 1},
+        {"engine.samples": 1, "custom.metrics": 1},
+    ]
+    assert [increases(each, ENGINE_SAMPLES, "prompt_tokens") for each in taken] == [[], [50]]
+    assert [increases(each, CUSTOM_METRICS, "increase_micro") for each in taken] == [[None], [1_500_000]]
+
+
+def increases(parcel: Parcel, event: Event, name: str) -> list[Any]:
+    """A field of the rows of one event."""
+    fields = event.fields
+    batches = [batch for batch in parcel.batches if batch.topic == event.topic]
+    return [row[name] for batch in batches for row in rows_of(fields, DECODE[batch.content_type](batch.value, fields))]
