@@ -121,4 +121,6 @@ def _target(
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdigit() and 0 < int(text) < 65_536 else None
+    if not text or len(text) > 5 or not (text.isascii() and text.isdigit()):
+        return None
+    return int(text) if 0 < int(text) < 65_536 else None

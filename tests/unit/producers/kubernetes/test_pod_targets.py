@@ -99,6 +99,16 @@ def test_an_engine_that_is_only_marked_is_known_by_its_page() -> None:
     assert (target.kind, target.port, target.sought) == (None, 7, False)
 
 
+@pytest.mark.parametrize("said", ["0", "65536", "80x", "²", "1" * 5_000], ids=lambda said: said[:6])
+def test_a_port_that_is_none_is_as_if_it_were_not_said(said: str) -> None:
+    """However long it is: a pod hides no other."""
+    marks = {"fleetpulse-engine": "vllm", "fleetpulse-port": said, "fleetpulse-metrics-port": said}
+
+    (target,) = targets(pod_of("p", "own", annotations=marks, ports=[{"containerPort": 7}]))
+
+    assert (target.port, target.facts_url) == (7, None)
+
+
 @pytest.mark.parametrize(
     "pod",
     [
