@@ -43,7 +43,8 @@ def _events(span: Any) -> tuple[tuple[str, int], ...]:
 
 
 def points_of_json(body: bytes) -> Iterator[Point]:
-    """The sums and histograms of an ``ExportMetricsServiceRequest``; others with no amount. Raises ``Unreadable``."""
+    """The sums and histograms of an ``ExportMetricsServiceRequest``; others with no amount; none that say themselves
+    that they hold no value. Raises ``Unreadable``."""
     for resource, scope in _scopes(body, "resourceMetrics", "scopeMetrics"):
         for metric in _list(scope, "metrics"):
             for name, kind in _KINDS.items():
@@ -65,6 +66,8 @@ def _points(metric: Any, kind: str, data: Any, resource: dict[str, Value], scope
     name = str(metric.get("name", ""))
     for point in _list(data, "dataPoints"):
         try:
+            if int(point.get("flags", 0)) & NO_VALUE:
+                continue
             amount = point.get("sum", point.get("asDouble", point.get("asInt")))
             yield Point(
                 metric=name,
@@ -135,6 +138,8 @@ EVENTS_READ_MAX = 128
 """Events read of one span, from its first: they show when a stream began, and some write one for every chunk."""
 STATUS_ERROR = 2
 """``STATUS_CODE_ERROR`` of OTLP."""
+NO_VALUE = 1
+"""``DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK`` of OTLP: nothing was measured (the series has ended)."""
 DELTA, CUMULATIVE = 1, 2
 """``AGGREGATION_TEMPORALITY_*`` of OTLP."""
 

@@ -10,7 +10,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from producers.otlp.item_bound import METRICS, TRACES, Shape, demand_few
-from producers.otlp.json_signals import EVENTS_READ_MAX, Point, Span, Unreadable, Value
+from producers.otlp.json_signals import EVENTS_READ_MAX, NO_VALUE, Point, Span, Unreadable, Value
 
 
 def spans_of_proto(body: bytes) -> Iterator[Span]:
@@ -43,7 +43,7 @@ def spans_of_message(request: Any) -> Iterator[Span]:
 
 
 def points_of_message(request: Any) -> Iterator[Point]:
-    """The points of a message that was parsed."""
+    """The points of a message that was parsed, without those that say themselves that they hold no value."""
     for resource in request.resource_metrics:
         attributes = _attributes(resource.resource)
         for scope in resource.scope_metrics:
@@ -61,7 +61,8 @@ def points_of_message(request: Any) -> Iterator[Point]:
                         "scope": (scope.scope.name, scope.scope.version),
                     }
                     for point in data.data_points:
-                        yield _point(about, point)
+                        if not point.flags & NO_VALUE:
+                            yield _point(about, point)
 
 
 def _point(about: dict[str, Any], point: Any) -> Point:

@@ -143,6 +143,33 @@ def test_both_encodings_tell_the_same_points() -> None:
     assert list(points_of_json(body)) == list(points_of_proto(request.SerializeToString())) == points
 
 
+def test_points_without_a_value_are_none_in_both_encodings() -> None:
+    """They mark the end of a series: no zero, and nothing that could be broken."""
+    request = ExportMetricsServiceRequest()
+    scope = request.resource_metrics.add().scope_metrics.add()
+    metrics = []
+    for kind, json_kind in _KINDS_OF_POINTS.items():
+        made = getattr(scope.metrics.add(name=kind), kind).data_points
+        made.add(start_time_unix_nano=1, time_unix_nano=2, flags=3)
+        made.add(start_time_unix_nano=1, time_unix_nano=2, flags=2)
+        times = {"startTimeUnixNano": "1", "timeUnixNano": "2"}
+        both = [times | {"flags": 3}, times | {"flags": 2}]
+        metrics.append({"name": kind, json_kind: {"dataPoints": both}})
+    body = orjson.dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": metrics}]}]})
+
+    for points in (points_of_json(body), points_of_proto(request.SerializeToString())):
+        assert [each.kind for each in points] == list(_KINDS_OF_POINTS)
+
+
+_KINDS_OF_POINTS = {
+    "gauge": "gauge",
+    "sum": "sum",
+    "histogram": "histogram",
+    "exponential_histogram": "exponentialHistogram",
+    "summary": "summary",
+}
+
+
 @pytest.mark.parametrize(
     "body",
     [
