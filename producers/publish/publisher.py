@@ -144,9 +144,9 @@ class Publisher:
         self._check_alive()
         return self._writer.offer(batch, self._partition(batch), self._clock.now_ms())
 
-    def has_room(self, value_bytes: int) -> bool:
-        """Whether a batch of this size would be spooled, as far as is known."""
-        return self._writer.has_room(value_bytes)
+    def has_room(self, value_bytes: int, topic: str | None = None) -> bool:
+        """Whether a batch of this size would be spooled, as far as is known; of this topic, or of any."""
+        return self._writer.has_room(value_bytes, topic)
 
     async def written(self) -> None:
         """Until what was put is on disk, or shed."""

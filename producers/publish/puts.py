@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from producers.batch import Batch
 from producers.publish.states import States
 from schemas.codec.block import Block
+
+_FRAME_BYTES = 2_048
+"""More than a record takes on disk beside its value."""
 
 
 class PutsAtOnce(Protocol):
@@ -33,6 +37,12 @@ class Puts(PutsAtOnce, Protocol):
         """Spool a batch; False when it was shed, and declared. With ``wait``, wait while there is no room."""
         ...
 
-    def has_room(self, value_bytes: int) -> bool:
-        """Whether a batch of this size would be spooled, as far as is known."""
+    def has_room(self, value_bytes: int, topic: str | None = None) -> bool:
+        """Whether a batch of this size would be spooled, as far as is known; of this topic, or of any."""
         ...
+
+
+def have_room(publisher: Puts, batches: Sequence[Batch]) -> bool:
+    """Whether all of these would be spooled, as far as is known."""
+    room_bytes = sum(len(batch.value) + _FRAME_BYTES for batch in batches)
+    return publisher.has_room(room_bytes) and all(publisher.has_room(len(it.value), it.topic) for it in batches)

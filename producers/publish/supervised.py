@@ -115,11 +115,12 @@ class SupervisedPublisher:
         except Exception as error:
             return self._not_taken(publisher, batch, error)
 
-    def has_room(self, value_bytes: int) -> bool:
-        """Whether a batch of this size would be spooled or wait, as far as is known."""
-        if self._publisher is None:
+    def has_room(self, value_bytes: int, topic: str | None = None) -> bool:
+        """Whether a batch of this size would be spooled or wait, as far as is known; of this topic, or of any."""
+        publisher = self._publisher
+        if publisher is None:
             return self._waiting_events < WAITING_EVENTS_MAX
-        return self._publisher.has_room(value_bytes)
+        return publisher.has_room(value_bytes, topic)
 
     def _not_taken(self, publisher: Publisher, batch: Batch, error: Exception) -> bool:
         if isinstance(error, RejectedError):

@@ -55,10 +55,11 @@ class SpoolWriter:
         why = _TOO_SLOW if self._full else self._spool.shedding
         return why and f"{Cause.SPOOL}: new events are shed: {why}"
 
-    def has_room(self, value_bytes: int) -> bool:
-        """Whether a value of this size would be taken, and spooled as far as the spool's own bound goes."""
+    def has_room(self, value_bytes: int, topic: str | None = None) -> bool:
+        """Whether a value of this size would be taken, and spooled as far as the spool's own bounds go."""
         coming = self._waiting_bytes + value_bytes
-        return coming <= WAITING_BYTES_MAX and self._spool.has_room(coming)
+        has_share = topic is None or self._spool.undeliverable.has_share(topic, value_bytes)
+        return has_share and coming <= WAITING_BYTES_MAX and self._spool.has_room(coming)
 
     def offer(self, batch: Batch, partition: int, at_ms: int) -> bool:
         """Take a batch; False when there is no room and it was shed. Raises RejectedError for one that is too large."""

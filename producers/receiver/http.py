@@ -1,7 +1,8 @@
 """Loopback HTTP for third parties: POST /v1/requests, one JSON object a line, fields of ``llm.requests``.
 
 Answers: 202 all lines are spooled; 400 none is, with a reason per line; 503 the spool is full, none is spooled, retry
-later. All or nothing, so that a sender can correct and resend a body without duplicates. The content type must be
+later. All or nothing, so that a sender can correct and resend a body without duplicates; where the disk takes a part
+alone, 202 says how many lines it took, and the rest was shed and declared. The content type must be
 application/x-ndjson, which no web page can send here without a preflight request.
 """
 
@@ -16,7 +17,7 @@ from typing import Any
 import orjson
 
 from producers.batch import Batch, batches_of, key_of
-from producers.publish.puts import Puts
+from producers.publish.puts import Puts, have_room
 from producers.receiver.client_fields import Where
 from producers.receiver.lines import REFUSALS_MAX, Read, Refusal, read_lines
 from runtime.clock import Clock, SystemClock
@@ -53,11 +54,15 @@ class Taker:
         if read.refusals:
             return _response(400, _reasons(read.refusals))
         batches = self._batches(read)
-        if not self._publisher.has_room(sum(len(batch.value) + 2_048 for batch in batches)):
+        accepted = 0
+        for batch in batches if have_room(self._publisher, batches) else []:
+            if await self._publisher.put(batch.topic, batch.key, batch):
+                accepted += batch.count
+            elif not accepted:
+                break
+        if not accepted and batches:
             raise Refused(503, "try again later", "spool_full")
-        for batch in batches:
-            await self._publisher.put(batch.topic, batch.key, batch)
-        return _response(202, {"accepted": read.block.rows})
+        return _response(202, {"accepted": accepted})
 
     def _batches(self, read: Read) -> list[Batch]:
         keys = [key_of(LLM_REQUESTS, row) for row in read.rows]

@@ -12,6 +12,8 @@ import pytest
 
 from producers.receiver.client_fields import Where
 from producers.receiver.http import Taker, application
+from producers.spool.frame import Spooled
+from producers.spool.segment_log import SegmentLog
 from runtime.edge_config import ReceiverConfig
 from runtime.http_server import HEAD_BYTES_MAX, Connection
 from tests.unit.producers.receiver import spooled
@@ -170,6 +172,45 @@ async def test_a_full_spool_asks_to_come_again(tmp_path: Path) -> None:
     assert b"retry-after: 5\r\n" in answer
     assert spooled.shed(caller.publisher) == 0
     caller.end()
+
+
+async def test_an_undeliverable_topic_whose_share_is_used_asks_to_come_again(tmp_path: Path) -> None:
+    """As a full spool does: every line that was answered with 202 is spooled, none is shed."""
+    caller = Caller(tmp_path, bytes_max=16_000)
+    spool = caller.publisher.spool
+    spool.hold("llm.requests")
+    for _ in range(30):
+        await caller.send(post(GOOD))
+        spool.sync()
+        spool.take()
+        if (hold := spool.begin_hold()) is not None:
+            hold.run()
+            spool.finish_hold(hold)
+        spool.save()
+
+    statuses = caller.statuses()
+    assert (statuses[0], statuses[-1], spooled.shed(caller.publisher)) == (202, 503, 0)
+    assert spool.undeliverable.records == statuses.count(202)
+    caller.end()
+
+
+async def test_lines_that_the_disk_does_not_take_are_not_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sender has them still."""
+    caller = Caller(tmp_path)
+
+    def full(_log: SegmentLog, _record: Spooled) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SegmentLog, "append", full)
+        await caller.send(post(GOOD))
+    await caller.send(post(GOOD))
+
+    assert caller.statuses() == [503, 202]
+    caller.end()
+    assert len(spooled.rows(caller.publisher)) == 1
 
 
 async def test_one_connection_too_many_is_turned_away(tmp_path: Path) -> None:
