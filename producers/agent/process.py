@@ -110,7 +110,7 @@ def services_of(setting: Setting, publisher: Puts, handover: Handover) -> list[S
         from producers.otlp.http_server import serve_otlp
 
         labels, joiner = setting.identity.labels, setting.joiner("otlp")
-        await serve_otlp(config.otlp, labels, handover.offer, stop, joiner, setting.names)
+        await serve_otlp(config.otlp, labels, handover.offer_fit, stop, joiner, setting.names)
 
     async def engine_news(stop: asyncio.Event) -> None:
         socket = config.receiver.socket or default_socket(os.environ)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from producers.agent.few_rows import batches_of_few
 from producers.batch import Batch, BatchBuilder
 from producers.collector import Collected, Row
-from producers.publish.puts import Puts
+from producers.publish.puts import Puts, have_room
 from schemas.fields import Event
 
 
@@ -100,6 +100,10 @@ class Handover:
             is_last = self._given == self._usual
         self._wake(is_last=is_last)
         return True
+
+    def offer_fit(self, parcel: Parcel) -> bool:
+        """As ``offer``; False too when it would be shed, as far as is known."""
+        return have_room(self._publisher, parcel.batches) and self.offer(parcel)
 
     def beat(self, next_s: float) -> None:
         """Called on the loop, which looks by itself; it will again in ``next_s`` seconds."""

@@ -11,6 +11,33 @@ from runtime.counters import Counters
 from schemas.events.event_types import HOST_SAMPLES
 
 
+async def test_whoever_can_send_again_is_told_that_the_spool_is_full(tmp_path: Path) -> None:
+    """Nothing of theirs is shed; once there is room it is taken."""
+    limits = SpoolLimits(bytes_max=64 * 1024, segment_bytes=8 * 1024)
+    spool, counters = Spool.open(tmp_path, limits), Counters()
+    publisher = Publisher(spool, KafkaConfig(), host="h", counters=counters)
+    handover = Handover(publisher)
+    parcel = packed([Collected(HOST_SAMPLES, [{"at_ms": 1, "host": "h", "origin": "measured"}] * 3)])
+
+    taken = 0
+    while handover.offer_fit(parcel):
+        handover.drain()
+        await publisher.written()
+        taken += 1
+    spool.sync()
+    spool.acknowledge(spool.take())
+    spool.save()
+    again = handover.offer_fit(parcel)
+    handover.drain()
+    await publisher.written()
+    tally = spool.books[1, "host.samples"]
+    spool.close()
+
+    assert taken > 10
+    assert again
+    assert (tally.records, tally.shed_events) == (taken + 1, 0)
+
+
 async def test_a_full_spool_sheds_what_is_new_and_keeps_what_it_took(tmp_path: Path) -> None:
     """Every event is in the books, as spooled or as shed; what the sender was handed stays; room is used again."""
     limits = SpoolLimits(bytes_max=64 * 1024, segment_bytes=8 * 1024)
