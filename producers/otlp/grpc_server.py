@@ -18,7 +18,9 @@ from runtime.addresses import bracketed
 
 _log = logging.getLogger(__name__)
 
-CALLS_MAX = 32
+CALLS_MAX = 1_024
+"""Beyond, grpcio answers RESOURCE_EXHAUSTED, after which senders drop a batch. A call that waits for a thread holds no
+more than what its connection buffers of it."""
 _THREADS = 2
 _STOP_WITHIN_S = 2.0
 

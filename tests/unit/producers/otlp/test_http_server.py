@@ -3,7 +3,9 @@ from __future__ import annotations
 import gzip
 import http.client
 import random
+import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -343,6 +345,34 @@ def test_grpc_takes_the_same() -> None:
 
     assert not answer.HasField("partial_success")
     assert [parcel.events() for parcel in taken] == [[("llm.requests", 1)]]
+
+
+@pytest.mark.enable_socket
+@pytest.mark.parametrize("connections", [1, 4])
+def test_many_calls_at_once_wait_for_their_turn(connections: int) -> None:
+    """None is refused for good: of one sender and of several."""
+    grpc = pytest.importorskip("grpc")
+    from producers.otlp.grpc_server import OtlpGrpc
+
+    goes_on, taken = threading.Event(), list[Parcel]()
+
+    def offer(parcel: Parcel) -> bool:
+        goes_on.wait(60)
+        taken.append(parcel)
+        return True
+
+    with OtlpGrpc(Intake(LABELS, offer), 0, BYTES_MAX) as running, ExitStack() as opened:
+        calls = []
+        for _ in range(connections):
+            alone = [("grpc.use_local_subchannel_pool", 1)]
+            channel = opened.enter_context(grpc.insecure_channel(f"127.0.0.1:{running.port}", options=alone))
+            call = channel.unary_unary("/opentelemetry.proto.collector.trace.v1.TraceService/Export")
+            calls += [call.future(traces_proto(CHAT), timeout=60) for _ in range(40)]
+        threading.Timer(0.5, goes_on.set).start()
+        answers = [each.code() for each in calls]
+
+    assert answers == [grpc.StatusCode.OK] * len(calls)
+    assert len(taken) == len(calls)
 
 
 @pytest.mark.enable_socket
