@@ -27,7 +27,7 @@ WINDOW_RECORDS_MAX = 256
 WINDOW_BYTES_MAX = 4 * 1024 * 1024
 """Of one topic, handed out and not acknowledged; one record at least."""
 _TAIL_BYTES_MAX = 1024 * 1024
-_BEFORE_ALL = (0, -1)
+_BEFORE_ALL, _AFTER_ALL = (0, -1), (2**64, 0)
 
 Identity = tuple[int, int]
 """(boot, seq)."""
@@ -241,8 +241,12 @@ class Hold:
 
     def run(self) -> None:
         self.alone, self.error = self.oversized.write(self.too_large)
+        left: dict[str, Identity] = {}  # the first of each topic that is not written: its queue may not pass it
+        for record in self.too_large[len(self.alone) :]:
+            left.setdefault(record.topic, record[:2])
         for queue, records in self.by_queue:
-            written, sync, error = queue.write(records)
+            older = [record for record in records if record[:2] < left.get(record.topic, _AFTER_ALL)]
+            written, sync, error = queue.write(older)
             self.queued.append((queue, written, sync))
             self.error = self.error or error
 

@@ -186,6 +186,38 @@ def test_a_disk_that_takes_no_move_leaves_all_where_it_is(tmp_path: Path, monkey
     assert (spool.low, spool.undeliverable.records) == ((1, 3), 3)
 
 
+def test_a_queue_does_not_pass_a_record_that_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is too large, and for which the disk has no room, while its topic rejects all: none counts as
+    acknowledged after a kill. What is older is moved."""
+    spool = Spool.open(tmp_path, LIMITS)
+    large = spooled(spool, [REJECTED] * 3)[1]
+    spool.undeliverable.hold_alone(large)
+    spool.hold(REJECTED)
+    really = Segment.append
+
+    def some(segment: Segment, frame: bytes) -> None:
+        if segment.path.parent.name == "oversized":
+            raise OSError(28, "No space left on device")
+        really(segment, frame)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Segment, "append", some)
+        moved(spool)
+    before = (spool.undeliverable.records, [each[:2] for each in spool.taken])
+    spool.save()
+    spool.abandon()
+    again = Spool.open(tmp_path, LIMITS)
+    assert again.unacknowledged_records == 3
+    assert again.books == {(1, REJECTED): Tally(3, 30, 0, 0)}
+    again.take()
+    moved(again)
+    queued = delivered(again)
+    again.abandon()
+
+    assert before == (1, [(1, 1), (1, 2)])
+    assert queued == [(1, 0), (1, 1), (1, 2)]
+
+
 def test_a_record_that_the_disk_does_not_take_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And no descriptor, however often it is tried; with room, it is moved."""
     spool = Spool.open(tmp_path, LIMITS)
