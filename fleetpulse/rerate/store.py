@@ -99,7 +99,12 @@ def rerate(
     from_ms, to_ms = bounds
     pricing = Pricing(prices)
     sums = _Sums()
-    with contextlib.closing(SinkDatabase(config)) as writer, contextlib.closing(Database(config)) as reader:
+    with (
+        contextlib.closing(SinkDatabase(config, consistent=True)) as writer,
+        contextlib.closing(Database(config, consistent=True)) as reader,
+    ):
+        for table in (GPU, USAGE, SHARES, COSTS):
+            writer.sync(table.name)  # bills of what one replica lacks would be final
         notebook = Notebook(writer)
         for number, (first_ms, end_ms) in enumerate(_chunks(from_ms, to_ms)):
             stood, nusd = _standing(reader, first_ms, end_ms)

@@ -1,0 +1,83 @@
+"""A rerate asks the database in the right order, and writes nothing that another bill could stand beside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from fleetpulse.rerate import store
+from fleetpulse.rerate.store import Rerated, rerate
+from fleetpulse.sql.database import Answer
+from runtime.config import ClickHouseConfig
+from stream_jobs.prices.model import Prices
+
+MINUTE_MS = 1_795_305_600_000
+GPU_ROW = (MINUTE_MS, "e", "h", "inference", "e", "G", "H100", None, None, None, 10_000, 5, 0)
+STOOD = ("engine", "e", "e", MINUTE_MS, 1, 7)
+"""Key, version and total of a bill."""
+LEFT = ("engine", "f", "f", MINUTE_MS, 3, 5)
+
+
+class Stack:
+    """A database that answers by table and remembers everything that was done, in order."""
+
+    def __init__(self, *, gpu: Sequence[tuple[Any, ...]] = (GPU_ROW,), stood: Sequence[tuple[Any, ...]] = ()) -> None:
+        self.did: list[str] = []
+        self.connected: list[bool] = []
+        self._rows = {"gpu_samples_partials": gpu, "token_costs": stood}
+
+    def connect(self, _config: ClickHouseConfig, *, consistent: bool = False) -> Stack:
+        self.connected.append(consistent)
+        return self
+
+    def sync(self, table: str) -> None:
+        self.did.append(f"sync {table}")
+
+    def sql(self, text: str, _parameters: Mapping[str, Any]) -> Answer:
+        table = text.split(" FROM ")[1].split()[0]
+        self.did.append(f"read {table}")
+        return Answer((), tuple(self._rows.get(table, ())))
+
+    def named(self, name: str, _parameters: Mapping[str, Any]) -> Answer:
+        self.did.append(f"ask {name}")
+        return Answer((), ())
+
+    def command(self, sql: str) -> None:
+        self.did.append(f"copy to {sql.split()[2]}")
+
+    def insert(self, inserts: Sequence[Any]) -> None:
+        self.did.append(f"write {inserts[0].rows}")
+
+    def insert_rows(self, table: str, _columns: Sequence[str], _rows: Sequence[Any]) -> None:
+        self.did.append(f"note in {table}")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.fixture
+def rated(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Rates a minute on a stack."""
+
+    def on(stack: Stack, *, dry_run: bool = False) -> Rerated:
+        for name in ("SinkDatabase", "Database"):
+            monkeypatch.setattr(store, name, stack.connect)
+        bounds = (MINUTE_MS, MINUTE_MS + 60_000)
+        return rerate(ClickHouseConfig(), bounds, Prices(version="v2"), "aa", dry_run=dry_run)
+
+    return on
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_every_replica_has_all_rows_before_any_is_read(rated: Any, dry_run: bool) -> None:
+    """Bills of what one replica has by now would be final and win for ever."""
+    stack = Stack()
+
+    rated(stack, dry_run=dry_run)
+
+    assert stack.connected == [True, True]
+    synced = [f"sync {name}" for name in ("gpu_samples_partials", "usage", "gpu_shares", "token_costs")]
+    assert stack.did[:4] == synced
+    assert not set(stack.did[4:]) & set(synced)
