@@ -69,10 +69,12 @@ def _add(buffer: MinuteBuffer, stored: Stored) -> None:
 
 
 def newer(block: Block, versions: Mapping[Key, int]) -> Block:
-    """The same bills, each with a version above the one that stands."""
+    """The same bills, each with a version above the one that stands, and even: those of the cost job's final bills are
+    odd, so that none of these equals one of them."""
     numbers = block.numbers("version")
     stood = np.array([versions.get(key, -1) for key in keys_of(block)], dtype=np.int64)
-    column = Numbers(np.maximum(numbers.values.astype(np.int64), stood + 1).astype(np.uint64))
+    above = np.maximum(numbers.values.astype(np.int64), stood) | 1
+    column = Numbers((above + 1).astype(np.uint64))
     return Block(block.rows, {**block.columns, "version": column})
 
 

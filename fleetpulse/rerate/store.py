@@ -16,6 +16,7 @@ import numpy as np
 
 from fleetpulse.rerate.run import Key, Stored, fields_of, keys_of, newer, rerated, total_nusd
 from fleetpulse.sql.database import Database
+from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig
 from schemas.codec import native
 from schemas.codec.block import Block, Column, Labels, Numbers
@@ -25,7 +26,7 @@ from schemas.ddl.stored import LANDED
 from schemas.ddl.tables import REPLACED
 from schemas.errors import ConfigError
 from schemas.fields import Kind
-from schemas.limits import DAY_MS, MINUTE_MS, Limits
+from schemas.limits import DAY_MS, DEFAULT_LIMITS, MINUTE_MS, Limits
 from schemas.rows.costs import COST_KEY, COSTS
 from schemas.rows.gpu_shares import SHARES
 from schemas.rows.tables import PARTIALS, Table
@@ -35,7 +36,7 @@ from sinks.landing import Insert
 from sinks.rollup import Notebook
 from stream_jobs.costs.account import Pricing
 from stream_jobs.costs.minute_buffer import BufferLimits
-from stream_jobs.prices.model import Prices
+from stream_jobs.prices.model import Prices, instant_text
 
 CHUNK_MS = 10 * MINUTE_MS
 GPU = PARTIALS["gpu.samples"]
@@ -86,6 +87,20 @@ def check_range(from_ms: int, to_ms: int, now_ms: int, limits: Limits) -> None:
         raise ConfigError("--from", from_ms, f"must be at most {days} days ago: windows are not kept longer")
 
 
+def _check_final(reader: Database, bounds: tuple[int, int], since_ms: int) -> None:
+    """Raise ``ConfigError`` where bills stand that the cost job will publish once more, above ours. Of minutes before
+    ``since_ms`` it has no records any more: what is not final there, as after a loss, stays so until it is rated."""
+    sql = f"SELECT count(), min(minute_ms) FROM token_costs FINAL WHERE {_BOUNDS} AND final = 0"
+    ((bills, first_ms),) = reader.sql(sql, {"from_ms": max(bounds[0], since_ms), "to_ms": bounds[1]}).rows
+    if bills:
+        raise ConfigError(
+            "--to",
+            bounds[1],
+            f"must be {instant_text(first_ms)} or before for now: the cost job has yet to make {bills} bills from then"
+            " on final; wait until its fleetpulse_cost_through_seconds is half an hour past --to",
+        )
+
+
 def rerate(
     config: ClickHouseConfig,
     bounds: tuple[int, int],
@@ -94,8 +109,10 @@ def rerate(
     report_progress: ReportProgress = lambda done, total: None,
     *,
     dry_run: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Rerated:
-    """Compute all bills of [from, to) again; write them unless ``dry_run``. ``config`` is the writer's."""
+    """Compute all bills of [from, to) again; write them unless ``dry_run``. ``config`` is the writer's. Raises
+    ``ConfigError`` where the cost job is so far behind that bills of these minutes are not final."""
     from_ms, to_ms = bounds
     pricing = Pricing(prices)
     sums = _Sums()
@@ -105,6 +122,7 @@ def rerate(
     ):
         for table in (GPU, USAGE, SHARES, COSTS):
             writer.sync(table.name)  # bills of what one replica lacks would be final
+        _check_final(reader, bounds, SystemClock().now_ms() - limits.partials_retention_ms - DAY_MS)
         notebook = Notebook(writer)
         for number, (first_ms, end_ms) in enumerate(_chunks(from_ms, to_ms)):
             stood, nusd = _standing(reader, first_ms, end_ms)

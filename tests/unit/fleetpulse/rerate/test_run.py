@@ -91,10 +91,19 @@ def test_minutes_apart_are_bills_apart_and_all_are_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stood", "version"), [({}, 1), ({MINUTE_MS: 0}, 1), ({MINUTE_MS: 1}, 2), ({MINUTE_MS: 9}, 10)]
+    ("stood", "version"),
+    [
+        ({}, 2),
+        ({MINUTE_MS: 0}, 2),
+        ({MINUTE_MS: 1}, 2),
+        ({MINUTE_MS: 2}, 4),
+        ({MINUTE_MS: 9}, 10),
+        ({MINUTE_MS: 10}, 12),
+    ],
 )
 def test_a_new_bill_is_newer_than_the_one_that_stands(stood: dict[int, int], version: int) -> None:
-    """Whatever revision it has: the greater version counts in the table."""
+    """Whatever revision it has: the greater version counts in the table. None equals a final one of the cost job,
+    which are odd: of two equal ones the last that was written would count."""
     block = rerated([gpu_rows({})], lambda *_asked: HOURLY, "v2")
     assert block is not None
 

@@ -11,6 +11,7 @@ from fleetpulse.rerate import store
 from fleetpulse.rerate.store import Rerated, rerate
 from fleetpulse.sql.database import Answer
 from runtime.config import ClickHouseConfig
+from schemas.errors import ConfigError
 from stream_jobs.prices.model import Prices
 
 MINUTE_MS = 1_795_305_600_000
@@ -23,10 +24,17 @@ LEFT = ("engine", "f", "f", MINUTE_MS, 3, 5)
 class Stack:
     """A database that answers by table and remembers everything that was done, in order."""
 
-    def __init__(self, *, gpu: Sequence[tuple[Any, ...]] = (GPU_ROW,), stood: Sequence[tuple[Any, ...]] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        gpu: Sequence[tuple[Any, ...]] = (GPU_ROW,),
+        stood: Sequence[tuple[Any, ...]] = (),
+        open_from_ms: int | None = None,
+    ) -> None:
         self.did: list[str] = []
         self.connected: list[bool] = []
         self._rows = {"gpu_samples_partials": gpu, "token_costs": stood}
+        self._open = (0, 0) if open_from_ms is None else (3, open_from_ms)
 
     def connect(self, _config: ClickHouseConfig, *, consistent: bool = False) -> Stack:
         self.connected.append(consistent)
@@ -36,6 +44,9 @@ class Stack:
         self.did.append(f"sync {table}")
 
     def sql(self, text: str, _parameters: Mapping[str, Any]) -> Answer:
+        if "final = 0" in text:
+            self.did.append("read what is not final")
+            return Answer((), (self._open,))
         table = text.split(" FROM ")[1].split()[0]
         self.did.append(f"read {table}")
         return Answer((), tuple(self._rows.get(table, ())))
@@ -81,3 +92,19 @@ def test_every_replica_has_all_rows_before_any_is_read(rated: Any, dry_run: bool
     synced = [f"sync {name}" for name in ("gpu_samples_partials", "usage", "gpu_shares", "token_costs")]
     assert stack.did[:4] == synced
     assert not set(stack.did[4:]) & set(synced)
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_minutes_of_which_the_cost_job_owes_bills_are_refused(rated: Any, dry_run: bool) -> None:
+    """It would publish them as final later, above what was rated here, with its own prices."""
+    stack = Stack(stood=[STOOD], open_from_ms=MINUTE_MS)
+
+    with pytest.raises(ConfigError) as refused:
+        rated(stack, dry_run=dry_run)
+
+    assert refused.value.key == "--to"
+    assert refused.value.bound == (
+        "must be 2026-11-22 or before for now: the cost job has yet to make 3 bills from then on final; "
+        "wait until its fleetpulse_cost_through_seconds is half an hour past --to"
+    )
+    assert stack.did[-1] == "read what is not final"
