@@ -130,8 +130,9 @@ def rerate(
                 [_stored(reader, table, first_ms, end_ms) for table in (GPU, USAGE, SHARES)], pricing, prices.version
             )
             sums.add(block, nusd)
-            if block is not None and not dry_run:
+            if stood and not dry_run:
                 _put_aside(writer, first_ms, end_ms, rerate_id)
+            if block is not None and not dry_run:
                 writer.insert([_insert(newer(block, stood), rerate_id, number)])
                 notebook.note(LEVELS[0], ((COSTS_TOPIC, at_ms) for at_ms in range(first_ms, end_ms, MINUTE_MS)))
             report_progress(end_ms - from_ms, to_ms - from_ms)

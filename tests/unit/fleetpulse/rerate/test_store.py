@@ -108,3 +108,33 @@ def test_minutes_of_which_the_cost_job_owes_bills_are_refused(rated: Any, dry_ru
         "wait until its fleetpulse_cost_through_seconds is half an hour past --to"
     )
     assert stack.did[-1] == "read what is not final"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "stood", "did"),
+    [
+        ([GPU_ROW], [STOOD, LEFT], ["copy to token_costs_replaced", "write 1"]),
+        ([], [LEFT], ["copy to token_costs_replaced"]),
+        ([GPU_ROW], [], ["write 1"]),
+        ([], [], []),
+    ],
+    ids=["some left", "all left", "all new", "nothing"],
+)
+def test_what_stood_is_copied_also_where_nothing_is_rated(rated: Any, gpu: Any, stood: Any, did: list[str]) -> None:
+    """The difference by tenant is that of all bills of the range, as the sums are: those that are left are in both."""
+    stack = Stack(gpu=gpu, stood=stood)
+
+    found = rated(stack)
+
+    assert [one for one in stack.did if one.startswith(("copy", "write"))] == did
+    assert (found.before_nusd, found.left) == (sum(one[5] for one in stood), stood.count(LEFT))
+
+
+def test_a_dry_run_writes_nothing(rated: Any) -> None:
+    """It only reads."""
+    stack = Stack(stood=[STOOD, LEFT])
+
+    found = rated(stack, dry_run=True)
+
+    assert not [one for one in stack.did if one.startswith(("copy", "write", "note", "ask"))]
+    assert (found.written, found.bills, found.left, found.before_nusd) == (False, 1, 1, 12)
