@@ -161,6 +161,8 @@ METRICS: tuple[Metric, ...] = (
     _counter("sink_retries", "retries", ("table", "error"), "inserts retried; nothing is lost by them",
              "0, or a few while ClickHouse restarts"),
     _gauge("sink_waiting_rows", "rows", _BY_TABLE, "read and not yet inserted", "goes back to 0 with every insert"),
+    _counter("sink_missing_records", "records", _BY_PARTITION,
+             "deleted by retention before they were read, markers included: the tables lack them", "0"),
     _gauge("sink_lag_records", "records", _BY_PARTITION, "consumer lag at the last fetch",
            "what comes in 10 s; not growing"),
     _counter("rollup_buckets", "buckets", ("level", "topic"), "of rollups, computed whole and noted as done",

@@ -1,4 +1,5 @@
-"""Commits of the sink: what was landed, and behind it the markers of ended transactions, which are no records."""
+"""Commits of the sink: what was landed, and behind it the markers of ended transactions, which are no records; and what
+a log no longer has of what comes next."""
 
 from __future__ import annotations
 
@@ -9,7 +10,11 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError
 
+from runtime.counters import COUNTERS, Counters
+
 _log = logging.getLogger(__name__)
+_MARKERS_MAX = 10
+"""A few between two records of a partition that is read on are no reason to ask the brokers where its log begins."""
 
 
 async def commit(consumer: Any, landed: dict[TopicPartition, int], offsets: Mapping[TopicPartition, int]) -> None:
@@ -34,3 +39,27 @@ async def commit_markers(consumer: Any, landed: dict[TopicPartition, int]) -> No
     ahead = {partition: offset for partition, offset in read.items() if offset > landed[partition]}
     if ahead:
         await commit(consumer, landed, ahead)
+
+
+async def count_missing(
+    consumer: Any,
+    read: Mapping[TopicPartition, int],
+    partition: TopicPartition,
+    offset: int,
+    counters: Counters = COUNTERS,
+) -> None:
+    """Count records that were deleted between what the group read last and ``offset``, the next that came. ``read`` is
+    how far this process has read each partition; of a new one, what the group committed counts."""
+    if offset <= (read[partition] + _MARKERS_MAX if partition in read else 0):
+        return
+    committed = await consumer.committed(partition)
+    if committed is None and partition not in read:
+        return
+    begins = (await consumer.beginning_offsets([partition]))[partition]
+    missing = min(begins, offset) - max(committed or 0, read.get(partition, 0))
+    if missing > 0:
+        counters.add("sink_missing_records", missing, topic=partition.topic, partition=partition.partition)
+        _log.error(
+            "records were deleted before they were read; the tables lack them",
+            extra={"partition": f"{partition.topic}[{partition.partition}]", "records": missing},
+        )

@@ -34,7 +34,7 @@ from schemas.contract.topics import BOOKS_TOPIC, COSTS_TOPIC, REJECTED_TOPIC, SO
 from schemas.ddl.merging import LEVELS
 from schemas.errors import BrokenPartError, ConfigError, ContractError, FleetpulseError, UnavailableError
 from schemas.limits import DEFAULT_LIMITS, Limits
-from sinks.commits import commit, commit_markers
+from sinks.commits import commit, commit_markers, count_missing
 from sinks.database import STATEMENT_SECONDS_MAX, SinkDatabase
 from sinks.landing import JSON_TABLES, Landing, land_derived, land_raw, together
 from sinks.rollup import NONE, Notebook, Rollups, RollupSettings, Share, share_of
@@ -115,6 +115,8 @@ class _Group:
     gathered_s: float = 0.0
     landed: dict[TopicPartition, int] = field(default_factory=dict)
     """Offset up to which this process committed, by partition."""
+    read: dict[TopicPartition, int] = field(default_factory=dict)
+    """Offset up to which its consumer read, by partition."""
     lags: set[TopicPartition] = field(default_factory=set)
     """Partitions whose consumer lag was set."""
 
@@ -248,6 +250,7 @@ async def _land_all(consumer: Any, group: _Group, settings: SinkSettings, stop: 
     """Gather batches and land them in order, gathering one while the one before is stored, until ``stop``. After one
     that was not stored no other may be committed."""
     landing: asyncio.Task[bool] | None = None
+    group.read.clear()  # it goes on where the group committed
     try:
         while not stop.is_set():
             records, offsets = await _gather(consumer, group, settings, stop)
@@ -302,7 +305,8 @@ async def _gather(
         left = settings.records_max - len(records)
         for partition, fetched in (await consumer.getmany(timeout_ms=_FETCH_MS, max_records=left)).items():
             await _check_log(consumer, group, partition, fetched[0].offset)
-            offsets[partition] = fetched[-1].offset + 1
+            await count_missing(consumer, group.read, partition, fetched[0].offset)
+            offsets[partition] = group.read[partition] = fetched[-1].offset + 1
             for r in fetched:
                 size += len(r.value or b"")
                 records.append(Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, tuple(r.headers)))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
+
+import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError
 
-from sinks.commits import commit, commit_markers
+from runtime.counters import Counters
+from sinks.commits import commit, commit_markers, count_missing
 
 ONE, TWO, OTHERS = (TopicPartition("rejected", number) for number in range(3))
 
@@ -51,3 +56,61 @@ async def test_a_partition_that_was_revoked_is_left_to_its_owner() -> None:
         await commit(Recording({ONE: 10}, error), landed, {ONE: 7})
 
         assert landed == {ONE: 6}
+
+
+class Log:
+    """A partition that begins at ``begins``, of which a group had committed ``of_group``."""
+
+    def __init__(self, begins: int, of_group: int | None) -> None:
+        self.begins, self.of_group, self.asked = begins, of_group, 0
+
+    async def committed(self, partition: TopicPartition) -> int | None:
+        assert partition == ONE
+        self.asked += 1
+        return self.of_group
+
+    async def beginning_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, self.begins)
+
+
+@pytest.mark.parametrize(
+    ("committed", "read", "begins", "offset", "missing"),
+    [
+        pytest.param(1_000_000, None, 1_080_000, 1_080_000, 80_000, id="away for longer than the log is kept"),
+        pytest.param(1_000_000, 1_000_500, 1_080_000, 1_080_000, 79_500, id="read on but held up for as long"),
+        pytest.param(1_000_000, 900, 1_080_000, 1_080_000, 80_000, id="another member read on meanwhile"),
+        pytest.param(5, None, 8, 9, 3, id="few"),
+        pytest.param(5, None, 20, 12, 7, id="the log was cut again since it was read"),
+        pytest.param(5, None, 3, 300, 0, id="markers and aborted records alone"),
+        pytest.param(5, None, 5, 5, 0, id="goes on where it was"),
+        pytest.param(None, None, 700, 700, 0, id="a group that never committed"),
+        pytest.param(50, 60, 0, 50, 0, id="read again"),
+    ],
+)
+async def test_records_that_were_deleted_before_they_were_read_are_counted(
+    committed: int | None,
+    read: int | None,
+    begins: int,
+    offset: int,
+    missing: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Between what was read or committed last and the log's beginning; said once, as an error."""
+    counters, consumer = Counters(), Log(begins, committed)
+
+    with caplog.at_level(logging.ERROR):
+        await count_missing(consumer, {} if read is None else {ONE: read}, ONE, offset, counters)
+
+    assert counters.value("sink_missing_records", topic="rejected", partition=0) == missing
+    said = [(record.levelname, record.__dict__["partition"], record.__dict__["records"]) for record in caplog.records]
+    assert said == ([("ERROR", "rejected[0]", missing)] if missing else [])
+
+
+@pytest.mark.parametrize(("read", "offset"), [({}, 0), ({ONE: 7}, 7), ({ONE: 7}, 12), ({ONE: 7}, 3)])
+async def test_nobody_is_asked_about_a_log_that_goes_on(read: dict[TopicPartition, int], offset: int) -> None:
+    """Between two records stand a few markers; a partition is read from its beginning, on, or again."""
+    consumer = Log(9, 0)
+
+    await count_missing(consumer, read, ONE, offset, Counters())
+
+    assert consumer.asked == 0

@@ -21,8 +21,8 @@ SETTINGS = SinkSettings(flush_ms=1, raw_flush_ms=1)
 class Recording:
     """A consumer that brings one record at a time and remembers what was committed."""
 
-    def __init__(self) -> None:
-        self.brought = 0
+    def __init__(self, begins: int = 0) -> None:
+        self.brought = self.begins = begins
         self.commits: list[int] = []
         self.of_group: int | None = None
 
@@ -42,6 +42,9 @@ class Recording:
 
     async def committed(self, place: TopicPartition) -> int | None:
         return self.of_group
+
+    async def beginning_offsets(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(places, self.begins)
 
     async def commit(self, offsets: dict[TopicPartition, int]) -> None:
         self.commits.append(offsets[PLACE])
@@ -136,6 +139,19 @@ async def test_what_another_member_committed_earlier_is_landed_again() -> None:
 
     assert consumer.commits == database.stored
     assert found.landed[PLACE] == consumer.commits[-1]
+
+
+async def test_a_log_that_was_cut_is_read_on_and_what_is_missing_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    """Once, however many batches follow."""
+    stop, consumer = asyncio.Event(), Recording(begins=1_080)
+    consumer.of_group, found = 1_000, group(Database(3, stop.set))
+    found.read[PLACE] = 1_100  # by a consumer before, which did not land it
+
+    await _land_all(consumer, found, SETTINGS, stop)
+
+    missing = [record.__dict__["records"] for record in caplog.records if record.levelname == "ERROR"]
+    assert missing == [80]
+    assert len(consumer.commits) == 3
 
 
 async def test_a_sink_is_not_ready_before_its_groups_have_joined() -> None:
