@@ -17,6 +17,11 @@ KWH_MJ = 3_600_000_000
 """Millijoules of a kilowatt-hour."""
 PUE_ONE = 1_000_000
 """A PUE of 1, in millionths."""
+KWH_BELOW = 922 * 10**9
+"""Nano-dollars, or micrograms of CO2e, of a kilowatt-hour are fewer: 64 bits hold them times a PUE of 10, in
+millionths."""
+HOUR_BELOW = 10 ** (WHOLE_DIGITS_MAX + NANO_DIGITS)
+"""Nano-dollars of an hour are fewer, in whatever currency it was written."""
 _NUMBER = re.compile(r"([+-]?)(\d+)(?:\.(\d+))?", re.ASCII)
 
 

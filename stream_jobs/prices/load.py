@@ -7,13 +7,15 @@ warning, so that a null on a bill is no surprise.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import inf
 from pathlib import Path
 
-from stream_jobs.prices.file import ListPrices, PriceFile
+from stream_jobs.prices.amounts import HOUR_BELOW, KWH_BELOW
+from stream_jobs.prices.file import USD, ListPrices, PriceFile
 from stream_jobs.prices.list_csv import read_csv
 from stream_jobs.prices.list_map import MAP_BYTES_MAX, PriceMap, read_map, version_of
-from stream_jobs.prices.model import EXAMPLE, Entry, Prices, instant_text
-from stream_jobs.yaml_files.errors import FileError
+from stream_jobs.prices.model import EXAMPLE, Band, Entry, Period, Prices, instant_text
+from stream_jobs.yaml_files.errors import FileError, quoted
 from stream_jobs.yaml_files.sections import read, validated
 from stream_jobs.yaml_files.tree import Items, Table, Word, parse
 
@@ -25,6 +27,13 @@ ABSENT = {
     "grid": "no grid: emissions are unknown",
 }
 """What the bill lacks without a section."""
+BELOW = {
+    "gpu_hour": (HOUR_BELOW, "1000000 USD/GPU-hour"),
+    "host_hour": (HOUR_BELOW, "1000000 USD/host-hour"),
+    "energy": (KWH_BELOW, "922 USD/kWh"),
+    "grid": (KWH_BELOW, "922000 gCO2e/kWh"),
+}
+"""What amounts of a section must be below: in its tiny unit, after exchange, and as the file has it."""
 
 
 def load(path: Path) -> Prices:
@@ -49,6 +58,8 @@ def parse_prices(data: bytes, path: str, map_of: Callable[[str], PriceMap] | Non
     currencies = [one for one in named if isinstance(one, Word)]
     file = validated(PriceFile, tree, path, currencies)
     entries, listed = file.entries(), file.list_prices
+    if wrong := [pair for one in entries for pair in _too_much(one)]:
+        raise FileError(path, *wrong)
     list_map = _map(listed, path, map_of) if listed and map_of else None
     return Prices(
         entries,
@@ -58,6 +69,18 @@ def parse_prices(data: bytes, path: str, map_of: Callable[[str], PriceMap] | Non
         {name: str(target) for name, target in listed.aliases.items()} if listed else {},
         (EXAMPLE if file.example else "") + version_of(data, (list_map.version if list_map else "").encode()),
     )
+
+
+def _too_much(one: Entry) -> Iterable[tuple[str, str]]:
+    """Amounts that a bill could not hold, with their places."""
+    below, text = BELOW.get(one.section, (inf, ""))
+    for period in one.periods:
+        amounts: list[tuple[str, Period | Band]] = [("value", period)]
+        amounts += [("hours.value", band) for band in period.bands]
+        for key, held in amounts:
+            if held.value is not None and held.value >= below:
+                check = "its unit" if USD in held.text or one.section == "grid" else "its unit and exchange rate"
+                yield held.at, f"{one.section}.periods.{key}: {quoted(held.text)} must be below {text}; check {check}"
 
 
 def _map(listed: ListPrices, path: str, map_of: Callable[[str], PriceMap]) -> PriceMap:

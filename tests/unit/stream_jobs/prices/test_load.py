@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stream_jobs.costs.bill import GpuMinutes, Holders, bills_of
+from stream_jobs.costs.wide import ints
+from stream_jobs.prices.amounts import KWH_MJ
 from stream_jobs.prices.file import ENTRIES_MAX
 from stream_jobs.prices.load import ABSENT, load, parse_prices
 from stream_jobs.prices.model import UNITS, instant_of, instant_text
@@ -215,6 +218,76 @@ def test_an_unknown_time_zone_is_refused(zone: str) -> None:
     (wrong,) = problems(f"energy:\n- {{timezone: {zone}, periods: [{{from: 2026-01-01, value: 1 USD/kWh}}]}}")
 
     assert wrong.startswith("2: energy.timezone: ")
+
+
+EUR = "exchange_rates: [{currency: EUR, periods: [{from: 2026-01-01, usd: 1000}]}]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "energy: [{periods: [{from: 2026-01-01, value: 922 USD/kWh}]}]",
+            ("1: energy.periods.value: '922 USD/kWh' must be below 922 USD/kWh; check its unit",),
+        ),
+        (
+            "energy:\n- periods:\n  - from: 2026-01-01\n    value: 0.1 USD/kWh\n    hours:\n"
+            "    - {hours: 07:00-22:00, value: 999999 USD/kWh}",
+            ("6: energy.periods.hours.value: '999999 USD/kWh' must be below 922 USD/kWh; check its unit",),
+        ),
+        (
+            EUR + "energy: [{periods: [{from: 2026-01-01, value: 0.923 EUR/kWh}]}]",
+            ("2: energy.periods.value: '0.923 EUR/kWh' must be below 922 USD/kWh; check its unit and exchange rate",),
+        ),
+        (
+            "grid: [{periods: [{from: 2026-01-01, value: 922000 gCO2e/kWh}]}]",
+            ("1: grid.periods.value: '922000 gCO2e/kWh' must be below 922000 gCO2e/kWh; check its unit",),
+        ),
+        (
+            EUR + gpu("from: 2026-01-01, value: 1000 EUR/GPU-hour"),
+            (
+                "5: gpu_hour.periods.value: '1000 EUR/GPU-hour' must be below 1000000 USD/GPU-hour; "
+                "check its unit and exchange rate",
+            ),
+        ),
+        (
+            EUR + "host_hour: [{periods: [{from: 2026-01-01, value: 1000 EUR/host-hour}]}]",
+            (
+                "2: host_hour.periods.value: '1000 EUR/host-hour' must be below 1000000 USD/host-hour; "
+                "check its unit and exchange rate",
+            ),
+        ),
+    ],
+    ids=["energy", "hours", "by exchange rate", "grid", "GPU", "host"],
+)
+def test_an_amount_that_no_bill_can_hold_is_refused_where_it_stands(text: str, expected: tuple[str, ...]) -> None:
+    """At the greatest PUE it would leave 64 bits, and a bill would be wrong without an error."""
+    assert problems(text) == expected
+
+
+def test_the_greatest_amounts_are_billed_exactly() -> None:
+    """A kilowatt-hour at the greatest tariff, intensity and PUE."""
+    text = "\n".join(
+        f"{section}: [{{periods: [{{from: 2026-01-01, value: {value}}}]}}]"
+        for section, value in {
+            "energy": "921.999999999 USD/kWh",
+            "grid": "921999.999999 gCO2e/kWh",
+            "pue": "10",
+        }.items()
+    )
+    prices, at_ms = parse_prices(text.encode(), "p.yaml"), instant_of("2026-02-01")
+    found = [
+        prices.energy_nusd_per_kwh(None, at_ms),
+        prices.pue_micro(None, at_ms),
+        prices.grid_ugco2e_per_kwh(None, at_ms),
+    ]
+
+    tariff, pue, grid = (ints([price.amount]) for price in found if price)
+    gpus = GpuMinutes(ints([0]), ints([KWH_MJ]), ints([0]), ints([0]), tariff, pue, grid)
+    bills = bills_of(gpus, Holders(ints([0]), ints([0]), ints([1])), 1)
+
+    assert bills.energy_nusd.tolist() == [9_219_999_999_990]
+    assert bills.carbon_ug.tolist() == [9_219_999_999_990]
 
 
 def test_all_mistakes_come_together() -> None:
