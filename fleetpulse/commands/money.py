@@ -226,7 +226,9 @@ def rerate(
     if not dry_run:
         record_run(config.kafka, "rerate", {"--from": from_, "--to": to, "--prices": file})
     with Progress() as progress, progress.task("rating again") as report:
-        found = run_rerate(config.clickhouse, bounds, known, f"{now_ms:x}", report, dry_run=dry_run)
+        found = run_rerate(
+            config.clickhouse, bounds, known, f"{now_ms:x}", report, dry_run=dry_run, limits=config.limits
+        )
     rows = [(one.tenant, usd(one.before_nusd), usd(one.after_nusd)) for one in found.tenants]
     rows.append(("all", usd(found.before_nusd), usd(found.after_nusd)))
     counts = f"{found.bills:,} bills, {found.added:,} of them new; {found.left:,} left as they were"

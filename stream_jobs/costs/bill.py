@@ -140,7 +140,7 @@ def _timed(ms: Ints, nusd_per_hour: Ints) -> Ints:
 def _energy(energy_mj: Ints, per_kwh: Ints, pue_micro: Ints) -> Ints:
     """What energy at the meter comes to."""
     known = (energy_mj != UNKNOWN) & (per_kwh != UNKNOWN) & (pue_micro != UNKNOWN)
-    at_the_meter = np.where(known, per_kwh, 0) * np.where(known, pue_micro, 0)  # 1e9 x 1e7: far below 64 bits
+    at_the_meter = np.where(known, per_kwh, 0) * np.where(known, pue_micro, 0)  # price files are held below 64 bits
     cost = rounded(np.where(known, energy_mj, 0), at_the_meter, np.full_like(energy_mj, KWH_MJ * PUE_ONE))
     return np.where(known, cost, UNKNOWN)
 
