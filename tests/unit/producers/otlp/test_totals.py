@@ -56,11 +56,15 @@ def test_an_error_leaves_everything_as_it_was() -> None:
     totals = Totals(2)
     taken(totals, 1, 10, 5, ("a",))
     taken(totals, 1, 10, 5, ("b",))
-    points = (("a", 7), ("c", 1), ("b", 9))
-    with pytest.raises(OSError, match="full"), totals.all_or_nothing():
-        for name, amount in points:
-            taken(totals, 1, 20, amount, (name,))
-        raise OSError("full")
+
+    def handed_over() -> None:
+        with totals.all_or_nothing():
+            for name, amount in (("a", 7), ("c", 1), ("b", 9)):
+                taken(totals, 1, 20, amount, (name,))
+            raise OSError("full")
+
+    with pytest.raises(OSError, match="full"):
+        handed_over()
 
     with totals.all_or_nothing():
         found = [taken(totals, 1, 20, amount, (name,)) for name, amount in (("a", 7), ("b", 9), ("c", 1))]
