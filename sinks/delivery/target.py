@@ -294,6 +294,7 @@ class Target:
         self.counts["over_limit"] += not self._notified.remember(transition)
 
     def _give_up(self, delivery: Delivery, reason: str, detail: str) -> None:
+        self._withheld.pop(delivery.fingerprint, None)
         self._backlog.remove(delivery)
         self.undelivered.append(Undelivered(delivery, reason, detail))
 
