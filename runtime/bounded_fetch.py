@@ -1,14 +1,16 @@
-"""Bounds the decompressed size of Kafka batches, since the broker bounds only their compressed size.
+"""Bounds the decompressed size of Kafka batches, since the broker bounds only their compressed size, and reads those
+whose headers have names that are no UTF-8, which the broker does not look at and aiokafka raises for.
 
 aiokafka decompresses a batch whole before it returns a record; zeros compress ten thousand to one, so one batch that
 the broker accepts could fill any memory, at every restart. ``bound_fetches`` puts two things into aiokafka:
 
 - its decoders (names in the module of its record batch, compiled or not) give up beyond ``batch_bytes_max``;
-- a packed batch that was given up yields *stand-ins*: a record for every offset from the first to the last that
-  its header says, none of them with anything of what was sent, all of them too large for admission to take. Whoever
-  reads the batch sees the same ones, now and later, so job and sink agree about them.
+- a batch that was given up yields *stand-ins*: a record for every offset from the first to the last that its header
+  says, none of them with anything of what was sent, all of them too large for admission to take, or without headers
+  where a header's name could not be read: a batch is of one sender. Whoever reads the batch sees the same ones, now and
+  later, so job and sink agree about them.
 
-Batches that are not packed, and the broker's own (transaction markers), are handed on as they are. What is not bounded:
+The broker's own batches (transaction markers) are handed on as they are. What is not bounded:
 batches of the formats before Kafka 0.11 (brokers from 4.0 on take none), and the window of a zstd frame (the decoder's
 own limit: 128 MiB). The broker checks that offsets have no gaps in what it is sent; a compacted topic may show
 stand-ins for records that are gone.
@@ -23,7 +25,7 @@ import logging
 import struct
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import cramjam
@@ -31,6 +33,7 @@ import numpy as np
 import zstandard
 from aiokafka import codec
 from aiokafka.consumer import fetcher
+from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.memory_records import MemoryRecords
 
@@ -159,8 +162,11 @@ def stand_in_value(limits: Limits) -> bytes:
     return text.encode().ljust(limits.record_bytes_max + 1, b" ")
 
 
-class PackedBatch:
-    """A packed batch of aiokafka with what the fetcher asks of it (copied: a look-through costs more than a batch of
+UNREADABLE = b"fleetpulse did not read this record: a header of its batch has a name that is no UTF-8.\n"
+
+
+class ReadBatch:
+    """A batch of aiokafka with what the fetcher asks of it (copied: a look-through costs more than a batch of
     one record is worth); its records, or their stand-ins."""
 
     __slots__ = (
@@ -180,24 +186,24 @@ class PackedBatch:
 
     def __iter__(self) -> Iterator[Any]:
         try:
-            return iter(self._batch)
+            return iter(list(self._batch))
         except BatchTooLargeError:
-            return self._stand_ins()
+            facts = {"codec": CODECS.get(self._batch.compression_type), "batch_bytes_max": self._limits.batch_bytes_max}
+            _log.warning("compressed batch too large; its records are rejected (too_large)", extra=self._about(facts))
+            return self._stand_ins(stand_in_value(self._limits), HEADERS)
+        except (UnicodeDecodeError, CorruptRecordException) as error:
+            if not isinstance(error.__cause__ or error, UnicodeDecodeError):
+                raise
+            _log.warning("header names of a batch are no UTF-8; its records are rejected", extra=self._about({}))
+            return self._stand_ins(UNREADABLE, ())
 
-    def _stand_ins(self) -> Iterator[StandIn]:
-        batch = self._batch
-        _log.warning(
-            "compressed batch too large; its records are rejected (too_large)",
-            extra={
-                "first_offset": batch.base_offset,
-                "last_offset": batch.next_offset - 1,
-                "codec": CODECS.get(batch.compression_type),
-                "batch_bytes_max": self._limits.batch_bytes_max,
-            },
-        )
-        value = stand_in_value(self._limits)  # one for all: it is not copied
-        at, kind = batch.max_timestamp, batch.timestamp_type
-        return (StandIn(offset, at, kind, value) for offset in range(batch.base_offset, batch.next_offset))
+    def _about(self, facts: Mapping[str, object]) -> dict[str, object]:
+        return {"first_offset": self.base_offset, "last_offset": self.next_offset - 1, **facts}
+
+    def _stand_ins(self, value: bytes, headers: tuple[tuple[str, bytes], ...]) -> Iterator[StandIn]:
+        at, kind = self._batch.max_timestamp, self._batch.timestamp_type
+        offsets = range(self.base_offset, self.next_offset)
+        return (StandIn(offset, at, kind, value, headers=headers) for offset in offsets)  # one value, not copied
 
 
 class BoundedRecords:
@@ -213,8 +219,8 @@ class BoundedRecords:
 
     def next_batch(self) -> Any:
         batch: Any = self._records.next_batch()
-        packed = type(batch) is DefaultRecordBatch and batch.compression_type and not batch.is_control_batch
-        return PackedBatch(batch, self._limits) if packed else batch
+        read = type(batch) is DefaultRecordBatch and not batch.is_control_batch
+        return ReadBatch(batch, self._limits) if read else batch
 
 
 def bound_fetches(limits: Limits) -> None:

@@ -23,6 +23,7 @@ _BIN_INDEX = re.compile(r"-?[0-9]{1,5}", re.ASCII)
 _STRINGS = {str, type(None)}
 _SHOWN_MAX = 80
 """Characters of an offending value that a detail repeats."""
+_SHOWN_DEPTH = 100
 
 
 class ValueProblem(Exception):
@@ -40,8 +41,21 @@ def shown(value: object) -> str:
         return f"a number of {value.bit_length()} bits"
     if isinstance(value, str | bytes):
         value = value[:_SHOWN_MAX]
+    if _is_deep(value):
+        return f"a value nested more than {_SHOWN_DEPTH} deep"
     text = repr(value)
     return text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "..."
+
+
+def _is_deep(value: object) -> bool:
+    """Whether lists and objects are nested so that writing the value as text could fail, whoever calls."""
+    level: list[Any] = [value]
+    for _ in range(_SHOWN_DEPTH + 1):
+        held = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        level = [each for one in held for each in one]
+        if not level:
+            return False
+    return True
 
 
 def column_of(field: Field, index: int, values: Sequence[Any]) -> tuple[Column, list[Problem]]:

@@ -109,7 +109,7 @@ def _beside(changes: Changes, partitions: int) -> Pieces:
     for table, parts in ((EXEMPLARS, changes.exemplars), (USAGE, changes.usage), (SHARES, changes.shares)):
         for part in parts:
             for target, block in part.blocks(partitions).items():
-                pieces[target] += [(table, *piece) for piece in encoded(table, block)]
+                pieces[target] += [(table, *piece) for piece in encoded(table, block, select_rows)]
     return pieces
 
 

@@ -15,10 +15,11 @@ from aiokafka.record import default_records, memory_records
 from aiokafka.structs import TopicPartition
 
 from runtime import bounded_fetch
-from runtime.bounded_fetch import BatchTooLargeError, StandIn, bound_fetches, decoders, stand_in_value
+from runtime.bounded_fetch import UNREADABLE, BatchTooLargeError, StandIn, bound_fetches, decoders, stand_in_value
 from schemas.contract.admission import admit
 from schemas.contract.headers import decode_headers
 from schemas.contract.record import Record
+from schemas.errors import RejectedError
 from schemas.events.event_types import EVENTS
 from schemas.limits import Limits
 
@@ -49,11 +50,18 @@ def _as_it_was() -> Iterator[None]:
     fetcher.MemoryRecords = records
 
 
-def batch(values: list[bytes], codec_id: int, base: int = BASE, *, control: bool = False) -> bytes:
+class Latin(str):
+    """A header's name that a client of another language wrote."""
+
+    def encode(self, encoding: str = "latin-1", errors: str = "strict") -> bytes:
+        return super().encode("latin-1", errors)
+
+
+def batch(values: list[bytes], codec_id: int, base: int = BASE, *, control: bool = False, name: str = "h") -> bytes:
     """A batch as a broker hands it out: offsets from ``base``, with the append time of the batch."""
     builder = default_records._DefaultRecordBatchBuilderPy(2, codec_id, 0, -1, -1, -1, 1 << 40)
     for index, value in enumerate(values):
-        assert builder.append(index, STAMP + index, b"k", value, [("h", b"v")]) is not None
+        assert builder.append(index, STAMP + index, b"k", value, [(Latin(name), b"v")]) is not None
     built = bytearray(builder.build())
     header = default_records.DefaultRecordBase.HEADER_STRUCT
     fields = list(header.unpack_from(built))
@@ -124,14 +132,42 @@ def test_reading_may_begin_within_a_bomb() -> None:
     assert [record.offset for record in got] == [BASE + 3, BASE + 4]
 
 
-def test_control_batches_and_plain_ones_are_handed_on_untouched() -> None:
-    """They cost nothing: what comes out is aiokafka's own object; a plain batch is as large as the broker let it be."""
+def test_control_batches_are_handed_on_untouched_and_plain_ones_whatever_their_size() -> None:
+    """What comes out of a control batch is aiokafka's own object; a plain one is as large as the broker let it be."""
     bound_fetches(LIMITS)
     plain = batch([bytes(5 * MIB)], 0)
 
-    for data in (plain, batch([b"\0\0\0\1"], 0, control=True), batch([b""], CODECS["zstd"], control=True)):
+    for data in (batch([b"\0\0\0\1"], 0, control=True), batch([b""], CODECS["zstd"], control=True)):
         assert type(fetcher.MemoryRecords(data).next_batch()) is default_records.DefaultRecordBatch
     assert [record.value for record in read(plain)] == [bytes(5 * MIB)]
+
+
+@pytest.mark.parametrize(
+    "implementation",
+    [default_records.DefaultRecordBatch, default_records._DefaultRecordBatchPy],
+    ids=["compiled", "Py"],
+)
+@pytest.mark.parametrize("codec_id", [0, CODECS["zstd"]], ids=["plain", "packed"])
+def test_a_header_whose_name_is_no_utf8_costs_its_batch(
+    monkeypatch: pytest.MonkeyPatch, implementation: Any, codec_id: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every record of it is refused for its headers; those before and behind are read."""
+    use(monkeypatch, implementation)
+    bound_fetches(LIMITS)
+    bad = batch([b"1", b"2"], codec_id, BASE + 1, name="caf\xe9")
+
+    found = read(batch([b"0"], 0), bad, batch([b"3"], 0, BASE + 3))
+
+    assert [(one.offset, one.value) for one in found] == [
+        (BASE, b"0"), (BASE + 1, UNREADABLE), (BASE + 2, UNREADABLE), (BASE + 3, b"3")
+    ]  # fmt: skip
+    for one in found[1:3]:
+        with pytest.raises(RejectedError, match="schema is missing") as refused:
+            decode_headers(one.headers)
+        assert refused.value.reason == "headers"
+    assert [one.getMessage() for one in caplog.records] == [
+        "header names of a batch are no UTF-8; its records are rejected"
+    ]
 
 
 def test_an_empty_fetch_and_half_a_batch_are_no_batch() -> None:

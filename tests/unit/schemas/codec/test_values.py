@@ -142,6 +142,16 @@ def test_details_stay_short() -> None:
     assert len(values.shown([["x"] * 1000])) < 100
 
 
+@pytest.mark.parametrize("deep", ["[" * 1_000 + "]" * 1_000, '{"a":' * 500 + "1" + "}" * 500], ids=["lists", "objects"])
+def test_a_value_nested_deep_is_one_that_does_not_fit(deep: str) -> None:
+    """Whoever reads it, from however deep a stack: it costs its event alone."""
+    value = json_text.loads(deep.encode())
+
+    assert values.shown(value) == "a value nested more than 100 deep"
+    assert problems_of(Kind.OPTIONAL_INT32, 1, value, 2) == [(1, "wrong_type")]
+    assert values.shown([[[1]], {"a": [2]}]) == "[[[1]], {'a': [2]}]"
+
+
 def test_nan_and_infinity_are_understood() -> None:
     """What JSON has not but many writers emit becomes floats, and can be written again."""
     assert json_text.loads(b'{"a": [Infinity, -Infinity]}') == {"a": [float("inf"), float("-inf")]}

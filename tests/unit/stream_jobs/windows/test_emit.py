@@ -124,6 +124,27 @@ def test_a_message_that_would_be_too_large_is_cut_between_rows() -> None:
     assert rows_of(table.fields, part_of(block, 3, 7)) == whole[3:7]
 
 
+def test_exemplars_that_would_be_too_large_are_cut_between_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids are of any length, and an outage brings hours of windows at once."""
+    events = [a_request(tenant=f"t{n}", ttft_us=n, request_id=f"{n:0>900}") for n in range(40)]
+
+    def exemplars() -> list[Any]:
+        step = a_step()
+        state, changes = fold_all(step, [a_record(REQUESTS, events)], REQUESTS)
+        outputs = step.rows(state, changes, a_commit(REQUESTS))
+        return [o.value for o in outputs if header(o, "schema") == EXEMPLARS.schema]
+
+    def rows(values: list[Any]) -> list[Any]:
+        return [row for value in values for row in rows_of(EXEMPLARS.fields, native.decode(value, EXEMPLARS.fields))]
+
+    (whole,) = exemplars()
+    monkeypatch.setattr(messages.encoded, "__defaults__", (messages.part_of, 2_000))
+    pieces = exemplars()
+
+    assert len(pieces) > 1
+    assert rows(pieces) == rows([whole])
+
+
 def test_only_the_last_part_announces_the_watermark(monkeypatch: Any) -> None:
     """A reader of the first part must not believe that it holds everything up to the watermark."""
     monkeypatch.setattr(messages.encoded, "__defaults__", (messages.part_of, 4_000))
