@@ -51,12 +51,15 @@ class UsageRequest:
     option, or is too long for one. ``shown``: nothing is hidden from the client.
     """
 
-    __slots__ = ("_added", "_held", "_held_bytes", "_level", "_options", "_shown", "_withdrawn", "answer", "filter")
+    __slots__ = (
+        "_added", "_held", "_held_bytes", "_level", "_options", "_shown", "_twice", "_withdrawn", "answer", "filter",
+    )  # fmt: skip
 
     def __init__(self, options: Mapping[str, object] | None = None, *, shown: bool = False) -> None:
         self._options = options
         self._shown = shown
         self._added = False
+        self._twice = False  # the client's body has the key already
         self._level = Level.RUNNING
         self._withdrawn = False
         self._held: list[bytes] = []
@@ -68,7 +71,8 @@ class UsageRequest:
         """What to send: every byte before the last brace as it was. ``highest``: that the upstream is known to take.
 
         A key that comes twice counts the last time in JSON parsers of engines (Python, serde as vLLM and SGLang use
-        them), so the client's options are repeated beside ours.
+        them), so the client's options are repeated beside ours. A parser that refuses it (serde's structs, TGI) says
+        nothing of the options.
         """
         self._level = min(self._level, highest)
         self._added, self.filter, options = False, None, self._options
@@ -77,6 +81,7 @@ class UsageRequest:
         final = options.get("include_usage") is True
         if final and self._level is Level.FINAL:
             return original
+        self._twice = b'"stream_options"' in original
         self._added, self.filter = True, None if self._shown else UsageFilter(keep_final=final)
         added = orjson.dumps({**options, **_OPTIONS[self._level]})
         return original.rstrip()[:-1] + b',"stream_options":' + added + b"}"
@@ -91,7 +96,7 @@ class UsageRequest:
 
     def proven(self, answer: Answer) -> Level | None:
         """The highest level that the upstream takes, where this answer came because more was left out."""
-        return self._level if self._withdrawn and answer.status < 400 else None
+        return self._level if self._withdrawn and not self._twice and answer.status < 400 else None
 
     def hold(self, pieces: list[bytes]) -> bool:
         """Take pieces of a held answer; False once it is longer than a rejection is."""

@@ -95,6 +95,8 @@ class Watch:
                 self.tracker.data(at_ns, event)
             for _ in range(self._sse.oversize_events):
                 self.tracker.note(reasons.OVERSIZE_EVENT)
+            if self._decoding.broken:
+                self.tracker.note(reasons.UNDECODED)
         elif self._body and how is How.COMPLETE:
             self.tracker.body(at_ns, b"".join(self._body))
         self._body.clear()

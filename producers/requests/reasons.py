@@ -10,6 +10,7 @@ NO_OBJECT = "no_object"
 UNKNOWN_SHAPE = "unknown_shape"
 OVERSIZE_EVENT = "oversize_event"
 OVERSIZE_BODY = "oversize_body"
+UNDECODED = "undecoded"
 USAGE_UNREADABLE = "usage_unreadable"
 USAGE_CONTRADICTS = "usage_contradicts"
 CLOCK_BACK = "clock_back"
@@ -26,6 +27,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         UNKNOWN_SHAPE: "an object that holds nothing that this kind of request is answered with",
         OVERSIZE_EVENT: "an event larger than the reader keeps; skipped up to the next",
         OVERSIZE_BODY: "a body larger than the reader keeps; its usage is unknown",
+        UNDECODED: "a stream in an encoding that is not unpacked here (br, zstd), damaged, or larger than is looked at",
         USAGE_UNREADABLE: "usage with a field that is no whole number of zero or more; that field is unknown",
         USAGE_CONTRADICTS: "usage that cannot be: parts above their whole, or no output though content came; "
         "the field is unknown, or counted from chunks",

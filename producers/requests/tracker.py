@@ -37,7 +37,7 @@ and a name that anybody may send opens no series."""
 _RUNNING = frozenset({"prompt_tokens", "total_tokens", "completion_tokens", "completion_tokens_details"})
 """What vLLM's count so far holds."""
 _GENERATES = frozenset({"chat", "completions", "responses"})
-_SKIPPED = frozenset({reasons.OVERSIZE_EVENT, reasons.OVERSIZE_BODY})
+_SKIPPED = frozenset({reasons.OVERSIZE_EVENT, reasons.OVERSIZE_BODY, reasons.UNDECODED})
 """What was skipped may have been the end, so that nothing follows from its absence."""
 _CALLS_TOOLS = frozenset({"chat", "responses", "messages"})
 

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.proxy.watch import decoding_of
+from producers.proxy.watch import Watch, decoding_of
+from producers.proxy.wire import Answer
+from producers.requests.endings import How
+from producers.requests.request_meta import RequestMeta
 
 
 @pytest.mark.parametrize("name", [None, b"identity", b"gzip", b"X-GZIP ", b"deflate"])
@@ -46,3 +49,24 @@ def test_what_cannot_be_read_is_broken() -> None:
     for name in (b"br", b"zstd", b"gzip, gzip"):
         unread = decoding_of(name, 1_000)
         assert (unread.feed(b"x"), unread.broken) == (b"", True)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "pieces", "status"),
+    [
+        pytest.param(b"br", [b"packed"], "ok", id="an encoding that is not read here"),
+        pytest.param(b"gzip", [b"no gzip at all"], "ok", id="damaged"),
+        pytest.param(b"gzip", [gzip.compress(b"data: {}\n\n")], "error", id="read, and cut"),
+    ],
+)
+def test_a_stream_that_is_not_read_is_no_stream_that_was_cut(encoding: bytes, pieces: list[bytes], status: str) -> None:
+    """It ended in good order; how many tokens it had is unknown."""
+    watch = Watch(RequestMeta(request_id="r", api="chat", model="m", streamed=True), 0, 10_000, 10_000)
+    watch.answer(1, Answer(200, values={b"content-type": b"text/event-stream", b"content-encoding": encoding}))
+    for at_ns, piece in enumerate(pieces, 2):
+        watch.piece(at_ns, piece)
+
+    row = watch.end(9, 9, How.COMPLETE, None)
+
+    assert row is not None
+    assert (row["status"], row["output_tokens"]) == (status, None)

@@ -108,6 +108,17 @@ def test_each_rejection_takes_one_step_down() -> None:
     assert request.proven(Answer(status=500)) is None
 
 
+def test_a_body_with_the_option_of_its_own_proves_nothing() -> None:
+    """An upstream may refuse the key that comes twice: streams of others are asked for their counts all the same."""
+    body, request = b'{"stream":true,"stream_options":null}', UsageRequest({})
+    for _ in range(2):
+        request.body(body, Level.RUNNING)
+        assert rejected(request, b"duplicate field `stream_options`")
+
+    assert request.body(body, Level.RUNNING) == body
+    assert request.proven(Answer(status=200)) is None
+
+
 def test_an_answer_for_another_reason_is_released() -> None:
     """It comes out whole, and proves nothing."""
     request = UsageRequest({})
