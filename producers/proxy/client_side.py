@@ -92,9 +92,14 @@ class ClientSide(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._stuck_s = None
-        if self._queue and (side := self._queue[0].side) is not None:
-            self._queue[0].heard_s = self.server.now_s()
-            side.may_read()
+        if not self._queue:
+            return
+        first = self._queue[0]
+        if first.side is not None:
+            first.heard_s = self.server.now_s()
+            first.side.may_read()
+        elif not first.started:
+            self._advance()
 
     def write(self, data: bytes) -> None:
         """Send bytes of an answer."""
@@ -173,7 +178,7 @@ class ClientSide(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._phase is Phase.LINGER or self._phase is Phase.CLOSING:
             return
-        busy = bool(self._queue) and self._queue[0].complete
+        busy = bool(self._queue) and (self._queue[0].complete or not self._queue[0].started)
         self._parse(data)
         if busy:
             self._ahead_bytes += len(data)
@@ -232,7 +237,11 @@ class ClientSide(asyncio.Protocol):
                 self._phase, self._since_s = phase, now_s
             return
         first = self._queue[0]
+        if not first.started and self._stuck_s is not None:
+            self._phase = Phase.ANSWER  # the one before it is on its way still
+            return
         if not first.started:
+            first.heard_s = now_s
             self.keep_alive = first.head.keep_alive and not self.server.stopping
             self._continue_sent = False
             self._arrival = Arrival()
@@ -295,11 +304,11 @@ class ClientSide(asyncio.Protocol):
         if transport is None:
             return
         unsent = transport.get_write_buffer_size()
-        if unsent != self._unsent_bytes and unsent:
-            self._unsent_bytes = unsent
+        if unsent < self._unsent_bytes:
             self._stuck_s = now_s if self._stuck_s is not None else None
             if self._phase is Phase.CLOSING:
                 self._since_s = now_s
+        self._unsent_bytes = unsent
         first = self._queue[0] if self._queue else None
         phase = self._phase
         if phase is Phase.BODY and not transport.is_reading():

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from producers.proxy import server
+from producers.proxy import server, upstream_side
 from producers.proxy.client_side import ClientSide
 from producers.proxy.pool import Pool
 from producers.proxy.server import ProxyServer
@@ -36,6 +36,8 @@ LAST = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\nda
 STREAM = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (TOKEN, TOKEN, LAST)) + b"0\r\n\r\n"
 ANSWER_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
 ANSWER = ANSWER_HEAD + b"\r\n" + STREAM
+GET = b"GET /v1/models HTTP/1.1\r\nHost: p\r\n\r\n"
+MODELS = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 
 class Wire:
@@ -45,6 +47,7 @@ class Wire:
         self.written = b""
         self.closed = False
         self.reading = True
+        self.unsent_bytes = 0
 
     def write(self, data: bytes) -> None:
         self.written += data
@@ -70,7 +73,7 @@ class Wire:
         self.reading = True
 
     def get_write_buffer_size(self) -> int:
-        return 0
+        return self.unsent_bytes
 
     def get_extra_info(self, name: str) -> None:
         """There is no socket."""
@@ -227,6 +230,36 @@ async def test_a_kept_connection_is_given_back_only_after_a_good_end() -> None:
     setting.upstream.data_received(b"HTTP/1.1 200 OK\r\n\r\n")
 
     assert (kept, setting.upstream_wire.closed) == (False, True)
+
+
+async def test_no_request_is_begun_for_a_client_that_does_not_read() -> None:
+    """What waits for it already is enough; the next one follows when it has read."""
+    setting = Setting()
+    setting.client.data_received(GET * 2)
+    setting.client.pause_writing()
+    setting.upstream.data_received(MODELS)
+    await asyncio.sleep(0)
+    before = setting.upstream_wire.written.count(b"GET")
+    setting.client.resume_writing()
+
+    assert (before, setting.upstream_wire.written.count(b"GET")) == (1, 2)
+
+
+@pytest.mark.parametrize(("unsent", "cut_off"), [((7, 8, 9), True), ((7, 7, 7), True), ((9, 8, 7), False)])
+async def test_only_a_client_that_reads_has_more_time_to_read(unsent: tuple[int, ...], cut_off: bool) -> None:
+    """That more waits for it is no sign that it reads; while it does, its next request waits without a limit of its
+    own."""
+    setting = Setting(write_quiet_s=60, idle_s=75)
+    setting.client.data_received(GET * 2)
+    setting.client.pause_writing()
+    setting.upstream.data_received(MODELS)
+    await asyncio.sleep(0)
+    began_s = setting.server.now_s()
+    for number, size in enumerate(unsent):
+        setting.client_wire.unsent_bytes = size
+        setting.client.sweep(began_s + 40 * number)
+
+    assert setting.client_wire.closed is cut_off
 
 
 @pytest.mark.parametrize(
