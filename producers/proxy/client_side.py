@@ -245,6 +245,9 @@ class ClientSide(asyncio.Protocol):
             self.keep_alive = first.head.keep_alive and not self.server.stopping
             self._continue_sent = False
             self._arrival = Arrival()
+            if not first.complete:
+                self._ahead_bytes = 0
+                self.may_read()
         self._phase = Phase.ANSWER if first.complete else Phase.BODY
         self._since_s = now_s
         first.advance()

@@ -262,6 +262,23 @@ async def test_only_a_client_that_reads_has_more_time_to_read(unsent: tuple[int,
     assert setting.client_wire.closed is cut_off
 
 
+async def test_a_body_that_came_too_early_is_read_on_when_it_is_its_turn() -> None:
+    """It is larger than what may be read ahead."""
+    setting = Setting(ahead_bytes_max=1_024)
+    body = b'{"model":"m","x":"%b"}' % (b"x" * 300_000)
+    second = REQUEST + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+    setting.client.data_received(PLAIN)
+    setting.client.data_received(second[:200_000])
+    before = setting.client_wire.reading
+    setting.upstream.data_received(ANSWER)
+    await asyncio.sleep(0)
+    after = setting.client_wire.reading
+    setting.client.data_received(second[200_000:])
+
+    assert (before, after) == (False, True)
+    assert setting.upstream_wire.written.endswith(body)
+
+
 @pytest.mark.parametrize(
     ("url", "host", "port", "authority", "target"),
     [
