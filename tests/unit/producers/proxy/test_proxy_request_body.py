@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +37,22 @@ def test_a_whole_body_is_held_until_it_is_dropped() -> None:
     assert (body.whole(), held.bytes) == (b"abc", 3)
     body.drop()
     assert (held.bytes, body.held_bytes) == (0, 0)
+
+
+def test_small_pieces_take_no_more_memory_than_they_count() -> None:
+    """But for a little: each piece as an object would take many times its bytes."""
+    limits = ProxyConfig()
+    body = RequestBody(Held())
+    tracemalloc.start()
+    try:
+        for number in range(50_000):
+            body.add(b"%02d" % (number % 100), limits)
+        memory_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert memory_bytes < 2 * body.held_bytes
+    assert body.whole() == b"".join(b"%02d" % number for number in range(100)) * 500
 
 
 @given(st.lists(st.binary(max_size=20), max_size=10), st.integers(1, 4), st.booleans())
