@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from dataclasses import replace
 from typing import Protocol, cast
 
 import httptools
@@ -21,6 +22,15 @@ from producers.proxy.wire import Head, Refusal
 from producers.requests.endings import How
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_REQUESTS_MAX = 100
+"""Under way on one connection: the first, and those that wait for its answer."""
+_TOO_MANY_AHEAD = replace(
+    errors.TENANT_BUSY, message="too many requests wait on this connection", limit="requests_ahead_max"
+)
+
+
+class _TooManyAhead(Exception):
+    """Stops the parser in the middle of what was read."""
 
 
 class ClientServer(Server, Protocol):
@@ -154,6 +164,9 @@ class ClientSide(asyncio.Protocol):
         )
         self._reading = exchange
         self._queue.append(exchange)
+        if len(self._queue) > _REQUESTS_MAX:
+            exchange.refusal = exchange.refusal or _TOO_MANY_AHEAD
+            raise _TooManyAhead
 
     def _too_long(self, head: Head) -> Refusal | None:
         size = len(head.target) + sum(len(name) + len(value) + 4 for name, value in head.headers)

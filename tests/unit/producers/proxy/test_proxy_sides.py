@@ -279,6 +279,22 @@ async def test_a_body_that_came_too_early_is_read_on_when_it_is_its_turn() -> No
     assert setting.upstream_wire.written.endswith(body)
 
 
+async def test_a_hundred_requests_may_wait_on_a_connection() -> None:
+    """They are answered, the next one is refused, and nothing after it is read."""
+    setting = Setting()
+    setting.client.data_received(GET * 150)
+    for _ in range(100):
+        setting.upstream.data_received(MODELS)
+        await asyncio.sleep(0)
+    written = setting.client_wire.written
+    setting.client.data_received(GET)
+
+    assert (written.count(b" 200 OK"), written.count(b" 429 "), written.count(b"Connection: close")) == (100, 1, 1)
+    assert written.endswith(b"}}")
+    assert setting.client_wire.written == written
+    assert setting.counters.value("proxy_refused", reason="requests_ahead_max") == 1
+
+
 @pytest.mark.parametrize(
     ("url", "host", "port", "authority", "target"),
     [
