@@ -174,9 +174,13 @@ class UpstreamSide(asyncio.Protocol):
         self._head_done = True
         self._keep = self._parser.should_keep_alive()
         assert self.exchange is not None
-        self._done = self.exchange.head.method == b"HEAD"
-        if not self._done and not answer.chunked and b"content-length" in answer.values:
-            self._left = 0 if answer.status in wire.BODILESS else int(answer.values[b"content-length"])
+        bodiless = answer.status in wire.BODILESS
+        self._done = bodiless or self.exchange.head.method == b"HEAD"
+        length = None if answer.chunked else answer.values.get(b"content-length")
+        if bodiless and (answer.chunked or int(length or 0)):
+            self._keep = False  # not every engine leaves out the body that it announced
+        if not self._done and length is not None:
+            self._left = int(length)
 
     def on_body(self, piece: bytes) -> None:
         if not self._done:

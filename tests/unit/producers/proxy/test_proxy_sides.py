@@ -296,6 +296,25 @@ async def test_a_hundred_requests_may_wait_on_a_connection() -> None:
 
 
 @pytest.mark.parametrize(
+    ("head", "kept"),
+    [
+        (b"304 Not Modified", True),
+        (b"304 Not Modified\r\nContent-Length: 5", False),
+        (b"204 No Content\r\nContent-Length: 0", True),
+        (b"204 No Content\r\nTransfer-Encoding: chunked", False),
+    ],
+)
+async def test_an_answer_that_has_no_body_ends_with_its_head(head: bytes, kept: bool) -> None:
+    """Whatever it announces; a connection on which a body may follow all the same is not used again."""
+    setting = Setting()
+    setting.client.data_received(GET)
+    setting.upstream.data_received(b"HTTP/1.1 %b\r\n\r\n" % head)
+
+    assert setting.client_wire.written.startswith(b"HTTP/1.1 %b\r\n" % head)
+    assert (setting.client.idle, setting.client_wire.closed, setting.upstream_wire.closed) == (True, False, not kept)
+
+
+@pytest.mark.parametrize(
     ("url", "host", "port", "authority", "target"),
     [
         ("http://e", "e", 80, b"e", b"/v1/a"),
