@@ -251,7 +251,8 @@ class Exchange:
         never had any of it.
         """
         self.side = None
-        again = not self.head.has_body if self.head.method in _SAFE else unseen and self._outgoing is not None
+        bare = not self.head.has_body
+        again = bare if self.head.method in _SAFE else unseen and (bare or self._outgoing is not None)
         if untouched and again and not self.answered:
             assert self.upstream is not None
             self.server.pools[self.upstream.index].ask(self, fresh=True)

@@ -315,6 +315,32 @@ async def test_an_answer_that_has_no_body_ends_with_its_head(head: bytes, kept: 
 
 
 @pytest.mark.parametrize(
+    ("request_", "again"),
+    [
+        (b"DELETE /v1/responses/r HTTP/1.1\r\nHost: p\r\n\r\n", True),
+        (b"POST /v1/responses/r/cancel HTTP/1.1\r\nHost: p\r\n\r\n", True),
+        (b"POST /v1/responses/r/cancel HTTP/1.1\r\nHost: p\r\nContent-Length: 2\r\n\r\n{}", False),
+        (PLAIN, True),
+    ],
+    ids=["a deletion", "a cancellation", "a body that was passed on", "a body that is kept"],
+)
+async def test_what_the_engine_never_had_is_sent_again(
+    request_: bytes, again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It closed a kept connection and confirmed nothing of the request; what is gone cannot be sent again."""
+    monkeypatch.setattr(upstream_side, "acknowledged", lambda _: 7)
+    setting = Setting()
+    setting.upstream.reused = True
+    setting.client.data_received(request_)
+    setting.upstream.connection_lost(None)
+    written = setting.client_wire.written
+    setting.client.connection_lost(None)
+
+    assert written.startswith(b"" if again else b"HTTP/1.1 502 ")
+    assert (written == b"") is again
+
+
+@pytest.mark.parametrize(
     ("url", "host", "port", "authority", "target"),
     [
         ("http://e", "e", 80, b"e", b"/v1/a"),
