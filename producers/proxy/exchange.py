@@ -213,12 +213,12 @@ class Exchange:
         pool = side.pool
         target = pool.target(self.head.target)
         head = wire.request_head(self.head, target, pool.authority, length, self.identity.added, without)
+        self.client.may_read()
         side.write(head + outgoing if outgoing else head)
         if outgoing is None:
             self._send_pieces(side)
         elif not self.waits:
             self._wait()
-        self.client.may_read()
 
     def _wait(self) -> None:
         assert self.upstream is not None

@@ -340,6 +340,17 @@ async def test_what_the_engine_never_had_is_sent_again(
     assert (written == b"") is again
 
 
+async def test_an_engine_that_takes_no_more_stops_the_reading_of_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the first write on."""
+    setting = Setting()
+    monkeypatch.setattr(setting.upstream_wire, "write", lambda _: setting.upstream.pause_writing())
+    setting.client.data_received(PLAIN)
+    held = not setting.client_wire.reading
+    setting.upstream.resume_writing()
+
+    assert (held, setting.client_wire.reading) == (True, True)
+
+
 @pytest.mark.parametrize(
     ("url", "host", "port", "authority", "target"),
     [
