@@ -32,6 +32,7 @@ _HOP_BY_HOP = frozenset(
         b"http2-settings",
     }
 )
+_OFFER = frozenset({b"upgrade", b"http2-settings"})
 _REQUEST_ONLY_HERE = _HOP_BY_HOP | {b"host", b"expect", b"content-length"}
 _CONTROL = bytes(range(0x21)) + b"\x7f"
 
@@ -149,7 +150,10 @@ def may_stay(head: Head) -> bool:
 
 def without_upgrade(head: Head) -> bytes:
     """The head as its client would write it without the offer, to be read once more."""
-    lines = _passed_on(head.headers, frozenset({b"upgrade", b"http2-settings", b"connection"}))
+    lines = _passed_on(head.headers, _OFFER | {b"connection"})
+    named = [name.strip() for name in head.values.get(b"connection", b"").split(b",")]
+    if kept := [name for name in named if name and name.lower() not in _OFFER]:
+        lines.append(b"Connection: " + b", ".join(kept))
     return request_line(head) + b"\r\n".join(lines) + b"\r\n\r\n"
 
 

@@ -97,6 +97,16 @@ def test_an_upgrade_is_refused_but_for_http_2_in_the_clear() -> None:
     assert without_upgrade(offer) == b"POST /v1/a HTTP/1.1\r\nHost: p\r\nContent-Length: 3\r\n\r\n"
 
 
+def test_without_its_offer_a_head_says_the_rest_of_its_connection() -> None:
+    """In one header, however many there were."""
+    lines = [(b"Connection", b"close, Upgrade"), (b"connection", b"HTTP2-Settings, X-Mine")]
+    offer = head(HOST, *lines, (b"Upgrade", b"h2c"), (b"HTTP2-Settings", b"A"), (b"X-Mine", b"1"))
+
+    assert without_upgrade(offer) == (
+        b"POST /v1/a HTTP/1.1\r\nHost: p\r\nX-Mine: 1\r\nConnection: close, X-Mine\r\n\r\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("given", "has_body", "length"),
     [
