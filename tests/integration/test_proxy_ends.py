@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
+import socket
 import time
 from typing import Any
 
@@ -130,6 +131,21 @@ async def test_a_client_that_takes_nothing_is_given_up() -> None:
         await until(lambda: engine.closed == 1)
 
     assert said(row, *HOW) == ("aborted", None, 200)
+
+
+async def test_a_client_that_asks_on_and_takes_nothing_is_given_up() -> None:
+    """Of the requests that it sent ahead no more are begun than it has room for; then it is cut off."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    sock.setblocking(False)
+    async with rig_of(says(whole(b"x" * 60_000)), write_quiet_s=0.5) as (rig, engine):
+        await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", rig.server.port))
+        with contextlib.closing(sock):
+            sock.send(b"GET /v1/models HTTP/1.1\r\nHost: proxy\r\n\r\n" * 90)
+            await until(lambda: engine.got)
+            await until(lambda: not rig.server.clients, within_s=20)
+
+    assert len(engine.got) < 90
 
 
 async def test_a_slow_engine_does_not_grow_memory() -> None:
