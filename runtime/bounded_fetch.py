@@ -6,9 +6,9 @@ the broker accepts could fill any memory, at every restart. ``bound_fetches`` pu
 
 - its decoders (names in the module of its record batch, compiled or not) give up beyond ``batch_bytes_max``;
 - a batch that was given up yields *stand-ins*: a record for every offset from the first to the last that its header
-  says, none of them with anything of what was sent, all of them too large for admission to take, or without headers
-  where a header's name could not be read: a batch is of one sender. Whoever reads the batch sees the same ones, now and
-  later, so job and sink agree about them.
+  says, none of them with anything of what was sent, all of them too large for admission to take. Where a header's name
+  cannot be read they begin with that record, and have no headers: a batch is of one sender. Whoever reads the batch
+  sees the same ones, now and later, so job and sink agree about them.
 
 The broker's own batches (transaction markers) are handed on as they are. What is not bounded:
 batches of the formats before Kafka 0.11 (brokers from 4.0 on take none), and the window of a zstd frame (the decoder's
@@ -162,7 +162,7 @@ def stand_in_value(limits: Limits) -> bytes:
     return text.encode().ljust(limits.record_bytes_max + 1, b" ")
 
 
-UNREADABLE = b"fleetpulse did not read this record: a header of its batch has a name that is no UTF-8.\n"
+UNREADABLE = b"fleetpulse did not read this record: a header of it or of one before has a name that is no UTF-8.\n"
 
 
 class ReadBatch:
@@ -186,23 +186,35 @@ class ReadBatch:
 
     def __iter__(self) -> Iterator[Any]:
         try:
-            return iter(list(self._batch))
+            records = iter(self._batch)
         except BatchTooLargeError:
             facts = {"codec": CODECS.get(self._batch.compression_type), "batch_bytes_max": self._limits.batch_bytes_max}
             _log.warning("compressed batch too large; its records are rejected (too_large)", extra=self._about(facts))
-            return self._stand_ins(stand_in_value(self._limits), HEADERS)
+            return self._stand_ins(self.base_offset, stand_in_value(self._limits), HEADERS)
+        return self._each(records)
+
+    def _each(self, records: Iterator[Any]) -> Iterator[Any]:
+        """One after another, as they are taken; from the first one that cannot be read on, stand-ins."""
+        offset = self.base_offset
+        try:
+            for record in records:
+                yield record
+                offset = record.offset + 1
         except (UnicodeDecodeError, CorruptRecordException) as error:
             if not isinstance(error.__cause__ or error, UnicodeDecodeError):
                 raise
-            _log.warning("header names of a batch are no UTF-8; its records are rejected", extra=self._about({}))
-            return self._stand_ins(UNREADABLE, ())
+            _log.warning(
+                "header names of a batch are no UTF-8; its records from there on are rejected",
+                extra=self._about({"first_offset": offset}),
+            )
+            yield from self._stand_ins(offset, UNREADABLE, ())
 
     def _about(self, facts: Mapping[str, object]) -> dict[str, object]:
         return {"first_offset": self.base_offset, "last_offset": self.next_offset - 1, **facts}
 
-    def _stand_ins(self, value: bytes, headers: tuple[tuple[str, bytes], ...]) -> Iterator[StandIn]:
+    def _stand_ins(self, first: int, value: bytes, headers: tuple[tuple[str, bytes], ...]) -> Iterator[StandIn]:
         at, kind = self._batch.max_timestamp, self._batch.timestamp_type
-        offsets = range(self.base_offset, self.next_offset)
+        offsets = range(first, self.next_offset)
         return (StandIn(offset, at, kind, value, headers=headers) for offset in offsets)  # one value, not copied
 
 

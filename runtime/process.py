@@ -43,7 +43,8 @@ def leave(code: int) -> NoReturn:
         sys.exit(code)
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+        with contextlib.suppress(OSError, ValueError):  # its disk may be full
+            stream.flush()
     os._exit(code)
 
 

@@ -13,8 +13,9 @@ from aiokafka.errors import CommitFailedError, IllegalStateError
 from runtime.counters import COUNTERS, Counters
 
 _log = logging.getLogger(__name__)
-_MARKERS_MAX = 10
-"""A few between two records of a partition that is read on are no reason to ask the brokers where its log begins."""
+_MARKERS_MAX = 1_000
+"""So many between two records of a partition that is read on are no reason to ask the brokers where its log begins: as
+many jobs may have committed there at once."""
 
 
 async def commit(consumer: Any, landed: dict[TopicPartition, int], offsets: Mapping[TopicPartition, int]) -> None:

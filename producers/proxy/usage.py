@@ -52,7 +52,8 @@ class UsageRequest:
     """
 
     __slots__ = (
-        "_added", "_held", "_held_bytes", "_level", "_options", "_shown", "_twice", "_withdrawn", "answer", "filter",
+        "_added", "_doubtful", "_held", "_held_bytes", "_level", "_options", "_shown", "_twice", "_withdrawn", "answer",
+        "filter",
     )  # fmt: skip
 
     def __init__(self, options: Mapping[str, object] | None = None, *, shown: bool = False) -> None:
@@ -60,6 +61,7 @@ class UsageRequest:
         self._shown = shown
         self._added = False
         self._twice = False  # the client's body has the key already
+        self._doubtful = False  # and a rejection may have been of that
         self._level = Level.RUNNING
         self._withdrawn = False
         self._held: list[bytes] = []
@@ -96,7 +98,7 @@ class UsageRequest:
 
     def proven(self, answer: Answer) -> Level | None:
         """The highest level that the upstream takes, where this answer came because more was left out."""
-        return self._level if self._withdrawn and not self._twice and answer.status < 400 else None
+        return self._level if self._withdrawn and not self._doubtful and answer.status < 400 else None
 
     def hold(self, pieces: list[bytes]) -> bool:
         """Take pieces of a held answer; False once it is longer than a rejection is."""
@@ -109,6 +111,7 @@ class UsageRequest:
         body = b"".join(self._held)
         if not any(name in body for name in _NAMES):
             return False
+        self._doubtful |= self._twice and not any(name in body for name in _NAMES[1:])
         self._withdrawn, self._level = True, Level(self._level - 1)
         self.answer, self._held, self._held_bytes = None, [], 0
         return True

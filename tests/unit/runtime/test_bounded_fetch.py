@@ -3,7 +3,7 @@ import secrets
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -57,11 +57,14 @@ class Latin(str):
         return super().encode("latin-1", errors)
 
 
-def batch(values: list[bytes], codec_id: int, base: int = BASE, *, control: bool = False, name: str = "h") -> bytes:
-    """A batch as a broker hands it out: offsets from ``base``, with the append time of the batch."""
+def batch(
+    values: list[bytes], codec_id: int, base: int = BASE, *, control: bool = False, names: Mapping[int, str] = {}
+) -> bytes:
+    """A batch as a broker hands it out: offsets from ``base``, with the append time of the batch. ``names`` of headers
+    by number of the record."""
     builder = default_records._DefaultRecordBatchBuilderPy(2, codec_id, 0, -1, -1, -1, 1 << 40)
     for index, value in enumerate(values):
-        assert builder.append(index, STAMP + index, b"k", value, [(Latin(name), b"v")]) is not None
+        assert builder.append(index, STAMP + index, b"k", value, [(Latin(names.get(index, "h")), b"v")]) is not None
     built = bytearray(builder.build())
     header = default_records.DefaultRecordBase.HEADER_STRUCT
     fields = list(header.unpack_from(built))
@@ -151,22 +154,26 @@ def test_control_batches_are_handed_on_untouched_and_plain_ones_whatever_their_s
 def test_a_header_whose_name_is_no_utf8_costs_its_batch(
     monkeypatch: pytest.MonkeyPatch, implementation: Any, codec_id: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Every record of it is refused for its headers; those before and behind are read."""
+    """Every record of it from there on is refused for its headers; those before and behind are read, as they are taken:
+    a batch may be of millions."""
     use(monkeypatch, implementation)
     bound_fetches(LIMITS)
-    bad = batch([b"1", b"2"], codec_id, BASE + 1, name="caf\xe9")
+    names = {1: "caf\xe9"}
+    bad = batch([b"1", b"2", b"3"], codec_id, BASE + 1, names=names)
 
-    found = read(batch([b"0"], 0), bad, batch([b"3"], 0, BASE + 3))
+    found = read(batch([b"0"], 0), bad, batch([b"4"], 0, BASE + 4))
 
     assert [(one.offset, one.value) for one in found] == [
-        (BASE, b"0"), (BASE + 1, UNREADABLE), (BASE + 2, UNREADABLE), (BASE + 3, b"3")
+        (BASE, b"0"), (BASE + 1, b"1"), (BASE + 2, UNREADABLE), (BASE + 3, UNREADABLE), (BASE + 4, b"4")
     ]  # fmt: skip
-    for one in found[1:3]:
+    first = next(iter(fetcher.MemoryRecords(bad).next_batch()))
+    assert (first.offset, first.value) == (BASE + 1, b"1")
+    for one in found[2:4]:
         with pytest.raises(RejectedError, match="schema is missing") as refused:
             decode_headers(one.headers)
         assert refused.value.reason == "headers"
     assert [one.getMessage() for one in caplog.records] == [
-        "header names of a batch are no UTF-8; its records are rejected"
+        "header names of a batch are no UTF-8; its records from there on are rejected"
     ]
 
 

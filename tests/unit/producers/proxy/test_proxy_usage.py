@@ -119,6 +119,16 @@ def test_a_body_with_the_option_of_its_own_proves_nothing() -> None:
     assert request.proven(Answer(status=200)) is None
 
 
+def test_a_rejection_that_names_the_option_itself_proves_it_for_all() -> None:
+    """Also where the client's body has the key: all clients of an upstream may have it."""
+    body, request = b'{"stream":true,"stream_options":{"include_usage":true}}', UsageRequest({"include_usage": True})
+    request.body(body, Level.RUNNING)
+    assert rejected(request, b"extra_forbidden: stream_options.continuous_usage_stats")
+
+    assert request.body(body, Level.RUNNING) == body
+    assert request.proven(Answer(status=200)) is Level.FINAL
+
+
 def test_an_answer_for_another_reason_is_released() -> None:
     """It comes out whole, and proves nothing."""
     request = UsageRequest({})
