@@ -23,8 +23,17 @@ pytestmark = pytest.mark.integration
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = {"schemas", "runtime", "producers", "stream_jobs", "sinks", "fleetpulse"}
 SDK_MODULES = {
-    *("__init__.py", "bodies.py", "calls.py", "endings.py", "handover.py", "openai_client.py", "requests.py"),
-    *("streams.py", "py.typed", "plugins/__init__.py", "plugins/langchain.py", "plugins/litellm.py"),
+    *(
+        "__init__.py",
+        "bodies.py",
+        "calls.py",
+        "encodings.py",
+        "endings.py",
+        "handover.py",
+        "openai_client.py",
+        "requests.py",
+    ),
+    *("requests.py", "streams.py", "py.typed", "plugins/__init__.py", "plugins/langchain.py", "plugins/litellm.py"),
     *("plugins/llamaindex.py", "plugins/vllm.py", "metrics.py", "torch_memory.py", "training.py"),
 }
 

@@ -66,11 +66,6 @@ def silent_rows(types: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def named_first(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """What belongs to somebody, then what does not; each in its order."""
-    return sorted(rows, key=lambda row: bool(row["nobody"]))
-
-
 def listed(what: str, rows: int, most: int | None) -> str:
     """What a table holds; as many rows as a query brings at most are the dearest of more."""
     return what if most is None or rows < most else f"{what}; the {most:,} dearest, no more fit"
@@ -156,10 +151,10 @@ class _Cost:
         silent = self._show_silence(silent_types)
         points = parts.records()
         self._show_split(view.whole_buckets("cost_over_time", points, settled_ms=BILLED_MS) or points, width_ms)
-        self._models.rows(named_first(models.records()), "No model has a bill in this range")
+        self._models.rows(models.records(), "No model has a bill in this range")
         unused = sorted([*idle.records(), *silent], key=lambda row: -(row["cost"] or 0))
         self._idle.rows(unused, "Nothing stood idle in this range")
-        self._tenants.rows(named_first(tenants.records()), "No tenant has a bill in this range")
+        self._tenants.rows(tenants.records(), "No tenant has a bill in this range")
         for panel, what, name, answer in (
             (self._models, _UNIT_COSTS, "cost_models", models),
             (self._idle, _UNUSED, "cost_idle_hosts", idle),

@@ -1,5 +1,5 @@
 -- What each model cost, and a million of its tokens: prices times tokens are the cost of its requests, failed ones in it.
--- What is of no request (nobody 1) has a row for each part of the bills, before the others: all rows add up to the bills.
+-- What is of no request (nobody 1) has a row for each part of the bills, so that the rows add up to the bills.
 -- reads bills: costs 1m <= 6h, 1h <= 60d, 1d
 -- rows: 500
 SELECT
@@ -36,5 +36,5 @@ FROM
         AND ({model:String} = '' OR of_model = {model:String})
 )
 GROUP BY model, nobody
-ORDER BY nobody DESC, cost DESC, model
+ORDER BY nobody, cost DESC, model
 LIMIT 200

@@ -1,5 +1,5 @@
 -- What each tenant cost, and what of it was for requests that were not answered in full; energy and CO2e with PUE.
--- What is of no request (nobody 1) has a row for each part of the bills, before the others: all rows add up to the bills.
+-- What is of no request (nobody 1) has a row for each part of the bills, so that the rows add up to the bills.
 -- reads bills: costs 1m <= 6h, 1h <= 60d, 1d
 -- rows: 2000
 SELECT
@@ -31,5 +31,5 @@ FROM
         AND ({model:String} = '' OR model = {model:String})
 )
 GROUP BY tenant, nobody
-ORDER BY nobody DESC, cost DESC, tenant
+ORDER BY nobody, cost DESC, tenant
 LIMIT 1000

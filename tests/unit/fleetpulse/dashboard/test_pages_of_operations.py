@@ -11,7 +11,7 @@ import pytest
 from fleetpulse.dashboard.consumer_lag import Lag
 from fleetpulse.dashboard.pages.alert_panel import facts, members, transitions
 from fleetpulse.dashboard.pages.alerts import KEPT_MS, bar_ms, opened, silence_of
-from fleetpulse.dashboard.pages.cost import listed, named_first, silent_rows, stacked, standings
+from fleetpulse.dashboard.pages.cost import listed, silent_rows, stacked, standings
 from fleetpulse.dashboard.pages.fleet import last_reported
 from fleetpulse.dashboard.pages.pipeline import (
     CAUSES,
@@ -201,13 +201,6 @@ def test_the_page_and_the_saved_query_call_the_same_alerts_open() -> None:
 
 
 # cost
-
-
-def test_what_is_nobodys_stands_behind_what_is_somebodys() -> None:
-    """Each in the order of its costs."""
-    rows = [{"model": name, "nobody": nobody} for name, nobody in (("idle", 1), ("m", 0), ("start-up", 1), ("n", 0))]
-
-    assert [row["model"] for row in named_first(rows)] == ["m", "n", "idle", "start-up"]
 
 
 def test_a_table_that_is_full_says_that_there_may_be_more() -> None:
