@@ -132,7 +132,8 @@ def chaos(
     seconds: Annotated[float, typer.Option(min=1.0, help="With --faults: how long each fault lasts.")] = 10.0,
     data_dir: DataDir = None,
 ) -> Result:
-    """Kill -9 every part under load, freeze workers, double them; then compare with the generator's own truth.
+    """Kill -9 producer, job, sink, Kafka and ClickHouse under load, freeze workers, double them; then compare with the
+    generator's own truth.
 
     Example: [bold]fleetpulse chaos --kills 100 --seed 1[/bold], [bold]fleetpulse chaos --faults edge[/bold],
     [bold]fleetpulse chaos --faults edge --only "Kafka away" --seconds 600[/bold],

@@ -1,4 +1,4 @@
-"""``bench live``: a whole simulated fleet in real time on this machine, everything included, raw tables too.
+"""``bench live``: a whole simulated fleet in real time on this machine, all jobs and raw tables included.
 
 The fleet *keeps up* when the simulator is punctual, lag (in seconds of input) is flat, and the books are exact at the
 end. With ``search`` smaller fleets follow until one keeps up (then a larger one between the two).
@@ -20,6 +20,7 @@ from aiokafka.errors import KafkaError
 
 from fleetpulse.commands.progress import Progress
 from fleetpulse.reconcile.compare import Report, reconcile
+from fleetpulse.services.jobs_and_sink import JOBS
 from fleetpulse.services.processes import Command, Processes
 from lab.bench import cpu
 from lab.bench.stand import Stand, fresh_stand, until
@@ -85,7 +86,7 @@ def measure(data_dir: Path | None, hosts: int, seconds: int, seed: int, progress
 
 def _run(stand: Stand, hosts: int, seconds: int, seed: int, progress: Progress) -> Run:
     run = Run(hosts, seconds)
-    with pipeline(stand, progress) as processes:
+    with pipeline(stand, progress, jobs=JOBS) as processes:
         before, begun_s = cpu_s(stand, processes), time.monotonic()
         processes.start(fleet(stand, hosts, seconds, seed))
         with progress.task(f"{hosts * GPUS_PER_HOST:,} GPUs for {seconds} s") as on_progress:
@@ -176,7 +177,7 @@ async def _until_ready(config: Config, processes: Processes, jobs: Sequence[str]
 async def _watch(stand: Stand, processes: Processes, run: Run, on_progress: Any) -> None:
     begun_s = time.monotonic()
     first_s: float | None = None
-    async with Watcher(stand.config) as watcher:
+    async with Watcher(stand.config, JOBS) as watcher:
         while True:
             at_s = time.monotonic()
             reading = await watcher.read(at_s - begun_s)
@@ -283,7 +284,9 @@ def verdict(run: Run) -> dict[str, Any]:
         "lag_s_max": {name: max(lags) for name, lags in source_lag.items()},
         "lag_rise_s_per_s": rise,
         "observed_s": span_s,
-        "partial_records_lag_max": max(one.lag["sink"] for one in late),
+        "derived_records_lag_max": {
+            name: max(one.lag[name] for one in late) for name in late[0].lag if name not in source_lag
+        },
         "cores": {name: spent / run.wall_s for name, spent in run.cpu_s.items()},
         "cores_total": sum(run.cpu_s.values()) / run.wall_s,
         "cpu_s": run.cpu_s,
