@@ -81,7 +81,7 @@ def listing(view: View, what: str, columns: Sequence[Column], about: str, advice
 
     async def refresh() -> None:
         answer = await view.ask(query, search=view.option("q"), top=LISTED)
-        rows = [row | {LAST_SEEN.name: max(0, view.range.to_ms - row["heard_ms"])} for row in answer.records()]
+        rows = [row | {LAST_SEEN.name: max(0, view.until_ms - row["heard_ms"])} for row in answer.records()]
         known = rows[0][query] if rows else 0
         panel.hint(listed_of(known))
         panel.rows(rows, f"No {what} in this range", f"Choose a longer range; {advice}.")

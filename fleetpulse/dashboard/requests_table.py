@@ -49,7 +49,7 @@ def widening(span: TimeRange) -> list[TimeRange]:
 
 async def newest(view: View, top: int, **values: Any) -> Answer:
     """The newest requests of the page's range; looks no further back than it needs to."""
-    for span in widening(view.range)[:-1]:
+    for span in widening(view.past)[:-1]:
         answer = await view.ask_over(span, "requests", top=top, **values)
         if len(answer.rows) >= top:
             return answer

@@ -40,6 +40,10 @@ class TimeRange:
         """Its last so long."""
         return TimeRange(max(self.from_ms, self.to_ms - span_ms), self.to_ms)
 
+    def until(self, at_ms: int) -> TimeRange:
+        """What of it is before ``at_ms``; nothing where it begins later."""
+        return TimeRange(self.from_ms, max(self.from_ms, min(self.to_ms, at_ms)))
+
     def since(self, at_ms: int | None) -> TimeRange:
         """What of it is not before the minute of ``at_ms``: bills are of whole minutes. At least its last window, all
         of it for None."""
@@ -73,8 +77,13 @@ class RangeSpec:
         """The range at this moment. The end of a moving one is rounded up to a window of 10 s."""
         if self.last is None:
             return TimeRange(self.from_ms, self.to_ms)
-        to_ms = -(-now_ms // SPAN_MIN_MS) * SPAN_MIN_MS
+        to_ms = window_over_ms(now_ms)
         return TimeRange(to_ms - last_ms(self.last), to_ms)
+
+
+def window_over_ms(now_ms: int) -> int:
+    """Where the window of 10 s ends that this moment is in: what is asked up to there has one answer in all of it."""
+    return -(-now_ms // SPAN_MIN_MS) * SPAN_MIN_MS
 
 
 def last_ms(text: str) -> int:

@@ -15,7 +15,7 @@ from nicegui import ui
 
 from fleetpulse.dashboard.data import Data
 from fleetpulse.dashboard.theme import DARK, LIGHT, Palette
-from fleetpulse.dashboard.time_range import RangeSpec, TimeRange, fixed
+from fleetpulse.dashboard.time_range import RangeSpec, TimeRange, fixed, window_over_ms
 from fleetpulse.dashboard.url_state import UrlState
 from fleetpulse.dashboard.users import User
 from fleetpulse.dashboard.values import clean
@@ -84,7 +84,9 @@ class View:
         self.zone = zone
         """Of every time on the page."""
         self._now_ms = now_ms
-        self.range: TimeRange = state.range_spec.at(now_ms())
+        self._asked_ms = now_ms()
+        self.range: TimeRange = state.range_spec.at(self._asked_ms)
+        """As it was chosen: today ends at midnight."""
         self._refresh: Refresh | None = None
         self._running: asyncio.Task[None] | None = None
         self._again = False
@@ -114,6 +116,19 @@ class View:
         value = self.state.options[name]
         return value if value in known else self._defaults[name]
 
+    @property
+    def past(self) -> TimeRange:
+        """What of the range is no future: it ends as a moving range would, or earlier."""
+        return self._past(self.range)
+
+    @property
+    def until_ms(self) -> int:
+        """The moment that ages are of: the end of the range, or now where that is earlier."""
+        return self.past.to_ms
+
+    def _past(self, span: TimeRange) -> TimeRange:
+        return span.until(window_over_ms(self._asked_ms))
+
     def check_user(self) -> User:
         """Who looks. Raises ``FleetpulseError`` once the user was revoked: a page that is open ends with its login."""
         user = self.user()
@@ -126,8 +141,9 @@ class View:
         return await self.ask_over(self.range, name, **values)
 
     async def ask_over(self, span: TimeRange, name: str, **values: Value) -> Answer:
-        """The same over another range."""
-        known: dict[str, Value] = {"from_ms": span.from_ms, "to_ms": span.to_ms, "bucket_ms": span.bucket_ms}
+        """The same over another range. Asked is what of it is no future: for some queries its end is now."""
+        to_ms = self._past(span).to_ms
+        known: dict[str, Value] = {"from_ms": span.from_ms, "to_ms": to_ms, "bucket_ms": span.bucket_ms}
         standing = {place: self.filter(place) for place in query(name).parameters}
         return await self.data.ask(name, {**standing, **known, **values}, span.span_ms)
 
@@ -155,16 +171,16 @@ class View:
     def moments(self, name: str) -> range:
         """All points that a query over the page's range may bring and that are over."""
         step_ms = self.bucket_ms(name)
-        return range(self.range.from_ms // step_ms * step_ms, self.range.to_ms - step_ms - SETTLED_MS + 1, step_ms)
+        return range(self.range.from_ms // step_ms * step_ms, self.until_ms - step_ms - SETTLED_MS + 1, step_ms)
 
     def whole_buckets(
         self, name: str, rows: list[dict[str, Any]], at: str = "at_ms", settled_ms: int = SETTLED_MS
     ) -> list[dict[str, Any]]:
         """The rows without the last point, when it is not over yet, or was less than ``settled_ms`` ago: a rate of half
         a minute would look like a fall."""
-        if self.state.range_spec.last is None:
+        if self.state.range_spec.last is None and self.until_ms == self.range.to_ms:
             return rows
-        most_ms = self.range.to_ms - self.bucket_ms(name) - settled_ms
+        most_ms = self.until_ms - self.bucket_ms(name) - settled_ms
         return [row for row in rows if row[at] <= most_ms]
 
     def set(self, **values: str) -> None:
@@ -278,7 +294,8 @@ class View:
 
     async def _range_now(self) -> TimeRange:
         """The range at this moment; one that nobody chose begins with the first event."""
-        span = self.state.range_spec.at(self._now_ms())
+        self._asked_ms = self._now_ms()
+        span = self.state.range_spec.at(self._asked_ms)
         return await self.data.since_first_event(span) if self.state.range_spec == RangeSpec() else span
 
 

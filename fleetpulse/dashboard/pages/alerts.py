@@ -129,7 +129,7 @@ class _Alerts:
         self._show_open(records)
         self._show_history(history.records(), bars.records())
         self._actions.rows(
-            [{**row, "ago_ms": max(0, view.range.to_ms - row["at_ms"])} for row in actions.records()],
+            [{**row, "ago_ms": max(0, view.until_ms - row["at_ms"])} for row in actions.records()],
             "Nobody did anything in this range",
             "Silences, and commands that change stored results, stand here.",
         )
@@ -151,16 +151,16 @@ class _Alerts:
     def _show_open(self, records: Sequence[Mapping[str, Any]]) -> None:
         wanted = self._view.choice("silenced", SILENCED)
         shown = [row for row in records if wanted == "all" or bool(row["muted"]) == (wanted == "yes")]
-        hidden, to_ms = len(records) - len(shown), self._view.range.to_ms
+        hidden, until_ms = len(records) - len(shown), self._view.until_ms
         self._open.rows(
-            [{**row, "age_ms": max(0, to_ms - row["since_ms"])} for row in shown],
+            [{**row, "age_ms": max(0, until_ms - row["since_ms"])} for row in shown],
             "No alert is silenced" if wanted == "yes" else "No alert is open",
             f"{hidden:,} more are behind the other button." if hidden else _QUIET,
         )
 
     def _show_history(self, records: Sequence[Mapping[str, Any]], bars: Sequence[Mapping[str, Any]]) -> None:
         view = self._view
-        rows = [{**row, "ago_ms": max(0, view.range.to_ms - row["opened_ms"])} for row in records]
+        rows = [{**row, "ago_ms": max(0, view.until_ms - row["opened_ms"])} for row in records]
         self._history.rows(rows, "No alert in this range", "Choose a longer range.")
         colours = {"critical": view.palette.bad, "warning": view.palette.warn, "info": view.palette.muted}
         lines = [

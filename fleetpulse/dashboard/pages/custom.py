@@ -52,7 +52,7 @@ class _Metrics:
     async def refresh(self) -> None:
         view = self._view
         answer = await view.ask("custom", search=view.option("q"), top=LISTED)
-        rows = [{**row, "ago_ms": max(0, view.range.to_ms - row["last_ms"])} for row in answer.records()]
+        rows = [{**row, "ago_ms": max(0, view.until_ms - row["last_ms"])} for row in answer.records()]
         self._table.hint(listed_of(rows[0]["metrics"] if rows else 0))
         self._table.rows(rows, "No metric of an application in this range", _ADVICE)
         if self._chart is not None:

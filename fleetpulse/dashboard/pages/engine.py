@@ -120,7 +120,7 @@ class _OneEngine:
             load.records(), "No process of it in this range", "The agent reads /proc of engines that it knows."
         )
         self._processes.rows(processes.records(), "No process of it on a GPU in this range")
-        dated = [{**row, "ago_ms": view.range.to_ms - row["at_ms"]} for row in changes]
+        dated = [{**row, "ago_ms": view.until_ms - row["at_ms"]} for row in changes]
         self._events.rows(dated, "No events", "Registrations, deployments, losses and marks would stand here.")
         self._show_newest((await newest(view, REQUESTS_SHOWN, id="", failed=0, engine_id=engine)).records())
 

@@ -100,7 +100,7 @@ class _Fleet:
         view = self._view
         metric = GPU_METRICS[view.choice("metric", GPU_METRICS)]
         value = {"total": metric.total, "known": metric.known}
-        now = view.range.end(NOW_MS) if view.option("over") != "range" else view.range
+        now = view.past.end(NOW_MS) if view.option("over") != "range" else view.range
         known, shown, series, faults = await view.gather(
             view.ask("fleet_gpus", **value),
             view.ask_over(now, "fleet_gpus", **value),
@@ -112,7 +112,7 @@ class _Fleet:
         heavy = (known, shown, series)
         if not all(map(operator.is_, heavy, self._heavy)):  # live mode queries more often than these are counted again
             self._heavy = heavy
-            self._health = health_of(known.records(), shown.records(), view.range.to_ms, metric.scale)
+            self._health = health_of(known.records(), shown.records(), view.until_ms, metric.scale)
             self._show_map(self._health)
             self._show_lines(series.records())
             self._worst.rows(
@@ -120,7 +120,7 @@ class _Fleet:
             )
         events = faults.records()
         self._show_stats(self._health, series.records(), events[0]["faults"] if events else 0)
-        rows = [row | {"ago_ms": view.range.to_ms - row["at_ms"]} for row in events]
+        rows = [row | {"ago_ms": view.until_ms - row["at_ms"]} for row in events]
         self._faults.rows(rows, "No faults in this range", "XIDs, ECC errors and lost GPUs would stand here.")
 
     def _show_map(self, health: Health) -> None:

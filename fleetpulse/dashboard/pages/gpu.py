@@ -89,14 +89,14 @@ class _OneGpu:
         self._show_stats(gpu, known, rows)
         serious = [row for row in events.records() if row["severity"] != "info"][:MARKS_MAX]
         self._signals.show(rows, [(row["at_ms"], clean(row["kind"])) for row in serious])
-        dated = [{**row, "ago_ms": view.range.to_ms - row["at_ms"]} for row in events.records()]
+        dated = [{**row, "ago_ms": view.until_ms - row["at_ms"]} for row in events.records()]
         self._events.rows(dated, "No events in this range", "XIDs, ECC errors and losses would stand here.")
         await self._show_requests(known)
 
     def _show_stats(self, gpu: str, known: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> None:
         first: Mapping[str, Any] = known[0] if known else {}
         last: Mapping[str, Any] = rows[-1] if rows else {}
-        last_seen = ago(max(0, self._view.range.to_ms - first["heard_ms"])) if first else "never"
+        last_seen = ago(max(0, self._view.until_ms - first["heard_ms"])) if first else "never"
         show = self._stats.show
         show("what", clean(gpu).removeprefix("GPU-")[:8], gpu_name(first.get("gpu_model")))
         host, engine, at = first.get("host"), first.get("engine_id"), self._view.link

@@ -13,7 +13,7 @@ from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.consumer_lag import Lag, LagOfGroups
 from fleetpulse.dashboard.parts import ChartPanel, Column, Panel, Stats, TablePanel, choices, grid, set_text, tag
 from fleetpulse.dashboard.values import UNKNOWN, ago, clean, rate, short, size
-from fleetpulse.dashboard.view import PageSpec, Refresh, View, wall_ms
+from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from fleetpulse.doctor.facts import Bounds
 from runtime.config import load
 from runtime.runbook import Cause
@@ -158,8 +158,7 @@ class _Pipeline:
                 view.ask("pipeline_clocks"),
             ),
         )
-        now_ms = min(view.range.to_ms, wall_ms())
-        topics = joined(booked.records(), produced.records(), fresh.records(), now_ms)
+        topics = joined(booked.records(), produced.records(), fresh.records(), view.until_ms)
         self._show_stats(topics, covered_s)
         self._topics.rows(topics, "No event was booked in this range", _START)
         self._joins.rows(shares(caused("joins", joins.records())), "Neither requests nor GPU samples in this range")
@@ -167,7 +166,7 @@ class _Pipeline:
         without = caused("pipeline_overflow", overflow.records())
         self._overflow.rows(named_tenants(without), "Every value has its name")
         self._show_lines(view.whole_buckets("pipeline_over_time", series.records()))
-        self._show_rejected(why.records(), rows.records(), now_ms)
+        self._show_rejected(why.records(), rows.records())
         await self._show_bytes()
         await lag
 
@@ -232,9 +231,12 @@ class _Pipeline:
         lines = [Line(words[name], list(points.items())) for name, points in odd.items()]
         self._odd.draw(over_time(lines, view.range, view.palette))
 
-    def _show_rejected(self, why: Sequence[Row], rows: Sequence[Row], now_ms: int) -> None:
+    def _show_rejected(self, why: Sequence[Row], rows: Sequence[Row]) -> None:
         self._why.rows(caused("pipeline_rejected", why), "Nothing was rejected in this range")
-        dated = [{**row, "ago_ms": max(0, now_ms - row["appended_ms"]), "place": place_text(row)} for row in rows]
+        dated = [
+            {**row, "ago_ms": max(0, self._view.until_ms - row["appended_ms"]), "place": place_text(row)}
+            for row in rows
+        ]
         self._rows.rows(dated, "Nothing was rejected in this range", "fleetpulse rejected show looks further back.")
 
 

@@ -39,7 +39,7 @@ def build(view: View) -> Refresh:
             where = "with this id in this range" if wanted else "in this range"
             panel.empty(f"No request {where}", "Choose a longer range or fewer filters; raw requests go after days.")
             return
-        panel.hint("with this id" if wanted else _HINTS.get(shown) or slowest_hint(view.range.span_ms))
+        panel.hint("with this id" if wanted else _HINTS.get(shown) or slowest_hint(view.past.span_ms))
         panel.show()
         table.show(answer.records())
 

@@ -54,8 +54,7 @@ def _list(view: View) -> Refresh:
     async def refresh() -> None:
         answer = await view.ask("training", search=view.option("q"), top=LISTED)
         rows = [
-            {**row, "ago_ms": max(0, view.range.to_ms - row["last_ms"]), **_percentiles(row)}
-            for row in answer.records()
+            {**row, "ago_ms": max(0, view.until_ms - row["last_ms"]), **_percentiles(row)} for row in answer.records()
         ]
         panel.hint(listed_of(rows[0]["jobs"] if rows else 0))
         panel.rows(
@@ -84,7 +83,7 @@ class _OneJob:
         jobs, ranks = await view.gather(
             view.ask("training", search=job, top=LISTED), view.ask("training_ranks", job=job, top=LISTED)
         )
-        rows = [{**row, "ago_ms": max(0, view.range.to_ms - row["last_ms"])} for row in ranks.records()]
+        rows = [{**row, "ago_ms": max(0, view.until_ms - row["last_ms"])} for row in ranks.records()]
         self._ranks.rows(rows, "No step of this job in this range", "Choose a longer range.")
         self._show_stats(job, next((row for row in jobs.records() if row["job"] == job), {}))
         drawn = [row["of_rank"] for row in rows[:RANKS_DRAWN]]

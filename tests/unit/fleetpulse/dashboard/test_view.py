@@ -1,0 +1,84 @@
+"""What a page works with: its range and what of it is over, its queries, what becomes of a failed asking."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from fleetpulse.dashboard.data import Data
+from fleetpulse.dashboard.time_range import RangeSpec, TimeRange, fixed
+from fleetpulse.dashboard.url_state import UrlState
+from fleetpulse.dashboard.users import OPERATOR, User
+from fleetpulse.dashboard.view import Facts, View
+from fleetpulse.dashboard.zone import UTC_ZONE
+from fleetpulse.queries.dashboard import query
+from fleetpulse.sql.database import Answer
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
+
+MIDNIGHT_MS = 20_000 * DAY_MS
+NOW_MS = MIDNIGHT_MS + 5 * HOUR_MS + 20 * MINUTE_MS + 3_000
+TODAY = fixed(MIDNIGHT_MS, MIDNIGHT_MS + DAY_MS)
+WINDOW_OVER_MS = NOW_MS + 7_000
+
+
+class RecordingData:
+    """Answers every query with nothing."""
+
+    def __init__(self) -> None:
+        self.queries: list[tuple[str, dict[str, Any], int]] = []
+
+    async def ask(self, name: str, values: dict[str, Any], span_ms: int) -> Answer:
+        self.queries.append((name, values, span_ms))
+        return Answer((), ())
+
+
+def view_of(spec: RangeSpec, data: object = None) -> View:
+    """A page over this range, at ``NOW_MS``."""
+    user = User("ada", OPERATOR)
+    given = cast(Data, data or RecordingData())
+    state = UrlState(spec)
+    return View("/x", {}, state, given, Facts(), lambda: user, dark=False, zone=UTC_ZONE, now_ms=lambda: NOW_MS)
+
+
+@pytest.mark.parametrize(
+    ("spec", "past"),
+    [
+        (TODAY, TimeRange(MIDNIGHT_MS, WINDOW_OVER_MS)),
+        (RangeSpec("1h"), TimeRange(WINDOW_OVER_MS - HOUR_MS, WINDOW_OVER_MS)),
+        (fixed(0, HOUR_MS), TimeRange(0, HOUR_MS)),
+        (fixed(NOW_MS + DAY_MS, NOW_MS + 2 * DAY_MS), TimeRange(NOW_MS + DAY_MS, NOW_MS + DAY_MS)),
+    ],
+    ids=["today", "moving", "over", "future"],
+)
+async def test_queries_end_now_where_the_range_ends_later(spec: RangeSpec, past: TimeRange) -> None:
+    """Some take the end for now: which alert is silenced, what the last fifteen minutes were."""
+    data = RecordingData()
+    view = view_of(spec, data)
+
+    await view.ask("alerts_open", kept_ms=DAY_MS)
+
+    ((_, values, span_ms),) = data.queries
+    assert (view.past, view.until_ms) == (past, past.to_ms)
+    assert (values["from_ms"], values["to_ms"]) == (past.from_ms, past.to_ms)
+    assert span_ms == view.range.span_ms
+
+
+def test_points_of_today_end_now() -> None:
+    """Nothing is drawn of the hours to come, and no rate of a point that is not over yet."""
+    view, name = view_of(TODAY), "tenants_over_time"
+    width_ms = view.bucket_ms(name)
+    now_at_ms = NOW_MS // width_ms * width_ms
+    rows = [{"at_ms": now_at_ms - width_ms}, {"at_ms": now_at_ms}]
+
+    assert width_ms == max(10 * MINUTE_MS, query(name).grain_ms(DAY_MS))
+    assert max(view.moments(name)) == now_at_ms - width_ms
+    assert view.whole_buckets(name, rows) == rows[:1]
+
+
+def test_points_of_a_range_that_is_over_are_all_there() -> None:
+    """Nobody waits for the last one."""
+    view = view_of(fixed(MIDNIGHT_MS - DAY_MS, MIDNIGHT_MS))
+    rows = [{"at_ms": MIDNIGHT_MS - MINUTE_MS}]
+
+    assert view.whole_buckets("tenants_over_time", rows) == rows
