@@ -1,14 +1,15 @@
 """Sends windows by remote write as they settle, and remembers how far it came.
 
-Windows are read once, ``settle_ms`` after their end. The position is kept on disk after all their samples were taken,
-so that a failure sends them again: the same samples at the same times, which the receiver takes or ignores. 5xx, 429
-and a receiver that is unavailable are tried again for ever, with back-off; what it rejects otherwise is counted and
-left.
+Windows are read once, ``settle_ms`` after their end. What the receiver did not take is sent again as it is, and newer
+windows after it: a receiver takes the samples of a series in their order alone, and a request as a whole. The position
+is kept on disk once all was taken. 5xx, 429, a receiver that is unavailable, and one that does not let us in or is
+elsewhere (401, 403, 404, 3xx) are tried again for ever, with back-off; samples that it rejects are counted and left.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +19,15 @@ from fleetpulse.export.series import COLUMNS, WINDOW_MS, Collected
 from fleetpulse.export.wire import bodies
 from runtime.counters import COUNTERS, Counters
 from runtime.remote_write_config import RemoteWriteConfig
+from schemas.errors import UnavailableError
 
 _log = logging.getLogger(__name__)
 
+_NOT_OF_SAMPLES = frozenset({401, 403, 404, 405, 407, 408, 429})
+"""Statuses that say who may write, where and when, and nothing of what was written."""
 
-class Unavailable(Exception):
+
+class Unavailable(UnavailableError):
     """The receiver did not take a request and may take it later."""
 
 
@@ -48,6 +53,17 @@ class Sent:
     dropped: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Windows ``[from_ms, to_ms)`` on their way: requests not taken yet with the samples in each, and how many went by
+    outcome."""
+
+    from_ms: int
+    to_ms: int
+    waiting: deque[tuple[bytes, int]]
+    done: dict[str, int]
+
+
 class RemoteWrite:
     """Sends what has settled since the last round."""
 
@@ -59,28 +75,40 @@ class RemoteWrite:
         self._post = post
         self._position = position
         self._counters = counters
+        self._batch: _Batch | None = None
+        """What the round before could not finish."""
 
     def round(self, now_ms: int) -> Sent:
-        """Send the windows that have settled. Raises ``Unavailable``, and what asking raises: then none is done."""
-        to_ms = (now_ms - self._config.settle_ms) // WINDOW_MS * WINDOW_MS
-        from_ms = self._begin(to_ms)
-        if from_ms >= to_ms:
-            return Sent(from_ms, from_ms)
+        """Send what is left of the round before, else the windows that have settled. Raises ``Unavailable``, and what
+        asking raises: the next round goes on there."""
+        batch = self._batch
+        if batch is None:
+            to_ms = (now_ms - self._config.settle_ms) // WINDOW_MS * WINDOW_MS
+            from_ms = self._begin(to_ms)
+            if from_ms >= to_ms:
+                return Sent(from_ms, from_ms)
+            self._batch = batch = self._collect(from_ms, to_ms)
+        while batch.waiting:
+            body, samples = batch.waiting[0]
+            batch.done[self._deliver(body)] += samples
+            batch.waiting.popleft()
+        self._position.parent.mkdir(parents=True, exist_ok=True)
+        fresh = self._position.with_name(f"{self._position.name}.new")
+        fresh.write_text(f"{batch.to_ms}\n", encoding="ascii")
+        fresh.replace(self._position)
+        self._batch = None
+        for outcome, samples in batch.done.items():
+            self._counters.add("export_samples", samples, outcome=outcome)
+        self._counters.set("export_window_ms", batch.to_ms)
+        return Sent(batch.from_ms, batch.to_ms, **batch.done)
+
+    def _collect(self, from_ms: int, to_ms: int) -> _Batch:
         collected = Collected(self._config.series_max)
         for query in COLUMNS:
             names, rows = self._ask(query, from_ms, to_ms)
             collected.add(query, names, rows)
-        done = {"sent": 0, "rejected": 0, "dropped": collected.dropped}
-        for body, samples in bodies(collected.series, self._config.samples_max):
-            done[self._deliver(body)] += samples
-        self._position.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self._position.with_name(f"{self._position.name}.new")
-        fresh.write_text(f"{to_ms}\n", encoding="ascii")
-        fresh.replace(self._position)
-        for outcome, samples in done.items():
-            self._counters.add("export_samples", samples, outcome=outcome)
-        self._counters.set("export_window_ms", to_ms)
-        return Sent(from_ms, to_ms, **done)
+        waiting = deque(bodies(collected.series, self._config.samples_max))
+        return _Batch(from_ms, to_ms, waiting, {"sent": 0, "rejected": 0, "dropped": collected.dropped})
 
     def _begin(self, to_ms: int) -> int:
         """Where the round begins: at the position, the last window where there is none, and not too long ago."""
@@ -99,7 +127,7 @@ class RemoteWrite:
             status, answer = self._post(body)
         except OSError as error:
             raise Unavailable(f"{type(error).__name__}: {error}") from error
-        if status == 429 or status >= 500:
+        if status in _NOT_OF_SAMPLES or 300 <= status < 400 or status >= 500:
             raise Unavailable(f"status {status}: {answer}")
         if status >= 300:
             facts = {"status": status, "response": answer}

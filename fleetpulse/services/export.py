@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from fleetpulse import queries
-from fleetpulse.export.remote import RemoteWrite, Rows, Unavailable
+from fleetpulse.export.remote import RemoteWrite, Rows
 from fleetpulse.export.series import WINDOW_MS
 from fleetpulse.export.wire import HEADERS
 from fleetpulse.services.jobs_and_sink import health
@@ -56,7 +56,7 @@ async def _until_stopped(writer: RemoteWrite, readiness: Readiness) -> None:
             await asyncio.to_thread(writer.round, SystemClock().now_ms())
             failures = 0
             readiness.release("export")
-        except (Unavailable, UnavailableError) as error:
+        except UnavailableError as error:
             failures += 1
             readiness.hold("export", str(error))
             if failures == 1:

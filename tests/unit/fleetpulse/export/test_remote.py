@@ -70,9 +70,9 @@ def test_windows_go_out_once_they_have_settled(tmp_path: Path) -> None:
     assert counters.value("export_window_ms") == 120_000
 
 
-@pytest.mark.parametrize("failure", [500, 503, 429, OSError("refused")], ids=str)
+@pytest.mark.parametrize("failure", [500, 503, 429, 401, 403, 404, 301, 307, OSError("refused")], ids=str)
 def test_what_could_not_be_taken_now_is_sent_again(tmp_path: Path, failure: int | OSError) -> None:
-    """The position stays where it was."""
+    """The position stays where it was, and so does what is sent: nobody knows how much of it the receiver took."""
     asked = Asked()
     writer = RemoteWrite(CONFIG, asked, Receiver(failure, 200), tmp_path / "position", Counters())
 
@@ -80,7 +80,52 @@ def test_what_could_not_be_taken_now_is_sent_again(tmp_path: Path, failure: int 
         writer.round(105_000)
     done = writer.round(105_000)
 
-    assert (done, asked.ranges) == (Sent(90_000, 100_000, 1), [(90_000, 100_000)] * 2)
+    assert (done, asked.ranges) == (Sent(90_000, 100_000, 1), [(90_000, 100_000)])
+
+
+class InOrder:
+    """Takes samples of a series in their order alone, and a request as a whole, as Prometheus does; fails requests of
+    these numbers."""
+
+    def __init__(self, *failing: int) -> None:
+        self.failing = failing
+        self.requests = 0
+        self.held: dict[object, list[int]] = {}
+
+    def __call__(self, body: bytes) -> tuple[int, str]:
+        self.requests += 1
+        if self.requests in self.failing:
+            return 503, "down"
+        came = {series: [at_ms for at_ms, _ in samples] for series, samples in unpacked(body).items()}
+        if any(self.held.get(series, [0])[-1] > times[0] for series, times in came.items()):
+            return 400, "out of order sample"
+        for series, times in came.items():
+            self.held.setdefault(series, []).extend(times)
+        return 204, ""
+
+
+def test_a_round_that_fails_part_way_loses_no_window(tmp_path: Path) -> None:
+    """What was taken is not sent again before newer windows of its series; the outcome counts once."""
+
+    def ask(query: str, from_ms: int, to_ms: int) -> Rows:
+        nothing = dict.fromkeys(COLUMNS[query], 1)
+        engines = ("a", "b") if query == "windows_by_engine" else ()
+        rows = [(at_ms, engine, *nothing.values()) for at_ms in range(from_ms, to_ms, 10_000) for engine in engines]
+        return ("window_ms", "engine_id", *nothing), rows
+
+    config, receiver, counters = CONFIG.model_copy(update={"samples_max": 4}), InOrder(3, 4), Counters()
+    (tmp_path / "position").write_text("70000")
+    writer = RemoteWrite(config, ask, receiver, tmp_path / "position", counters)
+
+    for now_ms in (105_000, 115_000):
+        with pytest.raises(Unavailable):
+            writer.round(now_ms)
+    done = [writer.round(now_ms) for now_ms in (125_000, 135_000)]
+
+    assert done == [Sent(70_000, 100_000, 30), Sent(100_000, 130_000, 30)]
+    assert list(receiver.held.values()) == [[80_000, 90_000, 100_000, 110_000, 120_000, 130_000]] * 10
+    assert counters.value("export_samples", outcome="sent") == 60
+    assert (tmp_path / "position").read_text() == "130000\n"
 
 
 def test_what_is_rejected_is_counted_and_left(tmp_path: Path) -> None:

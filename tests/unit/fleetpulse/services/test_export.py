@@ -5,6 +5,8 @@ Covers fleetpulse.commands.export.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -13,8 +15,13 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetpulse.cli import app
-from fleetpulse.services.export import Posting
+from fleetpulse.export.remote import RemoteWrite
+from fleetpulse.export.series import COLUMNS
+from fleetpulse.services.export import Posting, _until_stopped
+from runtime.counters import Counters
+from runtime.health import Readiness
 from runtime.remote_write_config import RemoteWriteConfig
+from runtime.runbook import Cause
 from schemas.errors import ConfigError
 
 
@@ -59,3 +66,30 @@ def test_a_body_is_posted_as_the_protocol_asks() -> None:
 
     assert (status, text) == (400, "out of order" + "!" * 288)
     assert seen == [("/api/v1/write", "snappy", "0.1.0", "Bearer hush", b"packed")]
+
+
+async def test_a_receiver_that_lets_nobody_in_is_no_readiness(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A wrong token shows at once, and no window is given up for it."""
+    rows = {query: (("window_ms", *names), [(0, *range(len(names)))]) for query, names in COLUMNS.items()}
+    held, counters = asyncio.Event(), Counters()
+
+    class Noticed(Readiness):
+        def hold(self, part: str, why: str, cause: Cause | None = None) -> None:
+            super().hold(part, why, cause)
+            held.set()
+
+    readiness = Noticed(export="nothing sent yet")
+    writer = RemoteWrite(
+        RemoteWriteConfig(), lambda query, *_: rows[query], lambda _: (401, "who?"), tmp_path / "position", counters
+    )
+
+    running = asyncio.create_task(_until_stopped(writer, readiness))
+    await held.wait()
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+
+    assert readiness.why() == "status 401: who?"
+    assert [record.message for record in caplog.records] == ["export failing, retrying"]
+    assert counters.value("export_samples", outcome="rejected") == 0
+    assert not (tmp_path / "position").exists()
