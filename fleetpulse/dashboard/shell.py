@@ -87,7 +87,7 @@ class Shell:
                     refresh = self._spec.build(view)
         view.on_notice, view.on_busy, view.on_state = self._notice, self._show_busy, self._show_state
         view.on_lack = self._show_lack
-        client.on_disconnect(view.stop)
+        client.on_delete(view.stop)  # a short gap in the network ends nothing: a disconnect may be one
         ui.run_javascript(_SHOW_WHERE)
         await asyncio.wait({view.begin(refresh)}, timeout=FIRST_ANSWER_S)
         # A timer waits for the browser, and with the first that does the page is sent: with its numbers, so after them.
@@ -210,7 +210,7 @@ class Shell:
     def _notice(self, text: str | None) -> None:
         set_text(self._notice_text, text or "")
         self._notice_box.set_visibility(bool(text))
-        if self._view.failed:
+        if self._view.stale:
             self._main.classes(add="fp-stale")
         else:
             self._main.classes(remove="fp-stale")

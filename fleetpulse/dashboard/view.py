@@ -95,6 +95,8 @@ class View:
         """Deployments of the range, drawn on every chart over time."""
         self.failed = False
         """The last asking failed for a reason that may pass."""
+        self.stale = False
+        """The last asking failed: what is shown are answers to one before."""
         self.on_notice: Callable[[str | None], None] = lambda _text: None
         self.on_busy: Callable[[bool], None] = lambda _busy: None
         self.on_lack: Callable[[Lack | None], None] = lambda _lack: None
@@ -240,14 +242,14 @@ class View:
             self.again()
 
     def stop(self) -> None:
-        """The browser went away."""
+        """The browser went away for good."""
         if self._running is not None:
             self._running.cancel()
         for stop in self._when_gone:
             stop()
 
     def when_gone(self, stop: Callable[[], None]) -> None:
-        """Call this too when the browser goes away."""
+        """Call this too when the browser goes away for good."""
         self._when_gone.append(stop)
 
     def _become(self, state: UrlState) -> None:
@@ -273,16 +275,16 @@ class View:
             await self._refresh()
             await self.say_lack()
         except FleetpulseError as error:
-            self.failed = error.retriable
+            self.failed, self.stale = error.retriable, True
             self.on_notice(str(error))
         except Exception as error:
             if repr(error) != self._logged:  # a live page asks every few seconds
                 _log.exception("dashboard page failed, please report it", extra={"page": self.path})
             self._logged = repr(error)
-            self.failed = False
+            self.failed, self.stale = False, True
             self.on_notice("This page met a defect of the dashboard; see the log of fleetpulse dashboard.")
         else:
-            self.failed = False
+            self.failed = self.stale = False
             self._logged = ""
             self.on_notice(None)
         finally:
