@@ -33,8 +33,10 @@ def build(view: View) -> Refresh:
         shown, wanted = view.choice("order", ORDERS), view.option("id")
         if shown in ("ttft", "e2e") and not wanted:
             answer = await view.ask("slowest_of_windows", metric=shown, top=TOP)
+        elif wanted:  # all of it: requests of one trace may be hours apart
+            answer = await view.ask("requests", top=TOP, id=wanted, failed=int(shown == "failed"))
         else:
-            answer = await newest(view, 1 if wanted else TOP, id=wanted, failed=int(shown == "failed"))
+            answer = await newest(view, TOP, id="", failed=int(shown == "failed"))
         if not answer.rows:
             where = "with this id in this range" if wanted else "in this range"
             panel.empty(f"No request {where}", "Choose a longer range or fewer filters; raw requests go after days.")
