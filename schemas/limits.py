@@ -18,6 +18,10 @@ DAY_MS = 24 * HOUR_MS
 WINDOW_MS = 10 * SECOND_MS
 """The grain: tumbling windows, ``[start, start + WINDOW_MS)`` of event time."""
 
+DERIVED_SETTLE_MS = 2 * MINUTE_MS
+"""So long after a minute its bills and books are in the tables, when nothing lags: what is younger is left alone, or
+read from finer rows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -17,15 +17,13 @@ from fleetpulse.report.gather import span
 from fleetpulse.sql.database import Database, Reader
 from runtime.clock import SystemClock
 from runtime.config import load
-from schemas.limits import MINUTE_MS
+from schemas.limits import DERIVED_SETTLE_MS, MINUTE_MS
 from stream_jobs.costs.account import Pricing
 from stream_jobs.prices.load import load as load_prices
 from stream_jobs.prices.model import Prices
 
 Run = tuple[str | int | None, ...]
 """GPU, region, [from, until) in ms, then prices: GPU-hour, host for a GPU-hour, kWh, PUE, grid."""
-SETTLE_MS = 2 * MINUTE_MS
-"""Bills and what they are made of land by different ways: what is younger is left alone."""
 _SETTINGS = " SETTINGS join_use_nulls = 0"
 VERSIONS = """
 SELECT groupUniqArray(10)(ifNull(toString(prices_version), '')) FROM costs
@@ -34,8 +32,10 @@ WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}
 
 
 def live(last_ms: int, from_: str | None, to: str | None, prices: Path) -> Audit:
-    """The tables that the configuration names, up to two minutes ago, or the range that is given."""
-    bounds = span(last_ms, from_, to, (SystemClock().now_ms() - SETTLE_MS) // MINUTE_MS * MINUTE_MS)
+    """The tables that the configuration names, up to two minutes ago, or the range that is given.
+
+    Bills and what they are made of land by different ways: what is younger is left alone."""
+    bounds = span(last_ms, from_, to, (SystemClock().now_ms() - DERIVED_SETTLE_MS) // MINUTE_MS * MINUTE_MS)
     known = load_prices(prices)
     with contextlib.closing(Database(load().reading, consistent=True)) as database:
         holes = [str(hole) for hole in read_holes(database)]

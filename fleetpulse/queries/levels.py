@@ -24,7 +24,7 @@ from functools import cache
 from schemas.ddl import book_rollups, cost_rollups, gpu_history
 from schemas.ddl.merging import BY_LEVEL, labels_of, measures_of, rollup_table
 from schemas.events.event_types import BY_TOPIC
-from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
+from schemas.limits import DAY_MS, DERIVED_SETTLE_MS, HOUR_MS, MINUTE_MS
 from schemas.rows.tables import GROUPED, PARTIALS
 
 FINEST, WINDOW_MS = "10s", 10_000
@@ -36,7 +36,6 @@ _FROM, _TO = "{from_ms:Int64}", "{to_ms:Int64}"
 _SPAN = f"{_TO} - {_FROM}"
 _TO_NOW = f"least({_TO}, (SELECT toUnixTimestamp64Milli(now64(3))))"
 """A scalar subquery: one moment for all levels, and for all shards."""
-_BOOKS_SETTLE_MS = 2 * MINUTE_MS
 _UNIT_MS = {"s": 1_000, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 _WORD = re.compile(r"\b[a-z][a-z0-9_]*\b")
 _COLUMN = re.compile(r"\{\w+:Identifier\}")
@@ -169,7 +168,7 @@ class Source:
         if finest and self.topic != "books":
             return 1, 0
         width_ms = _width_ms(level)
-        return width_ms, {"costs": width_ms, "books": _BOOKS_SETTLE_MS}.get(self.topic, 0)
+        return width_ms, {"costs": width_ms, "books": DERIVED_SETTLE_MS}.get(self.topic, 0)
 
     def _ends(self, level: str, *, finest: bool = False) -> tuple[str, str]:
         """Where what a level has of the range begins and ends, as SQL."""

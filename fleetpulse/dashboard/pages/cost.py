@@ -18,15 +18,15 @@ from fleetpulse.report.amounts import dollars as usd
 from fleetpulse.report.amounts import usd as dollars
 from schemas.ddl.coverage_view import PART as UNOBSERVED
 from schemas.errors import FleetpulseError
-from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
+from schemas.limits import DAY_MS, DERIVED_SETTLE_MS, HOUR_MS
 from stream_jobs.budgets.load import load as load_budgets
 from stream_jobs.budgets.model import Budgets
 from stream_jobs.prices.model import is_example
 from stream_jobs.yaml_files.errors import FileError
 
 SILENCE_SPAN_MAX_MS = DAY_MS
-BILLED_MS = 2 * MINUTE_MS + SETTLED_MS
-"""Bills come two minutes after their minute."""
+BILLED_MS = DERIVED_SETTLE_MS + SETTLED_MS
+"""So long after its end a point of the chart has its bills."""
 WORDS = {
     "request": "requests",
     "failed": "failed requests",
@@ -160,7 +160,7 @@ class _Cost:
             (self._idle, _UNUSED, "cost_idle_hosts", idle),
             (self._tenants, _OF_TENANTS, "cost_tenants", tenants),
         ):
-            panel.hint(listed(what, len(answer.records()), query(name).listed_max))
+            panel.hint(listed(what, len(answer.rows), query(name).listed_max))
 
     def _nothing(self, title: str, advice: str) -> None:
         for name in ("total", "hour", "idle", "energy", "carbon", "unobserved", "unpriced", "provisional"):
