@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from clickhouse_connect.driver.exceptions import ClickHouseError
@@ -75,7 +76,19 @@ def plan(client: Any, names: Names, limits: Limits) -> Plan:
     check_engines(
         names, _engine(client, names.database), {name: row["engine"] for name, row in _seen(client, names).items()}
     )
-    return plan_tables(look(client, names), wanted(limits))
+    live = look(client, names)
+    found = plan_tables(live, wanted(limits))
+    if names.cluster and _engine(client, names.database) in REPLICATES:
+        return replace(found, steps=tuple(_over_shards(client, names, live, step) for step in found.steps))
+    return found
+
+
+def _over_shards(client: Any, names: Names, live: LiveDatabase, step: Step) -> Step:
+    """A statement of a replicated database reaches every shard, so that a TTL counts the rows of all of them."""
+    if not isinstance(step, SetTtl) or step.rows or step.subject not in live.tables:
+        return step
+    ((rows,),) = client.query(f"SELECT count() FROM {names.database}.{step.subject}").result_rows
+    return replace(step, rows=int(rows))
 
 
 def wanted(limits: Limits) -> Wanted:

@@ -1,0 +1,67 @@
+"""Rows that a shorter TTL would remove, of a database over shards. Real servers are in tests/integration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fleetpulse.migrate import tables
+from fleetpulse.migrate.plan import SetTtl
+from schemas.ddl.files import HISTORY, Names, migrations
+from schemas.ddl.kept import kept
+from schemas.limits import DAY_MS, DEFAULT_LIMITS
+
+NAMES = Names("db", "shards", "Replicated")
+(KEPT,) = [one for one in kept(DEFAULT_LIMITS) if one.table == "llm_requests"]
+
+
+class Shard:
+    """A server of a replicated database that keeps llm_requests a day longer; it has no row itself, others ``rows``."""
+
+    def __init__(self, rows: int, engine: str = "Replicated") -> None:
+        self.rows, self.engine = rows, engine
+        self.counted: list[str] = []
+
+    def query(self, sql: str, **_more: Any) -> Any:
+        if "system.databases" in sql:
+            return SimpleNamespace(result_rows=[(self.engine,)])
+        if "system.tables" in sql:
+            engine = "ReplicatedReplacingMergeTree" if self.engine == "Replicated" else "ReplacingMergeTree"
+            full = f"{engine} TTL {replace(KEPT, kept_ms=KEPT.kept_ms + DAY_MS).ttl}"
+            named = [
+                (name + end, of, text)
+                for name in ("llm_requests", HISTORY)
+                for end, of, text in (("", "Distributed", ""), ("_local", engine, full))
+            ]
+            rows = [{"name": n, "engine": e, "is_view": 0, "engine_full": f, "rows": 0} for n, e, f in named]
+            return SimpleNamespace(named_results=lambda: rows)
+        if "system.functions" in sql:
+            return SimpleNamespace(result_rows=[])
+        if HISTORY in sql:
+            return SimpleNamespace(result_rows=[(one.number, one.name, one.checksum) for one in migrations()])
+        self.counted.append(sql)
+        return SimpleNamespace(result_rows=[(self.rows,)])
+
+
+@pytest.mark.parametrize(("rows", "left"), [(0, False), (5, True)])
+def test_a_shorter_ttl_counts_the_rows_of_every_shard(rows: int, *, left: bool) -> None:
+    """Its statement reaches them all; what was dropped meanwhile is made anew and counts none."""
+    shard = Shard(rows)
+
+    plan = tables.plan(shard, NAMES, DEFAULT_LIMITS).without_removing()
+
+    assert [step.subject for step in plan.left] == ["llm_requests"] * left
+    assert shard.counted == ["SELECT count() FROM db.llm_requests"]
+
+
+def test_shards_that_are_migrated_one_by_one_count_their_own_rows() -> None:
+    """Without a replicated database a statement stays on its server."""
+    shard = Shard(5, "Atomic")
+
+    steps = tables.plan(shard, replace(NAMES, engine_prefix=""), DEFAULT_LIMITS).steps
+
+    assert [step.rows for step in steps if isinstance(step, SetTtl) and step.subject == "llm_requests"] == [0]
+    assert shard.counted == []
