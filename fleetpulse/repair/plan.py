@@ -2,8 +2,9 @@
 
 Hours of a table are compared by the number of their rows, a hash of the rows' identities, and the sum of their
 versions where rows have one. Rows that are copied have an identity, so that copying one that was there changes nothing;
-of rollups and bills the greatest version stands. An hour that each of two copies has a part of is whole in the one that
-was filled; its rollups are noted to be computed again there.
+of rollups and bills the greatest version stands. Producers' books are compared by what they say, of which the greatest
+stands. Of rollups a bucket counts that the span begins in. An hour that each of two copies has a part of is whole in
+the one that was filled; its rollups are noted to be computed again there.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from schemas.ddl.merging import LEVELS
 from schemas.ddl.tables import NOTES
 from schemas.limits import HOUR_MS, Limits
 from schemas.rows.costs import COSTS
-from schemas.rows.tables import BOOKS, GROUPED, PARTIALS
+from schemas.rows.tables import BOOKS, GROUPED, PARTIALS, PRODUCER_BOOKS
 
 Contents = Mapping[int, tuple[int, ...]]
 """By start of the hour [ms] what its rows come to."""
 _ROLLED = {PARTIALS[event.topic].name: event.topic for event in GROUPED} | {BOOKS.name: BOOKS_TOPIC}
 ROLLED: Mapping[str, str] = _ROLLED | {COSTS.name: COSTS_TOPIC}
 """Topic that notes of rollups name, by the table whose rows they are computed from."""
+_LAST = "clock_skew_ms"
+"""Of producers' books the row inserted last says it: copies differ in it that lack nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +43,12 @@ class Copied:
     def contents(self, from_ms: int, to_ms: int) -> str:
         """The query of what hours come to."""
         version = "sum(version)" if "version" in self.columns else "toUInt64(0)"
+        told = ", ".join(one for one in self.columns if one != _LAST) if self.table == PRODUCER_BOOKS.name else self.key
+        width_ms = max((one.bucket_ms for one in LEVELS if self.table.endswith(f"_rollup_{one.name}")), default=1)
         return (
             f"SELECT intDiv({self.time}, {HOUR_MS}) * {HOUR_MS} AS hour_ms, count(),"
-            f" groupBitXor(cityHash64(toString(tuple({self.key})))), {version}\nFROM {self.table} FINAL\n"
-            f"WHERE {self.time} >= {from_ms} AND {self.time} < {to_ms}\nGROUP BY hour_ms"
+            f" groupBitXor(cityHash64(toString(tuple({told})))), {version}\nFROM {self.table} FINAL\n"
+            f"WHERE {self.time} >= {from_ms - from_ms % width_ms} AND {self.time} < {to_ms}\nGROUP BY hour_ms"
         )
 
     def rows(self, hour_ms: int) -> str:

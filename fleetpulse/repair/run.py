@@ -61,9 +61,7 @@ def repair(
         for table in _tables(there, source, limits):
             on_table(table.table)
             hours = lacking(_contents(there, table, span_ms), _contents(here, table, span_ms))
-            rows = 0 if dry_run else sum(_copy(there, here, table, hour_ms) for hour_ms in hours)
-            if hours and not dry_run:
-                notebook.note(LEVELS[0], dirty(table.table, hours))
+            rows = 0 if dry_run else sum(_fill(there, here, notebook, table, hour_ms) for hour_ms in hours)
             found += [Filled(table.table, len(hours), rows)] if hours else []
     return found
 
@@ -79,6 +77,15 @@ def _tables(client: Any, config: ClickHouseConfig, limits: Limits) -> tuple[Copi
 
 def _contents(client: Any, table: Copied, span_ms: tuple[int, int]) -> Contents:
     return {hour_ms: tuple(rest) for hour_ms, *rest in client.query(table.contents(*span_ms)).result_rows}
+
+
+def _fill(there: Any, here: Any, notebook: Notebook, table: Copied, hour_ms: int) -> int:
+    """Copies an hour and returns how many rows it has. Its rollups are noted before, for one that is ended meanwhile
+    and finds nothing lacking when it is repeated, and behind, for a sink may have computed them in between."""
+    notebook.note(LEVELS[0], dirty(table.table, [hour_ms]))
+    rows = _copy(there, here, table, hour_ms)
+    notebook.note(LEVELS[0], dirty(table.table, [hour_ms]))
+    return rows
 
 
 def _copy(there: Any, here: Any, table: Copied, hour_ms: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleetpulse.repair.plan import Copied, dirty, lacking, tables_of
-from schemas.limits import DEFAULT_LIMITS, HOUR_MS
+from schemas.limits import DAY_MS, DEFAULT_LIMITS, HOUR_MS
 
 KEYS = {
     "gpu_samples_rollup_1m": "window_ms",
@@ -51,3 +51,19 @@ def test_rollups_of_copied_partial_rows_are_computed_again() -> None:
         60,
     )
     assert list(dirty("usage", [HOUR_MS])) == []
+
+
+def test_what_producers_wrote_since_is_a_difference() -> None:
+    """Their rows are one for each spool whatever they say; the clock's skew is that of the row inserted last."""
+    books = Copied("producer_books", "at_ms", "source, boot", ("source", "boot", "events", "clock_skew_ms"))
+
+    assert "tuple(source, boot, events)" in books.contents(0, HOUR_MS)
+
+
+def test_a_bucket_in_which_the_span_begins_is_compared() -> None:
+    """A day's rollup, of an hour in the day; all other rows are those of the span."""
+    days, rows = (Copied(name, "window_ms", "k", ("k",)) for name in ("token_costs_rollup_1d", "token_costs"))
+    from_ms = 3 * DAY_MS + 5 * HOUR_MS
+
+    assert f"window_ms >= {3 * DAY_MS} AND window_ms < {from_ms + HOUR_MS}" in days.contents(from_ms, from_ms + HOUR_MS)
+    assert f"window_ms >= {from_ms} " in rows.contents(from_ms, from_ms + HOUR_MS)

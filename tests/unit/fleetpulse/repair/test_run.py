@@ -1,0 +1,67 @@
+"""A repair that is ended leaves notes of what is to be computed again. Servers are in tests/integration."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fleetpulse.repair import run
+from runtime.config import ClickHouseConfig
+from schemas.errors import UnavailableError
+from schemas.limits import DEFAULT_LIMITS, HOUR_MS
+
+TABLE = "llm_requests_partials"
+HOURS = (HOUR_MS, 2 * HOUR_MS)
+
+
+class Copy:
+    """A copy of one table: ``hours`` that it holds. The second hour that is inserted meets a server that is gone."""
+
+    def __init__(self, log: list[str], hours: tuple[int, ...]) -> None:
+        self.log, self.hours = log, hours
+
+    def query(self, sql: str, **_more: Any) -> Any:
+        if "sorting_key" in sql:
+            return SimpleNamespace(result_rows=[(TABLE, "log_id")])
+        if "system.columns" in sql:
+            return SimpleNamespace(result_rows=[(TABLE, ["window_ms", "log_id"])])
+        return SimpleNamespace(result_rows=[(hour_ms, 1, 1, 0) for hour_ms in self.hours])
+
+    def raw_stream(self, *_asked: Any, **_more: Any) -> Any:
+        return io.BytesIO()
+
+    def raw_insert(self, *_rows: Any, **_more: Any) -> Any:
+        if "copied" in self.log:
+            raise UnavailableError("gone")
+        self.log.append("copied")
+        return SimpleNamespace(written_rows=1)
+
+    def insert_rows(self, _table: str, _columns: Any, rows: Any) -> None:
+        self.log.append(f"noted from {rows[0][2]}")
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+def test_hours_are_noted_before_and_behind_their_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that one that was copied when the repair ended, and lacks nothing any more, is computed again."""
+    log: list[str] = []
+
+    @contextlib.contextmanager
+    def unlocked() -> Iterator[None]:
+        yield
+
+    copies = [Copy(log, HOURS), Copy(log, ())]
+    monkeypatch.setattr(run, "connect", lambda _config, **_more: copies.pop(0))
+    monkeypatch.setattr(run, "SinkDatabase", lambda _config: Copy(log, ()))
+    monkeypatch.setattr(run, "in_a_line", unlocked)
+
+    with pytest.raises(UnavailableError):
+        run.repair(ClickHouseConfig(), ClickHouseConfig(), (0, 3 * HOUR_MS), DEFAULT_LIMITS)
+
+    assert log == [f"noted from {HOUR_MS}", "copied", f"noted from {HOUR_MS}", f"noted from {2 * HOUR_MS}"]
