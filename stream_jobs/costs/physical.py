@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -131,28 +132,70 @@ def _shared_gaps(gaps: Ints, device: Ints, gpu_ms: Ints) -> Ints:
     return found
 
 
+class _Row(NamedTuple):
+    """A row of ``Placed``."""
+
+    minute_no: int
+    group: int
+    use: int
+    owner: int
+    gpu: int
+    model: int
+    region: int
+    host: int
+    parent: int
+    profile: int
+    gpu_ms: int
+    energy_mj: int
+    estimated_ms: int
+    startup_ms: int
+
+
+class _Share(NamedTuple):
+    """A row of the table ``share``: who holds how much; None where a reading is missing."""
+
+    use: int
+    owner: int
+    amount: int | None
+
+
+Gpu = tuple[int, int, int]
+"""Number of the emitted minute, group, GPU."""
+
+
 def held(rows: Placed, shares: tuple[Ints, Rows], words: Sequence[Word], by: str) -> Held:
     """Who holds which GPU. ``shares``: number of the emitted minute and rows of the buffer's table ``share``; all words
     are places in ``words``, which are sorted. ``by``: what shares are of, ``memory`` or ``sm``."""
     share_minute, share = shares
     physical = np.where(rows.parent > 0, rows.parent, rows.gpu)
-    special = set(_keys(rows.minute_no, rows.group, physical, rows.parent > 0))
-    special |= set(_keys(share_minute, share.keys[0], share.keys[3], np.ones(len(share), dtype=np.bool_)))
-    if not special:
+    every = _keys(rows.minute_no, rows.group, physical)
+    shares_of: dict[Gpu, list[_Share]] = {}
+    for key, one in zip(_keys(share_minute, share.keys[0], share.keys[3]), _shares(share, by), strict=True):
+        shares_of.setdefault(key, []).append(one)
+    several = shares_of.keys() | {key for key, parent in zip(every, rows.parent.tolist(), strict=True) if parent}
+    if not several:
         return _alone(rows)
-    is_special = np.array([key in special for key in _keys(rows.minute_no, rows.group, physical)], dtype=np.bool_)
-    found = [_alone(rows.of(~is_special))]
-    for key in sorted(special):
-        of = np.flatnonzero(is_special & (rows.minute_no == key[0]) & (rows.group == key[1]) & (physical == key[2]))
-        gpus = np.append(rows.gpu[of], key[2])
-        with_shares = (share_minute == key[0]) & (share.keys[0] == key[1]) & np.isin(share.keys[3], gpus)
-        if len(of):
-            found.append(_together(rows.of(of), key, share.of(with_shares), words, by))
-    return _joined(found)
+    is_shared = np.array([key in several for key in every], dtype=np.bool_)
+    columns = [getattr(rows, name)[is_shared].tolist() for name in _Row._fields]
+    rows_of: dict[Gpu, list[_Row]] = {}
+    for key, row in zip((key for key in every if key in several), map(_Row, *columns), strict=True):
+        rows_of.setdefault(key, []).append(row)
+    together = [_together(rows_of[key], key, shares_of, words) for key in sorted(rows_of)]
+    return _joined(_alone(rows.of(~is_shared)), together)
 
 
-def _keys(minute_no: Ints, group: Ints, gpu: Ints, which: Flags | slice = slice(None)) -> list[tuple[int, int, int]]:
-    return list(zip(minute_no[which].tolist(), group[which].tolist(), gpu[which].tolist(), strict=True))
+def _keys(minute_no: Ints, group: Ints, gpu: Ints) -> list[Gpu]:
+    return list(zip(minute_no.tolist(), group.tolist(), gpu.tolist(), strict=True))
+
+
+_SUM_OF = {"memory": "memory_bytes", "sm": "sm_util_pct"}
+
+
+def _shares(share: Rows, by: str) -> list[_Share]:
+    found = dict(zip(SHARES_AMOUNTS, (column.tolist() for column in share.amounts), strict=True))
+    readings_of = zip(found["readings"], found[f"{by}_readings"], found[_SUM_OF[by]], strict=True)
+    amounts = [amount if known == readings else None for readings, known, amount in readings_of]
+    return list(map(_Share, share.keys[1].tolist(), share.keys[2].tolist(), amounts))
 
 
 def _alone(rows: Placed) -> Held:
@@ -172,78 +215,84 @@ def _alone(rows: Placed) -> Held:
     )
 
 
-def _together(rows: Placed, key: tuple[int, int, int], share: Rows, words: Sequence[Word], by: str) -> Held:
-    """One physical GPU that several hold."""
-    own, divided = rows.of(rows.parent == 0), rows.of(rows.parent > 0)
-    of = own if len(own) else divided.of(divided.gpu == divided.gpu[np.argmax(divided.gpu_ms)])
-    gpu_ms, estimated_ms = int(of.gpu_ms.sum()), int(of.estimated_ms.sum())
-    energy = (own if len(own) else divided).energy_mj
-    known = energy[energy != UNKNOWN]
-    by_gpu = {gpu: _shares(key, share.of(share.keys[3] == gpu), by) for gpu in set(share.keys[3].tolist())}
-    weights, priced = by_gpu.get(key[2], {}), True
-    if len(divided):
+class _Together(NamedTuple):
+    """A physical GPU that several hold; its columns are those of ``Held``."""
+
+    minute_no: int
+    model: int
+    region: int
+    gpu_ms: int
+    energy_mj: int
+    estimated_ms: int
+    priced: bool
+    holders: list[tuple[Owner, int]]
+
+
+def _together(
+    rows: Sequence[_Row], key: Gpu, shares_of: Mapping[Gpu, Sequence[_Share]], words: Sequence[Word]
+) -> _Together:
+    """One physical GPU that several hold. ``shares_of``: shares of all GPUs and devices."""
+    own, divided = [row for row in rows if not row.parent], [row for row in rows if row.parent]
+    longest = None if own else max(divided, key=lambda row: row.gpu_ms).gpu
+    of = own or [row for row in divided if row.gpu == longest]
+    gpu_ms = sum(row.gpu_ms for row in of)
+    known = [row.energy_mj for row in own or divided if row.energy_mj != UNKNOWN]
+    shares = {gpu: shares_of.get((*key[:2], gpu), ()) for gpu in {key[2], *(row.gpu for row in rows)}}
+    by_gpu = {gpu: _weighed(key, share) for gpu, share in shares.items()}
+    weights, priced = by_gpu[key[2]], True
+    if divided:
         weights, priced = _slices(divided, gpu_ms, key, words, by_gpu)
-    holders = sorted({**dict.fromkeys(_named(rows, key, share), 0), **weights}.items())
-    names = np.array([owner for owner, _ in holders], dtype=np.int64)
-    return Held(
-        minute_no=of.minute_no[:1],
-        model=of.model[:1],
-        region=of.region[:1],
-        gpu_ms=ints([gpu_ms]),
-        energy_mj=ints([int(known.sum()) if len(known) else None]),
-        estimated_ms=ints([estimated_ms]),
-        priced=np.array([priced]),
-        gpu=np.zeros(len(holders), dtype=np.int64),
-        owners=(names[:, 0], names[:, 1], names[:, 2], names[:, 3]),
-        weight=np.array([weight for _, weight in holders], dtype=np.int64),
+    named = _named(rows, key, [one for share in shares.values() for one in share])
+    return _Together(
+        minute_no=of[0].minute_no,
+        model=of[0].model,
+        region=of[0].region,
+        gpu_ms=gpu_ms,
+        energy_mj=sum(known) if known else UNKNOWN,
+        estimated_ms=sum(row.estimated_ms for row in of),
+        priced=priced,
+        holders=sorted({**dict.fromkeys(named, 0), **weights}.items()),
     )
 
 
-def _named(rows: Placed, key: tuple[int, int, int], share: Rows) -> list[Owner]:
+def _named(rows: Sequence[_Row], key: Gpu, shares: Sequence[_Share]) -> set[Owner]:
     """Everybody that a row of the GPU names, and the idle bill of the host of each of its devices."""
-    pairs = {*zip(rows.use.tolist(), rows.owner.tolist(), strict=True), *_share_owners(share)}
-    pairs |= {(IDLE, host) for host in rows.host[rows.parent > 0].tolist()}
-    return [(key[0], key[1], use, owner) for use, owner in pairs]
+    pairs = {(row.use, row.owner) for row in rows} | {(one.use, one.owner) for one in shares}
+    pairs |= {(IDLE, row.host) for row in rows if row.parent}
+    return {(*key[:2], use, owner) for use, owner in pairs}
 
 
-def _share_owners(share: Rows) -> list[tuple[int, int]]:
-    return list(zip(share.keys[1].tolist(), share.keys[2].tolist(), strict=True))
-
-
-_SUM_OF = {"memory": "memory_bytes", "sm": "sm_util_pct"}
-
-
-def _shares(key: tuple[int, int, int], share: Rows, by: str) -> dict[Owner, int]:
+def _weighed(key: Gpu, shares: Sequence[_Share]) -> dict[Owner, int]:
     """Holders side by side; equal weights where a reading of anybody's is missing."""
-    found = dict(zip(SHARES_AMOUNTS, (column.tolist() for column in share.amounts), strict=True))
-    readings_of = zip(found["readings"], found[f"{by}_readings"], found[_SUM_OF[by]], strict=True)
-    weights = side_by_side([amount if known == readings else None for readings, known, amount in readings_of])
-    pairs = zip(_share_owners(share), weights, strict=True)
-    return {(key[0], key[1], use, owner): weight for (use, owner), weight in pairs}
+    weights = side_by_side([one.amount for one in shares])
+    return {(*key[:2], one.use, one.owner): weight for one, weight in zip(shares, weights, strict=True)}
 
 
 def _slices(
-    devices: Placed,
+    devices: Sequence[_Row],
     gpu_ms: int,
-    key: tuple[int, int, int],
+    key: Gpu,
     words: Sequence[Word],
     shares: Mapping[int, dict[Owner, int]],
 ) -> tuple[dict[Owner, int], bool]:
     """Holders of a divided GPU, and whether their sizes are known. ``shares``: weights of those side by side on a
     device, by device."""
-    sizes = [slices_held((words[profile] or b"").decode(errors="replace")) for profile in devices.profile.tolist()]
-    owners = list(zip(*(column.tolist() for column in devices.owners()), strict=True))
+    sizes = [slices_held(_text(words, row.profile)) for row in devices]
     weights: dict[Owner, int] = {}
     known = all(size is not None for size in sizes)
-    for gpu, owner, size, ms in zip(devices.gpu.tolist(), owners, sizes, devices.gpu_ms.tolist(), strict=True):
-        for holder, weight in _side_by_side(ms * ((size or 0) if known else 1), shares.get(gpu) or {owner: 1}):
+    for row, size in zip(devices, sizes, strict=True):
+        whole = row.gpu_ms * ((size or 0) if known else 1)
+        for holder, weight in _side_by_side(whole, shares[row.gpu] or {row[:4]: 1}):
             weights[holder] = weights.get(holder, 0) + weight
     if known:
-        model = (words[devices.model[0]] or b"").decode(errors="replace")
-        rest = slices_of(model) * gpu_ms - sum(weights.values())
-        nobody = (key[0], key[1], IDLE, int(devices.host[0]))
+        rest = slices_of(_text(words, devices[0].model)) * gpu_ms - sum(weights.values())
+        nobody = (*key[:2], IDLE, devices[0].host)
         weights[nobody] = weights.get(nobody, 0) + max(0, rest)
-    return weights if any(weights.values()) else {owners[0]: 1}, known
+    return weights if any(weights.values()) else {devices[0][:4]: 1}, known
+
+
+def _text(words: Sequence[Word], place: int) -> str:
+    return (words[place] or b"").decode(errors="replace")
 
 
 def _side_by_side(whole: int, weights: Mapping[Owner, int]) -> list[tuple[Owner, int]]:
@@ -255,12 +304,24 @@ def _side_by_side(whole: int, weights: Mapping[Owner, int]) -> list[tuple[Owner,
     return list(zip(owners, parts.tolist(), strict=True))
 
 
-def _joined(parts: Sequence[Held]) -> Held:
-    before = np.cumsum([0, *(len(part.minute_no) for part in parts)])[:-1]
-    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
-    gpu = np.concatenate([part.gpu + first for part, first in zip(parts, before, strict=True)])
-    owners = [np.concatenate([part.owners[i] for part in parts]) for i in range(4)]
-    return Held(**columns, gpu=gpu, owners=(owners[0], owners[1], owners[2], owners[3]))
+def _joined(alone: Held, together: Sequence[_Together]) -> Held:
+    columns = {
+        name: np.append(getattr(alone, name), np.array([getattr(one, name) for one in together], dtype=dtype))
+        for name, dtype in _COLUMNS.items()
+    }
+    first = len(alone.minute_no)
+    gpus = ints([number for number, one in enumerate(together, first) for _ in one.holders])
+    owners = ints([owner for one in together for owner, _ in one.holders]).reshape(-1, 4)
+    minute_no, group, use, of = (np.append(mine, owners[:, i]) for i, mine in enumerate(alone.owners))
+    return Held(
+        **columns,
+        gpu=np.append(alone.gpu, gpus),
+        owners=(minute_no, group, use, of),
+        weight=np.append(alone.weight, ints([weight for one in together for _, weight in one.holders])),
+    )
 
 
-_COLUMNS = ("minute_no", "model", "region", "gpu_ms", "energy_mj", "estimated_ms", "priced", "weight")
+_COLUMNS = {
+    **dict.fromkeys(("minute_no", "model", "region", "gpu_ms", "energy_mj", "estimated_ms"), np.int64),
+    "priced": np.bool_,
+}
