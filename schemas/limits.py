@@ -97,6 +97,13 @@ class Limits:
              "must be at least outage_ms + hot_ms"),
             ("raw_ttl_ms", self.raw_ttl_ms >= self.allowed_lateness_ms + self.source_retention_ms,
              "must be at least allowed_lateness_ms + source_retention_ms, else a re-send lands twice"),
+            ("partials_ttl_ms", self.partials_ttl_ms >= self.source_retention_ms + 2 * DAY_MS,
+             "must be at least source_retention_ms + 2 days, else rollups of what comes late are not computed, and"
+             " reconcile has nothing to compare"),
+            ("rollup_ttl_ms", self.rollup_ttl_ms >= self.partials_ttl_ms,
+             "must be at least partials_ttl_ms, else rollups go before what they are computed from"),
+            ("costs_ttl_ms", self.costs_ttl_ms >= self.partials_ttl_ms,
+             "must be at least partials_ttl_ms, else bills go before the usage behind them"),
             ("source_expiry_ms", self.source_expiry_ms > self.spool_age_ms,
              "must be above spool_age_ms, else a re-send is not recognised"),
             ("offsets_retention_ms", self.offsets_retention_ms > self.outage_ms,

@@ -14,11 +14,13 @@ that everything agrees once the load has stopped). Of a bucket that was computed
 waits. Several sinks share the work by the partitions that they own, without asking one another; what none of them
 computes for a while, because its sink is gone or keeps no rollups, any does that has nothing else to do. Work is
 bounded: a pass looks at the notes alone, never at tables, and does at most ``buckets_per_pass_max``.
-A bucket of which part has passed the time to live of the rows below is left as it is: what is gone cannot be summed.
+A bucket of which part has passed the time to live of the rows below is left as it is, and logged: what is gone cannot
+be summed.
 """
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 import zlib
@@ -39,6 +41,8 @@ from schemas.rows.costs import COSTS
 from schemas.rows.tables import BOOKS, PARTIALS
 from sinks.database import SinkDatabase
 from sinks.landing import Bucket
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +204,10 @@ class Rollups:
         self._set_lag(pending, now_ms)
         gone = [one for one in ready if not summable(one, now_ms, self._limits)]
         self._mark_done(gone, now_ms)
+        if gone:
+            oldest_ms, topics = min(one.window_ms for one in gone), sorted({one.topic for one in gone})
+            extra = {"buckets": len(gone), "oldest_ms": oldest_ms, "topics": ",".join(topics)}
+            _log.warning("rollups left as they are: rows that they are computed from have expired", extra=extra)
         kept = [one for one in ready if summable(one, now_ms, self._limits)]
         for (level, topic), group in groupby(kept, key=lambda one: (one.level, one.topic)):
             buckets = list(group)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schemas.errors import ConfigError
-from schemas.limits import DEFAULT_LIMITS, Limits
+from schemas.limits import DAY_MS, DEFAULT_LIMITS, Limits
 
 BROKEN = [
     ({"batch_bytes_max": 2 * DEFAULT_LIMITS.record_bytes_max - 1}, "limits.batch_bytes_max"),
@@ -21,6 +21,9 @@ BROKEN = [
     ),
     ({"partials_retention_ms": DEFAULT_LIMITS.outage_ms + DEFAULT_LIMITS.hot_ms - 1}, "limits.partials_retention_ms"),
     ({"raw_ttl_ms": DEFAULT_LIMITS.allowed_lateness_ms + DEFAULT_LIMITS.source_retention_ms - 1}, "limits.raw_ttl_ms"),
+    ({"partials_ttl_ms": DEFAULT_LIMITS.source_retention_ms + 2 * DAY_MS - 1}, "limits.partials_ttl_ms"),
+    ({"rollup_ttl_ms": DEFAULT_LIMITS.partials_ttl_ms - 1}, "limits.rollup_ttl_ms"),
+    ({"costs_ttl_ms": DEFAULT_LIMITS.partials_ttl_ms - 1}, "limits.costs_ttl_ms"),
     ({"source_expiry_ms": DEFAULT_LIMITS.spool_age_ms}, "limits.source_expiry_ms"),
     ({"offsets_retention_ms": DEFAULT_LIMITS.outage_ms}, "limits.offsets_retention_ms"),
 ]
@@ -42,6 +45,8 @@ def test_a_relation_that_does_not_hold_is_named(change: dict[str, int], key: str
         {"hot_ms": 2_500},
         {"final_wait_ms": 2_000},
         {"spool_age_ms": DEFAULT_LIMITS.allowed_lateness_ms},
+        {"partials_ttl_ms": DEFAULT_LIMITS.source_retention_ms + 2 * DAY_MS},
+        {"rollup_ttl_ms": DEFAULT_LIMITS.partials_ttl_ms, "costs_ttl_ms": DEFAULT_LIMITS.partials_ttl_ms},
         {"source_expiry_ms": DEFAULT_LIMITS.spool_age_ms + 1},
     ],
 )

@@ -253,14 +253,15 @@ def test_a_sink_that_owns_nothing_yet_computes_nothing_at_once() -> None:
     assert computed(rollups, database, NOW_MS, [a_minute(1)]) == []
 
 
-def test_a_bucket_that_cannot_be_summed_is_marked_and_left_as_it_is() -> None:
-    """Else it would be looked at for ever."""
-    gone = a_minute(0)._replace(window_ms=0)
-    database = Recording([(NOW_MS, BUSY_MS)], [tuple(gone)])
+def test_a_bucket_that_cannot_be_summed_is_marked_and_left_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    """Else it would be looked at for ever. All of a pass are one line of the log."""
+    gone = [a_minute(0)._replace(window_ms=start_ms) for start_ms in (0, MINUTE_MS)]
+    database = Recording([(NOW_MS, BUSY_MS)], [tuple(one) for one in gone])
 
     Rollups(database, SETTINGS).run_pass()  # type: ignore[arg-type]
 
     assert [told[1][4] for told in database.told] == ["done"]
+    assert [(line.levelname, line.buckets, line.oldest_ms) for line in caplog.records] == [("WARNING", 2, 0)]  # type: ignore[attr-defined]
 
 
 def test_notes_are_numbered_upwards_under_a_name_of_their_own() -> None:
