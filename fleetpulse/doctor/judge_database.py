@@ -11,7 +11,7 @@ from fleetpulse.doctor.finding import Finding, good, note, unknown, wrong
 from fleetpulse.doctor.judge_joins import judge_agents, judge_joins, judge_prices
 from fleetpulse.doctor.judge_kafka import judge_clock, setting
 from fleetpulse.migrate.plan import SetTtl
-from fleetpulse.migrate.table_plan import Wanted, plan_tables
+from fleetpulse.migrate.table_plan import VERSION_MIN, Wanted, plan_tables, too_old
 from fleetpulse.sql import reader_profile
 from runtime.tls import OUT_OF_TIME
 from schemas.errors import ContractError
@@ -21,7 +21,6 @@ READER_NEEDS = ("SELECT",)
 READER_MUST_NOT = ("INSERT", "ALTER UPDATE", "CREATE TABLE", "DROP TABLE", "TRUNCATE")
 SOURCES = ("FILE", "URL", "REMOTE", "S3", "AZURE", "HDFS", "MYSQL", "POSTGRES", "MONGO", "REDIS", "ODBC", "JDBC")
 """Rights by which SQL reads what is not in ClickHouse: files of the server, and whatever its network reaches."""
-VERSION_MIN = (25, 3)
 _WRONG_LOGIN = (192, 193, 194, 516)
 _CHECKS = {"migration": "schema.migration", "missing": "schema.missing", "table ttl": "schema.ttl"}
 """Name of the check by the kind of step that is missing."""
@@ -74,10 +73,8 @@ def _login(section: str, url: str, login: LoginFacts) -> Iterator[Finding]:
 def _version(facts: DatabaseFacts) -> Iterator[Finding]:
     if facts.version is None:
         return
-    numbers = tuple(int(part) for part in facts.version.split(".")[:2])
-    if numbers < VERSION_MIN:
+    if (says := too_old(facts.version)) is not None:
         needed = ".".join(map(str, VERSION_MIN))
-        says = f"ClickHouse {facts.version} is too old, {needed} or newer is needed"
         yield wrong("clickhouse.version", facts.url, says, f"apt-get install clickhouse-server   # {needed} or newer")
     else:
         yield good("clickhouse.version", facts.url, f"ClickHouse {facts.version}")

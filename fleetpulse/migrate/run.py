@@ -34,8 +34,8 @@ def migrate(
     """
     with ExitStack() as opened:
         every = [(opened.enter_context(tables.connect(one)), tables.names_of(one)) for one in (clickhouse, *servers)]
-        found = asyncio.run(topics.plan(kafka, partitions or {}, limits))
         of_each = [tables.plan(client, names, limits) for client, names in every]
+        found = asyncio.run(topics.plan(kafka, partitions or {}, limits))
         lacking = logins.plan(kafka, acls)
         if not yes and not dry_run:
             found, of_each = found.without_removing(), [one.without_removing() for one in of_each]

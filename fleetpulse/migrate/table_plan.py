@@ -25,6 +25,8 @@ from schemas.limits import DAY_MS, SECOND_MS
 OLD_HISTORY = "schema_migrations"
 """The history that 0.1.0 kept."""
 OVER_SHARDS = "Distributed"
+VERSION_MIN = (25, 10)
+"""Of ClickHouse. Tables name settings that older ones do not know."""
 REPLICATES = ("Replicated", "Shared")
 """Engines of databases whose statements reach every server: of a cluster with Keeper, of ClickHouse Cloud."""
 OLD_FILES = 21
@@ -78,6 +80,13 @@ class LiveDatabase:
     def is_empty(self) -> bool:
         """Whether it has no table and no view, but that of the history."""
         return not self.views and not set(self.tables) - {HISTORY} and self.is_new
+
+
+def too_old(version: str) -> str | None:
+    """What is wrong with a server's version; None where tables can be made by it."""
+    if tuple(int(part) for part in version.split(".")[:2]) >= VERSION_MIN:
+        return None
+    return f"ClickHouse {version} is too old, {'.'.join(map(str, VERSION_MIN))} or newer is needed"
 
 
 def check_engines(names: Names, database: str, tables: Mapping[str, str]) -> None:

@@ -21,6 +21,7 @@ from fleetpulse.migrate.table_plan import (
     Wanted,
     check_engines,
     plan_tables,
+    too_old,
 )
 from runtime.clickhouse_clients import first_line, make_client, rejected
 from runtime.config import ClickHouseConfig
@@ -72,7 +73,10 @@ def names_of(config: ClickHouseConfig) -> Names:
 
 
 def plan(client: Any, names: Names, limits: Limits) -> Plan:
-    """What the database needs. Raises ``ContractError`` where its tables are of another kind than the settings say."""
+    """What the database needs. Raises ``ContractError`` where its tables are of another kind than the settings say, or
+    the server is too old for ours."""
+    if (why := too_old(client.server_version)) is not None:
+        raise ContractError(f"{why}; nothing was changed")
     check_engines(
         names, _engine(client, names.database), {name: row["engine"] for name, row in _seen(client, names).items()}
     )

@@ -565,9 +565,9 @@ DATABASE_BROKEN: dict[str, tuple[DatabaseFacts, tuple[str, str, str], str]] = {
         "",
     ),
     "an old server": (
-        replace(DATABASE, version="24.8.1.1"),
+        replace(DATABASE, version="25.9.7.1"),
         ("clickhouse.version", "https://db:8443", "wrong"),
-        "25.3 or newer",
+        "25.10 or newer",
     ),
     "a clock behind": (
         replace(DATABASE, skew_ms=-1_001),

@@ -1,17 +1,22 @@
-"""Rows that a shorter TTL would remove, of a database over shards. Real servers are in tests/integration."""
+"""What a server is asked before it is migrated: its version, rows over shards. Real ones are in tests/integration."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from fleetpulse.migrate import tables
+from fleetpulse.migrate import tables, topics
 from fleetpulse.migrate.plan import SetTtl
+from fleetpulse.migrate.run import migrate
+from runtime.config import ClickHouseConfig, KafkaConfig
 from schemas.ddl.files import HISTORY, Names, migrations
 from schemas.ddl.kept import kept
+from schemas.errors import ContractError
 from schemas.limits import DAY_MS, DEFAULT_LIMITS
 
 NAMES = Names("db", "shards", "Replicated")
@@ -20,6 +25,8 @@ NAMES = Names("db", "shards", "Replicated")
 
 class Shard:
     """A server of a replicated database that keeps llm_requests a day longer; it has no row itself, others ``rows``."""
+
+    server_version = "25.10.1.1"
 
     def __init__(self, rows: int, engine: str = "Replicated") -> None:
         self.rows, self.engine = rows, engine
@@ -65,3 +72,21 @@ def test_shards_that_are_migrated_one_by_one_count_their_own_rows() -> None:
 
     assert [step.rows for step in steps if isinstance(step, SetTtl) and step.subject == "llm_requests"] == [0]
     assert shard.counted == []
+
+
+@pytest.mark.parametrize("version", ["24.12.1.1", "25.9.7.1"])
+def test_an_older_server_is_refused_before_kafka_is_asked(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first statement would fail where topics are made already."""
+
+    @contextlib.contextmanager
+    def connect(_config: ClickHouseConfig) -> Iterator[Any]:
+        yield SimpleNamespace(server_version=version)
+
+    async def asked(*_any: Any) -> Any:
+        pytest.fail("Kafka was asked")
+
+    monkeypatch.setattr(tables, "connect", connect)
+    monkeypatch.setattr(topics, "plan", asked)
+
+    with pytest.raises(ContractError, match=rf"{version} is too old, 25\.10 or newer is needed; nothing was changed"):
+        migrate(KafkaConfig(), ClickHouseConfig())
