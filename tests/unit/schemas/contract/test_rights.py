@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
-from schemas.contract.rights import ROLES, Operation, Resource, Right, rights_of, writers_of_both
-from schemas.contract.topics import SOURCE_TOPICS, TOPICS, WINDOW_PARTIALS
+from schemas.contract.rights import JOBS_WRITE, ROLES, Operation, Resource, Right, rights_of, writers_of_both
+from schemas.contract.topics import ALERT_COMMANDS, SOURCE_TOPICS, STATE_TOPICS, TOPICS, WINDOW_PARTIALS
 
 WRITE, READ = Operation.WRITE, Operation.READ
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "how-to" / "operations.md"
+STATES = {topic.name for topic in STATE_TOPICS}
+WORDS = {
+    "sources": {topic.name for topic in SOURCE_TOPICS},
+    "results": set(JOBS_WRITE) - STATES,
+    "all topics": {topic.name for topic in TOPICS},
+    "`state.*`": STATES,
+}
+"""What the page calls several topics."""
 
 
 def topics(role: str, operation: Operation) -> set[str]:
@@ -74,3 +86,28 @@ def test_a_right_reads_as_kafkas_own_tools_say_it() -> None:
     """For plans and findings."""
     assert Right(Resource.TRANSACTIONAL_ID, "d-", WRITE, prefixed=True).subject == "transactional id d-*"
     assert str(Operation.DESCRIBE_CONFIGS) == "DescribeConfigs"
+
+
+def told(role: str) -> set[tuple[str, str]]:
+    """(operation, topic) that the page's row of a role names."""
+    (row,) = re.findall(rf"^\| `{role}` \|.*\| (.*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    found = set()
+    for clause in re.sub(r"\(.*?\)", "", row.split(". ")[0]).split(";"):
+        operations, _, subjects = clause.partition(" on ")
+        names = set(re.findall(r"`([a-z.]+)`", subjects))
+        names |= {name for word, several in WORDS.items() if word in subjects for name in several}
+        found |= {(operation, name) for operation in re.split(r", | and ", operations.strip()) for name in names}
+    return found
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_page_of_operations_tells_the_rights_on_topics(role: str) -> None:
+    """Those who set access lists by hand copy them from there."""
+    topics_of = {(str(one.operation), one.name) for one in rights_of(role, "d") if one.resource is Resource.TOPIC}
+
+    assert told(role) == {(operation.replace(" ", ""), name) for operation, name in topics_of}
+
+
+def test_a_reset_of_a_job_is_audited_by_its_login() -> None:
+    """The one topic that jobs write beside results and states."""
+    assert topics("jobs", WRITE) - set(JOBS_WRITE) == {ALERT_COMMANDS}
