@@ -1,7 +1,9 @@
 """``fleetpulse jobs reset``: a quarantined partition of a job goes on from a place that somebody names.
 
 What the reset costs is worked out first, and shown; then it is one transaction (``stream_jobs.runner.reset``). Where
-the group's offset is lost, the books say where it was: those of the windows job, on Kafka and in ClickHouse.
+the group's offset is lost, the books say where it was: those of the windows job, on Kafka and in ClickHouse. Of a topic
+that was made anew the tables still have the books of the log before, whose offsets mean nothing: where Kafka has any,
+the tables add only what was committed since.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from aiokafka import TopicPartition
 
@@ -33,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 _BOOKED = """
 SELECT max(offset_to) FROM books
-WHERE job = 'windows' AND topic = {topic:String} AND partition = {partition:UInt32}
+WHERE job = 'windows' AND topic = {topic:String} AND partition = {partition:UInt32} AND committed_ms >= {since:Int64}
 """
 POLL_MS = 500
 
@@ -65,6 +68,13 @@ class Cost:
                 f" {(one.last_ms - one.first_ms) / 1_000:,.0f} s: their windows stay without them"
             )
         return found
+
+
+class Booked(NamedTuple):
+    """The last record of books about a partition: the offset where they end, and when it was written."""
+
+    end: int
+    at_ms: int
 
 
 def job_of(topic: str, named: str | None) -> str:
@@ -143,26 +153,28 @@ async def _books_end(config: Config, job: str, place: tuple[str, int]) -> int | 
     """Where the books of the job about this partition end; None where nobody knows. The windows job alone has any."""
     if job != "windows":
         return None
-    ends = [await _end_on_kafka(config, *place), _end_in_tables(config, *place)]
+    last = await _last_on_kafka(config, *place)
+    ends = [last.end if last else None, _end_in_tables(config, *place, last.at_ms if last else 0)]
     return max((end for end in ends if end is not None), default=None)
 
 
-def _end_in_tables(config: Config, topic: str, partition: int) -> int | None:
+def _end_in_tables(config: Config, topic: str, partition: int, since_ms: int) -> int | None:
+    """Where the books end that were committed since then [ms]."""
     try:
         with closing(Database(config.clickhouse, consistent=True)) as database:
-            ((end,),) = database.sql(_BOOKED, {"topic": topic, "partition": partition}).rows
+            ((end,),) = database.sql(_BOOKED, {"topic": topic, "partition": partition, "since": since_ms}).rows
     except FleetpulseError as error:
         _log.warning("ClickHouse unavailable; where books end is read from Kafka alone", extra={"error": str(error)})
         return None
     return int(end) or None
 
 
-async def _end_on_kafka(config: Config, topic: str, partition: int) -> int | None:
+async def _last_on_kafka(config: Config, topic: str, partition: int) -> Booked | None:
     """Read to the very end: an open transaction may hide the last books, so this waits until none does."""
     at = TopicPartition(BOOKS_TOPIC, partition % partitions_of(config)[BOOKS_TOPIC])
     async with open_consumer(config.kafka, isolation_level="read_uncommitted") as consumer:
         end = (await consumer.end_offsets([at]))[at]
-    found: int | None = None
+    found: Booked | None = None
     async with open_consumer(config.kafka, isolation_level="read_committed") as consumer:
         consumer.assign([at])
         await consumer.seek_to_beginning(at)
@@ -171,5 +183,5 @@ async def _end_on_kafka(config: Config, topic: str, partition: int) -> int | Non
                 headers = dict(message.headers)
                 mine = (b"windows", topic.encode(), b"%d" % partition)
                 if (headers.get("job"), headers.get("source-topic"), headers.get("source-partition")) == mine:
-                    found = int(headers["offsets"].partition(b"-")[2])
+                    found = Booked(int(headers["offsets"].partition(b"-")[2]), message.timestamp)
     return found

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from fleetpulse.services import reset_partition
 from fleetpulse.services.reset_partition import Cost, Unread, job_of, place_of
+from fleetpulse.sql.database import Answer
+from runtime.config import Config
 from schemas.errors import ConfigError
 from stream_jobs.runner.reset import Reset
 
@@ -46,3 +52,76 @@ def test_what_can_still_be_read_is_said_in_events_and_time() -> None:
     assert reset.unread == (20, 30)
     held = "of them the log still holds 10 records with 2,500 events, appended within 60 s"
     assert lines[-1] == f"{held}: their windows stay without them"
+
+
+PLACE = ("llm.requests", 3)
+BOOKS_OF_BEFORE = [(1_000, 900_000)]
+"""(committed, end): of a log that ended at 900,000."""
+
+
+class Tables:
+    """Books of the partition in ClickHouse."""
+
+    def __init__(self, rows: list[tuple[int, int]]) -> None:
+        self.rows = rows
+
+    def sql(self, _text: str, given: dict[str, Any]) -> Answer:
+        return Answer(("end",), ((max((end for ms, end in self.rows if ms >= given.get("since", 0)), default=0),),))
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize(
+    ("on_kafka", "rows", "end"),
+    [
+        pytest.param([(70, 5_000)], [*BOOKS_OF_BEFORE, (5_000, 70)], 70, id="the log was made anew"),
+        pytest.param([(60, 4_000), (70, 5_000)], [(4_000, 60), (5_000, 70), (6_000, 80)], 80, id="Kafka lost the last"),
+        pytest.param([(70, 5_000)], [(5_001, 65)], 70, id="a worker before had a clock that is ahead"),
+        pytest.param([], [(4_000, 60)], 60, id="Kafka has none any more"),
+        pytest.param([], [], None, id="nobody knows"),
+    ],
+)
+async def test_books_end_where_those_of_this_log_end(
+    on_kafka: list[tuple[int, int]], rows: list[tuple[int, int]], end: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of an older log of the same name would have what the new one holds left out."""
+    monkeypatch.setattr(reset_partition, "Database", lambda _config, **_more: Tables(rows))
+    monkeypatch.setattr(reset_partition, "open_consumer", lambda _config, **_more: Books(on_kafka))
+
+    assert await reset_partition._books_end(Config(), "windows", PLACE) == end
+
+
+class Books:
+    """A consumer of the topic ``books``: (end, written)."""
+
+    def __init__(self, told: list[tuple[int, int]]) -> None:
+        self.told, self.read = told, False
+
+    async def __aenter__(self) -> Books:
+        return self
+
+    async def __aexit__(self, *_any: object) -> None:
+        """Nothing."""
+
+    async def end_offsets(self, places: list[Any]) -> dict[Any, int]:
+        return {places[0]: len(self.told)}
+
+    def assign(self, _places: list[Any]) -> None:
+        """Nothing."""
+
+    async def seek_to_beginning(self, _place: Any) -> None:
+        """Nothing."""
+
+    async def position(self, _place: Any) -> int:
+        return len(self.told) if self.read else 0
+
+    async def getmany(self, place: Any, **_more: Any) -> dict[Any, list[Any]]:
+        self.read = True
+        of = (("job", b"windows"), ("source-topic", PLACE[0].encode()), ("source-partition", b"%d" % PLACE[1]))
+        return {
+            place: [
+                SimpleNamespace(headers=(*of, ("offsets", b"0-%d" % end)), timestamp=written_ms)
+                for end, written_ms in self.told
+            ]
+        }
