@@ -11,8 +11,9 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
+
+from starlette.requests import cookie_parser
 
 from fleetpulse.dashboard.users import OPERATOR, VIEWER, User, UsersFile, cookie_value, holder, proof_hash
 from runtime.addresses import is_loopback
@@ -154,11 +155,7 @@ def _address(peer: str) -> None:
 
 
 def _cookie(header: str) -> str:
-    try:
-        found = SimpleCookie(header[:8_192]).get(COOKIE)
-    except CookieError:
-        return ""
-    return found.value if found else ""
+    return cookie_parser(header[:8_192]).get(COOKIE, "")
 
 
 def _name_of(address: str) -> str:

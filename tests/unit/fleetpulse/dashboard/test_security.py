@@ -60,6 +60,15 @@ def test_a_token_comes_as_a_bearer_or_as_the_cookie() -> None:
     assert access.user_of({}, "x") is None
 
 
+@pytest.mark.parametrize("odd", ['prefs={"a": 1, "b": [2]}', "a b=c", "na\xefve=1", "a", "a:b/c=d e", "$Path=;"])
+def test_another_applications_odd_cookie_keeps_nobody_outside(odd: str) -> None:
+    """Cookies are of a host, whatever the port: others set what no standard knows there."""
+    ours = f"{COOKIE}={cookie_value(TOKEN)}"
+
+    for cookies in (f"{odd}; {ours}", f"{ours}; {odd}"):
+        assert Access(TOKEN).user_of({"cookie": cookies}, "x") is not None
+
+
 def test_the_cookie_does_not_tell_the_token() -> None:
     """And another token has another cookie."""
     assert TOKEN not in cookie_value(TOKEN)
