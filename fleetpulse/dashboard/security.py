@@ -76,9 +76,7 @@ class Access:
 
     def knows(self, cookie: str) -> User | None:
         """Whose cookie this is; takes as long for any text."""
-        users = self.users.users() if self.users else ()
-        own = (User(HOLDER, OPERATOR, 0, proof_hash(cookie_value(self.token))),) if self.token else ()
-        return holder((*own, *users), cookie)
+        return holder(self._holders(), cookie)
 
     def knows_token(self, given: str) -> User | None:
         """Whose token this is; takes as long for any text."""
@@ -102,10 +100,14 @@ class Access:
             return None if self.asks_token() or self.login_header else LOCAL
         if not user.proof_hash:
             return self._named(user.name)
-        if user.name == HOLDER and self.token:
-            return user
+        same = (user.name, user.proof_hash)
+        return next((one for one in self._holders() if (one.name, one.proof_hash) == same), None)
+
+    def _holders(self) -> tuple[User, ...]:
+        """Who has a token: whoever knows the one without a name, and the users of the file."""
         users = self.users.users() if self.users else ()
-        return next((one for one in users if (one.name, one.proof_hash) == (user.name, user.proof_hash)), None)
+        own = (User(HOLDER, OPERATOR, 0, proof_hash(cookie_value(self.token))),) if self.token else ()
+        return (*own, *users)
 
     def _named(self, name: str) -> User:
         return self.users.named(name) if self.users else User(name, VIEWER)

@@ -147,6 +147,7 @@ class View:
         to_ms = self._past(span).to_ms
         known: dict[str, Value] = {"from_ms": span.from_ms, "to_ms": to_ms, "bucket_ms": span.bucket_ms}
         standing = {place: self.filter(place) for place in query(name).parameters}
+        self.check_user()  # what a click or a suggestion asks is no refresh
         return await self.data.ask(name, {**standing, **known, **values}, span.span_ms)
 
     async def covered_s(self) -> float | None:

@@ -151,6 +151,16 @@ def test_who_was_let_in_has_the_role_of_now(tmp_path: Path) -> None:
     assert access.now(holder) == holder
 
 
+def test_a_user_with_the_name_of_the_one_token_is_revoked_as_any_other(tmp_path: Path) -> None:
+    """The name does not say whose token it was."""
+    namesake = user(HOLDER, OPERATOR, "the token of token")
+    access = Access(TOKEN, users=file_of(tmp_path, namesake))
+    assert access.now(namesake) == namesake
+
+    file_of(tmp_path)
+    assert access.now(namesake) is None
+
+
 @pytest.mark.parametrize(
     ("host", "ours"),
     [
