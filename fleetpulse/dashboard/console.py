@@ -20,6 +20,7 @@ import orjson
 
 from fleetpulse.queries.dashboard import SECONDS_MAX
 from fleetpulse.sql.hints import hint
+from fleetpulse.sql.query import parameters_of
 from runtime.config import ClickHouseConfig
 from schemas.errors import FleetpulseError, UnavailableError
 
@@ -35,6 +36,13 @@ FORMATS = {"csv": "CSVWithNames", "parquet": "Parquet"}
 """By the ending of a file's name, what the server writes."""
 _VERSION = re.compile(r" \(version [^()]*\)\s*$")
 _ERROR_CHARS_MAX = 4_000
+_SAID = re.compile(rb"^Code: \d+\. DB::Exception: .*?(?=\n\d+ \w+\r\n__exception__|\Z)", re.MULTILINE | re.DOTALL)
+"""The server's error behind the rows that it had written by then."""
+_SAID_BYTES_MAX = 16 * 1024
+_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n"})
+"""The server reads a parameter as a field of tab-separated values, but for those of ``_NESTED``."""
+_NESTED = ("Array(", "Map(", "Tuple(")
+"""Types whose values have quotes and escapes of their own."""
 Values = Mapping[str, str | int | float]
 Transport = httpx.AsyncBaseTransport | None
 
@@ -81,6 +89,10 @@ async def table(login: ClickHouseConfig, sql: str, values: Values, *, transport:
                 more = True
                 break
             lines.append(line)
+    if more and len(lines) <= 2:  # names and types
+        raise FleetpulseError(
+            f"the first row alone has more than {SHOWN_BYTES_MAX // 2**20} MiB; select fewer columns, or take a file"
+        )
     if not lines:
         return Table((), (), (), more)
     names, types, *rows = [_parsed(line) for line in lines] if len(lines) > 1 else (_parsed(lines[0]), [])
@@ -130,6 +142,15 @@ def settings(login: ClickHouseConfig, values: Values) -> dict[str, str]:
     return {name: str(value) for name, value in limits.items()} | bound
 
 
+def escaped(sql: str, values: Values) -> dict[str, str]:
+    """Values as the server reads them by the types that stand in this statement."""
+    kinds = parameters_of(sql)
+    return {
+        name: str(value) if kinds.get(name, "").startswith(_NESTED) else str(value).translate(_ESCAPES)
+        for name, value in values.items()
+    }
+
+
 @contextlib.asynccontextmanager
 async def _answer(
     login: ClickHouseConfig, sql: str, values: Values, form: str, transport: Transport
@@ -137,31 +158,39 @@ async def _answer(
     body = f"{statement(sql)}\nFORMAT {form}".encode()
     headers = {"X-ClickHouse-User": login.user, "X-ClickHouse-Key": login.password.get_secret_value()}
     limits = httpx.Timeout(SECONDS_MAX + 5.0, connect=_CONNECT_S)
+    beside, end = settings(login, escaped(sql, values)), bytearray()
     try:
         async with (
             httpx.AsyncClient(
                 verify=login.ssl_context(), timeout=limits, trust_env=False, transport=transport
             ) as client,
-            client.stream("POST", login.url, params=settings(login, values), content=body, headers=headers) as answer,
+            client.stream("POST", login.url, params=beside, content=body, headers=headers) as answer,
         ):
+            pieces = _noting(answer.aiter_bytes(), end)
             if answer.status_code != httpx.codes.OK:
-                said = (await _begin(answer)).decode("utf-8", "replace")
+                async for _ in pieces:
+                    pass
+                said = _said(end) or end.decode("utf-8", "replace")
                 rejected = error_text(said) or f"ClickHouse answers with status {answer.status_code}"
                 raise FleetpulseError("\n".join(one for one in (rejected, hint(said, sql)) if one))
-            yield answer.aiter_bytes()
+            yield pieces
     except httpx.RemoteProtocolError as error:
-        raise FleetpulseError(f"ClickHouse stopped in the middle of its answer ({error}); ask for less") from error
+        why = error_text(_said(end)) or f"ClickHouse stopped in the middle of its answer ({error}); ask for less"
+        raise FleetpulseError(why) from error
     except httpx.HTTPError as error:
         raise UnavailableError("ClickHouse unavailable. Try again; see `fleetpulse doctor`.") from error
 
 
-async def _begin(answer: httpx.Response) -> bytes:
-    held = b""
-    async for piece in answer.aiter_bytes():
-        held += piece
-        if len(held) > _ERROR_CHARS_MAX:
-            break
-    return held
+async def _noting(pieces: AsyncIterator[bytes], end: bytearray) -> AsyncIterator[bytes]:
+    """The pieces of an answer, whose end so far is kept: an error stands there."""
+    async for piece in pieces:
+        end[:] = (end + piece)[-_SAID_BYTES_MAX:]
+        yield piece
+
+
+def _said(end: bytes | bytearray) -> str:
+    found = _SAID.search(end)
+    return found[0].decode("utf-8", "replace") if found else ""
 
 
 async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -335,6 +335,25 @@ async def test_a_statement_ends_on_the_server_when_its_page_is_gone(stack: Any) 
     assert running.cancelled()
 
 
+async def test_values_of_the_console_arrive_as_they_were_written(stack: Any) -> None:
+    """Whatever they hold; in lists, which have quotes, as SQL has them."""
+    odd, listed = "C:\\new\t'x'\n\\N", r"['it\'s', 'a\\b']"
+
+    found = await console.table(
+        stack.clickhouse_reader, "SELECT {odd:String}, {listed:Array(String)}", {"odd": odd, "listed": listed}
+    )
+
+    assert found.rows == ((odd, ["it's", "a\\b"]),)
+
+
+@pytest.mark.parametrize(("ending", "rows"), [("csv", 100), ("parquet", 10_000_000)])
+async def test_a_file_that_fails_has_the_servers_words(stack: Any, ending: str, rows: int) -> None:
+    """Not the rows that were written before it, nor that the connection was cut."""
+    sql = f"SELECT number, throwIf(number = {rows * 3 // 10}) FROM numbers({rows}) SETTINGS max_threads = 1"
+    with pytest.raises(FleetpulseError, match=r"^Code: 395\. DB::Exception: .*\)$"):
+        await console.file(stack.clickhouse_reader, f"{sql}, max_block_size = {rows // 10}", {}, ending)
+
+
 async def test_a_query_that_brings_too_much_is_stopped(data: Data) -> None:
     """Nothing floods a browser."""
     found = read("q", "-- Many.\n-- rows: 10\nSELECT number FROM numbers(11)")

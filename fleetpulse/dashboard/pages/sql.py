@@ -213,9 +213,12 @@ class _Sql:
 
     def _fail(self, said: str) -> None:
         self._result.hint("rejected")
-        self._result.show()
         self._table.clear()
         self._verdict.set_visibility(False)
+        self._show_error(said)
+
+    def _show_error(self, said: str) -> None:
+        self._result.show()
         set_text(self._error, said)
         self._error.set_visibility(True)
 
@@ -240,8 +243,9 @@ class _Sql:
             self._view.check_user()
             data = await console.file(load().reading, sql, self._values(sql), ending)
         except FleetpulseError as error:
-            self._fail(str(error))
+            self._show_error(f"No {ending.upper()} file: {error}")  # the answer that is shown stays
             return
+        self._error.set_visibility(False)
         with self._table:
             ui.download.content(data, f"fleetpulse.{ending}")
 

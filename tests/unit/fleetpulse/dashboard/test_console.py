@@ -17,6 +17,7 @@ from fleetpulse.dashboard.console import (
     Statements,
     Table,
     error_text,
+    escaped,
     file,
     settings,
     statement,
@@ -76,6 +77,15 @@ async def test_an_endless_answer_is_left_at_the_limit_of_bytes() -> None:
     assert stream.taken < 10
 
 
+@pytest.mark.parametrize("head", [HEAD, b""])
+async def test_a_row_that_is_too_wide_is_said(head: bytes) -> None:
+    """It is no answer without rows; nor are names that are as long."""
+    stream = Stream([head, *[b"x" * (SHOWN_BYTES_MAX // 4)] * 1_000])
+
+    with pytest.raises(FleetpulseError, match="first row alone has more than 8 MiB; select fewer columns"):
+        await table(LOGIN, "SELECT 1", {}, transport=answering(stream))
+
+
 async def test_a_file_beyond_its_limit_is_refused() -> None:
     """A file that would be too large is dropped, with what to do."""
     stream = Stream([b"x" * (FILE_BYTES_MAX // 2)] * 100)
@@ -112,6 +122,23 @@ async def test_errors_have_the_servers_words() -> None:
         await table(LOGIN, "DROP TABLE x", {}, transport=answering(Stream([said]), 403))
     with pytest.raises(FleetpulseError, match="status 500"):
         await table(LOGIN, "SELECT 1", {}, transport=answering(Stream([]), 500))
+
+
+async def test_an_error_is_found_behind_what_was_written_before_it() -> None:
+    """The server sends the rows that it had by then before its words, whatever its status."""
+    said = b"Code: 395. DB::Exception: too\nlarge (X) (version 1)\n"
+    framed = b"\r\n__exception__\r\ntag\r\n" + said + b"51 tag\r\n__exception__\r\n"
+
+    class Cut(Stream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for piece in super().__aiter__():
+                yield piece
+            raise httpx.RemoteProtocolError("cut")
+
+    for stream, status in ((Stream([b"0,0\n" * 5_000 + said]), 500), (Cut([b"PAR1" * 5_000, framed]), 200)):
+        with pytest.raises(FleetpulseError) as failed:
+            await file(LOGIN, "SELECT 1", {}, "csv", transport=answering(stream, status))
+        assert str(failed.value) == "Code: 395. DB::Exception: too\nlarge (X)"
 
 
 def failing(error: type[httpx.HTTPError]) -> Callable[[httpx.Request], httpx.Response]:
@@ -154,6 +181,13 @@ def test_a_statement_has_a_greatest_length() -> None:
 def test_a_long_error_is_cut() -> None:
     """Four thousand characters of it are enough."""
     assert error_text("x" * 5_000) == "x" * 4_000 + "…"
+
+
+def test_values_are_escaped_by_their_types() -> None:
+    """Text as a field of tab-separated values; what has quotes of its own as it was given."""
+    sql, odd = "SELECT {a:String}, {b:Array(String)}", "C:\\n\t\n"
+
+    assert escaped(sql, {"a": odd, "b": odd}) == {"a": r"C:\\n\t\n", "b": odd}
 
 
 def test_values_cannot_name_settings() -> None:
