@@ -52,12 +52,12 @@ class TimeRange:
         minute_ms = at_ms // MINUTE_MS * MINUTE_MS
         return TimeRange(max(self.from_ms, min(minute_ms, self.to_ms - SPAN_MIN_MS)), self.to_ms)
 
-    def counted_s(self, at_ms: int, width_ms: int) -> float:
-        """Seconds of the windows of 10 s that begin both in a point of a chart and in the range: what its counts are
-        of, less than the whole width at the ends. At least one window."""
+    def counted_s(self, at_ms: int, width_ms: int, row_ms: int = SPAN_MIN_MS) -> float:
+        """Seconds of the rows of ``row_ms``, windows of 10 s or others, that begin both in a point of a chart and in
+        the range: what its counts are of, less than the whole width at the ends. At least one row."""
         first, over = max(self.from_ms, at_ms), min(self.to_ms, at_ms + width_ms)
-        windows = -(-over // SPAN_MIN_MS) - -(-first // SPAN_MIN_MS)
-        return max(1, windows) * SPAN_MIN_MS / 1_000
+        rows = -(-over // row_ms) - -(-first // row_ms)
+        return max(1, rows) * row_ms / 1_000
 
     @property
     def bucket_ms(self) -> int:

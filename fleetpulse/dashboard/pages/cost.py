@@ -9,6 +9,7 @@ from typing import Any
 from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.parts import ChartPanel, Column, Panel, Stats, TablePanel, grid
 from fleetpulse.dashboard.sql_parameters import question
+from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.dashboard.values import UNKNOWN, clean, covered_text, energy, gpu_name, percent, rate, short
 from fleetpulse.dashboard.view import SETTLED_MS, PageSpec, Refresh, View, wall_ms
 from fleetpulse.queries.dashboard import query
@@ -54,6 +55,13 @@ def stacked(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[int, floa
             found.setdefault(str(row["what"]), []).append((int(row["at_ms"]), row["cost"] / 1e9))
     order = [*WORDS, *sorted(found.keys() - WORDS.keys())]
     return {what: found[what] for what in order if what in found}
+
+
+def hourly(
+    points: Sequence[tuple[int, float | None]], span: TimeRange, width_ms: int
+) -> list[tuple[int, float | None]]:
+    """Dollars an hour at points of this width, by the minutes of the range that each counts."""
+    return [(at, None if y is None else y * 3_600 / span.counted_s(at, width_ms, MINUTE_MS)) for at, y in points]
 
 
 def silent_rows(types: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -219,10 +227,9 @@ class _Cost:
     def _show_split(self, rows: Sequence[Mapping[str, Any]], width_ms: int) -> None:
         view = self._view
         lines = [
-            Line(WORDS.get(what, what), [(at, None if y is None else y * HOUR_MS / width_ms) for at, y in points],
-                 stack="all", area=True)
+            Line(WORDS.get(what, what), hourly(points, view.range, width_ms), stack="all", area=True)
             for what, points in stacked(rows).items()
-        ]  # fmt: skip
+        ]
         if not lines:
             self._split.empty("Nothing of this range has a price", "fleetpulse prices check says what is missing.")
             return

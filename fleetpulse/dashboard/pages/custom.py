@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from fleetpulse.dashboard.charts import Line, over_time
@@ -63,17 +64,28 @@ class _Metrics:
 
     def _draw(self, panel: ChartPanel, rows: list[dict[str, Any]], unit: str) -> None:
         """Levels where there are any, else what a counter grew by."""
-        view, column = self._view, "level" if any(row["level"] is not None for row in rows) else "per_s"
-        series: dict[str, list[tuple[int, float]]] = defaultdict(list)
-        for row in rows if column == "level" else view.whole_buckets("custom_over_time", rows):
-            if row[column] is not None:
-                series[f"{row['of_host']} {row['with_attributes']}".strip()].append((row["at_ms"], row[column]))
+        view, name = self._view, "custom_over_time"
+        grows = all(row["level"] is None for row in rows)
+        counted_s = partial(view.counted_s, name)
+        series = series_of(view.whole_buckets(name, rows), counted_s) if grows else series_of(rows)
         if not series:
             panel.empty("Not reported in this range", "Choose a longer range.")
             return
-        panel.hint(f"{unit} per second" if column == "per_s" else unit)
+        panel.hint(f"{unit} per second" if grows else unit)
         lines = [Line(clean(name), points) for name, points in series.items()]
-        panel.draw(over_time(lines, view.range, view.palette, "/s" if column == "per_s" else ""))
+        panel.draw(over_time(lines, view.range, view.palette, "/s" if grows else ""))
+
+
+def series_of(
+    rows: Sequence[Mapping[str, Any]], counted_s: Callable[[int], float] | None = None
+) -> dict[str, list[tuple[int, float]]]:
+    """Points of each series: its level; with the seconds that a point counts, what a counter grew by a second."""
+    found: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    for row in rows:
+        value, each_s = (row["increase"], counted_s(row["at_ms"])) if counted_s else (row["level"], 1)
+        if value is not None:
+            found[f"{row['of_host']} {row['with_attributes']}".strip()].append((row["at_ms"], value / each_s))
+    return found
 
 
 PAGE = PageSpec(

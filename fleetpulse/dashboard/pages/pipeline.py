@@ -12,6 +12,7 @@ from typing import Any
 from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.consumer_lag import Lag, LagOfGroups
 from fleetpulse.dashboard.parts import ChartPanel, Column, Panel, Stats, TablePanel, choices, grid, set_text, tag
+from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.dashboard.values import UNKNOWN, ago, clean, rate, short, size
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from fleetpulse.doctor.facts import Bounds
@@ -216,13 +217,7 @@ class _Pipeline:
             self._rate.empty("No event was booked in this range")
             self._odd.empty("No event was booked in this range")
             return
-        width = view.bucket_ms("pipeline_over_time") / 1_000
-        by_topic: dict[str, list[tuple[int, float | None]]] = {}
-        odd: dict[str, dict[int, float]] = {"rejected": {}, "untimely": {}, "duplicate": {}}
-        for row in series:
-            by_topic.setdefault(str(row["topic"]), []).append((row["at_ms"], row["booked"] / width))
-            for name, points in odd.items():
-                points[row["at_ms"]] = points.get(row["at_ms"], 0.0) + row[name] / width
+        by_topic, odd = rates(series, view.range, view.bucket_ms("pipeline_over_time"))
         self._rate.draw(over_time([Line(name, points) for name, points in by_topic.items()], view.range, view.palette))
         if not any(value for points in odd.values() for value in points.values()):
             self._odd.empty("Everything was accepted", "Nothing rejected, late, future or duplicate.")
@@ -268,6 +263,21 @@ class _Bytes:
         )
         set_text(self._said, said)
         set_text(self._dump, dump(data) if data else UNKNOWN)
+
+
+def rates(
+    series: Sequence[Mapping[str, Any]], span: TimeRange, width_ms: int
+) -> tuple[dict[str, list[tuple[int, float | None]]], dict[str, dict[int, float]]]:
+    """Events a second at points of this width: booked, by topic; and not accepted, by what became of them. Books are
+    written at any millisecond."""
+    by_topic: dict[str, list[tuple[int, float | None]]] = {}
+    odd: dict[str, dict[int, float]] = {"rejected": {}, "untimely": {}, "duplicate": {}}
+    for row in series:
+        each_s = span.counted_s(row["at_ms"], width_ms, row_ms=1)
+        by_topic.setdefault(str(row["topic"]), []).append((row["at_ms"], row["booked"] / each_s))
+        for name, points in odd.items():
+            points[row["at_ms"]] = points.get(row["at_ms"], 0.0) + row[name] / each_s
+    return by_topic, odd
 
 
 @cache

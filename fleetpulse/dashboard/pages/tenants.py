@@ -22,14 +22,18 @@ OTHERS = "all others"
 SHOWN = {"requests": "requests", "output_tokens": "generated tokens"}
 
 
-def rates(rows: Sequence[Mapping[str, Any]], column: str, moments: range) -> dict[str, list[tuple[int, float | None]]]:
-    """Points a second by tenant at every moment (steps of ms), the biggest first and the others last."""
+def rates(
+    rows: Sequence[Mapping[str, Any]], column: str, moments: Mapping[int, float]
+) -> dict[str, list[tuple[int, float | None]]]:
+    """Points a second by tenant at every moment (ms, with the seconds that it counts), the biggest first and the others
+    last."""
     found: dict[str, dict[int, float]] = {}
     for row in rows:
         found.setdefault(str(row["name"]), {})[int(row["at_ms"])] = float(row[column] or 0)
     order = sorted(found, key=lambda name: (name == "", -sum(found[name].values()), name))
-    per_s = 1_000 / moments.step
-    return {name: [(at_ms, found[name].get(at_ms, 0.0) * per_s) for at_ms in moments] for name in order}
+    return {
+        name: [(at_ms, found[name].get(at_ms, 0.0) / each_s) for at_ms, each_s in moments.items()] for name in order
+    }
 
 
 def build(view: View) -> Refresh:
@@ -139,10 +143,11 @@ class _Tenants:
 
     def _show_chart(self, series: Sequence[Mapping[str, Any]]) -> None:
         view = self._view
-        shown = view.choice("show", SHOWN)
+        shown, name = view.choice("show", SHOWN), "tenants_over_time"
+        moments = {at_ms: view.counted_s(name, at_ms) for at_ms in view.moments(name)}
         lines = [
-            Line(clean(name) if name else OTHERS, points, stack="all", area=True)
-            for name, points in rates(series, shown, view.moments("tenants_over_time")).items()
+            Line(clean(tenant) if tenant else OTHERS, points, stack="all", area=True)
+            for tenant, points in rates(series, shown, moments).items()
         ]
         self._over_time.draw(over_time(lines, view.range, view.palette))
 

@@ -1,4 +1,4 @@
--- Ten series of one metric of an application over time, those with most values: level, or increase a second.
+-- Ten series of one metric of an application over time, those with most values: level, or increase.
 -- param metric: the metric
 -- param service: the application; an empty text takes all
 -- reads custom: custom.metrics 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
@@ -8,7 +8,7 @@ SELECT
     ifNull(host, '') AS of_host,
     ifNull(attributes, '') AS with_attributes,
     sum(toInt128(value_micro_sum)) / nullIf(sum(value_micro_count), 0) / 1000000 AS level,
-    sum(toInt128(increase_micro_sum)) / 1000 / {bucket_ms:Int64} AS per_s
+    sum(toInt128(increase_micro_sum)) / 1000000 AS increase
 FROM {custom:Rows}
 WHERE grouping = 'custom' AND metric = {metric:String} AND ({service:String} = '' OR service = {service:String})
     AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}

@@ -11,7 +11,8 @@ import pytest
 from fleetpulse.dashboard.consumer_lag import Lag
 from fleetpulse.dashboard.pages.alert_panel import facts, members, transitions
 from fleetpulse.dashboard.pages.alerts import KEPT_MS, bar_ms, opened, silence_of
-from fleetpulse.dashboard.pages.cost import listed, silent_rows, stacked, standings
+from fleetpulse.dashboard.pages.cost import hourly, listed, silent_rows, stacked, standings
+from fleetpulse.dashboard.pages.custom import series_of
 from fleetpulse.dashboard.pages.fleet import last_reported
 from fleetpulse.dashboard.pages.pipeline import (
     CAUSES,
@@ -24,6 +25,7 @@ from fleetpulse.dashboard.pages.pipeline import (
     place_text,
     shares,
 )
+from fleetpulse.dashboard.pages.pipeline import rates as pipeline_rates
 from fleetpulse.dashboard.pages.sql import saved, text_of
 from fleetpulse.dashboard.pages.tenants import rates
 from fleetpulse.dashboard.sql_parameters import of_range, values_for
@@ -162,6 +164,25 @@ def test_any_other_address_names_no_row(text: str) -> None:
     assert place_of(text) is None
 
 
+def test_events_at_an_end_of_the_range_are_of_the_time_that_it_has() -> None:
+    """To the millisecond, as books are written."""
+    odd = {"rejected": 0, "untimely": 0, "duplicate": 0}
+    series = [
+        {"at_ms": 0, "topic": "a", "booked": 30, **odd},
+        {"at_ms": 10_000, "topic": "a", "booked": 100, **odd, "rejected": 20},
+        {"at_ms": 10_000, "topic": "b", "booked": 50, **odd, "rejected": 10},
+    ]
+
+    booked, not_accepted = pipeline_rates(series, TimeRange(7_000, 20_000), 10_000)
+
+    assert booked == {"a": [(0, 10.0), (10_000, 10.0)], "b": [(10_000, 5.0)]}
+    assert not_accepted == {
+        "rejected": {0: 0.0, 10_000: 3.0},
+        "untimely": {0: 0, 10_000: 0},
+        "duplicate": {0: 0, 10_000: 0},
+    }
+
+
 def test_bytes_are_shown_as_digits_and_text() -> None:
     """Sixteen a line with their offset; what does not print is a dot."""
     lines = dump(b"<script>\x00\xff" + b"a" * 7).split("\n")
@@ -171,6 +192,21 @@ def test_bytes_are_shown_as_digits_and_text() -> None:
         "000010  61" + " " * 45 + "  a",
     ]
     assert dump(b"") == ""
+
+
+# metrics
+
+
+def test_a_counter_is_shown_by_the_seconds_that_a_point_counts() -> None:
+    """And a level as it is; a point without a value is none."""
+    place = {"of_host": "h", "with_attributes": ""}
+    rows: list[dict[str, Any]] = [
+        {"at_ms": 0, **place, "level": 4.0, "increase": 10.0},
+        {"at_ms": 1, **place, "level": None, "increase": None},
+    ]
+
+    assert series_of(rows) == {"h": [(0, 4.0)]}
+    assert series_of(rows, lambda _at_ms: 5.0) == {"h": [(0, 2.0)]}
 
 
 # tenants
@@ -186,11 +222,12 @@ def test_rates_are_a_second_and_others_come_last() -> None:
         {"name": "b", "at_ms": 20_000, "requests": 5},
     ]
 
-    assert list(rates(rows, "requests", range(0, 20_000, 10_000)).items()) == [
+    assert list(rates(rows, "requests", {0: 10.0, 10_000: 10.0}).items()) == [
         ("b", [(0, 2.0), (10_000, 0.0)]),
         ("a", [(0, 1.0), (10_000, 0.0)]),
         ("", [(0, 90.0), (10_000, 0.0)]),
     ]
+    assert rates(rows[:1], "requests", {0: 5.0}) == {"": [(0, 180.0)]}
 
 
 def test_the_page_and_the_saved_query_call_the_same_alerts_open() -> None:
@@ -223,6 +260,14 @@ def test_money_is_stacked_in_the_order_of_the_legend() -> None:
     ]
 
     assert list(stacked(rows).items()) == [("request", [(0, 1.0)]), ("__idle__", [(0, 2.0)]), ("new", [(0, 1e-9)])]
+
+
+def test_money_at_an_end_of_the_range_is_of_the_minutes_that_it_has() -> None:
+    """Three minutes of a point of five that the range begins in, two of the one that it ends in."""
+    span = TimeRange(90_000, 720_000)
+    points: list[tuple[int, float | None]] = [(0, 3.0), (300_000, 5.0), (600_000, 2.0), (900_000, None)]
+
+    assert [y for _, y in hourly(points, span, 300_000)] == [60.0, 60.0, 60.0, None]
 
 
 def test_silent_gpus_stand_by_type_among_what_stood_idle() -> None:

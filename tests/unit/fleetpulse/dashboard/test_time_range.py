@@ -127,3 +127,5 @@ def test_a_point_at_an_end_counts_the_windows_of_the_range() -> None:
     hours = [span.counted_s(at_ms, 3_600_000) for at_ms in (0, 3_600_000, 7_200_000)]
     assert hours == [60.0, 3_600.0, 20.0]
     assert span.counted_s(0, 10_000) == 10.0
+    assert [span.counted_s(at_ms, 3_600_000, 60_000) for at_ms in (0, 7_200_000)] == [60.0, 60.0]
+    assert [span.counted_s(at_ms, 3_600_000, 1) for at_ms in (0, 7_200_000)] == [60.003, 15.0]
