@@ -13,7 +13,7 @@ import pynvml
 
 from producers.collector import reserved_bytes
 from producers.gpu.device import Found
-from producers.gpu.library import DRIVER_GONE, REFUSED, DriverGoneError, GpuLostError, answered, why
+from producers.gpu.library import DRIVER_GONE, REFUSED, DriverGoneError, GpuLostError, why
 from producers.gpu.transitions import Happening
 
 _log = logging.getLogger(__name__)
@@ -104,7 +104,8 @@ def _instances(gpu: Found, failed: list[int]) -> Iterator[Found]:
 
 
 def _answer(failed: list[int], function: Any, *arguments: Any) -> Any:
-    """As ``_or_none``; a code that is no lasting refusal is noted in ``failed``."""
+    """What the call returns; None when it fails, for whatever reason of one GPU. A code that is no lasting refusal is
+    noted in ``failed``. ``DriverGoneError`` as ``count``."""
     try:
         return function(*arguments)
     except pynvml.NVMLError as error:
@@ -116,11 +117,8 @@ def _answer(failed: list[int], function: Any, *arguments: Any) -> Any:
 
 
 def _or_none(function: Any, *arguments: Any) -> Any:
-    """What the call returns; None when it fails, for whatever reason of one GPU."""
-    try:
-        return answered(function, *arguments)
-    except GpuLostError:
-        return None
+    """As ``_answer``, where a failure says nothing of what else there is."""
+    return _answer([], function, *arguments)
 
 
 Row = dict[str, Any]
