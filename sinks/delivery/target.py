@@ -139,18 +139,18 @@ class Target:
         transition = past.newest
         cursor = self._cursors[transition.partition]
         known = fingerprint in cursor.unmatched
-        new = cursor.released_ms == NEW and not known
-        if not self._matches(transition.alert) and not known and (new or not past.matched):
+        handled = known or cursor.released_ms != NEW  # before this process came
+        if not (self._matches(transition.alert) or known or (handled and past.matched)):
             return
         until_ms = 0 if self.config.send_silenced else transition.alert.muted_until_ms or 0
-        if until_ms <= (max(cursor.released_ms, 0) if known else cursor.released_ms):
+        if handled and until_ms <= max(cursor.released_ms, 0):
             self._notify(transition)
             return
         if fingerprint in cursor.withheld:
             self._withheld[fingerprint] = transition.partition
-        elif not new and past.sent is not None:
+        elif handled and past.sent is not None:
             self._notify(past.sent)
-        elif not new and past.first_number > 1 and not self._shape.expires:
+        elif handled and past.first_number > 1 and not self._shape.expires:
             self._notify(transition)  # it may have been sent before it was silenced: better ended twice than never
         self._silenced[fingerprint] = (transition, until_ms)
 
