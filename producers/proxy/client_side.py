@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import replace
 from typing import Protocol, cast
 
 import httptools
@@ -24,9 +23,6 @@ from producers.requests.endings import How
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _REQUESTS_MAX = 100
 """Under way on one connection: the first, and those that wait for its answer."""
-_TOO_MANY_AHEAD = replace(
-    errors.TENANT_BUSY, message="too many requests wait on this connection", limit="requests_ahead_max"
-)
 
 
 class _TooManyAhead(Exception):
@@ -165,7 +161,7 @@ class ClientSide(asyncio.Protocol):
         self._reading = exchange
         self._queue.append(exchange)
         if len(self._queue) > _REQUESTS_MAX:
-            exchange.refusal = exchange.refusal or _TOO_MANY_AHEAD
+            exchange.refusal = exchange.refusal or errors.TOO_MANY_AHEAD
             raise _TooManyAhead
 
     def _too_long(self, head: Head) -> Refusal | None:

@@ -37,6 +37,7 @@ ADDRESS_RATE = replace(TENANT_RATE, limit="address_requests_per_s")
 ADDRESS_CONNECTIONS = replace(
     TENANT_BUSY, message="too many of your connections are open", limit="address_connections_max"
 )
+TOO_MANY_AHEAD = replace(TENANT_BUSY, message="too many requests wait on this connection", limit="requests_ahead_max")
 TOO_MANY_CONNECTIONS = _overloaded("too many connections are open", "connections_max")
 NO_DESCRIPTORS = _overloaded("this proxy has no file descriptor left", "descriptors")
 STOPPING = Refusal(503, "server_error", "stopping", "this proxy is shutting down; try again at another")
