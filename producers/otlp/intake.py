@@ -127,7 +127,7 @@ class Intake:
         """Take points. Raises ``Full``, and what reading them raises."""
         listed = list(points)
         rows, custom, rejected = list[Row](), list[Row](), list[str]()
-        with self._lock, self._points.all_or_nothing(), self._differences.all_or_nothing():
+        with self._lock, self._points.totals.all_or_nothing(), self._differences.totals.all_or_nothing():
             for point in listed:
                 try:
                     row = self._points.sample_of(point) if point.metric in SAMPLED else None

@@ -7,9 +7,6 @@ as not mapped. Cumulative points become differences to the point before (``total
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import runtime.addresses
 from producers.collector import Row
 from producers.otlp.json_signals import CUMULATIVE, DELTA, Attributes, Point
@@ -41,13 +38,7 @@ class Points:
 
     def __init__(self, labels: Attributes, series_max: int = SERIES_MAX) -> None:
         self._labels = labels
-        self._totals = Totals(series_max)
-
-    @contextmanager
-    def all_or_nothing(self) -> Iterator[None]:
-        """Points that are taken inside may come again, when an error leaves the block."""
-        with self._totals.all_or_nothing():
-            yield
+        self.totals = Totals(series_max)
 
     def sample_of(self, point: Point) -> Row | None:
         """The sample of a point; None for the first of a cumulative series. Raises ``Unmapped``."""
@@ -65,7 +56,7 @@ class Points:
             raise Unmapped("times or temporality that make no difference", broken=True)
         since_ns = point.start_ns
         if point.temporality == CUMULATIVE:
-            before = self._totals.take(_identity(point, field), point.start_ns, Total(point.at_ns, amount))
+            before = self.totals.take(_identity(point, field), point.start_ns, Total(point.at_ns, amount))
             if before is None:
                 return None
             if amount >= before.amount:
