@@ -206,7 +206,14 @@ BOARDS = (
                 units={"failed_share": "percentunit"},
                 params={**_TOP, "search": "''"},
             ),
-            _table("Tenants by requests", "tenants", "*", units={"failed_share": "percentunit"}, params=_TOP),
+            _table(
+                "Tenants by requests",
+                "tenants",
+                "tenant, requests, ok, aborted, client_fault, failed, failed_share, input_tokens, cached_tokens,"
+                " output_tokens",
+                units={"failed_share": "percentunit"},
+                params=_TOP,
+            ),
             _latency_of("model", "Time to first token by model", "ttft_us_bins"),
             _latency_of("model", "End to end by model", "e2e_us_bins"),
             _latency_of("tenant", "Time to first token by tenant", "ttft_us_bins"),

@@ -95,6 +95,23 @@ async def test_whole_hours_and_what_lies_around_them_add_up(data: Data, clickhou
             assert [row["requests"] for row in answer.records()] == [to_min - from_min], (name, from_min, to_min)
 
 
+async def test_totals_of_tenants_are_of_all_and_not_of_the_listed(data: Data, clickhouse: Client) -> None:
+    """How many there are, and what their requests cost, stands beside the biggest few."""
+    at_ms = _yesterday_ms()
+    clickhouse.command(
+        "INSERT INTO llm_requests_rollup_1m (window_ms, grouping, tenant, model, status, event_count)"
+        f" SELECT {at_ms}, 'service', toString(number), 'm', 'ok', 2 FROM numbers(250)"
+    )
+    span: dict[str, Value] = {"from_ms": at_ms, "to_ms": at_ms + HOUR_MS, "bucket_ms": HOUR_MS}
+    anything: dict[str, Value] = dict.fromkeys(("cluster", "region", "model", "tenant"), "")
+
+    listed = (await data.ask("tenants", {**anything, **span, "top": 200}, HOUR_MS)).records()
+    flow = (await data.ask("requests_over_time", {**anything, **span}, HOUR_MS)).records()
+
+    assert (len(listed), {row["tenants"] for row in listed}) == (200, {250})
+    assert sum(row["requests"] for row in flow) == 500
+
+
 def fill_windows(clickhouse: Client, topic: str, grouping: str, from_ms: int, windows: int) -> None:
     """So many windows of 10 s in a row, each with 4,200 events."""
     clickhouse.command(

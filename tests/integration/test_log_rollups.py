@@ -276,6 +276,8 @@ def check_cost_page(scene: Scene, from_ms: int, to_ms: int) -> None:
         assert got == scene.rows(
             f"SELECT {sql} AS whose, sum(cost_nusd) {parts} AND {where} GROUP BY whose ORDER BY whose"
         )
+    of_requests = {row["of_requests"] for row in asked(scene, "cost_tenants", from_ms, to_ms)}
+    assert [(each,) for each in of_requests] == scene.rows(f"SELECT sum(cost_nusd) {parts} AND status IS NOT NULL")
     over_time = asked(scene, "cost_over_time", from_ms, to_ms)
     assert [(sum(row["cost"] or 0 for row in over_time),)] == scene.rows(f"SELECT sum(ifNull(cost_nusd, 0)) {parts}")
     days = asked(scene, "cost_by_day", from_ms // DAY_MS * DAY_MS, scene.now_ms)

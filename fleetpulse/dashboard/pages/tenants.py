@@ -36,6 +36,13 @@ def rates(
     }
 
 
+def totals(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """What all points over time come to; a point without any of something adds nothing."""
+    return {
+        name: sum(row[name] or 0 for row in rows) for name in ("requests", "client_fault", "failed", "output_tokens")
+    }
+
+
 def build(view: View) -> Refresh:
     """Counts, lines over time, the table of tenants, their failures."""
     return _Tenants(view).refresh
@@ -82,13 +89,17 @@ class _Tenants:
 
     async def refresh(self) -> None:
         view = self._view
-        covered_s, costs, (listed, series, failed) = await asyncio.gather(
+        covered_s, bills, (listed, series, failed, flow) = await asyncio.gather(
             view.covered_s(),  # first, as it takes longest
-            self._costs(),
+            self._bills(),
             view.gather(
-                view.ask("tenants", top=LISTED), view.ask("tenants_over_time", top=NAMED), view.ask("tenant_errors")
+                view.ask("tenants", top=LISTED),
+                view.ask("tenants_over_time", top=NAMED),
+                view.ask("tenant_errors"),
+                view.ask("requests_over_time"),
             ),
         )
+        costs = {row["tenant"]: row["cost"] for row in bills if not row["nobody"]}
         latencies = await latency_cells(view, "tenant", [row["tenant"] for row in listed.records()])
         rows = [
             row
@@ -96,21 +107,22 @@ class _Tenants:
             | {"cost": costs.get(row["tenant"] or ""), "cached": _share(row["cached_tokens"], row["input_tokens"])}
             for row in listed.records()
         ]
-        self._show_stats(rows, covered_s)
+        tenants, cost = rows[0]["tenants"] if rows else 0, bills[0]["of_requests"] if bills else None
+        self._show_stats(tenants, totals(flow.records()), cost, covered_s)
         self._show(rows, series.records(), failed.records())
 
-    async def _costs(self) -> dict[str, int]:
-        """Cost by tenant, empty for requests without one; nothing where no job has booked any, the tables are older
-        than costs, or a cluster is chosen: bills do not know it."""
+    async def _bills(self) -> list[dict[str, Any]]:
+        """Cost by tenant, an empty name for requests without one; nothing where no job has booked any, the tables are
+        older than costs, or a cluster is chosen: bills do not know it."""
         if self._view.filter("cluster"):
-            return {}
+            return []
         try:
             answer = await self._view.ask("cost_tenants")
         except FleetpulseError as error:
             if error.retriable:
                 raise
-            return {}
-        return {row["tenant"]: row["cost"] for row in answer.records() if not row["nobody"]}
+            return []
+        return answer.records()
 
     def _show(self, rows: list[dict[str, Any]], series: list[dict[str, Any]], failed: list[dict[str, Any]]) -> None:
         self._table.rows(rows, *_NO_REQUESTS)
@@ -121,16 +133,14 @@ class _Tenants:
             self._over_time.empty(*_NO_REQUESTS)
             self._errors.empty(*_NO_REQUESTS)
 
-    def _show_stats(self, rows: Sequence[Mapping[str, Any]], covered_s: float | None) -> None:
-        requests = sum(row["requests"] for row in rows)
-        failures = sum(row["failed"] for row in rows)
-        known = [row["cost"] for row in rows if row["cost"] is not None]
-        tokens = sum(row["output_tokens"] or 0 for row in rows)
-        self._stats.show("tenants", f"{len(rows):,}" + ("+" if len(rows) == LISTED else ""), "with requests")
+    def _show_stats(self, tenants: int, of: Mapping[str, int], cost: int | None, covered_s: float | None) -> None:
+        """Of all tenants, also those that the table has no room for."""
+        requests, failures, tokens = of["requests"], of["failed"], of["output_tokens"]
+        self._stats.show("tenants", f"{tenants:,}", "with requests")
         per_s = f"{short(rate(requests, covered_s))} a second {covered_text(covered_s, self._view.range.span_ms)}"
         self._stats.show("requests", short(requests), per_s)
         self._stats.show("tokens", short(tokens), f"{short(rate(tokens, covered_s))} a second")
-        valid = requests - sum(row["client_fault"] for row in rows)
+        valid = requests - of["client_fault"]
         share = failures / valid if valid else None
         self._stats.show(
             "failed",
@@ -138,8 +148,8 @@ class _Tenants:
             f"{failures:,} of {valid:,} without client faults",
             share_mood(share, *_FAILED).removeprefix("fp-"),
         )
-        hint = "of requests with a price" if known else "start the cost job and give prices"
-        self._stats.show("cost", dollars(sum(known)) if known else "–", hint)
+        hint = "start the cost job and give prices" if cost is None else "of requests with a price"
+        self._stats.show("cost", "–" if cost is None else dollars(cost), hint)
 
     def _show_chart(self, series: Sequence[Mapping[str, Any]]) -> None:
         view = self._view

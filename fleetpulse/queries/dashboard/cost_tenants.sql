@@ -1,5 +1,6 @@
 -- What each tenant cost, and what of it was for requests that were not answered in full; energy and CO2e with PUE.
--- What is of no request (nobody 1) has a row for each part of the bills, so that the rows add up to the bills.
+-- What is of no request (nobody 1) has a row for each part of the bills, so that the rows add up to the bills;
+-- of_requests is what all requests cost, also those of tenants without a row.
 -- reads bills: costs 1m <= 6h, 1h <= 60d, 1d
 -- rows: 2000
 SELECT
@@ -10,7 +11,8 @@ SELECT
     sumIf(toInt128(cost_nusd), status IS NOT NULL AND {unanswered:End}) AS unanswered,
     sum(toInt128(meter_mj)) AS used_mj,
     sum(toInt128(carbon_ug)) AS emitted_ug,
-    sum(gpu_ms) AS gpu_time_ms
+    sum(gpu_ms) AS gpu_time_ms,
+    sumIf(cost, NOT nobody) OVER () AS of_requests
 FROM
 (
     SELECT of_tenant, name, status, cost_nusd, meter_mj, carbon_ug, gpu_ms

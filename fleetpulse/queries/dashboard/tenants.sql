@@ -1,4 +1,4 @@
--- By tenant: requests, tokens, how many failed. The biggest first.
+-- By tenant: requests, tokens, how many failed. The biggest first, with how many there are.
 -- param top: how many tenants at most
 -- reads requests: llm.requests 10s <= 5m, 1m <= 2h, 1h <= 60d, 1d
 -- rows: 1000
@@ -12,7 +12,8 @@ SELECT
     {failed_share:Metric} AS failed_share,
     sum(input_tokens_sum) AS input_tokens,
     sum(cached_tokens_sum) AS cached_tokens,
-    sum(output_tokens_sum) AS output_tokens
+    sum(output_tokens_sum) AS output_tokens,
+    count() OVER () AS tenants
 FROM
 (
     SELECT tenant, status, error_kind, event_count, input_tokens_sum, cached_tokens_sum, output_tokens_sum

@@ -27,7 +27,7 @@ from fleetpulse.dashboard.pages.pipeline import (
 )
 from fleetpulse.dashboard.pages.pipeline import rates as pipeline_rates
 from fleetpulse.dashboard.pages.sql import saved, text_of
-from fleetpulse.dashboard.pages.tenants import rates
+from fleetpulse.dashboard.pages.tenants import rates, totals
 from fleetpulse.dashboard.sql_parameters import of_range, values_for
 from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.dashboard.users import OPERATOR, VIEWER, User
@@ -228,6 +228,16 @@ def test_rates_are_a_second_and_others_come_last() -> None:
         ("", [(0, 90.0), (10_000, 0.0)]),
     ]
     assert rates(rows[:1], "requests", {0: 5.0}) == {"": [(0, 180.0)]}
+
+
+def test_totals_are_of_all_points() -> None:
+    """Whoever reported no tokens adds none."""
+    row = {"requests": 3, "client_fault": 1, "failed": 0, "output_tokens": None}
+
+    assert totals([row, {**row, "output_tokens": 7}]) == {
+        "requests": 6, "client_fault": 2, "failed": 0, "output_tokens": 7
+    }  # fmt: skip
+    assert set(totals([]).values()) == {0}
 
 
 def test_the_page_and_the_saved_query_call_the_same_alerts_open() -> None:
