@@ -167,7 +167,7 @@ async def follow(kafka: KafkaConfig, stop: asyncio.Event, readiness: Readiness) 
         try:
             async with asyncio.timeout(FOLLOW_WITHIN_S), started(make_admin(kafka)) as admin:
                 await admin.describe_cluster()
-        except (KafkaError, OSError, TimeoutError) as error:
+        except (KafkaError, OSError, TimeoutError, ConfigError) as error:  # the last: a file may be put back
             why = await explained(kafka, error)
             if not readiness.keeps("Kafka"):
                 facts = {"server": "Kafka", "error": str(why), "cause": runbook.cause_of(why)}
@@ -183,7 +183,9 @@ async def follow(kafka: KafkaConfig, stop: asyncio.Event, readiness: Readiness) 
 async def explained(kafka: KafkaConfig, error: BaseException, failed: str = FAILED) -> FleetpulseError:
     """``error`` of a client of this Kafka as what the caller can do about it: ``ConfigError`` where a setting is wrong
     (login, authority, name, protocol, rights), else ``UnavailableError``, in which Kafka ``failed``. Connects again
-    where the error ``has_no_cause``."""
+    where the error ``has_no_cause``; an error of ours says it already."""
+    if isinstance(error, FleetpulseError):
+        return error
     if isinstance(error, _NO_RIGHT):
         return no_right(kafka, str(error))
     rejected = await why_rejected(kafka) if has_no_cause(error) else None

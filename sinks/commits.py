@@ -1,5 +1,5 @@
 """Commits of the sink: what was landed, and behind it the markers of ended transactions, which are no records; and what
-a log no longer has of what comes next."""
+a log no longer has of what comes next, also where it was recreated."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError
 
 from runtime.counters import COUNTERS, Counters
+from schemas.errors import ContractError
 
 _log = logging.getLogger(__name__)
 _MARKERS_MAX = 1_000
@@ -28,6 +29,26 @@ async def commit(consumer: Any, landed: dict[TopicPartition, int], offsets: Mapp
             "Kafka commit rejected after a rebalance; rows are inserted again and deduplicated",
             extra={"why": repr(error)},
         )
+
+
+async def check_log(consumer: Any, landed: dict[TopicPartition, int], partition: TopicPartition, offset: int) -> None:
+    """A log that begins again was recreated (``ContractError``): under the old log id its rows would replace those of
+    the old log, and its group has no committed offset, or one beyond its end. After a rebalance the group may have one
+    before what this process committed, by another member: its rows are inserted again and deduplicated."""
+    before = landed.get(partition, 0)
+    if offset >= before:
+        return
+    committed = await consumer.committed(partition)
+    if committed is None or committed > offset:
+        raise ContractError(
+            f"{partition.topic}[{partition.partition}] goes back from offset {before} to {offset}: was the topic"
+            " recreated? Run `fleetpulse migrate`, then restart the sink"
+        )
+    _log.info(
+        "partition resumes from an earlier committed offset; rows are inserted again and deduplicated",
+        extra={"partition": f"{partition.topic}[{partition.partition}]", "offset": offset, "before": before},
+    )
+    landed[partition] = offset
 
 
 async def commit_markers(consumer: Any, landed: dict[TopicPartition, int]) -> None:

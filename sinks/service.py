@@ -32,9 +32,9 @@ from runtime.tracing import Tracer
 from schemas.contract.record import Record
 from schemas.contract.topics import BOOKS_TOPIC, COSTS_TOPIC, REJECTED_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
 from schemas.ddl.merging import LEVELS
-from schemas.errors import BrokenPartError, ConfigError, ContractError, FleetpulseError, UnavailableError
+from schemas.errors import BrokenPartError, ConfigError, FleetpulseError, UnavailableError
 from schemas.limits import DEFAULT_LIMITS, Limits
-from sinks.commits import commit, commit_markers, count_missing
+from sinks.commits import check_log, commit, commit_markers, count_missing
 from sinks.database import STATEMENT_SECONDS_MAX, SinkDatabase
 from sinks.landing import JSON_TABLES, Landing, land_derived, land_raw, together
 from sinks.rollup import NONE, Notebook, Rollups, RollupSettings, Share, share_of
@@ -119,6 +119,8 @@ class _Group:
     """Offset up to which its consumer read, by partition."""
     lags: set[TopicPartition] = field(default_factory=set)
     """Partitions whose consumer lag was set."""
+    failures: int = 0
+    """To read, since it last joined."""
 
     def not_joined(self, why: str, cause: Cause | None = None) -> None:
         """Nothing is read, because of this."""
@@ -126,6 +128,7 @@ class _Group:
 
     def joined(self) -> None:
         """The group has partitions, or knows that it gets none."""
+        self.failures = 0
         self.progress.readiness.release(self.name)
 
 
@@ -227,23 +230,33 @@ async def _start(consumer: Any) -> None:
 
 async def _run_group(kafka: KafkaConfig, group: _Group, settings: SinkSettings, stop: asyncio.Event) -> None:
     while not stop.is_set():
-        consumer = _consumer(kafka, group)
+        try:
+            consumer = _consumer(kafka, group)
+        except ConfigError as error:  # a file that could be read at the start; it may be put back
+            await _reconnect(kafka, group, error, stop)
+            continue
         try:
             await _start(consumer)
             group.joined()
             _log.info("sink group reads", extra={"group": group.name, "topics": ",".join(group.topics)})
             await _land_all(consumer, group, settings, stop)
         except (KafkaError, OSError) as error:
-            why = await explained(kafka, error)
-            _log.warning(
-                "sink group failed, reconnecting; resumes from the committed offset",
-                extra={"group": group.name, "why": str(why), "cause": cause_of(why)},
-            )
-            group.not_joined(f"reconnecting: {named(why)}", cause_of(why))
-            await _sleep(1.0, stop)
+            await _reconnect(kafka, group, error, stop)
         finally:
             await consumer.stop()
     group.database.close()
+
+
+async def _reconnect(kafka: KafkaConfig, group: _Group, error: Exception, stop: asyncio.Event) -> None:
+    """Say why, and pause before the next attempt."""
+    why = await explained(kafka, error)
+    _log.warning(
+        "sink group failed, reconnecting; resumes from the committed offset",
+        extra={"group": group.name, "why": str(why), "cause": cause_of(why)},
+    )
+    group.failures += 1
+    group.not_joined(f"reconnecting: {named(why)}", cause_of(why))
+    await _sleep(_BACKOFF.pause_s(group.failures, random.random()), stop)
 
 
 async def _land_all(consumer: Any, group: _Group, settings: SinkSettings, stop: asyncio.Event) -> None:
@@ -271,7 +284,8 @@ async def _land(
     landing = await asyncio.to_thread(group.plan, records)
     count_planned(landing)
     what, readiness = f"ClickHouse ({group.name})", group.progress.readiness
-    stored = await _retried(what, lambda: asyncio.to_thread(_store, group, landing), stop, readiness)
+    worked = group.progress.inserts > 0
+    stored = await _retried(what, lambda: asyncio.to_thread(_store, group, landing), stop, readiness, worked=worked)
     if stored is None:
         return False  # stopping: what was read will be read again
     count_landed(landing)
@@ -304,7 +318,7 @@ async def _gather(
             break
         left = settings.records_max - len(records)
         for partition, fetched in (await consumer.getmany(timeout_ms=_FETCH_MS, max_records=left)).items():
-            await _check_log(consumer, group, partition, fetched[0].offset)
+            await check_log(consumer, group.landed, partition, fetched[0].offset)
             await count_missing(consumer, group.read, partition, fetched[0].offset)
             offsets[partition] = group.read[partition] = fetched[-1].offset + 1
             for r in fetched:
@@ -320,26 +334,6 @@ async def _gather(
     return records, offsets
 
 
-async def _check_log(consumer: Any, group: _Group, partition: TopicPartition, offset: int) -> None:
-    """A log that begins again was recreated: under the old log id its rows would replace those of the old log, and its
-    group has no committed offset, or one beyond its end. After a rebalance the group may have one before what this
-    process committed, by another member: its rows are inserted again and deduplicated."""
-    landed = group.landed.get(partition, 0)
-    if offset >= landed:
-        return
-    committed = await consumer.committed(partition)
-    if committed is None or committed > offset:
-        raise ContractError(
-            f"{partition.topic}[{partition.partition}] goes back from offset {landed} to {offset}: was the topic"
-            " recreated? Run `fleetpulse migrate`, then restart the sink"
-        )
-    _log.info(
-        "partition resumes from an earlier committed offset; rows are inserted again and deduplicated",
-        extra={"partition": f"{partition.topic}[{partition.partition}]", "offset": offset, "before": landed},
-    )
-    group.landed[partition] = offset
-
-
 def _store(group: _Group, landing: Landing) -> bool:
     insert_counted(group.database.insert, landing.inserts)
     group.notebook.note(LEVELS[0], landing.dirty)
@@ -351,12 +345,16 @@ async def _run_rollups(
 ) -> None:
     database = SinkDatabase(clickhouse, consistent=True, seconds_max=STATEMENT_SECONDS_MAX)
     rollups, readiness = Rollups(database, settings, limits, lambda: progress.share), progress.readiness
+    worked = False
     while not stop.is_set():
         done = 0
         try:
             done = await asyncio.to_thread(rollups.run_pass)
+            worked = True
             readiness.release("rollups")
-        except UnavailableError as error:
+        except (UnavailableError, ConfigError) as error:
+            if isinstance(error, ConfigError) and not worked:
+                raise
             readiness.hold("rollups", f"{named(error)}; rollups retrying", cause_of(error))
             facts = {"why": str(error), "cause": cause_of(error)}
             if isinstance(error, BrokenPartError):
@@ -367,13 +365,19 @@ async def _run_rollups(
     database.close()
 
 
-async def _retried(what: str, work: Callable[[], Awaitable[T]], stop: asyncio.Event, readiness: Readiness) -> T | None:
-    """The result of ``work``, retried for ever while ``what`` is unavailable; None when ``stop`` came first."""
+async def _retried(
+    what: str, work: Callable[[], Awaitable[T]], stop: asyncio.Event, readiness: Readiness, *, worked: bool = False
+) -> T | None:
+    """The result of ``work``, retried for ever while ``what`` is unavailable; None when ``stop`` came first.
+    ``worked``: it did before, with these settings; one that is rejected now may be accepted again. Else it raises
+    ``ConfigError``."""
     failures = 0
     while True:
         try:
             done = await work()
-        except UnavailableError as error:
+        except (UnavailableError, ConfigError) as error:
+            if isinstance(error, ConfigError) and not worked:
+                raise
             failures += 1
             pause_s = _BACKOFF.pause_s(failures, random.random())
             readiness.hold(what, named(error), cause_of(error))

@@ -28,7 +28,7 @@ from runtime.kafka_clients import check_login, explained, make_admin, make_consu
 from runtime.runbook import Cause, cause_of, named
 from schemas.contract.record import Record
 from schemas.contract.topics import ALERTS_TOPIC, DEAD_LETTERS
-from schemas.errors import RejectedError, TopicMissingError, UnavailableError
+from schemas.errors import ConfigError, RejectedError, TopicMissingError, UnavailableError
 from schemas.limits import DEFAULT_LIMITS, Limits
 from sinks.delivery.backlog import Undelivered
 from sinks.delivery.client import Client
@@ -80,6 +80,8 @@ class Delivery:
     worker: str | None = None
     """Name within the group (static membership): who restarts under it is assigned its partitions at once. None: any
     name; the group then waits ten seconds for a process that was killed."""
+    started: bool = False
+    """Whether a session, or standing by, has begun since the start: what is rejected later was right once."""
 
     @property
     def group(self) -> str:
@@ -89,13 +91,15 @@ class Delivery:
 
 async def run_delivery(delivery: Delivery, limits: Limits = DEFAULT_LIMITS) -> None:
     """Run until ``stop``. While Kafka is unavailable it retries for ever. Raises ``ContractError`` without the topics,
-    ``ConfigError`` where the brokers reject the first login."""
+    ``ConfigError`` where the brokers reject the first login; a later one is retried."""
     bound_fetches(limits)
     await check_login(delivery.kafka)
     while not delivery.stop.is_set():
         try:
             await _consume(delivery)
-        except (KafkaError, OSError, UnavailableError) as error:
+        except (KafkaError, OSError, UnavailableError, ConfigError) as error:
+            if isinstance(error, ConfigError) and not delivery.started:
+                raise
             why = await explained(delivery.kafka, error)
             cause = cause_of(why)
             delivery.readiness.hold("group", named(why), cause)
@@ -124,6 +128,7 @@ async def _consume(delivery: Delivery) -> None:
             partitions = sorted(consumer.assignment())
             if not partitions:  # another process of the group delivers; this one is a standby
                 delivery.readiness.release("history")
+                delivery.started = True
             delivery.readiness.release("group")
             if partitions:
                 await _Session(delivery, consumer, producer, assignment, partitions).run()
@@ -170,6 +175,7 @@ class _Session:
                 own = {tp.partition: cursors[tp][target.name] for tp in self._partitions}
                 state = Target(target, own, config.open_max, now, ends)
                 self._senders.append(Sender(state, client, self._publish_undelivered, self._delivery.clock))
+            self._delivery.started = True
             await self._read_history(cursors)
             if self._over:
                 return

@@ -279,3 +279,35 @@ async def test_brokers_that_are_gone_are_named_though_consumers_raise_nothing(
         "server unavailable, retrying; offsets are not committed",
         Cause.KAFKA,
     )
+
+
+async def test_a_file_that_cannot_be_read_for_a_while_does_not_end_a_running_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is named until it is back."""
+    stop = asyncio.Event()
+    admin = Admin(stop)
+    admin.said = [(None, 0), (None, 0)]  # its brokers answer
+    unreadable = ConfigError("kafka.ssl_*", "ca.pem", "must be readable PEM files")
+    errors, seen = [unreadable], []
+
+    def make(_kafka: KafkaConfig) -> Admin:
+        seen.append(admin.readiness.why())
+        if errors:
+            raise errors.pop()
+        return admin
+
+    monkeypatch.setattr(kafka_clients, "make_admin", make)
+    monkeypatch.setattr(kafka_clients, "FOLLOW_EVERY_S", 0.001)
+
+    await kafka_clients.follow(KafkaConfig(), stop, admin.readiness)
+
+    assert seen == [None, f"{Cause.SETTING}: {unreadable}"]
+    assert admin.readiness.why() is None
+
+
+async def test_an_error_of_ours_is_explained_already() -> None:
+    """It is not wrapped in another."""
+    ours = UnavailableError("Kafka at broker:9093 does not return its log ids")
+
+    assert await explained(KAFKA, ours) is ours

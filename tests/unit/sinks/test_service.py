@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition
 
+from runtime.backoff import Backoff
+from runtime.config import KafkaConfig
 from schemas.contract.record import Record
 from schemas.errors import ConfigError, ContractError, UnavailableError
+from sinks import service
 from sinks.landing import Insert, Landing
-from sinks.service import Progress, SinkSettings, _Group, _land_all, _retried
+from sinks.service import Progress, SinkSettings, _Group, _land_all, _retried, _run_group
 
 PLACE = TopicPartition("llm.requests", 0)
 SETTINGS = SinkSettings(flush_ms=1, raw_flush_ms=1)
@@ -195,6 +198,57 @@ async def test_what_is_tried_again_says_what_it_waits_for_until_it_is_done() -> 
     assert await mine == "done"
     said = "ClickHouse unavailable: ClickHouse is away"
     assert (seen, progress.waiting_for) == ([None, said, said], None)
+
+
+async def test_a_login_that_worked_is_tried_again_when_it_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that never worked ends the sink, so that its setting is corrected."""
+    monkeypatch.setattr(service, "_BACKOFF", Backoff(0.001, 0.001))
+    rejected = ConfigError("clickhouse.user", "u", "must be a login that http://h accepts")
+    progress, stop, errors = Progress(), asyncio.Event(), [rejected]
+
+    async def rejected_once() -> str:
+        if errors:
+            raise errors.pop()
+        return "done"
+
+    assert await _retried("ClickHouse", rejected_once, stop, progress.readiness, worked=True) == "done"
+
+    errors.append(rejected)
+    with pytest.raises(ConfigError):
+        await _retried("ClickHouse", rejected_once, stop, progress.readiness)
+
+
+async def test_a_certificate_that_cannot_be_read_for_a_while_does_not_end_a_running_sink(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The group reconnects until the file is back."""
+    monkeypatch.setattr(service, "_BACKOFF", Backoff(0.001, 0.001))
+    stop, errors = asyncio.Event(), [ConfigError("kafka.ssl_*", "ca.pem", "must be readable PEM files")]
+
+    class Started(Recording):
+        async def start(self) -> None:
+            """It has joined."""
+
+        async def stop(self) -> None:
+            """Nothing is open."""
+
+    def make(*_: Any, **__: Any) -> Started:
+        if errors:
+            raise errors.pop()
+        return Started()
+
+    class Closed(Database):
+        def close(self) -> None:
+            """Nothing is open."""
+
+    monkeypatch.setattr(service, "make_consumer", make)
+    database = Closed(2, stop.set)
+
+    await _run_group(KafkaConfig(), group(database), SETTINGS, stop)
+
+    assert len(database.stored) == 2
+    (line,) = [one for one in caplog.records if one.getMessage().startswith("sink group failed")]
+    assert "kafka.ssl_*" in line.__dict__["why"]
 
 
 @pytest.mark.parametrize("name", ["flush_ms", "raw_flush_ms", "records_max", "bytes_max"])
