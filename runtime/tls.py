@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Self
 
 from pydantic import SecretStr
 
 from schemas.errors import CertificateExpiredError, ConfigError, FleetpulseError
+
+_log = logging.getLogger(__name__)
+_State = tuple[int, int, int]
+"""Of a file: inode, time of its last change (ns), bytes."""
 
 OUT_OF_TIME = "shows a certificate out of its time"
 _OUT_OF_TIME = (9, 10)
@@ -17,22 +23,74 @@ _OTHER_NAME = (62, 64)
 # name, IP address).
 
 
+class RenewedContext(ssl.SSLContext):
+    """A client's context whose files may be replaced while it is used (renewed certificates): before a handshake it
+    loads those that changed. What cannot be read then is left as it was, and tried again before the next handshake.
+
+    Authorities that a file no longer holds are trusted until the process ends.
+    """
+
+    def __new__(cls, *_files: Path | None, password: str) -> Self:
+        return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
+
+    def __init__(self, authorities: Path | None, certificate: Path | None, private: Path | None, *, password: str):
+        self._files = authorities, certificate, private
+        self._password = password
+        self._loaded: list[_State] = []
+        self.verify_flags = ssl.create_default_context(cafile=authorities).verify_flags
+        if authorities is None:
+            self.load_default_certs()
+        loaded = self._states()
+        self._load(self)
+        self._loaded = loaded
+
+    def wrap_socket(self, *args: Any, **named: Any) -> ssl.SSLSocket:
+        """As its base, with the files as they are now."""
+        self._renew()
+        return super().wrap_socket(*args, **named)
+
+    def wrap_bio(self, *args: Any, **named: Any) -> ssl.SSLObject:
+        """As its base, with the files as they are now."""
+        self._renew()
+        return super().wrap_bio(*args, **named)
+
+    def _renew(self) -> None:
+        try:
+            states = self._states()
+            if states == self._loaded:
+                return
+            self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))  # a pair that does not match would spoil this one
+            self._load(self)
+        except OSError as error:
+            facts = {"files": ", ".join(str(file) for file in self._files if file is not None), "error": str(error)}
+            _log.warning("changed certificate files cannot be read; those before are used", extra=facts)
+        else:
+            self._loaded = states
+
+    def _load(self, context: ssl.SSLContext) -> None:
+        authorities, certificate, private = self._files
+        if authorities is not None:
+            context.load_verify_locations(authorities)
+        if certificate is not None:
+            context.load_cert_chain(certificate, private, self._password)
+
+    def _states(self) -> list[_State]:
+        found = [file.stat() for file in self._files if file is not None]
+        return [(state.st_ino, state.st_mtime_ns, state.st_size) for state in found]
+
+
 def ssl_context(
     key: str, files: tuple[Path | None, Path | None, Path | None], key_password: SecretStr | None = None
 ) -> ssl.SSLContext:
-    """A client's context by the files of authorities, certificate and its key, which are settings at ``key``. Raises
-    ConfigError for a file that cannot be read."""
-    authorities, certificate, private = files
+    """A client's context by the files of authorities, certificate and its key, which are settings at ``key``; files
+    that are renewed are loaded again. Raises ConfigError for a file that cannot be read."""
     password = key_password.get_secret_value() if key_password else ""  # None would ask at the terminal
     try:
-        context = ssl.create_default_context(cafile=authorities)
-        if certificate is not None:
-            context.load_cert_chain(certificate, private, password)
+        return RenewedContext(*files, password=password)
     except OSError as error:
         shown = ", ".join(str(file) for file in files if file is not None)
         bound = f"must be readable PEM files, the key without a password or with its own ({error})"
         raise ConfigError(key, shown, bound) from error
-    return context
 
 
 def untrusted(error: BaseException, section: str, at: str, ca_key: str, ca_file: Path | None) -> FleetpulseError | None:

@@ -1,13 +1,16 @@
-"""What is said of a certificate that does not hold."""
+"""Certificates that are renewed, and what is said of one that does not hold."""
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from runtime.tls import alert_of, untrusted
+from lab.drills.certificates import HOST, Authority
+from runtime.tls import alert_of, ssl_context, untrusted
 from schemas.errors import CertificateExpiredError, ConfigError
 
 AT = "broker:9093"
@@ -80,3 +83,83 @@ def test_an_alert_of_the_other_side_is_told_in_its_words() -> None:
 
     assert alert_of(closed) == "tlsv13 alert certificate required"
     assert alert_of(ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number")) is None
+
+
+def shown(client: ssl.SSLContext, authority: Authority) -> str | None:
+    """The name in the certificate that a server which asks for one is shown; None without one."""
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.certificate)
+    server.verify_mode = ssl.CERT_OPTIONAL
+    server.load_cert_chain(authority.issue("server", host=HOST))
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        client.wrap_bio(to_client, to_server, server_hostname=HOST),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    ]
+    for end in ends * 3:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            end.do_handshake()
+    certificate: Any = ends[1].getpeercert()
+    return str(dict(one[0] for one in certificate["subject"])["commonName"]) if certificate else None
+
+
+def test_a_certificate_that_is_renewed_is_shown_from_the_next_connection_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Until its files can be read the one before is."""
+    authority = Authority(tmp_path / "ca")
+    certificate = authority.issue("first")
+    client = ssl_context("k", (authority.certificate, certificate, None))
+    seen = [shown(client, authority)]
+
+    authority.issue("second").replace(certificate)
+    seen.append(shown(client, authority))
+    assert caplog.records == []
+
+    certificate.write_text("half of a file")
+    seen.append(shown(client, authority))
+    certificate.unlink()
+    seen.append(shown(client, authority))
+    said = [record.getMessage() for record in caplog.records]
+    authority.issue("third").replace(certificate)
+    seen.append(shown(client, authority))
+
+    assert seen == ["first", "second", "second", "second", "third"]
+    assert said == ["changed certificate files cannot be read; those before are used"] * 2
+
+
+def test_a_new_key_is_not_used_with_the_certificate_before(tmp_path: Path) -> None:
+    """They are written one after the other: the old pair is used until both are there."""
+    authority = Authority(tmp_path / "ca")
+    authority.issue("first")
+    certificate, key = tmp_path / "ca" / "first.crt", tmp_path / "ca" / "first.key"
+    client = ssl_context("k", (authority.certificate, certificate, key))
+    authority.issue("second")
+
+    (tmp_path / "ca" / "second.key").replace(key)
+    between = shown(client, authority)
+    (tmp_path / "ca" / "second.crt").replace(certificate)
+
+    assert (between, shown(client, authority)) == ("first", "second")
+
+
+def test_a_new_authority_is_trusted_from_the_next_connection_on(tmp_path: Path) -> None:
+    """Its file held another when the process started."""
+    before, after = Authority(tmp_path / "before"), Authority(tmp_path / "after")
+    file = tmp_path / "ca.crt"
+    file.write_bytes(before.certificate.read_bytes())
+    client = ssl_context("k", (file, None, None))
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shown(client, after)
+
+    file.write_bytes(after.certificate.read_bytes())
+
+    assert shown(client, after) is None
+
+
+def test_a_context_is_as_strict_as_the_default(tmp_path: Path) -> None:
+    """Whatever this Python's default is."""
+    mine, default = ssl_context("k", (None, None, None)), ssl.create_default_context()
+
+    for name in ("protocol", "verify_mode", "check_hostname", "verify_flags", "options", "minimum_version"):
+        assert getattr(mine, name) == getattr(default, name)
+    assert mine.cert_store_stats() == default.cert_store_stats()
