@@ -46,6 +46,8 @@ METADATA_MAX_AGE_MS = 30_000
 """So soon a client finds the partitions that a topic has gained."""
 FOLLOW_EVERY_S, FOLLOW_WITHIN_S = 10.0, 8.0
 """So often a broker is asked whether it answers, and so long it may take."""
+FOLLOW_REQUEST_MS = 2_000
+"""Each address of them, so that a dead one leaves time for the next."""
 CONNECT_WITHIN_S = 5.0
 """For each address, where the cause of a failure is looked for."""
 FAILED = "does not answer as it should"
@@ -160,12 +162,13 @@ def open_admin(kafka: KafkaConfig) -> contextlib.AbstractAsyncContextManager[Any
 async def follow(kafka: KafkaConfig, stop: asyncio.Event, readiness: Readiness) -> None:
     """Say until ``stop`` whether a broker answers: consumers whose brokers are gone retry for ever, and raise
     nothing."""
+    asked = kafka.model_copy(update={"request_timeout_ms": min(kafka.request_timeout_ms, FOLLOW_REQUEST_MS)})
     while True:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), FOLLOW_EVERY_S)
             return
         try:
-            async with asyncio.timeout(FOLLOW_WITHIN_S), started(make_admin(kafka)) as admin:
+            async with asyncio.timeout(FOLLOW_WITHIN_S), started(make_admin(asked)) as admin:
                 await admin.describe_cluster()
         except (KafkaError, OSError, TimeoutError, ConfigError) as error:  # the last: a file may be put back
             why = await explained(kafka, error)

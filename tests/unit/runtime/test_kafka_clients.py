@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import aiokafka.client
 import pytest
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import (
@@ -304,6 +305,30 @@ async def test_a_file_that_cannot_be_read_for_a_while_does_not_end_a_running_pro
 
     assert seen == [None, f"{Cause.SETTING}: {unreadable}"]
     assert admin.readiness.why() is None
+
+
+async def test_a_dead_broker_of_several_is_no_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one gives no answer, the next is asked before the time is over."""
+    stop, asked = asyncio.Event(), []
+
+    async def connect(_host: str, port: int, *, request_timeout_ms: int, **_: Any) -> None:
+        asked.append(port)
+        await asyncio.sleep(request_timeout_ms / 1_000)
+        raise TimeoutError
+
+    async def once(_kafka: KafkaConfig, _error: BaseException) -> UnavailableError:
+        stop.set()
+        return UnavailableError("Kafka does not answer")
+
+    monkeypatch.setattr(aiokafka.client, "create_conn", connect)
+    monkeypatch.setattr(kafka_clients, "explained", once)
+    monkeypatch.setattr(kafka_clients, "FOLLOW_EVERY_S", 0.001)
+    monkeypatch.setattr(kafka_clients, "FOLLOW_REQUEST_MS", kafka_clients.FOLLOW_REQUEST_MS / 10)
+    monkeypatch.setattr(kafka_clients, "FOLLOW_WITHIN_S", kafka_clients.FOLLOW_WITHIN_S / 10)
+
+    await kafka_clients.follow(KafkaConfig(bootstrap="127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"), stop, Readiness())
+
+    assert sorted(asked) == [1, 2, 3]
 
 
 async def test_an_error_of_ours_is_explained_already() -> None:
