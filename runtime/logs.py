@@ -15,6 +15,7 @@ from typing import Any, TextIO
 import structlog
 from structlog.typing import EventDict, Processor
 
+from runtime.clock import SystemClock
 from runtime.counters import COUNTERS
 from runtime.runbook import Cause
 from schemas.errors import ConfigError
@@ -41,6 +42,7 @@ _BELOW = tuple(f"{name}." for name in _REPEATING)
 _TELL_APART = ("cause", "server", "group", "target", "topic")
 """Facts that make two lines with one message lines about two things."""
 _REPEATED_AFTER_S = 60.0
+_STARTED_MS = SystemClock().now_ms()
 _REPEATS_MAX = 1_000
 _KNOWN = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime", "taskName"}
 
@@ -51,6 +53,7 @@ def configure(process: str, *, level: str = "INFO", stream: TextIO | None = None
     if level.upper() not in logging.getLevelNamesMapping():
         raise ConfigError("log.level", level, "must be DEBUG, INFO, WARNING, ERROR or CRITICAL")
     COUNTERS.set("process_info", 1, process=process)
+    COUNTERS.set("process_start_ms", _STARTED_MS, process=process)
     target = sys.stderr if stream is None else stream
     handler = logging.StreamHandler(target)
     handler.addFilter(name_cause)

@@ -206,6 +206,7 @@ METRICS: tuple[Metric, ...] = (
     _gauge("cause", "processes", ("cause",), "1 while this keeps the process from its work; a heading of the runbook",
            "0"),
     _gauge("process_info", "processes", ("process",), "1; which process of fleetpulse this is", "1"),
+    _gauge("process_start_ms", "ms", ("process",), "when it started, since the epoch", "changes with a restart"),
     _counter("errors", "errors", ("where", "error"), "caught and recovered from", "rare"),
     _counter("trace_spans", "spans", ("outcome",),
              "ended: exported, or dropped: queue_full, refused, too_many, shutdown",

@@ -9,6 +9,7 @@ import aiokafka
 import pytest
 
 from runtime import logs
+from runtime.clock import SystemClock
 from runtime.counters import COUNTERS
 from runtime.runbook import PAGE, Cause
 from schemas.errors import ConfigError
@@ -64,6 +65,17 @@ def test_a_cause_of_the_runbook_has_its_link_beside_it() -> None:
     ]
     assert "cause" not in lines[2]
     assert COUNTERS.value("process_info", process="sink") == 1
+
+
+def test_a_process_reports_when_it_started_however_often_its_lines_are_configured() -> None:
+    """So that restarts can be counted from outside."""
+    seen = set()
+    for _ in range(2):
+        logs.configure("sink", stream=io.StringIO())
+        seen.add(COUNTERS.value("process_start_ms", process="sink"))
+
+    (started_ms,) = seen
+    assert 0 < SystemClock().now_ms() - started_ms < 24 * 3_600_000
 
 
 def test_a_traceback_stays_on_its_line() -> None:
