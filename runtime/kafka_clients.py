@@ -50,6 +50,7 @@ FOLLOW_REQUEST_MS = 2_000
 """Each address of them, so that a dead one leaves time for the next."""
 CONNECT_WITHIN_S = 5.0
 """For each address, where the cause of a failure is looked for."""
+_STARTED_WITHIN_S = 2.0
 FAILED = "does not answer as it should"
 _NO_CAUSE = "Unable to bootstrap"
 """aiokafka's message, whatever the cause was."""
@@ -129,6 +130,19 @@ async def started(client: Any) -> AsyncIterator[Any]:
             await client._client.close()  # close() of one that could not start would leave its connections open
         else:
             await client.stop()
+
+
+async def start_or_close(client: Any) -> None:
+    """Start it; who is cancelled meanwhile first lets it finish, if only for a moment: a client of aiokafka that is
+    cancelled while it connects leaves its connection open."""
+    starting = asyncio.create_task(client.start())
+    try:
+        await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await asyncio.wait({starting}, timeout=_STARTED_WITHIN_S)
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        raise
 
 
 @contextlib.asynccontextmanager

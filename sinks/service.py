@@ -26,7 +26,7 @@ from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.contract_record import read_log_ids
 from runtime.counters import COUNTERS
 from runtime.health import Readiness
-from runtime.kafka_clients import explained, follow, make_consumer
+from runtime.kafka_clients import explained, follow, make_consumer, start_or_close
 from runtime.runbook import Cause, cause_of, named
 from runtime.tracing import Tracer
 from schemas.contract.record import Record
@@ -38,7 +38,7 @@ from sinks.commits import check_log, commit, commit_markers, count_missing
 from sinks.database import STATEMENT_SECONDS_MAX, SinkDatabase
 from sinks.landing import JSON_TABLES, Landing, land_derived, land_raw, together
 from sinks.rollup import NONE, Notebook, Rollups, RollupSettings, Share, share_of
-from sinks.sink_counters import count_landed, count_planned, count_read, insert_counted, set_lag
+from sinks.sink_counters import count_landed, count_planned, count_read, insert_counted, lag_followed, set_lag
 from sinks.spans import end_landed
 
 _log = logging.getLogger(__name__)
@@ -50,7 +50,6 @@ _FETCHES = 5
 larger fetches cost both sides less."""
 _REPLICA = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _BACKOFF = Backoff(0.4, 5.0)
-_CONNECTED_WITHIN_S = 2.0
 _DERIVED = (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC, *JSON_TABLES, COSTS_TOPIC)
 _RAW = tuple(topic.name for topic in SOURCE_TOPICS)
 
@@ -215,19 +214,6 @@ def _consumer(kafka: KafkaConfig, group: _Group) -> Any:
     )
 
 
-async def _start(consumer: Any) -> None:
-    """Start it; who is cancelled meanwhile first lets it finish, if only for a moment: a client of aiokafka that is
-    cancelled while it connects leaves its connection open."""
-    starting = asyncio.create_task(consumer.start())
-    try:
-        await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        await asyncio.wait({starting}, timeout=_CONNECTED_WITHIN_S)
-        starting.cancel()
-        await asyncio.gather(starting, return_exceptions=True)
-        raise
-
-
 async def _run_group(kafka: KafkaConfig, group: _Group, settings: SinkSettings, stop: asyncio.Event) -> None:
     while not stop.is_set():
         try:
@@ -236,7 +222,7 @@ async def _run_group(kafka: KafkaConfig, group: _Group, settings: SinkSettings, 
             await _reconnect(kafka, group, error, stop)
             continue
         try:
-            await _start(consumer)
+            await start_or_close(consumer)
             group.joined()
             _log.info("sink group reads", extra={"group": group.name, "topics": ",".join(group.topics)})
             await _land_all(consumer, group, settings, stop)
@@ -267,8 +253,11 @@ async def _land_all(consumer: Any, group: _Group, settings: SinkSettings, stop: 
     try:
         while not stop.is_set():
             records, offsets = await _gather(consumer, group, settings, stop)
-            if landing is not None and not await landing:
-                return
+            if landing is not None:
+                async with lag_followed(consumer, group.lags):  # while ClickHouse is away
+                    stored = await landing
+                if not stored:
+                    return
             landing = asyncio.create_task(_land(consumer, group, records, offsets, stop)) if records else None
             if landing is None:
                 await commit_markers(consumer, group.landed)

@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from aiokafka import TopicPartition
-from aiokafka.errors import IllegalStateError
+from aiokafka.errors import IllegalStateError, KafkaError
 
 from runtime.clock import SystemClock
 from runtime.counters import COUNTERS, Counters
@@ -19,6 +19,7 @@ from schemas.errors import UnavailableError
 from sinks.landing import Insert, Landing
 
 _POSITIONS_WITHIN_S = 0.2
+_FOLLOW_EVERY_S, _ENDS_WITHIN_S = 5.0, 5.0
 _CLOCK = SystemClock()
 
 
@@ -64,10 +65,14 @@ def insert_counted(
 
 
 async def set_lag(
-    consumer: Any, known: set[TopicPartition], counters: Counters = COUNTERS, within_s: float = _POSITIONS_WITHIN_S
+    consumer: Any,
+    known: set[TopicPartition],
+    counters: Counters = COUNTERS,
+    within_s: float = _POSITIONS_WITHIN_S,
+    ends: Mapping[TopicPartition, int] | None = None,
 ) -> None:
-    """Consumer lag: records between the consumer's positions and the ends that the last fetches named. ``known`` are
-    the partitions whose lag was set before, changed in place: those revoked since are set to 0 once.
+    """Consumer lag: records between the consumer's positions and ``ends``; None: those that the last fetches named.
+    ``known`` are the partitions whose lag was set before, changed in place: those revoked since are set to 0 once.
 
     A position that is being looked up (the log was cut below it) is waited for no longer than ``within_s`` in all.
     """
@@ -77,9 +82,32 @@ async def set_lag(
     with contextlib.suppress(TimeoutError, IllegalStateError):  # the latter: revoked meanwhile
         async with asyncio.timeout(within_s):
             for tp in sorted(consumer.assignment()):
-                end = consumer.highwater(tp)
+                end = consumer.highwater(tp) if ends is None else ends.get(tp)
                 if end is None:  # nothing was fetched yet: unknown
                     continue
                 lag = max(0, end - await consumer.position(tp))
                 counters.set("sink_lag_records", lag, topic=tp.topic, partition=tp.partition)
                 known.add(tp)
+
+
+@contextlib.asynccontextmanager
+async def lag_followed(
+    consumer: Any, known: set[TopicPartition], counters: Counters = COUNTERS, every_s: float = _FOLLOW_EVERY_S
+) -> AsyncIterator[None]:
+    """While inside, where nothing is fetched, keep the consumer lag up to date by ends that the brokers are asked for.
+    While they do not answer it stays as it is."""
+    following = asyncio.create_task(_follow_lag(consumer, known, counters, every_s))
+    try:
+        yield
+    finally:
+        following.cancel()
+        await asyncio.wait([following])
+
+
+async def _follow_lag(consumer: Any, known: set[TopicPartition], counters: Counters, every_s: float) -> None:
+    while True:
+        await asyncio.sleep(every_s)
+        with contextlib.suppress(KafkaError, TimeoutError):
+            async with asyncio.timeout(_ENDS_WITHIN_S):
+                ends = await consumer.end_offsets(sorted(consumer.assignment()))
+            await set_lag(consumer, known, counters, ends=ends)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -116,6 +117,24 @@ async def test_after_a_batch_that_was_not_stored_none_is_committed() -> None:
 
     assert (consumer.commits, database.stored) == ([], [])
     assert consumer.brought > calls[0], "a batch was gathered meanwhile"
+
+
+async def test_the_lag_is_followed_while_the_database_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is fetched meanwhile."""
+    monkeypatch.setattr(service, "_BACKOFF", Backoff(0.05, 0.05))
+    stop, followed = asyncio.Event(), []
+
+    @contextlib.asynccontextmanager
+    async def following(consumer: Any, known: set[TopicPartition]) -> AsyncIterator[None]:
+        followed.append(len(database.stored))
+        yield
+
+    monkeypatch.setattr(service, "lag_followed", following)
+    database = Database(1, stop.set)
+
+    await _land_all(Recording(), group(database), SETTINGS, stop)
+
+    assert followed
 
 
 @pytest.mark.parametrize("committed", [None, 7])

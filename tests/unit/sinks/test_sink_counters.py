@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.errors import IllegalStateError
+from aiokafka.errors import IllegalStateError, KafkaConnectionError
 
 from runtime.counters import Counters
 from schemas.contract.record import Record
 from schemas.errors import UnavailableError
 from sinks.landing import Insert, Landing
-from sinks.sink_counters import count_landed, count_planned, count_read, insert_counted, set_lag
+from sinks.sink_counters import count_landed, count_planned, count_read, insert_counted, lag_followed, set_lag
 
 TOTALS = ("sink_inserts", "sink_rows", "sink_bytes", "sink_insert_ms", "sink_waiting_rows")
 FIRST, SECOND = Insert("a", (), (b"123", memoryview(b"45")), 3), Insert("b", (), (b"1",), 1)
@@ -133,3 +133,31 @@ async def test_a_position_that_is_not_to_be_had_holds_nothing_up(lost: Exception
 
     assert counters.value("sink_lag_records", topic="t", partition=0) == 3
     assert told == {TopicPartition("t", 0)}
+
+
+async def test_the_lag_grows_while_nothing_is_fetched() -> None:
+    """By ends that are asked for; while nobody answers it stays as it was told."""
+    counters, told, enough = Counters(), set[TopicPartition](), asyncio.Event()
+    seen: list[float] = []
+
+    class Growing(Consumer):
+        async def end_offsets(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+            assert list(places) == [self.first]
+            seen.append(counters.value("sink_lag_records", topic="t", partition=0))
+            if len(seen) == 5:
+                enough.set()
+            if len(seen) % 2:
+                raise KafkaConnectionError("nobody answers")
+            return {self.first: 100 * len(seen)}
+
+    consumer = Growing()
+    consumer.assigned = {consumer.first}
+    await set_lag(consumer, told, counters)
+
+    async with lag_followed(consumer, told, counters, every_s=0.001):
+        await enough.wait()
+    asked = len(seen)
+    await asyncio.sleep(0.01)
+
+    assert seen[:5] == [3, 3, 193, 193, 393]
+    assert len(seen) == asked, "nobody follows it any more"
