@@ -25,10 +25,10 @@ def http_address(value: str, *, path: str = "", instead: str = "") -> str:
 
 def engine_id_of(url: str, host: str) -> str:
     """``host:port`` of an engine's address, the port of the scheme where it has none; an address that only this machine
-    reaches has the name of this machine, ``host``, so that the engine is named alike by all who measure it."""
-    parts = urlsplit(url)
-    name = parts.hostname or ""
-    return f"{host if is_this_machine(name) else name}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+    reaches has the name of this machine, ``host``, so that the engine is named alike by all who measure it. IPv6 in
+    brackets."""
+    address = address_of(url)
+    return f"{host}:{address.rpartition(':')[2]}" if is_this_machine(urlsplit(url).hostname or "") else address
 
 
 def address_of(url: str) -> str:

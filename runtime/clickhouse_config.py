@@ -28,7 +28,8 @@ class ClickHouseConfig(Section):
     ca_file: Path | None = None
     """PEM file of the authorities that may vouch for an https:// server. None: the system's. TLS is always verified."""
     client_cert_file: Path | None = None
-    """PEM file of our own certificate, where the server asks for one. None: no certificate."""
+    """PEM file of our own certificate, where the server asks for one; without a password it alone proves who ``user``
+    is. None: no certificate."""
     client_key_file: Path | None = None
     """PEM file of its key. None: the key is in ``client_cert_file``."""
     cluster: str = Field(default="", pattern=r"^([A-Za-z_][\w.-]{0,63})?$")
@@ -52,6 +53,22 @@ class ClickHouseConfig(Section):
         files = (self.ca_file, self.client_cert_file, self.client_key_file)
         return ssl_context("clickhouse.*_file", files)
 
+    @property
+    def _by_certificate(self) -> bool:
+        """Whether our certificate is all that proves who we are."""
+        return self.client_cert_file is not None and self.url.startswith("https:") and not self._secret
+
+    @property
+    def _secret(self) -> str:
+        return self.password.get_secret_value()
+
+    def login_headers(self) -> dict[str, str]:
+        """Headers by which a client of HTTP logs in, as that of ``client_settings`` does."""
+        proof = (
+            {"X-ClickHouse-SSL-Certificate-Auth": "on"} if self._by_certificate else {"X-ClickHouse-Key": self._secret}
+        )
+        return {"X-ClickHouse-User": self.user, **proof}
+
     def at(self, url: str) -> ClickHouseConfig:
         """The same login at another server. Raises ConfigError for an address that is none."""
         try:
@@ -66,12 +83,14 @@ class ClickHouseConfig(Section):
         secure = parts.scheme == "https"
         files = {"ca_cert": self.ca_file, "client_cert": self.client_cert_file, "client_cert_key": self.client_key_file}
         given = {name: str(path) for name, path in files.items() if path is not None} if secure else {}
+        if "client_cert" in given:  # strict: with user and password, as a login without a certificate
+            given["tls_mode"] = "mutual" if self._by_certificate else "strict"
         return {
             **given,
             "host": parts.hostname,
             "port": parts.port or (8443 if secure else 8123),
             "secure": secure,
             "username": self.user,
-            "password": self.password.get_secret_value(),
+            "password": self._secret,
             "database": self.database,
         }

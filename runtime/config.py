@@ -52,7 +52,7 @@ class KafkaConfig(Section):
     """How to reach Kafka. TLS and SASL as aiokafka names them."""
 
     bootstrap: str = "127.0.0.1:9092"
-    """``host:port``, several separated by commas."""
+    """``host:port``, several separated by commas; an IPv6 address in brackets."""
     deployment: str = Field(default="local", pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")
     """Whose topics these are. Part of every transactional id and group; ``migrate`` writes it into the contract, and no
     process of another deployment starts on these topics."""
@@ -79,6 +79,8 @@ class KafkaConfig(Section):
                 raise ValueError("must not hold credentials: set sasl_username and sasl_password")
             if not host or not port.isdigit() or not 0 < int(port) < 65_536:
                 raise ValueError("must be host:port, several separated by commas")
+            if ":" in host and not (host.startswith("[") and host.endswith("]")):
+                raise ValueError("must be host:port, an IPv6 address in brackets")
         return value
 
     @model_validator(mode="after")

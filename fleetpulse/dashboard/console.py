@@ -156,7 +156,6 @@ async def _answer(
     login: ClickHouseConfig, sql: str, values: Values, form: str, transport: Transport
 ) -> AsyncIterator[AsyncIterator[bytes]]:
     body = f"{statement(sql)}\nFORMAT {form}".encode()
-    headers = {"X-ClickHouse-User": login.user, "X-ClickHouse-Key": login.password.get_secret_value()}
     limits = httpx.Timeout(SECONDS_MAX + 5.0, connect=_CONNECT_S)
     beside, end = settings(login, escaped(sql, values)), bytearray()
     try:
@@ -164,7 +163,7 @@ async def _answer(
             httpx.AsyncClient(
                 verify=login.ssl_context(), timeout=limits, trust_env=False, transport=transport
             ) as client,
-            client.stream("POST", login.url, params=beside, content=body, headers=headers) as answer,
+            client.stream("POST", login.url, params=beside, content=body, headers=login.login_headers()) as answer,
         ):
             pieces = _noting(answer.aiter_bytes(), end)
             if answer.status_code != httpx.codes.OK:

@@ -83,10 +83,11 @@ def _identity(point: Point, field: str) -> tuple[str, ...]:
 
 def address_of(attributes: Attributes) -> str | None:
     """Where the caller reached the engine: ``server.address`` with its port, or OpenLLMetry's URL
-    ``gen_ai.openai.api_base``; None when it does not report it."""
+    ``gen_ai.openai.api_base``; IPv6 in brackets. None when it does not report it."""
     address, port = attributes.get("server.address"), attributes.get("server.port")
     if isinstance(address, str) and address:
-        return f"{address}:{port}" if isinstance(port, int) else address
+        name = runtime.addresses.bracketed(address.strip("[]"))
+        return f"{name}:{port}" if isinstance(port, int) else name
     base = attributes.get("gen_ai.openai.api_base")
     try:
         return runtime.addresses.address_of(base) if isinstance(base, str) and base.startswith("http") else None

@@ -49,6 +49,7 @@ def test_credentials_have_another_place(text: str) -> None:
         ("http://128.0.0.1:8000", "128.0.0.1:8000"),
         ("https://engine/base", "engine:443"),
         ("http://localhost.example:8000", "localhost.example:8000"),
+        ("http://[fd00::7]:8000/metrics", "[fd00::7]:8000"),
     ],
 )
 def test_an_engine_is_named_by_host_and_port(url: str, engine_id: str) -> None:

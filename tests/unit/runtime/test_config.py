@@ -1,11 +1,13 @@
 import logging
 import ssl
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import pytest
+from clickhouse_connect.driver.httpclient import HttpClient
 from pydantic import SecretStr
 
 from runtime.config import ClickHouseConfig, Config, KafkaConfig, layers, load, own_data_dir, secret_files
@@ -288,6 +290,8 @@ def test_secrets_stay_out_of_a_repr() -> None:
         ({"kafka.bootstrap": "a:0"}, "kafka.bootstrap", "host:port"),
         ({"kafka.bootstrap": "a:65536"}, "kafka.bootstrap", "host:port"),
         ({"kafka.bootstrap": "a:1,b"}, "kafka.bootstrap", "host:port"),
+        ({"kafka.bootstrap": "fd00::7"}, "kafka.bootstrap", "brackets"),
+        ({"kafka.bootstrap": "[fd00::7]:1,fd00::8:9092"}, "kafka.bootstrap", "brackets"),
         ({"kafka.deployment": "Not Good"}, "kafka.deployment", "pattern"),
         ({"kafka.request_timeout_ms": 999}, "kafka.request_timeout_ms", "1000"),
         ({"kafka.security_protocol": "SASL_SSL"}, "kafka", "sasl_username"),
@@ -428,6 +432,33 @@ def test_clickhouse_over_tls_has_its_files(tmp_path: Path) -> None:
     assert [name for name in plain if "ca_" in name or "cert" in name] == []
     with pytest.raises(ValueError, match="client_key_file needs client_cert_file"):
         ClickHouseConfig(client_key_file=tmp_path / "key")
+
+
+def sent(config: ClickHouseConfig) -> dict[str, str]:
+    """The headers of a login that the driver sends with its requests, by their names in small letters."""
+    settings = config.client_settings()
+    del settings["secure"]
+    client = HttpClient("https", **settings)
+    names = ("authorization", "x-clickhouse-user", "x-clickhouse-key", "x-clickhouse-ssl-certificate-auth")
+    return {name.lower(): str(value) for name, value in client.headers.items() if name.lower() in names}
+
+
+@pytest.mark.parametrize("password", ["", "hush"])
+@pytest.mark.parametrize("certificate", [None, Path("cert.pem")])
+def test_every_client_of_clickhouse_logs_in_alike(
+    certificate: Path | None, password: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By password where there is one, whatever certificate is shown; by the certificate where there is nothing else."""
+    monkeypatch.setattr(HttpClient, "_init_common_settings", lambda *_: None)
+    config = ClickHouseConfig(url="https://h", user="u", password=SecretStr(password), client_cert_file=certificate)
+
+    driver, http = sent(config), {name.lower(): value for name, value in config.login_headers().items()}
+
+    if certificate is not None and not password:
+        assert driver == http == {"x-clickhouse-user": "u", "x-clickhouse-ssl-certificate-auth": "on"}
+    else:
+        assert driver == {"authorization": "Basic " + b64encode(f"u:{password}".encode()).decode()}
+        assert http == {"x-clickhouse-user": "u", "x-clickhouse-key": password}
 
 
 def test_a_client_of_http_verifies_by_the_same_files(tmp_path: Path) -> None:

@@ -410,6 +410,8 @@ def test_the_address_of_an_engine() -> None:
     """With its port, where there is one."""
     assert address_of({"server.address": "e"}) == "e"
     assert address_of({"server.address": "e", "server.port": 8000}) == "e:8000"
+    assert address_of({"server.address": "fd00::7", "server.port": 8000}) == "[fd00::7]:8000"
+    assert address_of({"server.address": "[fd00::7]", "server.port": 8000}) == "[fd00::7]:8000"
     assert address_of({"server.port": 1}) is None
     assert address_of({"gen_ai.openai.api_base": "http://e:8000/v1"}) == "e:8000"
     assert address_of({"gen_ai.openai.api_base": "https://e/v1"}) == "e:443"
