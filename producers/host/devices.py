@@ -17,7 +17,7 @@ import psutil
 
 from producers.collector import Collected, FieldErrors, Identity, Row
 from producers.differences import INTERVAL_MS_MAX, since, summed
-from producers.host.files import LOOPBACK, STACKED_DISKS
+from producers.host.files import ERROR_COUNTERS, LOOPBACK, STACKED_DISKS
 from producers.host.rdma import Port, read_ports
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
@@ -141,11 +141,8 @@ def read_interfaces(sys: Path = SYS) -> dict[str, Device]:
     with_hardware = frozenset(path.parent.name for path in (sys / "class" / "net").glob("*/device"))
     return {
         name: Device(
-            {
-                "tx_bytes": found[name].bytes_sent,
-                "rx_bytes": found[name].bytes_recv,
-                "errors": found[name].errin + found[name].errout + found[name].dropin + found[name].dropout,
-            }
+            {"tx_bytes": found[name].bytes_sent, "rx_bytes": found[name].bytes_recv},
+            parts={"errors": {counter: getattr(found[name], counter) for counter in ERROR_COUNTERS}},
         )
         for name in hardware_only(sorted(found), with_hardware)
     }

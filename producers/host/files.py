@@ -19,6 +19,8 @@ from producers.host.rdma import Port, read_ports
 ByDevice = Mapping[str, int]
 
 LOOPBACK = ("lo", "lo0")
+ERROR_COUNTERS: Mapping[str, int] = MappingProxyType({"errin": 2, "dropin": 3, "errout": 10, "dropout": 11})
+"""Errors and drops of an interface: psutil's name -> column of ``/proc/net/dev``."""
 STACKED_DISKS = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")
 """Block devices that are not disks, or whose traffic is counted again on the disks below (Linux names)."""
 STALLED: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -73,6 +75,7 @@ class NetworkCounters:
     tx_bytes: ByDevice
     rx_bytes: ByDevice
     errors: ByDevice
+    """By interface and counter (``eth0/errin``): each may be set back alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +155,8 @@ def network(dev: bytes) -> NetworkCounters:
         name, columns = label.strip().decode(), numbers.split()
         if name not in LOOPBACK:
             received[name], sent[name] = int(columns[0]), int(columns[8])
-            errors[name] = int(columns[2]) + int(columns[3]) + int(columns[10]) + int(columns[11])
+            for counter, column in ERROR_COUNTERS.items():
+                errors[f"{name}/{counter}"] = int(columns[column])
     return NetworkCounters(sent, received, errors)
 
 

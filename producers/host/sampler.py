@@ -17,6 +17,7 @@ import psutil
 
 from producers.differences import INTERVAL_MS_MAX, bounds, share_ppm, since, summed, within
 from producers.host.files import (
+    ERROR_COUNTERS,
     LOOPBACK,
     STALLED,
     CpuTimes,
@@ -260,7 +261,7 @@ class ByPsutil:
         return NetworkCounters(
             {name: each.bytes_sent for name, each in interfaces.items()},
             {name: each.bytes_recv for name, each in interfaces.items()},
-            {name: each.errin + each.errout + each.dropin + each.dropout for name, each in interfaces.items()},
+            {f"{name}/{it}": getattr(each, it) for name, each in interfaces.items() for it in ERROR_COUNTERS},
         )
 
     def tcp(self) -> TcpCounters | None:

@@ -18,6 +18,7 @@ from producers.host.devices import (
     hardware_only,
     node_levels,
     read_disks,
+    read_interfaces,
     read_nodes,
 )
 from runtime.counters import Counters
@@ -69,6 +70,20 @@ def test_readings_too_near_or_too_far_have_no_amounts(moment_ms: int) -> None:
     assert device_rows(DevicesReading(5_000, device), DevicesReading(moment_ms, device)) == [
         {"device": "eth0", "device_kind": "interface"}
     ]
+
+
+def test_error_counters_of_an_interface_are_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One that is set back takes nothing from the others, and feigns none."""
+
+    def reading(moment_ms: int, **counts: int) -> DevicesReading:
+        found = dict.fromkeys(("bytes_sent", "bytes_recv", "errin", "errout", "dropin", "dropout"), 0) | counts
+        monkeypatch.setattr(psutil, "net_io_counters", lambda **_: {"eth0": SimpleNamespace(**found)})
+        return DevicesReading(moment_ms, {ETH: read_interfaces(tmp_path)["eth0"]})
+
+    before, now = reading(0, errin=5, dropin=1_000, errout=7), reading(1_000, errin=2, dropin=1_003, errout=8)
+    (row,) = device_rows(before, now)
+
+    assert row["errors"] == 2 + 3 + 1
 
 
 def test_interfaces_without_hardware_count_only_where_there_are_no_others() -> None:

@@ -13,7 +13,6 @@ from producers.host.files import (
     HostFiles,
     KernelFile,
     Memory,
-    NetworkCounters,
     Swapped,
     TcpCounters,
     cpu_times,
@@ -129,9 +128,11 @@ def test_swapping_is_reported_in_bytes() -> None:
 
 def test_traffic_is_reported_by_interface() -> None:
     """Without loopback; an alias has a colon in its name, and a number may follow the colon at once."""
-    assert network(DEV) == NetworkCounters(
-        {"eth0": 4711, "eth0:1": 9}, {"eth0": 87819, "eth0:1": 7}, {"eth0": 15, "eth0:1": 0}
-    )
+    found = network(DEV)
+    errors = {"eth0/errin": 1, "eth0/dropin": 2, "eth0/errout": 4, "eth0/dropout": 8}
+
+    assert (found.tx_bytes, found.rx_bytes) == ({"eth0": 4711, "eth0:1": 9}, {"eth0": 87819, "eth0:1": 7})
+    assert found.errors == errors | {name.replace("eth0", "eth0:1"): 0 for name in errors}
 
 
 def test_disks_are_those_that_are_whole() -> None:

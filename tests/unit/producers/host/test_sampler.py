@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producers.differences import bounds, share_ppm, since, summed, within
-from producers.host.files import CpuTimes, DiskCounters, HostFiles, Memory, NetworkCounters, Swapped, TcpCounters
+from producers.host.files import (
+    CpuTimes,
+    DiskCounters,
+    HostFiles,
+    Memory,
+    NetworkCounters,
+    Swapped,
+    TcpCounters,
+    network,
+)
 from producers.host.rdma import Port
 from producers.host.sampler import ByPsutil, HostReading, HostSampler, System, host_row
 from runtime.counters import Counters
@@ -104,6 +113,15 @@ def test_what_could_not_be_read_is_unknown() -> None:
 def test_a_counter_grows_by_the_difference(before: int | None, now: int | None, growth: int | None) -> None:
     """Lower than before means restarted: what it shows was counted since."""
     assert since(before, now) == growth
+
+
+def test_an_error_counter_that_is_set_back_takes_nothing_from_the_others() -> None:
+    """Nor does what the others had counted in all their life become errors of now."""
+    line = b"\n\n  eth0: 9 9 %d %d 0 0 0 0 9 9 0 0 0 0 0 0\n"
+    before = replace(FIRST, network=network(line % (5, 1_000)))
+    now = replace(FIRST, moment_ms=12_000, network=network(line % (2, 1_003)))
+
+    assert host_row(before, now)["network_errors"] == 2 + 3
 
 
 def test_a_new_device_counts_from_its_second_reading() -> None:
