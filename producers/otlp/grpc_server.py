@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,7 +12,7 @@ import grpc  # type: ignore[import-untyped]
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metrics
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as traces
 
-from producers.otlp.intake import Answer, Full, Intake, allowed
+from producers.otlp.intake import Full, Intake, allowed
 from producers.otlp.item_bound import METRICS, TRACES, Shape, demand_few
 from producers.otlp.proto_signals import points_of_message, spans_of_message
 from runtime.addresses import bracketed
@@ -21,7 +22,11 @@ _log = logging.getLogger(__name__)
 CALLS_MAX = 1_024
 """Beyond, grpcio answers RESOURCE_EXHAUSTED, after which senders drop a batch. A call that waits for a thread holds no
 more than what its connection buffers of it."""
-_THREADS = 2
+WITHIN_S = 10.0
+"""A call whose message has not come by then is cancelled: it holds one of ``_THREADS``."""
+_THREADS = 8
+"""Messages that are received at one time, or wait for their turn to be read."""
+_READ_AT_ONCE = 2
 _STOP_WITHIN_S = 2.0
 
 
@@ -36,7 +41,12 @@ class OtlpGrpc:
             maximum_concurrent_rpcs=CALLS_MAX,
             options=[("grpc.max_receive_message_length", bytes_max), ("grpc.so_reuseport", 0)],
         )
-        self._server.add_generic_rpc_handlers((_traces(intake, token), _metrics(intake, token)))
+        reading = threading.BoundedSemaphore(_READ_AT_ONCE)
+        services = {
+            "trace.v1.TraceService": _traces(intake, token),
+            "metrics.v1.MetricsService": _metrics(intake, token),
+        }
+        self._server.add_generic_rpc_handlers([each.handler(name, reading) for name, each in services.items()])
         self.port: int = self._server.add_insecure_port(f"{bracketed(host)}:{port}")
         self._server.start()
         _log.info("OTLP/gRPC listening", extra={"port": self.port})
@@ -52,45 +62,69 @@ class OtlpGrpc:
         self._server.stop(_STOP_WITHIN_S).wait()
 
 
-def _traces(intake: Intake, token: str | None) -> Any:
-    def export(request: Any, context: Any) -> Any:
-        answer = _taken(lambda: intake.traces(spans_of_message(request)), context, token)
+class _Export:
+    """A service's only call. ``take`` gives the response to a request."""
+
+    def __init__(self, request: Any, shape: Shape, take: Callable[[Any], Any], token: str | None) -> None:
+        self._request = request
+        self._shape = shape
+        self._take = take
+        self._token = token
+
+    def handler(self, service: str, reading: threading.BoundedSemaphore) -> Any:
+        """Messages are read by those who hold ``reading``."""
+
+        def export(messages: Iterator[bytes], context: Any) -> Any:
+            if not allowed(str(dict(context.invocation_metadata()).get("authorization", "")), self._token):
+                context.abort(grpc.StatusCode.UNAUTHENTICATED, "needs authorization: Bearer TOKEN of agent.otlp.token")
+            message = _received(messages, context)
+            with reading:
+                return self._answer(message, context)
+
+        # On the wire a call of one message is a stream of one: only so can the wait for it be bounded.
+        call = grpc.stream_unary_rpc_method_handler(export, None, lambda response: response.SerializeToString())
+        return grpc.method_handlers_generic_handler(f"opentelemetry.proto.collector.{service}", {"Export": call})
+
+    def _answer(self, message: bytes, context: Any) -> Any:
+        try:
+            demand_few(message, self._shape)
+            request = self._request.FromString(message)
+        except Exception as error:
+            context.abort(grpc.StatusCode.INTERNAL, f"unreadable: {error}")
+        try:
+            return self._take(request)
+        except Full:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "no room now")
+
+
+def _received(messages: Iterator[bytes], context: Any) -> bytes:
+    """The call's message. What comes too late, or not at all, ends the call."""
+    too_late = threading.Timer(WITHIN_S, context.cancel)
+    too_late.daemon = True
+    too_late.start()
+    try:
+        message = next(messages, None)
+    finally:
+        too_late.cancel()
+    if message is None:
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, "needs one message")
+    assert message is not None, "abort raises"
+    return message
+
+
+def _traces(intake: Intake, token: str | None) -> _Export:
+    def take(request: Any) -> Any:
+        answer = intake.traces(spans_of_message(request))
         partial = traces.ExportTracePartialSuccess(rejected_spans=answer.rejected, error_message=answer.why)
         return traces.ExportTraceServiceResponse(partial_success=partial if answer.rejected else None)
 
-    return _service("trace.v1.TraceService", export, traces.ExportTraceServiceRequest, TRACES)
+    return _Export(traces.ExportTraceServiceRequest, TRACES, take, token)
 
 
-def _metrics(intake: Intake, token: str | None) -> Any:
-    def export(request: Any, context: Any) -> Any:
-        answer = _taken(lambda: intake.metrics(points_of_message(request)), context, token)
+def _metrics(intake: Intake, token: str | None) -> _Export:
+    def take(request: Any) -> Any:
+        answer = intake.metrics(points_of_message(request))
         partial = metrics.ExportMetricsPartialSuccess(rejected_data_points=answer.rejected, error_message=answer.why)
         return metrics.ExportMetricsServiceResponse(partial_success=partial if answer.rejected else None)
 
-    return _service("metrics.v1.MetricsService", export, metrics.ExportMetricsServiceRequest, METRICS)
-
-
-def bounded(parse: Callable[[bytes], Any], shape: Shape) -> Callable[[bytes], Any]:
-    """``parse``, of bodies with a bounded number of items; others end the call (``INTERNAL``, as gRPC has it)."""
-
-    def checked(body: bytes) -> Any:
-        demand_few(body, shape)
-        return parse(body)
-
-    return checked
-
-
-def _service(name: str, export: Callable[[Any, Any], Any], request: Any, shape: Shape) -> Any:
-    parse = bounded(request.FromString, shape)
-    handler = grpc.unary_unary_rpc_method_handler(export, parse, lambda message: message.SerializeToString())
-    return grpc.method_handlers_generic_handler(f"opentelemetry.proto.collector.{name}", {"Export": handler})
-
-
-def _taken(take: Callable[[], Answer], context: Any, token: str | None) -> Answer:
-    if not allowed(str(dict(context.invocation_metadata()).get("authorization", "")), token):
-        context.abort(grpc.StatusCode.UNAUTHENTICATED, "needs authorization: Bearer TOKEN of agent.otlp.token")
-    try:
-        return take()
-    except Full:
-        context.abort(grpc.StatusCode.UNAVAILABLE, "no room now")
-        raise
+    return _Export(metrics.ExportMetricsServiceRequest, METRICS, take, token)

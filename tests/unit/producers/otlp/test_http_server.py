@@ -376,6 +376,36 @@ def test_many_calls_at_once_wait_for_their_turn(connections: int) -> None:
 
 
 @pytest.mark.enable_socket
+def test_calls_whose_message_does_not_come_hold_up_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are cancelled when their time is up, however many there are; one without any message is answered at once."""
+    grpc = pytest.importorskip("grpc")
+    from producers.otlp import grpc_server
+
+    monkeypatch.setattr(grpc_server, "WITHIN_S", 0.5, raising=False)
+    taken: list[Parcel] = []
+    method, goes_on = "/opentelemetry.proto.collector.trace.v1.TraceService/Export", threading.Event()
+
+    def nothing() -> Iterator[bytes]:
+        goes_on.wait(60)
+        yield from ()
+
+    intake = Intake(LABELS, lambda parcel: taken.append(parcel) is None)
+    with (
+        grpc_server.OtlpGrpc(intake, 0, BYTES_MAX) as running,
+        grpc.insecure_channel(f"127.0.0.1:{running.port}") as channel,
+    ):
+        slow = [channel.stream_unary(method).future(nothing()) for _ in range(20)]
+        empty = channel.stream_unary(method).future(iter(()), timeout=20)
+        channel.unary_unary(method)(traces_proto(CHAT), timeout=20)
+        codes = [each.code() for each in slow]
+        goes_on.set()
+
+    assert codes == [grpc.StatusCode.CANCELLED] * len(slow)
+    assert empty.code() is grpc.StatusCode.UNIMPLEMENTED
+    assert [parcel.events() for parcel in taken] == [[("llm.requests", 1)]]
+
+
+@pytest.mark.enable_socket
 def test_a_token_is_asked_for_where_one_is_set() -> None:
     """Without it, or with another, nothing is taken, by HTTP or gRPC."""
     grpc = pytest.importorskip("grpc")
