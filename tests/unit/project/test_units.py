@@ -130,6 +130,14 @@ def test_gpus_whose_driver_comes_after_the_agent_are_read() -> None:
     assert {"char-nvidia rw", "char-nvidiactl rw", "char-nvidia-caps rw"} <= set(devices)
 
 
+def test_the_driver_is_loaded_before_the_agent_starts() -> None:
+    """Else numbers that the kernel gives out as they come (MIG's ``nvidia-caps``) are not known, and stay forbidden."""
+    first = dict(settings(UNITS / "fleetpulse-agent.service"))
+
+    assert "modprobe@nvidia.service" in first["Wants"].split()
+    assert "modprobe@nvidia.service" in first["After"].split()
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_no_secret_stands_in_a_unit_and_its_variables_are_known(name: str) -> None:
     """Secrets come from files that systemd reads as root."""
