@@ -234,7 +234,7 @@ _DETECTORS = (
             Option("group", Form.DIMENSION, "engine_id", "series that share this label are peers"),
             Option("enter_z", Form.NUMBER, 6.0, "fires so many robust deviations from the peers' median", 1, 1_000),
             _relative(0.1),
-            Option("floor_absolute", Form.LEVEL, 0.0, "the deviation is taken as at least this"),
+            Option("floor_absolute", Form.LEVEL, 0.0, "and at least this far from the peers' median"),
             _direction("both"),
         ),
         state_bytes=64,

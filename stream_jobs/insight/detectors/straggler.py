@@ -1,12 +1,12 @@
 """Far from its peers at the same moment: one GPU of a tensor-parallel group slows all of them.
 
 Options: ``group`` engine_id, ``enter_z`` 6, ``min_relative`` 0.1, ``direction`` both, ``floor_absolute`` 0. A series
-is beyond when it is further from the median of its group than *both* ``min_relative`` of the median and ``enter_z``
-robust deviations (at least ``floor_absolute`` each); within again at half of that. The deviation is the group's usual
-one (up to half wider when it is wider now): among three or four values it is small by chance every few windows.
+is beyond when it is further from the median of its group than *all* of ``min_relative`` of the median, ``enter_z``
+robust deviations and ``floor_absolute``; within again at half of that. The deviation is the group's usual one (up to
+half wider when it is wider now): among three or four values it is small by chance every few windows.
 
-- Groups of two have no spread: the other one is the peer and ``min_relative`` alone decides. With direction ``both``
-  nobody knows which of the two is off; both are named and the note says so.
+- Groups of two have no spread: the other one is the peer, ``min_relative`` and ``floor_absolute`` alone decide. With
+  direction ``both`` nobody knows which of the two is off; both are named and the note says so.
 - Where the peers' median is 0 and ``floor_absolute`` too, nothing is judged: any value would be infinitely far away.
 - When half of a group or more is off, the median is off: that is no straggler.
 """
@@ -97,12 +97,10 @@ class Straggler(Slotted, Detector):
         """Distance from the median that is too far; NaN where not judged."""
         self._learn(peers, slots, firing)
         usual = self.state["sigma"][slots]
-        sigma = np.maximum(np.maximum(np.minimum(peers.sigma, _WIDER * usual), usual), self._floor)
-        relative = self._relative * np.abs(peers.median)
-        many = np.maximum(relative, self._z * sigma)
-        few = np.maximum(relative, self._floor)
+        sigma = np.maximum(np.minimum(peers.sigma, _WIDER * usual), usual)
+        least = np.maximum(self._relative * np.abs(peers.median), self._floor)
         learned = (peers.size == 2) | (self.state["windows"][slots] >= WARM_UP_WINDOWS)
-        needed = np.where(peers.size == 2, few, many)
+        needed = np.where(peers.size == 2, least, np.maximum(least, self._z * sigma))
         return np.where((peers.size >= 2) & (needed > 0) & learned, needed, np.nan)
 
     def _learn(self, peers: _Peers, slots: Whole, firing: Mask) -> None:

@@ -93,6 +93,25 @@ def test_a_floor_makes_zero_comparable() -> None:
     assert np.flatnonzero(said[-1].beyond).tolist() == [3]
 
 
+@pytest.mark.parametrize("size", [2, 3, 4, 8])
+def test_the_floor_is_a_distance_whatever_the_size_of_the_group(size: int) -> None:
+    """Just beyond it is found, just inside is not; among peers that vary by a third of it neither is."""
+    steady, uneven = np.full((40, size), 0.05), np.full((40, size), 0.05)
+    uneven[:, : size // 2] = 0.1
+    steady[20:30, -1], steady[30:, -1] = 0.05 + 0.14, 0.05 + 0.16
+    uneven[20:, -1] = 0.05 + 0.16
+    found, quiet = (
+        [
+            np.flatnonzero(one.beyond).tolist()
+            for _, one in judged(straggler(size, direction="above", floor_absolute=0.15), {"value": values})
+        ]
+        for values in (steady, uneven)
+    )
+
+    assert found == [[]] * 30 + [[size - 1]] * 10
+    assert size == 2 or not any(quiet)
+
+
 def test_without_the_label_nothing_is_judged() -> None:
     """A GPU that belongs to no engine has no peers."""
     detector = Straggler(rule("straggler"))
