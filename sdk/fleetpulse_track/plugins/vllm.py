@@ -19,6 +19,7 @@ What vLLM reports and how it is read:
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections import OrderedDict
@@ -27,6 +28,8 @@ from functools import cache
 from typing import Any
 
 from fleetpulse_track import report
+
+_log = logging.getLogger(__name__)
 
 _HOUR_S = 3_600.0
 _STATUS = {"abort": "aborted", "error": "error"}
@@ -136,16 +139,32 @@ class Recording:
         self._labels: dict[int, dict[str, Any]] = {}
         self._engine_index = engine_index
         self._ids: OrderedDict[str, int] = OrderedDict()
+        self._warned = False
 
     def record(
         self, scheduler_stats: Any = None, iteration_stats: Any = None, *more: Any, engine_idx: Any = None, **named: Any
     ) -> None:
-        """Report the requests that ended in this step."""
-        finished: Iterable[Any] = getattr(iteration_stats, "finished_requests", None) or ()
-        for each in finished:
-            fields = fields_of(each)
+        """Report the requests that ended in this step. Nothing is raised: vLLM calls this in the loop that serves its
+        clients, and what it raises there ends the server."""
+        try:
+            finished: Iterable[Any] = getattr(iteration_stats, "finished_requests", None) or ()
+            for each in finished:
+                self._report(each, engine_idx)
+        except Exception:  # statistics are of any version of vLLM
+            self._warn()
+
+    def _report(self, finished: Any, engine_idx: Any) -> None:
+        try:
+            fields = fields_of(finished)
             own = {"request_id": self._own_id(fields["request_id"]), "reported_by": "plugin"}
             report(**{**self._labels_of(engine_idx), **fields, **own})
+        except Exception:  # one of another shape costs neither the server nor the others
+            self._warn()
+
+    def _warn(self) -> None:
+        if not self._warned:
+            self._warned = True
+            _log.warning("requests that ended in this vLLM could not be read and are not reported", exc_info=True)
 
     def log_engine_initialized(self) -> None:
         """Nothing: the agent learns of the engine from its metrics page."""

@@ -302,3 +302,19 @@ def test_without_vllm_only_the_class_is_missing() -> None:
         _ = vllm.RequestLogger
     with pytest.raises(AttributeError):
         _ = vllm.Nothing
+
+
+def test_a_report_that_fails_costs_neither_the_server_nor_the_others(
+    reported: sent.Recorded, caplog: pytest.LogCaptureFixture
+) -> None:
+    """vLLM calls from the loop that serves its clients. A warning says so, once."""
+    odd = SimpleNamespace(finish_reason=FinishReason.STOP, num_generation_tokens=None, request_id="a")
+    sound = New(FinishReason.STOP, request_id="b", num_generation_tokens=2)
+    recording = vllm.Recording(CONFIG)
+
+    for _ in range(2):
+        recording.record(None, SimpleNamespace(finished_requests=[odd, sound]))
+    recording.record(None, SimpleNamespace(finished_requests=5))
+
+    assert [each["request_id"] for each in said(reported)] == ["b", "1_b"]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
