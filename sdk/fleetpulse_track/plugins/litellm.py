@@ -12,6 +12,7 @@ import contextlib
 from collections import OrderedDict
 from functools import cache
 from typing import Any
+from urllib.parse import urlsplit
 
 from fleetpulse_track import report
 from fleetpulse_track.endings import ending
@@ -19,6 +20,7 @@ from fleetpulse_track.endings import ending
 SEEN_MAX = 1_024
 """Calls remembered, for those that LiteLLM reports by both its synchronous and its asynchronous callback."""
 _HOUR_S = 3_600.0
+_PORTS = {"http": 80, "https": 443}
 _APIS = {
     "completion": "chat",
     "acompletion": "chat",
@@ -45,7 +47,7 @@ def fields_of(details: dict[str, Any], answer: Any) -> dict[str, Any]:
         "tenant": next((str(metadata[name]) for name in _TENANTS if metadata.get(name)), None),
         "user": payload.get("end_user") or None,
         "api": _APIS.get(str(payload.get("call_type")), "other"),
-        "engine_id": payload.get("model_id") or None,
+        "address": _address(payload.get("api_base")),
         "request_id": payload.get("id") or details.get("litellm_call_id"),
         "finish_reason": _finish_reason(answer),
         "e2e_us": _microseconds(payload.get("startTime"), payload.get("endTime")),
@@ -56,6 +58,18 @@ def fields_of(details: dict[str, Any], answer: Any) -> dict[str, Any]:
         "reasoning_tokens": _whole(_inside(usage, "completion_tokens_details", "reasoning_tokens")),
         "tokens_from": "engine" if payload.get("completion_tokens") else None,
     }
+
+
+def _address(base: Any) -> str | None:
+    """Host and port of a deployment's URL, by which the agent finds the engine; None for what is no such URL."""
+    try:
+        url = urlsplit(base)
+        port = url.port or _PORTS.get(url.scheme)
+    except (ValueError, TypeError, AttributeError):
+        return None
+    if not isinstance(base, str) or not url.hostname or port is None:
+        return None
+    return f"[{url.hostname}]:{port}" if ":" in url.hostname else f"{url.hostname}:{port}"
 
 
 def _ended(payload: dict[str, Any], error: Any) -> dict[str, Any]:

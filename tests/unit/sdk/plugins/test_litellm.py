@@ -51,7 +51,6 @@ async def test_a_call_of_litellm_is_reported_once(reported: sent.Recorded) -> No
         "api": "chat",
         "model": "m",
         "tenant": "alias",
-        "engine_id": "deployment-1",
         "request_id": "chatcmpl-9",
         "reported_by": "plugin",
         "e2e_us": 2_000_000,
