@@ -59,6 +59,8 @@ class Reporting:
         request = self._ended(run_id)
         if request is not None:
             with contextlib.suppress(Exception):
+                if _is_cached(response):
+                    return
                 _result(request, response)
             request.finish()
 
@@ -93,6 +95,13 @@ def _chunk(request: Request, token: Any, message: Any) -> None:
         request.token()
     elif (getattr(message, "additional_kwargs", None) or {}).get("reasoning_content"):
         request.token(reasoning=True)
+
+
+def _is_cached(result: Any) -> bool:
+    """Whether the answer is LangChain's own cache's, which no engine generated: langchain-core stamps its usage with a
+    cost of 0 (``BaseChatModel._convert_cached_generations``)."""
+    usage = getattr(getattr(result.generations[0][0], "message", None), "usage_metadata", None)
+    return isinstance(usage, dict) and usage.get("total_cost") == 0
 
 
 def _result(request: Request, result: Any) -> None:

@@ -141,8 +141,10 @@ class Reporting:
     def _report(self, details: Any, answer: Any) -> None:
         """Report one call, once. Whatever LiteLLM hands over, nothing is raised into it."""
         with contextlib.suppress(Exception):
-            fields = fields_of(details, answer)
             payload = details.get("standard_logging_object") or {}
+            if payload.get("cache_hit") is True:
+                return  # no engine generated anything: the tokens are those of the answer that was kept
+            fields = fields_of(details, answer)
             ended_s = payload.get("endTime")
             if not self._is_new((details.get("litellm_call_id") or fields["request_id"], fields["status"], ended_s)):
                 return

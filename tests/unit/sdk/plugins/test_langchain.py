@@ -145,3 +145,16 @@ def test_the_handler_is_below_langchains(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(AttributeError):
         _ = langchain.Nothing
     langchain._handler_class.cache_clear()
+
+
+def test_an_answer_from_langchains_cache_is_no_request(reported: sent.Recorded) -> None:
+    """No engine generated anything: langchain-core stamps a cached message's usage with a cost of 0."""
+    handler = langchain.Reporting()
+    usage = {"input_tokens": 9, "output_tokens": 5}
+    for run_id, cost in ((1, {"total_cost": 0}), (2, {"total_cost": 0.5}), (3, {})):
+        handler.on_chat_model_start({}, [], run_id=run_id, invocation_params={"model": f"m-{run_id}"})
+        kept = message(usage_metadata=usage | cost, response_metadata={})
+        handler.on_llm_end(result(kept), run_id=run_id)
+
+    assert [each["model"] for each in said(reported)] == ["m-2", "m-3"]
+    assert not handler._runs

@@ -128,3 +128,33 @@ def test_the_callback_is_below_litellms(monkeypatch: pytest.MonkeyPatch) -> None
         _ = litellm.Nothing
     litellm._logger_class.cache_clear()
     litellm._logger.cache_clear()
+
+
+def test_an_answer_from_litellms_cache_is_no_request(reported: sent.Recorded) -> None:
+    """No engine generated anything; its payload repeats the tokens of the answer that was kept."""
+    litellm.Reporting().log_success_event(details(cache_hit=True), ANSWER, None, None)
+    assert said(reported) == []
+
+    litellm.Reporting().log_success_event(details(cache_hit=False), ANSWER, None, None)
+    assert len(said(reported)) == 1
+
+
+@pytest.mark.parametrize(
+    ("base", "address"),
+    [
+        ("http://engine:8000/v1", "engine:8000"),
+        ("https://engine/v1", "engine:443"),
+        ("http://engine", "engine:80"),
+        ("http://[::1]:8000/v1", "[::1]:8000"),
+        ("engine:8000", None),
+        ("", None),
+        (None, None),
+        (7, None),
+        ("http://engine:x/", None),
+    ],
+)
+def test_the_engine_is_known_by_its_address(base: Any, address: str | None) -> None:
+    """LiteLLM's own id of a deployment is no engine that the agent knows."""
+    fields = litellm.fields_of(details(api_base=base), ANSWER)
+
+    assert (fields["address"], fields.get("engine_id")) == (address, None)
