@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import operator
 import time
 from array import array
 from time import perf_counter_ns
@@ -45,7 +46,15 @@ caller named: the agent makes a keyed hash of it where it is set to, and drops i
 USER_CHARS_MAX = 256
 """Of a user's name; a longer one is left out."""
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+
+def _plain(value: Any) -> int | float | str:
+    """The number or the text that a value of a type of its own (numpy's, say) stands for."""
+    with contextlib.suppress(TypeError):
+        return operator.index(value)
+    return float(value) if hasattr(type(value), "__float__") else str(value)
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain).encode
 
 
 class Request:
@@ -178,8 +187,14 @@ def json_of(fields: dict[str, Any]) -> bytes:
         text = _encode(known).encode("utf-8", "replace")
     if len(text) <= JSON_BYTES_MAX:
         return text
-    cut = {name: str(value)[:TEXT_CHARS_MAX] for name, value in known.items() if name != "user"}
+    cut = {name: _cut(value) for name, value in known.items() if name != "user"}
     return _encode(cut).encode("utf-8", "replace")
+
+
+def _cut(value: Any) -> int | float | str:
+    plain = value if isinstance(value, (str, int, float)) else _plain(value)
+    is_number = isinstance(plain, (int, float)) and abs(plain) < 2**63
+    return plain if is_number else str(plain)[:TEXT_CHARS_MAX]
 
 
 def user_in(body: Any) -> str | None:

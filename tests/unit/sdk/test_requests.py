@@ -257,3 +257,34 @@ def test_a_report_is_all_that_others_measured(client: sent.Recorded) -> None:
     head = HEADER.unpack_from(client.sent[0])
     assert (head[4], head[11], head[12], head[13]) == (0, 5, 0, 0)
     assert said(client.sent[0]) == {"status": "error", "model": "m", "e2e_us": 7}
+
+
+def test_numbers_of_other_types_stay_numbers(client: sent.Recorded) -> None:
+    """Those of numpy; a float too, which the pipeline judges."""
+    numbers = {"input_tokens": np.int64(812), "output_tokens": np.float32(1.5), "choices": True}
+    track.request("m", client=client, tenant=np.str_("t"), slo_class=object, **numbers).finish()
+
+    found = said(client.sent[0])
+    assert [found[name] for name in ("input_tokens", "output_tokens", "tenant", "slo_class")] == [
+        812,
+        1.5,
+        "t",
+        "<class 'object'>",
+    ]
+
+
+def test_cutting_long_texts_leaves_numbers(client: sent.Recorded) -> None:
+    """One text that is too long costs that text its end, not the request its tokens."""
+    track.request("m" * 9_000, client=client, input_tokens=np.int64(812), output_tokens=64).finish()
+
+    assert said(client.sent[0]) == {
+        "status": "ok",
+        "model": "m" * TEXT_CHARS_MAX,
+        "input_tokens": 812,
+        "output_tokens": 64,
+    }
+
+
+def test_numbers_without_end_are_cut_too() -> None:
+    """The bound holds whatever the values are."""
+    assert len(json_of({"model": "m" * 9_000, "input_tokens": 10**4_000, "tenant": ["t"] * 9_000})) <= JSON_BYTES_MAX
