@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from fleetpulse_track.handover import Client
-from fleetpulse_track.requests import Request, user_in
+from fleetpulse_track.requests import Request, choices_in, user_in
 from fleetpulse_track.streams import describe, watch
 
 _Call = TypeVar("_Call", bound=Callable[..., Any])
@@ -15,15 +15,31 @@ _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 def wrap(call: _Call, *, client: Client | None = None, **fields: Any) -> _Call:
     """The function, each call of which is a request: until its return, the end of its coroutine, or the end of the
-    stream that it returns. A keyword ``model`` of the call names the model."""
+    stream that it returns. A keyword ``model`` of the call names the model. A coroutine function stays one: whoever
+    calls it may ask."""
+    from inspect import iscoroutinefunction  # slow to import
 
-    @functools.wraps(call)
-    def tracked_call(*args: Any, **kwargs: Any) -> Any:
+    def begun(kwargs: dict[str, Any]) -> Request:
         known = dict(fields)
         if isinstance(model := kwargs.get("model"), str):
             known["model"] = model
         known.setdefault("user", user_in(kwargs))
-        request = Request(client=client, **known)
+        known.setdefault("choices", choices_in(known.get("api"), kwargs))
+        return Request(client=client, **known)
+
+    @functools.wraps(call)
+    async def tracked_coroutine(*args: Any, **kwargs: Any) -> Any:
+        request = begun(kwargs)
+        try:
+            answer = await call(*args, **kwargs)
+        except BaseException as error:
+            request.finish(error)
+            raise
+        return _ended(answer, request)
+
+    @functools.wraps(call)
+    def tracked_call(*args: Any, **kwargs: Any) -> Any:
+        request = begun(kwargs)
         try:
             answer = call(*args, **kwargs)
         except BaseException as error:
@@ -31,7 +47,7 @@ def wrap(call: _Call, *, client: Client | None = None, **fields: Any) -> _Call:
             raise
         return _awaited(answer, request) if hasattr(type(answer), "__await__") else _ended(answer, request)
 
-    return tracked_call  # type: ignore[return-value]
+    return tracked_coroutine if iscoroutinefunction(call) else tracked_call  # type: ignore[return-value]
 
 
 async def _awaited(answer: Any, request: Request) -> Any:

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from fleetpulse_track.bodies import read_along
 from fleetpulse_track.calls import wrap
 from fleetpulse_track.handover import Client
-from fleetpulse_track.requests import Request, user_in
+from fleetpulse_track.requests import Request, choices_in, user_in
 from fleetpulse_track.streams import describe
 
 _Made = TypeVar("_Made")
@@ -135,6 +135,7 @@ def _begun(made: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Request 
         known = {"api": api, "address": _address(made.base_url), **fields}
         model = options.json_data.get("model") if isinstance(options.json_data, dict) else None
         known.setdefault("user", user_in(options.json_data))
+        known.setdefault("choices", choices_in(api, options.json_data))
         if isinstance(model, str):
             known["model"] = model
         return Request(client=client, **known)

@@ -208,6 +208,17 @@ def user_in(body: Any) -> str | None:
     return next((each for each in found if isinstance(each, str) and 0 < len(each) <= USER_CHARS_MAX), None)
 
 
+def choices_in(api: object, body: Any) -> int | None:
+    """How many choices a request's body asks for, over all of its prompts, where they are several; None else."""
+    if api not in ("chat", "completions") or not isinstance(body, dict):
+        return None
+    number, prompts = body.get("n"), body.get("prompt")
+    each = number if type(number) is int and number > 0 else 1
+    if api == "completions" and isinstance(prompts, (list, tuple)) and prompts and not isinstance(prompts[0], int):
+        each *= len(prompts)  # a list of numbers is one prompt, given as tokens
+    return each if each > 1 else None
+
+
 def _tokens(mark: int) -> int:
     return max(mark & TOKENS_MASK, 1)
 

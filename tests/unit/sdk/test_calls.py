@@ -6,6 +6,7 @@ Covers fleetpulse_track.calls.
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -73,3 +74,23 @@ def test_a_decorated_function_that_raises(client: sent.Recorded) -> None:
         asyncio.run(awaited())
 
     assert [said(data)["error_kind"] for data in client.sent] == ["oom", "network"]
+
+
+async def test_a_decorated_coroutine_function_is_one(client: sent.Recorded) -> None:
+    """Frameworks ask: what is none they run in a thread, and get a coroutine that nobody awaits."""
+
+    @track.tracked("m", client=client)
+    async def awaited(value: int) -> int:
+        return value
+
+    class Endpoint:
+        @track.tracked("m", client=client)
+        async def method(self) -> str:
+            return "a"
+
+    assert inspect.iscoroutinefunction(awaited)
+    assert inspect.iscoroutinefunction(Endpoint().method)
+    assert (await awaited(1), await Endpoint().method()) == (1, "a")
+    with pytest.raises(TypeError):
+        await awaited()  # type: ignore[call-arg]
+    assert [said(data)["status"] for data in client.sent] == ["ok", "ok", "error"]

@@ -404,3 +404,18 @@ async def test_creates_of_another_async_client_are_wrapped_in_place(client: sent
 
     assert len(passed) == len(CHAT)
     assert [said(data) for data in client.sent] == [FIELDS_OF_CHAT | {"api": "chat"}]
+
+
+@pytest.mark.parametrize(
+    ("asked", "choices"),
+    [({"n": 3}, 3), ({"n": 2, "prompt": ["a", "b"]}, 4), ({"prompt": [5, 6]}, None), ({"n": None}, None), ({}, None)],
+)
+def test_a_stream_of_several_choices_says_how_many_were_asked_for(
+    openai: Any, client: sent.Recorded, asked: dict[str, Any], choices: int | None
+) -> None:
+    """Also where none of them came: a plug-in's report of one choice is not the amount of all."""
+    ours = track.openai(a_client(openai), client=client)
+
+    list(ours.completions.create(**{"model": "tiny", "prompt": "hi", "stream": True, "stream_options": USAGE, **asked}))
+
+    assert said(client.sent[0]).get("choices") == choices
