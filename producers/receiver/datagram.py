@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
 Ints = npt.NDArray[np.int64]
 
@@ -219,6 +220,17 @@ def bytes_of(buffer: npt.NDArray[np.uint8], datagrams: Datagrams, index: int) ->
     head, start = datagrams.heads[index], int(datagrams.starts[index])
     marks = 4 if head["flags"] & MARKED else 0
     return bytes(buffer[start : start + HEADER_BYTES + int(head["times"]) * (8 + marks) + int(head["json_bytes"])])
+
+
+def with_fields(datagram: bytes, added: Mapping[str, Any]) -> bytes:
+    """A sound datagram with further fields in its JSON."""
+    if not added:
+        return datagram
+    head = np.frombuffer(datagram[:HEADER_BYTES], HEADER).copy()
+    json_at = len(datagram) - int(head["json_bytes"][0])
+    text = orjson.dumps({**orjson.loads(datagram[json_at:]), **added})
+    head["json_bytes"] = len(text)
+    return head.tobytes() + datagram[HEADER_BYTES:json_at] + text
 
 
 def texts_of(buffer: npt.NDArray[np.uint8], datagrams: Datagrams) -> list[memoryview]:

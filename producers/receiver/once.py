@@ -1,9 +1,10 @@
 """Once: which reports of this host are events, where several are of one request. Pure: time is an argument.
 
 A proxy claims a request when it begins: reports of a claimed request are no events, their fields go to the proxy. A
-plug-in's report is held for ``HELD_S``, in which the SDK's report of the same request takes it over. What comes later
-than that is still counted once: a plug-in's after the SDK's, and the SDK's after a plug-in's that has passed alone, are
-left out. Ids are remembered for as long as ``IDS_MAX`` others do not push them out.
+plug-in's or a gateway's report is held for ``HELD_S``, in which the SDK's report of the same request takes it over, and
+the gateway's the plug-ins' when it passes. What comes later than that is still counted once: a plug-in's after the
+SDK's, and the SDK's after a plug-in's that has passed alone, are left out. Ids are remembered for as long as
+``IDS_MAX`` others do not push them out.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from producers.requests.counted_once import PLUGIN, SDK, common_id, lacking
+from producers.receiver.datagram import with_fields
+from producers.requests.counted_once import GATEWAY, PLUGIN, SDK, common_id, lacking
 
 HELD_S = 1.0
 HELD_MAX = 8_192
@@ -27,13 +29,15 @@ Give = Callable[[str, Row], None]
 
 
 class Once:
-    """What one agent remembers of ids. ``held`` is how many reports wait."""
+    """What one agent remembers of ids. ``held`` is how many reports wait, ``absorbed`` how many that had waited another
+    of them took over, since the caller last looked."""
 
     def __init__(self) -> None:
         self._whole: dict[str, Give | None] = {}  # by id: the proxy that claimed it; None: reported by the SDK
         self._alone: dict[str, None] = {}  # of plug-ins' reports that passed
         self._held: dict[str, list[tuple[float, Row, bytes]]] = {}
         self.held = 0
+        self.absorbed = 0
 
     def claim(self, request_id: str, give: Give) -> None:
         """A proxy reports this request. Reports that are held already are given to it."""
@@ -61,7 +65,7 @@ class Once:
             if self._absorbs(name, row, reported_by):
                 now[at] = False
                 absorbed += 1
-            elif reported_by == PLUGIN:
+            elif reported_by != SDK:
                 now[at] = not self._hold(name, row, datagram(at), now_s + HELD_S)
             else:
                 absorbed += self._take_over(name, row)
@@ -80,6 +84,8 @@ class Once:
             return True
         if reported_by == PLUGIN:
             return name in self._whole
+        if reported_by == GATEWAY:
+            return name in self._whole or name in self._alone
         if name in self._alone:
             del self._alone[name]
             return True
@@ -104,8 +110,27 @@ class Once:
             if now_s is not None and each[0][0] > now_s:
                 break  # in order of their coming
             _remember(self._alone, name, None)
-            out += [data for _, _, data in self._taken(name)]
+            out += self._passed(name)
         return out
+
+    def _passed(self, name: str) -> list[bytes]:
+        """What has waited of one request: a gateway's report with what plug-ins add to it, else the plug-ins'."""
+        of_plugins, of_gateways = list[tuple[Row, bytes]](), list[tuple[Row, bytes]]()
+        for _, row, data in self._taken(name):
+            (of_gateways if row["reported_by"] == GATEWAY else of_plugins).append((row, data))
+        if not of_gateways:
+            return [data for _, data in of_plugins]
+        _remember(self._whole, name, None)
+        self.absorbed += len(of_plugins)
+        return [with_fields(data, _added(row, of_plugins)) for row, data in of_gateways]
+
+
+def _added(row: Row, reports: Sequence[tuple[Row, bytes]]) -> Row:
+    """What these reports add to a whole one."""
+    added: Row = {}
+    for report, _ in reports:
+        added |= lacking(row | added, report)
+    return added
 
 
 def _named(row: Row) -> tuple[str, str] | None:
@@ -113,7 +138,8 @@ def _named(row: Row) -> tuple[str, str] | None:
     request_id = row.get("request_id")
     if type(request_id) is not str or not 0 < len(request_id) <= ID_LENGTH_MAX:
         return None
-    reported_by = PLUGIN if row.get("reported_by") == PLUGIN else SDK
+    said = row.get("reported_by")
+    reported_by = said if said in (PLUGIN, GATEWAY) else SDK
     return common_id(request_id, reported_by), reported_by
 
 

@@ -220,6 +220,8 @@ class Receiver:
 
     async def _pass(self, datagrams: list[bytes]) -> None:
         """Spool reports that were held, and that nobody took over."""
+        self._count({"absorbed": self.once.absorbed})
+        self.once.absorbed = 0
         if not datagrams:
             return
         ends = np.cumsum([len(each) for each in datagrams], dtype=np.int64)

@@ -1,9 +1,9 @@
 """Counted once: what makes reports of one request by several measurers one event. Pure.
 
-A *whole* report is of a request as its client saw it (proxy, SDK); a plug-in's is of what the engine did for it, one
-for each of ``n`` choices. Whole reports count, and take from the others what they lack; of two whole ones the proxy's
-counts. They meet by the request's id: a proxy has that of ``X-Request-ID``, which vLLM takes over and prefixes with the
-API; the SDK has the answer's ``id``.
+A *whole* report is of a request as its client saw it (proxy, SDK, gateway); a plug-in's is of what the engine did for
+it, one for each of ``n`` choices. Whole reports count, and take from the others what they lack; of several whole ones
+the proxy's counts, else the SDK's. They meet by the request's id: a proxy has that of ``X-Request-ID``, which vLLM
+takes over and prefixes with the API; SDK and gateway have the answer's ``id``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from schemas.events.event_types import LLM_REQUESTS
 
-PLUGIN, SDK, PROXY = "plugin", "sdk", "proxy"
+PLUGIN, GATEWAY, SDK, PROXY = "plugin", "gateway", "sdk", "proxy"
 
 _WHOLE, _NUMBERED = "chatcmpl|transcribe|translate|generate-tokens", "cmpl|embd|score|classify|pooling"
 _OF_ANSWER = re.compile(rf"(?:{_WHOLE}|{_NUMBERED})-(.+)")

@@ -44,7 +44,7 @@ FROM
         GROUP BY replaceRegexpOne(
             if(reported_by = 'plugin' AND match(request_id, '^([0-9]+_)?((cmpl|embd|score|classify|pooling)-|resp_)'),
                 replaceRegexpOne(replaceRegexpOne(request_id, '[-_][0-9]+$', ''), '^[0-9]+_resp_', 'resp_'), request_id),
-            if(reported_by IN ('plugin', 'sdk'), concat('^', if(reported_by = 'plugin', '([0-9]+_)?', ''),
+            if(reported_by IN ('plugin', 'gateway', 'sdk'), concat('^', if(reported_by = 'plugin', '([0-9]+_)?', ''),
                 '(chatcmpl|cmpl|embd|score|classify|pooling|transcribe|translate|generate-tokens)-'), '^$'), '')
     )
     UNION ALL

@@ -50,6 +50,7 @@ def fields_of(details: dict[str, Any], answer: Any) -> dict[str, Any]:
         "address": _address(payload.get("api_base")),
         "request_id": payload.get("id") or details.get("litellm_call_id"),
         "finish_reason": _finish_reason(answer),
+        "choices": _choices(answer),
         "e2e_us": _microseconds(payload.get("startTime"), payload.get("endTime")),
         "ttft_us": _ttft_us(payload, details),
         "input_tokens": _tokens(payload, "prompt_tokens"),
@@ -115,6 +116,12 @@ def _finish_reason(answer: Any) -> str | None:
     return None if reason is None else _FINISH.get(str(reason), "other")
 
 
+def _choices(answer: Any) -> int | None:
+    """How many, where they are several."""
+    choices = getattr(answer, "choices", None)
+    return len(choices) if isinstance(choices, list) and len(choices) > 1 else None
+
+
 class Reporting:
     """The part of the callback that needs no LiteLLM."""
 
@@ -149,7 +156,7 @@ class Reporting:
             if not self._is_new((details.get("litellm_call_id") or fields["request_id"], fields["status"], ended_s)):
                 return
             at_ms = int(ended_s * 1_000) if isinstance(ended_s, (int, float)) and ended_s > 0 else None
-            report(at_ms=at_ms, reported_by="plugin", **fields)
+            report(at_ms=at_ms, reported_by="gateway", **fields)
 
     def _is_new(self, call: tuple[Any, ...]) -> bool:
         """False for a call that was reported before; one without an id is always new."""

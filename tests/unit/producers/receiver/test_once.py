@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from fleetpulse_track.handover import HEADER
 from producers.receiver import once as module
 from producers.receiver.once import HELD_S, Once
+from tests.unit.producers.receiver import sent
 
 PLUGIN = {"request_id": "chatcmpl-r", "reported_by": "plugin", "queue_us": 5}
 SDK = {"request_id": "chatcmpl-r", "tenant": "t"}
@@ -125,3 +128,50 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     once.due(None)
     judged(once, SDK | {"request_id": "a"}, SDK | {"request_id": "b"})
     assert judged(once, PLUGIN | {"request_id": "a"}, PLUGIN | {"request_id": "b"}) == ([False, False], 1)
+
+
+GATEWAY = {"request_id": "chatcmpl-r", "reported_by": "gateway", "tenant": "team"}
+
+
+def datagram_of(row: dict[str, Any]) -> bytes:
+    """As the SDK sends it, with a chunk's time."""
+    client = sent.Recorded()
+    client.hand_over(sent.finished([5], **row))
+    return client.sent[0]
+
+
+def test_a_gateway_takes_over_what_its_engine_reported() -> None:
+    """Each of its choices, in any order of their coming; the gateway's report is the event, with the fields of both."""
+    second = PLUGIN | {"request_id": "1_chatcmpl-r"}
+    for rows in ([PLUGIN, second, GATEWAY], [GATEWAY, PLUGIN, second], [PLUGIN, GATEWAY, second]):
+        once = Once()
+        for row in rows:
+            assert once.judge([row], lambda _, row=row: datagram_of(row), 0.0) == ([False], 0)
+
+        (passed,) = once.due(HELD_S)
+        assert json.loads(passed[-HEADER.unpack_from(passed)[3] :]) == {"status": "ok", **GATEWAY, "queue_us": 5}
+        assert passed[HEADER.size :][:8] == datagram_of(GATEWAY)[HEADER.size :][:8]
+        assert (once.held, once.absorbed) == (0, 2)
+        assert judged(once, PLUGIN) == ([False], 1)
+        assert judged(once, dict(SDK)) == ([False], 1)
+
+
+def test_the_sdk_takes_over_what_a_gateway_reported() -> None:
+    """Where both are on one host: before its report or after."""
+    once, row = Once(), dict(SDK)
+    judged(once, PLUGIN, GATEWAY | {"engine_id": "e"})
+
+    assert judged(once, row) == ([True], 2)
+    assert row == {**SDK, "queue_us": 5, "engine_id": "e"}
+    assert judged(once, GATEWAY) == ([False], 1)
+    assert once.due(None) == []
+
+
+def test_a_gateway_that_comes_after_its_engine_has_passed_is_left_out() -> None:
+    """As an SDK would be; and an SDK after both of them."""
+    once = Once()
+    judged(once, PLUGIN)
+    assert once.due(None) == [b"0"]
+
+    assert judged(once, GATEWAY) == ([False], 1)
+    assert judged(once, dict(SDK)) == ([False], 1)

@@ -52,7 +52,7 @@ async def test_a_call_of_litellm_is_reported_once(reported: sent.Recorded) -> No
         "model": "m",
         "tenant": "alias",
         "request_id": "chatcmpl-9",
-        "reported_by": "plugin",
+        "reported_by": "gateway",
         "e2e_us": 2_000_000,
         "ttft_us": 250_000,
         "input_tokens": 9,
@@ -158,3 +158,8 @@ def test_the_engine_is_known_by_its_address(base: Any, address: str | None) -> N
     fields = litellm.fields_of(details(api_base=base), ANSWER)
 
     assert (fields["address"], fields.get("engine_id")) == (address, None)
+
+
+def test_several_choices_are_said() -> None:
+    """An engine's report of one of them is not the amount of all."""
+    assert litellm.fields_of(details(), SimpleNamespace(choices=[SimpleNamespace()] * 3))["choices"] == 3
