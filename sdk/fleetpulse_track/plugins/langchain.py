@@ -13,8 +13,6 @@ looked up.
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections import OrderedDict
 from functools import cache
 from typing import Any
 
@@ -36,8 +34,7 @@ class Reporting:
         super().__init__()
         self._client = client
         self._fields = fields
-        self._lock = threading.Lock()
-        self._runs: OrderedDict[Any, Request] = OrderedDict()
+        self._runs: dict[Any, Request] = {}  # no lock: a finaliser may end a run in the middle of all this
 
     def on_chat_model_start(self, serialized: Any, messages: Any, *, run_id: Any, **named: Any) -> None:
         """A chat model was called."""
@@ -73,15 +70,12 @@ class Reporting:
     def _begin(self, run_id: Any, api: str, named: dict[str, Any]) -> None:
         with contextlib.suppress(Exception):
             known = {"api": api, "model": _model(named), **self._fields}
-            with self._lock:
-                self._runs[run_id] = Request(client=self._client, **known)
-                oldest = self._runs.popitem(last=False)[1] if len(self._runs) > RUNS_MAX else None
-            if oldest is not None:
+            self._runs[run_id] = Request(client=self._client, **known)
+            if len(self._runs) > RUNS_MAX and (oldest := self._ended(next(iter(self._runs)))) is not None:
                 oldest.finish(GeneratorExit())
 
     def _ended(self, run_id: Any) -> Request | None:
-        with self._lock:
-            return self._runs.pop(run_id, None)
+        return self._runs.pop(run_id, None)
 
 
 def _model(named: dict[str, Any]) -> str | None:

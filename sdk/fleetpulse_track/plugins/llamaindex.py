@@ -14,8 +14,6 @@ imported only by ``install``.
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections import OrderedDict
 from typing import Any
 
 from fleetpulse_track.handover import Client
@@ -36,9 +34,8 @@ class Reporting:
     def __init__(self, client: Client | None = None, fields: dict[str, Any] | None = None) -> None:
         self._client = client
         self._fields = fields or {}
-        self._lock = threading.Lock()
-        self._runs: OrderedDict[str, Request] = OrderedDict()
-        self._parents: OrderedDict[str, str | None] = OrderedDict()
+        self._runs: dict[str, Request] = {}  # no lock: a finaliser may end a call in the middle of all this
+        self._parents: dict[str, str | None] = {}
 
     def handle(self, event: Any) -> None:
         """One event of any kind; nothing is raised."""
@@ -55,15 +52,14 @@ class Reporting:
 
     def entered(self, span_id: str, parent_id: str | None) -> None:
         """A span began."""
-        with self._lock:
-            self._parents[span_id] = parent_id
-            if len(self._parents) > SPANS_MAX:
-                self._parents.popitem(last=False)
+        self._parents[span_id] = parent_id
+        if len(self._parents) > SPANS_MAX:
+            with contextlib.suppress(RuntimeError):  # another thread was at it
+                self.left(next(iter(self._parents)))
 
     def left(self, span_id: str) -> None:
         """A span ended; the stream that it returned may go on."""
-        with self._lock:
-            self._parents.pop(span_id, None)
+        self._parents.pop(span_id, None)
 
     def failed(self, span_id: str | None, error: BaseException | None) -> None:
         """A call raised, or its stream did."""
@@ -76,10 +72,8 @@ class Reporting:
             return
         model = settings.get("model") or settings.get("model_name")
         known = {"api": api, "model": model if isinstance(model, str) else None, **self._fields}
-        with self._lock:
-            self._runs[span_id] = Request(client=self._client, **known)
-            oldest = self._runs.popitem(last=False)[1] if len(self._runs) > RUNS_MAX else None
-        if oldest is not None:
+        self._runs[span_id] = Request(client=self._client, **known)
+        if len(self._runs) > RUNS_MAX and (oldest := self._ended(next(iter(self._runs)))) is not None:
             oldest.finish(GeneratorExit())
 
     def _inside_another(self, span_id: str) -> bool:
@@ -103,8 +97,7 @@ class Reporting:
         request.finish()
 
     def _ended(self, span_id: str | None) -> Request | None:
-        with self._lock:
-            return self._runs.pop(span_id or "", None)
+        return self._runs.pop(span_id or "", None)
 
 
 def _chunk(request: Request, response: Any) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import fleetpulse_track as track
 from fleetpulse_track.handover import HEADER
 from fleetpulse_track.plugins import langchain
 from tests.unit.producers.receiver import sent
@@ -158,3 +160,23 @@ def test_an_answer_from_langchains_cache_is_no_request(reported: sent.Recorded) 
 
     assert [each["model"] for each in said(reported)] == ["m-2", "m-3"]
     assert not handler._runs
+
+
+def test_a_finaliser_in_the_middle_of_a_beginning_waits_for_nothing(
+    reported: sent.Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The collector may end a stream that was left while the next request is made, in the same thread."""
+    handler = langchain.Reporting()
+    handler.on_chat_model_start({}, [], run_id=1)
+
+    def made(**fields: Any) -> track.Request:
+        handler.on_llm_error(GeneratorExit(), run_id=1)
+        return track.Request(**fields)
+
+    monkeypatch.setattr(langchain, "Request", made)
+    beginning = threading.Thread(target=handler.on_chat_model_start, args=({}, []), kwargs={"run_id": 2}, daemon=True)
+    beginning.start()
+    beginning.join(10)
+
+    assert not beginning.is_alive()
+    assert (list(handler._runs), len(reported.sent)) == ([2], 1)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import threading
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
+import fleetpulse_track as track
 from fleetpulse_track.handover import HEADER
 from fleetpulse_track.plugins import llamaindex
 from tests.unit.producers.receiver import sent
@@ -167,3 +169,24 @@ def _stand_in(name: str, monkeypatch: pytest.MonkeyPatch, **contents: Any) -> No
     for key, value in contents.items():
         setattr(module, key, value)
     monkeypatch.setitem(sys.modules, name, module)
+
+
+def test_a_finaliser_in_the_middle_of_a_beginning_waits_for_nothing(
+    reported: sent.Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The collector may drop a span while the next request is made, in the same thread."""
+    reporting = llamaindex.Reporting()
+
+    def made(**fields: Any) -> track.Request:
+        reporting.entered("a", None)
+        reporting.failed("a", None)
+        reporting.left("a")
+        return track.Request(**fields)
+
+    monkeypatch.setattr(llamaindex, "Request", made)
+    beginning = threading.Thread(target=reporting._begin, args=("b", "chat", {}), daemon=True)
+    beginning.start()
+    beginning.join(10)
+
+    assert not beginning.is_alive()
+    assert (list(reporting._runs), list(reporting._parents)) == (["b"], [])
