@@ -17,6 +17,7 @@ import errno
 import os
 import socket
 import struct
+import sys
 import threading
 import time
 import weakref
@@ -147,10 +148,11 @@ class Client:
         return HEADER.pack(*sizes, start_ns, self.finished, self.lost, it.at_ms, it.begin_ns, it.end_ns)
 
     def _deliver(self, it: Finished) -> None:
-        datagram = self._head(self.kind, it) + it.body
-        self.finished += 1
         if self._waiting:
             self._flush()
+        datagram = self._head(self.kind, it) + it.body
+        self.finished += 1
+        lost = self.lost
         if self._waiting or not self._sent(datagram):
             room = self._waiting_bytes + len(datagram) <= WAITING_BYTES_MAX
             if not room or len(self._waiting) >= self._waiting_max:
@@ -158,7 +160,8 @@ class Client:
                 return
             self._waiting.append(datagram)
             self._waiting_bytes += len(datagram)
-        self._lost_run = 0
+        if self.lost == lost:
+            self._lost_run = 0
 
     def _drop(self, requests: int) -> None:
         self.lost += requests
@@ -169,7 +172,7 @@ class Client:
             self._waiting_bytes -= len(self._waiting.popleft())
 
     def _sent(self, datagram: bytes) -> bool:
-        """False when the agent cannot take it now."""
+        """False when the agent cannot take it now. One that no buffer of this host holds is dropped."""
         for _ in range(2):
             fresh = self._socket is None
             try:
@@ -180,6 +183,9 @@ class Client:
             except BlockingIOError:
                 return False
             except OSError as error:
+                if error.errno == errno.EMSGSIZE:
+                    self._drop(1)
+                    return True
                 self._hang_up()
                 if fresh or error.errno not in _AWAY:
                     return False
@@ -248,5 +254,24 @@ def _each_client(act: Callable[[Client], None]) -> None:
             act(each)
 
 
-os.register_at_fork(after_in_child=lambda: _each_client(Client.after_fork))
-atexit.register(lambda: _each_client(Client.close))
+def _close_all(*_: object) -> None:
+    _each_client(Client.close)
+
+
+def _close_with_multiprocessing(*_: object) -> None:
+    """Its children end by ``os._exit``: no ``atexit``, but finalisers of its own."""
+    sys.modules["multiprocessing.util"].Finalize(None, _close_all, exitpriority=0)
+
+
+def _after_fork() -> None:
+    _each_client(Client.after_fork)
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        with contextlib.suppress(Exception):  # what finalisers there are, it forgets; then it runs these
+            util.register_after_fork(_CLIENTS, _close_with_multiprocessing)
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_close_all)
+if getattr(sys.modules.get("multiprocessing.process"), "parent_process", lambda: None)() is not None:
+    _close_with_multiprocessing()

@@ -356,3 +356,53 @@ def test_a_client_that_is_dropped_closes_its_socket(agent: Agent) -> None:
 def test_the_default_client_is_one() -> None:
     """For all who name none."""
     assert handover.client() is handover.client()
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_a_child_of_multiprocessing_says_good_bye(agent: Agent, tmp_path: Path, method: str) -> None:
+    """It ends by ``os._exit``, before which multiprocessing runs finalisers of its own."""
+    (tmp_path / "run.py").write_text("""if True:
+        import multiprocessing, sys
+        def work(path):
+            import fleetpulse_track as track
+            track.request("child", client=CLIENTS.setdefault(path, track.Client(path))).finish()
+        CLIENTS = {}
+        if __name__ == "__main__":
+            if sys.argv[2] == "fork":
+                import fleetpulse_track
+            child = multiprocessing.get_context(sys.argv[2]).Process(target=work, args=(sys.argv[1],))
+            child.start()
+            child.join()
+    """)
+    subprocess.run([sys.executable, str(tmp_path / "run.py"), str(agent.path), method], check=True)
+
+    assert [head[:2] for head in heads(agent.read())] == [(REQUEST, 0), (FAREWELL, 1)]
+
+
+def test_a_datagram_that_fits_no_buffer_is_dropped_and_counted(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would never be accepted: those behind it do not wait for it."""
+    connected = handover._connected
+
+    def narrow(path: str) -> socket.socket:
+        made = connected(path)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_608)
+        return made
+
+    monkeypatch.setattr(handover, "_connected", narrow)
+    client = Client(str(agent.path))
+    for model, chunks in (("a", 0), ("b", 4_000), ("c", 0)):
+        with track.request(model, client=client) as request:
+            for _ in range(chunks):
+                request.token()
+    assert heads(agent.read()) == [(REQUEST, 0, 0, 0), (REQUEST, 2, 1, 1)]
+    assert client.lost == 1
+
+    agent.end()
+    waiting = Client(str(agent.path))
+    for chunks in (4_000, 0):
+        with track.request("m", client=waiting) as request:
+            for _ in range(chunks):
+                request.token()
+    agent.begin()
+    track.request("m", client=waiting).finish()
+    assert heads(agent.read()) == [(REQUEST, 1, 0, 0), (REQUEST, 2, 1, 1)]
