@@ -114,7 +114,8 @@ class TrainerCallback:
             self._send()
             samples = args.per_device_train_batch_size * args.gradient_accumulation_steps
             seen = getattr(state, "num_input_tokens_seen", None) or None
-            tokens = seen - self._seen if seen is not None and self._seen is not None else None
+            ranks = getattr(args, "world_size", None) or 1  # the trainer gathers the tokens of all of them
+            tokens = (seen - self._seen) // ranks if seen is not None and self._seen is not None else None
             self._seen = seen
             self._open = self._run.ended(state.global_step, samples=samples, tokens=tokens)
 

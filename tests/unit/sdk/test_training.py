@@ -117,3 +117,14 @@ def test_other_events_of_the_trainer_do_nothing() -> None:
     assert callback.on_prediction_step(1, 2, control=3) is None
     with pytest.raises(AttributeError):
         callback.state  # noqa: B018
+
+
+def test_tokens_of_a_step_are_this_rank_s(client: sent.Recorded) -> None:
+    """The trainer gathers those of all ranks, and each of them reports."""
+    callback = training.TrainerCallback("sft", client=client)
+    args = SimpleNamespace(per_device_train_batch_size=4, gradient_accumulation_steps=2, world_size=4)
+    for step in (1, 2):
+        callback.on_step_end(args, SimpleNamespace(global_step=step, num_input_tokens_seen=step * 400))
+        callback.on_step_begin()
+
+    assert [row.get("tokens") for row in said(client)] == [None, 100]
