@@ -176,6 +176,7 @@ def _measured(lists: Lists, datagrams: Datagrams, chunks: Chunks) -> dict[str, C
             choices=chunks.choices,
             output_tokens=_amounts(lists.get("output_tokens")),
             reasoning_tokens=_amounts(lists.get("reasoning_tokens")),
+            counted=_counted(heads, chunks),
         )
     )
     return {
@@ -184,6 +185,15 @@ def _measured(lists: Lists, datagrams: Datagrams, chunks: Chunks) -> dict[str, C
         "itl_bins": found.itl,
         **_of_chunks(found, heads),
     }
+
+
+def _counted(heads: npt.NDArray[Any], chunks: Chunks) -> npt.NDArray[np.bool_] | None:
+    """Whose marks are how many chunks were merged into each: their sum is how many there were. None where none are."""
+    merged, tokens = heads["flags"] & MERGED != 0, chunks.tokens
+    if tokens is None or not merged.any():
+        return None
+    upto = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.maximum(tokens, 1), dtype=np.int64)))
+    return merged & (np.diff(upto[chunks.offsets]) == heads["chunks"])
 
 
 def _of_chunks(found: Latencies, heads: npt.NDArray[Any]) -> dict[str, Column]:

@@ -8,7 +8,7 @@ Rules, all in whole numbers (rounded down):
 - ttft = first entry - received; ttfo = first entry with content - received; e2e = ended - received;
 - tokens of an entry: as the engine reported; where it reported only the total, and the total is above the entries by
   more than one end-of-sequence token per choice, the total is spread evenly (entry i of c gets
-  ``(i + 1) n // c - i n // c`` of n); else one;
+  ``(i + 1) n // c - i n // c`` of n; one into which entries were merged gets what they would); else one;
 - itl of an entry = gap to the entry before it of the same choice / its tokens, counted once per token; the first entry
   of each choice has none;
 - tpot = sum over choices of (last - first entry) / (tokens that came - choices), null where that is nothing;
@@ -65,6 +65,8 @@ class Times:
     """As the engine reported, per request; ``UNKNOWN`` where it did not; None where it did for no request."""
     reasoning_tokens: Ints | None = None
     """As ``output_tokens``."""
+    counted: npt.NDArray[np.bool_] | None = None
+    """Requests whose ``tokens`` are how many entries were merged into each, not what an engine reported; None: none."""
 
     @property
     def requests(self) -> int:
@@ -198,14 +200,20 @@ def _tokens(times: Times) -> tuple[Ints | None, Ints, npt.NDArray[np.bool_]]:
     visible = np.where(contradicts, UNKNOWN, reported - _hidden(times, came))
     visible = np.where((reported > 0) & (visible <= 0), UNKNOWN, visible)
     tokens: Ints | None = None
-    spreads = came & (visible > entries + _choices_of(times))
     if times.tokens is not None and times.tokens.any():
         tokens = np.maximum(times.tokens, 1).astype(np.int64)
-        spreads &= _sums((times.tokens > 0).astype(np.int64), starts, came) == 0
+        even = _sums((times.tokens > 0).astype(np.int64), starts, came) == 0
+        if times.counted is not None:
+            even, entries = even | times.counted, np.where(times.counted, _sums(tokens, starts, came), entries)
+    else:
+        even = np.ones(len(starts), np.bool_)
+    spreads = came & even & (visible > entries + _choices_of(times))
     if spreads.any():
-        place = np.arange(len(times.at_ns)) - _each(starts, times)
+        upto = np.arange(1, len(times.at_ns) + 1) if tokens is None else np.cumsum(tokens)
+        each = 1 if tokens is None else tokens
+        place = upto - each - _each((upto - each)[np.minimum(starts, len(upto) - 1)], times)
         total, count = _each(visible, times), _each(entries, times)
-        spread = (place + 1) * total // count - place * total // count
+        spread = (place + each) * total // count - place * total // count
         tokens = np.where(_each(spreads, times), spread, 1 if tokens is None else tokens)
     return tokens, visible, contradicts
 

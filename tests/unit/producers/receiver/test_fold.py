@@ -253,3 +253,21 @@ def test_nothing_folds_to_nothing() -> None:
     client = sent.Recorded()
 
     assert folded(client) == Folded([], [], 0)
+
+
+def test_a_total_is_spread_over_merged_chunks_by_how_many_they_were() -> None:
+    """As over chunks that were not merged: the latencies of a stream do not jump where merging begins."""
+    marks = [sent.mark(1), sent.mark(2), sent.mark(2)]
+    merged = row_of([10, 20, 32], marks=marks, merged=2, model="m", output_tokens=10)
+    plain = row_of([10, 10, 10, 16, 16], model="m", output_tokens=10)
+
+    assert merged["itl_bins"] == plain["itl_bins"] == bins_of(5, 5, 5, 5, 8, 8, 8, 8)
+    assert merged["tpot_us"] == plain["tpot_us"]
+
+
+def test_tokens_that_a_caller_reported_are_not_spread_when_they_were_merged() -> None:
+    """Their sum is not how many chunks there were."""
+    marks = [sent.mark(1), sent.mark(4), sent.mark(2)]
+    row = row_of([10, 20, 30], marks=marks, merged=2, model="m", output_tokens=70)
+
+    assert row["itl_bins"] == bins_of(5, 5, 5, 5, 15, 15)
