@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import logging
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
@@ -23,6 +24,8 @@ from fleetpulse_track.calls import wrap
 from fleetpulse_track.handover import Client
 from fleetpulse_track.requests import Request, choices_in, user_in
 from fleetpulse_track.streams import describe
+
+_log = logging.getLogger(__name__)
 
 _Made = TypeVar("_Made")
 
@@ -40,6 +43,8 @@ _OF_PARSE = {
 }
 """Why generation ended, by what ``parse`` raises; the last is pydantic's. None: unknown."""
 _PORTS = {"http": 80, "https": 443}
+_ORIGINAL = "_fleetpulse_original"
+"""Attribute of a wrapped ``create``: what it wraps."""
 _SETTINGS = "_fleetpulse_settings"
 """Attribute of a tracked client: the ``Client`` and the fields of its requests."""
 
@@ -49,13 +54,28 @@ def openai(client_object: _Made, *, client: Client | None = None, **fields: Any)
 
     Another object with the same resources is returned as it is, its ``create`` methods wrapped.
     """
+    if not _is_of_openai(client_object):
+        return client_object
     try:
         made: _Made = _copied(client_object)
         become_tracked(made, client, fields)
     except Exception:  # no client of ``openai``, or one that cannot be copied
-        _wrap_creates(client_object, client, fields)
+        if not _wrap_creates(client_object, client, fields):
+            _untracked(client_object)
         return client_object
     return made
+
+
+def _is_of_openai(client_object: object) -> bool:
+    """Not ``anthropic``'s, which is made with the same tools for an API that is not read here."""
+    if not hasattr(type(client_object), "messages") or hasattr(type(client_object), "chat"):
+        return True
+    _untracked(client_object)
+    return False
+
+
+def _untracked(client_object: object) -> None:
+    _log.warning("nothing of this client can be tracked: %s", type(client_object).__qualname__)
 
 
 def become_tracked(made: Any, client: Client | None, fields: dict[str, Any]) -> None:
@@ -131,12 +151,14 @@ def _begun(made: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Request 
         api = next((api for path, api in APIS.items() if options.url.endswith(path)), None)
         if api is None or options.method.lower() != "post":
             return None
+        body = options.json_data if isinstance(options.json_data, dict) else {}
+        if body.get("background"):
+            return None  # answered before anything is generated
         client, fields = getattr(made, _SETTINGS)
         known = {"api": api, "address": _address(made.base_url), **fields}
-        model = options.json_data.get("model") if isinstance(options.json_data, dict) else None
-        known.setdefault("user", user_in(options.json_data))
-        known.setdefault("choices", choices_in(api, options.json_data))
-        if isinstance(model, str):
+        known.setdefault("user", user_in(body))
+        known.setdefault("choices", choices_in(api, body))
+        if isinstance(model := body.get("model"), str):
             known["model"] = model
         return Request(client=client, **known)
     return None
@@ -177,10 +199,18 @@ def _answered(request: Request | None, answer: Any) -> None:
     request.finish()
 
 
-def _wrap_creates(client_object: Any, client: Client | None, fields: dict[str, Any]) -> None:
+def _wrap_creates(client_object: Any, client: Client | None, fields: dict[str, Any]) -> bool:
+    """Whether any could be; those that are wrapped already are wrapped anew."""
+    wrapped = False
     for path, api in APIS.items():
         resource: Any = client_object
         for name in path.strip("/").split("/"):
             resource = getattr(resource, name, None)
-        if callable(getattr(resource, "create", None)):
-            resource.create = wrap(resource.create, client=client, **{"api": api, **fields})
+        create = getattr(resource, "create", None)
+        if callable(create):
+            tracked: Any = wrap(getattr(create, _ORIGINAL, create), client=client, **{"api": api, **fields})
+            setattr(tracked, _ORIGINAL, tracked.__wrapped__)
+            with contextlib.suppress(Exception):  # resources of any library: one that does not let us stays as it is
+                resource.create = tracked
+                wrapped = True
+    return wrapped

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -419,3 +420,47 @@ def test_a_stream_of_several_choices_says_how_many_were_asked_for(
     list(ours.completions.create(**{"model": "tiny", "prompt": "hi", "stream": True, "stream_options": USAGE, **asked}))
 
     assert said(client.sent[0]).get("choices") == choices
+
+
+def test_tracking_another_client_again_counts_once(client: sent.Recorded) -> None:
+    """By the last fields."""
+    ours = another(None, None, None)
+    for tenant in "abc":
+        track.openai(ours, client=client, tenant=tenant)
+    ours.embeddings.create(model="e")
+
+    assert [said(data)["tenant"] for data in client.sent] == ["c"]
+
+
+def test_a_client_that_cannot_be_tracked_is_left_alone_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    """Without a word its owner would wait for requests."""
+
+    class Fixed:
+        __slots__ = ()
+
+        def create(self, **kwargs: Any) -> None: ...
+
+    for ours in (SimpleNamespace(embeddings=Fixed()), SimpleNamespace(messages=Fixed()), Messages()):
+        assert track.openai(ours) is ours
+
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 3
+
+
+class Messages:
+    """As ``anthropic.Anthropic``: made with the same tools as ``openai``, for another API."""
+
+    messages = cached_property(lambda _: None)
+    completions = cached_property(lambda _: None)
+
+    def copy(self) -> Messages:
+        return Messages()
+
+    def request(self) -> None: ...
+
+
+def test_a_call_that_runs_in_the_background_is_no_request(openai: Any, client: sent.Recorded) -> None:
+    """It is answered before anything is generated."""
+    ours = track.openai(a_client(openai), client=client)
+    ours.responses.create(model="tiny", input="hi", background=True)
+
+    assert client.sent == []
