@@ -20,7 +20,7 @@ _BY_CODE = {
     529: _OVERLOAD,
 }
 _BY_NAME = (  # a word in the name of the exception's class or of one that it derives from
-    ("CancelledError", _ABORTED),
+    ("Cancelled", _ABORTED),
     ("Timeout", _TIMEOUT),
     ("Connect", {"status": "error", "error_kind": "network"}),
     ("Network", {"status": "error", "error_kind": "network"}),

@@ -26,3 +26,9 @@ def test_only_words_of_the_closed_sets_are_said() -> None:
     assert {each["status"] for each in endings} <= set(STATUSES)
     assert {each["error_kind"] for each in endings if "error_kind" in each} <= set(ERROR_KINDS)
     assert ending(None) == {"status": OK.status}
+
+
+def test_a_task_that_was_cancelled_was_aborted() -> None:
+    """By asyncio, by trio."""
+    for name in ("CancelledError", "Cancelled"):
+        assert ending(type(name, (BaseException,), {})()) == {"status": "aborted"}
