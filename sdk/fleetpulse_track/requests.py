@@ -1,8 +1,8 @@
 """One request from its beginning to its end, at the cost of one reading of the clock and one append per token.
 
-A stream's times are kept as they are up to ``TIMES_MAX`` chunks. Beyond, neighbours are merged two by two and their
-tokens add, so that a datagram never exceeds 64 KiB however long the stream: counts, ends and the longest gap stay
-exact, gaps inside a merged pair become their mean, and the datagram is flagged.
+A stream's times are kept as they are up to ``TIMES_MAX`` chunks. Beyond, neighbours of one choice are merged two by
+two and their tokens add, so that a datagram never exceeds 64 KiB however long the stream: counts, ends and the longest
+gap stay exact, gaps inside a merged pair become their mean, and the datagram is flagged.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import operator
 import time
 from array import array
+from itertools import compress
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -131,16 +132,23 @@ class Request:
         self._marks.append(count | which << CHOICE_SHIFT | (REASONING if reasoning else 0))
 
     def _merge(self) -> None:
-        """Drop every second time; its tokens count to the one after it. The first and the last time stay."""
+        """Drop every second time of each choice; its tokens count to the one after it. The first and the last time of
+        each choice stay."""
         times, marks, merged = self._times, self._marks or array("I", bytes(4 * len(self._times))), self._merged
         self._keep_first_output()
-        left = [] if len(times) % 2 else [len(times) - 1]  # the last one of an even number has no partner
-        pairs = zip(marks[1::2], marks[2::2])
-        joined = [later & ~TOKENS_MASK | min(_tokens(mark) + _tokens(later), TOKENS_MASK) for mark, later in pairs]
-        kept = array("Q", [*times[0::2], *(times[index] for index in left)])
-        gone, widest_ns = merged.gone + len(times) - len(kept), max(merged.widest_ns, _widest(times[merged.raw :]))
-        self._merged = _Merged(gone, widest_ns, len(kept) - 1)
-        self._times, self._marks = kept, array("I", [marks[0], *joined, *(marks[index] for index in left)])
+        kept = [True] * len(times)
+        alone: dict[int, int | None] = {}  # by choice: its time that waits for a partner; None: there is none
+        for index, mark in enumerate(marks):
+            choice = mark >> CHOICE_SHIFT & CHOICE_MAX
+            before = alone.get(choice)
+            if before is None:
+                alone[choice] = index if choice in alone else None  # its first stays
+                continue
+            marks[index] = mark & ~TOKENS_MASK | min(_tokens(marks[before]) + _tokens(mark), TOKENS_MASK)
+            kept[before], alone[choice] = False, None
+        left, widest_ns = sum(kept), max(merged.widest_ns, _widest(times[merged.raw :]))
+        self._merged = _Merged(merged.gone + len(times) - left, widest_ns, left - 1)
+        self._times, self._marks = array("Q", compress(times, kept)), array("I", compress(marks, kept))
 
     def _keep_first_output(self) -> None:
         """While its time is still there; times before ``raw`` were looked at before."""

@@ -288,3 +288,20 @@ def test_cutting_long_texts_leaves_numbers(client: sent.Recorded) -> None:
 def test_numbers_without_end_are_cut_too() -> None:
     """The bound holds whatever the values are."""
     assert len(json_of({"model": "m" * 9_000, "input_tokens": 10**4_000, "tenant": ["t"] * 9_000})) <= JSON_BYTES_MAX
+
+
+@pytest.mark.parametrize("choices", [1, 2, 3, 1_024])
+def test_merging_keeps_the_tokens_of_each_choice(client: sent.Recorded, choices: int) -> None:
+    """vLLM's choices take turns: neighbours of one choice are merged, not neighbours in time."""
+    with track.request("m", client=client) as request:
+        for number in range(3 * TIMES_MAX):
+            request.token(choice=number % choices)
+
+    buffer, ends = sent.together(client.sent)
+    found = chunks_of(buffer, read(buffer, ends))
+    which = np.zeros(len(found.at_ns), int) if found.choices is None else found.choices
+    assert found.tokens is not None
+    assert len(found.at_ns) < TIMES_MAX
+    assert np.bincount(which, np.maximum(found.tokens, 1)).tolist() == [
+        len(range(choice, 3 * TIMES_MAX, choices)) for choice in range(choices)
+    ]
