@@ -85,7 +85,8 @@ class Reader:
                     describe(self._request, json.loads(b"".join(self._whole)))
                 if error is None and self._readable and self._cut:
                     self._request.set(status="error", error_kind="engine_lost")
-            self._request.finish(error)
+            unknown = isinstance(error, GeneratorExit) and self._events is not None and not self._readable
+            self._request.finish(None if unknown else error)  # its caller may well have read it to its last event
             self._whole = []
 
     def _read(self, data: bytes) -> None:
@@ -130,6 +131,7 @@ class _Body:
     def __init__(self, stream: Any, reader: Reader) -> None:
         self._stream = stream
         self._reader = reader
+        self._chunks: Any = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -141,8 +143,9 @@ class _Body:
 
 class _SyncBody(_Body):
     def __iter__(self) -> Self:
-        self._chunks = iter(self._stream)
-        return self
+        if self._chunks is None:
+            self._chunks = iter(self._stream)
+        return self  # whoever reads on goes on: an iterator that ends early closes the connection
 
     def __next__(self) -> bytes:
         try:
@@ -165,8 +168,9 @@ class _SyncBody(_Body):
 
 class _AsyncBody(_Body):
     def __aiter__(self) -> Self:
-        self._chunks = self._stream.__aiter__()
-        return self
+        if self._chunks is None:
+            self._chunks = self._stream.__aiter__()
+        return self  # whoever reads on goes on: an iterator that ends early closes the connection
 
     async def __anext__(self) -> bytes:
         try:

@@ -1,11 +1,13 @@
 """Unpacks the bodies of responses piece by piece, with what this process has.
 
 An HTTP library asks for ``br`` and ``zstd`` only where it can unpack them, and does so with the packages that are used
-here (httpx: ``brotli`` or ``brotlicffi``, ``zstandard``): what cannot be unpacked here is seldom sent.
+here (``brotli`` or ``brotlicffi``; httpx: ``zstandard``, httpx2: ``compression.zstd`` or ``backports.zstd``): what
+cannot be unpacked here is seldom sent.
 """
 
 from __future__ import annotations
 
+import contextlib
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +53,9 @@ def _brotli() -> Unpack:
 
 
 def _zstd() -> Unpack:
+    for name in ("compression.zstd", "backports.zstd"):
+        with contextlib.suppress(ImportError):
+            return _bounded(import_module(name).ZstdDecompressor().decompress)
     return _bounded(import_module("zstandard").ZstdDecompressor().decompressobj().decompress)
 
 

@@ -61,7 +61,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_p
 class Request:
     """A request that begins now. Use ``with``, or call ``finish``; the first end counts."""
 
-    __slots__ = ("_client", "_fields", "_generation", "_marks", "_merged", "_times", "begin_ns", "done")
+    __slots__ = ("_client", "_fields", "_generation", "_marks", "_merged", "_over", "_times", "begin_ns", "done")
 
     def __init__(self, model: str | None = None, *, client: Client | None = None, **fields: Any) -> None:
         self._client = client or default_client()
@@ -72,6 +72,7 @@ class Request:
         self._times: array[int] = array("Q")
         self._marks: array[int] | None = None
         self._merged = _UNMERGED
+        self._over: set[int] | None = None  # choices that said why they ended
         self.done = False
         self.begin_ns = perf_counter_ns()
 
@@ -87,6 +88,12 @@ class Request:
     def set(self, **fields: Any) -> None:
         """Say what is known of the request by now (``FIELDS``); None takes it back."""
         self._fields.update(fields)
+
+    def over(self, choice: int, reason: str) -> None:
+        """A choice is whole, for this reason: the last one is the request's. A request all of whose choices are was not
+        aborted by a caller that leaves its stream."""
+        self._fields["finish_reason"] = reason
+        self._over = {choice, *(self._over or ())}
 
     def finish(self, error: BaseException | None = None) -> None:
         """The end. ``error``: what ended it, None when it went well; a ``status`` that was set overrides it."""
@@ -111,7 +118,10 @@ class Request:
         self.finish(error)
 
     def _finished(self, end_ns: int, error: BaseException | None) -> Finished:
-        fields = {**ending(error), **self._fields}
+        ended = ending(error)
+        if ended["status"] == "aborted" and self._is_whole():
+            ended = ending(None)  # everything had come; that its caller left then is of no matter
+        fields = {**ended, **self._fields}
         flags, count = 0, len(self._times)
         times = self._times.tobytes()
         if self._marks is not None:
@@ -123,6 +133,12 @@ class Request:
         at_ms = time.time_ns() // 1_000_000
         chunks = count + self._merged.gone
         return Finished(flags, count, chunks, at_ms, self.begin_ns, end_ns, times + text, len(text))
+
+    def _is_whole(self) -> bool:
+        if self._over is None:
+            return False
+        begun = {mark >> CHOICE_SHIFT & CHOICE_MAX for mark in self._marks or ()}
+        return begun <= self._over and len(self._over) >= (self._fields.get("choices") or 1)
 
     def _mark(self, tokens: int, reasoning: bool, choice: int) -> None:
         if self._marks is None:

@@ -62,7 +62,7 @@ def _choice(request: Request, choice: Any) -> None:
     elif _get(delta, "reasoning_content") or _get(delta, "reasoning"):
         request.token(reasoning=True, choice=index or 0)
     if reason is not None:
-        request.set(finish_reason=_FINISH.get(reason, "other"))
+        request.over(index or 0, _FINISH.get(reason, "other"))
 
 
 def _event(request: Request, event: Any) -> None:

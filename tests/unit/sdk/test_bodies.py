@@ -357,3 +357,38 @@ def test_the_bytes_of_a_whole_body_are_let_go(client: sent.Recorded) -> None:
         reader.feed(bytes(JSON_BYTES_MAX // 4))
 
     assert reader._whole == []
+
+
+def test_a_stream_that_cannot_be_read_was_not_aborted_by_its_close(client: sent.Recorded) -> None:
+    """``openai`` closes at ``[DONE]``: whether that had come is unknown here."""
+    response = answered(Bytes([STREAM, b"more"]), client, EVENT_STREAM | {"content-encoding": "br"})
+    next(response.iter_raw())
+    response.close()
+
+    assert [said(data) for data in client.sent] == [{"status": "ok"}]
+
+
+async def test_reading_on_by_another_iterator_goes_on(client: sent.Recorded) -> None:
+    """``openai`` drains what is left after ``[DONE]`` so: a connection whose first iterator ended would be closed."""
+    chunks = cut(STREAM, 100)
+    plain, awaited = answered(Bytes(chunks), client), answered(AsyncBytes(chunks), client)
+    body: Any = plain.stream
+    abody: Any = awaited.stream
+
+    assert [next(iter(body)), *body] == chunks
+    assert [await anext(aiter(abody)), *[chunk async for chunk in abody]] == chunks
+    assert [said(data)["status"] for data in client.sent] == ["ok", "ok"]
+
+
+def test_a_stream_closed_after_its_last_reason_went_well(client: sent.Recorded) -> None:
+    """Its caller waited for nothing more; one of several choices that ended is not all of them."""
+    for asked in (None, 2):
+        response = httpx.Response(
+            200, headers=EVENT_STREAM, stream=Bytes([chunk_of("a"), chunk_of("", "stop"), b"data: [DONE]\n\n"])
+        )
+        read_along(response, track.request(client=client, choices=asked))
+        for _ in zip(range(2), response.iter_raw(), strict=False):
+            pass
+        response.close()
+
+    assert [said(data)["status"] for data in client.sent] == ["ok", "aborted"]

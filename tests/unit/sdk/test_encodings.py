@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import sys
 import zlib
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -45,8 +47,23 @@ def test_what_becomes_too_long_is_refused(encoding: str, data: bytes) -> None:
 
 def test_an_encoding_without_its_package_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is one that nobody knows."""
-    gone: dict[str, Any] = dict.fromkeys(("brotli", "brotlicffi", "zstandard"))
+    gone: dict[str, Any] = dict.fromkeys(("brotli", "brotlicffi", "zstandard", "compression.zstd", "backports.zstd"))
     for name in gone:
         monkeypatch.setitem(sys.modules, name, None)
 
     assert [unpacker(encoding) for encoding in ("br", "zstd", "compress", "")] == [None] * 4
+
+
+@pytest.mark.parametrize("module", ["compression.zstd", "backports.zstd"])
+def test_zstd_is_unpacked_by_whichever_module_there_is(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The standard library's of Python 3.14 and its backport, which ``httpx2`` uses."""
+    zstd = import_module("backports.zstd")
+    for name in ("zstandard", "compression.zstd", "backports.zstd"):
+        monkeypatch.setitem(sys.modules, name, None)
+    if module == "compression.zstd":
+        monkeypatch.setitem(sys.modules, "compression", ModuleType("compression"))
+    monkeypatch.setitem(sys.modules, module, zstd)
+    unpack, data = unpacker("zstd"), PACKED["zstd"]
+    assert unpack is not None
+
+    assert b"".join(unpack(data[start : start + 7]) for start in range(0, len(data), 7)) == TEXT

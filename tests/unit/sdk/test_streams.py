@@ -17,7 +17,7 @@ import fleetpulse_track as track
 from fleetpulse_track.handover import HEADER, MARKED
 from fleetpulse_track.requests import REASONING
 from tests.unit.producers.receiver import sent
-from tests.unit.sdk.openai_shapes import CHAT, FIELDS_OF_CHAT, AsyncStream, Stream, said, thing
+from tests.unit.sdk.openai_shapes import CHAT, FIELDS_OF_CHAT, AsyncStream, Stream, delta, said, thing
 
 
 @pytest.fixture
@@ -242,3 +242,13 @@ def test_any_chunk_is_passed_on(client: sent.Recorded, chunk: Any) -> None:
     """Whatever its shape, nothing is raised and the request is reported once."""
     assert list(track.watch(Stream([chunk]), track.request(client=client))) == [chunk]
     assert [said(data)["status"] for data in client.sent] == ["ok"]
+
+
+def test_a_stream_left_after_its_last_reason_went_well(client: sent.Recorded) -> None:
+    """Its caller waited for nothing more; one of two choices that ended is not both of them."""
+    for chunks in ([delta(content="a"), delta(reason="stop")], [delta(1, content="b"), delta(reason="stop")]):
+        with track.watch(Stream([*chunks, delta(reason="stop")]), track.request(client=client)) as watched:
+            for _ in zip(range(2), watched, strict=False):
+                pass
+
+    assert [said(data)["status"] for data in client.sent] == ["ok", "aborted"]
