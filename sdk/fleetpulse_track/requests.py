@@ -76,6 +76,11 @@ class Request:
         self.done = False
         self.begin_ns = perf_counter_ns()
 
+    @property
+    def model(self) -> object:
+        """What was asked for, where that is known."""
+        return self._fields.get("model")
+
     def token(self, tokens: int = 0, reasoning: bool = False, choice: int = 0) -> None:
         """A chunk with content has come, now. ``tokens`` in it, 0 where not known; ``reasoning``: not the answer
         yet; ``choice``: which of several."""

@@ -106,10 +106,10 @@ def describe(request: Request, answer: Any) -> None:
 
 
 def identify(request: Request, answer: Any) -> None:
-    """Take the id and the model that an answer or chunk names."""
+    """Take the id that an answer or chunk names, and the model where none was asked for."""
     for name, key in (("request_id", "id"), ("model", "model")):
         value = _get(answer, key)
-        if isinstance(value, str) and value:
+        if isinstance(value, str) and value and not (name == "model" and request.model):
             request.set(**{name: value})
 
 

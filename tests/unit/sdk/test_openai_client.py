@@ -391,7 +391,7 @@ def test_creates_of_another_client_are_wrapped_in_place(client: sent.Recorded) -
 
     limited = {"status": "rejected", "error_kind": "overload", "http_status": 429}
     assert [said(data) for data in client.sent] == [
-        FIELDS_OF_CHAT | {"api": "chat", "tenant": "t"},
+        FIELDS_OF_CHAT | {"api": "chat", "tenant": "t", "model": "m"},
         {"status": "ok", "api": "embeddings", "tenant": "t", "model": "e", "input_tokens": 2, "tokens_from": "engine"},
         limited | {"api": "completions", "tenant": "t", "model": "m"},
     ]
@@ -404,7 +404,7 @@ async def test_creates_of_another_async_client_are_wrapped_in_place(client: sent
     passed = [chunk async for chunk in await ours.chat.completions.create(model="m", stream=True)]
 
     assert len(passed) == len(CHAT)
-    assert [said(data) for data in client.sent] == [FIELDS_OF_CHAT | {"api": "chat"}]
+    assert [said(data) for data in client.sent] == [FIELDS_OF_CHAT | {"api": "chat", "model": "m"}]
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_a_whole_answer_of_openai_is_read(reported: sent.Recorded, reporting: ll
         {
             "status": "ok",
             "api": "chat",
-            "model": "m-1",
+            "model": "m",
             "tenant": "t",
             "request_id": "chatcmpl-1",
             "choices": 1,
