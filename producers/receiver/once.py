@@ -16,6 +16,9 @@ from producers.receiver.datagram import with_fields
 from producers.requests.counted_once import GATEWAY, PLUGIN, SDK, common_id, lacking
 
 HELD_S = 1.0
+HELD_LONGEST_S = 5.0
+"""Each report of a request holds those before it as long as itself (choices end one after another, and the SDK reports
+them when the last has), but the first of them no longer than this."""
 HELD_MAX = 8_192
 HELD_BYTES_MAX = 4_096
 """Reports held, and of each: one that comes when it is full, or is longer, passes at once."""
@@ -66,15 +69,17 @@ class Once:
                 now[at] = False
                 absorbed += 1
             elif reported_by != SDK:
-                now[at] = not self._hold(name, row, datagram(at), now_s + HELD_S)
+                now[at] = not self._hold(name, row, datagram(at), now_s)
             else:
                 absorbed += self._take_over(name, row)
         return now, absorbed
 
-    def _hold(self, name: str, row: Row, data: bytes, until_s: float) -> bool:
+    def _hold(self, name: str, row: Row, data: bytes, now_s: float) -> bool:
         if self.held >= HELD_MAX or len(data) > HELD_BYTES_MAX:
             return False
-        self._held.setdefault(name, []).append((until_s, row, data))
+        before = self._held.pop(name, [])
+        longest_s = before[0][0] - HELD_S + HELD_LONGEST_S if before else now_s + HELD_S
+        self._held[name] = [*before, (min(now_s + HELD_S, longest_s), row, data)]
         self.held += 1
         return True
 
@@ -107,8 +112,8 @@ class Once:
         """Datagrams that have waited long enough, which are events; None: all of them."""
         out = []
         for name, each in list(self._held.items()):
-            if now_s is not None and each[0][0] > now_s:
-                break  # in order of their coming
+            if now_s is not None and each[-1][0] > now_s:
+                break  # in order of their latest
             _remember(self._alone, name, None)
             out += self._passed(name)
         return out

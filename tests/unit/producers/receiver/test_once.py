@@ -9,7 +9,7 @@ import pytest
 
 from fleetpulse_track.handover import HEADER
 from producers.receiver import once as module
-from producers.receiver.once import HELD_S, Once
+from producers.receiver.once import HELD_LONGEST_S, HELD_S, Once
 from tests.unit.producers.receiver import sent
 
 PLUGIN = {"request_id": "chatcmpl-r", "reported_by": "plugin", "queue_us": 5}
@@ -175,3 +175,24 @@ def test_a_gateway_that_comes_after_its_engine_has_passed_is_left_out() -> None:
 
     assert judged(once, GATEWAY) == ([False], 1)
     assert judged(once, dict(SDK)) == ([False], 1)
+
+
+def test_choices_that_end_one_after_another_wait_for_each_other() -> None:
+    """The SDK reports them when the last has ended: each that comes holds those before it, up to a bound."""
+    once, row = Once(), dict(SDK) | {"choices": 9}
+    for number in range(4):
+        judged(once, PLUGIN | {"request_id": f"{number}_chatcmpl-r"}, now_s=0.9 * number)
+        judged(once, PLUGIN | {"request_id": f"chatcmpl-{number}"}, now_s=0.9 * number)
+        assert len(once.due(0.9 * number)) == (1 if number > 1 else 0)
+    assert judged(once, row, now_s=3.0) == ([True], 4)
+
+
+def test_an_id_that_comes_back_again_and_again_is_not_held_for_ever() -> None:
+    """Longer than the bound for none of its reports."""
+    once, passed = Once(), list[bytes]()
+    for tenth in range(100):
+        judged(once, PLUGIN, now_s=tenth / 10)
+        passed += once.due(tenth / 10)
+        assert once.held <= 10 * HELD_LONGEST_S + 1
+
+    assert len(passed) == 100 - once.held
