@@ -22,6 +22,8 @@ from fleetpulse_track.streams import describe, identify, observe
 
 RUNS_MAX = 4_096
 """Calls that have begun and not ended. Beyond, the oldest is reported as aborted."""
+AGE_MAX_NS = 3_600_000_000_000
+"""Older calls are streams that were left, of which LlamaIndex says nothing: aborted, too."""
 SPANS_MAX = 16_384
 _BEGIN = {"LLMChatStartEvent": "chat", "LLMCompletionStartEvent": "completions"}
 _CHUNK = ("LLMChatInProgressEvent", "LLMCompletionInProgressEvent")
@@ -72,8 +74,11 @@ class Reporting:
             return
         model = settings.get("model") or settings.get("model_name")
         known = {"api": api, "model": model if isinstance(model, str) else None, **self._fields}
-        self._runs[span_id] = Request(client=self._client, **known)
-        if len(self._runs) > RUNS_MAX and (oldest := self._ended(next(iter(self._runs)))) is not None:
+        self._runs[span_id] = begun = Request(client=self._client, **known)
+        oldest_id = next(iter(self._runs))
+        oldest = self._runs.get(oldest_id, begun)
+        is_left = len(self._runs) > RUNS_MAX or begun.begin_ns - oldest.begin_ns >= AGE_MAX_NS
+        if is_left and self._ended(oldest_id) is not None:
             oldest.finish(GeneratorExit())
 
     def _inside_another(self, span_id: str) -> bool:

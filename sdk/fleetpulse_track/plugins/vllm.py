@@ -43,6 +43,8 @@ _TIMES = (
 )
 IDS_MAX = 16_384
 """Ids remembered, the latest, of which another choice may end. One that comes back later keeps its name."""
+_ids: OrderedDict[str, int] = OrderedDict()
+"""How many choices of each ended, on whichever engine of this server: with data parallelism each has its own object."""
 PRECISIONS = {
     **{"float16": "fp16", "half": "fp16", "f16": "fp16", "bfloat16": "bf16"},
     **{"float32": "fp32", "float": "fp32", "f32": "fp32", "all f32": "fp32"},
@@ -138,7 +140,7 @@ class Recording:
         self._config = vllm_config
         self._labels: dict[int, dict[str, Any]] = {}
         self._engine_index = engine_index
-        self._ids: OrderedDict[str, int] = OrderedDict()
+        self._ids = _ids
         self._warned = False
 
     def record(

@@ -190,3 +190,18 @@ def test_a_finaliser_in_the_middle_of_a_beginning_waits_for_nothing(
 
     assert not beginning.is_alive()
     assert (list(reporting._runs), list(reporting._parents)) == (["b"], [])
+
+
+def test_a_stream_that_was_left_is_aborted_after_an_hour(
+    reported: sent.Recorded, reporting: llamaindex.Reporting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LlamaIndex says nothing of it: the next call that begins looks."""
+    for span_id in ("left", "going on"):
+        reporting.handle(begin(span_id=span_id))
+    monkeypatch.setattr(llamaindex, "AGE_MAX_NS", reporting._runs["left"].begin_ns)
+    reporting._runs["left"].begin_ns = 0
+
+    reporting.handle(begin(span_id="next"))
+
+    assert [each["status"] for each in said(reported)] == ["aborted"]
+    assert list(reporting._runs) == ["going on", "next"]

@@ -7,6 +7,7 @@ follow ``IterationStats.update_from_finished_request`` there.
 from __future__ import annotations
 
 import tomllib
+from collections import OrderedDict
 from dataclasses import dataclass
 from enum import IntEnum
 from importlib import import_module
@@ -318,3 +319,18 @@ def test_a_report_that_fails_costs_neither_the_server_nor_the_others(
 
     assert [each["request_id"] for each in said(reported)] == ["b", "1_b"]
     assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_choices_that_engines_of_one_server_made_have_an_id_each(reported: sent.Recorded) -> None:
+    """Data parallelism: an object for each engine, and the choices of a request on any of them."""
+    for index in range(2):
+        stats = SimpleNamespace(finished_requests=[New(FinishReason.STOP, "a")])
+        vllm.Recording(CONFIG, index).record(None, stats)
+
+    assert [each["request_id"] for each in said(reported)] == ["a", "1_a"]
+
+
+@pytest.fixture(autouse=True)
+def _no_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of other tests."""
+    monkeypatch.setattr(vllm, "_ids", OrderedDict())
