@@ -15,7 +15,7 @@ from typing import Any
 
 import zstandard
 
-from schemas.errors import ContractError
+from schemas.errors import ContractError, NewerReleaseError
 
 PART_BYTES_MAX = 512 * 1024
 
@@ -66,9 +66,10 @@ def joined(magic: bytes, parts: Sequence[bytes]) -> tuple[bytes, bytes]:
 
 
 def check_head(head: Mapping[str, Any], version: int, **place: str | int) -> None:
-    """Raise ``ContractError`` unless a snapshot's head says this version and this place (topic, partition)."""
+    """Raise ``ContractError`` unless a snapshot's head says this version and this place (topic, partition);
+    ``NewerReleaseError`` where its version is a later one."""
     if head["version"] != version:
-        raise ContractError(
+        raise (NewerReleaseError if head["version"] > version else ContractError)(
             f"the snapshot has version {head['version']}, this release reads {version}; run the release that wrote it, "
             "or a newer one"
         )

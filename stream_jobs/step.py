@@ -102,7 +102,9 @@ class Step(ABC, Generic[State, Changes]):
         interval, in one go: its time is taken from the fold's."""
 
     @abstractmethod
-    def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> State: ...
+    def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> State:
+        """What was dumped. May raise anything where the parts are damaged: the partition stops alone; and
+        ``NewerReleaseError``, which ends the process."""
 
     def due(self, state: State, changes: Changes) -> bool:
         """True when the changes should be committed now rather than at the next tick (a window has passed)."""

@@ -247,7 +247,7 @@ class PartitionOwner:
             self._state, self._position = self._step.new(topic, partition), self._committed
         else:
             self._position, parts = self._checkpoint
-            self._state = self._step.load(topic, partition, parts)
+            self._state = recovery.loaded(self._step, self.source, parts)
         self._forget_changes()
 
     async def _fold_silently(self, end: int) -> None:

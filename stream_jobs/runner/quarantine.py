@@ -35,6 +35,7 @@ CAUSES: dict[str, str] = {
     "offset_lost": "the group's offset has expired while a snapshot is there",
     "foreign_offset": "the group's offset was committed by something else",
     "snapshot_lost": "the snapshot in the state topic cannot be read",
+    "snapshot_damaged": "the snapshot is whole, and no state can be made of it",
     "no_state_partition": "the state topic has fewer partitions than the source",
 }
 """Closed set of causes, each with what it means."""

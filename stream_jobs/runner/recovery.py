@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from schemas.contract.record import Record
-from schemas.errors import ContractError, FencedError, PartitionError
-from stream_jobs.runner.job import Names, Source
+from schemas.errors import ContractError, FencedError, NewerReleaseError, PartitionError
+from stream_jobs.runner.job import AnyStep, Names, Source
 from stream_jobs.runner.ports import Broker
 from stream_jobs.runner.snapshot import Assembly, Snapshot
 
@@ -111,6 +112,19 @@ async def read_snapshot(
     finally:
         await reader.close()
     raise PartitionError("snapshot_lost", f"{source}: {topic} ends at {end}, before the snapshot at {offset} is whole")
+
+
+def loaded(step: AnyStep, source: Source, parts: Sequence[bytes]) -> Any:
+    """The state that a snapshot's parts are. Raises ``PartitionError`` where they are none; what another process could
+    load, one with more memory or of the release that wrote it, is not damaged, and ends this one."""
+    try:
+        return step.load(source.topic, source.partition, parts)
+    except (MemoryError, NewerReleaseError):
+        raise
+    except Exception as error:
+        raise PartitionError(
+            "snapshot_damaged", f"{source}: the snapshot cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
 
 
 async def _read_kept(

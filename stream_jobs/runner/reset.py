@@ -155,10 +155,12 @@ class Resetting(PartitionOwner):
         )
 
     async def _last_snapshot(self, offsets: Sequence[int]) -> list[bytes]:
-        """Parts of the last of them that is whole."""
+        """Parts of the last of them that can be loaded."""
         for offset in reversed(offsets):
             try:
-                return await self._read_snapshot(offset, settled=True)
+                parts = await self._read_snapshot(offset, settled=True)
+                recovery.loaded(self._step, self.source, parts)
+                return parts
             except PartitionError:
                 self._snapshot = None
         return []
@@ -205,17 +207,18 @@ class Resetting(PartitionOwner):
         """All that was looked at, not the committed offset alone: an owner's commit may be lost again already. And no
         snapshot after the one that was read: until the owner was fenced, its last one may have stood behind an open
         transaction."""
-        if await self._look() != planned or await self._can_read_any(self._unread(planned.snapshots)):
+        if await self._look() != planned or await self._can_load_any(self._unread(planned.snapshots)):
             raise ContractError(f"{self.source}: its owner has committed meanwhile; stop the worker, and plan again")
 
     def _unread(self, offsets: Sequence[int]) -> Sequence[int]:
         """Those after the snapshot that was read."""
         return offsets if self._snapshot is None else offsets[bisect_right(offsets, self._snapshot.offset) :]
 
-    async def _can_read_any(self, offsets: Sequence[int]) -> bool:
+    async def _can_load_any(self, offsets: Sequence[int]) -> bool:
         for offset in offsets:
             try:
-                await recovery.read_snapshot(self._broker, self._names, self.source, offset, settled=True)
+                _, parts = await recovery.read_snapshot(self._broker, self._names, self.source, offset, settled=True)
+                recovery.loaded(self._step, self.source, parts)
             except PartitionError:
                 continue
             return True

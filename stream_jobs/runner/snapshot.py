@@ -17,9 +17,10 @@ written. Keys of such pieces end in numbers, and the next snapshot takes those t
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import NamedTuple
@@ -169,7 +170,8 @@ class Assembly:
         self._offset = offset
         self._head: Snapshot | None = None
         self._pieces_due = 1
-        self._found: dict[int, Record] = {}
+        self._found: dict[int, tuple[Record, bytes]] = {}
+        """Pieces by their place, each with what ends with it."""
         self._next = 0
         self.kept: dict[int, int] = {}
         """Offsets of pieces that do not follow the pointer, by their place, until ``add_kept`` brings them."""
@@ -178,8 +180,7 @@ class Assembly:
     def parts(self) -> list[bytes]:
         """Of the pieces so far, in their order."""
         parts, begun = list[bytes](), list[bytes]()
-        for _, record in sorted(self._found.items()):
-            ends = dict(record.headers)["ends"]
+        for _, (record, ends) in sorted(self._found.items()):
             if ends != b"none":
                 begun.append(record.value or b"")
             if ends == b"part":
@@ -191,7 +192,11 @@ class Assembly:
         """The snapshot, once its last piece was added. Records of other deployments are passed over."""
         if record.key is None or not record.key.startswith(self._prefix):
             return None
-        headers = dict(record.headers)
+        with self._sound_headers():
+            self._add(record, dict(record.headers))
+            return self._whole()
+
+    def _add(self, record: Record, headers: dict[str, bytes]) -> None:
         piece, _, pieces = headers["piece"].partition(b"/")
         if self._head is None:
             self._begin(record, int(pieces))
@@ -199,14 +204,21 @@ class Assembly:
         if int(headers["position"]) != self._head.position or int(piece) != self._next:
             raise self._broken(f"piece {piece.decode()} of position {headers['position'].decode()} is out of order")
         self._take(int(piece), record)
-        return self._whole()
 
     def add_kept(self, record: Record) -> Snapshot | None:
         """The snapshot, once the last piece of ``kept`` was added. Other records are passed over."""
-        for place in [place for place, offset in self.kept.items() if offset == record.offset]:
-            self._found[place] = record
-            del self.kept[place]
-        return self._whole()
+        with self._sound_headers():
+            for place in [place for place, offset in self.kept.items() if offset == record.offset]:
+                self._found[place] = record, dict(record.headers)["ends"]
+                del self.kept[place]
+            return self._whole()
+
+    @contextlib.contextmanager
+    def _sound_headers(self) -> Iterator[None]:
+        try:
+            yield
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise self._broken(f"headers of a piece are damaged ({error!r})") from error
 
     @property
     def follows(self) -> bool:
@@ -225,24 +237,24 @@ class Assembly:
         number = int(slot) if slot.isdigit() else 0
         self._head = Snapshot(int(headers["position"]), self._offset, number, int(headers["number"]))
         self._pieces_due = pieces
-        self.kept = {int(place): offset for place, offset in json.loads(headers.get(_KEPT, b"{}")).items()}
+        self.kept = {int(place): int(offset) for place, offset in json.loads(headers.get(_KEPT, b"{}")).items()}
 
     def _take(self, piece: int, record: Record) -> None:
-        self._found[piece] = record
+        self._found[piece] = record, dict(record.headers)["ends"]
         rest = range(piece + 1, self._pieces_due)
         self._next = next((place for place in rest if place not in self.kept), self._pieces_due)
 
     def _whole(self) -> Snapshot | None:
         if self._head is None or self.follows or self.kept:
             return None
-        found = [record for _, record in sorted(self._found.items())]
-        return replace(self._head, stored=tuple(one for record in found for one in self._numbered(record)))
+        found = [piece for _, piece in sorted(self._found.items())]
+        return replace(self._head, stored=tuple(one for piece in found for one in self._numbered(*piece)))
 
-    def _numbered(self, record: Record) -> list[Stored]:
+    def _numbered(self, record: Record, ends: bytes) -> list[Stored]:
         kind, _, number = (record.key or b"").removeprefix(self._prefix).partition(b"/")
         if kind != NUMBERED:
             return []
-        return [Stored(int(number), record.offset, _digest(record.value or b"", dict(record.headers)["ends"]))]
+        return [Stored(int(number), record.offset, _digest(record.value or b"", ends))]
 
     def _broken(self, what: str) -> PartitionError:
         return PartitionError(

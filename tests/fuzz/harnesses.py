@@ -52,14 +52,17 @@ from schemas.codec.build import rows_of as rows_of_block
 from schemas.contract import admission, alert_commands, engines
 from schemas.contract.headers import JSON_COLUMNS, NATIVE, NDJSON, decode_any, decode_headers
 from schemas.contract.record import Record
-from schemas.errors import ContractError, RejectedError
+from schemas.errors import ContractError, NewerReleaseError, PartitionError, RejectedError
 from schemas.events.event_types import LLM_REQUESTS
 from schemas.limits import DEFAULT_LIMITS
+from stream_jobs import parts as frame
 from stream_jobs.budgets.load import parse_budgets
 from stream_jobs.prices.list_csv import read_csv
 from stream_jobs.prices.list_map import read_map
 from stream_jobs.prices.load import parse_prices
 from stream_jobs.rules.load import parse_set
+from stream_jobs.runner import recovery
+from stream_jobs.runner.job import Source
 from stream_jobs.yaml_files.errors import FileError
 from tests.fuzz import seeds
 from tests.unit.producers.proxy.test_proxy_sides import ANSWER, CHUNKED, PLAIN, Setting
@@ -345,9 +348,14 @@ def _ack_state(data: bytes) -> None:
 
 
 def _snapshot(data: bytes) -> None:
-    """A job that cannot load a snapshot reads the log again, whatever the error; what may not be is a crash, a hang or
-    memory without bound."""
-    a_step().load(LLM_REQUESTS.topic, 0, data.split(seeds.MARK))
+    """Parts of a snapshot: a partition whose own cannot be loaded is quarantined."""
+    recovery.loaded(a_step(), Source(LLM_REQUESTS.topic, 0), data.split(seeds.MARK))
+
+
+def _snapshot_text(data: bytes) -> None:
+    """What stands in the parts, behind sound checksums: the opening, then the pieces."""
+    opening, *pieces = data.split(seeds.MARK)
+    recovery.loaded(a_step(), Source(LLM_REQUESTS.topic, 0), frame.cut(seeds.SNAPSHOT, opening, pieces))
 
 
 def _link(data: bytes) -> None:
@@ -388,6 +396,7 @@ PRICE_MAP = """{
  "n": {"input_cost_per_token_above_128k_tokens": 1e-06, "cache_read_input_token_cost": 1e-09}
 }"""
 _YAML_REFUSALS = (FileError,)
+_LOAD_REFUSALS = (PartitionError, NewerReleaseError)
 
 HARNESSES: tuple[Harness, ...] = (
     Harness("native", _codec(NATIVE), seeds.golden("native"), (RejectedError,), bytes_max=16_384),
@@ -439,7 +448,8 @@ HARNESSES: tuple[Harness, ...] = (
         seeds.checkpoint,
         (ContractError,),
     ),
-    Harness("snapshot", _snapshot, seeds.snapshot, (Exception,), bytes_max=16_384),
+    Harness("snapshot", _snapshot, seeds.snapshot, _LOAD_REFUSALS, bytes_max=16_384),
+    Harness("snapshot_text", _snapshot_text, seeds.snapshot_text, _LOAD_REFUSALS, bytes_max=16_384),
     Harness("rules", _yaml(parse_set), seeds.texts(RULES), _YAML_REFUSALS),
     Harness("prices", _yaml(parse_prices), seeds.files("data/releases/0.1.0/prices.yaml"), _YAML_REFUSALS),
     Harness("budgets", _yaml(parse_budgets), seeds.files("../lab/data/demo/budgets.yaml"), _YAML_REFUSALS),

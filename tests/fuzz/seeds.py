@@ -16,12 +16,15 @@ from producers.spool.frame import Spooled, encode_frame
 from schemas.contract import engines
 from schemas.contract.headers import NATIVE, Identity, encode_headers
 from schemas.events.event_types import LLM_REQUESTS
+from stream_jobs import parts
 from tests.unit.producers.receiver import sent
-from tests.unit.stream_jobs.windows.cases import a_step
+from tests.unit.stream_jobs.windows.cases import SOURCE, a_record, a_request, a_step, fold_all
 
 NOW_MS = 1_700_000_000_000
 TESTS = Path(__file__).resolve().parent.parent
 MARK = b"\xff\xfe\xfd\xfc"
+SNAPSHOT = b"FPW1"
+"""With which parts of a snapshot of windows begin."""
 Seeds = Callable[[], Iterable[bytes]]
 
 
@@ -126,6 +129,15 @@ def segment() -> Iterable[bytes]:
 def snapshot() -> Iterable[bytes]:
     step = a_step()
     yield MARK.join(step.dump(step.new(LLM_REQUESTS.topic, 0)))
+
+
+def snapshot_text() -> Iterable[bytes]:
+    """Opening and pieces of the same: of a new state, and of one that has seen events."""
+    step = a_step()
+    record = a_record(LLM_REQUESTS.topic, [a_request(tenant="t")], identity=Identity(SOURCE, 1, 2, (1, 2)))
+    used, _ = fold_all(step, [record], LLM_REQUESTS.topic)
+    for state in (step.new(LLM_REQUESTS.topic, 0), used):
+        yield MARK.join(parts.joined(SNAPSHOT, step.dump(state)))
 
 
 def engine_record() -> Iterable[bytes]:

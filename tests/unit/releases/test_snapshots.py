@@ -13,7 +13,7 @@ from schemas.codec import native
 from schemas.codec.build import rows_of
 from schemas.contract.record import Output
 from schemas.contract.topics import WINDOW_PARTIALS
-from schemas.errors import ContractError
+from schemas.errors import NewerReleaseError
 from schemas.limits import WINDOW_MS
 from stream_jobs import parts as parts_of
 from stream_jobs.alerts import step as alerts_step
@@ -201,5 +201,5 @@ def test_a_snapshot_of_a_newer_version_is_refused_with_what_to_do(job: Job, monk
         parts_of, "check_head", lambda head, version, **place: check({**head, "version": version + 1}, version, **place)
     )
 
-    with pytest.raises(ContractError, match=r"has version \d, this release reads \d; run the release that wrote it"):
+    with pytest.raises(NewerReleaseError, match=r"has version \d, this release reads \d; run the release"):
         step.load(job.topic, 0, job.snapshot().parts)

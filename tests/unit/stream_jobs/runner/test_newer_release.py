@@ -28,6 +28,25 @@ def a_record(seq: int, key: bytes | None = None, value: bytes | None = None) -> 
     return Record("source", 0, seq, BEGAN_MS - 500, key, value or text, headers)
 
 
+@pytest.mark.parametrize("error", [NewerReleaseError("run the newer one"), MemoryError()], ids=["newer", "memory"])
+def test_a_snapshot_that_needs_another_process_ends_this_one(error: Exception) -> None:
+    """It is not damaged: a reset would throw it away."""
+    scene = Scene(CountingStep())
+    scene.log.add(a_record(0))
+
+    class Unable(CountingStep):
+        def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> State:
+            raise error
+
+    async def committed() -> None:
+        await (await scene.owner()).commit()
+
+    asyncio.run(committed())
+
+    with pytest.raises(type(error)):
+        asyncio.run(scene.owner(Unable()))
+
+
 @pytest.mark.parametrize("first", [None, POISON], ids=["alone", "while a record before it is isolated"])
 def test_the_owner_ends_and_the_next_release_goes_on(first: bytes | None) -> None:
     """Nothing of the record is committed or rejected; whoever can read it finds it where it stands."""

@@ -264,6 +264,25 @@ async def test_a_lost_snapshot_leaves_a_new_state() -> None:
     assert told(scene)[-1]["duplicates"] == 1
 
 
+async def test_a_snapshot_that_cannot_be_loaded_leaves_a_new_state() -> None:
+    """It is whole, and none of its bytes mean anything: the partition has a way back like that of a lost one."""
+    scene = Scene(CountingStep())
+    await counted(scene, 4)
+    state = scene.memory.log("state.counting.source")
+    state.records[:] = [record._replace(value=b"{") for record in state.records]
+    with pytest.raises(PartitionError, match=r"source/0: .* cannot be loaded: JSONDecodeError") as raised:
+        await scene.owner()
+
+    done = await reset(scene, "earliest")
+
+    assert raised.value.cause == "snapshot_damaged"
+    assert (done.cause, done.snapshot, done.to) == ("snapshot_damaged", None, 4)
+    scene.log.add(one(3))
+    owner = await scene.owner()
+    await owner.commit()
+    assert told(scene)[-1]["duplicates"] == 1
+
+
 def test_what_a_reset_costs_is_said_in_sentences() -> None:
     """Offsets, and how many records at most."""
     lines = describe(Reset("t/1", "log_cut", 10, 10, True, 4, (1_200, 1_300), 1_200))

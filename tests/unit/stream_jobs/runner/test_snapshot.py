@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.contract.record import Output, Record
-from schemas.errors import ContractError
+from schemas.errors import ContractError, PartitionError
 from stream_jobs.runner import snapshot
 from stream_jobs.runner.job import Names
 from stream_jobs.runner.snapshot import PIECE_BYTES_MAX, Assembly, Pointer, Round, Snapshot
@@ -26,6 +26,26 @@ def written(pieces: list[Output], offset: int = 7, gap: int = 1) -> list[Record]
 
 def begun(parts: list[bytes], position: int = 42, slot: int = 1) -> Round:
     return snapshot.begin(NAMES, "llm.requests", 3, position, slot, 9, parts)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, None) for name in ("position", "piece", "ends", "number")),
+        *(("position", b"x"), ("piece", b"0/x"), ("piece", b"0"), ("number", b"\xff")),
+        *(("kept", b"["), ("kept", b"[1]"), ("kept", b'{"1": []}')),
+    ],
+)
+def test_a_piece_without_sound_headers_is_no_crash(name: str, value: bytes | None) -> None:
+    """Something else wrote it under a key of ours."""
+    (record,) = written(begun([b"a"]).pieces)
+    headers = {**dict(record.headers), name: value}
+    damaged = record._replace(headers=tuple((name, value) for name, value in headers.items() if value is not None))
+
+    with pytest.raises(PartitionError, match="the snapshot at offset 7 cannot be read") as raised:
+        Assembly(NAMES, 7, "llm.requests/3").add(damaged)
+
+    assert raised.value.cause == "snapshot_lost"
 
 
 @given(st.lists(st.binary(max_size=20), max_size=5), st.integers(1, 5))
