@@ -28,7 +28,7 @@ import atheris
 from rich.console import Console
 from rich.table import Table
 
-PACKAGES = ("producers", "schemas", "stream_jobs", "fleetpulse")
+PACKAGES = ("producers", "runtime", "schemas", "stream_jobs", "fleetpulse")
 ROOT = Path(__file__).resolve().parents[2]
 COMPILED = [
     ".".join(file.relative_to(ROOT).with_suffix("").parts)

@@ -7,11 +7,10 @@ events, a request that is passed on is one that its engine reads as we did.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import itertools
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +46,7 @@ from producers.spool.ack_state import AckState
 from producers.spool.frame import encode_header
 from producers.spool.segment import read_segment
 from producers.spool.slots import Slots
+from runtime import http_server, trace_context
 from schemas.codec import native, ndjson_walk, wire
 from schemas.codec.build import rows_of as rows_of_block
 from schemas.contract import admission, alert_commands, engines
@@ -64,8 +64,8 @@ from stream_jobs.rules.load import parse_set
 from stream_jobs.runner import recovery
 from stream_jobs.runner.job import Source
 from stream_jobs.yaml_files.errors import FileError
-from tests.fuzz import seeds
-from tests.unit.producers.proxy.test_proxy_sides import ANSWER, CHUNKED, PLAIN, Setting
+from tests.fuzz import loops, seeds
+from tests.unit.producers.proxy.test_proxy_sides import ANSWER, CHUNKED, PLAIN, Setting, Wire
 from tests.unit.stream_jobs.windows.cases import a_step
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -212,9 +212,6 @@ def _fits(row: dict[str, Any] | None) -> None:
         wire.parse(NDJSON, value, LLM_REQUESTS.fields).sound()
 
 
-_LOOP = asyncio.new_event_loop()
-
-
 class _Engine:
     """How an engine reads what the proxy passes on: the requests of one connection."""
 
@@ -242,7 +239,7 @@ def _proxy(data: bytes) -> None:
         setting.server.settle()
         return setting
 
-    setting = _LOOP.run_until_complete(run())
+    setting = loops.run(run)
     assert setting.server.held.bytes == 0
     assert [upstream.open for upstream in setting.server.choice.upstreams] == [0]
     engine = _Engine()
@@ -266,9 +263,77 @@ def _engine_answers(data: bytes) -> None:
         setting.server.settle()
         return setting
 
-    setting = _LOOP.run_until_complete(run())
+    setting = loops.run(run)
     assert len(setting.rows) == 1
     assert setting.server.held.bytes == 0
+
+
+HTTP_BODY_BYTES_MAX = 200
+
+
+async def _echo(request: http_server.Request) -> http_server.Response:
+    assert len(request.body) <= HTTP_BODY_BYTES_MAX
+    return http_server.Response(200, request.body, "text/plain")
+
+
+async def _failing(request: http_server.Request) -> http_server.Response:
+    raise http_server.Refused(503, "not now")
+
+
+_ENDPOINTS = http_server.App(
+    {
+        "/echo": http_server.Route("POST", _echo, ("application/json",)),
+        "/any": http_server.Route("GET", _echo),
+        "/not": http_server.Route("GET", _failing),
+    },
+    lambda refused, request: http_server.Response(refused.status, refused.reason.encode(), "text/plain"),
+    connections_max=1,
+    within_s=60.0,
+    body_bytes_max=HTTP_BODY_BYTES_MAX,
+)
+
+
+def _endpoints(data: bytes) -> None:
+    """Bytes of a client to a process's own endpoints: the same answers whatever pieces they come in, each of them one
+    that a client can read, and nothing is held beyond the bounds."""
+    places = [0, *sorted({byte * 7 % (len(data) + 1) for byte in data[:8]}), len(data)]
+    whole = _answers([data])
+    assert _answers([data[a:b] for a, b in itertools.pairwise(places)]) == whole
+    assert _answers([data[at : at + 1] for at in range(len(data))]) == whole
+    for answer in whole:
+        parser = httptools.HttpResponseParser(_Engine())
+        parser.feed_data(answer)
+        assert 200 <= parser.get_status_code() < 600
+
+
+def _answers(pieces: Sequence[bytes]) -> list[bytes]:
+    """What is answered to these pieces, but for the leave to send a body, which does not wait for its turn."""
+    wire, crowd = Wire(), set[http_server.Connection]()
+
+    async def run() -> None:
+        connection = http_server.Connection(_ENDPOINTS, crowd)
+        connection.connection_made(wire)  # type: ignore[arg-type]
+        for piece in pieces:
+            if wire.closed:
+                break
+            assert wire.reading, "it answered, and does not go on to read"
+            connection.data_received(piece)
+            assert len(connection._body) <= HTTP_BODY_BYTES_MAX
+            if not wire.reading:
+                await loops.turns()
+        connection.connection_lost(None)
+
+    loops.run(run)
+    assert not crowd
+    return [each for each in wire.writes if each != b"HTTP/1.1 100 Continue\r\n\r\n"]
+
+
+def _traceparent(data: bytes) -> None:
+    """What is taken is written as a header that means the same."""
+    context = trace_context.parse(data)
+    if context is not None:
+        assert trace_context.parse(context.header[1]) == context
+        assert len(context.header[1]) == len(seeds.TRACEPARENT)
 
 
 def _path(data: bytes) -> None:
@@ -419,6 +484,19 @@ HARNESSES: tuple[Harness, ...] = (
     Harness("answer", _answer, seeds.files("data/engine_answers/**/*.json"), words=seeds.JSON_WORDS),
     Harness("proxy", _proxy, lambda: (PLAIN, CHUNKED), words=seeds.HTTP_WORDS),
     Harness("engine", _engine_answers, lambda: (ANSWER,), words=(*seeds.HTTP_WORDS, *seeds.SSE_WORDS)),
+    Harness(
+        "endpoints",
+        _endpoints,
+        seeds.texts(
+            "POST /echo HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+            "GET /any?a=b HTTP/1.1\r\nConnection: close\r\n\r\n",
+            "POST /echo HTTP/1.1\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
+            "Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\nHEAD /not HTTP/1.1\r\n\r\n",
+        ),
+        words=(*seeds.HTTP_WORDS, b"/echo", b"/any", b"/not", b"Content-Type: application/json\r\n"),
+        bytes_max=1_024,
+    ),
+    Harness("traceparent", _traceparent, seeds.texts(seeds.TRACEPARENT, "cc" + seeds.TRACEPARENT[2:] + "-more")),
     Harness("path", _path, seeds.texts("/v1/chat/completions", "/a/%2e%2e/v1/models", "/v1;x/chat")),
     Harness(
         "prometheus",

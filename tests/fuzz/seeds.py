@@ -25,6 +25,7 @@ TESTS = Path(__file__).resolve().parent.parent
 MARK = b"\xff\xfe\xfd\xfc"
 SNAPSHOT = b"FPW1"
 """With which parts of a snapshot of windows begin."""
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 Seeds = Callable[[], Iterable[bytes]]
 
 

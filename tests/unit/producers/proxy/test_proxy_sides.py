@@ -44,13 +44,18 @@ class Wire:
     """A transport that keeps what is written."""
 
     def __init__(self) -> None:
-        self.written = b""
+        self.writes: list[bytes] = []
         self.closed = False
         self.reading = True
         self.unsent_bytes = 0
 
+    @property
+    def written(self) -> bytes:
+        """All of it."""
+        return b"".join(self.writes)
+
     def write(self, data: bytes) -> None:
-        self.written += data
+        self.writes.append(data)
 
     def write_eof(self) -> None:
         """The other side learns that nothing follows."""
@@ -158,7 +163,7 @@ def test_rows_that_cannot_be_taken_cost_neither_requests_nor_the_end() -> None:
             setting.upstream.data_received(ANSWER)
             setting.server.settle()
             answers.append(setting.client_wire.written)
-            setting.client_wire.written = b""
+            setting.client_wire.writes.clear()
             await asyncio.sleep(0)
         await setting.server.stop()
         return setting, answers
