@@ -14,14 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.errors import FleetpulseError
 from stream_jobs.runner import bare_runner
 from stream_jobs.runner.job import Job
 from stream_jobs.runner.kafka_ports import record_of
 from stream_jobs.runner.partitions import Partitions, TopicPartition
 from stream_jobs.runner.policy import CommitPolicy
 from tests.simulator.client import Faults, SimBroker, SimConsumer, Wire
-from tests.simulator.loop import CURRENT, Process
+from tests.simulator.loop import CURRENT, TROUBLE, Process
 from tests.simulator.server import Server
 
 DEPLOYMENT = "sim"
@@ -176,11 +175,9 @@ class Worker:
     async def _run(self, process: Process) -> None:
         try:
             await self._serve(process)
-        except FleetpulseError as error:
-            self.ended_by.append(error)
         except BaseException as error:
             self.ended_by.append(error)
-            if not isinstance(error, Exception):
+            if not isinstance(error, TROUBLE):
                 raise
         finally:
             if not process.dead:

@@ -16,6 +16,13 @@ import random
 from collections import deque
 from typing import Any
 
+from schemas.errors import ContractError, FencedError, UnavailableError
+from stream_jobs.runner.exactly_once import RevokedError
+
+TROUBLE = (UnavailableError, FencedError, ContractError, RevokedError)
+"""What a kill, a fence, a fault of the brokers or damage may raise. Any other error is a defect of the code that runs,
+though a supervisor would start it again."""
+
 
 class Process:
     """What can be killed and frozen as a whole."""
@@ -52,6 +59,21 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._clock_resolution = 1e-9
         self._kept: list[asyncio.Task[Any]] = []
         self._kept_most = 1_000
+        self._defects: list[str] = []
+
+    def defects(self) -> list[str]:
+        """Errors that are no ``TROUBLE``, of tasks that ended, awaited or not, and of callbacks."""
+        for task in self._kept:
+            if task.done() and not task.cancelled():
+                self._note(task.exception())
+        self._kept = [one for one in self._kept if not one.done()]
+        return self._defects
+
+    def _note(self, error: BaseException | None) -> None:
+        if isinstance(error, BaseExceptionGroup):
+            error = error.split(TROUBLE)[1]
+        if error is not None and not isinstance(error, TROUBLE):
+            self._defects.append(f"{type(error).__name__}: {error}")
 
     def create_task(self, coro: Any, **how: Any) -> asyncio.Task[Any]:
         """Tasks of killed processes are kept too: the garbage collector, whose moments no seed gives, would throw them
@@ -59,7 +81,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         task = super().create_task(coro, **how)
         self._kept.append(task)
         if len(self._kept) >= self._kept_most:  # not by a callback, which would be a step of the schedule
-            self._kept = [one for one in self._kept if not one.done()]
+            self.defects()
             self._kept_most = 2 * len(self._kept) + 1_000
         return task
 
@@ -126,7 +148,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.close()
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Tasks of killed processes are thrown away unfinished; that is their fate, not an error."""
+        """Tasks of killed processes are thrown away unfinished; that is their fate, and comes with no error."""
+        self._note(context.get("exception"))
 
     def _process_events(self, event_list: Any) -> None: ...
 

@@ -1,4 +1,6 @@
-"""One random schedule: load, trouble, calm, and the truth to compare with."""
+"""One random schedule: load, trouble, calm, and the truth to compare with.
+
+What a process raises and no trouble explains is a violation, even where a restart makes up for it."""
 
 from __future__ import annotations
 
@@ -71,6 +73,8 @@ def run_schedule(seed: int, rules: Rules | None = None, world_of: type[World] | 
             loop.run_until_complete(world.run(loop))
         except StuckError as error:
             world.outcome.violations.append(f"stuck: {error}")
+        else:
+            world.outcome.violations += [f"a process raised {error}" for error in dict.fromkeys(loop.defects())]
         finally:
             loop.dispose()
             if collecting:
