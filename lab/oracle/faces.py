@@ -32,6 +32,7 @@ from lab.oracle.said import (
     unit_costs,
     whole,
 )
+from lab.oracle.value import Key
 from schemas.limits import HOUR_MS, MINUTE_MS
 
 _GOOD = ("judged", "good", "judged_failed", "missed", "good_tokens", "good_share")
@@ -393,3 +394,5 @@ FACES: Mapping[str, Callable[[Ask, int, int], Said]] = {
     "report": report,
     "cookbook": cookbook,
 }
+ONLY_WITH: Mapping[str, Key] = {"report": ("billed_ms", "all")}
+"""Faces that say nothing of a range without this, whatever else there is in it."""

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from lab.oracle.bills import Bill, BillLine, Part
 from lab.oracle.engines import EngineSample
-from lab.oracle.faces import FACES
+from lab.oracle.faces import FACES, ONLY_WITH
 from lab.oracle.machines import Sample
 from lab.oracle.recount import Raw, Recount, Request
 from lab.oracle.said import Ask
@@ -53,6 +53,9 @@ ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Asia/Kathm
 """Whole, half and quarter hours; three have days of 23, 23.5 and 25 hours."""
 SHORTEST_MS, LONGEST_MS = MINUTE_MS, 30 * DAY_MS
 EXAMPLES = 3
+_GRAINS_MS = (HOUR_MS, MINUTE_MS, WINDOW_MS, 1)
+Dimension = tuple[str, str]
+"""A metric and what it is by: ``model``, ``tenant``, ``all``."""
 Objectives = Mapping[str, tuple[int | None, int | None, int | None]]
 """Of each service class the longest TTFT, TPOT and end to end [us]."""
 
@@ -68,6 +71,11 @@ class Range:
     from_ms: int
     to_ms: int
     ends: str
+
+    @property
+    def grain_ms(self) -> int:
+        """The widest of the usual widths that both ends are whole in."""
+        return next(one for one in _GRAINS_MS if not self.from_ms % one and not self.to_ms % one)
 
 
 @dataclass(slots=True)
@@ -86,6 +94,10 @@ class Comparison:
     ranges: int
     requests: int
     lines: dict[tuple[str, str], Line] = field(default_factory=dict)
+    _has: dict[tuple[str, int], set[Dimension]] = field(default_factory=dict, repr=False)
+    """What a face has said of any range, by their grain."""
+    _unsaid: dict[tuple[str, Dimension, Range], tuple[Key, Value]] = field(default_factory=dict, repr=False)
+    """What it had nothing to say about, though there was something; one example each."""
 
     @property
     def exact(self) -> bool:
@@ -107,20 +119,39 @@ class Comparison:
         return {"ranges": self.ranges, "requests": self.requests, "lines": lines}
 
     def take(self, face: str, said: Mapping[Key, Any], expected: Mapping[Key, Value], over: Range) -> None:
-        """Compare a face's answers. Something that only the recount has differs, unless the face has no such metric."""
-        dimensions = {(metric, of.partition("=")[0]) for metric, of in said}
-        wanted = {key: value for key, value in expected.items() if (key[0], key[1].partition("=")[0]) in dimensions}
+        """Compare a face's answers. Something that only the recount has differs, unless the face has no such metric:
+        none in this range, or, once all are ``finished``, in any."""
+        dimensions = {_dimension(key) for key in said}
+        wanted = {key: value for key, value in expected.items() if _dimension(key) in dimensions}
         for key in sorted({*said, *wanted}):
-            line = self.lines.setdefault((face, key[0]), Line())
-            line.compared += 1
-            right = wanted.get(key, Value(0, 0))
-            if not right.holds(said.get(key)):
-                line.different += 1
-                if len(line.examples) < EXAMPLES:
-                    got = said.get(key)
-                    line.examples.append(
-                        f"{key[1]} over [{over.from_ms}, {over.to_ms}), {over.ends}: {got}, not {right}"
-                    )
+            self._compare(face, key, said.get(key), wanted.get(key, Value(0, 0)), over)
+        self._has.setdefault((face, over.grain_ms), set()).update(dimensions)
+        if (needed := ONLY_WITH.get(face)) is not None and needed not in expected:
+            return
+        for key, right in expected.items():
+            if _dimension(key) not in dimensions and not right.holds(None):
+                self._unsaid.setdefault((face, _dimension(key), over), (key, right))
+
+    def finished(self) -> None:
+        """Of what a face says of some ranges it says something of all that are whole in the same width."""
+        for (face, dimension, over), (key, right) in self._unsaid.items():
+            grains = [grain_ms for (of, grain_ms), has in self._has.items() if of == face and dimension in has]
+            if any(not over.grain_ms % grain_ms for grain_ms in grains):
+                self._compare(face, key, None, right, over)
+        self._unsaid.clear()
+
+    def _compare(self, face: str, key: Key, got: Any, right: Value, over: Range) -> None:
+        line = self.lines.setdefault((face, key[0]), Line())
+        line.compared += 1
+        if right.holds(got):
+            return
+        line.different += 1
+        if len(line.examples) < EXAMPLES:
+            line.examples.append(f"{key[1]} over [{over.from_ms}, {over.to_ms}), {over.ends}: {got}, not {right}")
+
+
+def _dimension(key: Key) -> Dimension:
+    return key[0], key[1].partition("=")[0]
 
 
 def ranges_over(first_ms: int, last_ms: int, count: int, seed: int) -> Iterator[Range]:
@@ -153,6 +184,7 @@ def compare(ask: Ask, raw: Raw, ranges: Sequence[Range], on_progress: OnProgress
         expected = recount.over(over.from_ms, over.to_ms)
         for face, said in FACES.items():
             found.take(face, said(ask, over.from_ms, over.to_ms), expected, over)
+    found.finished()
     return found
 
 

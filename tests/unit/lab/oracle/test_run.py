@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lab.oracle.run import ZONES, Comparison, Range, ranges_over
-from lab.oracle.value import Value
+from lab.oracle.value import Key, Value
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
 
 FIRST_MS = 20_000 * DAY_MS
@@ -32,6 +32,36 @@ def test_what_a_face_leaves_out_differs_and_what_it_has_no_column_for_does_not()
     assert found.lines["f", "a"].compared == 2
     assert found.lines["f", "a"].different == 2
     assert not found.exact
+
+
+def taken(face: str, *said: tuple[dict[Key, float], Range], bills: bool = True) -> dict[str, int]:
+    """How much differs by metric, of a face that said this of ranges over the same rows."""
+    found = Comparison(len(said), 1)
+    rows = {("requests", "model=m"): Value(2, 2), ("failed", "all"): Value(0, 0)}
+    for answers, over in said:
+        found.take(face, answers, rows | ({("billed_ms", "all"): Value(9, 9)} if bills else {}), over)
+    found.finished()
+    return {metric: line.different for (_, metric), line in found.lines.items()}
+
+
+def test_a_face_that_says_nothing_of_a_range_differs_where_it_says_something_of_others() -> None:
+    """Not where it answers for whole hours alone, and not for what it never says or what is nothing anyway."""
+    answer: dict[Key, float] = {("requests", "model=m"): 2}
+    minutes, hours = Range(0, MINUTE_MS, "minute"), Range(0, HOUR_MS, "hour")
+
+    assert taken("f", (answer, minutes), ({}, hours)) == {"requests": 1}
+    assert taken("f", ({}, hours), (answer, minutes)) == {"requests": 1}
+    assert taken("f", ({}, minutes), (answer, hours)) == {"requests": 0}
+    assert taken("f", ({}, minutes), ({}, hours)) == {}
+
+
+def test_a_report_says_nothing_without_a_bill_alone() -> None:
+    """Where there is one it has to say what else there is."""
+    answer: dict[Key, float] = {("requests", "model=m"): 2, ("billed_ms", "all"): 9}
+    first, second = Range(0, MINUTE_MS, "minute"), Range(MINUTE_MS, 2 * MINUTE_MS, "minute")
+
+    assert taken("report", (answer, first), ({}, second)) == {"requests": 1, "billed_ms": 1}
+    assert taken("report", ({}, second), bills=False) == {}
 
 
 def test_nothing_compared_is_not_exact() -> None:
