@@ -56,6 +56,15 @@ class Part:
     gpu_ms: int = 0
 
 
+def part_of(row: Mapping[str, Any]) -> Part:
+    """A row of parts, with ``bill_energy_mj`` and ``bill_meter_mj`` of its bill: of what the meter read it has the
+    share that it has of the energy, rounded down; unknown where any of the three is, or the bill has no energy."""
+    fields = dict(row)
+    energy_mj, whole_mj, meter_mj = row["energy_mj"], fields.pop("bill_energy_mj"), fields.pop("bill_meter_mj")
+    known = energy_mj is not None and meter_mj is not None and whole_mj
+    return Part(**fields, meter_mj=energy_mj * meter_mj // whole_mj if known else None)
+
+
 @dataclass(frozen=True, slots=True)
 class BillLine:
     """One line of a bill: requests of a kind that ended in the minute."""

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from lab.oracle.bills import Bill, BillLine, Part
+from lab.oracle.bills import Bill, BillLine, part_of
 from lab.oracle.engines import EngineSample
 from lab.oracle.faces import FACES, ONLY_WITH
 from lab.oracle.machines import Sample
@@ -29,7 +29,7 @@ FROM token_costs AS t FINAL WHERE minute_ms < {before_ms:Int64} ORDER BY minute_
 RAW_PARTS = """SELECT minute_ms, part_name AS part, ifNull(part_model, 'None') AS model,
 ifNull(part_tenant, 'None') AS tenant, part_status AS status, part_cost_nusd AS cost_nusd, part_energy_mj AS energy_mj,
 part_kind AS kind, part_amount AS amount, use, owner, ifNull(t.gpu_model, '') AS gpu_model, carbon_ug AS carbon_ug,
-toInt64(intDiv(toInt128(part_energy_mj) * t.meter_mj, nullIf(t.energy_mj, 0))) AS meter_mj, part_gpu_ms AS gpu_ms
+t.energy_mj AS bill_energy_mj, t.meter_mj AS bill_meter_mj, part_gpu_ms AS gpu_ms
 FROM token_costs AS t FINAL ARRAY JOIN part_name, part_model, part_tenant, part_status, part_cost_nusd, part_energy_mj,
 part_kind, part_amount, part_gpu_ms, arrayResize(t.part_carbon_ug, length(t.part_name), NULL) AS carbon_ug
 WHERE minute_ms < {before_ms:Int64} ORDER BY minute_ms"""
@@ -213,7 +213,7 @@ def stored(ask: Ask, before_ms: int, objectives: Objectives) -> Raw:
     return Raw(
         requests=[Request(**row) for row in rows(RAW)],
         bills=[Bill(**row) for row in rows(RAW_BILLS)],
-        parts=[Part(**row) for row in rows(RAW_PARTS)],
+        parts=[part_of(row) for row in rows(RAW_PARTS)],
         lines=[BillLine(**row) for row in rows(RAW_LINES)],
         windows=sorted(row["window_ms"] for row in rows(RAW_WINDOWS)),
         objectives=objectives,

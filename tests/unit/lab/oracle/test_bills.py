@@ -4,7 +4,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lab.oracle.bills import Bill, BillLine, Part, billed_ms, by_hour, money, unit_costs
+import pytest
+
+from lab.oracle.bills import Bill, BillLine, Part, billed_ms, by_hour, money, part_of, unit_costs
+
+
+@pytest.mark.parametrize(
+    ("energy_mj", "bill_energy_mj", "bill_meter_mj", "meter_mj"),
+    [
+        *((3, 10, 13, 3), (10, 10, 13, 13), (0, 10, 13, 0), (2**60, 2**61, 2**62, 2**61)),
+        *((None, 10, 13, None), (3, None, 13, None), (3, 10, None, None), (3, 0, 13, None)),
+    ],
+)
+def test_a_part_has_its_share_of_the_meter(
+    energy_mj: int | None, bill_energy_mj: int | None, bill_meter_mj: int | None, meter_mj: int | None
+) -> None:
+    """By its energy, rounded down."""
+    names = {"part": "request", "model": "m", "tenant": "t", "status": "ok"}
+    amounts = {"cost_nusd": 7, "energy_mj": energy_mj}
+    of_bill = {"bill_energy_mj": bill_energy_mj, "bill_meter_mj": bill_meter_mj}
+
+    found = part_of({"minute_ms": 0, **names, **amounts, **of_bill})
+
+    assert found == Part(0, "request", "m", "t", "ok", 7, energy_mj, meter_mj=meter_mj)
 
 
 def test_what_is_nobodys_in_particular_counts() -> None:
