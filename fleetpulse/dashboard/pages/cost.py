@@ -19,7 +19,7 @@ from fleetpulse.report.amounts import dollars as usd
 from fleetpulse.report.amounts import usd as dollars
 from schemas.ddl.coverage_view import PART as UNOBSERVED
 from schemas.errors import FleetpulseError
-from schemas.limits import DAY_MS, DERIVED_SETTLE_MS, HOUR_MS
+from schemas.limits import DAY_MS, DERIVED_SETTLE_MS, HOUR_MS, MINUTE_MS
 from stream_jobs.budgets.load import load as load_budgets
 from stream_jobs.budgets.model import Budgets
 from stream_jobs.prices.model import is_example
