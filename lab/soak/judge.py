@@ -1,20 +1,22 @@
 """Whether anything grew: pure. Numbers are those of ``Sample``, taken at even distances over a soak.
 
-The first third is start-up: loops are compiled, caches fill, the first hour's parts are made. Of the rest the median of
-the first quarter is held against that of the last one, so that a fetch or a merge that falls on a sample decides
-nothing. Falling is no fault.
+The first third is start-up: loops are compiled, caches fill, the first hour's parts are made. Through the rest, the
+last 40 minutes of an hour, goes the line of Theil and Sen, the median of all slopes, so that a fetch or a merge that
+falls on a sample decides nothing; by its two ends is judged. Falling is no fault.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from statistics import median
+from math import inf
 from typing import Any
+
+import numpy as np
 
 WARM_UP_SHARE = 1 / 3
 SAMPLES_MIN = 12
-"""Behind the start-up: three in each quarter."""
+"""Behind the start-up."""
 HOUR_S = 3_600
 
 
@@ -38,22 +40,24 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """How much an amount may grow: by a share of what it was, or by ``slack`` where that is more."""
+    """How much an amount may grow: by a share of what it was, or by ``slack`` where that is more; and never beyond
+    ``limit``, where it began there, too."""
 
     share: float
     slack: float = 0.0
+    limit: float = inf
 
     def most(self, begin: float) -> float:
         """What it may have become."""
-        return begin + max(self.share * begin, self.slack)
+        return min(begin + max(self.share * begin, self.slack), self.limit)
 
 
 MEMORY = Bound(0.05)
 OPEN_FILES = Bound(0.05, 10)
-LAG_S = Bound(0.0, 2.0)
-"""In seconds of a reader's input, as commits come every five."""
-PARTS = Bound(0.10, 20)
-FILES = Bound(0.10, 200)
+LAG_S = Bound(0.0, 2.0, 15.0)
+"""In seconds of a reader's input, as commits come every five: three of them at most, also where it stays so."""
+PARTS = Bound(0.05, 20)
+FILES = Bound(0.05, 200)
 QUERY_P95_MS = Bound(0.25, 50.0)
 
 
@@ -82,25 +86,25 @@ def lines(samples: Sequence[Sample], seconds: float, restarts: Mapping[str, int]
     """Every amount with its verdict; ``restarts`` of processes, each of which fails."""
     steady = [one for one in samples if one.at_s >= WARM_UP_SHARE * seconds]
     found = [*_of_processes(steady), *_of_readers(steady)]
-    found.append(_line("parts of tables", "", [one.parts for one in steady], PARTS))
-    found.append(_line("files", "", [one.files for one in steady], FILES))
-    found.append(_line("dashboard p95", "ms", [one.query_p95_ms for one in steady], QUERY_P95_MS))
-    found.append(_line("bytes on disk", "B", [one.disk_bytes for one in steady], None))
+    found.append(_line("parts of tables", "", steady, [one.parts for one in steady], PARTS))
+    found.append(_line("files", "", steady, [one.files for one in steady], FILES))
+    found.append(_line("dashboard p95", "ms", steady, [one.query_p95_ms for one in steady], QUERY_P95_MS))
+    found.append(_line("bytes on disk", "B", steady, [one.disk_bytes for one in steady], None))
     found += [Line(f"restarts of {name}", "", 0, count, 0, False) for name, count in restarts.items() if count]
     return found
 
 
 def _of_processes(steady: Sequence[Sample]) -> Iterator[Line]:
     for name in _names(one.memory_bytes for one in steady):
-        yield _line(f"memory of {name}", "B", [one.memory_bytes.get(name) for one in steady], MEMORY)
+        yield _line(f"memory of {name}", "B", steady, [one.memory_bytes.get(name) for one in steady], MEMORY)
     for name in _names(one.open_files for one in steady):
-        yield _line(f"open files of {name}", "", [one.open_files.get(name) for one in steady], OPEN_FILES)
+        yield _line(f"open files of {name}", "", steady, [one.open_files.get(name) for one in steady], OPEN_FILES)
 
 
 def _of_readers(steady: Sequence[Sample]) -> Iterator[Line]:
     for name in _names(one.lag for one in steady):
         per_s = _rate(steady, name)
-        yield _line(f"lag of {name}", "s", [_seconds(one.lag.get(name), per_s) for one in steady], LAG_S)
+        yield _line(f"lag of {name}", "s", steady, [_seconds(one.lag.get(name), per_s) for one in steady], LAG_S)
 
 
 def _names(of: Iterable[Mapping[str, int]]) -> list[str]:
@@ -117,12 +121,19 @@ def _seconds(lag: int | None, per_s: float) -> float | None:
     return None if lag is None or per_s <= 0 else lag / per_s
 
 
-def _line(name: str, unit: str, seen: Iterable[float | None], bound: Bound | None) -> Line:
-    values = [value for value in seen if value is not None]
-    if not values:
+def _line(name: str, unit: str, steady: Sequence[Sample], values: Iterable[float | None], bound: Bound | None) -> Line:
+    seen = [(one.at_s, value) for one, value in zip(steady, values, strict=True) if value is not None]
+    if not seen:
         return Line(name, unit, None, None, None, None)
-    quarter = max(1, len(values) // 4)
-    begin, end = median(values[:quarter]), median(values[-quarter:])
-    if bound is None or len(values) < SAMPLES_MIN:
-        return Line(name, unit, begin, end, None if bound is None else bound.most(begin), None)
-    return Line(name, unit, begin, end, bound.most(begin), end <= bound.most(begin))
+    begin, end = trend(seen)
+    most = None if bound is None else bound.most(begin)
+    return Line(name, unit, begin, end, most, None if most is None or len(seen) < SAMPLES_MIN else end <= most)
+
+
+def trend(seen: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """First and last value of the line of Theil and Sen through (time, value), in order of time."""
+    at, values = (np.array(column, np.float64) for column in zip(*seen, strict=True))
+    first, second = np.triu_indices(len(at), 1)
+    slope = np.median((values[second] - values[first]) / (at[second] - at[first])) if len(first) else 0.0
+    level = np.median(values - slope * at)
+    return float(level + slope * at[0]), float(level + slope * at[-1])

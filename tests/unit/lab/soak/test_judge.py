@@ -1,4 +1,4 @@
-"""What counts as grown: medians of the first and the last quarter behind the start-up, against each amount's bound.
+"""What counts as grown: the trend behind the start-up, against each amount's bound.
 
 Covers lab.soak.judge and lab.soak.run.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fleetpulse.reconcile.compare import Report
-from lab.soak.judge import Line, Sample, lines
+from lab.soak.judge import Line, Sample, lines, trend
 from lab.soak.run import Soak, on_disk
 
 SECONDS, EVERY_S = 3_600, 30
@@ -89,6 +89,13 @@ def test_what_stays_as_it_is_holds() -> None:
         pytest.param(
             lambda one: replace(one, lag={"windows": int(300 * rising(one, 1.2))}), "lag of windows", id="lag"
         ),
+        pytest.param(
+            lambda one: replace(one, memory_bytes={**one.memory_bytes, "sink": int(200 * MIB * rising(one, 0.06))}),
+            "memory of sink",
+            id="memory, a little in each of 40 minutes",
+        ),
+        pytest.param(lambda one: replace(one, files=int(9_000 * rising(one, 0.06))), "files", id="files, a little"),
+        pytest.param(lambda one: replace(one, lag={"windows": 2_000}), "lag of windows", id="lag that stays"),
         pytest.param(lambda one: replace(one, parts=int(500 * rising(one, 0.2))), "parts of tables", id="parts"),
         pytest.param(lambda one: replace(one, files=int(9_000 * rising(one, 0.2))), "files", id="files on disk"),
         pytest.param(lambda one: replace(one, query_p95_ms=80 * rising(one, 1.0)), "dashboard p95", id="queries"),
@@ -108,7 +115,7 @@ def test_each_amount_that_grows_fails_alone(change: Callable[[Sample], Sample], 
         pytest.param(lambda one: replace(one, parts=100 if one.at_s < SECONDS / 3 else 500), id="while it starts up"),
         pytest.param(lambda one: replace(one, parts=5_000 if one.at_s == 3_000 else 500), id="in one sample"),
         pytest.param(lambda one: replace(one, parts=int(500 / rising(one, 1.0))), id="downwards"),
-        pytest.param(lambda one: replace(one, parts=int(500 * rising(one, 0.09))), id="within the bound"),
+        pytest.param(lambda one: replace(one, parts=int(500 * rising(one, 0.045))), id="within the bound"),
     ],
 )
 def test_what_is_no_growth_holds(change: Callable[[Sample], Sample]) -> None:
@@ -159,3 +166,14 @@ def test_files_are_counted_with_their_bytes(tmp_path: Path) -> None:
     (tmp_path / "a" / "b" / "two").write_bytes(b"123")
 
     assert on_disk(tmp_path) == (2, 8)
+
+
+def test_the_trend_is_that_of_most_samples() -> None:
+    """Every fourth is an outlier; one alone has no slope."""
+    seen = [(float(at), 1e6 if at % 4 == 3 else 10.0 + 0.5 * at) for at in range(0, 100)]
+
+    begin, end = trend(seen)
+
+    assert abs(begin - 10.0) < 1.0
+    assert 59.5 <= end < 75.0
+    assert trend([(7.0, 3.0)]) == (3.0, 3.0)
