@@ -13,7 +13,7 @@ from typing import Any
 from fleetpulse.sql.database import Database
 from lab.simulator.truth import Groups, Measure, Truth, measured_fields
 from schemas.events.event_types import BY_TOPIC
-from schemas.events.grouping import GroupingSet, sets_of
+from schemas.events.grouping import GROUPING_SETS, GroupingSet
 from schemas.fields import Role
 from schemas.rows.tables import PARTIALS
 from schemas.sketch import RELATIVE_ERROR_MAX, VALUE_MAX, quantile
@@ -36,6 +36,10 @@ class Difference:
 
     def __str__(self) -> str:
         return f"{self.topic} {self.grouping} {self.key} {self.measure}: truth {self.truth}, table {self.table}"
+
+
+Found = Difference | None
+"""Of one comparison; None: both are the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +65,21 @@ fields."""
 
 
 def compare(rows_of: Callable[[GroupingSet], Rows], truth: Truth) -> Comparison:
-    """Compare all topics and grouping sets with the truth."""
-    cells = percentiles = lost = doubled = 0
-    differences: list[Difference] = []
-    for topic in truth.events():
-        for grouping in sets_of(topic):
-            groups = truth[topic].groups(grouping.dimensions)
-            table = rows_of(grouping)
-            for difference in _counts(grouping, groups, table):
-                differences.append(difference)
-                missing = int(difference.truth or 0) - int(difference.table or 0)  # type: ignore[call-overload]
+    """Compare all grouping sets with the truth, also those of topics of which it knows no event."""
+    lost = doubled = 0
+    sums, quantiles = list[Found](), list[Found]()
+    for grouping in GROUPING_SETS:
+        groups = truth[grouping.topic].groups(grouping.dimensions)
+        table = rows_of(grouping)
+        for found in _counts(grouping, groups, table):
+            sums.append(found)
+            if found is not None:
+                missing = int(found.truth or 0) - int(found.table or 0)  # type: ignore[call-overload]
                 lost, doubled = lost + max(0, missing), doubled + max(0, -missing)
-            differences += _measures(grouping, groups, table)
-            differences += _percentiles(grouping, groups, table)
-            cells += len(groups.keys) * (1 + len(measured_fields(topic)))
-            percentiles += len(groups.keys) * len(BY_TOPIC[topic].of(Role.SKETCH)) * len(QUANTILES)
-    return Comparison(cells, percentiles, lost, doubled, tuple(differences))
+        sums += _measures(grouping, groups, table)
+        quantiles += _percentiles(grouping, groups, table)
+    differences = tuple(found for found in (*sums, *quantiles) if found is not None)
+    return Comparison(len(sums), len(quantiles), lost, doubled, differences)
 
 
 def stored(database: Database, grouping: GroupingSet) -> Rows:
@@ -101,15 +104,14 @@ def stored(database: Database, grouping: GroupingSet) -> Rows:
     return {tuple(row[:width]): dict(zip(answer.columns, row, strict=True)) for row in answer.rows}
 
 
-def _counts(grouping: GroupingSet, groups: Groups, table: Mapping[tuple[Any, ...], Row]) -> Iterator[Difference]:
+def _counts(grouping: GroupingSet, groups: Groups, table: Mapping[tuple[Any, ...], Row]) -> Iterator[Found]:
     truth = groups.events()
     for key in truth.keys() | table.keys():
         expected, got = truth.get(key, 0), int(table[key]["events"]) if key in table else 0
-        if expected != got:
-            yield Difference(grouping.topic, grouping.name, key, "events", expected, got)
+        yield None if expected == got else Difference(grouping.topic, grouping.name, key, "events", expected, got)
 
 
-def _measures(grouping: GroupingSet, groups: Groups, table: Mapping[tuple[Any, ...], Row]) -> Iterator[Difference]:
+def _measures(grouping: GroupingSet, groups: Groups, table: Mapping[tuple[Any, ...], Row]) -> Iterator[Found]:
     for name in measured_fields(grouping.topic):
         summed_only = BY_TOPIC[grouping.topic].field(name).role is Role.DIFFERENCE
         for key, measure in groups.measure(name).items():
@@ -117,13 +119,14 @@ def _measures(grouping: GroupingSet, groups: Groups, table: Mapping[tuple[Any, .
             if row is None:
                 continue  # the counts show it
             expected, got = _expected(measure, summed_only), _got(row, name, summed_only)
-            if expected != got:
-                yield Difference(grouping.topic, grouping.name, key, name, expected, got)
+            yield None if expected == got else Difference(grouping.topic, grouping.name, key, name, expected, got)
     for field in BY_TOPIC[grouping.topic].of(Role.SKETCH_BINS):
         for key, bins in groups.bins(field.name).items():
             row = table.get(key)
-            if row is not None and dict(row[f"{field.name}.bins"]) != bins:
-                yield Difference(grouping.topic, grouping.name, key, field.name, bins, row[f"{field.name}.bins"])
+            if row is not None:
+                got_bins = dict(row[f"{field.name}.bins"])
+                same = got_bins == bins
+                yield None if same else Difference(grouping.topic, grouping.name, key, field.name, bins, got_bins)
 
 
 def _expected(measure: Measure, summed_only: bool) -> tuple[int | None, ...]:
@@ -138,7 +141,7 @@ def _got(row: Row, name: str, summed_only: bool) -> tuple[int | None, ...]:
     return tuple(row[f"{name}.{part}"] for part in ("count", "sum", "min", "max"))
 
 
-def _percentiles(grouping: GroupingSet, groups: Groups, table: Mapping[tuple[Any, ...], Row]) -> Iterator[Difference]:
+def _percentiles(grouping: GroupingSet, groups: Groups, table: Mapping[tuple[Any, ...], Row]) -> Iterator[Found]:
     for field in BY_TOPIC[grouping.topic].of(Role.SKETCH):
         for q in QUANTILES:
             for key, exact in groups.percentiles(field.name, q).items():
@@ -146,5 +149,6 @@ def _percentiles(grouping: GroupingSet, groups: Groups, table: Mapping[tuple[Any
                 if row is None or exact is None or exact > VALUE_MAX:
                     continue
                 got = quantile(row[f"{field.name}.bins"], q)
-                if got is None or abs(got - exact) > (RELATIVE_ERROR_MAX + _SLACK) * exact:
-                    yield Difference(grouping.topic, grouping.name, key, f"{field.name} p{100 * q:g}", exact, got)
+                close = got is not None and abs(got - exact) <= (RELATIVE_ERROR_MAX + _SLACK) * exact
+                name = f"{field.name} p{100 * q:g}"
+                yield None if close else Difference(grouping.topic, grouping.name, key, name, exact, got)

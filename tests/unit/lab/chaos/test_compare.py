@@ -39,7 +39,7 @@ class Tables:
             for key, of in _members(self._truth[grouping.topic], grouping.dimensions).items()
         ]
         self._change(grouping.name, rows)
-        return Answer(tuple(rows[0]), tuple(tuple(row.values()) for row in rows))
+        return Answer(tuple(rows[0]) if rows else (), tuple(tuple(row.values()) for row in rows))
 
     def _row(self, table: TruthTable, of: list[int]) -> dict[str, Any]:
         event, row = BY_TOPIC[table.topic], {"events": len(of)}
@@ -102,6 +102,37 @@ def test_whole_tables_are_exact(judged: Callable[..., Comparison]) -> None:
     assert (found.exact, found.lost, found.doubled, found.differences) == (True, 0, 0, ())
     assert found.cells > 100
     assert found.percentiles > 100
+
+
+def test_rows_of_a_topic_that_the_truth_does_not_know_are_too_many(judged: Callable[..., Comparison]) -> None:
+    """Its tables are looked at, too."""
+
+    def change(name: str, rows: list[dict[str, Any]]) -> None:
+        if name == "host":
+            labels = {"cluster": None, "region": None, "host": "h-1", "origin": "simulated"}
+            rows.append({"window_ms": 0, **labels, "events": 7})
+
+    found = judged(change)
+
+    assert (found.exact, found.lost, found.doubled) == (False, 0, 7)
+    assert [(one.topic, one.truth, one.table) for one in found.differences] == [("host.samples", 0, 7)]
+
+
+def test_only_what_was_compared_counts(judged: Callable[..., Comparison]) -> None:
+    """A series without a row has its events compared, and no measure or percentile."""
+
+    def change(name: str, rows: list[dict[str, Any]]) -> None:
+        if name == "engine":
+            rows[:] = [row for row in rows if row["engine_id"] != "h-1/1" or row["status"] != "ok"]
+
+    whole, found = judged(), judged(change)
+    series = sum(one.grouping == "engine" for one in found.differences)
+    request = BY_TOPIC["llm.requests"]
+
+    assert series > 0
+    measures = len(request.of(Role.SKETCH, Role.GAUGE, Role.DIFFERENCE, Role.SKETCH_BINS))
+    assert whole.cells - found.cells == series * measures
+    assert 0 < whole.percentiles - found.percentiles <= series * len(request.of(Role.SKETCH)) * 3
 
 
 def test_what_is_missing_is_lost_and_what_is_too_much_is_doubled(judged: Callable[..., Comparison]) -> None:

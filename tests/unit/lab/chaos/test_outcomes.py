@@ -27,7 +27,7 @@ from tests.unit.stream_jobs.alerts.log import Log, a_step
 
 SECONDS, QUIET_S = 20, 50
 """Of a fleet, and of nothing after it, in which its windows pass."""
-TOPICS = ("gpu.samples", "llm.requests", "host.samples", "engine.samples")
+TOPICS = ("gpu.samples", "llm.requests", "host.samples", "engine.samples", "host.processes")
 
 
 @pytest.fixture
