@@ -21,7 +21,7 @@ from lab.chaos.outcomes import outcomes
 from lab.chaos.schedule import schedule
 from lab.chaos.stage import CLUSTER_DOWN_S, PRODUCER, Stage
 from lab.simulator.truth import Truth
-from lab.simulator.truth_file import read_truth
+from lab.simulator.truth_file import Cut, cut_of, read_truth
 from runtime.config import Config, load
 from schemas.errors import FleetpulseError
 
@@ -39,7 +39,8 @@ CLUSTER = 3, 2
 
 @dataclass(frozen=True, slots=True)
 class ChaosReport:
-    """What was done and what came of it. ``outcomes``: finals, bills and alerts, where all jobs ran."""
+    """What was done and what came of it. ``outcomes``: finals, bills and alerts, where all jobs ran. ``cut``: records
+    of the truth that the producer's books lack."""
 
     seed: int
     blows: Mapping[str, int]
@@ -47,11 +48,13 @@ class ChaosReport:
     books: Report
     comparison: Comparison
     outcomes: Mapping[str, Comparison] = field(default_factory=dict)
+    cut: Cut = field(default_factory=Cut)
 
     @property
     def exact(self) -> bool:
-        """Whether the books and the truth both agree with the tables, and all that follows from them."""
-        return self.books.exact and all(one.exact for one in self._compared)
+        """Whether the books and the truth both agree with the tables, and all that follows from them, and no more of
+        the truth was cut than kills explain."""
+        return self.books.exact and not self.cut.beyond and all(one.exact for one in self._compared)
 
     @property
     def _compared(self) -> tuple[Comparison, ...]:
@@ -72,6 +75,8 @@ class ChaosReport:
             "percentiles_compared": self.comparison.percentiles,
             "lost": self.comparison.lost,
             "doubled": self.comparison.doubled,
+            "cut_records": self.cut.records,
+            "cut_beyond_last_steps": self.cut.beyond,
             "outcomes": {
                 name: {"exact": one.exact, "compared": one.cells, "lost": one.lost, "doubled": one.doubled}
                 for name, one in self.outcomes.items()
@@ -86,6 +91,10 @@ class ChaosReport:
             f"compared {self.comparison.cells:,} sums and {self.comparison.percentiles:,} percentiles with the truth"
         )
         lines.append(f"lost {self.comparison.lost}, doubled {self.comparison.doubled}")
+        lines.append(
+            f"records that a killed producer had not spooled yet: {self.cut.records - self.cut.beyond};"
+            f" spooled and gone: {self.cut.beyond}"
+        )
         lines += [
             f"{name}: compared {one.cells:,}, lost {one.lost}, doubled {one.doubled}"
             for name, one in self.outcomes.items()
@@ -120,12 +129,13 @@ def run_chaos(
                 stage.strike(step)
             books = _settle(stage)
             database = Database(config.reading, consistent=True)
-            truth = read_truth(stage.folder / "truth", _records(config))
+            records = _records(config)
+            truth, cut = read_truth(stage.folder / "truth", records), cut_of(stage.folder / "truth", records)
             comparison = compare(lambda grouping: stored(database, grouping), truth)
             followed = _follow(stage, database, truth) if cluster else {}
     finally:
         stack.down(folder)
-    report = ChaosReport(seed, dict(stage.done), time.monotonic() - begun_s, books, comparison, followed)
+    report = ChaosReport(seed, dict(stage.done), time.monotonic() - begun_s, books, comparison, followed, cut)
     if report.exact:
         shutil.rmtree(folder)
     return report

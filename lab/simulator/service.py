@@ -93,7 +93,7 @@ async def _simulate(options: SimulateOptions, spool: Path | None, health_port: i
             plan, options.seed, publisher, clock, stop, begin_ms=begin_ms, seconds=options.seconds, truth=truth
         )
         if truth is not None:
-            truth.close()
+            truth.close(ended=True)
         _log.info("simulated", extra={"records": report.records, "events": report.events})
 
 

@@ -2,7 +2,9 @@
 
 A frame is 8 bytes length, 4 bytes CRC-32, then a JSON line and the arrays it lists. It is handed to the operating
 system before its events are sent, so a kill -9 loses none; a torn last frame is dropped by the reader. What a killed
-life had written and not yet spooled is cut off by ``Life.keep`` with the record counts of the producer's own books.
+life had written and not yet spooled is cut off by ``Life.keep`` with the record counts of the producer's own books. A
+step is written only when all records of the one before are spooled: a kill may take records of the last step alone, and
+a life that has ended by itself lacks none (``Life.cut``).
 """
 
 from __future__ import annotations
@@ -33,14 +35,19 @@ class TruthWriter:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._large: dict[int, tuple[int, list[bytes | None]]] = {}
         self._tables: dict[tuple[bytes | None, ...], int] = {}
+        self._step = 0
         self._frame({"life": dict(about), "faults": [asdict(fault) for fault in faults]}, {})
 
     def append(self, step: Step, rows_max: int = RECORD_ROWS_MAX) -> None:
         """Write down a step that is about to be sent in records of ``rows_max``."""
+        self._step += 1
         for wide in step.wides:
             self._append_part(part_of(wide, rows_max))
 
-    def close(self) -> None:
+    def close(self, *, ended: bool = False) -> None:
+        """``ended``: all that was written down is spooled."""
+        if ended:
+            self._frame({"ended": True}, {})
         os.close(self._file)
 
     def _append_part(self, part: Part) -> None:
@@ -56,7 +63,7 @@ class TruthWriter:
         for name, bins in part.bins.items():
             arrays[f"e:{name}"], arrays[f"b:{name}"] = bins.ends, bins.keys
             arrays[f"c:{name}"] = bins.counts.astype(np.uint32)
-        self._frame({"topic": part.topic, "words": words}, arrays)
+        self._frame({"topic": part.topic, "step": self._step, "words": words}, arrays)
 
     def _table(self, words: list[bytes | None]) -> int:
         """Number of a dictionary in the file, written at its first use."""
@@ -83,24 +90,45 @@ _SMALL = 64
 _HEAD = 12
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Records that are written down and not in the books. ``beyond``: those that no kill explains."""
+
+    records: int = 0
+    beyond: int = 0
+
+
 @dataclass(slots=True)
 class Life:
-    """What one process wrote down."""
+    """What one process wrote down. ``steps`` numbers the step of each part; ``ended``: it was not killed."""
 
     about: dict[str, Any]
     faults: tuple[Fault, ...]
     parts: list[Part] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    ended: bool = False
 
     def keep(self, records: Mapping[str, int]) -> list[Part]:
         """The parts of the first ``records[topic]`` records of each topic (none of a topic that is not named)."""
+        return [first_records(part, have) for part, have in self._spooled(records)]
+
+    def cut(self, records: Mapping[str, int]) -> Cut:
+        """What ``keep`` leaves out."""
+        missing = [max(0, _records(part) - have) for part, have in self._spooled(records)]
+        before_last = [0 if step == self.steps[-1] else lost for step, lost in zip(self.steps, missing, strict=True)]
+        return Cut(sum(missing), sum(missing if self.ended else before_last))
+
+    def _spooled(self, records: Mapping[str, int]) -> Iterator[tuple[Part, int]]:
+        """Parts, and how many records of the topic were spooled from the first of each on."""
         left = dict(records)
-        kept = []
         for part in self.parts:
             have = left.get(part.topic, 0)
-            number = int(part.record[-1]) + 1 if len(part.record) else 0
-            left[part.topic] = max(0, have - number)
-            kept.append(first_records(part, have))
-        return kept
+            left[part.topic] = max(0, have - _records(part))
+            yield part, have
+
+
+def _records(part: Part) -> int:
+    return int(part.record[-1]) + 1 if len(part.record) else 0
 
 
 def read_lives(path: Path) -> list[Life]:
@@ -115,21 +143,33 @@ def read_lives(path: Path) -> list[Life]:
             tables = {}
         elif "dictionary" in head:
             tables[head["dictionary"]] = [None if text is None else text.encode() for text in head["texts"]]
+        elif "ended" in head:
+            lives[-1].ended = True
         else:
             lives[-1].parts.append(_part(head, data, tables))
+            lives[-1].steps.append(head["step"])
     return lives
 
 
-def read_truth(path: Path, records: Mapping[tuple[str, int], Mapping[str, int]] | None = None) -> Truth:
-    """The truth of a file. With ``records`` (by source and boot, then topic: records in the producer's books) each
-    life is cut to what it really spooled; without, all that was written down counts."""
-    parts: list[Part] = []
-    for life in read_lives(path):
-        if records is None:
-            parts += life.parts
-        else:
-            parts += life.keep(records.get((life.about.get("source", ""), life.about.get("boot", 0)), {}))
-    return Truth(parts)
+Books = Mapping[tuple[str, int], Mapping[str, int]]
+"""By source and boot, then topic: records in the producer's books."""
+
+
+def read_truth(path: Path, records: Books | None = None) -> Truth:
+    """The truth of a file. With ``records`` each life is cut to what it really spooled; without, all that was written
+    down counts."""
+    lives = read_lives(path)
+    return Truth(part for life in lives for part in (life.parts if records is None else life.keep(_of(life, records))))
+
+
+def cut_of(path: Path, records: Books) -> Cut:
+    """What ``read_truth`` leaves out of all lives."""
+    cuts = [life.cut(_of(life, records)) for life in read_lives(path)]
+    return Cut(sum(one.records for one in cuts), sum(one.beyond for one in cuts))
+
+
+def _of(life: Life, records: Books) -> Mapping[str, int]:
+    return records.get((life.about.get("source", ""), life.about.get("boot", 0)), {})
 
 
 def _part(head: dict[str, Any], data: bytes, tables: dict[int, list[bytes | None]]) -> Part:

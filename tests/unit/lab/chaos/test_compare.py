@@ -16,6 +16,7 @@ from lab.chaos.run import ChaosReport
 from lab.simulator.fleet import Step
 from lab.simulator.plan import FleetPlan
 from lab.simulator.truth import Truth, TruthTable, part_of
+from lab.simulator.truth_file import Cut
 from schemas.events.event_types import BY_TOPIC
 from schemas.events.grouping import GROUPING_SETS
 from schemas.fields import Role
@@ -193,3 +194,14 @@ def test_a_run_is_exact_when_books_and_truth_agree(judged: Callable[..., Compari
     assert report.as_dict()["cells_compared"] == report.comparison.cells
     assert report.text().splitlines()[0] == "kill sink: 2"
     assert report.text().splitlines()[-1] == "exact"
+
+
+def test_a_run_whose_spool_lost_what_it_had_is_not_exact(judged: Callable[..., Comparison]) -> None:
+    """Books and truth would shrink together; what was not spooled yet when its producer was killed is said only."""
+    books, comparison = Report((), 3, ()), judged()
+    killed = ChaosReport(4, {}, 61.0, books, comparison, cut=Cut(7, 0))
+    lost = ChaosReport(4, {}, 61.0, books, comparison, cut=Cut(7, 3))
+
+    assert (killed.exact, lost.exact) == (True, False)
+    assert "records that a killed producer had not spooled yet: 4; spooled and gone: 3" in lost.text().splitlines()
+    assert lost.as_dict()["cut_beyond_last_steps"] == 3

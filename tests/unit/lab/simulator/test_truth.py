@@ -14,7 +14,7 @@ from lab.simulator.faults import Fault
 from lab.simulator.fleet import Step
 from lab.simulator.plan import FleetPlan, Habits
 from lab.simulator.truth import Measure, Truth, measured_fields, part_of
-from lab.simulator.truth_file import TruthWriter, read_lives, read_truth
+from lab.simulator.truth_file import Cut, TruthWriter, cut_of, read_lives, read_truth
 from schemas.codec.build import rows_of
 from schemas.events.event_types import BY_TOPIC
 from schemas.events.grouping import GROUPING_SETS
@@ -127,11 +127,11 @@ def test_sketches_of_the_truth_are_within_their_error(truth: Truth) -> None:
             assert abs(quantile(sketch, q) - exact) <= RELATIVE_ERROR_MAX * exact  # type: ignore[operator]
 
 
-def write(path: Path, steps: list[Step], boot: int = 1) -> None:
+def write(path: Path, steps: list[Step], boot: int = 1, *, ended: bool = False) -> None:
     writer = TruthWriter(path, {"source": "ab" * 16, "boot": boot}, (Fault("error_burst", "fleet", "", 1, 2, 0.5),))
     for step in steps:
         writer.append(step, ROWS_MAX)
-    writer.close()
+    writer.close(ended=ended)
 
 
 def same(left: Truth, right: Truth) -> bool:
@@ -197,3 +197,30 @@ def test_a_life_that_is_not_in_the_books_counts_for_nothing(tmp_path: Path, step
     write(tmp_path / "truth", steps)
 
     assert read_truth(tmp_path / "truth", {}).events() == {}
+
+
+def test_a_kill_may_take_records_of_the_last_step_alone(tmp_path: Path, steps: list[Step]) -> None:
+    """A step is written down when all records of the one before are spooled; a spool that lost more is found."""
+    write(tmp_path / "truth", steps)
+    whole = {topic: len(records) for topic, records in emitted(steps).items()}
+    before = {topic: len(records) for topic, records in emitted(steps[:-1]).items()}
+    last = sum(whole.values()) - sum(before.values())
+    less = before | {"llm.requests": before["llm.requests"] - 2}
+
+    assert cut_of(tmp_path / "truth", {("ab" * 16, 1): whole}) == Cut(0, 0)
+    assert cut_of(tmp_path / "truth", {("ab" * 16, 1): before}) == Cut(last, 0)
+    assert cut_of(tmp_path / "truth", {("ab" * 16, 1): less}) == Cut(last + 2, 2)
+    assert cut_of(tmp_path / "truth", {}).beyond == sum(before.values())
+
+
+def test_a_life_that_has_ended_by_itself_lacks_nothing(tmp_path: Path, steps: list[Step]) -> None:
+    """Its last step was spooled whole."""
+    write(tmp_path / "truth", steps, boot=1)
+    write(tmp_path / "truth", steps, boot=2, ended=True)
+    whole = {topic: len(records) for topic, records in emitted(steps).items()}
+    one_less = whole | {"llm.requests": whole["llm.requests"] - 1}
+
+    found = cut_of(tmp_path / "truth", {("ab" * 16, 1): one_less, ("ab" * 16, 2): one_less})
+
+    assert found == Cut(2, 1)
+    assert [life.ended for life in read_lives(tmp_path / "truth")] == [False, True]
