@@ -49,6 +49,14 @@ static void fault(char *out, size_t room) {
     syscall(SYS_close, fd);
     out[n > 0 ? n : 0] = 0;
 }
+static void hit(void) { /* this process has met the fault */
+    const char *file = getenv("FAULTY_HITS");
+    char text[16];
+    int fd = file ? syscall(SYS_openat, AT_FDCWD, file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644) : -1;
+    if (fd < 0) return;
+    syscall(SYS_write, fd, text, (size_t)snprintf(text, sizeof text, "%d\n", (int)getpid()));
+    syscall(SYS_close, fd);
+}
 static int write_error(void) {
     char f[32];
     fault(f, sizeof f);
@@ -62,7 +70,7 @@ static int in_place(int fd, off64_t end) { /* a full disk takes what has its roo
     return strncmp(f, "full", 4) == 0 && fstat(fd, &about) == 0 && end <= about.st_size;
 }
 #define PLACED if (!below_fd(fd) || in_place(fd, o + (off64_t)n)) return syscall(SYS_pwrite64, fd, b, n, o);
-#define REFUSED(is_below) int e = (is_below) ? write_error() : 0; if (e) { errno = e; return -1; }
+#define REFUSED(is_below) int e = (is_below) ? write_error() : 0; if (e) { hit(); errno = e; return -1; }
 
 ssize_t write(int fd, const void *b, size_t n) { REFUSED(below_fd(fd)) return REAL(write)(fd, b, n); }
 ssize_t pwrite(int fd, const void *b, size_t n, off_t o) { PLACED REFUSED(1) return REAL(pwrite)(fd, b, n, o); }
@@ -74,10 +82,11 @@ static int synced(int fd) {
     char f[32];
     if (!below_fd(fd)) return 0;
     fault(f, sizeof f);
-    if (strncmp(f, "failing", 7) == 0) { errno = EIO; return -1; }
-    if (strncmp(f, "read-only", 9) == 0) { errno = EROFS; return -1; }
+    if (strncmp(f, "failing", 7) == 0) { hit(); errno = EIO; return -1; }
+    if (strncmp(f, "read-only", 9) == 0) { hit(); errno = EROFS; return -1; }
     if (strncmp(f, "slow ", 5) == 0) {
         long ms = atol(f + 5);
+        hit();
         struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
         nanosleep(&t, NULL);
     }
@@ -119,9 +128,10 @@ class FaultyDisk:
     def __init__(self, folder: Path, work: Path) -> None:
         """Compiles into ``work``. Raises FleetpulseError where that does not succeed."""
         library = compile_library(_SOURCE, work, "disk")
-        self._file = work / "fault"
+        self._file, self._hits = work / "fault", work / "hits"
         self.set("none")
-        about = {"LD_PRELOAD": library, "FAULTY_FOLDER": folder, "FAULTY_FILE": self._file}
+        places = {"FAULTY_FOLDER": folder, "FAULTY_FILE": self._file, "FAULTY_HITS": self._hits}
+        about = {"LD_PRELOAD": library, **places}
         self.environment = {name: str(path) for name, path in about.items()}
 
     def set(self, fault: str) -> None:
@@ -129,3 +139,7 @@ class FaultyDisk:
         fresh = self._file.with_suffix(".new")
         fresh.write_text(fault)
         fresh.replace(self._file)
+
+    def hits(self, pid: int) -> int:
+        """How many calls of a process it has failed or slowed."""
+        return self._hits.read_text().split().count(str(pid)) if self._hits.exists() else 0

@@ -1,8 +1,9 @@
 """Faults at the edge, under streams: a proxy in front of a mock engine and an agent, both as they are shipped.
 
-While a fault lasts no stream may be cut or changed, no process may end, and readiness must say what is wrong; in the
-end every request that was served is in the books of the proxy's spool, or declared as shed in them. Kafka is away all
-the time, so that nothing leaves the spool; but for two faults, where it is killed, comes back and must get everything.
+While a fault lasts streams must be served, none may be cut or changed, or refused unless that is documented of it, no
+process may end, and readiness must say what is wrong; in the end every request that was served is in the books of the
+proxy's spool, or declared as shed in them. Something must show that the fault took effect. Kafka is away all the time,
+so that nothing leaves the spool; but for two faults, where it is killed, comes back and must get everything.
 """
 
 from __future__ import annotations
@@ -22,21 +23,18 @@ from fleetpulse import stack
 from fleetpulse.migrate.bring_up import bring_up
 from fleetpulse.stack import daemons, java, kafka, kafka_jars, ports
 from lab.bench.counterparts import spooled_rows
-from lab.bench.proxy_load import REQUEST, seen_of
 from lab.chaos.clock_shim import SteppedClock
 from lab.chaos.disk_shim import FaultyDisk, compiler
-from lab.chaos.edge_parts import LOOK_EVERY_S, START_WITHIN_S, Part, agent, engine, proxy
+from lab.chaos.edge_load import Fate, Loaded, Phase, Phases, under_load
+from lab.chaos.edge_parts import START_WITHIN_S, agent, engine, proxy
 from producers.spool.spool import Spool
+from runtime.clock import SystemClock
 from runtime.live_process import Process
 from runtime.local_stack import StackState, read_state
 from schemas.errors import FleetpulseError
 from schemas.events.event_types import LLM_REQUESTS
 from schemas.limits import MINUTE_MS
 
-END = b"\r\n0\r\n\r\n"
-BEFORE_S, AFTER_S = 3.0, 4.0
-NOTED_WITHIN_S = 60.0
-"""So much longer a fault lasts at most until every part has said so: an agent writes when its readings are due."""
 MEMORY_MIB_MAX = 400
 GIVEN_UP_S = 45.0
 """Beyond ``kafka.request_timeout_ms``: who waited for Kafka then connects anew, and reads the files of TLS again."""
@@ -48,7 +46,7 @@ class Fault:
     """``disk`` is a fault of the disk, ``descriptors`` the limit of the proxy's. ``kafka``: it is killed; ``tls``: it
     is killed, is away until clients have given up, and comes back while the file of its authority is gone.
     ``clock_ms``: so far the wall clock steps, and back at the end. ``noted``: readiness must say it; ``logged``: the
-    proxy's log must."""
+    proxy's log must. ``streams_min``: it takes effect with no fewer; beyond them clients are refused, as documented."""
 
     name: str
     disk: str | None = None
@@ -57,7 +55,8 @@ class Fault:
     tls: bool = False
     clock_ms: int | None = None
     noted: bool = True
-    logged: str = ""
+    logged: str | None = None
+    streams_min: int = 0
 
     @property
     def shim(self) -> bool:
@@ -75,19 +74,26 @@ FAULTS = (
     Fault("disk read-only", "read-only"),
     Fault("disk failing", "failing"),
     Fault("disk slow", "slow 3000", noted=False),
-    Fault("256 descriptors", descriptors=256, noted=False),
+    Fault(
+        "256 descriptors",
+        descriptors=256,
+        noted=False,
+        logged="too few file descriptors for proxy.connections_max",
+        streams_min=128,  # 96 connections are taken: two descriptors for each, 64 for all else
+    ),
     Fault("clock forward", clock_ms=5 * MINUTE_MS, noted=False),
     Fault("clock back", clock_ms=-5 * MINUTE_MS, noted=False),
     Fault("CA file gone", tls=True, noted=False, logged="must be readable PEM files"),
-    Fault("Kafka away", kafka=True, noted=False),
+    Fault("Kafka away", kafka=True, noted=False, logged="Kafka unavailable, retrying"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one fault. ``refused`` clients got a 503 instead of a stream, and ``reset`` ones
-    not even that; ``missing`` requests were served and
-    are neither in the books nor declared; ``unsent`` of the booked ones were not acknowledged."""
+    """What came of one fault. ``refused`` clients got a 503 instead of a stream, and ``reset`` ones no connection;
+    ``missing`` requests were served and are neither in the books nor declared; ``unsent`` of the booked ones were not
+    acknowledged. ``phases``: the streams by when they began. ``witness``: what shows that the fault took effect; None:
+    nothing does."""
 
     fault: str
     streams: int
@@ -104,6 +110,8 @@ class Outcome:
     not_back: Sequence[str]
     memory_mib: Mapping[str, int]
     wrong: Sequence[str]
+    phases: Phases
+    witness: str | None
 
     @property
     def missing(self) -> int:
@@ -129,13 +137,15 @@ class EdgeReport:
 
     def text(self) -> str:
         head = (
-            "fault", "streams", "503", "reset", "cut", "changed", "served", "in books", "declared", "missing", "MiB",
+            "fault", "streams", "during", "503", "reset", "cut", "changed", "served", "in books", "declared", "missing",
+            "MiB",
         )  # fmt: skip
         lines = [_line(head)]
         for one in self.outcomes:
             memory = "/".join(map(str, one.memory_mib.values()))
-            counts = (one.streams, one.refused, one.reset, one.cut, one.changed, one.requests, one.booked, one.declared)
-            lines.append(_line((one.fault, *counts, one.missing, memory)))
+            asked = (one.streams, sum(one.phases[Phase.DURING].values()), one.refused, one.reset, one.cut, one.changed)
+            lines.append(_line((one.fault, *asked, one.requests, one.booked, one.declared, one.missing, memory)))
+        lines += [f"{one.fault}: took effect: {one.witness}" for one in self.outcomes if one.witness]
         lines += [f"{one.fault}: {what}" for one in self.outcomes for what in one.wrong]
         lines += [f"not made here: {what}" for what in self.not_made]
         return "\n".join([*lines, "all served, all accounted for" if self.exact else "NOT as it should be"])
@@ -266,6 +276,7 @@ def _run(fault: Fault, folder: Path, streams: int, fault_s: float, broker: _Kafk
     if fault.shim:
         shim = FaultyDisk(folder / "disk", folder) if fault.disk else SteppedClock(folder)
     found = {"FLEETPULSE_KAFKA__BOOTSTRAP": NOWHERE} if broker is None else broker.environment
+    begun_ms = SystemClock().now_ms()
     with contextlib.ExitStack() as running:
         port = running.enter_context(engine())
         parts = {
@@ -274,36 +285,71 @@ def _run(fault: Fault, folder: Path, streams: int, fault_s: float, broker: _Kafk
         }
         for part in parts.values():
             part.wait_until_up()
-        seen, notes = asyncio.run(_under_load(parts, shim or broker, fault, streams, fault_s))
+        streams = max(streams, fault.streams_min)
+        loaded = asyncio.run(under_load(parts, shim or broker, fault.word, streams, fault_s, noted=fault.noted))
         ended = [name for name, part in parts.items() if part.process.poll() is not None]
         not_back = [name for name, part in parts.items() if name not in ended and not part.is_back()]
         memory_mib = {name: part.memory_bytes_max >> 20 for name, part in parts.items()}
         for part in parts.values():
             part.stop()
-    booked, declared, unsent = _books(folder / "disk" / "proxy")
-    whole, cut, changed = (sum(one == what for one in seen) for what in ("whole", "cut", "changed"))
-    counts = (
-        len(seen),
-        seen.count("503"),
-        seen.count("reset"),
-        cut,
-        changed,
-        whole + changed,
+    span_ms = (begun_ms, SystemClock().now_ms())
+    hits = shim.hits(parts["proxy"].process.pid) if isinstance(shim, FaultyDisk) else 0
+    # The proxy always has something to send; an agent may never have met the fault.
+    logged = fault.logged is not None and parts["proxy"].logged(fault.logged)
+    booked, declared, unsent, rows = _books(folder / "disk" / "proxy")
+    outcome = Outcome(
+        fault.name,
+        loaded.count(*Fate),
+        loaded.count(Fate.REFUSED),
+        loaded.count(Fate.RESET),
+        loaded.count(Fate.CUT),
+        loaded.count(Fate.CHANGED),
+        loaded.count(Fate.WHOLE, Fate.CHANGED),
         booked,
         declared,
         unsent,
+        loaded.notes,
+        ended,
+        not_back,
+        memory_mib,
+        (),
+        loaded.phases,
+        _witness(fault, hits, [row["at_ms"] for row in rows], span_ms, loaded, logged=logged),
     )
-    outcome = Outcome(fault.name, *counts, notes, ended, not_back, memory_mib, ())
-    # The proxy always has something to send; an agent may never have met the fault.
-    silent = () if parts["proxy"].logged(fault.logged) else ("the log of the proxy says nothing",)
-    return replace(outcome, wrong=(*_wrong(outcome, fault), *silent))
+    return replace(outcome, wrong=tuple(_wrong(outcome, fault)))
+
+
+def _witness(
+    fault: Fault, hits: int, at_ms: Sequence[int], span_ms: tuple[int, int], loaded: Loaded, *, logged: bool
+) -> str | None:
+    """What shows that the fault took effect: calls of the disk that the proxy saw fail or wait, times of its rows that
+    lie outside the run's, clients that it refused, its log."""
+    if fault.disk is not None:
+        return f"{hits} calls of the proxy failed or waited" if hits else None
+    if fault.clock_ms is not None:
+        half_ms = fault.clock_ms // 2
+        stepped = sum(at > span_ms[1] + half_ms if half_ms > 0 else at < span_ms[0] + half_ms for at in at_ms)
+        return f"{stepped} rows have the clock's time" if stepped else None
+    refused = loaded.count(Fate.REFUSED)
+    if not logged or (fault.streams_min and not refused):
+        return None
+    return f"the proxy's log: {fault.logged}" + (f"; {refused} were refused" if fault.streams_min else "")
 
 
 def _wrong(one: Outcome, fault: Fault) -> Iterator[str]:
     if one.cut or one.changed:
         yield f"{one.cut} streams were cut, {one.changed} changed"
+    if one.refused and not fault.streams_min:
+        yield f"{one.refused} requests got a 503"
+    if one.reset:
+        yield f"{one.reset} clients got no connection"
     if not one.requests:
         yield "no stream was served"
+    else:
+        unserved = (phase for phase in (Phase.DURING, Phase.AFTER) if not one.phases[phase][Fate.WHOLE])
+        yield from (f"no stream that began {phase} the fault was served" for phase in unserved)
+    if one.witness is None:
+        yield "nothing shows that the fault took effect"
     if one.missing:
         yield f"{one.missing} requests are neither in the books nor declared"
     yield from (f"{name} ended" for name in one.ended)
@@ -315,73 +361,15 @@ def _wrong(one: Outcome, fault: Fault) -> Iterator[str]:
     yield from (f"the {name} took {mib} MiB" for name, mib in one.memory_mib.items() if mib > MEMORY_MIB_MAX)
 
 
-def _books(folder: Path) -> tuple[int, int, int]:
-    """Requests that were served and that the proxy's spool has events of, those that it declares as shed, and how many
-    Kafka has not. Refused requests have events too: where they still lie there, they are told apart."""
+def _books(folder: Path) -> tuple[int, int, int, list[dict[str, Any]]]:
+    """Requests that were served and that the proxy's spool has events of, those that it declares as shed, how many
+    Kafka has not, and their rows. Refused requests have events too: where they still lie there, they are told apart."""
     spool = Spool.open(folder)
     try:
         tallies = [tally for (_, topic), tally in spool.books.items() if topic == LLM_REQUESTS.topic]
     finally:
         spool.abandon()
-    refused = sum(row["status"] != "ok" for row in spooled_rows(folder))
+    rows = spooled_rows(folder)
+    refused = sum(row["status"] != "ok" for row in rows)
     booked, acknowledged = sum(tally.events for tally in tallies), sum(tally.acknowledged_events for tally in tallies)
-    return booked - refused, sum(tally.shed_events for tally in tallies), booked - acknowledged
-
-
-# Load
-
-
-async def _under_load(
-    parts: Mapping[str, Part],
-    faulty: FaultyDisk | SteppedClock | _Kafka | None,
-    fault: Fault,
-    streams: int,
-    fault_s: float,
-) -> tuple[list[str], dict[str, str]]:
-    """What became of each stream, and what readiness said during the fault."""
-    notes: dict[str, str] = {}
-    over = asyncio.Event()
-    tasks = [asyncio.create_task(_ask_until(parts["proxy"].port, over)) for _ in range(streams)]
-    await asyncio.sleep(BEFORE_S)
-    if faulty is not None:
-        await asyncio.to_thread(faulty.set, fault.word)
-    ends_s = time.monotonic() + fault_s
-    noted_s = ends_s + NOTED_WITHIN_S if fault.noted else ends_s
-    while time.monotonic() < ends_s or (len(notes) < len(parts) and time.monotonic() < noted_s):
-        for name, part in parts.items():
-            if (note := await asyncio.to_thread(part.look)) is not None:
-                notes[name] = note
-        await asyncio.sleep(LOOK_EVERY_S)
-    if faulty is not None:
-        await asyncio.to_thread(faulty.set, "none")
-    await asyncio.sleep(AFTER_S)
-    over.set()
-    seen = [each for several in await asyncio.gather(*tasks) for each in several]
-    return seen, notes
-
-
-async def _ask_until(port: int, over: asyncio.Event) -> list[str]:
-    seen = []
-    while not over.is_set():
-        seen.append(await _stream(port))
-        if seen[-1] != "whole":
-            await asyncio.sleep(0.5)
-    return seen
-
-
-async def _stream(port: int) -> str:
-    """``whole``, ``cut`` or ``changed``; ``503`` or ``reset`` for one that was refused before it began."""
-    raw = b""
-    with contextlib.suppress(OSError, TimeoutError):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        try:
-            writer.write(REQUEST.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1))
-            while data := await asyncio.wait_for(reader.read(65_536), 60.0):
-                raw += data
-        finally:
-            writer.close()
-    if raw.startswith(b"HTTP/1.1 503 "):
-        return "503"
-    if not raw.endswith(END):
-        return "cut" if raw else "reset"
-    return "whole" if seen_of(0, [(0, raw)], first=True).whole else "changed"
+    return booked - refused, sum(tally.shed_events for tally in tallies), booked - acknowledged, rows

@@ -39,6 +39,7 @@ def test_a_disk_fails_as_its_file_says_below_its_folder_alone(tmp_path: Path) ->
     """Write, positioned write, sync, new file, reading: whether each took long, or its error; good again at the end."""
     disk = FaultyDisk(tmp_path / "disk", tmp_path)
     found: dict[str, dict[str, list[object]]] = {}
+    pids: dict[str, int] = {}
     for name in ("disk", "other"):
         (tmp_path / name).mkdir()
         command = [sys.executable, "-c", PROGRAM, str(tmp_path / name)]
@@ -54,6 +55,7 @@ def test_a_disk_fails_as_its_file_says_below_its_folder_alone(tmp_path: Path) ->
                 process.stdin.flush()
                 found.setdefault(name, {})[fault] = json.loads(process.stdout.readline())
             process.stdin.close()
+            pids[name] = process.pid
 
     good = [False] * 5
     assert found["disk"] == {
@@ -64,6 +66,7 @@ def test_a_disk_fails_as_its_file_says_below_its_folder_alone(tmp_path: Path) ->
         "slow 200": [False, False, True, False, False],
     }
     assert found["other"] == dict.fromkeys(found["disk"], good)
+    assert {name: disk.hits(pid) for name, pid in pids.items()} == {"disk": 8, "other": 0}
 
 
 def test_without_a_compiler_it_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
