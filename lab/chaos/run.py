@@ -35,12 +35,14 @@ STOP_AFTER_S, STOPS_MAX = 5.0, 5
 ended by itself."""
 CLUSTER = 3, 2
 """Brokers and shards."""
+AT_WORK_SHARE_MIN = 1 / 3
+"""Of the kills of each part: so many have to hit one that has committed since its start. Half of them wait for that."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChaosReport:
     """What was done and what came of it. ``outcomes``: finals, bills and alerts, where all jobs ran. ``cut``: records
-    of the truth that the producer's books lack."""
+    of the truth that the producer's books lack. ``at_work``: of the kills those that hit a part that worked."""
 
     seed: int
     blows: Mapping[str, int]
@@ -49,12 +51,19 @@ class ChaosReport:
     comparison: Comparison
     outcomes: Mapping[str, Comparison] = field(default_factory=dict)
     cut: Cut = field(default_factory=Cut)
+    at_work: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def exact(self) -> bool:
-        """Whether the books and the truth both agree with the tables, and all that follows from them, and no more of
-        the truth was cut than kills explain."""
-        return self.books.exact and not self.cut.beyond and all(one.exact for one in self._compared)
+        """Whether the books and the truth both agree with the tables, and all that follows from them, no more of the
+        truth was cut than kills explain, and enough of those hit a part that worked."""
+        agree = self.books.exact and all(one.exact for one in self._compared)
+        return agree and not self.cut.beyond and not self._too_few
+
+    @property
+    def _too_few(self) -> list[str]:
+        """Kills of which too few hit a part that worked."""
+        return [name for name, hit in self.at_work.items() if hit < AT_WORK_SHARE_MIN * self.blows.get(name, 0)]
 
     @property
     def _compared(self) -> tuple[Comparison, ...]:
@@ -75,6 +84,7 @@ class ChaosReport:
             "percentiles_compared": self.comparison.percentiles,
             "lost": self.comparison.lost,
             "doubled": self.comparison.doubled,
+            "at_work": dict(self.at_work),
             "cut_records": self.cut.records,
             "cut_beyond_last_steps": self.cut.beyond,
             "outcomes": {
@@ -87,6 +97,8 @@ class ChaosReport:
 
     def text(self) -> str:
         lines = [f"{name}: {count}" for name, count in self.blows.items()]
+        lines += [f"{name}: {hit} hit one that had committed since its start" for name, hit in self.at_work.items()]
+        lines += [f"{name}: too few of them" for name in self._too_few]
         lines.append(
             f"compared {self.comparison.cells:,} sums and {self.comparison.percentiles:,} percentiles with the truth"
         )
@@ -135,7 +147,9 @@ def run_chaos(
             followed = _follow(stage, database, truth) if cluster else {}
     finally:
         stack.down(folder)
-    report = ChaosReport(seed, dict(stage.done), time.monotonic() - begun_s, books, comparison, followed, cut)
+    report = ChaosReport(
+        seed, dict(stage.done), time.monotonic() - begun_s, books, comparison, followed, cut, dict(stage.at_work)
+    )
     if report.exact:
         shutil.rmtree(folder)
     return report

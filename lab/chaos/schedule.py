@@ -4,6 +4,7 @@ Kills are spread evenly over the five parts and shuffled; between them the secon
 frozen (SIGSTOP) longer than a group session. Gaps are random, now and then almost nothing. In a cluster brokers and
 shards freeze too, longer than a broker's session, and each blow at Kafka, ClickHouse or the jobs hits one of several.
 There, too, all workers are restarted one by one, topics get more partitions, and a rebalance follows on another.
+Every other kill of a part waits until it works: those between may hit one that is just starting.
 """
 
 from __future__ import annotations
@@ -46,12 +47,13 @@ UPHEAVAL_EVERY_KILLS = 15
 @dataclass(frozen=True, slots=True)
 class Step:
     """``blow`` happens ``gap_s`` seconds after the one before, to broker, shard or job ``node``; a freeze lasts
-    ``lasts_s``."""
+    ``lasts_s``. ``at_work``: it waits until the part works."""
 
     gap_s: float
     blow: Blow
     lasts_s: float = 0.0
     node: int = 1
+    at_work: bool = False
 
 
 def schedule(kills: int, seed: int, brokers: int = 1, shards: int = 1, jobs: int = 1) -> tuple[Step, ...]:
@@ -89,7 +91,7 @@ def _steps(kills: int, seed: int) -> tuple[Step, ...]:
     steps: list[Step] = []
     doubled = False
     for index, blow in enumerate(blows):
-        steps.append(Step(random_.uniform(*GAP_S), blow))
+        steps.append(Step(random_.uniform(*GAP_S), blow, at_work=blows[:index].count(blow) % 2 == 0))
         if index % EXTRA_EVERY_KILLS == EXTRA_EVERY_KILLS - 1:
             extra = (
                 Blow.FREEZE_WORKER if random_.random() < 0.4 else Blow.SINGLE_WORKER if doubled else Blow.DOUBLE_WORKER

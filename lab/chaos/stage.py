@@ -13,7 +13,7 @@ from pathlib import Path
 from fleetpulse import stack
 from fleetpulse.services.jobs_and_sink import JOBS, partitions_of
 from fleetpulse.services.processes import Command, Processes
-from lab.bench.stand import free_port, is_ready
+from lab.bench.stand import free_port, is_ready, metric, page
 from lab.chaos.schedule import Blow, Step
 from runtime.config import Config
 from runtime.local_stack import node_name
@@ -37,6 +37,8 @@ HOT_MS = 600_000
 over folds so much again."""
 FAULT_EVERY_S, FAULT_LASTS_S, FAULTS = 60, 20, 60
 PRODUCER, SINK, SECOND = "producer", "sink", "jobs-second"
+COMMITTED = {PRODUCER: "edge_records_sent", SINK: "sink_inserts"}
+"""What a process counts once it has something done for good; a job, ``job_commits``."""
 
 
 def job_name(number: int) -> str:
@@ -72,6 +74,8 @@ class Stage:
     thaw_at_s: dict[str, float] = field(default_factory=dict)
     """When who is frozen goes on."""
     done: Counter[str] = field(default_factory=Counter)
+    at_work: Counter[str] = field(default_factory=Counter)
+    """Of what was done the kills that hit a part that worked: it had committed since its last start."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -118,20 +122,36 @@ class Stage:
         if self.thaw_at_s:
             self.pass_time(max(0.0, max(self.thaw_at_s.values()) - time.monotonic()) + TICK_S)
 
+    def works(self, name: str) -> bool:
+        """Whether a process is ready and has committed since its start."""
+        port = self.ports[name]
+        try:
+            return is_ready(port) and metric(page(port, "metrics", 1.0), COMMITTED.get(name, "job_commits")) > 0
+        except OSError:
+            return False
+
+    def _until_works(self, name: str) -> bool:
+        until_s = time.monotonic() + READY_WITHIN_S
+        while not self.works(name):
+            if time.monotonic() >= until_s:
+                return False
+            self.pass_time(TICK_S)
+        return True
+
     def strike(self, step: Step) -> None:
         """Do it, and count it as done."""
         self.say(step.blow.value)
         match step.blow:
             case Blow.KILL_PRODUCER:
-                hit = self._kill(PRODUCER)
+                hit = self._kill(PRODUCER, step)
             case Blow.KILL_JOB:
-                hit = self._kill(job_name(step.node))
+                hit = self._kill(job_name(step.node), step)
             case Blow.KILL_SINK:
-                hit = self._kill(SINK)
+                hit = self._kill(SINK, step)
             case Blow.KILL_KAFKA:
-                hit = self._kill_part(node_name(stack.KAFKA, step.node))
+                hit = self._kill_part(node_name(stack.KAFKA, step.node), step)
             case Blow.KILL_CLICKHOUSE:
-                hit = self._kill_part(node_name(stack.CLICKHOUSE, step.node))
+                hit = self._kill_part(node_name(stack.CLICKHOUSE, step.node), step)
             case Blow.DOUBLE_WORKER | Blow.SINGLE_WORKER:
                 hit = self._change_crew(join=step.blow is Blow.DOUBLE_WORKER)
             case Blow.FREEZE_WORKER:
@@ -166,18 +186,22 @@ class Stage:
         for frozen in [frozen for frozen in self.thaw_at_s if frozen not in self.processes.names()]:
             self._thaw(frozen)
 
-    def _kill(self, name: str) -> bool:
+    def _kill(self, name: str, step: Step) -> bool:
         """Kill a child that is up; wait for its restart where an earlier blow hit it."""
+        worked = self._until_works(name) if step.at_work else self.works(name)
         for _ in range(int(UP_WITHIN_S / TICK_S)):
             if self.processes.signal(name, signal.SIGKILL):
+                self.at_work[step.blow.value] += worked
                 return True
             self.pass_time(TICK_S)
+            worked = self.works(name)
         raise FleetpulseError(f"{name} does not come back; the end of its log:\n{self.processes.tail(name)}")
 
-    def _kill_part(self, name: str) -> bool:
-        """Kill a broker or a shard and start it again. Others that are frozen go on first: too few of them are no
-        cluster, and none that comes back would be let in."""
+    def _kill_part(self, name: str, step: Step) -> bool:
+        """Kill a broker or a shard and start it again, until it answers: one that is there works. Others that are
+        frozen go on first: too few of them are no cluster, and none that comes back would be let in."""
         hit = stack.kill(self.folder, name) is not None
+        self.at_work[step.blow.value] += hit
         self.pass_time(self.down_s)
         self._thaw_parts()
         stack.start_part(self.folder, name)

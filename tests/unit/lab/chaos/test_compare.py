@@ -205,3 +205,13 @@ def test_a_run_whose_spool_lost_what_it_had_is_not_exact(judged: Callable[..., C
     assert (killed.exact, lost.exact) == (True, False)
     assert "records that a killed producer had not spooled yet: 4; spooled and gone: 3" in lost.text().splitlines()
     assert lost.as_dict()["cut_beyond_last_steps"] == 3
+
+
+@pytest.mark.parametrize(("hit", "exact"), [(2, True), (1, False)])
+def test_enough_kills_have_to_hit_a_part_that_works(hit: int, exact: bool, judged: Callable[..., Comparison]) -> None:
+    """A third of those of each part, and it is said how many did."""
+    report = ChaosReport(4, {"kill sink": 6}, 61.0, Report((), 3, ()), judged(), at_work={"kill sink": hit})
+
+    assert report.exact == exact
+    assert f"kill sink: {hit} hit one that had committed since its start" in report.text().splitlines()
+    assert ("kill sink: too few of them" in report.text().splitlines()) != exact

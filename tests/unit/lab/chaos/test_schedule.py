@@ -64,3 +64,12 @@ def test_in_a_cluster_workers_roll_topics_grow_and_rebalances_follow_on_one_anot
     assert [steps[number] for number in at] == list(UPHEAVALS) * times
     assert kills < 5 or (at[0] > 0 and at[-1] < len(steps) - 1)
     assert not set(UPHEAVALS) & {step.blow for step in schedule(kills, seed=1)}
+
+
+def test_every_other_kill_of_a_part_waits_until_it_works() -> None:
+    """Those between may hit one that is just starting."""
+    steps = schedule(50, seed=1, brokers=3, shards=2, jobs=4)
+
+    for blow in KILLS:
+        waits = [step.at_work for step in steps if step.blow is blow]
+        assert waits == [True, False] * 5

@@ -164,6 +164,35 @@ def test_a_kill_hits_the_job_of_its_number(number: int, job: str, tmp_path: Path
     assert stage.done == {"kill job": 1}
 
 
+@pytest.mark.parametrize(
+    ("blow", "name", "commits"),
+    [
+        (Blow.KILL_PRODUCER, PRODUCER, "edge_records_sent"),
+        (Blow.KILL_JOB, f"jobs-{JOBS[0]}", "job_commits"),
+        (Blow.KILL_SINK, SINK, "sink_inserts"),
+    ],
+)
+def test_a_kill_that_is_to_hit_a_part_at_work_waits_until_it_has_committed(
+    blow: Blow, name: str, commits: str, tmp_path: Path, recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is not comes at once, and counts as one at a part that is just starting."""
+    stage, pages = staged(tmp_path, recording), iter(range(5))
+
+    def page(_port: int, _path: str, _within_s: float) -> str:
+        return f"fleetpulse_{commits}_total {max(0, next(pages) - 1)}\n"
+
+    monkeypatch.setattr(chaos, "page", page)
+    stage.strike(Step(0.0, blow))
+    newborn = dict(stage.at_work)
+    recording.done.clear()
+    stage.strike(Step(0.0, blow, at_work=True))
+
+    assert newborn == {blow.value: 0}
+    assert [one for one in recording.done if one[0] != "ready"] == [("SIGKILL", name)]
+    assert ("ready", name) in recording.done
+    assert (stage.done, stage.at_work) == ({blow.value: 2}, {blow.value: 1})
+
+
 def test_without_a_cluster_the_windows_job_runs_alone(tmp_path: Path, recording: Recording) -> None:
     """Beside sink and producer."""
     assert staged(tmp_path, recording, jobs=1).processes.names() == ("jobs-windows", SINK, PRODUCER)
