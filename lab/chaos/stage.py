@@ -26,6 +26,8 @@ CLUSTER_DOWN_S = 4.0
 partitions."""
 READY_WITHIN_S = 60.0
 """So long who was started is waited for where something is to follow; then it follows all the same."""
+WORKS_WITHIN_S = 180.0
+"""So long a part that is to be hit at work is waited for: the sink works once the jobs do."""
 STORM_WORKERS, STORM_GAP_S = 3, 1.5
 GROWING = ("gpu.samples", "llm.requests", "engine.samples", "books")
 """Topics that may grow while jobs run, each by ``GROWN_BY`` partitions at a time."""
@@ -131,7 +133,7 @@ class Stage:
             return False
 
     def _until_works(self, name: str) -> bool:
-        until_s = time.monotonic() + READY_WITHIN_S
+        until_s = time.monotonic() + WORKS_WITHIN_S
         while not self.works(name):
             if time.monotonic() >= until_s:
                 return False
