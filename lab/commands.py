@@ -190,12 +190,12 @@ def drills(
         rows = [
             [
                 one.name,
-                *(f"{one.signs[name].after_s:.0f} s" if name in one.signs else "" for name in CHANNELS),
+                *(one.when(name) for name in CHANNELS),
                 "; ".join(one.pasted),
                 ("no" if one.mended_s is None else f"{one.mended_s:.0f} s")
                 + (f"; left: {one.left}" if one.left else ""),
                 one.compared,
-                "good" if one.good else f"silent: {', '.join(one.silent)}" if one.silent else "WRONG",
+                one.verdict,
             ]
             for one in found
         ]

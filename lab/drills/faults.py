@@ -33,7 +33,17 @@ from schemas.limits import MINUTE_MS
 BALLAST = "ballast"
 OPEN_S, ALERT_WITHIN_S, BILLED_WITHIN_S = 90, 300.0, 120.0
 ROWS = 500
-_NO_PERMISSION = "int nvmlInitWithFlags(unsigned flags) { return 4; } int nvmlInit_v2(void) { return 4; }"
+_NO_PERMISSION = r"""
+#include <stdlib.h>
+#include <unistd.h>
+/* Nobody is let in, until there is a file: then there is no driver. */
+static int answer(void) { const char *file = getenv("DRIVER_UNLOADED"); return file && !access(file, F_OK) ? 9 : 4; }
+int nvmlInitWithFlags(unsigned flags) { return answer(); }
+int nvmlInit_v2(void) { return answer(); }
+"""
+LOOKS_EVERY_MS = 5_000
+BEHIND, AWAY = frozenset({Cause.LAG}), frozenset({Cause.LAG, Cause.PROCESS})
+"""Consequences where a reader cannot do its work, or ends, or is started again."""
 _PRICES = EXAMPLE_PRICES.read_text().partition("list_prices:")[0]
 
 
@@ -56,6 +66,10 @@ class Drill:
     """What a sign has to name beside the cause, where something else may have the same."""
     leaves: Cause | None = None
     """What it may leave behind, as its section says: where that is shown, its section is followed, too."""
+    consequences: frozenset[Cause] = frozenset()
+    """Other causes that are true as well while it lasts."""
+    fails: Sequence[str] = ()
+    """Pasted lines that hold one of these may fail here: no test machine has what they need."""
     disk: str | None = None
     """The folder of the stand that gets a small disk of its own, before it comes up."""
 
@@ -115,6 +129,8 @@ def _rules_change(stand: Stand) -> None:
 
 
 def _rules_are_right(stand: Stand) -> None:
+    """The typo is corrected; what is pasted starts the job, which nobody else does then."""
+    stand.gone("jobs-alerts")
     file = stand.folder / "my-rules.yaml"
     file.write_text(file.read_text().replace("severty", "severity"))
 
@@ -266,15 +282,21 @@ def _kafka_is_slow(stand: Stand) -> None:
 
 
 def _gpus_are_refused(stand: Stand) -> None:
-    """An agent starts beside a driver that lets it in nowhere."""
+    """An agent starts beside a driver that lets it in nowhere; it looks again sooner than by default."""
     folder = stand.folder / "driver"
     folder.mkdir()
     compile_library(_NO_PERMISSION, folder, "driver").rename(folder / "libnvidia-ml.so.1")
     stand.environment |= {
         "LD_LIBRARY_PATH": str(folder),
+        "DRIVER_UNLOADED": str(folder / "unloaded"),
+        "FLEETPULSE_AGENT__PROBE_PERIOD_MS": str(LOOKS_EVERY_MS),
         "FLEETPULSE_AGENT__RECEIVER__SOCKET": str(stand.folder / "agent.sock"),
     }
     stand.start_beside("agent", "agent", "--spool", str(stand.folder / "agent-spool"))
+
+
+def _driver_is_unloaded(stand: Stand) -> None:
+    (stand.folder / "driver" / "unloaded").touch()
 
 
 def _topic_deleted(name: str) -> Callable[[Stand], None]:
@@ -296,31 +318,32 @@ def _signs(cause: Cause, *channels: str, **others: Cause) -> dict[str, Cause]:
 # fmt: off
 DRILLS = (
     Drill("windows job gone", Cause.PROCESS, lambda stand: stand.gone("jobs-windows"),
-          _signs(Cause.PROCESS, "alert", "doctor", "page"), paste=("jobs windows",)),
+          _signs(Cause.PROCESS, "alert", "doctor", "page"), paste=("jobs windows",), consequences=BEHIND),
     Drill("sink gone", Cause.PROCESS, lambda stand: stand.gone(SINK), _signs(Cause.PROCESS, "alert", "doctor", "page"),
-          paste=("sink",), outage_s=180.0),
+          paste=("sink",), outage_s=180.0, consequences=BEHIND),
     Drill(
         "wrong database password",
         Cause.CLICKHOUSE_LOGIN,
         _password_changes,
         # The process ends at once: who scrapes it sees no more than that, and its section leads to this one.
         _signs(Cause.CLICKHOUSE_LOGIN, "log", "doctor", alert=Cause.PROCESS, page=Cause.PROCESS),
-        typed=_password,
+        typed=_password, consequences=BEHIND,
     ),
     Drill("expired certificate", Cause.CERTIFICATE, _certificate_ends,
-          _signs(Cause.CERTIFICATE, "log", "readyz", "alert", "doctor"), by_hand=_certificate_is_renewed),
+          _signs(Cause.CERTIFICATE, "log", "readyz", "alert", "doctor"), by_hand=_certificate_is_renewed,
+          consequences=AWAY),
     Drill("Kafka killed", Cause.KAFKA, lambda stand: stand.kill(stack.KAFKA),
-          _signs(Cause.KAFKA, "log", "readyz", "alert", "doctor", "page"), outage_s=120.0),
+          _signs(Cause.KAFKA, "log", "readyz", "alert", "doctor", "page"), outage_s=120.0, consequences=AWAY),
     Drill("ClickHouse killed", Cause.CLICKHOUSE, lambda stand: stand.kill(stack.CLICKHOUSE),
-          _signs(Cause.CLICKHOUSE, "log", "readyz", "alert", "doctor", "page"), outage_s=120.0),
+          _signs(Cause.CLICKHOUSE, "log", "readyz", "alert", "doctor", "page"), outage_s=120.0, consequences=BEHIND),
     Drill("typo in a rule file", Cause.SETTING, _rules_change,
           _signs(Cause.SETTING, "log", "doctor", alert=Cause.PROCESS, page=Cause.PROCESS),
-          paste=("rules check", "jobs alerts"), by_hand=_rules_are_right),
+          paste=("rules check", "jobs alerts"), by_hand=_rules_are_right, consequences=BEHIND),
     Drill("job with another deployment name", Cause.DEPLOYMENT, _started_with("jobs-windows", KAFKA__DEPLOYMENT="blue"),
           _signs(Cause.DEPLOYMENT, "log", "doctor", alert=Cause.PROCESS, page=Cause.PROCESS),
-          by_hand=lambda stand: stand.environment.clear()),
+          by_hand=lambda stand: stand.environment.clear(), consequences=BEHIND),
     Drill("price missing for a GPU type", Cause.PRICE, _prices_change,
-          _signs(Cause.PRICE, "log", "alert", "doctor", "page"), by_hand=_prices_are_right),
+          _signs(Cause.PRICE, "log", "alert", "doctor", "page"), by_hand=_prices_are_right, consequences=AWAY),
     Drill("webhook that returns 500", Cause.DELIVERY, _webhook_fails,
           _signs(Cause.DELIVERY, "log", "readyz", "alert", "doctor", "page"), paste=("deliver --check",),
           by_hand=_webhook_is_well, outage_s=300.0),
@@ -329,7 +352,7 @@ DRILLS = (
           _signs(Cause.REJECTED, "log", "alert", "doctor", "page")),
     Drill("200,000 tenants", Cause.SERIES, _tenants(200_000), _signs(Cause.SERIES, "log", "alert", "doctor", "page")),
     Drill("topic deleted", Cause.TOPIC, _topic_deleted(WINDOW_FINALS),
-          _signs(Cause.TOPIC, "log", "doctor", "page", alert=Cause.PROCESS)),
+          _signs(Cause.TOPIC, "log", "doctor", "page", alert=Cause.PROCESS), consequences=BEHIND),
     Drill("two sinks with rollups", None, lambda stand: stand.start_beside("sink-1", "sink"), {}, outage_s=90.0),
     Drill("lagging partition", Cause.LAG, _transaction_left_open("llm.requests"),
           _signs(Cause.LAG, "alert", "doctor", "page"), of="llm.requests"),
@@ -339,16 +362,17 @@ DRILLS = (
             Cause.CLOCK,
             _clock_is_off(ms),
             _signs(Cause.CLOCK, "log", "alert", "doctor", "page"),
-            by_hand=_clock_is_right,
+            by_hand=_clock_is_right, fails=("timedatectl",),
         )
         for way, ms in (("ahead", 600_000), ("behind", -600_000))
     ),
     Drill("damaged parts", Cause.PART, break_parts,
           _signs(Cause.PART, "log", "readyz", "alert", "doctor", "page"), paste=("fleetpulse doctor",),
           by_hand=take_out),
-    Drill("agent that may not read its GPU", Cause.GPU, _gpus_are_refused, _signs(Cause.GPU, "log", "alert")),
+    Drill("agent that may not read its GPU", Cause.GPU, _gpus_are_refused, _signs(Cause.GPU, "log", "alert"),
+          by_hand=_driver_is_unloaded),
     Drill("slow broker", Cause.SLOW, _kafka_is_slow, _signs(Cause.SLOW, "log", "readyz", "alert"),
-          by_hand=lambda stand: stand.kafka_is_quick.set()),
+          by_hand=lambda stand: stand.kafka_is_quick.set(), consequences=BEHIND),
     *(
         Drill(
             f"disk full under {what}",
@@ -356,7 +380,7 @@ DRILLS = (
             _disk_fills(folder),
             _signs(cause, "log", "readyz", "alert", *others),
             by_hand=_disk_has_room(folder),
-            leaves=leaves,
+            leaves=leaves, consequences=AWAY | {Cause.DISK},
             disk=folder,
         )
         for what, folder, cause, leaves, others in (

@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from fleetpulse import stack
 from fleetpulse.alerts.view import newest
 from fleetpulse.migrate.bring_up import bring_up
@@ -21,7 +23,17 @@ from fleetpulse.services.processes import Processes
 from lab.drills.faults import DRILLS, Drill
 from lab.drills.finals import with_finals
 from lab.drills.stand import PAGE, RULES, Stand
-from lab.drills.watch import Sign, Watch, findings, names, other_causes, verdicts
+from lab.drills.watch import (
+    Sign,
+    Watch,
+    alert_name,
+    alerts,
+    causes_counted,
+    findings,
+    names,
+    other_causes,
+    verdicts,
+)
 from runtime.clock import SystemClock
 from runtime.config import load
 from runtime.runbook import Cause
@@ -35,6 +47,11 @@ DISK_BYTES = 2_600 << 20
 CLEAR_WITHIN_S = MENDED_WITHIN_S = 300.0
 BOOKS_WITHIN_S = 180.0
 _SECTION = re.compile(r"^##+ (.+?)\n(.*?)(?=^##)", re.MULTILINE | re.DOTALL)
+FIRES_WITHIN_S = 15.0
+"""So much longer than its rule's ``for`` an alert may be pending."""
+CHECKS = ("fleetpulse doctor", "fleetpulse rules check", "fleetpulse prices check")
+"""Lines whose exit code 1 is their answer: something is wrong."""
+_UNITS_S = {"s": 1, "m": 60, "h": 3_600}
 _BLOCK = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -42,6 +59,8 @@ _BLOCK = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
 class Outcome:
     """Of one drill. ``signs``: the first of each channel; ``silent``: channels that should have shown it and did not
     in time; ``others``: causes that a channel named beside it. ``mended_s``: since the first line was pasted.
+    ``pending``: the alert was not more, ``overdue``: for too long. ``unproven``: channels that nothing watched here.
+    ``failed``: pasted lines with their exit codes. ``consequences``: other causes that are true while the fault lasts.
     ``alerts``: what was opened about the fleet meanwhile, which names no cause of the pipeline. ``left``: what the
     fault left behind, which was mended as its own section says."""
 
@@ -56,13 +75,39 @@ class Outcome:
     books: Report
     alerts: tuple[str, ...] = ()
     left: Cause | None = None
+    overdue: bool = False
+    unproven: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    consequences: frozenset[Cause] = frozenset()
 
     @property
     def good(self) -> bool:
-        """Every channel showed the cause in time, or none any where there is none, the advice mended it, and the books
-        are exact."""
-        seen = not self.silent and (self.cause is not None or not self.others)
-        return seen and self.mended_s is not None and self.books.exact and not self.books.empty
+        """Every channel showed the cause in time and none another that is not its consequence, or none any where there
+        is none; the advice mended it without a line that failed, and the books are exact."""
+        seen = not self.silent and not self.overdue and not self.unexplained
+        mended = self.mended_s is not None and not self.failed
+        return seen and mended and self.books.exact and not self.books.empty
+
+    @property
+    def pending(self) -> bool:
+        """Whether the alert was there and notified nobody yet."""
+        return "alert" in self.signs and self.firing_s is None
+
+    @property
+    def unexplained(self) -> tuple[str, ...]:
+        """Other causes that are no consequence."""
+        found = {cause for causes in self.others.values() for cause in causes}
+        return tuple(sorted(found - self.consequences - {self.left}))
+
+    @property
+    def verdict(self) -> str:
+        """What is wrong, or ``good``, and what was not looked at."""
+        wrong = [f"silent: {', '.join(self.silent)}"] if self.silent else []
+        wrong += ["alert does not fire"] if self.overdue else []
+        wrong += [f"also named: {', '.join(self.unexplained)}"] if self.unexplained else []
+        wrong += [f"failed: {', '.join(self.failed)}"] if self.failed else []
+        found = "; ".join(wrong) or ("good" if self.good else "WRONG")
+        return found + "".join(f"; not proven: {name}" for name in self.unproven)
 
     @property
     def compared(self) -> str:
@@ -71,11 +116,21 @@ class Outcome:
 
     def text(self) -> str:
         """One line for people."""
-        seen = ", ".join(f"{name} {sign.after_s:.0f} s" for name, sign in self.signs.items()) or "nowhere"
+        seen = ", ".join(f"{name} {self.when(name)}" for name in self.signs) or "nowhere"
         silent = f"; silent: {', '.join(self.silent)}" if self.silent else ""
+        silent += "; alert does not fire" if self.overdue else ""
+        silent += f"; also named: {', '.join(self.unexplained)}" if self.unexplained else ""
+        silent += f"; not proven: {', '.join(self.unproven)}" if self.unproven else ""
+        silent += f"; failed: {', '.join(self.failed)}" if self.failed else ""
         mended = "not mended" if self.mended_s is None else f"mended in {self.mended_s:.0f} s"
         left = f", with what it left: {self.left}" if self.left else ""
         return f"{self.name}: {self.cause or 'no fault'}, seen: {seen}{silent}; {mended}{left}; books {self.compared}"
+
+    def when(self, channel: str) -> str:
+        """How soon a channel showed it; empty where it did not."""
+        if channel not in self.signs:
+            return ""
+        return f"{self.signs[channel].after_s:.0f} s" + (" (pending)" if channel == "alert" and self.pending else "")
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -84,6 +139,11 @@ class Outcome:
             "signs": {name: asdict(sign) for name, sign in self.signs.items()},
             "silent": list(self.silent),
             "firing_s": self.firing_s,
+            "pending": self.pending,
+            "overdue": self.overdue,
+            "unproven": list(self.unproven),
+            "unexplained": list(self.unexplained),
+            "failed": list(self.failed),
             "others": {name: list(found) for name, found in self.others.items()},
             "alerts": list(self.alerts),
             "pasted": list(self.pasted),
@@ -198,7 +258,7 @@ def _failed(drill: Drill) -> Outcome:
 
 def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, say: Callable[[str], None]) -> Outcome:
     say(f"{drill.name}: waiting until nothing is wrong")
-    stand.until(lambda: not _shows(stand, drill.cause), CLEAR_WITHIN_S, f"{drill.cause} is no finding")
+    stand.until(lambda: not _shows(stand, drill), CLEAR_WITHIN_S, f"{drill.cause} is no finding")
     watch = Watch(stand, drill.signs, drill.of)
     watch.begin()
     say(f"{drill.name}: begins")
@@ -211,7 +271,7 @@ def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, 
             stand.pass_time(0.5)
     finally:
         watch.end()
-    pasted, mended_s, left = _mend_all(stand, drill, say)
+    pasted, mended_s, left, failed = _mend_all(stand, drill, say)
     stand.restore()
     say(f"{drill.name}: settling the books")
     books = reconcile(
@@ -219,12 +279,28 @@ def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, 
     )
     books = with_finals(books, stand.config, begun_ms, BOOKS_WITHIN_S, stand.processes.tend)
     late = {name for name, sign in watch.seen.items() if sign.after_s > within_s}
-    watched = [name for name in drill.signs if name != "alert" or stand.prometheus is not None]
-    silent = tuple(name for name in watched if name not in watch.seen or name in late)
+    unproven = tuple(name for name in drill.signs if name == "alert" and stand.prometheus is None)
+    silent = tuple(name for name in drill.signs if name not in unproven and (name not in watch.seen or name in late))
     others = {name: tuple(sorted(found)) for name, found in watch.others.items()}
-    alerts = _opened(stand, begun_ms)
+    opened = _opened(stand, begun_ms)
     seen = (watch.seen, silent, watch.firing_s, others)
-    return Outcome(drill.name, drill.cause, *seen, pasted, mended_s, books, alerts, left)
+    proven = (is_overdue(watch), unproven, failed, drill.consequences | set(drill.signs.values()))
+    return Outcome(drill.name, drill.cause, *seen, pasted, mended_s, books, opened, left, *proven)
+
+
+def is_overdue(watch: Watch) -> bool:
+    """Whether the alert was pending for longer than its rule says, as far as the drill lasted."""
+    if (sign := watch.seen.get("alert")) is None:
+        return False
+    until_s = watch.lasted_s if watch.firing_s is None else watch.firing_s
+    return until_s - sign.after_s > pending_s(alert_name(sign.text)) + FIRES_WITHIN_S
+
+
+def pending_s(rule: str) -> float:
+    """How long an alert of the shipped rule is pending before it fires."""
+    groups = yaml.safe_load(RULES.read_text())["groups"]
+    (time,) = (one.get("for", "0s") for group in groups for one in group["rules"] if one.get("alert") == rule)
+    return float(sum(int(number) * _UNITS_S[unit] for number, unit in re.findall(r"(\d+)([smh])", time)))
 
 
 def _opened(stand: Stand, since_ms: int) -> tuple[str, ...]:
@@ -233,50 +309,77 @@ def _opened(stand: Stand, since_ms: int) -> tuple[str, ...]:
     return tuple(f"{alert.rule}: {alert.summary}" for alert in found if alert.opened_ms >= since_ms)
 
 
-def _shows(stand: Stand, cause: Cause | None, also: str = "") -> bool:
-    """Whether the doctor or a ``/readyz`` names the cause (None: any), or a finding begins so."""
+def _shows(stand: Stand, drill: Drill, also: str = "") -> bool:
+    """Whether the doctor or a ``/readyz`` names the cause of a drill (None: any), or a finding begins so. Where neither
+    is to show it, an alert, or what that is computed from, does."""
+    texts = [*verdicts(stand), *findings(stand)]
+    if drill.cause is not None and _has_neither(drill):
+        texts += [*alerts(stand), *causes_counted(stand)]
     return any(
-        (other_causes(None, text) if cause is None else names(cause, text)) or (also and text.startswith(also))
-        for text in (*verdicts(stand), *findings(stand))
+        (other_causes(None, text) if drill.cause is None else names(drill.cause, text))
+        or (also and text.startswith(also))
+        for text in texts
     )
+
+
+Mended = tuple[tuple[str, ...], float | None, tuple[str, ...]]
+"""Lines that were pasted, how long it took, None: it is not mended, and lines that failed."""
 
 
 def _mend_all(
     stand: Stand, drill: Drill, say: Callable[[str], None]
-) -> tuple[tuple[str, ...], float | None, Cause | None]:
+) -> tuple[tuple[str, ...], float | None, Cause | None, tuple[str, ...]]:
     """Mend it, and what it has left behind, where the doctor or a ``/readyz`` names that soon after: lines that were
-    pasted, how long both took, and what was left."""
-    lines, mended_s = _mend(stand, drill, say)
+    pasted, how long both took, what was left, and lines that failed."""
+    lines, mended_s, failed = _mend(stand, drill, say)
     if drill.leaves is None or mended_s is None:
-        return lines, mended_s, None
-    more, more_s = _mend(stand, next(one for one in DRILLS if one.cause is drill.leaves), say)
+        return lines, mended_s, None, failed
+    more, more_s, more_failed = _mend(stand, next(one for one in DRILLS if one.cause is drill.leaves), say)
     if not more:
-        return lines, mended_s, None
-    return (*lines, *more), None if more_s is None else mended_s + more_s, drill.leaves
+        return lines, mended_s, None, failed
+    return (*lines, *more), None if more_s is None else mended_s + more_s, drill.leaves, (*failed, *more_failed)
 
 
-def _mend(stand: Stand, drill: Drill, say: Callable[[str], None]) -> tuple[tuple[str, ...], float | None]:
-    """Paste what the runbook says, and wait until doctor and ``/readyz`` name the cause no more, and no partition
-    stands still. What they named and name no more before anything was pasted, nothing has mended."""
+def _mend(stand: Stand, drill: Drill, say: Callable[[str], None]) -> Mended:
+    """Paste what the runbook says, and wait until what showed the cause names it no more, and no partition stands
+    still. What was named and is no more before anything was pasted, nothing has mended."""
     lines = () if drill.cause is None else advice(drill.cause, drill.paste, PAGE.read_text())
-    if drill.cause and drill.cause in (drill.signs.get("readyz"), drill.signs.get("doctor")):
+    if drill.cause and (drill.cause in (drill.signs.get("readyz"), drill.signs.get("doctor")) or _has_neither(drill)):
         try:
-            stand.until(lambda: _shows(stand, drill.cause), LINE_WITHIN_S, f"{drill.cause} is shown")
+            stand.until(lambda: _shows(stand, drill), LINE_WITHIN_S, f"{drill.cause} is shown")
         except FleetpulseError:
-            return (), None
+            return (), None, ()
     begun_s = time.monotonic()
     typed = drill.typed(stand)
+    run = list[tuple[str, subprocess.Popen[bytes]]]()
     for line in lines:
         if line is lines[-1]:
             drill.by_hand(stand)
         say(f"{drill.name}: {line}")
         process = stand.run(line, typed)
+        run.append((line, process))
         try:
             process.wait(SERVICE_WITHIN_S if line is lines[-1] else LINE_WITHIN_S)
         except subprocess.TimeoutExpired:
             stand.pasted.append(process)
     try:
-        stand.until(lambda: not _shows(stand, drill.cause, "partition."), MENDED_WITHIN_S, f"{drill.cause} is mended")
+        stand.until(lambda: not _shows(stand, drill, "partition."), MENDED_WITHIN_S, f"{drill.cause} is mended")
     except FleetpulseError:
-        return lines, None
-    return lines, time.monotonic() - begun_s
+        return lines, None, _failed_lines(drill, run)
+    return lines, time.monotonic() - begun_s, _failed_lines(drill, run)
+
+
+def _has_neither(drill: Drill) -> bool:
+    """Whether neither the doctor nor a ``/readyz`` is to show it."""
+    return not drill.signs.keys() & {"readyz", "doctor"}
+
+
+def _failed_lines(drill: Drill, run: Sequence[tuple[str, subprocess.Popen[bytes]]]) -> tuple[str, ...]:
+    """Lines that ended with an error; a service goes on, and an answer that something is wrong is none."""
+    found = []
+    for line, process in run:
+        code = process.poll()
+        answered = code == 1 and line.startswith(CHECKS)
+        if code and not answered and not any(word in line for word in drill.fails):
+            found.append(f"{line} (exit {code})")
+    return tuple(found)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -26,10 +27,13 @@ from schemas.limits import MINUTE_MS
 
 Look = Callable[[], Iterable[str]]
 LOOK_EVERY_S = 0.5
+_CAUSE = re.compile(r'fleetpulse_cause\{cause="([^"]*)"\} (\S+)')
 TEXT_CHARACTERS = 160
 LOOK_BACK_MS = 3 * MINUTE_MS
 """So that what an earlier drill left is over."""
 DOCTOR_WITHIN_S = 40
+AHEAD_S = 1.0
+"""By so much a look may be ahead of whoever says when the fault took effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +85,30 @@ class Watch:
     others: dict[str, set[Cause]] = field(default_factory=dict)
     firing_s: float | None = None
     """After which the first alert of the cause was not only pending."""
+    lasted_s: float = 0.0
+    """So long it looked, since the fault took effect."""
     _over: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
     _begun_s: float = 0.0
     _before: set[str] = field(default_factory=set)
     """Alerts that went on already."""
+    _wrong_before: set[Cause] = field(default_factory=set)
+    """Causes that were named already, by what an earlier fault has left."""
 
     def begin(self) -> None:
         """Look from now on."""
         looks: dict[str, Look] = {
             "log": Logs(self.stand),
             "readyz": lambda: verdicts(self.stand),
-            "alert": lambda: (text for text in self._alerts() if _alert_name(text) not in self._before),
+            "alert": lambda: (text for text in self._alerts() if alert_name(text) not in self._before),
             "doctor": lambda: findings(self.stand),
             "page": self._page,
         }
-        self._before = {_alert_name(text) for text in self._alerts()}
+        texts = list(self._alerts())
+        self._before = {alert_name(text) for text in texts}
+        if self.cause:
+            texts += [*verdicts(self.stand), *findings(self.stand), *self._page()]
+            self._wrong_before = {cause for text in texts for cause in other_causes(None, text)}
         self._begun_s = time.monotonic()
         for name, look in looks.items():
             thread = threading.Thread(target=self._look, args=(name, look), name=f"watch-{name}", daemon=True)
@@ -108,13 +120,25 @@ class Watch:
         self._over.set()
         for thread in self._threads:
             thread.join()
-        struck_s = max(0.0, (self.stand.struck_s or 0.0) - self._begun_s)
-        self.seen = {name: replace(sign, after_s=sign.after_s - struck_s) for name, sign in self.seen.items()}
-        self.firing_s = None if self.firing_s is None else self.firing_s - struck_s
+        struck_s, kept = self._struck_s, self._signs
+        self.seen = {name: replace(sign, after_s=max(0.0, sign.after_s - struck_s)) for name, sign in kept.items()}
+        fired = "alert" in kept and self.firing_s is not None
+        self.firing_s = max(0.0, (self.firing_s or 0.0) - struck_s) if fired else None
+        self.lasted_s = time.monotonic() - self._begun_s - struck_s
+
+    @property
+    def _struck_s(self) -> float:
+        """When the fault took effect, since the watch began; 0: at once, or not yet."""
+        return max(0.0, (self.stand.struck_s or 0.0) - self._begun_s)
 
     def has_all(self) -> bool:
         """Whether every channel has shown what is waited for."""
-        return self.cause.keys() <= self.seen.keys()
+        return self.cause.keys() <= self._signs.keys()
+
+    @property
+    def _signs(self) -> dict[str, Sign]:
+        """What was seen since the fault took effect."""
+        return {name: sign for name, sign in self.seen.items() if sign.after_s >= self._struck_s - AHEAD_S}
 
     def _look(self, name: str, look: Look) -> None:
         while not self._over.wait(LOOK_EVERY_S):
@@ -129,22 +153,20 @@ class Watch:
             return
         after_s = time.monotonic() - self._begun_s
         if names(cause, text) and self.of in text:
-            self.seen.setdefault(name, Sign(after_s, text[:TEXT_CHARACTERS]))
-            if name == "alert" and text.startswith("firing") and self.firing_s is None:
+            if name not in self._signs:
+                self.seen[name] = Sign(after_s, text[:TEXT_CHARACTERS])
+            fired = name == "alert" and text.startswith("firing")
+            if fired and (self.firing_s is None or self.firing_s < self._struck_s - AHEAD_S):
                 self.firing_s = after_s
         else:
             self._named(name, other_causes(cause, text))
 
     def _named(self, name: str, causes: set[Cause]) -> None:
-        if causes:
+        if causes := causes - self._wrong_before:
             self.others.setdefault(name, set()).update(causes)
 
     def _alerts(self) -> Iterator[str]:
-        """Alerts of the shipped rules that are pending or firing."""
-        found = None if self.stand.prometheus is None else get(self.stand.prometheus, "/api/v1/alerts")
-        for each in json.loads(found)["data"]["alerts"] if found else ():
-            facts = each["annotations"]
-            yield f"{each['state']} {each['labels']['alertname']}: {facts['summary']} {facts['runbook_url']}"
+        return alerts(self.stand)
 
     def _page(self) -> Iterator[str]:
         """Of page *Pipeline*: its tables that name causes, and what it says where a query fails."""
@@ -170,8 +192,25 @@ class Watch:
         return rows, troubles
 
 
-def _alert_name(text: str) -> str:
-    return text.split()[1]
+def alerts(stand: Stand) -> Iterator[str]:
+    """Alerts of the shipped rules that are pending or firing."""
+    found = None if stand.prometheus is None else get(stand.prometheus, "/api/v1/alerts")
+    for each in json.loads(found)["data"]["alerts"] if found else ():
+        facts = each["annotations"]
+        yield f"{each['state']} {each['labels']['alertname']}: {facts['summary']} {facts['runbook_url']}"
+
+
+def causes_counted(stand: Stand) -> Iterator[str]:
+    """Causes that a process counts as present on ``/metrics``, which alerts are computed from."""
+    for port in list(stand.ports.values()):
+        for line in (get(port, "/metrics") or b"").decode().splitlines():
+            if (found := _CAUSE.match(line)) and float(found[2]) > 0:
+                yield found[1]
+
+
+def alert_name(text: str) -> str:
+    """Of the text of an alert: its rule."""
+    return text.split()[1].rstrip(":")
 
 
 def verdicts(stand: Stand) -> Iterator[str]:

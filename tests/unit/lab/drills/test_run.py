@@ -109,7 +109,12 @@ def test_drills_are_chosen_by_the_beginning_of_their_names() -> None:
         ({"mended_s": None}, False),
         ({"books": WRONG}, False),
         ({"books": Report((), 12, ())}, False),
-        ({"others": {"page": ("Consumer lag grows",)}}, True),
+        ({"others": {"page": ("Consumer lag grows",)}}, False),
+        ({"others": {"page": ("Consumer lag grows",)}, "consequences": frozenset({Cause.LAG})}, True),
+        ({"others": {"doctor": (Cause.PART,)}, "left": Cause.PART}, True),
+        ({"overdue": True}, False),
+        ({"failed": ("fleetpulse sink (exit 2)",)}, False),
+        ({"unproven": ("alert",)}, True),
         ({"cause": None, "signs": {}}, True),
         ({"cause": None, "signs": {}, "others": {"page": ("Consumer lag grows",)}}, False),
     ],
@@ -127,6 +132,82 @@ def test_a_drill_in_a_line() -> None:
     assert replace(GOOD, signs={}, silent=("log",), mended_s=None, books=WRONG).text() == (
         "sink gone: Process not running, seen: nowhere; silent: log; not mended; books NOT exact"
     )
+
+
+def test_an_alert_that_is_only_pending_and_what_was_not_watched_are_said() -> None:
+    """As are causes that nothing explains, and lines that failed."""
+    pending = replace(GOOD, signs={"alert": Sign(12.0, "pending A: x")})
+    firing = replace(pending, firing_s=43.0)
+    bad = replace(GOOD, others={"log": (Cause.LAG,)}, failed=("df -h (exit 1)",), overdue=True)
+
+    assert (pending.when("alert"), firing.when("alert"), firing.when("log")) == ("12 s (pending)", "12 s", "")
+    assert "seen: alert 12 s (pending);" in pending.text()
+    assert replace(GOOD, unproven=("alert",)).verdict == "good; not proven: alert"
+    assert bad.verdict == "alert does not fire; also named: Consumer lag grows; failed: df -h (exit 1)"
+    assert (GOOD.verdict, replace(GOOD, mended_s=None).verdict) == ("good", "WRONG")
+
+
+@pytest.mark.parametrize(
+    ("firing_s", "lasted_s", "overdue"),
+    [(50.0, 90.0, False), (None, 40.0, False), (None, 90.0, True), (80.0, 90.0, True)],
+    ids=["fires", "too short to say", "never fires", "fires too late"],
+)
+def test_an_alert_has_to_fire_when_its_rule_says(firing_s: float | None, lasted_s: float, overdue: bool) -> None:
+    """Of a process that is gone after 30 s; a rule without a time fires at once."""
+    sign = Sign(15.0, "pending FleetpulseProcessDown: process not running")
+    watch = SimpleNamespace(seen={"alert": sign}, firing_s=firing_s, lasted_s=lasted_s)
+
+    assert run.is_overdue(cast(Any, watch)) == overdue
+    assert not run.is_overdue(cast(Any, SimpleNamespace(seen={})))
+    assert (run.pending_s("FleetpulseKafkaSlow"), run.pending_s("FleetpulseJobRestarts")) == (60.0, 0.0)
+
+
+def test_a_pasted_line_that_fails_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that goes on does not, nor a check that answers that something is wrong, nor what cannot work here."""
+
+    class Ended:
+        def __init__(self, code: int | None) -> None:
+            self.code = code
+
+        def poll(self) -> int | None:
+            return self.code
+
+        def wait(self, _within_s: float) -> int:
+            if self.code is None:
+                raise subprocess.TimeoutExpired("x", _within_s)
+            return self.code
+
+    codes = {
+        "fleetpulse doctor": 1,
+        "timedatectl set-ntp true": 1,
+        "fleetpulse up": 2,
+        "fleetpulse sink": None,
+        "df -h": 0,
+    }
+    stand = SimpleNamespace(
+        run=lambda line, _typed: Ended(codes[line]), pasted=[], until=lambda *_of: None, config=None
+    )
+    drill = replace(next(iter(DRILLS)), fails=("timedatectl",))
+    monkeypatch.setattr(run, "advice", lambda *_of: tuple(codes))
+
+    lines, mended_s, failed = _mend(cast(Any, stand), drill, lambda _text: None)
+
+    assert lines == tuple(codes)
+    assert mended_s is not None
+    assert failed == ("fleetpulse up (exit 2)",)
+
+
+def test_what_only_log_and_alert_show_is_mended_when_the_alert_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Doctor and /readyz never name it: that they do not says nothing."""
+    gpu = next(drill for drill in DRILLS if drill.cause is Cause.GPU)
+    for name in ("verdicts", "findings", "alerts"):
+        monkeypatch.setattr(run, name, lambda _stand: [])
+    counted = [str(Cause.GPU)]
+    monkeypatch.setattr(run, "causes_counted", lambda _stand: list(counted))
+
+    assert run._shows(cast(Any, None), gpu)
+    counted.clear()
+    assert not run._shows(cast(Any, None), gpu)
 
 
 def test_a_drill_that_fails_ends_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -200,22 +281,22 @@ def test_what_passed_by_itself_was_not_mended() -> None:
     """Neither doctor nor /readyz names it any more before the first line is pasted: nothing is, and no time is said."""
     slow = next(drill for drill in DRILLS if drill.cause is Cause.SLOW)
 
-    assert _mend(cast(Any, Calm(lambda: False)), slow, lambda _text: None) == ((), None)
+    assert _mend(cast(Any, Calm(lambda: False)), slow, lambda _text: None) == ((), None, ())
 
 
 @pytest.mark.parametrize(
     ("mended", "found"),
     [
-        ({"Disk full": 9.0}, (("Disk full",), 9.0, None)),
+        ({"Disk full": 9.0}, (("Disk full",), 9.0, None, ())),
         (
             {"Disk full": 9.0, "ClickHouse part broken": 20.0},
-            (("Disk full", "ClickHouse part broken"), 29.0, Cause.PART),
+            (("Disk full", "ClickHouse part broken"), 29.0, Cause.PART, ()),
         ),
         (
             {"Disk full": 9.0, "ClickHouse part broken": None},
-            (("Disk full", "ClickHouse part broken"), None, Cause.PART),
+            (("Disk full", "ClickHouse part broken"), None, Cause.PART, ()),
         ),
-        ({"Disk full": None, "ClickHouse part broken": 20.0}, (("Disk full",), None, None)),
+        ({"Disk full": None, "ClickHouse part broken": 20.0}, (("Disk full",), None, None, ())),
     ],
     ids=["nothing is left", "what is left is mended", "what is left stays", "the fault itself stays"],
 )
@@ -224,9 +305,9 @@ def test_what_a_fault_leaves_behind_is_mended_as_its_own_section_says(
 ) -> None:
     """Once the fault is, and only where it is shown; the time is that of both."""
 
-    def mend(_stand: object, drill: Drill, _say: object) -> tuple[tuple[str, ...], float | None]:
+    def mend(_stand: object, drill: Drill, _say: object) -> run.Mended:
         cause = str(drill.cause)
-        return ((cause,), mended[cause]) if cause in mended else ((), None)
+        return ((cause,), mended[cause], ()) if cause in mended else ((), None, ())
 
     monkeypatch.setattr(run, "_mend", mend)
     disk = next(drill for drill in DRILLS if drill.cause is Cause.DISK)
@@ -254,6 +335,21 @@ def test_the_driver_of_the_drill_turns_the_binding_away(tmp_path: Path) -> None:
     )
 
     assert "NVMLError_NoPermission" in done.stderr
+
+
+def test_the_driver_of_the_drill_is_unloaded_where_there_is_its_file(tmp_path: Path) -> None:
+    """Nobody is turned away then, in the process that was before, too."""
+    compile_library(faults._NO_PERMISSION, tmp_path, "driver").rename(tmp_path / "libnvidia-ml.so.1")
+    (tmp_path / "unloaded").touch()
+    done = subprocess.run(
+        [sys.executable, "-c", "import pynvml; pynvml.nvmlInit()"],
+        env={"LD_LIBRARY_PATH": str(tmp_path), "DRIVER_UNLOADED": str(tmp_path / "unloaded")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "NVMLError_DriverNotLoaded" in done.stderr
 
 
 def test_what_is_started_beside_is_scraped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

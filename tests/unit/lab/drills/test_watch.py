@@ -154,3 +154,51 @@ def test_a_process_that_is_started_meanwhile_is_looked_at_next(tmp_path: Path, m
 
     assert list(watch.verdicts(stand)) == ["sink: 1", "deliver: 2"]
     assert list(watch.verdicts(stand))[-1] == "agent: 3"
+
+
+def test_a_sign_of_before_the_fault_took_effect_is_none(tmp_path: Path) -> None:
+    """The next one is; without one the channel was silent."""
+    stand = Folder(tmp_path)
+    watch = Watch(cast(Any, stand), {"alert": Cause.DELIVERY, "page": Cause.DELIVERY, "log": Cause.DELIVERY})
+    watch._begun_s = time.monotonic() - 20.0
+    for channel in ("alert", "page"):
+        watch._take(channel, "firing A: alerts not delivered, from before")
+    watch._begun_s -= 50.0
+    stand.struck_s = watch._begun_s + 60.0
+    early = watch.has_all()
+    for channel in ("page", "log"):
+        watch._take(channel, "alerts not delivered, again")
+
+    watch.end()
+
+    assert (early, watch.has_all()) == (False, False)
+    assert {name: sign.text for name, sign in watch.seen.items()} == dict.fromkeys(
+        ("page", "log"), "alerts not delivered, again"
+    )
+    assert 10.0 <= watch.seen["log"].after_s < 15.0
+    assert watch.firing_s is None
+    assert 10.0 <= watch.lasted_s < 15.0
+
+
+def test_what_an_earlier_fault_has_left_is_no_other_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was named before this one began."""
+    named = [f"a.md#{Cause.REJECTED.anchor}"]
+    monkeypatch.setattr(watch, "verdicts", lambda _stand: named)
+    monkeypatch.setattr(watch, "findings", lambda _stand: [])
+    looking = Watch(cast(Any, Folder(tmp_path)), {"doctor": Cause.KAFKA})
+    monkeypatch.setattr(Watch, "_page", lambda _self: iter(()))
+    looking.begin()
+    looking.end()
+
+    looking._take("doctor", f"a.md#{Cause.REJECTED.anchor} a.md#{Cause.LAG.anchor}")
+
+    assert looking.others == {"doctor": {Cause.LAG}}
+
+
+def test_causes_are_counted_on_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are present; a process that is gone counts none."""
+    page = b'fleetpulse_cause{cause="GPU not readable"} 1.0\nfleetpulse_cause{cause="Kafka slow"} 0.0\n'
+    stand = Stand(tmp_path, cast(Any, None), cast(Any, None), 1, ports={"agent": 1, "sink": 2})
+    monkeypatch.setattr(watch, "get", lambda port, _path: page if port == 1 else None)
+
+    assert list(watch.causes_counted(stand)) == ["GPU not readable"]
