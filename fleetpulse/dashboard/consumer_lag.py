@@ -21,7 +21,7 @@ from fleetpulse.doctor.judge_kafka import MARKERS_MAX, behind, consumer_lag
 from fleetpulse.doctor.look_kafka import aged_offsets, learn_leaders, look_at_groups, plain
 from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
-from runtime.kafka_clients import make_admin, make_consumer, started
+from runtime.kafka_clients import make_admin, make_consumer, no_right, started
 from runtime.runbook import Cause
 from schemas.errors import FleetpulseError, UnavailableError
 
@@ -112,8 +112,11 @@ class LagOfGroups:
             await learn_leaders(consumer, places)
             begins, ends = await asyncio.gather(consumer.beginning_offsets(places), consumer.end_offsets(places))
             aged = await aged_offsets(consumer, plain(ends), SystemClock().now_ms() - AGED_MS)
-        offsets = {job: groups[name].committed for job, name in names.items()}
-        members = {job: groups[name].members for job, name in names.items()}
+        seen = {job: group for job, name in names.items() if (group := groups[name]) is not None}
+        if len(seen) < len(names):
+            raise no_right(self._kafka, f"Describe on groups {self._kafka.namespace}-*")
+        offsets = {job: group.committed for job, group in seen.items()}
+        members = {job: group.members for job, group in seen.items()}
         return lags(offsets, plain(begins), plain(ends), members, aged, self._reads)
 
 

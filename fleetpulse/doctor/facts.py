@@ -63,6 +63,8 @@ class KafkaFacts:
     brokers: int = 0
     broker_settings: Mapping[str, str] = field(default_factory=dict)
     topics: Mapping[str, TopicFacts] | None = None
+    hidden: frozenset[str] = frozenset()
+    """Topics that this login may not ask about."""
     log_ids: frozenset[str] | None = None
     topic_prefix: str = ""
     deployment: str | None = None
@@ -74,10 +76,13 @@ class KafkaFacts:
     aged: Mapping[TopicPartition, int] = field(default_factory=dict)
     """Offsets below which everything was appended longer ago than ``AGED_MS``."""
     held_up: Mapping[TopicPartition, int] | None = None
-    groups: Mapping[str, GroupFacts] | None = None
+    groups: Mapping[str, GroupFacts | None] | None = None
+    """By name; None for a group that this login may not ask about."""
     skew_ms: int | None = None
     transaction_error: str | None = None
     """Why a transactional producer gets no id; None: it gets one, or none was wanted."""
+    transaction_denied: bool = False
+    """It gets none because this login may not have one: only jobs need that right."""
     access_lists: bool | None = None
     """Whether the brokers have any; None: this login may not ask."""
     shared_logins: Mapping[str, tuple[str, str]] = field(default_factory=dict)

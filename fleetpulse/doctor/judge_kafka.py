@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from fleetpulse.doctor.facts import AGED_MS, Bounds, KafkaFacts, TopicFacts, TopicPartition
+from fleetpulse.doctor.facts import AGED_MS, Bounds, GroupFacts, KafkaFacts, TopicFacts, TopicPartition
 from fleetpulse.doctor.finding import Finding, good, note, unknown, wrong
 from fleetpulse.doctor.judge_partitions import judge_partitions
 from fleetpulse.migrate.topic_plan import MIGRATED, REPLICAS, topic_settings
@@ -14,6 +14,7 @@ from schemas.limits import MINUTE_MS, Limits
 
 MARKERS_MAX = 2
 """Records in each partition that may be behind a group's offsets though nothing waits."""
+_NEVER_RAN = GroupFacts(0, {})
 _READ_BY = {"windows": ("finals", "costs"), "finals": ("alerts",), "alerts": ("deliver",)}
 """Who has nothing to do without this job."""
 _AT_LEAST = frozenset({"retention.ms", "max.message.bytes", "min.compaction.lag.ms", "min.insync.replicas"})
@@ -40,7 +41,11 @@ def judge_kafka(
         return
     yield from _brokers(facts, limits)
     for topic in topics:
-        yield from _topic(facts, topic, partitions, limits)
+        if topic.name not in facts.hidden:
+            yield from _topic(facts, topic, partitions, limits)
+    if facts.hidden:
+        says = f"this login may not ask about {', '.join(sorted(facts.hidden))}: {_ASK_AS_PEOPLE}"
+        yield unknown("topic.exists", f"{len(facts.hidden)} topics", says)
     yield from _deployment(facts)
     yield from _log_ids(facts, topics)
     yield from _logins(facts)
@@ -140,6 +145,8 @@ def _enough(name: str, has: str, wanted: str) -> bool:
     return int(has) >= int(wanted)
 
 
+_ASK_AS_PEOPLE = "that of role people may"
+"""Who sees every topic and group where each role has its login."""
 _WHY = {
     "message.timestamp.type": "what is late is judged by the broker's clock",
     "retention.ms": "an outage of a job would lose events",
@@ -215,7 +222,10 @@ def _logins(facts: KafkaFacts) -> Iterator[Finding]:
 
 
 def _transactions(facts: KafkaFacts) -> Iterator[Finding]:
-    if facts.transaction_error is not None:
+    if facts.transaction_denied:
+        says = "this login may have no transactional id: that of role jobs, which alone needs one, has to get one"
+        yield unknown("kafka.transactions", facts.bootstrap, says)
+    elif facts.transaction_error is not None:
         yield wrong(
             "kafka.transactions",
             facts.bootstrap,
@@ -241,10 +251,18 @@ def judge_lag(facts: KafkaFacts, groups: Mapping[str, Sequence[str]], bounds: Bo
     if facts.groups is None:
         yield unknown("lag", "all groups", "consumer groups cannot be read")
         return
-    lacking = sorted({topic for topics in groups.values() for topic in topics} - (facts.topics or {}).keys())
+    lacking = sorted(
+        {topic for topics in groups.values() for topic in topics} - (facts.topics or {}).keys() - facts.hidden
+    )
+    denied = [group for group in groups if facts.groups.get(group, _NEVER_RAN) is None]
+    if denied:
+        says = f"this login may not ask about the groups {', '.join(denied)}: {_ASK_AS_PEOPLE}"
+        yield unknown("lag", f"{len(denied)} groups", says)
     for group, topics in groups.items():
-        found = facts.groups.get(group)
-        if found is None or (not found.committed and not found.members):
+        found = facts.groups.get(group, _NEVER_RAN)
+        if found is None:
+            continue
+        if not found.committed and not found.members:
             yield _never_ran(facts, group, topics)
             continue
         lags = {topic: consumer_lag(topic, found.committed, facts.begins, facts.ends) for topic in topics}

@@ -18,7 +18,12 @@ from typing import Any, TypeVar
 from aiokafka import TopicPartition
 from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError
+from aiokafka.errors import (
+    GroupAuthorizationFailedError,
+    KafkaError,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailed,
+)
 
 from fleetpulse.doctor.facts import AGED_MS, GroupFacts, KafkaFacts, TopicFacts
 from fleetpulse.doctor.facts import TopicPartition as FactsPartition
@@ -123,18 +128,24 @@ async def _cluster(admin: Any, look: _Look, facts: KafkaFacts, topics: Sequence[
         return replace(facts, error="the cluster does not describe itself: it hangs, or this login may not ask")
     brokers = [broker["node_id"] for broker in cluster["brokers"]]
     names, broker = [topic.name for topic in topics], str(min(brokers))
+    there, hidden = await look.at(_topics(admin, names)) or (None, frozenset())
     return replace(
         facts,
         brokers=len(brokers),
-        topics=await look.at(_topics(admin, names)),
+        topics=there,
+        hidden=hidden,
         broker_settings=(await look.at(_settings(admin, ConfigResourceType.BROKER, [broker])) or {}).get(broker, {}),
     )
 
 
-async def _topics(admin: Any, names: Sequence[str]) -> dict[str, TopicFacts]:
-    there = [topic for topic in await admin.describe_topics(list(names)) if topic["error_code"] == 0] if names else []
+async def _topics(admin: Any, names: Sequence[str]) -> tuple[dict[str, TopicFacts], frozenset[str]]:
+    """Topics that are there, and names of those that this login may not ask about."""
+    described = await admin.describe_topics(list(names)) if names else []
+    there = [topic for topic in described if topic["error_code"] == 0]
+    hidden = {topic["topic"] for topic in described if topic["error_code"] == TopicAuthorizationFailedError.errno}
     settings = await _settings(admin, ConfigResourceType.TOPIC, [topic["topic"] for topic in there])
-    return {topic["topic"]: _topic(topic["partitions"], settings.get(topic["topic"], {})) for topic in there}
+    found = {topic["topic"]: _topic(topic["partitions"], settings.get(topic["topic"], {})) for topic in there}
+    return found, frozenset(hidden)
 
 
 def _topic(partitions: Sequence[Mapping[str, Any]], settings: Mapping[str, str]) -> TopicFacts:
@@ -259,12 +270,14 @@ async def _others(admin: Any, look: _Look, facts: KafkaFacts, groups: Sequence[s
         skew_ms = await look.at(_probe(admin, look))
     facts = await _logins(admin, look, facts)
     facts = await _later_ends(look, replace(facts, groups=await look.at(look_at_groups(admin, groups))))
-    return replace(facts, transaction_error=await _transactional(look), skew_ms=skew_ms)
+    error, denied = await _transactional(look)
+    return replace(facts, transaction_error=error, transaction_denied=denied, skew_ms=skew_ms)
 
 
 async def _later_ends(look: _Look, facts: KafkaFacts) -> KafkaFacts:
     """The facts with ends that are no older than what was committed meanwhile, where jobs read on."""
-    committed = [each for group in (facts.groups or {}).values() for each in group.committed.items()]
+    groups = [group for group in (facts.groups or {}).values() if group is not None]
+    committed = [each for group in groups for each in group.committed.items()]
     moved = {
         TopicPartition(*partition) for partition, offset in committed if offset > facts.ends.get(partition, offset)
     }
@@ -287,10 +300,10 @@ async def _logins(admin: Any, look: _Look, facts: KafkaFacts) -> KafkaFacts:
     return replace(facts, access_lists=True, shared_logins=writers_of_both(held, look.kafka.topic_prefix))
 
 
-async def look_at_groups(admin: Any, names: Sequence[str]) -> dict[str, GroupFacts]:
-    """Members and offsets of each group."""
+async def look_at_groups(admin: Any, names: Sequence[str]) -> dict[str, GroupFacts | None]:
+    """Members and offsets of each group; None for one that this login may not ask about."""
 
-    async def ask() -> dict[str, GroupFacts]:
+    async def ask() -> dict[str, GroupFacts | None]:
         return dict(zip(names, await asyncio.gather(*(_group(admin, name) for name in names)), strict=True))
 
     return await once_there(ask)
@@ -308,8 +321,11 @@ async def once_there(ask: Callable[[], Awaitable[T]]) -> T:
             await asyncio.sleep(_RETRY_AFTER_S)
 
 
-async def _group(admin: Any, name: str) -> GroupFacts:
-    offsets = await committed(admin, name)
+async def _group(admin: Any, name: str) -> GroupFacts | None:
+    try:
+        offsets = await committed(admin, name)
+    except GroupAuthorizationFailedError:
+        return None
     (answer,) = await admin.describe_consumer_groups([name])
     return GroupFacts(sum(len(group[5]) for group in answer.groups), offsets)
 
@@ -320,19 +336,19 @@ async def committed(admin: Any, group: str) -> dict[TopicPartition, int]:
     return plain({one: found.offset for one, found in offsets.items() if found.offset >= 0})
 
 
-async def _transactional(look: _Look) -> str | None:
-    """Why a transactional producer gets no id; None when it does."""
+async def _transactional(look: _Look) -> tuple[str | None, bool]:
+    """Why a transactional producer gets no id, None when it does; and whether this login may not have one."""
     own = f"{look.kafka.namespace}-doctor-{secrets.token_hex(4)}"
     producer = make_producer(look.kafka, transactional_id=own)
     try:
         await asyncio.wait_for(producer.start(), look.left_s)
     except TimeoutError:
-        return "no answer in time"
+        return "no answer in time", False
     except (KafkaError, OSError) as error:
-        return repr(error)
+        return repr(error), isinstance(error, TransactionalIdAuthorizationFailed)
     finally:
         await producer.stop()
-    return None
+    return None, False
 
 
 async def _probe(admin: Any, look: _Look) -> int:

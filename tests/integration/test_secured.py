@@ -300,6 +300,29 @@ def test_the_doctor_names_a_login_that_edges_and_jobs_share(logins: World) -> No
     assert [(one["subject"], one["state"]) for one in found] == [(f"User:{rig.USER}", "wrong")]
 
 
+def test_no_login_of_a_role_makes_the_doctor_call_wrong_what_it_may_not_see(logins: World) -> None:
+    """What the administrator finds wrong and no more; who sees topics and groups of everybody has none hidden."""
+
+    def found(variables: Environment) -> dict[str, set[str]]:
+        report = json.loads(fleetpulse(variables, logins.folder / "doctor", "doctor", "--json").said)
+        by_state: dict[str, set[str]] = {}
+        for one in report["findings"]:
+            by_state.setdefault(one["state"], set()).add(one["check"])
+        return by_state
+
+    whole = found(logins.administrator())
+    seen = {role: found(logins.role(role)) for role in ("jobs", "sink", "deliver", "people")}
+
+    assert set().union(*(by_state.get("wrong", set()) for by_state in seen.values())) <= whole["wrong"]
+    hidden = {role: by_state.get("unknown", set()) - {"clock.kafka"} for role, by_state in seen.items()}
+    assert hidden == {
+        "jobs": {"topic.exists", "lag"},
+        "sink": {"topic.exists", "lag", "kafka.transactions"},
+        "deliver": {"topic.exists", "lag", "kafka.transactions"},
+        "people": {"kafka.transactions"},
+    }
+
+
 def _lines_of_a_trace(requests: int) -> list[str]:
     path = ROOT / "lab" / "data" / "azure_llm_2023" / TRACES["conversation"]
     with path.open() as file:

@@ -394,6 +394,29 @@ def test_a_finding_links_to_the_runbook_where_its_cause_has_a_section() -> None:
     assert str(wrong("partition.log_cut", "a", "b", "c").runbook).endswith("#a-quarantined-partition")
 
 
+def test_what_this_login_may_not_ask_about_is_unknown_and_not_wrong() -> None:
+    """Topics, groups and the transactional id: each says which login may; no topic is called missing."""
+    facts = replace(
+        KAFKA,
+        topics={TOPIC.name: topic(TOPIC.name)},
+        hidden=frozenset({STATE.name}),
+        groups={"local-windows": None},
+        transaction_error="TransactionalIdAuthorizationFailed",
+        transaction_denied=True,
+    )
+
+    found = of_kafka(facts)
+
+    assert names(found) == [
+        ("topic.exists", "1 topics", "unknown"),
+        ("kafka.transactions", "broker:9092", "unknown"),
+        ("lag", "1 groups", "unknown"),
+    ]
+    assert [says for says in (one.says for one in found) if "role people" in says or "role jobs" in says] == [
+        one.says for one in found
+    ]
+
+
 def test_every_group_reads_topics_of_the_contract() -> None:
     """The table of readers names no topic that does not exist."""
     assert {name for topics in READS.values() for name in topics} <= {one.name for one in TOPICS}
