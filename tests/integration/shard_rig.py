@@ -45,9 +45,26 @@ def servers(folder: Path, shards: int = 2) -> Iterator[tuple[ClickHouseConfig, l
 
 
 @contextlib.contextmanager
-def _server(state: StackState, number: int) -> Iterator[None]:
+def one_server(folder: Path, more: str, grant: str) -> Iterator[ClickHouseConfig]:
+    """The writer's login, with one right more, to a server whose configuration has ``more``, elements of XML; no
+    database is made."""
+    password = secrets.token_hex(16)
+    ports = Ports(0, 0, *free_ports(2, start=zlib.crc32(str(folder).encode())))
+    with _server(StackState(folder, "", ports, password, password), 1, more, grant):
+        yield ClickHouseConfig(
+            url=f"http://127.0.0.1:{ports.clickhouse_http}", user=WRITER, password=SecretStr(password)
+        )
+
+
+@contextlib.contextmanager
+def _server(state: StackState, number: int, more: str = "", grant: str = "") -> Iterator[None]:
     clickhouse.prepare(state, number)
     home = Path(clickhouse.mark(state.data_dir, number))
+    config = home / "config.xml"
+    config.write_text(config.read_text().replace("</clickhouse>", f"{more}</clickhouse>"))
+    if grant:
+        users, every = home / "users.xml", "<query>GRANT SELECT ON system.*</query>"
+        users.write_text(users.read_text().replace(every, f"{every}<query>{grant}</query>"))
     with (home / "out.log").open("wb") as log:
         process = subprocess.Popen(
             clickhouse.command(state, number), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True

@@ -1,0 +1,51 @@
+"""A backup and its restore, by the configuration that is shipped and the statements of docs/how-to/operations.md.
+
+Covers deploy/clickhouse/backups.xml.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+
+import pytest
+
+from runtime.clickhouse_clients import connect
+from schemas.ddl.files import Names
+from schemas.ddl.fresh import fresh
+from tests.conftest import ROOT
+from tests.integration.shard_rig import one_server
+
+pytestmark = pytest.mark.integration
+
+PAGE = ROOT / "docs" / "how-to" / "operations.md"
+SHIPPED = ROOT / "deploy" / "clickhouse" / "backups.xml"
+
+
+def test_a_database_comes_back_from_its_backup(tmp_path: Path) -> None:
+    """Rows, tables and views, by the writer's login with the right that the page names; to a folder, since the wheel of
+    ClickHouse writes no zip."""
+    said = PAGE.read_text().replace(".zip", "")
+    backup, restore = re.findall(r'--query "((?:BACKUP|RESTORE) DATABASE fleetpulse (?:TO|FROM) [^"]+)"', said)
+    text = SHIPPED.read_text().replace("/var/lib/clickhouse/backups/", f"{tmp_path}/server/clickhouse/data/backups/")
+    (more,) = re.findall(r"<clickhouse>(.*)</clickhouse>", text, flags=re.DOTALL)
+    (grant,) = re.findall(r"`(GRANT [^`]+ ON DISK) TO", said)
+
+    with one_server(tmp_path / "server", more, grant) as config:
+        names = f"SELECT name FROM system.tables WHERE database = '{config.database}'"
+        with contextlib.closing(connect(config, database=None)) as apart:
+            apart.command(f"CREATE DATABASE {config.database}")
+            with contextlib.closing(connect(config)) as client:
+                for statement in fresh(Names(config.database)):
+                    client.command(statement)
+                client.command("INSERT INTO gpu_events (host, appended_ms) SELECT 'h', toUnixTimestamp(now()) * 1000")
+            before = apart.query(names).result_set
+            apart.command(backup)
+            apart.command(f"DROP DATABASE {config.database} SYNC")
+            apart.command(restore)
+            after = apart.query(names).result_set
+            rows = apart.query(f"SELECT host FROM {config.database}.gpu_events").result_rows
+
+    assert sorted(after) == sorted(before)
+    assert [tuple(row) for row in rows] == [("h",)]
