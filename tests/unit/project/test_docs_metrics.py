@@ -11,9 +11,7 @@ from runtime.metric_catalogue import CATALOGUE
 ROOT = Path(__file__).resolve().parents[3]
 ALSO_RULES = {"requests_without_engine"}
 """Names inside that are names of alert rules, too."""
-SERVED = {
-    f"{PREFIX}{exported_name(one.name)}{'_total' if one.kind == 'counter' else ''}" for one in CATALOGUE.values()
-}
+SERVED = {f"{PREFIX}{exported_name(one.name)}{'_total' if one.kind == 'counter' else ''}" for one in CATALOGUE.values()}
 INSIDE = {name for name in CATALOGUE if "_" in name} - ALSO_RULES
 FAMILIES = {f"{PREFIX}{name.partition('_')[0]}_" for name in INSIDE} - {f"{PREFIX}process_"}
 """What served names begin with: other words that begin with ``fleetpulse_`` are modules and labels."""
