@@ -490,3 +490,30 @@ def test_what_an_edge_keeps_outlives_its_container(place: str) -> None:
 
     assert re.search(r"FLEETPULSE_DATA_DIR\W+(value: )?/var/lib/fleetpulse\b", text)
     assert "/var/lib/fleetpulse" in text.replace("FLEETPULSE_DATA_DIR", "", 1)
+
+
+@pytest.mark.parametrize("unit", ["agent", "proxy", "jobs@windows", "sink", "deliver", "dashboard", "export"])
+def test_a_command_by_hand_runs_as_its_unit(unit: str, tmp_path: Path) -> None:
+    """By the same user, with the same configuration, data folder and files of secrets."""
+    tool = tmp_path / "systemd-run"
+    tool.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    tool.chmod(0o755)
+    script = UNIT.with_name("fleetpulse-as")
+
+    said = subprocess.run(
+        ["sh", script, unit, "doctor", "--json"],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+
+    name, _, instance = unit.partition("@")
+    text = UNIT.with_name(f"fleetpulse-{name}{'@' if instance else ''}.service").read_text().replace("%i", instance)
+    wanted = set(re.findall(r"^Environment=(FLEETPULSE_(?:CONFIG_FILE|DATA_DIR)=.*)$", text, flags=re.MULTILINE))
+    secrets = set(re.findall(r"^EnvironmentFile=(.*)$", text, flags=re.MULTILINE))
+    assert wanted <= {word.removeprefix("--setenv=") for word in said}
+    given = {word.removeprefix("--property=EnvironmentFile=") for word in said if "EnvironmentFile" in word}
+    assert secrets <= given <= secrets | {f"-/etc/fleetpulse/{name}.environment"}
+    assert {f"--uid={user}" for user in re.findall(r"^User=(.*)$", text, flags=re.MULTILINE)} <= set(said)
+    assert said[-3:] == ["/opt/fleetpulse/bin/fleetpulse", "doctor", "--json"]
