@@ -34,6 +34,7 @@ _USERS = """<clickhouse>
       <readonly>2</readonly>
       <max_execution_time>30</max_execution_time>
       <max_memory_usage>8589934592</max_memory_usage>
+      <max_memory_usage_for_user>17179869184</max_memory_usage_for_user>
       <max_rows_to_read>2000000000</max_rows_to_read>
       <max_bytes_to_read>200000000000</max_bytes_to_read>
       <max_result_rows>100000000</max_result_rows>
@@ -41,6 +42,7 @@ _USERS = """<clickhouse>
       <constraints>
         <max_execution_time><min>1</min><max>30</max></max_execution_time>
         <max_memory_usage><min>1</min><max>8589934592</max></max_memory_usage>
+        <max_memory_usage_for_user><min>1</min><max>17179869184</max></max_memory_usage_for_user>
         <max_rows_to_read><min>1</min><max>2000000000</max></max_rows_to_read>
         <max_bytes_to_read><min>1</min><max>200000000000</max></max_bytes_to_read>
         <max_result_rows><disallowed>0</disallowed><max>100000000</max></max_result_rows>

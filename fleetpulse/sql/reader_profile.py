@@ -19,13 +19,14 @@ LIMITS: Mapping[str, int] = MappingProxyType(
     {
         "max_execution_time": 30,
         "max_memory_usage": 8 * 2**30,
+        "max_memory_usage_for_user": 16 * 2**30,
         "max_rows_to_read": 2_000_000_000,
         "max_bytes_to_read": 200_000_000_000,
         "max_result_rows": 100_000_000,
         "max_concurrent_queries_for_user": 50,
     }
 )
-"""Seconds, bytes, rows, bytes, rows, statements under way at once."""
+"""Seconds, bytes of a statement and of all at once, rows, bytes, rows, statements under way at once."""
 
 OF_RESULTS = "max_result_rows"
 """To read a view over shards, a server asks the others with 0, which they raise to the least value that their profile
