@@ -6,6 +6,7 @@ There is no engine to start them with; this is as near as it comes without one.
 from __future__ import annotations
 
 import re
+import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -129,3 +130,25 @@ def test_files_of_yours_reach_every_composed_service(
     assert not prices.load(config.prices).example
     assert [one.name for one in rules.load_set(config.rules).slo_classes] == ["interactive"]
     assert [one.name for one in budgets.load(config.budgets).budgets] == ["fleet"]
+
+
+@pytest.mark.parametrize("name", [name for name, one in SERVICES.items() if one["command"][0] == "jobs"])
+def test_a_composed_job_is_started_again_by_its_script(name: str, tmp_path: Path) -> None:
+    """After exit 70 with the same words, in the container; any other end is the container's."""
+    tool, log = tmp_path / "fleetpulse", tmp_path / "log"
+    tool.write_text(f'#!/bin/sh\necho "$@" >> {log}\n[ "$(wc -l < {log})" -gt 1 ] && exit 0\nexit 70\n')
+    tool.chmod(0o755)
+    one = SERVICES[name]
+    mounts = {target: ROOT / source for source, target, *_ in (each.rsplit(":", 2) for each in one["volumes"])}
+    script = str(mounts["/run-job.sh"])
+    entry = [word.replace("$$", "$").replace("/run-job.sh", script) for word in one["entrypoint"]]
+
+    done = subprocess.run(
+        [*entry, *one["command"]],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "RESTART_AFTER_S": "0"},
+        check=False,
+        timeout=30,
+    )
+
+    assert done.returncode == 0
+    assert log.read_text().splitlines() == [" ".join(one["command"])] * 2

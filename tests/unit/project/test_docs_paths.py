@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[3]
 SUFFIXES = {".py", ".md", ".toml", ".yaml", ".yml", ".sql", ".json", ".sh", ".lock", ".txt"}
 NOT_OURS = {
     "dashboard_users.json",  # in the data directory
+    "dashboard-users.json",  # the same, in a secret
     "fleetpulse.toml",
     "engines.json",
     "config.yaml",
