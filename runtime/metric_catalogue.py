@@ -136,7 +136,7 @@ METRICS: tuple[Metric, ...] = (
            "limits.out_of_orderness_ms and 5 s behind now, for every partition"),
     _gauge("job_series", "series", ("set", "partition"), "held in memory", "settled; below 80 % of job_series_max"),
     _gauge("job_series_max", "series", ("set", "partition"), "that may be held; later ones fall into __other__",
-           "limits.process_series_max in equal parts"),
+           "limits.process_series_max in equal parts, limits.series_max at most"),
     _gauge("job_label_values", "values", _BY_PARTITION, "of the label that has most, in memory",
            "settled; below limits.label_cardinality_max"),
     _gauge("job_sources", "sources", _BY_PARTITION, "whose duplicates are recognised",

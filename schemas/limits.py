@@ -54,7 +54,7 @@ class Limits:
 
     # edge
     spool_bytes_max: int = 1024 * 1024 * 1024  # full: events never handed to the sender are shed and declared
-    spool_age_ms: int = 5 * HOUR_MS  # records are given up at this age only by being shed before they are sent
+    spool_age_ms: int = 5 * HOUR_MS  # an outage that is shorter makes no event late; nothing is given up by age
     source_expiry_ms: int = 48 * HOUR_MS  # dedup state of a silent source is forgotten
 
     # kept in Kafka and ClickHouse

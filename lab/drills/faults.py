@@ -355,7 +355,7 @@ DRILLS = (
           _signs(Cause.TOPIC, "log", "doctor", "page", alert=Cause.PROCESS), consequences=BEHIND),
     Drill("two sinks with rollups", None, lambda stand: stand.start_beside("sink-1", "sink"), {}, outage_s=90.0),
     Drill("lagging partition", Cause.LAG, _transaction_left_open("llm.requests"),
-          _signs(Cause.LAG, "alert", "doctor", "page"), of="llm.requests"),
+          _signs(Cause.LAG, "alert", "doctor", "page"), paste=("jobs windows",), of="llm.requests"),
     *(
         Drill(
             f"clock 10 minutes {way}",
