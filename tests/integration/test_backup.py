@@ -1,7 +1,4 @@
-"""A backup and its restore, by the configuration that is shipped and the statements of docs/how-to/operations.md.
-
-Covers deploy/clickhouse/backups.xml.
-"""
+"""A backup and its restore, by deploy/clickhouse/backups.xml and the statements of docs/how-to/operations.md."""
 
 from __future__ import annotations
 
