@@ -385,3 +385,12 @@ def test_kustomize_finds_every_file() -> None:
     assert [name for name in named if not (KUBERNETES / name).exists()] == []
     done = judged("---\n".join((KUBERNETES / name).read_text() for name in kustomization["resources"]))
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_the_dashboards_users_are_a_secret_of_its_pod_alone() -> None:
+    """Mounted beside its others, and named by the variable that the product reads; nowhere without one."""
+    made = {name: yaml.dump(one) for (_, name), one in objects(rendered("large-values.yaml")).items()}
+
+    assert "value: /run/secrets/fleetpulse/dashboard-users.json" in made["dashboard"]
+    assert [name for name, text in made.items() if "name: dashboard-users" in text] == ["dashboard"]
+    assert "DASHBOARD_USERS" not in rendered("")
