@@ -24,7 +24,10 @@ def test_a_database_comes_back_from_its_backup(tmp_path: Path) -> None:
     """Rows, tables and views, by the writer's login with the right that the page names; to a folder, since the wheel of
     ClickHouse writes no zip."""
     said = PAGE.read_text().replace(".zip", "")
-    backup, restore = re.findall(r'--query "((?:BACKUP|RESTORE) DATABASE fleetpulse (?:TO|FROM) [^"]+)"', said)
+    backup, restore = (
+        re.findall(rf'--query "({word} DATABASE fleetpulse (?:TO|FROM) [^"]+)"', said)[0]
+        for word in ("BACKUP", "RESTORE")
+    )
     text = SHIPPED.read_text().replace("/var/lib/clickhouse/backups/", f"{tmp_path}/server/clickhouse/data/backups/")
     (more,) = re.findall(r"<clickhouse>(.*)</clickhouse>", text, flags=re.DOTALL)
     (grant,) = re.findall(r"`(GRANT [^`]+ ON DISK) TO", said)
