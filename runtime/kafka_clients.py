@@ -44,10 +44,10 @@ SESSION_TIMEOUT_MS = 10_000
 HEARTBEAT_MS = 2_000
 METADATA_MAX_AGE_MS = 30_000
 """So soon a client finds the partitions that a topic has gained."""
-FOLLOW_EVERY_S, FOLLOW_WITHIN_S = 10.0, 8.0
+FOLLOW_EVERY_S, FOLLOW_WITHIN_S = 10.0, 13.0
 """So often a broker is asked whether it answers, and so long it may take."""
-FOLLOW_REQUEST_MS = 2_000
-"""Each address of them, so that a dead one leaves time for the next."""
+FOLLOW_REQUEST_MS = 4_000
+"""Each address of them, so that a dead one leaves time for the next, and a slow one is not taken for dead."""
 CONNECT_WITHIN_S = 5.0
 """For each address, where the cause of a failure is looked for."""
 _STARTED_WITHIN_S = 2.0
