@@ -32,7 +32,8 @@ def query(
         str | None, typer.Argument(help="SQL, or the name of a ready-made query; without it the names of these.")
     ] = None,
     param: Annotated[
-        list[str] | None, typer.Option("--param", "-p", help="A parameter of the query: name=value; may be repeated.")
+        list[str] | None,
+        typer.Option("--param", "-p", help="A parameter of the query: name=value, names in full; may be repeated."),
     ] = None,
     last: Last = "1h",
     format_: Annotated[Format, typer.Option("--format", help="How rows are written.")] = Format.TABLE,
@@ -52,7 +53,7 @@ def query(
     Example: [bold]fleetpulse query percentiles_by_model --last 15m[/bold],
     [bold]fleetpulse query "SELECT count() FROM request_windows" --format csv[/bold]
     """
-    from fleetpulse.commands.ready_made import for_people, in_full
+    from fleetpulse.commands.ready_made import for_people
     from fleetpulse.sql import query as asking
     from fleetpulse.sql.reader_profile import login_of_people
     from runtime.config import load
@@ -63,7 +64,7 @@ def query(
         rows = [(one["name"], one["says"], ", ".join(one["params"])) for one in listed]
         return _result("Ready-made queries", ("name", "what it answers", "parameters"), rows, listed, wanted)
     login = login_of_people(load(), as_writer=as_writer)
-    query = asking.query_of(sql, in_full(login, sql.strip(), param or ()), SystemClock().now_ms(), duration_ms(last))
+    query = asking.query_of(sql, param or (), SystemClock().now_ms(), duration_ms(last))
     if wanted in (Format.CSV, Format.PARQUET):
         if output is None and wanted is Format.PARQUET and out.is_terminal:
             raise ConfigError("--format", "parquet", "is no text: add --output FILE, or send it to a pipe")

@@ -1,10 +1,9 @@
-"""What ``fleetpulse query`` makes of a ready-made query for people: names in full, amounts in units that they read, and
-beside the table what it comes to, which range it is of, and which question asks it."""
+"""What ``fleetpulse query`` makes of a ready-made query for people: amounts in units that they read, and beside the
+table what it comes to, which range it is of, names that nothing is called, and which question asks it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 
 from fleetpulse import queries
 from fleetpulse.commands.asking import covered, over, readable
@@ -16,22 +15,9 @@ from fleetpulse.queries.verdict import said_of
 from fleetpulse.report import BY_EXAMPLES
 from fleetpulse.sql import lookups
 from fleetpulse.sql.database import Answer, Database
-from fleetpulse.sql.query import Query, pairs
+from fleetpulse.sql.query import Query
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig
-
-
-def in_full(login: ClickHouseConfig, name: str, params: Sequence[str]) -> list[str]:
-    """Parameters of a ready-made query with names of models, tenants, hosts ... in full; the server is asked only where
-    some are given. Those of SQL that is none stay as they are."""
-    if name not in queries.names():
-        return [*params]
-    given = pairs(params)
-    begin_ms, end_ms = (given.get(end, "") for end in ("from_ms", "to_ms"))
-    to_ms = int(end_ms) if end_ms.isdecimal() else SystemClock().now_ms()
-    from_ms = int(begin_ms) if begin_ms.isdecimal() else to_ms
-    with ExitStack() as ending:
-        return lookups.in_full(lambda: ending.enter_context(closing(Database(login))), params, (from_ms, to_ms))
 
 
 def for_people(login: ClickHouseConfig, name: str, query: Query, answer: Answer) -> Result:
@@ -55,13 +41,15 @@ def for_people(login: ClickHouseConfig, name: str, query: Query, answer: Answer)
 
 
 def _beside(database: Database, name: str, query: Query) -> list[str]:
-    """Which range an answer is of, what stands behind its money, and the question that asks it."""
+    """Which range an answer is of, names that nothing is called, what stands behind its money, and the question."""
     spans = {which: _span(query, which) for which in ("", "before_")}
     said = [
         over(dict(zip((f"{which}from_ms", f"{which}to_ms"), span, strict=True)), covered(database, *span), which)
         for which, span in spans.items()
         if span
     ]
+    now_ms = SystemClock().now_ms()
+    said += lookups.unknown_names(database, query.parameters, spans[""] or (now_ms, now_ms))
     if (span := spans[""]) and "bills" in kinds_of(query.sql) and lookups.with_examples(database, span):
         said.append(BY_EXAMPLES)
     asks = next(((number, one.text) for number, one in numbered().items() if one.query == name), None)

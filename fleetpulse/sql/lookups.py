@@ -48,6 +48,22 @@ def _in_full(param: str, found: Sequence[Mapping[str, Any]]) -> str:
     return f"{kind}={meant[0]}" if meant else param
 
 
+def unknown_names(database: Reader, given: Mapping[str, str], asked: Span) -> list[str]:
+    """What is said of values (by parameter) that are no name of a model, tenant, host ... of this range: names that
+    each may be a part of. Nothing is looked up where no parameter is a name."""
+    wanted = {kind: value for kind, value in given.items() if kind in NAMES and value}
+    parts = names_in_words.candidates([*wanted.values()], lambda _word: False)
+    found = names(database, parts, asked) if parts else []
+    said = []
+    for kind, value in wanted.items():
+        near = names_in_words.in_full(value, (row["name"] for row in found if row["kind"] == kind))
+        if value not in near:
+            said.append(
+                f"no {NAMES[kind]} is called {value}" + (f": it {names_in_words.may_mean(kind, near)}" * bool(near))
+            )
+    return said
+
+
 def with_examples(database: Reader, asked: Span) -> bool:
     """Whether bills of a range were rated with the shipped example prices, which nobody charges."""
     rows = _rows(database, "cost_prices", {"from_ms": asked[0], "to_ms": asked[1]})

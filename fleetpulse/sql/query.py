@@ -66,13 +66,15 @@ def ready_made() -> list[dict[str, Any]]:
 def query_of(text: str, params: Sequence[str], now_ms: int, range_ms: int) -> Query:
     """The query behind a name, or the text itself when it is SQL, with ``params`` (``name=value``) as its parameters.
 
-    Those of the range, and of the one before it, follow from ``now_ms`` where they are not given; those that questions
-    of people have get a usual value. Raises ``ConfigError`` for an unknown name, and for parameters that are missing or
-    not there.
+    Those of the range follow from ``now_ms`` where they are not given, those of the one before it from the range; those
+    that questions of people have get a usual value. Raises ``ConfigError`` for an unknown name, and for parameters that
+    are missing or not there.
     """
-    name, from_ms = text.strip(), max(0, now_ms - range_ms)
-    earlier = {"before_from_ms": max(0, from_ms - range_ms), "before_to_ms": from_ms}
-    bounds = {"from_ms": from_ms, "to_ms": now_ms, **earlier}
+    name, given = text.strip(), {end: int(value) for end, value in pairs(params).items() if value.isdecimal()}
+    to_ms = given.get("to_ms", now_ms)
+    from_ms = given.get("from_ms", max(0, to_ms - range_ms))
+    earlier = {"before_from_ms": max(0, 2 * from_ms - to_ms), "before_to_ms": from_ms}
+    bounds = {"from_ms": from_ms, "to_ms": to_ms, **earlier}
     return bound(_sql(name), usual(name), params, bounds)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from fleetpulse.queries.data_ends import Lack
 from fleetpulse.sql.database import Answer
-from fleetpulse.sql.lookups import NAMES_OF_MS, in_full, lacking, names
+from fleetpulse.sql.lookups import NAMES_OF_MS, in_full, lacking, names, unknown_names
 from schemas.errors import ConfigError
 from schemas.limits import DAY_MS, MINUTE_MS
 
@@ -64,3 +64,19 @@ def test_parts_of_names_become_names() -> None:
     asked = len(database.bound)
     assert found("top=5", "model=") == ["top=5", "model="]
     assert len(database.bound) == asked
+
+
+def test_names_that_nothing_is_called_are_said() -> None:
+    """With those that each may be a part of; over the whole range, and not of what is there."""
+    rows = [("tenant", name, 1) for name in ("team-alpha", "team-beta", "acme")]
+    database = Recording(Answer(("kind", "name", "seen"), tuple(rows)))
+    asked = (0, 60 * DAY_MS)
+
+    said = unknown_names(database, {"tenant": "team-a", "model": "zebra", "host": "", "top": "5"}, asked)
+
+    assert said == ["no tenant is called team-a: it may mean tenant team-alpha", "no model is called zebra"]
+    assert [one["from_ms"] for one in database.bound] == [0]
+    assert unknown_names(database, {"tenant": "acme"}, asked) == []
+    assert len(database.bound) == 2
+    assert unknown_names(database, {"from_ms": "5"}, asked) == []
+    assert len(database.bound) == 2

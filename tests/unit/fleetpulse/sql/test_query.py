@@ -12,9 +12,11 @@ from typer.testing import CliRunner
 
 from fleetpulse import queries
 from fleetpulse.cli import app
+from fleetpulse.sql.database import Answer
 from fleetpulse.sql.query import Query, parameters_of, query_of
 from schemas.errors import ConfigError
 
+NONE = Answer((), ())
 NOW_MS, HOUR_MS = 1_700_000_000_000, 3_600_000
 
 
@@ -38,6 +40,30 @@ def test_a_parameter_goes_before_the_range_and_is_not_written_into_the_sql() -> 
     assert query_of(sql, ("who=x'; DROP TABLE t; --", "from_ms=7"), NOW_MS, HOUR_MS) == Query(
         sql, {"who": "x'; DROP TABLE t; --", "from_ms": "7"}
     )
+
+
+def test_the_range_before_follows_from_bounds_that_are_given() -> None:
+    """As long as that of the answer, just before it; an end alone moves the range."""
+    sql = "SELECT {from_ms:Int64}, {to_ms:Int64}, {before_from_ms:Int64}, {before_to_ms:Int64}"
+
+    def ends(*params: str) -> list[int]:
+        return [int(value) for value in query_of(sql, params, NOW_MS, HOUR_MS).parameters.values()]
+
+    assert ends("from_ms=7000", "to_ms=9000") == [7_000, 9_000, 5_000, 7_000]
+    assert ends(f"to_ms={HOUR_MS * 9}") == [HOUR_MS * 8, HOUR_MS * 9, HOUR_MS * 7, HOUR_MS * 8]
+    assert ends() == [NOW_MS - HOUR_MS, NOW_MS, NOW_MS - 2 * HOUR_MS, NOW_MS - HOUR_MS]
+
+
+def test_a_name_is_asked_for_as_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never another that begins with it, whatever is there."""
+    asked: list[Query] = []
+    monkeypatch.setattr("fleetpulse.sql.query.rows", lambda _login, query, _most: asked.append(query) or (NONE, False))
+    monkeypatch.setattr("fleetpulse.sql.lookups.names", lambda *_: [{"kind": "tenant", "name": "team-alpha"}])
+
+    done = CliRunner().invoke(app, ["query", "tokens_changed", "-p", "tenant=team-a", "-p", "model=", "--json"])
+
+    assert (done.exit_code, json.loads(done.stdout)) == (0, [])
+    assert [one.parameters["tenant"] for one in asked] == ["team-a"]
 
 
 def test_a_range_does_not_begin_before_the_epoch() -> None:
