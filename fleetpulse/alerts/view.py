@@ -46,7 +46,8 @@ async def newest(kafka: KafkaConfig, topic: str = ALERTS_TOPIC) -> list[Alert]:
 
 
 async def records_of(kafka: KafkaConfig, topic: str = ALERTS_TOPIC) -> list[Keyed]:
-    """The topic from its beginning to where it ends now. Alerts have one order, so it has one partition."""
+    """The topic from its beginning to where it ends now. Alerts have one order, so it has one partition. Raises
+    ``TimeoutError`` where the broker does not give all of it in time."""
     at = TopicPartition(topic, 0)
     await check_deployment(kafka, (topic,))
     async with asyncio.timeout(READ_WITHIN_S), open_consumer(kafka) as consumer:
@@ -58,14 +59,16 @@ async def records_of(kafka: KafkaConfig, topic: str = ALERTS_TOPIC) -> list[Keye
 
 
 async def _to_end(consumer: Any, at: TopicPartition) -> AsyncIterator[Keyed]:
-    """All before the end as it is now. Markers of transactions are never given out: an empty fetch may mean that none
-    but those are left, which is likely where the end is one away, or that the broker is slow."""
+    """All before the end as it is now. Markers of transactions are never given out: where the broker answers, and has
+    nothing to give, none but those are left, which is likely where the end is one away. One that is silent is waited
+    for."""
     end, empty = (await consumer.end_offsets([at]))[at], 0
     while (left := end - await consumer.position(at)) > 0:
+        answered_ms = consumer.last_poll_timestamp(at)
         fetched = await consumer.getmany(at, timeout_ms=_QUIET_MS)
         for message in fetched.get(at, ()):
             yield message.key, message.value
-        empty = 0 if fetched else empty + 1
+        empty = 0 if fetched else empty + (consumer.last_poll_timestamp(at) != answered_ms)
         if empty >= (1 if left == 1 else _EMPTY_MAX):
             return
 
@@ -166,14 +169,28 @@ def _member(member: Any) -> str:
 
 
 def labels_of(words: Sequence[str]) -> dict[str, str]:
-    """``LABEL=VALUE`` words as labels. Raises ``ConfigError`` for any other word."""
-    labels = {}
+    """``LABEL=VALUE`` words as labels. Raises ``ConfigError`` for any other word, and a label with several values."""
+    labels: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not (name and equals and value):
             raise ConfigError("LABEL=VALUE", word, "must be a label and its value, such as host=gpu-017")
+        if labels.get(name, value) != value:
+            raise ConfigError(
+                "LABEL=VALUE", word, f"beside {name}={labels[name]} fits no alert: silence each by itself"
+            )
         labels[name] = value
     return labels
+
+
+async def silences_of(kafka: KafkaConfig, topic: str = ALERT_COMMANDS) -> dict[str, Command]:
+    """Every silence that was ever sent as a command, by its id."""
+    found = {}
+    for _, value in await records_of(kafka, topic):
+        with contextlib.suppress(RejectedError):
+            if value is not None and (command := alert_commands.decode(value)).command == "mute":
+                found[command.id] = command
+    return found
 
 
 def checked(command: Command) -> Command:

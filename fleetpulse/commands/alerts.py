@@ -11,12 +11,15 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from fleetpulse.commands.output import Result, answers, err, json_text, print_rows
+from fleetpulse.commands.output import Result, answers, err, for_program, json_text, out, print_rows
 from fleetpulse.commands.people import Last, duration_ms
 from runtime.clock import SystemClock
 from schemas.errors import ConfigError, FleetpulseError
 
-For = Annotated[str, typer.Option("--for", help="How long: 30m, 2h, 1d.")]
+For = Annotated[
+    str | None, typer.Option("--for", help="How long: 30m, 2h, 1d. Without it 2h; with --every it must be given.")
+]
+All = Annotated[bool, typer.Option("--all", help="Every alert of the fleet.")]
 ExitCode = Annotated[bool, typer.Option("--exit-code", help="Exit 1 when a critical alert is open and not silenced.")]
 
 group = typer.Typer(help="Show open and past alerts; silence alerts.")
@@ -36,6 +39,9 @@ def alerts(ctx: typer.Context, exit_code: ExitCode = False) -> Result | None:
     Example: [bold]fleetpulse alerts[/bold], [bold]fleetpulse alerts --json --exit-code[/bold]
     """
     if ctx.invoked_subcommand is not None:
+        if exit_code or for_program():
+            flag, name = "--exit-code" if exit_code else "--json", ctx.invoked_subcommand
+            raise ConfigError(flag, True, f"is of `fleetpulse alerts` alone here; options of {name} stand behind it")
         return None
 
     from fleetpulse.alerts.view import newest, open_of, row_of
@@ -125,17 +131,19 @@ def silence(
         list[str] | None,
         typer.Argument(
             metavar="[LABEL=VALUE]...",
-            help="Alerts that have all of these: labels, rule, severity or fingerprint. None: every alert.",
+            help="Alerts that have all of these: labels, rule, severity or fingerprint.",
         ),
     ] = None,
-    for_: For = "2h",
+    all_: All = False,
+    for_: For = None,
     every: Annotated[
         str, typer.Option(help='While it lasts, only in these hours of the week: "Mon-Fri 22:00-06:00".')
     ] = "",
     zone: Annotated[str, typer.Option(help="Whose clock --every means: a time zone such as Europe/Berlin.")] = "UTC",
     reason: Annotated[str, typer.Option(help="Why, for whoever looks.")] = "",
 ) -> Result:
-    """Silence matching alerts for a while: nobody is notified, and they are recorded. Prints the id that ends it.
+    """Silence matching alerts for a while: nobody is notified, and they are recorded. Prints the id that ends it on
+    standard output.
 
     Example: [bold]fleetpulse alerts silence host=gpu-017 --for 2h --reason "new power supply"[/bold]
 
@@ -146,13 +154,18 @@ def silence(
     from runtime.config import load
     from schemas.contract.alert_commands import Command
 
-    now_ms = SystemClock().now_ms()
-    until_ms = now_ms + _for_ms(for_)
+    if every and not for_:
+        raise ConfigError("--for", "", "must be given with --every: how long it comes again, such as 90d")
+    length, now_ms = for_ or "2h", SystemClock().now_ms()
+    until_ms = now_ms + _for_ms(length)
     name = f"s-{secrets.token_hex(4)}"
     command = checked(Command("mute", name, labels_of(labels or ()), now_ms, until_ms, reason, who(), every, zone))
+    if bool(command.labels) == all_:
+        raise ConfigError("LABEL=VALUE", " ".join(labels or ()), "must be given, or --all alone for every alert")
     asyncio.run(publish(load().kafka, command))
+    what = ", ".join(f"{label}={value}" for label, value in command.labels.items()) or "every alert"
     when = f" {every} ({zone})" if every else ""
-    return _done(command, f"silenced{when} for {for_}; end it with: fleetpulse alerts unsilence {name}")
+    return _done(command, f"silenced: {what}{when} for {length}; end it with: fleetpulse alerts unsilence {name}", name)
 
 
 @group.command()
@@ -163,13 +176,15 @@ def unsilence(silence_id: Annotated[str, typer.Argument(help="What `alerts silen
     Example: [bold]fleetpulse alerts unsilence s-3f2b9c1e[/bold]
     """
     from fleetpulse.alerts.actions import who
-    from fleetpulse.alerts.view import checked, publish
+    from fleetpulse.alerts.view import checked, publish, silences_of
     from runtime.config import load
     from schemas.contract.alert_commands import Command
 
-    command = checked(Command("unmute", silence_id, by=who()))
-    asyncio.run(publish(load().kafka, command))
-    return _done(command, f"{silence_id} is over")
+    command, kafka = checked(Command("unmute", silence_id, by=who())), load().kafka
+    if silence_id not in asyncio.run(silences_of(kafka)):
+        raise ConfigError("SILENCE_ID", silence_id, "is no silence that was sent; see `fleetpulse ask silences`")
+    asyncio.run(publish(kafka, command))
+    return _done(command, f"sent: {silence_id} ends")
 
 
 def _for_ms(text: str) -> int:
@@ -179,8 +194,15 @@ def _for_ms(text: str) -> int:
         raise ConfigError("--for", text, error.bound) from error
 
 
-def _done(data: Any, sentence: str) -> Result:
-    return Result(data, lambda: err.print(sentence, markup=False, highlight=False))
+def _done(data: Any, sentence: str, line: str = "") -> Result:
+    """``line`` is for scripts, on stdout."""
+
+    def show() -> None:
+        if line:
+            out.print(line, markup=False, highlight=False)
+        err.print(sentence, markup=False, highlight=False, soft_wrap=True)
+
+    return Result(data, show)
 
 
 @marks.command("deploy")

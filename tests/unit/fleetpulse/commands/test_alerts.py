@@ -67,7 +67,11 @@ def published(monkeypatch: pytest.MonkeyPatch) -> list[Command]:
     async def publish(kafka: object, command: Command) -> None:
         commands.append(command)
 
+    async def silences_of(kafka: object) -> dict[str, Command]:
+        return {"m-1": Command("mute", "m-1")}
+
     monkeypatch.setattr(reading, "publish", publish)
+    monkeypatch.setattr(reading, "silences_of", silences_of)
     return commands
 
 
@@ -143,13 +147,24 @@ def test_an_id_that_fits_none_or_several_is_refused(fingerprint: str, why: str) 
 
 def test_a_mute_is_a_command_with_an_end(published: list[Command]) -> None:
     """Labels, reason and a fresh id; the id is printed."""
-    code, _, said = run("alerts", "silence", "host=h-1", "rule=engine_slow", "--for", "2h", "--reason", "new fans")
+    code, printed, said = run(
+        "alerts", "silence", "host=h-1", "rule=engine_slow", "--for", "2h", "--reason", "new fans"
+    )
 
-    assert code == 0
+    assert (code, printed) == (0, f"{published[0].id}\n")
+    assert said.startswith("silenced: host=h-1, rule=engine_slow for 2h; ")
     assert [(c.command, dict(c.labels), c.until_ms - c.from_ms, c.reason) for c in published] == [
         ("mute", {"host": "h-1", "rule": "engine_slow"}, 7_200_000, "new fans")
     ]
     assert published[0].id in said
+
+
+def test_every_alert_is_silenced_by_name_alone(published: list[Command]) -> None:
+    """That it is every one is said."""
+    code, _, said = run("alerts", "silence", "--all")
+
+    assert (code, [(dict(c.labels), c.until_ms - c.from_ms) for c in published]) == (0, [({}, 7_200_000)])
+    assert said.startswith("silenced: every alert for 2h; ")
 
 
 def test_an_unmute_names_it(published: list[Command]) -> None:
@@ -164,8 +179,26 @@ def test_an_unmute_names_it(published: list[Command]) -> None:
         (("silence", "host"), "must be a label and its value"),
         (("silence", "--for", "soon"), "must be a whole number above 0"),
         (("silence", "--for", "365d"), "90 days at most"),
+        (("silence", "--for", "8h"), "or --all alone for every alert"),
+        (("silence", "host=h-1", "--all"), "or --all alone for every alert"),
+        (("silence", "host=a", "host=b"), "silence each by itself"),
+        (("silence", "host=a", "--every", "Sat 22:00-06:00"), "must be given with --every"),
+        (("unsilence", "m-2"), "is no silence that was sent"),
+        (("--json", "unsilence", "m-1"), "options of unsilence stand behind it"),
+        (("--exit-code", "silence", "host=a"), "options of silence stand behind it"),
     ],
-    ids=["no value", "no duration", "for ever"],
+    ids=[
+        "no value",
+        "no duration",
+        "for ever",
+        "an empty variable",
+        "labels and all",
+        "two values",
+        "a length that is not of the week",
+        "an unknown id",
+        "json of the group",
+        "exit code of the group",
+    ],
 )
 def test_a_mute_that_means_nothing_is_refused(published: list[Command], words: tuple[str, ...], why: str) -> None:
     """Before anything is sent."""
