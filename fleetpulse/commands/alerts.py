@@ -113,6 +113,8 @@ def history(
     range_ms, now_ms = duration_ms(last), SystemClock().now_ms()
     parameters = {"from_ms": max(0, now_ms - range_ms), "to_ms": now_ms + 60_000, "limit": limit}
     found = Database(load().reading).sql(HISTORY, parameters).records()
+    if len(found) == limit:
+        err.print(f"the newest {limit} transitions are shown; --limit for more", highlight=False)
     rows = [
         (f"{moment(row['at_ms'])}\n{row['fingerprint']}", f"{row['transition']}\n{row['severity']}", row["summary"])
         for row in found

@@ -14,8 +14,8 @@ from runtime.clock import SystemClock
 from schemas.errors import ConfigError
 
 Last = Annotated[str, typer.Option("--last", help="How far back to look: 30s, 15m, 2h, 1d.")]
-From = Annotated[str | None, typer.Option("--from", help="Begin: 2026-01-31 or 2026-01-31T06:00:00Z.")]
-To = Annotated[str | None, typer.Option("--to", help="End, likewise; without it now.")]
+From = Annotated[str | None, typer.Option("--from", help="Begin: 2026-01-31 (midnight UTC) or 2026-01-31T06:00:00Z.")]
+To = Annotated[str | None, typer.Option("--to", help="End, likewise, itself not in the range; without it now.")]
 AsWriter = Annotated[
     bool, typer.Option("--as-writer", help="Run people's SQL as the writer where no reader is configured.")
 ]
@@ -56,7 +56,7 @@ def percentiles(
     from fleetpulse.report.gather import span
     from fleetpulse.sql.database import Database
     from fleetpulse.sql.lookups import lacking
-    from fleetpulse.sql.query import percentiles_sql, readable
+    from fleetpulse.sql.query import Query, at_limit, percentiles_sql, readable
     from runtime.config import load
 
     sql, range_ms, now_ms = percentiles_sql(measure, by), duration_ms(last), SystemClock().now_ms()
@@ -64,6 +64,8 @@ def percentiles(
     begin_ms, end_ms = span(range_ms, from_, to, now_ms) if given else (max(0, now_ms - range_ms), now_ms)
     with closing(Database(load().reading)) as database:
         answer = database.sql(sql, {"from_ms": begin_ms, "to_ms": end_ms})
+        if full := at_limit(Query(sql, {}), len(answer.rows)):
+            err.print(full, markup=False, highlight=False)
         without = None if answer.rows else lacking(database, ["requests"], (begin_ms, end_ms))
     title = f"{measure} by {by}, {label_utc(begin_ms, end_ms) if given else f'last {last}'}"
     again = elsewhere(without, f"fleetpulse percentiles {measure} --by {by}")

@@ -38,7 +38,7 @@ def query(
     last: Last = "1h",
     format_: Annotated[Format, typer.Option("--format", help="How rows are written.")] = Format.TABLE,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write to this file instead of standard output.")
+        Path | None, typer.Option("--output", "-o", help="Write to this file instead of standard output, which - is.")
     ] = None,
     rows_max: Annotated[
         int, typer.Option(min=1, max=1_000_000, help="Rows of a table or of JSON; more are cut.")
@@ -54,11 +54,13 @@ def query(
     [bold]fleetpulse query "SELECT count() FROM request_windows" --format csv[/bold]
     """
     from fleetpulse.commands.ready_made import for_people
+    from fleetpulse.queries import names
     from fleetpulse.sql import query as asking
     from fleetpulse.sql.reader_profile import login_of_people
     from runtime.config import load
 
     wanted = Format.JSON if for_program() else format_
+    output = None if output == Path("-") else output
     if sql is None:
         listed = asking.ready_made()
         rows = [(one["name"], one["says"], ", ".join(one["params"])) for one in listed]
@@ -78,6 +80,8 @@ def query(
         shown = for_people(login, sql.strip(), query, answer) if wanted is Format.TABLE else None
     if advised := asking.advice(query.sql):
         err.print(advised, markup=False, highlight=False)
+    if not cut and sql.strip() in names() and (full := asking.at_limit(query, len(answer.rows))):
+        err.print(full, markup=False, highlight=False)
     if cut:
         err.print(f"only the first {rows_max} rows are shown; --rows-max or --format csv for more", highlight=False)
     return shown or _result(f"{len(answer.rows)} rows", answer.columns, answer.rows, answer.records(), wanted)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ import orjson
 from fleetpulse.queries.dashboard import SECONDS_MAX
 from fleetpulse.sql.hints import hint
 from fleetpulse.sql.query import parameters_of
+from fleetpulse.sql.server_error import SAID_BYTES_MAX, broken_off, error_text, said
 from runtime.config import ClickHouseConfig
 from schemas.errors import FleetpulseError, UnavailableError
 
@@ -34,11 +34,6 @@ FILE_BYTES_MAX = 64 * 2**20
 _CONNECT_S = 3.0
 FORMATS = {"csv": "CSVWithNames", "parquet": "Parquet"}
 """By the ending of a file's name, what the server writes."""
-_VERSION = re.compile(r" \(version [^()]*\)\s*$")
-_ERROR_CHARS_MAX = 4_000
-_SAID = re.compile(rb"^Code: \d+\. DB::Exception: .*?(?=\n\d+ \w+\r\n__exception__|\Z)", re.MULTILINE | re.DOTALL)
-"""The server's error behind the rows that it had written by then."""
-_SAID_BYTES_MAX = 16 * 1024
 _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n"})
 """The server reads a parameter as a field of tab-separated values, but for those of ``_NESTED``."""
 _NESTED = ("Array(", "Map(", "Tuple(")
@@ -121,12 +116,6 @@ def statement(text: str) -> str:
     return kept
 
 
-def error_text(said: str) -> str:
-    """The server's error without what only its makers need."""
-    line = _VERSION.sub("", said.strip())
-    return line if len(line) <= _ERROR_CHARS_MAX else f"{line[:_ERROR_CHARS_MAX]}…"
-
-
 def settings(login: ClickHouseConfig, values: Values) -> dict[str, str]:
     """What is sent beside the statement: limits, and the values of its places."""
     limits: dict[str, str | int] = {
@@ -169,13 +158,12 @@ async def _answer(
             if answer.status_code != httpx.codes.OK:
                 async for _ in pieces:
                     pass
-                said = _said(end) or end.decode("utf-8", "replace")
-                rejected = error_text(said) or f"ClickHouse answers with status {answer.status_code}"
-                raise FleetpulseError("\n".join(one for one in (rejected, hint(said, sql)) if one))
+                error = said(end) or end.decode("utf-8", "replace")
+                rejected = error_text(error) or f"ClickHouse answers with status {answer.status_code}"
+                raise FleetpulseError("\n".join(one for one in (rejected, hint(error, sql)) if one))
             yield pieces
     except httpx.RemoteProtocolError as error:
-        why = error_text(_said(end)) or f"ClickHouse stopped in the middle of its answer ({error}); ask for less"
-        raise FleetpulseError(why) from error
+        raise FleetpulseError(broken_off(end, error)) from error
     except httpx.HTTPError as error:
         raise UnavailableError("ClickHouse unavailable. Try again; see `fleetpulse doctor`.") from error
 
@@ -183,13 +171,8 @@ async def _answer(
 async def _noting(pieces: AsyncIterator[bytes], end: bytearray) -> AsyncIterator[bytes]:
     """The pieces of an answer, whose end so far is kept: an error stands there."""
     async for piece in pieces:
-        end[:] = (end + piece)[-_SAID_BYTES_MAX:]
+        end[:] = (end + piece)[-SAID_BYTES_MAX:]
         yield piece
-
-
-def _said(end: bytes | bytearray) -> str:
-    found = _SAID.search(end)
-    return found[0].decode("utf-8", "replace") if found else ""
 
 
 async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, Any
 
+from urllib3.exceptions import HTTPError
+
 from fleetpulse import queries
 from fleetpulse.queries.offers import usual
 from fleetpulse.sql.database import Answer, Database, in_a_line
 from fleetpulse.sql.hints import hint
+from fleetpulse.sql.server_error import SAID_BYTES_MAX, broken_off
 from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
 from schemas.ddl.views import LINEAR
@@ -36,6 +38,7 @@ _AGAIN = re.compile(
     re.IGNORECASE,
 )
 _NAME = re.compile(r"[\w./-]+")
+_LIMIT = re.compile(r"\nLIMIT (?:(\d+)|\{(\w+):\w+\})(?:\nSETTINGS [^\n]*)?\s*\Z")
 _CHUNK_BYTES = 256 * 1024
 QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.999)
 _VIEWS = {"service": "request_windows", "engine": "engine_request_windows"}
@@ -140,6 +143,16 @@ def advice(sql: str) -> str:
     )
 
 
+def at_limit(query: Query, count: int) -> str:
+    """What is said of an answer with as many rows as its query gives out at most, empty of any other."""
+    found = _LIMIT.search(query.sql)
+    most = (found[1] or query.parameters.get(found[2], "")) if found else ""
+    if most != str(count):
+        return ""
+    more = f"; -p {found[2]}=N for more" if found and found[2] else ""
+    return f"the first {count} rows are shown, the most that this query gives{more}"
+
+
 def _sql(text: str) -> str:
     if not _NAME.fullmatch(text):
         return text
@@ -176,21 +189,43 @@ def rows(login: ClickHouseConfig, query: Query, rows_max: int) -> tuple[Answer, 
 
 
 def stream(login: ClickHouseConfig, query: Query, server_format: str, output: Path | None) -> None:
-    """Write the answer in a format of the server's, as it comes, whatever its size. A file appears when it is whole."""
+    """Write the answer in a format of the server's, as it comes, whatever its size, to standard output without
+    ``output``. A file appears when it is whole. Raises ``FleetpulseError`` where the server ends it before."""
     given = {"parameters": dict(query.parameters), "fmt": server_format}
-    with in_a_line(), closing(connect(login)) as client, closing(client.raw_stream(query.sql, **given)) as source:
-        if output is None:
-            _copy(source, sys.stdout.buffer)
-            return
-        fresh = output.with_name(f".{output.name}.{os.getpid()}.new")
+    with (
+        in_a_line(),
+        closing(connect(login)) as client,
+        closing(client.raw_stream(query.sql, **given)) as source,
+        _target(output) as target,
+    ):
+        _copy(source, target)
+
+
+@contextmanager
+def _target(output: Path | None) -> Iterator[IO[bytes]]:
+    """A file, also behind links, replaced once it is written; a pipe or device is written as it is."""
+    if output is None:
+        yield sys.stdout.buffer
+    elif output.exists() and not output.is_file():
+        with output.open("wb") as file:
+            yield file
+    else:
+        whole = output.resolve()
+        fresh = whole.with_name(f".{whole.name}.{os.getpid()}.new")
         try:
             with fresh.open("wb") as file:
-                _copy(source, file)
-            fresh.replace(output)
+                yield file
+            fresh.replace(whole)
         finally:
             fresh.unlink(missing_ok=True)
 
 
 def _copy(source: Any, target: IO[bytes]) -> None:
-    shutil.copyfileobj(source, target, _CHUNK_BYTES)
+    end = b""
+    try:
+        for piece in source.stream(_CHUNK_BYTES):
+            end = (end + piece)[-SAID_BYTES_MAX:]
+            target.write(piece)
+    except HTTPError as error:
+        raise FleetpulseError(broken_off(end, error)) from error
     target.flush()

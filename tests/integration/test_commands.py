@@ -175,6 +175,19 @@ def test_wrong_sql_is_one_sentence(there: dict[str, str]) -> None:
     assert_one_sentence(cli(("query", "SELEC 1", "--json"), there), 1)
 
 
+def test_what_breaks_off_in_the_middle_is_one_sentence_and_leaves_no_file(
+    there: dict[str, str], tmp_path: Path
+) -> None:
+    """The server says why behind the rows that it had written by then."""
+    sql, file = "SELECT number, throwIf(number = 3000000) FROM numbers(10000000)", tmp_path / "rows.csv"
+
+    done = cli(("query", sql, "--format", "csv", "--output", str(file)), there)
+
+    assert_one_sentence(done, 1)
+    assert "Code: 395" in done.stderr
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_no_rows_are_clean_too(there: dict[str, str]) -> None:
     """An empty list for programs, a word on stderr for people."""
     as_json, as_table = (cli(("query", "SELECT 1 WHERE 0", *flags), there) for flags in (["--json"], []))

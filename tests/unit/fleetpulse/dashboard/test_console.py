@@ -16,13 +16,13 @@ from fleetpulse.dashboard.console import (
     SQL_CHARS_MAX,
     Statements,
     Table,
-    error_text,
     escaped,
     file,
     settings,
     statement,
     table,
 )
+from fleetpulse.sql.server_error import error_text
 from runtime.config import ClickHouseConfig
 from schemas.errors import FleetpulseError, UnavailableError
 

@@ -6,6 +6,7 @@ Covers fleetpulse.commands.query.
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 from fleetpulse import queries
 from fleetpulse.cli import app
 from fleetpulse.sql.database import Answer
-from fleetpulse.sql.query import Query, parameters_of, query_of
+from fleetpulse.sql.query import Query, at_limit, parameters_of, query_of
 from schemas.errors import ConfigError
 
 NONE = Answer((), ())
@@ -88,6 +89,35 @@ def test_what_cannot_be_asked_says_what_would_be_right(text: str, params: tuple[
     """Before the server is query_of."""
     with pytest.raises(ConfigError, match=says):
         query_of(text, params, NOW_MS, HOUR_MS)
+
+
+@pytest.mark.parametrize(
+    ("query", "count", "says"),
+    [
+        (Query("SELECT 1\nLIMIT 20", {}), 20, "the first 20 rows are shown, the most that this query gives"),
+        (Query("SELECT 1\nLIMIT 20\n", {}), 19, ""),
+        (Query("SELECT 1\nLIMIT 8 BY d\nLIMIT 40", {}), 40, "the first 40 rows"),
+        (Query("SELECT 1\nLIMIT {top:UInt32}\nSETTINGS a = 1", {"top": "50"}), 50, "gives; -p top=N for more"),
+        (Query("SELECT (\n SELECT 1\nLIMIT 1)", {}), 1, ""),
+        (Query("SELECT 1", {}), 0, ""),
+    ],
+)
+def test_an_answer_as_long_as_its_query_gives_is_said_to_be(query: Query, count: int, says: str) -> None:
+    """There may be more, whatever the limit is written as."""
+    found = at_limit(query, count)
+
+    assert says in found
+    assert bool(found) == bool(says)
+
+
+def test_every_limit_of_a_ready_made_query_is_known() -> None:
+    """Those at the end, which cut the answer."""
+    with_limit = [name for name in queries.names() if re.search(r"^LIMIT \S+$", queries.text(name), re.MULTILINE)]
+
+    assert with_limit
+    for name in with_limit:
+        (*_, most) = re.findall(r"^LIMIT (\S+)$", queries.text(name), re.MULTILINE)
+        assert at_limit(Query(queries.text(name), {}), int(most)), name
 
 
 def test_places_have_their_types() -> None:
