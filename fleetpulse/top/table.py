@@ -16,11 +16,13 @@ from rich.text import Text
 from fleetpulse.commands import table as fitted
 from fleetpulse.commands.output import show
 
-SQL = """
+GPUS_MAX = 20_000
+SQL = f"""
 SELECT host, gpu_uuid, gpu_model, model, workload, age_ms, util_gpu_pct, memory_used_bytes, memory_total_bytes,
-    power_mw, power_limit_mw, temperature_c, engine_running, engine_waiting, engine_kv_used_ppm, host_cpu_busy_ppm
+    power_mw, power_limit_mw, temperature_c, engine_id, engine_running, engine_waiting, engine_kv_used_ppm,
+    host_cpu_busy_ppm
 FROM fleet_now
-LIMIT 20000
+LIMIT {GPUS_MAX}
 """
 Group = Literal["gpu", "host"]
 Row = Mapping[str, Any]
@@ -30,8 +32,8 @@ QUIET_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: ``value`` of a GPU's row, in the unit of the heading; ``fold`` of a host's GPUs; ``key`` sorts by it;
-    ``warm`` and ``hot``: from where it is yellow and red."""
+    """A column: ``value`` of a GPU's row, in the unit of the heading; ``fold`` of a host's GPUs, ``of_engine`` of one
+    GPU of each engine; ``key`` sorts by it; ``warm`` and ``hot``: from where it is yellow and red."""
 
     heading: str
     key: str
@@ -39,6 +41,7 @@ class Column:
     fold: Callable[[Sequence[Any]], Any]
     warm: float = float("inf")
     hot: float = float("inf")
+    of_engine: bool = False
 
 
 def _share(part: str, whole: str) -> Callable[[Row], float | None]:
@@ -86,8 +89,8 @@ COLUMNS = (
     Column("power W", "p", _scaled("power_mw", 1_000), _sum),
     Column("of limit %", "l", _share("power_mw", "power_limit_mw"), _mean, 98, 105),
     Column("temp C", "t", lambda row: row["temperature_c"], _most, 80, 88),
-    Column("running", "r", lambda row: row["engine_running"], _most),
-    Column("waiting", "w", lambda row: row["engine_waiting"], _most, 1, 50),
+    Column("running", "r", lambda row: row["engine_running"], _sum, of_engine=True),
+    Column("waiting", "w", lambda row: row["engine_waiting"], _sum, 1, 50, of_engine=True),
     Column("kv %", "k", _scaled("engine_kv_used_ppm", 10_000), _most, 90, 98),
     Column("cpu %", "c", _scaled("host_cpu_busy_ppm", 10_000), _most, 90, 98),
     Column("age s", "a", _scaled("age_ms", 1_000), _most, QUIET_MS / 1_000, 60),
@@ -142,7 +145,11 @@ def _by_host(gpus: Sequence[Row]) -> dict[Any, list[Row]]:
 def _row(group: Sequence[Row], by: Group) -> dict[str, Any]:
     if by == "gpu":
         return {column.heading: column.value(group[0]) for column in COLUMNS}
-    return {column.heading: column.fold([column.value(gpu) for gpu in group]) for column in COLUMNS}
+    engines = [*{gpu["engine_id"]: gpu for gpu in group}.values()]
+    return {
+        column.heading: column.fold([column.value(gpu) for gpu in (engines if column.of_engine else group)])
+        for column in COLUMNS
+    }
 
 
 def _sorted(rows: list[dict[str, Any]], view: View) -> list[dict[str, Any]]:

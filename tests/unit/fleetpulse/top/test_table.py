@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pty
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from fleetpulse.cli import app
+from fleetpulse.sql.database import Answer
 from fleetpulse.top import screen as top_screen
 from fleetpulse.top.table import COLUMNS, HEADINGS, KEYS, Row, View, screen, summary, table_of
 from schemas.errors import UnavailableError
@@ -22,6 +27,7 @@ def gpu(host: str | None, number: int, **changes: Any) -> dict[str, Any]:
         "host": host,
         "gpu_uuid": f"GPU-{number}",
         "gpu_model": "H100",
+        "engine_id": f"e-{number}",
         "model": "llama",
         "workload": "inference",
         "age_ms": 1_500,
@@ -81,6 +87,37 @@ def test_a_host_folds_its_gpus() -> None:
     )
     assert first["model"] == "2 of them"
     assert (second["host"], second["util %"], second["power W"], second["temp C"]) == ("b", None, None, 40)
+
+
+def test_requests_of_a_host_are_those_of_its_engines() -> None:
+    """An engine on several GPUs counts once; GPUs without one have none."""
+    fleet = [
+        *(gpu("a", number, engine_id="tp", engine_running=5, engine_waiting=2) for number in range(4)),
+        gpu("a", 5, engine_id="other", engine_running=3, engine_waiting=None),
+        *(gpu("a", number, engine_id=None, engine_running=None, engine_waiting=None) for number in (6, 7)),
+        gpu("b", 8, engine_id=None, engine_running=None, engine_waiting=None),
+    ]
+
+    first, second = table_of(fleet, View("host", "host"))
+
+    assert (first["running"], first["waiting"], first["gpu"]) == (8, 2, 7)
+    assert (second["running"], second["waiting"]) == (None, None)
+
+
+def test_rows_that_are_left_out_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table has 50 without --limit, JSON all."""
+    fleet = Answer(tuple(gpu("", 0)), tuple(tuple(gpu(f"h-{number}", number).values()) for number in range(60)))
+    database = SimpleNamespace(sql=lambda _sql: fleet, close=lambda: None)
+    monkeypatch.setattr("fleetpulse.sql.database.Database", lambda _login: database)
+
+    def top(*words: str) -> tuple[int, str]:
+        done = CliRunner().invoke(app, ["top", *words], env={"COLUMNS": "200"})
+        return (len(json.loads(done.stdout)) if "--json" in words else done.stdout.count("GPU-")), done.stderr
+
+    assert top("--once") == (50, "50 of 60 rows; --limit for more\n")
+    assert top("--once", "--limit", "60") == (60, "")
+    assert top("--json") == (60, "")
+    assert top("--json", "--limit", "5") == (5, "5 of 60 rows; --limit for more\n")
 
 
 @pytest.mark.parametrize(
