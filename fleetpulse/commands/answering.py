@@ -17,7 +17,7 @@ from fleetpulse.queries.verdict import said_of
 from fleetpulse.report import BY_EXAMPLES
 from fleetpulse.sql.database import Answer, Database
 from fleetpulse.sql.lookups import lacking, names, with_examples
-from fleetpulse.sql.query import Query, bound, pairs, parameters_of
+from fleetpulse.sql.query import Query, at_limit, bound, pairs, parameters_of
 from schemas.errors import ConfigError
 
 OTHERS_MAX = 4
@@ -56,7 +56,7 @@ class Asked:
         """For programs."""
         question, number = numbered()[self.meaning.number], self.meaning.number
         found = {"number": number, "question": question.text, "query": question.query, "held_to": dict(self.held)}
-        return found | {"parameters": dict(self.query.parameters)}
+        return found | {"parameters": dict(self.query.parameters), "unused_words": list(self.meaning.unused)}
 
     def span(self, which: str = "") -> tuple[int, int]:
         """The range, or with ``before_`` the one that it is compared with."""
@@ -100,8 +100,12 @@ def answered(database: Database, asked: Asked, of_today: str, again: str, found:
     said += [BY_EXAMPLES] if examples else []
     said += led_to(without, nearest if nearest != asked.span() else None, again)
     said += [f"also: fleetpulse ask {one}  {numbered()[one].text}" for one in asked.meaning.others[:OTHERS_MAX]]
+    full = at_limit(asked.query, len(answer.rows))
+    said += [full] if full else []
+    said += [f"words not used: {', '.join(asked.meaning.unused)}"] if asked.meaning.unused else []
     data = asked.data() | {f"{one}covered_s": seconds for one, seconds in covered.items()}
-    data |= {"example_prices": examples, "verdict": verdict or None, "nearest": nearest, "rows": answer.records()}
+    data |= {"example_prices": examples, "verdict": verdict or None, "nearest": nearest, "at_limit": bool(full)}
+    data |= {"rows": answer.records()}
     understood = asking.understood(asked.held, asked.measured, of_today)
     first = f"{asked.meaning.number}. {data['question']}"
     title = "\n".join(line for line in (first, understood, found, verdict) if line)

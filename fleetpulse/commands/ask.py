@@ -13,7 +13,6 @@ from fleetpulse.commands.people import From, To
 from fleetpulse.commands.progress import spinner
 from runtime.clock import SystemClock
 from runtime.config import load
-from schemas.limits import DAY_MS
 
 
 @answers
@@ -32,7 +31,11 @@ def ask(
         typer.Option(help="What a change is against: the same so much earlier (1d, 7d); without it what was before."),
     ] = None,
     zone: Annotated[
-        str | None, typer.Option(help="Whose midnight today begins at: Europe/Berlin; without it this machine's.")
+        str | None,
+        typer.Option(
+            help="Whose midnight today, and a day of --from and --to, begins at: Europe/Berlin; without it this "
+            "machine's, of --from and --to UTC."
+        ),
     ] = None,
     param: Annotated[
         list[str] | None, typer.Option("--param", "-p", help="A parameter of the query: model=NAME; may be repeated.")
@@ -52,14 +55,15 @@ def ask(
     from fleetpulse.commands import asking, rising
     from fleetpulse.commands.answering import Asked, answered, held_to, meaning
     from fleetpulse.queries.questions import numbered
-    from fleetpulse.report.gather import span
+    from fleetpulse.queries.range_words import range_of
     from fleetpulse.sql.database import Database
     from fleetpulse.sql.lookups import in_full
 
     if not words:
         return _listed()
     zone_, now_ms = asking.zone_of(zone), SystemClock().now_ms()
-    until_now = (span(DAY_MS, from_, to, now_ms)[0], now_ms)
+    of_words = range_of(" ".join(words))[0]
+    until_now = (asking.span_of(last or of_words or "1d", from_, to, zone_, now_ms)[0], now_ms)
     with ExitStack() as ending:
         ending.enter_context(spinner("asking ClickHouse", lines=False))
         database = cache(lambda: ending.enter_context(closing(Database(load().reading))))  # once something is looked up

@@ -47,9 +47,9 @@ def bounds_of(
     now_ms: int,
 ) -> dict[str, int]:
     """The range that is asked about, and the one of its length that it is compared with, in ms."""
-    length, back = last or question.last, against or question.against
+    length, back = last or question.last, _back(against) or question.against
     of_day = not (from_ or to) and length in _DAYS_AGO
-    from_ms, to_ms = _span_of(length, from_, to, zone, now_ms)
+    from_ms, to_ms = span_of(length, from_, to, zone, now_ms)
     if of_day and (not back or back.endswith("d")):
         before_ms, before_to_ms = before((from_ms, to_ms), now_ms, zone, int(back[:-1]) if back else None)
     elif back:
@@ -65,11 +65,19 @@ def bounds_of(
     }
 
 
-def _span_of(length: str, from_: str | None, to: str | None, zone: tzinfo | None, now_ms: int) -> Span:
-    """A whole day of the calendar though it is not over; all else until now at most, but for ends that are given."""
+def _back(against: str | None) -> str:
+    try:
+        return against if against and duration_ms(against) else ""
+    except ConfigError as error:
+        raise ConfigError("--against", against, error.bound) from error
+
+
+def span_of(length: str, from_: str | None, to: str | None, zone: tzinfo | None, now_ms: int) -> Span:
+    """A whole day of the calendar though it is not over; all else until now at most, but for ends that are given. Days
+    among these begin at midnight of the zone, without one UTC."""
     if from_ or to:
         named = length in _DAYS_AGO or length == MONTH or hours_of(length)
-        return span(duration_ms("1d" if named else length), from_, to, now_ms)
+        return span(duration_ms("1d" if named else length), from_, to, now_ms, zone)
     if hours := hours_of(length):
         return _hours_of_day(*hours, days_ago(length), zone, now_ms)
     if length == MONTH:

@@ -59,6 +59,12 @@ def share(words: Sequence[str], number: int) -> float:
     return held / sum(weights.values()) if weights else 0.0
 
 
+def unheld(words: Sequence[str], number: int) -> list[str]:
+    """Words that say something, and that a question does not hold."""
+    own, more = _texts()[number]
+    return [word for word in content(words) if not (_holds(own, word) or _holds(more, word))]
+
+
 def content(words: Iterable[str]) -> list[str]:
     """Words that say something, each once."""
     return list(dict.fromkeys(word for word in _words(" ".join(words)) if word not in _SMALL))

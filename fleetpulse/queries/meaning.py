@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleetpulse.queries import names_in_words
-from fleetpulse.queries.matching import SHARE_MIN, corrected, is_ours, matching, share
-from fleetpulse.queries.metric_words import measured
+from fleetpulse.queries.matching import SHARE_MIN, corrected, is_ours, matching, share, unheld
+from fleetpulse.queries.metric_words import beside, measured
 from fleetpulse.queries.names_in_words import Named, listed, may_mean
 from fleetpulse.queries.questions import TODAY, numbered
-from fleetpulse.queries.range_words import range_of
+from fleetpulse.queries.range_words import not_understood, range_of
 from fleetpulse.queries.scope import NAMES
 from schemas.errors import ConfigError
 
@@ -25,13 +25,15 @@ Row = Mapping[str, Any]
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """``number`` of the question, ``others`` that it could be; ``names`` that it is held to, by parameter; ``given``:
-    its parameters, as the words have them; ``last``: the range that they name, or empty."""
+    its parameters, as the words have them; ``last``: the range that they name, or empty; ``unused``: words that the
+    question says nothing of."""
 
     number: int
     others: tuple[int, ...]
     names: Mapping[str, str]
     given: Mapping[str, str]
     last: str = ""
+    unused: tuple[str, ...] = ()
 
 
 def of_number(number: int) -> Meaning:
@@ -48,7 +50,8 @@ def parts(text: str) -> list[str]:
 
 def meant(text: str, found: Sequence[Row], given: Sequence[str] = ()) -> Meaning:
     """What the words mean, with names that were found for them (``kind``, ``name``); ``given`` are kinds that the asker
-    named beside the words. Raises ``ConfigError`` where no question is meant, or a name is none or of several."""
+    named beside the words. Raises ``ConfigError`` where no question is meant, a name is none or of several, or a time
+    is not understood."""
     by_kind = {kind: [row["name"] for row in found if row["kind"] == kind] for kind in NAMES}
     named = names_in_words.named(_words(text), by_kind, is_ours)
     kinds = [*named.values, *named.several, *given]
@@ -64,9 +67,12 @@ def meant(text: str, found: Sequence[Row], given: Sequence[str] = ()) -> Meaning
         wanted = " and ".join(NAMES[kind] for kind in {*named.values, *given})
         raise ConfigError("WORDS", text, f"question {good[0]} ({numbered()[good[0]].text}) is not kept by {wanted}")
     question = numbered()[able[0]]
-    if question.last == TODAY and last in (TODAY, "yesterday"):
-        last = ""
-    return Meaning(able[0], tuple(able[1:]), named.values, measured(text, question.given, question.query), last)
+    unused = unheld(beside(" ".join(named.rest), question.given).split(), able[0])
+    if times := not_understood(text, unused):
+        raise ConfigError("WORDS", text, f"names a time that is not understood ({listed(times)}): give --from and --to")
+    last = "" if question.last == last == TODAY else last
+    given_ = measured(text, question.given, question.query)
+    return Meaning(able[0], tuple(able[1:]), named.values, given_, last, tuple(unused))
 
 
 def _words(text: str) -> list[str]:
@@ -75,7 +81,7 @@ def _words(text: str) -> list[str]:
 
 def _of_today(asked: Sequence[str], last: str) -> list[int]:
     """The question that is about a day by itself, where the words name one and ask for no more than it holds."""
-    best = matching([*asked, last])[:1] if last == TODAY else []
+    best = matching([*asked, last])[:1] if last in (TODAY, "yesterday") else []
     return [number for number in best if numbered()[number].last == TODAY and share(asked, number) == 1]
 
 

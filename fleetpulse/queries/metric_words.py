@@ -52,6 +52,12 @@ def measured(text: str, given: Mapping[str, str], query: str) -> dict[str, str]:
     return found
 
 
+def beside(text: str, given: Mapping[str, str]) -> str:
+    """What the text says beside a metric, for a question (``given``) that has a choice of it; else all of it."""
+    said = [_PERCENT.pattern, *(rf"\b(?:{words})\b" for words in (*_LATENCIES.values(), *_SUMS.values()))]
+    return re.sub("|".join(said), " ", text, flags=re.IGNORECASE) if label(given) else text
+
+
 def label(given: Mapping[str, str]) -> str:
     """What a question measures, for people; empty where it has no choice of it."""
     if "bins" in given:

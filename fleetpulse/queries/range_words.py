@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 _UNITS = {"second": "s", "sec": "s", "minute": "m", "min": "m", "hour": "h", "day": "d", "week": "w", "month": "M"}
 _IN_DAYS = {"w": 7, "M": 30}
@@ -30,6 +31,14 @@ _THIS_MONTH = re.compile(
     r"\b(?:(?:in|of|for|over|during)\s+)?(?:this\s+month|(?:the\s+)?month\s+(?:to\s+date|so\s+far))\b", re.IGNORECASE
 )
 _A_MONTH = re.compile(r"\bmonthly\b|\b(?:per|a|each)\s+month\b", re.IGNORECASE)
+_OTHER = re.compile(
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)days?|weeks?|weekends?|weekly|fortnights?|months?|quarters?|quarterly|q[1-4]"
+    r"|years?|yearly|annual|annually|tomorrow|(?:19|20)\d\d"
+    r"|january|february|march|april|june|july|august|september|october|november|december"
+    r"|jan|feb|apr|jun|jul|aug|sept?|oct|nov|dec",
+    re.IGNORECASE,
+)
+_MAY = re.compile(r"\b(?:in|of|for|during|since|last|this)\s+(may)\b", re.IGNORECASE)
 _COMPARED = re.compile(
     r"\btoday\b.*\byesterday\b|\byesterday\b.*\btoday\b|\b(?:than|vs|versus|against|with|to)\W+yesterday\b",
     re.IGNORECASE,
@@ -61,6 +70,12 @@ def range_of(text: str) -> tuple[str, str]:
     if compared or not day:
         return "", text
     return day[0].lower(), f"{text[: day.start()]} {text[day.end() :]}"
+
+
+def not_understood(text: str, words: Iterable[str]) -> list[str]:
+    """Those of the words of a text that name a time which ``range_of`` does not know: weekdays, months, quarters."""
+    found = [word for word in words if _OTHER.fullmatch(word)]
+    return found + ([may[1]] if (may := _MAY.search(text)) else [])
 
 
 def days_ago(named: str) -> tuple[int, ...]:

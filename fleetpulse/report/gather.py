@@ -16,10 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import date, tzinfo
 from pathlib import Path
 from typing import Any
 
 from fleetpulse.queries import dashboard
+from fleetpulse.queries.calendar_days import midnight
 from fleetpulse.queries.data_ends import Lack
 from fleetpulse.report import money
 from fleetpulse.report.amounts import instant, ratio, usd_of
@@ -142,18 +144,20 @@ def _outlook(ask: Ask, query: ReportQuery) -> dict[str, list[Row]]:
     return {"months": months(days, query.now_ms), "budgets": standings(query.budgets, days, query.now_ms)}
 
 
-def span(last_ms: int, from_: str | None, to: str | None, now_ms: int) -> tuple[int, int]:
-    """[from, to) in ms, whole minutes: up to now, or as given."""
-    to_ms = now_ms if to is None else _instant("--to", to)
-    from_ms = to_ms - last_ms if from_ is None else _instant("--from", from_)
+def span(last_ms: int, from_: str | None, to: str | None, now_ms: int, zone: tzinfo | None = None) -> tuple[int, int]:
+    """[from, to) in ms, whole minutes: up to now, or as given; days begin at midnight of the zone, without one UTC."""
+    to_ms = now_ms if to is None else _instant("--to", to, zone)
+    from_ms = to_ms - last_ms if from_ is None else _instant("--from", from_, zone)
     bounds = from_ms // MINUTE_MS * MINUTE_MS, -(-to_ms // MINUTE_MS) * MINUTE_MS
     if bounds[0] >= bounds[1]:
         raise ConfigError("--from", from_ or from_ms, "must lie before --to")
     return max(0, bounds[0]), bounds[1]
 
 
-def _instant(option: str, text: str) -> int:
+def _instant(option: str, text: str, zone: tzinfo | None) -> int:
     try:
+        if zone and len(text) == len("2026-01-31"):
+            return midnight(date.fromisoformat(text), zone)
         return instant_of(text)
     except (ValueError, OverflowError):
         raise ConfigError(option, text, "must be a day (2026-01-31) or a whole minute (2026-01-31T06:00:00Z)") from None

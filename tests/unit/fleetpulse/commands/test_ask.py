@@ -143,12 +143,37 @@ def test_yesterday_begins_at_midnight_where_a_day_has_23_hours() -> None:
     assert found["before_from_ms"] == at(2026, 3, 29, zone=BERLIN) == found["from_ms"] - 23 * HOUR_MS
 
 
-def test_ends_that_are_given_go_before_all_else() -> None:
-    """Whole minutes, as reports have them."""
-    found = bounds_of(OF_TODAY, None, "2026-03-01", "2026-03-02", None, BERLIN, NOON_MS)
+@pytest.mark.parametrize("zone", [None, BERLIN], ids=["UTC", "Berlin"])
+def test_ends_that_are_given_go_before_all_else(zone: ZoneInfo | None) -> None:
+    """Whole minutes, as reports have them; days are those of the zone."""
+    found = bounds_of(OF_TODAY, None, "2026-03-01", "2026-03-02", None, zone, NOON_MS)
 
-    assert (found["from_ms"], found["to_ms"]) == (at(2026, 3, 1), at(2026, 3, 2))
-    assert found["before_from_ms"] == at(2026, 2, 28)
+    assert (found["from_ms"], found["to_ms"]) == (at(2026, 3, 1, zone=zone), at(2026, 3, 2, zone=zone))
+    assert found["before_from_ms"] == at(2026, 2, 28, zone=zone)
+    moments = bounds_of(OF_TODAY, None, "2026-03-01T06:00:00Z", None, None, zone, NOON_MS)
+    assert (moments["from_ms"], moments["to_ms"]) == (at(2026, 3, 1, 6), NOON_MS)
+
+
+@pytest.mark.parametrize("against", ["1.5d", "-1d", "yesterday", "d"])
+def test_what_a_range_is_compared_with_is_so_much_earlier(against: str) -> None:
+    """Never later, and nothing else."""
+    with pytest.raises(ConfigError, match="--against"):
+        bounds_of(OF_TODAY, None, None, None, against, BERLIN, NOON_MS)
+
+
+def test_names_are_looked_up_over_the_range_that_is_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However far back that is."""
+    asked: list[tuple[int, int]] = []
+
+    def meaning(_words: object, _params: object, span: tuple[int, int], _database: object) -> Meaning:
+        asked.append(span)
+        return of_number(22)
+
+    monkeypatch.setattr("fleetpulse.commands.answering.meaning", meaning)
+    for words in (["cost", "--last", "60d"], ["cost last 60 days"], ["cost"]):
+        CliRunner().invoke(app, ["ask", *words, "--sql"])
+
+    assert [to_ms - from_ms for from_ms, to_ms in asked] == [60 * DAY_MS, 60 * DAY_MS, DAY_MS]
 
 
 def test_cells_have_units_that_people_read() -> None:

@@ -93,6 +93,11 @@ def test_words_mean_a_question_with_its_names_and_metric(
         ("tokens of llama today", "may mean model llama-3.1-8b-instruct or llama-3.3-70b-instruct: say which"),
         ("p99 latency of model zebra", "no model, tenant, host, engine or GPU is called zebra"),
         ("bill for tenant acme invoice dollars", "is not kept by tenant"),
+        ("total bill spent january", "a time that is not understood (january)"),
+        ("total bill in May", "a time that is not understood (May)"),
+        ("energy by region this year", "a time that is not understood (year)"),
+        ("what did idle gpus cost this week", "a time that is not understood (week)"),
+        ("what was the total bill spent monday", "a time that is not understood (monday)"),
     ],
 )
 def test_what_is_not_understood_is_said(words: str, says: str) -> None:
@@ -169,6 +174,37 @@ def test_days_of_a_comparison_are_no_range_of_it() -> None:
     assert meant("slowest requests today", ROWS).last == "today"
     assert meant("slowest requests yesterday", ROWS).last == "yesterday"
     assert meant("slowest requests of acme in the last 2 hours", ROWS).last == "2h"
+
+
+@pytest.mark.parametrize(
+    ("words", "number", "given"),
+    [
+        ("how many tokens did each model generate yesterday", 33, TOKENS),
+        ("how many requests yesterday", 13, {"metric": "requests"}),
+    ],
+)
+def test_a_question_of_today_is_asked_of_yesterday_where_the_words_say_so(
+    words: str, number: int, given: dict[str, str]
+) -> None:
+    """Of no other day."""
+    found = meant(words, ROWS)
+
+    assert (found.number, found.given, found.last) == (number, given, "yesterday")
+
+
+@pytest.mark.parametrize(
+    ("words", "unused"),
+    [
+        ("KV cache usage of gpu-004/1", ("usage",)),
+        ("tokens of qwen today against yesterday", ()),
+        ("tenant behind the p95 tpot spike of qwen", ()),
+        ("who explains the change of queueing", ()),
+        ("what do idle GPUs cost a month", ()),
+    ],
+)
+def test_words_that_a_question_says_nothing_of_are_known(words: str, unused: tuple[str, ...]) -> None:
+    """Names, ranges and metrics are not among them."""
+    assert meant(words, ROWS).unused == unused
 
 
 @pytest.mark.parametrize(
