@@ -1,5 +1,5 @@
 """What ``fleetpulse query`` makes of a ready-made query for people: amounts in units that they read, and beside the
-table what it comes to, which range it is of, names that nothing is called, and which question asks it."""
+table what it comes to, which range it is of, names that were perhaps meant, and which question asks it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def for_people(login: ClickHouseConfig, name: str, query: Query, answer: Answer)
 
 
 def _beside(database: Database, name: str, query: Query) -> list[str]:
-    """Which range an answer is of, names that nothing is called, what stands behind its money, and the question."""
+    """Which range an answer is of, names that were perhaps meant, what stands behind its money, and the question."""
     spans = {which: _span(query, which) for which in ("", "before_")}
     said = [
         over(dict(zip((f"{which}from_ms", f"{which}to_ms"), span, strict=True)), covered(database, *span), which)

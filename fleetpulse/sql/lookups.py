@@ -49,18 +49,16 @@ def _in_full(param: str, found: Sequence[Mapping[str, Any]]) -> str:
 
 
 def unknown_names(database: Reader, given: Mapping[str, str], asked: Span) -> list[str]:
-    """What is said of values (by parameter) that are no name of a model, tenant, host ... of this range: names that
-    each may be a part of. Nothing is looked up where no parameter is a name."""
+    """What is said of values (by parameter) that may be part of a name of a model, tenant, host ... of this range, and
+    are none that is known: they were taken as they are. Nothing is looked up where no parameter is a name."""
     wanted = {kind: value for kind, value in given.items() if kind in NAMES and value}
     parts = names_in_words.candidates([*wanted.values()], lambda _word: False)
     found = names(database, parts, asked) if parts else []
     said = []
     for kind, value in wanted.items():
         near = names_in_words.in_full(value, (row["name"] for row in found if row["kind"] == kind))
-        if value not in near:
-            said.append(
-                f"no {NAMES[kind]} is called {value}" + (f": it {names_in_words.may_mean(kind, near)}" * bool(near))
-            )
+        if near and value not in near:
+            said.append(f"{kind}={value} is taken as it is; it {names_in_words.may_mean(kind, near)}")
     return said
 
 

@@ -66,15 +66,15 @@ def test_parts_of_names_become_names() -> None:
     assert len(database.bound) == asked
 
 
-def test_names_that_nothing_is_called_are_said() -> None:
-    """With those that each may be a part of; over the whole range, and not of what is there."""
+def test_names_that_a_value_may_be_a_part_of_are_said() -> None:
+    """Of the whole range; not of a value that is a name, nor where none is near: it may be too new to be known."""
     rows = [("tenant", name, 1) for name in ("team-alpha", "team-beta", "acme")]
     database = Recording(Answer(("kind", "name", "seen"), tuple(rows)))
     asked = (0, 60 * DAY_MS)
 
     said = unknown_names(database, {"tenant": "team-a", "model": "zebra", "host": "", "top": "5"}, asked)
 
-    assert said == ["no tenant is called team-a: it may mean tenant team-alpha", "no model is called zebra"]
+    assert said == ["tenant=team-a is taken as it is; it may mean tenant team-alpha"]
     assert [one["from_ms"] for one in database.bound] == [0]
     assert unknown_names(database, {"tenant": "acme"}, asked) == []
     assert len(database.bound) == 2
