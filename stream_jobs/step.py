@@ -125,3 +125,10 @@ class Step(ABC, Generic[State, Changes]):
         been read and committed; the state must never emit as complete what they were a part of. False when the step
         cannot do without them: then the partition is not started."""
         return False
+
+    def begin_again(self, state: State, offset: int) -> None:
+        """Go on at ``offset``, whatever was folded before: somebody resets the partition. Records before it may be
+        missing that nobody has read, and its log may be another one of the same name, with other records at the offsets
+        that the state knows. None of these may be needed or passed over from now on (``replay_from`` is ``offset``),
+        and the state must never emit as complete what may lack records. A step whose state knows no offsets of its
+        source has nothing to do."""

@@ -148,6 +148,11 @@ class Waiting:
             raise MemoryError("a file of finals that wait was cut short")  # no fault of a record: the process ends
         return value
 
+    def forget(self) -> None:
+        """The log has none of it any more: it is incomplete, with what stands in the dumps alone."""
+        self.came = [one for one in self.came if one.offset is None]
+        self.complete, self.expected = False, []
+
     def close(self) -> None:
         """It waits no more: its file goes."""
         if self._file is not None:
@@ -180,6 +185,9 @@ class Gather:
     heard_ms: int = 0
     memory_bytes: int = 0
     """Of values that wait in memory."""
+    torn: list[int] = field(default_factory=list)
+    """Upstreams of which finals may be missing before those that come next."""
+    lost_to_ms: int = 0  # windows that end by then may lack finals
 
     def __post_init__(self) -> None:
         self.rose_ms = self.rose_ms or [0] * len(self.through_ms)
@@ -194,6 +202,9 @@ class Gather:
         if headers.rows:
             self._add_rows(headers, value, offset)
         if headers.through_ms > self.through_ms[headers.upstream]:
+            if headers.upstream in self.torn:
+                self.torn.remove(headers.upstream)
+                self.lost_to_ms = max(self.lost_to_ms, headers.through_ms)
             self.through_ms[headers.upstream] = headers.through_ms
             self.rose_ms[headers.upstream] = self.clock_ms
             self._pass(headers.through_ms)
@@ -254,6 +265,17 @@ class Gather:
             waiting.complete = waiting.complete and len(kept) == len(waiting.expected)
             waiting.expected = kept
 
+    def begin_again(self) -> None:
+        """What came so far cannot be read again, and finals may be missing before those that come next."""
+        for waiting in self.waiting.values():
+            waiting.forget()
+        self.memory_bytes = sum(waiting.memory_bytes for waiting in self.waiting.values())
+        self.torn = list(range(len(self.through_ms)))
+
+    def _is_whole(self, window_ms: int, waiting: Waiting) -> bool:
+        """Nothing is missing of what upstreams that are through with the window sent of it."""
+        return waiting.complete and not waiting.expected and window_ms + self.window_ms > self.lost_to_ms
+
     def ready(self) -> Iterator[Ready]:
         """The windows that can be judged now, in order of time; each comes once."""
         passed, limit = min(self.through_ms), self._limit()
@@ -273,7 +295,7 @@ class Gather:
             self.memory_bytes -= waiting.memory_bytes
             pieces = waiting.pieces()
             waiting.close()
-            whole = waiting.complete and not waiting.expected
+            whole = self._is_whole(window_ms, waiting)
             complete = whole and end_ms <= passed
             yield Ready(window_ms, complete, pieces, series_whole=whole and not complete)
 
@@ -286,7 +308,7 @@ class Gather:
             waiting.looked = True
             end_ms = window_ms + self.window_ms
             through = {upstream for upstream, at_ms in enumerate(self.through_ms) if at_ms >= end_ms}
-            pieces = waiting.pieces(through) if waiting.complete else ()
+            pieces = waiting.pieces(through) if self._is_whole(window_ms, waiting) else ()
             if pieces:
                 yield Ready(window_ms, False, pieces, series_whole=True)
 
@@ -307,7 +329,7 @@ class Gather:
             carried = [(*came[:2], len(value)) for came, value in self._carried(one)]
             waiting.append([window_ms, one.complete, carried, offsets, one.passed_ms, one.looked])
         names = ("through_ms", "rose_ms", "clock_ms", "heard_ms", "next_ms", "empty", "late", "strange")
-        return {**{name: getattr(self, name) for name in names}, "waiting": waiting}
+        return {**{name: getattr(self, name) for name in (*names, "torn", "lost_to_ms")}, "waiting": waiting}
 
     def values(self) -> list[bytes]:
         """The values that wait and cannot be read again, compressed."""
@@ -326,6 +348,7 @@ class Gather:
         self.rose_ms = [*rose_ms, *[head["clock_ms"]] * (len(self.rose_ms) - len(rose_ms))]
         for name in ("clock_ms", "heard_ms", "next_ms", "empty", "late", "strange"):
             setattr(self, name, head[name])
+        self.torn, self.lost_to_ms = list(head.get("torn", ())), head.get("lost_to_ms", 0)
         position = self.memory_bytes = 0
         for window_ms, complete, carried, *rest in head["waiting"]:
             waiting = self.waiting[window_ms] = Waiting(complete)

@@ -259,6 +259,11 @@ class AlertStep(Step[State, Changes]):
         state.gather.pass_over(offset)
         return True
 
+    def begin_again(self, state: State, offset: int) -> None:
+        """Windows that wait, and those that the first finals from now on end, are judged as incomplete."""
+        state.gather.begin_again()
+        state.position = state.replay_to = offset
+
 
 def _headers(record: Record) -> FinalsHeaders | PassedOnHeaders:
     where = f"{record.topic}/{record.partition} @ {record.offset}"

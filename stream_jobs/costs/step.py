@@ -189,6 +189,12 @@ class CostStep(Step[State, Changes]):
         state.position = state.replay_to = state.restored_to = max(state.position, offset)
         return True
 
+    def begin_again(self, state: State, offset: int) -> None:
+        """Minutes so far, and those that records which nobody has read may cover, are not billed from what is left."""
+        state.buffer.lose(LOST_BEYOND_MS)
+        state.rejected.clear()
+        state.position = state.replay_to = state.restored_to = offset
+
     def dump(self, state: State) -> list[bytes]:
         kept_from = state.position if state.is_whole else state.buffer.first_offset
         found = {

@@ -14,6 +14,9 @@ behind it is folded silently. Three ranges of offsets say what the reset costs:
 - *forgotten*: ``[snapshot, begin of the log)``, folded and emitted, and no part of the state any more: a record among
   them that is sent again counts again, windows still open are left out by steps that hold whole windows;
 - *again*: ``[snapshot, ...)`` where nobody knows what was committed.
+
+A log that ends before what was counted is taken for another one of the same name. There, and where records are missing,
+the step begins again (``Step.begin_again``): what its state knows of offsets means nothing any more.
 """
 
 from __future__ import annotations
@@ -230,15 +233,15 @@ class Resetting(PartitionOwner):
         await self._restore()
         if self._checkpoint is None:
             self._position = min(begin, reset.counted_to)
-        if self._position < begin:
-            self._step.pass_over(self._state, begin)
-            self._position = begin
-        if self._position < reset.counted_to and not reset.is_another_log:
-            await self._fold_silently(reset.counted_to)
-        if reset.missing:
-            topic, partition = self.source.topic, self.source.partition
-            self._state = self._step.load(topic, partition, list(self._step.dump(self._state)))
-            self._step.pass_over(self._state, reset.to)
+        if not reset.is_another_log:
+            if self._position < begin:
+                if not self._step.pass_over(self._state, begin):
+                    self._step.begin_again(self._state, begin)
+                self._position = begin
+            if self._position < reset.counted_to:
+                await self._fold_silently(reset.counted_to)
+        if reset.missing or reset.is_another_log:
+            self._step.begin_again(self._state, reset.to)
         self._position = reset.to
         self._forget_changes()
 
@@ -258,6 +261,12 @@ def describe(reset: Reset) -> list[str]:
         f" committed {_or_lost(reset.committed)}, snapshot at {_or_lost(reset.snapshot)}",
         f"goes on at offset {reset.to}",
     ]
+    if reset.is_another_log:
+        lines.append(
+            f"the log ends before offset {reset.counted_to}, up to which it was counted: it is taken for another one of"
+            f" the same name, none of whose records was counted. If it is the same and was truncated, all before {end}"
+            " was: then --to latest"
+        )
     if reset.missing:
         first, stop = reset.missing
         lines.append(f"missing: up to {stop - first:,} records, offsets [{first}, {stop}), are in no window")

@@ -283,6 +283,16 @@ async def test_a_snapshot_that_cannot_be_loaded_leaves_a_new_state() -> None:
     assert told(scene)[-1]["duplicates"] == 1
 
 
+def test_what_a_log_that_ends_too_early_is_taken_for_is_said() -> None:
+    """Nothing tells a log that was truncated from one that was made anew: whoever resets it knows."""
+    lines = describe(Reset("t/1", "log_short", 10, 10, True, 4, (0, 3), 0))
+
+    assert lines[2] == (
+        "the log ends before offset 10, up to which it was counted: it is taken for another one of the same name, none"
+        " of whose records was counted. If it is the same and was truncated, all before 3 was: then --to latest"
+    )
+
+
 def test_what_a_reset_costs_is_said_in_sentences() -> None:
     """Offsets, and how many records at most."""
     lines = describe(Reset("t/1", "log_cut", 10, 10, True, 4, (1_200, 1_300), 1_200))
