@@ -238,6 +238,8 @@ METRICS: tuple[Metric, ...] = (
              "0"),
     _counter("alert_late_revisions", "records", (), "of windows that were emitted or judged before: read, not judged",
              "rare: senders that were cut off"),
+    _gauge("alert_strange_records", "records", (), "of upstreams beyond those of the configuration, since the state was"
+           " made: [partitions] is not that of the other jobs", "0"),
     _counter("alert_records_skipped", "records", (), "that could not be read", "0"),
     _gauge("alert_causes_refused", "alerts", (), "never opened for lack of room, since the state was made", "0"),
     _gauge("alert_progress_ms", "ms", (), "end of the window judged last, since the epoch", "below 40 s behind now"),

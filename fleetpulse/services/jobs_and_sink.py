@@ -74,7 +74,8 @@ def partitions_of(config: Config) -> dict[str, int]:
 @dataclass(frozen=True, slots=True)
 class JobSetup:
     """A job as it is handed to the runner: steps by source topic, which of these have holes in their offsets, and the
-    topics written to with the partitions relied on. ``warm`` loads compiled code."""
+    topics whose partitions are relied on: those written to, of the alert job also its upstreams. ``warm`` loads
+    compiled code."""
 
     steps: dict[str, AnyStep]
     transactional: tuple[str, ...]
@@ -122,9 +123,8 @@ def _alerts(config: Config, files: Files = NO_FILES) -> JobSetup:
     ruleset = load_set(files.get("rules", config.rules))
     upstreams, budgets = partitions_of(config)[WINDOW_PARTIALS], _budgets(config, files)
     step = AlertStep(upstreams, ruleset, budgets=budgets, open_file=partial(_open_file, config.data_dir))
-    return JobSetup(
-        {WINDOW_FINALS: step}, (WINDOW_FINALS,), {ALERTS_TOPIC: 1}, PROMPT_POLICY_OF_ONE, partial(warm, ruleset.rules)
-    )
+    counts = {ALERTS_TOPIC: 1, WINDOW_PARTIALS: upstreams}
+    return JobSetup({WINDOW_FINALS: step}, (WINDOW_FINALS,), counts, PROMPT_POLICY_OF_ONE, partial(warm, ruleset.rules))
 
 
 def _open_file(folder: Path) -> BinaryIO:

@@ -211,6 +211,7 @@ class AlertStep(Step[State, Changes]):
         yield Stat("alert_windows_early", changes.early)
         yield Stat("alert_windows_failed", changes.failed)
         yield Stat("alert_late_revisions", changes.late)
+        yield Stat("alert_strange_records", state.gather.strange)
         yield Stat("alert_records_skipped", changes.skipped)
         yield Stat("alert_causes_refused", state.life.store.refused)
         yield Stat("alert_progress_ms", state.life.now_ms)

@@ -10,6 +10,7 @@ from aiokafka.errors import TopicAuthorizationFailedError
 
 from runtime.config import KafkaConfig
 from runtime.kafka_clients import no_right, open_admin, settings_unreadable
+from schemas.contract.topics import BY_NAME, Growth
 from schemas.errors import ContractError, TopicMissingError
 from stream_jobs.runner.job import Job, Names
 
@@ -21,8 +22,9 @@ async def check_topics(kafka: KafkaConfig, job: Job, names: Names, outputs: Mapp
     needs it.
 
     Every source topic has LogAppendTime (but those written by jobs) and a compacted state topic; every one of
-    ``outputs`` has at least that many partitions. A state topic with too few is no reason to stop: partitions that it
-    lacks are quarantined.
+    ``outputs`` has at least that many partitions, and no more where it may not grow at any time: there a worker that
+    counts otherwise than the others would send elsewhere what belongs together. A state topic with too few is no reason
+    to stop: partitions that it lacks are quarantined.
     """
     async with open_admin(kafka) as admin:
         counts = await _partition_counts(kafka, admin, job, names, outputs)
@@ -53,6 +55,11 @@ def _check_counts(counts: Mapping[str, int], job: Job, names: Names, outputs: Ma
             raise TopicMissingError(topic)
         if counts[topic] < partitions:
             raise ContractError(f"topic {topic} has {counts[topic]} partitions, needed are {partitions}; {_HINT}")
+        if counts[topic] > partitions and topic in BY_NAME and BY_NAME[topic].growth is not Growth.ANY_TIME:
+            raise ContractError(
+                f"topic {topic} has {counts[topic]} partitions, the configuration says {partitions}: set"
+                f' "{topic}" = {counts[topic]} under [partitions] for every process'
+            )
 
 
 async def _check_settings(admin: Any, job: Job, names: Names) -> None:

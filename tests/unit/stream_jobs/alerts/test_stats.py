@@ -95,3 +95,14 @@ def test_windows_left_out_and_spend_without_a_name_are_counted() -> None:
     stats = values_of(step.stats(state, changes))
 
     assert (stats["spend_unnamed",], stats["alert_windows_failed",]) == (3, 2)
+
+
+def test_records_of_upstreams_beyond_the_configuration_are_counted() -> None:
+    """Its [partitions] is not that of the finals job."""
+    log, step = Log(), a_step(upstreams=1)
+    log.rows(1, 0, {"e-0": 1}, through=1)
+    state, changes = step.new(FINALS, 0), step.changes()
+
+    step.fold(state, log.records, changes)
+
+    assert values_of(step.stats(state, changes))["alert_strange_records",] == 1
