@@ -156,10 +156,17 @@ async def _make(kafka: KafkaConfig, admin: Any, steps: Sequence[MakeTopic], limi
         await create(kafka, admin, (CONTRACT,), limits)
         await visible(admin, CONTRACT.name)
     if steps:
-        await give_log_ids(kafka, [step.topic.name for step in steps])
+        await give_log_ids(kafka, await _without_id(kafka, admin, [step.topic.name for step in steps]))
     others = [topic for topic in missing if topic.name != CONTRACT.name]
     if others:
         await create(kafka, admin, others, limits)
+
+
+async def _without_id(kafka: KafkaConfig, admin: Any, names: Sequence[str]) -> list[str]:
+    """Those of the topics that are missing or have no log id, looked at just before one is written: another migration
+    may have made them since the plan, and a second id would part the rows of a log."""
+    contract, existing = await read_contract(kafka) or ContractRecord(), set(await admin.list_topics())
+    return [name for name in names if name not in existing or name not in contract.log_ids]
 
 
 async def give_log_ids(kafka: KafkaConfig, topics: Iterable[str]) -> dict[str, str]:

@@ -1,0 +1,48 @@
+"""Log ids are given to topics that have none, however many migrations run at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fleetpulse.migrate import topics
+from fleetpulse.migrate.plan import MakeTopic
+from runtime.config import KafkaConfig
+from runtime.contract_record import ContractRecord
+from schemas.contract.topics import BY_NAME, CONTRACT
+from schemas.limits import DEFAULT_LIMITS
+
+
+class Admin:
+    """Of a cluster with these topics."""
+
+    def __init__(self, existing: set[str]) -> None:
+        self.existing = existing
+
+    async def list_topics(self) -> list[str]:
+        return sorted(self.existing)
+
+
+async def test_a_topic_that_another_migration_made_meanwhile_keeps_its_log_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is missing gets a new one, also where the contract has that of its predecessor."""
+    planned = [MakeTopic(BY_NAME[name]) for name in ("books", "rejected", "costs")]
+    contract = ContractRecord("local", {"books": "of another", "rejected": "of its predecessor"})
+    written: dict[str, str] = {}
+
+    async def read(_kafka: KafkaConfig) -> ContractRecord:
+        return contract
+
+    async def write(_kafka: KafkaConfig, records: dict[str, str]) -> None:
+        written.update(records)
+
+    async def create(*_any: Any) -> None:
+        """Nothing."""
+
+    monkeypatch.setattr(topics, "read_contract", read)
+    monkeypatch.setattr(topics, "_write", write)
+    monkeypatch.setattr(topics, "create", create)
+
+    await topics._make(KafkaConfig(), Admin({CONTRACT.name, "books", "costs"}), planned, DEFAULT_LIMITS)
+
+    assert sorted(written) == ["costs", "rejected"]
