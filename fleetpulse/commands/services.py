@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -81,23 +82,23 @@ def jobs(
     Example: [bold]fleetpulse jobs windows --name worker-1[/bold], [bold]fleetpulse jobs all[/bold],
     [bold]fleetpulse jobs reset --partition llm.requests:3 --to earliest[/bold]
     """
+    given = {"rules": rules, "prices": prices, "budgets": budgets}
+    files = {option: path for option, path in given.items() if path is not None}
     if job is Job.RESET:
-        _reset(partition, to, of, yes=yes)
+        _reset(partition, to, of, files, yes=yes)
         return
     from fleetpulse.services.compile_ahead import provide
     from fleetpulse.services.jobs_and_sink import run_all_jobs, run_job
 
     provide()
 
-    given = {"rules": rules, "prices": prices, "budgets": budgets}
-    files = {option: path for option, path in given.items() if path is not None}
     if job is Job.ALL:
         run_all_jobs(shell.value, name, health_port, files)
     else:
         run_job(job.value, shell.value, name, health_port, files)
 
 
-def _reset(partition: str | None, to: str, of: str | None, *, yes: bool) -> None:
+def _reset(partition: str | None, to: str, of: str | None, files: Mapping[str, Path], *, yes: bool) -> None:
     import asyncio
 
     from fleetpulse.alerts.actions import record_run
@@ -115,7 +116,7 @@ def _reset(partition: str | None, to: str, of: str | None, *, yes: bool) -> None
     config = load()
     if yes:
         record_run(config.kafka, "jobs reset", {"--partition": f"{place[0]}:{place[1]}", "--to": to, "--of": job})
-    _cost, done = asyncio.run(reset_partition(config, job, place, to, confirmed))
+    _cost, done = asyncio.run(reset_partition(config, job, place, to, confirmed, files))
     typer.echo(f"done: {job} goes on with {place[0]}/{place[1]}" if done else "nothing was changed: --yes does it")
     if not done:
         raise typer.Exit(1)

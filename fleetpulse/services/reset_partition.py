@@ -18,7 +18,7 @@ from typing import NamedTuple
 from aiokafka import TopicPartition
 
 from fleetpulse.doctor.examine import READS
-from fleetpulse.services.jobs_and_sink import JOBS, partitions_of, setup_of
+from fleetpulse.services.jobs_and_sink import JOBS, NO_FILES, Files, partitions_of, setup_of
 from fleetpulse.sql.database import Database
 from runtime.bounded_fetch import bound_fetches
 from runtime.clock import SystemClock
@@ -96,12 +96,18 @@ def place_of(text: str) -> tuple[str, int]:
 
 
 async def reset_partition(
-    config: Config, job: str, place: tuple[str, int], to: str, confirmed: Callable[[Cost], bool]
+    config: Config,
+    job: str,
+    place: tuple[str, int],
+    to: str,
+    confirmed: Callable[[Cost], bool],
+    files: Files = NO_FILES,
 ) -> tuple[Cost, bool]:
-    """What the reset costs, and whether it was carried out, which it is when ``confirmed`` says so. Raises
-    ``FencedError`` or ``ContractError`` when an owner came between: then nothing was changed."""
+    """What the reset costs, and whether it was carried out, which it is when ``confirmed`` says so. ``files`` are those
+    that the job runs with: its state is loaded under them, and written. Raises ``FencedError`` or ``ContractError``
+    when an owner came between: then nothing was changed."""
     bound_fetches(config.limits)
-    setup = setup_of(job, config)
+    setup = setup_of(job, config, files)
     made = Job.of(setup.steps, (), setup.transactional)
     await check_deployment(config.kafka, made.topics)
     broker = KafkaBroker(config.kafka, setup.policy)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from fleetpulse.cli import app
 from fleetpulse.services import reset_partition
 from fleetpulse.services.reset_partition import Cost, Unread, job_of, place_of
 from fleetpulse.sql.database import Answer
@@ -41,6 +44,21 @@ def test_the_job_is_the_one_that_reads_the_topic() -> None:
         job_of("llm.requests", "alerts")
     with pytest.raises(ConfigError, match="none does"):
         job_of("books", None)
+
+
+def test_the_state_is_loaded_under_the_files_of_the_job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Under the shipped rules alerts of all others would be gone from it."""
+    rules, given = tmp_path / "rules.yaml", list[Any]()
+    rules.write_text("version: 1")
+
+    async def planned(*_any: Any, files: Any = None) -> tuple[Any, bool]:
+        given.append(_any[5] if len(_any) > 5 else files)
+        return None, False
+
+    monkeypatch.setattr("fleetpulse.services.reset_partition.reset_partition", planned)
+    CliRunner().invoke(app, ["jobs", "reset", "--partition", "window.finals:0", "--rules", str(rules)])
+
+    assert given == [{"rules": rules}]
 
 
 def test_what_can_still_be_read_is_said_in_events_and_time() -> None:
