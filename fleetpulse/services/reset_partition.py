@@ -176,8 +176,14 @@ def _end_in_tables(config: Config, topic: str, partition: int, since_ms: int) ->
 
 
 async def _last_on_kafka(config: Config, topic: str, partition: int) -> Booked | None:
+    """The newest of all partitions of ``books``: since that has grown they go to another one."""
+    places = [TopicPartition(BOOKS_TOPIC, number) for number in range(partitions_of(config)[BOOKS_TOPIC])]
+    found = [await _last_in(config, at, topic, partition) for at in places]
+    return max((one for one in found if one is not None), key=lambda one: (one.at_ms, one.end), default=None)
+
+
+async def _last_in(config: Config, at: TopicPartition, topic: str, partition: int) -> Booked | None:
     """Read to the very end: an open transaction may hide the last books, so this waits until none does."""
-    at = TopicPartition(BOOKS_TOPIC, partition % partitions_of(config)[BOOKS_TOPIC])
     async with open_consumer(config.kafka, isolation_level="read_uncommitted") as consumer:
         end = (await consumer.end_offsets([at]))[at]
     found: Booked | None = None

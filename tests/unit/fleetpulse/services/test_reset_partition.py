@@ -110,11 +110,27 @@ async def test_books_end_where_those_of_this_log_end(
     assert await reset_partition._books_end(Config(), "windows", PLACE) == end
 
 
-class Books:
-    """A consumer of the topic ``books``: (end, written)."""
+@pytest.mark.parametrize(("first", "last"), [(0, 3), (3, 0)])
+async def test_books_end_in_whichever_partition_the_newest_stand(
+    first: int, last: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Topic ``books`` has grown: those of a source partition go to another one since."""
+    stand = {first: [(50, 4_000), (60, 4_500)], last: [(70, 5_000)]}
+    monkeypatch.setattr(reset_partition, "Database", lambda _config, **_more: Tables([]))
+    monkeypatch.setattr(reset_partition, "open_consumer", lambda _config, **_more: Books([], stand))
 
-    def __init__(self, told: list[tuple[int, int]]) -> None:
-        self.told, self.read = told, False
+    config = Config(partitions={"books": 4})
+
+    assert await reset_partition._books_end(config, "windows", PLACE) == 70
+
+
+class Books:
+    """A consumer of the topic ``books``: (end, written), the same in every partition or by partition."""
+
+    def __init__(
+        self, told: list[tuple[int, int]], by_partition: dict[int, list[tuple[int, int]]] | None = None
+    ) -> None:
+        self.told, self.read, self.by_partition = told, False, by_partition
 
     async def __aenter__(self) -> Books:
         return self
@@ -123,13 +139,18 @@ class Books:
         """Nothing."""
 
     async def end_offsets(self, places: list[Any]) -> dict[Any, int]:
+        self._of(places[0])
         return {places[0]: len(self.told)}
 
     def assign(self, _places: list[Any]) -> None:
         """Nothing."""
 
-    async def seek_to_beginning(self, _place: Any) -> None:
-        """Nothing."""
+    async def seek_to_beginning(self, place: Any) -> None:
+        self._of(place)
+
+    def _of(self, place: Any) -> None:
+        if self.by_partition is not None:
+            self.told = self.by_partition.get(place.partition, [])
 
     async def position(self, _place: Any) -> int:
         return len(self.told) if self.read else 0
