@@ -138,6 +138,17 @@ class PartFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class MutationFacts:
+    """A mutation that is not done. ``failed``: why its last attempt failed, empty where none did."""
+
+    table: str
+    id: str
+    command: str
+    parts: int
+    failed: str
+
+
+@dataclass(frozen=True, slots=True)
 class DatabaseFacts:
     """``live``: tables, views and applied migrations. ``skew_ms``: the server's clock minus this host's."""
 
@@ -152,6 +163,8 @@ class DatabaseFacts:
     disks: tuple[DiskFacts, ...] = ()
     broken: tuple[PartFacts, ...] | None = None
     """Parts that could not be read in the last minutes, or were taken out; None: not known."""
+    mutations: tuple[MutationFacts, ...] | None = None
+    """Those that are not done; None: not known."""
     joins: tuple[Mapping[str, Any], ...] | None = None
     """Rows of the query ``joins`` over the last minutes."""
     overflow: tuple[Mapping[str, Any], ...] | None = None

@@ -39,6 +39,7 @@ def judge_database(facts: DatabaseFacts, wanted: Wanted, bounds: Bounds) -> Iter
         for disk in facts.disks:
             yield judge_disk(f"disk {disk.name} of {facts.url}", disk, bounds)
         yield from _parts(facts)
+        yield from _mutations(facts)
         yield from judge_joins(facts.joins or ())
         yield from _overflow(facts)
         yield from _rejected(facts)
@@ -92,6 +93,20 @@ def _parts(facts: DatabaseFacts) -> Iterator[Finding]:
             yield wrong("parts", one.table, says, _client(f"ALTER TABLE {one.table} DETACH PART '{one.part}'"))
     if facts.broken == ():
         yield good("parts", facts.writer.database, "no part is broken")
+
+
+def _mutations(facts: DatabaseFacts) -> Iterator[Finding]:
+    """What rewrites rows: one that fails is tried for ever, and those after it on its parts wait."""
+    for one in facts.mutations or ():
+        if one.failed:
+            database, _, table = one.table.partition(".")
+            kill = f"KILL MUTATION WHERE database = '{database}' AND table = '{table}' AND mutation_id = '{one.id}'"
+            says = f"mutation {one.id} ({one.command}) fails on {one.parts:,} parts: {one.failed}"
+            yield wrong("mutations", one.table, says, f"{_client(kill)}   # or mend what it says; it is tried again")
+        else:
+            yield note("mutations", one.table, f"mutation {one.id} ({one.command}) has {one.parts:,} parts to do")
+    if facts.mutations == ():
+        yield good("mutations", facts.writer.database, "none is unfinished")
 
 
 def _overflow(facts: DatabaseFacts) -> Iterator[Finding]:

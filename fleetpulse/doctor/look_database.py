@@ -10,7 +10,7 @@ from typing import Any
 from clickhouse_connect.driver.exceptions import ClickHouseError
 from urllib3.exceptions import ReadTimeoutError
 
-from fleetpulse.doctor.facts import DatabaseFacts, DiskFacts, LoginFacts, PartFacts
+from fleetpulse.doctor.facts import DatabaseFacts, DiskFacts, LoginFacts, MutationFacts, PartFacts
 from fleetpulse.doctor.judge_database import READER_MUST_NOT, READER_NEEDS, SOURCES, WRITER_NEEDS
 from fleetpulse.doctor.judge_joins import LOOK_BACK_MS, RECENT_MS
 from fleetpulse.migrate.tables import look, names_of
@@ -50,6 +50,10 @@ ORDER BY last_error_time DESC
 _ACTIVE = """
 SELECT 1 FROM system.parts
 WHERE database = {database:String} AND table = {table:String} AND name = {part:String} AND active
+"""
+_MUTATIONS = """
+SELECT table, mutation_id, command, parts_to_do, latest_fail_reason FROM system.mutations
+WHERE database = {database:String} AND NOT is_done ORDER BY table, create_time, mutation_id
 """
 _EXISTS = "SELECT 1 FROM system.databases WHERE name = {database:String}"
 
@@ -152,6 +156,7 @@ def _seen(client: Any, config: ClickHouseConfig, clock: Clock) -> DatabaseFacts:
         skew_ms=skew_ms,
         disks=_disks(client),
         broken=_broken(client, config.database, server_ms),
+        mutations=_mutations(client, config.database),
         joins=_rows_of("joins", client, config.database, clock.now_ms()),
         overflow=_rows_of("pipeline_overflow", client, config.database, clock.now_ms()),
         rejected=_rows_of("pipeline_rejected", client, config.database, clock.now_ms(), recent_ms=0),
@@ -183,6 +188,17 @@ def _broken_parts(client: Any, database: str, now_ms: int) -> Iterator[PartFacts
     yield from (
         PartFacts(*part, CODES[code], detached=False) for part, code in unread.items() if _is_there(client, *part)
     )
+
+
+def _mutations(client: Any, database: str) -> tuple[MutationFacts, ...] | None:
+    """Those that are not done; None for a login that may not read where it says so."""
+    try:
+        rows = client.query(_MUTATIONS, parameters={"database": database}).result_rows
+    except ClickHouseError as error:
+        if getattr(error, "code", None) not in LOGIN:
+            raise
+        return None
+    return tuple(MutationFacts(f"{database}.{table}", *rest) for table, *rest in rows)
 
 
 def _is_there(client: Any, table: str, part: str) -> bool:

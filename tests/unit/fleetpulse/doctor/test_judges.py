@@ -23,6 +23,7 @@ from fleetpulse.doctor.facts import (
     HostFacts,
     KafkaFacts,
     LoginFacts,
+    MutationFacts,
     PartFacts,
     TopicFacts,
 )
@@ -629,6 +630,16 @@ DATABASE_BROKEN: dict[str, tuple[DatabaseFacts, tuple[str, str, str], str]] = {
         replace(DATABASE, broken=(PartFacts("fleetpulse.books", "broken_all_1_1_0", "broken", detached=True),)),
         ("parts", "fleetpulse.books", "wrong"),
         "DROP DETACHED PART",
+    ),
+    "a mutation that fails": (
+        replace(DATABASE, mutations=(MutationFacts("fleetpulse.books", "mutation_7.txt", "MODIFY x", 3, "no space"),)),
+        ("mutations", "fleetpulse.books", "wrong"),
+        "KILL MUTATION WHERE database = 'fleetpulse' AND table = 'books' AND mutation_id = 'mutation_7.txt'",
+    ),
+    "a mutation under way": (
+        replace(DATABASE, mutations=(MutationFacts("fleetpulse.books", "mutation_7.txt", "MODIFY x", 3, ""),)),
+        ("mutations", "fleetpulse.books", "note"),
+        "",
     ),
     "a full disk": (
         replace(DATABASE, disks=(DiskFacts("default", (2 << 30) - 1, 100 << 30),)),

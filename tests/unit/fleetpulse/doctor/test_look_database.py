@@ -9,7 +9,7 @@ from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 from urllib3.exceptions import ConnectTimeoutError, ReadTimeoutError
 
 from fleetpulse.doctor import look_database
-from fleetpulse.doctor.facts import LoginFacts
+from fleetpulse.doctor.facts import LoginFacts, MutationFacts
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig
 
@@ -77,3 +77,19 @@ def test_a_server_that_lets_nobody_in_is_away(monkeypatch: pytest.MonkeyPatch) -
     facts = look_database.look_at_database(WRITER, None, SystemClock(), within_s=3.0)
 
     assert facts.writer == LoginFacts("writer", WRITER.database, error="Error executing HTTP request")
+
+
+def test_mutations_that_are_not_done_are_looked_at() -> None:
+    """Of our tables; a login that may not ask leaves it open."""
+
+    class Rows:
+        result_rows = (("books", "mutation_7.txt", "MATERIALIZE TTL", 3, "no space"),)
+
+    class Answers:
+        def query(self, *_asked: Any, **_more: Any) -> Any:
+            return Rows()
+
+    found = look_database._mutations(Answers(), "fleetpulse")
+
+    assert found == (MutationFacts("fleetpulse.books", "mutation_7.txt", "MATERIALIZE TTL", 3, "no space"),)
+    assert look_database._mutations(Server(raised(None, 497)), "fleetpulse") is None
