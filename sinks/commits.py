@@ -4,7 +4,7 @@ a log no longer has of what comes next, also where it was recreated."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -29,6 +29,22 @@ async def commit(consumer: Any, landed: dict[TopicPartition, int], offsets: Mapp
             "Kafka commit rejected after a rebalance; rows are inserted again and deduplicated",
             extra={"why": repr(error)},
         )
+
+
+async def demand_log_ids(
+    consumer: Any,
+    known: Mapping[str, str],
+    read: Callable[[], Awaitable[Mapping[str, str]]],
+    partitions: Iterable[TopicPartition],
+) -> None:
+    """Of partitions that bring their first records: where the group has no committed offset, the topic may have been
+    recreated since this process read the log ids. Then they are read again; another one is a ``ContractError``, since
+    under the old one its rows would replace those of the old log."""
+    new = {one.topic for one in partitions if await consumer.committed(one) is None}
+    ids = await read() if new else {}
+    for topic in sorted(new):
+        if ids.get(topic) != known.get(topic):
+            raise ContractError(f"topic {topic} was recreated since the sink read its log id; restart the sink")
 
 
 async def check_log(consumer: Any, landed: dict[TopicPartition, int], partition: TopicPartition, offset: int) -> None:

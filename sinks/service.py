@@ -12,8 +12,9 @@ import asyncio
 import logging
 import random
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from aiokafka import TopicPartition
@@ -34,7 +35,7 @@ from schemas.contract.topics import BOOKS_TOPIC, COSTS_TOPIC, REJECTED_TOPIC, SO
 from schemas.ddl.merging import LEVELS
 from schemas.errors import BrokenPartError, ConfigError, FleetpulseError, UnavailableError
 from schemas.limits import DEFAULT_LIMITS, Limits
-from sinks.commits import check_log, commit, commit_markers, count_missing
+from sinks.commits import check_log, commit, commit_markers, count_missing, demand_log_ids
 from sinks.database import STATEMENT_SECONDS_MAX, SinkDatabase
 from sinks.landing import JSON_TABLES, Landing, land_derived, land_raw, together
 from sinks.rollup import NONE, Notebook, Rollups, RollupSettings, Share, share_of
@@ -110,6 +111,9 @@ class _Group:
     database: SinkDatabase
     notebook: Notebook
     progress: Progress
+    log_ids: Mapping[str, str]
+    """As read at the start; ``read_log_ids`` reads them again."""
+    read_log_ids: Callable[[], Awaitable[Mapping[str, str]]]
     tracer: Tracer | None = None
     gathered_s: float = 0.0
     landed: dict[TopicPartition, int] = field(default_factory=dict)
@@ -194,7 +198,10 @@ def _groups(
     for of, topics, flush_ms, plan in made_of:
         database = SinkDatabase(clickhouse)
         name = group_name(kafka.namespace, of, settings.replica)
-        groups.append(_Group(name, topics, flush_ms, plan, database, Notebook(database), progress))
+        group = _Group(
+            name, topics, flush_ms, plan, database, Notebook(database), progress, log_ids, partial(read_log_ids, kafka)
+        )
+        groups.append(group)
     return groups
 
 
@@ -306,7 +313,9 @@ async def _gather(
         if stop.is_set() and not records:
             break
         left = settings.records_max - len(records)
-        for partition, fetched in (await consumer.getmany(timeout_ms=_FETCH_MS, max_records=left)).items():
+        brought = await consumer.getmany(timeout_ms=_FETCH_MS, max_records=left)
+        await demand_log_ids(consumer, group.log_ids, group.read_log_ids, brought.keys() - group.read.keys())
+        for partition, fetched in brought.items():
             await check_log(consumer, group.landed, partition, fetched[0].offset)
             await count_missing(consumer, group.read, partition, fetched[0].offset)
             offsets[partition] = group.read[partition] = fetched[-1].offset + 1

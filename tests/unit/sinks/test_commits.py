@@ -10,7 +10,8 @@ from aiokafka import TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError
 
 from runtime.counters import Counters
-from sinks.commits import commit, commit_markers, count_missing
+from schemas.errors import ContractError
+from sinks.commits import commit, commit_markers, count_missing, demand_log_ids
 
 ONE, TWO, OTHERS = (TopicPartition("rejected", number) for number in range(3))
 
@@ -56,6 +57,29 @@ async def test_a_partition_that_was_revoked_is_left_to_its_owner() -> None:
         await commit(Recording({ONE: 10}, error), landed, {ONE: 7})
 
         assert landed == {ONE: 6}
+
+
+@pytest.mark.parametrize(("committed", "log_id", "read"), [(None, "a", 1), (5, "b", 0), (None, "b", 1)])
+async def test_a_topic_without_committed_offset_has_its_log_id_read_again(
+    committed: int | None, log_id: str, read: int
+) -> None:
+    """It may have been recreated since the sink started, and its first records reach a sink that never read it."""
+    reads: list[int] = []
+
+    async def log_ids() -> dict[str, str]:
+        reads.append(1)
+        return {ONE.topic: log_id}
+
+    async def demand() -> None:
+        await demand_log_ids(Log(0, committed), {ONE.topic: "a"}, log_ids, [ONE])
+
+    if committed is None and log_id != "a":
+        with pytest.raises(ContractError, match="rejected was recreated"):
+            await demand()
+    else:
+        await demand()
+
+    assert len(reads) == read
 
 
 class Log:

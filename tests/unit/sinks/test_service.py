@@ -78,7 +78,11 @@ def group(database: Any) -> _Group:
     def plan(records: Sequence[Record]) -> Landing:
         return Landing((Insert("llm_requests", (), (), records[-1].offset + 1),))
 
-    return _Group("g", (PLACE.topic,), 1, plan, database, Notebook(), Progress())  # type: ignore[arg-type]
+    async def log_ids() -> dict[str, str]:
+        return {PLACE.topic: "a"}
+
+    known = {PLACE.topic: "a"}
+    return _Group("g", (PLACE.topic,), 1, plan, database, Notebook(), Progress(), known, log_ids)  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)
@@ -275,3 +279,15 @@ def test_a_limit_of_nothing_is_refused(name: str) -> None:
     """Every limit of the sink is above 0."""
     with pytest.raises(ConfigError, match=f"sink.{name}"):
         SinkSettings(**{name: 0})
+
+
+async def test_a_topic_that_was_recreated_before_its_first_records_came_ends_the_sink() -> None:
+    """Nothing is landed under the log id of the log before."""
+    database, stop = Database(99), asyncio.Event()
+    recreated = group(database)
+    recreated.log_ids = {PLACE.topic: "of the log before"}
+
+    with pytest.raises(ContractError, match="was recreated since the sink read its log id"):
+        await _land_all(Recording(), recreated, SETTINGS, stop)
+
+    assert database.stored == []
