@@ -8,7 +8,7 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -74,7 +74,7 @@ def partitions_of(config: Config) -> dict[str, int]:
 @dataclass(frozen=True, slots=True)
 class JobSetup:
     """A job as it is handed to the runner: steps by source topic, which of these have holes in their offsets, and the
-    topics whose partitions are relied on: those written to, of the alert job also its upstreams. ``warm`` loads
+    topics written to with the partitions relied on; ``upstreams`` are other topics whose partitions are. ``warm`` loads
     compiled code."""
 
     steps: dict[str, AnyStep]
@@ -82,6 +82,7 @@ class JobSetup:
     outputs: dict[str, int]
     policy: CommitPolicy
     warm: Callable[[], None]
+    upstreams: dict[str, int] = field(default_factory=dict)
 
 
 def _windows(config: Config, files: Files = NO_FILES) -> JobSetup:
@@ -123,8 +124,14 @@ def _alerts(config: Config, files: Files = NO_FILES) -> JobSetup:
     ruleset = load_set(files.get("rules", config.rules))
     upstreams, budgets = partitions_of(config)[WINDOW_PARTIALS], _budgets(config, files)
     step = AlertStep(upstreams, ruleset, budgets=budgets, open_file=partial(_open_file, config.data_dir))
-    counts = {ALERTS_TOPIC: 1, WINDOW_PARTIALS: upstreams}
-    return JobSetup({WINDOW_FINALS: step}, (WINDOW_FINALS,), counts, PROMPT_POLICY_OF_ONE, partial(warm, ruleset.rules))
+    return JobSetup(
+        {WINDOW_FINALS: step},
+        (WINDOW_FINALS,),
+        {ALERTS_TOPIC: 1},
+        PROMPT_POLICY_OF_ONE,
+        partial(warm, ruleset.rules),
+        {WINDOW_PARTIALS: upstreams},
+    )
 
 
 def _open_file(folder: Path) -> BinaryIO:
@@ -192,7 +199,7 @@ def run_job(job: str, shell: str, worker: str, health_port: int | None, files: F
             setup.policy,
             worker=worker,
             transactional_sources=setup.transactional,
-            outputs=setup.outputs,
+            outputs=setup.outputs | setup.upstreams,
             tracer=tracer,
             readiness=readiness,
         )

@@ -81,6 +81,13 @@ def test_the_alert_job_takes_rules_of_ones_own(tmp_path: Path) -> None:
         _alerts(config, {"rules": rules})
 
 
+def test_the_alert_job_relies_on_the_number_of_its_upstreams(tmp_path: Path) -> None:
+    """Finals of one that it does not know would be left out."""
+    config = load({"data_dir": str(tmp_path), "partitions": {"window.partials": 7}})
+
+    assert _alerts(config, {}).upstreams == {"window.partials": 7}
+
+
 def test_the_windows_job_judges_goodput_by_the_rules_of_the_flag_else_of_the_configuration(tmp_path: Path) -> None:
     """As the alert job does; the shipped rules have no classes, so without either nothing is judged."""
     files = {name: tmp_path / f"{name}.yaml" for name in ("set", "flag")}
