@@ -13,12 +13,10 @@ from producers.proxy.wire import Answer
 from producers.requests import reasons
 from producers.requests.client_names import shown
 from producers.requests.endings import Ending, How
-from producers.requests.request_meta import ClientFields, RequestMeta
+from producers.requests.request_meta import ClientFields, RequestMeta, is_label
 from producers.requests.sse import SseReader
 from producers.requests.tracker import Row, Tracker
 
-LABEL_CHARACTERS_MAX = 64
-"""Of a model's name as a client writes it, in characters of up to four bytes; a longer one is ignored."""
 CHOICES_MAX = 1_000_000
 """The event's bound; more are unknown."""
 
@@ -32,7 +30,7 @@ def request_meta(
     labels: dict[str, str | None],
 ) -> RequestMeta:
     """What is known of a request from its body and its head. A model's name that is no label is kept beside it."""
-    model = _model_of(wanted.model)
+    model = wanted.model if wanted.model is not None and is_label(wanted.model) else None
     if model is None and wanted.model is not None:
         labels = labels | {"model_requested": shown(wanted.model)}
     return RequestMeta(
@@ -46,10 +44,6 @@ def request_meta(
         choices=wanted.choices if wanted.choices is not None and wanted.choices <= CHOICES_MAX else None,
         labels=labels,
     )
-
-
-def _model_of(name: str | None) -> str | None:
-    return name if name is not None and len(name) <= LABEL_CHARACTERS_MAX and name.isprintable() else None
 
 
 class Watch:

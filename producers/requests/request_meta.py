@@ -31,6 +31,8 @@ APIS: Mapping[str, str] = MappingProxyType(
     }
 )
 OTHER = "other"
+LABEL_BYTES_MAX = 256
+"""Of a model's name, in UTF-8; an event with a longer one would be rejected."""
 _CHOICES_MAX = 65_536
 ITEMS_MAX = 500_000
 """Lists, objects and commas of a body, those in texts too. 32 MiB of ``[]`` took 1.8 s and a gigabyte to read; an
@@ -71,6 +73,11 @@ class RequestMeta:
     slo_class: str | None = None
     choices: int | None = None
     labels: Mapping[str, str | None] = field(default_factory=dict)
+
+
+def is_label(name: str) -> bool:
+    """Whether an event can have this name of a model, whoever names it."""
+    return name.isprintable() and len(name.encode()) <= LABEL_BYTES_MAX
 
 
 def client_fields(api: str, body: bytes) -> ClientFields:

@@ -19,7 +19,7 @@ from producers.requests import reasons
 from producers.requests.chunk import CONTENT, Chunk, EngineTimes, Part, Usage
 from producers.requests.endings import WHOLE, Ending, How, gravest, stop_of, verdict
 from producers.requests.openai_shapes import body_of, chunk_of, kind_of_delta, read_document, text_of
-from producers.requests.request_meta import RequestMeta
+from producers.requests.request_meta import RequestMeta, is_label
 from producers.requests.ttft_tpot_itl_single import Entries, RequestLatencies, request_latencies
 from producers.requests.usage import contradictions, newer, usage_of, whole_usage
 from schemas.events.event_types import HOUR_US
@@ -136,7 +136,7 @@ class Tracker:
         self._kinds.append(kind)
         self._choices.append(0)
         if self._model is None:
-            self._model = text_of(document.get("model"))
+            self._take_model(text_of(document.get("model")))
         return True
 
     def _plain_usage(self, reported: Any) -> Usage | None:
@@ -182,10 +182,16 @@ class Tracker:
             self._tool_calls.update(chunk.tool_calls)
         self._engine_times = chunk.engine_times or self._engine_times
         self._error_kind = self._error_kind or chunk.error_kind
-        self._model = self._model or chunk.model
+        if self._model is None:
+            self._take_model(chunk.model)
         self.answer_id = self.answer_id or chunk.answer_id
         self._choices_reported = chunk.choices or self._choices_reported
         self._done = self._done or chunk.done
+
+    def _take_model(self, name: str | None) -> None:
+        """The name that the engine answers under. Where the client's own is no label, many engines repeat it."""
+        if name is not None and is_label(name):
+            self._model = name
 
     def _open(self) -> bool:
         if self._ended:

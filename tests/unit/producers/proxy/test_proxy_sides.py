@@ -9,6 +9,7 @@ import asyncio
 import itertools
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -385,12 +386,31 @@ def test_request_meta_is_read_from_the_body() -> None:
 
     assert meta_of(BODY) == ("m", True, 2)
     assert meta_of(b'{"model":7,"stream":"yes","n":true}') == (None, False, 1)
-    assert meta_of(b'{"model":"%b"}' % (b"x" * 65)) == (None, False, 1)
+    assert meta_of(b'{"model":"%b"}' % (b"x" * 256)) == ("x" * 256, False, 1)
+    assert meta_of(b'{"model":"%b"}' % (b"x" * 257)) == (None, False, 1)
+    assert meta_of(b'{"model":"%b"}' % ("\N{GREEK SMALL LETTER ALPHA}" * 129).encode()) == (None, False, 1)
     assert meta_of(b"\xff") == (None, False, None)
     assert meta_of(b'{"prompt":["a","b"],"n":3}', "completions") == (None, False, 6)
     many = b'{"prompt":[%b],"n":%d}'
     assert meta_of(many % (b",".join([b'"a"'] * 20), 50_000), "completions") == (None, False, CHOICES_MAX)
     assert meta_of(many % (b",".join([b'"a"'] * 20), 50_001), "completions") == (None, False, None)
+
+
+@pytest.mark.parametrize("requested", ["/models/" + "x" * 200, "x" * 257, "a\nb"], ids=["path", "long", "unprintable"])
+async def test_a_name_that_the_engine_repeats_costs_no_event(requested: str) -> None:
+    """A path of 200 characters is a label. What is none is unknown, though the answer has it, and stands beside it."""
+    setting = Setting()
+    body = orjson.dumps({"model": requested})
+    answer = orjson.dumps({"model": requested, "choices": [{"index": 0, "message": {}, "finish_reason": "stop"}]})
+    setting.client.data_received(REQUEST + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+    setting.upstream.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(answer), answer))
+    setting.server.settle()
+
+    (row,) = setting.rows
+    named = requested.startswith("/models/")
+    assert (row["model"], row.get("model_requested")) == (
+        (requested, None) if named else ("__unknown__", requested[:128].replace("\n", "\N{REPLACEMENT CHARACTER}"))
+    )
 
 
 async def test_several_prompts_are_several_choices() -> None:

@@ -456,6 +456,18 @@ def test_the_model_is_the_one_requested_else_the_one_that_answered(
     assert row["model"] == model
 
 
+@pytest.mark.parametrize("chunk", [{"content": "a"}, {"role": "assistant"}], ids=["the short way", "the long way"])
+@pytest.mark.parametrize("reported", ["x" * 257, "\N{GREEK SMALL LETTER ALPHA}" * 129, "a\nb"])
+def test_a_name_that_no_event_can_have_is_not_taken_from_the_answer(reported: str, chunk: dict[str, Any]) -> None:
+    """An event with a name of more than 256 bytes is rejected; the next name that fits counts."""
+    event = data(choice(**chunk), model=reported)
+
+    unnamed = streamed((1, event), meta=RequestMeta("r", streamed=True))
+    named = streamed((1, event), (2, data(choice(content="a"), model="m")), meta=RequestMeta("r", streamed=True))
+
+    assert (unnamed["model"], named["model"]) == ("__unknown__", "m")
+
+
 def test_a_status_that_is_none_is_not_taken() -> None:
     """On the bounds it is; beside them it is not."""
     tracker = Tracker(STREAMED, 0)
