@@ -19,13 +19,11 @@ from producers.proxy.tenants import Identity
 from producers.proxy.upstream_health import UpstreamHealth
 from producers.proxy.upstreams import Choice, Upstream
 from producers.proxy.usage import Level, UsageRequest
-from producers.proxy.watch import Watch
+from producers.proxy.watch import ENCODINGS, Watch
 from producers.proxy.wire import Answer, Framing, Head, Headers, Refusal
 from producers.requests.endings import How
 from runtime.proxy_config import ProxyConfig
 
-_ENCODINGS = frozenset({b"accept-encoding"})
-_NOTHING: frozenset[bytes] = frozenset()
 _SAFE = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 _ENGINES_FAULT = frozenset({errors.UPSTREAM_BROKE, errors.UPSTREAM_MALFORMED, errors.UPSTREAM_SLOW})
 
@@ -209,10 +207,12 @@ class Exchange:
         length = len(outgoing) if outgoing is not None else self.head.length
         self._chunked_up = length is None
         assert self.identity is not None
-        without = self.identity.without | (_ENCODINGS if self._usage.filter is not None else _NOTHING)
+        without, added = self.identity.without, self.identity.added
+        if self.api is not None:
+            without = without | {b"accept-encoding"}
+            added = added + ([] if self._usage.added else wire.accept_encoding(self.head, ENCODINGS))
         pool = side.pool
-        target = pool.target(self.head.target)
-        head = wire.request_head(self.head, target, pool.authority, length, self.identity.added, without)
+        head = wire.request_head(self.head, pool.target(self.head.target), pool.authority, length, added, without)
         self.client.may_read()
         side.write(head + outgoing if outgoing else head)
         if outgoing is None:

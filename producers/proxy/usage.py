@@ -52,14 +52,14 @@ class UsageRequest:
     """
 
     __slots__ = (
-        "_added", "_doubtful", "_held", "_held_bytes", "_level", "_options", "_shown", "_twice", "_withdrawn", "answer",
-        "filter",
+        "_doubtful", "_held", "_held_bytes", "_level", "_options", "_shown", "_twice", "_withdrawn", "added",
+        "answer", "filter",
     )  # fmt: skip
 
     def __init__(self, options: Mapping[str, object] | None = None, *, shown: bool = False) -> None:
         self._options = options
         self._shown = shown
-        self._added = False
+        self.added = False  # something, to the body that was sent
         self._twice = False  # the client's body has the key already
         self._doubtful = False  # and a rejection may have been of that
         self._level = Level.RUNNING
@@ -77,20 +77,20 @@ class UsageRequest:
         nothing of the options.
         """
         self._level = min(self._level, highest)
-        self._added, self.filter, options = False, None, self._options
+        self.added, self.filter, options = False, None, self._options
         if options is None or self._level is Level.NOTHING:
             return original
         final = options.get("include_usage") is True
         if final and self._level is Level.FINAL:
             return original
         self._twice = b'"stream_options"' in original
-        self._added, self.filter = True, None if self._shown else UsageFilter(keep_final=final)
+        self.added, self.filter = True, None if self._shown else UsageFilter(keep_final=final)
         added = orjson.dumps({**options, **_OPTIONS[self._level]})
         return original.rstrip()[:-1] + b',"stream_options":' + added + b"}"
 
     def holds(self, answer: Answer) -> bool:
         """Whether this answer, whose head was read, is held for now; where it is no stream, nothing is hidden."""
-        if self._added and not answer.is_stream() and answer.status in _REJECTED:
+        if self.added and not answer.is_stream() and answer.status in _REJECTED:
             self.answer = answer
         elif not (answer.is_stream() and answer.status == 200):
             self.filter = None

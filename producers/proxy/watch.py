@@ -63,7 +63,9 @@ class Watch:
         """The head of the answer."""
         self.tracker.status(at_ns, answer.status)
         text = not answer.values.get(b"content-type", b"").lower().startswith(_NO_TEXT)
-        self._decoding = decoding_of(answer.values.get(b"content-encoding"), self._decoded_max) if text else Unread()
+        self._decoding = (
+            decoding_of(answer.values.get(b"content-encoding"), self._decoded_max) if text else Unread(text=False)
+        )
         if answer.is_stream():
             self._sse = SseReader()
 
@@ -89,15 +91,17 @@ class Watch:
                 self.tracker.data(at_ns, event)
             for _ in range(self._sse.oversize_events):
                 self.tracker.note(reasons.OVERSIZE_EVENT)
-            if self._decoding.broken:
-                self.tracker.note(reasons.UNDECODED)
-        elif self._body and how is How.COMPLETE:
+        elif self._body and how is How.COMPLETE and not self._decoding.broken:
             self.tracker.body(at_ns, b"".join(self._body))
+        if self._decoding.broken:
+            self.tracker.note(reasons.UNDECODED)
         self._body.clear()
         return self.tracker.end(at_ns, at_ms, Ending(how))
 
 
 _NO_TEXT = (b"audio/", b"image/", b"video/", b"application/octet-stream")
+ENCODINGS = frozenset({b"gzip", b"x-gzip", b"deflate", b"identity"})
+"""That are read here, as ``Content-Encoding`` names them."""
 _WINDOW_BITS = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
 _STEP_BYTES = 256 * 1024
 
@@ -126,14 +130,17 @@ class Plain:
 
 
 class Unread:
-    """Sounds, images, or an encoding that is not supported here (br, zstd): it passes on, its usage stays unknown."""
+    """Sounds, images, or ``text`` in an encoding that is not supported here (br, zstd): it passes on, its usage stays
+    unknown."""
 
-    __slots__ = ("broken",)
+    __slots__ = ("_text", "broken")
 
-    def __init__(self) -> None:
-        self.broken = True
+    def __init__(self, *, text: bool = True) -> None:
+        self._text = text
+        self.broken = False
 
     def feed(self, piece: bytes) -> bytes:
+        self.broken |= self._text and bool(piece)
         return b""
 
 

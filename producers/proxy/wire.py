@@ -198,6 +198,15 @@ def request_head(
     return b"\r\n".join(lines) + b"\r\n\r\n"
 
 
+def accept_encoding(head: Head, known: frozenset[bytes]) -> Headers:
+    """The client's ``Accept-Encoding`` with no more than the ``known`` encodings; nothing where it sent none."""
+    offered = head.values.get(b"accept-encoding")
+    if offered is None:
+        return []
+    kept = [each.strip() for each in offered.split(b",") if each.partition(b";")[0].strip().lower() in known]
+    return [(b"Accept-Encoding", b", ".join(kept) or b"identity")]
+
+
 def _passed_on(headers: Headers, without: frozenset[bytes]) -> list[bytes]:
     return [name + b": " + value for name, value in headers if name.lower() not in without]
 

@@ -27,7 +27,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         UNKNOWN_SHAPE: "an object that holds nothing that this kind of request is answered with",
         OVERSIZE_EVENT: "an event larger than the reader keeps; skipped up to the next",
         OVERSIZE_BODY: "a body larger than the reader keeps; its usage is unknown",
-        UNDECODED: "a stream in an encoding that is not unpacked here (br, zstd), damaged, or larger than is looked at",
+        UNDECODED: "an answer in an encoding that is not unpacked (br, zstd), damaged, or larger than is looked at",
         USAGE_UNREADABLE: "usage with a field that is no whole number of zero or more; that field is unknown",
         USAGE_CONTRADICTS: "usage that cannot be: parts above their whole, or no output though content came; "
         "the field is unknown, or counted from chunks",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from producers.proxy.watch import Watch, decoding_of
 from producers.proxy.wire import Answer
+from producers.requests import reasons
 from producers.requests.endings import How
 from producers.requests.request_meta import RequestMeta
 
@@ -70,3 +71,23 @@ def test_a_stream_that_is_not_read_is_no_stream_that_was_cut(encoding: bytes, pi
 
     assert row is not None
     assert (row["status"], row["output_tokens"]) == (status, None)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "content_type", "noted"),
+    [
+        pytest.param(b"br", b"application/json", 1, id="an encoding that is not read here"),
+        pytest.param(b"gzip", b"application/json", 1, id="damaged"),
+        pytest.param(b"br", b"audio/wav", 0, id="a sound, which has no tokens"),
+    ],
+)
+def test_a_body_that_is_not_read_is_counted(encoding: bytes, content_type: bytes, noted: int) -> None:
+    """Its tokens are unknown, for a reason that shows; nothing is read of a part of it."""
+    watch = Watch(RequestMeta(request_id="r", api="chat", model="m"), 0, 10_000, 10_000)
+    watch.answer(1, Answer(200, values={b"content-type": content_type, b"content-encoding": encoding}))
+    watch.piece(2, gzip.compress(b'{"choices":[]}')[:-9])
+    watch.piece(3, b"damage" * 9)
+
+    watch.end(9, 9, How.COMPLETE, None)
+
+    assert dict(watch.tracker.reasons) == ({reasons.UNDECODED: 1} if noted else {})

@@ -413,6 +413,29 @@ async def test_a_name_that_the_engine_repeats_costs_no_event(requested: str) -> 
     )
 
 
+@pytest.mark.parametrize(
+    ("limits", "sent"),
+    [
+        ({}, b"Accept-Encoding: gzip\r\n"),
+        ({"ask_usage": True}, b""),
+        ({"ask_usage": True, "show_usage": True}, b""),
+    ],
+    ids=["the body as it was", "usage requested", "usage requested and shown"],
+)
+async def test_engines_are_offered_encodings_that_are_read(limits: dict[str, bool], sent: bytes) -> None:
+    """A stream from which usage is taken, and an answer that may reject the request for it, come plain."""
+    setting = Setting(**limits)
+    head = REQUEST + b"accept-encoding: br, gzip\r\n"
+    setting.client.data_received(head + b"Content-Length: %d\r\n\r\n%b" % (len(BODY), BODY))
+
+    written = setting.upstream_wire.written
+    assert sent in written
+    assert written.lower().count(b"accept-encoding") == len(sent[:1])
+    uncounted = Setting(**limits)
+    uncounted.client.data_received(GET.replace(b"\r\n\r\n", b"\r\nAccept-Encoding: br\r\n\r\n"))
+    assert b"\r\nAccept-Encoding: br\r\n" in uncounted.upstream_wire.written
+
+
 async def test_several_prompts_are_several_choices() -> None:
     """A list of prompts is answered ``n`` times for each; the first answer's end is not the end of all."""
     setting = Setting()

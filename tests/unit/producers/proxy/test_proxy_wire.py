@@ -9,6 +9,7 @@ from producers.proxy.wire import (
     Answer,
     Framing,
     Head,
+    accept_encoding,
     answer_head,
     chunk,
     connection_lines,
@@ -267,3 +268,20 @@ def test_errors_have_the_shape_of_openai() -> None:
         b"HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nContent-Length: %d\r\nI: 1\r\n"
         b"Retry-After: 1\r\nConnection: close\r\n\r\n" % len(body)
     )
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        (b"gzip, deflate, br, zstd", b"gzip, deflate"),
+        (b"br;q=1.0, GZIP;q=0.5,*;q=0.1", b"GZIP;q=0.5"),
+        (b"br", b"identity"),
+        (b"", b"identity"),
+    ],
+)
+def test_no_more_encodings_are_accepted_than_are_read(sent: bytes, expected: bytes) -> None:
+    """Of those that the client offers, each with its weight; of a client that offers nothing, nothing."""
+    known = frozenset({b"gzip", b"deflate"})
+
+    assert accept_encoding(head(HOST, (b"accept-encoding", sent)), known) == [(b"Accept-Encoding", expected)]
+    assert accept_encoding(head(HOST), known) == []
