@@ -110,7 +110,8 @@ class ProxyConfig(Section):
     decoded_bytes_max: int = Field(default=64 * MIB, ge=1_024)
     """Of one compressed answer, unpacked for measuring; more: the rest is passed on but not looked at."""
     watched_bytes_max: int = Field(default=8 * MIB, ge=1_024)
-    """Of one answer that is no stream, kept to its end for its usage; more: passed on, its usage is unknown."""
+    """Of one answer that is no stream, or of one event of a stream, kept to its end for its usage (which the last event
+    of a response holds, beside all of its text); more: passed on, its usage is unknown."""
 
     # Limits of number
     connections_max: int = Field(default=4_096, ge=1)

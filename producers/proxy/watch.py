@@ -57,7 +57,7 @@ class Watch:
         self._decoded_max = decoded_max
         self._sse: SseReader | None = None
         self._body: list[bytes] = []
-        self._left = bytes_max
+        self._bytes_max = self._left = bytes_max
 
     def answer(self, at_ns: int, answer: Answer) -> None:
         """The head of the answer."""
@@ -67,7 +67,7 @@ class Watch:
             decoding_of(answer.values.get(b"content-encoding"), self._decoded_max) if text else Unread(text=False)
         )
         if answer.is_stream():
-            self._sse = SseReader()
+            self._sse = SseReader(self._bytes_max)
 
     def piece(self, at_ns: int, piece: bytes) -> None:
         """A piece of its body."""

@@ -451,8 +451,8 @@ async def test_several_prompts_are_several_choices() -> None:
 
 async def test_an_oversize_event_is_counted() -> None:
     """It goes on like any other; the stream's missing end is no failure then, and the skip is counted."""
-    setting = Setting()
-    huge = b"data: " + b"x" * (EVENT_BYTES_MAX + 1) + b"\n\n"
+    setting = Setting(watched_bytes_max=1_024)
+    huge = b"data: " + b"x" * 1_025 + b"\n\n"
     setting.client.data_received(PLAIN)
     setting.upstream.data_received(ANSWER_HEAD + b"\r\n")
     for event in (TOKEN, huge, huge):
@@ -464,6 +464,20 @@ async def test_an_oversize_event_is_counted() -> None:
     assert huge in setting.client_wire.written
     assert (row["status"], row["chunks"]) == ("ok", 1)
     assert setting.counters.value("proxy_unread", reason="oversize_event") == 2
+
+
+async def test_the_last_event_of_a_response_is_read_whatever_text_it_repeats() -> None:
+    """Its usage stands beside the whole text: an event may be as large as a body."""
+    setting = Setting()
+    usage = {"input_tokens": 5, "output_tokens": 7}
+    response = {"object": "response", "status": "completed", "output": ["x" * EVENT_BYTES_MAX], "usage": usage}
+    event = b"data: " + orjson.dumps({"type": "response.completed", "response": response}) + b"\n\n"
+    setting.client.data_received(PLAIN.replace(b"chat/completions", b"responses"))
+    setting.upstream.data_received(ANSWER_HEAD + b"\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(event), event))
+    setting.server.settle()
+
+    (row,) = setting.rows
+    assert (row["status"], row["input_tokens"], row["output_tokens"]) == ("ok", 5, 7)
 
 
 @pytest.mark.parametrize("ask_usage", [False, True], ids=["read afterwards", "read before it is sent"])
