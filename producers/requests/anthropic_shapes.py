@@ -21,9 +21,15 @@ EVENTS = frozenset(
      "content_block_stop", "ping"}
 )  # fmt: skip
 """Values of ``type``, whole messages included."""
-_DELTAS: Mapping[str, int] = MappingProxyType(
-    {"text_delta": CONTENT, "input_json_delta": CONTENT, "citations_delta": CONTENT, "thinking_delta": REASONING}
+_DELTAS: Mapping[str, tuple[str, int]] = MappingProxyType(
+    {
+        "text_delta": ("text", CONTENT),
+        "input_json_delta": ("partial_json", CONTENT),
+        "citations_delta": ("citation", CONTENT),
+        "thinking_delta": ("thinking", REASONING),
+    }
 )
+"""Of each type of delta the field that holds its content, and its kind."""
 _TOOLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
 
@@ -37,13 +43,19 @@ def message_chunk(kind: str, document: Mapping[str, Any]) -> Chunk:
     if kind == "content_block_start":
         return _begun(document)
     if kind == "content_block_delta":
-        delta = document.get("delta")
-        found = _DELTAS.get(str(delta.get("type"))) if isinstance(delta, dict) else None
-        return Chunk() if found is None else Chunk(parts=(Part(0, found, 0),))
+        return _added(document.get("delta"))
     if kind == "message_delta":
         delta = document.get("delta")
         return _about(document, delta.get("stop_reason") if isinstance(delta, dict) else None)
     return Chunk(done=kind == "message_stop")
+
+
+def _added(delta: object) -> Chunk:
+    """A delta that is empty is no token: servers open a block with one."""
+    if not isinstance(delta, dict):
+        return Chunk()
+    field, kind = _DELTAS.get(str(delta.get("type")), ("", CONTENT))
+    return Chunk(parts=(Part(0, kind, 0),)) if delta.get(field) else Chunk()
 
 
 def _begun(document: Mapping[str, Any]) -> Chunk:

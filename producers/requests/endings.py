@@ -23,6 +23,7 @@ FINISH_REASON_OF: Mapping[str, str] = MappingProxyType(
         "length": "length",
         "max_tokens": "length",
         "max_output_tokens": "length",
+        "model_context_window_exceeded": "length",
         "tool_calls": "tool_calls",
         "tool_call": "tool_calls",
         "function_call": "tool_calls",

@@ -36,7 +36,7 @@ MODEL_UNKNOWN = "__unknown__"
 and a name that anybody may send opens no series."""
 _RUNNING = frozenset({"prompt_tokens", "total_tokens", "completion_tokens", "completion_tokens_details"})
 """What vLLM's count so far holds."""
-_GENERATES = frozenset({"chat", "completions", "responses"})
+_GENERATES = frozenset({"chat", "completions", "messages", "responses"})
 _SKIPPED = frozenset({reasons.OVERSIZE_EVENT, reasons.OVERSIZE_BODY, reasons.UNDECODED})
 """What was skipped may have been the end, so that nothing follows from its absence."""
 _CALLS_TOOLS = frozenset({"chat", "responses", "messages"})
@@ -270,6 +270,8 @@ class Tracker:
             ending = Ending(How.ENGINE_LOST, ending.error_kind)
         finish_reason = gravest(list(self._finish))
         status, error_kind = verdict(ending, self._http_status, self._error_kind, finish_reason)
+        if status == "rejected" and self.chunks:
+            status = "error"  # what had begun was not rejected
         return {
             "http_status": self._http_status,
             "status": status,

@@ -9,6 +9,7 @@ import pytest
 
 from producers.requests.anthropic_shapes import usage_of_message
 from producers.requests.chunk import Usage
+from producers.requests.endings import Ending, How
 from producers.requests.openai_shapes import read_document
 from producers.requests.request_meta import RequestMeta
 from producers.requests.tracker import Tracker
@@ -42,7 +43,9 @@ STREAM: list[dict[str, Any]] = [
 LABELS = {"host": "h", "origin": "measured"}
 
 
-def tracked(*events: dict[str, Any], streamed: bool = True) -> tuple[dict[str, Any], dict[str, int]]:
+def tracked(
+    *events: dict[str, Any], streamed: bool = True, how: How = How.COMPLETE
+) -> tuple[dict[str, Any], dict[str, int]]:
     """The row of an answer of these events, a millisecond apart; and what could not be read."""
     tracker = Tracker(RequestMeta("r", "messages", "claude-1", streamed=streamed, choices=1, labels=LABELS), 10**9)
     tracker.status(10**9, 200)
@@ -50,14 +53,14 @@ def tracked(*events: dict[str, Any], streamed: bool = True) -> tuple[dict[str, A
     for event in events:
         at_ns += 10**6
         (tracker.data if streamed else tracker.body)(at_ns, orjson.dumps(event))
-    row = tracker.end(at_ns, 1_700_000_000_000)
+    row = tracker.end(at_ns, 1_700_000_000_000, Ending(how))
     assert row is not None
     return row, dict(tracker.reasons)
 
 
 def test_what_a_start_says_of_output_is_no_count() -> None:
     """Servers write 1 there before anything is generated; of a stream that its client left, what came is counted."""
-    row, unread = tracked(*STREAM[:8])
+    row, unread = tracked(*STREAM[:8], how=How.CLIENT_GONE)
 
     assert (row["input_tokens"], row["output_tokens"], row["tokens_from"]) == (125, 2, "counted")
     assert unread == {}
@@ -127,3 +130,32 @@ def test_any_shape_is_read(kind: str, inner: object) -> None:
     """Nothing raises."""
     names = ("message", "delta", "content_block", "content", "usage", "index")
     read_document({"type": kind, **dict.fromkeys(names, inner)}, whole=False)
+
+
+@pytest.mark.parametrize("came", range(9, len(STREAM) + 1))
+def test_a_stream_that_breaks_off_in_good_order_is_an_error(came: int) -> None:
+    """It ends with a stop reason, or with ``message_stop``; one that closed without either is cut."""
+    row, unread = tracked(*STREAM[:came])
+
+    whole = STREAM[came - 1]["type"] in ("message_delta", "message_stop")
+    assert (row["status"], row["error_kind"]) == (("ok", None) if whole else ("error", "engine_lost"))
+    assert unread == ({} if whole else {"unfinished": 1})
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        {"type": "text_delta", "text": ""},
+        {"type": "thinking_delta", "thinking": ""},
+        {"type": "input_json_delta", "partial_json": ""},
+        {"type": "text_delta"},
+    ],
+    ids=str,
+)
+def test_a_delta_without_content_is_no_token(delta: dict[str, Any]) -> None:
+    """Servers open a block with one."""
+    empty = {"type": "content_block_delta", "index": 0, "delta": delta}
+
+    row, _ = tracked(START, empty, *STREAM[7:8], *STREAM[-2:])
+
+    assert (row["ttft_us"], row["chunks"]) == (3_000, 1)

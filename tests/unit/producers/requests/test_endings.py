@@ -78,7 +78,14 @@ def test_every_combination_stays_inside_the_closed_sets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reported", "ours"), [("STOP", "stop"), ("eos_token", "stop"), ("abort", "abort"), ("x", "other")]
+    ("reported", "ours"),
+    [
+        ("STOP", "stop"),
+        ("eos_token", "stop"),
+        ("abort", "abort"),
+        ("model_context_window_exceeded", "length"),
+        ("x", "other"),
+    ],
 )
 def test_finish_reasons_in_our_words(reported: str, ours: str) -> None:
     """Case is of no matter; what is unknown is other."""

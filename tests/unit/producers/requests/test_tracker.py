@@ -456,6 +456,18 @@ def test_the_model_is_the_one_requested_else_the_one_that_answered(
     assert row["model"] == model
 
 
+@pytest.mark.parametrize(
+    ("events", "status"), [([TEXT], "error"), ([ROLE], "rejected"), ([], "rejected")], ids=["text", "a role", "nothing"]
+)
+def test_an_overload_after_output_is_no_rejection(events: list[bytes], status: str) -> None:
+    """Rejected is what never began: tokens that came were made, and cost."""
+    full = orjson.dumps({"error": {"type": "overloaded_error", "message": "Overloaded"}})
+
+    row = streamed(*((1, each) for each in events), (2, full))
+
+    assert (row["status"], row["error_kind"]) == (status, "overload")
+
+
 @pytest.mark.parametrize("chunk", [{"content": "a"}, {"role": "assistant"}], ids=["the short way", "the long way"])
 @pytest.mark.parametrize("reported", ["x" * 257, "\N{GREEK SMALL LETTER ALPHA}" * 129, "a\nb"])
 def test_a_name_that_no_event_can_have_is_not_taken_from_the_answer(reported: str, chunk: dict[str, Any]) -> None:
