@@ -42,6 +42,7 @@ def request_meta(
         tenant=tenant,
         slo_class=slo_class,
         choices=wanted.choices if wanted.choices is not None and wanted.choices <= CHOICES_MAX else None,
+        prompts=wanted.prompts,
         labels=labels,
     )
 

@@ -54,6 +54,8 @@ class ClientFields(NamedTuple):
     readable: bool = True
     user: str | None = None
     """Whom the client names, as it wrote it: it goes into no event."""
+    prompts: int = 1
+    """Each has as many choices as another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class RequestMeta:
     """What is known of a request when it arrives.
 
     ``labels`` are further columns of the event (cluster, engine_id, ...); ``host`` and ``origin`` must be among them.
-    ``choices`` is the ``n`` of the request; ``api`` one of ``event_types.APIS``.
+    ``choices`` is the ``n`` of the request, for each of its ``prompts``; ``api`` one of ``event_types.APIS``.
     """
 
     request_id: str
@@ -72,6 +74,7 @@ class RequestMeta:
     tenant: str | None = None
     slo_class: str | None = None
     choices: int | None = None
+    prompts: int = 1
     labels: Mapping[str, str | None] = field(default_factory=dict)
 
 
@@ -101,6 +104,7 @@ def client_fields(api: str, body: bytes) -> ClientFields:
         choices=_choices(api, document),
         usage=isinstance(options, dict) and options.get("include_usage") is True,
         user=user_in(document),
+        prompts=_prompts(api, document),
     )
 
 
@@ -120,7 +124,11 @@ def _choices(api: str, document: Mapping[str, Any]) -> int | None:
         return None
     number = document.get("n")
     each = number if type(number) is int and 0 < number < _CHOICES_MAX else 1
+    return each * _prompts(api, document)
+
+
+def _prompts(api: str, document: Mapping[str, Any]) -> int:
     prompts = document.get("prompt")
     # A list of numbers is one prompt, given as tokens.
     several = isinstance(prompts, list) and len(prompts) > 0 and not isinstance(prompts[0], int)
-    return each * len(prompts) if api == "completions" and several and isinstance(prompts, list) else each
+    return len(prompts) if api == "completions" and several and isinstance(prompts, list) else 1

@@ -319,7 +319,9 @@ class Tracker:
 
     def _judged_usage(self) -> Usage:
         """The usage without what cannot be: parts above their whole, or amounts no event can hold."""
-        usage = whole_usage(self._usage)
+        meta = self._meta
+        several = meta.choices is not None and meta.prompts > 1
+        usage = whole_usage(self._usage, meta.choices // meta.prompts if several and meta.choices else None)
         fitting = usage._replace(**{name: self._bounded(value, TOKENS_MAX) for name, value in usage._asdict().items()})
         wrong = contradictions(fitting)
         if wrong:

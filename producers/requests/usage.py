@@ -2,7 +2,8 @@
 
 Field names of all engines stand in ``_FIELDS`` and ``_DETAILS``. Sources: OpenAI API reference (fields of chat, and of
 responses, with ``prompt_tokens_details`` and their like); SGLang and vLLM use the same; DeepSeek
-(``prompt_cache_hit_tokens``); llama.cpp ``timings``; Groq times in ``usage``; vLLM 0.32 ``metrics``
+(``prompt_cache_hit_tokens``); xAI and Gemini (reasoning beside the output: the total says so); llama.cpp ``timings``;
+Groq times in ``usage``; vLLM 0.32 ``metrics``
 (``entrypoints/generate/base/serving.py``: with ``--enable-per-request-metrics``, for requests with one choice; its time
 to first token counts from the moment the request was scheduled, which is our prefill).
 """
@@ -65,6 +66,9 @@ def usage_of(reported: object) -> tuple[Usage | None, tuple[str, ...]]:
         if type(inner) is dict and name.endswith("_details"):
             values += _named(inner, _DETAILS)
     known = {name: value for name, value in values if type(value) is int and value >= 0}
+    thought = known.get("reasoning", 0)
+    if thought and reported.get("total_tokens") == known.get("input", 0) + known.get("output", 0) + thought:
+        known["output"] = known.get("output", 0) + thought  # it is beside the output, not in it
     return (Usage(**known) if known else None), (reasons.USAGE_UNREADABLE,) if len(known) < len(dict(values)) else ()
 
 
@@ -108,14 +112,26 @@ def newer(before: Usage, after: Usage) -> Usage:
     return Usage(*(old if new is None else new for old, new in zip(before, after, strict=True)))
 
 
-def whole_usage(reported: Mapping[int | None, Usage]) -> Usage:
-    """The usage of a request: as reported for the whole request (None), else the sum over its choices."""
-    of_choices = [usage for choice, usage in reported.items() if choice is not None]
+def whole_usage(reported: Mapping[int | None, Usage], choices_each: int | None = None) -> Usage:
+    """The usage of a request: as reported for the whole request (None), else the sum over its choices.
+
+    ``choices_each``: of how many choices in a row each prompt of several has; None where there is one prompt.
+    """
+    of_choices = {choice: usage for choice, usage in reported.items() if choice is not None}
     summed = Usage()
     if of_choices:
-        columns = dict(zip(Usage._fields, zip(*of_choices, strict=True), strict=True))
-        prompt = {name: max((v for v in columns.pop(name) if v is not None), default=None) for name in _OF_PROMPT}
-        summed = Usage(**prompt, **{name: _sum(values) for name, values in columns.items()})
+        prompts: dict[int, dict[str, int]] = {}
+        for choice, usage in of_choices.items():
+            of_prompt = prompts.setdefault(choice // choices_each if choices_each else 0, {})
+            for name in _OF_PROMPT:
+                if (value := getattr(usage, name)) is not None:
+                    of_prompt[name] = max(value, of_prompt.get(name, 0))
+        found = {name: [each[name] for each in prompts.values() if name in each] for name in _OF_PROMPT}
+        columns = dict(zip(Usage._fields, zip(*of_choices.values(), strict=True), strict=True))
+        summed = Usage(
+            **{name: sum(values) if values else None for name, values in found.items()},
+            **{name: _sum(values) for name, values in columns.items() if name not in _OF_PROMPT},
+        )
     return newer(summed, reported.get(None, Usage()))
 
 

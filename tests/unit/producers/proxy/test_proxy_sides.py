@@ -449,6 +449,24 @@ async def test_several_prompts_are_several_choices() -> None:
     assert (row["api"], row["choices"]) == ("completions", 4)
 
 
+async def test_a_stream_of_several_prompts_that_is_cut_has_all_of_them() -> None:
+    """Each chunk counts the prompt of its own choice."""
+    setting = Setting()
+    body = b'{"model":"m","prompt":["a","b"],"n":2,"stream":true}'
+    head = REQUEST.replace(b"chat/completions", b"completions")
+    setting.client.data_received(head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+    setting.upstream.data_received(ANSWER_HEAD + b"\r\n")
+    for index, prompt in enumerate((10, 10, 300, 300)):
+        counts = {"prompt_tokens": prompt, "completion_tokens": 1}
+        event = b"data: " + orjson.dumps({"choices": [{"index": index, "text": "t"}], "usage": counts}) + b"\n\n"
+        setting.upstream.data_received(b"%x\r\n%b\r\n" % (len(event), event))
+    setting.client.connection_lost(None)
+    setting.server.settle()
+
+    (row,) = setting.rows
+    assert (row["status"], row["input_tokens"], row["output_tokens"]) == ("aborted", 310, 4)
+
+
 async def test_an_oversize_event_is_counted() -> None:
     """It goes on like any other; the stream's missing end is no failure then, and the skip is counted."""
     setting = Setting(watched_bytes_max=1_024)

@@ -28,9 +28,17 @@ def test_apis_of_paths_are_those_of_the_schema() -> None:
         pytest.param("chat", {"model": 7, "stream": "yes", "n": True}, ClientFields(None, False, 1), id="wrong types"),
         pytest.param("chat", {"n": 0, "stream_options": []}, ClientFields(None, False, 1), id="n of zero"),
         pytest.param(
-            "completions", {"prompt": ["a", "b"], "n": 2}, ClientFields(None, False, 4), id="n for each prompt"
+            "completions",
+            {"prompt": ["a", "b"], "n": 2},
+            ClientFields(None, False, 4, prompts=2),
+            id="n for each prompt",
         ),
-        pytest.param("completions", {"prompt": [[1, 2], [3]]}, ClientFields(None, False, 2), id="prompts as tokens"),
+        pytest.param(
+            "completions",
+            {"prompt": [[1, 2], [3]]},
+            ClientFields(None, False, 2, prompts=2),
+            id="prompts as tokens",
+        ),
         pytest.param("completions", {"prompt": [1, 2, 3]}, ClientFields(None, False, 1), id="one prompt as tokens"),
         pytest.param("completions", {"prompt": []}, ClientFields(None, False, 1), id="no prompt"),
         pytest.param("responses", {"model": "m", "n": 5}, ClientFields("m", False, 1), id="responses know no n"),

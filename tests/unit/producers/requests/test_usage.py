@@ -35,6 +35,23 @@ CHAT = {
             (),
             id="responses",
         ),
+        pytest.param(
+            {
+                "prompt_tokens": 32,
+                "completion_tokens": 9,
+                "total_tokens": 135,
+                "completion_tokens_details": {"reasoning_tokens": 94},
+            },
+            Usage(32, None, 103, 94),
+            (),
+            id="xAI, reasoning beside the output",
+        ),
+        pytest.param(
+            {"prompt_tokens": 3, "total_tokens": 8, "completion_tokens_details": {"reasoning_tokens": 5}},
+            Usage(3, None, 5, 5),
+            (),
+            id="reasoning alone, cut by its limit",
+        ),
         pytest.param({"prompt_tokens": 7, "total_tokens": 7}, Usage(7), (), id="embeddings"),
         pytest.param({"prompt_tokens": 7, "prompt_cache_hit_tokens": 4}, Usage(7, 4), (), id="DeepSeek"),
         pytest.param({"prompt_tokens": 7, "prompt_tokens_details": None}, Usage(7), (), id="details that are null"),
@@ -115,6 +132,15 @@ def test_the_last_word_on_each_field_counts() -> None:
 def test_usage_of_choices_adds_up(reported: dict[int | None, Usage], usage: Usage) -> None:
     """Output is added over choices, the prompt is shared."""
     assert whole_usage(reported) == usage
+
+
+def test_the_prompts_of_a_request_add_up() -> None:
+    """Each is counted once, with the choices that it has; of one that nothing came of yet, nothing is known."""
+    reported: dict[int | None, Usage] = {0: Usage(5, 1, 7), 1: Usage(5, None, 8), 2: Usage(9, 2, 1)}
+
+    assert whole_usage(reported, 2) == Usage(14, 3, 16)
+    assert whole_usage(reported, 1) == Usage(19, 3, 16)
+    assert whole_usage(reported | {None: Usage(20, 4, 30)}, 2) == Usage(20, 4, 30)
 
 
 @given(st.builds(Usage, *[st.none() | st.integers(0, 3)] * 5))
