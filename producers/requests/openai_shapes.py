@@ -3,7 +3,7 @@
 Sources: OpenAI API reference (chat, completions, embeddings, responses and its streaming events); vLLM
 ``entrypoints/openai/protocol.py`` (``reasoning_content``, later ``reasoning``; ``token_ids``; continuous usage counts
 one choice); SGLang ``entrypoints/openai/protocol.py``; llama.cpp ``tools/server`` (``timings``); Groq (times in
-``usage``); Text Generation Inference (errors as text with ``error_type``).
+``usage``); Text Generation Inference (errors as text with ``error_type``); Mistral (``content`` as a list).
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ def _read(data: bytes, *, whole: bool) -> Chunk:
 
 def read_document(document: Mapping[str, Any], *, whole: bool) -> Chunk:
     """The chunk of a parsed event or body."""
+    if document.get("object") == "response":
+        return response_parts(document)
     error = document.get("error")
     if error or document.get("object") == "error":
         return Chunk(error_kind=kind_of_error(error if error else document, document.get("error_type")))
@@ -58,8 +60,6 @@ def read_document(document: Mapping[str, Any], *, whole: bool) -> Chunk:
     kind = document.get("type")
     if isinstance(kind, str) and (kind == "error" or kind.startswith("response.")):
         return response_chunk(kind, document)
-    if document.get("object") == "response":
-        return response_parts(document)
     if isinstance(kind, str) and kind in EVENTS:
         return message_chunk(kind, document)
     return _of_rest(document, whole)
@@ -76,12 +76,15 @@ def _of_rest(document: Mapping[str, Any], whole: bool) -> Chunk:
         and total >= 0
     ):
         usage = Usage(total)  # of a reranking, which makes none
-    if usage is None and not problems and not any(isinstance(document.get(name), list | str) for name in _RESULTS):
+    results = any(isinstance(document.get(name), list | str) for name in _RESULTS)
+    counted = type(document.get("input_tokens")) is int  # the answer of messages/count_tokens, which ran nothing
+    if usage is None and not (problems or results or counted):
         problems = (reasons.UNKNOWN_SHAPE,)
     return Chunk(usage=usage, model=text_of(document.get("model")), done=whole, reasons=problems)
 
 
-_RESULTS = ("data", "results", "text")
+_RESULTS = ("data", "results", "text", "detail")
+"""And ``detail``: why FastAPI refused a request."""
 
 
 def _of_choices(document: Mapping[str, Any], choices: list[dict[str, Any]], whole: bool) -> Chunk:
@@ -134,12 +137,21 @@ def _part(choice: Mapping[str, Any]) -> Part | None:
 def kind_of_delta(delta: Mapping[str, Any]) -> int | None:
     """Content, reasoning alone, or neither."""
     for name in _CONTENT_FIELDS:
-        if delta.get(name):
+        if (content := delta.get(name)) and not _is_thinking(content):
             return CONTENT
+    if delta.get("content"):
+        return REASONING
     for name in _REASONING_FIELDS:
         if delta.get(name):
             return REASONING
     return None
+
+
+def _is_thinking(content: object) -> bool:
+    """Whether it is a list of thoughts alone (Mistral)."""
+    if not isinstance(content, list):
+        return False
+    return all(isinstance(each, dict) and each.get("type") == "thinking" for each in content)
 
 
 def _index(choice: Mapping[str, Any]) -> int:
@@ -196,6 +208,8 @@ _DELTAS: Mapping[str, int] = MappingProxyType(
     }
 )
 _LAST = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
+_DEFERRED = frozenset({"queued", "in_progress"})
+"""Statuses of a response that is made in the background, as its request is answered."""
 _ANSWER_ID = re.compile(r"resp_[0-9A-Za-z_-]{1,128}")
 _CALLS = frozenset({"function_call", "custom_tool_call", "mcp_call"})
 _INCOMPLETE: Mapping[str, str] = MappingProxyType({"max_output_tokens": "length", "content_filter": "content_filter"})
@@ -231,6 +245,9 @@ def response_parts(response: Mapping[str, Any]) -> Chunk:
     items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
     calls = tuple((0, place) for place, item in enumerate(items) if str(item.get("type")) in _CALLS)
     error, status = response.get("error"), response.get("status")
+    if status in _DEFERRED:
+        model = text_of(response.get("model"))
+        return Chunk(model=model, done=True, answer_id=_answer_id(response), reasons=(reasons.BACKGROUND,))
     failed = kind_of_error(error, None) if error or status == "failed" else None
     model = response.get("model")
     return Chunk(

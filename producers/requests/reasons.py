@@ -18,6 +18,7 @@ AFTER_END = "after_end"
 UNFINISHED = "unfinished"
 TOO_MANY_CHUNKS = "too_many_chunks"
 OUT_OF_RANGE = "out_of_range"
+BACKGROUND = "background"
 DEFECT = "defect"
 
 REASONS: Mapping[str, str] = MappingProxyType(
@@ -36,6 +37,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         UNFINISHED: "a stream that closed in good order without a finish reason or a last event: an error",
         TOO_MANY_CHUNKS: "more chunks than a request keeps times of; values that need them all are unknown",
         OUT_OF_RANGE: "a value beyond what the event can hold (an hour, a hundred million tokens); it is unknown",
+        BACKGROUND: "a response made in the background: its tokens are in no answer to its request, and are unknown",
         DEFECT: "reading it raised, which is a defect of fleetpulse; the log has it, and what was read before counts",
     }
 )

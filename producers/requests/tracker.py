@@ -19,7 +19,7 @@ from producers.requests import reasons
 from producers.requests.chunk import CONTENT, Chunk, EngineTimes, Part, Usage
 from producers.requests.endings import WHOLE, Ending, How, gravest, stop_of, verdict
 from producers.requests.openai_shapes import body_of, chunk_of, kind_of_delta, read_document, text_of
-from producers.requests.request_meta import RequestMeta, is_label
+from producers.requests.request_meta import OTHER, RequestMeta, is_label
 from producers.requests.ttft_tpot_itl_single import Entries, RequestLatencies, request_latencies
 from producers.requests.usage import contradictions, newer, usage_of, whole_usage
 from schemas.events.event_types import HOUR_US
@@ -123,7 +123,8 @@ class Tracker:
                 or len(self._at_ns) >= CHUNKS_MAX
             ):
                 return False
-            kind = CONTENT if delta.get("content") else kind_of_delta(delta)
+            content = delta.get("content")
+            kind = CONTENT if content and type(content) is str else kind_of_delta(delta)
             reported = document.get("usage")
             usage = self._plain_usage(reported) if reported and kind is not None else None
             if kind is None or (reported and usage is None):
@@ -252,7 +253,7 @@ class Tracker:
             "at_ms": at_ms,
             "request_id": meta.request_id,
             "trace_id": meta.trace_id,
-            "api": meta.api,
+            "api": OTHER if reasons.BACKGROUND in self.reasons else meta.api,
             "model": self._model or MODEL_UNKNOWN,
             "tenant": meta.tenant,
             "slo_class": meta.slo_class,

@@ -30,6 +30,14 @@ TEXT = Chunk(parts=(Part(0, CONTENT, 0),))
         pytest.param([delta(reasoning_content="a")], Chunk(parts=(Part(0, REASONING, 0),)), id="reasoning, first name"),
         pytest.param([delta(reasoning="a", content=None)], Chunk(parts=(Part(0, REASONING, 0),)), id="second name"),
         pytest.param([delta(reasoning="a", content="b")], TEXT, id="reasoning and text together are text"),
+        pytest.param(
+            [delta(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}])],
+            Chunk(parts=(Part(0, REASONING, 0),)),
+            id="reasoning, a list of thoughts",
+        ),
+        pytest.param([delta(content=[{"type": "text", "text": "a"}])], TEXT, id="text in a list"),
+        pytest.param([delta(content=[{"type": "thinking"}, {"type": "text"}])], TEXT, id="thoughts and text in a list"),
+        pytest.param([delta(content=[7])], TEXT, id="a list of something else"),
         pytest.param([delta(refusal="no")], TEXT, id="refusal"),
         pytest.param(
             [delta(tool_calls=[{"index": 0, "id": "c"}, {"index": 1, "id": "d"}])],
@@ -162,6 +170,24 @@ def test_what_is_no_object_is_counted(data: bytes, reason: str) -> None:
             Chunk(finish_reasons=("stop",), usage=Usage(1, None, 2), done=True, choices=1),
             id="a response",
         ),
+        pytest.param(
+            {
+                "object": "response",
+                "status": "failed",
+                "error": {"code": "server_error"},
+                "usage": {"input_tokens": 1, "output_tokens": 2},
+            },
+            Chunk(usage=Usage(1, None, 2), error_kind="server", done=True, choices=1),
+            id="a response that failed cost what it used",
+        ),
+        pytest.param(
+            {"object": "response", "id": "resp_1", "status": "queued", "model": "m"},
+            Chunk(model="m", done=True, answer_id="resp_1", reasons=("background",)),
+            id="a response in the background",
+        ),
+        pytest.param({"input_tokens": 14}, Chunk(done=True), id="a count of tokens uses none"),
+        pytest.param({"detail": "Not Found"}, Chunk(done=True), id="FastAPI's refusal"),
+        pytest.param({"detail": [{"loc": ["body"], "msg": "m"}]}, Chunk(done=True), id="FastAPI's refusal of a body"),
         pytest.param({"error": {"code": 429}}, Chunk(error_kind="overload"), id="an error"),
     ],
 )

@@ -456,6 +456,20 @@ def test_the_model_is_the_one_requested_else_the_one_that_answered(
     assert row["model"] == model
 
 
+@pytest.mark.parametrize("status", ["queued", "in_progress"])
+def test_a_response_in_the_background_is_no_answer_of_its_api(status: str) -> None:
+    """Nothing is generated yet: among responses it would be a quick one of no tokens."""
+    tracker = Tracker(RequestMeta("r", "responses", "m", labels=LABELS), 0)
+    tracker.status(MS, 200)
+    tracker.body(MS, orjson.dumps({"object": "response", "id": "resp_1", "status": status, "usage": None}))
+
+    row = tracker.end(MS, 9)
+
+    assert row is not None
+    assert (row["api"], row["status"], row["output_tokens"], row["finish_reason"]) == ("other", "ok", None, None)
+    assert (tracker.answer_id, dict(tracker.reasons)) == ("resp_1", {"background": 1})
+
+
 @pytest.mark.parametrize(
     ("events", "status"), [([TEXT], "error"), ([ROLE], "rejected"), ([], "rejected")], ids=["text", "a role", "nothing"]
 )
