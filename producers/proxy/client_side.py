@@ -15,7 +15,7 @@ import httptools
 from producers.proxy import errors, wire
 from producers.proxy.deadlines import Arrival, Overdue, Phase, overdue
 from producers.proxy.exchange import Exchange, Server
-from producers.proxy.routes import Routes, read_path
+from producers.proxy.routes import Routes, read_path, without_slash
 from producers.proxy.tenants import contradicts
 from producers.proxy.wire import Head, Refusal
 from producers.requests.endings import How
@@ -158,6 +158,8 @@ class ClientSide(asyncio.Protocol):
             or (errors.CONTRADICTION if contradicts(head.values) else None)
             or (errors.AMBIGUOUS_PATH if path is None else errors.NOT_ROUTED if routed is None else None)
         )
+        if path is not None and exchange.api is not None:
+            head.target = without_slash(head.target, path)
         self._reading = exchange
         self._queue.append(exchange)
         if len(self._queue) > _REQUESTS_MAX:

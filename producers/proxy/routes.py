@@ -51,6 +51,17 @@ def read_path(path: bytes) -> str | None:
         return None
 
 
+def without_slash(target: bytes, path: str) -> bytes:
+    """The target of a request to a known API whose ``path`` ends in a slash, without it: FastAPI answers that
+    with a redirect to its own address, and the client would go round the proxy. Any other target as it is."""
+    bare = path.rstrip("/")
+    found = _TAIL.fullmatch(bare)
+    if bare == path or found is None or found["tail"] not in _APIS:
+        return target
+    before, mark, query = target.partition(b"?")
+    return before.rstrip(b"/") + mark + query
+
+
 class Routes:
     """``listed``: paths beside the known ones; ``/*`` at an end stands for whatever is below, ``*`` alone for all."""
 

@@ -107,6 +107,8 @@ _BY_HTTP: Mapping[int, Verdict] = MappingProxyType(
     }
 )
 _BY_HTTP_CLASS: Mapping[int, Verdict] = MappingProxyType({4: Verdict("error", "client"), 5: Verdict("error", "server")})
+_REDIRECTED = Verdict("error", "other")
+"""It was not answered here, and is no fault of its client's where an engine's address is wrong."""
 _BY_FINISH: Mapping[str, Verdict] = MappingProxyType({"abort": ABORTED, "error": Verdict("error", "server")})
 _KIND_WORDS: tuple[tuple[str, str], ...] = (  # found in the type, code or message of an error, in this order
     ("out of memory", "oom"),
@@ -157,6 +159,8 @@ def stop_of(status: str, error_kind: str | None) -> str | None:
 
 def _answered(http_status: int | None, error_kind: str | None, finish_reason: str | None) -> Verdict:
     code = http_status or 200
+    if code // 100 == 3:
+        return _REDIRECTED
     by_code = _BY_HTTP.get(code) or _BY_HTTP_CLASS.get(code // 100)
     if by_code is not None:
         # The body of a 500 may know why, such as out of memory; what the client is to blame for stays with it.

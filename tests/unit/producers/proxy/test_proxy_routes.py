@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.proxy.routes import Routed, Routes, read_path
+from producers.proxy.routes import Routed, Routes, read_path, without_slash
+from producers.proxy.wire import Head
 from producers.requests.request_meta import OTHER
 from schemas.events.event_types import APIS
 
@@ -92,6 +93,25 @@ def test_what_is_listed_passes_and_is_counted() -> None:
     assert some.of(b"POST", "/tokenize/x") is some.of(b"POST", "/adminx") is None
     assert everything.of(b"POST", "/anything") == Routed(OTHER)
     assert everything.of(b"POST", "/v1/chat/completions") == Routed("chat")
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (b"/v1/chat/completions/", b"/v1/chat/completions"),
+        (b"/v1/moderations/?a=/", b"/v1/moderations?a=/"),
+        (b"http://p/v1/responses/?", b"http://p/v1/responses?"),
+        (b"/v1/chat/completions?a=/", b"/v1/chat/completions?a=/"),
+        (b"/admin/", b"/admin/"),
+        (b"/", b"/"),
+    ],
+)
+def test_a_known_api_is_requested_without_a_slash_at_its_end(target: bytes, expected: bytes) -> None:
+    """An engine would redirect its client round the proxy. Paths that are listed are the engine's own."""
+    path = read_path(Head(target=target).path)
+
+    assert path is not None
+    assert without_slash(target, path) == expected
 
 
 @pytest.mark.parametrize("path", [b"/v1/chat/complet%69ons", b"/%761/chat/completions", b"/v1/%63hat/completion%73"])

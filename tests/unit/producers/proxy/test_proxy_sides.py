@@ -467,6 +467,17 @@ async def test_a_stream_of_several_prompts_that_is_cut_has_all_of_them() -> None
     assert (row["status"], row["input_tokens"], row["output_tokens"]) == ("aborted", 310, 4)
 
 
+async def test_a_slash_at_the_end_reaches_no_engine() -> None:
+    """The request is whole for the reader of its first line, and goes up without the slash; the row is its API's."""
+    setting = Setting()
+    setting.client.data_received(PLAIN.replace(b"completions ", b"completions/?a=1 "))
+    setting.upstream.data_received(ANSWER)
+    setting.server.settle()
+
+    assert setting.upstream_wire.written.startswith(b"POST /base/v1/chat/completions?a=1 HTTP/1.1\r\n")
+    assert [(row["api"], row["status"]) for row in setting.rows] == [("chat", "ok")]
+
+
 async def test_an_oversize_event_is_counted() -> None:
     """It goes on like any other; the stream's missing end is no failure then, and the skip is counted."""
     setting = Setting(watched_bytes_max=1_024)

@@ -66,6 +66,12 @@ def test_a_known_error_kind_replaces_the_tables_but_makes_no_failure() -> None:
     assert verdict(Ending(How.CLIENT_GONE, "oom"), 200, None, None) == ("aborted", None)
 
 
+@pytest.mark.parametrize("code", [301, 302, 307, 308])
+def test_a_redirect_is_no_answer(code: int) -> None:
+    """Nothing was generated: the client is sent elsewhere."""
+    assert verdict(Ending(How.COMPLETE), code, None, None) == ("error", "other")
+
+
 def test_every_combination_stays_inside_the_closed_sets() -> None:
     """A failure names its kind, success and abort name none."""
     codes = (None, 100, 200, 302, 400, 401, 408, 418, 429, 499, 500, 502, 503, 504, 529, 599)
