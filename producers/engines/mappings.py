@@ -46,7 +46,8 @@ class EngineKind:
 
     ``signs``: a scrape with any of these names is this engine's. ``anchor``: where given, only models that have this
     family get a row. ``ranks``: labels of processes that all report the same value; the highest is taken.
-    ``metrics_paths``: where to look, best first.
+    ``metrics_paths``: where to look, best first. ``routers``: labels that stand in place of the model's name where a
+    router repeats the signs of engines behind it.
     """
 
     kind: str
@@ -57,6 +58,7 @@ class EngineKind:
     anchor: str | None = None
     ranks: frozenset[str] = frozenset()
     metrics_paths: tuple[str, ...] = ("/metrics",)
+    routers: frozenset[str] = frozenset()
 
     @property
     def names(self) -> frozenset[str]:
@@ -104,6 +106,7 @@ VLLM = EngineKind(
         _field("finished_requests", "vllm:request_success_total"),  # every finished_reason
     ),
     model_label="model_name",
+    routers=frozenset({"server"}),  # vLLM production stack
 )
 
 _EVERYBODY = {"priority": ""}

@@ -67,12 +67,18 @@ def read(samples: Iterable[Sample], engine: EngineKind | None = None, *, whole: 
     for sample in samples:
         by_name.setdefault(sample.name, []).append(sample)
     engine = engine or detect(by_name)
+    if any(_is_routers(engine, sample) for sign in engine.signs for sample in by_name.get(sign, ())):
+        raise UnknownEngineError(by_name, f"the metrics are of a router, not of the {engine.kind} behind it")
     wrong: dict[str, int] = {}
     fields: dict[Identity, dict[str, dict[str, int | None]]] = {}
     for mapping in engine.fields:
         for identity, series in _series_of(engine, mapping, by_name, wrong).items():
             fields.setdefault(identity, {})[mapping.name] = series
     return Reading(engine.kind, _started_at_s(by_name), _attributed(engine, fields, by_name, wrong), wrong, whole)
+
+
+def _is_routers(engine: EngineKind, sample: Sample) -> bool:
+    return engine.model_label not in sample.labels and not engine.routers.isdisjoint(sample.labels)
 
 
 def _series_of(

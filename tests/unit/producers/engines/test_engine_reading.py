@@ -73,6 +73,17 @@ def test_an_unknown_engine_is_an_error_that_names_what_was_seen() -> None:
     )
 
 
+@pytest.mark.parametrize("engine", [None, VLLM], ids=["found", "set"])
+def test_a_router_that_repeats_engines_is_none(engine: EngineKind | None) -> None:
+    """Its page has the names of vLLM, by server; an engine's own has its model."""
+    lines = [Line("vllm:num_requests_running", 3, {"server": f"http://10.0.0.{at}:8000"}) for at in range(2)]
+
+    with pytest.raises(UnknownEngineError, match="of a router"):
+        read(lines, engine)
+    assert read([Line("vllm:num_requests_running", 3, {"server": "a", "model_name": "m"})], engine).kind == "vllm"
+    assert read([Line("vllm:num_requests_running", 3)], engine).kind == "vllm"
+
+
 def test_a_page_without_metrics_is_unknown_too() -> None:
     """JSON, for example, has no names."""
     with pytest.raises(UnknownEngineError, match=r"Names seen: none$"):
