@@ -151,7 +151,8 @@ class ProxyConfig(Section):
     connect_s: float = Field(default=5.0, gt=0)
     """To connect to an upstream; longer: the next one, at last 502, event ``error``."""
     upstream_quiet_s: float = Field(default=300.0, gt=0)
-    """Between two pieces of an answer, the first included; longer: 504 or cut off, event ``timeout``."""
+    """Between two pieces of an answer, the first included; longer: 504 or cut off, event ``timeout``. Not before the
+    first of an answer that is no stream, which comes when all of it is made: ``total_s`` alone ends that wait."""
     total_s: float = Field(default=900.0, gt=0)
     """A request from its head to its last byte; longer: 504 or cut off, event ``timeout``."""
     write_quiet_s: float = Field(default=60.0, gt=0)

@@ -334,6 +334,7 @@ class ClientSide(asyncio.Protocol):
             began_s=first.began_s if first else now_s,
             heard_s=first.heard_s if first else now_s,
             stuck_s=self._stuck_s,
+            whole=first is not None and _waits_for_whole(first),
             limits=self.server.limits,
         )
         if passed is None and phase is Phase.BODY and self._arrival.is_slow(self.server.limits):
@@ -355,3 +356,8 @@ class ClientSide(asyncio.Protocol):
             first.fail(errors.SLOW if passed is Overdue.BODY else errors.TOO_SLOW, How.TIMEOUT)
         elif first is not None:
             first.fail(errors.UPSTREAM_SLOW, How.TIMEOUT)
+
+
+def _waits_for_whole(exchange: Exchange) -> bool:
+    """Whether the first byte of an answer is awaited that comes when all of it is made."""
+    return exchange.waits and exchange.watch is not None and not exchange.watch.tracker.streamed

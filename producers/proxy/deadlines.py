@@ -62,12 +62,14 @@ def overdue(
     began_s: float,
     heard_s: float,
     stuck_s: float | None,
+    whole: bool = False,
     limits: ProxyConfig,
 ) -> Overdue | None:
     """The first limit passed at ``now_s``; None while all hold.
 
     ``since_s``: begin of the phase, or of the last piece of a body; ``began_s``: begin of the request; ``heard_s``:
-    last byte of the upstream; ``stuck_s``: since when the client takes nothing, None while nothing waits for it.
+    last byte of the upstream; ``stuck_s``: since when the client takes nothing, None while nothing waits for it;
+    ``whole``: an answer is awaited of which no byte comes before it is made, so that its silence says nothing.
     """
     waited_s = now_s - since_s
     if phase is Phase.IDLE:
@@ -84,4 +86,4 @@ def overdue(
         return Overdue.BODY if waited_s > limits.body_quiet_s else None
     if stuck_s is not None:
         return Overdue.WRITE if now_s - stuck_s > limits.write_quiet_s else None
-    return Overdue.UPSTREAM if now_s - heard_s > limits.upstream_quiet_s else None
+    return Overdue.UPSTREAM if not whole and now_s - heard_s > limits.upstream_quiet_s else None

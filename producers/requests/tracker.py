@@ -80,6 +80,11 @@ class Tracker:
         return self._ended
 
     @property
+    def streamed(self) -> bool:
+        """Whether its client requested a stream."""
+        return self._meta.streamed
+
+    @property
     def chunks(self) -> int:
         """Chunks with content so far."""
         return len(self._at_ns) + self._unread

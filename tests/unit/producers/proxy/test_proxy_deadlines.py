@@ -38,6 +38,15 @@ def test_a_request_has_its_total(phase: Phase) -> None:
     assert passed is Overdue.TOTAL
 
 
+def test_an_answer_that_comes_whole_is_awaited_for_the_total() -> None:
+    """Nothing of it comes before all of it is made."""
+
+    def at(now_s: float) -> Overdue | None:
+        return overdue(Phase.ANSWER, now_s, since_s=0, began_s=0, heard_s=0, stuck_s=None, whole=True, limits=LIMITS)
+
+    assert (at(7.0), at(100.0), at(100.1)) == (None, None, Overdue.TOTAL)
+
+
 def test_a_client_that_takes_nothing_is_not_the_upstreams_fault() -> None:
     """While bytes wait for the client the upstream is not read, so its silence says nothing."""
 

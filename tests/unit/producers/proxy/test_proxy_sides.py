@@ -478,6 +478,26 @@ async def test_a_slash_at_the_end_reaches_no_engine() -> None:
     assert [(row["api"], row["status"]) for row in setting.rows] == [("chat", "ok")]
 
 
+@pytest.mark.parametrize(
+    ("body", "quiet_s", "status"),
+    [
+        pytest.param(BODY, 301, 504, id="a stream"),
+        pytest.param(BODY.replace(b"true", b"null"), 301, 200, id="no stream"),
+        pytest.param(BODY.replace(b"true", b"null"), 901, 504, id="no stream, beyond the total"),
+    ],
+)
+async def test_a_long_answer_that_is_no_stream_is_awaited(body: bytes, quiet_s: float, status: int) -> None:
+    """It says nothing until all of it is generated."""
+    setting = Setting()
+    setting.client.data_received(REQUEST + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+    await asyncio.sleep(2 * server.LOOK_AFTER_S)
+    setting.client.sweep(setting.server.now_s() + quiet_s)
+    setting.upstream.data_received(MODELS)
+    setting.server.settle()
+
+    assert [row["http_status"] for row in setting.rows] == [status]
+
+
 async def test_an_oversize_event_is_counted() -> None:
     """It goes on like any other; the stream's missing end is no failure then, and the skip is counted."""
     setting = Setting(watched_bytes_max=1_024)
