@@ -19,6 +19,7 @@ from producers.requests import reasons
 from producers.requests.anthropic_shapes import EVENTS, message_chunk
 from producers.requests.chunk import CONTENT, DONE, REASONING, Chunk, Part, Usage
 from producers.requests.endings import finish_reason_of, kind_of_error
+from producers.requests.llamacpp_shapes import is_native, native_chunk
 from producers.requests.usage import drafts_of, engine_times_of, usage_of
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
@@ -62,6 +63,8 @@ def read_document(document: Mapping[str, Any], *, whole: bool) -> Chunk:
         return response_chunk(kind, document)
     if isinstance(kind, str) and kind in EVENTS:
         return message_chunk(kind, document)
+    if is_native(document):
+        return native_chunk(document, whole=whole)
     return _of_rest(document, whole)
 
 
