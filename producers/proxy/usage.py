@@ -22,6 +22,9 @@ HELD_BYTES_MAX = 64 * 1024
 _REJECTED = frozenset({400, 422})
 """Statuses of a request whose fields are not accepted: OpenAI's and pydantic's servers."""
 _NAMES = (b"stream_options", b"include_usage", b"continuous_usage_stats")
+_AT_FAULT = re.compile(rb"""["']loc["']: ?[\[(]["']body["'], ?([^\])]*)|"param": ?"([^"]+)\"""")
+"""Where pydantic's servers say which field they reject, in JSON or as Python writes it, and OpenAI's. Both may repeat
+all of the request beside it."""
 _USAGE = b',"usage":'
 _COUNTS = re.compile(rb"\{[^{}\[\]]*(?:\{[^{}\[\]]*\}[^{}\[\]]*)*\}")
 """An object of numbers, and of objects of numbers."""
@@ -109,6 +112,8 @@ class UsageRequest:
     def withdraw(self) -> bool:
         """The held answer is whole: whether it names the option, so that the request is worth sending with less."""
         body = b"".join(self._held)
+        named = [loc or param for loc, param in _AT_FAULT.findall(body)]
+        body = b" ".join(named) if named else body
         if not any(name in body for name in _NAMES):
             return False
         self._doubtful |= self._twice and not any(name in body for name in _NAMES[1:])

@@ -108,6 +108,35 @@ def test_each_rejection_takes_one_step_down() -> None:
     assert request.proven(Answer(status=500)) is None
 
 
+OTHER = '{"type":"missing","loc":["body","messages"],"input":{"stream_options":{"include_usage":true}}}'
+REJECTIONS = {
+    "pydantic, of the option": (
+        '{"detail":[{"type":"extra_forbidden","loc":["body","stream_options","continuous_usage_stats"]}]}',
+        True,
+    ),
+    "pydantic, of another field": (f'{{"detail":[{OTHER}]}}', False),
+    "pydantic, of both": (f'{{"detail":[{OTHER},{{"loc":["body","stream_options"]}}]}}', True),
+    "vLLM, of another field": (
+        """{"error":{"message":"[{'loc': ('body', 'messages'), 'input': {'stream_options': {}}}]"}}""",
+        False,
+    ),
+    "vLLM, of the option": ("""{"error":{"message":"[{'loc': ('body', 'stream_options')}]","param":null}}""", True),
+    "OpenAI, of another field": ('{"error":{"message":"stream_options were fine","param":"messages"}}', False),
+    "OpenAI, of the option": ('{"error":{"message":"Unknown parameter","param":"stream_options"}}', True),
+    "the body as a whole": ('{"detail":[{"loc":["body"],"msg":"stream_options need a stream"}]}', True),
+    "a text": ("unknown field `stream_options`", True),
+}
+
+
+@pytest.mark.parametrize(("answer", "expected"), REJECTIONS.values(), ids=REJECTIONS)
+def test_a_rejection_of_another_field_is_the_clients(answer: str, expected: bool) -> None:
+    """Servers repeat the request beside what they reject; sent again it would be rejected again."""
+    request = UsageRequest({})
+    request.body(b'{"stream":true}', Level.RUNNING)
+
+    assert rejected(request, answer.encode()) is expected
+
+
 def test_a_body_with_the_option_of_its_own_proves_nothing() -> None:
     """An upstream may refuse the key that comes twice: streams of others are asked for their counts all the same."""
     body, request = b'{"stream":true,"stream_options":null}', UsageRequest({})
