@@ -17,11 +17,11 @@ from producers.log_tail.service import run_log_tail
 from producers.log_tail.tail import LogTailSettings
 from producers.otlp.intake import Intake
 from producers.proxy.publishing import with_request_log
-from producers.proxy.watch import LABEL_CHARACTERS_MAX
 from producers.receiver.client_fields import Where
 from producers.receiver.lines import read_lines
 from producers.receiver.once import Once
 from producers.requests.client_names import REQUESTED_CHARS_MAX, ClientNames
+from producers.requests.request_meta import LABEL_BYTES_MAX
 from runtime.counters import Counters
 from schemas.codec import native
 from schemas.codec.build import block_from_rows, rows_of
@@ -140,7 +140,7 @@ def test_by_default_users_are_not_kept(way: Callable[..., bytes], tmp_path: Path
 
 def test_a_model_s_name_that_is_no_label_is_kept_beside_it() -> None:
     """Bounded, whatever the answer."""
-    value = proxied(None, Path(), "m" * 4 * LABEL_CHARACTERS_MAX)
+    value = proxied(None, Path(), "m" * (LABEL_BYTES_MAX + 1))
     (row,) = rows_of(LLM_REQUESTS.fields, native.decode(value, LLM_REQUESTS.fields))
 
     assert (row["model"], row["model_requested"]) == ("__unknown__", "m" * REQUESTED_CHARS_MAX)
