@@ -71,7 +71,7 @@ def report_cost(
     config = load()
     files = prices or config.prices or EXAMPLE_PRICES, slo or config.rules, budgets or config.budgets
     try:
-        report = gather.cost_report(config.reading, gather.report_query(bounds, now_ms, *files))
+        report = gather.cost_report(config.reading, gather.report_query(bounds, now_ms, *files, config.limits))
     except gather.NoBillError as error:
         again = elsewhere(gather.without_bills(config.reading, bounds), "fleetpulse report cost")
         raise FleetpulseError("\n".join([str(error), *again])) from error

@@ -33,7 +33,7 @@ from fleetpulse.sql.database import Database
 from fleetpulse.sql.lookups import lacking
 from runtime.config import ClickHouseConfig
 from schemas.errors import ConfigError, FleetpulseError
-from schemas.limits import MINUTE_MS
+from schemas.limits import DAY_MS, DEFAULT_LIMITS, MINUTE_MS, Limits
 from stream_jobs.budgets.load import load as load_budgets
 from stream_jobs.budgets.model import Budgets
 from stream_jobs.prices.load import load as load_prices
@@ -61,11 +61,16 @@ class ReportQuery:
     prices_file: str = ""
     slo_classes: tuple[SloClass, ...] = ()
     budgets: Budgets = field(default_factory=Budgets)
+    raw_ttl_ms: int = DEFAULT_LIMITS.raw_ttl_ms
 
     @property
     def bounds(self) -> dict[str, int]:
         """Parameters that every query takes."""
         return {"from_ms": self.from_ms, "to_ms": self.to_ms}
+
+    def requests_kept(self, first_ms: int) -> bool:
+        """Whether all single requests of the range are still there. ``first_ms``: where its bills begin."""
+        return max(self.from_ms, first_ms) >= (self.now_ms - self.raw_ttl_ms) // MINUTE_MS * MINUTE_MS
 
 
 def gather(ask: Ask, query: ReportQuery) -> dict[str, Any]:
@@ -78,7 +83,8 @@ def gather(ask: Ask, query: ReportQuery) -> dict[str, Any]:
     if not bill:
         empty = f"no bill between {instant(query.from_ms)} and {instant(query.to_ms)} (UTC)"
         raise NoBillError(f"{empty}; does the cost job run? `fleetpulse jobs costs`, and `fleetpulse status`")
-    models, engines, coverage = _models(of, query), of("cost_by_engine"), of("cost_coverage")
+    kept = query.requests_kept(bill[0]["first_ms"])
+    models, engines, coverage = _models(of, query, kept), of("cost_by_engine"), of("cost_coverage")
     return {
         "from_ms": query.from_ms,
         "to_ms": query.to_ms,
@@ -113,14 +119,15 @@ def _by(of: Callable[..., list[Row]], dimension: str) -> list[Row]:
     return [{dimension: row["name"]} | row for row in of("cost_by", dimension=dimension)]
 
 
-def _models(of: Callable[..., list[Row]], query: ReportQuery) -> list[Row]:
-    """Models with their full cost, list price and break-even."""
+def _models(of: Callable[..., list[Row]], query: ReportQuery, kept: bool) -> list[Row]:
+    """Models with their full cost, list price and break-even. ``kept``: whether the requests of the range are."""
     rows = _by(of, "model")
     served = of("cost_engine_models")
     full = money.full_costs(of("cost_by_engine"), served)
     busy = money.busy_by_model(of("cost_utilisation"), served)
     entries = entries_of(query.prices, [row["model"] for row in rows if row["model"] and not row["nobody"]])
-    sides = list_sides(entries, of("cost_list_tokens", bounds=bounds_of(entries)))
+    lacks = "" if kept else f"single requests are kept for {query.raw_ttl_ms // DAY_MS} days, the range begins before"
+    sides = list_sides(entries, of("cost_list_tokens", bounds=bounds_of(entries)), lacks)
     by_model = {one.model: one for one in sides}
     found = []
     for row in rows:
@@ -164,7 +171,12 @@ def _instant(option: str, text: str, zone: tzinfo | None) -> int:
 
 
 def report_query(
-    bounds: tuple[int, int], now_ms: int, prices: Path, slo: Path | None = None, budgets: Path | None = None
+    bounds: tuple[int, int],
+    now_ms: int,
+    prices: Path,
+    slo: Path | None = None,
+    budgets: Path | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> ReportQuery:
     """The query, with its files read. Raises ``ConfigError`` with every mistake of a file."""
     return ReportQuery(
@@ -174,6 +186,7 @@ def report_query(
         str(prices),
         () if slo is None else load_set(slo).slo_classes,
         Budgets() if budgets is None else load_budgets(budgets),
+        limits.raw_ttl_ms,
     )
 
 

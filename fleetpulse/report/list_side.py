@@ -39,9 +39,12 @@ def bounds_of(entries: Mapping[str, Model | None]) -> list[int]:
     return sorted({0} | {bound for one in entries.values() if one for bound in one.thresholds})
 
 
-def list_sides(entries: Mapping[str, Model | None], rows: Sequence[Mapping[str, Any]]) -> list[ListSide]:
-    """The list cost of every model, from rows of ``cost_list_tokens`` for ``bounds_of`` these entries."""
-    return [_side(name, entry, [row for row in rows if row["model"] == name]) for name, entry in entries.items()]
+def list_sides(
+    entries: Mapping[str, Model | None], rows: Sequence[Mapping[str, Any]], lacks: str = ""
+) -> list[ListSide]:
+    """The list cost of every model, from rows of ``cost_list_tokens`` for ``bounds_of`` these entries. ``lacks``: why
+    these rows are not of the whole range, which makes the cost unknown; empty: they are."""
+    return [_side(name, entry, [row for row in rows if row["model"] == name], lacks) for name, entry in entries.items()]
 
 
 def list_side_of_request(prices: Prices, request: Mapping[str, Any]) -> ListSide:
@@ -63,11 +66,13 @@ def list_side_of_request(prices: Prices, request: Mapping[str, Any]) -> ListSide
     return _side(model, entry, [row])
 
 
-def _side(name: str, entry: Model | None, rows: Sequence[Mapping[str, Any]]) -> ListSide:
+def _side(name: str, entry: Model | None, rows: Sequence[Mapping[str, Any]], lacks: str = "") -> ListSide:
     if entry is None:
         return ListSide(name, None, None, "no list price; add an alias to the price file")
     if not any(field.kind in TOKEN_KINDS and rate.pusd for field, rate in entry.rates.items()):
         return ListSide(name, entry.key, None, "the hosted model is not priced by the token")
+    if lacks:
+        return ListSide(name, entry.key, None, lacks)
     if unreported := sum(row["unreported"] for row in rows):
         return ListSide(name, entry.key, None, f"{unreported} requests did not report their tokens")
     cached = any(field.kind == "cache_read" for field in entry.rates)

@@ -520,7 +520,7 @@ def test_no_query_of_costs_is_forgotten() -> None:
 
     def noting(name: str, parameters: Any) -> list[dict[str, Any]]:
         queried.append(name)
-        return [{"total_nusd": 1, "prices_versions": []}] if name == "cost_bill" else []
+        return [{"total_nusd": 1, "prices_versions": [], "first_ms": 0}] if name == "cost_bill" else []
 
     example = PRICES.parents[1] / "budgets" / "example.yaml"
     gather(noting, report_query((BEGIN_MS, END_MS), END_MS, PRICES, None, example))

@@ -117,6 +117,17 @@ def test_list_costs_are_exact_or_unknown(model: str, rows: list[Row], nusd: int 
     assert (side.cost_nusd, side.note) == (nusd, note)
 
 
+def test_list_costs_of_requests_that_are_no_longer_kept_are_unknown() -> None:
+    """A part of the tokens is not compared with the cost of all."""
+    entries = entries_of(Prices(list_map=read_map(MAP, "map.json")), ["flat", "none"])
+    rows = [{"model": "flat", "unreported": 0, "requests": 1, **tokens(0, 1_000, 400, 100)}]
+
+    assert [(side.cost_nusd, side.note) for side in list_sides(entries, rows, "kept for 7 days")] == [
+        (None, "kept for 7 days"),
+        (None, "no list price; add an alias to the price file"),
+    ]
+
+
 def test_bounds_are_those_of_all_models_together() -> None:
     """The database is queried once, for every threshold that some model has."""
     entries = entries_of(Prices(list_map=read_map(MAP, "map.json")), ["flat", "cached", "none"])

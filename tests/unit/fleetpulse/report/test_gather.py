@@ -1,0 +1,59 @@
+"""The report from answers of queries: what is compared with what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetpulse.report.gather import gather, report_query
+from schemas.limits import DAY_MS, DEFAULT_LIMITS, MINUTE_MS
+from stream_jobs.prices.list_map import read_map
+
+PRICES = Path(__file__).parents[4] / "fleetpulse" / "data" / "prices" / "example.yaml"
+MAP = b'{"m": {"mode": "chat", "input_cost_per_token": 1e-06, "output_cost_per_token": 2e-06}}'
+NOW_MS = 20_000 * DAY_MS + 30_000
+MODEL = {
+    "name": "m", "nobody": 0, "requests": 4, "uncached_tokens": 4_000_000, "cached_tokens": 0, "output_tokens": 0,
+    "cost_nusd": 8 * 10**9, "energy_mj": None, "carbon_ug": None, "gpu_ms": 1,
+}  # fmt: skip
+ENGINE = {"engine_id": "e", "total_nusd": 8 * 10**9, "request_nusd": 8 * 10**9}
+SERVED = {"engine_id": "e", "model": "m", "cost_nusd": 8 * 10**9, "prompt_tokens": 0, "decode_tokens": 0, "requests": 4}
+TOKENS = {"model": "m", "above": 0, "requests": 1, "unreported": 0, "input_tokens": 1_000_000, "cached_tokens": 0,
+          "output_tokens": 0}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("from_ms", "first_ms", "compared"),
+    [
+        (NOW_MS - 30 * DAY_MS, NOW_MS - 30 * DAY_MS, False),
+        (NOW_MS - 30 * DAY_MS, NOW_MS - 2 * DAY_MS, True),
+        ((NOW_MS - 7 * DAY_MS) // MINUTE_MS * MINUTE_MS, NOW_MS - 7 * DAY_MS, True),
+    ],
+    ids=["a month", "a month of which two days have bills", "a week"],
+)
+def test_only_requests_of_the_whole_range_are_compared_with_its_cost(
+    from_ms: int, first_ms: int, compared: bool
+) -> None:
+    """Bills live for two years, single requests for seven days."""
+
+    def ask(name: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        if name == "cost_by":
+            return [MODEL] if parameters["dimension"] == "model" else []
+        bill = {"total_nusd": 1, "prices_versions": [], "first_ms": first_ms}
+        answers: dict[str, list[dict[str, Any]]] = {
+            "cost_bill": [bill], "cost_by_engine": [ENGINE], "cost_engine_models": [SERVED],
+            "cost_list_tokens": [TOKENS],
+        }  # fmt: skip
+        return answers.get(name, [])
+
+    query = report_query((from_ms, NOW_MS), NOW_MS, PRICES, limits=DEFAULT_LIMITS)
+    priced = replace(query, prices=replace(query.prices, list_map=read_map(MAP, "map.json")))
+
+    (model,) = gather(ask, priced)["models"]
+
+    assert (model["list_nusd"], model["break_even_traffic"]) == ((10**9, 8.0) if compared else (None, None))
+    assert ("kept for 7 days" in model["list_note"]) is not compared
