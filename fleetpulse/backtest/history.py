@@ -36,11 +36,14 @@ Fetch = Callable[[str], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Records of ``[from_ms, to_ms)`` of event time."""
+    """Records of ``[from_ms, to_ms)`` of event time, made of so many stored rows; ``windows`` are those that have any
+    (their begin, ms)."""
 
     from_ms: int
     to_ms: int
     records: list[Record]
+    rows: int = 0
+    windows: frozenset[int] = frozenset()
 
 
 def merged_sql(event: Event, from_ms: int, to_ms: int) -> str:
@@ -73,10 +76,10 @@ def stretches(fetch: Fetch, from_ms: int, to_ms: int) -> Iterator[Stretch]:
     offset = 0
     while begin < to_ms:
         end = min(begin + length, -(-to_ms // WINDOW_MS) * WINDOW_MS)
-        parts, rows = _parts(fetch, begin, end)
+        parts, rows, windows = _parts(fetch, begin, end)
         records = [Record(WINDOW_FINALS, 0, offset + i, at, None, *part) for i, (at, part) in enumerate(parts)]
         offset += len(records)
-        yield Stretch(begin, end, records)
+        yield Stretch(begin, end, records, rows, windows)
         begin = end
         wanted = int(length * min(2.0, ROWS_WANTED / max(rows, 1)))
         length = min(max(wanted - wanted % WINDOW_MS, WINDOW_MS), HOUR_MS)
@@ -101,19 +104,23 @@ def decode_blocks(data: bytes, fields: Sequence[Field]) -> Block:
 Part = tuple[bytes, Headers]
 
 
-def _parts(fetch: Fetch, from_ms: int, to_ms: int) -> tuple[list[tuple[int, Part]], int]:
-    """(time of appending, value and headers), by that time; and how many rows were read."""
+def _parts(fetch: Fetch, from_ms: int, to_ms: int) -> tuple[list[tuple[int, Part]], int, frozenset[int]]:
+    """(time of appending, value and headers), by that time; how many rows were read; and the windows that have some."""
     found: list[tuple[int, int, Part]] = []
-    rows = 0
+    rows, windows = 0, set[int]()
     for event in GROUPED:
         block = decode_blocks(fetch(merged_sql(event, from_ms, to_ms)), PARTIALS[event.topic].fields)
         rows += block.rows
-        found += [(_final_ms(window), 1, part) for window, part in _finals(event, block)]
+        finals = list(_finals(event, block))
+        windows |= {window for window, _ in finals}
+        found += [(_final_ms(window), 1, part) for window, part in finals]
     for topic in PASSED_ON_TOPICS:
-        found += [(at, 0, part) for at, part in _passed_on(fetch, BY_TOPIC[topic], from_ms, to_ms)]
+        events = list(_passed_on(fetch, BY_TOPIC[topic], from_ms, to_ms))
+        rows += len(events)
+        found += [(at, 0, part) for at, part in events]
     found += [(_final_ms(window), 2, _progress(window)) for window in range(from_ms, to_ms, WINDOW_MS)]
     found.sort(key=lambda part: part[:2])
-    return [(at, part) for at, _, part in found], rows
+    return [(at, part) for at, _, part in found], rows, frozenset(windows)
 
 
 def _final_ms(window_ms: int) -> int:

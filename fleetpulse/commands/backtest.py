@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from fleetpulse.commands.output import Result, answers, out, print_rows
+from fleetpulse.report.cells import readable
+from schemas.errors import ConfigError
+
+_OF_HISTORY = ("last", "from_", "to", "rules")
+_OF_SERIES = (
+    "labels",
+    "detector",
+    "direction",
+    "scale",
+    "sigmas",
+    "percent",
+    "half_life",
+    "m",
+    "n",
+    "results",
+    "explain",
+)
 
 
 @answers
 def backtest(
+    ctx: typer.Context,
     csv: Annotated[
         Path | None,
         typer.Option("--csv", "--file", help="A file `timestamp,value` (CSV, Parquet) instead of the database."),
@@ -59,15 +78,29 @@ def backtest(
     [bold]fleetpulse backtest --dir series --results scores --explain web/latency.csv[/bold]
     """
     if csv is None and folder is None and query is None:
+        _refuse(ctx, _OF_SERIES, "is of --csv, --dir and --query")
         from fleetpulse.backtest.replay import backtest_history
 
         found = backtest_history(last, from_, to, rules)
     else:
+        _refuse(ctx, _OF_HISTORY, "is of the database's history, without --csv, --dir and --query")
+        if csv is None:
+            _refuse(ctx, ("labels",), "is of --csv")
+        elif explain is None:
+            _refuse(ctx, ("results",), "is of --dir, --query and --explain")
         from fleetpulse.backtest.files import backtest_files, preset
 
         chosen = preset(detector, sigmas, percent, half_life, m, n, direction, scale)
         found = backtest_files(csv, folder, query, labels, chosen, results, explain)
     return Result(found, lambda: show_backtest(found))
+
+
+def _refuse(ctx: typer.Context, names: Sequence[str], why: str) -> None:
+    """Raise ``ConfigError`` for the first of these parameters that was given."""
+    for one in ctx.command.params:
+        source = ctx.get_parameter_source(one.name or "")
+        if one.name in names and source is not None and source.name != "DEFAULT":
+            raise ConfigError(one.opts[0], str(ctx.params[one.name]), why)
 
 
 def show_backtest(found: dict[str, Any]) -> None:
@@ -79,9 +112,10 @@ def show_backtest(found: dict[str, Any]) -> None:
         print_rows("Series", columns, rows, empty="no series")
     else:
         columns = ("rule", "severity", "labels", "opened_ms", "resolved_ms", "value", "baseline", "members")
-        rows = [[str(one[c]) if c == "labels" else one[c] for c in columns] for one in found["alerts"]]
+        rows = [[str(one[c]) if c == "labels" else readable(c, one[c]) for c in columns] for one in found["alerts"]]
         print_rows("Alerts", columns, rows, empty="no rule would have fired")
     for path in found.get("drawn", []):
         out.print(f"drawn: {path}", markup=False, highlight=False, soft_wrap=True)
-    numbers = {name: value for name, value in found.items() if not isinstance(value, list | dict)}
-    out.print(", ".join(f"{name} {value}" for name, value in numbers.items()), markup=False)
+    numbers = {name: readable(name, value) for name, value in found.items() if not isinstance(value, list | dict)}
+    line = ", ".join(f"{name} {value}" for name, value in numbers.items())
+    out.print(line, markup=False, highlight=False, soft_wrap=True)

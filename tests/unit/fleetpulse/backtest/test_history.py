@@ -14,7 +14,7 @@ from fleetpulse.backtest.replay import backtest_history, judge
 from schemas.codec import native
 from schemas.codec.build import block_from_rows, rows_of
 from schemas.contract.record import Record
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, FleetpulseError
 from schemas.events.event_types import BY_TOPIC, GPU_EVENTS
 from schemas.fields import Field, Kind, Role
 from schemas.limits import DEFAULT_LIMITS, WINDOW_MS
@@ -171,7 +171,33 @@ def test_rules_judge_history() -> None:
     assert START_MS + 310_000 <= alert["opened_ms"] <= START_MS + 330_000
     assert alert["resolved_ms"] is not None
     assert found["by_rule"] == {alert["rule"]: 1}
+    assert (found["rows"], found["covered_ms"], found["alerts_per_day"]) == (120, 1_200_000, 72)
     assert steps[-1] == (1_200_000, 1_200_000)
+
+
+def test_alerts_a_day_are_of_the_time_that_has_data() -> None:
+    """A range of which a third has windows: what has, and where, is said; time without data is no quiet time."""
+    throttled = range(START_MS + 300_000, START_MS + 420_000, WINDOW_MS)
+    data = range(START_MS, START_MS + 1_200_000, WINDOW_MS)
+    rows = [gpu_row(at_ms, 9_000_000 if at_ms in throttled else 0) for at_ms in data]
+    bounds = START_MS - 1_200_000, START_MS + 2_400_000
+
+    found = judge(stretches(a_database(rows, []), *bounds), *bounds, None, lambda *_: None).as_dict()
+
+    assert found["alerts_per_day"] == 72 * len(found["alerts"]) > 0
+    assert (found["covered_ms"], found["first_ms"], found["last_ms"]) == (1_200_000, data[0], data[-1] + WINDOW_MS)
+
+
+def test_a_backtest_over_nothing_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty database is no proof that no rule would have fired."""
+
+    class Empty:
+        native = staticmethod(a_database([], []))
+
+    monkeypatch.setattr("fleetpulse.backtest.replay.Database", lambda _config: Empty())
+
+    with pytest.raises(FleetpulseError, match=r"no data between 1970-01-01 00:00 and 1970-01-01 01:00 \(UTC\)"):
+        backtest_history("1h", "0", "3600", None)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from fleetpulse.cli import app
 from fleetpulse.dashboard.serve import Binding
 from fleetpulse.reconcile.compare import Report, TopicBooks
 from fleetpulse.repair.run import Filled
+from schemas.errors import ConfigError
 from schemas.limits import HOUR_MS
 from stream_jobs.rules.load import load_set
 
@@ -187,6 +188,44 @@ def test_a_backtest_without_files_asks_the_history(monkeypatch: pytest.MonkeyPat
     code, output = run("backtest", "--csv", "a.csv", "--sigmas", "4")
     assert (code, "no series" in output) == (0, True)
     assert files.called[0][0][0] == Path("a.csv")
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["--sigmas", "4"], "--sigmas"),
+        (["--results", "results"], "--results"),
+        (["--csv", "a.csv", "--last", "2h"], "--last"),
+        (["--dir", "a", "--rules", "r.yaml"], "--rules"),
+        (["--query", "SELECT 1", "--labels", "l.json"], "--labels"),
+        (["--csv", "a.csv", "--results", "there"], "--results"),
+    ],
+)
+def test_options_that_a_backtest_would_not_heed_are_refused(words: list[str], option: str) -> None:
+    """Each is of the history, or of series of files or queries."""
+    found = CliRunner().invoke(app, ["backtest", *words])
+
+    assert isinstance(found.exception, ConfigError)
+    assert found.exception.key == option
+
+
+def test_alerts_of_a_backtest_have_their_moments_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not as numbers of milliseconds, and numbers stand in one line."""
+    alert: dict[str, Any] = dict.fromkeys(("rule", "severity", "labels", "resolved_ms", "value", "baseline", "members"))
+    found: dict[str, Any] = {
+        "from_ms": 1_790_035_200_000,
+        "alerts": [alert | {"opened_ms": 1_790_035_200_000}],
+        "records": 10**9,
+    }
+    found |= {f"number_{n}": n for n in range(30)}
+    monkeypatch.setattr("fleetpulse.backtest.replay.backtest_history", Recording(found))
+
+    _, output = run("backtest")
+
+    assert "1,790,035,200,000" not in output
+    assert output.count("2026-09-22 00:00") == 2
+    assert "number_0 0, number_1 1" in output
+    assert output.splitlines()[-1].endswith("number_29 29")
 
 
 def test_an_unknown_column_of_top_names_the_known_ones() -> None:
