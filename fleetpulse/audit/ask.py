@@ -31,38 +31,47 @@ WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}
 """
 
 
-def live(last_ms: int, from_: str | None, to: str | None, prices: Path) -> Audit:
-    """The tables that the configuration names, up to two minutes ago, or the range that is given.
+def live(last_ms: int, from_: str | None, to: str | None, prices: Path, with_prices: bool = True) -> Audit:
+    """The tables that the configuration names, up to two minutes ago, or the range that is given. Without prices the
+    audit is exact though bills were not priced again.
 
     Bills and what they are made of land by different ways: what is younger is left alone."""
-    bounds = span(last_ms, from_, to, (SystemClock().now_ms() - DERIVED_SETTLE_MS) // MINUTE_MS * MINUTE_MS)
+    now_ms, config = SystemClock().now_ms(), load()
+    bounds = span(last_ms, from_, to, (now_ms - DERIVED_SETTLE_MS) // MINUTE_MS * MINUTE_MS)
     known = load_prices(prices)
-    with contextlib.closing(Database(load().reading, consistent=True)) as database:
+    with contextlib.closing(Database(config.reading, consistent=True)) as database:
         holes = [str(hole) for hole in read_holes(database)]
-        return replace(audit(database, *bounds, known), holes=holes)
+        found = audit(database, *bounds, known, now_ms - config.limits.partials_ttl_ms)
+        return replace(found, holes=holes, with_prices=with_prices)
 
 
-def audit(database: Reader, from_ms: int, to_ms: int, prices: Prices) -> Audit:
-    """All checks of the bills of [from_ms, to_ms), whole minutes."""
+def audit(database: Reader, from_ms: int, to_ms: int, prices: Prices, kept_ms: int = 0) -> Audit:
+    """All checks of the bills of [from_ms, to_ms), whole minutes. Readings and usage before ``kept_ms`` have expired:
+    bills of those minutes are checked in themselves alone."""
     bounds = {"from_ms": from_ms, "to_ms": to_ms}
+    kept = {**bounds, "from_ms": min(max(from_ms, -(-kept_ms // MINUTE_MS) * MINUTE_MS), to_ms)}
     found = [
         _check(database, "parts", checks.PARTS, bounds),
-        _check(database, "measured GPU time and energy", checks.MEASURED_GPU, bounds),
-        _check(database, "measured requests and tokens", checks.MEASURED_USAGE, bounds),
-        _check(database, "start-up of engines", checks.STARTED, bounds),
-        _check(database, "shared GPUs by memory held", checks.SHARED, bounds),
+        _check(database, "measured GPU time and energy", checks.MEASURED_GPU, kept),
+        _check(database, "measured requests and tokens", checks.MEASURED_USAGE, kept),
+        _check(database, "start-up of engines", checks.STARTED, kept),
+        _check(database, "shared GPUs by memory held", checks.SHARED, kept),
     ]
     unpriced = _why_not(database, bounds, prices)
     if not unpriced:
-        priced = {**bounds, "prices": runs(database, bounds, prices)}
-        found.append(_check(database, "priced again", checks.PRICED, priced))
-        found.append(_check(database, "emissions again", checks.EMITTED, priced))
+        priced = {**kept, "prices": runs(database, kept, prices)}
+        again = _check(database, "priced again", checks.PRICED, priced)
+        found += [again, _check(database, "emissions again", checks.EMITTED, priced)]
+        if found[0].compared and not again.compared:
+            unpriced = "of no bill in this range all readings are kept, measured and sized"
     for level, bucket_ms in checks.BUCKETS_MS.items():
         found.append(_check(database, f"rollup by {level}", checks.rollups(level), _whole(bounds, bucket_ms)))
-    ((*counts, listed),) = database.sql(checks.LATE + _SETTINGS, bounds).rows
+    ((*counts, listed),) = database.sql(checks.LATE + _SETTINGS, kept).rows
     late = [Late(int(row[0]), row[1], *(int(n) for n in row[2:])) for row in listed]
     gpu_rows, usage_rows, share_rows, minutes = map(int, counts)
-    return Audit(from_ms, to_ms, found, gpu_rows, usage_rows, share_rows, minutes, late, unpriced)
+    return Audit(
+        from_ms, to_ms, found, gpu_rows, usage_rows, share_rows, minutes, late, unpriced, kept_ms=kept["from_ms"]
+    )
 
 
 def _whole(bounds: Mapping[str, int], bucket_ms: int) -> dict[str, int]:

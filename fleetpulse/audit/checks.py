@@ -115,7 +115,8 @@ MEASURED_GPU = f"""
 WITH billed AS ({_BILLED}), rows AS ({_GPU}), physical AS ({_PHYSICAL})
 {_differing()}
 FROM (
-    SELECT grp, minute_ms, abs(toInt64(t.ms) - toInt64(m.ms)) + abs(toInt64(t.mj) - toInt64(m.mj)) AS off
+    SELECT grp, minute_ms, abs(toInt64(t.ms) - ifNull(toInt64(m.ms), 0)) + abs(toInt64(t.mj) - ifNull(toInt64(m.mj), 0))
+        AS off
     FROM billed AS t LEFT JOIN (
         SELECT grp, minute_ms, sum(p.ms) AS ms, sum(p.mj) AS mj FROM physical AS p GROUP BY grp, minute_ms
     ) AS m USING (grp, minute_ms)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fleetpulse.audit.checks import Check
+from fleetpulse.report.amounts import instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +26,10 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The result for [from_ms, to_ms). ``unpriced``: why bills were not priced again; empty: they were. ``holes`` are
-    what resets of jobs left out, whenever it was: bills of those minutes lack it."""
+    """The result for [from_ms, to_ms). ``unpriced``: why bills were not priced again; empty: they were; the audit is
+    then exact only if people wanted it without prices (``with_prices`` False). ``holes`` are
+    what resets of jobs left out, whenever it was: bills of those minutes lack it. Before ``kept_ms`` readings have
+    expired: bills there were compared with nothing but themselves. 0: none have."""
 
     from_ms: int
     to_ms: int
@@ -38,6 +41,8 @@ class Audit:
     late: Sequence[Late]
     unpriced: str = ""
     holes: Sequence[str] = ()
+    kept_ms: int = 0
+    with_prices: bool = True
 
     @property
     def bills(self) -> int:
@@ -51,17 +56,32 @@ class Audit:
 
     @property
     def exact(self) -> bool:
-        """Nothing differs, and there was something to compare."""
-        return self.bills > 0 and not any(check.differing for check in self.checks)
+        """Nothing differs, there was something to compare, and bills were priced again, unless that was waived."""
+        return self.bills > 0 and not self.differing and (self.priced or not self.with_prices)
+
+    @property
+    def differing(self) -> bool:
+        """Whether some check found a difference."""
+        return any(check.differing for check in self.checks)
+
+    @property
+    def priced(self) -> bool:
+        """Whether bills were priced again."""
+        return not self.unpriced
 
     def as_dict(self) -> dict[str, Any]:
-        return {"exact": self.exact, "bills": self.bills, **asdict(self)}
+        return {"exact": self.exact, "priced": self.priced, "bills": self.bills, **asdict(self)}
 
     def lines(self) -> Iterator[str]:
         """What to say beside the table of checks."""
         for check in self.checks:
             for example in check.examples:
                 yield f"{check.name}: {example}"
+        if self.kept_ms > self.from_ms:
+            yield (
+                f"readings expired, not compared: bills before {instant(self.kept_ms)} (UTC) are checked in their"
+                " parts and rollups alone"
+            )
         yield from (f"declared missing by {hole}" for hole in self.holes)
         if self.unpriced:
             yield f"not priced again: {self.unpriced}"

@@ -110,13 +110,24 @@ def budgets_check(file: Annotated[Path, typer.Argument(help="A file of budgets."
 
 
 _NO_BILL = "there is no bill in this range"
+_UNPRICED = "bills were not priced again, so their prices are not checked; --without-prices leaves that out"
 _NO_BILL_YET = f"{_NO_BILL} up to two minutes ago, and what is younger may still change: try again in two minutes"
 
 
 @audits.command("cost")
 @answers
-def audit_cost(last: Last = "24h", from_: From = None, to: To = None, prices: PricesFile = None) -> Result:
+def audit_cost(
+    last: Last = "24h",
+    from_: From = None,
+    to: To = None,
+    prices: PricesFile = None,
+    without_prices: Annotated[
+        bool, typer.Option("--without-prices", help="Exact also where bills cannot be priced again.")
+    ] = False,
+) -> Result:
     """Check bills in SQL, to the nano-dollar: parts, measured time and tokens, prices, rollups. Exit 0 only if exact.
+
+    Bills that the price file did not rate cannot be priced again: not exact, unless --without-prices is given.
 
     Example: [bold]fleetpulse audit cost --last 24h --json[/bold]
     """
@@ -124,7 +135,8 @@ def audit_cost(last: Last = "24h", from_: From = None, to: To = None, prices: Pr
     from runtime.config import load
 
     known = prices or load().prices or EXAMPLE_PRICES
-    return audited(live(duration_ms(last), from_, to, known), _NO_BILL if to else _NO_BILL_YET)
+    found = live(duration_ms(last), from_, to, known, not without_prices)
+    return audited(found, _NO_BILL if to else _NO_BILL_YET)
 
 
 @audits.command("invoice")
@@ -188,7 +200,8 @@ def audited(found: Audit, no_bill: str = _NO_BILL) -> Result:
         for line in found.lines():
             out.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    said = "bills differ; the lines above name them" if found.bills else no_bill
+    said = "bills differ; the lines above name them" if found.differing else _UNPRICED
+    said = said if found.bills else no_bill
     return Result(found.as_dict(), show, wrong=not found.exact and said)
 
 

@@ -23,7 +23,7 @@ from lab.audit.delays import DELAYS, Lateness
 from lab.audit.simulated import SimulatedAudit, audit_day, own_database
 from runtime.config import ClickHouseConfig
 from schemas.errors import ConfigError
-from schemas.limits import DAY_MS, DEFAULT_LIMITS, HOUR_MS
+from schemas.limits import DAY_MS, DEFAULT_LIMITS, HOUR_MS, MINUTE_MS
 from sinks.database import SinkDatabase
 from stream_jobs.prices.load import load, parse_prices
 from stream_jobs.prices.model import Prices
@@ -60,9 +60,9 @@ def inside(day: Day) -> str:
     return f"minute_ms >= {day.begin_ms} AND minute_ms < {day.end_ms}"
 
 
-def asked(config: ClickHouseConfig, day: Day, prices: Prices) -> Audit:
+def asked(config: ClickHouseConfig, day: Day, prices: Prices, kept_ms: int = 0) -> Audit:
     with reading(config) as database:
-        return audit(database, day.begin_ms, day.end_ms, prices)
+        return audit(database, day.begin_ms, day.end_ms, prices, kept_ms)
 
 
 def test_where_nothing_was_billed_nothing_differs(simulated: tuple[ClickHouseConfig, Day, SimulatedAudit]) -> None:
@@ -113,6 +113,34 @@ def test_every_way_of_holding_a_gpu_is_in_it(simulated: tuple[ClickHouseConfig, 
     assert (sorted(shared[0]), shared[1] >= MINUTES) == (["h-1/3", "h-1/4"], True)
     assert groups[0][0] == 3
     assert devices[0][0] == 3
+
+
+def test_bills_whose_readings_have_expired_are_not_compared_with_them(
+    simulated: tuple[ClickHouseConfig, Day, SimulatedAudit],
+) -> None:
+    """Readings of the first half are gone, as after 30 days: its bills do not differ, they are not compared."""
+    config, day, _ = simulated
+    expired = ("gpu_samples_partials", "usage", "gpu_shares")
+    middle_ms = (day.begin_ms + day.end_ms) // 2 // MINUTE_MS * MINUTE_MS
+    with contextlib.closing(SinkDatabase(config)) as writer:
+        try:
+            for table in expired:
+                writer.command(f"CREATE TABLE kept_{table} AS {table}")
+                writer.command(f"INSERT INTO kept_{table} SELECT * FROM {table} FINAL")
+                writer.command(f"ALTER TABLE {table} DELETE WHERE window_ms < {middle_ms}", {"mutations_sync": 2})
+            differing = {one.name for one in asked(config, day, load(EXAMPLE)).checks if one.differing}
+            half, none = (asked(config, day, load(EXAMPLE), kept_ms) for kept_ms in (middle_ms, day.end_ms + DAY_MS))
+        finally:
+            for table in expired:
+                writer.command(f"TRUNCATE TABLE {table}")
+                writer.command(f"INSERT INTO {table} SELECT * FROM kept_{table}")
+                writer.command(f"DROP TABLE kept_{table} SYNC")
+
+    measured = {"measured GPU time and energy", "measured requests and tokens"}
+    assert measured <= differing
+    assert (half.kept_ms, {(one.differing, one.compared > 0) for one in half.checks}) == (middle_ms, {(0, True)})
+    assert {one.name for one in none.checks if one.compared} == {"parts", "rollup by hour", "rollup by day"}
+    assert (none.differing, none.exact, none.priced) == (False, False, False)
 
 
 def off_by_one(column: str) -> str:
@@ -224,3 +252,4 @@ def test_prices_that_bills_were_not_rated_with_are_told(
 
     assert {"priced again", "emissions again"}.isdisjoint(check.name for check in found.checks)
     assert "give that one with --prices" in found.unpriced
+    assert (found.exact, replace(found, with_prices=False).exact) == (False, True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fleetpulse.audit.checks import Check, rollups
 from fleetpulse.audit.report import Audit
+from fleetpulse.commands.money import audited
 
 
 def test_an_audit_is_exact_only_when_all_agree() -> None:
@@ -13,6 +16,44 @@ def test_an_audit_is_exact_only_when_all_agree() -> None:
         return Audit(0, 1, [Check("parts", bills, differing, differing)], 1, 1, 1, 1, ()).exact
 
     assert [made(), made(bills=0), made(differing=1)] == [True, False, False]
+
+
+def test_bills_that_were_not_priced_again_are_not_exact() -> None:
+    """Unless people leave prices out; then a difference still counts. Machines are told both."""
+
+    def found(unpriced: str, with_prices: bool, differing: int = 0) -> tuple[bool, bool]:
+        parts = Check("parts", 5, differing, differing)
+        audit = Audit(0, 1, [parts], 0, 0, 0, 0, (), unpriced=unpriced, with_prices=with_prices)
+        said = audit.as_dict()
+        return said["exact"], said["priced"]
+
+    assert found("", with_prices=True) == (True, True)
+    assert found("another file", with_prices=True) == (False, False)
+    assert found("another file", with_prices=False) == (True, False)
+    assert found("another file", with_prices=False, differing=1) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("bills", "differing", "unpriced", "said"),
+    [(5, 0, "", False), (5, 1, "", "bills differ"), (5, 0, "another file", "--without-prices"), (0, 0, "", "no bill")],
+    ids=["exact", "differs", "not priced", "nothing"],
+)
+def test_an_audit_that_is_not_exact_says_why(bills: int, differing: int, unpriced: str, said: str | bool) -> None:
+    """Exit 1 with a sentence."""
+    audit = Audit(0, 1, [Check("parts", bills, differing, differing)], 0, 0, 0, 0, (), unpriced)
+
+    wrong = audited(audit).wrong
+    assert said in wrong if isinstance(said, str) and isinstance(wrong, str) else wrong is said
+
+
+def test_what_could_not_be_compared_is_said() -> None:
+    """Bills outlive the readings that they are made of."""
+
+    def lines(kept_ms: int) -> list[str]:
+        return list(Audit(0, 120_000, [Check("parts", 5, 0, 0)], 0, 0, 0, 0, (), kept_ms=kept_ms).lines())
+
+    said = "readings expired, not compared: bills before 1970-01-01 00:01 (UTC) are checked in their parts and rollups"
+    assert (lines(0), lines(60_000)) == ([], [f"{said} alone"])
 
 
 def test_lines_of_an_audit_name_what_differs_and_what_is_late() -> None:
