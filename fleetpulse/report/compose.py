@@ -10,6 +10,7 @@ from fleetpulse.dashboard.values import covered_text
 from fleetpulse.report import BY_EXAMPLES, tables
 from fleetpulse.report import amounts as a
 from fleetpulse.report.amounts import ratio
+from fleetpulse.report.others import with_other_failures
 from fleetpulse.report.page import Headline, Page, Section
 
 Report = Mapping[str, Any]
@@ -134,7 +135,7 @@ def _sections(report: Report) -> Iterator[Section]:
     yield Section(
         "Who used it",
         "Costs of the tenant's own requests, failed ones among them; then what is nobody's in particular.",
-        [tables.TENANTS.table(report["tenants"])],
+        [tables.tenants(report["tenants"])],
     )
     yield Section(
         "Good requests",
@@ -148,7 +149,12 @@ def _sections(report: Report) -> Iterator[Section]:
     unused = report["idle"]
     yield Section("Idle GPUs", "No model was loaded.", [tables.idle(unused)], tables.idle_hours(unused), empty="None.")
     nothing = "Nobody got an answer for this."
-    yield Section("Failed requests", nothing, [tables.FAILED.table(report["failed"])], empty="None.")
+    yield Section(
+        "Failed requests",
+        nothing,
+        [tables.FAILED.table(with_other_failures(report["failed"], tables.TOP))],
+        empty="None.",
+    )
     meter = "At the meter: times PUE. CO2e by the grid's intensity in each minute, split as energy is."
     yield Section("Energy and emissions", meter, [tables.ENERGY.table(report["energy"])])
     caps = report["power_caps"]

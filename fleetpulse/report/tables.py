@@ -10,6 +10,7 @@ from typing import Any
 
 from fleetpulse.report import amounts as a
 from fleetpulse.report.amounts import ratio
+from fleetpulse.report.others import with_other_tenants
 from fleetpulse.report.page import Bars, Table
 from schemas.definitions import END
 from schemas.limits import HOUR_MS
@@ -152,6 +153,12 @@ def idle_hours(rows: Rows) -> Bars:
     return Bars("Cost of idle GPUs by host and hour (UTC)", "$", stack, _bars(named, "host", stack))
 
 
+def tenants(rows: Rows) -> Table:
+    """Who used it: these rows add up to the bill."""
+    named = sum(not row["nobody"] for row in rows)
+    return replace(_TENANTS.table(with_other_tenants(rows, TOP)), caption=f"Top {min(named, TOP)} of {named} tenants")
+
+
 def goodput(rows: Rows) -> Table:
     """Attainment and cost of good work by class."""
     version = rows[0]["definition_version"] if rows else ""
@@ -251,8 +258,8 @@ LIST_PRICES = Layout(
     least=("note", "utilization", "all in"),
     also=frozenset({"note"}),
 )
-TENANTS = Layout(
-    "Top {shown} of {all} tenants",
+_TENANTS = Layout(
+    "Tenants",
     {
         "tenant": _TENANT,
         "billed requests": _REQUESTS,
@@ -266,7 +273,6 @@ TENANTS = Layout(
         "a request's": _cell("g_per_request", lambda g: a.decimal(g, "g")),
     },
     least=(*_ENDS, "prompt tokens", "generated", "a request's", "CO2e of 1M generated", "CO2e"),
-    top=TOP,
     share="cost_nusd",
 )
 _GOODPUT = Layout(
@@ -333,7 +339,6 @@ FAILED = Layout(
         "CO2e": _CARBON,
     },
     words=3,
-    top=TOP,
 )
 ENERGY = Layout(
     "By region",

@@ -5,13 +5,16 @@ from __future__ import annotations
 from html.parser import HTMLParser
 from typing import Any
 
+import pytest
 from rich.console import Console
 
-from fleetpulse.report import tables
+from fleetpulse.report import money, tables
 from fleetpulse.report.compose import page
 from fleetpulse.report.html import html
+from fleetpulse.report.others import with_other_failures
 from fleetpulse.report.page import Bars, Headline, Page, Section, Table
 from fleetpulse.report.terminal import rendered
+from schemas.definitions import END
 
 HOUR_MS = 3_600_000
 EVIL = "<script>alert(1)</script>\x1b[31m"
@@ -112,6 +115,48 @@ def test_silence_is_said_beside_the_bill() -> None:
     assert [one.note for one in made.headlines[3:5]] == ["of 0, all of the bill, silent GPUs beside it"] * 2
     assert [one.note for one in page(report()).headlines[3:5]] == ["of 0, all of the bill"] * 2
     assert not [line for line in page(report()).warnings if "no reading" in line]
+
+
+def tenant(name: str, nusd: int | None, nobody: int = 0) -> dict[str, Any]:
+    """A row of ``cost_by`` with unit costs, of two requests."""
+    return money.unit_costs({
+        "tenant": name, "nobody": nobody, "cost_nusd": nusd, "requests": 2 * (not nobody),
+        **dict.fromkeys(END, 0 if nobody else 1), "uncached_tokens": 1_000_000, "uncached_nusd": nusd,
+        **dict.fromkeys(("cached_tokens", "output_tokens", "output_nusd", "carbon_ug")),
+        **dict.fromkeys(f"{what}_per_million_{of}" for what in ("usd", "kwh", "g") for of in ("uncached", "output")),
+    })  # fmt: skip
+
+
+def test_who_used_it_adds_up_to_the_bill() -> None:
+    """Twelve tenants: ten by name, the others as one row, and always what is nobody's."""
+    rows = [tenant(f"t{n:02}", 10**9) for n in range(12)]
+    rows += [tenant("__idle__", 5 * 10**9, 1), tenant("__unpriced__", None, 1)]
+
+    many, few = tables.tenants(rows), tables.tenants([*rows[:2], *rows[12:]])
+
+    column = [*many.columns].index("cost")
+    assert [(row[0], row[column]) for row in many.rows[9:]] == [
+        ("t09", "$1.00"), ("2 others", "$2.00"), ("idle GPUs", "$5.00"), ("without a price", "–"),
+    ]  # fmt: skip
+    assert many.rows[10][1:3] == ("4", "2")
+    assert many.rows[10][many.columns.index("1M uncached")] == "$1.00"
+    assert sum(many.shares) == pytest.approx(1)
+    assert (many.caption, few.caption) == ("Top 10 of 12 tenants", "Top 2 of 2 tenants")
+    assert [row[0] for row in few.rows] == ["t00", "t01", "idle GPUs", "without a price"]
+
+
+def test_failed_requests_add_up() -> None:
+    """Those that are not shown by name are one row."""
+    rows = [
+        {"status": "error", "model": f"m{n}", "tenant": "t", "cost_nusd": 10**9, "meter_mj": None, "carbon_ug": 0}
+        for n in range(13)
+    ]
+
+    found = tables.FAILED.table(with_other_failures(rows, 10))
+
+    assert [row[3] for row in found.rows[9:]] == ["$1.00", "$3.00"]
+    assert found.rows[-1][:3] == ("others", "–", "–")
+    assert len(with_other_failures(rows[:10], 10)) == 10
 
 
 def test_terminal_and_file_show_the_same_digits() -> None:
