@@ -97,7 +97,10 @@ def gather(ask: Ask, query: ReportQuery) -> dict[str, Any]:
         "engines": [money.engine_costs(row, of_engine) for row, of_engine in money.by_engine(engines, of)],
         "gpu_models": [*map(money.gpu_costs, money.with_silence(of("cost_by_gpu_model"), coverage))],
         "goodput": goodput_rows(
-            counted(of, query.to_ms - query.from_ms, query.slo_classes), _by(of, "slo_class"), query.slo_classes
+            counted(of, query.to_ms - query.from_ms, query.slo_classes),
+            _by(of, "slo_class"),
+            query.slo_classes,
+            kept,
         ),
         "energy": emissions(of("cost_energy_by_place")),
         "idle": of("cost_idle"),

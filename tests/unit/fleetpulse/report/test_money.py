@@ -290,6 +290,36 @@ def test_a_class_pays_for_its_good_requests_alone() -> None:
     assert made["burn_rate"] == pytest.approx(2.0)
 
 
+VERDICTS = {"slo_class": "gold", "good": 8, "missed": 1, "failed": 1, "left_out": 0, "good_tokens": 1_000}
+ENDS = {"ok": 8, "aborted": 0, "client_fault": 0, "failed": 2}
+OF_REQUESTS = dict.fromkeys(("missed_ttft", "missed_output_tokens", "all_output_tokens"), 1)
+
+
+@pytest.mark.parametrize(
+    ("row", "ends", "requests_kept", "usd"),
+    [
+        (VERDICTS, ENDS, False, 0.0005),
+        (VERDICTS, ENDS | {"ok": 800}, False, None),
+        (VERDICTS | OF_REQUESTS, ENDS, True, 0.0005),
+        (VERDICTS | OF_REQUESTS, ENDS, False, None),
+    ],
+    ids=["windows judged all", "windows judged some", "requests", "requests that are gone in part"],
+)
+def test_the_cost_of_all_is_not_divided_by_the_good_requests_of_a_part(
+    row: Row, ends: Row, requests_kept: bool, usd: float | None
+) -> None:
+    """Verdicts that begin within the range, as classes that are new or requests that have expired."""
+    (made,) = goodput_rows(
+        [row],
+        [{"slo_class": "gold", "cost_nusd": 4_000_000, **ends}],
+        [SloClass("gold", 0.9, ttft_us=1)],
+        requests_kept,
+    )
+
+    assert (made["usd_per_good_request"], made["cost_nusd"]) == (usd, 4_000_000)
+    assert (made["usd_per_million_good_tokens"] is None) is (usd is None)
+
+
 def test_what_silent_gpus_cost_stands_with_their_type() -> None:
     """Over days; nothing where all reported, unknown without a price; a type that no bill has stands behind."""
 
