@@ -143,12 +143,18 @@ def _whole_numbers(value: Any) -> Any:
 
 
 def print_rows(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str, least: Sequence[str] = ()
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    empty: str,
+    least: Sequence[str] = (),
+    exact: bool = False,
 ) -> None:
-    """A table on stdout; without rows only the sentence ``empty``, on stderr. ``least`` as in ``table``."""
+    """A table on stdout; without rows only the sentence ``empty``, on stderr. ``least``, ``exact`` as in ``table``."""
     listed = list(rows)
     if listed:
-        print_whole(table(title, columns, listed, least=least))
+        print_whole(table(title, columns, listed, least=least, exact=exact))
     else:
         err.print(empty, markup=False, highlight=False, soft_wrap=True)
 
@@ -174,21 +180,23 @@ def table(
     *,
     right: Collection[str] = (),
     least: Sequence[str] = (),
+    exact: bool = False,
 ) -> FittedTable:
     """A table; numbers, and the columns ``right``, stand to the right, unknown values show as an en dash.
 
-    ``least`` are the columns to leave out first where there is no room for all.
+    ``least`` are the columns to leave out first where there is no room for all. ``exact``: floats with all digits.
     """
     listed = [tuple(row) for row in rows]
     numeric = [
         name in right or any(isinstance(row[at], int | float) for row in listed) for at, name in enumerate(columns)
     ]
     heads = [Column(name, is_number) for name, is_number in zip(columns, numeric, strict=True)]
-    return FittedTable(title, heads, [[Text(show(value)) for value in row] for row in listed], least)
+    return FittedTable(title, heads, [[Text(show(value, exact=exact)) for value in row] for row in listed], least)
 
 
-def show(value: Any) -> str:
-    """A cell: thousands separated, floats to three digits, unknown as a dash, control characters as escapes."""
+def show(value: Any, *, exact: bool = False) -> str:
+    """A cell: thousands separated, floats to three digits unless they are ``exact``, unknown as a dash, control
+    characters as escapes."""
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -196,7 +204,7 @@ def show(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return rounded(value)
+        return f"{value:,}" if exact else rounded(value)
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in str(value))
 
 

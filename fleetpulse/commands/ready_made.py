@@ -33,7 +33,7 @@ def for_people(login: ClickHouseConfig, name: str, query: Query, answer: Answer)
     columns, rows = readable(answer.columns, answer.rows) if ours else (answer.columns, answer.rows)
 
     def show() -> None:
-        print_rows(title, columns, rows, empty="no rows")
+        print_rows(title, columns, rows, empty="no rows", exact=not ours)
         for line in said:
             err.print(line, markup=False, highlight=False, soft_wrap=True)
 

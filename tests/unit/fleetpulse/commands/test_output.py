@@ -13,7 +13,11 @@ from click.testing import Result as Done
 from typer.testing import CliRunner
 
 from fleetpulse.commands import output
-from fleetpulse.commands.output import Ended, Result, answers, checking, err, for_program
+from fleetpulse.commands.output import Ended, Result, answers, checking, err, for_program, show
+from fleetpulse.commands.ready_made import for_people
+from fleetpulse.sql.database import Answer
+from fleetpulse.sql.query import Query
+from runtime.config import ClickHouseConfig
 from stream_jobs.yaml_files.errors import FileError
 
 app = typer.Typer()
@@ -111,3 +115,15 @@ def test_a_reader_that_is_gone_ends_a_command_in_silence_and_no_other_pipe_does(
     assert (gone.returncode, said) == (0, b"")
     assert (own.returncode, own.stdout) == (1, "")
     assert own.stderr.startswith("said: a socket of ours")
+
+
+def test_numbers_of_peoples_own_sql_keep_their_digits(capsys: pytest.CaptureFixture[str]) -> None:
+    """Money is not rounded to whole dollars there; in tables of ours three digits do."""
+    answer = Answer(("usd", "share"), ((1234.56, 0.123456),))
+    query = Query("SELECT 1234.56 AS usd, 0.123456 AS share", {})
+
+    for_people(ClickHouseConfig(), query.sql, query, answer).show()
+
+    assert "1,234.56" in (said := capsys.readouterr().out)
+    assert "0.123456" in said
+    assert (show(1234.56), show(0.123456)) == ("1,235", "0.123")
