@@ -218,7 +218,7 @@ def rerate(
 
     New bills take the place of the old ones in every view; the old ones are kept in token_costs_replaced.
 
-    Example: [bold]fleetpulse rerate --from 2026-01-01 --to 2026-02-01 --prices my-prices.yaml[/bold]
+    Example: [bold]fleetpulse rerate --from "$(date -uI -d-7day)" --to "$(date -uI -d-1day)"[/bold]
     """
     from fleetpulse.alerts.actions import record_run
     from fleetpulse.report.amounts import usd
