@@ -46,6 +46,7 @@ from tests.integration.cost_rows import (
     PART,
     ROWS,
     UG_PER_MJ,
+    bill,
     costs_record,
     gpu_rows,
     land_fleet,
@@ -193,6 +194,20 @@ def test_sums_of_every_query_are_the_bill(database: SinkDatabase, config: ClickH
     assert sum(row["total_nusd"] for row in found["gpu_models"]) == total
     assert sum(row["total_nusd"] for row in found["engines"]) + idle == total
     assert sum(row["full_nusd"] or 0 for row in found["models"]) + idle == total
+
+
+def test_what_failed_requests_cost_adds_up_with_many_of_them(database: SinkDatabase, config: ClickHouseConfig) -> None:
+    """Of sixty tenants with failures fifty stand by name, the others as one row behind them."""
+    parts = [("__overhead__", "prefill", f"t{n:02}", "m", "batch", "error", 1, 1_000 + n, 10, 100) for n in range(60)]
+    land(database, [costs_record([bill("engine", "e1", 0, [], parts)], 0)])
+
+    found = cost_report(config, question())
+
+    (split,) = found["split"]
+    assert [(row["status"], row["tenant"]) for row in found["failed"][:2]] == [("error", "t59"), ("error", "t58")]
+    assert [(row["status"], row["model"], row["tenant"]) for row in found["failed"][50:]] == [("others", None, None)]
+    for name in ("cost_nusd", "energy_mj", "meter_mj", "carbon_ug"):
+        assert sum(row[name] for row in found["failed"]) == split[name]
 
 
 def test_the_page_is_made_of_what_the_database_says(database: SinkDatabase, config: ClickHouseConfig) -> None:
