@@ -15,14 +15,13 @@ import pytest
 from tests.simulator.__main__ import table
 from tests.simulator.alerts_world import AlertsWorld
 from tests.simulator.counting import QuietStep
-from tests.simulator.damaged_world import DamagedWorld, TailCutWorld
 from tests.simulator.mutations import Mutation
 from tests.simulator.pool_work import MUTATIONS
 from tests.simulator.schedule import Rules, run_schedule
 from tests.simulator.telling_world import SilentlyChangedWorld, TellingWorld
-from tests.simulator.windows_world import ForgetfulWorld, SmallWindowsWorld, WindowsWorld
 
-SCHEDULES = 150
+SCHEDULES = 60
+"""`make simulator` runs 20,000."""
 
 
 @pytest.fixture(autouse=True)
@@ -54,24 +53,6 @@ def test_no_schedule_loses_or_doubles_an_event() -> None:
         )
     )
     assert sum(outcome.records for outcome in outcomes) > 20 * SCHEDULES
-
-
-def test_the_windows_job_is_exact_through_all_of_it() -> None:
-    """The real step: every partial row equals brute force over the accepted events, every book the truth."""
-    outcomes = [run_schedule(seed, world_of=WindowsWorld) for seed in range(1, 21)]
-
-    assert {outcome.seed: outcome.violations for outcome in outcomes if outcome.violations} == {}
-    assert sum(outcome.commits for outcome in outcomes) > 100
-
-
-def test_who_keeps_a_name_follows_from_the_log_alone() -> None:
-    """The real step with room for a few names: rows and usage are those of a job that nothing disturbs. A job whose
-    snapshots do not say who opened a series is noticed."""
-    outcomes = [run_schedule(seed, world_of=SmallWindowsWorld) for seed in range(1, 9)]
-
-    assert {outcome.seed: outcome.violations for outcome in outcomes if outcome.violations} == {}
-    assert sum(outcome.commits for outcome in outcomes) > 40
-    assert any(run_schedule(seed, world_of=ForgetfulWorld).violations for seed in range(1, 9))
 
 
 def test_windows_judged_without_an_upstream_are_those_of_an_undisturbed_job() -> None:
@@ -111,18 +92,6 @@ def test_what_cannot_be_mended_is_never_papered_over(rules: Rules) -> None:
     assert {outcome.seed: outcome.violations for outcome in outcomes if outcome.violations} == {}
     assert sum(sum(outcome.quarantines.values()) for outcome in outcomes) > 0
     assert not sum(outcome.ends["PartitionError"] for outcome in outcomes)
-
-
-@pytest.mark.parametrize("world", [DamagedWorld, TailCutWorld], ids=["anything", "what is not read yet"])
-def test_damaged_partitions_come_back_by_resets_that_say_what_is_missing(world: type[DamagedWorld]) -> None:
-    """Logs are cut, offsets lost, resets killed half-way, partitions reset that were well: every commit is what its
-    offsets give, every offset without a commit is declared, and in the end all is read."""
-    outcomes = [run_schedule(seed, world_of=world) for seed in range(1, SCHEDULES + 1)]
-
-    assert {outcome.seed: outcome.violations for outcome in outcomes if outcome.violations} == {}
-    blows = sum((outcome.blows for outcome in outcomes), Counter())
-    assert blows["reset"] > 50
-    assert sum(outcome.quarantines["seen"] for outcome in outcomes) > 50
 
 
 def test_a_schedule_is_the_same_every_time() -> None:
