@@ -6,6 +6,7 @@ Covers stream_jobs.costs.packed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import pytest
@@ -61,7 +62,8 @@ def of(kind: type[Counted]) -> Counted:
     return made  # type: ignore[return-value]
 
 
-def a_log() -> list[Record]:
+@cache
+def a_log() -> tuple[Record, ...]:
     """Two GPUs, two tenants whose requests reach back some minutes, GPUs shared now and then."""
     log = Log()
     for window in range(WINDOWS):
@@ -69,10 +71,11 @@ def a_log() -> list[Record]:
         log.usage(max(0, window - window % 40), [a_line("a"), a_line("b", status="error")], through=window + 1)
         if window % 7 == 0:
             log.shares(window, [a_share("g1")])
-    return log.records
+    return tuple(log.records)
 
 
-def undisturbed(records: Sequence[Record]) -> dict[Any, Any]:
+@cache
+def undisturbed(records: tuple[Record, ...]) -> dict[Any, Any]:
     step = a_step()
     state, changes = step.new(WINDOW_PARTIALS, 0), step.changes()
     step.fold(state, records, changes)
