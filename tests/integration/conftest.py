@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+pytest.register_assert_rewrite("tests.integration.runner_behaviour", "tests.integration.runner_rig")
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _leaves_nothing_open() -> Iterator[None]:

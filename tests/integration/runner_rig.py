@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -38,15 +39,15 @@ class Worker:
     lines: list[str] = field(default_factory=list)
     log: Path | None = None
 
-    async def live(self, within_s: float = WITHIN_S) -> float:
-        """Wait until it owns at least one partition; seconds since it was started."""
+    async def live(self, partitions: int = 1, within_s: float = WITHIN_S) -> float:
+        """Wait until it owns at least so many partitions; seconds since it was started."""
         assert self.process.stdout is not None
         async with asyncio.timeout(within_s):
             while True:
                 line = (await self.process.stdout.readline()).decode()
                 assert line, f"the worker ended: {self.tail()}"
                 self.lines.append(line)
-                if line.startswith("live ") and int(line.split()[1]) > 0:
+                if line.startswith("live ") and int(line.split()[1]) >= partitions:
                     return time.monotonic() - self.began_s
 
     def send(self, number: signal.Signals) -> None:
@@ -58,6 +59,11 @@ class Worker:
             await self.process.communicate()
         assert self.process.returncode is not None
         return self.process.returncode
+
+    def folded(self) -> int:
+        """How many records it has folded, those that it folded again too."""
+        text = self.log.read_text() if self.log else ""
+        return sum(int(line.rpartition(" ")[2]) for line in text.splitlines() if " folded " in line)
 
     def tail(self) -> str:
         return "\n".join(self.log.read_text().splitlines()[-30:]) if self.log else ""
@@ -130,13 +136,35 @@ class Rig:
 
         self.kept.append(asyncio.create_task(again(worker)))
 
-    async def load(self, records: int, per_s: float = 0.0, *, seed: int = 1, poison: bool = False) -> None:
-        """Send records of five keys from two edges, re-send some of them, poison some if told to."""
+    @contextlib.asynccontextmanager
+    async def loaded(self, per_s: float) -> AsyncIterator[None]:
+        """Records come all the time, until the end of the block."""
+        enough = asyncio.Event()
+        load = asyncio.create_task(self.load(None, per_s, enough=enough))
+        try:
+            yield
+        finally:
+            enough.set()
+            await load
+
+    async def load(
+        self,
+        records: int | None,
+        per_s: float = 0.0,
+        *,
+        seed: int = 1,
+        poison: bool = False,
+        enough: asyncio.Event | None = None,
+    ) -> None:
+        """Send records of five keys from two edges, re-send some of them, poison some if told to. ``records`` None:
+        until there are ``enough``."""
         draw = random.Random(seed)
         producer = AIOKafkaProducer(bootstrap_servers=self.bootstrap, enable_idempotence=True, linger_ms=5)
         await producer.start()
         try:
-            for number in range(records):
+            for number in itertools.count() if records is None else range(records):
+                if enough is not None and enough.is_set():
+                    break
                 edge, seq = f"edge-{self.sent % 2}", self.sent // 2
                 key, amount = f"k{draw.randrange(5)}", draw.randrange(1, 100)
                 value, headers = encode(key, amount, edge, 0, seq, (0, max(0, seq - 50)))
@@ -195,6 +223,16 @@ class Rig:
         finally:
             await consumer.stop()
 
+    async def commits(self, within_s: float = WITHIN_S) -> None:
+        """Wait until of every partition records were committed that were not when this was called."""
+        seen = len(await self.outputs())
+        async with asyncio.timeout(within_s):
+            while True:
+                told = (await self.outputs())[seen:]
+                if len({one["source"] for one in told if one["accepted"]}) == self.partitions:
+                    return
+                await asyncio.sleep(0.1)
+
     async def settled(self, within_s: float = WITHIN_S) -> list[dict[str, Any]]:
         """The outputs, once they cover every record sent."""
         async with asyncio.timeout(within_s):
@@ -204,6 +242,10 @@ class Rig:
                 if told >= self.sent + self.resent:
                     return outputs
                 await asyncio.sleep(0.2)
+
+    def ended(self) -> list[int]:
+        """Exit codes of workers that have ended."""
+        return [one.process.returncode for one in self.workers if one.process.returncode is not None]
 
     def check(self, outputs: list[dict[str, Any]], *, holes: bool = False) -> None:
         """Every event once, every offset in exactly one commit, numbers without a gap. ``holes``: offsets count more

@@ -1,13 +1,15 @@
 """A worker process for the runner's tests: runs the counting job in one of the two shells until SIGTERM.
 
-Says what it does in one line per event on standard output (``live``, ``position``), so that tests need not guess.
+Says when partitions are live in a line on standard output, and in its log what it folds, so that tests need not guess.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -15,10 +17,21 @@ BEGAN_S = time.monotonic()
 
 from runtime.config import KafkaConfig  # noqa: E402
 from runtime.process import leave  # noqa: E402
+from schemas.contract.record import Record  # noqa: E402
 from stream_jobs.runner.policy import CommitPolicy  # noqa: E402
 from stream_jobs.runner.process import run_process  # noqa: E402
 from tests.integration.job_worker import log_to_stderr  # noqa: E402
-from tests.simulator.counting import CountingStep  # noqa: E402
+from tests.simulator.counting import Changes, CountingStep, State  # noqa: E402
+
+_log = logging.getLogger(__name__)
+
+
+class SayingStep(CountingStep):
+    """Logs how many records it has folded."""
+
+    def fold(self, state: State, records: Sequence[Record], changes: Changes) -> None:
+        super().fold(state, records, changes)
+        _log.info("folded %d", len(records))
 
 
 def main() -> int:
@@ -41,7 +54,7 @@ def main() -> int:
     transactional = told.source if told.transactional else ()
     return run_process(
         told.shell,
-        CountingStep(told.out, part_bytes=2_000),
+        SayingStep(told.out, part_bytes=2_000),
         told.source,
         kafka,
         policy,
