@@ -12,14 +12,15 @@ import pytest
 from fleetpulse.queries.questions import numbered
 from lab.oracle.faces import ASKED, FACES, NOT_ASKED
 from lab.oracle.recipes import COUNTED, NOT_COUNTED, recipes
-from lab.oracle.run import oracle
+from lab.oracle.run import ZONES, oracle, ranges_over
 from schemas.limits import DAY_MS
 from tests.conftest import Servers
 from tests.integration.oracle_rig import OBJECTIVES, Asked, filled
 
 pytestmark = pytest.mark.integration
 
-RANGES = 12
+RANGES = 10
+"""As many as there are kinds of ends."""
 SOMETIMES = {"report", "cookbook"}
 """Faces that have nothing to say of a range without rows."""
 
@@ -55,3 +56,10 @@ def test_each_question_is_compared_or_says_why_not() -> None:
     """Of ``fleetpulse ask``, over random ranges."""
     assert {one.query for one in numbered().values()} == set(ASKED) | set(NOT_ASKED)
     assert not set(ASKED) & set(NOT_ASKED)
+
+
+def test_ranges_have_ends_of_every_kind() -> None:
+    """Each comes once."""
+    ends = [over.ends for over in ranges_over(0, DAY_MS, RANGES, 1)]
+
+    assert ends == ["any", "window", "minute", "hour", *(f"days of {zone}" for zone in ZONES)]
