@@ -68,8 +68,11 @@ def test_threads_step_back_too() -> None:
 
 
 def test_who_is_gone_is_passed_over() -> None:
-    """A child may end before it is looked at."""
+    """A child may end before it is looked at; nobody else steps back for it."""
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
+    mine, ours = niceness(0), session_of(os.getpid())
 
     priority.step_back(process.pid, priority.BULK)
+
+    assert (niceness(0), session_of(os.getpid())) == (mine, ours)

@@ -26,6 +26,18 @@ def test_an_excerpt_reads_as_the_page_does(name: str) -> None:
     assert len(part) <= len(page)
 
 
+def test_excerpts_are_shorter_than_their_pages() -> None:
+    """All of them together by far: that is what they are for."""
+    pages, parts = 0, 0
+    for name in FILES:
+        text = (SCRAPES / name).read_text()
+        samples = parse(text).samples
+        pages += len(samples)
+        parts += len(parse(excerpt(text, detect(sample.name for sample in samples).kind)).samples)
+
+    assert 0 < parts < pages
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_an_excerpt_has_every_line_of_the_engine(name: str) -> None:
     """Those that begin with one of its names, in their order; of engines that are others, none is left out either."""

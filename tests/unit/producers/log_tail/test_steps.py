@@ -119,8 +119,11 @@ def test_fields_that_cannot_be_meant_stop_the_start(fields: dict[str, str], key:
     st.sampled_from(sorted(FORMATS)), st.binary(max_size=60), st.sampled_from([b"", b"{'loss': ", b"iteration 1/2 |"])
 )
 def test_no_line_raises(kind: str, text: bytes, head: bytes) -> None:
-    """Whatever a program prints."""
-    steps(kind, [head + text, b"}" + head + text + b"}"])
+    """Whatever a program prints: a line is a step at most, of numbers that a column holds."""
+    rows, _ = steps(kind, [head + text, b"}" + head + text + b"}"])
+
+    assert len(rows) <= 2
+    assert [name for row in rows for name, value in row.items() if type(value) not in (int, str)] == []
 
 
 def test_a_long_line_is_read_in_its_length() -> None:

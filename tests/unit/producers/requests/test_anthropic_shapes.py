@@ -127,9 +127,12 @@ def test_usage_is_read_field_by_field(reported: object, usage: Usage | None, bad
 )
 @pytest.mark.parametrize("inner", [None, 1, "x", [], [1], {}, {"type": []}, {"type": {}}])
 def test_any_shape_is_read(kind: str, inner: object) -> None:
-    """Nothing raises."""
+    """Nothing raises; no token, no usage and no error is made of it."""
     names = ("message", "delta", "content_block", "content", "usage", "index")
-    read_document({"type": kind, **dict.fromkeys(names, inner)}, whole=False)
+    found = read_document({"type": kind, **dict.fromkeys(names, inner)}, whole=False)
+
+    assert sum(part.tokens for part in found.parts) == 0
+    assert (found.usage or Usage(), found.error_kind) == (Usage(), None)
 
 
 @pytest.mark.parametrize("came", range(9, len(STREAM) + 1))

@@ -20,8 +20,10 @@ RULES = {rule.name: rule for rule in (*load_set().rules, *load_set().disabled)}
 
 
 def test_the_judge_takes_them() -> None:
-    """Measures, views and detectors of all of them are there."""
-    FleetDetector(load())
+    """Measures, views and detectors of all of them are there; none is left to others."""
+    rules = load()
+
+    assert set(FleetDetector(rules).detectors) == {rule.name for rule in rules}
 
 
 def test_each_says_what_to_do_unless_it_only_informs() -> None:
