@@ -43,19 +43,41 @@ APPLICATION = """if True:
     requests, seed = int(sys.argv[2]), int(sys.argv[3])
     chance = random.Random(seed)
     client = track.Client(sys.argv[1], waiting_max=int(sys.argv[4]))
+    print("ready", flush=True)
+    sys.stdin.readline()
     for number in range(requests):
         with track.request(f"m{seed}", client=client, request_id=f"{seed}-{number}") as request:
             for _ in range(chance.randrange(20)):
                 request.token()
+        if number % 20 == 19:
+            print("twenty", flush=True)
         time.sleep(chance.random() / 1_000)
+    print("all", flush=True)
     sys.stdin.read()  # requests that end while no agent listens cannot be declared
     client.close()
     print(client.finished, client.lost)
 """
 
 
+class Said:
+    """How often applications said what: ``ready``, ``twenty`` more requests, ``all`` of them."""
+
+    def __init__(self) -> None:
+        self._counts = Counter[str]()
+        self._changed = asyncio.Condition()
+
+    async def add(self, word: str) -> None:
+        async with self._changed:
+            self._counts[word] += 1
+            self._changed.notify_all()
+
+    async def reaches(self, word: str, times: int) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._counts[word] >= times)
+
+
 async def application(
-    path: Path, requests: int, seed: int, waiting_max: int, may_end: asyncio.Event
+    path: Path, requests: int, seed: int, waiting_max: int, said: Said, may_begin: asyncio.Event, may_end: asyncio.Event
 ) -> tuple[int, int]:
     """Run one, until it may end; how many of its requests ended, and how many of these it says it dropped."""
     arguments = (str(path), str(requests), str(seed), str(waiting_max))
@@ -63,6 +85,16 @@ async def application(
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", APPLICATION, *arguments, stdin=pipe, stdout=pipe
     )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    word = ""
+    while word != "all":
+        word = (await process.stdout.readline()).decode().strip()
+        assert word, "it ended too early"
+        await said.add(word)
+        if word == "ready":
+            await may_begin.wait()
+            process.stdin.write(b"\n")
     await may_end.wait()
     out, _ = await process.communicate(b"")
     assert process.returncode == 0
@@ -104,12 +136,14 @@ async def test_the_books_balance_while_agents_come_and_go(tmp_path: Path) -> Non
     Every request that ended is in the spool once, or declared as shed by the count of its own application.
     """
     path, publishes, counters = tmp_path / "a.sock", publisher(tmp_path / "spool"), RecordingCounters()
-    may_end = asyncio.Event()
-    applications = asyncio.gather(*(application(path, 400, seed, 4, may_end) for seed in range(4)))
-    for _ in range(3):
+    said, may_begin, may_end = Said(), asyncio.Event(), asyncio.Event()
+    applications = asyncio.gather(*(application(path, 400, seed, 4, said, may_begin, may_end) for seed in range(4)))
+    await said.reaches("ready", 4)
+    may_begin.set()
+    for number in range(3):
         async with receiving(path, publishes, counters):
-            await asyncio.sleep(0.25)
-        await asyncio.sleep(0.1)
+            await said.reaches("twenty", 24 * number + 16)
+        await said.reaches("twenty", 24 * number + 24)
     async with receiving(path, publishes, counters):
         may_end.set()
         reported = await applications
@@ -118,7 +152,8 @@ async def test_the_books_balance_while_agents_come_and_go(tmp_path: Path) -> Non
     declared = shed(publishes)
     publishes.spool.close()
     ids = [row["request_id"] for row in rows]
-    assert len(ids) == len(set(ids))
+    assert len(ids) == len(set(ids)) > 0
+    assert declared > 0
     assert (sum(finished for finished, _ in reported), len(ids) + declared) == (1_600, 1_600)
     assert sum(lost for _, lost in reported) == declared == counters.totals["receiver_lost",]
     assert counters.levels["receiver_missing"] == 0
@@ -126,12 +161,14 @@ async def test_the_books_balance_while_agents_come_and_go(tmp_path: Path) -> Non
 
 
 async def test_nothing_is_lost_with_an_agent_that_is_there(tmp_path: Path) -> None:
-    """The usual line of the SDK is long enough for any burst of a few processes."""
+    """A line that is long enough for all that an application sends at once drops nothing."""
     path, publishes, counters = tmp_path / "a.sock", publisher(tmp_path / "spool"), RecordingCounters()
-    may_end = asyncio.Event()
-    may_end.set()
+    said, at_once = Said(), asyncio.Event()
+    at_once.set()
     async with receiving(path, publishes, counters):
-        reported = await asyncio.gather(*(application(path, 500, seed, 256, may_end) for seed in range(4)))
+        reported = await asyncio.gather(
+            *(application(path, 500, seed, 500, said, at_once, at_once) for seed in range(4))
+        )
 
     rows, verdicts = judged(publishes)
     publishes.spool.close()
