@@ -75,8 +75,12 @@ def test_no_line_is_lost_by_kills_and_at_most_a_chunk_each_comes_twice(tmp_path:
     rng = random.Random(SEED)
     log = Log(tmp_path)
     log.write(10)
+    moved = 0
     for kill in range(KILLS):
+        before = position(tmp_path)
         reader = start(tmp_path)
+        if kill % 2 == 0:
+            wait_for_a_move(tmp_path, log, before)
         until_s = time.monotonic() + rng.uniform(0, 0.3)
         rotation_s = time.monotonic() + 0.1 if kill % 2 else float("inf")
         while time.monotonic() < until_s:
@@ -86,6 +90,7 @@ def test_no_line_is_lost_by_kills_and_at_most_a_chunk_each_comes_twice(tmp_path:
                 rotation_s = float("inf")
                 log.rotate()
         kill_it(reader)
+        moved += position(tmp_path) != before
     log.write(1)
     reader = start(tmp_path)
     wait_for_the_end(tmp_path, log)
@@ -95,6 +100,7 @@ def test_no_line_is_lost_by_kills_and_at_most_a_chunk_each_comes_twice(tmp_path:
     twice = sum(times - 1 for times in found.values())
     assert set(found) == {f"r{number:09}" for number in range(log.written)}
     assert twice <= (KILLS + 1) * CHUNK_BYTES // LINE_BYTES
+    assert moved >= KILLS // 2
 
 
 def start(folder: Path) -> subprocess.Popen[str]:
@@ -109,6 +115,21 @@ def kill_it(reader: subprocess.Popen[str]) -> None:
     reader.send_signal(signal.SIGKILL)
     with reader:
         reader.wait()
+
+
+def position(folder: Path) -> bytes:
+    """The kept one; nothing before the first."""
+    path = folder / "position"
+    return path.read_bytes() if path.exists() else b""
+
+
+def wait_for_a_move(folder: Path, log: Log, before: bytes) -> None:
+    """Until a life has kept another position than the one before; lines come meanwhile."""
+    until_s = time.monotonic() + 60
+    while position(folder) == before:
+        assert time.monotonic() < until_s, "the position stays where it was"
+        log.write(1)
+        time.sleep(0.01)
 
 
 def wait_for_the_end(folder: Path, log: Log) -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import http.client
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -141,20 +140,18 @@ def test_a_body_of_just_the_limit_is_taken() -> None:
 
 def drip(connection: socket.socket, _request: bytes) -> None:
     connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
-    for _ in range(300):
+    while True:  # until the other side is gone
         connection.sendall(b"x")
         threading.Event().wait(0.01)
 
 
 @pytest.mark.parametrize("serve", [drip, lambda connection, _request: connection.recv(1)], ids=["a drip", "silence"])
 def test_an_answer_that_does_not_end_is_given_up(serve: Callable[[socket.socket, bytes], None]) -> None:
-    """Within the time limit and not much more."""
-    started_s = time.monotonic()
+    """After the time limit; the server would go on."""
     with server(serve) as url, pytest.raises(FetchError) as caught:
         fetch(url, HURRY)
 
     assert caught.value.reason == "timeout"
-    assert time.monotonic() - started_s < 1.5
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "http://", "http://127.0.0.1:port/", "nothing"])
