@@ -45,6 +45,7 @@ from stream_jobs.runner.watchdog import EXIT_FATAL
 from tests.conftest import ROOT
 from tests.integration import secured_rig as rig
 from tests.integration.delivery_rig import Receiver
+from tests.integration.forked import forked
 from tests.integration.secured_rig import Authority, Right, Secured, secured
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1_800)]
@@ -162,6 +163,14 @@ class Ended:
 def fleetpulse(variables: Mapping[str, str], folder: Path, *words: str) -> Ended:
     """Run a command in a folder of its own; no secret may be in what it says."""
     folder.mkdir(exist_ok=True)
+    done = forked(words, _environment(variables, folder), folder, together=True)
+    _demand_no_secrets(done.stdout)
+    return Ended(done.returncode, done.stdout)
+
+
+def fleetpulse_from_the_start(variables: Mapping[str, str], folder: Path, *words: str) -> Ended:
+    """The same in an interpreter of its own."""
+    folder.mkdir(exist_ok=True)
     done = subprocess.run(
         [sys.executable, "-m", "fleetpulse", *words],
         env=_environment(variables, folder),
@@ -224,7 +233,7 @@ def _started(variables: Mapping[str, str], folder: Path, log: Path, words: Seque
 @pytest.fixture(scope="module")
 def migrated(world: World) -> World:
     """With topics and tables, by two runs: the second finds all as it must be."""
-    first = fleetpulse(world.good, world.folder / "migrate", "migrate")
+    first = fleetpulse_from_the_start(world.good, world.folder / "migrate", "migrate")
     again = fleetpulse(world.good, world.folder / "migrate", "migrate")
 
     assert first.code == 0, first.said
@@ -292,26 +301,40 @@ async def test_an_edge_may_write_events_and_nothing_else(logins: World) -> None:
             await consumer.getone(partition)
 
 
-def test_the_doctor_names_a_login_that_edges_and_jobs_share(logins: World) -> None:
-    """The one login of everything, and none of those that have a role."""
-    report = json.loads(fleetpulse(logins.administrator(), logins.folder / "doctor", "doctor", "--json").said)
+def doctor_of(world: World, variables: Environment) -> list[dict[str, str]]:
+    """What the doctor finds by a login."""
+    findings: list[dict[str, str]] = json.loads(
+        fleetpulse(variables, world.folder / "doctor", "doctor", "--json").said
+    )["findings"]
+    return findings
 
-    found = [one for one in report["findings"] if one["check"] == "kafka.logins"]
+
+@pytest.fixture(scope="module")
+def of_administrator(logins: World) -> list[dict[str, str]]:
+    """What the doctor finds who sees everything."""
+    return doctor_of(logins, logins.administrator())
+
+
+def test_the_doctor_names_a_login_that_edges_and_jobs_share(of_administrator: list[dict[str, str]]) -> None:
+    """The one login of everything, and none of those that have a role."""
+    found = [one for one in of_administrator if one["check"] == "kafka.logins"]
     assert [(one["subject"], one["state"]) for one in found] == [(f"User:{rig.USER}", "wrong")]
 
 
-def test_no_login_of_a_role_makes_the_doctor_call_wrong_what_it_may_not_see(logins: World) -> None:
+def test_no_login_of_a_role_makes_the_doctor_call_wrong_what_it_may_not_see(
+    logins: World, of_administrator: list[dict[str, str]]
+) -> None:
     """What the administrator finds wrong and no more; who sees topics and groups of everybody has none hidden."""
 
-    def found(variables: Environment) -> dict[str, set[str]]:
-        report = json.loads(fleetpulse(variables, logins.folder / "doctor", "doctor", "--json").said)
+    def by_state_of(findings: list[dict[str, str]]) -> dict[str, set[str]]:
         by_state: dict[str, set[str]] = {}
-        for one in report["findings"]:
+        for one in findings:
             by_state.setdefault(one["state"], set()).add(one["check"])
         return by_state
 
-    whole = found(logins.administrator())
-    seen = {role: found(logins.role(role)) for role in ("jobs", "sink", "deliver", "people")}
+    whole = by_state_of(of_administrator)
+    roles = ("jobs", "sink", "deliver", "people")
+    seen = {role: by_state_of(doctor_of(logins, logins.role(role))) for role in roles}
 
     assert set().union(*(by_state.get("wrong", set()) for by_state in seen.values())) <= whole["wrong"]
     hidden = {role: by_state.get("unknown", set()) - {"clock.kafka"} for role, by_state in seen.items()}
@@ -383,6 +406,11 @@ def _other_authority(key: str) -> Callable[[World], Environment]:
 _KAFKA_PASSWORD = _wrong_password("KAFKA", "SASL_PASSWORD_FILE")
 _KAFKA_LOGIN = r"kafka\.sasl_username = 'fleetpulse': must be a login that localhost:\d+ accepts, with its sasl_"
 _READER_URL = "FLEETPULSE_CLICKHOUSE_READER__URL"
+OF_THEIR_OWN = (
+    *("migrate, a wrong password", "jobs in Faust", "jobs on the bare loop", "sink", "deliver", "simulate", "doctor"),
+    "query, a wrong password",
+)
+"""One of each kind, in an interpreter of its own."""
 REFUSALS = {
     "migrate, a wrong password": Refusal("migrate", _KAFKA_PASSWORD, 2, _KAFKA_LOGIN),
     "migrate, an unknown authority": Refusal(
@@ -470,7 +498,12 @@ def ended(migrated: World) -> Iterator[dict[str, Future[Ended]]]:
     runs[_GOOD] = ({}, ["doctor", "--within", "60"])  # a busy machine is nothing wrong
     with ThreadPoolExecutor(4) as pool:
         yield {
-            name: pool.submit(fleetpulse, migrated.good | other, migrated.folder / f"ended-{number}", *words)
+            name: pool.submit(
+                fleetpulse_from_the_start if name in OF_THEIR_OWN else fleetpulse,
+                migrated.good | other,
+                migrated.folder / f"ended-{number}",
+                *words,
+            )
             for number, (name, (other, words)) in enumerate(runs.items())
         }
 
