@@ -110,11 +110,10 @@ def blows(broker: StackState, spool: Path, truth: Path, chance: random.Random) -
     """Kill producers, and the broker under some of them; the last producer sends what is left."""
     for number in range(ROUNDS):
         process = child(spool, broker, truth, 60.0)
-        await_growth(truth)
-        time.sleep(chance.uniform(0.1, 0.9))
+        await_growth(truth, chance.randrange(60, 240))
         if number % 3 == 1:
             manage.kill(broker.data_dir, manage.KAFKA)
-            time.sleep(chance.uniform(0.1, 1.0))
+            await_growth(truth, chance.randrange(20, 120))
         process.kill()
         process.wait()
         if number % 3 == 2:
@@ -122,13 +121,18 @@ def blows(broker: StackState, spool: Path, truth: Path, chance: random.Random) -
     assert child(spool, broker, truth, 0.0).wait(240) == 0
 
 
-def await_growth(truth: Path) -> None:
-    """Until the child has spooled something: it takes a second to start."""
-    before = truth.stat().st_size if truth.exists() else 0
+def await_growth(truth: Path, records: int) -> None:
+    """Until the child has spooled so many more."""
+    until = noted(truth) + records
     end_s = time.monotonic() + 120
-    while not truth.exists() or truth.stat().st_size == before:
-        assert time.monotonic() < end_s, "the child spools nothing"
+    while noted(truth) < until:
+        assert time.monotonic() < end_s, "the child spools too little"
         time.sleep(0.02)
+
+
+def noted(truth: Path) -> int:
+    """Records that a child was told are spooled."""
+    return truth.read_bytes().count(b"\n") if truth.exists() else 0
 
 
 async def test_everything_spooled_arrives_whoever_is_killed(broker: StackState, tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ def job(topic_name: TopicName, monkeypatch: pytest.MonkeyPatch) -> Job:
     return Job.of(CountingStep(), [topic_name("source", partitions=0)])
 
 
-async def check(kafka_bootstrap: str, job: Job, **outputs: int) -> None:
-    await check_topics(KafkaConfig(bootstrap=kafka_bootstrap), job, job.names("here"), outputs)
+async def check(kafka_bootstrap: str, job: Job, **outputs: int) -> int:
+    return await check_topics(KafkaConfig(bootstrap=kafka_bootstrap), job, job.names("here"), outputs)
 
 
 async def test_topics_as_they_should_be_pass(kafka_bootstrap: str, topic_name: TopicName, job: Job) -> None:
@@ -80,7 +80,7 @@ async def test_a_state_topic_with_too_few_partitions_stops_nobody_else(
     topic_name("source", 2, APPEND_TIME)
     topic_name("source.state", 1, COMPACTED)
 
-    await check(kafka_bootstrap, job)
+    assert await check(kafka_bootstrap, job) == 2
 
 
 async def test_a_state_topic_that_has_grown_first_is_good(
@@ -90,7 +90,7 @@ async def test_a_state_topic_that_has_grown_first_is_good(
     topic_name("source", 2, APPEND_TIME)
     topic_name("source.state", 3, COMPACTED)
 
-    await check(kafka_bootstrap, job)
+    assert await check(kafka_bootstrap, job) == 2
 
 
 def test_the_state_topic_is_named_after_job_and_source() -> None:
