@@ -98,6 +98,17 @@ def bare(own_kafka: KafkaConfig, stack: Any, clickhouse_config: ClickHouseConfig
     )
 
 
+@pytest.fixture
+def without_topics(stack: Any, clickhouse_config: ClickHouseConfig, tmp_path: Path) -> Config:
+    """The same for who looks at no topic."""
+    return Config(
+        data_dir=tmp_path,
+        kafka=stack.kafka,
+        clickhouse=clickhouse_config,
+        clickhouse_reader=stack.clickhouse_reader,
+    )
+
+
 def but(config: Config, **sections: Any) -> Config:
     return config.model_copy(update=sections)
 
@@ -204,21 +215,21 @@ def test_a_set_up_is_without_fault_until_it_is_damaged(
     assert ("schema.migration", bare.clickhouse.database) in wrongs(other)
 
 
-def test_wrong_logins_are_named(bare: Config, mute_port: int) -> None:
+def test_wrong_logins_are_named(without_topics: Config, mute_port: int) -> None:
     """Passwords that are refused, a reader that may write, a database that is not there; a port that is no broker's."""
-    elsewhere = bare.kafka.model_copy(update={"bootstrap": f"127.0.0.1:{mute_port}"})
-    refused = bare.clickhouse.model_copy(update={"password": SecretStr("wrong")})
-    nowhere = bare.clickhouse.model_copy(update={"database": "fleetpulse_nowhere"})
-    assert bare.clickhouse_reader is not None
-    locked_out = bare.clickhouse_reader.model_copy(update={"password": SecretStr("wrong")})
+    elsewhere = without_topics.kafka.model_copy(update={"bootstrap": f"127.0.0.1:{mute_port}"})
+    refused = without_topics.clickhouse.model_copy(update={"password": SecretStr("wrong")})
+    nowhere = without_topics.clickhouse.model_copy(update={"database": "fleetpulse_nowhere"})
+    assert without_topics.clickhouse_reader is not None
+    locked_out = without_topics.clickhouse_reader.model_copy(update={"password": SecretStr("wrong")})
 
-    first = but(bare, kafka=elsewhere, clickhouse=refused, clickhouse_reader=bare.clickhouse)
-    second = but(bare, kafka=elsewhere, clickhouse=nowhere, clickhouse_reader=locked_out)
-    every = (first, second, but(bare, kafka=elsewhere, clickhouse_reader=None))
+    first = but(without_topics, kafka=elsewhere, clickhouse=refused, clickhouse_reader=without_topics.clickhouse)
+    second = but(without_topics, kafka=elsewhere, clickhouse=nowhere, clickhouse_reader=locked_out)
+    every = (first, second, but(without_topics, kafka=elsewhere, clickhouse_reader=None))
     with ThreadPoolExecutor() as pool:  # each waits for the port
         found = list(pool.map(lambda one: wrongs(examine_world(one, PATIENT, NO_TOPICS, probe=False)), every))
 
-    user, deaf = bare.clickhouse.user, ("kafka.answer", f"127.0.0.1:{mute_port}")
+    user, deaf = without_topics.clickhouse.user, ("kafka.answer", f"127.0.0.1:{mute_port}")
     assert found == [
         {deaf, ("clickhouse.login", user), ("reader.rights", user), ("reader.limits", user)},
         {deaf, ("clickhouse_reader.login", "reader"), ("schema.database", "fleetpulse_nowhere")},
@@ -226,12 +237,12 @@ def test_wrong_logins_are_named(bare: Config, mute_port: int) -> None:
     ]
 
 
-def test_servers_that_are_away_or_hang_end_in_time(bare: Config, closed_port: int, mute_port: int) -> None:
+def test_servers_that_are_away_or_hang_end_in_time(without_topics: Config, closed_port: int, mute_port: int) -> None:
     """One closed port and one that never answers: reported apart, within the limits."""
-    away = bare.clickhouse.model_copy(update={"url": f"http://127.0.0.1:{closed_port}"})
-    hangs = bare.clickhouse.model_copy(update={"url": f"http://127.0.0.1:{mute_port}"})
-    dead = bare.kafka.model_copy(update={"bootstrap": f"127.0.0.1:{closed_port}"})
-    broken = but(bare, kafka=dead, clickhouse=hangs, clickhouse_reader=away)
+    away = without_topics.clickhouse.model_copy(update={"url": f"http://127.0.0.1:{closed_port}"})
+    hangs = without_topics.clickhouse.model_copy(update={"url": f"http://127.0.0.1:{mute_port}"})
+    dead = without_topics.kafka.model_copy(update={"bootstrap": f"127.0.0.1:{closed_port}"})
+    broken = but(without_topics, kafka=dead, clickhouse=hangs, clickhouse_reader=away)
     clock = SystemClock()
 
     began_s = clock.monotonic_s()
@@ -242,19 +253,19 @@ def test_servers_that_are_away_or_hang_end_in_time(bare: Config, closed_port: in
     assert took_s < 30  # many times the limits of 2 s: this machine may be slow, the doctor must not hang
 
 
-def test_a_stack_that_lies_half_dead_is_named(bare: Config, mute_port: int) -> None:
+def test_a_stack_that_lies_half_dead_is_named(without_topics: Config, mute_port: int) -> None:
     """Parts that should run, a port that somebody took, a file with passwords that others can read."""
-    chosen = replace(ports.choose(bare.data_dir)[0], clickhouse_http=mute_port)
-    write_state(StackState(bare.data_dir, "x" * 22, chosen, "w", "r", wanted=True))
-    (bare.data_dir / "stack.json").chmod(0o644)
+    chosen = replace(ports.choose(without_topics.data_dir)[0], clickhouse_http=mute_port)
+    write_state(StackState(without_topics.data_dir, "x" * 22, chosen, "w", "r", wanted=True))
+    (without_topics.data_dir / "stack.json").chmod(0o644)
 
-    found = examine_world(bare, PATIENT, NO_TOPICS, probe=False)
+    found = examine_world(without_topics, PATIENT, NO_TOPICS, probe=False)
 
     assert wrongs(found) == {
         ("stack.part", "kafka"),
         ("stack.part", "clickhouse"),
         ("stack.port", str(mute_port)),
-        ("secret.file", str(bare.data_dir / "stack.json")),
+        ("secret.file", str(without_topics.data_dir / "stack.json")),
     }
 
 
