@@ -43,7 +43,10 @@ NOT_LINEAR = {
     ("dashboard/engine_memory", "left_bytes"),  # a capacity less what is held
     ("dashboard/latency_by_concurrency", "at_once"),  # the nearest power of two, of a batch that no engine runs
 }
-STORED = "SELECT name FROM system.tables WHERE database = currentDatabase() AND endsWith(engine, 'MergeTree')"
+WITH_ROWS = """
+SELECT name FROM system.tables
+WHERE database = currentDatabase() AND endsWith(engine, 'MergeTree') AND total_rows > 0
+"""
 PARTS = {"name": ["request", "__idle__", "__overhead__"], "kind": ["prefill", "decode", "kv"]}
 
 
@@ -104,16 +107,16 @@ def fill(client: Client, to_ms: int, factor: int, without: str = "dirty_windows"
         names = [one.name for one in sets_of(found)] if found and "grouping" in kinds else [""]
         width_ms = MINUTE_MS if "minute_ms" in kinds else width_of(table)
         at_ms = f"toInt64(intDiv({to_ms}, {width_ms}) * {width_ms} - (number + 1) * {width_ms})"
-        for each, name in enumerate(names):
-            given = {one: expression(one, kind, at_ms, factor) for one, kind in kinds.items()}
-            given = {one: sql for one, sql in given.items() if sql is not None}
-            if "grouping" in given:
-                given |= {"grouping": f"'{name}'"}
-            if "log_offset" in given:
-                given |= {"log_offset": f"number + {1_000 * each}"}
-            client.command(
-                f"INSERT INTO {table} ({', '.join(given)}) SELECT {', '.join(given.values())} FROM numbers({ROWS})"
-            )
+        given = {one: expression(one, kind, at_ms, factor) for one, kind in kinds.items()}
+        given = {one: sql for one, sql in given.items() if sql is not None}
+        if "grouping" in given:
+            given |= {"grouping": f"{names}[place]"}
+        if "log_offset" in given:
+            given |= {"log_offset": "number + 1000 * (place - 1)"}
+        client.command(
+            f"INSERT INTO {table} ({', '.join(given)}) SELECT {', '.join(given.values())} FROM numbers({ROWS})"
+            f" ARRAY JOIN range(1, {len(names) + 1}) AS place"
+        )
 
 
 def asked(to_ms: int) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
@@ -168,7 +171,7 @@ def test_no_query_wraps(clickhouse: Client) -> None:
     to_ms = now_ms // DAY_MS * DAY_MS - DAY_MS  # rollups of bills count once they are as old as they are wide
     fill(clickhouse, to_ms, 1)
     small = answers(clickhouse, to_ms)
-    for (table,) in clickhouse.query(STORED).result_rows:
+    for (table,) in clickhouse.query(WITH_ROWS).result_rows:
         clickhouse.command(f"TRUNCATE TABLE {table} SYNC")
     fill(clickhouse, to_ms, FACTOR)
     large = answers(clickhouse, to_ms)
