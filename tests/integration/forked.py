@@ -80,4 +80,4 @@ def _main(words: Sequence[str], environment: Mapping[str, str], folder: str, out
         code = ended.code
     gc.collect()
     atexit._run_exitfuncs()
-    sys.exit(code)  # type: ignore[arg-type]
+    sys.exit(code)
