@@ -5,10 +5,13 @@ Covers fleetpulse.queries.questions and fleetpulse.queries.written_out.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from clickhouse_connect.driver.client import Client
 
 from fleetpulse import queries
 from fleetpulse.queries.data_ends import kinds_of
@@ -19,11 +22,13 @@ from fleetpulse.queries.written_out import written_out
 from fleetpulse.sql.query import Query, bound
 from lab.oracle.said import shown
 from lab.oracle.value import Shown, Value
+from runtime.clickhouse_clients import connect
 from schemas.limits import HOUR_MS, MINUTE_MS
 from tests.integration.answer_rows import E2E_MOST_US, H100, TTFT_MOST_US, Row, Rows, fill_all
 from tests.integration.answers import ANSWERS, goodput, held_to
+from tests.tables import Tables
 
-pytestmark = [pytest.mark.integration, pytest.mark.tables]
+pytestmark = pytest.mark.integration
 
 HOURS = 26
 COUNTED_OF_ALL = ("engines", "hosts_used")
@@ -64,8 +69,15 @@ def differences(clickhouse: Any, one: Question, query: Query, expected: list[Row
     ]
 
 
-@pytest.fixture
-def rows(clickhouse: Any) -> Rows:
+@pytest.fixture(scope="module")
+def clickhouse(_tables: Tables) -> Iterator[Client]:
+    """A client of the writer in a database with all tables: no test here writes what another might read."""
+    with contextlib.closing(connect(_tables.emptied())) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def rows(clickhouse: Client) -> Rows:
     """Everything that questions are about, of more than a day."""
     now_ms = int(clickhouse.command("SELECT toUnixTimestamp64Milli(now64(3))"))
     return fill_all(clickhouse, now_ms // MINUTE_MS * MINUTE_MS - 5 * MINUTE_MS)
