@@ -329,7 +329,8 @@ def test_no_login_of_a_role_makes_the_doctor_call_wrong_what_it_may_not_see(
     def by_state_of(findings: list[dict[str, str]]) -> dict[str, set[str]]:
         by_state: dict[str, set[str]] = {}
         for one in findings:
-            by_state.setdefault(one["state"], set()).add(one["check"])
+            if not one["check"].startswith("join."):  # of the last minutes' events: another one a minute later
+                by_state.setdefault(one["state"], set()).add(one["check"])
         return by_state
 
     whole = by_state_of(of_administrator)
