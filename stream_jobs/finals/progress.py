@@ -8,8 +8,7 @@
 
 A source is idle when its watermark has not risen for ``wait_ms`` of a clock that advances with the records: by the time
 between two of them, by ``PAUSE_MS`` at most. So no source is idle because all were, and the backlog of an outage is
-waited for as long as it is being consumed. Time is the greatest that any source's last record has: that of a writer
-whose clock was ahead goes when others write for its sources.
+waited for as long as it is being consumed.
 
 Everything here is numbers; a copy of it is what a checkpoint is made of.
 """
@@ -45,12 +44,12 @@ class Announced:
 
 @dataclass(slots=True)
 class Progress:
-    """``newest_ms`` is the newest window that had rows, ``heard`` when the last record of each source was written."""
+    """``newest_ms`` is the newest window that had rows."""
 
     announced: dict[Source, Announced]
     cursors: dict[Source, Cursor] = field(default_factory=dict)
     clock_ms: int = 0
-    heard: dict[Source, int] = field(default_factory=dict)
+    seen_ms: int = 0
     passed_ms: int = 0
     newest_ms: int = 0
 
@@ -60,17 +59,12 @@ class Progress:
 
     def copy(self) -> Progress:
         """One that does not change with this."""
-        return replace(self, announced=dict(self.announced), cursors=dict(self.cursors), heard=dict(self.heard))
+        return replace(self, announced=dict(self.announced), cursors=dict(self.cursors))
 
     @property
     def low_ms(self) -> int:
         """What every source has passed."""
         return min((one.watermark_ms for one in self.announced.values()), default=0)
-
-    @property
-    def heard_ms(self) -> int:
-        """When the newest of the sources' last records was written."""
-        return max(self.heard.values(), default=0)
 
     @property
     def through_ms(self) -> int:
@@ -85,10 +79,9 @@ class Progress:
 
     def advance(self, headers: UpstreamHeaders, at_ms: int, wait_ms: int) -> None:
         """Take the watermark of a record that was written at ``at_ms``."""
-        heard_ms = self.heard_ms
-        self.heard[headers.source] = at_ms
-        if heard_ms:
-            self.clock_ms += min(max(self.heard_ms - heard_ms, 0), PAUSE_MS)
+        if self.seen_ms:
+            self.clock_ms += min(max(at_ms - self.seen_ms, 0), PAUSE_MS)
+        self.seen_ms = max(self.seen_ms, at_ms)
         before = self.announced.get(headers.source)
         if headers.watermark_ms == 0 or (before is None and not sets_of(headers.source[0])):
             return
@@ -109,8 +102,7 @@ class Progress:
             "told": [[*source, one.watermark_ms, one.rose_ms] for source, one in sorted(self.announced.items())],
             "places": [[*source, *cursor] for source, cursor in sorted(self.cursors.items())],
             "clock_ms": self.clock_ms,
-            "heard_ms": self.heard_ms,
-            "heard": [[*source, at_ms] for source, at_ms in sorted(self.heard.items())],
+            "heard_ms": self.seen_ms,
             "newest_ms": self.newest_ms,
         }
 
@@ -123,5 +115,4 @@ class Progress:
         }
         cursors = {(topic, number): Cursor(*rest) for topic, number, *rest in found["places"]}
         every = {**dict.fromkeys(sources, Announced()), **announced}
-        heard = {(topic, number): at_ms for topic, number, at_ms in found.get("heard", ())}  # 0.1.0: the greatest alone
-        return cls(every, cursors, found["clock_ms"], heard, passed_ms, found["newest_ms"])
+        return cls(every, cursors, found["clock_ms"], found["heard_ms"], passed_ms, found["newest_ms"])
