@@ -329,7 +329,8 @@ class Gather:
             carried = [(*came[:2], len(value)) for came, value in self._carried(one)]
             waiting.append([window_ms, one.complete, carried, offsets, one.passed_ms, one.looked])
         names = ("through_ms", "rose_ms", "clock_ms", "heard_ms", "next_ms", "empty", "late", "strange")
-        return {**{name: getattr(self, name) for name in (*names, "torn", "lost_to_ms")}, "waiting": waiting}
+        after_reset = {name: value for name in ("torn", "lost_to_ms") if (value := getattr(self, name))}
+        return {**{name: getattr(self, name) for name in names}, **after_reset, "waiting": waiting}
 
     def values(self) -> list[bytes]:
         """The values that wait and cannot be read again, compressed."""

@@ -309,20 +309,14 @@ def doctor_of(world: World, variables: Environment) -> list[dict[str, str]]:
     return findings
 
 
-@pytest.fixture(scope="module")
-def of_administrator(logins: World) -> list[dict[str, str]]:
-    """What the doctor finds who sees everything."""
-    return doctor_of(logins, logins.administrator())
-
-
-def test_the_doctor_names_a_login_that_edges_and_jobs_share(of_administrator: list[dict[str, str]]) -> None:
+def test_the_doctor_names_a_login_that_edges_and_jobs_share(logins: World) -> None:
     """The one login of everything, and none of those that have a role."""
-    found = [one for one in of_administrator if one["check"] == "kafka.logins"]
+    found = [one for one in doctor_of(logins, logins.administrator()) if one["check"] == "kafka.logins"]
     assert [(one["subject"], one["state"]) for one in found] == [(f"User:{rig.USER}", "wrong")]
 
 
 def test_no_login_of_a_role_makes_the_doctor_call_wrong_what_it_may_not_see(
-    logins: World, of_administrator: list[dict[str, str]]
+    logins: World,
 ) -> None:
     """What the administrator finds wrong and no more; who sees topics and groups of everybody has none hidden."""
 
@@ -333,7 +327,7 @@ def test_no_login_of_a_role_makes_the_doctor_call_wrong_what_it_may_not_see(
                 by_state.setdefault(one["state"], set()).add(one["check"])
         return by_state
 
-    whole = by_state_of(of_administrator)
+    whole = by_state_of(doctor_of(logins, logins.administrator()))
     roles = ("jobs", "sink", "deliver", "people")
     seen = {role: by_state_of(doctor_of(logins, logins.role(role))) for role in roles}
 

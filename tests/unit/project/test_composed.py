@@ -6,6 +6,7 @@ There is no engine to start them with; this is as near as it comes without one.
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -140,7 +141,7 @@ def test_a_composed_job_is_started_again_by_its_script(name: str, tmp_path: Path
     tool.chmod(0o755)
     one = SERVICES[name]
     mounts = {target: ROOT / source for source, target, *_ in (each.rsplit(":", 2) for each in one["volumes"])}
-    script = str(mounts["/run-job.sh"])
+    script = shlex.quote(str(mounts["/run-job.sh"]))
     entry = [word.replace("$$", "$").replace("/run-job.sh", script) for word in one["entrypoint"]]
 
     done = subprocess.run(
