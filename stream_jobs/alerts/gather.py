@@ -185,8 +185,7 @@ class Gather:
     heard_ms: int = 0
     memory_bytes: int = 0
     """Of values that wait in memory."""
-    torn: list[int] = field(default_factory=list)
-    """Upstreams of which finals may be missing before those that come next."""
+    torn: list[int] = field(default_factory=list)  # upstreams: finals may be missing before those that come next
     lost_to_ms: int = 0  # windows that end by then may lack finals
 
     def __post_init__(self) -> None:
