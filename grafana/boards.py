@@ -36,7 +36,9 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A chart of what Prometheus records (``deploy/prometheus/pipeline.yaml``). ``normal`` is said below its title."""
+    """A chart of what Prometheus records (``deploy/prometheus/pipeline.yaml``). ``normal`` is said below its title.
+
+    Its lines are named after ``legend`` and the Kubernetes namespace, which differs between installations."""
 
     title: str
     expression: str
@@ -406,7 +408,10 @@ BOARDS = (
             Recorded("Consumer lag", "fleetpulse:job_lag_records:topic", _OF_JOB, "not growing"),
             Recorded("Consumer lag, at most", "fleetpulse:job_lag_seconds:topic", _OF_JOB, "below 10 s", "s"),
             Recorded(
-                "Consumer lag of the sink", "sum by (topic) (fleetpulse_sink_lag_records)", "{{topic}}", "not growing"
+                "Consumer lag of the sink",
+                "sum by (namespace, topic) (fleetpulse_sink_lag_records)",
+                "{{topic}}",
+                "not growing",
             ),
             Recorded("Not committed", "fleetpulse:job_uncommitted_seconds:topic", _OF_JOB, "below 10 s", "s"),
             Recorded("A commit takes", "fleetpulse:job_commit_seconds:topic", "{{topic}}", "below half a second", "s"),
@@ -423,9 +428,15 @@ BOARDS = (
             Recorded(
                 "Inserting", "fleetpulse:sink_insert_share:table", "{{table}}", "below half the time", "percentunit"
             ),
-            Recorded("Rows that wait", "sum by (table) (fleetpulse_sink_waiting_rows)", "{{table}}", "back to 0"),
             Recorded(
-                "Rollups are behind", "max by (level) (fleetpulse_rollup_lag_seconds)", "{{level}}", "below 2 min", "s"
+                "Rows that wait", "sum by (namespace, table) (fleetpulse_sink_waiting_rows)", "{{table}}", "back to 0"
+            ),
+            Recorded(
+                "Rollups are behind",
+                "max by (namespace, level) (fleetpulse_rollup_lag_seconds)",
+                "{{level}}",
+                "below 2 min",
+                "s",
             ),
             Recorded("Series, of what may be", "fleetpulse:series_used:set", "{{set}}", "below 80 %", "percentunit"),
             Recorded("Labels without room", "fleetpulse:labels_overflow:dimension", "{{dimension}}", "0"),

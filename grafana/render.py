@@ -106,7 +106,8 @@ def _panel(board: Board, panel: Panel) -> dict[str, Any]:
 
 
 def _recorded(one: Recorded) -> dict[str, Any]:
-    target = {"refId": "A", "datasource": PROMETHEUS, "expr": one.expression, "legendFormat": one.legend, "range": True}
+    legend = f"{one.legend} {{{{namespace}}}}"
+    target = {"refId": "A", "datasource": PROMETHEUS, "expr": one.expression, "legendFormat": legend, "range": True}
     custom = {"fillOpacity": 5, "showPoints": "never", "spanNulls": False}
     return {
         "type": "timeseries",
