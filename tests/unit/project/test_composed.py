@@ -133,6 +133,19 @@ def test_files_of_yours_reach_every_composed_service(
     assert [one.name for one in budgets.load(config.budgets).budgets] == ["fleet"]
 
 
+def test_what_an_image_copies_reaches_its_build() -> None:
+    """Every file and folder of a stage exists, and ``.dockerignore`` lets it in: the simulator's as well."""
+    copied = re.findall(r"^COPY (?!--from)(.*) \S+$", (ROOT / "deploy" / "Dockerfile").read_text(), re.MULTILINE)
+    sources = {source for line in copied for source in line.split()}
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    let_in = {line.removeprefix("!") for line in ignored if line.startswith("!")}
+
+    assert ignored[0] == "*"
+    assert "lab" in sources
+    assert {source for source in sources if not (ROOT / source).exists()} == set()
+    assert {source for source in sources if source.split("/")[0] not in let_in} == set()
+
+
 @pytest.mark.parametrize("name", [name for name, one in SERVICES.items() if one["command"][0] == "jobs"])
 def test_a_composed_job_is_started_again_by_its_script(name: str, tmp_path: Path) -> None:
     """After exit 70 with the same words, in the container; any other end is the container's."""
