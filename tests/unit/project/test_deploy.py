@@ -494,7 +494,7 @@ def test_what_an_edge_keeps_outlives_its_container(place: str) -> None:
 
 @pytest.mark.parametrize("unit", ["agent", "proxy", "jobs@windows", "sink", "deliver", "dashboard", "export"])
 def test_a_command_by_hand_runs_as_its_unit(unit: str, tmp_path: Path) -> None:
-    """By the same user, with the same configuration, data folder and files of secrets."""
+    """By the same user, with the same rights, configuration, data folder and files of secrets."""
     tool = tmp_path / "systemd-run"
     tool.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
     tool.chmod(0o755)
@@ -516,4 +516,6 @@ def test_a_command_by_hand_runs_as_its_unit(unit: str, tmp_path: Path) -> None:
     given = {word.removeprefix("--property=EnvironmentFile=") for word in said if "EnvironmentFile" in word}
     assert secrets <= given <= secrets | {f"-/etc/fleetpulse/{name}.environment"}
     assert {f"--uid={user}" for user in re.findall(r"^User=(.*)$", text, flags=re.MULTILINE)} <= set(said)
+    rights = set(re.findall(r"^(?:SupplementaryGroups|AmbientCapabilities)=.*$", text, flags=re.MULTILINE))
+    assert rights == {word.removeprefix("--property=") for word in said if "Groups" in word or "Capabilities" in word}
     assert said[-3:] == ["/opt/fleetpulse/bin/fleetpulse", "doctor", "--json"]
