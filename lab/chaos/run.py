@@ -21,7 +21,7 @@ from lab.chaos.outcomes import outcomes
 from lab.chaos.schedule import schedule
 from lab.chaos.stage import CLUSTER_DOWN_S, PRODUCER, Stage
 from lab.simulator.truth import Truth
-from lab.simulator.truth_file import Cut, cut_of, read_truth
+from lab.simulator.truth_file import Cut, cut_of, read_lives, truth_of
 from runtime.config import Config, load
 from schemas.errors import FleetpulseError
 
@@ -142,7 +142,8 @@ def run_chaos(
             books = _settle(stage)
             database = Database(config.reading, consistent=True)
             records = _records(config)
-            truth, cut = read_truth(stage.folder / "truth", records), cut_of(stage.folder / "truth", records)
+            lives = read_lives(stage.folder / "truth")
+            truth, cut = truth_of(lives, records), cut_of(lives, records)
             comparison = compare(lambda grouping: stored(database, grouping), truth)
             followed = _follow(stage, database, truth) if cluster else {}
     finally:

@@ -10,7 +10,7 @@ a life that has ended by itself lacks none (``Life.cut``).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -155,16 +155,15 @@ Books = Mapping[tuple[str, int], Mapping[str, int]]
 """By source and boot, then topic: records in the producer's books."""
 
 
-def read_truth(path: Path, records: Books | None = None) -> Truth:
-    """The truth of a file. With ``records`` each life is cut to what it really spooled; without, all that was written
+def truth_of(lives: Sequence[Life], records: Books | None = None) -> Truth:
+    """The truth of all lives. With ``records`` each is cut to what it really spooled; without, all that was written
     down counts."""
-    lives = read_lives(path)
     return Truth(part for life in lives for part in (life.parts if records is None else life.keep(_of(life, records))))
 
 
-def cut_of(path: Path, records: Books) -> Cut:
-    """What ``read_truth`` leaves out of all lives."""
-    cuts = [life.cut(_of(life, records)) for life in read_lives(path)]
+def cut_of(lives: Sequence[Life], records: Books) -> Cut:
+    """What ``truth_of`` leaves out of all lives."""
+    cuts = [life.cut(_of(life, records)) for life in lives]
     return Cut(sum(one.records for one in cuts), sum(one.beyond for one in cuts))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lab.simulator.plan import FleetPlan
 from lab.simulator.run import Report, simulate
-from lab.simulator.truth_file import TruthWriter, read_truth
+from lab.simulator.truth_file import TruthWriter, read_lives, truth_of
 from producers.batch import Batch
 from schemas.codec import native
 from schemas.codec.block import Numbers
@@ -74,7 +74,7 @@ async def test_a_run_sends_every_second_once_its_end_has_come(
         sent[topic] = sent.get(topic, 0) + rows
     assert (report.steps, report.to_ms - report.from_ms) == (8, 8_000)
     assert report.from_ms == start_ms + 1_000
-    assert report.events == sent == read_truth(tmp_path / "truth").events()
+    assert report.events == sent == truth_of(read_lives(tmp_path / "truth")).events()
     assert report.records == len(publisher.records)
 
 
@@ -91,7 +91,7 @@ async def test_stop_ends_after_the_step_that_is_being_sent(
     writer.close()
     assert len(publisher.records) >= 20
     assert report.to_ms == report.from_ms + report.steps * 1_000
-    assert read_truth(tmp_path / "truth").events() == report.events
+    assert truth_of(read_lives(tmp_path / "truth")).events() == report.events
 
 
 async def test_truth_stands_before_the_first_record_of_a_step(
@@ -111,6 +111,6 @@ async def test_truth_stands_before_the_first_record_of_a_step(
     for topic, _, rows, _ in publisher.records:
         sent.setdefault(topic, []).append(rows)
     books = {topic: len(rows) for topic, rows in sent.items()}
-    cut = read_truth(tmp_path / "truth", {("s", 1): books})
+    cut = truth_of(read_lives(tmp_path / "truth"), {("s", 1): books})
     assert cut.events() == {topic: sum(rows) for topic, rows in sent.items()}
-    assert sum(read_truth(tmp_path / "truth").events().values()) > sum(cut.events().values())
+    assert sum(truth_of(read_lives(tmp_path / "truth")).events().values()) > sum(cut.events().values())

@@ -14,7 +14,7 @@ from lab.simulator.faults import Fault
 from lab.simulator.fleet import Step
 from lab.simulator.plan import FleetPlan, Habits
 from lab.simulator.truth import Measure, Truth, measured_fields, part_of
-from lab.simulator.truth_file import Cut, TruthWriter, cut_of, read_lives, read_truth
+from lab.simulator.truth_file import Cut, TruthWriter, cut_of, read_lives, truth_of
 from schemas.codec.build import rows_of
 from schemas.events.event_types import BY_TOPIC
 from schemas.events.grouping import GROUPING_SETS
@@ -154,7 +154,7 @@ def test_what_is_written_is_read(tmp_path: Path, steps: list[Step], truth: Truth
     assert life.about == {"source": "ab" * 16, "boot": 1}
     assert life.faults == (Fault("error_burst", "fleet", "", 1, 2, 0.5),)
     assert set(truth.events()) == set(TOPICS)
-    assert same(read_truth(tmp_path / "truth"), truth)
+    assert same(truth_of(read_lives(tmp_path / "truth")), truth)
 
 
 @pytest.mark.parametrize("lost", [1, 11, 12, 5_000])
@@ -182,7 +182,7 @@ def test_a_life_is_cut_to_the_records_it_spooled(tmp_path: Path, steps: list[Ste
     records = emitted(steps)
     books = {"llm.requests": 31, "gpu.samples": 17, "engine.samples": len(records["engine.samples"])}
 
-    truth = read_truth(tmp_path / "truth", {("ab" * 16, 1): books})
+    truth = truth_of(read_lives(tmp_path / "truth"), {("ab" * 16, 1): books})
 
     assert truth.events() == {
         topic: sum(len(record) for record in records[topic][:count]) for topic, count in books.items()
@@ -196,7 +196,7 @@ def test_a_life_that_is_not_in_the_books_counts_for_nothing(tmp_path: Path, step
     """Killed before its first record was spooled."""
     write(tmp_path / "truth", steps)
 
-    assert read_truth(tmp_path / "truth", {}).events() == {}
+    assert truth_of(read_lives(tmp_path / "truth"), {}).events() == {}
 
 
 def test_a_kill_may_take_records_of_the_last_step_alone(tmp_path: Path, steps: list[Step]) -> None:
@@ -207,10 +207,10 @@ def test_a_kill_may_take_records_of_the_last_step_alone(tmp_path: Path, steps: l
     last = sum(whole.values()) - sum(before.values())
     less = before | {"llm.requests": before["llm.requests"] - 2}
 
-    assert cut_of(tmp_path / "truth", {("ab" * 16, 1): whole}) == Cut(0, 0)
-    assert cut_of(tmp_path / "truth", {("ab" * 16, 1): before}) == Cut(last, 0)
-    assert cut_of(tmp_path / "truth", {("ab" * 16, 1): less}) == Cut(last + 2, 2)
-    assert cut_of(tmp_path / "truth", {}).beyond == sum(before.values())
+    assert cut_of(read_lives(tmp_path / "truth"), {("ab" * 16, 1): whole}) == Cut(0, 0)
+    assert cut_of(read_lives(tmp_path / "truth"), {("ab" * 16, 1): before}) == Cut(last, 0)
+    assert cut_of(read_lives(tmp_path / "truth"), {("ab" * 16, 1): less}) == Cut(last + 2, 2)
+    assert cut_of(read_lives(tmp_path / "truth"), {}).beyond == sum(before.values())
 
 
 def test_a_life_that_has_ended_by_itself_lacks_nothing(tmp_path: Path, steps: list[Step]) -> None:
@@ -220,7 +220,7 @@ def test_a_life_that_has_ended_by_itself_lacks_nothing(tmp_path: Path, steps: li
     whole = {topic: len(records) for topic, records in emitted(steps).items()}
     one_less = whole | {"llm.requests": whole["llm.requests"] - 1}
 
-    found = cut_of(tmp_path / "truth", {("ab" * 16, 1): one_less, ("ab" * 16, 2): one_less})
+    found = cut_of(read_lives(tmp_path / "truth"), {("ab" * 16, 1): one_less, ("ab" * 16, 2): one_less})
 
     assert found == Cut(2, 1)
     assert [life.ended for life in read_lives(tmp_path / "truth")] == [False, True]
