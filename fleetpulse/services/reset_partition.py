@@ -176,24 +176,20 @@ def _end_in_tables(config: Config, topic: str, partition: int, since_ms: int) ->
 
 
 async def _last_on_kafka(config: Config, topic: str, partition: int) -> Booked | None:
-    """The newest of all partitions of ``books``: since that has grown they go to another one."""
+    """The newest of all partitions of ``books``: since that has grown they go to another one. Read to the very end: an
+    open transaction may hide the last books, so this waits until none does."""
     places = [TopicPartition(BOOKS_TOPIC, number) for number in range(partitions_of(config)[BOOKS_TOPIC])]
-    found = [await _last_in(config, at, topic, partition) for at in places]
-    return max((one for one in found if one is not None), key=lambda one: (one.at_ms, one.end), default=None)
-
-
-async def _last_in(config: Config, at: TopicPartition, topic: str, partition: int) -> Booked | None:
-    """Read to the very end: an open transaction may hide the last books, so this waits until none does."""
     async with open_consumer(config.kafka, isolation_level="read_uncommitted") as consumer:
-        end = (await consumer.end_offsets([at]))[at]
-    found: Booked | None = None
+        ends = await consumer.end_offsets(places)
+    mine = (b"windows", topic.encode(), b"%d" % partition)
+    last: dict[TopicPartition, Booked] = {}
     async with open_consumer(config.kafka, isolation_level="read_committed") as consumer:
-        consumer.assign([at])
-        await consumer.seek_to_beginning(at)
-        while await consumer.position(at) < end:
-            for message in (await consumer.getmany(at, timeout_ms=POLL_MS)).get(at, ()):
-                headers = dict(message.headers)
-                mine = (b"windows", topic.encode(), b"%d" % partition)
-                if (headers.get("job"), headers.get("source-topic"), headers.get("source-partition")) == mine:
-                    found = Booked(int(headers["offsets"].partition(b"-")[2]), message.timestamp)
-    return found
+        consumer.assign(places)
+        await consumer.seek_to_beginning(*places)
+        while any([await consumer.position(at) < ends[at] for at in places]):
+            for at, messages in (await consumer.getmany(timeout_ms=POLL_MS)).items():
+                for message in messages:
+                    headers = dict(message.headers)
+                    if (headers.get("job"), headers.get("source-topic"), headers.get("source-partition")) == mine:
+                        last[at] = Booked(int(headers["offsets"].partition(b"-")[2]), message.timestamp)
+    return max(last.values(), key=lambda one: (one.at_ms, one.end), default=None)

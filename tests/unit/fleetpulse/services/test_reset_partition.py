@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from fleetpulse.cli import app
 from fleetpulse.services import reset_partition
-from fleetpulse.services.reset_partition import Cost, Unread, job_of, place_of
+from fleetpulse.services.reset_partition import Booked, Cost, Unread, job_of, place_of
 from fleetpulse.sql.database import Answer
 from runtime.config import Config
 from schemas.errors import ConfigError
@@ -114,23 +114,43 @@ async def test_books_end_where_those_of_this_log_end(
 async def test_books_end_in_whichever_partition_the_newest_stand(
     first: int, last: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Topic ``books`` has grown: those of a source partition go to another one since."""
-    stand = {first: [(50, 4_000), (60, 4_500)], last: [(70, 5_000)]}
+    """Topic ``books`` has grown: those of a source partition go to another one since. One consumer asks for all ends,
+    and one reads all partitions."""
+    stand, opened = {first: [(50, 4_000), (60, 4_500)], last: [(70, 5_000)]}, list[Books]()
+
+    def open_consumer(_config: Any, **_more: Any) -> Books:
+        opened.append(Books([], stand))
+        return opened[-1]
+
     monkeypatch.setattr(reset_partition, "Database", lambda _config, **_more: Tables([]))
-    monkeypatch.setattr(reset_partition, "open_consumer", lambda _config, **_more: Books([], stand))
+    monkeypatch.setattr(reset_partition, "open_consumer", open_consumer)
 
     config = Config(partitions={"books": 4})
 
     assert await reset_partition._books_end(config, "windows", PLACE) == 70
+    assert len(opened) == 2
+
+
+async def test_the_last_books_of_a_partition_are_the_newest_whatever_their_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Written behind others by a worker whose clock is behind theirs; partitions alone are told apart by time."""
+    stand = {0: [(60, 9_000), (70, 5_000)], 2: [(50, 4_000)]}
+    monkeypatch.setattr(reset_partition, "open_consumer", lambda _config, **_more: Books([], stand))
+
+    found = await reset_partition._last_on_kafka(Config(partitions={"books": 4}), *PLACE)
+
+    assert found == Booked(70, 5_000)
 
 
 class Books:
-    """A consumer of the topic ``books``: (end, written), the same in every partition or by partition."""
+    """A consumer of the topic ``books``: (end, written), in its first partition or by partition."""
 
     def __init__(
         self, told: list[tuple[int, int]], by_partition: dict[int, list[tuple[int, int]]] | None = None
     ) -> None:
-        self.told, self.read, self.by_partition = told, False, by_partition
+        self.told = {0: told} if by_partition is None else by_partition
+        self.places, self.read = list[Any](), False
 
     async def __aenter__(self) -> Books:
         return self
@@ -139,28 +159,24 @@ class Books:
         """Nothing."""
 
     async def end_offsets(self, places: list[Any]) -> dict[Any, int]:
-        self._of(places[0])
-        return {places[0]: len(self.told)}
+        return {place: len(self.told.get(place.partition, ())) for place in places}
 
-    def assign(self, _places: list[Any]) -> None:
-        """Nothing."""
+    def assign(self, places: list[Any]) -> None:
+        self.places = places
 
-    async def seek_to_beginning(self, place: Any) -> None:
-        self._of(place)
+    async def seek_to_beginning(self, *places: Any) -> None:
+        assert set(places) == set(self.places)
 
-    def _of(self, place: Any) -> None:
-        if self.by_partition is not None:
-            self.told = self.by_partition.get(place.partition, [])
+    async def position(self, place: Any) -> int:
+        return len(self.told.get(place.partition, ())) if self.read else 0
 
-    async def position(self, _place: Any) -> int:
-        return len(self.told) if self.read else 0
-
-    async def getmany(self, place: Any, **_more: Any) -> dict[Any, list[Any]]:
+    async def getmany(self, *places: Any, **_more: Any) -> dict[Any, list[Any]]:
         self.read = True
         of = (("job", b"windows"), ("source-topic", PLACE[0].encode()), ("source-partition", b"%d" % PLACE[1]))
         return {
             place: [
                 SimpleNamespace(headers=(*of, ("offsets", b"0-%d" % end)), timestamp=written_ms)
-                for end, written_ms in self.told
+                for end, written_ms in self.told.get(place.partition, ())
             ]
+            for place in places or self.places
         }
