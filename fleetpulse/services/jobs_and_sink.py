@@ -8,7 +8,7 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -73,16 +73,15 @@ def partitions_of(config: Config) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class JobSetup:
-    """A job as it is handed to the runner: steps by source topic, which of these have holes in their offsets, and the
-    topics written to with the partitions relied on; ``upstreams`` are other topics whose partitions are. ``warm`` loads
+    """A job as it is handed to the runner: steps by source topic, which of these have holes in their offsets, and by
+    topic the ``partitions`` it relies on: of all that it writes to, and of others that it counts. ``warm`` loads
     compiled code."""
 
     steps: dict[str, AnyStep]
     transactional: tuple[str, ...]
-    outputs: dict[str, int]
+    partitions: dict[str, int]
     policy: CommitPolicy
     warm: Callable[[], None]
-    upstreams: dict[str, int] = field(default_factory=dict)
 
 
 def _windows(config: Config, files: Files = NO_FILES) -> JobSetup:
@@ -127,10 +126,9 @@ def _alerts(config: Config, files: Files = NO_FILES) -> JobSetup:
     return JobSetup(
         {WINDOW_FINALS: step},
         (WINDOW_FINALS,),
-        {ALERTS_TOPIC: 1},
+        {ALERTS_TOPIC: 1, WINDOW_PARTIALS: upstreams},
         PROMPT_POLICY_OF_ONE,
         partial(warm, ruleset.rules),
-        {WINDOW_PARTIALS: upstreams},
     )
 
 
@@ -199,7 +197,7 @@ def run_job(job: str, shell: str, worker: str, health_port: int | None, files: F
             setup.policy,
             worker=worker,
             transactional_sources=setup.transactional,
-            outputs=setup.outputs | setup.upstreams,
+            partitions=setup.partitions,
             tracer=tracer,
             readiness=readiness,
         )

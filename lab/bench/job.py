@@ -210,8 +210,10 @@ def main(text: str) -> int:
     profiler = cProfile.Profile() if options.profile else None
     step = NotedStep(config.limits, options.partitions, Path(options.note), profiler)
     try:
-        kafka, outputs = config.kafka, {name: options.partitions[name] for name in OUTPUTS}
-        return run_process(options.shell, step, options.topics, kafka, CommitPolicy(), worker="bench", outputs=outputs)
+        kafka, written = config.kafka, {name: options.partitions[name] for name in OUTPUTS}
+        return run_process(
+            options.shell, step, options.topics, kafka, CommitPolicy(), worker="bench", partitions=written
+        )
     finally:
         if profiler is not None and options.profile is not None:
             profiler.disable()

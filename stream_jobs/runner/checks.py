@@ -17,26 +17,26 @@ from stream_jobs.runner.job import Job, Names
 _HINT = "run `fleetpulse migrate`"
 
 
-async def check_topics(kafka: KafkaConfig, job: Job, names: Names, outputs: Mapping[str, int]) -> int:
+async def check_topics(kafka: KafkaConfig, job: Job, names: Names, relied_on: Mapping[str, int]) -> int:
     """Partitions of all source topics. Raises ``ContractError`` for the first topic that is missing or not as the job
     needs it.
 
     Every source topic has LogAppendTime (but those written by jobs) and a compacted state topic; every one of
-    ``outputs`` has at least that many partitions, and no more where it may not grow at any time: there a worker that
+    ``relied_on`` has at least that many partitions, and no more where it may not grow at any time: there a worker that
     counts otherwise than the others would send elsewhere what belongs together. A state topic with too few is no reason
     to stop: partitions that it lacks are quarantined.
     """
     async with open_admin(kafka) as admin:
-        counts = await _partition_counts(kafka, admin, job, names, outputs)
-        _check_counts(counts, job, names, outputs)
+        counts = await _partition_counts(kafka, admin, job, names, relied_on)
+        _check_counts(counts, job, names, relied_on)
         await _check_settings(admin, job, names)
         return sum(counts[topic] for topic in job.topics)
 
 
 async def _partition_counts(
-    kafka: KafkaConfig, admin: Any, job: Job, names: Names, outputs: Mapping[str, int]
+    kafka: KafkaConfig, admin: Any, job: Job, names: Names, relied_on: Mapping[str, int]
 ) -> dict[str, int]:
-    topics = [*job.topics, *(names.state_topic(topic) for topic in job.topics), *outputs]
+    topics = [*job.topics, *(names.state_topic(topic) for topic in job.topics), *relied_on]
     found = await admin.describe_topics(topics)
     for each in found:
         if each["error_code"] == TopicAuthorizationFailedError.errno:
@@ -44,13 +44,13 @@ async def _partition_counts(
     return {each["topic"]: len(each["partitions"]) for each in found if each["error_code"] == 0}
 
 
-def _check_counts(counts: Mapping[str, int], job: Job, names: Names, outputs: Mapping[str, int]) -> None:
+def _check_counts(counts: Mapping[str, int], job: Job, names: Names, relied_on: Mapping[str, int]) -> None:
     for topic in job.topics:
         state = names.state_topic(topic)
         for needed in (topic, state):
             if needed not in counts:
                 raise TopicMissingError(needed)
-    for topic, partitions in outputs.items():
+    for topic, partitions in relied_on.items():
         if topic not in counts:
             raise TopicMissingError(topic)
         if counts[topic] < partitions:

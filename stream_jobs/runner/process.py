@@ -38,16 +38,16 @@ def run_process(
     *,
     worker: str | None = None,
     transactional_sources: Sequence[str] = (),
-    outputs: Mapping[str, int] | None = None,
+    partitions: Mapping[str, int] | None = None,
     tracer: Tracer | None = None,
     readiness: Readiness | None = None,
 ) -> int:
     """Run a job until SIGTERM or SIGINT, commit what was folded, and return 0; return 70 after a fatal error (then
     restart it after 2 s). Call from the main thread. Raises ``ConfigError`` on wrong arguments.
 
-    ``worker`` is a name to keep over restarts (static membership). ``outputs`` are the topics the step writes to, with
-    the partition counts it relies on. ``readiness`` follows the partitions. Faust's threads may outlive the return, so
-    the caller has to ``leave`` (``runtime.process``).
+    ``worker`` is a name to keep over restarts (static membership). ``partitions`` are how many the step relies on, by
+    topic: of those it writes to, and of others that it counts. ``readiness`` follows the source's. Faust's threads may
+    outlive the return, so the caller has to ``leave`` (``runtime.process``).
     """
     serve = _shell(shell)
     settle(RARELY)
@@ -57,7 +57,7 @@ def run_process(
         job = Job.of(step, source_topics, transactional_sources)
         stop = on_stop_signal(asyncio.get_running_loop())
         await check_deployment(kafka, job.topics)
-        read = await check_topics(kafka, job, job.names(kafka.namespace), outputs or {})
+        read = await check_topics(kafka, job, job.names(kafka.namespace), partitions or {})
         await serve(job, kafka, policy, stop, static_member(worker, read), readiness, tracer)
 
     try:

@@ -57,5 +57,5 @@ def work(step_of: Callable[[str], Any], *, own_times: bool = False) -> int:
         POLICY,
         worker="w0",
         transactional_sources=[told.source] if own_times else [],
-        outputs={told.out: 1},
+        partitions={told.out: 1},
     )

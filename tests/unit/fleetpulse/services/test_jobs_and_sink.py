@@ -50,7 +50,7 @@ def test_the_finals_job_has_a_state_topic_for_each_of_its_sources(tmp_path: Path
     assert {step.name for step in setup.steps.values()} == {"finals"}
     assert all(state_topic("finals", topic) in BY_NAME for topic in setup.steps)
     assert [topic for topic in setup.steps if not BY_NAME[topic].log_append_time] == list(setup.transactional)
-    assert setup.outputs == {"window.finals": 1}
+    assert setup.partitions == {"window.finals": 1}
     assert partitions_of(config)["window.finals"] == 1
 
 
@@ -76,7 +76,7 @@ def test_the_alert_job_takes_rules_of_ones_own(tmp_path: Path) -> None:
     setup = _alerts(config, {})
 
     assert [(topic, type(step)) for topic, step in setup.steps.items()] == [("window.finals", AlertStep)]
-    assert (setup.transactional, setup.outputs) == (("window.finals",), {"alerts": 1})
+    assert (setup.transactional, setup.partitions) == (("window.finals",), {"alerts": 1, "window.partials": 4})
     with pytest.raises(FleetpulseError, match="nonsense"):
         _alerts(config, {"rules": rules})
 
@@ -85,7 +85,7 @@ def test_the_alert_job_relies_on_the_number_of_its_upstreams(tmp_path: Path) -> 
     """Finals of one that it does not know would be left out."""
     config = load({"data_dir": str(tmp_path), "partitions": {"window.partials": 7}})
 
-    assert _alerts(config, {}).upstreams == {"window.partials": 7}
+    assert _alerts(config, {}).partitions == {"alerts": 1, "window.partials": 7}
 
 
 def test_the_windows_job_judges_goodput_by_the_rules_of_the_flag_else_of_the_configuration(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_the_cost_job_reads_prices_before_anything_is_joined(tmp_path: Path) -> 
     setup = _costs(config, {})
 
     assert [(topic, type(step)) for topic, step in setup.steps.items()] == [("window.partials", CostStep)]
-    assert (setup.transactional, setup.outputs) == (("window.partials",), {"costs": 4})
+    assert (setup.transactional, setup.partitions) == (("window.partials",), {"costs": 4})
     assert state_topic("costs", "window.partials") in BY_NAME
     with pytest.raises(FleetpulseError, match=r"gpu_hour\.periods: must be a list"):
         _costs(config, {"prices": prices})
