@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
@@ -41,12 +42,12 @@ class OtlpGrpc:
             maximum_concurrent_rpcs=CALLS_MAX,
             options=[("grpc.max_receive_message_length", bytes_max), ("grpc.so_reuseport", 0)],
         )
-        reading = threading.BoundedSemaphore(_READ_AT_ONCE)
-        services = {
-            "trace.v1.TraceService": _traces(intake, token),
-            "metrics.v1.MetricsService": _metrics(intake, token),
-        }
-        self._server.add_generic_rpc_handlers([each.handler(name, reading) for name, each in services.items()])
+        serve = partial(_handler, token, threading.BoundedSemaphore(_READ_AT_ONCE))
+        services = (
+            serve("trace.v1.TraceService", traces.ExportTraceServiceRequest, TRACES, partial(_traces, intake)),
+            serve("metrics.v1.MetricsService", metrics.ExportMetricsServiceRequest, METRICS, partial(_metrics, intake)),
+        )
+        self._server.add_generic_rpc_handlers(services)
         self.port: int = self._server.add_insecure_port(f"{bracketed(host)}:{port}")
         self._server.start()
         _log.info("OTLP/gRPC listening", extra={"port": self.port})
@@ -62,39 +63,34 @@ class OtlpGrpc:
         self._server.stop(_STOP_WITHIN_S).wait()
 
 
-class _Export:
-    """A service's only call. ``take`` gives the response to a request."""
+def _handler(
+    token: str | None,
+    reading: threading.BoundedSemaphore,
+    service: str,
+    request: Any,
+    shape: Shape,
+    take: Callable[[Any], Any],
+) -> Any:
+    """A service's only call. Messages are read by those who hold ``reading``; ``take`` gives the response to one."""
 
-    def __init__(self, request: Any, shape: Shape, take: Callable[[Any], Any], token: str | None) -> None:
-        self._request = request
-        self._shape = shape
-        self._take = take
-        self._token = token
+    def export(messages: Iterator[bytes], context: Any) -> Any:
+        if not allowed(str(dict(context.invocation_metadata()).get("authorization", "")), token):
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, "needs authorization: Bearer TOKEN of agent.otlp.token")
+        message = _received(messages, context)
+        with reading:
+            try:
+                demand_few(message, shape)
+                read = request.FromString(message)
+            except Exception as error:
+                context.abort(grpc.StatusCode.INTERNAL, f"unreadable: {error}")
+            try:
+                return take(read)
+            except Full:
+                context.abort(grpc.StatusCode.UNAVAILABLE, "no room now")
 
-    def handler(self, service: str, reading: threading.BoundedSemaphore) -> Any:
-        """Messages are read by those who hold ``reading``."""
-
-        def export(messages: Iterator[bytes], context: Any) -> Any:
-            if not allowed(str(dict(context.invocation_metadata()).get("authorization", "")), self._token):
-                context.abort(grpc.StatusCode.UNAUTHENTICATED, "needs authorization: Bearer TOKEN of agent.otlp.token")
-            message = _received(messages, context)
-            with reading:
-                return self._answer(message, context)
-
-        # On the wire a call of one message is a stream of one: only so can the wait for it be bounded.
-        call = grpc.stream_unary_rpc_method_handler(export, None, lambda response: response.SerializeToString())
-        return grpc.method_handlers_generic_handler(f"opentelemetry.proto.collector.{service}", {"Export": call})
-
-    def _answer(self, message: bytes, context: Any) -> Any:
-        try:
-            demand_few(message, self._shape)
-            request = self._request.FromString(message)
-        except Exception as error:
-            context.abort(grpc.StatusCode.INTERNAL, f"unreadable: {error}")
-        try:
-            return self._take(request)
-        except Full:
-            context.abort(grpc.StatusCode.UNAVAILABLE, "no room now")
+    # On the wire a call of one message is a stream of one: only so can the wait for it be bounded.
+    call = grpc.stream_unary_rpc_method_handler(export, None, lambda response: response.SerializeToString())
+    return grpc.method_handlers_generic_handler(f"opentelemetry.proto.collector.{service}", {"Export": call})
 
 
 def _received(messages: Iterator[bytes], context: Any) -> bytes:
@@ -112,19 +108,15 @@ def _received(messages: Iterator[bytes], context: Any) -> bytes:
     return message
 
 
-def _traces(intake: Intake, token: str | None) -> _Export:
-    def take(request: Any) -> Any:
-        answer = intake.traces(spans_of_message(request))
-        partial = traces.ExportTracePartialSuccess(rejected_spans=answer.rejected, error_message=answer.why)
-        return traces.ExportTraceServiceResponse(partial_success=partial if answer.rejected else None)
-
-    return _Export(traces.ExportTraceServiceRequest, TRACES, take, token)
+def _traces(intake: Intake, request: Any) -> Any:
+    answer = intake.traces(spans_of_message(request))
+    partial_success = traces.ExportTracePartialSuccess(rejected_spans=answer.rejected, error_message=answer.why)
+    return traces.ExportTraceServiceResponse(partial_success=partial_success if answer.rejected else None)
 
 
-def _metrics(intake: Intake, token: str | None) -> _Export:
-    def take(request: Any) -> Any:
-        answer = intake.metrics(points_of_message(request))
-        partial = metrics.ExportMetricsPartialSuccess(rejected_data_points=answer.rejected, error_message=answer.why)
-        return metrics.ExportMetricsServiceResponse(partial_success=partial if answer.rejected else None)
-
-    return _Export(metrics.ExportMetricsServiceRequest, METRICS, take, token)
+def _metrics(intake: Intake, request: Any) -> Any:
+    answer = intake.metrics(points_of_message(request))
+    partial_success = metrics.ExportMetricsPartialSuccess(
+        rejected_data_points=answer.rejected, error_message=answer.why
+    )
+    return metrics.ExportMetricsServiceResponse(partial_success=partial_success if answer.rejected else None)
