@@ -156,6 +156,17 @@ class Outcome:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """What was done about a fault. ``pasted``: lines of the runbook. ``within_s``: how soon it was mended after the
+    first of them; None: it is not. ``failed``: lines that failed. ``left``: what it had left behind, mended as well."""
+
+    pasted: tuple[str, ...] = ()
+    within_s: float | None = None
+    failed: tuple[str, ...] = ()
+    left: Cause | None = None
+
+
 def advice(cause: Cause, paste: Sequence[str] | None, page: str) -> tuple[str, ...]:
     """Lines of the runbook's section, those that hold one of ``paste``. Raises FleetpulseError where there are none."""
     sections = dict(_SECTION.findall(page))
@@ -271,7 +282,7 @@ def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, 
             stand.pass_time(0.5)
     finally:
         watch.end()
-    pasted, mended_s, left, failed = _mend_all(stand, drill, say)
+    mended = _mend_all(stand, drill, say)
     stand.restore()
     say(f"{drill.name}: settling the books")
     books = reconcile(
@@ -282,10 +293,11 @@ def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, 
     unproven = tuple(name for name in drill.signs if name == "alert" and stand.prometheus is None)
     silent = tuple(name for name in drill.signs if name not in unproven and (name not in watch.seen or name in late))
     others = {name: tuple(sorted(found)) for name, found in watch.others.items()}
-    opened = _opened(stand, begun_ms)
-    seen = (watch.seen, silent, watch.firing_s, others)
-    proven = (is_overdue(watch), unproven, failed, drill.consequences | set(drill.signs.values()))
-    return Outcome(drill.name, drill.cause, *seen, pasted, mended_s, books, opened, left, *proven)
+    return Outcome(
+        drill.name, drill.cause, watch.seen, silent, watch.firing_s, others, mended.pasted, mended.within_s, books,
+        _opened(stand, begun_ms), mended.left, is_overdue(watch), unproven, mended.failed,
+        drill.consequences | set(drill.signs.values()),
+    )  # fmt: skip
 
 
 def is_overdue(watch: Watch) -> bool:
@@ -322,22 +334,16 @@ def _shows(stand: Stand, drill: Drill, also: str = "") -> bool:
     )
 
 
-Mended = tuple[tuple[str, ...], float | None, tuple[str, ...]]
-"""Lines that were pasted, how long it took, None: it is not mended, and lines that failed."""
-
-
-def _mend_all(
-    stand: Stand, drill: Drill, say: Callable[[str], None]
-) -> tuple[tuple[str, ...], float | None, Cause | None, tuple[str, ...]]:
-    """Mend it, and what it has left behind, where the doctor or a ``/readyz`` names that soon after: lines that were
-    pasted, how long both took, what was left, and lines that failed."""
-    lines, mended_s, failed = _mend(stand, drill, say)
-    if drill.leaves is None or mended_s is None:
-        return lines, mended_s, None, failed
-    more, more_s, more_failed = _mend(stand, next(one for one in DRILLS if one.cause is drill.leaves), say)
-    if not more:
-        return lines, mended_s, None, failed
-    return (*lines, *more), None if more_s is None else mended_s + more_s, drill.leaves, (*failed, *more_failed)
+def _mend_all(stand: Stand, drill: Drill, say: Callable[[str], None]) -> Mended:
+    """Mend it, and what it has left behind, where the doctor or a ``/readyz`` names that soon after."""
+    mended = _mend(stand, drill, say)
+    if drill.leaves is None or mended.within_s is None:
+        return mended
+    more = _mend(stand, next(one for one in DRILLS if one.cause is drill.leaves), say)
+    if not more.pasted:
+        return mended
+    both_s = None if more.within_s is None else mended.within_s + more.within_s
+    return Mended((*mended.pasted, *more.pasted), both_s, (*mended.failed, *more.failed), drill.leaves)
 
 
 def _mend(stand: Stand, drill: Drill, say: Callable[[str], None]) -> Mended:
@@ -348,7 +354,7 @@ def _mend(stand: Stand, drill: Drill, say: Callable[[str], None]) -> Mended:
         try:
             stand.until(lambda: _shows(stand, drill), LINE_WITHIN_S, f"{drill.cause} is shown")
         except FleetpulseError:
-            return (), None, ()
+            return Mended()
     begun_s = time.monotonic()
     typed = drill.typed(stand)
     run = list[tuple[str, subprocess.Popen[bytes]]]()
@@ -365,8 +371,8 @@ def _mend(stand: Stand, drill: Drill, say: Callable[[str], None]) -> Mended:
     try:
         stand.until(lambda: not _shows(stand, drill, "partition."), MENDED_WITHIN_S, f"{drill.cause} is mended")
     except FleetpulseError:
-        return lines, None, _failed_lines(drill, run)
-    return lines, time.monotonic() - begun_s, _failed_lines(drill, run)
+        return Mended(lines, None, _failed_lines(drill, run))
+    return Mended(lines, time.monotonic() - begun_s, _failed_lines(drill, run))
 
 
 def _has_neither(drill: Drill) -> bool:

@@ -25,7 +25,7 @@ from lab.chaos.disk_shim import compile_library
 from lab.chaos.stage import faults as stage_faults
 from lab.drills import faults, run
 from lab.drills.faults import DRILLS, Drill
-from lab.drills.run import CHANNELS, Outcome, _mend, _mend_all, _small_disks, advice, chosen
+from lab.drills.run import CHANNELS, Mended, Outcome, _mend, _mend_all, _small_disks, advice, chosen
 from lab.drills.stand import FAULT_EVERY_S, GPUS, PAGE, Stand
 from lab.drills.watch import Sign
 from runtime.runbook import Cause
@@ -190,11 +190,10 @@ def test_a_pasted_line_that_fails_is_said(monkeypatch: pytest.MonkeyPatch) -> No
     drill = replace(next(iter(DRILLS)), fails=("timedatectl",))
     monkeypatch.setattr(run, "advice", lambda *_of: tuple(codes))
 
-    lines, mended_s, failed = _mend(cast(Any, stand), drill, lambda _text: None)
+    mended = _mend(cast(Any, stand), drill, lambda _text: None)
 
-    assert lines == tuple(codes)
-    assert mended_s is not None
-    assert failed == ("fleetpulse up (exit 2)",)
+    assert mended == Mended(tuple(codes), mended.within_s, ("fleetpulse up (exit 2)",))
+    assert mended.within_s is not None
 
 
 def test_what_only_log_and_alert_show_is_mended_when_the_alert_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +214,7 @@ def test_a_drill_that_fails_ends_no_other(monkeypatch: pytest.MonkeyPatch, tmp_p
     can be."""
     began: list[str] = []
 
-    class Mended(Calm):
+    class Unwell(Calm):
         def restore(self) -> None:
             began.append("restored")
             raise FleetpulseError("not within 300 s")
@@ -232,7 +231,7 @@ def test_a_drill_that_fails_ends_no_other(monkeypatch: pytest.MonkeyPatch, tmp_p
         return GOOD
 
     monkeypatch.setattr(run, "_drill", drill)
-    monkeypatch.setattr(run, "Stand", lambda *_of: Mended(lambda: True))
+    monkeypatch.setattr(run, "Stand", lambda *_of: Unwell(lambda: True))
     monkeypatch.setattr(run, "bring_up", lambda *_of: None)
     monkeypatch.setattr("fleetpulse.stack.down", lambda _folder: None)
     found = run._on_a_stand(tmp_path, 1, chosen(["sink", "poison"]), None, 60.0, lambda _text: None)
@@ -281,33 +280,33 @@ def test_what_passed_by_itself_was_not_mended() -> None:
     """Neither doctor nor /readyz names it any more before the first line is pasted: nothing is, and no time is said."""
     slow = next(drill for drill in DRILLS if drill.cause is Cause.SLOW)
 
-    assert _mend(cast(Any, Calm(lambda: False)), slow, lambda _text: None) == ((), None, ())
+    assert _mend(cast(Any, Calm(lambda: False)), slow, lambda _text: None) == Mended()
 
 
 @pytest.mark.parametrize(
     ("mended", "found"),
     [
-        ({"Disk full": 9.0}, (("Disk full",), 9.0, None, ())),
+        ({"Disk full": 9.0}, Mended(("Disk full",), 9.0)),
         (
             {"Disk full": 9.0, "ClickHouse part broken": 20.0},
-            (("Disk full", "ClickHouse part broken"), 29.0, Cause.PART, ()),
+            Mended(("Disk full", "ClickHouse part broken"), 29.0, left=Cause.PART),
         ),
         (
             {"Disk full": 9.0, "ClickHouse part broken": None},
-            (("Disk full", "ClickHouse part broken"), None, Cause.PART, ()),
+            Mended(("Disk full", "ClickHouse part broken"), None, left=Cause.PART),
         ),
-        ({"Disk full": None, "ClickHouse part broken": 20.0}, (("Disk full",), None, None, ())),
+        ({"Disk full": None, "ClickHouse part broken": 20.0}, Mended(("Disk full",))),
     ],
     ids=["nothing is left", "what is left is mended", "what is left stays", "the fault itself stays"],
 )
 def test_what_a_fault_leaves_behind_is_mended_as_its_own_section_says(
-    monkeypatch: pytest.MonkeyPatch, mended: dict[str, float | None], found: tuple[Any, ...]
+    monkeypatch: pytest.MonkeyPatch, mended: dict[str, float | None], found: Mended
 ) -> None:
     """Once the fault is, and only where it is shown; the time is that of both."""
 
-    def mend(_stand: object, drill: Drill, _say: object) -> run.Mended:
+    def mend(_stand: object, drill: Drill, _say: object) -> Mended:
         cause = str(drill.cause)
-        return ((cause,), mended[cause], ()) if cause in mended else ((), None, ())
+        return Mended((cause,), mended[cause]) if cause in mended else Mended()
 
     monkeypatch.setattr(run, "_mend", mend)
     disk = next(drill for drill in DRILLS if drill.cause is Cause.DISK)
