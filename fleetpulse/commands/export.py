@@ -1,4 +1,4 @@
-"""The commands ``export``: figures of windows for other systems."""
+"""The commands ``export``: metrics of windows for other systems."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from fleetpulse.commands.services import HealthPort
 
-group = typer.Typer(no_args_is_help=True, help="Send figures of windows to other systems.")
+group = typer.Typer(no_args_is_help=True, help="Send metrics of windows to other systems.")
 
 
 @group.command()
@@ -19,7 +19,7 @@ def prometheus(
     once: Annotated[bool, typer.Option("--once", help="Send what has settled by now, and exit.")] = False,
     health_port: HealthPort = None,
 ) -> None:
-    """Write each window's figures of models, engines and GPUs to Prometheus by remote write, until SIGTERM.
+    """Write each window's metrics of models, engines and GPUs to Prometheus by remote write, until SIGTERM.
 
     Prometheus takes them with --web.enable-remote-write-receiver; Mimir, Thanos and VictoriaMetrics at addresses of
     their own. One process is enough; how far it came is kept in the data directory (how-to/metrics-out.md).

@@ -83,7 +83,7 @@ def synced(table: str, names: Names) -> str:
 
 
 def over_all(table: str, names: Names) -> str:
-    """Makes a table over all shards anew, with the columns that the shard's own has now. It holds no rows."""
+    """Recreates the table over all shards, with the columns that the shard's own has now. It holds no rows."""
     return (
         f"CREATE OR REPLACE TABLE {table} AS {local(table, names)}\n"
         f"ENGINE = Distributed('{names.cluster}', '{names.database}', '{local(table, names)}', {SHARD_KEYS[table]})"

@@ -162,7 +162,7 @@ class Evidence:
     # kinds
 
     def _requests(self, scope: Words, alert: Alert) -> dict[str, Any]:
-        """Of the windows since it began: what ended before tells nothing of it."""
+        """Of the windows since it began: what ended before is no evidence."""
         measure = self._measure(alert.rule)
         where, metric = _served(scope), "e2e" if measure == "e2e" else "ttft"
         blocks = self._blocks("exemplars", _window_of(alert.since_ms))

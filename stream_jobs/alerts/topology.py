@@ -27,7 +27,7 @@ from stream_jobs.parts import compress, decompress
 SINCE_MAX = 1_000
 """Of events between two windows; then the graph is packed again."""
 MODEL_UNSEEN_MS = 15 * MINUTE_MS
-"""An engine that serves another model now and has not told of one for so long serves that one no more."""
+"""An engine that serves another model now and has not reported one for so long serves that one no more."""
 _LABELS = ("gpu_uuid", "host", "engine_id", "placement_group", "cluster", "region", "model", "model_version")
 """What an event says of the graph."""
 

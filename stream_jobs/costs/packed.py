@@ -1,6 +1,6 @@
 """The sums of a minute as bytes: equal bytes for equal sums, whatever codes their words have in this process.
 
-Rows stay in the order in which their keys came, which decides whose line falls into ``__other__``. Words are told by
+Rows stay in the order in which their keys came, which decides whose line falls into ``__other__``. Words stand as
 text, each column's in rising order, null first; behind the opening stand the columns, one after the other.
 """
 

@@ -25,7 +25,7 @@ ACQUIRING_PAUSE_S = 0.01
 
 class _Listener(ConsumerRebalanceListener):
     """Acquires beside the consumer, which sends no heartbeats while it waits for its listener: a takeover longer than
-    the session would cost the membership, every time anew."""
+    the session would cost the membership, every time again."""
 
     _acquiring: asyncio.Task[None] | None = None
     _assigned: tuple[TopicPartition, ...] = ()

@@ -52,7 +52,7 @@ def waited_ms(file: Path = _OWN_TIMES) -> float | None:
 
 @contextlib.asynccontextmanager
 async def progress_within(limit_ms: int, doing: str) -> AsyncIterator[Callable[[], None]]:
-    """Limits the time without progress: calling what it yields begins it anew. Raises ``UnavailableError``."""
+    """Limits the time without progress: calling what it yields restarts it. Raises ``UnavailableError``."""
     try:
         async with asyncio.timeout(limit_ms / 1_000) as limit:
             over = False

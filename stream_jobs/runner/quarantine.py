@@ -91,7 +91,7 @@ class Quarantine:
             _log.error("partition quarantined; the others go on", extra=facts | {"runbook": section(QUARANTINE)})
 
     def clear(self) -> None:
-        """None is any more: all were revoked, or are acquired anew."""
+        """None is any more: all were revoked, or are acquired again."""
         for held in self._held.values():
             self._show(held.source, held.error.cause, 0)
             self._readiness.note(f"{held.source}", None)

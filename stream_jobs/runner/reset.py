@@ -78,7 +78,7 @@ class Reset:
 
     @property
     def is_another_log(self) -> bool:
-        """The log ends before what was counted: it was truncated, or made anew under the same name."""
+        """The log ends before what was counted: it was truncated, or recreated under the same name."""
         return self.counted_to > self.log[1]
 
     @property

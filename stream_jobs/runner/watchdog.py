@@ -56,7 +56,7 @@ class Watchdog:
             self._deadline_s = self._now_s() + self._limit_s
 
     def progressed(self) -> None:
-        """It is not live yet, but comes nearer: the time begins anew."""
+        """It is not live yet, but comes nearer: restart the timeout."""
         if self._deadline_s is not None:
             self._deadline_s = self._now_s() + self._limit_s
 

@@ -17,7 +17,7 @@ has so few bad ones that the pace of the short range cannot have gone on (once i
 request: against the traffic before). Recent is the short range of the next faster pair; of the fastest it is the two
 newest of the five buckets of its own, where those are five minutes. Ten minutes of failing would else fire for half an
 hour, or for six. Where a pair that fired ends so, its bad ones of before count for nothing more: half a day later a
-second incident, or an error in a thousand, would else make an alert of the first. What goes on burning counts anew.
+second incident, or an error in a thousand, would else make an alert of the first. What goes on burning counts again.
 
 Each pair has its own ring whose buckets are a fifth of the short range: 60 for a ratio of twelve, three rings of 480
 bytes. Ranges end with the bucket that is being filled, so they are up to one bucket shorter than they say.

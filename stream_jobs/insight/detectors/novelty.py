@@ -159,7 +159,7 @@ class Novelty(Slotted, Detector):
         self.state["unit"][slots] = np.where(self.state["scale"][slots] == scales.LOG, 1.0, large)
 
     def _start_over(self, slots: Whole, since_ms: int) -> None:
-        """Limits and spread are learned anew."""
+        """Limits and spread are learned again."""
         self._tails.start_over(self.state, slots)
         self.state["means"][slots] = 0
         self.state["fitted"][slots] = 0

@@ -102,7 +102,7 @@ readinessProbe: { httpGet: { path: /readyz, port: health }, periodSeconds: 5, ti
 - { name: tmp, emptyDir: { sizeLimit: 256Mi } }
 {{- end }}
 
-{{- /* What pods are annotated with: who scrapes them, and what makes them anew when what they read changes. Called with
+{{- /* What pods are annotated with: who scrapes them, and what replaces them when what they read changes. Called with
 (root, port, "fleetpulse.settings" | "fleetpulse.files"). */ -}}
 {{- define "fleetpulse.annotations" -}}
 {{- $root := index . 0 -}}
