@@ -23,6 +23,33 @@ Token = Annotated[
         help="Who knows it may look; at least 16 characters. Better in the environment: others see arguments.",
     ),
 ]
+LoginHeader = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        envvar="FLEETPULSE_DASHBOARD_LOGIN_HEADER",
+        show_envvar=True,
+        help="Header in which a reverse proxy names who is logged in: X-Forwarded-User.",
+    ),
+]
+TrustedProxies = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ADDRESS",
+        envvar="FLEETPULSE_DASHBOARD_TRUSTED_PROXIES",
+        show_envvar=True,
+        help="Address of that proxy; may be given more than once, in the environment with spaces between.",
+    ),
+]
+AllowedHosts = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        envvar="FLEETPULSE_DASHBOARD_ALLOWED_HOSTS",
+        show_envvar=True,
+        help="Another name of this server, as browsers write it; more than one as for --trusted-proxy.",
+    ),
+]
 
 
 @spoken
@@ -41,16 +68,9 @@ def dashboard(
         ),
     ] = None,
     users_file: UsersFileOption = None,
-    login_header: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Header in which a reverse proxy names who is logged in: X-Forwarded-User."),
-    ] = None,
-    trusted_proxy: Annotated[
-        list[str] | None, typer.Option(metavar="ADDRESS", help="Address of that proxy; may be given more than once.")
-    ] = None,
-    allowed_host: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Another name of this server, as browsers write it.")
-    ] = None,
+    login_header: LoginHeader = None,
+    trusted_proxy: TrustedProxies = None,
+    allowed_host: AllowedHosts = None,
     rules: Annotated[
         Path | None,
         file_option("Your rules: their slo_classes are the objectives of goodput; else those of the configuration."),

@@ -519,3 +519,28 @@ def test_a_command_by_hand_runs_as_its_unit(unit: str, tmp_path: Path) -> None:
     rights = set(re.findall(r"^(?:SupplementaryGroups|AmbientCapabilities)=.*$", text, flags=re.MULTILINE))
     assert rights == {word.removeprefix("--property=") for word in said if "Groups" in word or "Capabilities" in word}
     assert said[-3:] == ["/opt/fleetpulse/bin/fleetpulse", "doctor", "--json"]
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["docker-compose.yml", *(str(path.relative_to(ROOT)) for path in sorted(UNIT.parent.glob("*.service")))],
+)
+def test_every_variable_of_a_deployment_is_known(place: str) -> None:
+    """Nobody who checks a configuration is told that a variable of the shipped files has a typo."""
+    named = dict.fromkeys(re.findall(r"\bFLEETPULSE_[A-Z_]+\b", (ROOT / place).read_text()), "x")
+    tree: dict[str, Any] = {}
+    for each in named.keys() - NOT_SETTINGS:
+        *sections, leaf = each.removeprefix("FLEETPULSE_").lower().split("__")
+        at = tree
+        for section in sections:
+            at = at.setdefault(section, {})
+        at[leaf] = "x"
+
+    assert unknown_keys([("environment", tree)], named) == []
+
+
+def test_the_dashboards_unit_says_how_to_stand_behind_a_reverse_proxy() -> None:
+    """It answers to names of loopback alone, unless it is given others."""
+    text = (UNIT.parent / "fleetpulse-dashboard.service").read_text()
+
+    assert "FLEETPULSE_DASHBOARD_ALLOWED_HOSTS=fleet.example" in text
