@@ -75,6 +75,8 @@ class Client:
         self._waiting_max = waiting_max
         self.generation = 0
         """Grows with every fork that this object lives through."""
+        self.fields_left_out = 0
+        """Fields whose values JSON does not have, such as NaN; their requests went without them."""
         self._begin_sequence()
         _CLIENTS.add(self)
 

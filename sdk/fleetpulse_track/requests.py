@@ -55,7 +55,7 @@ def _plain(value: Any) -> int | float | str:
     return float(value) if hasattr(type(value), "__float__") else str(value)
 
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain).encode
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain).encode
 
 
 class Request:
@@ -134,7 +134,7 @@ class Request:
         if self._merged.gone:
             flags |= MERGED
             fields["icl_max_us"] = max(self._merged.widest_ns, _widest(self._times[self._merged.raw :])) // 1_000
-        text = json_of(fields)
+        text = json_of(fields, self._client)
         at_ms = time.time_ns() // 1_000_000
         chunks = count + self._merged.gone
         return Finished(flags, count, chunks, at_ms, self.begin_ns, end_ns, times + text, len(text))
@@ -200,24 +200,34 @@ def request(model: str | None = None, **fields: Any) -> Request:
 def report(*, client: Client | None = None, at_ms: int | None = None, **fields: Any) -> None:
     """Hand over a request that others measured: ``fields`` are all that is known. ``at_ms`` None: it ended now."""
     with contextlib.suppress(Exception):
-        text = json_of({"status": "ok", **fields})
+        client = client or default_client()
+        text = json_of({"status": "ok", **fields}, client)
         ended_ms = time.time_ns() // 1_000_000 if at_ms is None else at_ms
-        (client or default_client()).hand_over(Finished(0, 0, 0, ended_ms, 0, 0, text, len(text)))
+        client.hand_over(Finished(0, 0, 0, ended_ms, 0, 0, text, len(text)))
 
 
-def json_of(fields: dict[str, Any]) -> bytes:
-    """The known fields that are not None, as JSON of at most ``JSON_BYTES_MAX``; longer texts are cut, values that
-    have no text are left out."""
+def json_of(fields: dict[str, Any], client: Client | None = None) -> bytes:
+    """The known fields that are not None, as JSON of at most ``JSON_BYTES_MAX``; longer texts are cut. Values that JSON
+    does not have (NaN, infinity, what has no text) are left out, and counted in the client's ``fields_left_out``."""
     known = {name: value for name, value in fields.items() if value is not None and name in FIELDS}
     try:
         text = _encode(known).encode("utf-8", "replace")
     except Exception:  # what a caller's own type raises when it is written as text may be anything
-        known = {name: value for name, value in known.items() if type(value) in (int, str)}
+        given = len(known)
+        known = {name: value for name, value in known.items() if _is_writable(value)}
+        if client is not None:
+            client.fields_left_out += given - len(known)
         text = _encode(known).encode("utf-8", "replace")
     if len(text) <= JSON_BYTES_MAX:
         return text
     cut = {name: _cut(value) for name, value in known.items() if name != "user"}
     return _encode(cut).encode("utf-8", "replace")
+
+
+def _is_writable(value: Any) -> bool:
+    with contextlib.suppress(Exception):
+        return bool(_encode(value))
+    return False
 
 
 def _cut(value: Any) -> int | float | str:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -85,6 +86,22 @@ def test_a_user_s_name_is_whole_or_left_out() -> None:
     """Cut short it could be another's."""
     assert json.loads(json_of({"user": "ann", "tenant": "t"})) == {"user": "ann", "tenant": "t"}
     assert json.loads(json_of({"user": "ann" * 30, "tenant": "t" * 9_000})) == {"tenant": "t" * TEXT_CHARS_MAX}
+
+
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), float("-inf"), np.float32("nan"), np.float64("inf")], ids=repr
+)
+def test_a_number_that_json_does_not_have_costs_its_field_alone(client: sent.Recorded, value: float) -> None:
+    """The agent would reject the whole datagram; the other numbers stay, and what was left out is counted."""
+    with track.request("m", client=client) as request:
+        request.set(queue_us=value, input_tokens=np.int64(3), prefill_us=1.5)
+    track.report(client=client, model="m", decode_us=value, cached_tokens=2)
+
+    assert [orjson.loads(data[HEADER.size :]) for data in client.sent] == [
+        {"status": "ok", "model": "m", "input_tokens": 3, "prefill_us": 1.5},
+        {"status": "ok", "model": "m", "cached_tokens": 2},
+    ]
+    assert client.fields_left_out == 2
 
 
 def test_a_stream_says_its_times(client: sent.Recorded, tick: Callable[[int], None]) -> None:
