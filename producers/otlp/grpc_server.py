@@ -82,7 +82,7 @@ def _handler(
                 demand_few(message, shape)
                 read = request.FromString(message)
             except Exception as error:
-                context.abort(grpc.StatusCode.INTERNAL, f"unreadable: {error}")
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"unreadable: {error}")
             try:
                 return take(read)
             except Full:

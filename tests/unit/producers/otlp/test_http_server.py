@@ -350,6 +350,27 @@ def test_grpc_takes_the_same() -> None:
 
 
 @pytest.mark.enable_socket
+@pytest.mark.parametrize("service", ["trace.v1.TraceService", "metrics.v1.MetricsService"])
+@pytest.mark.parametrize("body", [b"no protobuf", b"\n\x04\n\x02\n\x09"], ids=["none at all", "cut within"])
+def test_a_call_that_cannot_be_read_is_the_sender_s_fault(service: str, body: bytes) -> None:
+    """OTLP's code for what no retry mends: exporters drop the batch."""
+    grpc = pytest.importorskip("grpc")
+    from producers.otlp.grpc_server import OtlpGrpc
+
+    taken: list[Parcel] = []
+    with (
+        OtlpGrpc(Intake(LABELS, lambda parcel: taken.append(parcel) is None), 0, BYTES_MAX) as running,
+        grpc.insecure_channel(f"127.0.0.1:{running.port}") as channel,
+    ):
+        call = channel.unary_unary(f"/opentelemetry.proto.collector.{service}/Export")
+        answered = call.future(body, timeout=20).exception()
+
+    assert answered.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert answered.details().startswith("unreadable: ")
+    assert taken == []
+
+
+@pytest.mark.enable_socket
 @pytest.mark.parametrize("connections", [1, 4])
 def test_many_calls_at_once_wait_for_their_turn(connections: int) -> None:
     """None is refused for good: of one sender and of several."""
