@@ -45,7 +45,7 @@ class Pool:
         self.port = parts.port or (443 if secure else 80)
         self.authority = parts.netloc.encode()
         self.name = f"{parts.hostname}:{self.port}"
-        self._prefix = parts.path.encode()
+        self.prefix = parts.path.encode()
         self._ssl = ssl.create_default_context() if secure else None
         self._idle: deque[UpstreamSide] = deque()
         self._connecting: dict[Exchange, asyncio.Task[None]] = {}
@@ -54,7 +54,7 @@ class Pool:
     def target(self, requested: bytes) -> bytes:
         """The request target for this upstream, from the client's."""
         path = wire.origin_form(requested)
-        return path if path == b"*" else self._prefix + path
+        return path if path == b"*" else self.prefix + path
 
     def ask(self, exchange: Exchange, *, fresh: bool = False) -> None:
         """Give the exchange a connection, at once where one is idle; ``fresh`` makes a new one in any case."""
@@ -132,7 +132,7 @@ class Pool:
                     self.host, self.port, ssl=self._ssl, server_hostname=name, limit=limits.head_bytes_max
                 )
                 with contextlib.closing(writer):
-                    writer.write(head % (self._prefix + limits.probe_path.encode(), self.authority))
+                    writer.write(head % (self.prefix + limits.probe_path.encode(), self.authority))
                     line = await reader.readuntil(b"\r\n")
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             return f"{type(error).__name__}: {error}"

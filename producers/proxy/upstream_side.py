@@ -26,6 +26,8 @@ _ACKED_AT = 120
 class KeepingPool(UpstreamPool, Protocol):
     """What a connection needs of ``pool.Pool``, which keeps it between exchanges."""
 
+    prefix: bytes
+
     def keep(self, side: UpstreamSide, *, last: bool = False) -> None: ...
 
     def lost(self, side: UpstreamSide) -> None: ...
@@ -230,6 +232,7 @@ class UpstreamSide(asyncio.Protocol):
         for _ in range(self._heads):
             at = buffer.find(_END_OF_HEAD, at) + len(_END_OF_HEAD)
         self._head_sent = True
+        self._answer.stay_at(self.pool.authority, self.pool.prefix)
         exchange.answer(self._answer)
         if exchange.framing is Framing.NONE:
             self._excess |= at < len(buffer)

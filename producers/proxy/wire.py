@@ -240,6 +240,14 @@ class Answer:
         self.headers.append((name, value))
         _join(self.values, name.lower(), value)
 
+    def stay_at(self, authority: bytes, prefix: bytes) -> None:
+        """Let a redirect to the upstream's own address lead its client to this proxy: ``own_location``."""
+        if b"location" in self.values:
+            self.headers = [
+                (name, own_location(value, authority, prefix) if name.lower() == b"location" else value)
+                for name, value in self.headers
+            ]
+
     @property
     def chunked(self) -> bool:
         """Whether the body comes in chunks."""
@@ -258,6 +266,17 @@ class Answer:
     def is_stream(self) -> bool:
         """Whether the body is server-sent events."""
         return self.values.get(b"content-type", b"").lower().startswith(b"text/event-stream")
+
+
+def own_location(location: bytes, authority: bytes, prefix: bytes) -> bytes:
+    """A redirect to the upstream's own address as one to this proxy: its path alone, without the upstream's prefix.
+    Any other as it is, one that a client would read as another host among them."""
+    scheme, mark, rest = location.partition(b"://")
+    host, path = rest[: len(authority)], rest[len(authority) :]
+    if not mark or scheme.lower() not in (b"http", b"https") or host.lower() != authority.lower():
+        return location
+    path = path.removeprefix(prefix) if path.startswith(prefix + b"/") else b""
+    return path if path[:1] == b"/" and path[1:2] not in (b"/", b"\\") else location
 
 
 def framing_of(answer: Answer, method: bytes, client_version: str, rewritten: bool) -> Framing:

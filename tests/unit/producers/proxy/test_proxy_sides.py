@@ -110,6 +110,21 @@ def cut(data: bytes, at: list[int]) -> list[bytes]:
     return [data[start:end] for start, end in itertools.pairwise(bounds)]
 
 
+@pytest.mark.parametrize("method", [b"GET", b"POST"])
+def test_no_redirect_leads_round_the_proxy(method: bytes) -> None:
+    """Whether the request is counted or not; FastAPI redirects to the Host that it was sent."""
+
+    async def run() -> Setting:
+        setting = Setting(paths=("*",))
+        setting.client.data_received(method + b" /v1/things/ HTTP/1.1\r\nHost: p\r\nContent-Length: 0\r\n\r\n")
+        setting.upstream.data_received(
+            b"HTTP/1.1 307 Temporary Redirect\r\nlocation: http://e:1/base/v1/things\r\nContent-Length: 0\r\n\r\n"
+        )
+        return setting
+
+    assert b"\r\nlocation: /v1/things\r\n" in asyncio.run(run()).client_wire.written
+
+
 CUTS = st.lists(st.integers(0, 10_000), max_size=12)
 
 

@@ -236,6 +236,33 @@ def test_what_is_said_of_the_connection() -> None:
     assert named_in(b"Close, X-A ,x-b") == {b"close", b"x-a", b"x-b"}
 
 
+@pytest.mark.parametrize(
+    ("location", "expected"),
+    [
+        (b"http://e:1/base/v1/models?a=http://e:1/", b"/v1/models?a=http://e:1/"),
+        (b"HTTPS://E:1/base/v1/models", b"/v1/models"),
+        (b"http://e:1/base/", b"/"),
+        (b"http://e:1/other/v1/models", b"http://e:1/other/v1/models"),
+        (b"http://e:1/based/v1", b"http://e:1/based/v1"),
+        (b"http://e:12/base/v1", b"http://e:12/base/v1"),
+        (b"http://e:1@x/base/v1", b"http://e:1@x/base/v1"),
+        (b"http://e:1/base//x/v1", b"http://e:1/base//x/v1"),
+        (b"http://e:1/base/\\x/v1", b"http://e:1/base/\\x/v1"),
+        (b"/v1/models", b"/v1/models"),
+        (b"ftp://e:1/base/v1", b"ftp://e:1/base/v1"),
+    ],
+)
+def test_a_redirect_to_the_upstream_leads_to_the_proxy(location: bytes, expected: bytes) -> None:
+    """To no other host, and to no path that a client takes for one."""
+    given = Answer()
+    for name, value in ((b"LOCATION", location), (b"X-Location", location)):
+        given.add(name, value)
+
+    given.stay_at(b"e:1", b"/base")
+
+    assert given.headers == [(b"LOCATION", expected), (b"X-Location", location)]
+
+
 def test_chunks() -> None:
     """Sizes are hexadecimal; trailers stand behind the last."""
     assert chunk(b"x" * 26) == b"1a\r\n" + b"x" * 26 + b"\r\n"
