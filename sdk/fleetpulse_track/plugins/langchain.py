@@ -4,15 +4,19 @@
 
     model = ChatOpenAI(..., callbacks=[RequestHandler(tenant="acme")])
 
-Seen with langchain-core 1.7. A run of a chat model or a text model is a request: it begins with
+Seen with langchain-core 1.7 and 1.8. A run of a chat model or a text model is a request: it begins with
 ``on_chat_model_start`` or ``on_llm_start``, a token with content is a chunk (``on_llm_new_token``, where the model
 streams), and usage comes with the last message (``usage_metadata``). LangChain is imported only when the class is
 looked up.
+
+A stream that is left ends with ``on_llm_error`` where LangChain learns of it. It does not where an event loop ends
+first, nor of a v3 event stream that is dropped: such a run was aborted when nothing can report it any more.
 """
 
 from __future__ import annotations
 
 import contextlib
+import weakref
 from functools import cache
 from typing import Any
 
@@ -35,6 +39,7 @@ class Reporting:
         self._client = client
         self._fields = fields
         self._runs: dict[Any, Request] = {}  # no lock: a finaliser may end a run in the middle of all this
+        weakref.finalize(self, _left, self._runs)  # open runs hold the handler; at exit too
 
     def on_chat_model_start(self, serialized: Any, messages: Any, *, run_id: Any, **named: Any) -> None:
         """A chat model was called."""
@@ -76,6 +81,11 @@ class Reporting:
 
     def _ended(self, run_id: Any) -> Request | None:
         return self._runs.pop(run_id, None)
+
+
+def _left(runs: dict[Any, Request]) -> None:
+    while runs:
+        runs.pop(next(iter(runs))).finish(GeneratorExit())
 
 
 def _model(named: dict[str, Any]) -> str | None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -112,6 +116,38 @@ def test_runs_at_the_same_time_are_told_apart(reported: sent.Recorded) -> None:
     handler.on_llm_end(result(None), run_id=1)
 
     assert [each["model"] for each in said(reported)] == ["m-2", "m-1"]
+
+
+def test_a_run_that_nothing_can_report_any_more_was_aborted(reported: sent.Recorded) -> None:
+    """LangChain's run holds its handlers: once none is held, nobody ends what is open."""
+    handler = langchain.Reporting()
+    for run_id in (1, 2):
+        handler.on_chat_model_start({}, [], run_id=run_id, invocation_params={"model": f"m-{run_id}"})
+    handler.on_llm_end(result(message()), run_id=1)
+
+    del handler
+    gc.collect()
+
+    assert [(each["model"], each["status"]) for each in said(reported)] == [("m-1", "ok"), ("m-2", "aborted")]
+
+
+def test_a_run_that_is_open_at_exit_was_aborted(tmp_path: Path) -> None:
+    """As when an event loop ends before the stream that was left in it: sent before the client's good-bye."""
+    program = """
+from fleetpulse_track import handover
+from fleetpulse_track.plugins import langchain
+
+class Printed(handover.Client):
+    def _sent(self, datagram):
+        print(datagram[4], datagram[72:].decode())
+        return True
+
+handler = langchain.Reporting(client=Printed("/nowhere"))
+handler.on_chat_model_start({}, [], run_id=1)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
+
+    assert (ran.stdout, ran.stderr) == ('1 {"status":"aborted","api":"chat"}\n2 \n', "")
 
 
 def test_runs_that_never_end_are_bounded(reported: sent.Recorded) -> None:
