@@ -208,7 +208,7 @@ class Exchange:
         self._chunked_up = length is None
         assert self.identity is not None
         without, added = self.identity.without, self.identity.added
-        if self.api is not None:
+        if self.api is not None or self.watched:
             without = without | {b"accept-encoding"}
             added = added + ([] if self._usage.added else wire.accept_encoding(self.head, ENCODINGS))
         pool = side.pool

@@ -17,6 +17,7 @@ from typing import Any
 
 from producers.otlp.request_span import span_of_request
 from producers.proxy import errors, usage
+from producers.proxy.background import Background
 from producers.proxy.claims import Claims
 from producers.proxy.client_side import ClientSide
 from producers.proxy.deadlines import SWEEP_S
@@ -120,7 +121,7 @@ class ProxyServer:
         self._all_ended = asyncio.Event()
         self._arrived: list[tuple[Exchange, int, Any]] = []
         self._looking: asyncio.TimerHandle | None = None
-        self._defects_logged: set[type[Exception]] = set()
+        self._background = Background()
         self._ended: deque[tuple[Exchange, int, How]] = deque()
         self._listener: asyncio.AbstractServer | None = None
         self._swept_s = self.now_s()
@@ -232,6 +233,9 @@ class ProxyServer:
             exchange.refusal = errors.STOPPING
         if exchange.refusal is None:
             exchange.refusal = self.quotas.arrives(exchange.client.address, exchange.tenant, self.now_s())
+        if exchange.refusal is None and exchange.api is None:
+            exchange.watch = self._background.reading(head, exchange.began_s, self.limits)
+            exchange.watched = exchange.watch is not None
         self._open.add(exchange)
         self.stats.open_requests(self.quotas.open, len(self._open) - self.quotas.open)
 
@@ -325,15 +329,15 @@ class ProxyServer:
 
     def _claim_answer(self, exchange: Exchange, watch: Watch) -> None:
         """Others report this request under the id that the engine gave to its answer, if it gave one."""
-        if watch.tracker.answer_id is not None and exchange.identity is not None:
-            self._claims.claim_answer(exchange.identity.request_id, watch.tracker.answer_id)
+        if exchange.api is not None and watch.tracker.answer_id is not None:
+            self._claims.claim_answer(watch.tracker.meta.request_id, watch.tracker.answer_id)
 
     def _could_not_read(self, exchange: Exchange, defect: Exception) -> None:
         """Its row has what was read before; the first defect of each kind is logged."""
         if exchange.watch is None:
             exchange.watch = self._watch(exchange, ClientFields(readable=False))
         exchange.watch.tracker.note(reasons.DEFECT)
-        self._report_defect("reading a request or its response failed", defect)
+        self.stats.defect("reading a request or its response failed", defect)
 
     def _watch(self, exchange: Exchange, source: bytes | ClientFields) -> Watch:
         """The watch of a request with this body or these fields."""
@@ -354,14 +358,15 @@ class ProxyServer:
         self._look()
         try:
             exchange, at_ns, how = self._ended.popleft()
-            self._engines.take(self._row_of(exchange, at_ns, how), exchange.where, self._taker(exchange))
+            if (row := self._row_of(exchange, at_ns, how)) is not None:
+                self._engines.take(row, exchange.where, self._taker(exchange))
         except Exception as defect:  # it costs this row, not the requests after it and not the end of the proxy
-            self._report_defect("building or publishing the row of a request failed", defect)
+            self.stats.defect("building or publishing the row of a request failed", defect)
 
     def _taker(self, exchange: Exchange) -> OnRow:
         """Who takes its row; of a request that has a span, after that has ended."""
         tracer, identity = self._tracer, exchange.identity
-        if tracer is None or identity is None or (span := identity.span) is None:
+        if exchange.api is None or tracer is None or identity is None or (span := identity.span) is None:
             return self._joined
 
         def taken(row: dict[str, Any]) -> None:
@@ -373,26 +378,23 @@ class ProxyServer:
     def _joined(self, row: dict[str, Any]) -> None:
         self._claims.take(row, self._on_row)
 
-    def _row_of(self, exchange: Exchange, at_ns: int, how: How) -> dict[str, Any]:
+    def _row_of(self, exchange: Exchange, at_ns: int, how: How) -> dict[str, Any] | None:
         watch = exchange.watch
         assert watch is not None
         row = watch.end(at_ns, exchange.ended_ms, how, exchange.status)
         assert row is not None
         self._claim_answer(exchange, watch)
+        if exchange.api is None:
+            row = self._background.ended(watch.tracker, row)
+            if row is None:
+                return None
+            if self._begun is not None:
+                self._begun()
+        elif (answer_id := self._background.begins(watch.tracker)) is not None:
+            self._claims.claim_answer(answer_id, answer_id)  # what others report of it goes to its own row
         self.stats.unread(watch.tracker.reasons)
         self._names.judge(row)
         return row
-
-    def _report_defect(self, what: str, defect: Exception) -> None:
-        """Count it; log the first of each kind."""
-        self.stats.defect(defect)
-        if type(defect) not in self._defects_logged:
-            self._defects_logged.add(type(defect))
-            _log.error(
-                "proxy defect, please report it; later ones of this kind are only counted",
-                extra={"where": what},
-                exc_info=defect,
-            )
 
 
 _STREAMS = frozenset({"chat", "completions"})

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 
 from producers.proxy.wire import Refusal
 from runtime.counters import Counters
 
+_log = logging.getLogger(__name__)
+
 
 class ProxyStats:
     """Counters and gauges of one proxy."""
 
-    __slots__ = ("_counters",)
+    __slots__ = ("_counters", "_logged")
 
     def __init__(self, counters: Counters, upstreams: Iterable[str]) -> None:
         self._counters = counters
+        self._logged: set[type[Exception]] = set()
         self.open_requests(0, 0)
         for name in upstreams:
             self.upstream_down(name, down=False)
@@ -45,9 +49,16 @@ class ProxyStats:
         """Mark an upstream that is asked for no token counts any more."""
         self._counters.set("proxy_upstream_without_usage", 1, upstream=name)
 
-    def defect(self, error: Exception) -> None:
-        """Count an exception that cost a row or a part of one."""
+    def defect(self, where: str, error: Exception) -> None:
+        """Count an exception that cost a row or a part of one; log the first of each kind."""
         self._counters.add("errors", where="proxy", error=type(error).__name__)
+        if type(error) not in self._logged:
+            self._logged.add(type(error))
+            _log.error(
+                "proxy defect, please report it; later ones of this kind are only counted",
+                extra={"where": where},
+                exc_info=error,
+            )
 
     def unread(self, reasons: Mapping[str, int]) -> None:
         """Count what could not be read of one response, by reason."""

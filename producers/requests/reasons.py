@@ -37,7 +37,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         UNFINISHED: "a stream that closed in good order without a finish reason or a last event: an error",
         TOO_MANY_CHUNKS: "more chunks than a request keeps times of; values that need them all are unknown",
         OUT_OF_RANGE: "a value beyond what the event can hold (an hour, a hundred million tokens); it is unknown",
-        BACKGROUND: "a response made in the background: its tokens are in no answer to its request, and are unknown",
+        BACKGROUND: "a response made in the background: its tokens come with the answer to a later request",
         DEFECT: "reading it raised, which is a defect of fleetpulse; the log has it, and what was read before counts",
     }
 )

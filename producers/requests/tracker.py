@@ -44,16 +44,16 @@ _CALLS_TOOLS = frozenset({"chat", "responses", "messages"})
 
 class Tracker:
     """The state of one open request. ``reasons`` counts what could not be read of it; ``answer_id`` is the id that the
-    engine gave to a response, once it said one."""
+    engine gave to a response, once it said one; ``whole``: the last event of its stream, or its body, was read."""
 
     __slots__ = (
-        "_at_ns", "_choices", "_choices_reported", "_done", "_ended", "_engine_times", "_error_kind", "_finish",
-        "_http_status", "_kinds", "_meta", "_model", "_of_choice", "_received_ns", "_tokens", "_tool_calls", "_unread",
-        "_usage", "answer_id", "reasons",
+        "_at_ns", "_choices", "_choices_reported", "_ended", "_engine_times", "_error_kind", "_finish",
+        "_http_status", "_kinds", "_model", "_of_choice", "_received_ns", "_tokens", "_tool_calls", "_unread",
+        "_usage", "answer_id", "meta", "reasons", "whole",
     )  # fmt: skip
 
     def __init__(self, meta: RequestMeta, received_ns: int) -> None:
-        self._meta = meta
+        self.meta = meta
         self._received_ns = received_ns
         self._at_ns = array("q")
         self._kinds = bytearray()
@@ -69,7 +69,7 @@ class Tracker:
         self._error_kind: str | None = None
         self._http_status: int | None = None
         self._model: str | None = meta.model
-        self._done = False
+        self.whole = False
         self._ended = False
         self.answer_id: str | None = None
         self.reasons: Counter[str] = Counter()
@@ -82,7 +82,7 @@ class Tracker:
     @property
     def streamed(self) -> bool:
         """Whether its client requested a stream."""
-        return self._meta.streamed
+        return self.meta.streamed
 
     @property
     def chunks(self) -> int:
@@ -192,7 +192,7 @@ class Tracker:
             self._take_model(chunk.model)
         self.answer_id = self.answer_id or chunk.answer_id
         self._choices_reported = chunk.choices or self._choices_reported
-        self._done = self._done or chunk.done
+        self.whole = self.whole or chunk.done
 
     def _take_model(self, name: str | None) -> None:
         """The name that the engine answers under. Where the client's own is no label, many engines repeat it."""
@@ -242,7 +242,7 @@ class Tracker:
         found = request_latencies(entries, self._received_ns, at_ns, usage.output, usage.reasoning)
         if found.clock_back:
             self.reasons[reasons.CLOCK_BACK] += 1
-        row: Row = dict(self._meta.labels)
+        row: Row = dict(self.meta.labels)
         row |= self._identity(at_ms) | self._outcome(ending) | self._latencies(found)
         row |= self._amounts(found, usage)
         row |= {
@@ -253,7 +253,7 @@ class Tracker:
         return row
 
     def _identity(self, at_ms: int) -> Row:
-        meta = self._meta
+        meta = self.meta
         return {
             "at_ms": at_ms,
             "request_id": meta.request_id,
@@ -265,11 +265,11 @@ class Tracker:
         }
 
     def _outcome(self, ending: Ending) -> Row:
-        whole = self._done or self._finish.total() >= (self._meta.choices or 1)
+        whole = self.whole or self._finish.total() >= (self.meta.choices or 1)
         if ending.how in (How.CLIENT_GONE, How.ENGINE_LOST) and whole:
             ending = WHOLE  # everything had come; who closed the connection then is of no matter
         answers = (self._http_status or 200) < 300 and self._error_kind is None
-        generates = self._meta.streamed and self._meta.api in _GENERATES
+        generates = self.meta.streamed and self.meta.api in _GENERATES
         skipped = not self.reasons.keys().isdisjoint(_SKIPPED)
         if ending.how is How.COMPLETE and generates and answers and not (whole or skipped):
             self.reasons[reasons.UNFINISHED] += 1
@@ -309,7 +309,7 @@ class Tracker:
             output = self._bounded(found.counted_tokens, TOKENS_MAX) if kept else None
             if reasoning is None and kept:
                 reasoning = self._bounded(found.counted_reasoning, TOKENS_MAX)
-        read = self.chunks > 0 or self._done
+        read = self.chunks > 0 or self.whole
         return {
             "input_tokens": usage.input,
             "cached_tokens": usage.cached,
@@ -317,15 +317,15 @@ class Tracker:
             "reasoning_tokens": reasoning,
             "speculative_tokens": usage.speculative,
             "tokens_from": source,
-            "choices": self._meta.choices or self._choices_reported or len(set(self._choices)) or None,
+            "choices": self.meta.choices or self._choices_reported or len(set(self._choices)) or None,
             "tool_calls": self._bounded(len(self._tool_calls), CALLS_MAX)
-            if read and self._meta.api in _CALLS_TOOLS
+            if read and self.meta.api in _CALLS_TOOLS
             else None,
         }
 
     def _judged_usage(self) -> Usage:
         """The usage without what cannot be: parts above their whole, or amounts no event can hold."""
-        meta = self._meta
+        meta = self.meta
         several = meta.choices is not None and meta.prompts > 1
         usage = whole_usage(self._usage, meta.choices // meta.prompts if several and meta.choices else None)
         fitting = usage._replace(**{name: self._bounded(value, TOKENS_MAX) for name, value in usage._asdict().items()})

@@ -1,0 +1,134 @@
+"""Responses that are made in the background: one row each, by whoever reads it final. Covers
+producers.proxy.background."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from typing import Any
+
+import orjson
+import pytest
+
+from producers.proxy import background
+from tests.unit.producers.proxy.test_proxy_sides import Setting
+
+BODY = b'{"model":"m","background":true,"user":"u"}'
+POST = b"POST /v1/responses HTTP/1.1\r\nHost: p\r\nX-Request-ID: r\r\nAuthorization: Bearer k\r\n"
+POST += b"Content-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
+USAGE = {"input_tokens": 7, "output_tokens": 5, "input_tokens_details": {"cached_tokens": 4}}
+
+
+def response(status: str, name: str = "resp_1", **fields: Any) -> dict[str, Any]:
+    return {"id": name, "object": "response", "model": "m", "status": status, "output": [], "usage": None, **fields}
+
+
+def answer(document: dict[str, Any], status: bytes = b"200 OK", headers: bytes = b"") -> bytes:
+    body = orjson.dumps(document)
+    if b"deflate" in headers:
+        body = zlib.compress(body)
+    head = b"HTTP/1.1 %b\r\nContent-Type: application/json\r\n%bContent-Length: %d\r\n\r\n"
+    return head % (status, headers, len(body)) + body
+
+
+def reading(name: bytes = b"resp_1", more: bytes = b"", method: bytes = b"GET") -> bytes:
+    return method + b" /v1/responses/" + name + b" HTTP/1.1\r\nHost: p\r\n" + more + b"\r\n"
+
+
+QUEUED, FINAL = answer(response("queued")), answer(response("completed", usage=USAGE))
+FAILED = {"code": "server_error", "message": "no"}
+
+
+def rows_of(*turns: tuple[bytes, bytes], **limits: Any) -> tuple[Setting, list[dict[str, Any]]]:
+    """The rows after requests and their answers, one after the other, and what stood between."""
+
+    async def run() -> Setting:
+        setting = Setting(**limits)
+        for request, answered in turns:
+            setting.client.data_received(request)
+            setting.upstream.data_received(answered)
+            setting.server.settle()
+            await asyncio.sleep(0)
+        return setting
+
+    setting = asyncio.run(run())
+    return setting, setting.rows
+
+
+def test_a_response_is_counted_once_when_it_is_read_final() -> None:
+    """Not while it is made, not again, and not where another than its proxy's is read."""
+    running = answer(response("in_progress"))
+    other = answer(response("completed", "resp_2", usage=USAGE))
+
+    setting, rows = rows_of(
+        (POST, QUEUED),
+        (reading(), running),
+        (reading(b"resp_2"), other),
+        (reading(), answer({"error": {"message": "none"}}, b"404 Not Found")),
+        (reading(), FINAL),
+        (reading(), FINAL),
+        (reading(method=b"DELETE"), answer({"id": "resp_1", "object": "response.deleted"})),
+    )
+
+    names = ("request_id", "api", "status", "finish_reason", "model", "input_tokens", "cached_tokens", "output_tokens")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("r", "other", "ok", None, "m", None, None, None),
+        ("resp_1", "responses", "ok", "stop", "m", 7, 4, 5),
+    ]
+    assert rows[1]["tenant"] == rows[0]["tenant"] is not None
+    assert rows[1]["trace_id"] == rows[0]["trace_id"]
+    latencies = ("ttft_us", "ttfo_us", "e2e_us", "tpot_us", "icl_max_us", "chunks")
+    assert {rows[1][name] for name in latencies} == {None}
+    assert setting.counters.value("proxy_unread", reason="background") == 1
+    assert setting.client_wire.written.count(b'"status":"completed"') == 3
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        (response("failed", error=FAILED), ("error", "error", None)),
+        (response("cancelled", usage=USAGE), ("aborted", "abort", 5)),
+        (response("incomplete", usage=USAGE, incomplete_details={"reason": "max_output_tokens"}), ("ok", "length", 5)),
+    ],
+    ids=["failed", "cancelled", "incomplete"],
+)
+def test_every_final_state_counts(document: dict[str, Any], expected: tuple[str, str, int]) -> None:
+    """As how it ended, with the tokens that it says."""
+    cancelling = reading(b"resp_1/cancel", b"Content-Length: 0\r\n", b"POST")
+
+    for request in (reading(), cancelling):
+        _, rows = rows_of((POST, QUEUED), (request, answer(document)))
+        assert tuple(rows[1][name] for name in ("status", "finish_reason", "output_tokens")) == expected
+
+
+def test_a_response_can_be_read_as_a_stream_or_packed() -> None:
+    """No encoding is accepted that could not be read; times of a stream that is read again say nothing."""
+    events = [
+        {"type": "response.created", "response": response("queued")},
+        {"type": "response.output_text.delta", "delta": "a"},
+        {"type": "response.completed", "response": response("completed", usage=USAGE)},
+    ]
+    body = b"".join(b"data: " + orjson.dumps(event) + b"\n\n" for event in events)
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n"
+    streamed = (reading(b"resp_1?stream=true"), head % len(body) + body)
+    packed = answer(response("completed", usage=USAGE), headers=b"Content-Encoding: deflate\r\n")
+
+    for turn in (streamed, (reading(more=b"Accept-Encoding: zstd, deflate\r\n"), packed)):
+        setting, rows = rows_of((POST, QUEUED), turn)
+        assert [(row["output_tokens"], row["ttft_us"], row["chunks"]) for row in rows[1:]] == [(5, None, None)]
+        assert b"zstd" not in setting.upstream_wire.written
+
+
+def test_responses_that_nobody_reads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest is forgotten."""
+    monkeypatch.setattr(background, "RESPONSES_MAX", 1)
+    second = answer(response("queued", "resp_2"))
+
+    _, rows = rows_of(
+        (POST, QUEUED),
+        (POST, second),
+        (reading(), FINAL),
+        (reading(b"resp_2"), answer(response("completed", "resp_2", usage=USAGE))),
+    )
+
+    assert [row["request_id"] for row in rows] == ["r", "r", "resp_2"]
