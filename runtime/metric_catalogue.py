@@ -72,8 +72,8 @@ METRICS: tuple[Metric, ...] = (
     _counter("agent_exposition_dropped", "readings", _BY_TOPIC, "left out of /metrics: series_max was reached",
              "0: else the agent's exposition.series_max is too low for the host"),
     # requests that others bring to the agent
-    _counter("receiver_datagrams", "datagrams", ("outcome",), "of the socket: taken, a farewell, or why rejected",
-             "nearly all taken"),
+    _counter("receiver_datagrams", "datagrams", ("outcome",),
+             "of the socket: taken, a farewell, a claim, or why rejected", "nearly all taken"),
     _counter("receiver_http_requests", "requests", ("status",), "responded to over HTTP, by status",
              "nearly all 200 and 202"),
     _counter("receiver_lost", "requests", (), "that clients report as dropped; declared in the books as shed",

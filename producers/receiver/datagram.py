@@ -4,7 +4,8 @@ Layout, little-endian: ``HEADER`` (72 bytes), then ``times`` moments (UInt64, ns
 flag ``MARKED`` is set, as many marks (UInt32: tokens in bits 0-19, 0 where not reported; choice in bits 20-29; bit 30:
 reasoning alone), then ``json_bytes`` of a JSON object with fields of ``llm.requests``. Flag ``MERGED``: neighbouring
 chunks of a long stream were merged, ``chunks`` is how many there were. A ``FAREWELL`` is a header alone: the client
-ends. A ``STEP`` of training or a ``METRIC`` is a header and the JSON of its fields, in sequences of their own. The
+ends. A ``STEP`` of training or a ``METRIC`` is a header and the JSON of its fields, in sequences of their own. A
+``CLAIM`` is a header and JSON with the ``request_id`` of a request that its client will report, in no sequence. The
 last byte of the magic is the version of the format.
 
 Many datagrams are read at once: they stand one behind the other in one buffer, ``ends`` says where each one ends.
@@ -47,8 +48,8 @@ HEADER_BYTES = HEADER.itemsize
 _PID_AT = 16
 DATAGRAM_BYTES_MAX = 65_536
 MAGIC, VERSION = b"FPD", ord("1")
-REQUEST, FAREWELL, STEP, METRIC = 1, 2, 3, 4
-KINDS = (REQUEST, FAREWELL, STEP, METRIC)
+REQUEST, FAREWELL, STEP, METRIC, CLAIM = 1, 2, 3, 4, 5
+KINDS = (REQUEST, FAREWELL, STEP, METRIC, CLAIM)
 MARKED, MERGED = 1, 2
 TOKENS_MASK, CHOICE_SHIFT, CHOICE_MASK, REASONING_BIT = 2**20 - 1, 20, 2**10 - 1, 1 << 30
 _CLOCK_MAX = 2**62

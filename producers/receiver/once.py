@@ -4,7 +4,8 @@ A proxy claims a request when it begins: reports of a claimed request are no eve
 plug-in's or a gateway's report is held for ``HELD_S``, in which the SDK's report of the same request takes it over, and
 the gateway's the plug-ins' when it passes. What comes later than that is still counted once: a plug-in's after the
 SDK's, and the SDK's after a plug-in's that has passed alone, are left out. Ids are remembered for as long as
-``IDS_MAX`` others do not push them out.
+``IDS_MAX`` others do not push them out. An SDK that reads a stream of several choices says so when it begins, as the
+first may end long before the last: what others report of that request is held for it, ``EXPECTED_S`` at most.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ HELD_S = 1.0
 HELD_LONGEST_S = 5.0
 """Each report of a request holds those before it as long as itself (choices end one after another, and the SDK reports
 them when the last has), but the first of them no longer than this."""
+EXPECTED_S = 600.0
+"""So long is held what others report of an expected request; an SDK that has not reported it by then is taken for dead.
+"""
 HELD_MAX = 8_192
 HELD_BYTES_MAX = 4_096
 """Reports held, and of each: one that comes when it is full, or is longer, passes at once."""
@@ -39,6 +43,8 @@ class Once:
         self._whole: dict[str, Give | None] = {}  # by id: the proxy that claimed it; None: reported by the SDK
         self._alone: dict[str, None] = {}  # of plug-ins' reports that passed
         self._held: dict[str, list[tuple[float, Row, bytes]]] = {}
+        self._expected: dict[str, None] = {}  # of requests that an SDK will report
+        self._of_expected: dict[str, list[tuple[float, Row, bytes]]] = {}  # held for longer
         self.held = 0
         self.absorbed = 0
 
@@ -47,6 +53,15 @@ class Once:
         _remember(self._whole, request_id, give)
         for _, row, _ in self._taken(request_id):
             give(request_id, row)
+
+    def expect(self, row: Row, now_s: float) -> None:
+        """An SDK reads a stream of several choices, and will report the request of this id."""
+        if (named := _named(row)) is None or named[0] in self._whole or named[0] in self._alone:
+            return
+        name = named[0]
+        _remember(self._expected, name, None)
+        if held := self._held.pop(name, None):
+            self._of_expected[name] = [(now_s + EXPECTED_S, report, data) for _, report, data in held]
 
     def forsake(self, give: Give) -> None:
         """The proxy is gone without reporting all that it claimed: what others report of that are events again."""
@@ -77,10 +92,14 @@ class Once:
     def _hold(self, name: str, row: Row, data: bytes, now_s: float) -> bool:
         if self.held >= HELD_MAX or len(data) > HELD_BYTES_MAX:
             return False
+        self.held += 1
+        if name in self._expected:
+            held = self._of_expected.setdefault(name, [])
+            held.append((held[0][0] if held else now_s + EXPECTED_S, row, data))
+            return True
         before = self._held.pop(name, [])
         longest_s = before[0][0] - HELD_S + HELD_LONGEST_S if before else now_s + HELD_S
         self._held[name] = [*before, (min(now_s + HELD_S, longest_s), row, data)]
-        self.held += 1
         return True
 
     def _absorbs(self, name: str, row: Row, reported_by: str) -> bool:
@@ -104,18 +123,20 @@ class Once:
         return len(taken)
 
     def _taken(self, name: str) -> list[tuple[float, Row, bytes]]:
-        taken = self._held.pop(name, [])
+        self._expected.pop(name, None)
+        taken = self._of_expected.pop(name, []) + self._held.pop(name, [])
         self.held -= len(taken)
         return taken
 
     def due(self, now_s: float | None) -> list[bytes]:
         """Datagrams that have waited long enough, which are events; None: all of them."""
         out = []
-        for name, each in list(self._held.items()):
-            if now_s is not None and each[-1][0] > now_s:
-                break  # in order of their latest
-            _remember(self._alone, name, None)
-            out += self._passed(name)
+        for held in (self._held, self._of_expected):
+            for name, each in list(held.items()):
+                if now_s is not None and each[-1][0] > now_s:
+                    break  # in order of their latest
+                _remember(self._alone, name, None)
+                out += self._passed(name)
         return out
 
     def _passed(self, name: str) -> list[bytes]:

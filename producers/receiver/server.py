@@ -4,8 +4,8 @@ Datagrams gather for ``linger_ms`` or until a batch is full; then they are check
 slices. The socket is drained between slices, because the kernel queues few datagrams for a busy reader
 (``net.unix.max_dgram_qlen``, 10 by default). Requests that clients report as dropped are declared as shed.
 
-Books: datagrams = taken + absorbed (by other reports: ``once``) + held + farewells + rejected by reason. Requests of
-clients = taken + absorbed + held + lost (declared as shed) + missing (a gauge: late datagrams fill gaps).
+Books: datagrams = taken + absorbed (by other reports: ``once``) + held + farewells + claims + rejected by reason.
+Requests of clients = taken + absorbed + held + lost (declared as shed) + missing (a gauge: late datagrams fill gaps).
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from producers.identity.host_file import claims_beside, default_socket
 from producers.publish.puts import Puts
 from producers.receiver.claimed import Report, claimed_reports
 from producers.receiver.claims import serving_claims
-from producers.receiver.client_fields import Row
-from producers.receiver.datagram import DATAGRAM_BYTES_MAX, FAREWELL, Datagrams, read, with_senders
+from producers.receiver.client_fields import Row, parse_client_fields
+from producers.receiver.datagram import CLAIM, DATAGRAM_BYTES_MAX, FAREWELL, Datagrams, read, texts_of, with_senders
 from producers.receiver.events import EVENTS, SeriesBound, rows_of
 from producers.receiver.fold import Folded, Judge, Where, fold
 from producers.receiver.gaps import Arrival, Gaps
@@ -176,7 +176,7 @@ class Receiver:
             await self._slice(buffer[begin : int(part[-1])], part - begin, reading=reading)
 
     async def _slice(self, buffer: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64], *, reading: bool) -> None:
-        found = read(buffer, ends)
+        found = self._without_claims(buffer, read(buffer, ends))
         of_events = np.isin(found.heads["kind"], list(EVENTS))
         if of_events.any():
             await self._events(buffer, found.where(of_events))
@@ -192,6 +192,17 @@ class Receiver:
         await self._put(folded)
         if reading:
             self._ready()
+
+    def _without_claims(self, buffer: npt.NDArray[np.uint8], found: Datagrams) -> Datagrams:
+        """The others, once those requests are expected."""
+        claims = found.heads["kind"] == CLAIM
+        if not claims.any():
+            return found
+        rows, sound = parse_client_fields(texts_of(buffer, found.where(claims)))
+        for row in rows:
+            self.once.expect(row, time.monotonic())
+        self._count({"claim": len(rows), "broken_json": int((~sound).sum())})
+        return replace(found.where(~claims), rejected=found.rejected)
 
     def _absorb(self, reports: Sequence[Report]) -> None:
         """Give reports of claimed requests to the proxies that claimed them."""

@@ -114,6 +114,7 @@ class Reader:
         if not self._named:
             self._named = True
             identify(self._request, chunk)
+            self._request.claim()
         if chunk.get("type") in _LAST_EVENTS:
             self._request.finish()
 

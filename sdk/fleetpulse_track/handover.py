@@ -29,8 +29,9 @@ HEADER = struct.Struct("<4sBBHIIIIQQQQQQ")
 """magic, kind, flags, JSON bytes, times, chunks, pid, lost since the one before, start of the client (ns), number in
 its sequence, lost since its start, end (ms since the epoch), begin and end (ns of the clock of the times)."""
 MAGIC = b"FPD1"
-REQUEST, FAREWELL, STEP, METRIC = 1, 2, 3, 4
-"""What a datagram holds. Steps of training and metrics have sequences, and so clients, of their own."""
+REQUEST, FAREWELL, STEP, METRIC, CLAIM = 1, 2, 3, 4, 5
+"""What a datagram holds. Steps of training and metrics have sequences, and so clients, of their own; claims have no
+number in any."""
 MARKED, MERGED = 1, 2
 WAITING_MAX = 256
 WAITING_BYTES_MAX = 1024 * 1024
@@ -113,6 +114,18 @@ class Client:
                     self._deliver(self._work.popleft())
             finally:
                 self._lock.release()
+
+    def claim(self, text: bytes) -> None:
+        """Say that a request will be reported, by JSON that names it. Not said where the line is busy: it is of use at
+        once or not at all."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            if not self._waiting:
+                self._sent(self._head(CLAIM, Finished(0, 0, 0, 0, 0, 0, text, len(text))) + text)
+        finally:
+            self._lock.release()
+        self._work_off()
 
     def close(self, within_s: float = CLOSE_WITHIN_S) -> None:
         """Send what waits and say good-bye with the last counts. The next request opens the socket again.

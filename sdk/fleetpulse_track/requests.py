@@ -100,6 +100,14 @@ class Request:
         self._fields["finish_reason"] = reason
         self._over = {choice, *(self._over or ())}
 
+    def claim(self) -> None:
+        """Its id is known. Where it has several choices, tell the agent now: a plug-in of the engine reports each as it
+        ends, which may be long before the last does, and this request's report takes them over."""
+        with contextlib.suppress(Exception):  # the caller's work goes on, whatever is wrong with ours
+            name, several = self._fields.get("request_id"), (self._fields.get("choices") or 1) > 1
+            if several and isinstance(name, str) and self._generation == self._client.generation:
+                self._client.claim(json_of({"request_id": name}))
+
     def finish(self, error: BaseException | None = None) -> None:
         """The end. ``error``: what ended it, None when it went well; a ``status`` that was set overrides it."""
         end_ns = perf_counter_ns()

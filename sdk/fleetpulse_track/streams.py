@@ -165,6 +165,7 @@ class _Watched:
             self._named = True
             with contextlib.suppress(Exception):
                 identify(self._request, chunk)
+                self._request.claim()
 
 
 class WatchedStream(_Watched):

@@ -420,6 +420,7 @@ def test_a_stream_of_several_choices_says_how_many_were_asked_for(
     list(ours.completions.create(**{"model": "tiny", "prompt": "hi", "stream": True, "stream_options": USAGE, **asked}))
 
     assert said(client.sent[0]).get("choices") == choices
+    assert [said(data) for data in client.claimed] == [{"request_id": "cmpl-recorded"}] * (choices is not None)
 
 
 def test_tracking_another_client_again_counts_once(client: sent.Recorded) -> None:

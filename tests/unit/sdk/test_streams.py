@@ -47,6 +47,18 @@ class Pieces:
         self.closed.append("stream")
 
 
+@pytest.mark.parametrize("choices", [None, 1, 2])
+def test_a_stream_of_several_choices_is_claimed_at_its_first_chunk(client: sent.Recorded, choices: int | None) -> None:
+    """Once, without a number in the client's sequence; one of a single choice ends as its plug-in reports it."""
+    claimed = []
+    for _ in track.watch(Stream(list(map(thing, CHAT))), track.request(client=client, choices=choices)):
+        claimed.append(len(client.claimed))
+
+    assert set(claimed) == {int(choices == 2)}
+    assert [said(data) for data in client.claimed] == [{"request_id": CHAT[0]["id"]}] * (choices == 2)
+    assert [HEADER.unpack_from(data)[9] for data in client.sent] == [0]
+
+
 @pytest.mark.parametrize("make", [thing, dict], ids=["objects", "dictionaries"])
 def test_a_chat_stream_is_passed_on_and_reported(client: sent.Recorded, make: Any) -> None:
     """The role chunk and the usage chunk are no tokens; reasoning and choices are marked."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fleetpulse_track.handover import MERGED, Client, Finished
+from fleetpulse_track.handover import CLAIM, MERGED, Client, Finished
 from fleetpulse_track.requests import CHOICE_SHIFT, REASONING, json_of
 
 PID, START_NS = 4_242, 1_700_000_000_000_000_000
@@ -20,13 +20,14 @@ class Recorded(Client):
 
     def __init__(self, **settings: Any) -> None:
         self.sent: list[bytes] = []
+        self.claimed: list[bytes] = []
         self.open = True
         super().__init__("/nowhere", **settings)
         self._who = (PID, START_NS)
 
     def _sent(self, datagram: bytes) -> bool:
         if self.open:
-            self.sent.append(datagram)
+            (self.claimed if datagram[4] == CLAIM else self.sent).append(datagram)
         return self.open
 
 

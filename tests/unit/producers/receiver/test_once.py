@@ -9,7 +9,7 @@ import pytest
 
 from fleetpulse_track.handover import HEADER
 from producers.receiver import once as module
-from producers.receiver.once import HELD_LONGEST_S, HELD_S, Once
+from producers.receiver.once import EXPECTED_S, HELD_LONGEST_S, HELD_S, Once
 from tests.unit.producers.receiver import sent
 
 PLUGIN = {"request_id": "chatcmpl-r", "reported_by": "plugin", "queue_us": 5}
@@ -185,6 +185,50 @@ def test_choices_that_end_one_after_another_wait_for_each_other() -> None:
         judged(once, PLUGIN | {"request_id": f"chatcmpl-{number}"}, now_s=0.9 * number)
         assert len(once.due(0.9 * number)) == (1 if number > 1 else 0)
     assert judged(once, row, now_s=3.0) == ([True], 4)
+
+
+@pytest.mark.parametrize("said_at", [0, 1], ids=["before any has ended", "after the first has"])
+def test_choices_that_end_long_after_each_other_wait_for_an_sdk_that_said_it_reads_them(said_at: int) -> None:
+    """However far apart within the bound: the SDK's report is the event, and takes over all of theirs."""
+    once, row = Once(), dict(SDK) | {"choices": 3}
+    for number in range(3):
+        if number == said_at:
+            once.expect({"request_id": "chatcmpl-r"}, 60.0 * number)
+        at_s = 60.0 * number - (0.5 if number < said_at else 0.0)
+        assert judged(once, PLUGIN | {"request_id": f"{number}_chatcmpl-r"}, now_s=at_s) == ([False], 0)
+        assert once.due(at_s) == []
+        once.expect({"request_id": "chatcmpl-r"}, 60.0 * number)
+
+    assert judged(once, row, now_s=500.0) == ([True], 3)
+    assert (once.held, once.due(None)) == (0, [])
+    assert judged(once, PLUGIN, now_s=501.0) == ([False], 1)
+
+
+def test_choices_of_an_sdk_that_died_are_events_in_the_end() -> None:
+    """All of them together; others are held no longer for them."""
+    once = Once()
+    once.expect(dict(SDK), 0.0)
+    judged(once, PLUGIN, now_s=1.0)
+    judged(once, PLUGIN | {"request_id": "1_chatcmpl-r"}, PLUGIN | {"request_id": "chatcmpl-s"}, now_s=9.0)
+
+    assert once.due(9.0 + HELD_S) == [b"1"]
+    assert once.due(1.0 + EXPECTED_S - 0.001) == []
+    assert once.due(1.0 + EXPECTED_S) == [b"0", b"0"]
+    assert judged(once, dict(SDK)) == ([False], 1)
+
+
+def test_what_is_expected_is_bounded_and_never_of_a_request_that_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more the oldest are held no longer than others."""
+    monkeypatch.setattr(module, "IDS_MAX", 1)
+    once = Once()
+    for name in ("a", "b", "", 7):
+        once.expect({"request_id": name}, 0.0)
+    judged(once, PLUGIN | {"request_id": "a"}, PLUGIN | {"request_id": "b"})
+    assert once.due(HELD_S) == [b"0"]
+
+    once.expect({"request_id": "a"}, 2.0)
+    judged(once, PLUGIN | {"request_id": "a"}, now_s=3.0)
+    assert once.due(3.0 + HELD_S) == [b"0"]
 
 
 def test_an_id_that_comes_back_again_and_again_is_not_held_for_ever() -> None:

@@ -16,7 +16,7 @@ import pytest
 import fleetpulse_track as track
 from fleetpulse_track.handover import FAREWELL, HEADER, MAGIC, REQUEST
 from producers.publish.publisher import Publisher
-from producers.receiver import server
+from producers.receiver import once, server
 from producers.receiver.client_fields import Where
 from producers.receiver.server import run_receiver
 from runtime.edge_config import ReceiverConfig
@@ -110,6 +110,34 @@ async def test_what_was_accepted_before_the_end_is_spooled(tmp_path: Path) -> No
         assert [row["request_id"] for row in spooled.rows(running.publisher)] == [f"r{i}" for i in range(8)]
         assert client.lost == 0
     assert not running.path.exists()
+
+
+async def test_choices_that_end_apart_are_one_event_of_the_client_that_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the first chunk on the agent expects its report: what the plug-in says of a choice waits for that."""
+    monkeypatch.setattr(once, "HELD_S", 0.0)  # every other report passes at once
+    async with receiving(tmp_path) as running:
+        plugin, client = track.Client(str(running.path)), track.Client(str(running.path))
+        about = {"client": plugin, "model": "m", "reported_by": "plugin", "queue_us": 5}
+        request = track.request("m", client=client, choices=2, request_id="chatcmpl-a")
+        request.token()
+        request.claim()
+        client.claim(b"no json")
+        await running.counters.reached(lambda totals: ("receiver_datagrams", "claim") in totals)
+        for name in ("chatcmpl-a", "1_chatcmpl-a", "chatcmpl-b"):
+            track.report(request_id=name, **about)
+        await running.counters.reached(lambda totals: ("receiver_datagrams", "taken") in totals)
+        request.finish()
+        await running.end()
+        rows = spooled.rows(running.publisher)
+
+    assert [(row["request_id"], row["choices"], row["chunks"]) for row in rows] == [
+        ("chatcmpl-b", None, None),
+        ("chatcmpl-a", 2, 1),
+    ]
+    outcomes = {"taken": 2, "absorbed": 2, "claim": 1, "broken_json": 1}
+    assert running.counters.totals == {("receiver_datagrams", name): count for name, count in outcomes.items()}
 
 
 async def test_what_a_plug_in_and_the_sdk_report_is_one_event(tmp_path: Path) -> None:
