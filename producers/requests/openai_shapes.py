@@ -20,7 +20,7 @@ from producers.requests.anthropic_shapes import EVENTS, message_chunk
 from producers.requests.chunk import CONTENT, DONE, REASONING, Chunk, Part, Usage
 from producers.requests.endings import finish_reason_of, kind_of_error
 from producers.requests.llamacpp_shapes import is_native, native_chunk
-from producers.requests.usage import drafts_of, engine_times_of, usage_of
+from producers.requests.usage import drafts_of, engine_times_of, newer, usage_of, usage_of_timings
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
 _CONTENT_FIELDS = ("content", "tool_calls", "function_call", "refusal", "audio")
@@ -92,6 +92,8 @@ _RESULTS = ("data", "results", "text", "detail")
 
 def _of_choices(document: Mapping[str, Any], choices: list[dict[str, Any]], whole: bool) -> Chunk:
     usage, problems = usage_of(document.get("usage") or _groq_usage(document))
+    if len(choices) == 1 and (timed := usage_of_timings(document)) is not None:
+        usage = timed if usage is None else newer(timed, usage)
     if (drafts := drafts_of(document)) is not None:
         usage = (usage or Usage())._replace(speculative=drafts)
     parts: list[Part] = []

@@ -94,6 +94,19 @@ def _time(document: Mapping[str, Any], places: tuple[tuple[str, str, float], ...
     return None
 
 
+def usage_of_timings(document: Mapping[str, Any]) -> Usage | None:
+    """Tokens that llama.cpp counts in ``timings``, of one choice; None where it does not. Its ``prompt_n`` leaves out
+    what came from the cache (``cache_n``, which builds of 2024 do not say)."""
+    timings = document.get("timings")
+    if not isinstance(timings, dict):
+        return None
+    names = ("prompt_n", "cache_n", "predicted_n")
+    counts = [value if type(value := timings.get(name)) is int and value >= 0 else None for name in names]
+    new, cached, output = counts
+    usage = Usage(None if new is None or cached is None else new + cached, cached, output)
+    return None if usage == Usage() else usage
+
+
 def drafts_of(document: Mapping[str, Any]) -> int | None:
     """Draft tokens that llama.cpp or vLLM accepted; None where it does not report them."""
     for path in _DRAFTS:

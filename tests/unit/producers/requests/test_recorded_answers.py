@@ -117,9 +117,11 @@ def test_rejections_are_the_client_s(name: str, status: int) -> None:
     assert (row["input_tokens"], row["output_tokens"], row["tokens_from"]) == (None, None, None)
 
 
-@pytest.mark.parametrize("name", ["chat", "chat_again", "chat_stream_usage", "completions", "completions_stream_usage"])
+@pytest.mark.parametrize(
+    "name", ["chat", "chat_again", "chat_stream", "chat_stream_usage", "completions", "completions_stream_usage"]
+)
 def test_llama_cpp_reports_tokens_and_phases_without_a_flag(name: str) -> None:
-    """Its usage with cached tokens, prefill and decode of ``timings``, whole or streamed."""
+    """Its usage with cached tokens, prefill and decode of ``timings``, whole or streamed, requested or not."""
     text = (LLAMA_CPP / LLAMA_CPP_ANSWERS[name]["file"]).read_text()
     timings = json.loads(
         text[text.index('"timings":') + len('"timings":') : text.index("}", text.index('"timings":')) + 1]
@@ -135,11 +137,11 @@ def test_llama_cpp_reports_tokens_and_phases_without_a_flag(name: str) -> None:
 
 
 def test_a_chunk_of_llama_cpp_is_a_token() -> None:
-    """A stream without usage is counted by its chunks, and so is what a client had when it gave up."""
+    """What a client had when it gave up is counted by chunks; the last of a stream without usage has ``timings``."""
     whole = row_of("chat_stream", folder=LLAMA_CPP)
     aborted = row_of("chat_stream_aborted", How.CLIENT_GONE, LLAMA_CPP)
 
-    assert (whole["chunks"], whole["output_tokens"], whole["tokens_from"]) == (6, 6, "counted")
+    assert (whole["chunks"], whole["output_tokens"], whole["tokens_from"]) == (6, 6, "engine")
     assert (aborted["status"], aborted["output_tokens"], aborted["tokens_from"]) == ("aborted", 5, "counted")
 
 

@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from producers.requests import reasons
 from producers.requests.chunk import EngineTimes, Usage
-from producers.requests.usage import contradictions, drafts_of, engine_times_of, newer, usage_of, whole_usage
+from producers.requests.usage import (
+    contradictions,
+    drafts_of,
+    engine_times_of,
+    newer,
+    usage_of,
+    usage_of_timings,
+    whole_usage,
+)
 
 CHAT = {
     "prompt_tokens": 100,
@@ -17,6 +25,22 @@ CHAT = {
     "prompt_tokens_details": {"cached_tokens": 64, "audio_tokens": 0},
     "completion_tokens_details": {"reasoning_tokens": 20, "accepted_prediction_tokens": 5},
 }
+
+
+@pytest.mark.parametrize(
+    ("timings", "usage"),
+    [
+        ({"prompt_n": 1, "cache_n": 254, "predicted_n": 6}, Usage(255, 254, 6)),
+        ({"prompt_n": 9, "predicted_n": 6}, Usage(None, None, 6)),
+        ({"prompt_n": True, "cache_n": -1, "predicted_n": 1.5}, None),
+        ({"prompt_ms": 1.5}, None),
+        ([1], None),
+    ],
+    ids=["all", "an older build", "no counts", "times alone", "no object"],
+)
+def test_tokens_of_timings(timings: object, usage: Usage | None) -> None:
+    """The prompt is what was processed and what came from the cache; unknown where a build says one of them alone."""
+    assert usage_of_timings({"timings": timings}) == usage
 
 
 @pytest.mark.parametrize(
