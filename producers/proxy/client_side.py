@@ -293,7 +293,7 @@ class ClientSide(asyncio.Protocol):
     def _linger(self) -> None:
         """The client may be sending still: a connection closed now could take our answer with it."""
         self._phase, self._since_s = Phase.LINGER, self.server.now_s()
-        self._queue.clear()
+        self._forget_queue()
         self.may_read()
         if self.transport is not None:
             self.transport.write_eof()
@@ -301,9 +301,14 @@ class ClientSide(asyncio.Protocol):
     def close(self) -> None:
         """Close when what was written is sent."""
         self._phase, self._since_s = Phase.CLOSING, self.server.now_s()
-        self._queue.clear()
+        self._forget_queue()
         if self.transport is not None:
             self.transport.close()
+
+    def _forget_queue(self) -> None:
+        """Requests that came behind the last one that is answered here. Their client sends them again."""
+        while self._queue:
+            self._queue.popleft().drop_request()
 
     @property
     def idle(self) -> bool:

@@ -63,7 +63,6 @@ class Client(Protocol):
     """``client_side.ClientSide``."""
 
     keep_alive: bool
-
     address: str | None
 
     def write(self, data: bytes) -> None: ...
@@ -278,7 +277,7 @@ class Exchange:
         self._begin_answer(answer, reframed=self._usage.filter is not None)
 
     def _begin_answer(self, answer: Answer, *, reframed: bool) -> None:
-        self._drop_request()
+        self.drop_request()
         self.answered = True
         self.status = answer.status
         client, version = self.client, self.head.version
@@ -381,7 +380,7 @@ class Exchange:
             self.server.open_exchange(self)
         if self.api is not None and not self.watched:
             self.server.watch_request(self, self._body.whole() if self.complete else b"")
-        self._drop_request()
+        self.drop_request()
         side, self.side = self.side, None
         if side is not None:
             side.drop()
@@ -391,7 +390,8 @@ class Exchange:
         self.server.close_exchange(self, how)
         self.client.exchange_ended(self)
 
-    def _drop_request(self) -> None:
+    def drop_request(self) -> None:
+        """Give back what is held of it: it is answered, or never will be."""
         self._body.drop()
         self._outgoing = None
 

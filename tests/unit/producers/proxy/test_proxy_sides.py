@@ -581,3 +581,24 @@ async def test_a_defect_in_reading_one_request_costs_no_other_its_row(
     assert poisoned in setting.client_wire.written
     assert setting.counters.value("proxy_unread", reason="defect") == 2
     assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [OverflowError, TypeError]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"POST /not/routed HTTP/1.1\r\nHost: p\r\nContent-Length: 0\r\n\r\n",
+        b"POST /not/routed HTTP/1.1\r\nHost: p\r\nContent-Length: 9\r\n\r\n123456789",
+    ],
+    ids=["no body", "a body"],
+)
+def test_bodies_behind_a_request_that_ends_its_connection_are_given_back(first: bytes) -> None:
+    """They were read ahead and are never answered: what they held would be missing to all others, for ever."""
+
+    async def run() -> Setting:
+        setting = Setting()
+        setting.client.data_received(first + PLAIN + PLAIN[:-5])
+        assert setting.client_wire.written.startswith(b"HTTP/1.1 404 ")
+        setting.client.connection_lost(None)
+        return setting
+
+    assert asyncio.run(run()).server.held.bytes == 0
