@@ -104,6 +104,10 @@ class Head:
 _ONCE = frozenset({b"host", b"content-length", b"transfer-encoding"})
 
 
+_TOLD_APART = frozenset({b"x-request-id", b"traceparent"})
+"""By these several reports of one request are known as such."""
+
+
 def _join(values: dict[bytes, bytes], name: bytes, value: bytes) -> None:
     before = values.get(name)
     values[name] = value if before is None else before + b", " + value
@@ -114,7 +118,8 @@ CREDENTIALS = frozenset({b"authorization", b"api-key", b"x-api-key"})
 
 def refusal_of(head: Head, upgrade: bool, once: frozenset[bytes] = CREDENTIALS) -> Refusal | None:
     """Why this head is not passed on; None when it is. ``upgrade``: it asks for another protocol. ``once``: headers
-    that say whose request it is, of which this side and the engine might read different ones."""
+    that say whose request it is, of which this side and the engine might read different ones; nor may a client have
+    them taken out on the way to the engine (``Connection`` names what is meant for one hop)."""
     if head.version not in ("1.0", "1.1"):
         return _bad(400, "http_version", "only HTTP/1.0 and HTTP/1.1 are spoken here")
     if head.method not in METHODS:
@@ -123,6 +128,8 @@ def refusal_of(head: Head, upgrade: bool, once: frozenset[bytes] = CREDENTIALS) 
         return _bad(501, "upgrade_refused", "no other protocol is spoken here")
     if head.twice & once:
         return _bad(400, "credentials", "headers that name the sender may stand once only")
+    if named_in(head.values.get(b"connection", b"")) & (once | _TOLD_APART):
+        return _bad(400, "credentials", "Connection may name no header that names the sender or the request")
     if head.twice & _ONCE or (b"host" not in head.values and head.version == "1.1"):
         return _bad(400, "host", "exactly one Host header is needed")
     if head.values.get(b"transfer-encoding", b"chunked").lower() != b"chunked":

@@ -75,6 +75,8 @@ BAD = {
     "a scheme alone": (head(HOST, target=b"http://"), 400),
     "a control character": (head(HOST, target=b"/a\tb"), 400),
     "bytes above ASCII": (head(HOST, target=b"/\xff"), 400),
+    "its key is for one hop": (head(HOST, (b"Connection", b"close, AUTHORIZATION")), 400),
+    "its id is for one hop": (head(HOST, (b"Connection", b"close"), (b"Connection", b" x-request-id ")), 400),
     "another expectation": (head(HOST, (b"Expect", b"a miracle")), 417),
 }
 
@@ -86,6 +88,17 @@ def test_heads_that_are_read_differently_are_refused(given: Head, status: int) -
 
     assert refusal is not None
     assert (refusal.status, refusal.kind) == (status, "invalid_request_error")
+
+
+def test_a_tenant_s_header_is_for_both_hops() -> None:
+    """Whichever it is here; a name that says nothing of the sender is for one alone."""
+    given = head(HOST, (b"Connection", b"X-Tenant, X-Other"), (b"X-Tenant", b"t"))
+
+    found = refusal_of(given, False, frozenset({b"x-tenant"}))
+
+    assert found is not None
+    assert (found.status, found.code) == (400, "credentials")
+    assert refusal_of(given, False) is None
 
 
 def test_an_upgrade_is_refused_but_for_http_2_in_the_clear() -> None:
