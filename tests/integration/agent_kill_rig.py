@@ -159,6 +159,13 @@ class Stage:
         told = {each.name.removeprefix("fleetpulse_receiver_"): each.value for each in samples if not each.labels}
         return told | {each.labels["outcome"]: each.value for each in samples if "outcome" in each.labels}
 
+    def taken(self) -> float:
+        """Datagrams that the agent's receiver took; none while the agent does not answer yet."""
+        try:
+            return self.figures().get("taken", 0.0)
+        except OSError:
+            return 0.0
+
     def end_agent(self) -> dict[str, float]:
         """Ask the last agent to end when it has read the farewell; what its receiver told before."""
         self.until(lambda: self.figures().get("farewell") == 1, UP_WITHIN_S, "the agent has not read everything")
@@ -217,7 +224,7 @@ def blows(stage: Stage, kills: int, chance: random.Random) -> tuple[Application,
     application = Application(stage.socket)
     try:
         for number in range(kills):
-            _blow(stage, application, number, chance.uniform(0.3, 1.5))
+            _blow(stage, application, number, chance.randrange(150, 1_000))
         if (kills - 1) % 3 == 1:
             stack.start_part(stage.folder, stack.KAFKA)
         stage.pass_time(1.0)
@@ -228,11 +235,12 @@ def blows(stage: Stage, kills: int, chance: random.Random) -> tuple[Application,
     return application, stage.end_agent(), beside
 
 
-def _blow(stage: Stage, application: Application, number: int, after_s: float) -> None:
-    """Kill an agent; of every three the second loses its broker before, and the third never had one."""
+def _blow(stage: Stage, application: Application, number: int, after: int) -> None:
+    """Kill an agent once it has taken so many requests; of every three the second loses its broker before, and the
+    third never had one."""
     if number % 3 == 1:
         stage.kafka_kills += stack.kill(stage.folder, stack.KAFKA) is not None
-    stage.pass_time(after_s)
+    stage.until(lambda: stage.taken() >= after, UP_WITHIN_S, "the agent takes too little")
     assert stage.figures().get("missing", 0) == 0, "a number is missing without a word"
     assert stage.processes.strike_off(AGENT), "the agent was down before it was killed"
     stage.killed_at.append(application.sent)

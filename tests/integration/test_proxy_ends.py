@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import gzip
 import socket
-import time
 from typing import Any
 
 import orjson
@@ -105,8 +104,9 @@ async def test_a_slow_client_does_not_grow_memory() -> None:
         reader, writer = await rig.client()
         reader._limit = 2**10  # type: ignore[attr-defined]  # a reader that stops early
         writer.write(post(chat()))
-        await asyncio.sleep(0.3)
+        await until(lambda: rig.server.clients)
         (client,) = rig.server.clients
+        await until(lambda: client._stuck_s is not None)
         held_up = sent
         assert client.transport is not None
         waiting = client.transport.get_write_buffer_size()
@@ -143,7 +143,7 @@ async def test_a_client_that_asks_on_and_takes_nothing_is_given_up() -> None:
         with contextlib.closing(sock):
             sock.send(b"GET /v1/models HTTP/1.1\r\nHost: proxy\r\n\r\n" * 90)
             await until(lambda: engine.got)
-            await until(lambda: not rig.server.clients, within_s=20)
+            await until(lambda: not rig.server.clients)
 
     assert len(engine.got) < 90
 
@@ -393,12 +393,16 @@ async def test_limits_of_time(
 
 async def test_an_idle_client_is_closed_in_silence() -> None:
     """After idle_s between requests, without an answer nobody asked for."""
-    async with rig_of(answers, idle_s=0.2) as (rig, _):
-        began_s = time.monotonic()
-        assert await rig.ask(b"") == b""
-        waited_s = time.monotonic() - began_s
+    async with rig_of(answers, idle_s=3_000.0) as (rig, _):
+        reader, _writer = await rig.client()
+        await until(lambda: rig.server.clients)
+        (client,) = rig.server.clients
+        client.sweep(rig.server.now_s() + 2_900.0)
+        open_before = client.transport is not None and not client.transport.is_closing()
+        client.sweep(rig.server.now_s() + 3_000.1)
 
-    assert 0.15 <= waited_s < 2.0  # uvloop counts a limit from where the turn of its loop began
+        assert await asyncio.wait_for(reader.read(), 60) == b""
+        assert open_before
 
 
 async def test_an_upstream_that_never_ends_is_cut_off() -> None:
@@ -647,7 +651,7 @@ async def test_a_body_that_is_no_json_is_passed_on() -> None:
 async def test_open_streams_end_before_the_proxy_does() -> None:
     """stop: nothing new is taken, what is under way goes to its end, every request has its event."""
     slow = says(STREAM_HEAD, *map(chunk, EVENTS), b"0\r\n\r\n", pause_s=0.1)
-    async with rig_of(slow, drain_s=5.0) as (rig, engine):
+    async with rig_of(slow, drain_s=60.0) as (rig, engine):
         _, idle = await rig.client()
         asked = asyncio.ensure_future(rig.ask(post(chat(), headers=b"")))
         await until(lambda: engine.got)
@@ -668,7 +672,7 @@ async def test_what_does_not_end_in_time_is_cut_off() -> None:
         _, writer = await rig.client()
         writer.write(post(chat()))
         await until(lambda: engine.got)
-        await asyncio.wait_for(rig.server.stop(), 2)
+        await asyncio.wait_for(rig.server.stop(), 60)
 
         assert [row["status"] for row in rig.rows] == ["error"]
         writer.close()
@@ -711,9 +715,9 @@ on_both_loops(globals())
 
 async def test_requests_are_taken_while_load_balancers_still_send_them() -> None:
     """After SIGTERM readiness fails at once; for the grace period a new connection is answered, then refused."""
-    async with rig_of(answers, grace_s=0.5) as (rig, _):
+    async with rig_of(answers, grace_s=5.0) as (rig, _):
         stopping = asyncio.create_task(rig.server.stop())
-        await asyncio.sleep(0.05)
+        await until(lambda: rig.server.leaving)
         why = rig.server.why_not_ready()
         answered = await rig.ask(post(chat(stream=False)))
         await stopping

@@ -42,9 +42,9 @@ from producers.publish.publisher import Publisher, PublisherSettings
 from producers.spool.spool import Spool, SpoolLimits
 from runtime.config import KafkaConfig
 
-async def main(folder, bootstrap, truth, seconds):
+async def main(folder, bootstrap, truth, seconds, save_every_s):
     limits = SpoolLimits(segment_bytes=20_000, window_records_max=200)
-    settings = PublisherSettings(save_every_s=0.1, books_every_s=0.2)
+    settings = PublisherSettings(save_every_s=save_every_s, books_every_s=0.2)
     kafka = KafkaConfig(bootstrap=bootstrap, request_timeout_ms=5_000)
     publisher = Publisher(Spool.open(Path(folder), limits), kafka, host="h", settings=settings)
     notes = os.open(truth, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -61,8 +61,10 @@ async def main(folder, bootstrap, truth, seconds):
             os.write(notes, name + b"\\n")
             await asyncio.sleep(0.001)
 
-asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4])))
+asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4]), float(sys.argv[5])))
 """
+UNSAVED_RECORDS = 500
+"""That arrive from a producer that saves next to nothing of it before it is killed."""
 
 
 @pytest.fixture
@@ -86,8 +88,11 @@ async def make_topics(bootstrap: str) -> None:
     await admin.close()
 
 
-def child(spool: Path, state: StackState, truth: Path, seconds: float) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", CHILD, str(spool), state.kafka_bootstrap, str(truth), str(seconds)]
+def child(
+    spool: Path, state: StackState, truth: Path, seconds: float, *, save_every_s: float = 0.1
+) -> subprocess.Popen[bytes]:
+    words = (spool, state.kafka_bootstrap, truth, seconds, save_every_s)
+    command = [sys.executable, "-c", CHILD, *map(str, words)]
     return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL if seconds else None)
 
 
@@ -107,7 +112,8 @@ async def read_all(bootstrap: str) -> dict[TopicPartition, list[object]]:
 
 
 def blows(broker: StackState, spool: Path, truth: Path, chance: random.Random) -> None:
-    """Kill producers, and the broker under some of them; the last producer sends what is left."""
+    """Kill producers, and the broker under some of them; the last of these has not saved what Kafka acknowledged, so
+    that one more, which sends what is left, sends that again."""
     for number in range(ROUNDS):
         process = child(spool, broker, truth, 60.0)
         await_growth(truth, chance.randrange(60, 240))
@@ -118,6 +124,10 @@ def blows(broker: StackState, spool: Path, truth: Path, chance: random.Random) -
         process.wait()
         if number % 3 == 2:
             manage.start_part(broker.data_dir, manage.KAFKA)
+    process = child(spool, broker, truth, 60.0, save_every_s=3_600.0)
+    await_arrivals(broker.kafka_bootstrap, UNSAVED_RECORDS)
+    process.kill()
+    process.wait()
     assert child(spool, broker, truth, 0.0).wait(240) == 0
 
 
@@ -128,6 +138,25 @@ def await_growth(truth: Path, records: int) -> None:
     while noted(truth) < until:
         assert time.monotonic() < end_s, "the child spools too little"
         time.sleep(0.02)
+
+
+def await_arrivals(bootstrap: str, records: int) -> None:
+    """Until Kafka has so many more."""
+    until = asyncio.run(arrived(bootstrap)) + records
+    end_s = time.monotonic() + 120
+    while asyncio.run(arrived(bootstrap)) < until:
+        assert time.monotonic() < end_s, "too little arrives"
+        time.sleep(0.02)
+
+
+async def arrived(bootstrap: str) -> int:
+    """Records in Kafka, but those of books."""
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap)
+    await consumer.start()
+    partitions = [TopicPartition(name, n) for name in TOPICS for n in range(BY_NAME[name].partitions)]
+    ends = await consumer.end_offsets(partitions)
+    await consumer.stop()
+    return sum(ends.values())
 
 
 def noted(truth: Path) -> int:
