@@ -77,8 +77,8 @@ class Progress:
         self.cursors[headers.source] = cursor_of(headers)
         return good
 
-    def advance(self, headers: UpstreamHeaders, at_ms: int, wait_ms: int) -> None:
-        """Take the watermark of a record that was written at ``at_ms``."""
+    def advance(self, headers: UpstreamHeaders, at_ms: int, wait_ms: int | None) -> None:
+        """Take the watermark of a record that was written at ``at_ms``. ``wait_ms`` None: no window passes by it."""
         if self.seen_ms:
             self.clock_ms += min(max(at_ms - self.seen_ms, 0), PAUSE_MS)
         self.seen_ms = max(self.seen_ms, at_ms)
@@ -87,7 +87,8 @@ class Progress:
             return
         if before is None or headers.watermark_ms > before.watermark_ms:
             self.announced[headers.source] = Announced(headers.watermark_ms, self.clock_ms)
-        self._pass(wait_ms)
+        if wait_ms is not None:
+            self._pass(wait_ms)
 
     def _pass(self, wait_ms: int) -> None:
         every = self.announced.values()

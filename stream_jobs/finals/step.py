@@ -6,7 +6,10 @@ series, each whole; what comes later still is counted and dropped (the tables ha
 
 What is held is large and can be read again, so a dump holds none of it: it is the progress at a mark, and
 ``replay_from`` names the offset of the mark, before the first row that is still held. The replay ignores what had gone
-by the time of the dump: ``passed_ms`` in it is that of the dump.
+by the time of the dump: ``passed_ms`` in it is that of the dump, and nothing else passes before the replay is over.
+
+Which windows have passed hangs on ``final_wait_ms``, and an owner may have another than the one before. So every commit
+with outputs carries a snapshot: what has passed since was sent by nobody, and no window is left out or sent twice.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ class FinalsStep(Step[State, Changes]):
     """Finals of a partition of ``window.partials``. ``partitions`` are the counts of each source topic."""
 
     name = "finals"
+    snapshot_with_outputs = True
 
     def __init__(self, limits: Limits, partitions: Mapping[str, int], open_rows_max: int = OPEN_ROWS_MAX) -> None:
         self.limits = limits
@@ -71,12 +75,14 @@ class FinalsStep(Step[State, Changes]):
     def advance(self, state: State, changes: Changes, record: Record, head: UpstreamHeaders) -> None:
         """Take the progress that the record announces of its source, and close windows that have passed."""
         progress, before_ms = state.progress, state.progress.through_ms
-        if not progress.is_next(head) and record.offset >= state.replay_to:
-            changes.gaps += 1
-        progress.advance(head, record.timestamp_ms, self.limits.final_wait_ms)
+        is_next, live = progress.is_next(head), record.offset >= state.replay_to
+        progress.advance(head, record.timestamp_ms, self.limits.final_wait_ms if live else None)
+        if not live:
+            return
+        changes.gaps += not is_next
         self._make_room(state)
         if progress.through_ms > before_ms:
-            self._close(state, changes, live=record.offset >= state.replay_to)
+            self._close(state, changes)
 
     def _make_room(self, state: State) -> None:
         """Let the oldest open windows pass while all that are open have too many rows."""
@@ -89,8 +95,8 @@ class FinalsStep(Step[State, Changes]):
             if came <= self._open_rows_max:
                 return
 
-    def _close(self, state: State, changes: Changes, *, live: bool) -> None:
-        changes.passed |= live
+    def _close(self, state: State, changes: Changes) -> None:
+        changes.passed = True
         passed_ms = state.progress.passed_ms
         for window_ms in sorted(state.windows):
             held = state.windows[window_ms]
@@ -98,8 +104,7 @@ class FinalsStep(Step[State, Changes]):
                 break
             if not held.closed:
                 held.closed = True
-                if live:
-                    changes.closed[window_ms] = held
+                changes.closed[window_ms] = held
             if self.is_cold(state, window_ms):
                 del state.windows[window_ms]
         state.forget_marks()

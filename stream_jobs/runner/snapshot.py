@@ -12,7 +12,8 @@ never takes a piece of the snapshot that is pointed to, not even when an owner d
 
 A step that takes a whole snapshot with every commit that has outputs writes of it only what changed: a piece that the
 snapshot pointed to has as well is referred to by its offset, in header ``kept`` of the first piece, which is always
-written. Keys of such pieces end in numbers, and the next snapshot takes those that the one pointed to does not use.
+written. Keys of such pieces end in numbers, and the next snapshot takes those that the one pointed to does not use. One
+of a single piece has nothing to refer to: its key ends in a slot.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ def begin(
     """A round for a state that was dumped at ``position``, after ``number`` outputs. ``last`` are the pieces of the
     snapshot that is pointed to, which are not written again; None: all are."""
     cut = [piece for part in parts for piece in _pieces(part)] or [(b"", b"none")]
-    stored = [] if last is None else _stored(cut, last)
+    stored = [] if last is None or len(cut) == 1 else _stored(cut, last)
     kept = {place: one.offset for place, one in enumerate(stored) if one.offset >= 0}
     pieces = []
     for piece, (value, ends) in enumerate(cut):
