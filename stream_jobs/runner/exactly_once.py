@@ -115,6 +115,7 @@ class PartitionOwner:
         self._committed = self._read_to = 0
         self._found: Committed | None = None
         self._number = 0
+        self._topic_id: str | None = None
         self._snapshot: Snapshot | None = None
         self._round: Round | None = None
         self._checkpoint: tuple[int, list[bytes]] | None = None
@@ -197,6 +198,7 @@ class PartitionOwner:
 
     async def _start_at_beginning(self) -> None:
         await self._refuse_if_known()
+        self._topic_id = await self._demand_same_topic(None)
         self._committed = await self._broker.begin_offset(self.source.topic, self.source.partition)
         await self._restore()
 
@@ -208,12 +210,16 @@ class PartitionOwner:
         self._number = pointer.number
         parts = await self._read_snapshot(pointer.snapshot, settled=True)
         assert self._snapshot is not None
+        self._topic_id = await self._demand_same_topic(self._snapshot.topic_id)
         self._checkpoint = (self._snapshot.position, parts)
         await self._restore()
         await self._pass_over_deleted(committed.offset)
         await self._check_log(self._position, committed.offset)
         sent_since = not (self._step.snapshot_with_outputs and self._snapshot.number == pointer.number)
         self._committed = committed.offset if sent_since else self._position
+
+    async def _demand_same_topic(self, known: str | None) -> str | None:
+        return await recovery.demand_same_topic(self._broker, self.source, known)
 
     async def _pass_over_deleted(self, committed: int) -> None:
         """Where retention deleted records after the snapshot's position, continue at the log's beginning, if the step
@@ -471,6 +477,7 @@ class PartitionOwner:
             number,
             parts,
             last if self._step.snapshot_with_outputs else None,
+            self._topic_id,
         )
         return self._round
 

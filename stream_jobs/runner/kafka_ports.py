@@ -21,6 +21,7 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError, ProducerFenced, f
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import OffsetAndMetadata
 
+from runtime import topic_ids
 from runtime.config import KafkaConfig
 from runtime.kafka_clients import make_consumer, make_producer
 from runtime.kept_zstd import keep_contexts
@@ -216,6 +217,10 @@ class KafkaBroker:
             if partition not in (client.cluster.partitions_for_topic(name) or ()):
                 await client.force_metadata_update()
         return partition in (client.cluster.partitions_for_topic(name) or ())
+
+    async def topic_id(self, topic: str) -> str | None:
+        with _as_our_errors(f"id of {topic}"):
+            return await topic_ids.topic_id(topics_known(self._asking), on_wire(self._asking, topic))
 
     async def begin_offset(self, topic: str, partition: int) -> int:
         at = TopicPartition(topic, partition)

@@ -32,6 +32,7 @@ _log = logging.getLogger(__name__)
 CAUSES: dict[str, str] = {
     "log_cut": "retention deleted records that the job still needs",
     "log_short": "the log ends before what was committed: truncated, or recreated under the same name",
+    "log_recreated": "the topic was recreated under the same name since the last commit: its id says so",
     "offset_lost": "the group's offset has expired while a snapshot is there",
     "foreign_offset": "the group's offset was committed by something else",
     "snapshot_lost": "the snapshot in the state topic cannot be read",

@@ -164,6 +164,18 @@ async def check_log(broker: Broker, source: Source, start: int, committed: int) 
         )
 
 
+async def demand_same_topic(broker: Broker, source: Source, known: str | None) -> str | None:
+    """The id of the source topic, or what is ``known`` of it where the brokers do not say. Raises ``PartitionError``
+    where both are there and differ."""
+    found = await broker.topic_id(source.topic)
+    if None not in (found, known) and found != known:
+        raise PartitionError(
+            "log_recreated",
+            f"{source}: the topic was recreated under the same name: its id is {found}, that of the snapshot {known}",
+        )
+    return found or known
+
+
 async def demand_log_from(broker: Broker, source: Source, start: int) -> None:
     """Raise ``PartitionError`` where the log begins after ``start``. Looked at after reading from there, it shows that
     retention deleted nothing that was still to be read."""

@@ -15,8 +15,11 @@ behind it is folded silently. Three ranges of offsets say what the reset costs:
   them that is sent again counts again, windows still open are left out by steps that hold whole windows;
 - *again*: ``[snapshot, ...)`` where nobody knows what was committed.
 
-A log that ends before what was counted is taken for another one of the same name. There, and where records are missing,
-the step begins again (``Step.begin_again``): what its state knows of offsets means nothing any more.
+The topic's id, which the snapshot names, tells another log of the same name from the one that was counted: none of its
+records was, and offsets of before are those of other records. Where the id is the same, a log that ends before what was
+counted was truncated, and all that it holds was counted. Where nobody knows the id, such a log is taken for another
+one. Behind either, and where records are missing, the step begins again (``Step.begin_again``): what its state knows of
+offsets means nothing any more.
 """
 
 from __future__ import annotations
@@ -45,7 +48,8 @@ Span = tuple[int, int]
 @dataclass(frozen=True, slots=True)
 class Reset:
     """What a reset does. ``cause`` None: nothing is damaged. ``committed`` is the group's offset, ``snapshot`` the
-    position of the last snapshot; None where they are lost. ``log`` is what the log holds."""
+    position of the last snapshot; None where they are lost. ``log`` is what the log holds; ``same_topic``: by its id
+    it is the one that was counted, None where nobody knows."""
 
     source: str
     cause: str | None
@@ -55,11 +59,17 @@ class Reset:
     snapshot: int | None
     log: Span
     to: int
+    same_topic: bool | None = None
+
+    @property
+    def done_to(self) -> int:
+        """The offset up to which this log was counted."""
+        return self.log[0] if self.same_topic is False else self.counted_to
 
     @property
     def missing(self) -> Span | None:
         """Offsets that are never folded."""
-        return (self.counted_to, self.to) if self.to > self.counted_to else None
+        return (self.done_to, self.to) if self.to > self.done_to else None
 
     @property
     def forgotten(self) -> Span | None:
@@ -67,24 +77,35 @@ class Reset:
         if self.committed is None and self.snapshot is None:
             return None  # it never had an owner
         start = self.snapshot or 0
-        stop = self.counted_to if self.is_another_log else min(self.log[0], self.counted_to)
+        stop = self.counted_to if self.has_other_offsets else min(self.log[0], self.counted_to)
         return (start, stop) if start < stop else None
 
     @property
     def unread(self) -> Span | None:
         """The part of what is missing that the log still holds."""
-        first = max(self.counted_to, self.log[0])
+        first = max(self.done_to, self.log[0])
         return (first, self.to) if first < self.to else None
 
     @property
     def is_another_log(self) -> bool:
-        """The log ends before what was counted: it was truncated, or recreated under the same name."""
-        return self.counted_to > self.log[1]
+        """It was recreated under the same name, or is taken for such a one."""
+        return self.same_topic is False or (self.same_topic is None and self.counted_to > self.log[1])
+
+    @property
+    def is_truncated(self) -> bool:
+        """It is the log that was counted, and ends before what was."""
+        return self.same_topic is True and self.counted_to > self.log[1]
+
+    @property
+    def has_other_offsets(self) -> bool:
+        """What the state knows of offsets means nothing in this log."""
+        return self.is_another_log or self.is_truncated
 
     @property
     def again(self) -> Span | None:
         """Offsets of which nobody knows whether they were committed; if so, they count again."""
-        return None if self.certain or self.to >= self.log[1] else (self.to, self.log[1])
+        is_known = self.certain or self.same_topic is False
+        return None if is_known or self.to >= self.log[1] else (self.to, self.log[1])
 
 
 Declare = Callable[[Reset, Commit], list[Output]]
@@ -102,6 +123,7 @@ class Known:
     pointer: Pointer | None
     books: int | None
     snapshots: tuple[int, ...]
+    topic_id: str | None = None
 
 
 async def _no_books() -> int | None:
@@ -125,6 +147,9 @@ class Resetting(PartitionOwner):
         position = None if self._snapshot is None else self._snapshot.position
         certain = known.pointer is not None or known.books is not None or position is None
         counted = self._counted_to(known, begin)
+        counted_id = None if self._snapshot is None else self._snapshot.topic_id
+        same = self._same_topic = _is_same(counted_id, known.topic_id)
+        self._topic_id = known.topic_id or counted_id
         self._found = known.committed
         self._checkpoint = None if position is None else (position, parts)
         self._number = (
@@ -135,15 +160,15 @@ class Resetting(PartitionOwner):
         self._committed = counted
         where = self._where(to, counted, begin, end)
         committed = None if known.committed is None else known.committed.offset
-        return Reset(str(self.source), cause, committed, counted, certain, position, (begin, end), where)
+        return Reset(str(self.source), cause, committed, counted, certain, position, (begin, end), where, same)
 
     async def _look(self) -> Known:
         found = await self._read_committed()
-        pointer = _pointer(found, str(self.source))
+        pointer, topic_id = _pointer(found, str(self.source)), await self._broker.topic_id(self.source.topic)
         if pointer is not None:
-            return Known(found, pointer, None, (pointer.snapshot,))
+            return Known(found, pointer, None, (pointer.snapshot,), topic_id)
         snapshots = await recovery.snapshots(self._broker, self._names, self.source)
-        return Known(found, None, await self._books(), tuple(snapshots))
+        return Known(found, None, await self._books(), tuple(snapshots), topic_id)
 
     async def _damage(self) -> str | None:
         try:
@@ -175,8 +200,8 @@ class Resetting(PartitionOwner):
         return position if known.books is None else max(position, known.books)
 
     def _where(self, to: str, counted: int, begin: int, end: int) -> int:
-        """The offset meant by ``to``. A log that ends before what was counted is another one of the same name."""
-        first = max(counted, begin) if counted <= end else begin
+        """The offset meant by ``to``."""
+        first = _first(counted, begin, end, self._same_topic)
         if to in (EARLIEST, LATEST):
             return first if to == EARLIEST else end
         if not to.isdigit():
@@ -195,7 +220,7 @@ class Resetting(PartitionOwner):
         commit = Commit(
             self.source.topic,
             self.source.partition,
-            reset.counted_to,
+            reset.done_to,
             reset.to,
             self._number,
             self._clock.now_ms(),
@@ -233,17 +258,29 @@ class Resetting(PartitionOwner):
         await self._restore()
         if self._checkpoint is None:
             self._position = min(begin, reset.counted_to)
-        if not reset.is_another_log:
+        if not reset.has_other_offsets:
             if self._position < begin:
                 if not self._step.pass_over(self._state, begin):
                     self._step.begin_again(self._state, begin)
                 self._position = begin
             if self._position < reset.counted_to:
                 await self._fold_silently(reset.counted_to)
-        if reset.missing or reset.is_another_log:
+        if reset.missing or reset.has_other_offsets:
             self._step.begin_again(self._state, reset.to)
         self._position = reset.to
         self._forget_changes()
+
+
+def _is_same(counted: str | None, found: str | None) -> bool | None:
+    """Whether these ids are of one topic; None where either is not known."""
+    return None if counted is None or found is None else counted == found
+
+
+def _first(counted: int, begin: int, end: int, same: bool | None) -> int:
+    """The first offset that was not counted."""
+    if same is False or (same is None and counted > end):
+        return begin
+    return min(max(counted, begin), end)
 
 
 def _pointer(found: Committed | None, where: str) -> Pointer | None:
@@ -261,7 +298,14 @@ def describe(reset: Reset) -> list[str]:
         f" committed {_or_lost(reset.committed)}, snapshot at {_or_lost(reset.snapshot)}",
         f"goes on at offset {reset.to}",
     ]
-    if reset.is_another_log:
+    if reset.same_topic is False:
+        lines.append("the topic was recreated under the same name, as its id says: none of its records was counted")
+    elif reset.is_truncated:
+        lines.append(
+            f"the log was truncated, as the topic's id says: it ends before offset {reset.counted_to}, up to which it"
+            " was counted, so all that it holds was. Records that came since it was truncated are left out, too"
+        )
+    elif reset.is_another_log:
         lines.append(
             f"the log ends before offset {reset.counted_to}, up to which it was counted: it is taken for another one of"
             f" the same name, none of whose records was counted. If it is the same and was truncated, all before {end}"

@@ -7,6 +7,9 @@ names a snapshot that is complete. It stands in the metadata of the committed of
 
     v1 number=1234 snapshot=567        records written so far; state-topic offset of the snapshot's first piece
 
+Every piece names the id of the source topic: brokers forget the offsets of a topic that is deleted, and what is made
+under its name is another log. 0.1.0 names none.
+
 The state topic is compacted. A snapshot's keys end in a slot, and the next one uses the other slot, so compaction
 never takes a piece of the snapshot that is pointed to, not even when an owner dies half-way through the next.
 
@@ -34,6 +37,8 @@ PIECE_BYTES_MAX = 512 * 1024
 SLOTS = 2
 _KEPT = "kept"
 """Header: offsets of pieces that are referred to, by their place in the snapshot."""
+_TOPIC_ID = "topic-id"
+"""Header: the id of the source topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +74,15 @@ class Stored(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """Where a complete snapshot is. ``offset`` is that of its first piece in the state topic; ``number`` counts what
-    had been written when the state was dumped. ``stored`` are the pieces that the next one may refer to."""
+    had been written when the state was dumped. ``stored`` are the pieces that the next one may refer to; ``topic_id``
+    that of the source, None where nobody knows."""
 
     position: int
     offset: int
     slot: int
     number: int
     stored: tuple[Stored, ...] = ()
+    topic_id: str | None = None
 
 
 @dataclass(slots=True)
@@ -89,6 +96,7 @@ class Round:
     written: int = 0
     offset: int | None = None
     stored: list[Stored] = field(default_factory=list, repr=False)
+    topic_id: str | None = None
 
     def next_pieces(self, pieces_max: int | None) -> list[Output]:
         """Pieces for the next commit; all that are left when ``pieces_max`` is None."""
@@ -107,7 +115,7 @@ class Round:
     def complete(self) -> Snapshot | None:
         if self.offset is None or self.written < len(self.pieces):
             return None
-        return Snapshot(self.position, self.offset, self.slot, self.number, tuple(self.stored))
+        return Snapshot(self.position, self.offset, self.slot, self.number, tuple(self.stored), self.topic_id)
 
 
 def begin(
@@ -119,6 +127,7 @@ def begin(
     number: int,
     parts: Sequence[bytes],
     last: Sequence[Stored] | None = None,
+    topic_id: str | None = None,
 ) -> Round:
     """A round for a state that was dumped at ``position``, after ``number`` outputs. ``last`` are the pieces of the
     snapshot that is pointed to, which are not written again; None: all are."""
@@ -135,11 +144,13 @@ def begin(
             ("ends", ends),
             ("number", b"%d" % number),
         )
+        if topic_id is not None:
+            headers = (*headers, (_TOPIC_ID, topic_id.encode()))
         if kept and piece == 0:
             headers = (*headers, (_KEPT, json.dumps(kept, separators=(",", ":")).encode()))
         key = names.numbered_key(stored[piece].number) if stored else names.state_key(slot, piece)
         pieces.append(Output(names.state_topic(topic), partition, key, value, headers))
-    return Round(position, slot, number, pieces, stored=stored)
+    return Round(position, slot, number, pieces, stored=stored, topic_id=topic_id)
 
 
 def _stored(cut: Sequence[tuple[bytes, bytes]], last: Sequence[Stored]) -> list[Stored]:
@@ -236,7 +247,8 @@ class Assembly:
         headers = dict(record.headers)
         slot = (record.key or b"").removeprefix(self._prefix).partition(b"/")[0]
         number = int(slot) if slot.isdigit() else 0
-        self._head = Snapshot(int(headers["position"]), self._offset, number, int(headers["number"]))
+        topic_id = headers[_TOPIC_ID].decode() if _TOPIC_ID in headers else None
+        self._head = Snapshot(int(headers["position"]), self._offset, number, int(headers["number"]), topic_id=topic_id)
         self._pieces_due = pieces
         self.kept = {int(place): int(offset) for place, offset in json.loads(headers.get(_KEPT, b"{}")).items()}
 

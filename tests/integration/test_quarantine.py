@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 
 from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
@@ -46,6 +46,23 @@ async def cut(job: Rig, partition: int, begin: int) -> None:
     await admin.start()
     try:
         await admin.delete_records({TopicPartition(job.source, partition): RecordsToDelete(begin)})
+    finally:
+        await admin.close()
+
+
+async def recreate(job: Rig) -> None:
+    """Delete the source topic and make it again under its name."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=job.bootstrap)
+    await admin.start()
+    try:
+        await admin.delete_topics([job.source])
+        async with asyncio.timeout(WITHIN_S):
+            while True:  # it goes in its own time
+                settings = {"message.timestamp.type": "LogAppendTime"}
+                answer = await admin.create_topics([NewTopic(job.source, job.partitions, 1, topic_configs=settings)])
+                if not answer.topic_errors[0][1]:
+                    return
+                await asyncio.sleep(0.2)
     finally:
         await admin.close()
 
@@ -173,3 +190,26 @@ async def test_a_log_cut_under_a_living_owner_stops_one_partition(job: Rig) -> N
     assert done.missing is not None
     assert (done.missing[1], done.forgotten) == (130, None)
     assert check(found) == (done.missing[0] + 30, [done.missing])
+
+
+async def test_a_topic_that_was_recreated_is_known_though_it_holds_more_than_was_counted(job: Rig) -> None:
+    """While nobody ran. The brokers have forgotten its offsets, and the snapshot knows that its id was another: every
+    record of it counts once, from the first."""
+    worker = await job.worker()
+    await worker.live()
+    await send(job, 1, 0, 50)
+    await counted(job, 1, 50)
+    await dumped(job, 1, 50)
+    worker.send(signal.SIGKILL)
+    await worker.ended()
+    await recreate(job)
+    await send(job, 1, 50, 80, amount=1_000)
+    again = await job.worker()
+
+    await logged(job, "partition quarantined")
+    done = await reset(job, 1, "earliest")
+    found = await counted(job, 1, 130)
+
+    assert (done.cause, done.to, done.missing, done.same_topic) == ("offset_lost", 0, None, False)
+    assert found[-1]["total"] == 50 + 80 * 1_000
+    assert again.process.returncode is None

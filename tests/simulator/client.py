@@ -145,6 +145,9 @@ class SimBroker:
     async def has_partition(self, topic: str, partition: int) -> bool:
         return True
 
+    async def topic_id(self, topic: str) -> str | None:
+        return f"id-of-{topic}"
+
     async def begin_offset(self, topic: str, partition: int) -> int:
         return await self.wire.call(lambda: self.wire.server.log((topic, partition)).begin)
 

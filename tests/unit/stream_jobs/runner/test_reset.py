@@ -249,6 +249,102 @@ async def test_a_log_made_anew_is_read_from_its_beginning() -> None:
     assert told(scene)[-1]["accepted"] == 1
 
 
+def made_anew(scene: Scene, records: int) -> None:
+    """The topic was deleted and made again; it holds so many records."""
+    scene.memory.topic_ids["source"] = "another"
+    scene.log.records, scene.log.begin, scene.log.end = [], 0, 0
+    for seq in range(10, 10 + records):
+        scene.log.add(one(seq))
+
+
+@pytest.mark.parametrize("records", [0, 1, 4, 9], ids=["empty", "shorter", "as long", "longer"])
+async def test_a_log_made_anew_is_known_by_the_id_of_its_topic(records: int) -> None:
+    """However many records it holds by now: none of them was counted."""
+    scene = Scene(CountingStep())
+    scene.memory.topic_ids["source"] = "first"
+    await counted(scene, 4)
+    made_anew(scene, records)
+    with pytest.raises(PartitionError, match="its id is another, that of the snapshot first"):
+        await scene.owner()
+
+    done = await reset(scene, "earliest")
+
+    assert (done.cause, done.to, done.missing, done.forgotten) == ("log_recreated", 0, None, (1, 4))
+    owner = await scene.owner()
+    await owner.commit()
+    assert sum(each.get("accepted", 0) for each in told(scene)) == 4 + records
+    await owner.stop()
+    await scene.owner()  # that of the reset and its own are of the new topic
+
+
+async def test_what_is_left_out_of_a_log_made_anew_is_declared() -> None:
+    """None of it was counted."""
+    scene = Scene(CountingStep())
+    scene.memory.topic_ids["source"] = "first"
+    await counted(scene, 4)
+    made_anew(scene, 9)
+
+    done = await reset(scene, "latest")
+
+    assert (done.to, done.missing, done.unread) == (9, (0, 9), (0, 9))
+    assert told(scene)[-1]["missing"] == [0, 9]
+    assert describe(done)[2] == (
+        "the topic was recreated under the same name, as its id says: none of its records was counted"
+    )
+
+
+async def test_a_truncated_log_is_not_taken_for_one_made_anew() -> None:
+    """Its id is the same: what it holds was counted, and is not counted again."""
+    scene = Scene(CountingStep())
+    scene.memory.topic_ids["source"] = "first"
+    await counted(scene, 4)
+    scene.log.records, scene.log.end = scene.log.records[:2], 2
+
+    done = await reset(scene, "earliest")
+    scene.log.add(one(4))
+    owner = await scene.owner()
+    await owner.commit()
+
+    assert (done.cause, done.to, done.missing, done.forgotten) == ("log_short", 2, None, (1, 4))
+    assert (done.is_another_log, done.is_truncated) == (False, True)
+    assert "the log was truncated, as the topic's id says" in describe(done)[2]
+    assert sum(each.get("accepted", 0) for each in told(scene)) == 5
+
+
+async def test_brokers_that_delete_a_topic_forget_its_offsets() -> None:
+    """The snapshot knows the id all the same: what the books say is of the log before."""
+    scene = Scene(CountingStep())
+    scene.memory.topic_ids["source"] = "first"
+    await counted(scene, 4)
+    made_anew(scene, 9)
+    scene.memory.offset = None
+
+    for books in (no_books, partial(books_end, scene)):
+        plan = await resetting(scene).plan("earliest", books)
+        assert (plan.cause, plan.to, plan.missing, plan.again) == ("offset_lost", 0, None, None)
+    await reset(scene, "earliest")
+    owner = await scene.owner()
+    await owner.commit()
+
+    assert sum(each.get("accepted", 0) for each in told(scene)) == 4 + 9
+
+
+async def test_a_snapshot_of_0_1_0_names_no_id() -> None:
+    """It is gone on from; the next one does, and keeps it while brokers name none."""
+    scene = Scene(CountingStep())
+    await counted(scene, 4)
+    named = []
+    for ids in ({"source": "first"}, {}):
+        scene.memory.topic_ids = ids
+        scene.log.add(one(scene.log.end))
+        owner = await scene.owner()
+        await owner._commit(scene.clock.now_ms(), whole=True)
+        await owner.stop()
+        named.append(dict(scene.memory.log("state.counting.source").records[-1].headers).get("topic-id"))
+
+    assert named == [b"first", b"first"]
+
+
 async def test_a_lost_snapshot_leaves_a_new_state() -> None:
     """What the log still has is folded into it, silently."""
     scene = Scene(CountingStep())
