@@ -37,6 +37,7 @@ from schemas.errors import BrokenPartError, ConfigError, FleetpulseError, Unavai
 from schemas.limits import DEFAULT_LIMITS, Limits
 from sinks.commits import check_log, commit, commit_markers, count_missing, demand_log_ids
 from sinks.database import STATEMENT_SECONDS_MAX, SinkDatabase
+from sinks.drain import Drain, sleep
 from sinks.landing import JSON_TABLES, Landing, land_derived, land_raw, together
 from sinks.rollup import NONE, Notebook, Rollups, RollupSettings, Share, share_of
 from sinks.sink_counters import count_landed, count_planned, count_read, insert_counted, lag_followed, set_lag
@@ -75,6 +76,8 @@ class SinkSettings:
     replica: str = ""
     """Name of a copy of the database that has consumer groups of its own; empty: the database itself."""
     rollups: RollupSettings = field(default_factory=RollupSettings)
+    drain_s: float = 30.0
+    """So long a statement is waited for once the sink was told to stop; supervisors wait 40 s."""
 
     def __post_init__(self) -> None:
         for name in ("flush_ms", "raw_flush_ms", "records_max", "bytes_max"):
@@ -92,6 +95,8 @@ class Progress:
     inserts: int = 0
     expired: int = 0
     share: Share = NONE
+    abandoned: bool = False
+    """Stopped while a thread waits for ClickHouse."""
     readiness: Readiness = field(default_factory=lambda: Readiness(groups="the sink is starting"))
 
     @property
@@ -162,7 +167,7 @@ async def run_sink(
                 tasks.create_task(_run_group(kafka, group, settings, stop))
             tasks.create_task(follow(kafka, stop, progress.readiness))
             if settings.roll:
-                tasks.create_task(_run_rollups(clickhouse, settings.rollups, limits, stop, progress))
+                tasks.create_task(_run_rollups(clickhouse, settings, limits, stop, progress))
     except ExceptionGroup as errors:
         ours = errors.subgroup(FleetpulseError)
         if ours is None:
@@ -249,13 +254,14 @@ async def _reconnect(kafka: KafkaConfig, group: _Group, error: Exception, stop: 
     )
     group.failures += 1
     group.not_joined(f"reconnecting: {named(why)}", cause_of(why))
-    await _sleep(_BACKOFF.pause_s(group.failures, random.random()), stop)
+    await sleep(_BACKOFF.pause_s(group.failures, random.random()), stop)
 
 
 async def _land_all(consumer: Any, group: _Group, settings: SinkSettings, stop: asyncio.Event) -> None:
     """Gather batches and land them in order, gathering one while the one before is stored, until ``stop``. After one
     that was not stored no other may be committed."""
     landing: asyncio.Task[bool] | None = None
+    drain = Drain(stop, settings.drain_s)
     group.read.clear()  # it goes on where the group committed
     try:
         while not stop.is_set():
@@ -265,23 +271,25 @@ async def _land_all(consumer: Any, group: _Group, settings: SinkSettings, stop: 
                     stored = await landing
                 if not stored:
                     return
-            landing = asyncio.create_task(_land(consumer, group, records, offsets, stop)) if records else None
+            landing = asyncio.create_task(_land(consumer, group, records, offsets, drain)) if records else None
             if landing is None:
                 await commit_markers(consumer, group.landed)
     finally:
         if landing is not None:
             await landing
+        group.progress.abandoned |= drain.abandoned
 
 
 async def _land(
-    consumer: Any, group: _Group, records: list[Record], offsets: dict[TopicPartition, int], stop: asyncio.Event
+    consumer: Any, group: _Group, records: list[Record], offsets: dict[TopicPartition, int], drain: Drain
 ) -> bool:
     """Land one batch and commit; False when it was not stored. Nothing is committed that was not stored."""
     landing = await asyncio.to_thread(group.plan, records)
     count_planned(landing)
     what, readiness = f"ClickHouse ({group.name})", group.progress.readiness
     worked = group.progress.inserts > 0
-    stored = await _retried(what, lambda: asyncio.to_thread(_store, group, landing), stop, readiness, worked=worked)
+    store = partial(drain.in_thread, partial(_store, group, landing))
+    stored = await _retried(what, store, drain.stop, readiness, worked=worked)
     if stored is None:
         return False  # stopping: what was read will be read again
     count_landed(landing)
@@ -339,15 +347,15 @@ def _store(group: _Group, landing: Landing) -> bool:
 
 
 async def _run_rollups(
-    clickhouse: ClickHouseConfig, settings: RollupSettings, limits: Limits, stop: asyncio.Event, progress: Progress
+    clickhouse: ClickHouseConfig, settings: SinkSettings, limits: Limits, stop: asyncio.Event, progress: Progress
 ) -> None:
     database = SinkDatabase(clickhouse, consistent=True, seconds_max=STATEMENT_SECONDS_MAX)
-    rollups, readiness = Rollups(database, settings, limits, lambda: progress.share), progress.readiness
-    worked = False
+    rollups, readiness = Rollups(database, settings.rollups, limits, lambda: progress.share), progress.readiness
+    worked, drain = False, Drain(stop, settings.drain_s)
     while not stop.is_set():
         done = 0
         try:
-            done = await asyncio.to_thread(rollups.run_pass)
+            done = await drain.in_thread(rollups.run_pass)
             worked = True
             readiness.release("rollups")
         except (UnavailableError, ConfigError) as error:
@@ -359,7 +367,8 @@ async def _run_rollups(
                 _log.error("stored rows cannot be read; rollups that need them wait", extra=facts)
             else:
                 _log.warning("ClickHouse unavailable, rollups retrying", extra=facts)
-        await _sleep(0.0 if done else settings.pass_ms / 1_000, stop)
+        await sleep(0.0 if done else settings.rollups.pass_ms / 1_000, stop)
+    progress.abandoned |= drain.abandoned
     database.close()
 
 
@@ -382,17 +391,8 @@ async def _retried(
             facts = {"server": what, "attempt": failures, "retry_in_s": round(pause_s, 1), "error": str(error)}
             facts["cause"] = cause_of(error)
             _log.warning("server unavailable, retrying; offsets are not committed", extra=facts)
-            if await _sleep(pause_s, stop):
+            if await sleep(pause_s, stop):
                 return None
             continue
         readiness.release(what)
         return done
-
-
-async def _sleep(seconds: float, stop: asyncio.Event) -> bool:
-    """Sleep, or less when ``stop`` comes; True when it came."""
-    try:
-        await asyncio.wait_for(stop.wait(), seconds)
-    except TimeoutError:
-        return False
-    return True

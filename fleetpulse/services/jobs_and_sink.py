@@ -251,6 +251,8 @@ def run_sink_service(
         run = partial(run_sink, config.kafka, login, settings, stop)
         with tracing(config.tracing, "sink") as tracer:
             await run(limits=limits, progress=progress, tracer=tracer)
+        if progress.abandoned:
+            leave(0)  # a thread may wait for ClickHouse; what it was given is read again
 
     with health(health_port, lambda: progress.waiting_for):
         warm()

@@ -1,0 +1,53 @@
+"""What a sink that is told to stop still waits for: the statements that ClickHouse has, for some time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from schemas.errors import UnavailableError
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Drain:
+    """Runs statements in threads. One is waited for as long as it takes, and once ``stop`` came for ``seconds`` more,
+    which all that follow share. ``abandoned``: one was not waited for to its end; its thread goes on."""
+
+    stop: asyncio.Event
+    seconds: float
+    abandoned: bool = False
+    _ends_s: float | None = None
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """What ``work`` returns or raises; ``UnavailableError`` when the time is over, whatever it did by then."""
+        working, stopping = asyncio.create_task(asyncio.to_thread(work)), asyncio.create_task(self.stop.wait())
+        try:
+            await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                await asyncio.wait({working}, timeout=self._left_s())
+        finally:
+            stopping.cancel()
+        if working.done():
+            return working.result()
+        self.abandoned = True
+        working.cancel()
+        raise UnavailableError(f"ClickHouse has not answered {self.seconds:g} s after the sink was told to stop")
+
+    def _left_s(self) -> float:
+        now_s = asyncio.get_running_loop().time()
+        if self._ends_s is None:
+            self._ends_s = now_s + self.seconds
+        return max(self._ends_s - now_s, 0.0)
+
+
+async def sleep(seconds: float, stop: asyncio.Event) -> bool:
+    """Sleep, or less when ``stop`` comes; True when it came."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), seconds)
+        return True
+    return False
