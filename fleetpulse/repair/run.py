@@ -7,16 +7,15 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+from fleetpulse.repair.notes import Notes
 from fleetpulse.repair.plan import Contents, Copied, dirty, lacking, tables_of
 from fleetpulse.sql.database import in_a_line
 from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
 from schemas.ddl.files import Names
-from schemas.ddl.merging import LEVELS
 from schemas.ddl.sharded import local
 from schemas.limits import Limits
 from sinks.database import INSERT_SETTINGS, SinkDatabase
-from sinks.rollup import Notebook
 
 _KEYS = """
 SELECT name, sorting_key FROM system.tables WHERE database = {database:String} AND sorting_key != ''
@@ -47,7 +46,8 @@ def repair(
     dry_run: bool = False,
     on_table: Callable[[str], None] = lambda _table: None,
 ) -> list[Filled]:
-    """Insert into ``target`` what ``source`` has in [from, to) and it lacks. Safe to repeat, beside running sinks.
+    """Insert into ``target`` what ``source`` has in [from, to) and it lacks. Safe to repeat, beside running sinks: what
+    a repair that was killed has copied is computed again by the next.
 
     Raises ``FleetpulseError`` where a server does not answer or rejects a statement; what was copied stays.
     """
@@ -57,12 +57,14 @@ def repair(
         closing(connect(target, consistent=True)) as here,
         closing(SinkDatabase(target)) as sink,
     ):
-        notebook, found = Notebook(sink), []
+        notes, found = Notes(sink), list[Filled]()
+        unfinished = [] if dry_run else notes.unfinished()
         for table in _tables(there, source, limits):
             on_table(table.table)
             hours = lacking(_contents(there, table, span_ms), _contents(here, table, span_ms))
-            rows = 0 if dry_run else sum(_fill(there, here, notebook, table, hour_ms) for hour_ms in hours)
+            rows = 0 if dry_run else sum(_fill(there, here, notes, table, hour_ms) for hour_ms in hours)
             found += [Filled(table.table, len(hours), rows)] if hours else []
+        notes.resume(unfinished)
     return found
 
 
@@ -79,12 +81,13 @@ def _contents(client: Any, table: Copied, span_ms: tuple[int, int]) -> Contents:
     return {hour_ms: tuple(rest) for hour_ms, *rest in client.query(table.contents(*span_ms)).result_rows}
 
 
-def _fill(there: Any, here: Any, notebook: Notebook, table: Copied, hour_ms: int) -> int:
-    """Copies an hour and returns how many rows it has. Its rollups are noted before, for one that is ended meanwhile
-    and finds nothing lacking when it is repeated, and behind, for a sink may have computed them in between."""
-    notebook.note(LEVELS[0], dirty(table.table, [hour_ms]))
+def _fill(there: Any, here: Any, notes: Notes, table: Copied, hour_ms: int) -> int:
+    """Copies an hour and returns how many rows it has. Its rollups are noted before, for a repair that is killed
+    meanwhile, and behind, for a sink may have computed them in between."""
+    buckets = list(dirty(table.table, [hour_ms]))
+    notes.begin(buckets)
     rows = _copy(there, here, table, hour_ms)
-    notebook.note(LEVELS[0], dirty(table.table, [hour_ms]))
+    notes.finish(buckets)
     return rows
 
 

@@ -41,6 +41,9 @@ class Copy:
         self.log.append("copied")
         return SimpleNamespace(written_rows=1)
 
+    def rows(self, _sql: str) -> list[Any]:
+        return []
+
     def insert_rows(self, _table: str, _columns: Any, rows: Any) -> None:
         self.log.append(f"noted from {rows[0][2]}")
 
