@@ -126,6 +126,11 @@ class Step(ABC, Generic[State, Changes]):
         cannot do without them: then the partition is not started."""
         return False
 
+    def ends_without(self, state: State) -> Sequence[str]:
+        """Names of what this process has not been given, though a state that was just loaded has something open of it,
+        which would end: rules of alerts. A person who resets the partition is told, and has given another file."""
+        return ()
+
     def begin_again(self, state: State, offset: int) -> None:
         """Go on at ``offset``, whatever was folded before: somebody resets the partition. Records before it may be
         missing that nobody has read, and its log may be another one of the same name, with other records at the offsets

@@ -260,6 +260,11 @@ class AlertStep(Step[State, Changes]):
         state.gather.pass_over(offset)
         return True
 
+    def ends_without(self, state: State) -> list[str]:
+        """Rules of which something fired, and which the file has no more."""
+        known = {rule.name for rule in (*with_builtin(self._ruleset).rules, *self._ruleset.disabled)}
+        return sorted({one.rule for one in state.detector.given_up} - known)
+
     def begin_again(self, state: State, offset: int) -> None:
         """Windows that wait, and those that the first finals from now on end, are judged as incomplete."""
         state.gather.begin_again()

@@ -27,6 +27,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from schemas.contract.record import Output
 from schemas.errors import ConfigError, ContractError, PartitionError
@@ -135,7 +136,7 @@ class Resetting(PartitionOwner):
 
     async def plan(self, to: str, books: Books = _no_books) -> Reset:
         """What going on at ``to`` (earliest, latest or an offset) would do; changes nothing. Raises ``ConfigError``
-        for an offset that cannot be gone on from."""
+        for an offset that cannot be gone on from, and for files under which alerts would end."""
         await recovery.demand_state_partition(self._broker, self._names, self.source)
         self._books = books
         cause = await self._damage()
@@ -187,11 +188,17 @@ class Resetting(PartitionOwner):
         for offset in reversed(offsets):
             try:
                 parts = await self._read_snapshot(offset, settled=True)
-                recovery.loaded(self._step, self.source, parts)
+                self._demand_files(recovery.loaded(self._step, self.source, parts))
                 return parts
             except PartitionError:
                 self._snapshot = None
         return []
+
+    def _demand_files(self, state: Any) -> None:
+        """Raise ``ConfigError`` where something that is open in the state would end under the files that were given."""
+        if lacking := ", ".join(self._step.ends_without(state)):
+            bound = f"must be the file that the job runs with: it lacks {lacking}, of which alerts are open"
+            raise ConfigError("--rules", None, bound)
 
     def _counted_to(self, known: Known, begin: int) -> int:
         if known.committed is not None and known.pointer is not None:

@@ -38,6 +38,7 @@ class Detector:
         self.since: dict[str, int] = {}
         self.stats: Counter[str] = Counter()
         self.series: dict[str, int] = {}
+        self.given_up: list[Finding] = []
 
     def detect(self, window: Window) -> list[Finding]:
         self.seen.append((window.window_ms, window.complete))

@@ -17,7 +17,10 @@ from schemas.contract.alerts import Alert, decode
 from schemas.contract.headers import Identity
 from schemas.contract.record import Output, Record
 from schemas.contract.topics import ALERTS_TOPIC, COSTS_TOPIC, WINDOW_FINALS, WINDOW_PARTIALS
+from schemas.errors import ConfigError
+from stream_jobs.alerts.step import AlertStep
 from stream_jobs.finals.step import LOST_BEYOND_MS
+from stream_jobs.rules.model import Function, Measure, Rule, RuleSet
 from stream_jobs.runner.job import Names, Source
 from stream_jobs.runner.policy import PROMPT_POLICY
 from stream_jobs.runner.reset import Reset, Resetting
@@ -228,3 +231,39 @@ async def test_alerts_are_judged_from_the_first_record_of_a_log_made_anew() -> N
 
     judged = [window for window in state.detector.seen if window[0] >= at(WINDOWS - 1)]
     assert judged == [(at(WINDOWS + n), n > 0) for n in range(-1, 3)]
+
+
+@pytest.mark.parametrize("lacks", [False, True], ids=["the file of the job", "another file"])
+async def test_alerts_are_not_reset_under_a_file_that_lacks_rules_of_open_ones(lacks: bool) -> None:
+    """They would end, and nobody would have said so. Nothing is changed."""
+    case, log, rule = CASES["alerts"], finals_log.Log(), a_rule("queue")
+    scene = Scene(alert_step([rule]), case.topic, gapless=False)
+    for window in range(3):
+        log.rows(0, window, {"e-0": 900}, through=window + 1)
+        log.rows(1, window, {"e-1": 1}, through=window + 1)
+    owner = await scene.owner()
+    await owner.feed([scene.log.add(record) for record in log.records])
+    await owner.commit()
+    await owner.stop()
+    assert [decode(one.value or b"").transition for one in scene.memory.log(*case.output).records] == ["opened"]
+    before = scene.memory.offset
+
+    scene.step = alert_step([a_rule("other")] if lacks else [rule, a_rule("other")])
+    if lacks:
+        with pytest.raises(ConfigError, match=r"--rules.*it lacks queue, of which alerts are open"):
+            await reset(scene, "latest")
+        assert scene.memory.offset == before
+    else:
+        await reset(scene, "latest")
+
+
+def a_rule(name: str) -> Rule:
+    """Fires where engines have more than ``HOT_MS`` waiting."""
+    waiting = Measure("waiting", "engine.samples", Function.MEAN, "waiting")
+    options = {"above": float(finals_log.HOT_MS)}
+    return Rule(name, "threshold", (waiting,), ("engine_id",), "warning", "s", "a", options=options)
+
+
+def alert_step(rules: list[Rule]) -> AlertStep:
+    """With the detector as it is."""
+    return AlertStep(2, RuleSet(tuple(rules)))
