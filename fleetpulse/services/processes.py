@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import os
 import signal
 import subprocess
@@ -20,6 +21,8 @@ from pathlib import Path
 from typing import IO
 
 from runtime import priority
+
+_log = logging.getLogger(__name__)
 
 BACK = {
     ("sink",): priority.BULK,
@@ -168,6 +171,7 @@ class Processes:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.process.wait(max(0.0, begun_s + within_s - time.monotonic()))
             if child.process.poll() is None:
+                _log.warning("process did not end in time and is killed", extra={"process_name": name})
                 child.process.kill()
                 child.process.wait()
             taken[name] = time.monotonic() - begun_s

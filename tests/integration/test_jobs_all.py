@@ -24,8 +24,6 @@ from tests.unused_ports import unused_ports
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 READY_WITHIN_S = 200.0
-STOPPED_WITHIN_S = 12.0
-"""A commit under load, well below what a supervisor waits before it kills."""
 
 
 def is_ready(port: int) -> bool:
@@ -52,12 +50,14 @@ class Jobs:
         self.folder = folder
         self.first_port = consecutive_ports(len(JOBS))
         words = ["jobs", "all", "--shell", "bare", "--name", f"w{secrets.token_hex(4)}"]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "fleetpulse", *words, "--health-port", str(self.first_port)],
-            env={**os.environ, **settings},
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        self.said = folder / "said"
+        with self.said.open("wb") as said:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "fleetpulse", *words, "--health-port", str(self.first_port)],
+                env={**os.environ, **settings},
+                stdin=subprocess.DEVNULL,
+                stderr=said,
+            )
 
     @property
     def ports(self) -> list[int]:
@@ -103,7 +103,8 @@ def jobs(own_kafka: KafkaConfig, tmp_path: Path) -> Iterator[Jobs]:
 
 
 def test_all_jobs_are_ready_come_back_and_end_together(jobs: Jobs) -> None:
-    """Ports one after the other; a job that was killed is started again, the others go on; SIGTERM ends all, and 0."""
+    """Ports one after the other; a job that was killed is started again, the others go on; SIGTERM ends all, none
+    of them has to be killed, and 0."""
     eventually(lambda: all(map(is_ready, jobs.ports)), READY_WITHIN_S, f"all ready\n{jobs.logs()}")
     before = jobs.children()
     before["alerts"].send_signal(signal.SIGKILL)
@@ -115,14 +116,14 @@ def test_all_jobs_are_ready_come_back_and_end_together(jobs: Jobs) -> None:
     eventually(lambda: all(map(is_ready, jobs.ports)), READY_WITHIN_S, f"ready again\n{jobs.logs()}")
     after = jobs.children()
 
-    begun_s = time.monotonic()
     jobs.process.send_signal(signal.SIGTERM)
-    code = jobs.process.wait(30)
-    took_s = time.monotonic() - begun_s
+    code = jobs.process.wait(READY_WITHIN_S)
+    said = jobs.said.read_text()
 
     assert sorted(before) == sorted(after) == sorted(JOBS)
     assert [job for job in JOBS if before[job].pid != after[job].pid] == ["alerts"]
     assert code == 0, jobs.logs()
-    assert took_s < STOPPED_WITHIN_S
+    assert "jobs run" in said
+    assert "is killed" not in said
     assert [job for job, child in after.items() if child.is_running()] == []
     assert [port for port in jobs.ports if is_ready(port)] == []

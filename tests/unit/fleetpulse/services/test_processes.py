@@ -59,6 +59,30 @@ def test_a_child_that_is_struck_off_stays_down(tmp_path: Path) -> None:
         assert processes.tend() == []
 
 
+def test_a_child_that_does_not_end_in_time_is_killed_and_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that ends is not."""
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\ntest "$3" != deaf || exec sleep 600\n')
+    python.chmod(0o755)
+    heard = signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as children have it from their parent
+    try:
+        with Processes(tmp_path / "log", python=str(python)) as processes:
+            for name in ("deaf", "quick"):
+                processes.start(Command(name, (name,), restart=False))
+            processes._children["quick"].process.wait(30)
+
+            processes.stop("deaf", "quick", within_s=0.0)
+
+            assert [processes.exit_code(name) for name in ("deaf", "quick")] == [-signal.SIGKILL, 0]
+    finally:
+        signal.signal(signal.SIGTERM, heard)
+    assert [(one.message, one.__dict__["process_name"]) for one in caplog.records] == [
+        ("process did not end in time and is killed", "deaf")
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "nice"),
     [
