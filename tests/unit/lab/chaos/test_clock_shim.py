@@ -19,8 +19,6 @@ for _ in sys.stdin:
     wall = [time.time(), time.time_ns() / 1e9, datetime.datetime.now().timestamp(), time.clock_gettime(0)]
     print(json.dumps([wall, time.monotonic()]), flush=True)
 """
-SLACK_S = 60.0
-"""Much less than a step, much more than a busy machine takes to answer."""
 
 
 def test_the_wall_clock_steps_both_ways_and_the_monotonic_one_goes_on(tmp_path: Path) -> None:
@@ -32,16 +30,15 @@ def test_the_wall_clock_steps_both_ways_and_the_monotonic_one_goes_on(tmp_path: 
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        monotonic = []
         for step_ms in steps:
             clock.set(str(step_ms) if step_ms else "none")
+            asked_s, asked_at = time.time(), time.monotonic()
             process.stdin.write("\n")
             process.stdin.flush()
             wall, at = json.loads(process.stdout.readline())
-            off = [each - time.time() - step_ms / 1_000 for each in wall]
-            monotonic.append(at - time.monotonic())
+            answered_s, answered_at = time.time(), time.monotonic()
+            stepped = [each - step_ms / 1_000 for each in wall]
 
-            assert max(map(abs, off)) < SLACK_S, (step_ms, off)
+            assert asked_s <= min(stepped) <= max(stepped) <= answered_s, (step_ms, stepped)
+            assert asked_at <= at <= answered_at
         process.stdin.close()
-
-    assert max(map(abs, monotonic)) < SLACK_S

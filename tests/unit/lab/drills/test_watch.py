@@ -138,7 +138,7 @@ def test_an_alert_that_is_not_there_cannot_be_refused(tmp_path: Path) -> None:
 
     watch.end()
 
-    assert 1.0 <= watch.seen["alert"].after_s < 60.0
+    assert 1.0 <= watch.seen["alert"].after_s <= time.monotonic() - stand.struck_s
     assert watch.firing_s == watch.seen["alert"].after_s
 
 
@@ -175,9 +175,8 @@ def test_a_sign_of_before_the_fault_took_effect_is_none(tmp_path: Path) -> None:
     assert {name: sign.text for name, sign in watch.seen.items()} == dict.fromkeys(
         ("page", "log"), "alerts not delivered, again"
     )
-    assert 10.0 <= watch.seen["log"].after_s < 15.0
     assert watch.firing_s is None
-    assert 10.0 <= watch.lasted_s < 15.0
+    assert 10.0 <= watch.seen["log"].after_s <= watch.lasted_s <= time.monotonic() - stand.struck_s
 
 
 def test_what_an_earlier_fault_has_left_is_no_other_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

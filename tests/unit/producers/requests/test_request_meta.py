@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import orjson
@@ -57,15 +56,12 @@ def test_a_body_that_is_no_object_is_unreadable(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("piece", [b"[],", b"{},", b"0,", b'"a":1,'], ids=["lists", "objects", "numbers", "pairs"])
-def test_a_body_of_millions_of_items_is_not_read(piece: bytes) -> None:
+def test_a_body_of_millions_of_items_is_not_read(piece: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """It costs counting alone, not what each item would take in memory."""
     most = b'{"model":"m","x":[' + piece * (8 * 1024 * 1024 // len(piece)) + b"0]}"
+    monkeypatch.delattr(orjson, "loads")
 
-    began_s = time.thread_time()
-    found = client_fields("chat", most)
-
-    assert found == ClientFields(readable=False)
-    assert time.thread_time() - began_s < 0.5
+    assert client_fields("chat", most) == ClientFields(readable=False)
 
 
 def test_a_long_text_is_read() -> None:
