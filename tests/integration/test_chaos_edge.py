@@ -5,19 +5,36 @@ Covers lab.chaos.edge_parts.
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from lab.chaos.edge import run_edge
+from lab.chaos.edge import EdgeReport, run_edge
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
+FAULTS = ("disk read-only", "disk failing", "clock forward", "clock back")
 
-@pytest.mark.parametrize("fault", ["disk read-only", "disk failing", "clock forward", "clock back"])
-def test_a_fault_cuts_no_stream_and_loses_no_request_in_silence(tmp_path: Path, fault: str) -> None:
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Future[EdgeReport]]]:
+    """Of each fault, two at a time: each has processes and a folder of its own and waits for most of its time."""
+    with ThreadPoolExecutor(2) as pool:
+        yield {
+            fault: pool.submit(
+                run_edge, streams=4, fault_s=4.0, only=fault, data_dir=tmp_path_factory.mktemp("edge"), say=print
+            )
+            for fault in FAULTS
+        }
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_cuts_no_stream_and_loses_no_request_in_silence(
+    reports: Mapping[str, Future[EdgeReport]], fault: str
+) -> None:
     """Nothing ends, readiness says so, and what was served is in the books or declared."""
-    report = run_edge(streams=4, fault_s=4.0, only=fault, data_dir=tmp_path, say=print)
+    report = reports[fault].result()
 
     assert report.exact, report.text()
     assert report.outcomes[0].requests >= 8
