@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -357,8 +358,10 @@ def coverage(read: dict[str, dict[int, int]], begin: int, end: int) -> dict[int,
     """By hour: GPU milliseconds of the inventory, with a reading, and without."""
     inventory, reporting = Counter[int](), Counter[int]()
     for minutes in read.values():
+        at = sorted(minutes)
         for minute in range(begin, end):
-            inventory[minute // 60] += any(minute - 1_440 <= one <= minute for one in minutes)
+            earlier = bisect_right(at, minute)
+            inventory[minute // 60] += earlier > 0 and at[earlier - 1] >= minute - 1_440
             until_ms = minutes.get(minute, 0)
             reporting[minute // 60] += MINUTE_MS if until_ms >= 50_000 else until_ms
     return {
