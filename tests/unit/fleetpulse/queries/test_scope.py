@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fleetpulse import queries
+from fleetpulse.queries import scope
 from fleetpulse.queries.scope import NAMES, scoped, takes
+from schemas.ddl.declared import declared as declared_now
 from schemas.definitions import BILLED
 
 
@@ -76,3 +78,21 @@ def test_nothing_is_every_query_held_to() -> None:
 
     assert all(takes(text, []) and scoped(text, []) == text for text in texts)
     assert [name for name in NAMES if any(takes(text, [name]) for text in texts)] == [*NAMES]
+
+
+def test_statements_of_all_tables_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is asked of however many queries."""
+    made = list[str]()
+
+    def declared() -> dict[str, str]:
+        made.append("all")
+        return declared_now()
+
+    for cached in (scope._declared, scope.columns_of):
+        cached.cache_clear()
+    monkeypatch.setattr(scope, "declared", declared)
+    for name in queries.names():
+        if scope.takes(queries.text(name), ["model"]):
+            scope.scoped(queries.text(name), ["model"])
+
+    assert made == ["all"]
