@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from lab.oracle.recount import PERCENTS
@@ -30,8 +31,9 @@ def all_rows(sql: str) -> str:
     return _LEFT_OUT.sub("", whole)
 
 
+@lru_cache(4_096)
 def decimals(sql: str, name: str) -> int | None:
-    """To how many decimals a query rounds the column of this name; None: it does not."""
+    """To how many decimals a query rounds the column of this name; None: it does not. Asked for every row."""
     found = re.search(rf"\bround\(.*?(?:, (\d))?\)+\s+AS {name}\b", sql)
     return None if found is None else int(found[1] or 0)
 

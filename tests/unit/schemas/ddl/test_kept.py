@@ -17,7 +17,8 @@ def test_every_table_has_its_ttl() -> None:
 
 def test_the_time_of_a_table_is_one_of_its_columns() -> None:
     """A TTL by another column would be refused by the server."""
-    columns = {one.table: f"\n    {one.column} " in declared()[one.table] for one in kept(DEFAULT_LIMITS)}
+    statements = declared()
+    columns = {one.table: f"\n    {one.column} " in statements[one.table] for one in kept(DEFAULT_LIMITS)}
 
     assert [table for table, there in columns.items() if not there] == []
 
