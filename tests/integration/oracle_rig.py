@@ -1,4 +1,4 @@
-"""What the oracle's tests share: a database of each file, filled once, and how faces ask it."""
+"""What the oracle's tests share: a database that each file fills once, and how faces ask it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 
 from runtime.clickhouse_clients import connect
 from schemas.limits import HOUR_MS, MINUTE_MS
-from tests.conftest import Servers, own_database
 from tests.integration.answer_rows import E2E_MOST_US, TTFT_MOST_US, Row, fill_all
 from tests.integration.cost_rows import ODD_ROWS
 from tests.integration.request_rows import fill_bills
-from tests.integration.sink_rig import migrated
+from tests.tables import Tables
 
 OBJECTIVES = dict.fromkeys(("interactive", "batch"), (TTFT_MOST_US, None, E2E_MOST_US))
 RAW_TABLES = {"gpu.samples": "gpu_samples", "host.samples": "host_samples", "engine.samples": "engine_samples"}
@@ -31,10 +30,10 @@ class Asked:
 
 
 @contextlib.contextmanager
-def filled(stack: Servers) -> Iterator[Asked]:
-    """Requests, bills and readings of more than a day, in a database of their own; tests only read it."""
-    with own_database(stack) as config, contextlib.closing(connect(config)) as clickhouse:
-        found = Asked(migrated(clickhouse))
+def filled(tables: Tables) -> Iterator[Asked]:
+    """Requests, bills and readings of more than a day; tests only read them."""
+    with contextlib.closing(connect(tables.emptied())) as clickhouse:
+        found = Asked(clickhouse)
         rows = fill_all(clickhouse, found.now_ms)
         fill_bills(clickhouse, [found.now_ms - ago_ms for ago_ms in (26 * HOUR_MS, 4 * MINUTE_MS)], ODD_ROWS)
         for topic, table in RAW_TABLES.items():

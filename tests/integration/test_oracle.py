@@ -14,8 +14,8 @@ from lab.oracle.faces import ASKED, FACES, NOT_ASKED
 from lab.oracle.recipes import COUNTED, NOT_COUNTED, recipes
 from lab.oracle.run import ZONES, oracle, ranges_over
 from schemas.limits import DAY_MS
-from tests.conftest import Servers
 from tests.integration.oracle_rig import OBJECTIVES, Asked, filled
+from tests.tables import Tables
 
 pytestmark = pytest.mark.integration
 
@@ -26,8 +26,8 @@ SOMETIMES = {"report", "cookbook"}
 
 
 @pytest.fixture(scope="module")
-def asked(stack: Servers) -> Iterator[Asked]:
-    with filled(stack) as found:
+def asked(_tables: Tables) -> Iterator[Asked]:
+    with filled(_tables) as found:
         yield found
 
 

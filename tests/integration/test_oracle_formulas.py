@@ -20,9 +20,9 @@ from lab.oracle.run import Comparison, Line, Range, stored
 from lab.oracle.said import Said, unit_costs
 from schemas import definitions
 from schemas.limits import DAY_MS, MINUTE_MS
-from tests.conftest import Servers
 from tests.integration.answer_rows import Row
 from tests.integration.oracle_rig import OBJECTIVES, Asked, filled
+from tests.tables import Tables
 
 pytestmark = pytest.mark.integration
 
@@ -73,8 +73,8 @@ NO_MISTAKE = (
 
 
 @pytest.fixture(scope="module")
-def asked(stack: Servers) -> Iterator[Asked]:
-    with filled(stack) as found:
+def asked(_tables: Tables) -> Iterator[Asked]:
+    with filled(_tables) as found:
         yield found
 
 
