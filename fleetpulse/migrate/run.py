@@ -42,8 +42,7 @@ def migrate(
         if not dry_run:
             asyncio.run(topics.carry_out(kafka, found.steps, limits))
             logins.carry_out(kafka, (step for step in lacking.steps if isinstance(step, Allow)))
-            for (client, names), of_one in zip(every, of_each, strict=True):
-                tables.carry_out(client, names, of_one.steps)
+            tables.carry_out_on([(*server, of_one.steps) for server, of_one in zip(every, of_each, strict=True)])
     return found + lacking + together(of_each)
 
 

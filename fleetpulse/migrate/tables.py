@@ -156,6 +156,24 @@ def _rows(client: Any, names: Names, table: str, columns: str, rows: Mapping[str
     return tuple(client.query(f"SELECT {columns} FROM {names.database}.{table} FINAL").result_rows)
 
 
+def carry_out_on(servers: Sequence[tuple[Any, Names, Sequence[Step]]]) -> None:
+    """``carry_out`` on several servers, each with its client, names and steps. A server asks the shards for every
+    column of its own table over them: tables that hold rows are made and altered on all before one over shards is on
+    any. Statements are safe to repeat, and are repeated."""
+    if len(servers) > 1:
+        for client, names, steps in servers:
+            _carry_out_below_shards(client, names, steps)
+    for client, names, steps in servers:
+        carry_out(client, names, steps)
+
+
+def _carry_out_below_shards(client: Any, names: Names, steps: Sequence[Step]) -> None:
+    for text in (text for step in steps if isinstance(step, ApplyFile | Restore) for text in step.statements):
+        held, *over_shards = rendered(text, names)
+        if over_shards:
+            client.command(held)
+
+
 def carry_out(client: Any, names: Names, steps: Sequence[Step]) -> None:
     """Do those of the steps that are about tables."""
     execute(client, names, history())

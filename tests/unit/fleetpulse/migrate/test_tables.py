@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fleetpulse.migrate import tables, topics
-from fleetpulse.migrate.plan import SetTtl
+from fleetpulse.migrate.plan import ApplyFile, SetTtl
 from fleetpulse.migrate.run import migrate
 from runtime.config import ClickHouseConfig, KafkaConfig
 from schemas.ddl.files import HISTORY, Names, migrations
@@ -90,3 +90,45 @@ def test_an_older_server_is_refused_before_kafka_is_asked(version: str, monkeypa
 
     with pytest.raises(ContractError, match=rf"{version} is too old, 25\.10 or newer is needed; nothing was changed"):
         migrate(KafkaConfig(), ClickHouseConfig())
+
+
+class Recorder:
+    """A shard that is migrated by itself; notes what it executes, with its name, in ``log``."""
+
+    def __init__(self, name: str, log: list[tuple[str, str]]) -> None:
+        self.name, self.log = name, log
+
+    def command(self, sql: str, **_more: Any) -> None:
+        self.log.append((self.name, " ".join(sql.split())))
+
+    def query(self, _sql: str, **_more: Any) -> Any:
+        return SimpleNamespace(result_rows=[], named_results=lambda: [])
+
+    def insert(self, *_any: Any, **_more: Any) -> None:
+        """The history."""
+
+
+def test_tables_that_hold_rows_are_altered_on_every_shard_before_one_over_shards_is() -> None:
+    """A server asks each shard for every column of its own table over shards: none may lack one."""
+    log: list[tuple[str, str]] = []
+    add = "ALTER TABLE books\n    ADD COLUMN IF NOT EXISTS added UInt8"
+    file = ApplyFile("0003_added.sql", (add, "CREATE OR REPLACE VIEW of_books AS SELECT added FROM books"), (3, "", ""))
+
+    tables.carry_out_on([(Recorder(name, log), Names("db", "fleet"), [file]) for name in ("a", "b")])
+
+    held = "ALTER TABLE books_local ADD COLUMN IF NOT EXISTS added UInt8"
+    first = {name: log.index((name, held)) for name in ("a", "b")}
+    over = [n for n, (_, sql) in enumerate(log) if sql.startswith("CREATE OR REPLACE TABLE books AS books_local")]
+    views = [n for n, (_, sql) in enumerate(log) if sql.startswith("CREATE OR REPLACE VIEW")]
+    assert max(first.values()) < min(over) < min(views)
+    assert len(over) == len(views) == 2
+
+
+def test_one_server_executes_every_statement_once() -> None:
+    """Nothing waits for others there."""
+    log: list[tuple[str, str]] = []
+    file = ApplyFile("0003_added.sql", ("ALTER TABLE books\n    ADD COLUMN IF NOT EXISTS added UInt8",), (3, "", ""))
+
+    tables.carry_out_on([(Recorder("a", log), Names("db", "fleet"), [file])])
+
+    assert sum("ADD COLUMN" in sql for _, sql in log) == 1
