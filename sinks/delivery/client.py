@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 
 import httpx
 
 from runtime.clock import Clock
 from runtime.delivery_config import TargetConfig
-from schemas.errors import ConfigError
+from runtime.tls import ssl_context
 from sinks.delivery.request import Request
 from sinks.delivery.schedule import Response, retry_after_ms
 
@@ -34,7 +33,7 @@ class Client:
         self._clock = clock
         limits = httpx.Limits(max_connections=config.parallel_max, max_keepalive_connections=config.parallel_max)
         self._http = httpx.AsyncClient(
-            verify=_context(config),
+            verify=ssl_context(f"delivery.targets.{config.name}.ca_file", (config.ca_file, None, None)),
             timeout=config.timeout_s,
             limits=limits,
             follow_redirects=False,
@@ -89,12 +88,3 @@ class Client:
         sizes = (n for one in self._config.secrets for n in range(1, len(one)) if text.endswith(one[:n]))
         size = max(sizes, default=0)
         return text[: len(text) - size] + HIDDEN if size else text
-
-
-def _context(config: TargetConfig) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=config.ca_file)
-    except OSError as error:
-        raise ConfigError(
-            f"delivery.targets.{config.name}.ca_file", str(config.ca_file), f"must be a readable PEM file ({error})"
-        ) from error

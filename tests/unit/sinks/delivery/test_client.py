@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import ssl
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
 import orjson
 import pytest
 
+from lab.drills.certificates import Authority
 from runtime.runbook import Cause
 from schemas.contract.alerts import encode
 from schemas.errors import ConfigError, RejectedError
@@ -137,6 +140,23 @@ def test_authorities_that_cannot_be_read_stop_the_start() -> None:
     """With the key and the file."""
     with pytest.raises(ConfigError, match=r"ca_file = '/nowhere.pem'"):
         Client(config(ca_file="/nowhere.pem"), VirtualClock(NOW_MS))
+
+
+def test_authorities_that_are_renewed_are_loaded_before_the_next_handshake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No restart is needed."""
+    before, after = Authority(tmp_path / "before"), Authority(tmp_path / "after")
+    file = tmp_path / "ca.crt"
+    file.write_bytes(before.certificate.read_bytes())
+    contexts: list[ssl.SSLContext] = []
+    monkeypatch.setattr(httpx, "AsyncClient", lambda verify, **_more: contexts.append(verify))
+    Client(config(ca_file=file), VirtualClock(NOW_MS))
+
+    file.write_bytes(after.certificate.read_bytes())
+    contexts[0].wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname="target")
+
+    assert len(contexts[0].get_ca_certs()) == 2
 
 
 async def test_a_sender_posts_and_publishes_and_counts() -> None:
