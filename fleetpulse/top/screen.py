@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from rich.console import Console
 from rich.live import Live
 
-from fleetpulse.top.table import Row, View, screen
+from fleetpulse.top.table import Row, View, screen, table_of
 from runtime.clock import Clock
 from schemas.errors import FleetpulseError
 
@@ -24,13 +24,22 @@ _LOOK_S = 0.1
 
 @contextlib.contextmanager
 def _keys(descriptor: int) -> Iterator[Callable[[float], str | None]]:
-    """A function that waits so many seconds for a key. The terminal gives single keys meanwhile, unechoed."""
+    """A function that waits so many seconds for a key: a character, or all that an arrow key sends. The terminal gives
+    single keys meanwhile, unechoed."""
     before = termios.tcgetattr(descriptor)
     tty.setcbreak(descriptor, termios.TCSADRAIN)  # the default throws away what was typed already
 
-    def key(within_s: float) -> str | None:
+    def character(within_s: float) -> str:
         ready, _, _ = select.select([descriptor], [], [], within_s)
-        return os.read(descriptor, 1).decode("ascii", "replace") if ready else None
+        return os.read(descriptor, 1).decode("ascii", "replace") if ready else ""
+
+    def key(within_s: float) -> str | None:
+        pressed = character(within_s)
+        if pressed == "\x1b":
+            pressed += (more := character(0))
+            while more and not (more.isalpha() and more != "O") and more != "~":
+                pressed += (more := character(0))
+        return pressed or None
 
     try:
         yield key
@@ -47,7 +56,7 @@ def run(ask: Callable[[], Sequence[Row]], view: View, console: Console, clock: C
             live.update(screen(gpus, view, page, said), refresh=True)
             pressed = key(_LOOK_S)
             if pressed is not None:
-                after = view.pressed(pressed, len(gpus), page)
+                after = view.pressed(pressed, len(table_of(gpus, view)), page)
                 if after is None:
                     return
                 view = after

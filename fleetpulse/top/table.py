@@ -99,6 +99,13 @@ HEADINGS = tuple(column.heading for column in COLUMNS)
 LEAST = ("type", "of limit %", "model", "power W", "cpu %", "kv %")
 """Columns without which a narrow terminal goes on, the first to go first."""
 KEYS = {column.key: column.heading for column in COLUMNS if column.key}
+SCROLLS = {
+    **dict.fromkeys(("j", "\x1b[B", "\x1bOB"), (1, 0)),
+    **dict.fromkeys(("\x1b[A", "\x1bOA"), (-1, 0)),
+    **dict.fromkeys(("J", "\x1b[6~"), (0, 1)),
+    **dict.fromkeys(("K", "^", "\x1b[5~"), (0, -1)),
+}
+"""Rows and pages that a key goes down: letters, arrows, Page Up and Page Down as terminals send them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +118,14 @@ class View:
     first: int = 0
 
     def pressed(self, key: str, rows: int, page: int) -> View | None:
-        """The view after a key; None when it ends. Keys that mean nothing change nothing."""
+        """The view after a key, of a table of so many rows; None when it ends. Keys that mean nothing change nothing."""
         if key in ("q", "\x03", "\x1b"):
             return None
         if key in ("\t", " "):
             return replace(self, group="host" if self.group == "gpu" else "gpu", first=0)
-        if key in ("j", "J"):
-            by = page if key == "J" else 1
-            return replace(self, first=min(self.first + by, max(0, rows - page)))
-        if key in ("K", "^"):
-            return replace(self, first=max(0, self.first - page))
+        if key in SCROLLS:
+            rows_down, pages_down = SCROLLS[key]
+            return replace(self, first=max(0, min(self.first + rows_down + pages_down * page, rows - page)))
         if key == "i":
             return replace(self, rising=not self.rising, first=0)
         if key in KEYS:
@@ -173,7 +178,7 @@ def summary(gpus: Sequence[Row]) -> str:
 
 def screen(gpus: Sequence[Row], view: View, page: int, said: str = "") -> RenderableType:
     """The table and its keys, for a terminal with room for ``page`` rows."""
-    keys = "q quit  Tab hosts or GPUs  j/J down  ^ up  i turn  sort: " + " ".join(
+    keys = "q quit  Tab hosts or GPUs  arrows, j/J down, ^ up  i turn  sort: " + " ".join(
         f"{key} {heading}" for key, heading in KEYS.items()
     )
     return Lines(drawn(gpus, view, page, said), Text(keys, style="dim"))

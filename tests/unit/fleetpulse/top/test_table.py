@@ -158,6 +158,11 @@ def test_every_column_sorts_hosts_and_gpus() -> None:
         ("J", View("gpu", "util %", False, 15)),
         ("^", View("gpu", "util %", False, 0)),
         ("?", View("gpu", "util %", False, 5)),
+        ("\x1b[B", View("gpu", "util %", False, 6)),
+        ("\x1b[A", View("gpu", "util %", False, 4)),
+        ("\x1b[6~", View("gpu", "util %", False, 15)),
+        ("\x1b[5~", View("gpu", "util %", False, 0)),
+        ("\x1b[C", View("gpu", "util %", False, 5)),
     ],
     ids=[
         "q ends",
@@ -170,6 +175,11 @@ def test_every_column_sorts_hosts_and_gpus() -> None:
         "page",
         "up",
         "nothing",
+        "arrow down",
+        "arrow up",
+        "Page Down",
+        "Page Up",
+        "another arrow",
     ],
 )
 def test_keys_change_the_view(key: str, after: View | None) -> None:
@@ -252,3 +262,19 @@ def test_the_screen_asks_again_survives_an_outage_and_ends_by_a_key(monkeypatch:
     assert fleet.queries == 4
     assert "as of before: ClickHouse is away" in console.file.getvalue()  # type: ignore[attr-defined]
     assert after == before
+
+
+@pytest.mark.parametrize("down", [b"J", b"\x1b[6~", b"j" * 30, b"\x1b[B" * 30], ids=["J", "Page Down", "j", "arrow"])
+def test_hosts_are_scrolled_to_the_last_and_not_beyond(down: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many GPUs each has: the last page is full, and the keys of arrows are no Escape."""
+    fleet = [gpu(f"host-{number // 8:02}", number) for number in range(8 * 30)]
+    ours, theirs = pty.openpty()
+    console = Console(file=io.StringIO(), width=240, height=18, force_terminal=True)
+    with os.fdopen(theirs, "r") as terminal:
+        monkeypatch.setattr("sys.stdin", terminal)
+        os.write(ours, down * 4 + b"q")
+        top_screen.run(lambda: fleet, View("host", "host"), console, VirtualClock(), every_s=60.0)
+    os.close(ours)
+
+    last = console.file.getvalue().rpartition("30 hosts")[2]  # type: ignore[attr-defined]
+    assert [f"host-{number:02}" for number in range(20, 30)] == [word for word in last.split() if "host-" in word]
