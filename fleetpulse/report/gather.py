@@ -155,10 +155,11 @@ def _outlook(ask: Ask, query: ReportQuery) -> dict[str, list[Row]]:
 
 
 def span(last_ms: int, from_: str | None, to: str | None, now_ms: int, zone: tzinfo | None = None) -> tuple[int, int]:
-    """[from, to) in ms, whole minutes: up to now, or as given; days begin at midnight of the zone, without one UTC."""
-    to_ms = now_ms if to is None else _instant("--to", to, zone)
+    """[from, to) in ms, whole minutes: the last so long up to the end of this minute, or as given; days begin at
+    midnight of the zone, without one UTC."""
+    to_ms = -(-(now_ms if to is None else _instant("--to", to, zone)) // MINUTE_MS) * MINUTE_MS
     from_ms = to_ms - last_ms if from_ is None else _instant("--from", from_, zone)
-    bounds = from_ms // MINUTE_MS * MINUTE_MS, -(-to_ms // MINUTE_MS) * MINUTE_MS
+    bounds = from_ms // MINUTE_MS * MINUTE_MS, to_ms
     if bounds[0] >= bounds[1]:
         raise ConfigError("--from", from_ or from_ms, "must lie before --to")
     return max(0, bounds[0]), bounds[1]

@@ -48,10 +48,14 @@ def test_wrong_budgets_end_with_one_and_every_mistake(tmp_path: Path) -> None:
 
 
 def test_a_range_is_whole_minutes_up_to_now_or_as_given() -> None:
-    """Begun minutes are in it; a day is its midnight in UTC."""
+    """The minute that has begun is in it, and it is as long as was asked; a day is its midnight in UTC."""
     now_ms = 20_000 * DAY_MS + 90_500
 
-    assert span(MINUTE_MS, None, None, now_ms) == (20_000 * DAY_MS, 20_000 * DAY_MS + 2 * MINUTE_MS)
+    assert span(MINUTE_MS, None, None, now_ms) == (20_000 * DAY_MS + MINUTE_MS, 20_000 * DAY_MS + 2 * MINUTE_MS)
+    assert span(30 * MINUTE_MS, None, None, now_ms) == (
+        20_000 * DAY_MS - 28 * MINUTE_MS,
+        20_000 * DAY_MS + 2 * MINUTE_MS,
+    )
     assert span(0, "2024-10-04", "2024-10-04T00:01:00Z", now_ms) == (20_000 * DAY_MS, 20_000 * DAY_MS + MINUTE_MS)
 
 
