@@ -14,7 +14,7 @@ from fleetpulse.queries.matching import SHARE_MIN, corrected, is_ours, matching,
 from fleetpulse.queries.metric_words import beside, measured
 from fleetpulse.queries.names_in_words import Named, listed, may_mean
 from fleetpulse.queries.questions import TODAY, numbered
-from fleetpulse.queries.range_words import not_understood, range_of
+from fleetpulse.queries.range_words import is_of_calendar, not_understood, range_of
 from fleetpulse.queries.scope import NAMES
 from schemas.errors import ConfigError
 
@@ -61,6 +61,8 @@ def meant(text: str, found: Sequence[Row], given: Sequence[str] = ()) -> Meaning
     good = list(dict.fromkeys(number for number in ranked if share(asked, number) >= SHARE_MIN))
     if not good:
         raise ConfigError("WORDS", text, _no_match(named, ranked))
+    if is_of_calendar(last):
+        good.sort(key=lambda number: numbered()[number].of_now)
     _check_names(text, named, given)
     able = [number for number in good if numbered()[number].takes({*named.values, *given})]
     if not able:

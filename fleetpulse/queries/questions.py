@@ -25,7 +25,8 @@ _EVERYTHING: Mapping[str, str] = {
 class Question:
     """``last``: over which range it is asked, ``today`` from midnight on. ``against``: how far back that is compared,
     empty for the stretch just before. ``words``: what people call it otherwise. ``all_of``: names that it is not held
-    to, since it tells them apart."""
+    to, since it tells them apart. ``of_now``: it is about the end of its range, so that a day or a part of one means
+    another question, if any other."""
 
     text: str
     query: str
@@ -34,6 +35,7 @@ class Question:
     against: str = ""
     words: str = ""
     all_of: tuple[str, ...] = ()
+    of_now: bool = False
 
     def sql(self, span_ms: int, bounds: Mapping[str, int] | None = None) -> str:
         """The query for a range of this length, its parameters as places; with its bounds, for that range alone and
@@ -69,7 +71,7 @@ QUESTIONS: Mapping[str, Sequence[Question]] = {
                  words="median first token latency ttft tpot e2e p50 p95 p99 percentile quantile response time"),
         Question("Which hosts are the slowest?", "slowest_hosts",
                  words="machine node latency tail p99"),
-        Question("Which alerts are open?", "open_alerts", last="7d",
+        Question("Which alerts are open?", "open_alerts", last="7d", of_now=True,
                  words="active alarms anything current problems firing incident problem wrong now broken throttled"),
         Question("Which alerts were there, and for how long?", "alert_history", last="1d",
                  words="alarms yesterday incident fired resolved night anything breakage broke happened wrong"),

@@ -25,10 +25,11 @@ _TIME = r"([01]?\d|2[0-3]):([0-5]\d)"
 _CLOCK = re.compile(rf"\b(?:at|around|about|near)\s+{_TIME}\b", re.IGNORECASE)
 _DAY = re.compile(r"\b(?:today|yesterday)\b", re.IGNORECASE)
 _YESTERDAY = "yesterday "
-MONTH = "month"
-"""This month of the calendar, so far."""
-_THIS_MONTH = re.compile(
-    r"\b(?:(?:in|of|for|over|during)\s+)?(?:this\s+month|(?:the\s+)?month\s+(?:to\s+date|so\s+far))\b", re.IGNORECASE
+MONTH, WEEK = "month", "week"
+"""This month, and this week from Monday on, of the calendar, so far."""
+_THIS = re.compile(
+    r"\b(?:(?:in|of|for|over|during)\s+)?(?:this\s+(week|month)|(?:the\s+)?(week|month)\s+(?:to\s+date|so\s+far))\b",
+    re.IGNORECASE,
 )
 _A_MONTH = re.compile(r"\bmonthly\b|\b(?:per|a|each)\s+month\b", re.IGNORECASE)
 _OTHER = re.compile(
@@ -48,7 +49,7 @@ _COMPARED = re.compile(
 def range_of(text: str) -> tuple[str, str]:
     """Which range a question is about (``10m``, ``today``, ``afternoon``, ``yesterday 15:38``, ``month``), empty where
     it does not say, and the words that are left. A comparison with yesterday is no range; a week is 7 days, a month 30,
-    but for this one, which is that of the calendar."""
+    but for these, which are those of the calendar."""
     if found := _LAST.search(text):
         count, unit = found[1] or found[3] or found[5] or "1", found[2] or found[4] or found[6]
         unit = _UNITS.get(unit.lower(), unit.lower())
@@ -64,8 +65,8 @@ def range_of(text: str) -> tuple[str, str]:
         if compared or not day or day[0].lower() != "yesterday" or hours == "night":
             return hours, left  # a night begins the evening before
         return f"{_YESTERDAY}{hours}", _DAY.sub("", left)
-    if found := _THIS_MONTH.search(text) or _A_MONTH.search(text):
-        named = MONTH if found.re is _THIS_MONTH else "30d"
+    if found := _THIS.search(text) or _A_MONTH.search(text):
+        named = (found[1] or found[2]).lower() if found.re is _THIS else "30d"
         return named, f"{text[: found.start()]} {text[found.end() :]}"
     if compared or not day:
         return "", text
@@ -76,6 +77,11 @@ def not_understood(text: str, words: Iterable[str]) -> list[str]:
     """Those of the words of a text that name a time which ``range_of`` does not know: weekdays, months, quarters."""
     found = [word for word in words if _OTHER.fullmatch(word)]
     return found + ([may[1]] if (may := _MAY.search(text)) else [])
+
+
+def is_of_calendar(named: str) -> bool:
+    """Whether a range that ``range_of`` names is a day, week or month of the calendar, or a part of a day."""
+    return named in ("today", _YESTERDAY.strip(), WEEK, MONTH) or hours_of(named) is not None
 
 
 def days_ago(named: str) -> tuple[int, ...]:

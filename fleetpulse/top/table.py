@@ -118,7 +118,7 @@ class View:
     first: int = 0
 
     def pressed(self, key: str, rows: int, page: int) -> View | None:
-        """The view after a key, of a table of so many rows; None when it ends. Keys that mean nothing change nothing."""
+        """The view of a table of so many rows after a key; None when it ends. Other keys change nothing."""
         if key in ("q", "\x03", "\x1b"):
             return None
         if key in ("\t", " "):

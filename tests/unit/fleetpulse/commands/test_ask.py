@@ -90,6 +90,9 @@ def test_what_is_no_question_is_said(words: list[str], says: str) -> None:
         ("yesterday 15:38", (4, 20), ((3, 15, 33), (3, 15, 43))),
         ("yesterday afternoon", (4, 13), ((3, 12), (3, 18))),
         ("month", (4, 13), ((1, 0), (4, 13))),
+        ("week", (4, 13), ((2, 0), (4, 13))),
+        ("week", (2, 0, 30), ((2, 0), (2, 0, 30))),
+        ("week", (29, 23), ((23, 0), (29, 23))),
     ],
 )
 def test_a_part_of_a_day_is_by_the_clocks_of_the_zone(

@@ -96,7 +96,7 @@ def test_words_mean_a_question_with_its_names_and_metric(
         ("total bill spent january", "a time that is not understood (january)"),
         ("total bill in May", "a time that is not understood (May)"),
         ("energy by region this year", "a time that is not understood (year)"),
-        ("what did idle gpus cost this week", "a time that is not understood (week)"),
+        ("what did idle gpus cost this quarter", "a time that is not understood (quarter)"),
         ("what was the total bill spent monday", "a time that is not understood (monday)"),
     ],
 )
@@ -143,6 +143,8 @@ def test_only_words_that_may_be_names_are_looked_up() -> None:
         ("what broke yesterday night", "night"),
         ("what was the bill this month", "month"),
         ("bill month to date", "month"),
+        ("what did idle GPUs cost this week", "week"),
+        ("bill of the week so far", "week"),
         ("monthly bill", "30d"),
         ("what do GPUs cost a month", "30d"),
     ],
@@ -247,3 +249,11 @@ def test_other_questions_have_no_choice_of_metric() -> None:
     assert label(measured("p99 of tokens", {"dimension": "tenant"}, "cost_by")) == ""
     assert of_number(1).given == SPIKE
     assert listed("abcdefg") == "a, b, c, d, e and 2 more"
+
+
+@pytest.mark.parametrize("day", ["yesterday", "yesterday afternoon", "last night", "today", "this week"])
+def test_alerts_of_a_day_are_all_that_it_had(day: str) -> None:
+    """Those that were open at its end are asked for by that word."""
+    assert numbered()[meant(f"alerts {day}", ROWS).number].query == "alert_history"
+    assert numbered()[meant(f"open alerts {day}", ROWS).number].query == "open_alerts"
+    assert numbered()[meant("alerts", ROWS).number].query == "open_alerts"
