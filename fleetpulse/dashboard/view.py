@@ -18,7 +18,7 @@ from fleetpulse.dashboard.theme import DARK, LIGHT, Palette
 from fleetpulse.dashboard.time_range import RangeSpec, TimeRange, fixed, window_over_ms
 from fleetpulse.dashboard.url_state import UrlState
 from fleetpulse.dashboard.users import User
-from fleetpulse.dashboard.values import clean
+from fleetpulse.dashboard.values import clean, covered_text
 from fleetpulse.dashboard.zone import Zone
 from fleetpulse.queries.dashboard import Value, covered, query
 from fleetpulse.queries.data_ends import Lack
@@ -154,6 +154,10 @@ class View:
         """Seconds of the range in which anything reported, whatever the filters: what a rate is of. None for none."""
         (found,) = (await self.ask(covered(self.range.span_ms))).records()
         return found["covered_ms"] / 1_000 or None
+
+    def mean_of(self, seconds: float | None, what: str = "data") -> str:
+        """What a rate over so many seconds with data is the mean of, beside how much of the range is no future."""
+        return covered_text(seconds, self.past.span_ms, what)
 
     async def gather(self, *queries: Awaitable[Answer]) -> list[Answer]:
         """Answers to several queries sent at once, in order; the first failure is raised."""

@@ -10,7 +10,7 @@ from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.parts import ChartPanel, Column, Panel, Stats, TablePanel, grid
 from fleetpulse.dashboard.sql_parameters import question
 from fleetpulse.dashboard.time_range import TimeRange
-from fleetpulse.dashboard.values import UNKNOWN, clean, covered_text, energy, gpu_name, percent, rate, short
+from fleetpulse.dashboard.values import UNKNOWN, clean, energy, gpu_name, percent, rate, short
 from fleetpulse.dashboard.view import SETTLED_MS, PageSpec, Refresh, View, wall_ms
 from fleetpulse.queries.dashboard import query
 from fleetpulse.report import standings as report
@@ -189,7 +189,7 @@ class _Cost:
         show(
             "hour",
             dollars(rate(bill, hours) if bill is not None else None),
-            covered_text(billed_ms / 1_000, self._view.range.span_ms, "bills"),
+            self._view.mean_of(billed_ms / 1_000, "bills"),
         )
         share = total["idle"] / bill if bill and total["idle"] is not None else None
         month = rate(30 * 24 * total["idle"], hours) if total["idle"] is not None else None

@@ -13,7 +13,7 @@ from fleetpulse.dashboard.latencies import IN_TABLES, latency_cells, percentile_
 from fleetpulse.dashboard.parts import ChartPanel, Column, Stats, TablePanel, button, ends_columns, grid, search_field
 from fleetpulse.dashboard.sql_parameters import written
 from fleetpulse.dashboard.time_range import TimeRange
-from fleetpulse.dashboard.values import clean, covered_text, percent, rate, short
+from fleetpulse.dashboard.values import clean, percent, rate, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View, wall_ms
 from fleetpulse.queries.dashboard import query
 from fleetpulse.queries.rise import RISE, SLOWED, WIDTHS_MS, bounds
@@ -155,7 +155,7 @@ class _Models:
 
     def _show_stats(self, rows: list[dict[str, Any]], covered_s: float | None) -> None:
         requests = sum(row["requests"] for row in rows)
-        mean = covered_text(covered_s, self._view.range.span_ms)
+        mean = self._view.mean_of(covered_s)
         failed = sum(row["failed"] for row in rows)
         prompt = sum(row["input_tokens"] or 0 for row in rows)
         cached = sum(row["cached_tokens"] or 0 for row in rows)

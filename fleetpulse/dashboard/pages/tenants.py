@@ -10,7 +10,7 @@ from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.latencies import latency_cells, percentile_column
 from fleetpulse.dashboard.parts import ChartPanel, Column, Stats, TablePanel, choices, ends_columns, share_mood
 from fleetpulse.dashboard.sql_parameters import question
-from fleetpulse.dashboard.values import clean, covered_text, percent, rate, short
+from fleetpulse.dashboard.values import clean, percent, rate, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from fleetpulse.report.amounts import usd as dollars
 from schemas.errors import FleetpulseError
@@ -137,7 +137,7 @@ class _Tenants:
         """Of all tenants, also those that the table has no room for."""
         requests, failures, tokens = of["requests"], of["failed"], of["output_tokens"]
         self._stats.show("tenants", f"{tenants:,}", "with requests")
-        per_s = f"{short(rate(requests, covered_s))} a second {covered_text(covered_s, self._view.range.span_ms)}"
+        per_s = f"{short(rate(requests, covered_s))} a second {self._view.mean_of(covered_s)}"
         self._stats.show("requests", short(requests), per_s)
         self._stats.show("tokens", short(tokens), f"{short(rate(tokens, covered_s))} a second")
         valid = requests - of["client_fault"]

@@ -64,6 +64,13 @@ async def test_queries_end_now_where_the_range_ends_later(spec: RangeSpec, past:
     assert span_ms == view.range.span_ms
 
 
+def test_what_is_to_come_of_today_lacks_no_data() -> None:
+    """Rates say how much of the range they are of: of what of it is over."""
+    assert view_of(TODAY).mean_of((NOW_MS - MIDNIGHT_MS) / 1_000) == "over 5 h of data"
+    assert view_of(TODAY).mean_of(3_600, "bills") == "over 60 min of bills, of 5 h"
+    assert view_of(fixed(NOW_MS - DAY_MS, NOW_MS)).mean_of(5 * 3_600) == "over 5 h of data, of 24 h"
+
+
 def test_points_of_today_end_now() -> None:
     """Nothing is drawn of the hours to come, and no rate of a point that is not over yet."""
     view, name = view_of(TODAY), "tenants_over_time"
