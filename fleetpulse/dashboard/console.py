@@ -18,6 +18,7 @@ import httpx
 import orjson
 
 from fleetpulse.queries.dashboard import SECONDS_MAX
+from fleetpulse.sql.csv_text import as_text
 from fleetpulse.sql.hints import hint
 from fleetpulse.sql.query import parameters_of
 from fleetpulse.sql.server_error import SAID_BYTES_MAX, broken_off, error_text, said
@@ -103,7 +104,7 @@ async def file(login: ClickHouseConfig, sql: str, values: Values, ending: str, *
             if len(held) > FILE_BYTES_MAX:
                 most = FILE_BYTES_MAX // 2**20
                 raise FleetpulseError(f"the file would be larger than {most} MiB; add a LIMIT or use fleetpulse query")
-    return bytes(held)
+    return as_text(bytes(held)) if ending == "csv" else bytes(held)
 
 
 def statement(text: str) -> str:

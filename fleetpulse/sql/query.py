@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -20,6 +20,7 @@ from urllib3.exceptions import HTTPError
 
 from fleetpulse import queries
 from fleetpulse.queries.offers import usual
+from fleetpulse.sql.csv_text import each_as_text
 from fleetpulse.sql.database import Answer, Database, in_a_line
 from fleetpulse.sql.hints import hint
 from fleetpulse.sql.server_error import SAID_BYTES_MAX, broken_off
@@ -198,7 +199,7 @@ def stream(login: ClickHouseConfig, query: Query, server_format: str, output: Pa
         closing(client.raw_stream(query.sql, **given)) as source,
         _target(output) as target,
     ):
-        _copy(source, target)
+        _copy(source, target, each_as_text if server_format.startswith("CSV") else iter)
 
 
 @contextmanager
@@ -220,12 +221,17 @@ def _target(output: Path | None) -> Iterator[IO[bytes]]:
             fresh.unlink(missing_ok=True)
 
 
-def _copy(source: Any, target: IO[bytes]) -> None:
+def _copy(source: Any, target: IO[bytes], written: Callable[[Iterator[bytes]], Iterator[bytes]]) -> None:
     end = b""
-    try:
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal end
         for piece in source.stream(_CHUNK_BYTES):
             end = (end + piece)[-SAID_BYTES_MAX:]
-            target.write(piece)
+            yield piece
+
+    try:
+        target.writelines(written(pieces()))
     except HTTPError as error:
         raise FleetpulseError(broken_off(end, error)) from error
     target.flush()

@@ -95,6 +95,14 @@ async def test_a_file_beyond_its_limit_is_refused() -> None:
     assert stream.taken == 3
 
 
+@pytest.mark.parametrize(("ending", "name"), [("csv", b'"\'=1"'), ("parquet", b'"=1"')])
+async def test_no_name_in_a_csv_file_is_a_formula(ending: str, name: bytes) -> None:
+    """Other files are as the server writes them."""
+    found = await file(LOGIN, "SELECT 1", {}, ending, transport=answering(Stream([b'"tenant"\n', b'"=1"\n'])))
+
+    assert found == b'"tenant"\n' + name + b"\n"
+
+
 async def test_the_statement_goes_read_only_with_its_limits_and_values() -> None:
     """The login travels in headers, the statement in the body, and values and ``readonly`` beside it."""
     seen: list[httpx.Request] = []

@@ -80,6 +80,15 @@ def test_what_the_server_says_behind_its_rows_is_the_error(answer: Any, tmp_path
     assert (file.read_text(), [*tmp_path.iterdir()]) == ("old", [file])
 
 
+def test_no_name_in_a_csv_file_is_a_formula(answer: Any, tmp_path: Path) -> None:
+    """Wherever the pieces end in which it comes."""
+    file = tmp_path / "rows.csv"
+
+    answer(file, chunk(b'"tenant","n"\n"'), chunk(b'=1+1",-1\n'), b"0\r\n\r\n")
+
+    assert file.read_bytes() == b'"tenant","n"\n"\'=1+1",-1\n'
+
+
 def test_an_error_is_found_behind_rows() -> None:
     """Without it there is none."""
     assert said(WHOLE + CUT).startswith("Code: 395. DB::Exception: Value passed")
