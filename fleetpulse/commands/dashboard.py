@@ -20,7 +20,7 @@ Token = Annotated[
     typer.Option(
         envvar="FLEETPULSE_DASHBOARD_TOKEN",
         show_envvar=True,
-        help="Who knows it may look; at least 16 characters. Better in the environment: others see arguments.",
+        help="Who knows it may look; at least 16 characters. Give it in the environment: others see arguments.",
     ),
 ]
 LoginHeader = Annotated[
@@ -50,10 +50,15 @@ AllowedHosts = Annotated[
         help="Another name of this server, as browsers write it; more than one as for --trusted-proxy.",
     ),
 ]
+_SEEN = (
+    "fleetpulse: whoever is on this machine reads --token in the list of processes; give the token by --token-file or"
+    " FLEETPULSE_DASHBOARD_TOKEN"
+)
 
 
 @spoken
 def dashboard(
+    ctx: typer.Context,
     host: Annotated[
         str, typer.Option(help="Address to listen on. Anything but loopback needs a token or a login header.")
     ] = "127.0.0.1",
@@ -101,6 +106,9 @@ def dashboard(
     from runtime.config import load
     from stream_jobs.rules.load import load_set
 
+    source = ctx.get_parameter_source("token")
+    if source is not None and source.name == "COMMANDLINE":
+        err.print(_SEEN, style="yellow", markup=False, highlight=False)
     known, config = token_of(token, token_file), load()
     users = UsersFile(path_of(users_file, config))
     access = access_for(host, known, login_header, tuple(trusted_proxy or ()), tuple(allowed_host or ()), users)
