@@ -32,6 +32,10 @@ def doctor(
     probe: Annotated[
         bool, typer.Option("--probe", help="Make a topic for a moment, to read the broker's clock on a quiet cluster.")
     ] = False,
+    servers: Annotated[
+        list[str] | None,
+        typer.Option("--clickhouse", help="URL of a copy of ClickHouse, whose tables are checked too. Repeatable."),
+    ] = None,
     within: Annotated[float, typer.Option(min=1, max=600, help="Seconds that each look may take.")] = 20.0,
     disk_free: Annotated[int, typer.Option(min=0, help="MiB that must be free on every disk.")] = 2_048,
     lag: Annotated[int, typer.Option(min=0, help="Consumer lag that is fine: records of one topic.")] = 10_000,
@@ -51,7 +55,7 @@ def doctor(
     flags = {"config_file": str(config_file) if config_file else None, "data_dir": data_dir}
     bounds = Bounds(disk_free_bytes_min=disk_free << 20, lag_records_max=lag, skew_ms_max=skew, within_s=within)
     with spinner("checking Kafka, ClickHouse and this machine"):
-        report = examine(flags, os.environ, bounds, probe=probe)
+        report = examine(flags, os.environ, bounds, probe=probe, copies=servers or ())
     return Result(report.as_dict(), lambda: show_report(report, verbose=verbose), wrong=bool(report.wrong))
 
 

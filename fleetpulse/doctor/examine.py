@@ -21,7 +21,7 @@ from fleetpulse.doctor.look_kafka import look_at_kafka
 from fleetpulse.migrate.table_plan import Wanted
 from fleetpulse.migrate.tables import wanted
 from runtime.clock import Clock, SystemClock
-from runtime.config import Config, layers, load, secret_files
+from runtime.config import ClickHouseConfig, Config, layers, load, secret_files
 from schemas.contract.topics import (
     ALERT_COMMANDS,
     ALERTS_TOPIC,
@@ -63,17 +63,27 @@ class Subject:
     wanted: Wanted | None = None
     secret_files: tuple[Path, ...] = ()
     """Of the database. None: what this version needs under the configuration's limits."""
+    copies: tuple[ClickHouseConfig, ...] = ()
+    """More servers that hold the same tables."""
 
 
-def examine(flags: Mapping[str, object], environment: Mapping[str, str], bounds: Bounds, *, probe: bool) -> Report:
-    """Everything: first the configuration, then what it names. Never raises for what is wrong with a set-up."""
+def examine(
+    flags: Mapping[str, object],
+    environment: Mapping[str, str],
+    bounds: Bounds,
+    *,
+    probe: bool,
+    copies: Sequence[str] = (),
+) -> Report:
+    """Everything: first the configuration, then what it names, and ``copies``, by URL. Never raises for what is wrong
+    with a set-up, but ``ConfigError`` for a URL that is none."""
     try:
         config, found = examine_config(flags, environment)
     except ConfigError as error:
         return Report(tuple(judge_config(error, ())))
     if config is None:
         return Report(found)
-    subject = Subject(secret_files=secret_files(flags))
+    subject = Subject(secret_files=secret_files(flags), copies=tuple(config.clickhouse.at(url) for url in copies))
     return Report((*found, *examine_world(config, bounds, subject, probe=probe)))
 
 
@@ -147,7 +157,12 @@ async def _look(
 ) -> tuple[KafkaFacts, DatabaseFacts, tuple[CertificateFacts, ...]]:
     """Everything at once; each look ends by its own limits."""
     database = asyncio.to_thread(
-        look_at_database, config.clickhouse, config.clickhouse_reader, subject.clock, within_s=bounds.within_s / 2
+        look_at_database,
+        config.clickhouse,
+        config.clickhouse_reader,
+        subject.clock,
+        within_s=bounds.within_s / 2,
+        copies=subject.copies,
     )
     kafka = look_at_kafka(config.kafka, subject.topics, groups, subject.clock, within_s=bounds.within_s, probe=probe)
     certificates = asyncio.to_thread(look_at_certificates, config, within_s=bounds.within_s / 4)

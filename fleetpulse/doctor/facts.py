@@ -177,6 +177,10 @@ class DatabaseFacts:
     """Of the bills of the last hour, the newest first."""
     measured_twice: tuple[str, ...] | None = None
     """Hosts that several agents measure; None: not known."""
+    servers: Mapping[str, LiveDatabase] = field(default_factory=dict)
+    """Where there are several: the database as it is on each, by the server's name, that of ``live`` among them."""
+    servers_error: str | None = None
+    """Why that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from shlex import quote
 
@@ -10,8 +10,8 @@ from fleetpulse.doctor.facts import Bounds, DatabaseFacts, DiskFacts, LoginFacts
 from fleetpulse.doctor.finding import Finding, good, note, unknown, wrong
 from fleetpulse.doctor.judge_joins import judge_agents, judge_joins, judge_prices
 from fleetpulse.doctor.judge_kafka import judge_clock, setting
-from fleetpulse.migrate.plan import SetTtl
-from fleetpulse.migrate.table_plan import VERSION_MIN, Wanted, plan_tables, too_old
+from fleetpulse.migrate.plan import SetTtl, Step
+from fleetpulse.migrate.table_plan import VERSION_MIN, LiveDatabase, Wanted, plan_tables, too_old
 from fleetpulse.sql import reader_profile
 from runtime.tls import OUT_OF_TIME
 from schemas.errors import ContractError
@@ -167,21 +167,40 @@ def _schema(facts: DatabaseFacts, wanted: Wanted) -> Iterator[Finding]:
     if facts.live.is_new:
         yield wrong("schema.migration", database, "was never migrated", "fleetpulse migrate")
         return
+    every = facts.servers or {facts.writer.database: facts.live}
     try:
-        plan = plan_tables(facts.live, wanted)
+        plan, steps = plan_tables(facts.live, wanted), _steps(every, wanted)
     except ContractError as error:
         mend = "fleetpulse migrate   # of the release that is named there"
         yield wrong("schema.migration", database, str(error), mend)
         return
-    for step in plan.steps:
-        if isinstance(step, SetTtl) and step.subject not in facts.live.tables:
+    for step, where in steps.items():
+        if isinstance(step, SetTtl) and any(step.subject not in one.tables for one in every.values()):
             continue  # that it is missing is said already
         judged, mend = (note, "fleetpulse migrate --yes") if step.removes else (wrong, "fleetpulse migrate")
-        yield judged(_CHECKS[step.kind], step.subject, f"is not as configured: {step.says}", mend)
+        mend += "   # with --clickhouse URL for each other server" * bool(facts.servers)
+        yield judged(_CHECKS[step.kind], step.subject, f"is not as configured{where}: {step.says}", mend)
+    if facts.servers_error is not None:
+        yield unknown("schema.servers", database, f"cannot be compared on all servers: {facts.servers_error}")
     for text in plan.notes:
         yield note("schema.note", database, text)
-    if plan.empty:
+    if not steps:
         yield good("schema.migration", database, f"is at migration {max(facts.live.applied)}")
+
+
+def _steps(servers: Mapping[str, LiveDatabase], wanted: Wanted) -> dict[Step, str]:
+    """What `fleetpulse migrate` would do on these servers, each thing once, with those that need it where not all do.
+    It removes rows where it does on any of them."""
+    steps: dict[tuple[str, str, str], list[tuple[str, Step]]] = {}
+    for server, its in servers.items():
+        for step in plan_tables(its, wanted).steps:
+            steps.setdefault((step.kind, step.subject, step.says), []).append((server, step))
+    return {
+        next((step for _, step in each if step.removes), each[0][1]): (
+            "" if len(each) == len(servers) else f" on {', '.join(server for server, _ in each)}"
+        )
+        for each in steps.values()
+    }
 
 
 def _reader(facts: DatabaseFacts) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,13 +13,15 @@ from urllib3.exceptions import ReadTimeoutError
 from fleetpulse.doctor.facts import DatabaseFacts, DiskFacts, LoginFacts, MutationFacts, PartFacts
 from fleetpulse.doctor.judge_database import READER_MUST_NOT, READER_NEEDS, SOURCES, WRITER_NEEDS
 from fleetpulse.doctor.judge_joins import LOOK_BACK_MS, RECENT_MS
-from fleetpulse.migrate.tables import look, names_of
+from fleetpulse.migrate.table_plan import LiveDatabase, LiveTable
+from fleetpulse.migrate.tables import look, names_of, ttl_of
 from fleetpulse.queries.dashboard import query
 from fleetpulse.sql.reader_profile import LIMITS
 from runtime.clickhouse_clients import LOGIN, first_line, make_client, rejected
 from runtime.clickhouse_parts import CODES, broken_part
 from runtime.clock import Clock
 from runtime.config import ClickHouseConfig
+from schemas.ddl.sharded import LOCAL
 from schemas.errors import ConfigError
 from schemas.limits import HOUR_MS
 
@@ -55,16 +57,28 @@ _MUTATIONS = """
 SELECT table, mutation_id, command, parts_to_do, latest_fail_reason FROM system.mutations
 WHERE database = {database:String} AND NOT is_done ORDER BY table, create_time, mutation_id
 """
+_ON_EACH = f"""
+SELECT concat(hostName(), ':', toString(tcpPort())) AS server, name, engine_full, ifNull(total_rows, 1) AS rows
+FROM clusterAllReplicas({{cluster:Identifier}}, system.tables)
+WHERE database = {{database:String}} AND endsWith(name, '{LOCAL}') ORDER BY server, name
+"""
+"""Tables that hold rows, of every server of a cluster."""
 _EXISTS = "SELECT 1 FROM system.databases WHERE name = {database:String}"
 
 
 def look_at_database(
-    writer: ClickHouseConfig, reader: ClickHouseConfig | None, clock: Clock, *, within_s: float
+    writer: ClickHouseConfig,
+    reader: ClickHouseConfig | None,
+    clock: Clock,
+    *,
+    within_s: float,
+    copies: Sequence[ClickHouseConfig] = (),
 ) -> DatabaseFacts:
-    """Facts by the writer's login, and about the reader's. Never raises for the world's errors."""
+    """Facts by the writer's login, of ``copies`` what their tables are, and about the reader's. Never raises for the
+    world's errors."""
     try:
         with _client(writer, within_s) as client, _let_in(within_s):
-            facts = _seen(client, writer, clock)
+            facts = _with_servers(client, writer, _seen(client, writer, clock), copies, within_s)
     except _WORLD as error:
         facts = DatabaseFacts(writer.url, _refused(writer, error), None)
     except ConfigError as error:
@@ -164,6 +178,31 @@ def _seen(client: Any, config: ClickHouseConfig, clock: Clock) -> DatabaseFacts:
         prices_versions=_prices_versions(client, clock.now_ms()),
         measured_twice=_measured_twice(client, clock.now_ms()),
     )
+
+
+def _with_servers(
+    client: Any, config: ClickHouseConfig, facts: DatabaseFacts, copies: Sequence[ClickHouseConfig], within_s: float
+) -> DatabaseFacts:
+    """With the database as it is on every server of the cluster, and on every copy. One that is away leaves both
+    unknown."""
+    if facts.live is None or not (config.cluster or copies):
+        return facts
+    try:
+        found = _on_cluster(client, config, facts.live) if config.cluster else {config.url: facts.live}
+        for copy in copies:
+            with _client(copy, within_s) as other:
+                found[copy.url] = look(other, names_of(copy))
+    except _WORLD as error:
+        return replace(facts, servers_error=first_line(error))
+    return replace(facts, servers=found)
+
+
+def _on_cluster(client: Any, config: ClickHouseConfig, live: LiveDatabase) -> dict[str, LiveDatabase]:
+    asked = {"cluster": config.cluster, "database": config.database}
+    tables: dict[str, dict[str, LiveTable]] = {}
+    for server, name, engine, rows in client.query(_ON_EACH, parameters=asked).result_rows:
+        tables.setdefault(server, {})[name.removesuffix(LOCAL)] = LiveTable(ttl_of(engine), rows)
+    return {server: replace(live, tables={**live.tables, **of_server}) for server, of_server in tables.items()}
 
 
 def _broken(client: Any, database: str, now_ms: int) -> tuple[PartFacts, ...] | None:

@@ -105,9 +105,7 @@ def look(client: Any, names: Names) -> LiveDatabase:
     rows = _seen(client, names)
     every = _whole(rows, names)
     tables = {
-        name: LiveTable(ttl[1] if (ttl := _TTL.search(row["engine_full"])) else "", row["rows"])
-        for name, row in every.items()
-        if not row["is_view"]
+        name: LiveTable(ttl_of(row["engine_full"]), row["rows"]) for name, row in every.items() if not row["is_view"]
     }
     functions = client.query("SELECT name, create_query FROM system.functions WHERE origin = 'SQLUserDefined'")
     listed = _rows(client, names, _history(client, names), "number, name, checksum", rows)
@@ -119,6 +117,12 @@ def look(client: Any, names: Names) -> LiveDatabase:
         {number: rest for number, *rest in listed},
         frozenset(number for (number,) in _rows(client, names, OLD_HISTORY, "number", rows)),
     )
+
+
+def ttl_of(engine_full: str) -> str:
+    """The text behind TTL of a table's engine as the server writes it, empty without one."""
+    found = _TTL.search(engine_full)
+    return found[1] if found else ""
 
 
 def _seen(client: Any, names: Names) -> dict[str, Any]:

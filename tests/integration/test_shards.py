@@ -10,8 +10,10 @@ from typing import Any
 import orjson
 import pytest
 
+from fleetpulse.doctor.look_database import look_at_database
 from fleetpulse.migrate import tables
 from runtime.clickhouse_clients import connect
+from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig
 from runtime.local_stack import READER
 from schemas.ddl import cost_rollups
@@ -115,6 +117,21 @@ def test_a_migrated_cluster_needs_nothing(logins: tuple[ClickHouseConfig, list[C
     for config in (logins[0], *logins[1]):
         with tables.connect(config) as client:
             assert tables.plan(client, tables.names_of(config), DEFAULT_LIMITS).empty
+
+
+def test_the_doctor_sees_the_tables_of_both_shards(logins: tuple[ClickHouseConfig, list[ClickHouseConfig]]) -> None:
+    """Through either server: their TTLs, and rows of each."""
+    _, shards = logins
+    for config in shards:
+        facts = look_at_database(config, None, SystemClock(), within_s=60)
+        assert facts.servers_error is None
+        assert facts.live is not None
+        assert len(facts.servers) == len(shards)
+        for one in facts.servers.values():
+            assert {name: table.ttl for name, table in one.tables.items()} == {
+                name: table.ttl for name, table in facts.live.tables.items()
+            }
+            assert one.tables["llm_requests_partials"].rows > 0
 
 
 def test_rows_are_on_both_shards_once(logins: tuple[ClickHouseConfig, list[ClickHouseConfig]]) -> None:

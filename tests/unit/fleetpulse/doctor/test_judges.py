@@ -482,6 +482,20 @@ def test_a_database_as_it_should_be_has_nothing_to_mend() -> None:
     assert of_database(DATABASE) == []
 
 
+def test_a_ttl_is_judged_on_every_server() -> None:
+    """One that differs on some alone is said of these."""
+    shorter, longer = (
+        replace(LIVE, tables={"llm_requests": LiveTable(replace(KEPT, kept_ms=days * DAY_MS).ttl, 5)})
+        for days in (6, 8)
+    )
+    found = of_database(replace(DATABASE, servers={"a:9000": LIVE, "b:9000": shorter, "c:9000": longer}))
+
+    assert [(one.subject, one.state.value, one.says) for one in found] == [
+        ("llm_requests", "wrong", "is not as configured on b:9000: 6 d -> 7 d after at_ms"),
+        ("llm_requests", "note", "is not as configured on c:9000: 8 d -> 7 d after at_ms"),
+    ]
+
+
 DATABASE_BROKEN: dict[str, tuple[DatabaseFacts, tuple[str, str, str], str]] = {
     "an authority that is not trusted": (
         replace(DATABASE, reader=LoginFacts("reader", "fleetpulse", error="must hold the authority", key="ca_file")),
@@ -582,6 +596,27 @@ DATABASE_BROKEN: dict[str, tuple[DatabaseFacts, tuple[str, str, str], str]] = {
         live(tables={"llm_requests": LiveTable(replace(KEPT, kept_ms=8 * DAY_MS).ttl, rows=5)}),
         ("schema.ttl", "llm_requests", "note"),
         "fleetpulse migrate --yes",
+    ),
+    "rows are kept longer than configured on a shard that is not connected to": (
+        replace(
+            live(tables={"llm_requests": LiveTable(replace(KEPT, kept_ms=8 * DAY_MS).ttl)}),
+            servers={
+                server: replace(LIVE, tables={"llm_requests": LiveTable(replace(KEPT, kept_ms=8 * DAY_MS).ttl, rows)})
+                for server, rows in (("a:9000", 0), ("b:9000", 5))
+            },
+        ),
+        ("schema.ttl", "llm_requests", "note"),
+        "fleetpulse migrate --yes",
+    ),
+    "a copy that was not migrated": (
+        replace(DATABASE, servers={"http://a:8123": LIVE, "http://b:8123": replace(LIVE, views=frozenset())}),
+        ("schema.missing", "seen", "wrong"),
+        "--clickhouse URL",
+    ),
+    "a shard that is away": (
+        replace(DATABASE, servers_error="Connection refused"),
+        ("schema.servers", "fleetpulse", "unknown"),
+        "",
     ),
     "a TTL that somebody wrote": (
         live(tables={"llm_requests": LiveTable("toDate(at_ms) + toIntervalDay(1) TO DISK 'cold'", rows=5)}),

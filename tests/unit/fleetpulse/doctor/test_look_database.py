@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 from urllib3.exceptions import ConnectTimeoutError, ReadTimeoutError
 
 from fleetpulse.doctor import look_database
-from fleetpulse.doctor.facts import LoginFacts, MutationFacts
+from fleetpulse.doctor.facts import DatabaseFacts, LoginFacts, MutationFacts
+from fleetpulse.migrate.table_plan import LiveDatabase, LiveTable
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig
 
@@ -77,6 +79,28 @@ def test_a_server_that_lets_nobody_in_is_away(monkeypatch: pytest.MonkeyPatch) -
     facts = look_database.look_at_database(WRITER, None, SystemClock(), within_s=3.0)
 
     assert facts.writer == LoginFacts("writer", WRITER.database, error="Error executing HTTP request")
+
+
+def test_tables_of_every_server_of_a_cluster_are_looked_at() -> None:
+    """Each with its TTL and its rows, under the name that queries have; a server that is away leaves all unknown."""
+    live = LiveDatabase("fleetpulse", {"books": LiveTable("old", 0)})
+    facts = DatabaseFacts("u", LoginFacts("writer", "fleetpulse"), None, live=live)
+    of_a, of_b = "ReplacingMergeTree TTL first SETTINGS x = 1", "ReplacingMergeTree ORDER BY x"
+
+    class Answers:
+        def query(self, *_asked: Any, **_more: Any) -> Any:
+            return SimpleNamespace(result_rows=[("a:9000", "books_local", of_a, 3), ("b:9000", "books_local", of_b, 0)])
+
+    config = ClickHouseConfig(cluster="fleet")
+    found = look_database._with_servers(Answers(), config, facts, (), 1.0)
+    away = look_database._with_servers(Server(raised(None, 279)), config, facts, (), 1.0)
+
+    assert {server: one.tables for server, one in found.servers.items()} == {
+        "a:9000": {"books": LiveTable("first", 3)},
+        "b:9000": {"books": LiveTable("", 0)},
+    }
+    assert (away.servers, away.servers_error) == ({}, "said")
+    assert look_database._with_servers(Answers(), ClickHouseConfig(), facts, (), 1.0) == facts
 
 
 def test_mutations_that_are_not_done_are_looked_at() -> None:
