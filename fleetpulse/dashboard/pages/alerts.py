@@ -38,12 +38,15 @@ def silence_of(fingerprint: str, now_ms: int, last_ms: int, reason: str, user: U
 
 
 def opened(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[int, float | None]]]:
-    """Points of a bar chart by severity, the worst first; severities that never came are left out."""
-    found: dict[str, list[tuple[int, float | None]]] = {
-        severity: [(int(row["bucket"]), float(row["opened"])) for row in rows if row["severity"] == severity]
+    """Points of a bar chart by severity, the worst first, each with one of every bar: the chart stacks first on first,
+    whatever their moments. Severities that never came are left out."""
+    counts = {(row["severity"], int(row["bucket"])): float(row["opened"]) for row in rows}
+    came, moments = {severity for severity, _ in counts}, sorted({at_ms for _, at_ms in counts})
+    return {
+        severity: [(at_ms, counts.get((severity, at_ms), 0.0)) for at_ms in moments]
         for severity in reversed(SEVERITIES)
+        if severity in came
     }
-    return {severity: points for severity, points in found.items() if points}
 
 
 def bar_ms(span_ms: int) -> int:
@@ -73,10 +76,10 @@ class _Alerts:
         with grid():
             about, columns = "alerts with a transition in this range", self._history_columns()
             self._history = TablePanel("History", about, columns, f"c8 {_WRAPPED}", label="Alerts of this range")
+            self._bars = ChartPanel(view, "Opened", "by severity", "Alerts opened over time, by severity", 220, "c4")
             self._actions = TablePanel(
                 "Actions", _ACTIONS, self._action_columns(), f"c12 {_WRAPPED}", label="What people did"
             )
-            self._bars = ChartPanel(view, "Opened", "by severity", "Alerts opened over time, by severity", 220, "c4")
 
     def _link(self, row: Mapping[str, Any]) -> str:
         filters = {name: self._view.filter(name) for name in PAGE.filters}

@@ -79,10 +79,10 @@ def test_a_viewer_silences_nothing() -> None:
 
 
 def test_opened_alerts_are_stacked_the_worst_first() -> None:
-    """Severities that never came have no bar."""
+    """Each has a point of every bar, for the chart stacks them by their place; severities that never came have none."""
     rows = [{"bucket": 1, "severity": "warning", "opened": 2}, {"bucket": 2, "severity": "critical", "opened": 1}]
 
-    assert list(opened(rows).items()) == [("critical", [(2, 1.0)]), ("warning", [(1, 2.0)])]
+    assert list(opened(rows).items()) == [("critical", [(1, 0.0), (2, 1.0)]), ("warning", [(1, 2.0), (2, 0.0)])]
 
 
 @pytest.mark.parametrize(
