@@ -73,6 +73,9 @@ def jobs(
         typer.Option(help="reset: where to go on: earliest (the first record that was never counted), latest, OFFSET."),
     ] = "earliest",
     of: Annotated[str | None, typer.Option(help="reset: of which job, where several read the topic.")] = None,
+    same_topic: Annotated[
+        bool, typer.Option("--same-topic", help="reset: the topic is a copy with the offsets of the one counted.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="reset: do it; without it, only what it costs is shown.")] = False,
 ) -> None:
     """Run a stream job until SIGTERM. Run as many as there are source partitions; give each its own name.
@@ -85,7 +88,7 @@ def jobs(
     given = {"rules": rules, "prices": prices, "budgets": budgets}
     files = {option: path for option, path in given.items() if path is not None}
     if job is Job.RESET:
-        _reset(partition, to, of, files, yes=yes)
+        _reset(partition, to, of, files, same_topic=same_topic, yes=yes)
         return
     from fleetpulse.services.compile_ahead import provide
     from fleetpulse.services.jobs_and_sink import run_all_jobs, run_job
@@ -98,7 +101,9 @@ def jobs(
         run_job(job.value, shell.value, name, health_port, files)
 
 
-def _reset(partition: str | None, to: str, of: str | None, files: Mapping[str, Path], *, yes: bool) -> None:
+def _reset(
+    partition: str | None, to: str, of: str | None, files: Mapping[str, Path], *, same_topic: bool, yes: bool
+) -> None:
     import asyncio
 
     from fleetpulse.alerts.actions import record_run
@@ -116,7 +121,7 @@ def _reset(partition: str | None, to: str, of: str | None, files: Mapping[str, P
     config = load()
     if yes:
         record_run(config.kafka, "jobs reset", {"--partition": f"{place[0]}:{place[1]}", "--to": to, "--of": job})
-    _cost, done = asyncio.run(reset_partition(config, job, place, to, confirmed, files))
+    _cost, done = asyncio.run(reset_partition(config, job, place, to, confirmed, files, same_topic=same_topic))
     typer.echo(f"done: {job} goes on with {place[0]}/{place[1]}" if done else "nothing was changed: --yes does it")
     if not done:
         raise typer.Exit(1)

@@ -102,10 +102,12 @@ async def reset_partition(
     to: str,
     confirmed: Callable[[Cost], bool],
     files: Files = NO_FILES,
+    *,
+    same_topic: bool = False,
 ) -> tuple[Cost, bool]:
     """What the reset costs, and whether it was carried out, which it is when ``confirmed`` says so. ``files`` are those
-    that the job runs with: its state is loaded under them, and written. Raises ``FencedError`` or ``ContractError``
-    when an owner came between: then nothing was changed."""
+    that the job runs with: its state is loaded under them, and written. ``same_topic`` is that of ``Resetting.plan``.
+    Raises ``FencedError`` or ``ContractError`` when an owner came between: then nothing was changed."""
     bound_fetches(config.limits)
     setup = setup_of(job, config, files)
     made = Job.of(setup.steps, (), setup.transactional)
@@ -117,7 +119,7 @@ async def reset_partition(
         names, source = made.names(config.kafka.namespace), made.source(*place)
         step = made.steps[source.topic]
         owner = Resetting(step, source, broker, names, setup.policy, SystemClock())
-        reset = await owner.plan(to, partial(_books_end, config, job, place))
+        reset = await owner.plan(to, partial(_books_end, config, job, place), same_topic=same_topic)
         unread = None if reset.unread is None else await _measured(broker, source, reset.unread)
         cost = Cost(job, reset, unread)
         if not confirmed(cost):

@@ -134,9 +134,10 @@ async def _no_books() -> int | None:
 class Resetting(PartitionOwner):
     """An owner that lives for one transaction. Use it once: ``plan``, then perhaps ``carry_out``."""
 
-    async def plan(self, to: str, books: Books = _no_books) -> Reset:
-        """What going on at ``to`` (earliest, latest or an offset) would do; changes nothing. Raises ``ConfigError``
-        for an offset that cannot be gone on from, and for files under which alerts would end."""
+    async def plan(self, to: str, books: Books = _no_books, *, same_topic: bool = False) -> Reset:
+        """What going on at ``to`` (earliest, latest or an offset) would do; changes nothing. ``same_topic``: it is the
+        one that was counted, record for record, whatever its id. Raises ``ConfigError`` for an offset that cannot be
+        gone on from, and for files under which alerts would end."""
         await recovery.demand_state_partition(self._broker, self._names, self.source)
         self._books = books
         cause = await self._damage()
@@ -149,7 +150,7 @@ class Resetting(PartitionOwner):
         certain = known.pointer is not None or known.books is not None or position is None
         counted = self._counted_to(known, begin)
         counted_id = None if self._snapshot is None else self._snapshot.topic_id
-        same = self._same_topic = _is_same(counted_id, known.topic_id)
+        same = self._same_topic = same_topic or _is_same(counted_id, known.topic_id)
         self._topic_id = known.topic_id or counted_id
         self._found = known.committed
         self._checkpoint = None if position is None else (position, parts)

@@ -293,6 +293,26 @@ async def test_what_is_left_out_of_a_log_made_anew_is_declared() -> None:
     )
 
 
+async def test_a_copy_of_the_topic_with_its_offsets_goes_on_where_it_was_counted() -> None:
+    """Moved to another cluster it has another id; nothing is counted twice, and the next owner knows the new id."""
+    scene = Scene(CountingStep())
+    scene.memory.topic_ids["source"] = "first"
+    await counted(scene, 4)
+    scene.memory.topic_ids["source"] = "copied"
+    with pytest.raises(PartitionError, match="its id is copied"):
+        await scene.owner()
+
+    owner = resetting(scene)
+    done = await owner.plan("earliest", same_topic=True)
+    await owner.carry_out(done, declare)
+    scene.log.add(one(4))
+    successor = await scene.owner()
+    await successor.commit()
+
+    assert (done.cause, done.to, done.missing, done.forgotten, done.again) == ("log_recreated", 4, None, None, None)
+    assert sum(each.get("accepted", 0) for each in told(scene)) == 5
+
+
 async def test_a_truncated_log_is_not_taken_for_one_made_anew() -> None:
     """Its id is the same: what it holds was counted, and is not counted again."""
     scene = Scene(CountingStep())
