@@ -131,9 +131,9 @@ class Step(ABC, Generic[State, Changes]):
         which would end: rules of alerts. A person who resets the partition is told, and has given another file."""
         return ()
 
-    def begin_again(self, state: State, offset: int) -> None:
-        """Go on at ``offset``, whatever was folded before: somebody resets the partition. Records before it may be
-        missing that nobody has read, and its log may be another one of the same name, with other records at the offsets
-        that the state knows. None of these may be needed or passed over from now on (``replay_from`` is ``offset``),
-        and the state must never emit as complete what may lack records. A step whose state knows no offsets of its
-        source has nothing to do."""
+    def begin_again(self, state: State, offset: int, lost_to_ms: int) -> None:
+        """Go on at ``offset``, whatever was folded before: somebody resets the partition. Records that were appended up
+        to ``lost_to_ms`` may be missing that nobody has read, and its log may be another one of the same name, with
+        other records at the offsets that the state knows. None of these may be needed or passed over from now on
+        (``replay_from`` is ``offset``), and the state must never emit as complete what may lack records. A step whose
+        state knows no offsets of its source has nothing to do."""

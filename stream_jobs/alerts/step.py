@@ -265,7 +265,7 @@ class AlertStep(Step[State, Changes]):
         known = {rule.name for rule in (*with_builtin(self._ruleset).rules, *self._ruleset.disabled)}
         return sorted({one.rule for one in state.detector.given_up} - known)
 
-    def begin_again(self, state: State, offset: int) -> None:
+    def begin_again(self, state: State, offset: int, lost_to_ms: int) -> None:
         """Windows that wait, and those that the first finals from now on end, are judged as incomplete."""
         state.gather.begin_again()
         state.position = state.replay_to = offset

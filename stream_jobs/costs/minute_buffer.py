@@ -183,12 +183,12 @@ class MinuteBuffer:
     lost_to_ms: int = 0
     """Minutes before it lost rows: no bill of them is made from the rest."""
 
-    def lose(self, beyond_ms: int) -> None:
-        """Rows of every minute so far, and of those up to ``beyond_ms`` later, may be gone: forget these minutes. Their
-        bills stay as they were emitted, rows that still come for them are late."""
-        newest_ms = max(self.minutes, default=0)
-        newest_ms = max(newest_ms, self.passed_ms - self.passed_ms % MINUTE_MS)
-        self.lost_to_ms = max(self.lost_to_ms, newest_ms + MINUTE_MS + beyond_ms if newest_ms else 0)
+    def lose(self, beyond_ms: int, to_ms: int) -> None:
+        """Rows of every minute so far, of those up to ``beyond_ms`` later, and of those to ``to_ms`` may be gone. These
+        minutes are forgotten: their bills stay as they were emitted, rows that still come for them are late."""
+        newest_ms = max(*self.minutes, 0, self.passed_ms - self.passed_ms % MINUTE_MS)
+        if newest_ms:
+            self.lost_to_ms = max(self.lost_to_ms, MINUTE_MS + max(newest_ms + beyond_ms, to_ms - to_ms % MINUTE_MS))
         self.minutes.clear()
         self.held = 0
 

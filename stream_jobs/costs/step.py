@@ -185,13 +185,13 @@ class CostStep(Step[State, Changes]):
     def pass_over(self, state: State, offset: int) -> bool:
         """Rows before ``offset`` are gone: minutes that may have had any are not billed from what is left of them. The
         tables have all of it, for a rerate."""
-        state.buffer.lose(LOST_BEYOND_MS if offset > state.position else 0)
+        state.buffer.lose(LOST_BEYOND_MS if offset > state.position else 0, 0)
         state.position = state.replay_to = state.restored_to = max(state.position, offset)
         return True
 
-    def begin_again(self, state: State, offset: int) -> None:
+    def begin_again(self, state: State, offset: int, lost_to_ms: int) -> None:
         """Minutes so far, and those that records which nobody has read may cover, are not billed from what is left."""
-        state.buffer.lose(LOST_BEYOND_MS)
+        state.buffer.lose(0, lost_to_ms + self._limits.future_skew_ms)
         state.rejected.clear()
         state.position = state.replay_to = state.restored_to = offset
 

@@ -164,23 +164,24 @@ class FinalsStep(Step[State, Changes]):
     def pass_over(self, state: State, offset: int) -> bool:
         """Rows before ``offset`` are gone: windows that may have had any are passed and cold, so that no
         part of them is taken for the whole. Tables have all of them."""
-        self._lose(state, LOST_BEYOND_MS if offset > state.position else 0)
+        self._lose(state, LOST_BEYOND_MS if offset > state.position else 0, 0)
         state.position = state.replay_to = max(state.position, offset)
         return True
 
-    def begin_again(self, state: State, offset: int) -> None:
-        """As where rows are gone, those that nobody has read too."""
-        self._lose(state, LOST_BEYOND_MS)
+    def begin_again(self, state: State, offset: int, lost_to_ms: int) -> None:
+        """As where rows are gone, those that nobody has read too: no event is newer than its record by more than
+        ``future_skew_ms``."""
+        self._lose(state, 0, lost_to_ms + self.limits.future_skew_ms)
         state.rejected.clear()
         state.position = state.replay_to = offset
 
-    def _lose(self, state: State, beyond_ms: int) -> None:
-        """Rows of every window so far, and of those up to ``beyond_ms`` later, may be gone."""
+    def _lose(self, state: State, beyond_ms: int, to_ms: int) -> None:
+        """Rows of every window so far, of those up to ``beyond_ms`` later, and of those to ``to_ms`` may be gone."""
         progress = state.progress
         progress.newest_ms = max(progress.newest_ms, state.newest_ms)
         if progress.newest_ms:
-            cold_ms = progress.newest_ms + WINDOW_MS + self.limits.hot_ms
-            progress.passed_ms = max(progress.passed_ms, cold_ms + beyond_ms)
+            newest_ms = max(progress.newest_ms + beyond_ms, to_ms)
+            progress.passed_ms = max(progress.passed_ms, newest_ms + WINDOW_MS + self.limits.hot_ms)
         state.windows.clear()
         state.marks = []
 

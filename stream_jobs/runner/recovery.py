@@ -152,6 +152,21 @@ async def _read_kept(
     raise assembly.lacks()
 
 
+async def appended_ms(broker: Broker, source: Source, span: tuple[int, int]) -> int | None:
+    """When the first record of ``[from, to)`` was appended to the source; None where there is none."""
+    position, end = span
+    reader = await broker.reader(source.topic, source.partition, position)
+    try:
+        while position < end:
+            batch = await reader.poll()
+            position = batch.position
+            if batch.records:
+                return batch.records[0].timestamp_ms
+    finally:
+        await reader.close()
+    return None
+
+
 async def check_log(broker: Broker, source: Source, start: int, committed: int) -> None:
     """Raise ``PartitionError`` unless the log still holds ``[start, committed)``."""
     begin = await broker.begin_offset(source.topic, source.partition)

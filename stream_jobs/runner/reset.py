@@ -262,21 +262,25 @@ class Resetting(PartitionOwner):
 
     async def _rebuild_state(self, reset: Reset) -> None:
         """The state as of ``reset.to``: the snapshot's, and silently what the log has behind it."""
-        begin = reset.log[0]
+        begin, counted_to = reset.log[0], reset.counted_to
         await self._restore()
         if self._checkpoint is None:
-            self._position = min(begin, reset.counted_to)
-        if not reset.has_other_offsets:
-            if self._position < begin:
-                if not self._step.pass_over(self._state, begin):
-                    self._step.begin_again(self._state, begin)
-                self._position = begin
-            if self._position < reset.counted_to:
-                await self._fold_silently(reset.counted_to)
-        if reset.missing or reset.has_other_offsets:
-            self._step.begin_again(self._state, reset.to)
+            self._position = min(begin, counted_to)
+        is_gone = self._position < begin
+        if not reset.has_other_offsets and begin < counted_to:
+            if is_gone and not self._step.pass_over(self._state, begin):
+                await self._begin_again(begin, reset.log[1])
+            self._position = max(self._position, begin)
+            if self._position < counted_to:
+                await self._fold_silently(counted_to)
+        if reset.missing or reset.has_other_offsets or (is_gone and begin >= counted_to):
+            await self._begin_again(reset.to, reset.log[1])
         self._position = reset.to
         self._forget_changes()
+
+    async def _begin_again(self, offset: int, end: int) -> None:
+        lost_to_ms = await recovery.appended_ms(self._broker, self.source, (offset, end))
+        self._step.begin_again(self._state, offset, self._clock.now_ms() if lost_to_ms is None else lost_to_ms)
 
 
 def _is_same(counted: str | None, found: str | None) -> bool | None:

@@ -18,8 +18,8 @@ from schemas.contract.headers import Identity
 from schemas.contract.record import Output, Record
 from schemas.contract.topics import ALERTS_TOPIC, COSTS_TOPIC, WINDOW_FINALS, WINDOW_PARTIALS
 from schemas.errors import ConfigError
+from schemas.limits import DEFAULT_LIMITS, MINUTE_MS
 from stream_jobs.alerts.step import AlertStep
-from stream_jobs.finals.step import LOST_BEYOND_MS
 from stream_jobs.rules.model import Function, Measure, Rule, RuleSet
 from stream_jobs.runner.job import Names, Source
 from stream_jobs.runner.policy import PROMPT_POLICY
@@ -28,11 +28,11 @@ from tests.unit.stream_jobs.alerts import log as finals_log
 from tests.unit.stream_jobs.alerts.cases import at
 from tests.unit.stream_jobs.costs import cases as costs
 from tests.unit.stream_jobs.finals import cases as finals
-from tests.unit.stream_jobs.runner.memory_broker import Scene
+from tests.unit.stream_jobs.runner.memory_broker import BEGAN_MS, Scene
 from tests.unit.stream_jobs.windows import cases as windows
 
 WINDOWS = 12
-AFTER = WINDOWS + LOST_BEYOND_MS // windows.WINDOW_MS + 120
+AFTER = WINDOWS + 4 + (DEFAULT_LIMITS.hot_ms + MINUTE_MS) // windows.WINDOW_MS + 2
 """A window so late that no record which nobody read can have held a part of it."""
 
 
@@ -174,6 +174,8 @@ async def after(case: Case, scene: Scene, owner: Any = None) -> Any:
 
 
 async def reset(scene: Scene, to: str) -> Reset:
+    """At the time of the last record of the log."""
+    scene.clock.now_s = (max(record.timestamp_ms for record in scene.log.records) - BEGAN_MS) / 1_000
     source, names = Source(scene.topic, 0, scene.gapless), Names("d", scene.step.name)
     owner = Resetting(scene.step, source, scene.memory, names, PROMPT_POLICY, scene.clock, Counters())
     plan = await owner.plan(to)
@@ -204,19 +206,41 @@ async def test_a_job_goes_on_exactly_behind_the_damage(job: str, damage: str) ->
 
 
 async def test_finals_of_windows_that_lost_rows_are_not_sent() -> None:
-    """Rows of the next windows stood in the log before, too: no part of them is taken for the whole."""
+    """Rows of the window that the first record is of may have stood in the log before, too: no part of it is taken for
+    the whole. No record from before can have held rows of those that follow, which are sent as ever."""
+    case = CASES["finals"]
+    more = case.records(WINDOWS, WINDOWS + 24)
+    sent = []
+    for is_made_anew in (False, True):
+        scene = await before(case)
+        if is_made_anew:
+            await reset(scene, _made_anew(scene, more))
+        told = scene.memory.log(*case.output)
+        told.records.clear()
+        owner = await scene.owner()
+        await owner.feed([scene.log.add(record) for record in more[is_made_anew:]])
+        await owner.commit()
+        sent.append(case.told(told.records, WINDOWS))
+
+    first_ms = windows.BASE_MS + WINDOWS * finals.WINDOW_MS
+    assert [one[0] for one in sent[0]][:2] == [first_ms, first_ms]
+    assert sent[1] == [one for one in sent[0] if one[0] > first_ms]
+
+
+async def test_finals_of_a_long_outage_are_not_sent() -> None:
+    """What was lost may be of any time before the first record that is left: hours, where nothing was read so long."""
     case = CASES["finals"]
     scene = await before(case)
-    more = case.records(WINDOWS, WINDOWS + 24)
-    await reset(scene, _made_anew(scene, more))
+    await reset(scene, _made_anew(scene, case.records(WINDOWS + 1_000, WINDOWS + 1_001)))
     told = scene.memory.log(*case.output)
     told.records.clear()
 
     owner = await scene.owner()
-    await owner.feed([scene.log.add(record) for record in more[1:]])
+    await owner.feed([scene.log.add(record) for record in case.records(WINDOWS + 900, WINDOWS + 1_024)])
     await owner.commit()
 
-    assert case.told(told.records, 0) == []
+    first_ms = windows.BASE_MS + (WINDOWS + 1_000) * finals.WINDOW_MS
+    assert min(one[0] for one in case.told(told.records, 0)) == first_ms + finals.WINDOW_MS
 
 
 async def test_alerts_are_judged_from_the_first_record_of_a_log_made_anew() -> None:
