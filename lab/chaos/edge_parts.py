@@ -83,7 +83,7 @@ class Part:
         return text in self._log.read_text()
 
     def stop(self) -> None:
-        """End it by SIGTERM; a second one spares the wait for Kafka."""
+        """End it by SIGTERM."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -141,11 +141,12 @@ def proxy(
 
 @contextlib.contextmanager
 def agent(folder: Path, shim: FaultyDisk | SteppedClock | None, kafka: Mapping[str, str]) -> Iterator[Part]:
-    """Its socket is in a folder with a short name: the system takes 100 bytes, and ``folder`` may be anywhere."""
+    """Its socket is in a folder with a short name: the system takes 100 bytes, and ``folder`` may be anywhere. Its host
+    has the same name: another agent of one host is a fault of its own, and several runs may go on beside each other."""
     with tempfile.TemporaryDirectory(prefix="fleetpulse-") as short:
         more = {
             "FLEETPULSE_AGENT__DRAIN_MS": "0",
-            "FLEETPULSE_AGENT__HOST": "chaos",
+            "FLEETPULSE_AGENT__HOST": Path(short).name,
             **kafka,
             "FLEETPULSE_AGENT__RECEIVER__SOCKET": f"{short}/agent.sock",
         }
