@@ -32,6 +32,8 @@ from schemas.limits import MINUTE_MS
 
 BALLAST = "ballast"
 OPEN_S, ALERT_WITHIN_S, BILLED_WITHIN_S = 90, 300.0, 120.0
+GONE_S = 100.0
+"""A process that is gone is notified of after a minute."""
 ROWS = 500
 _NO_PERMISSION = r"""
 #include <stdlib.h>
@@ -318,7 +320,8 @@ def _signs(cause: Cause, *channels: str, **others: Cause) -> dict[str, Cause]:
 # fmt: off
 DRILLS = (
     Drill("windows job gone", Cause.PROCESS, lambda stand: stand.gone("jobs-windows"),
-          _signs(Cause.PROCESS, "alert", "doctor", "page"), paste=("jobs windows",), consequences=BEHIND),
+          _signs(Cause.PROCESS, "alert", "doctor", "page"), paste=("jobs windows",), outage_s=GONE_S,
+          consequences=BEHIND),
     Drill("sink gone", Cause.PROCESS, lambda stand: stand.gone(SINK), _signs(Cause.PROCESS, "alert", "doctor", "page"),
           paste=("sink",), outage_s=180.0, consequences=BEHIND),
     Drill(
@@ -327,7 +330,7 @@ DRILLS = (
         _password_changes,
         # The process ends at once: who scrapes it sees no more than that, and its section leads to this one.
         _signs(Cause.CLICKHOUSE_LOGIN, "log", "doctor", alert=Cause.PROCESS, page=Cause.PROCESS),
-        typed=_password, consequences=BEHIND,
+        typed=_password, outage_s=GONE_S, consequences=BEHIND,
     ),
     Drill("expired certificate", Cause.CERTIFICATE, _certificate_ends,
           _signs(Cause.CERTIFICATE, "log", "readyz", "alert", "doctor"), by_hand=_certificate_is_renewed,
@@ -338,10 +341,10 @@ DRILLS = (
           _signs(Cause.CLICKHOUSE, "log", "readyz", "alert", "doctor", "page"), outage_s=120.0, consequences=BEHIND),
     Drill("typo in a rule file", Cause.SETTING, _rules_change,
           _signs(Cause.SETTING, "log", "doctor", alert=Cause.PROCESS, page=Cause.PROCESS),
-          paste=("rules check", "jobs alerts"), by_hand=_rules_are_right, consequences=BEHIND),
+          paste=("rules check", "jobs alerts"), by_hand=_rules_are_right, outage_s=GONE_S, consequences=BEHIND),
     Drill("job with another deployment name", Cause.DEPLOYMENT, _started_with("jobs-windows", KAFKA__DEPLOYMENT="blue"),
           _signs(Cause.DEPLOYMENT, "log", "doctor", alert=Cause.PROCESS, page=Cause.PROCESS),
-          by_hand=lambda stand: stand.environment.clear(), consequences=BEHIND),
+          by_hand=lambda stand: stand.environment.clear(), outage_s=GONE_S, consequences=BEHIND),
     Drill("price missing for a GPU type", Cause.PRICE, _prices_change,
           _signs(Cause.PRICE, "log", "alert", "doctor", "page"), by_hand=_prices_are_right, consequences=AWAY),
     Drill("webhook that returns 500", Cause.DELIVERY, _webhook_fails,
@@ -352,7 +355,7 @@ DRILLS = (
           _signs(Cause.REJECTED, "log", "alert", "doctor", "page")),
     Drill("200,000 tenants", Cause.SERIES, _tenants(200_000), _signs(Cause.SERIES, "log", "alert", "doctor", "page")),
     Drill("topic deleted", Cause.TOPIC, _topic_deleted(WINDOW_FINALS),
-          _signs(Cause.TOPIC, "log", "doctor", "page", alert=Cause.PROCESS), consequences=BEHIND),
+          _signs(Cause.TOPIC, "log", "doctor", "page", alert=Cause.PROCESS), outage_s=GONE_S, consequences=BEHIND),
     Drill("two sinks with rollups", None, lambda stand: stand.start_beside("sink-1", "sink"), {}, outage_s=90.0),
     Drill("lagging partition", Cause.LAG, _transaction_left_open("llm.requests"),
           _signs(Cause.LAG, "alert", "doctor", "page"), paste=("jobs windows",), of="llm.requests"),
