@@ -104,8 +104,9 @@ _SOUND_TRACE = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """``added`` are the headers that the client did not send; what it sent is passed on as it is, sound or not, but for
-    the ``traceparent`` of a request that has a ``span`` of its own: what comes after follows that."""
+    """``added`` are the headers that the client did not send, or that replace what it sent: an id that is none, since
+    the engine would report under it, and the ``traceparent`` of a request that has a ``span`` of its own, since what
+    comes after follows that."""
 
     request_id: str
     trace_id: str | None
@@ -124,16 +125,20 @@ class Identity:
 def identity_of(values: Mapping[bytes, bytes], chance: bytes, *, sampled: bool, followed: bool = False) -> Identity:
     """The identity of a request with these headers (lower case). ``chance``: 40 fresh random bytes.
 
-    An id that is too long or holds what no id holds is ignored: the event gets one of ours. A trace id that
-    cannot be read is unknown. ``sampled``: whether a trace begun here asks to be recorded. ``followed``: whether
-    requests of sampled traces have a span of their own.
+    An id that is too long, holds what no id holds or came more than once is replaced by one of ours, for the engine
+    too. A trace id that cannot be read is unknown and passed on. ``sampled``: whether a trace begun here asks to be
+    recorded. ``followed``: whether requests of sampled traces have a span of their own.
     """
     added: Headers = []
     own = chance[:16].hex().encode()
     sent = values.get(b"x-request-id")
-    if sent is None:
+    without = frozenset[bytes]()
+    if sent is not None and _SOUND_ID.fullmatch(sent):
+        request_id = sent.decode()
+    else:
+        request_id = own.decode()
         added.append((REQUEST_ID, own))
-    request_id = sent if sent is not None and _SOUND_ID.fullmatch(sent) else own
+        without = frozenset(() if sent is None else {b"x-request-id"})
     trace_sent = values.get(b"traceparent")
     own_span = chance[32:40].hex()
     if trace_sent is not None:
@@ -141,11 +146,11 @@ def identity_of(values: Mapping[bytes, bytes], chance: bytes, *, sampled: bool, 
         trace_id = found and found[1].decode()
         parent = parse(trace_sent.strip()) if followed else None
         if parent is None:
-            return Identity(request_id.decode(), trace_id, added)
+            return Identity(request_id, trace_id, added, without=without)
         added.append((TRACEPARENT, f"00-{trace_id}-{own_span}-{trace_sent.strip()[53:55].decode()}".encode()))
         span = TraceContext(parent.trace_id, int(own_span, 16))
-        return Identity(request_id.decode(), trace_id, added, span, parent, frozenset({b"traceparent"}))
+        return Identity(request_id, trace_id, added, span, parent, without | {b"traceparent"})
     trace_id = chance[16:32].hex()
     added.append((TRACEPARENT, f"00-{trace_id}-{own_span}-{int(sampled):02d}".encode()))
     root = TraceContext(int(trace_id, 16), int(own_span, 16)) if followed and sampled else None
-    return Identity(request_id.decode(), trace_id, added, root)
+    return Identity(request_id, trace_id, added, root, without=without)

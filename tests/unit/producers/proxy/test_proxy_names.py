@@ -93,3 +93,14 @@ def test_any_id_gives_a_sound_one(sent: bytes) -> None:
     assert found.request_id in (sent.decode("latin-1"), OWN_ID)
     assert 0 < len(found.request_id) <= 128
     assert found.request_id.isprintable()
+
+
+@pytest.mark.parametrize("sent", [b"a b", b"", b"a" * 129, b"a, b"])
+@pytest.mark.parametrize("followed", [False, True])
+def test_an_id_that_is_none_is_replaced_for_the_engine_too(sent: bytes, followed: bool) -> None:
+    """It would report the request under that id, and the proxy under its own: two events."""
+    found = identity_of({b"x-request-id": sent, b"traceparent": b"-"}, CHANCE, sampled=True, followed=followed)
+
+    assert (found.request_id, found.added) == (OWN_ID, [(b"X-Request-ID", OWN_ID.encode())])
+    assert found.without == {b"x-request-id"}
+    assert identity_of({b"x-request-id": sent}, CHANCE, sampled=True, followed=followed).without == {b"x-request-id"}

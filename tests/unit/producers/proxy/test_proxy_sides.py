@@ -125,6 +125,25 @@ def test_no_redirect_leads_round_the_proxy(method: bytes) -> None:
     assert b"\r\nlocation: /v1/things\r\n" in asyncio.run(run()).client_wire.written
 
 
+@pytest.mark.parametrize("sent", [b"X-Request-ID: a b\r\n", b"X-Request-ID: a\r\nx-request-id: b\r\n"])
+def test_one_id_goes_to_the_engine(sent: bytes) -> None:
+    """The one of the event, where the client sent none that is sound, or several."""
+
+    async def run() -> Setting:
+        setting = Setting()
+        setting.client.data_received(PLAIN.replace(b"X-Request-ID: r\r\n", sent))
+        setting.upstream.data_received(ANSWER)
+        setting.server.settle()
+        return setting
+
+    setting = asyncio.run(run())
+    lines = setting.upstream_wire.written.split(b"\r\n")
+
+    assert [line for line in lines if line.lower().startswith(b"x-request-id")] == [
+        b"X-Request-ID: " + setting.rows[0]["request_id"].encode()
+    ]
+
+
 CUTS = st.lists(st.integers(0, 10_000), max_size=12)
 
 
