@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from producers.receiver.datagram import with_fields
-from producers.requests.counted_once import GATEWAY, PLUGIN, SDK, common_id, lacking
+from producers.requests.counted_once import GATEWAY, ID_LENGTH_MAX, PLUGIN, SDK, common_id, lacking
 
 HELD_S = 1.0
 HELD_LONGEST_S = 5.0
@@ -26,8 +26,6 @@ EXPECTED_S = 600.0
 HELD_MAX = 8_192
 HELD_BYTES_MAX = 4_096
 """Reports held, and of each: one that comes when it is full, or is longer, passes at once."""
-ID_LENGTH_MAX = 256
-"""Longer ids meet nothing."""
 IDS_MAX = 65_536
 
 Row = dict[str, Any]
@@ -162,11 +160,12 @@ def _added(row: Row, reports: Sequence[tuple[Row, bytes]]) -> Row:
 def _named(row: Row) -> tuple[str, str] | None:
     """The id under which the report meets others, and who reports; None: it meets nothing."""
     request_id = row.get("request_id")
-    if type(request_id) is not str or not 0 < len(request_id) <= ID_LENGTH_MAX:
+    if type(request_id) is not str:
         return None
     said = row.get("reported_by")
     reported_by = said if said in (PLUGIN, GATEWAY) else SDK
-    return common_id(request_id, reported_by), reported_by
+    name = common_id(request_id, reported_by)
+    return (name, reported_by) if 0 < len(name) <= ID_LENGTH_MAX else None
 
 
 def _remember(ids: dict[str, Any], name: str, value: Any) -> None:

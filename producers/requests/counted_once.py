@@ -15,12 +15,15 @@ from typing import Any
 from schemas.events.event_types import LLM_REQUESTS
 
 PLUGIN, GATEWAY, SDK, PROXY = "plugin", "gateway", "sdk", "proxy"
+ID_LENGTH_MAX = 256
+"""Longer ids meet nothing."""
 
 _WHOLE, _NUMBERED = "chatcmpl|transcribe|translate|generate-tokens", "cmpl|embd|score|classify|pooling"
 _OF_ANSWER = re.compile(rf"(?:{_WHOLE}|{_NUMBERED})-(.+)")
-_OF_ENGINE = re.compile(rf"(?:\d+_)?(?:(?:{_WHOLE})-(.+)|(?:{_NUMBERED})-(.+?)(?:-\d+)?|(resp_.+)_\d+)")
+_OF_ENGINE = re.compile(rf"(?:\d+_)?(?:(?:{_WHOLE})-(.+)|(?:{_NUMBERED})-(.+?)(?:-\d+)?|(.+)_\d+)")
 """vLLM 0.32: the plug-in's own number of a choice, the API's prefix, the number of a prompt in a list of them or of a
-turn of the responses API, whose ids are the engine's own: a proxy claims that one too, once it has read it."""
+turn of the responses API, whose ids are the engine's own or named by the body: a proxy claims that one too, once it has
+read it."""
 
 _LABELS = ("tenant", "slo_class", "user_hash", "engine_id", "placement_group", "model_version", "precision", "address")
 _OF_ONE_CHOICE = ("queue_us", "prefill_us", "decode_us", "input_tokens", "cached_tokens", "speculative_tokens")

@@ -18,6 +18,7 @@ import orjson
 from producers.requests import reasons
 from producers.requests.anthropic_shapes import EVENTS, message_chunk
 from producers.requests.chunk import CONTENT, DONE, REASONING, Chunk, Part, Usage
+from producers.requests.counted_once import ID_LENGTH_MAX
 from producers.requests.endings import finish_reason_of, kind_of_error
 from producers.requests.llamacpp_shapes import is_native, native_chunk
 from producers.requests.usage import drafts_of, engine_times_of, newer, usage_of, usage_of_timings
@@ -215,7 +216,8 @@ _DELTAS: Mapping[str, int] = MappingProxyType(
 _LAST = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
 _DEFERRED = frozenset({"queued", "in_progress"})
 """Statuses of a response that is made in the background, as its request is answered."""
-_ANSWER_ID = re.compile(r"resp_[0-9A-Za-z_-]{1,128}")
+_ANSWER_ID = re.compile(rf"[!-~]{{1,{ID_LENGTH_MAX}}}")
+"""``resp_`` and what an engine makes up, or whatever the request's body named (vLLM's ``request_id``)."""
 _CALLS = frozenset({"function_call", "custom_tool_call", "mcp_call"})
 _INCOMPLETE: Mapping[str, str] = MappingProxyType({"max_output_tokens": "length", "content_filter": "content_filter"})
 

@@ -10,6 +10,7 @@ import pytest
 from fleetpulse_track.handover import HEADER
 from producers.receiver import once as module
 from producers.receiver.once import EXPECTED_S, HELD_LONGEST_S, HELD_S, Once
+from producers.requests.counted_once import ID_LENGTH_MAX
 from tests.unit.producers.receiver import sent
 
 PLUGIN = {"request_id": "chatcmpl-r", "reported_by": "plugin", "queue_us": 5}
@@ -116,6 +117,16 @@ def test_long_reports_and_ids_meet_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     assert judged(Once(), PLUGIN | {"request_id": "r" * 300}) == ([True], 0)
     monkeypatch.setattr(module, "HELD_BYTES_MAX", 0)
     assert judged(Once(), PLUGIN) == ([True], 0)
+
+
+def test_what_an_engine_puts_around_the_longest_id_does_not_matter() -> None:
+    """It meets what is of the same request."""
+    name = "resp_" + "a" * (ID_LENGTH_MAX - 5)
+    once, given = Once(), Given()
+    once.claim(name, lambda to, row: given.append((to, row)))
+
+    assert judged(once, PLUGIN | {"request_id": f"2_{name}_11"}) == ([False], 1)
+    assert [to for to, _ in given] == [name]
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

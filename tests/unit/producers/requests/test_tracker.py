@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from producers.requests import reasons, tracker
 from producers.requests.chunk import CONTENT, DONE, Chunk, Part, Usage
+from producers.requests.counted_once import ID_LENGTH_MAX
 from producers.requests.endings import Ending, How
 from producers.requests.openai_shapes import read_document
 from producers.requests.sse import SseReader
@@ -236,7 +237,13 @@ def test_a_whole_body_has_tokens_but_no_token_times(api: str, body: dict[str, An
     [
         ({"id": "resp_bc8ae5156020bcd1", "status": "in_progress"}, "resp_bc8ae5156020bcd1"),
         ({"id": "resp_a\nb"}, None),
-        ({"id": "resp_" + "a" * 129}, None),
+        ({"id": "resp_a.b"}, "resp_a.b"),
+        ({"id": "mine"}, "mine"),
+        ({"id": "r" * ID_LENGTH_MAX}, "r" * ID_LENGTH_MAX),
+        ({"id": "r" * (ID_LENGTH_MAX + 1)}, None),
+        ({"id": "a b"}, None),
+        ({"id": ""}, None),
+        ({"id": "\u20ac"}, None),
         ({"id": 7}, None),
         ({}, None),
         ("resp_a", None),
