@@ -4,19 +4,19 @@ proxy. Pure.
 A request with ``background`` is answered before anything is generated. Its tokens are in the response that its client
 reads later (``GET /v1/responses/{id}``, also as a stream, or ``POST .../cancel``): the first reading that finds it
 final gives one row, of the tenant and the model that made it. Its latencies are unknown: polls do not say when it
-ended. A response is known here from the answer to its request on, and forgotten with its row, or when
-``RESPONSES_MAX`` others have come since: none is counted twice.
+ended. A response is known here from the answer to its request on, and forgotten with its row, or without one when
+``RESPONSES_MAX`` others have come since or the proxy stops: none is counted twice.
 
 Source: OpenAI API reference, Responses and Background mode; vLLM ``entrypoints/openai/responses``.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from producers.proxy.routes import read_path
+from producers.proxy.routes import read_path, response_read
 from producers.proxy.watch import Watch
 from producers.proxy.wire import Head
 from producers.requests import reasons
@@ -26,7 +26,6 @@ from runtime.proxy_config import ProxyConfig
 
 RESPONSES_MAX = 10_000
 """That are made, or that nobody read to their end; of more the oldest are not counted."""
-_READING = re.compile(r"GET (?:.*/v[12])/responses/([^/]+)/?|POST (?:.*/v[12])/responses/([^/]+)/cancel/?")
 _UNKNOWN: dict[str, Any] = {
     **dict.fromkeys(("ttft_us", "ttfo_us", "e2e_us", "tpot_us", "icl_max_us", "chunks")),
     "itl_bins": {},
@@ -34,9 +33,12 @@ _UNKNOWN: dict[str, Any] = {
 
 
 class Background:
-    """What one proxy knows of responses that are made in the background."""
+    """What one proxy knows of responses that are made in the background. ``settle`` takes what was answered so far,
+    ``unread`` counts what was not read, by ``reasons``."""
 
-    def __init__(self) -> None:
+    def __init__(self, settle: Callable[[], object], unread: Callable[[Mapping[str, int]], object]) -> None:
+        self._settle = settle
+        self._unread = unread
         self._made: dict[str, RequestMeta] = {}
 
     def begins(self, tracker: Tracker) -> str | None:
@@ -48,14 +50,17 @@ class Background:
         self._made[answer_id] = replace(tracker.meta, request_id=answer_id, streamed=False)
         if len(self._made) > RESPONSES_MAX:
             del self._made[next(iter(self._made))]
+            self._unread({reasons.NEVER_READ: 1})
         return answer_id
 
     def reading(self, head: Head, began_s: float, limits: ProxyConfig) -> Watch | None:
         """How to follow the answer to this request; None for one that reads no such response."""
-        if not self._made:
+        path = read_path(head.path)
+        response_id = None if path is None else response_read(head.method, path)
+        if response_id is None:
             return None
-        found = _READING.fullmatch(f"{head.method.decode('latin-1')} {read_path(head.path)}")
-        meta = self._made.get(found[1] or found[2]) if found is not None else None
+        self._settle()  # it may follow at once on the answer that names it
+        meta = self._made.get(response_id)
         if meta is None:
             return None
         return Watch(meta, int(began_s * 1e9), limits.watched_bytes_max, limits.decoded_bytes_max)
@@ -64,6 +69,12 @@ class Background:
         """The row of a response whose reading has ended with ``row``, the first time that it is final; None else."""
         final = tracker.whole and reasons.BACKGROUND not in tracker.reasons
         name = tracker.meta.request_id
+        self._unread({why: times for why, times in tracker.reasons.items() if why != reasons.BACKGROUND})
         if not final or tracker.answer_id != name or self._made.pop(name, None) is None:
             return None
         return {**row, **_UNKNOWN}
+
+    def stop(self) -> None:
+        """Nothing is read any more."""
+        self._unread({reasons.NEVER_READ: len(self._made)} if self._made else {})
+        self._made.clear()

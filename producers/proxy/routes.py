@@ -24,10 +24,8 @@ _APIS: Mapping[str, str] = MappingProxyType(
     {**APIS, **dict.fromkeys(("/moderations", "/classify", "/pooling", "/messages/count_tokens"), OTHER)}
 )
 """Posted to; below whatever prefix ends in ``/v1`` or ``/v2``, or none."""
-_READ = re.compile(
-    r"(?:.*/v[12])?/models(?:/.+)?|/(?:health|ping|version)|(?:.*/v[12])/responses/[^/]+(?:/input_items)?"
-)
-_STORED = re.compile(r"(?:.*/v[12])/responses/[^/]+(?P<cancel>/cancel)?")
+_READ = re.compile(r"(?:.*/v[12])?/models(?:/.+)?|/(?:health|ping|version)")
+_STORED = re.compile(r"(?:.*/v[12])?/responses/(?P<id>[^/]+)(?P<below>/cancel|/input_items)?")
 _TAIL = re.compile(r"(?:.*/v[12])?(?P<tail>/.*)")
 _AMBIGUOUS_ESCAPE = re.compile(rb"%(?:2[35fF]|3[fF]|(?![0-9A-Fa-f]{2}))")
 _AMBIGUOUS = re.compile(rb"[\x00-\x1f\x7f\\;]|//")
@@ -62,6 +60,15 @@ def without_slash(target: bytes, path: str) -> bytes:
     return before.rstrip(b"/") + mark + query
 
 
+def response_read(method: bytes, path: str) -> str | None:
+    """The id of the stored response that is the answer to such a request, as ``read_path`` has the path: it is read, or
+    cancelled. None for any other."""
+    stored = _STORED.fullmatch(path.rstrip("/"))
+    if stored is None or (method, stored["below"]) not in ((b"GET", None), (b"POST", "/cancel")):
+        return None
+    return stored["id"]
+
+
 class Routes:
     """``listed``: paths beside the known ones; ``/*`` at an end stands for whatever is below, ``*`` alone for all."""
 
@@ -76,7 +83,7 @@ class Routes:
             found = _TAIL.fullmatch(bare)
             if found is not None and (api := _APIS.get(found["tail"])) is not None:
                 return Routed(api)
-            if (stored := _STORED.fullmatch(bare)) is not None and stored["cancel"]:
+            if response_read(method, bare) is not None:
                 return Routed(None)
         elif self._is_known(method, bare):
             return Routed(None)
@@ -87,7 +94,13 @@ class Routes:
     def _is_known(self, method: bytes, bare: str) -> bool:
         if method == b"OPTIONS":
             return True  # what may be asked across origins: it runs nothing
-        if method == b"DELETE":
-            stored = _STORED.fullmatch(bare)
-            return stored is not None and stored["cancel"] is None
-        return method in (b"GET", b"HEAD") and _READ.fullmatch(bare) is not None
+        if method in (b"GET", b"HEAD") and _READ.fullmatch(bare) is not None:
+            return True
+        stored = _STORED.fullmatch(bare)
+        return stored is not None and stored["below"] in _ON_STORED.get(method, ())
+
+
+_ON_STORED: Mapping[bytes, tuple[str | None, ...]] = MappingProxyType(
+    {b"GET": (None, "/input_items"), b"HEAD": (None, "/input_items"), b"DELETE": (None,)}
+)
+"""What is below a response, by method."""

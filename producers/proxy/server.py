@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import secrets
 import time
 from collections import deque
@@ -44,8 +43,6 @@ from runtime.counters import COUNTERS, Counters
 from runtime.proxy_config import ProxyConfig
 from runtime.tracing import Tracer
 from schemas.errors import ConfigError
-
-_log = logging.getLogger(__name__)
 
 OnRow = Callable[[dict[str, Any]], None]
 """Takes one finished row of ``llm.requests``; must not block."""
@@ -121,7 +118,7 @@ class ProxyServer:
         self._all_ended = asyncio.Event()
         self._arrived: list[tuple[Exchange, int, Any]] = []
         self._looking: asyncio.TimerHandle | None = None
-        self._background = Background()
+        self._background = Background(self.settle, self.stats.unread)
         self._ended: deque[tuple[Exchange, int, How]] = deque()
         self._listener: asyncio.AbstractServer | None = None
         self._swept_s = self.now_s()
@@ -168,6 +165,7 @@ class ProxyServer:
         for client in list(self.clients):
             client.close()
         self.settle()
+        self._background.stop()
         await asyncio.sleep(0)
 
     def now_s(self) -> float:
@@ -284,15 +282,9 @@ class ProxyServer:
 
     def usage_rejected(self, where: int, taken: Level) -> None:
         """This upstream answered only once less was requested: request no more of it from now on."""
-        if self.usage_levels[where] <= taken:
-            return
-        self.usage_levels[where] = taken
-        name = self.pools[where].name
-        if taken is Level.NOTHING:
-            self.stats.usage_rejected(name)
-            _log.warning("upstream rejects stream_options, requesting no token counts", extra={"upstream": name})
-        else:
-            _log.info("upstream rejects continuous_usage_stats, requesting counts at the end", extra={"upstream": name})
+        if taken < self.usage_levels[where]:
+            self.usage_levels[where] = taken
+            self.stats.usage_rejected(self.pools[where].name, taken)
 
     # Rows
 
@@ -383,16 +375,18 @@ class ProxyServer:
         assert watch is not None
         row = watch.end(at_ns, exchange.ended_ms, how, exchange.status)
         assert row is not None
-        self._claim_answer(exchange, watch)
         if exchange.api is None:
             row = self._background.ended(watch.tracker, row)
             if row is None:
                 return None
             if self._begun is not None:
                 self._begun()
-        elif (answer_id := self._background.begins(watch.tracker)) is not None:
-            self._claims.claim_answer(answer_id, answer_id)  # what others report of it goes to its own row
-        self.stats.unread(watch.tracker.reasons)
+        else:
+            if (response_id := self._background.begins(watch.tracker)) is not None:
+                self._claims.claim_answer(response_id, response_id)  # what others report of it goes to its own row
+            else:
+                self._claim_answer(exchange, watch)
+            self.stats.unread(watch.tracker.reasons)
         self._names.judge(row)
         return row
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
+from producers.proxy.usage import Level
 from producers.proxy.wire import Refusal
 from runtime.counters import Counters
 
@@ -45,9 +46,13 @@ class ProxyStats:
         """Set whether an upstream was taken out because it does not answer."""
         self._counters.set("proxy_upstream_out", int(out), upstream=name)
 
-    def usage_rejected(self, name: str) -> None:
-        """Mark an upstream that is asked for no token counts any more."""
-        self._counters.set("proxy_upstream_without_usage", 1, upstream=name)
+    def usage_rejected(self, name: str, taken: Level) -> None:
+        """Say of an upstream how much usage it is asked for from now on; mark one that is asked for none."""
+        if taken is Level.NOTHING:
+            self._counters.set("proxy_upstream_without_usage", 1, upstream=name)
+            _log.warning("upstream rejects stream_options, requesting no token counts", extra={"upstream": name})
+        else:
+            _log.info("upstream rejects continuous_usage_stats, requesting counts at the end", extra={"upstream": name})
 
     def defect(self, where: str, error: Exception) -> None:
         """Count an exception that cost a row or a part of one; log the first of each kind."""

@@ -19,6 +19,7 @@ UNFINISHED = "unfinished"
 TOO_MANY_CHUNKS = "too_many_chunks"
 OUT_OF_RANGE = "out_of_range"
 BACKGROUND = "background"
+NEVER_READ = "never_read"
 DEFECT = "defect"
 
 REASONS: Mapping[str, str] = MappingProxyType(
@@ -38,6 +39,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         TOO_MANY_CHUNKS: "more chunks than a request keeps times of; values that need them all are unknown",
         OUT_OF_RANGE: "a value beyond what the event can hold (an hour, a hundred million tokens); it is unknown",
         BACKGROUND: "a response made in the background: its tokens come with the answer to a later request",
+        NEVER_READ: "a response made in the background that was forgotten before anybody read it to its end",
         DEFECT: "reading it raised, which is a defect of fleetpulse; the log has it, and what was read before counts",
     }
 )

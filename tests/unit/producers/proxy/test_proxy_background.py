@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 from producers.proxy import background
+from producers.proxy.claims import Claims
 from tests.unit.producers.proxy.test_proxy_sides import Setting
 
 BODY = b'{"model":"m","background":true,"user":"u"}'
@@ -124,7 +125,7 @@ def test_responses_that_nobody_reads_are_bounded(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(background, "RESPONSES_MAX", 1)
     second = answer(response("queued", "resp_2"))
 
-    _, rows = rows_of(
+    setting, rows = rows_of(
         (POST, QUEUED),
         (POST, second),
         (reading(), FINAL),
@@ -132,3 +133,61 @@ def test_responses_that_nobody_reads_are_bounded(monkeypatch: pytest.MonkeyPatch
     )
 
     assert [row["request_id"] for row in rows] == ["r", "r", "resp_2"]
+    assert setting.counters.value("proxy_unread", reason="never_read") == 1
+
+
+def test_a_response_can_be_read_at_once() -> None:
+    """Before the proxy has looked at the answer that named it."""
+
+    async def run() -> list[dict[str, Any]]:
+        setting = Setting()
+        for request, answered in ((POST, QUEUED), (reading(), FINAL)):
+            setting.client.data_received(request)
+            setting.upstream.data_received(answered)
+        setting.server.settle()
+        return setting.rows
+
+    assert [row["request_id"] for row in asyncio.run(run())] == ["r", "resp_1"]
+
+
+def test_a_response_is_read_below_any_prefix_or_none() -> None:
+    """As its request may come."""
+    bare = (POST.replace(b"/v1", b""), QUEUED), (reading().replace(b"/v1", b""), FINAL)
+
+    _, rows = rows_of(*bare)
+
+    assert [row["output_tokens"] for row in rows] == [None, 5]
+
+
+def test_a_final_response_that_is_too_large_to_read_is_said() -> None:
+    """Another reading of it would be, too: its tokens are unknown, and the counter says why."""
+    large = answer(response("completed", usage=USAGE, instructions="i" * 3_000))
+
+    setting, rows = rows_of((POST, QUEUED), (reading(), large), watched_bytes_max=2_000)
+
+    assert len(rows) == 1
+    assert setting.counters.value("proxy_unread", reason="oversize_body") == 1
+    assert setting.counters.value("proxy_unread", reason="background") == 1
+
+
+def test_what_was_not_read_when_the_proxy_stops_is_said() -> None:
+    """Its tokens are in no event."""
+
+    async def run() -> Setting:
+        setting = Setting(grace_s=0.0)
+        setting.client.data_received(POST)
+        setting.upstream.data_received(QUEUED)
+        await setting.server.stop()
+        return setting
+
+    assert asyncio.run(run()).counters.value("proxy_unread", reason="never_read") == 1
+
+
+def test_a_response_is_claimed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its own id: what others report of it goes to its own row."""
+    claimed: list[tuple[str, str]] = []
+    monkeypatch.setattr(Claims, "claim_answer", lambda _self, *names: claimed.append(names))
+
+    rows_of((POST, QUEUED))
+
+    assert claimed == [("resp_1", "resp_1")]

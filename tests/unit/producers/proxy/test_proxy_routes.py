@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.proxy.routes import Routed, Routes, read_path, without_slash
+from producers.proxy.routes import Routed, Routes, read_path, response_read, without_slash
 from producers.proxy.wire import Head
 from producers.requests.request_meta import OTHER
 from schemas.events.event_types import APIS
@@ -51,8 +51,12 @@ def test_every_api_that_is_passed_on_is_counted(path: str, api: str) -> None:
         (b"HEAD", "/v1/models/meta-llama/Llama-3.1-8B"),
         (b"GET", "/health"),
         (b"GET", "/v1/responses/resp_1"),
+        (b"GET", "/v1/responses/resp_1/input_items"),
+        (b"GET", "/responses/resp_1"),
         (b"DELETE", "/v1/responses/resp_1"),
+        (b"DELETE", "/responses/resp_1"),
         (b"POST", "/v1/responses/resp_1/cancel"),
+        (b"POST", "/responses/resp_1/cancel"),
         (b"OPTIONS", "/v1/chat/completions"),
     ],
 )
@@ -76,12 +80,34 @@ def test_what_runs_no_model_passes_without_an_event(method: bytes, path: str) ->
         (b"POST", "/v1/chat/completions?a"),
         (b"PUT", "/v1/models"),
         (b"DELETE", "/v1/models/m"),
+        (b"DELETE", "/v1/responses/resp_1/input_items"),
+        (b"GET", "/v1/responses/resp_1/cancel"),
+        (b"GET", "/other/responses/resp_1"),
         (b"GET", "/"),
     ],
 )
 def test_what_is_not_listed_is_not_passed_on(method: bytes, path: str) -> None:
     """Paths that change or show an engine above all."""
     assert KNOWN.of(method, path) is None
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "response_id"),
+    [
+        (b"GET", "/v1/responses/resp_1", "resp_1"),
+        (b"GET", "/a/v1/responses/resp_1/", "resp_1"),
+        (b"GET", "/responses/a.b", "a.b"),
+        (b"POST", "/responses/resp_1/cancel", "resp_1"),
+        (b"POST", "/v1/responses/resp_1", None),
+        (b"GET", "/v1/responses/resp_1/input_items", None),
+        (b"HEAD", "/v1/responses/resp_1", None),
+        (b"DELETE", "/v1/responses/resp_1", None),
+        (b"GET", "/v1/models/m", None),
+    ],
+)
+def test_which_response_a_request_reads(method: bytes, path: str, response_id: str | None) -> None:
+    """Its state is the answer; what passes through as such a request is the same."""
+    assert response_read(method, path) == response_id
 
 
 def test_what_is_listed_passes_and_is_counted() -> None:
