@@ -306,7 +306,7 @@ class ClientSide(asyncio.Protocol):
             self.transport.close()
 
     def _forget_queue(self) -> None:
-        """Requests that came behind the last one that is answered here. Their client sends them again."""
+        """Requests that came behind the last one that is answered here: they are not answered."""
         while self._queue:
             self._queue.popleft().drop_request()
 
@@ -364,5 +364,7 @@ class ClientSide(asyncio.Protocol):
 
 
 def _waits_for_whole(exchange: Exchange) -> bool:
-    """Whether the first byte of an answer is awaited that comes when all of it is made."""
-    return exchange.waits and exchange.watch is not None and not exchange.watch.tracker.streamed
+    """Whether the first byte of an answer is awaited that comes when all of it is made. The state of a response in the
+    background comes at once."""
+    watch = exchange.watch
+    return exchange.waits and exchange.api is not None and watch is not None and not watch.tracker.streamed

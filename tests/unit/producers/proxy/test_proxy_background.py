@@ -150,6 +150,18 @@ def test_a_response_can_be_read_at_once() -> None:
     assert [row["request_id"] for row in asyncio.run(run())] == ["r", "resp_1"]
 
 
+async def test_an_engine_that_hangs_is_not_awaited_for_the_state_of_a_response() -> None:
+    """It has that at once, unlike an answer that it makes first."""
+    setting = Setting()
+    setting.client.data_received(POST)
+    setting.upstream.data_received(QUEUED)
+    setting.client.data_received(reading())
+
+    setting.client.sweep(setting.server.now_s() + setting.server.limits.upstream_quiet_s + 1)
+
+    assert b"HTTP/1.1 504 " in setting.client_wire.written
+
+
 def test_a_response_is_read_below_any_prefix_or_none() -> None:
     """As its request may come."""
     bare = (POST.replace(b"/v1", b""), QUEUED), (reading().replace(b"/v1", b""), FINAL)
