@@ -58,8 +58,8 @@ class Once:
             return
         name = named[0]
         _remember(self._expected, name, None)
-        if held := self._held.pop(name, None):
-            self._of_expected[name] = [(now_s + EXPECTED_S, report, data) for _, report, data in held]
+        for _, report, data in self._held.pop(name, []):
+            self._hold_for_sdk(name, report, data, now_s)
 
     def forsake(self, give: Give) -> None:
         """The proxy is gone without reporting all that it claimed: what others report of that are events again."""
@@ -89,16 +89,26 @@ class Once:
 
     def _hold(self, name: str, row: Row, data: bytes, now_s: float) -> bool:
         if self.held >= HELD_MAX or len(data) > HELD_BYTES_MAX:
+            self._passes(name, whole=row["reported_by"] == GATEWAY)
             return False
         self.held += 1
         if name in self._expected:
-            held = self._of_expected.setdefault(name, [])
-            held.append((held[0][0] if held else now_s + EXPECTED_S, row, data))
+            self._hold_for_sdk(name, row, data, now_s)
             return True
         before = self._held.pop(name, [])
         longest_s = before[0][0] - HELD_S + HELD_LONGEST_S if before else now_s + HELD_S
         self._held[name] = [*before, (min(now_s + HELD_S, longest_s), row, data)]
         return True
+
+    def _hold_for_sdk(self, name: str, row: Row, data: bytes, now_s: float) -> None:
+        held = self._of_expected.setdefault(name, [])
+        held.append((held[0][0] if held else now_s + EXPECTED_S, row, data))
+
+    def _passes(self, name: str, *, whole: bool) -> None:
+        """Remember that a report of it is an event without the SDK's."""
+        _remember(self._alone, name, None)
+        if whole:
+            _remember(self._whole, name, None)
 
     def _absorbs(self, name: str, row: Row, reported_by: str) -> bool:
         if name in self._whole and (give := self._whole[name]) is not None:
@@ -133,7 +143,6 @@ class Once:
             for name, each in list(held.items()):
                 if now_s is not None and each[-1][0] > now_s:
                     break  # in order of their latest
-                _remember(self._alone, name, None)
                 out += self._passed(name)
         return out
 
@@ -142,9 +151,9 @@ class Once:
         of_plugins, of_gateways = list[tuple[Row, bytes]](), list[tuple[Row, bytes]]()
         for _, row, data in self._taken(name):
             (of_gateways if row["reported_by"] == GATEWAY else of_plugins).append((row, data))
+        self._passes(name, whole=bool(of_gateways))
         if not of_gateways:
             return [data for _, data in of_plugins]
-        _remember(self._whole, name, None)
         self.absorbed += len(of_plugins)
         return [with_fields(data, _added(row, of_plugins)) for row, data in of_gateways]
 

@@ -141,6 +141,36 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert judged(once, PLUGIN | {"request_id": "a"}, PLUGIN | {"request_id": "b"}) == ([False, False], 1)
 
 
+@pytest.mark.parametrize("bound", ["HELD_MAX", "HELD_BYTES_MAX"])
+def test_a_report_that_passes_at_once_is_counted_once_too(monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+    """The SDK's that comes later is left out; of a gateway's the plug-in's, too."""
+    monkeypatch.setattr(module, bound, 0)
+    once = Once()
+
+    assert judged(once, PLUGIN, SDK) == ([True, False], 1)
+    assert judged(once, SDK) == ([True], 0)
+    assert judged(once, GATEWAY | {"request_id": "chatcmpl-s"}, PLUGIN | {"request_id": "chatcmpl-s"}) == (
+        [True, False],
+        1,
+    )
+
+
+def test_what_is_held_for_an_sdk_stays_held_when_it_says_so_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it was forgotten in between that it had said so: all of it passes, when the first must."""
+    monkeypatch.setattr(module, "IDS_MAX", 1)
+    once = Once()
+    once.expect(SDK, 0.0)
+    judged(once, PLUGIN, now_s=1.0)
+    once.expect({"request_id": "other"}, 2.0)
+    judged(once, PLUGIN | {"request_id": "1_chatcmpl-r"}, PLUGIN | {"request_id": "2_chatcmpl-r"}, now_s=2.0)
+
+    once.expect(SDK, 2.5)
+
+    assert once.held == 3
+    assert once.due(1.0 + EXPECTED_S) == [b"0", b"0", b"1"]
+    assert once.held == 0
+
+
 GATEWAY = {"request_id": "chatcmpl-r", "reported_by": "gateway", "tenant": "team"}
 
 
