@@ -219,29 +219,29 @@ def json_of(fields: dict[str, Any], client: Client | None = None) -> bytes:
     does not have (NaN, infinity, what has no text) are left out, and counted in the client's ``fields_left_out``."""
     known = {name: value for name, value in fields.items() if value is not None and name in FIELDS}
     try:
-        text = _encode(known).encode("utf-8", "replace")
+        text = _encode(known)
     except Exception:  # what a caller's own type raises when it is written as text may be anything
-        given = len(known)
-        known = {name: value for name, value in known.items() if _is_writable(value)}
+        texts = {name: each for name, value in known.items() if (each := _written(value)) is not None}
         if client is not None:
-            client.fields_left_out += given - len(known)
-        text = _encode(known).encode("utf-8", "replace")
-    if len(text) <= JSON_BYTES_MAX:
-        return text
-    cut = {name: _cut(value) for name, value in known.items() if name != "user"}
+            client.fields_left_out += len(known) - len(texts)
+        text = "{" + ",".join(f'"{name}":{each}' for name, each in texts.items()) + "}"
+    whole = text.encode("utf-8", "replace")
+    if len(whole) <= JSON_BYTES_MAX:
+        return whole
+    cut = {name: _cut(value) for name, value in json.loads(text).items() if name != "user"}
     return _encode(cut).encode("utf-8", "replace")
 
 
-def _is_writable(value: Any) -> bool:
+def _written(value: Any) -> str | None:
+    """Its JSON. A type of the caller's own may not write a value a second time."""
     with contextlib.suppress(Exception):
-        return bool(_encode(value))
-    return False
+        return _encode(value)
+    return None
 
 
 def _cut(value: Any) -> int | float | str:
-    plain = value if isinstance(value, (str, int, float)) else _plain(value)
-    is_number = isinstance(plain, (int, float)) and abs(plain) < 2**63
-    return plain if is_number else str(plain)[:TEXT_CHARS_MAX]
+    is_number = isinstance(value, (int, float)) and abs(value) < 2**63
+    return value if is_number else str(value)[:TEXT_CHARS_MAX]
 
 
 def user_in(body: Any) -> str | None:

@@ -241,6 +241,30 @@ def test_values_that_cannot_be_said_raise_nothing(client: sent.Recorded) -> None
     assert [said(data).get("tenant") for data in client.sent] == [None, "?"]
 
 
+class Once:
+    """Can be written as text one time."""
+
+    def __init__(self) -> None:
+        self.written = False
+
+    def __str__(self) -> str:
+        if self.written:
+            raise RuntimeError
+        self.written = True
+        return "once"
+
+
+@pytest.mark.parametrize("model", ["m", "m" * JSON_BYTES_MAX])
+@pytest.mark.parametrize("left_out", [Hostile(), None], ids=["with another left out", "alone"])
+def test_a_value_is_written_once(client: sent.Recorded, model: str, left_out: Any) -> None:
+    """A second time it may raise, and cost the request."""
+    track.report(client=client, slo_class=left_out, tenant=Once(), model=model)
+
+    found = said(client.sent[0])
+    assert (found["model"], found.get("slo_class")) == (model if model == "m" else model[:TEXT_CHARS_MAX], None)
+    assert found.get("tenant", "once") == "once"
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.dictionaries(st.sampled_from(sorted(FIELDS)), st.text(max_size=3_000), max_size=25))
 def test_json_is_bounded_and_whole(fields: dict[str, str]) -> None:
