@@ -32,6 +32,7 @@ MAGIC = b"FPD1"
 REQUEST, FAREWELL, STEP, METRIC, CLAIM = 1, 2, 3, 4, 5
 """What a datagram holds. Steps of training and metrics have sequences, and so clients, of their own; claims have no
 number in any."""
+_KIND_AT = 4
 MARKED, MERGED = 1, 2
 WAITING_MAX = 256
 WAITING_BYTES_MAX = 1024 * 1024
@@ -187,7 +188,8 @@ class Client:
             self._waiting_bytes -= len(self._waiting.popleft())
 
     def _sent(self, datagram: bytes) -> bool:
-        """False when the agent cannot take it now. One that no buffer of this host holds is dropped."""
+        """False when the agent cannot take it now. One that no buffer of this host holds is dropped; a claim is no
+        request that was lost."""
         for _ in range(2):
             fresh = self._socket is None
             try:
@@ -199,7 +201,7 @@ class Client:
                 return False
             except OSError as error:
                 if error.errno == errno.EMSGSIZE:
-                    self._drop(1)
+                    self._drop(0 if datagram[_KIND_AT] == CLAIM else 1)
                     return True
                 self._hang_up()
                 if fresh or error.errno not in _AWAY:

@@ -380,7 +380,7 @@ def test_a_child_of_multiprocessing_says_good_bye(agent: Agent, tmp_path: Path, 
 
 
 def test_a_datagram_that_fits_no_buffer_is_dropped_and_counted(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would never be accepted: those behind it do not wait for it."""
+    """It would never be accepted: those behind it do not wait for it. A claim is no request that is dropped."""
     connected = handover._connected
 
     def narrow(path: str) -> socket.socket:
@@ -389,6 +389,9 @@ def test_a_datagram_that_fits_no_buffer_is_dropped_and_counted(agent: Agent, mon
         return made
 
     monkeypatch.setattr(handover, "_connected", narrow)
+    claiming = Client(str(agent.path))
+    claiming.claim(bytes(32_000))
+    assert (agent.read(), claiming.lost) == ([], 0)
     client = Client(str(agent.path))
     for model, chunks in (("a", 0), ("b", 4_000), ("c", 0)):
         with track.request(model, client=client) as request:
