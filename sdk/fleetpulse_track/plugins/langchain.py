@@ -15,6 +15,7 @@ first, nor of a v3 event stream that is dropped: such a run was aborted when not
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import weakref
 from functools import cache
@@ -39,7 +40,8 @@ class Reporting:
         self._client = client
         self._fields = fields
         self._runs: dict[Any, Request] = {}  # no lock: a finaliser may end a run in the middle of all this
-        weakref.finalize(self, _left, self._runs)  # open runs hold the handler; at exit too
+        weakref.finalize(self, _left, self._runs).atexit = False  # open runs hold the handler
+        _HANDLERS[id(self)] = self
 
     def on_chat_model_start(self, serialized: Any, messages: Any, *, run_id: Any, **named: Any) -> None:
         """A chat model was called."""
@@ -85,7 +87,20 @@ class Reporting:
 
 def _left(runs: dict[Any, Request]) -> None:
     while runs:
-        runs.pop(next(iter(runs))).finish(GeneratorExit())
+        with contextlib.suppress(Exception):  # another thread may begin or end one meanwhile
+            runs.popitem()[1].finish(GeneratorExit())
+
+
+_HANDLERS: weakref.WeakValueDictionary[int, Reporting] = weakref.WeakValueDictionary()
+
+
+def _leave_all() -> None:
+    for handler in _HANDLERS.valuerefs():  # a list, whatever daemon threads make meanwhile
+        if (alive := handler()) is not None:
+            _left(alive._runs)
+
+
+atexit.register(_leave_all)  # after the clients' good-bye was, so that it runs before that: a finaliser's may run later
 
 
 def _model(named: dict[str, Any]) -> str | None:

@@ -131,9 +131,9 @@ def test_a_run_that_nothing_can_report_any_more_was_aborted(reported: sent.Recor
     assert [(each["model"], each["status"]) for each in said(reported)] == [("m-1", "ok"), ("m-2", "aborted")]
 
 
-def test_a_run_that_is_open_at_exit_was_aborted(tmp_path: Path) -> None:
-    """As when an event loop ends before the stream that was left in it: sent before the client's good-bye."""
-    program = """
+def said_at_exit(program: str, folder: Path) -> str:
+    """Kind and JSON of each datagram that is sent by a program with a ``handler``, in order."""
+    begun = """
 from fleetpulse_track import handover
 from fleetpulse_track.plugins import langchain
 
@@ -145,9 +145,44 @@ class Printed(handover.Client):
 handler = langchain.Reporting(client=Printed("/nowhere"))
 handler.on_chat_model_start({}, [], run_id=1)
 """
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
+    whole = program.replace("BEGUN", begun)
+    ran = subprocess.run([sys.executable, "-c", whole], capture_output=True, text=True, check=True, cwd=folder)
+    assert ran.stderr == ""
+    return ran.stdout
 
-    assert (ran.stdout, ran.stderr) == ('1 {"status":"aborted","api":"chat"}\n2 \n', "")
+
+def test_a_run_that_is_open_at_exit_was_aborted(tmp_path: Path) -> None:
+    """As when an event loop ends before the stream that was left in it: sent before the client's good-bye."""
+    assert said_at_exit("BEGUN", tmp_path) == '1 {"status":"aborted","api":"chat"}\n2 \n'
+
+
+def test_good_bye_is_last_whatever_else_has_finalisers(tmp_path: Path) -> None:
+    """One that was made before the SDK was imported, and a request that has ended before."""
+    program = """
+import weakref
+made = {1}
+weakref.finalize(made, int)
+BEGUN
+handler.on_llm_start({}, [], run_id=2)
+handler.on_llm_error(TimeoutError(), run_id=2)
+"""
+    kinds = [line.split()[0] for line in said_at_exit(program, tmp_path).splitlines()]
+    assert kinds == ["1", "1", "2"]
+
+
+def test_runs_that_others_end_while_they_are_left_raise_nothing() -> None:
+    """Of a daemon thread, at exit."""
+
+    class Raced(dict[Any, Any]):
+        def __iter__(self) -> Any:
+            self.clear()
+            raise RuntimeError("dictionary changed size during iteration")
+
+        def popitem(self) -> Any:
+            self.clear()
+            raise KeyError
+
+    langchain._left(Raced({1: None}))
 
 
 def test_runs_that_never_end_are_bounded(reported: sent.Recorded) -> None:
