@@ -327,7 +327,8 @@ class Tracker:
         """The usage without what cannot be: parts above their whole, or amounts no event can hold."""
         meta = self.meta
         several = meta.choices is not None and meta.prompts > 1
-        usage = whole_usage(self._usage, meta.choices // meta.prompts if several and meta.choices else None)
+        choices_each = meta.choices // meta.prompts if several and meta.choices else None
+        usage = whole_usage(self._usage, choices_each, self._choices)
         fitting = usage._replace(**{name: self._bounded(value, TOKENS_MAX) for name, value in usage._asdict().items()})
         wrong = contradictions(fitting)
         if wrong:

@@ -10,7 +10,7 @@ to first token counts from the moment the request was scheduled, which is our pr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from types import MappingProxyType
 from typing import Any
@@ -125,10 +125,13 @@ def newer(before: Usage, after: Usage) -> Usage:
     return Usage(*(old if new is None else new for old, new in zip(before, after, strict=True)))
 
 
-def whole_usage(reported: Mapping[int | None, Usage], choices_each: int | None = None) -> Usage:
+def whole_usage(
+    reported: Mapping[int | None, Usage], choices_each: int | None = None, began: Iterable[int] = ()
+) -> Usage:
     """The usage of a request: as reported for the whole request (None), else the sum over its choices.
 
     ``choices_each``: of how many choices in a row each prompt of several has; None where there is one prompt.
+    ``began``: choices of which something came. Where one of them has no count, only that of the prompt is known.
     """
     of_choices = {choice: usage for choice, usage in reported.items() if choice is not None}
     summed = Usage()
@@ -141,9 +144,10 @@ def whole_usage(reported: Mapping[int | None, Usage], choices_each: int | None =
                     of_prompt[name] = max(value, of_prompt.get(name, 0))
         found = {name: [each[name] for each in prompts.values() if name in each] for name in _OF_PROMPT}
         columns = dict(zip(Usage._fields, zip(*of_choices.values(), strict=True), strict=True))
+        each_counted = of_choices.keys() >= set(began)
         summed = Usage(
             **{name: sum(values) if values else None for name, values in found.items()},
-            **{name: _sum(values) for name, values in columns.items() if name not in _OF_PROMPT},
+            **{name: _sum(values) for name, values in columns.items() if name not in _OF_PROMPT and each_counted},
         )
     return newer(summed, reported.get(None, Usage()))
 

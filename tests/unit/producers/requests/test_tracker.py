@@ -259,6 +259,22 @@ def test_the_id_of_a_response_is_known_from_its_first_event(response: object, ex
     assert (tracker.answer_id, other.answer_id) == (expected, None)
 
 
+def test_choices_of_which_one_has_ended_are_counted() -> None:
+    """llama.cpp says what a choice took as it ends; the caller left before the other had."""
+    tracker = Tracker(RequestMeta("r", streamed=True, choices=2), 0)
+    for number in range(8):
+        delta = {"index": number % 2, "delta": {"content": "t"}, "finish_reason": None}
+        tracker.data(number * MS, orjson.dumps({"choices": [delta]}))
+    last = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    timings = {"prompt_n": 3, "cache_n": 2, "predicted_n": 4}
+    tracker.data(8 * MS, orjson.dumps({"choices": [last], "timings": timings}))
+
+    row = tracker.end(9 * MS, 9, Ending(How.CLIENT_GONE))
+
+    assert row is not None
+    assert [row[name] for name in ("input_tokens", "output_tokens", "tokens_from")] == [5, 8, "counted"]
+
+
 def test_a_response_stream() -> None:
     """Deltas are tokens; the last event has usage and end."""
     events: list[dict[str, Any]] = [

@@ -167,6 +167,15 @@ def test_the_prompts_of_a_request_add_up() -> None:
     assert whole_usage(reported | {None: Usage(20, 4, 30)}, 2) == Usage(20, 4, 30)
 
 
+def test_choices_add_up_where_each_that_began_has_a_count() -> None:
+    """Of a stream that was left after the first of them: the sum would be too low."""
+    reported: dict[int | None, Usage] = {0: Usage(5, 1, 7, 2, 3)}
+
+    assert whole_usage(reported, began=[0, 0, 1]) == Usage(5, 1)
+    assert whole_usage(reported | {1: Usage(5, 1, 8, 0, 0)}, began=[0, 1]) == Usage(5, 1, 15, 2, 3)
+    assert whole_usage(reported | {None: Usage(5, 1, 20)}, began=[0, 1]).output == 20
+
+
 @given(st.builds(Usage, *[st.none() | st.integers(0, 3)] * 5))
 def test_contradictions_are_parts_above_their_whole(usage: Usage) -> None:
     """Cached above input, reasoning or accepted drafts above output; unknown contradicts nothing."""
