@@ -105,7 +105,7 @@ _ONCE = frozenset({b"host", b"content-length", b"transfer-encoding"})
 
 
 _TOLD_APART = frozenset({b"x-request-id", b"traceparent"})
-"""By these several reports of one request are known as such."""
+"""By these a request is told from others: several reports with the same are of one."""
 
 
 def _join(values: dict[bytes, bytes], name: bytes, value: bytes) -> None:
@@ -128,8 +128,11 @@ def refusal_of(head: Head, upgrade: bool, once: frozenset[bytes] = CREDENTIALS) 
         return _bad(501, "upgrade_refused", "no other protocol is spoken here")
     if head.twice & once:
         return _bad(400, "credentials", "headers that name the sender may stand once only")
-    if named_in(head.values.get(b"connection", b"")) & (once | _TOLD_APART):
-        return _bad(400, "credentials", "Connection may name no header that names the sender or the request")
+    named = named_in(head.values.get(b"connection", b""))
+    if named & once:
+        return _bad(400, "credentials", "Connection may name no header that names the sender")
+    if named & _TOLD_APART:
+        return _bad(400, "connection", "Connection may name neither X-Request-ID nor traceparent")
     if head.twice & _ONCE or (b"host" not in head.values and head.version == "1.1"):
         return _bad(400, "host", "exactly one Host header is needed")
     if head.values.get(b"transfer-encoding", b"chunked").lower() != b"chunked":

@@ -101,6 +101,15 @@ def test_a_tenant_s_header_is_for_both_hops() -> None:
     assert refusal_of(given, False) is None
 
 
+@pytest.mark.parametrize("name", [b"X-Request-ID", b"traceparent"])
+def test_what_tells_a_request_from_others_is_for_both_hops(name: bytes) -> None:
+    """The refusal says so: its key is in order."""
+    found = refusal_of(head(HOST, (b"Connection", name)), False)
+
+    assert found is not None
+    assert (found.status, found.code, name.decode() in found.message) == (400, "connection", True)
+
+
 def test_an_upgrade_is_refused_but_for_http_2_in_the_clear() -> None:
     """What the parser calls an upgrade: a tunnel is refused, h2c read again without its offer."""
     offer = head(HOST, (b"Connection", b"Upgrade"), (b"Upgrade", b"h2c"), (b"HTTP2-Settings", b"A"), LENGTH)
