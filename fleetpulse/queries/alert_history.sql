@@ -1,4 +1,4 @@
--- Every alert of a range: how bad it was, when it began, how long it lasted, what it came to.
+-- Every alert of a range, also one that was open as it began (of the 60 days before its end): how bad it was, when it began, how long it lasted, what it came to.
 SELECT
     argMax(severity, number) AS worst,
     min(since) AS began,
@@ -8,9 +8,19 @@ SELECT
     argMax(summary, number) AS said,
     argMax(labels, number) AS about,
     max(members) AS members_max,
-    count() AS transitions,
+    countIf(at_ms >= {from_ms:Int64}) AS transitions,
     fingerprint
-FROM alert_history
-WHERE at_ms >= {from_ms:Int64} AND at_ms < {to_ms:Int64}
+FROM (
+    SELECT * FROM alert_history WHERE at_ms >= {from_ms:Int64} AND at_ms < {to_ms:Int64}
+    UNION ALL
+    SELECT * FROM (
+        SELECT *
+        FROM alert_history
+        WHERE at_ms >= {to_ms:Int64} - 60 * 86400000 AND at_ms < {from_ms:Int64}
+        ORDER BY at_ms DESC, number DESC
+        LIMIT 1 BY fingerprint
+    )
+    WHERE transition != 'resolved'
+)
 GROUP BY fingerprint, opened_ms
 ORDER BY began

@@ -1,4 +1,5 @@
-"""Ranges that a question in plain words names: today, yesterday at 15:38, this month, the last 10 minutes. Pure."""
+"""Ranges that a question in plain words names: today, yesterday at 15:38, this week, this month, the last
+10 minutes. Pure."""
 
 from __future__ import annotations
 
@@ -80,8 +81,9 @@ def not_understood(text: str, words: Iterable[str]) -> list[str]:
 
 
 def is_of_calendar(named: str) -> bool:
-    """Whether a range that ``range_of`` names is a day, week or month of the calendar, or a part of a day."""
-    return named in ("today", _YESTERDAY.strip(), WEEK, MONTH) or hours_of(named) is not None
+    """Whether a range that ``range_of`` names is a day, week or month of the calendar, or a part of a day: no time of
+    the clock, which is a moment."""
+    return named.removeprefix(_YESTERDAY) in ("today", _YESTERDAY.strip(), WEEK, MONTH, *_PARTS_OF_DAY)
 
 
 def days_ago(named: str) -> tuple[int, ...]:

@@ -338,8 +338,10 @@ def open_alerts(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
 
 def alert_history(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
     found = []
-    for (fingerprint,), group in _alerts(rows, from_ms, to_ms).items():
-        last = max(group, key=lambda one: one["number"])
+    inside_, before = _alerts(rows, from_ms, to_ms), _alerts(rows, to_ms - 60 * 86_400_000, from_ms)
+    for key in {*inside_, *(key for key, group in before.items() if group[-1]["transition"] != "resolved")}:
+        (fingerprint,), group = key, inside_.get(key, [])
+        last = max(group or before[key], key=lambda one: one["number"])
         since_ms, resolved_ms = last["since_ms"], last["resolved_ms"]
         found.append(
             {"fingerprint": fingerprint, "worst": last["severity"], "began": instant(since_ms),

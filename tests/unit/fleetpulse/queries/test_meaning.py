@@ -257,3 +257,9 @@ def test_alerts_of_a_day_are_all_that_it_had(day: str) -> None:
     assert numbered()[meant(f"alerts {day}", ROWS).number].query == "alert_history"
     assert numbered()[meant(f"open alerts {day}", ROWS).number].query == "open_alerts"
     assert numbered()[meant("alerts", ROWS).number].query == "open_alerts"
+
+
+@pytest.mark.parametrize("moment", ["at 15:38", "yesterday around 15:38"])
+def test_alerts_at_a_time_are_those_open_then(moment: str) -> None:
+    """One that was open for hours has no transition in the minutes around it."""
+    assert numbered()[meant(f"alerts {moment}", ROWS).number].query == "open_alerts"
