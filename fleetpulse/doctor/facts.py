@@ -179,6 +179,8 @@ class DatabaseFacts:
     """Hosts that several agents measure; None: not known."""
     servers: Mapping[str, LiveDatabase] = field(default_factory=dict)
     """Where there are several: the database as it is on each, by the server's name, that of ``live`` among them."""
+    one_by_one: bool = False
+    """Whether each of these is migrated by itself: copies, and servers of a database that is not replicated."""
     servers_error: str | None = None
     """Why that is not known."""
 

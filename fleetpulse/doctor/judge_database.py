@@ -175,10 +175,8 @@ def _schema(facts: DatabaseFacts, wanted: Wanted) -> Iterator[Finding]:
         yield wrong("schema.migration", database, str(error), mend)
         return
     for step, where in steps.items():
-        if isinstance(step, SetTtl) and any(step.subject not in one.tables for one in every.values()):
-            continue  # that it is missing is said already
         judged, mend = (note, "fleetpulse migrate --yes") if step.removes else (wrong, "fleetpulse migrate")
-        mend += "   # with --clickhouse URL for each other server" * bool(facts.servers)
+        mend += "   # with --clickhouse URL for each other server" * facts.one_by_one
         yield judged(_CHECKS[step.kind], step.subject, f"is not as configured{where}: {step.says}", mend)
     if facts.servers_error is not None:
         yield unknown("schema.servers", database, f"cannot be compared on all servers: {facts.servers_error}")
@@ -194,6 +192,8 @@ def _steps(servers: Mapping[str, LiveDatabase], wanted: Wanted) -> dict[Step, st
     steps: dict[tuple[str, str, str], list[tuple[str, Step]]] = {}
     for server, its in servers.items():
         for step in plan_tables(its, wanted).steps:
+            if isinstance(step, SetTtl) and step.subject not in its.tables:
+                continue  # that it is missing is said already
             steps.setdefault((step.kind, step.subject, step.says), []).append((server, step))
     return {
         next((step for _, step in each if step.removes), each[0][1]): (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,15 +13,14 @@ from urllib3.exceptions import ReadTimeoutError
 from fleetpulse.doctor.facts import DatabaseFacts, DiskFacts, LoginFacts, MutationFacts, PartFacts
 from fleetpulse.doctor.judge_database import READER_MUST_NOT, READER_NEEDS, SOURCES, WRITER_NEEDS
 from fleetpulse.doctor.judge_joins import LOOK_BACK_MS, RECENT_MS
-from fleetpulse.migrate.table_plan import LiveDatabase, LiveTable
-from fleetpulse.migrate.tables import look, names_of, ttl_of
+from fleetpulse.migrate.table_plan import REPLICATES, LiveDatabase, LiveTable
+from fleetpulse.migrate.tables import engine_of, look, names_of, ttl_of, whole
 from fleetpulse.queries.dashboard import query
 from fleetpulse.sql.reader_profile import LIMITS
 from runtime.clickhouse_clients import LOGIN, first_line, make_client, rejected
 from runtime.clickhouse_parts import CODES, broken_part
 from runtime.clock import Clock
 from runtime.config import ClickHouseConfig
-from schemas.ddl.sharded import LOCAL
 from schemas.errors import ConfigError
 from schemas.limits import HOUR_MS
 
@@ -57,12 +56,16 @@ _MUTATIONS = """
 SELECT table, mutation_id, command, parts_to_do, latest_fail_reason FROM system.mutations
 WHERE database = {database:String} AND NOT is_done ORDER BY table, create_time, mutation_id
 """
-_ON_EACH = f"""
-SELECT concat(hostName(), ':', toString(tcpPort())) AS server, name, engine_full, ifNull(total_rows, 1) AS rows
-FROM clusterAllReplicas({{cluster:Identifier}}, system.tables)
-WHERE database = {{database:String}} AND endsWith(name, '{LOCAL}') ORDER BY server, name
+_SERVERS = """
+SELECT concat(hostName(), ':', toString(tcpPort())) AS server
+FROM clusterAllReplicas({cluster:Identifier}, system.one) ORDER BY server
 """
-"""Tables that hold rows, of every server of a cluster."""
+_ON_EACH = """
+SELECT concat(hostName(), ':', toString(tcpPort())) AS server, name, engine, engine_full, ifNull(total_rows, 1) AS rows
+FROM clusterAllReplicas({cluster:Identifier}, system.tables)
+WHERE database = {database:String} AND engine NOT LIKE '%View'
+"""
+"""Tables of every server of a cluster: those that hold rows, and those over all shards."""
 _EXISTS = "SELECT 1 FROM system.databases WHERE name = {database:String}"
 
 
@@ -189,20 +192,26 @@ def _with_servers(
         return facts
     try:
         found = _on_cluster(client, config, facts.live) if config.cluster else {config.url: facts.live}
+        one_by_one = bool(copies) or (len(found) > 1 and engine_of(client, config.database) not in REPLICATES)
         for copy in copies:
             with _client(copy, within_s) as other:
                 found[copy.url] = look(other, names_of(copy))
     except _WORLD as error:
         return replace(facts, servers_error=first_line(error))
-    return replace(facts, servers=found)
+    return replace(facts, servers=found, one_by_one=one_by_one)
 
 
 def _on_cluster(client: Any, config: ClickHouseConfig, live: LiveDatabase) -> dict[str, LiveDatabase]:
+    """By server, each with the tables that it has itself; all else is that of the connected one."""
     asked = {"cluster": config.cluster, "database": config.database}
-    tables: dict[str, dict[str, LiveTable]] = {}
-    for server, name, engine, rows in client.query(_ON_EACH, parameters=asked).result_rows:
-        tables.setdefault(server, {})[name.removesuffix(LOCAL)] = LiveTable(ttl_of(engine), rows)
-    return {server: replace(live, tables={**live.tables, **of_server}) for server, of_server in tables.items()}
+    rows: dict[str, dict[str, Any]] = {server: {} for (server,) in client.query(_SERVERS, asked).result_rows}
+    for server, name, engine, full, count in client.query(_ON_EACH, asked).result_rows:
+        rows.setdefault(server, {})[name] = {"engine": engine, "is_view": 0, "full": full, "rows": count}
+    return {server: replace(live, tables=_tables(of_server, config)) for server, of_server in rows.items()}
+
+
+def _tables(rows: Mapping[str, Any], config: ClickHouseConfig) -> dict[str, LiveTable]:
+    return {name: LiveTable(ttl_of(row["full"]), row["rows"]) for name, row in whole(rows, names_of(config)).items()}
 
 
 def _broken(client: Any, database: str, now_ms: int) -> tuple[PartFacts, ...] | None:

@@ -78,11 +78,11 @@ def plan(client: Any, names: Names, limits: Limits) -> Plan:
     if (why := too_old(client.server_version)) is not None:
         raise ContractError(f"{why}; nothing was changed")
     check_engines(
-        names, _engine(client, names.database), {name: row["engine"] for name, row in _seen(client, names).items()}
+        names, engine_of(client, names.database), {name: row["engine"] for name, row in _seen(client, names).items()}
     )
     live = look(client, names)
     found = plan_tables(live, wanted(limits))
-    if names.cluster and _engine(client, names.database) in REPLICATES:
+    if names.cluster and engine_of(client, names.database) in REPLICATES:
         return replace(found, steps=tuple(_over_shards(client, names, live, step) for step in found.steps))
     return found
 
@@ -103,7 +103,7 @@ def wanted(limits: Limits) -> Wanted:
 def look(client: Any, names: Names) -> LiveDatabase:
     """The database as it is."""
     rows = _seen(client, names)
-    every = _whole(rows, names)
+    every = whole(rows, names)
     tables = {
         name: LiveTable(ttl_of(row["engine_full"]), row["rows"]) for name, row in every.items() if not row["is_view"]
     }
@@ -131,7 +131,7 @@ def _seen(client: Any, names: Names) -> dict[str, Any]:
     return {row["name"]: row for row in found}
 
 
-def _engine(client: Any, database: str) -> str:
+def engine_of(client: Any, database: str) -> str:
     """Engine of the database; empty where there is none yet."""
     found = client.query(_ENGINE, parameters={"database": database}).result_rows
     return str(found[0][0]) if found else ""
@@ -140,11 +140,11 @@ def _engine(client: Any, database: str) -> str:
 def _history(client: Any, names: Names) -> str:
     """Where applied files are noted. Statements reach all servers of a cluster only in a replicated database; in any
     other each server is migrated by itself, and notes it for itself."""
-    return HISTORY if _engine(client, names.database) in REPLICATES else local(HISTORY, names)
+    return HISTORY if engine_of(client, names.database) in REPLICATES else local(HISTORY, names)
 
 
-def _whole(rows: Mapping[str, Any], names: Names) -> dict[str, Any]:
-    """Tables and views by name; of a cluster each with what the shard's own table says, if both are there."""
+def whole(rows: Mapping[str, Any], names: Names) -> dict[str, Any]:
+    """Rows about tables and views by name; of a cluster each with what the shard's own says, if both are there."""
     if not names.cluster:
         return dict(rows)
     return {

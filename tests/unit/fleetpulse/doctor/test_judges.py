@@ -496,6 +496,26 @@ def test_a_ttl_is_judged_on_every_server() -> None:
     ]
 
 
+def test_a_ttl_is_judged_where_another_server_lacks_the_table() -> None:
+    """There the table is missing, and no TTL is said to be wrong."""
+    shorter = replace(LIVE, tables={"llm_requests": LiveTable(replace(KEPT, kept_ms=6 * DAY_MS).ttl, 5)})
+    found = of_database(replace(DATABASE, servers={"a:9000": shorter, "b:9000": replace(LIVE, tables={})}))
+
+    assert [(one.check, one.says.partition(": ")[0]) for one in found] == [
+        ("schema.ttl", "is not as configured on a:9000"),
+        ("schema.missing", "is not as configured on b:9000"),
+    ]
+
+
+@pytest.mark.parametrize("one_by_one", [True, False])
+def test_who_migrates_each_server_by_itself_is_told_to(one_by_one: bool) -> None:
+    """A replicated database and a cluster of one need it once."""
+    servers = {"a:9000": LIVE, "b:9000": replace(LIVE, views=frozenset())}
+    (found,) = of_database(replace(DATABASE, servers=servers, one_by_one=one_by_one))
+
+    assert found.mend == "fleetpulse migrate" + "   # with --clickhouse URL for each other server" * one_by_one
+
+
 DATABASE_BROKEN: dict[str, tuple[DatabaseFacts, tuple[str, str, str], str]] = {
     "an authority that is not trusted": (
         replace(DATABASE, reader=LoginFacts("reader", "fleetpulse", error="must hold the authority", key="ca_file")),
@@ -609,7 +629,11 @@ DATABASE_BROKEN: dict[str, tuple[DatabaseFacts, tuple[str, str, str], str]] = {
         "fleetpulse migrate --yes",
     ),
     "a copy that was not migrated": (
-        replace(DATABASE, servers={"http://a:8123": LIVE, "http://b:8123": replace(LIVE, views=frozenset())}),
+        replace(
+            DATABASE,
+            servers={"http://a:8123": LIVE, "http://b:8123": replace(LIVE, views=frozenset())},
+            one_by_one=True,
+        ),
         ("schema.missing", "seen", "wrong"),
         "--clickhouse URL",
     ),

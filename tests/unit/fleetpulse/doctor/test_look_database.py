@@ -81,26 +81,69 @@ def test_a_server_that_lets_nobody_in_is_away(monkeypatch: pytest.MonkeyPatch) -
     assert facts.writer == LoginFacts("writer", WRITER.database, error="Error executing HTTP request")
 
 
-def test_tables_of_every_server_of_a_cluster_are_looked_at() -> None:
-    """Each with its TTL and its rows, under the name that queries have; a server that is away leaves all unknown."""
+OF_A, OF_B = "ReplacingMergeTree TTL first SETTINGS x = 1", "ReplacingMergeTree ORDER BY x"
+BOOKS = [
+    ("a:9000", "books", "Distributed", "", 0), ("a:9000", "books_local", "ReplacingMergeTree", OF_A, 3),
+    ("b:9000", "books", "Distributed", "", 0), ("b:9000", "books_local", "ReplacingMergeTree", OF_B, 0),
+]  # fmt: skip
+ON_A, ON_B = {"books": LiveTable("first", 3)}, {"books": LiveTable("", 0)}
+
+
+class Cluster:
+    """Two servers with these tables, in a database of this engine."""
+
+    def __init__(self, tables: Any = BOOKS, engine: str = "Atomic", servers: str = "ab") -> None:
+        self.tables, self.engine, self.servers = tables, engine, [(f"{name}:9000",) for name in servers]
+
+    def query(self, asked: str, *_more: Any, **_named: Any) -> Any:
+        answers = {"system.one": self.servers, "system.databases": [(self.engine,)], "system.tables": self.tables}
+        return SimpleNamespace(result_rows=next(rows for name, rows in answers.items() if name in asked))
+
+
+def on_cluster(client: Any) -> DatabaseFacts:
+    """What is seen from a server that has the table ``books``."""
     live = LiveDatabase("fleetpulse", {"books": LiveTable("old", 0)})
     facts = DatabaseFacts("u", LoginFacts("writer", "fleetpulse"), None, live=live)
-    of_a, of_b = "ReplacingMergeTree TTL first SETTINGS x = 1", "ReplacingMergeTree ORDER BY x"
+    return look_database._with_servers(client, ClickHouseConfig(cluster="fleet"), facts, (), 1.0)
 
-    class Answers:
-        def query(self, *_asked: Any, **_more: Any) -> Any:
-            return SimpleNamespace(result_rows=[("a:9000", "books_local", of_a, 3), ("b:9000", "books_local", of_b, 0)])
 
-    config = ClickHouseConfig(cluster="fleet")
-    found = look_database._with_servers(Answers(), config, facts, (), 1.0)
-    away = look_database._with_servers(Server(raised(None, 279)), config, facts, (), 1.0)
+@pytest.mark.parametrize(
+    ("tables", "on_a", "on_b"),
+    [
+        pytest.param(BOOKS, ON_A, ON_B, id="all"),
+        pytest.param(BOOKS[1:], {}, ON_B, id="none over shards on one"),
+        pytest.param(BOOKS[:3], ON_A, {}, id="none that holds rows on the other"),
+        pytest.param(BOOKS[:2], ON_A, {}, id="none at all on the other"),
+        pytest.param(BOOKS[2:], {}, ON_B, id="none at all on one"),
+    ],
+)
+def test_tables_of_every_server_of_a_cluster_are_looked_at(tables: Any, on_a: Any, on_b: Any) -> None:
+    """Each with its TTL and its rows, under the name that queries have; a table that a server lacks is no other's."""
+    found = on_cluster(Cluster(tables))
 
-    assert {server: one.tables for server, one in found.servers.items()} == {
-        "a:9000": {"books": LiveTable("first", 3)},
-        "b:9000": {"books": LiveTable("", 0)},
-    }
+    assert {server: one.tables for server, one in found.servers.items()} == {"a:9000": on_a, "b:9000": on_b}
+
+
+def test_a_server_of_a_cluster_that_is_away_leaves_all_unknown() -> None:
+    """Without a cluster nothing is asked."""
+    away = on_cluster(Server(raised(None, 279)))
+    alone = DatabaseFacts("u", LoginFacts("writer", "fleetpulse"), None, live=LiveDatabase("fleetpulse"))
+
     assert (away.servers, away.servers_error) == ({}, "said")
-    assert look_database._with_servers(Answers(), ClickHouseConfig(), facts, (), 1.0) == facts
+    assert look_database._with_servers(Cluster(), ClickHouseConfig(), alone, (), 1.0) == alone
+
+
+@pytest.mark.parametrize(
+    ("client", "expected"),
+    [
+        pytest.param(Cluster(), True, id="shards"),
+        pytest.param(Cluster(engine="Replicated"), False, id="replicated"),
+        pytest.param(Cluster(BOOKS[:2], servers="a"), False, id="one server"),
+    ],
+)
+def test_servers_are_migrated_one_by_one_where_statements_reach_no_other(client: Cluster, expected: bool) -> None:
+    """A replicated database hands them on."""
+    assert on_cluster(client).one_by_one is expected
 
 
 def test_mutations_that_are_not_done_are_looked_at() -> None:
