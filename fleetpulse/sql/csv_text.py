@@ -10,21 +10,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-_FORMULA = re.compile(rb'(?:\A|(?<=[^"]))"(?=[=+\-@\t]|\r(?!\n))')
-"""The quote that begins such a text. Inside of text the server writes two for one, so that a single one begins a cell
-or ends it, and behind its end comes a comma or the end of the line."""
+_TEXT = re.compile(rb'"((?:[^"]|"")*+)"')
+"""A text, whole, whatever stands between it and the next: inside of it the server writes two quotes for one."""
+_FORMULA = (b"=", b"+", b"-", b"@", b"\t", b"\r")
 
 
 def as_text(lines: bytes) -> bytes:
     """Whole lines, with an apostrophe before what is no formula."""
-    return _FORMULA.sub(b"\"'", lines)
+    return _TEXT.sub(lambda text: b"\"'" + text[0][1:] if text[1].startswith(_FORMULA) else text[0], lines)
 
 
 def each_as_text(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same of pieces as they come."""
+    """The same of pieces as they come: up to a line end that is not inside of a text."""
     rest = b""
     for piece in pieces:
         lines, end, rest = (rest + piece).rpartition(b"\n")
-        if end:
+        if end and lines.count(b'"') % 2 == 0:
             yield as_text(lines + end)
+        else:
+            rest = lines + end + rest
     yield as_text(rest)

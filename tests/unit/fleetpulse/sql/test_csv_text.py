@@ -30,20 +30,24 @@ TEXTS = [
 FORMULAS = TEXTS[:6]
 
 
-def written(rows: list[list[str | int | None]], end: str = "\n") -> bytes:
+def written(rows: list[list[str | int | None]], end: str = "\n", between: str = ",") -> bytes:
     """As the server writes them: text in quotes, numbers and nulls without."""
     return "".join(
-        ",".join(r"\N" if one is None else str(one) if isinstance(one, int) else '"{}"'.format(one.replace('"', '""'))
-                 for one in row) + end
+        between.join(
+            r"\N" if one is None else str(one) if isinstance(one, int) else '"{}"'.format(one.replace('"', '""'))
+            for one in row
+        ) + end
         for row in rows
     ).encode()  # fmt: skip
 
 
+@pytest.mark.parametrize("between", [",", ";", "\t"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_a_text_that_would_be_a_formula_begins_with_an_apostrophe(end: str) -> None:
-    """Every other cell is to the byte what the server wrote, wherever it stands in its row."""
+def test_a_text_that_would_be_a_formula_begins_with_an_apostrophe(end: str, between: str) -> None:
+    """Every other cell is to the byte what the server wrote, wherever it stands in its row and whatever its settings
+    put between cells."""
     rows = [[text, -7, other, None] for text in TEXTS for other in TEXTS]
-    found = [*csv.reader(io.StringIO(as_text(written(rows, end)).decode(), newline=""))]
+    found = [*csv.reader(io.StringIO(as_text(written(rows, end, between)).decode(), newline=""), delimiter=between)]
 
     def safe(text: str) -> str:
         return f"'{text}" if text in FORMULAS else text
