@@ -481,6 +481,19 @@ def test_the_composed_proxy_drains_too() -> None:
     assert int(service["stop_grace_period"].removesuffix("s")) > config.grace_s + config.drain_s + DRAIN_S
 
 
+@pytest.mark.parametrize("command", ["agent", "dashboard", "deliver", "jobs", "proxy", "sink"])
+def test_composed_services_end_in_order(command: str) -> None:
+    """Each is given as long as its unit."""
+    services = yaml.load((ROOT / "docker-compose.yml").read_text(), yaml.CSafeLoader)["services"].values()
+    given = {
+        int(one["stop_grace_period"].removesuffix("s")) for one in services if one.get("command", [""])[0] == command
+    }
+    (unit,) = (ROOT / "deploy" / "systemd").glob(f"fleetpulse-{command}*.service")
+    (needed,) = re.findall(r"^TimeoutStopSec=(\d+)$", unit.read_text(), re.MULTILINE)
+
+    assert min(given) >= int(needed)
+
+
 @pytest.mark.parametrize(
     "place", ["docker-compose.yml", "deploy/kubernetes/agent.yaml", "deploy/kubernetes/proxy.yaml"]
 )
