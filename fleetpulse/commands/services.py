@@ -120,7 +120,8 @@ def _reset(
 
     config = load()
     if yes:
-        record_run(config.kafka, "jobs reset", {"--partition": f"{place[0]}:{place[1]}", "--to": to, "--of": job})
+        given = {"--partition": f"{place[0]}:{place[1]}", "--to": to, "--of": job, "--same-topic": same_topic or None}
+        record_run(config.kafka, "jobs reset", given)
     _cost, done = asyncio.run(reset_partition(config, job, place, to, confirmed, files, same_topic=same_topic))
     typer.echo(f"done: {job} goes on with {place[0]}/{place[1]}" if done else "nothing was changed: --yes does it")
     if not done:

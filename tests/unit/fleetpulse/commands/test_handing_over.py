@@ -265,3 +265,22 @@ def test_a_repair_is_of_two_servers_and_a_range(monkeypatch: pytest.MonkeyPatch)
     assert (result.exit_code, result.stdout) == (0, "books: 2 hours, 4,000 rows\n")
     assert (source.url, target.url, span_ms[1] - span_ms[0]) == ("http://a:1", "http://b:2", 168 * HOUR_MS)
     assert named == {"dry_run": False}
+
+
+@pytest.mark.parametrize("more", [(), ("--same-topic",)])
+def test_a_reset_is_recorded_as_it_was_asked_for(more: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also that the topic was said to be a copy."""
+    recorded: list[Any] = []
+
+    async def reset(*_given: Any, same_topic: bool) -> tuple[None, bool]:
+        assert same_topic is bool(more)
+        return None, True
+
+    monkeypatch.setattr("fleetpulse.services.reset_partition.reset_partition", reset)
+    monkeypatch.setattr("fleetpulse.alerts.actions.record_run", lambda *given: recorded.append(given[1:]))
+
+    words = ["jobs", "reset", "--partition", "llm.requests:3", "--of", "windows", "--to", "7", "--yes", *more]
+    result = CliRunner().invoke(app, words)
+
+    options = {"--partition": "llm.requests:3", "--to": "7", "--of": "windows", "--same-topic": bool(more) or None}
+    assert (result.exit_code, recorded) == (0, [("jobs reset", options)])
