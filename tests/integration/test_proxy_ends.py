@@ -107,7 +107,10 @@ async def test_a_slow_client_does_not_grow_memory() -> None:
         await until(lambda: rig.server.clients)
         (client,) = rig.server.clients
         await until(lambda: client._stuck_s is not None)
-        held_up = sent
+        held_up, unchanged = sent, 0
+        while unchanged < 40:  # until the engine stands still
+            await asyncio.sleep(0.005)
+            held_up, unchanged = sent, unchanged + 1 if sent == held_up else 0
         assert client.transport is not None
         waiting = client.transport.get_write_buffer_size()
         reader._limit = 2**20  # type: ignore[attr-defined]
