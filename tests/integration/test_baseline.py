@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from fleetpulse.baseline.curve import RATES
 from fleetpulse.cli import app
 from lab.bench.proxy_engine import Pace
+from schemas.sketch import RELATIVE_ERROR_MAX
 
 RUNNER = CliRunner()
 
@@ -57,13 +58,15 @@ def _scaled(measured: Path, to: Path, *, rates: float, **factors: float) -> None
 def test_a_slower_engine_is_worse_than_its_curve(tmp_path: Path) -> None:
     """An engine's pace is a floor of what is measured of it; beside the curve of a slower engine it compares as good,
     beside that of an engine with quicker gaps as worse (exit 1) in ITL and E2E."""
-    kept, slow, quick = (tmp_path / f"{name}.json" for name in ("curve", "slow", "quick"))
+    kept, slow, quick, near = (tmp_path / f"{name}.json" for name in ("curve", "slow", "quick", "near"))
     with engine(Pace(10, 60.0, 60.0)) as url:
         code, found = _baseline(url, "--out", str(kept))
         _scaled(kept, slow, ttft_us=1_000, itl_us=1_000, e2e_us=1_000, rates=0.001)
         _scaled(kept, quick, ttft_us=1_000, itl_us=0.001, e2e_us=0.001, rates=0.001)
+        _scaled(kept, near, ttft_us=1_000, itl_us=0.3, e2e_us=0.6, rates=0.001)
         again, same = _baseline(url, "--compare", str(slow), "--margin", "150")
         worse, slower = _baseline(url, "--compare", str(quick), "--margin", "150")
+        _, nearer = _baseline(url, "--compare", str(near), "--margin", "150")
     planned = RUNNER.invoke(app, ["plan", "--curve", str(kept), "--traffic", "100", "--gpus-per-engine", "2", "--json"])
     strict = RUNNER.invoke(app, ["plan", "--curve", str(kept), "--traffic", "1", "--ttft-ms", "1"])
 
@@ -76,7 +79,9 @@ def test_a_slower_engine_is_worse_than_its_curve(tmp_path: Path) -> None:
     for one in points:
         assert one["ttft_us"]["p50"] >= 60_000
         assert one["e2e_us"]["p50"] >= 60_000 + 9 * 60_000
-        assert 0 < one["itl_us"]["p50"] < one["e2e_us"]["p50"]
+        assert one["itl_us"]["p50"] < one["e2e_us"]["p50"]
+        longest_us = one["itl_us"]["p99"] / (1 - RELATIVE_ERROR_MAX)
+        assert one["ttft_us"]["p99"] + 9 * longest_us >= 60_000 + 9 * 60_000
         assert one["output_tokens_per_s"] == pytest.approx(10 * one["requests_per_s"], rel=0.01)
     assert (again, [one for one in same["compared"] if one["worse"]]) == (0, [])  # type: ignore[attr-defined]
     best = max(one["requests_per_s"] for one in points)
@@ -88,6 +93,9 @@ def test_a_slower_engine_is_worse_than_its_curve(tmp_path: Path) -> None:
     named = {(one["concurrency"], one["measure"]) for one in slower["compared"] if one["worse"]}  # type: ignore[attr-defined]
     assert named >= {(each, measure) for each in (1, 4) for measure in ("itl_us p50", "e2e_us p50")}
     assert not {measure for _, measure in named} & {"ttft_us p50", "failed"}
+    judged = {one["measure"]: one for one in nearer["compared"] if one["concurrency"] == 1}  # type: ignore[attr-defined]
+    for one in (judged["itl_us p50"], judged["e2e_us p50"]):
+        assert one["worse"] is (one["after"] > 2.5 * one["before"]), one
 
 
 @pytest.mark.integration

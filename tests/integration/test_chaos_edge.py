@@ -18,14 +18,19 @@ FAULTS = ("disk read-only", "disk failing", "clock forward", "clock back")
 
 
 @pytest.fixture(scope="module")
-def reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Future[EdgeReport]]]:
-    """Of each fault, two at a time: each has processes and a folder of its own and waits for most of its time."""
+def reports(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Mapping[str, Future[EdgeReport]]]:
+    """Of each fault that was chosen, two at a time: each has processes and a folder of its own and mostly waits."""
+    here = (one for one in request.session.items if isinstance(one, pytest.Function) and one.path == request.path)
+    chosen = {one.callspec.params["fault"] for one in here}
     with ThreadPoolExecutor(2) as pool:
         yield {
             fault: pool.submit(
                 run_edge, streams=4, fault_s=4.0, only=fault, data_dir=tmp_path_factory.mktemp("edge"), say=print
             )
             for fault in FAULTS
+            if fault in chosen
         }
 
 

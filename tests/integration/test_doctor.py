@@ -237,6 +237,7 @@ def test_wrong_logins_are_named(without_topics: Config, mute_port: int) -> None:
     ]
 
 
+@pytest.mark.timeout(120)
 def test_servers_that_are_away_or_hang_end_in_time(without_topics: Config, closed_port: int, mute_port: int) -> None:
     """One closed port and one that never answers: reported apart, within the limits."""
     away = without_topics.clickhouse.model_copy(update={"url": f"http://127.0.0.1:{closed_port}"})
