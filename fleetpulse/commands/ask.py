@@ -45,9 +45,9 @@ def ask(
     """Ask a question in plain words: the best matching of those below is answered by the query that it names.
 
     The name of a model, tenant, host, engine or GPU among the words holds the answer to it, as -p model=NAME does; p95,
-    TPOT or failures say what is measured; yesterday at 15:38, this afternoon, this month or last 2 hours when. Who is
-    behind a spike is answered for the minute in which the latency rose most, where no option gives a range. Where no
-    question matches, none is answered.
+    TPOT or failures say what is measured; yesterday at 15:38, this afternoon, this week, this month or last 2 hours
+    when. Who is behind a spike is answered for the minute in which the latency rose most, where no option gives a
+    range. Where no question matches, none is answered.
 
     Example: [bold]fleetpulse ask[/bold], [bold]fleetpulse ask tenant behind the p99 spike of llama-70b[/bold],
     [bold]fleetpulse ask monthly cost of idle GPUs[/bold], [bold]fleetpulse ask tokens of llama-70b today[/bold]
