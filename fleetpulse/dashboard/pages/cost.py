@@ -17,7 +17,6 @@ from fleetpulse.report import standings as report
 from fleetpulse.report.amounts import carbon, decimal, instant
 from fleetpulse.report.amounts import dollars as usd
 from fleetpulse.report.amounts import usd as dollars
-from schemas.ddl.coverage_view import PART as UNOBSERVED
 from schemas.errors import FleetpulseError
 from schemas.limits import DAY_MS, DERIVED_SETTLE_MS, HOUR_MS, MINUTE_MS
 from stream_jobs.budgets.load import load as load_budgets
@@ -66,7 +65,7 @@ def hourly(
 
 def silent_rows(types: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Types of GPU of which any was silent, as rows of what stood idle."""
-    same = {"owner": UNOBSERVED, "what": "no reading, in no bill"}
+    same = {"owner": "silent GPUs", "what": "no reading, in no bill"}
     return [
         {**same, "a_gpu": one["gpu_model"], "gpu_time_ms": one["silent_gpu_ms"], "cost": one["unobserved_nusd"]}
         for one in types

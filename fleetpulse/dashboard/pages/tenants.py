@@ -26,13 +26,18 @@ def rates(
     rows: Sequence[Mapping[str, Any]], column: str, moments: Mapping[int, float]
 ) -> dict[str, list[tuple[int, float | None]]]:
     """Points a second by tenant at every moment (ms, with the seconds that it counts), the biggest first and the others
-    last."""
+    last; None where nobody has any row."""
     found: dict[str, dict[int, float]] = {}
     for row in rows:
         found.setdefault(str(row["name"]), {})[int(row["at_ms"])] = float(row[column] or 0)
+    known = {at_ms for points in found.values() for at_ms in points}
     order = sorted(found, key=lambda name: (name == "", -sum(found[name].values()), name))
     return {
-        name: [(at_ms, found[name].get(at_ms, 0.0) / each_s) for at_ms, each_s in moments.items()] for name in order
+        name: [
+            (at_ms, found[name].get(at_ms, 0.0) / each_s if at_ms in known else None)
+            for at_ms, each_s in moments.items()
+        ]
+        for name in order
     }
 
 

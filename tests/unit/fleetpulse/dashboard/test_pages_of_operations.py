@@ -230,6 +230,16 @@ def test_rates_are_a_second_and_others_come_last() -> None:
     assert rates(rows[:1], "requests", {0: 5.0}) == {"": [(0, 180.0)]}
 
 
+def test_a_moment_without_data_of_anybody_is_a_gap() -> None:
+    """As on other charts; one in which others have some is 0."""
+    rows = [{"name": "a", "at_ms": 0, "requests": 10}, {"name": "b", "at_ms": 20_000, "requests": 5}]
+
+    assert rates(rows, "requests", dict.fromkeys((0, 10_000, 20_000), 10.0)) == {
+        "a": [(0, 1.0), (10_000, None), (20_000, 0.0)],
+        "b": [(0, 0.0), (10_000, None), (20_000, 0.5)],
+    }
+
+
 def test_totals_are_of_all_points() -> None:
     """Whoever reported no tokens adds none."""
     row = {"requests": 3, "client_fault": 1, "failed": 0, "output_tokens": None}
@@ -291,8 +301,8 @@ def test_silent_gpus_stand_by_type_among_what_stood_idle() -> None:
     )
 
     assert [(row["owner"], row["a_gpu"], row["gpu_time_ms"], row["cost"]) for row in rows] == [
-        ("__unobserved__", "H100", 13, 30),
-        ("__unobserved__", "L4", 3, None),
+        ("silent GPUs", "H100", 13, 30),
+        ("silent GPUs", "L4", 3, None),
     ]
 
 
