@@ -152,7 +152,7 @@ def _day_evidence(one: Day) -> dict[str, Any]:
 
 def _summary(one: Crossed) -> str:
     stands, amount = one.stands, dollars(one.budget.amount_nusd)
-    period = f"{_day(stands.start_ms)} to {_day(stands.end_ms - 1)}"
+    period = f"{_day(stands.start_ms)} to {_day(stands.end_ms - 1)}; level {one.level.name}"
     if one.level.ahead and stands.forecast_nusd is not None:
         gone = "" if stands.exhausted_ms is None else f", used up by {_moment(stands.exhausted_ms)}"
         ends = dollars(stands.forecast_nusd)

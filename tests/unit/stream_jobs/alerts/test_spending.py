@@ -87,7 +87,7 @@ def test_every_level_is_an_alert_of_its_own() -> None:
         ("opened", "acme", "soft 50%", "warning"),
         ("opened", "red", "soft 50%", "warning"),
     ]
-    assert len({alert.fingerprint for alert in alerts}) == 3
+    assert len({alert.fingerprint for alert in alerts}) == len({alert.summary for alert in alerts}) == 3
     assert all(alert.members == () for alert in alerts)
 
 
@@ -100,7 +100,10 @@ def test_what_an_alert_says() -> None:
 
     (alert,) = told(a_step(budgets=BUDGETS), story.log.records)
 
-    assert alert.summary == "Budget acme: 6.00 USD of 10.00 USD are spent, 60.0 % (2023-11-01 to 2023-11-30)"
+    assert (
+        alert.summary
+        == "Budget acme: 6.00 USD of 10.00 USD are spent, 60.0 % (2023-11-01 to 2023-11-30; level soft 50%)"
+    )
     assert alert.labels == {"budget": "acme", "level": "soft 50%", "period": "2023-11-01", "tenant": "acme"}
     assert (alert.rule, alert.value, alert.high, alert.unit, alert.note) == ("budget", 6.0, 5.0, "USD", "")
     found = alert.evidence["budget"]
