@@ -5,16 +5,22 @@ aiokafka asks for metadata in a version that has none. Here is the first that ha
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import random
 from io import BytesIO
 from typing import Any
 
-from aiokafka.errors import IncompatibleBrokerVersion, NodeNotReadyError
+from aiokafka.client import ConnectionGroup
+from aiokafka.errors import IncompatibleBrokerVersion, KafkaError, NodeNotReadyError, RequestTimedOutError
 from aiokafka.protocol.abstract import AbstractType
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import Boolean, CompactArray, CompactString, Int16, Int32, Schema, TaggedFields
 
 METADATA = 3
+BROKER_LIMIT_S = 3.0
+"""How long one broker has to answer, connecting to it included, before the next is asked. One whose host is gone takes
+as long as the client's request timeout, which is longer than an owner may take to acquire a partition."""
 _TEXT = CompactString("utf-8")
 _NO_ID = bytes(16)
 
@@ -98,15 +104,40 @@ class TopicIdRequest(Request[MetadataRequest_v10]):
 
 async def topic_id(client: Any, topic: str) -> str | None:
     """The id of a topic, as Kafka's tools print it; None where there is no such topic or the brokers give no ids.
-    ``client``: the metadata client of a client that runs (``runtime.topic_prefix.topics_known``). Raises
-    ``KafkaError``."""
-    node = client.get_random_node()
-    if node is None:
-        raise NodeNotReadyError("no broker is known")
-    try:
-        answer = await client.send(node, TopicIdRequest(topic))
-    except (IncompatibleBrokerVersion, NotImplementedError):
-        return None
+    ``client``: the metadata client of a client that runs (``runtime.topic_prefix.topics_known``). Any broker will do:
+    they are asked one after the other, until one answers. Raises ``KafkaError``, a retriable one where none does."""
+    failed: KafkaError = NodeNotReadyError("no broker is known")
+    for node in _nodes(client):
+        try:
+            async with asyncio.timeout(BROKER_LIMIT_S):
+                answer = await client.send(node, TopicIdRequest(topic))
+        except (IncompatibleBrokerVersion, NotImplementedError):
+            return None
+        except TimeoutError:
+            failed = RequestTimedOutError(f"broker {node} did not answer within {BROKER_LIMIT_S:.0f} s")
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            failed = error
+        else:
+            return _printed(answer, topic)
+    raise failed
+
+
+def _nodes(client: Any) -> list[int]:
+    """Ids of the brokers that are known, those with a connection first; else in any order, so that not all clients ask
+    the same one."""
+    nodes = [broker.nodeId for broker in client.cluster.brokers()]
+    random.shuffle(nodes)
+    return sorted(nodes, key=lambda node: not _is_connected(client, node))
+
+
+def _is_connected(client: Any, node: int) -> bool:
+    connection = client._conns.get((node, ConnectionGroup.DEFAULT))
+    return connection is not None and bool(connection.connected())
+
+
+def _printed(answer: Any, topic: str) -> str | None:
     ids = {found[1]: found[2] for found in answer.topics}
     found = ids.get(topic, _NO_ID)
     return None if found == _NO_ID else base64.urlsafe_b64encode(found).decode().rstrip("=")

@@ -219,8 +219,14 @@ class KafkaBroker:
         return partition in (client.cluster.partitions_for_topic(name) or ())
 
     async def topic_id(self, topic: str) -> str | None:
-        with _as_our_errors(f"id of {topic}"):
-            return await topic_ids.topic_id(topics_known(self._asking), on_wire(self._asking, topic))
+        client, name = topics_known(self._asking), on_wire(self._asking, topic)
+        while True:
+            with _as_our_errors(f"id of {topic}"):
+                try:
+                    return await topic_ids.topic_id(client, name)
+                except KafkaError as error:
+                    _unless_retriable(error)
+            await asyncio.sleep(RETRY_AFTER_S)
 
     async def begin_offset(self, topic: str, partition: int) -> int:
         at = TopicPartition(topic, partition)
