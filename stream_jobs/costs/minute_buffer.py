@@ -187,7 +187,7 @@ class MinuteBuffer:
         """Rows of every minute so far, of those up to ``beyond_ms`` later, and of those to ``to_ms`` may be gone. These
         minutes are forgotten: their bills stay as they were emitted, rows that still come for them are late."""
         newest_ms = max(*self.minutes, 0, self.passed_ms - self.passed_ms % MINUTE_MS)
-        if newest_ms:
+        if newest_ms or to_ms:
             self.lost_to_ms = max(self.lost_to_ms, MINUTE_MS + max(newest_ms + beyond_ms, to_ms - to_ms % MINUTE_MS))
         self.minutes.clear()
         self.held = 0

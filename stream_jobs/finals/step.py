@@ -179,7 +179,7 @@ class FinalsStep(Step[State, Changes]):
         """Rows of every window so far, of those up to ``beyond_ms`` later, and of those to ``to_ms`` may be gone."""
         progress = state.progress
         progress.newest_ms = max(progress.newest_ms, state.newest_ms)
-        if progress.newest_ms:
+        if progress.newest_ms or to_ms:
             newest_ms = max(progress.newest_ms + beyond_ms, to_ms)
             progress.passed_ms = max(progress.passed_ms, newest_ms + WINDOW_MS + self.limits.hot_ms)
         state.windows.clear()

@@ -266,9 +266,10 @@ class Resetting(PartitionOwner):
         await self._restore()
         if self._checkpoint is None:
             self._position = min(begin, counted_to)
-        is_gone = self._position < begin
+        is_gone = self._position < begin or reset.forgotten is not None
         if not reset.has_other_offsets and begin < counted_to:
-            if is_gone and not self._step.pass_over(self._state, begin):
+            knows_nothing = self._checkpoint is None
+            if is_gone and (knows_nothing or not self._step.pass_over(self._state, begin)):
                 await self._begin_again(begin, reset.log[1])
             self._position = max(self._position, begin)
             if self._position < counted_to:

@@ -173,6 +173,12 @@ async def after(case: Case, scene: Scene, owner: Any = None) -> Any:
     return case.told(told.records, AFTER)
 
 
+def _moments(case: Case, scene: Scene) -> list[int]:
+    """Beginnings of the windows or minutes of which rows were sent."""
+    found = case.told(scene.memory.log(*case.output).records, 0)
+    return [one["minute_ms"] if case.output[0] == COSTS_TOPIC else one[0] for one in found]
+
+
 async def reset(scene: Scene, to: str) -> Reset:
     """At the time of the last record of the log."""
     scene.clock.now_s = (max(record.timestamp_ms for record in scene.log.records) - BEGAN_MS) / 1_000
@@ -241,6 +247,41 @@ async def test_finals_of_a_long_outage_are_not_sent() -> None:
 
     first_ms = windows.BASE_MS + (WINDOWS + 1_000) * finals.WINDOW_MS
     assert min(one[0] for one in case.told(told.records, 0)) == first_ms + finals.WINDOW_MS
+
+
+@pytest.mark.parametrize("job", ["finals", "costs"])
+@pytest.mark.parametrize("left", [0, 1, 4], ids=["nothing", "one record", "some records"])
+async def test_without_a_snapshot_no_part_of_a_window_is_taken_for_the_whole(job: str, left: int) -> None:
+    """Retention has deleted what was counted, but for some records: nothing tells what else their windows had."""
+    case = CASES[job]
+    scene = await before(case)
+    scene.memory.log(f"state.{scene.step.name}.{case.topic}").records.clear()
+    scene.log.begin, scene.log.records = scene.log.end - left, scene.log.records[len(scene.log.records) - left :]
+    for record in case.records(WINDOWS, WINDOWS + 4):
+        scene.log.add(record)
+
+    assert (await reset(scene, "earliest")).cause == "snapshot_lost"
+    assert await after(case, scene)
+
+    first_ms = scene.log.records[0].timestamp_ms
+    assert min(_moments(case, scene)) > first_ms - first_ms % MINUTE_MS
+    assert min(_moments(case, scene)) > first_ms - finals.WINDOW_MS
+
+
+@pytest.mark.parametrize(("job", "base_ms"), [("finals", windows.BASE_MS), ("costs", costs.BASE_MS)])
+async def test_a_partition_that_never_had_an_owner_sends_no_part_of_a_window(job: str, base_ms: int) -> None:
+    """What was left out were the first records of a window."""
+    case = CASES[job]
+    scene = Scene(case.step(), case.topic, gapless=case.gapless)
+    records = case.records(0, AFTER + 24)
+    scene.log.add(records[0])
+    await reset(scene, "latest")
+
+    owner = await scene.owner()
+    await owner.feed([scene.log.add(record) for record in records[1:]])
+    await owner.commit()
+
+    assert min(_moments(case, scene)) > base_ms
 
 
 async def test_alerts_are_judged_from_the_first_record_of_a_log_made_anew() -> None:
