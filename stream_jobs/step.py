@@ -132,7 +132,7 @@ class Step(ABC, Generic[State, Changes]):
         return ()
 
     def begin_again(self, state: State, offset: int, lost_to_ms: int) -> None:
-        """Go on at ``offset``, whatever was folded before: somebody resets the partition. Records that were appended up
+        """Go on at ``offset``, whatever was folded before: somebody resets the partition. Records that were created up
         to ``lost_to_ms`` may be missing that nobody has read, and its log may be another one of the same name, with
         other records at the offsets that the state knows. None of these may be needed or passed over from now on
         (``replay_from`` is ``offset``), and the state must never emit as complete what may lack records. A step whose

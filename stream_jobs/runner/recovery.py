@@ -152,8 +152,9 @@ async def _read_kept(
     raise assembly.lacks()
 
 
-async def appended_ms(broker: Broker, source: Source, span: tuple[int, int]) -> int | None:
-    """When the first record of ``[from, to)`` was appended to the source; None where there is none."""
+async def first_created_ms(broker: Broker, source: Source, span: tuple[int, int]) -> int | None:
+    """The timestamp of the first record of ``[from, to)``: when it was appended where the topic is LogAppendTime, else
+    when its producer made it, by its own clock. None where there is no record."""
     position, end = span
     reader = await broker.reader(source.topic, source.partition, position)
     try:
@@ -165,6 +166,21 @@ async def appended_ms(broker: Broker, source: Source, span: tuple[int, int]) -> 
     finally:
         await reader.close()
     return None
+
+
+async def last_created_ms(broker: Broker, source: Source, span: tuple[int, int]) -> int | None:
+    """The newest timestamp, as of ``first_created_ms``, at the end of ``[from, to)``; None where only markers are."""
+    position, end = max(span[0], span[1] - RUN_GAP_MAX), span[1]
+    found: list[int] = []
+    reader = await broker.reader(source.topic, source.partition, position)
+    try:
+        while position < end:
+            batch = await reader.poll()
+            found += [record.timestamp_ms for record in batch.records]
+            position = batch.position
+    finally:
+        await reader.close()
+    return max(found, default=None)
 
 
 async def check_log(broker: Broker, source: Source, start: int, committed: int) -> None:

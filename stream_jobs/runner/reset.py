@@ -31,6 +31,7 @@ from typing import Any
 
 from schemas.contract.record import Output
 from schemas.errors import ConfigError, ContractError, PartitionError
+from schemas.limits import MINUTE_MS
 from stream_jobs.runner import recovery
 from stream_jobs.runner.exactly_once import PartitionOwner, Plan
 from stream_jobs.runner.ports import Committed
@@ -41,6 +42,8 @@ EARLIEST = "earliest"
 LATEST = "latest"
 NUMBERS_LEFT_OUT = 1 << 32
 """Numbers of outputs only have to rise. Where the last one is lost with the offset, so many are left out."""
+CLOCKS_APART_MS = MINUTE_MS
+"""How far the clocks of workers, brokers and whoever resets may differ."""
 
 Span = tuple[int, int]
 """Offsets ``[from, to)``."""
@@ -270,18 +273,25 @@ class Resetting(PartitionOwner):
         if not reset.has_other_offsets and begin < counted_to:
             knows_nothing = self._checkpoint is None
             if is_gone and (knows_nothing or not self._step.pass_over(self._state, begin)):
-                await self._begin_again(begin, reset.log[1])
+                await self._begin_again(begin, reset.log)
             self._position = max(self._position, begin)
             if self._position < counted_to:
                 await self._fold_silently(counted_to)
         if reset.missing or reset.has_other_offsets or (is_gone and begin >= counted_to):
-            await self._begin_again(reset.to, reset.log[1])
+            await self._begin_again(reset.to, reset.log)
         self._position = reset.to
         self._forget_changes()
 
-    async def _begin_again(self, offset: int, end: int) -> None:
-        lost_to_ms = await recovery.appended_ms(self._broker, self.source, (offset, end))
-        self._step.begin_again(self._state, offset, self._clock.now_ms() if lost_to_ms is None else lost_to_ms)
+    async def _begin_again(self, offset: int, log: Span) -> None:
+        """Timestamps are of several clocks: those of a topic with CreateTime are of the workers that wrote it, and a
+        record that was sent again behind others has the older one; now is of whoever resets. So what was lost may be a
+        little newer than what comes next."""
+        created_ms = await recovery.first_created_ms(self._broker, self.source, (offset, log[1]))
+        if created_ms is None:
+            last_ms = await recovery.last_created_ms(self._broker, self.source, log)
+            created_ms = max(last_ms or 0, self._clock.now_ms())
+        lost_to_ms = created_ms + self._policy.transaction_timeout_ms + CLOCKS_APART_MS
+        self._step.begin_again(self._state, offset, lost_to_ms)
 
 
 def _is_same(counted: str | None, found: str | None) -> bool | None:

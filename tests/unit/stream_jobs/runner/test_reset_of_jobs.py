@@ -23,7 +23,7 @@ from stream_jobs.alerts.step import AlertStep
 from stream_jobs.rules.model import Function, Measure, Rule, RuleSet
 from stream_jobs.runner.job import Names, Source
 from stream_jobs.runner.policy import PROMPT_POLICY
-from stream_jobs.runner.reset import Reset, Resetting
+from stream_jobs.runner.reset import CLOCKS_APART_MS, Reset, Resetting
 from tests.unit.stream_jobs.alerts import log as finals_log
 from tests.unit.stream_jobs.alerts.cases import at
 from tests.unit.stream_jobs.costs import cases as costs
@@ -32,7 +32,8 @@ from tests.unit.stream_jobs.runner.memory_broker import BEGAN_MS, Scene
 from tests.unit.stream_jobs.windows import cases as windows
 
 WINDOWS = 12
-AFTER = WINDOWS + 4 + (DEFAULT_LIMITS.hot_ms + MINUTE_MS) // windows.WINDOW_MS + 2
+MARGIN_MS = PROMPT_POLICY.transaction_timeout_ms + CLOCKS_APART_MS
+AFTER = WINDOWS + 4 + (DEFAULT_LIMITS.hot_ms + MINUTE_MS + MARGIN_MS) // windows.WINDOW_MS + 2
 """A window so late that no record which nobody read can have held a part of it."""
 
 
@@ -182,11 +183,15 @@ def _moments(case: Case, scene: Scene) -> list[int]:
 async def reset(scene: Scene, to: str) -> Reset:
     """At the time of the last record of the log."""
     scene.clock.now_s = (max(record.timestamp_ms for record in scene.log.records) - BEGAN_MS) / 1_000
-    source, names = Source(scene.topic, 0, scene.gapless), Names("d", scene.step.name)
-    owner = Resetting(scene.step, source, scene.memory, names, PROMPT_POLICY, scene.clock, Counters())
+    owner = resetting(scene)
     plan = await owner.plan(to)
     await owner.carry_out(plan, lambda reset, commit: [])
     return plan
+
+
+def resetting(scene: Scene) -> Resetting:
+    source, names = Source(scene.topic, 0, scene.gapless), Names("d", scene.step.name)
+    return Resetting(scene.step, source, scene.memory, names, PROMPT_POLICY, scene.clock, Counters())
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -213,7 +218,8 @@ async def test_a_job_goes_on_exactly_behind_the_damage(job: str, damage: str) ->
 
 async def test_finals_of_windows_that_lost_rows_are_not_sent() -> None:
     """Rows of the window that the first record is of may have stood in the log before, too: no part of it is taken for
-    the whole. No record from before can have held rows of those that follow, which are sent as ever."""
+    the whole. So may those of the next minute or two, of a worker whose clock was behind. No record from before can
+    have held rows of those that follow, which are sent as ever."""
     case = CASES["finals"]
     more = case.records(WINDOWS, WINDOWS + 24)
     sent = []
@@ -230,7 +236,7 @@ async def test_finals_of_windows_that_lost_rows_are_not_sent() -> None:
 
     first_ms = windows.BASE_MS + WINDOWS * finals.WINDOW_MS
     assert [one[0] for one in sent[0]][:2] == [first_ms, first_ms]
-    assert sent[1] == [one for one in sent[0] if one[0] > first_ms]
+    assert sent[1] == [one for one in sent[0] if one[0] > first_ms + MARGIN_MS]
 
 
 async def test_finals_of_a_long_outage_are_not_sent() -> None:
@@ -246,7 +252,29 @@ async def test_finals_of_a_long_outage_are_not_sent() -> None:
     await owner.commit()
 
     first_ms = windows.BASE_MS + (WINDOWS + 1_000) * finals.WINDOW_MS
-    assert min(one[0] for one in case.told(told.records, 0)) == first_ms + finals.WINDOW_MS
+    assert min(one[0] for one in case.told(told.records, 0)) == first_ms + MARGIN_MS + finals.WINDOW_MS
+
+
+@pytest.mark.parametrize("behind_s", [-3_600, 0, 3_600])
+@pytest.mark.parametrize("to", ["earliest", "latest"])
+async def test_what_is_lost_may_be_newer_than_any_clock_that_is_read(
+    to: str, behind_s: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first record that is left has its worker's clock; where none is left, the last record and whoever resets have
+    clocks, of which the later one counts."""
+    case, bounds = CASES["finals"], list[int]()
+    scene = await before(case)
+    monkeypatch.setattr(scene.step, "begin_again", lambda state, offset, lost_to_ms: bounds.append(lost_to_ms))
+    scene.log.begin, scene.log.records, scene.log.end = scene.log.end + 9, [], scene.log.end + 9
+    first, *_, last = [scene.log.add(record) for record in case.records(WINDOWS, WINDOWS + 4)]
+    scene.log.end += 1  # a marker
+
+    scene.clock.now_s = (last.timestamp_ms - BEGAN_MS) / 1_000 - behind_s
+    owner = resetting(scene)
+    await owner.carry_out(await owner.plan(to), lambda reset, commit: [])
+
+    newest_ms = last.timestamp_ms + 1_000 * max(0, -behind_s)
+    assert bounds == [(first.timestamp_ms if to == "earliest" else newest_ms) + MARGIN_MS]
 
 
 @pytest.mark.parametrize("job", ["finals", "costs"])
