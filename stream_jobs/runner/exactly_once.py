@@ -122,7 +122,7 @@ class PartitionOwner:
         self._dumped_to, self._dumped_bytes = -1, 0
         self._read_ms: int | None = None
         self._snapshot_at_ms = self._committed_at_ms = self._fed_at_ms = self._looked_at_ms = float("-inf")
-        self._transacted_at_ms = float("-inf")
+        self._transacted_at_ms = self._topic_seen_ms = float("-inf")
         self._rests_ms = 0.0
         self._committing = False
         self._isolating = False
@@ -186,7 +186,7 @@ class PartitionOwner:
             self._checkpoint = None
         self._dumped_to = -1 if self._snapshot is None else self._snapshot.position
         self._forget_changes()
-        self._transacted_at_ms = self._elapsed_ms()
+        self._transacted_at_ms = self._topic_seen_ms = self._elapsed_ms()
         self._fed_at_ms = self._elapsed_ms()  # the first commit waits for no interval: a takeover is late already
         return self._position
 
@@ -299,6 +299,8 @@ class PartitionOwner:
         except BaseException:
             self._stopped = True
             raise
+        if self._elapsed_ms() - self._fed_at_ms >= self._policy.idle_after_ms:
+            self._topic_seen_ms = float("-inf")
         self._fed_at_ms, self._read_ms = self._elapsed_ms(), records[-1].timestamp_ms
 
     def _committed_among(self, records: Sequence[Record]) -> int:
@@ -337,7 +339,7 @@ class PartitionOwner:
     async def _keep(self) -> None:
         """The log is damaged behind what was folded: commit that with a whole snapshot, then nothing more."""
         await self._settle()
-        await self._commit(self._clock.now_ms(), whole=True)
+        await self._commit(self._clock.now_ms(), whole=True, damaged=True)
         self._stopped = True
 
     def _forget_changes(self) -> None:
@@ -410,7 +412,7 @@ class PartitionOwner:
             return False
         return await self._commit(self._clock.now_ms())
 
-    async def _commit(self, now_ms: int, *, idle: bool = False, whole: bool = False) -> bool:
+    async def _commit(self, now_ms: int, *, idle: bool = False, whole: bool = False, damaged: bool = False) -> bool:
         self._check_owned()
         assert not self._committing, "one commit at a time"
         self._committing = True
@@ -418,6 +420,8 @@ class PartitionOwner:
             plan, stats = self._plan(now_ms, idle=idle, whole=whole)
             self._committed_at_ms = self._elapsed_ms()
             if plan is not None:
+                if not damaged:
+                    await self._look_at_topic()
                 await self._transact(plan)
             self._count(stats)
         except BaseException:
@@ -426,6 +430,14 @@ class PartitionOwner:
         finally:
             self._committing = False
         return plan is not None
+
+    async def _look_at_topic(self) -> None:
+        """Raise ``PartitionError`` where the topic was recreated since the owner began: what was folded since it last
+        looked may be of the new log, whose records a reset counts from the first. It looks once a snapshot interval,
+        and whenever records come after a pause, which nobody recreates a topic without."""
+        if self._elapsed_ms() - self._topic_seen_ms >= self._policy.snapshot_interval_ms:
+            self._topic_id = await self._demand_same_topic(self._topic_id)
+            self._topic_seen_ms = self._elapsed_ms()
 
     def _abandon(self) -> None:
         """The outcome of the transaction is unknown: nothing may follow it."""

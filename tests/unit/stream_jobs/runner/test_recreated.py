@@ -1,0 +1,113 @@
+"""A topic is deleted and made again while a job reads it: what of the new one was folded is not committed."""
+
+from __future__ import annotations
+
+import pytest
+
+from schemas.contract.record import Record
+from schemas.errors import PartitionError
+from stream_jobs.runner.exactly_once import PartitionOwner
+from stream_jobs.runner.policy import PROMPT_POLICY
+from tests.simulator.counting import CountingStep, encode
+from tests.unit.stream_jobs.runner.memory_broker import Memory, Scene
+
+PAUSE_S = PROMPT_POLICY.idle_after_ms / 1_000
+INTERVAL_S = PROMPT_POLICY.snapshot_interval_ms / 1_000
+
+
+def one(seq: int) -> Record:
+    value, headers = encode("k", 1, "s", 0, seq, (0, 0))
+    return Record("source", 0, 0, 0, None, value, headers)
+
+
+class Asked(Memory):
+    """Counts how often the id of the topic was looked up."""
+
+    asked = 0
+
+    async def topic_id(self, topic: str) -> str | None:
+        self.asked += 1
+        return await super().topic_id(topic)
+
+
+async def live() -> tuple[Scene, PartitionOwner]:
+    """An owner that has committed four records."""
+    scene = Scene(CountingStep(), memory=Asked())
+    scene.memory.topic_ids["source"] = "first"
+    owner = await scene.owner()
+    for seq in range(4):
+        await owner.feed([scene.log.add(one(seq))])
+    assert await owner.commit()
+    return scene, owner
+
+
+def made_anew(scene: Scene, records: int) -> None:
+    scene.memory.topic_ids["source"] = "another"
+    scene.log.records, scene.log.begin, scene.log.end = [], 0, 0
+    for seq in range(10, 10 + records):
+        scene.log.add(one(seq))
+
+
+async def commits_without_a_pause(scene: Scene, owner: PartitionOwner, records: int) -> int:
+    """How many of so many commits of a record each wrote something."""
+    commits = 0
+    for seq in range(20, 20 + records):
+        scene.clock.now_s += PAUSE_S / 2
+        await owner.feed([scene.log.add(one(seq))])
+        commits += await owner.commit()
+    return commits
+
+
+@pytest.mark.parametrize("pause_s", [PAUSE_S, INTERVAL_S], ids=["after a pause", "an interval later"])
+async def test_records_of_the_new_log_are_not_committed(pause_s: float) -> None:
+    """It holds more than was counted already: by their offsets its records are the next ones."""
+    scene, owner = await live()
+    before = scene.memory.offset
+    made_anew(scene, 6)
+    scene.clock.now_s += pause_s
+    await owner.feed(scene.log.records[4:])
+
+    with pytest.raises(PartitionError, match="its id is another") as raised:
+        await owner.commit()
+
+    assert raised.value.cause == "log_recreated"
+    assert scene.memory.offset == before
+
+
+async def test_without_a_pause_it_is_noticed_within_a_snapshot_interval() -> None:
+    """Records come without end."""
+    scene, owner = await live()
+    made_anew(scene, 4)
+
+    with pytest.raises(PartitionError, match="its id is another"):
+        await commits_without_a_pause(scene, owner, 100)
+
+    assert scene.clock.now_s <= INTERVAL_S
+
+
+async def test_the_id_is_not_looked_up_at_each_commit() -> None:
+    """But once an interval, while records come."""
+    scene, owner = await live()
+    assert isinstance(scene.memory, Asked)
+    asked, commits = scene.memory.asked, int(2 * INTERVAL_S / (PAUSE_S / 2))
+
+    assert await commits_without_a_pause(scene, owner, commits) == commits
+
+    assert scene.memory.asked - asked == 2
+
+
+async def test_what_was_folded_of_a_log_is_kept_where_the_new_one_is_shorter() -> None:
+    """Its records stand before what was counted: nothing of them was folded."""
+    scene, owner = await live()
+    await owner.feed([scene.log.add(one(4))])
+    made_anew(scene, 2)
+    scene.clock.now_s += INTERVAL_S
+
+    with pytest.raises(PartitionError) as raised:
+        await owner.feed(scene.log.records[:1])
+
+    assert raised.value.cause == "log_short"
+    assert scene.memory.offset is not None
+    assert scene.memory.offset.offset == 5
+    with pytest.raises(PartitionError, match="its id is another, that of the snapshot first"):
+        await scene.owner()
