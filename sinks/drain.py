@@ -16,7 +16,8 @@ T = TypeVar("T")
 @dataclass(slots=True)
 class Drain:
     """Runs statements in threads. One is waited for as long as it takes, and once ``stop`` came for ``seconds`` more,
-    which all that follow share. ``abandoned``: one was not waited for to its end; its thread goes on."""
+    which all that follow share. ``abandoned``: one was not waited for to its end, since time was over or the waiting
+    was cancelled; its thread goes on."""
 
     stop: asyncio.Event
     seconds: float
@@ -32,10 +33,11 @@ class Drain:
                 await asyncio.wait({working}, timeout=self._left_s())
         finally:
             stopping.cancel()
+            if not working.done():
+                self.abandoned = True
+                working.cancel()
         if working.done():
             return working.result()
-        self.abandoned = True
-        working.cancel()
         raise UnavailableError(f"ClickHouse has not answered {self.seconds:g} s after the sink was told to stop")
 
     def _left_s(self) -> float:

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import random
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -33,13 +33,14 @@ from runtime.tracing import Tracer
 from schemas.contract.record import Record
 from schemas.contract.topics import BOOKS_TOPIC, COSTS_TOPIC, REJECTED_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
 from schemas.ddl.merging import LEVELS
-from schemas.errors import BrokenPartError, ConfigError, FleetpulseError, UnavailableError
+from schemas.errors import ConfigError, FleetpulseError, UnavailableError
 from schemas.limits import DEFAULT_LIMITS, Limits
 from sinks.commits import check_log, commit, commit_markers, count_missing, demand_log_ids
-from sinks.database import STATEMENT_SECONDS_MAX, SinkDatabase
+from sinks.database import SinkDatabase
 from sinks.drain import Drain, sleep
 from sinks.landing import JSON_TABLES, Landing, land_derived, land_raw, together
-from sinks.rollup import NONE, Notebook, Rollups, RollupSettings, Share, share_of
+from sinks.rollup import NONE, Notebook, RollupSettings, Share, share_of
+from sinks.rollup_passes import run_passes
 from sinks.sink_counters import count_landed, count_planned, count_read, insert_counted, lag_followed, set_lag
 from sinks.spans import end_landed
 
@@ -163,16 +164,26 @@ async def run_sink(
     progress.readiness.release("groups")
     try:
         async with asyncio.TaskGroup() as tasks:
-            for group in groups:
-                tasks.create_task(_run_group(kafka, group, settings, stop))
-            tasks.create_task(follow(kafka, stop, progress.readiness))
+            works = [_run_group(kafka, group, settings, stop) for group in groups]
+            works.append(follow(kafka, stop, progress.readiness))
             if settings.roll:
-                tasks.create_task(_run_rollups(clickhouse, settings, limits, stop, progress))
+                works.append(_run_rollups(clickhouse, settings, limits, stop, progress))
+            for work in works:
+                tasks.create_task(_else_stopping(work, stop))
     except ExceptionGroup as errors:
         ours = errors.subgroup(FleetpulseError)
         if ours is None:
             raise
         raise _first(ours) from None  # one sentence for a person, not a tree of tracebacks
+
+
+async def _else_stopping(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
+    """Where it raises, all others stop, too: they wait for ClickHouse no longer than at any stop."""
+    try:
+        await work
+    except BaseException:
+        stop.set()
+        raise
 
 
 def _first(error: BaseException) -> BaseException:
@@ -275,9 +286,11 @@ async def _land_all(consumer: Any, group: _Group, settings: SinkSettings, stop: 
             if landing is None:
                 await commit_markers(consumer, group.landed)
     finally:
-        if landing is not None:
-            await landing
-        group.progress.abandoned |= drain.abandoned
+        try:
+            if landing is not None:
+                await landing
+        finally:
+            group.progress.abandoned |= drain.abandoned
 
 
 async def _land(
@@ -349,27 +362,11 @@ def _store(group: _Group, landing: Landing) -> bool:
 async def _run_rollups(
     clickhouse: ClickHouseConfig, settings: SinkSettings, limits: Limits, stop: asyncio.Event, progress: Progress
 ) -> None:
-    database = SinkDatabase(clickhouse, consistent=True, seconds_max=STATEMENT_SECONDS_MAX)
-    rollups, readiness = Rollups(database, settings.rollups, limits, lambda: progress.share), progress.readiness
-    worked, drain = False, Drain(stop, settings.drain_s)
-    while not stop.is_set():
-        done = 0
-        try:
-            done = await drain.in_thread(rollups.run_pass)
-            worked = True
-            readiness.release("rollups")
-        except (UnavailableError, ConfigError) as error:
-            if isinstance(error, ConfigError) and not worked:
-                raise
-            readiness.hold("rollups", f"{named(error)}; rollups retrying", cause_of(error))
-            facts = {"why": str(error), "cause": cause_of(error)}
-            if isinstance(error, BrokenPartError):
-                _log.error("stored rows cannot be read; rollups that need them wait", extra=facts)
-            else:
-                _log.warning("ClickHouse unavailable, rollups retrying", extra=facts)
-        await sleep(0.0 if done else settings.rollups.pass_ms / 1_000, stop)
-    progress.abandoned |= drain.abandoned
-    database.close()
+    drain = Drain(stop, settings.drain_s)
+    try:
+        await run_passes(clickhouse, settings.rollups, limits, lambda: progress.share, drain, progress.readiness)
+    finally:
+        progress.abandoned |= drain.abandoned
 
 
 async def _retried(
@@ -385,11 +382,14 @@ async def _retried(
         except (UnavailableError, ConfigError) as error:
             if isinstance(error, ConfigError) and not worked:
                 raise
+            facts: dict[str, Any] = {"server": what, "error": str(error), "cause": cause_of(error)}
+            if stop.is_set():
+                _log.warning("stopped before the server answered; offsets are not committed", extra=facts)
+                return None
             failures += 1
             pause_s = _BACKOFF.pause_s(failures, random.random())
             readiness.hold(what, named(error), cause_of(error))
-            facts = {"server": what, "attempt": failures, "retry_in_s": round(pause_s, 1), "error": str(error)}
-            facts["cause"] = cause_of(error)
+            facts |= {"attempt": failures, "retry_in_s": round(pause_s, 1)}
             _log.warning("server unavailable, retrying; offsets are not committed", extra=facts)
             if await sleep(pause_s, stop):
                 return None

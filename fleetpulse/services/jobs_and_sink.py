@@ -249,10 +249,17 @@ def run_sink_service(
     async def body() -> None:
         stop, limits = on_stop_signal(asyncio.get_running_loop()), config.limits
         run = partial(run_sink, config.kafka, login, settings, stop)
-        with tracing(config.tracing, "sink") as tracer:
-            await run(limits=limits, progress=progress, tracer=tracer)
+        code = 0
+        try:
+            with tracing(config.tracing, "sink") as tracer:
+                await run(limits=limits, progress=progress, tracer=tracer)
+        except Exception as error:
+            if not progress.abandoned:
+                raise
+            _log.critical("exiting: the sink failed while ClickHouse did not answer: %s", error, exc_info=True)
+            code = 1
         if progress.abandoned:
-            leave(0)  # a thread may wait for ClickHouse; what it was given is read again
+            leave(code)  # a thread may wait for ClickHouse; what it was given is read again
 
     with health(health_port, lambda: progress.waiting_for):
         warm()

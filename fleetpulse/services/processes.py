@@ -33,7 +33,8 @@ BACK = {
 """Niceness by the words that a child's arguments begin with; all others have their parent's. Finals and alerts are
 what somebody waits for."""
 RESTART_AFTER_S = 2.0
-STOP_WITHIN_S = 15.0
+STOP_WITHIN_S = 40.0
+"""Longer than a sink waits for ClickHouse (``SinkSettings.drain_s``)."""
 _PR_SET_PDEATHSIG = 1
 _CHILD_OF = "FLEETPULSE_CHILD_OF"
 

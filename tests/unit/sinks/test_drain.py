@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from runtime.health import Readiness
 from schemas.contract.record import Record
-from schemas.errors import UnavailableError
+from schemas.errors import ContractError, UnavailableError
 from sinks.drain import Drain, sleep
 from sinks.landing import Insert
-from sinks.service import _land_all
+from sinks.service import _else_stopping, _land_all, _retried
 from tests.unit.sinks.test_service import SETTINGS, Database, Recording, group
 
 HANGS_S = 20.0
@@ -82,6 +84,75 @@ async def test_all_that_is_waited_for_shares_one_time() -> None:
 
     let_go.set()
     assert drain.abandoned
+
+
+async def test_what_is_waited_for_no_more_is_abandoned() -> None:
+    """The waiting was cancelled: the thread goes on, and the process has to leave it behind."""
+    drain, let_go, begun = Drain(asyncio.Event(), HANGS_S), threading.Event(), threading.Event()
+
+    def hangs() -> None:
+        begun.set()
+        let_go.wait(HANGS_S)
+
+    waiting = asyncio.create_task(drain.in_thread(hangs))
+    await asyncio.to_thread(begun.wait)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+    let_go.set()
+    assert drain.abandoned
+
+
+async def test_a_group_that_is_cancelled_says_what_it_abandoned() -> None:
+    """Another one raised, and stopped it before."""
+    stop = asyncio.Event()
+    database = Hanging(stop)
+    landing = group(database)
+    try:
+        working = asyncio.create_task(_land_all(Recording(), landing, replace(SETTINGS, drain_s=0.5), stop))
+        await stop.wait()
+        for _ in range(20):  # until it waits for the insert
+            await asyncio.sleep(0)
+        working.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await working
+        assert landing.progress.abandoned
+    finally:
+        database.let_go.set()
+
+
+async def test_where_one_raises_the_others_are_told_to_stop() -> None:
+    """So that none waits for ClickHouse without an end."""
+    stop = asyncio.Event()
+
+    async def fails() -> None:
+        raise ContractError("not ours")
+
+    with pytest.raises(ContractError):
+        await _else_stopping(fails(), stop)
+
+    assert stop.is_set()
+
+
+@pytest.mark.parametrize("stops", [False, True])
+async def test_a_stop_says_that_nothing_is_retried(stops: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """But a server that is away is."""
+    stop, attempts = asyncio.Event(), list[int]()
+
+    async def away() -> int:
+        attempts.append(1)
+        if len(attempts) > 1:
+            return 7
+        if stops:
+            stop.set()
+        raise UnavailableError("away")
+
+    done = await _retried("ClickHouse", away, stop, Readiness())
+
+    said = "stopped before the server answered" if stops else "server unavailable, retrying"
+    assert done == (None if stops else 7)
+    assert [record.getMessage() for record in caplog.records] == [f"{said}; offsets are not committed"]
 
 
 async def test_what_work_returns_and_raises_comes_through() -> None:

@@ -15,7 +15,9 @@ from fleetpulse.services.jobs_and_sink import JOBS, _alerts, _arguments, _costs,
 from runtime.config import load
 from runtime.health import STILL_MAX_S, Check, Heartbeat
 from schemas.contract.topics import BY_NAME, state_topic
-from schemas.errors import FleetpulseError
+from schemas.errors import ContractError, FleetpulseError
+from sinks import service as sink_service
+from sinks import warm as sink_warm
 from stream_jobs.alerts.step import AlertStep
 from stream_jobs.costs.step import CostStep
 from stream_jobs.windows.step import WindowsStep
@@ -158,3 +160,31 @@ def test_alive_is_a_service_whose_loop_turns(monkeypatch: pytest.MonkeyPatch) ->
         seen = asyncio.run(body())
 
     assert [before, *seen] == [None, None, "the event loop has stood still for 61 s", "waits"]
+
+
+@pytest.mark.parametrize("abandoned", [False, True])
+def test_a_sink_that_fails_leaves_a_thread_that_waits_for_clickhouse(
+    abandoned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Python would wait for it, for ever. The reason is in the log; without such a thread it is raised as ever."""
+
+    async def run_sink(*_: object, progress: sink_service.Progress, **__: object) -> None:
+        progress.abandoned = abandoned
+        raise ContractError("not ours")
+
+    class LeftError(Exception): ...
+
+    def leave(code: int) -> None:
+        raise LeftError(code)
+
+    monkeypatch.setattr(services, "load", lambda: load({"data_dir": str(tmp_path)}))
+    monkeypatch.setattr(services.logs, "configure", lambda name: None)
+    monkeypatch.setattr(services, "leave", leave)
+    monkeypatch.setattr(sink_service, "run_sink", run_sink)
+    monkeypatch.setattr(sink_warm, "warm", lambda: None)
+
+    with pytest.raises(LeftError if abandoned else ContractError, match="1" if abandoned else "not ours"):
+        services.run_sink_service(raw=False, roll=False, health_port=None)
+
+    said = [record.getMessage() for record in caplog.records]
+    assert said == (["exiting: the sink failed while ClickHouse did not answer: not ours"] if abandoned else [])

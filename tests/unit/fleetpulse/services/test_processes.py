@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fleetpulse.services.processes import Command, Processes
+from fleetpulse.services.processes import STOP_WITHIN_S, Command, Processes
 from runtime import priority
+from sinks.service import SinkSettings
 
 
 def test_a_child_that_is_killed_is_started_again(tmp_path: Path) -> None:
@@ -114,3 +115,8 @@ def test_a_child_steps_back_when_it_is_started_and_started_again(tmp_path: Path)
 
         assert (first, os.getpriority(os.PRIO_PROCESS, pid)) == (max(mine, priority.BULK),) * 2
         assert os.getpriority(os.PRIO_PROCESS, 0) == mine
+
+
+def test_a_sink_that_waits_for_clickhouse_is_not_killed() -> None:
+    """It ends by itself after its drain."""
+    assert SinkSettings().drain_s < STOP_WITHIN_S
