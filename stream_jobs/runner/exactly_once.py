@@ -198,7 +198,7 @@ class PartitionOwner:
 
     async def _start_at_beginning(self) -> None:
         await self._refuse_if_known()
-        self._topic_id = await self._demand_same_topic(None)
+        self._topic_id = await self._broker.topic_id(self.source.topic)
         self._committed = await self._broker.begin_offset(self.source.topic, self.source.partition)
         await self._restore()
 

@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 CAUSES: dict[str, str] = {
     "log_cut": "retention deleted records that the job still needs",
     "log_short": "the log ends before what was committed: truncated, or recreated under the same name",
-    "log_recreated": "the topic was recreated under the same name since the last commit: its id says so",
+    "log_recreated": "the topic was recreated under the same name since the last snapshot: its id says so",
     "offset_lost": "the group's offset has expired while a snapshot is there",
     "foreign_offset": "the group's offset was committed by something else",
     "snapshot_lost": "the snapshot in the state topic cannot be read",
@@ -40,6 +40,9 @@ CAUSES: dict[str, str] = {
     "no_state_partition": "the state topic has fewer partitions than the source",
 }
 """Closed set of causes, each with what it means."""
+
+_WITHOUT_OFFSET = frozenset({"offset_lost", "log_recreated"})
+"""Causes for which a partition without a committed offset is quarantined."""
 
 TopicPartition = tuple[str, int]
 
@@ -126,7 +129,7 @@ class Quarantine:
         committed = await self._broker.committed(self._names.group, *partition)
         if held.found is not None and committed != held.found and committed is not None:
             return True
-        if held.found is None and held.error.cause == "offset_lost" and committed is not None:
+        if held.found is None and held.error.cause in _WITHOUT_OFFSET and committed is not None:
             return True
         if held.acquired or self._now_ms() < held.examine_at_ms:
             return False

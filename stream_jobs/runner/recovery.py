@@ -12,7 +12,7 @@ from schemas.contract.record import Record
 from schemas.errors import ContractError, FencedError, NewerReleaseError, PartitionError
 from stream_jobs.runner.job import AnyStep, Names, Source
 from stream_jobs.runner.ports import Broker
-from stream_jobs.runner.snapshot import Assembly, Snapshot
+from stream_jobs.runner.snapshot import Assembly, Snapshot, topic_id_of
 
 RUN_GAP_MAX = 64
 """Offsets between two pieces for which it is cheaper to begin to read again."""
@@ -30,29 +30,39 @@ async def demand_state_partition(broker: Broker, names: Names, source: Source) -
 
 
 async def refuse_if_known(broker: Broker, names: Names, source: Source) -> None:
-    """For a source without committed offset. A snapshot proves that there was one: the group's offsets were lost, and
-    starting from the beginning would count everything twice. Raises ``PartitionError``."""
-    topic = names.state_topic(source.topic)
-    end = await broker.end_offset(topic, source.partition)
-    position = await broker.begin_offset(topic, source.partition)
-    if position >= end:
+    """For a source without committed offset. A snapshot proves that there was one: it went with a topic that was
+    deleted and made again, or the group's offsets were lost, and starting from the beginning would count everything
+    twice. Raises ``PartitionError``."""
+    last = await _last_piece(broker, names, source)
+    if last is None:
         return
+    if await broker.committed(names.group, source.topic, source.partition) is not None:
+        raise FencedError(f"{source}: another owner took over and has committed already")
+    await demand_same_topic(broker, source, topic_id_of(last))
+    raise PartitionError(
+        "offset_lost",
+        f"{source}: group {names.group} has no committed offset, yet {last.topic} holds a snapshot: the offset was "
+        "lost (offsets.retention.minutes?), and starting from the beginning would count everything twice",
+    )
+
+
+async def _last_piece(broker: Broker, names: Names, source: Source) -> Record | None:
+    """The last record in the state topic that is of a snapshot."""
+    topic, found = names.state_topic(source.topic), list[Record]()
+    position = await broker.begin_offset(topic, source.partition)
+    end = await broker.end_offset(topic, source.partition)
+    if position >= end:
+        return None
     reader = await broker.reader(topic, source.partition, position)
     try:
         while position < end:
             batch = await reader.poll()
             position = batch.position
-            if any((record.key or b"").startswith(names.state_prefix) for record in batch.records):
-                if await broker.committed(names.group, source.topic, source.partition) is not None:
-                    raise FencedError(f"{source}: another owner took over and has committed already")
-                raise PartitionError(
-                    "offset_lost",
-                    f"{source}: group {names.group} has no committed offset, yet {topic} holds a snapshot: the offset "
-                    "was lost (offsets.retention.minutes?), and starting from the beginning would count everything "
-                    "twice",
-                )
+            pieces = (record for record in batch.records if (record.key or b"").startswith(names.state_prefix))
+            found = [*found, *pieces][-1:]
     finally:
         await reader.close()
+    return found[0] if found else None
 
 
 async def snapshots(broker: Broker, names: Names, source: Source) -> list[int]:

@@ -7,8 +7,8 @@ names a snapshot that is complete. It stands in the metadata of the committed of
 
     v1 number=1234 snapshot=567        records written so far; state-topic offset of the snapshot's first piece
 
-Every piece names the id of the source topic: brokers forget the offsets of a topic that is deleted, and what is made
-under its name is another log. 0.1.0 names none.
+Every piece names the id of the source topic, where the brokers give it one: they forget the offsets of a topic that is
+deleted, and what is made under its name is another log. 0.1.0 names none.
 
 The state topic is compacted. A snapshot's keys end in a slot, and the next one uses the other slot, so compaction
 never takes a piece of the snapshot that is pointed to, not even when an owner dies half-way through the next.
@@ -172,6 +172,12 @@ def _pieces(part: bytes) -> list[tuple[bytes, bytes]]:
     return [(part[s : s + PIECE_BYTES_MAX], b"part" if s == starts[-1] else b"piece") for s in starts]
 
 
+def topic_id_of(piece: Record) -> str | None:
+    """The id of the source topic that a piece names."""
+    found = dict(piece.headers).get(_TOPIC_ID)
+    return None if found is None else found.decode()
+
+
 class Assembly:
     """Puts a snapshot together from the records that follow a pointer, and then from those that ``kept`` names. Raises
     ``PartitionError`` when it can't."""
@@ -247,7 +253,7 @@ class Assembly:
         headers = dict(record.headers)
         slot = (record.key or b"").removeprefix(self._prefix).partition(b"/")[0]
         number = int(slot) if slot.isdigit() else 0
-        topic_id = headers[_TOPIC_ID].decode() if _TOPIC_ID in headers else None
+        topic_id = topic_id_of(record)
         self._head = Snapshot(int(headers["position"]), self._offset, number, int(headers["number"]), topic_id=topic_id)
         self._pieces_due = pieces
         self.kept = {int(place): int(offset) for place, offset in json.loads(headers.get(_KEPT, b"{}")).items()}

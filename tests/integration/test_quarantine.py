@@ -210,6 +210,6 @@ async def test_a_topic_that_was_recreated_is_known_though_it_holds_more_than_was
     done = await reset(job, 1, "earliest")
     found = await counted(job, 1, 130)
 
-    assert (done.cause, done.to, done.missing, done.same_topic) == ("offset_lost", 0, None, False)
+    assert (done.cause, done.to, done.missing, done.same_topic) == ("log_recreated", 0, None, False)
     assert found[-1]["total"] == 50 + 80 * 1_000
     assert again.process.returncode is None

@@ -168,6 +168,21 @@ async def test_a_partition_that_was_reset_is_acquired_again() -> None:
     assert stage.gauge() == {("log_cut",): 0.0}
 
 
+@pytest.mark.parametrize("cause", ["offset_lost", "log_recreated"])
+async def test_a_partition_whose_offset_went_is_acquired_again_once_it_has_one(cause: str) -> None:
+    """A reset has made it."""
+    stage = Stage()
+    stage.owner.acquires[1] = PartitionError(cause, "t/1: its offset is gone")
+    stage.owner.found, stage.broker.offset = None, None
+    await stage.assigned()
+
+    wishes = [await stage.looked(2.5)]
+    stage.broker.offset = Committed(9, "v1")
+    wishes.append(await stage.looked(2.5))
+
+    assert wishes == [0, 1]
+
+
 async def test_damage_that_is_mended_is_found_by_itself_ever_less_often() -> None:
     """A state topic that has grown needs no reset. One that has not is looked at after 30 s, 60 s, 120 s."""
     stage = Stage()

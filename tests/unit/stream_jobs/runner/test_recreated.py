@@ -96,6 +96,23 @@ async def test_the_id_is_not_looked_up_at_each_commit() -> None:
     assert scene.memory.asked - asked == 2
 
 
+@pytest.mark.parametrize("id_now", ["first", "second", "third"])
+async def test_an_offset_that_went_with_its_topic_is_no_lost_offset(id_now: str) -> None:
+    """The newest snapshot says of which topic it is; one of before the last recreation may stand there still."""
+    scene, owner = await live()
+    await owner.stop()
+    state = scene.memory.log("state.counting.source")
+    for record in list(state.records):
+        headers = [(name, b"second" if name == "topic-id" else value) for name, value in record.headers]
+        state.add(record._replace(headers=tuple(headers)))
+    scene.memory.offset, scene.memory.topic_ids["source"] = None, id_now
+
+    with pytest.raises(PartitionError) as raised:
+        await scene.owner()
+
+    assert raised.value.cause == ("offset_lost" if id_now == "second" else "log_recreated")
+
+
 async def test_what_was_folded_of_a_log_is_kept_where_the_new_one_is_shorter() -> None:
     """Its records stand before what was counted: nothing of them was folded."""
     scene, owner = await live()

@@ -341,7 +341,7 @@ async def test_brokers_that_delete_a_topic_forget_its_offsets() -> None:
 
     for books in (no_books, partial(books_end, scene)):
         plan = await resetting(scene).plan("earliest", books)
-        assert (plan.cause, plan.to, plan.missing, plan.again) == ("offset_lost", 0, None, None)
+        assert (plan.cause, plan.to, plan.missing, plan.again) == ("log_recreated", 0, None, None)
     await reset(scene, "earliest")
     owner = await scene.owner()
     await owner.commit()
