@@ -53,7 +53,7 @@ Span = tuple[int, int]
 class Reset:
     """What a reset does. ``cause`` None: nothing is damaged. ``committed`` is the group's offset, ``snapshot`` the
     position of the last snapshot; None where they are lost. ``log`` is what the log holds; ``same_topic``: by its id
-    it is the one that was counted, None where nobody knows."""
+    or by word of whoever resets it is the one that was counted, None where nobody knows."""
 
     source: str
     cause: str | None
@@ -154,7 +154,6 @@ class Resetting(PartitionOwner):
         counted = self._counted_to(known, begin)
         counted_id = None if self._snapshot is None else self._snapshot.topic_id
         same = self._same_topic = same_topic or _is_same(counted_id, known.topic_id)
-        self._topic_id = known.topic_id or counted_id
         self._found = known.committed
         self._checkpoint = None if position is None else (position, parts)
         self._number = (
@@ -165,7 +164,9 @@ class Resetting(PartitionOwner):
         self._committed = counted
         where = self._where(to, counted, begin, end)
         committed = None if known.committed is None else known.committed.offset
-        return Reset(str(self.source), cause, committed, counted, certain, position, (begin, end), where, same)
+        reset = Reset(str(self.source), cause, committed, counted, certain, position, (begin, end), where, same)
+        self._topic_id = known.topic_id or (None if reset.is_another_log else counted_id)
+        return reset
 
     async def _look(self) -> Known:
         found = await self._read_committed()
@@ -325,8 +326,8 @@ def describe(reset: Reset) -> list[str]:
         lines.append("the topic was recreated under the same name, as its id says: none of its records was counted")
     elif reset.is_truncated:
         lines.append(
-            f"the log was truncated, as the topic's id says: it ends before offset {reset.counted_to}, up to which it"
-            " was counted, so all that it holds was. Records that came since it was truncated are left out, too"
+            f"the log was truncated, as its id or --same-topic says: it ends before offset {reset.counted_to}, up to"
+            " which it was counted, so all that it holds was. Records that came since are left out, too"
         )
     elif reset.is_another_log:
         lines.append(

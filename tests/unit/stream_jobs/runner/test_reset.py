@@ -327,8 +327,25 @@ async def test_a_truncated_log_is_not_taken_for_one_made_anew() -> None:
 
     assert (done.cause, done.to, done.missing, done.forgotten) == ("log_short", 2, None, (1, 4))
     assert (done.is_another_log, done.is_truncated) == (False, True)
-    assert "the log was truncated, as the topic's id says" in describe(done)[2]
+    assert "the log was truncated, as its id or --same-topic says" in describe(done)[2]
     assert sum(each.get("accepted", 0) for each in told(scene)) == 5
+
+
+async def test_a_log_that_is_taken_for_another_one_does_not_get_the_old_id() -> None:
+    """The brokers give none any more; the owner that is told one again would find its topic recreated."""
+    scene = Scene(CountingStep())
+    scene.memory.topic_ids["source"] = "first"
+    await counted(scene, 4)
+    made_anew(scene, 2)
+    del scene.memory.topic_ids["source"]
+
+    done = await reset(scene, "earliest")
+    scene.memory.topic_ids["source"] = "another"
+    owner = await scene.owner()
+    await owner.commit()
+
+    assert (done.same_topic, done.is_another_log, done.to) == (None, True, 0)
+    assert sum(each.get("accepted", 0) for each in told(scene)) == 4 + 2
 
 
 async def test_brokers_that_delete_a_topic_forget_its_offsets() -> None:
