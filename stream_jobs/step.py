@@ -128,7 +128,8 @@ class Step(ABC, Generic[State, Changes]):
 
     def ends_without(self, state: State) -> Sequence[str]:
         """Names of what this process has not been given, though a state that was just loaded has something open of it,
-        which would end: rules of alerts. A person who resets the partition is told, and has given another file."""
+        which would end by that: rules of alerts, but those that an owner before was not given. A person who resets the
+        partition is told, and has given another file."""
         return ()
 
     def begin_again(self, state: State, offset: int, lost_to_ms: int) -> None:

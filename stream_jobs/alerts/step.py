@@ -263,7 +263,8 @@ class AlertStep(Step[State, Changes]):
     def ends_without(self, state: State) -> list[str]:
         """Rules of which something fired, and which the file has no more."""
         known = {rule.name for rule in (*with_builtin(self._ruleset).rules, *self._ruleset.disabled)}
-        return sorted({one.rule for one in state.detector.given_up} - known)
+        detector = state.detector
+        return sorted({one.rule for one in detector.given_up[detector.given_up_before :]} - known)
 
     def begin_again(self, state: State, offset: int, lost_to_ms: int) -> None:
         """Windows that wait, and those that the first finals from now on end, are judged as incomplete."""

@@ -44,7 +44,8 @@ class FleetDetector:
 
     ``detectors`` by name of their rule, ``spans`` by the length of their windows. ``incomplete_since_ms`` is the start
     of the first of the incomplete windows in a row. ``given_up`` are findings of rules that were changed or removed
-    while they fired, to be resolved with the next window."""
+    while they fired, to be resolved with the next window, the first ``given_up_before`` of them by the owner
+    before."""
 
     def __init__(self, rules: Sequence[Rule], series_max: int = SERIES_MAX) -> None:
         self.rules = tuple(rule for rule in rules if rule.kind in DETECTORS)
@@ -54,6 +55,7 @@ class FleetDetector:
         self.last_ms: int | None = None
         self.incomplete_since_ms: int | None = None
         self.given_up: list[Finding] = []
+        self.given_up_before = 0
         for length_ms in sorted({rule.window_ms for rule in self.rules}):
             self.spans[length_ms] = Span(length_ms, self._views(length_ms))
         self._dumped: list[bytes] | None = None
@@ -240,6 +242,7 @@ def _load(detector: FleetDetector, parts: Sequence[bytes]) -> None:
     detector.last_ms = head["last_ms"]
     detector.incomplete_since_ms = head["incomplete_since_ms"]
     detector.given_up = [_finding(found) for found in head["given_up"]]
+    detector.given_up_before = len(detector.given_up)
     for one, data in opened[1:]:
         if "rule" in one:
             _load_rule(detector, one, data)

@@ -350,6 +350,26 @@ async def test_alerts_are_not_reset_under_a_file_that_lacks_rules_of_open_ones(l
         await reset(scene, "latest")
 
 
+async def test_a_rule_that_was_removed_on_purpose_is_not_missed() -> None:
+    """The job runs without it already; no window has come since."""
+    case, log = CASES["alerts"], finals_log.Log()
+    scene = Scene(alert_step([a_rule("queue")]), case.topic, gapless=False)
+    for window in range(3):
+        log.rows(0, window, {"e-0": 900}, through=window + 1)
+        log.rows(1, window, {"e-1": 1}, through=window + 1)
+    owner = await scene.owner()
+    await owner.feed([scene.log.add(record) for record in log.records])
+    await owner.commit()
+    await owner.stop()
+
+    scene.step = alert_step([a_rule("other")])
+    owner = await scene.owner()
+    await owner._commit(scene.clock.now_ms(), whole=True)
+    await owner.stop()
+
+    assert (await reset(scene, "latest")).cause is None
+
+
 def a_rule(name: str) -> Rule:
     """Fires where engines have more than ``HOT_MS`` waiting."""
     waiting = Measure("waiting", "engine.samples", Function.MEAN, "waiting")
