@@ -55,7 +55,7 @@ def repair(
         in_a_line(),
         closing(connect(source, consistent=True)) as there,
         closing(connect(target, consistent=True)) as here,
-        closing(SinkDatabase(target)) as sink,
+        closing(SinkDatabase(target, consistent=True)) as sink,
     ):
         notes, found = Notes(sink), list[Filled]()
         unfinished = [] if dry_run else notes.unfinished()

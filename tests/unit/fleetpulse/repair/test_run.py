@@ -59,9 +59,13 @@ def test_hours_are_noted_before_and_behind_their_copy(monkeypatch: pytest.Monkey
     def unlocked() -> Iterator[None]:
         yield
 
+    def noted(_config: ClickHouseConfig, *, consistent: bool = False) -> Copy:
+        assert consistent, "a replica that lags lacks notes of a repair that was ended"
+        return Copy(log, ())
+
     copies = [Copy(log, HOURS), Copy(log, ())]
     monkeypatch.setattr(run, "connect", lambda _config, **_more: copies.pop(0))
-    monkeypatch.setattr(run, "SinkDatabase", lambda _config: Copy(log, ()))
+    monkeypatch.setattr(run, "SinkDatabase", noted)
     monkeypatch.setattr(run, "in_a_line", unlocked)
 
     with pytest.raises(UnavailableError):
