@@ -158,7 +158,7 @@ class Watch:
             fired = name == "alert" and text.startswith("firing")
             if fired and (self.firing_s is None or self.firing_s < self._struck_s - AHEAD_S):
                 self.firing_s = after_s
-        else:
+        elif not text.startswith("pending"):  # of an alert that nobody is notified of yet, such as of one restart
             self._named(name, other_causes(cause, text))
 
     def _named(self, name: str, causes: set[Cause]) -> None:

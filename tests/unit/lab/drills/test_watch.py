@@ -106,6 +106,9 @@ def test_the_first_sign_of_each_channel_is_kept(tmp_path: Path) -> None:
 
     assert (watch.has_all(), pending_s) == (True, None)
     assert watch.firing_s is not None
+    for state, others in (("pending", {Cause.CLICKHOUSE}), ("firing", {Cause.CLICKHOUSE, Cause.LAG})):
+        watch._take("alert", f"{state} B: a.md#{Cause.LAG.anchor}")
+        assert set().union(*watch.others.values()) == others
 
 
 def test_where_nothing_is_wrong_whatever_is_named_is_kept(tmp_path: Path) -> None:
