@@ -51,7 +51,7 @@ def test_the_state_is_loaded_under_the_files_of_the_job(monkeypatch: pytest.Monk
     rules, given = tmp_path / "rules.yaml", list[Any]()
     rules.write_text("version: 1")
 
-    async def planned(*_any: Any, files: Any = None) -> tuple[Any, bool]:
+    async def planned(*_any: Any, files: Any = None, **_more: Any) -> tuple[Any, bool]:
         given.append(_any[5] if len(_any) > 5 else files)
         return None, False
 

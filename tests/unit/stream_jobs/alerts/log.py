@@ -39,6 +39,7 @@ class Detector:
         self.stats: Counter[str] = Counter()
         self.series: dict[str, int] = {}
         self.given_up: list[Finding] = []
+        self.given_up_before = 0
 
     def detect(self, window: Window) -> list[Finding]:
         self.seen.append((window.window_ms, window.complete))
