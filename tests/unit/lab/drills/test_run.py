@@ -370,3 +370,21 @@ def test_a_lost_gpu_is_found_before_the_next_is_lost() -> None:
     lost = stage_faults(FAULT_EVERY_S, GPUS - 1)
 
     assert all(one["to_s"] < other["from_s"] for one, other in pairwise(lost))
+
+
+@pytest.mark.parametrize(
+    ("text", "pending"),
+    [
+        ("pending A: process not running", True),
+        ("firing A: process not running", False),
+        ("pending B: Consumer lag grows", False),
+    ],
+)
+def test_a_drill_waits_for_alerts_of_its_cause_that_are_pending(
+    text: str, pending: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would be taken for ones that went on before; what fires may go on for half an hour."""
+    (drill,) = run.chosen(["windows job gone"])
+    monkeypatch.setattr(run, "alerts", lambda _stand: iter([text]))
+
+    assert run._is_pending(cast(Any, None), drill) == pending
