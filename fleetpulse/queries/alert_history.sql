@@ -23,4 +23,4 @@ FROM (
     WHERE transition != 'resolved'
 )
 GROUP BY fingerprint, opened_ms
-ORDER BY began
+ORDER BY began, fingerprint

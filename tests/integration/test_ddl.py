@@ -208,7 +208,7 @@ def test_an_open_alert_is_found_by_what_it_is_about_now(
 
     assert found["open_alerts", "host"] == [("f", None)]
     assert found["open_alerts", "model"] == found["alert_history", "model"] == []
-    assert [fingerprint for fingerprint, _ in found["alert_history", "host"]] == ["e"]
+    assert [fingerprint for fingerprint, _ in found["alert_history", "host"]] == ["e", "f"]
 
 
 def gpu(now_ms: int, **change: Any) -> dict[str, Any]:
