@@ -191,9 +191,9 @@ def drills(
             [
                 one.name,
                 *(one.when(name) for name in CHANNELS),
-                "; ".join(one.pasted),
-                ("no" if one.mended_s is None else f"{one.mended_s:.0f} s")
-                + (f"; left: {one.left}" if one.left else ""),
+                "; ".join(one.mended.pasted),
+                ("no" if one.mended.within_s is None else f"{one.mended.within_s:.0f} s")
+                + (f"; left: {one.mended.left}" if one.mended.left else ""),
                 one.compared,
                 one.verdict,
             ]

@@ -8,10 +8,8 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -22,9 +20,9 @@ from fleetpulse.reconcile.compare import Report, reconcile
 from fleetpulse.services.processes import Processes
 from lab.drills.faults import DRILLS, Drill
 from lab.drills.finals import with_finals
+from lab.drills.outcome import Mended, Outcome
 from lab.drills.stand import PAGE, RULES, Stand
 from lab.drills.watch import (
-    Sign,
     Watch,
     alert_name,
     alerts,
@@ -53,118 +51,6 @@ CHECKS = ("fleetpulse doctor", "fleetpulse rules check", "fleetpulse prices chec
 """Lines whose exit code 1 is their answer: something is wrong."""
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600}
 _BLOCK = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """Of one drill. ``signs``: the first of each channel; ``silent``: channels that should have shown it and did not
-    in time; ``others``: causes that a channel named beside it. ``mended_s``: since the first line was pasted.
-    ``pending``: the alert was not more, ``overdue``: for too long. ``unproven``: channels that nothing watched here.
-    ``failed``: pasted lines with their exit codes. ``consequences``: other causes that are true while the fault lasts.
-    ``alerts``: what was opened about the fleet meanwhile, which names no cause of the pipeline. ``left``: what the
-    fault left behind, which was mended as its own section says."""
-
-    name: str
-    cause: Cause | None
-    signs: Mapping[str, Sign]
-    silent: tuple[str, ...]
-    firing_s: float | None
-    others: Mapping[str, tuple[str, ...]]
-    pasted: tuple[str, ...]
-    mended_s: float | None
-    books: Report
-    alerts: tuple[str, ...] = ()
-    left: Cause | None = None
-    overdue: bool = False
-    unproven: tuple[str, ...] = ()
-    failed: tuple[str, ...] = ()
-    consequences: frozenset[Cause] = frozenset()
-
-    @property
-    def good(self) -> bool:
-        """Every channel showed the cause in time and none another that is not its consequence, or none any where there
-        is none; the advice mended it without a line that failed, and the books are exact."""
-        seen = not self.silent and not self.overdue and not self.unexplained
-        mended = self.mended_s is not None and not self.failed
-        return seen and mended and self.books.exact and not self.books.empty
-
-    @property
-    def pending(self) -> bool:
-        """Whether the alert was there and notified nobody yet."""
-        return "alert" in self.signs and self.firing_s is None
-
-    @property
-    def unexplained(self) -> tuple[str, ...]:
-        """Other causes that are no consequence."""
-        found = {cause for causes in self.others.values() for cause in causes}
-        return tuple(sorted(found - self.consequences - {self.left}))
-
-    @property
-    def verdict(self) -> str:
-        """What is wrong, or ``good``, and what was not looked at."""
-        wrong = [f"silent: {', '.join(self.silent)}"] if self.silent else []
-        wrong += ["alert does not fire"] if self.overdue else []
-        wrong += [f"also named: {', '.join(self.unexplained)}"] if self.unexplained else []
-        wrong += [f"failed: {', '.join(self.failed)}"] if self.failed else []
-        found = "; ".join(wrong) or ("good" if self.good else "WRONG")
-        return found + "".join(f"; not proven: {name}" for name in self.unproven)
-
-    @property
-    def compared(self) -> str:
-        """The books in a word."""
-        return "NOT compared" if not self.books.checks else "exact" if self.books.exact else "NOT exact"
-
-    def text(self) -> str:
-        """One line for people."""
-        seen = ", ".join(f"{name} {self.when(name)}" for name in self.signs) or "nowhere"
-        silent = f"; silent: {', '.join(self.silent)}" if self.silent else ""
-        silent += "; alert does not fire" if self.overdue else ""
-        silent += f"; also named: {', '.join(self.unexplained)}" if self.unexplained else ""
-        silent += f"; not proven: {', '.join(self.unproven)}" if self.unproven else ""
-        silent += f"; failed: {', '.join(self.failed)}" if self.failed else ""
-        mended = "not mended" if self.mended_s is None else f"mended in {self.mended_s:.0f} s"
-        left = f", with what it left: {self.left}" if self.left else ""
-        return f"{self.name}: {self.cause or 'no fault'}, seen: {seen}{silent}; {mended}{left}; books {self.compared}"
-
-    def when(self, channel: str) -> str:
-        """How soon a channel showed it; empty where it did not."""
-        if channel not in self.signs:
-            return ""
-        return f"{self.signs[channel].after_s:.0f} s" + (" (pending)" if channel == "alert" and self.pending else "")
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "fault": self.name,
-            "cause": self.cause,
-            "signs": {name: asdict(sign) for name, sign in self.signs.items()},
-            "silent": list(self.silent),
-            "firing_s": self.firing_s,
-            "pending": self.pending,
-            "overdue": self.overdue,
-            "unproven": list(self.unproven),
-            "unexplained": list(self.unexplained),
-            "failed": list(self.failed),
-            "others": {name: list(found) for name, found in self.others.items()},
-            "alerts": list(self.alerts),
-            "pasted": list(self.pasted),
-            "mended_s": self.mended_s,
-            "left": self.left,
-            "books_exact": self.books.exact,
-            "comparisons": self.books.checks,
-            "differences": [str(one) for one in self.books.differences],
-            "good": self.good,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Mended:
-    """What was done about a fault. ``pasted``: lines of the runbook. ``within_s``: how soon it was mended after the
-    first of them; None: it is not. ``failed``: lines that failed. ``left``: what it had left behind, mended as well."""
-
-    pasted: tuple[str, ...] = ()
-    within_s: float | None = None
-    failed: tuple[str, ...] = ()
-    left: Cause | None = None
 
 
 def advice(cause: Cause, paste: Sequence[str] | None, page: str) -> tuple[str, ...]:
@@ -264,7 +150,7 @@ def _tried(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, 
 
 def _failed(drill: Drill) -> Outcome:
     """Of a drill that did not come to its end: nothing is known."""
-    return Outcome(drill.name, drill.cause, {}, tuple(drill.signs), None, {}, (), None, Report((), 0, ()))
+    return Outcome(drill.name, drill.cause, Report((), 0, ()), silent=tuple(drill.signs))
 
 
 def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, say: Callable[[str], None]) -> Outcome:
@@ -294,12 +180,20 @@ def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, 
     late = {name for name, sign in watch.seen.items() if sign.after_s > within_s}
     unproven = tuple(name for name in drill.signs if name == "alert" and stand.prometheus is None)
     silent = tuple(name for name in drill.signs if name not in unproven and (name not in watch.seen or name in late))
-    others = {name: tuple(sorted(found)) for name, found in watch.others.items()}
     return Outcome(
-        drill.name, drill.cause, watch.seen, silent, watch.firing_s, others, mended.pasted, mended.within_s, books,
-        _opened(stand, begun_ms), mended.left, is_overdue(watch), unproven, mended.failed,
-        drill.consequences | set(drill.signs.values()),
-    )  # fmt: skip
+        drill.name,
+        drill.cause,
+        books,
+        mended,
+        signs=watch.seen,
+        silent=silent,
+        firing_s=watch.firing_s,
+        others=watch.others,
+        alerts=_opened(stand, begun_ms),
+        overdue=is_overdue(watch),
+        unproven=unproven,
+        consequences=drill.consequences | set(drill.signs.values()),
+    )
 
 
 def is_overdue(watch: Watch) -> bool:

@@ -54,6 +54,11 @@ def other_causes(cause: Cause | None, text: str) -> set[Cause]:
     return {each for each in Cause if each is not cause and f"#{each.anchor}" in text}
 
 
+def _since(struck_s: float, sign: Sign) -> Sign:
+    """After so many seconds fewer; 0 for what was seen before."""
+    return replace(sign, after_s=max(0.0, sign.after_s - struck_s))
+
+
 class Logs:
     """Lines that were written since it was made, of every process."""
 
@@ -73,8 +78,8 @@ class Logs:
 
 @dataclass(slots=True)
 class Watch:
-    """Looks of every channel from now on; ``seen``: the first sign of the cause on each, ``others``: other causes; all
-    of them where no sign is waited for."""
+    """Looks of every channel from now on; ``seen``: the first sign of the cause on each, ``others``: the first of every
+    other cause; of all of them where no sign is waited for."""
 
     stand: Stand
     cause: Mapping[str, Cause]
@@ -82,7 +87,7 @@ class Watch:
     of: str = ""
     """What a sign has to hold, too."""
     seen: dict[str, Sign] = field(default_factory=dict)
-    others: dict[str, set[Cause]] = field(default_factory=dict)
+    others: dict[str, dict[Cause, Sign]] = field(default_factory=dict)
     firing_s: float | None = None
     """After which the first alert of the cause was not only pending."""
     lasted_s: float = 0.0
@@ -121,7 +126,11 @@ class Watch:
         for thread in self._threads:
             thread.join()
         struck_s, kept = self._struck_s, self._signs
-        self.seen = {name: replace(sign, after_s=max(0.0, sign.after_s - struck_s)) for name, sign in kept.items()}
+        self.seen = {name: _since(struck_s, sign) for name, sign in kept.items()}
+        self.others = {
+            name: {cause: _since(struck_s, sign) for cause, sign in found.items()}
+            for name, found in self.others.items()
+        }
         fired = "alert" in kept and self.firing_s is not None
         self.firing_s = max(0.0, (self.firing_s or 0.0) - struck_s) if fired else None
         self.lasted_s = time.monotonic() - self._begun_s - struck_s
@@ -146,24 +155,20 @@ class Watch:
                 self._take(name, text)
 
     def _take(self, name: str, text: str) -> None:
-        if not self.cause and not text.startswith("pending"):
-            self._named(name, {each for each in Cause if names(each, text)})
         cause = self.cause.get(name)
-        if cause is None:
+        if self.cause and cause is None:
             return
-        after_s = time.monotonic() - self._begun_s
-        if names(cause, text) and self.of in text:
+        sign = Sign(time.monotonic() - self._begun_s, text[:TEXT_CHARACTERS])
+        if cause is not None and names(cause, text) and self.of in text:
             if name not in self._signs:
-                self.seen[name] = Sign(after_s, text[:TEXT_CHARACTERS])
+                self.seen[name] = sign
             fired = name == "alert" and text.startswith("firing")
             if fired and (self.firing_s is None or self.firing_s < self._struck_s - AHEAD_S):
-                self.firing_s = after_s
+                self.firing_s = sign.after_s
         elif not text.startswith("pending"):  # of an alert that nobody is notified of yet, such as of one restart
-            self._named(name, other_causes(cause, text))
-
-    def _named(self, name: str, causes: set[Cause]) -> None:
-        if causes := causes - self._wrong_before:
-            self.others.setdefault(name, set()).update(causes)
+            found = other_causes(cause, text) if self.cause else {each for each in Cause if names(each, text)}
+            for each in found - self._wrong_before:
+                self.others.setdefault(name, {}).setdefault(each, sign)
 
     def _alerts(self) -> Iterator[str]:
         return alerts(self.stand)

@@ -25,7 +25,8 @@ from lab.chaos.disk_shim import compile_library
 from lab.chaos.stage import faults as stage_faults
 from lab.drills import faults, run
 from lab.drills.faults import DRILLS, Drill
-from lab.drills.run import CHANNELS, Mended, Outcome, _mend, _mend_all, _small_disks, advice, chosen
+from lab.drills.outcome import Mended, Outcome
+from lab.drills.run import CHANNELS, _mend, _mend_all, _small_disks, advice, chosen
 from lab.drills.stand import FAULT_EVERY_S, GPUS, PAGE, Stand
 from lab.drills.watch import Sign
 from runtime.runbook import Cause
@@ -49,7 +50,9 @@ No line.
 """
 EXACT = Report((TopicBooks("llm.requests", *[5] * 8),), 12, ())
 WRONG = Report(EXACT.topics, 12, (Difference("a", "b", 1, 2),))
-GOOD = Outcome("sink gone", Cause.PROCESS, {"doctor": Sign(3.0, "x")}, (), None, {}, ("fleetpulse sink",), 9.0, EXACT)
+MENDED = Mended(("fleetpulse sink",), 9.0)
+GOOD = Outcome("sink gone", Cause.PROCESS, EXACT, MENDED, signs={"doctor": Sign(3.0, "x")})
+LAG = {"page": {Cause.LAG: Sign(20.4, "lag of window.finals")}}
 
 
 def test_lines_of_the_causes_own_section_are_pasted() -> None:
@@ -106,17 +109,17 @@ def test_drills_are_chosen_by_the_beginning_of_their_names() -> None:
     [
         ({}, True),
         ({"silent": ("log",)}, False),
-        ({"mended_s": None}, False),
+        ({"mended": Mended()}, False),
         ({"books": WRONG}, False),
         ({"books": Report((), 12, ())}, False),
-        ({"others": {"page": ("Consumer lag grows",)}}, False),
-        ({"others": {"page": ("Consumer lag grows",)}, "consequences": frozenset({Cause.LAG})}, True),
-        ({"others": {"doctor": (Cause.PART,)}, "left": Cause.PART}, True),
+        ({"others": LAG}, False),
+        ({"others": LAG, "consequences": frozenset({Cause.LAG})}, True),
+        ({"others": {"doctor": {Cause.PART: Sign(1.0, "x")}}, "mended": replace(MENDED, left=Cause.PART)}, True),
         ({"overdue": True}, False),
-        ({"failed": ("fleetpulse sink (exit 2)",)}, False),
+        ({"mended": replace(MENDED, failed=("fleetpulse sink (exit 2)",))}, False),
         ({"unproven": ("alert",)}, True),
         ({"cause": None, "signs": {}}, True),
-        ({"cause": None, "signs": {}, "others": {"page": ("Consumer lag grows",)}}, False),
+        ({"cause": None, "signs": {}, "others": LAG}, False),
     ],
 )
 def test_a_drill_is_good_when_all_three_hold(differing: dict[str, Any], good: bool) -> None:
@@ -129,7 +132,7 @@ def test_a_drill_is_good_when_all_three_hold(differing: dict[str, Any], good: bo
 def test_a_drill_in_a_line() -> None:
     """Where it was seen and where not, how it was mended, and the books."""
     assert GOOD.text() == "sink gone: Process not running, seen: doctor 3 s; mended in 9 s; books exact"
-    assert replace(GOOD, signs={}, silent=("log",), mended_s=None, books=WRONG).text() == (
+    assert replace(GOOD, signs={}, silent=("log",), mended=Mended(), books=WRONG).text() == (
         "sink gone: Process not running, seen: nowhere; silent: log; not mended; books NOT exact"
     )
 
@@ -138,13 +141,14 @@ def test_an_alert_that_is_only_pending_and_what_was_not_watched_are_said() -> No
     """As are causes that nothing explains, and lines that failed."""
     pending = replace(GOOD, signs={"alert": Sign(12.0, "pending A: x")})
     firing = replace(pending, firing_s=43.0)
-    bad = replace(GOOD, others={"log": (Cause.LAG,)}, failed=("df -h (exit 1)",), overdue=True)
+    bad = replace(GOOD, others=LAG, mended=replace(MENDED, failed=("df -h (exit 1)",)), overdue=True)
 
     assert (pending.when("alert"), firing.when("alert"), firing.when("log")) == ("12 s (pending)", "12 s", "")
     assert "seen: alert 12 s (pending);" in pending.text()
     assert replace(GOOD, unproven=("alert",)).verdict == "good; not proven: alert"
     assert bad.verdict == "alert does not fire; also named: Consumer lag grows; failed: df -h (exit 1)"
-    assert (GOOD.verdict, replace(GOOD, mended_s=None).verdict) == ("good", "WRONG")
+    assert bad.text().splitlines()[1:] == ["  Consumer lag grows by page 20 s: lag of window.finals"]
+    assert (GOOD.verdict, replace(GOOD, mended=Mended()).verdict) == ("good", "WRONG")
 
 
 @pytest.mark.parametrize(
@@ -316,7 +320,7 @@ def test_what_a_fault_leaves_behind_is_mended_as_its_own_section_says(
 
 def test_what_was_left_behind_is_said() -> None:
     """Beside how long both took."""
-    left = replace(GOOD, left=Cause.PART)
+    left = replace(GOOD, mended=replace(MENDED, left=Cause.PART))
 
     assert "mended in 9 s, with what it left: ClickHouse part broken; books" in left.text()
     assert (left.as_dict()["left"], left.good) == (Cause.PART, True)
