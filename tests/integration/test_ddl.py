@@ -14,6 +14,7 @@ from clickhouse_connect.driver.exceptions import DatabaseError
 
 from fleetpulse import queries
 from fleetpulse.migrate.run import migrate
+from fleetpulse.queries import dashboard
 from fleetpulse.queries.scope import scoped
 from fleetpulse.sql.database import Database
 from runtime.clickhouse_clients import connect
@@ -209,6 +210,30 @@ def test_an_open_alert_is_found_by_what_it_is_about_now(
     assert found["open_alerts", "host"] == [("f", None)]
     assert found["open_alerts", "model"] == found["alert_history", "model"] == []
     assert [fingerprint for fingerprint, _ in found["alert_history", "host"]] == ["e", "f"]
+
+
+def test_the_page_has_the_alerts_that_were_open_before_its_range(
+    database: SinkDatabase, clickhouse_config: ClickHouseConfig
+) -> None:
+    """As ``alert_history`` of ``fleetpulse ask``: with no transition in it; one that was over before is none of it."""
+    now_ms = 1_800_000_000_000
+    began = {"opened_ms": now_ms - 9 * DAY_MS, "at_ms": now_ms - 9 * DAY_MS}
+    over = [
+        {**began, "fingerprint": "e" * 16, "transition": kind, "number": n}
+        for n, kind in enumerate(("opened", "resolved"), 1)
+    ]
+    new = {"fingerprint": "d" * 16, "at_ms": now_ms - 10, "opened_ms": now_ms - 10}
+    database.insert([alert_insert(now_ms - 5, offset, **change) for offset, change in enumerate((began, *over, new))])
+    query = dashboard.query("alerts_history")
+    given = {**dict.fromkeys(dashboard.STANDARD, ""), "from_ms": now_ms - DAY_MS, "to_ms": now_ms}
+
+    with contextlib.closing(Database(clickhouse_config)) as reader:
+        rows = reader.sql(query.at_levels(DAY_MS, given), query.values(given, DAY_MS)).records()
+
+    assert [(row["fingerprint"][0], row["transitions"], row["ended_ms"]) for row in rows] == [
+        ("d", 1, None),
+        ("f", 0, None),
+    ]
 
 
 def gpu(now_ms: int, **change: Any) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class _Alerts:
             shown = view.choice("silenced", SILENCED)
             Segments("Silenced alerts", SILENCED, shown, lambda value: view.set(silenced=value))
         with grid():
-            about, columns = "alerts with a transition in this range", self._history_columns()
+            about, columns = "alerts of this range, those that were open before too", self._history_columns()
             self._history = TablePanel("History", about, columns, f"c8 {_WRAPPED}", label="Alerts of this range")
             self._bars = ChartPanel(view, "Opened", "by severity", "Alerts opened over time, by severity", 220, "c4")
             self._actions = TablePanel(
@@ -128,7 +128,7 @@ class _Alerts:
             view.ask("actions"),
         )
         records = waiting.records()
-        self._show_stats(records, len(history.rows))
+        self._show_stats(records, sum(row["transitions"] > 0 for row in history.records()))
         self._show_open(records)
         self._show_history(history.records(), bars.records())
         self._actions.rows(

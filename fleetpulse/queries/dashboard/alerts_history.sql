@@ -1,4 +1,4 @@
--- Every alert with a transition in the range: how bad, when it began, how long it lasted, what it came to.
+-- Every alert of the range, also one that was open as it began (of the 60 days before its end): how bad, when it began, how long it lasted, what it came to.
 -- rows: 2000
 SELECT * EXCEPT (newest)
 FROM
@@ -12,7 +12,7 @@ FROM
         min(since_ms) AS began_ms,
         argMax(tuple(resolved_ms), number).1 AS ended_ms,
         ended_ms - began_ms AS lasted_ms,
-        count() AS transitions,
+        countIf(at_ms >= {from_ms:Int64}) AS transitions,
         argMax(record, number) AS newest
     FROM
     (
@@ -21,6 +21,17 @@ FROM
         WHERE at_ms >= {from_ms:Int64} AND at_ms < {to_ms:Int64}
         ORDER BY log_offset DESC
         LIMIT 1 BY fingerprint, opened_ms, number
+        UNION ALL
+        SELECT *
+        FROM
+        (
+            SELECT *
+            FROM alerts FINAL
+            WHERE at_ms >= {to_ms:Int64} - 60 * 86400000 AND at_ms < {from_ms:Int64}
+            ORDER BY at_ms DESC, opened_ms DESC, number DESC, log_offset DESC
+            LIMIT 1 BY fingerprint
+        )
+        WHERE transition != 'resolved'
     )
     GROUP BY fingerprint, opened_ms
 )
