@@ -214,10 +214,8 @@ def _groups(
     for of, topics, flush_ms, plan in made_of:
         database = SinkDatabase(clickhouse)
         name = group_name(kafka.namespace, of, settings.replica)
-        group = _Group(
-            name, topics, flush_ms, plan, database, Notebook(database), progress, log_ids, partial(read_log_ids, kafka)
-        )
-        groups.append(group)
+        notebook, again = Notebook(database), partial(read_log_ids, kafka)
+        groups.append(_Group(name, topics, flush_ms, plan, database, notebook, progress, log_ids, again))
     return groups
 
 
@@ -285,6 +283,9 @@ async def _land_all(consumer: Any, group: _Group, settings: SinkSettings, stop: 
             landing = asyncio.create_task(_land(consumer, group, records, offsets, drain)) if records else None
             if landing is None:
                 await commit_markers(consumer, group.landed)
+    except FleetpulseError:  # which ends the sink
+        stop.set()
+        raise
     finally:
         try:
             if landing is not None:

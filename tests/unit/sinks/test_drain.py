@@ -7,8 +7,10 @@ import contextlib
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from aiokafka import TopicPartition
 
 from runtime.health import Readiness
 from schemas.contract.record import Record
@@ -118,6 +120,27 @@ async def test_a_group_that_is_cancelled_says_what_it_abandoned() -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await working
         assert landing.progress.abandoned
+    finally:
+        database.let_go.set()
+
+
+async def test_a_group_that_cannot_go_on_waits_for_its_insert_as_at_any_stop() -> None:
+    """What it read raises while ClickHouse has the insert before: the process ends with that error."""
+    hangs, stop = asyncio.Event(), asyncio.Event()
+    database = Hanging(hangs)
+    landing = group(database)
+
+    class Foreign(Recording):
+        async def getmany(self, timeout_ms: int, max_records: int) -> dict[TopicPartition, list[Any]]:
+            if hangs.is_set():
+                raise ContractError("not ours")
+            return await super().getmany(timeout_ms, max_records)
+
+    try:
+        async with asyncio.timeout(HANGS_S / 2):
+            with pytest.raises(ContractError, match="not ours"):
+                await _land_all(Foreign(), landing, replace(SETTINGS, drain_s=0.05), stop)
+        assert stop.is_set()
     finally:
         database.let_go.set()
 
