@@ -43,6 +43,8 @@ LINE_WITHIN_S, SERVICE_WITHIN_S = 60.0, 15.0
 DISK_BYTES = 2_600 << 20
 """Of a disk that is to be full: a little more than the doctor wants to be left."""
 CLEAR_WITHIN_S = MENDED_WITHIN_S = 300.0
+ENDS_WITHIN_S = 90.0
+"""Alerts of what was before are over so soon, but those that look back for long."""
 BOOKS_WITHIN_S = 180.0
 _SECTION = re.compile(r"^##+ (.+?)\n(.*?)(?=^##)", re.MULTILINE | re.DOTALL)
 FIRES_WITHIN_S = 15.0
@@ -155,9 +157,7 @@ def _failed(drill: Drill) -> Outcome:
 
 def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, say: Callable[[str], None]) -> Outcome:
     say(f"{drill.name}: waiting until nothing is wrong")
-    stand.until(
-        lambda: not (_shows(stand, drill) or _is_pending(stand, drill)), CLEAR_WITHIN_S, f"{drill.cause} is no finding"
-    )
+    _clear(stand, drill)
     watch = Watch(stand, drill.signs, drill.of)
     watch.begin()
     say(f"{drill.name}: begins")
@@ -217,10 +217,20 @@ def _opened(stand: Stand, since_ms: int) -> tuple[str, ...]:
     return tuple(f"{alert.rule}: {alert.summary}" for alert in found if alert.opened_ms >= since_ms)
 
 
-def _is_pending(stand: Stand, drill: Drill) -> bool:
-    """Whether an alert that is to show it is pending by what was before: it would be taken for one that went on."""
+def _clear(stand: Stand, drill: Drill) -> None:
+    """Wait until nothing shows the cause, nor an alert that is pending by what was before: it would be taken for one
+    that went on. One that fires longer than a while looks back for longer, and is no sign of this fault."""
     cause = drill.signs.get("alert")
-    return cause is not None and any(text.startswith("pending") and names(cause, text) for text in alerts(stand))
+
+    def named() -> list[str]:
+        return [alert.text for alert in alerts(stand) if cause is not None and names(cause, alert.text)]
+
+    def shown() -> bool:
+        return _shows(stand, drill) or any(text.startswith("pending") for text in named())
+
+    stand.until(lambda: not shown(), CLEAR_WITHIN_S, f"{drill.cause} is no finding")
+    with contextlib.suppress(FleetpulseError):
+        stand.until(lambda: not named(), ENDS_WITHIN_S, f"no alert names {cause}")
 
 
 def _shows(stand: Stand, drill: Drill, also: str = "") -> bool:
@@ -228,7 +238,7 @@ def _shows(stand: Stand, drill: Drill, also: str = "") -> bool:
     is to show it, an alert, or what that is computed from, does."""
     texts = [*verdicts(stand), *findings(stand)]
     if drill.cause is not None and _has_neither(drill):
-        texts += [*alerts(stand), *causes_counted(stand)]
+        texts += [*(alert.text for alert in alerts(stand)), *causes_counted(stand)]
     return any(
         (other_causes(None, text) if drill.cause is None else names(drill.cause, text))
         or (also and text.startswith(also))

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from fleetpulse.dashboard.consumer_lag import LagOfGroups
 from fleetpulse.dashboard.data import Data
@@ -42,6 +42,18 @@ class Sign:
 
     after_s: float
     text: str
+
+
+class Alert(NamedTuple):
+    """An alert of the shipped rules that is pending or firing; what is equal but for ``text`` is the same alert."""
+
+    rule: str
+    labels: frozenset[tuple[str, str]]
+    text: str
+
+    @property
+    def key(self) -> tuple[str, frozenset[tuple[str, str]]]:
+        return self.rule, self.labels
 
 
 def names(cause: Cause, text: str) -> bool:
@@ -95,7 +107,7 @@ class Watch:
     _over: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
     _begun_s: float = 0.0
-    _before: set[str] = field(default_factory=set)
+    _before: set[tuple[str, frozenset[tuple[str, str]]]] = field(default_factory=set)
     """Alerts that went on already."""
     _wrong_before: set[Cause] = field(default_factory=set)
     """Causes that were named already, by what an earlier fault has left."""
@@ -105,14 +117,14 @@ class Watch:
         looks: dict[str, Look] = {
             "log": Logs(self.stand),
             "readyz": lambda: verdicts(self.stand),
-            "alert": lambda: (text for text in self._alerts() if alert_name(text) not in self._before),
+            "alert": lambda: (alert.text for alert in self._alerts() if alert.key not in self._before),
             "doctor": lambda: findings(self.stand),
             "page": self._page,
         }
-        texts = list(self._alerts())
-        self._before = {alert_name(text) for text in texts}
+        before = list(self._alerts())
+        self._before = {alert.key for alert in before}
         if self.cause:
-            texts += [*verdicts(self.stand), *findings(self.stand), *self._page()]
+            texts = [*(alert.text for alert in before), *verdicts(self.stand), *findings(self.stand), *self._page()]
             self._wrong_before = {cause for text in texts for cause in other_causes(None, text)}
         self._begun_s = time.monotonic()
         for name, look in looks.items():
@@ -170,7 +182,7 @@ class Watch:
             for each in found - self._wrong_before:
                 self.others.setdefault(name, {}).setdefault(each, sign)
 
-    def _alerts(self) -> Iterator[str]:
+    def _alerts(self) -> Iterator[Alert]:
         return alerts(self.stand)
 
     def _page(self) -> Iterator[str]:
@@ -197,12 +209,13 @@ class Watch:
         return rows, troubles
 
 
-def alerts(stand: Stand) -> Iterator[str]:
+def alerts(stand: Stand) -> Iterator[Alert]:
     """Alerts of the shipped rules that are pending or firing."""
     found = None if stand.prometheus is None else get(stand.prometheus, "/api/v1/alerts")
     for each in json.loads(found)["data"]["alerts"] if found else ():
-        facts = each["annotations"]
-        yield f"{each['state']} {each['labels']['alertname']}: {facts['summary']} {facts['runbook_url']}"
+        rule, facts = each["labels"]["alertname"], each["annotations"]
+        text = f"{each['state']} {rule}: {facts['summary']} {facts['runbook_url']}"
+        yield Alert(rule, frozenset(each["labels"].items()), text)
 
 
 def causes_counted(stand: Stand) -> Iterator[str]:

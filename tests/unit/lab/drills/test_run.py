@@ -28,7 +28,7 @@ from lab.drills.faults import DRILLS, Drill
 from lab.drills.outcome import Mended, Outcome
 from lab.drills.run import CHANNELS, _mend, _mend_all, _small_disks, advice, chosen
 from lab.drills.stand import FAULT_EVERY_S, GPUS, PAGE, Stand
-from lab.drills.watch import Sign
+from lab.drills.watch import Alert, Sign
 from runtime.runbook import Cause
 from schemas.errors import ConfigError, FleetpulseError
 
@@ -377,18 +377,29 @@ def test_a_lost_gpu_is_found_before_the_next_is_lost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "pending"),
+    ("text", "waits", "ends"),
     [
-        ("pending A: process not running", True),
-        ("firing A: process not running", False),
-        ("pending B: Consumer lag grows", False),
+        ("pending A: process not running", ["Process not running is no finding"], False),
+        ("firing A: process not running", ["no alert names Process not running"], True),
+        ("firing B: Consumer lag grows", [], True),
     ],
 )
-def test_a_drill_waits_for_alerts_of_its_cause_that_are_pending(
-    text: str, pending: bool, monkeypatch: pytest.MonkeyPatch
+def test_a_drill_waits_for_alerts_of_its_cause(
+    text: str, waits: list[str], ends: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They would be taken for ones that went on before; what fires may go on for half an hour."""
+    """A pending one would be taken for one that went on before; what fires is over soon, or looks back for long."""
     (drill,) = run.chosen(["windows job gone"])
-    monkeypatch.setattr(run, "alerts", lambda _stand: iter([text]))
+    monkeypatch.setattr(run, "alerts", lambda _stand: iter([Alert("A", frozenset(), text)]))
+    monkeypatch.setattr(run, "_shows", lambda *_of: False)
+    waited: list[str] = []
 
-    assert run._is_pending(cast(Any, None), drill) == pending
+    class Waiting(Calm):
+        def until(self, holds: Callable[[], bool], _within_s: float, what: str) -> None:
+            if not holds():
+                waited.append(what)
+                raise FleetpulseError(what)
+
+    with nullcontext() if ends else pytest.raises(FleetpulseError):
+        run._clear(cast(Any, Waiting(lambda: True)), drill)
+
+    assert waited == waits

@@ -199,6 +199,31 @@ def test_what_an_earlier_fault_has_left_is_no_other_cause(tmp_path: Path, monkey
     assert {name: list(found) for name, found in looking.others.items()} == {"doctor": [Cause.LAG]}
 
 
+def test_the_alert_of_another_process_is_a_sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same rule fires for one that was gone before; that alone is none."""
+
+    def down(process: str) -> watch.Alert:
+        return watch.Alert("Down", frozenset({("instance", process)}), f"firing Down: process not running: {process}")
+
+    found = [down("jobs")]
+    monkeypatch.setattr(watch, "alerts", lambda _stand: iter(list(found)))
+    for name in ("verdicts", "findings"):
+        monkeypatch.setattr(watch, name, lambda _stand: [])
+    monkeypatch.setattr(Watch, "_page", lambda _self: iter(()))
+    monkeypatch.setattr(watch, "LOOK_EVERY_S", 0.001)
+    looking = Watch(cast(Any, Folder(tmp_path)), {"alert": Cause.PROCESS})
+    looking.begin()
+    time.sleep(0.05)
+    before = looking.has_all()
+    found.append(down("sink"))
+    while not looking.has_all():
+        time.sleep(0.001)
+    looking.end()
+
+    assert not before
+    assert looking.seen["alert"].text == "firing Down: process not running: sink"
+
+
 def test_causes_are_counted_on_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are present; a process that is gone counts none."""
     page = b'fleetpulse_cause{cause="GPU not readable"} 1.0\nfleetpulse_cause{cause="Kafka slow"} 0.0\n'
