@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import re
 import shutil
 import subprocess
@@ -87,6 +88,7 @@ def run_drills(
     drills = chosen(wanted)
     if not RULES.is_file() or not PAGE.is_file():
         raise FleetpulseError("drills need a checkout: the shipped rules and the runbook are in deploy/ and docs/")
+    logging.getLogger("fleetpulse.dashboard").setLevel(logging.ERROR)  # each look at a page would say it anew
     folder = load({"data_dir": data_dir}).data_dir / "drills" / f"seed-{seed}"
     if folder.exists():
         stack.down(folder)
