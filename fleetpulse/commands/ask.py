@@ -46,8 +46,8 @@ def ask(
 
     The name of a model, tenant, host, engine or GPU among the words holds the answer to it, as -p model=NAME does; p95,
     TPOT or failures say what is measured; yesterday at 15:38, this afternoon, this week, this month or last 2 hours
-    when. Who is behind a spike is answered for the minute in which the latency rose most, where no option gives a
-    range. Where no question matches, none is answered.
+    when. Who is behind a spike is answered for the minute of the range in which the latency rose most; --against
+    compares all of the range. Where no question matches, none is answered.
 
     Example: [bold]fleetpulse ask[/bold], [bold]fleetpulse ask tenant behind the p99 spike of llama-70b[/bold],
     [bold]fleetpulse ask monthly cost of idle GPUs[/bold], [bold]fleetpulse ask tokens of llama-70b today[/bold]
@@ -73,8 +73,8 @@ def ask(
         question = numbered()[found.number]
         bounds = asking.bounds_of(question, last or found.last, from_, to, against, zone_, now_ms)
         rose = ""
-        if rising.may_be_sought(found) and not (sql or last or from_ or to or against):
-            found, bounds, rose = rising.sought(database(), found, bounds)
+        if rising.may_be_sought(found) and not (sql or against):
+            found, bounds, rose = rising.sought(database(), found, bounds, given=bool(last or from_ or to))
         asked = Asked.of(found, bounds, params, whole=sql)
         if sql:
             data = asked.data() | {"sql": asked.query.sql}

@@ -37,14 +37,18 @@ def may_be_sought(meaning: Meaning) -> bool:
     return numbered()[meaning.number].query == SLOWED
 
 
-def sought(database: Database, meaning: Meaning, usual: dict[str, int]) -> tuple[Meaning, dict[str, int], str]:
+def sought(
+    database: Database, meaning: Meaning, usual: dict[str, int], *, given: bool = False
+) -> tuple[Meaning, dict[str, int], str]:
     """The question held to the model that got slow, and over the stretch in which it did, against the one before; and
     what is said of it. As they were, and nothing, where no stretch says anything.
 
-    Looked for where the words say, else in the last hour with data."""
-    span = (usual["from_ms"], usual["to_ms"]) if meaning.last else (usual["to_ms"] - HOUR_MS, usual["to_ms"])
-    if (without := lacking(database, ["requests"], span)) and (nearest := without.nearest()):
-        span = nearest
+    Looked for in ``usual`` where its range was ``given`` or the words say it, else in the last hour with data."""
+    span = (usual["from_ms"], usual["to_ms"])
+    if not given:
+        span = span if meaning.last else (span[1] - HOUR_MS, span[1])
+        if (without := lacking(database, ["requests"], span)) and (nearest := without.nearest()):
+            span = nearest
     found = rise(database, meaning, span)
     if found is None:
         return meaning, usual, ""

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fleetpulse.commands.ready_made import for_people
-from fleetpulse.commands.rising import may_be_sought, rise
+from fleetpulse.commands.rising import may_be_sought, rise, sought
 from fleetpulse.queries.meaning import Meaning, of_number
 from fleetpulse.queries.questions import numbered
 from fleetpulse.queries.rise import SLOWED
@@ -125,3 +125,15 @@ def test_a_model_that_the_words_name_is_looked_at_alone(database: Database, clic
     assert (steady.bounds["from_ms"], steady.bounds["to_ms"]) == (HOUR + 20 * MINUTE_MS, HOUR + 30 * MINUTE_MS)
     assert may_be_sought(SPIKE)
     assert not may_be_sought(of_number(3))
+
+
+def test_a_range_that_is_given_is_where_the_rise_is_sought(database: Database) -> None:
+    """Alone: where it has no data nothing is found elsewhere."""
+    given = {"from_ms": HOUR + MINUTE_MS, "to_ms": HOUR + 3 * MINUTE_MS}
+    later = {"from_ms": HOUR + 5 * HOUR_MS, "to_ms": HOUR + 6 * HOUR_MS}
+
+    meaning, bounds, says = sought(database, SPIKE, given, given=True)
+
+    assert (meaning.names["model"], bounds["from_ms"]) == ("big", HOUR + 2 * MINUTE_MS)
+    assert says.startswith("p99 of TTFT rose most in ")
+    assert sought(database, SPIKE, later, given=True) == (SPIKE, later, "")
