@@ -1,4 +1,5 @@
-"""Pages of the command tree and of the processes' metrics: ``python -m fleetpulse.commands.reference`` writes both."""
+"""Pages of the command tree, of questions and queries, and of the processes' metrics: ``python -m
+fleetpulse.commands.reference`` writes all."""
 
 from __future__ import annotations
 
@@ -11,8 +12,11 @@ import typer
 from typer.cli import get_docs_for_click
 from typer.main import get_command
 
+from fleetpulse import queries
 from fleetpulse.cli import app
 from fleetpulse.extensions import LAB, extensions
+from fleetpulse.queries.questions import QUESTIONS, numbered
+from fleetpulse.sql.query import parameters_of
 from runtime.counters import PREFIX, exported_name
 from runtime.metric_catalogue import METRICS, Metric
 
@@ -48,6 +52,23 @@ About the fleet: [metrics](metrics.md). Times are in seconds; a metric *since th
 gauge by partition is the worker's that owns it; of one that lost it the last value stays, so take the greatest.
 `deploy/prometheus/pipeline.yaml` records the series that follow, and the Grafana board *fleetpulse itself* shows them.
 """
+QUESTIONS_PAGE = PAGE.with_name("questions.md")
+_QUESTIONS_INTRODUCTION = """# Questions and ready-made queries
+
+<!-- Written by `python -m fleetpulse.commands.reference` from `fleetpulse/queries/`. -->
+
+`fleetpulse ask` answers these in your words, of the range that words or options name, and prints the SQL with `--sql`:
+
+```
+fleetpulse ask tenant behind the p99 spike of llama-70b
+fleetpulse ask tokens of llama-70b today against yesterday
+fleetpulse ask whom did each GPU fault hit --from 2026-11-28 --to 2026-11-29
+```
+
+`fleetpulse query NAME` runs a ready-made query with the parameters that you give (`--param name=value`). Other
+questions have SQL in the [cookbook](../how-to/cookbook.md).
+"""
+_RANGE = {"from_ms", "to_ms", "before_from_ms", "before_to_ms"}
 _QUESTIONS = (
     ("how far behind is a job", "job_lag_records:topic", "not growing"),
     ("for how long has a record waited, at most", "job_lag_seconds:topic", "below 10 s; 0 where nothing waits"),
@@ -92,6 +113,25 @@ def page() -> str:
     return text.replace("**Options**:\n\n\n", "").replace("\\[", "[").replace(f"{PAGE.parents[2]}/", "").rstrip() + "\n"
 
 
+def questions_page() -> str:
+    """Every question by who asks it, and every ready-made query with what it says and takes beside its range."""
+    places = {one.text: number for number, one in numbered().items()}
+    parts = [_QUESTIONS_INTRODUCTION]
+    for who, group in QUESTIONS.items():
+        rows = (f"| {places[one.text]} | {one.text} | `{one.query}` | {one.last} |\n" for one in group)
+        parts.append(f"## {who}\n\n| | question | query | without a range |\n|---|---|---|---|\n" + "".join(rows))
+    rows = (_query_row(name) for name in queries.names())
+    parts.append("## Ready-made queries\n\n| query | what | parameters |\n|---|---|---|\n" + "".join(rows))
+    return "\n".join(parts)
+
+
+def _query_row(name: str) -> str:
+    sql = queries.text(name)
+    what = sql.splitlines()[0].removeprefix("-- ").replace("|", "\\|")
+    own = ", ".join(f"`{one}`" for one in parameters_of(sql) if one not in _RANGE)
+    return f"| `{name}` | {what} | {own} |\n"
+
+
 def metrics_page() -> str:
     """Every metric of the catalogue under its name at ``/metrics``, by kind of process."""
     asked = (f"| {question} | `fleetpulse:{rule}` | {normal} |\n" for question, rule, normal in _QUESTIONS)
@@ -112,4 +152,5 @@ if __name__ == "__main__":
     if not extensions():
         sys.exit(f"the page also lists the commands of {LAB}: pip install --editable ./lab")
     PAGE.write_text(page(), encoding="utf-8")
+    QUESTIONS_PAGE.write_text(questions_page(), encoding="utf-8")
     METRICS_PAGE.write_text(metrics_page(), encoding="utf-8")

@@ -153,9 +153,12 @@ QUESTIONS: Mapping[str, Sequence[Question]] = {
                  words="events lost duplicated data duplicates books loss duplicate accepted verdict"),
         Question("What did people do that changes stored results?", "actions", last="30d",
                  words="silence audit rerate action done"),
+        Question("Which requests did each GPU fault lose, one by one?", "requests_lost", {"model": "", "tenant": ""},
+                 "1d",
+                 words="xid request ids id list lost failed crash dead hit which"),
     ),
 }  # fmt: skip
-"""By who asks most."""
+"""By who asks most. New ones are the last: numbers stay."""
 
 
 def numbered() -> dict[int, Question]:

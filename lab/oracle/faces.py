@@ -350,7 +350,9 @@ NOT_ASKED: Mapping[str, str] = {
     **dict.fromkeys(
         ("dashboard/pipeline_freshness", "dashboard/pipeline_topics"), "of the pipeline, not of what it carries"
     ),
-    "requests_of_gpu_fault": "of faults in their time, which begin and end outside of ranges",
+    **dict.fromkeys(
+        ("requests_of_gpu_fault", "requests_lost"), "of faults in their time, which begin and end outside of ranges"
+    ),
     "cost_power_cap": "of whole minutes of usage, a table of its own",
     "cost_energy_by_place": "sums of bills as cost_by_gpu_model, by region",
     "dashboard/engines": "of the newest readings, whatever the range",

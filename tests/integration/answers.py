@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -283,10 +283,10 @@ def goodput(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
     return found
 
 
-def faults(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
-    """Signs of one engine within a minute are one fault. Lost with it: each at most a minute after the one before; over
-    when one that began after the last of these was answered well."""
-    found = []
+def _faults(rows: Rows, from_ms: int, to_ms: int) -> Iterator[tuple[int, list[Row], list[Row], int | None]]:
+    """When each fault began, its signs, requests that it hit, and when it was over. Signs of one engine within a minute
+    are one fault. Lost with it: each at most a minute after the one before; over when one that began after the last of
+    these was answered well."""
     signs = [one for one in rows.events["gpu_events"] if one["severity"] != "info"]
     for (engine, _gpu), group in grouped(signs, "engine_id", "gpu_uuid").items():
         began_ms = min(one["at_ms"] for one in group)
@@ -294,20 +294,31 @@ def faults(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
         if not from_ms <= began_ms < to_ms:
             continue
         mine = [
-            {**row, "began_ms": row["at_ms"] - row["e2e_us"] // 1_000}
-            for row in rows.requests
+            {**row, "began_ms": row["at_ms"] - row["e2e_us"] // 1_000, "request_id": f"r{row.get('number', number)}"}
+            for number, row in enumerate(rows.requests)
             if engine is not None and row["engine_id"] == engine and 0 <= row["at_ms"] - began_ms < 15 * MINUTE_MS
         ]
         last_ms = began_ms
         for row in sorted(mine, key=lambda one: one["at_ms"]):
-            if row["error_kind"] in ("engine_lost", "network") and row["at_ms"] - last_ms <= MINUTE_MS:
+            if _is_lost(row) and row["at_ms"] - last_ms <= MINUTE_MS:
                 last_ms = row["at_ms"]
         well = [row["at_ms"] for row in mine if row["status"] == "ok" and row["began_ms"] >= last_ms]
         over_ms = min(well, default=None)
-        hit = [row for row in mine if row["began_ms"] < (over_ms or began_ms + 15 * MINUTE_MS)]
-        lost = [row for row in hit if row["error_kind"] in ("engine_lost", "network")]
+        until_ms = over_ms or began_ms + 15 * MINUTE_MS
+        yield began_ms, group, [row for row in mine if row["began_ms"] < until_ms], over_ms
+
+
+def _is_lost(row: Row) -> bool:
+    return row["error_kind"] in ("engine_lost", "network")
+
+
+def faults(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
+    found = []
+    for began_ms, group, hit, over_ms in _faults(rows, from_ms, to_ms):
+        lost = [row for row in hit if _is_lost(row)]
         found.append(
-            {"fault": instant(began_ms), "host": group[0]["host"], "engine": engine, "events": len(group),
+            {"fault": instant(began_ms), "host": group[0]["host"], "engine": group[0]["engine_id"],
+             "events": len(group),
              "gpu_uuid": group[0]["gpu_uuid"], "kind": ", ".join(one["kind"] for one in group),
              "codes": known(group, "code"), "requests": len(hit), "failed": len(lost),
              "recovered_after_s": None if over_ms is None else (over_ms - began_ms) / 1_000,
@@ -316,6 +327,16 @@ def faults(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
              "tenants": len({row["tenant"] for row in hit}), "dollars": None}
         )  # fmt: skip
     return found
+
+
+def requests_lost(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
+    return [
+        {"fault": instant(began_ms), "gpu_uuid": group[0]["gpu_uuid"], "engine": row["engine_id"],
+         "request_id": row["request_id"], "tenant": row["tenant"], "model": row["model"],
+         "error_kind": row["error_kind"], "began": instant(row["began_ms"]), "ended": instant(row["at_ms"]),
+         "output_tokens": row["output_tokens"]}
+        for began_ms, group, hit, _over in _faults(rows, from_ms, to_ms) for row in hit if _is_lost(row)
+    ]  # fmt: skip
 
 
 # what happened
@@ -684,6 +705,7 @@ ANSWERS: Mapping[str, tuple[tuple[str, ...], Callable[..., Answer]]] = {
     "alert_history": (("fingerprint",), alert_history),
     "errors_by_kind": (("model", "status", "error_kind"), errors_by_kind),
     "requests_of_gpu_fault": (("fault",), faults),
+    "requests_lost": (("fault", "request_id"), requests_lost),
     "dashboard/deployments": (("begun_ms",), deployments),
     "throughput_by_model": (("model",), throughput_by_model),
     "gpu_summary": (("gpu_model",), gpu_summary),

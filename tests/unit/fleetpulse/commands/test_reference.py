@@ -13,8 +13,10 @@ import pytest
 import yaml
 from typer.main import get_command
 
+from fleetpulse import queries
 from fleetpulse.cli import app
-from fleetpulse.commands.reference import METRICS_PAGE, PAGE, metrics_page, page
+from fleetpulse.commands.reference import METRICS_PAGE, PAGE, QUESTIONS_PAGE, metrics_page, page, questions_page
+from fleetpulse.queries.questions import numbered
 from runtime.counters import PREFIX, exported_name
 from runtime.metric_catalogue import METRICS
 
@@ -43,6 +45,16 @@ def test_every_command_stands_on_the_page_once() -> None:
     assert len(titles) == len(set(titles))
     assert {"top", "query", "doctor", "config", "config show", "config check", "percentiles", "alerts"} <= set(titles)
     assert {title.split()[0] for title in titles} == set(tree().commands)
+
+
+def test_every_question_and_query_stands_on_its_page_with_what_it_says() -> None:
+    """Once; the page is what the queries say now."""
+    text = questions_page()
+    rows = [line.split(" | ") for line in text.splitlines() if re.match(r"\| (\d+|`\w+`) \|", line)]
+
+    assert QUESTIONS_PAGE.read_text(encoding="utf-8") == text
+    assert len(rows) == len(numbered()) + len(queries.names())
+    assert [row for row in rows if not row[1].strip()] == []
 
 
 def test_every_metric_of_a_process_stands_in_the_reference_with_what_is_normal() -> None:

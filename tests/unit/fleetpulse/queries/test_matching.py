@@ -101,6 +101,9 @@ PHRASINGS: dict[str, int | set[int]] = {
     "was any data lost or duplicated": 37,
     "who silenced what": 38,
     "what did people change": 38,
+    "which requests did a GPU fault lose": 39,
+    "ids of requests lost to an xid": 39,
+    "list the requests that a lost GPU failed": 39,
 }
 NONE = (
     "weather tomorrow", "how do I install it", "zebra", "what is the", "tell me a joke", "price of bitcoin",
