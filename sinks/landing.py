@@ -1,7 +1,9 @@
 """From records to inserts, pure: blocks of a table are merged into one and every row gets its identity.
 
-Derived topics (partials, books, rejected) are ours: a record that cannot be read there is a defect and stops the sink.
-Records of ``alerts`` that are no alerts are counted and left out: that topic is read, and may be written, by others.
+Each derived topic has tables of its own, whatever a record's header says: who may write to one writes no rows of
+another's. Topics that jobs alone write (partials, rejected, costs) are ours: a record that cannot be read there is a
+defect, or of a newer release, and stops the sink. What cannot be read of topics that others may write (``books``, which
+every edge does, ``alerts``, ``alert.commands``) is counted and left out, lest one record stops the sink of all.
 Source topics are judged by the same admission as the windows job, so that both always agree on every event.
 Rows whose time to live is over are counted, not inserted: the database would drop them unseen.
 """
@@ -9,7 +11,7 @@ Rows whose time to live is over are counted, not inserted: the database would dr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from struct import Struct
 
@@ -22,16 +24,36 @@ from schemas.codec.select import select
 from schemas.contract.admission import Reject, admit, read_headers
 from schemas.contract.headers import RecordHeaders
 from schemas.contract.record import Record, unknown_schema
-from schemas.contract.topics import ALERT_COMMANDS, ALERTS_TOPIC, BOOKS_TOPIC, COSTS_TOPIC
+from schemas.contract.rights import EDGE_WRITES
+from schemas.contract.topics import (
+    ALERT_COMMANDS,
+    ALERTS_TOPIC,
+    BOOKS_TOPIC,
+    COSTS_TOPIC,
+    REJECTED_TOPIC,
+    WINDOW_PARTIALS,
+)
 from schemas.contract.verdicts import Verdict
 from schemas.ddl.merging import LEVELS
 from schemas.ddl.stored import LANDED, LOG_PREFIX, RAW, VERDICT_WORDS, kept_of
 from schemas.errors import ContractError, RejectedError
 from schemas.events.event_types import BY_TOPIC
 from schemas.fields import Event, Field
-from schemas.limits import MINUTE_MS, Limits
+from schemas.limits import DAY_MS, MINUTE_MS, Limits
 from schemas.rows.costs import COSTS
-from schemas.rows.tables import ACTIONS, ALERT_HISTORY, BOOKS, BY_TABLE_SCHEMA, PARTIALS, PRODUCER_BOOKS, Table
+from schemas.rows.gpu_shares import SHARES
+from schemas.rows.tables import (
+    ACTIONS,
+    ALERT_HISTORY,
+    BOOKS,
+    BY_TABLE_SCHEMA,
+    EXEMPLARS,
+    PARTIALS,
+    PRODUCER_BOOKS,
+    REJECTED,
+    Table,
+)
+from schemas.rows.usage import USAGE
 from sinks.alert_rows import block_of
 
 Bucket = tuple[str, int]
@@ -45,6 +67,22 @@ _ROLLED = {
 """By schema what has rollups: the topic that names them, and the column of the time."""
 JSON_TABLES = {ALERTS_TOPIC: ALERT_HISTORY, ALERT_COMMANDS: ACTIONS}
 """Tables of topics whose records are JSON, a row each."""
+TABLES_OF: Mapping[str, Mapping[str, Table]] = {
+    topic: {table.schema: table for table in tables}
+    for topic, tables in {
+        WINDOW_PARTIALS: (*PARTIALS.values(), EXEMPLARS, USAGE, SHARES),
+        BOOKS_TOPIC: (BOOKS, PRODUCER_BOOKS),
+        REJECTED_TOPIC: (REJECTED,),
+        COSTS_TOPIC: (COSTS,),
+        **{topic: (table,) for topic, table in JSON_TABLES.items()},
+    }.items()
+}
+"""By derived topic the tables that its records may go to, by schema."""
+EDGE_TOPICS = frozenset(EDGE_WRITES) & frozenset(TABLES_OF)
+"""Derived topics that an edge may write, too."""
+AHEAD_MS_MAX = DAY_MS
+"""Books of later than this after now are rejected: each day has a partition, of which an insert may have so many. The
+broker takes none whose clock is an hour ahead."""
 _OF_PARTIALS = frozenset(table.schema for table in PARTIALS.values())
 _TEXT_BYTES_ANY = int(np.iinfo(np.int64).max)
 Indexes = npt.NDArray[np.int32]
@@ -68,12 +106,13 @@ class Insert:
 @dataclass(frozen=True, slots=True)
 class Landing:
     """What a batch of records becomes: inserts, the buckets they touch, how many rows came past their time, and how
-    many records of JSON cannot be read."""
+    many records of topics that others may write cannot be read; of the first of these where it stands, and why."""
 
     inserts: tuple[Insert, ...] = ()
     dirty: frozenset[Bucket] = frozenset()
     expired: Mapping[str, int] = field(default_factory=dict)
     unreadable: int = 0
+    first_unreadable: str = field(default="", compare=False)
 
 
 def together(parts: Sequence[Landing]) -> Landing:
@@ -81,57 +120,80 @@ def together(parts: Sequence[Landing]) -> Landing:
     expired = {table: rows for part in parts for table, rows in part.expired.items()}
     dirty = frozenset(bucket for part in parts for bucket in part.dirty)
     inserts = tuple(insert for part in parts for insert in part.inserts)
-    return Landing(inserts, dirty, expired, sum(part.unreadable for part in parts))
+    first = next((part.first_unreadable for part in parts if part.first_unreadable), "")
+    return Landing(inserts, dirty, expired, sum(part.unreadable for part in parts), first)
 
 
 def land_derived(records: Sequence[Record], log_ids: Mapping[str, str], now_ms: int, limits: Limits) -> Landing:
-    """Inserts for records of derived topics. Raises ``ContractError`` for a record that is not ours."""
+    """Inserts for records of derived topics. Raises ``ContractError`` for a record that is not ours in a topic that
+    jobs alone write."""
     groups: dict[str, list[Record]] = {}
+    strange: list[str] = []
     for record in records:
-        table = JSON_TABLES.get(record.topic) or _table_of(record)
+        try:
+            table = JSON_TABLES.get(record.topic) or _table_of(record)
+        except ContractError as error:
+            strange.append(_else_raised(record, error))
+            continue
         if record.value:  # else progress without rows, or a tombstone
             groups.setdefault(table.schema, []).append(record)
-    return together(
-        [_land(BY_TABLE_SCHEMA[schema], found, log_ids, now_ms, limits) for schema, found in groups.items()]
-    )
+    lands = [_land(BY_TABLE_SCHEMA[schema], found, log_ids, now_ms, limits) for schema, found in groups.items()]
+    return together([_left_out(strange), *lands])
+
+
+def _else_raised(record: Record, error: ContractError) -> str:
+    """Why the record is left out. Raises the error where only jobs write the topic."""
+    if record.topic not in EDGE_TOPICS:
+        raise error
+    return str(error)
 
 
 def _land(table: Table, records: Sequence[Record], log_ids: Mapping[str, str], now_ms: int, limits: Limits) -> Landing:
-    block, record_of, row_of = _decoded(table, records)
-    unreadable = len(records) - block.rows if table in JSON_TABLES.values() else 0
+    block, record_of, row_of, strange = _decoded(table, records)
+    if table is BOOKS and block.rows:
+        ahead = _times(block, "committed_ms") > now_ms + AHEAD_MS_MAX
+        strange += [f"{records[n].where} is of a day to come" for n in np.unique(record_of[ahead]).tolist()]
+        block, record_of, row_of = select(block, ~ahead), record_of[~ahead], row_of[~ahead]
     if block.rows == 0:
-        return Landing(unreadable=unreadable)
+        return _left_out(strange)
     stored = LANDED[table.schema]
     if table is not PRODUCER_BOOKS:
         block = Block(block.rows, {**block.columns, **_places(table, records, log_ids, record_of, row_of)})
     block, expired = _unexpired(table.name, block, now_ms, limits)
     rolled = _ROLLED.get(table.schema)
     dirty = _buckets(*rolled, block) if rolled is not None else frozenset()
-    return replace(_landing(stored.name, stored.fields, block, dirty, expired), unreadable=unreadable)
+    return together([_landing(stored.name, stored.fields, block, dirty, expired), _left_out(strange)])
 
 
-def _decoded(table: Table, records: Sequence[Record]) -> tuple[Block, Indexes, Indexes]:
-    """All rows of these records, and which record and row each came from."""
+def _left_out(strange: Sequence[str]) -> Landing:
+    """Nothing but the count of records that are left out for these reasons."""
+    return Landing(unreadable=len(strange), first_unreadable=next(iter(strange), ""))
+
+
+def _decoded(table: Table, records: Sequence[Record]) -> tuple[Block, Indexes, Indexes, list[str]]:
+    """All rows of these records, which record and row each came from, and of each record that is left out why."""
     if table in JSON_TABLES.values():
         block, kept = block_of(table, records)
-        each = np.array(kept, np.int32)
-        return block, each, np.zeros_like(each)
+        each, known = np.array(kept, np.int32), set(kept)
+        strange = [f"{one.where} cannot be read as {table.schema}" for n, one in enumerate(records) if n not in known]
+        return block, each, np.zeros_like(each), strange
     if any(field.kind.item for field in table.fields):
-        return _read_each(table, records)
-    values = [record.value or b"" for record in records]
+        return (*_read_each(table, records), [])
+    values, strange = [record.value or b"" for record in records], list[str]()
     measured = native_walk.measure(table.fields, values)
     if (measured.rows < 0).any():
-        strange = (measured.rows < 0).tolist()
-        values = [
-            _canonical(table, record) if is_strange else value
-            for record, value, is_strange in zip(records, values, strange, strict=True)
-        ]
+        for place in np.flatnonzero(measured.rows < 0).tolist():
+            try:
+                values[place] = _canonical(table, records[place])
+            except ContractError as error:
+                strange.append(_else_raised(records[place], error))
+                values[place] = b""  # no block, and no rows
         measured = native_walk.measure(table.fields, values)
     if not (measured.rows > 0).any():
         none = np.empty(0, np.int32)
-        return Block(0, {}), none, none
+        return Block(0, {}), none, none, strange
     filled = native_walk.fill(measured, _dictionaries(table.schema), _TEXT_BYTES_ANY)
-    return filled.block, filled.record_of, filled.row_of
+    return filled.block, filled.record_of, filled.row_of, strange
 
 
 def _read_each(table: Table, records: Sequence[Record]) -> tuple[Block, Indexes, Indexes]:
@@ -161,19 +223,21 @@ def _dictionaries(schema: str) -> native_words.Dictionaries:
 
 
 def _table_of(record: Record) -> Table:
-    schema = dict(record.headers).get("schema", b"").decode("ascii", "replace")
-    table = BY_TABLE_SCHEMA.get(schema)
+    schema = (dict(record.headers).get("schema") or b"").decode("ascii", "replace")  # a header's value may be null
+    tables = TABLES_OF[record.topic]
+    table = tables.get(schema)
+    if table is None and schema in BY_TABLE_SCHEMA:
+        raise ContractError(f"{record.where} has schema {schema!r}, which is none of this topic; who wrote it?")
     if table is None:
-        raise unknown_schema(record.where, schema, BY_TABLE_SCHEMA)
+        raise unknown_schema(record.where, schema, tables)
     return table
 
 
 def _buckets(topic: str, time: str, block: Block) -> frozenset[Bucket]:
     if block.rows == 0:
         return frozenset()
-    windows, finest = block.columns[time], LEVELS[0]
-    assert isinstance(windows, Numbers)
-    return frozenset((topic, finest.bucket_of(window)) for window in np.unique(windows.values).tolist())
+    finest = LEVELS[0]
+    return frozenset((topic, finest.bucket_of(window)) for window in np.unique(_times(block, time)).tolist())
 
 
 def _places(
@@ -210,12 +274,16 @@ def _each(numbers: Sequence[int], dtype: str, record_of: Indexes) -> Numbers:
     return Numbers(np.array(numbers, dtype)[record_of])
 
 
+def _times(block: Block, column: str) -> npt.NDArray[np.int64]:
+    times = block.columns[column]
+    assert isinstance(times, Numbers)
+    return times.values
+
+
 def _unexpired(table: str, block: Block, now_ms: int, limits: Limits) -> tuple[Block, int]:
     """The rows that the database would keep, and the number of the others."""
     column, kept_ms = kept_of(table, limits)
-    times = block.columns[column]
-    assert isinstance(times, Numbers)
-    kept = select(block, times.values > now_ms - kept_ms)
+    kept = select(block, _times(block, column) > now_ms - kept_ms)
     return kept, block.rows - kept.rows
 
 

@@ -25,7 +25,6 @@ from runtime.bounded_fetch import bound_fetches
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.contract_record import read_log_ids
-from runtime.counters import COUNTERS
 from runtime.health import Readiness
 from runtime.kafka_clients import explained, follow, make_consumer, start_or_close
 from runtime.runbook import Cause, cause_of, named
@@ -314,11 +313,6 @@ async def _land(
     if landing.expired:
         group.progress.expired += sum(landing.expired.values())
         _log.warning("rows older than their TTL; not inserted", extra={"rows": str(dict(landing.expired))})
-    if landing.unreadable:
-        COUNTERS.add("errors", landing.unreadable, where="sink", error="rejected")
-        _log.error(
-            "records of topics alerts and alert.commands rejected; not inserted", extra={"records": landing.unreadable}
-        )
     await commit(consumer, group.landed, offsets)
     return True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from aiokafka.errors import IllegalStateError, KafkaError
 
 from runtime.clock import SystemClock
 from runtime.counters import COUNTERS, Counters
+from runtime.runbook import Cause
 from schemas.contract.record import Record
 from schemas.errors import UnavailableError
 from sinks.landing import Insert, Landing
@@ -21,6 +23,7 @@ from sinks.landing import Insert, Landing
 _POSITIONS_WITHIN_S = 0.2
 _FOLLOW_EVERY_S, _ENDS_WITHIN_S = 5.0, 5.0
 _CLOCK = SystemClock()
+_log = logging.getLogger(__name__)
 
 
 def count_read(records: Iterable[Record], counters: Counters = COUNTERS) -> None:
@@ -36,9 +39,13 @@ def count_planned(landing: Landing, counters: Counters = COUNTERS) -> None:
 
 
 def count_landed(landing: Landing, counters: Counters = COUNTERS) -> None:
-    """All is stored but for rows past their time to live."""
+    """All is stored but for rows past their time to live, and records that cannot be read."""
     for table, rows in landing.expired.items():
         counters.add("sink_rows_expired", rows, table=table)
+    if landing.unreadable:
+        counters.add("errors", landing.unreadable, where="sink", error="rejected")
+        facts = {"records": landing.unreadable, "first": landing.first_unreadable, "cause": Cause.REJECTED}
+        _log.error("records of topics books, alerts and alert.commands rejected; not inserted", extra=facts)
 
 
 def insert_counted(

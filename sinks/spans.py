@@ -13,8 +13,8 @@ from typing import NamedTuple
 from runtime.trace_context import LINKS_MAX, Attribute, Span, TraceContext, context_of, span_within
 from runtime.tracing import Tracer
 from schemas.contract.record import Record
-from schemas.ddl.stored import LANDED, RAW
-from sinks.landing import JSON_TABLES, Landing
+from schemas.ddl.stored import RAW
+from sinks.landing import JSON_TABLES, TABLES_OF, Landing
 
 
 class Followed(NamedTuple):
@@ -42,9 +42,8 @@ def _table_of(record: Record) -> str | None:
     if record.topic in RAW:
         return RAW[record.topic].name
     header = dict(record.headers).get("schema") or b""
-    own = JSON_TABLES.get(record.topic)
-    schema = own.schema if own is not None else header.decode("ascii", "replace")
-    return LANDED[schema].name if schema in LANDED else None
+    table = JSON_TABLES.get(record.topic) or TABLES_OF.get(record.topic, {}).get(header.decode("ascii", "replace"))
+    return None if table is None else table.name
 
 
 def end_landed(tracer: Tracer, group: str, records: Sequence[Record], landing: Landing, now_ms: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,9 +14,11 @@ from schemas.contract.headers import Identity
 from schemas.contract.record import Record
 from schemas.errors import ContractError
 from schemas.limits import DAY_MS, DEFAULT_LIMITS
-from schemas.rows.tables import BOOKS, PARTIALS, PRODUCER_BOOKS
+from schemas.rows.costs import COSTS
+from schemas.rows.tables import ACTIONS, ALERT_HISTORY, BOOKS, PARTIALS, PRODUCER_BOOKS, REJECTED, TABLES, Table
 from schemas.rows.usage import USAGE
-from sinks.landing import Landing, land_derived, land_raw, together
+from sinks.landing import AHEAD_MS_MAX, EDGE_TOPICS, TABLES_OF, Landing, land_derived, land_raw, together
+from sinks.service import _DERIVED
 from tests.unit.sinks.landing_cases import LOG_IDS, NOW_MS, Row, derived, full, partials, requests, rows_landed
 
 FIELDS = PARTIALS["llm.requests"].fields
@@ -140,6 +144,85 @@ def test_a_record_that_cannot_be_read_stops_the_sink() -> None:
 
     with pytest.raises(ContractError, match=r"window.partials\[0\] offset 7 cannot be read"):
         land(record)
+
+
+def test_every_derived_table_has_one_topic_that_the_sink_reads() -> None:
+    """A new schema is a record that nobody may write until its topic is named; of these an edge writes books alone."""
+    assert sorted(schema for tables in TABLES_OF.values() for schema in tables) == sorted(one.schema for one in TABLES)
+    assert TABLES_OF.keys() == {*_DERIVED}
+    assert sorted(EDGE_TOPICS) == ["books"]
+
+
+OF_OTHERS = [one for one in TABLES if one not in (BOOKS, PRODUCER_BOOKS)]
+
+
+@pytest.mark.parametrize("table", OF_OTHERS, ids=[one.name for one in OF_OTHERS])
+def test_an_edge_writes_no_rows_of_other_topics(table: Table) -> None:
+    """Bills, windows, history and audit go the way of jobs and people, whatever a record on ``books`` says it is."""
+    stranger = derived(table, [{"version": 2**60, "at_ms": NOW_MS, "window_ms": WINDOW_MS}], "books", 5)
+
+    landing = land(stranger)
+
+    assert landing == Landing(unreadable=1)
+    assert landing.first_unreadable == (
+        f"books[0] offset 5 has schema '{table.schema}', which is none of this topic; who wrote it?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("topic", "table"), [("window.partials", COSTS), ("rejected", BOOKS), ("costs", ACTIONS), ("costs", ALERT_HISTORY)]
+)
+def test_a_record_of_another_topics_schema_stops_the_sink(topic: str, table: Table) -> None:
+    """Where jobs alone write, a person must look."""
+    with pytest.raises(ContractError, match="which is none of this topic"):
+        land(derived(table, [{}], topic, 5))
+
+
+GARBAGE = b"\x01\x01garbage"
+
+
+@pytest.mark.parametrize(
+    ("headers", "value"),
+    [
+        pytest.param((), b"x", id="no schema"),
+        pytest.param((("schema", None),), b"x", id="a null schema"),
+        pytest.param((("schema", b"\xff"),), b"x", id="a schema that is no text"),
+        pytest.param((("schema", b"books/2"),), b"x", id="a schema of a later release, or of who wants it to seem so"),
+        pytest.param((("schema", b"unread"),), b"", id="in place of a batch that is too large"),
+        pytest.param((("schema", BOOKS.schema.encode()),), GARBAGE, id="damaged books"),
+        pytest.param((("schema", PRODUCER_BOOKS.schema.encode()),), GARBAGE, id="damaged books of a producer"),
+        pytest.param((("schema", REJECTED.schema.encode()),), b"", id="no rows of another topic"),
+    ],
+)
+def test_no_record_of_an_edge_stops_the_sink(headers: Any, value: bytes) -> None:
+    """It is counted, and those around it land."""
+    bad = Record("books", 1, 8, NOW_MS, None, value, headers)
+    rows = [{"committed_ms": NOW_MS, "topic": "llm.requests", "events": 2}]
+    producers = [{"at_ms": NOW_MS, "boot": 3, "source": SPOOL, "topic": "llm.requests"}]
+    around = [derived(BOOKS, rows, "books", 7), derived(BOOKS, rows, "books", 9)]
+    around.append(derived(PRODUCER_BOOKS, producers, "books", 10))
+
+    landing = land(around[0], bad, *around[1:])
+
+    assert (landing.unreadable, land(bad)) == (1, Landing(unreadable=1))
+    assert landing.first_unreadable.startswith("books[1] offset 8 ")
+    landed = {insert.table: rows_landed(insert) for insert in landing.inserts}
+    assert [row["log_offset"] for row in landed["books"]] == [7, 9]
+    assert len(landed["producer_books"]) == 1
+
+
+def test_books_of_days_to_come_are_left_out() -> None:
+    """Each day is a partition of the table: of thousands of them in an insert the database takes none of its rows."""
+    last_ms = NOW_MS + AHEAD_MS_MAX
+    days = [{"committed_ms": last_ms + 1 + n * DAY_MS, "events": 1} for n in range(2_000)]
+    mixed = [{"committed_ms": last_ms, "events": 2}, days[0]]
+
+    landing = land(derived(BOOKS, days, "books", 7), derived(BOOKS, mixed, "books", 8))
+
+    (insert,) = landing.inserts
+    assert [(row["log_offset"], row["log_row"], row["events"]) for row in rows_landed(insert)] == [(8, 0, 2)]
+    assert (landing.unreadable, landing.first_unreadable) == (2, "books[0] offset 7 is of a day to come")
+    assert landing.dirty == {("books", last_ms - last_ms % 60_000)}
 
 
 def test_a_topic_without_log_id_stops_the_sink() -> None:

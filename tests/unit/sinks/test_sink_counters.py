@@ -94,6 +94,22 @@ def test_rows_past_their_time_are_counted() -> None:
     assert counters.value("sink_rows_expired", table="a") == 4
 
 
+def test_records_that_are_left_out_are_counted_and_the_first_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    """With the section of the runbook; without any nothing is said."""
+    counters = Counters()
+    count_landed(Landing(), counters)
+    count_landed(Landing(unreadable=3, first_unreadable="books[0] offset 7 is of a day to come"), counters)
+
+    (said,) = caplog.records
+    assert counters.value("errors", where="sink", error="rejected") == 3
+    assert said.levelname == "ERROR"
+    assert {name: vars(said)[name] for name in ("records", "first", "cause")} == {
+        "records": 3,
+        "first": "books[0] offset 7 is of a day to come",
+        "cause": "Records rejected",
+    }
+
+
 async def test_the_lag_is_told_where_it_is_known_and_taken_back_where_it_is_lost() -> None:
     """A partition of which nothing was fetched is not told; one that went away lags no more, and is told once."""
     counters, consumer, told = Counters(), Consumer(), set[TopicPartition]()
