@@ -13,7 +13,8 @@ A bucket is due when it has ended, or when nothing at all came for a while (then
 that everything agrees once the load has stopped). Of a bucket that was computed a moment ago the next computation
 waits. Several sinks share the work by the partitions that they own, without asking one another; what none of them
 computes for a while, because its sink is gone or keeps no rollups, any does that has nothing else to do. Work is
-bounded: a pass looks at the notes alone, never at tables, and does at most ``buckets_per_pass_max``.
+bounded: a pass looks at the notes alone, never at tables, and does at most ``buckets_per_pass_max``. Buckets that need
+a part that cannot be read come last, the one that was tried longest ago first: they hold up no others.
 A bucket of which part has passed the time to live of the rows below is left as it is, and logged: what is gone cannot
 be summed.
 """
@@ -116,12 +117,16 @@ def due(pending: Sequence[Pending], now_ms: int, noted_ms: int, settings: Rollup
     """The buckets to compute now, finest level and oldest bucket first, those of events before books and bills.
     ``noted_ms``: time of the sink's last note."""
     idle = noted_ms + settings.settle_ms <= now_ms
-    unfinished = {(one.level, one.topic, one.window_ms) for one in pending}
+    unfinished = {_key(one) for one in pending}
     ready = [
         one for one in pending if (idle or _ended(one, now_ms, settings)) and not _waits_for_finer(one, unfinished)
     ]
     order = [level.name for level in LEVELS]
     return sorted(ready, key=lambda one: (order.index(one.level), one.topic in OF_LOGS, one.topic, one.window_ms))
+
+
+def _key(one: Pending) -> tuple[str, str, int]:
+    return one.level, one.topic, one.window_ms
 
 
 def _ended(one: Pending, now_ms: int, settings: RollupSettings) -> bool:
@@ -193,6 +198,9 @@ class Rollups:
         self._limits = limits
         self._share = share
         self._due_since: dict[Pending, int] = {}
+        self._broken: dict[tuple[str, str, int], int] = {}
+        """Buckets that need a part that cannot be read, by a number that rises with every try."""
+        self._tries = count(1)
 
     def run_pass(self) -> int:
         """Compute what is due. Raises ``UnavailableError``; what was done stays done. What needs a part that cannot be
@@ -200,6 +208,7 @@ class Rollups:
         broken: BrokenPartError | None = None
         now_ms, noted_ms = self._database.row(_CLOCK)
         pending = [Pending(*row) for row in self._database.rows(_PENDING)]
+        self._broken = {key: self._broken[key] for key in map(_key, pending) if key in self._broken}
         ready = self._chosen(due(pending, now_ms, noted_ms, self._settings), now_ms)
         self._set_lag(pending, now_ms)
         gone = [one for one in ready if not summable(one, now_ms, self._limits)]
@@ -216,10 +225,7 @@ class Rollups:
             )  # after the notes were read: what they are about came first
             at_once = 1 if BY_LEVEL[level].below else self._settings.buckets_per_statement_max
             for first in range(0, len(buckets), at_once):
-                try:
-                    self._roll(BY_LEVEL[level], topic, buckets[first : first + at_once], now_ms)
-                except BrokenPartError as error:
-                    broken = error
+                broken = self._roll_readable(level, topic, buckets[first : first + at_once], now_ms) or broken
         if broken is not None:
             raise broken
         return len(ready)
@@ -231,7 +237,11 @@ class Rollups:
         seen = {one._replace(noted_ms=0, notes=()): one for one in others}
         self._due_since = {key: self._due_since.get(key, now_ms) for key in seen}
         late = [one for key, one in seen.items() if self._due_since[key] + self._settings.help_ms <= now_ms]
-        return (own or late)[: self._settings.buckets_per_pass_max]
+        readable = [one for one in own if _key(one) not in self._broken]
+        readable = readable or [one for one in late if _key(one) not in self._broken]
+        broken = [one for one in [*own, *late] if _key(one) in self._broken]
+        broken.sort(key=lambda one: self._broken[_key(one)])
+        return [*readable, *broken][: self._settings.buckets_per_pass_max]
 
     def _set_lag(self, pending: Sequence[Pending], now_ms: int) -> None:
         """How many buckets wait that have ended, and how long ago the oldest of them did."""
@@ -240,6 +250,21 @@ class Rollups:
             ended = [end_ms for end_ms in ends if end_ms <= now_ms]
             COUNTERS.set("rollup_waiting", len(ended), level=level.name)
             COUNTERS.set("rollup_lag_ms", now_ms - min(ended, default=now_ms), level=level.name)
+
+    def _roll_readable(self, level: str, topic: str, buckets: Sequence[Pending], now_ms: int) -> BrokenPartError | None:
+        """Compute the buckets; where they need a part that cannot be read, one by one. The error of the last of which
+        that holds is returned."""
+        try:
+            self._roll(BY_LEVEL[level], topic, buckets, now_ms)
+        except BrokenPartError as error:
+            if len(buckets) == 1:
+                self._broken[_key(buckets[0])] = next(self._tries)
+                return error
+            errors = [self._roll_readable(level, topic, [one], now_ms) for one in buckets]
+            return next((one for one in reversed(errors) if one is not None), None)
+        for one in buckets:
+            self._broken.pop(_key(one), None)
+        return None
 
     def _roll(self, level: Level, topic: str, buckets: Sequence[Pending], now_ms: int) -> None:
         begun_s = time.monotonic()

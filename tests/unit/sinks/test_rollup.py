@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from runtime.counters import Counters, exposition
 from schemas.ddl.merging import LEVELS
+from schemas.errors import BrokenPartError
 from schemas.events.grouping import sets_of
 from schemas.limits import DAY_MS, DEFAULT_LIMITS
 from sinks import rollup
@@ -243,6 +246,79 @@ def test_what_no_sink_computes_is_done_by_one_that_is_idle() -> None:
     assert first == busy == sorted(one.window_ms for one in own)
     assert idle == sorted(one.window_ms for one in others[1:])
     assert later == [changed.window_ms]
+
+
+@pytest.fixture
+def starts_as_sql(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A statement is the starts of its buckets."""
+    monkeypatch.setattr(rollup, "_inserts", lambda _topic, _level, buckets: (repr(buckets),))
+
+
+class Damaged(Recording):
+    """Statements about these minutes fail."""
+
+    def __init__(self, *broken: Pending) -> None:
+        super().__init__()
+        self.broken = {str(one.window_ms) for one in broken}
+        self.done: list[int] = []
+
+    def finish(self, sql: str, settings: dict[str, Any] | None = None) -> None:
+        if any(start in sql for start in self.broken):
+            raise BrokenPartError("ClickHouse: part 1 of gpu_samples_partials is broken")
+        super().finish(sql, settings)
+
+    def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        self.done += [row[2] for row in rows if "done" in columns]
+
+
+def passes(rollups: Rollups, database: Damaged, pending: list[Pending], number: int) -> None:
+    """So many passes of a sink that goes on after an error, each of what is left."""
+    for second in range(number):
+        left = [tuple(one) for one in pending if one.window_ms not in database.done]
+        database.answers = [[(NOW_MS + second * 1_000, BUSY_MS)], left]
+        with suppress(BrokenPartError):
+            rollups.run_pass()
+
+
+@pytest.mark.usefixtures("starts_as_sql")
+def test_buckets_that_need_a_broken_part_hold_up_no_others() -> None:
+    """However many they are, and also those that share a statement with one of them."""
+    minutes = [a_minute(back) for back in range(40, 0, -1)]
+    broken = [*minutes[:12], minutes[14]]
+    database = Damaged(*broken)
+    rollups = Rollups(database, replace(SETTINGS, buckets_per_pass_max=8))  # type: ignore[arg-type]
+
+    passes(rollups, database, minutes, 8)
+
+    assert sorted(database.done) == [one.window_ms for one in minutes if one not in broken]
+
+
+@pytest.mark.usefixtures("starts_as_sql")
+def test_buckets_that_need_a_broken_part_are_computed_once_it_is_mended() -> None:
+    """Each gets its turn, though those that stay broken are more than a pass does."""
+    minutes = [a_minute(back) for back in range(20, 0, -1)]
+    database = Damaged(*minutes)
+    rollups = Rollups(database, replace(SETTINGS, buckets_per_pass_max=8))  # type: ignore[arg-type]
+    passes(rollups, database, minutes, 4)
+    database.broken.discard(str(minutes[-1].window_ms))
+
+    passes(rollups, database, minutes, 3)
+
+    assert database.done == [minutes[-1].window_ms]
+
+
+@pytest.mark.usefixtures("starts_as_sql")
+def test_what_a_sink_cannot_read_does_not_keep_it_from_helping() -> None:
+    """It has nothing else to do."""
+    minutes = [a_minute(back) for back in range(1, 9)]
+    some = Share(frozenset({0}), 2)
+    own = [one for one in minutes if some.has(one)]
+    database = Damaged(*own)
+    rollups = Rollups(database, replace(SETTINGS, help_ms=1_000), share=lambda: some)  # type: ignore[arg-type]
+
+    passes(rollups, database, minutes, 3)
+
+    assert sorted(database.done) == sorted(one.window_ms for one in minutes if one not in own)
 
 
 def test_a_sink_that_owns_nothing_yet_computes_nothing_at_once() -> None:
