@@ -203,7 +203,7 @@ class PartitionOwner:
         await self._restore()
 
     async def _refuse_if_known(self) -> None:
-        await recovery.refuse_if_known(self._broker, self._names, self.source)
+        await recovery.refuse_if_known(self._broker, self._names, self.source, self.progressed)
 
     async def _continue_from(self, committed: Committed) -> None:
         pointer = Pointer.decode(committed.metadata, str(self.source))

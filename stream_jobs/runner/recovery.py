@@ -29,11 +29,13 @@ async def demand_state_partition(broker: Broker, names: Names, source: Source) -
         )
 
 
-async def refuse_if_known(broker: Broker, names: Names, source: Source) -> None:
+async def refuse_if_known(
+    broker: Broker, names: Names, source: Source, progressed: Callable[[], None] = lambda: None
+) -> None:
     """For a source without committed offset. A snapshot proves that there was one: it went with a topic that was
     deleted and made again, or the group's offsets were lost, and starting from the beginning would count everything
-    twice. Raises ``PartitionError``."""
-    last = await _last_piece(broker, names, source)
+    twice. ``progressed`` is called whenever some of the state topic was read. Raises ``PartitionError``."""
+    last = await _last_piece(broker, names, source, progressed)
     if last is None:
         return
     if await broker.committed(names.group, source.topic, source.partition) is not None:
@@ -46,7 +48,7 @@ async def refuse_if_known(broker: Broker, names: Names, source: Source) -> None:
     )
 
 
-async def _last_piece(broker: Broker, names: Names, source: Source) -> Record | None:
+async def _last_piece(broker: Broker, names: Names, source: Source, progressed: Callable[[], None]) -> Record | None:
     """The last record in the state topic that is of a snapshot."""
     topic, found = names.state_topic(source.topic), list[Record]()
     position = await broker.begin_offset(topic, source.partition)
@@ -57,6 +59,8 @@ async def _last_piece(broker: Broker, names: Names, source: Source) -> Record | 
     try:
         while position < end:
             batch = await reader.poll()
+            if batch.position > position:
+                progressed()
             position = batch.position
             pieces = (record for record in batch.records if (record.key or b"").startswith(names.state_prefix))
             found = [*found, *pieces][-1:]

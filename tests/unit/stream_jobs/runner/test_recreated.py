@@ -8,8 +8,9 @@ from schemas.contract.record import Record
 from schemas.errors import PartitionError
 from stream_jobs.runner.exactly_once import PartitionOwner
 from stream_jobs.runner.policy import PROMPT_POLICY
+from stream_jobs.runner.ports import Batch
 from tests.simulator.counting import CountingStep, encode
-from tests.unit.stream_jobs.runner.memory_broker import Memory, Scene
+from tests.unit.stream_jobs.runner.memory_broker import Memory, Reader, Scene
 
 PAUSE_S = PROMPT_POLICY.idle_after_ms / 1_000
 INTERVAL_S = PROMPT_POLICY.snapshot_interval_ms / 1_000
@@ -111,6 +112,39 @@ async def test_an_offset_that_went_with_its_topic_is_no_lost_offset(id_now: str)
         await scene.owner()
 
     assert raised.value.cause == ("offset_lost" if id_now == "second" else "log_recreated")
+
+
+class Slow(Memory):
+    """Gives one record at a time."""
+
+    async def reader(self, topic: str, partition: int, offset: int) -> Reader:
+        return OneByOne(self.log(topic, partition), offset)
+
+
+class OneByOne(Reader):
+    async def poll(self) -> Batch:
+        found = [record for record in self.log.records if record.offset >= self.offset][:1]
+        self.offset += 1
+        return Batch(found, self.offset)
+
+
+async def test_to_look_for_a_snapshot_is_progress() -> None:
+    """However long the state topic is: the limit is of the time without any."""
+    scene = Scene(CountingStep(), memory=Slow())
+    before = await scene.owner()
+    for seq in range(4):
+        await before.feed([scene.log.add(one(seq))])
+        await before._commit(scene.clock.now_ms(), whole=True)
+    await before.stop()
+    scene.memory.offset = None
+    seen: list[int] = []
+    owner = PartitionOwner(scene.step, before.source, scene.memory, before._names, PROMPT_POLICY, scene.clock)
+    owner.progressed = lambda: seen.append(1)
+
+    with pytest.raises(PartitionError, match="has no committed offset"):
+        await owner.acquire()
+
+    assert len(seen) == scene.memory.log("state.counting.source").end >= 4
 
 
 async def test_what_was_folded_of_a_log_is_kept_where_the_new_one_is_shorter() -> None:
