@@ -53,7 +53,8 @@ Span = tuple[int, int]
 class Reset:
     """What a reset does. ``cause`` None: nothing is damaged. ``committed`` is the group's offset, ``snapshot`` the
     position of the last snapshot; None where they are lost. ``log`` is what the log holds; ``same_topic``: by its id
-    or by word of whoever resets it is the one that was counted, None where nobody knows."""
+    or by word of whoever resets it is the one that was counted, None where nobody knows. ``booked``: the books know of
+    an owner."""
 
     source: str
     cause: str | None
@@ -64,6 +65,7 @@ class Reset:
     log: Span
     to: int
     same_topic: bool | None = None
+    booked: bool = False
 
     @property
     def done_to(self) -> int:
@@ -78,7 +80,7 @@ class Reset:
     @property
     def forgotten(self) -> Span | None:
         """Offsets that were folded and are no part of the state any more."""
-        if self.committed is None and self.snapshot is None:
+        if self.committed is None and self.snapshot is None and not self.booked:
             return None  # it never had an owner
         start = self.snapshot or 0
         stop = self.counted_to if self.has_other_offsets else min(self.log[0], self.counted_to)
@@ -164,7 +166,8 @@ class Resetting(PartitionOwner):
         self._committed = counted
         where = self._where(to, counted, begin, end)
         committed = None if known.committed is None else known.committed.offset
-        reset = Reset(str(self.source), cause, committed, counted, certain, position, (begin, end), where, same)
+        log, booked = (begin, end), known.books is not None
+        reset = Reset(str(self.source), cause, committed, counted, certain, position, log, where, same, booked)
         self._topic_id = known.topic_id or (None if reset.is_another_log else counted_id)
         return reset
 
@@ -208,8 +211,9 @@ class Resetting(PartitionOwner):
     def _counted_to(self, known: Known, begin: int) -> int:
         if known.committed is not None and known.pointer is not None:
             return known.committed.offset
-        position = begin if self._snapshot is None else self._snapshot.position
-        return position if known.books is None else max(position, known.books)
+        if self._snapshot is None:
+            return begin if known.books is None else known.books
+        return self._snapshot.position if known.books is None else max(self._snapshot.position, known.books)
 
     def _where(self, to: str, counted: int, begin: int, end: int) -> int:
         """The offset meant by ``to``."""

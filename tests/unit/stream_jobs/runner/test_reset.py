@@ -397,6 +397,44 @@ async def test_a_lost_snapshot_leaves_a_new_state() -> None:
     assert told(scene)[-1]["duplicates"] == 1
 
 
+@pytest.mark.parametrize(
+    ("begin", "missing", "forgotten"),
+    [(0, None, None), (3, None, (0, 3)), (4, None, (0, 4)), (7, (4, 7), (0, 4))],
+    ids=["the log has all", "not the first records", "none that was counted", "nor all of what comes next"],
+)
+async def test_books_tell_what_a_state_without_offset_and_snapshot_has_lost(
+    begin: int, missing: tuple[int, int] | None, forgotten: tuple[int, int] | None
+) -> None:
+    """They know of an owner, of which there is nothing else any more."""
+    scene = Scene(CountingStep())
+    await counted(scene, 4)
+    for seq in range(4, 9):
+        scene.log.add(one(seq))
+    cut(scene, begin)
+    scene.memory.offset = None
+    scene.memory.log("state.counting.source").records.clear()
+
+    done = await reset(scene, "earliest", partial(books_end, scene))
+
+    assert (done.committed, done.snapshot, done.certain) == (None, None, True)
+    assert (done.to, done.missing, done.forgotten) == (max(4, begin), missing, forgotten)
+    owner = await scene.owner()
+    await owner.commit()
+    assert told(scene)[-1]["accepted"] == 9 - done.to
+
+
+async def test_a_partition_that_never_had_an_owner_has_forgotten_nothing() -> None:
+    """No books, no offset, no snapshot; whatever its log begins with is the first."""
+    scene = Scene(CountingStep())
+    for seq in range(4):
+        scene.log.add(one(seq))
+    cut(scene, 2)
+
+    plan = await resetting(scene).plan("earliest")
+
+    assert (plan.to, plan.missing, plan.forgotten, plan.certain) == (2, None, None, True)
+
+
 async def test_a_snapshot_that_cannot_be_loaded_leaves_a_new_state() -> None:
     """It is whole, and none of its bytes mean anything: the partition has a way back like that of a lost one."""
     scene = Scene(CountingStep())
