@@ -12,6 +12,7 @@ from fleetpulse.doctor.facts import GroupFacts, KafkaFacts, TopicPartition
 from fleetpulse.doctor.finding import PARTITION, Finding, wrong
 from schemas.contract.topics import state_topic
 
+_LOST_OR_GONE = "it was lost, or went with a topic that was deleted and made again: then the job says log_recreated"
 JOBS = ("windows", "finals", "alerts", "costs")
 
 
@@ -40,7 +41,8 @@ def _damage(facts: KafkaFacts, group: GroupFacts, job: str, partition: TopicPart
     begin, end = facts.begins.get(partition), facts.ends.get(partition)
     if committed is None:
         kept = facts.ends.get((state, number), 0) - facts.begins.get((state, number), 0)
-        return ("offset_lost", f"{state} holds a snapshot, the group has no offset") if kept > 0 else None
+        says = f"{state} holds a snapshot, the group has no offset: {_LOST_OR_GONE}"
+        return ("offset_lost", says) if kept > 0 else None
     if begin is not None and begin > committed:
         return "log_cut", f"the log begins at {begin}, committed is {committed}: {begin - committed} records are lost"
     if end is not None and end < committed:

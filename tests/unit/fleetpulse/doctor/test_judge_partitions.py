@@ -42,9 +42,16 @@ def test_what_goes_on_is_no_finding() -> None:
         (facts({0: 20, 1: 4}), "log_cut", "the log begins at 10, committed is 4: 6 records are lost"),
         (facts({0: 20, 1: 21}), "log_short", "the log ends at 20, committed is 21"),
         (facts({0: 20}), "offset_lost", "holds a snapshot, the group has no offset"),
+        (facts({0: 20}), "offset_lost", "or went with a topic that was deleted and made again"),
         (facts({0: 20, 1: 20}, states=1), "no_state_partition", "has 1 partitions, none for its state"),
     ],
-    ids=["retention took unread records", "a truncated log", "an expired offset", "a topic that grew alone"],
+    ids=[
+        "retention took unread records",
+        "a truncated log",
+        "an expired offset",
+        "or one that went with its topic",
+        "a topic that grew alone",
+    ],
 )
 def test_a_damaged_partition_is_named_with_cause_and_way_back(found: KafkaFacts, cause: str, words: str) -> None:
     """Only of the job that reads it; a sink has no snapshots."""
