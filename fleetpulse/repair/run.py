@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from schemas.ddl.sharded import local
 from schemas.limits import Limits
 from sinks.database import INSERT_SETTINGS, SinkDatabase
 
+_log = logging.getLogger(__name__)
 _KEYS = """
 SELECT name, sorting_key FROM system.tables WHERE database = {database:String} AND sorting_key != ''
 """
@@ -58,13 +60,19 @@ def repair(
         closing(SinkDatabase(target, consistent=True)) as sink,
     ):
         notes, found = Notes(sink), list[Filled]()
-        unfinished = [] if dry_run else notes.unfinished()
+        unfinished = notes.unfinished()
         for table in _tables(there, source, limits):
             on_table(table.table)
             hours = lacking(_contents(there, table, span_ms), _contents(here, table, span_ms))
             rows = 0 if dry_run else sum(_fill(there, here, notes, table, hour_ms) for hour_ms in hours)
             found += [Filled(table.table, len(hours), rows)] if hours else []
-        notes.resume(unfinished)
+        if unfinished:
+            facts = {"buckets": len(unfinished), "dry_run": dry_run}
+            _log.warning(
+                "a repair before this one did not end; rollups of what it copied are computed again", extra=facts
+            )
+        if not dry_run:
+            notes.resume(unfinished)
     return found
 
 

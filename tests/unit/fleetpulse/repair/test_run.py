@@ -22,8 +22,8 @@ HOURS = (HOUR_MS, 2 * HOUR_MS)
 class Copy:
     """A copy of one table: ``hours`` that it holds. The second hour that is inserted meets a server that is gone."""
 
-    def __init__(self, log: list[str], hours: tuple[int, ...]) -> None:
-        self.log, self.hours = log, hours
+    def __init__(self, log: list[str], hours: tuple[int, ...], unfinished: list[Any] | None = None) -> None:
+        self.log, self.hours, self.unfinished = log, hours, unfinished or []
 
     def query(self, sql: str, **_more: Any) -> Any:
         if "sorting_key" in sql:
@@ -42,7 +42,7 @@ class Copy:
         return SimpleNamespace(written_rows=1)
 
     def rows(self, _sql: str) -> list[Any]:
-        return []
+        return self.unfinished
 
     def insert_rows(self, _table: str, _columns: Any, rows: Any) -> None:
         self.log.append(f"noted from {rows[0][2]}")
@@ -51,9 +51,10 @@ class Copy:
         """Nothing."""
 
 
-def test_hours_are_noted_before_and_behind_their_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that one that was copied when the repair ended, and lacks nothing any more, is computed again."""
-    log: list[str] = []
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is done to a target that lacks both hours; a repair before has left two buckets."""
+    done: list[str] = []
 
     @contextlib.contextmanager
     def unlocked() -> Iterator[None]:
@@ -61,14 +62,31 @@ def test_hours_are_noted_before_and_behind_their_copy(monkeypatch: pytest.Monkey
 
     def noted(_config: ClickHouseConfig, *, consistent: bool = False) -> Copy:
         assert consistent, "a replica that lags lacks notes of a repair that was ended"
-        return Copy(log, ())
+        return Copy(done, (), [("repair-a", "llm.requests", minute_ms) for minute_ms in (0, 60_000)])
 
-    copies = [Copy(log, HOURS), Copy(log, ())]
+    copies = [Copy(done, HOURS), Copy(done, ())]
     monkeypatch.setattr(run, "connect", lambda _config, **_more: copies.pop(0))
     monkeypatch.setattr(run, "SinkDatabase", noted)
     monkeypatch.setattr(run, "in_a_line", unlocked)
+    return done
 
+
+def test_hours_are_noted_before_and_behind_their_copy(log: list[str]) -> None:
+    """So that one that was copied when the repair ended, and lacks nothing any more, is computed again."""
     with pytest.raises(UnavailableError):
         run.repair(ClickHouseConfig(), ClickHouseConfig(), (0, 3 * HOUR_MS), DEFAULT_LIMITS)
 
     assert log == [f"noted from {HOUR_MS}", "copied", f"noted from {HOUR_MS}", f"noted from {2 * HOUR_MS}"]
+
+
+def test_a_dry_run_says_what_a_repair_before_left_and_changes_nothing(
+    log: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Hours that differ, and buckets that would be computed again."""
+    login = ClickHouseConfig()
+
+    found = run.repair(login, login, (0, 3 * HOUR_MS), DEFAULT_LIMITS, dry_run=True)
+
+    (said,) = caplog.records
+    assert found == [run.Filled(TABLE, 2, 0)]
+    assert (said.levelname, vars(said)["buckets"], log) == ("WARNING", 2, [])
