@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from rich.console import Console
@@ -11,7 +12,7 @@ from rich.console import Console
 from fleetpulse.services.processes import Command, Processes
 from fleetpulse.sql.database import Database
 from lab.demo import run as demo
-from lab.demo.scenario import Scenario
+from lab.demo.scenario import SOURCES, Scenario
 from runtime.config import Config
 from schemas.errors import FleetpulseError
 
@@ -59,3 +60,65 @@ def test_a_second_demo_in_the_same_folder_is_refused(tmp_path: Path, monkeypatch
         demo.run_demo(seconds=5, seed=1, keep=False, svg=None, data_dir=tmp_path)
     with demo._alone(tmp_path):
         pass
+
+
+class Tables:
+    """Answers of a database in which these topics' raw events, and then windows, arrive at these times [s]."""
+
+    def __init__(self, raw_s: dict[str, float], windows_s: float) -> None:
+        self.raw_s, self.windows_s, self.at_s = raw_s, windows_s, 0.0
+
+    def now_s(self) -> float:
+        return self.at_s
+
+    def sleep(self, seconds: float) -> None:
+        self.at_s += seconds
+
+    def sql(self, text: str) -> Any:
+        is_raw = "appended_ms" in text
+        found = self.raw_s if is_raw else dict.fromkeys(SOURCES, self.windows_s)
+        rows = [{"topic": topic, "events": int(at_s <= self.at_s)} for topic, at_s in found.items()]
+        return SimpleNamespace(records=lambda: rows)
+
+
+class Calm:
+    """Processes that run and say nothing."""
+
+    def names(self) -> tuple[str, ...]:
+        return ("sink",)
+
+    def tend(self) -> None: ...
+
+    def exit_code(self, _name: str) -> None: ...
+
+    def tail(self, _name: str) -> str:
+        return "waits"
+
+
+def waited(raw_s: dict[str, float], windows_s: float, folder: Path) -> float:
+    """How long it waited for the first windows."""
+    tables, scenario = Tables(raw_s, windows_s), Scenario(60, 1, folder, folder)
+    before = dict.fromkeys(SOURCES, 0)
+    database, processes = cast(Database, tables), cast(Processes, Calm())
+    run = demo._Run(Config(), scenario, database, processes, Console(quiet=True), 0, 0, before)
+    demo._wait_for_first_events(run, tables.now_s, tables.sleep)
+    return tables.at_s
+
+
+def test_the_demo_waits_as_long_as_something_comes_for_the_first_time(tmp_path: Path) -> None:
+    """Raw events of one topic after the other, at last windows."""
+    first, second = SOURCES[0], SOURCES[1]
+
+    assert waited({first: 250.0, second: 500.0}, 790.0, tmp_path) == 790.0
+
+
+def test_the_demo_gives_up_where_nothing_comes_and_says_how_far_it_came(tmp_path: Path) -> None:
+    """What came before does not count again."""
+    first = SOURCES[0]
+
+    with pytest.raises(
+        FleetpulseError, match=f"no windows landed, .* within 300 s \\(raw events: {first}\\)"
+    ) as raised:
+        waited({first: 100.0}, 401.0, tmp_path)
+
+    assert str(raised.value).endswith("sink:\nwaits")
