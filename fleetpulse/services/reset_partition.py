@@ -9,6 +9,7 @@ the tables add only what was committed since.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ from stream_jobs.windows.messages import missing
 
 _log = logging.getLogger(__name__)
 
+_OFFSETS = re.compile(rb"[0-9]{1,19}-([0-9]{1,19})")
 _BOOKED = """
 SELECT max(offset_to) FROM books
 WHERE job = 'windows' AND topic = {topic:String} AND partition = {partition:UInt32} AND committed_ms >= {since:Int64}
@@ -192,6 +194,8 @@ async def _last_on_kafka(config: Config, topic: str, partition: int) -> Booked |
             for at, messages in (await consumer.getmany(timeout_ms=POLL_MS)).items():
                 for message in messages:
                     headers = dict(message.headers)
-                    if (headers.get("job"), headers.get("source-topic"), headers.get("source-partition")) == mine:
-                        last[at] = Booked(int(headers["offsets"].partition(b"-")[2]), message.timestamp)
+                    found = _OFFSETS.fullmatch(headers.get("offsets") or b"")  # edges may write here, too
+                    by = (headers.get("job"), headers.get("source-topic"), headers.get("source-partition"))
+                    if by == mine and found is not None:
+                        last[at] = Booked(int(found[1]), message.timestamp)
     return max(last.values(), key=lambda one: (one.at_ms, one.end), default=None)

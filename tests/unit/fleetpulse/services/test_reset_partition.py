@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -143,13 +144,30 @@ async def test_the_last_books_of_a_partition_are_the_newest_whatever_their_clock
     assert found == Booked(70, 5_000)
 
 
+@pytest.mark.parametrize("offsets", [None, b"", b"7", b"0-", b"0-x", b"\xff-9", b"0-" + b"9" * 5_000])
+async def test_books_that_an_edge_made_up_stop_no_reset(offsets: bytes | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may write to the topic; what is no line of a commit is passed over."""
+    books = Books([(60, 5_000)], made_up=[offsets])
+    monkeypatch.setattr(reset_partition, "open_consumer", lambda _config, **_more: books)
+
+    assert await reset_partition._last_on_kafka(Config(), *PLACE) == Booked(60, 5_000)
+
+
+OF = (("job", b"windows"), ("source-topic", PLACE[0].encode()), ("source-partition", b"%d" % PLACE[1]))
+
+
 class Books:
-    """A consumer of the topic ``books``: (end, written), in its first partition or by partition."""
+    """A consumer of the topic ``books``: (end, written), in its first partition or by partition; ``made_up`` are
+    headers of records behind them."""
 
     def __init__(
-        self, told: list[tuple[int, int]], by_partition: dict[int, list[tuple[int, int]]] | None = None
+        self,
+        told: list[tuple[int, int]],
+        by_partition: dict[int, list[tuple[int, int]]] | None = None,
+        made_up: Sequence[bytes | None] = (),
     ) -> None:
         self.told = {0: told} if by_partition is None else by_partition
+        self.made_up = [SimpleNamespace(headers=(*OF, ("offsets", one)), timestamp=9_000) for one in made_up]
         self.places, self.read = list[Any](), False
 
     async def __aenter__(self) -> Books:
@@ -172,11 +190,11 @@ class Books:
 
     async def getmany(self, *places: Any, **_more: Any) -> dict[Any, list[Any]]:
         self.read = True
-        of = (("job", b"windows"), ("source-topic", PLACE[0].encode()), ("source-partition", b"%d" % PLACE[1]))
         return {
             place: [
-                SimpleNamespace(headers=(*of, ("offsets", b"0-%d" % end)), timestamp=written_ms)
+                SimpleNamespace(headers=(*OF, ("offsets", b"0-%d" % end)), timestamp=written_ms)
                 for end, written_ms in self.told.get(place.partition, ())
             ]
+            + self.made_up
             for place in places or self.places
         }
