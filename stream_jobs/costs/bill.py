@@ -15,6 +15,7 @@ are ``UNKNOWN`` where any of its measured energy lacks intensity or PUE: bills t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,7 @@ from stream_jobs.prices.amounts import KWH_MJ, PUE_ONE
 MIG_SLICES = 7
 MIG_SLICES_OF = {"A30": 4}
 """Compute slices of a GPU in MIG mode. NVIDIA MIG User Guide, "Supported MIG Profiles": A30 four, all others seven."""
+_SLICES_HELD = re.compile(rf"([1-{MIG_SLICES}])[cg](?:\.|\Z)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +153,14 @@ def slices_of(gpu_model: str) -> int:
 
 
 def slices_held(mig_profile: str) -> int | None:
-    """Compute slices of a MIG device: 3 for ``3g.40gb``, 1 for ``1c.3g.40gb``; None for a name without any.
+    """Compute slices of a MIG device: 3 for ``3g.40gb``, 1 for ``1c.3g.40gb``; None for a name without any, or with
+    more than a GPU has.
 
     A compute instance (``1c.3g``) is a part of a GPU instance: it counts what it has itself, so that several of one
     instance do not count twice.
     """
-    first = mig_profile.split(".")[0]
-    return int(first[:-1]) if first[:-1].isdecimal() and first[-1:] in {"c", "g"} and int(first[:-1]) > 0 else None
+    found = _SLICES_HELD.match(mig_profile)
+    return None if found is None else int(found[1])
 
 
 def side_by_side(values: Sequence[int | None]) -> list[int]:

@@ -162,7 +162,9 @@ def test_slices_are_counted_by_the_type_of_gpu() -> None:
 
     assert held_ms(device("a", "m", "1g.6gb", model="A30")) == {"a": 2_500, "host-1": 7_500}
     assert held_ms(device("a", "m", "7g.80gb"), device("b", "n", "1g.10gb")) == {"a": 8_750, "b": 1_250, "host-1": 0}
-    assert held_ms(device("a", "m", "3g.40gb"), device("b", "n", "?")) == {"a": 5_000, "b": 5_000, "host-1": 0}
+    for unknown in ("?", "1000000000000000g"):
+        rows = [device("a", "m", "3g.40gb"), device("b", "n", unknown)]
+        assert held_ms(*rows) == {"a": 5_000, "b": 5_000, "host-1": 0}
 
 
 def test_whoever_a_row_names_has_a_bill_even_of_nothing() -> None:

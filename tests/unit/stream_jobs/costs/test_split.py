@@ -110,10 +110,13 @@ def test_mig_devices_pay_by_their_slices_and_the_rest_is_idle() -> None:
 
 @pytest.mark.parametrize(
     ("profile", "slices"),
-    [("1g.10gb", 1), ("7g.80gb", 7), ("1g.10gb+me", 1), ("2c.3g.40gb", 2), ("", None), ("all", None), ("0g", None)],
+    [
+        *(("1g.10gb", 1), ("7g.80gb", 7), ("1g.10gb+me", 1), ("2c.3g.40gb", 2), ("", None), ("all", None)),
+        *(("0g", None), ("8g.90gb", None), ("1000000000000000g", None), (f"{'9' * 5_000}g", None)),
+    ],
 )
 def test_the_slices_of_a_profile(profile: str, slices: int | None) -> None:
-    """A compute instance counts its own slices; a name that tells no size is not guessed."""
+    """A compute instance counts its own slices; a name that tells no size, or none that there is, is not guessed."""
     assert slices_held(profile) == slices
 
 
