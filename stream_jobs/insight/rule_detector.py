@@ -82,7 +82,10 @@ class RuleDetector:
 
     def look(self, window_ms: int, rows_of: Rows) -> list[Finding]:
         """Series that begin to fire by what is there of a window, which is judged later. What was learned stays as it
-        is, what fires as well, and what begins is emitted once."""
+        is, what fires as well, and what begins is emitted once. Of a window not newer than the last one that was looked
+        at nothing is."""
+        if self.ahead is not None and window_ms <= self.ahead_ms:
+            return []
         rule, self.packed = self.rule, None
         window = (window_ms, rule.window_ms)
         made = make(self.needed, rows_of, self.registry, self._grow, window, rule.min_count, fill=False)

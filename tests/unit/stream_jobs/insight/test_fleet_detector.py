@@ -208,6 +208,18 @@ def test_a_look_says_what_begins_and_leaves_judging_as_it_was() -> None:
     assert looked.look(parts[3]) == []
 
 
+def test_a_window_older_than_one_that_was_looked_at_is_not_looked_at() -> None:
+    """Its rows came behind those of the next one; both are judged as if nobody had looked."""
+    looked, plain = FleetDetector([a_rule(**ABOVE)]), FleetDetector([a_rule(**ABOVE)])
+    whole = [temperatures(n, {"a": 90, "b": 90 if n == 3 else 60}) for n in range(2, 5)]
+    assert run(looked, whole[:1]) == run(plain, whole[:1])
+    parts = [replace(temperatures(n, {"b": 90 if n == 3 else 60}, complete=False), series_whole=True) for n in (4, 3)]
+
+    assert [looked.look(part) for part in parts] == [[], []]
+    assert run(looked, whole[1:]) == run(plain, whole[1:]) != []
+    assert looked.dump() == plain.dump()
+
+
 def test_only_what_is_whole_where_its_source_is_is_looked_at() -> None:
     """Neither silence nor what spans sources nor longer windows; and it begins there once it is judged."""
     rules = [
