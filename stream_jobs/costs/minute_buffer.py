@@ -272,7 +272,6 @@ class MinuteBuffer:
         emitted = [one for minute_ms in sorted(self.minutes) if (one := self._emit(minute_ms)) is not None]
         for minute_ms in [one for one in self.minutes if self._forgotten(one)]:
             self.held -= int(np.count_nonzero(self.minutes.pop(minute_ms).marks.there))
-        self._forget_words()
         return emitted
 
     def _emit(self, minute_ms: int) -> EmittedMinute | None:
@@ -300,8 +299,9 @@ class MinuteBuffer:
         found: Flags = due & marks.there
         return found
 
-    def _forget_words(self) -> None:
-        """Forget words that stand in no row any more, when there are many."""
+    def forget_words(self) -> None:
+        """Forget words that stand in no row any more, when there are many. All others get new codes: call it while
+        nobody keeps any."""
         if len(self.words) + len(self.groups) <= max(self.limits.label_cardinality_max, 2 * self.words_kept):
             return
         words, groups, codes_of = _words_with_other(), Words(), _Codes(self)

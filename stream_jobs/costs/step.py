@@ -114,6 +114,7 @@ class CostStep(Step[State, Changes]):
         records = [record for record in records if record.offset not in state.rejected]
         heads = [read(record) for record in records]
         decoded = decode(records, [head.schema for head in heads], TABLES)
+        state.buffer.forget_words()
         found = [taken(one, state.buffer) for one in decoded]
         offsets = np.array([record.offset for record in records], dtype=np.int64)
         again = int(np.searchsorted(offsets, state.replay_to))

@@ -139,6 +139,7 @@ def test_words_that_nobody_uses_are_forgotten_and_bills_stay_the_same() -> None:
             add(one, minute, row, f"group-{minute}", minute * MINUTE_MS)
         told, expected = (one.pass_to((minute + 1) * MINUTE_MS) for one in (buffer, plain))
         assert facts(told) == facts(expected)
+        buffer.forget_words()
 
     assert bills(buffer.pass_to(32 * MINUTE_MS)) == bills(plain.pass_to(32 * MINUTE_MS)) != []
     assert len(buffer.words) < len(plain.words) == 2 + 30 * 2 + 2

@@ -6,6 +6,7 @@ Covers stream_jobs.costs.intake.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -242,6 +243,25 @@ def test_nothing_is_compiled_after_warming() -> None:
     assert [len(loop.signatures) for loop in loops] == before
 
 
+def test_words_that_are_forgotten_leave_every_row_its_own_names() -> None:
+    """Also those of records that are folded together with what made the words be forgotten."""
+    log, few = Log(), replace(QUICK, label_cardinality_max=8)
+    for window in range(60):
+        of = {"engine": f"e-{window}", "group": f"g-{window}"}
+        log.gpu(window, [a_gpu(f"gpu-{window}", **of)], through=window + 1)
+        log.usage(window, [a_line(f"t-{window}", **of)], through=window + 1)
+
+    together = told_at_once(a_step(few), log.records)
+
+    assert newest(together) == newest(told_at_once(a_step(QUICK), log.records))
+    assert {bill["owner"] for bill in together} == {f"e-{window}" for window in range(60)}
+    step = a_step(few)
+    state = step.new(TOPIC, 0)
+    for record in log.records:
+        step.fold(state, [record], step.changes())
+    assert len(state.buffer.words) + len(state.buffer.groups) < 60 * 4 // 2
+
+
 # Exactness: the log is cut anywhere, the process dies anywhere, a record is poison.
 
 ENGINES = st.sampled_from(["e", "f", None])
@@ -255,7 +275,10 @@ ENTRY = st.tuples(
     st.lists(GPUS, max_size=2) | st.lists(LINES, max_size=2) | st.lists(SHARED, max_size=2),
 )
 LIMITS = st.sampled_from(
-    [QUICK, BufferLimits(settle_ms=40_000, keep_ms=30_000, every_ms=0, minutes_max=2, lines_max=1)]
+    [
+        replace(QUICK, label_cardinality_max=2),
+        BufferLimits(settle_ms=40_000, keep_ms=30_000, every_ms=0, minutes_max=2, lines_max=1),
+    ]
 )
 
 
