@@ -10,7 +10,7 @@ Who holds a GPU: whoever's name its time is under, each for its own time. With `
 mode its devices (rows with a parent), by slices times time, and the slices that nobody holds are idle; the time is that
 of the GPU's own rows where there are any, else that of the device with most. A device with ``share`` rows of its own is
 held by those, its slices times time shared out by their weights. An unknown size leaves the GPU without
-prices, shared by time.
+prices, shared by time. Energy of a minute that is more than one reading may report is no measurement.
 
 Of a GPU that several hold, everybody that a row names is a holder, those who pay nothing with a weight of 0, and so is
 the idle bill of its devices' host: whoever was billed before the last rows came is emitted again then, with nothing, so
@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from schemas.events.event_fields import AMOUNT_MAX
 from schemas.limits import MINUTE_MS, WINDOW_MS
 from schemas.rows.gpu_shares import SHARES_AMOUNTS
 from stream_jobs.costs.apportion import added, apportion
@@ -35,6 +36,8 @@ from stream_jobs.costs.wide import UNKNOWN, Flags, Ints, ints
 
 GAP_MIN_MS = 1_000
 """A smaller one is readings that come a little early or late."""
+WEIGHT_BITS = 61
+"""Weights of a GPU are fewer together: what ``apportion`` shares by fast."""
 WINDOWS = MINUTE_MS // WINDOW_MS
 
 Owner = tuple[int, int, int, int]
@@ -98,7 +101,7 @@ def placed(minute_no: Ints, rows: Rows) -> Placed:
     first = heads(groups)
     whole = [column[first] for column in columns]
     gpu_ms, energy_mj, startup_ms = (sums(groups, amount) for amount in rows.amounts)
-    gpu_ms = np.maximum(gpu_ms, 0)
+    gpu_ms, energy_mj = np.maximum(gpu_ms, 0), np.where(energy_mj > AMOUNT_MAX, UNKNOWN, energy_mj)
     devices = grouped([minute_no, rows.keys[0], rows.keys[1 + GPU_KEY.index("gpu_uuid")]])
     device = indexes(devices)
     gaps = _gaps(device, window, rows.amounts[0], len(devices))
@@ -265,7 +268,13 @@ def _named(rows: Sequence[_Row], key: Gpu, shares: Sequence[_Share]) -> set[Owne
 def _weighed(key: Gpu, shares: Sequence[_Share]) -> dict[Owner, int]:
     """Holders side by side; equal weights where a reading of anybody's is missing."""
     weights = side_by_side([one.amount for one in shares])
-    return {(*key[:2], one.use, one.owner): weight for one, weight in zip(shares, weights, strict=True)}
+    return _fitting({(*key[:2], one.use, one.owner): weight for one, weight in zip(shares, weights, strict=True)})
+
+
+def _fitting(weights: dict[Owner, int]) -> dict[Owner, int]:
+    """The weights, divided by a power of two where together they have more than ``WEIGHT_BITS``."""
+    shift = max(0, sum(weights.values()).bit_length() - WEIGHT_BITS)
+    return {owner: weight >> shift for owner, weight in weights.items()} if shift else weights
 
 
 def _slices(
@@ -288,7 +297,7 @@ def _slices(
         rest = slices_of(_text(words, devices[0].model)) * gpu_ms - sum(weights.values())
         nobody = (*key[:2], IDLE, devices[0].host)
         weights[nobody] = weights.get(nobody, 0) + max(0, rest)
-    return weights if any(weights.values()) else {devices[0][:4]: 1}, known
+    return _fitting(weights) if any(weights.values()) else {devices[0][:4]: 1}, known
 
 
 def _text(words: Sequence[Word], place: int) -> str:

@@ -9,8 +9,8 @@ from itertools import islice
 import numpy as np
 
 from schemas.codec.block import Labels
-from stream_jobs.costs.wide import UNKNOWN, Flags, Ints
-from stream_jobs.finals import kernels
+from stream_jobs.costs import row_kernels
+from stream_jobs.costs.wide import Flags, Ints
 from stream_jobs.finals.merge import Groups, groups_by
 
 Word = bytes | None
@@ -95,11 +95,10 @@ def grouped(keys: Sequence[Ints]) -> Groups:
 
 
 def sums(groups: Groups, column: Ints) -> Ints:
-    """Sums by group; null adds nothing, and is the sum where nothing was known."""
-    known = column != UNKNOWN
-    out, some = np.empty(len(groups), dtype=np.int64), np.empty(len(groups), dtype=np.bool_)
-    kernels.add(groups.order, groups.firsts, np.where(known, column, 0), known, out, some)
-    return np.where(some, out, UNKNOWN)
+    """Sums by group, held at ``SUM_MAX``; null adds nothing, and is the sum where nothing was known."""
+    out = np.empty(len(groups), dtype=np.int64)
+    row_kernels.add(groups.order, groups.firsts, column, out)
+    return out
 
 
 def heads(groups: Groups) -> Ints:

@@ -13,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.contract.record import Output
+from schemas.events.event_fields import AMOUNT_MAX
 from schemas.limits import MINUTE_MS
 from schemas.rows.costs import COSTS
 from stream_jobs.costs.account import Prices, Pricing, cost_block
+from stream_jobs.costs.row_kernels import SUM_MAX
 from stream_jobs.costs.split import WEIGHTS
 from stream_jobs.costs.step import outputs_of
 from stream_jobs.prices.load import parse_prices
@@ -165,6 +167,45 @@ def test_slices_are_counted_by_the_type_of_gpu() -> None:
     for unknown in ("?", "1000000000000000g"):
         rows = [device("a", "m", "3g.40gb"), device("b", "n", unknown)]
         assert held_ms(*rows) == {"a": 5_000, "b": 5_000, "host-1": 0}
+
+
+HUGE = 2**62
+"""Two of them do not fit 64 bits."""
+
+
+def test_energy_beyond_any_reading_is_none() -> None:
+    """It has no price, and the bill says of how much time; a minute of as much as a reading may report is billed."""
+    rows = [gpu_row("a", "g", region="south"), gpu_row("b", "h", region="south")]
+    more = [("gpu", rows[0][1], (0, HUGE, 0))] * 3 + [("gpu", rows[1][1], (0, AMOUNT_MAX - 7_000_000, 0))]
+
+    found = {row["owner"]: row for row in told_bills([*rows, *more])}
+
+    assert [found["a"][name] for name in ("energy_mj", "energy_nusd", "unmeasured_gpu_ms")] == [None, None, 10_000]
+    assert [found["b"][name] for name in ("energy_mj", "unmeasured_gpu_ms")] == [AMOUNT_MAX, 0]
+    assert found["a"]["gpu_nusd"] == found["b"]["gpu_nusd"] == 10_000_000
+
+
+@pytest.mark.parametrize("parent", [None, "P"])
+def test_holders_of_more_than_64_bits_pay_by_their_shares_all_the_same(parent: str | None) -> None:
+    """Of a GPU and of a device: three times what the other holds is three times the time."""
+    gpu = gpu_row("host-1", "g", use="idle", ms=60_000, parent=parent, profile="7g.80gb" if parent else None)
+    shares = [share_row("a", "g", HUGE // 4 * 3 // 16), share_row("b", "g", HUGE // 4 // 16)]
+    equal = [share_row("a", "m", HUGE), share_row("b", "m", HUGE)]
+    rows = [gpu, *shares, gpu_row("host-1", "m", use="idle", ms=60_000), *equal]
+
+    found = {row["owner"]: row["gpu_ms"] for row in told_bills(rows)}
+
+    assert found == {"a": 45_000 + 30_000, "b": 15_000 + 30_000, "host-1": 0}
+
+
+def test_usage_beyond_64_bits_is_held_below() -> None:
+    """Its line has the greatest sum there is; the other one keeps what is its own."""
+    rows = [gpu_row("e", "g"), *[usage_row("e", "t", HUGE)] * 5, usage_row("e", "u", 3)]
+
+    (row,) = told_bills(rows)
+
+    assert [line[7] for line in row["lines"]] == [SUM_MAX, 3]
+    assert sum(part[7] for part in row["parts"]) == row["total_nusd"] == 10_000_000
 
 
 def test_whoever_a_row_names_has_a_bill_even_of_nothing() -> None:

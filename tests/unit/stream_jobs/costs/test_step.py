@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from schemas.contract.record import Record
 from schemas.errors import ContractError
 from schemas.limits import DEFAULT_LIMITS
+from stream_jobs.costs import row_kernels
 from stream_jobs.costs.minute_buffer import BufferLimits
 from stream_jobs.costs.step import CostStep
 from stream_jobs.costs.warm import warm
@@ -232,7 +233,7 @@ def test_a_snapshot_of_another_partition_is_refused() -> None:
 def test_nothing_is_compiled_after_warming() -> None:
     """A job that begins to read does not wait for the compiler."""
     warm()
-    loops = [loop for loop in vars(kernels).values() if hasattr(loop, "signatures")]
+    loops = [loop for one in (kernels, row_kernels) for loop in vars(one).values() if hasattr(loop, "signatures")]
     before = [len(loop.signatures) for loop in loops]
     log = Log()
     log.gpu(0, [a_gpu("g1")], through=6)
