@@ -189,6 +189,8 @@ METRICS: tuple[Metric, ...] = (
            "0"),
     _counter("cost_bills", "bills", ("partition",), "bills emitted, including revisions",
              "grows: an engine and minute each, and revisions"),
+    _counter("cost_bills_failed", "bills", ("partition",),
+             "of a group and minute, left out because making them raised: a defect, please report it", "0"),
     _counter("cost_final_bills", "bills", ("partition",), "of these final",
              "grows as bills, 15 min and the allowed lateness later"),
     _counter("cost_late_rows", "rows", ("partition",),

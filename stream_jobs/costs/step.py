@@ -14,12 +14,14 @@ is heard again. Until that is done, a dump is of that kind, too.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import orjson
 
+from schemas.codec import native
 from schemas.codec.block import Block
 from schemas.contract.record import Output, Record
 from schemas.contract.topics import COSTS_TOPIC
@@ -29,6 +31,7 @@ from schemas.rows.gpu_shares import SHARES_OF
 from stream_jobs import parts as parts_of
 from stream_jobs.costs.account import PriceOf, cost_block, unpriced_ms
 from stream_jobs.costs.intake import TABLES, Taken, taken
+from stream_jobs.costs.isolation import made
 from stream_jobs.costs.minute_buffer import BufferLimits, EmittedMinute, MinuteBuffer
 from stream_jobs.costs.wide import Ints
 from stream_jobs.finals.decode import decode
@@ -38,6 +41,8 @@ from stream_jobs.finals.upstream import Source, UpstreamHeaders, read
 from stream_jobs.parts import compress, decompress
 from stream_jobs.step import Commit, Stat, Step
 from stream_jobs.windows.messages import cut_outputs
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -63,11 +68,13 @@ class State:
 @dataclass(slots=True)
 class Changes:
     """Since the last commit: minutes to be emitted; the rest is counted. ``bills`` are those of the commit's records,
-    ``late_rows`` came too late to be billed, ``gaps`` are places where a record of the windows job was missing or could
-    not be read; ``unpriced_ms`` is the GPU time of the bills without a price, by type."""
+    ``failed`` (group, minute)s whose bills raised, ``late_rows`` came too late to be billed, ``gaps`` are places where
+    a record of the windows job was missing or could not be read; ``unpriced_ms`` is the GPU time of the bills without
+    a price, by type."""
 
     emitted: list[EmittedMinute] = field(default_factory=list)
     bills: int = 0
+    failed: int = 0
     late_rows: int = 0
     gaps: int = 0
     unpriced_ms: dict[str, int] = field(default_factory=dict)
@@ -162,15 +169,24 @@ class CostStep(Step[State, Changes]):
         return bool(changes.emitted)
 
     def rows(self, state: State, changes: Changes, commit: Commit) -> list[Output]:
-        block = cost_block(changes.emitted, self._price_of, self._prices_version)
-        if block is None:
+        blocks, failed = made(changes.emitted, self._block)
+        changes.failed = len(failed)
+        for one in failed:
+            facts = {"partition": state.partition, "group": one.group, "minute_ms": one.minute_ms, "error": one.cause}
+            _log.error("making bills failed, please report it; the minute of this group is not billed", extra=facts)
+        if not blocks:
             return []
+        block = native.concat(COSTS.fields, blocks)
         changes.bills, changes.unpriced_ms = block.rows, unpriced_ms(block)
         return outputs_of(block, commit, self._targets, self._topic)
+
+    def _block(self, emitted: Sequence[EmittedMinute]) -> Block | None:
+        return cost_block(emitted, self._price_of, self._prices_version)
 
     def stats(self, state: State, changes: Changes) -> Iterator[Stat]:
         partition = {"partition": state.partition}
         yield Stat("cost_bills", changes.bills, partition)
+        yield Stat("cost_bills_failed", changes.failed, partition)
         yield Stat("cost_final_bills", sum(int(one.final.sum()) for one in changes.emitted), partition)
         yield Stat("cost_late_rows", changes.late_rows, partition)
         yield Stat("cost_gaps", changes.gaps, partition)

@@ -185,6 +185,7 @@ def test_stats_of_a_commit() -> None:
 
     assert values_of(step.stats(state, changes)) == {
         ("cost_bills", 0): 2,
+        ("cost_bills_failed", 0): 0,
         ("cost_final_bills", 0): 1,
         ("cost_late_rows", 0): 2,
         ("cost_gaps", 0): 1,
