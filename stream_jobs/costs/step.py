@@ -49,11 +49,13 @@ _log = logging.getLogger(__name__)
 class State:
     """``position`` is the offset behind the last record; records below ``replay_to`` were folded before the state was
     dumped, without its sums, and ``restored_to`` is how far these were made again. ``rejected`` are offsets of records
-    that made a fold raise."""
+    that made a fold raise. ``wait_ms`` is how long idle sources are waited for: what an owner folds again it folds with
+    no less than the one before, since by less a minute may pass that nobody has sent."""
 
     partition: int
     progress: Progress
     buffer: MinuteBuffer
+    wait_ms: int
     rejected: set[int] = field(default_factory=set)
     position: int = 0
     replay_to: int = 0
@@ -112,7 +114,9 @@ class CostStep(Step[State, Changes]):
         self._buffer_limits = buffer_limits or BufferLimits()
 
     def new(self, topic: str, partition: int) -> State:
-        return State(partition, Progress.new(self._sources), MinuteBuffer(self._buffer_limits))
+        return State(
+            partition, Progress.new(self._sources), MinuteBuffer(self._buffer_limits), self._limits.final_wait_ms
+        )
 
     def changes(self) -> Changes:
         return Changes()
@@ -143,7 +147,7 @@ class CostStep(Step[State, Changes]):
         """Take the progress that the record announces of its source; whether another window has passed by it."""
         progress, before_ms = state.progress, state.progress.through_ms
         changes.gaps += not progress.is_next(head)
-        progress.advance(head, record.timestamp_ms, self._limits.final_wait_ms)
+        progress.advance(head, record.timestamp_ms, state.wait_ms)
         return progress.through_ms > before_ms
 
     def _add(
@@ -169,6 +173,7 @@ class CostStep(Step[State, Changes]):
         return bool(changes.emitted)
 
     def rows(self, state: State, changes: Changes, commit: Commit) -> list[Output]:
+        state.wait_ms = self._limits.final_wait_ms  # nothing that was sent before is folded any more
         blocks, failed = made(changes.emitted, self._block)
         changes.failed = len(failed)
         for one in failed:
@@ -220,6 +225,7 @@ class CostStep(Step[State, Changes]):
             "position": state.position,
             "rejected": sorted(number for number in state.rejected if kept_from is not None and number >= kept_from),
             "passed_ms": state.progress.passed_ms,
+            "wait_ms": state.wait_ms,
             "progress": state.progress.dump(),
             "ledger": state.buffer.dump(),
         }
@@ -239,8 +245,9 @@ class CostStep(Step[State, Changes]):
         lengths = [length for *_, length in found.get("sums", ())]
         for (minute_ms, table, _), data in zip(found.get("sums", ()), parts_of.pieces_of(sums, lengths), strict=True):
             buffer.load_sums(minute_ms, table, data)
-        position = found["position"]
-        return State(partition, progress, buffer, set(found["rejected"]), position, position, position if whole else 0)
+        position, wait_ms = found["position"], max(found.get("wait_ms", 0), self._limits.final_wait_ms)
+        restored_to = position if whole else 0
+        return State(partition, progress, buffer, wait_ms, set(found["rejected"]), position, position, restored_to)
 
 
 def outputs_of(block: Block, commit: Commit, partitions: int, topic: str = COSTS_TOPIC) -> list[Output]:

@@ -14,7 +14,7 @@ from schemas.codec.build import rows_of
 from schemas.contract.record import Output
 from schemas.contract.topics import WINDOW_PARTIALS
 from schemas.errors import NewerReleaseError
-from schemas.limits import WINDOW_MS
+from schemas.limits import DEFAULT_LIMITS, WINDOW_MS
 from stream_jobs import parts as parts_of
 from stream_jobs.alerts import step as alerts_step
 from stream_jobs.alerts import topology as topology_of
@@ -123,7 +123,8 @@ def test_a_snapshot_is_the_one_that_0_1_0_takes(job: Job) -> None:
     elif job == REQUESTS:
         assert without_service(ours) == without_service(theirs)
     elif job == COSTS:
-        assert without_sums(ours) == orjson.loads(decompress(b"".join(theirs))) | {"version": 2}
+        more = {"version": 2, "wait_ms": DEFAULT_LIMITS.final_wait_ms}
+        assert without_sums(ours) == orjson.loads(decompress(b"".join(theirs))) | more
     else:
         assert ours == theirs
 

@@ -264,6 +264,33 @@ def test_words_that_are_forgotten_leave_every_row_its_own_names() -> None:
     assert len(state.buffer.words) + len(state.buffer.groups) < 60 * 4 // 2
 
 
+def test_a_shorter_wait_for_idle_sources_begins_with_the_first_commit() -> None:
+    """What an owner folds again was sent under the longer one: a minute that passes by the shorter one is sent."""
+    log = Log()
+    log.usage(0, [a_line("a")], through=1)  # and is idle from here on
+    for window in range(60):
+        log.gpu(window, [a_gpu("g1")], through=window + 1)
+    longer, shorter = (
+        CostStep(replace(DEFAULT_LIMITS, final_wait_ms=wait_ms), SOURCES, price_of, "p1", buffer_limits=QUICK)
+        for wait_ms in (300_000, 30_000)
+    )
+    state, changes = longer.new(TOPIC, 0), longer.changes()
+    cut, committed = 20, 50
+    longer.fold(state, log.records[:cut], changes)
+    parts = longer.dump(state)
+    longer.fold(state, log.records[cut:committed], changes)
+    sent = emitted_rows(longer.rows(state, changes, a_commit()))
+
+    state = shorter.load(TOPIC, 0, parts)
+    shorter.fold(state, log.records[cut:committed], shorter.changes())  # dropped by the runner
+    for record in log.records[committed:]:
+        changes = shorter.changes()
+        shorter.fold(state, [record], changes)
+        sent += emitted_rows(shorter.rows(state, changes, a_commit()))
+
+    assert newest(sent) == newest(told_at_once(shorter, log.records))
+
+
 # Exactness: the log is cut anywhere, the process dies anywhere, a record is poison.
 
 ENGINES = st.sampled_from(["e", "f", None])
