@@ -29,6 +29,8 @@ ROW_BYTES = 600
 """About what a row takes until its commit."""
 _Key = tuple[int, *tuple[bytes | None, ...]]
 _AMOUNTS = ("memory_bytes", "sm_util_pct")
+SUM_MAX = 2**63 - 1
+"""Sums are held at what a column holds: a commit with half a million of the greatest readings must be sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class ShareRows:
                 value = int(amount[row])
                 if value != UNKNOWN:
                     sums[1 + 2 * number] += 1
-                    sums[2 + 2 * number] += value
+                    sums[2 + 2 * number] = min(sums[2 + 2 * number] + value, SUM_MAX)
 
     def blocks(self, partitions: int) -> dict[int, Block]:
         """Rows of ``schemas.rows.gpu_shares.SHARES`` by target partition: of the placement group, else the host."""

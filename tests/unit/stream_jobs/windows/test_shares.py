@@ -134,6 +134,20 @@ def test_what_was_late_or_seen_before_is_not_counted() -> None:
     assert [row[name] for name in ("window_ms", *SHARES_AMOUNTS)] == [BASE_MS, 2, 2, 60, 2, 10]
 
 
+def test_memory_beyond_64_bits_is_held_below() -> None:
+    """Half a million readings of the greatest amount are; the commit is sent all the same."""
+    step = a_step()
+    state, changes = fold_all(step, [a_record(PROCESSES, [a_process(memory_bytes=2**44)])], PROCESSES)
+    (sums,) = changes.shares[0].rows.values()
+    sums[2] *= 2**19 - 1
+    record = a_record(PROCESSES, [a_process(memory_bytes=2**44), a_process(memory_bytes=2**44)], 1)
+
+    step.fold(state, [record], changes)
+
+    (row,) = sent(step.rows(state, changes, a_commit(PROCESSES)))
+    assert [row[name] for name in SHARES_AMOUNTS] == [3, 3, 2**63 - 1, 3, 15]
+
+
 @pytest.mark.parametrize("group", ["a", None], ids=["alone in its group", "of no group"])
 def test_an_engine_alone_on_its_gpus_makes_no_row(group: str | None) -> None:
     """Records carry progress alone, as before."""
