@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from schemas.codec.block import Block
+from schemas.events.event_fields import AMOUNT_MAX
 from schemas.limits import DEFAULT_LIMITS, MINUTE_MS
 from stream_jobs.costs.account import Prices, cost_block
 from stream_jobs.costs.isolation import made
@@ -19,7 +22,10 @@ from tests.unit.stream_jobs.costs.cases import (
     Bill,
     Log,
     a_gpu,
+    a_line,
+    a_share,
     add,
+    added,
     bills_of,
     emitted_rows,
     gpu_row,
@@ -93,3 +99,65 @@ def test_the_step_emits_the_others_and_says_which_are_not(caplog: pytest.LogCapt
     (line,) = caplog.records
     facts = {"group": "g", "minute_ms": BASE_MS, "error": "ValueError: no bill"}
     assert {name: vars(line)[name] for name in facts} == facts
+
+
+AMOUNT = st.sampled_from([None, 0, 1, 60_000, AMOUNT_MAX, 2**60, 2**63 - 1])
+TIME_MS = st.sampled_from([None, 0, 1, 10_000, 3_600_000 * 2**19])
+"""Up to half a million readings of an hour each."""
+LABEL = st.sampled_from([None, "", "0", "a", "__other__", "\x00", "\u0663g", "x" * 256])
+NAME = st.sampled_from([None, "a", "\x00"])
+PROFILE = LABEL | st.sampled_from(
+    ["1g.10gb", "7g.80gb", "1c.3g.40gb", "0g", "-1g", "8g", f"{10**18}g", "9" * 255 + "g"]
+)
+GPU = st.builds(
+    a_gpu,
+    NAME,
+    NAME,
+    NAME,
+    TIME_MS,
+    energy_mj_sum=AMOUNT,
+    parent_uuid=NAME,
+    mig_profile=PROFILE,
+    gpu_model=LABEL | st.sampled_from(["H100", "A30"]),
+    region=LABEL,
+    host=LABEL,
+    workload=st.sampled_from(["training", "startup", None]),
+)
+SHARE = st.builds(
+    a_share,
+    NAME,
+    NAME,
+    NAME,
+    AMOUNT,
+    readings=AMOUNT.map(lambda one: one or 0),
+    sm_util_pct=AMOUNT,
+    sm_readings=AMOUNT.map(lambda one: one or 0),
+)
+LINE = st.builds(
+    a_line, LABEL, LABEL, LABEL, **dict.fromkeys(("prefill_tokens", "cached_tokens", "decode_tokens"), AMOUNT),
+    kv_token_ms=AMOUNT, model=LABEL, slo_class=LABEL, status=LABEL,
+)  # fmt: skip
+
+
+@settings(max_examples=25)
+@given(st.lists(GPU, max_size=4), st.lists(SHARE, max_size=4), st.lists(LINE, max_size=4))
+def test_nothing_that_producers_send_makes_a_bill_raise(
+    gpus: list[Bill], shares: list[Bill], lines: list[Bill]
+) -> None:
+    """Sums of the greatest amounts, labels of any kind: every group has its bills, and a snapshot is read again."""
+    step, log = CostStep(DEFAULT_LIMITS, {**SOURCES, "gpu.processes": 1}, price_of, "p1"), Log()
+    for window in range(6):
+        log.gpu(window, gpus, through=window + 1)
+        log.shares(window, shares, through=window + 1)
+        log.usage(window, lines, through=window + 1)
+    state, changes = step.new("window.partials", 0), step.changes()
+    step.fold(state, log.records, changes)
+
+    found = emitted_rows(step.rows(state, changes, Commit("window.partials", 0, 0, 1, 0, BASE_MS, idle=False)))
+
+    assert changes.failed == 0
+    assert bool(found) == bool(gpus or lines)
+    for row in found:
+        assert added(part[7] for part in row["parts"]) == row["total_nusd"]
+    parts = step.dump(state)
+    assert step.dump(step.load("window.partials", 0, parts)) == parts
