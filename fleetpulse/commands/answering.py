@@ -35,11 +35,21 @@ class Asked:
     compared: bool
 
     @classmethod
-    def of(cls, meaning: Meaning, bounds: Mapping[str, int], params: Sequence[str], *, whole: bool) -> Asked:
+    def of(
+        cls,
+        meaning: Meaning,
+        bounds: Mapping[str, int],
+        params: Sequence[str],
+        *,
+        whole: bool,
+        kept_from_ms: int = 0,
+    ) -> Asked:
         """``params`` of people go before what their words mean. ``whole``: to be printed, with tables that have nothing
-        of the range. Raises ``ConfigError`` for names that the question is not held to, and unknown parameters."""
+        of the range. ``kept_from_ms``: since when rows of 10 s are kept. Raises ``ConfigError`` for names that the
+        question is not held to, and unknown parameters."""
         question, given = numbered()[meaning.number], pairs(params)
-        text = question.sql(bounds["to_ms"] - bounds["from_ms"], None if whole else bounds).strip()
+        span_ms, kept = bounds["to_ms"] - bounds["from_ms"], (bounds["from_ms"], kept_from_ms)
+        text = question.sql(span_ms, None if whole else bounds, kept).strip()
         held = held_to(meaning, params).names
         own = parameters_of(text)
         known = {**question.known(), **meaning.given, **held}

@@ -75,7 +75,7 @@ def ask(
         rose = ""
         if rising.may_be_sought(found) and not (sql or against):
             found, bounds, rose = rising.sought(database(), found, bounds, given=bool(last or from_ or to))
-        asked = Asked.of(found, bounds, params, whole=sql)
+        asked = Asked.of(found, bounds, params, whole=sql, kept_from_ms=now_ms - load().limits.partials_ttl_ms)
         if sql:
             data = asked.data() | {"sql": asked.query.sql}
             return Result(data, lambda: out.print(asked.query.sql, markup=False, highlight=False, soft_wrap=True))

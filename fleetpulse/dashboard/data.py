@@ -60,13 +60,14 @@ class Data:
         self.trouble: str | None = "no query was answered yet"
         """Why the latest query failed; None after one that was answered. For ``/readyz``."""
 
-    async def ask(self, name: str, values: Mapping[str, Value], span_ms: int) -> Answer:
-        """The answer to a named query over a range of this length.
+    async def ask(self, name: str, values: Mapping[str, Value], span_ms: int, kept_from_ms: int = 0) -> Answer:
+        """The answer to a named query over a range of this length; one that begins before ``kept_from_ms``, since when
+        rows of 10 s are kept, is read by minutes.
 
         Raises ``UnavailableError`` while ClickHouse is unavailable, ``FleetpulseError`` when it rejects the query; both
         texts are for people. ``KeyError`` and ``ValueError`` are mistakes of the page.
         """
-        found = query(name)
+        found = query(name).kept(values.get("from_ms"), kept_from_ms)
         bound = found.values(values, span_ms)
         sql = found.at_levels(span_ms, bound)
         key = (sql, repr(sorted(bound.items())))

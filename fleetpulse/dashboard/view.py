@@ -20,10 +20,11 @@ from fleetpulse.dashboard.url_state import UrlState
 from fleetpulse.dashboard.users import User
 from fleetpulse.dashboard.values import clean, covered_text
 from fleetpulse.dashboard.zone import Zone
-from fleetpulse.queries.dashboard import Value, covered, query
+from fleetpulse.queries.dashboard import Query, Value, covered, query
 from fleetpulse.queries.data_ends import Lack
 from fleetpulse.sql.database import Answer
 from schemas.errors import FleetpulseError
+from schemas.limits import DEFAULT_LIMITS
 from stream_jobs.rules.model import SloClass
 
 _log = logging.getLogger(__name__)
@@ -41,11 +42,12 @@ _SET_ADDRESS = "history.pushState(null, '', {0})"
 class Facts:
     """What pages know beside the database. Without ``slo_classes`` nothing is judged. ``budgets_file`` is read whenever
     budgets are shown, so that a change in it needs no restart; ``prices_file``, for list prices, when it changed;
-    without it those are of the example."""
+    without it those are of the example. ``partials_ttl_ms``: how long rows of 10 s are kept."""
 
     slo_classes: tuple[SloClass, ...] = ()
     budgets_file: Path | None = None
     prices_file: Path | None = None
+    partials_ttl_ms: int = DEFAULT_LIMITS.partials_ttl_ms
 
 
 Refresh = Callable[[], Awaitable[None]]
@@ -148,7 +150,15 @@ class View:
         known: dict[str, Value] = {"from_ms": span.from_ms, "to_ms": to_ms, "bucket_ms": span.bucket_ms}
         standing = {place: self.filter(place) for place in query(name).parameters}
         self.check_user()  # what a click or a suggestion asks is no refresh
-        return await self.data.ask(name, {**standing, **known, **values}, span.span_ms)
+        return await self.data.ask(name, {**standing, **known, **values}, span.span_ms, self._kept_from_ms)
+
+    @property
+    def _kept_from_ms(self) -> int:
+        return self._asked_ms - self.facts.partials_ttl_ms
+
+    def query(self, name: str) -> Query:
+        """A named query as it is read over the page's range."""
+        return query(name).kept(self.range.from_ms, self._kept_from_ms)
 
     async def covered_s(self) -> float | None:
         """Seconds of the range in which anything reported, whatever the filters: what a rate is of. None for none."""
@@ -169,7 +179,7 @@ class View:
 
     def bucket_ms(self, name: str) -> int:
         """Width of the points that a query over the page's range brings."""
-        return max(self.range.bucket_ms, query(name).grain_ms(self.range.span_ms))
+        return max(self.range.bucket_ms, self.query(name).grain_ms(self.range.span_ms))
 
     def counted_s(self, name: str, at_ms: int) -> float:
         """Seconds that a point of such a query counts: less than its width at the ends of the range."""

@@ -1,6 +1,7 @@
 -- Energy and speed by power limit, as measured: minutes in which an engine computed tokens, by the limit of its GPUs.
 -- Usage is by the minute and GPU windows are not: of both only minutes that lie in the range as a whole are taken, and
--- speed is of the time that readings of the GPUs cover.
+-- speed is of the time that readings of the GPUs cover. Usage is kept for 30 days (limits.partials_ttl_ms): of a longer
+-- range it is what is kept, `minutes` of it.
 WITH
     intDiv({from_ms:Int64} + 59999, 60000) * 60000 AS first_ms,
     intDiv({to_ms:Int64}, 60000) * 60000 AS end_ms,

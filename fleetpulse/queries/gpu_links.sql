@@ -1,4 +1,5 @@
 -- GPUs whose links have errors, or fewer lanes than they could have, over a range; the worst first.
+-- reads gpu: gpu.samples 10s <= 1h, 1m <= 1d, 1h
 SELECT
     host,
     gpu_uuid,
@@ -8,7 +9,7 @@ SELECT
     max(pcie_generation_max) AS generation,
     sum(toInt128(pcie_replays_sum)) AS replays,
     sum(toInt128(nvlink_errors_sum)) AS link_errors
-FROM gpu_samples_partials FINAL
+FROM {gpu:Rows}
 WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY host, gpu_uuid
 HAVING lanes_min < lanes_possible OR replays > 0 OR link_errors > 0

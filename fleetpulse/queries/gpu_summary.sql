@@ -1,5 +1,6 @@
 -- The fleet's GPUs by type over a range: how busy, how hot, how much energy, which links have errors or lost lanes.
--- Adds up rows of windows as they came; gpu_windows shows each window put together, which takes longer.
+-- Adds up rows as they came; gpu_windows shows each window put together, which takes longer.
+-- reads gpu: gpu.samples 10s <= 1h, 1m <= 1d, 1h
 SELECT
     gpu_model,
     uniqExact(gpu_uuid) AS gpus,
@@ -12,7 +13,7 @@ SELECT
     uniqExactIf(gpu_uuid, pcie_width_min < pcie_width_max_max) AS narrow_links,
     sum(toInt128(pcie_replays_sum)) AS replays,
     sum(toInt128(nvlink_errors_sum)) AS link_errors
-FROM gpu_samples_partials FINAL
+FROM {gpu:Rows}
 WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY gpu_model
 ORDER BY gpus DESC

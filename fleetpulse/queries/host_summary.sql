@@ -1,4 +1,5 @@
 -- Every host that was measured (not simulated) over a range.
+-- reads hosts: host.samples 10s <= 1h, 1m <= 1d, 1h
 SELECT
     host,
     round(sum(toInt128(cpu_busy_ppm_sum)) / nullIf(sum(cpu_busy_ppm_count), 0) / 10000, 1) AS cpu_pct,
@@ -10,7 +11,7 @@ SELECT
     round(sum(toInt128(rdma_tx_bytes_sum)) / 1e6, 2) AS rdma_tx_mb,
     sum(toInt128(rdma_errors_sum)) AS rdma_faults,
     round(sum(toInt128(disk_write_bytes_sum)) / 1e6, 2) AS disk_write_mb
-FROM host_samples_partials FINAL
+FROM {hosts:Rows}
 WHERE grouping = 'host' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND origin = 'measured'
 GROUP BY host
 ORDER BY host

@@ -12,19 +12,23 @@ those of the rows below it, to the last bit: where a window was read makes no di
 Rollups of bills are read of hours and days that are over for as long again, since bills change after their minute;
 those of books up to two minutes before the end: a query reads what is newer from the lines. A range that ends in the
 future ends now for them.
+
+Rows of 10 s are kept for less long than minutes (``limits.partials_ttl_ms``). A range that begins before that is read
+from minutes on, by whole minutes that begin in it: ``Source.by_minutes``. A text for ranges of any length takes minutes
+for what of a short range lies before its first row of 10 s.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from schemas.ddl import book_rollups, cost_rollups, gpu_history
 from schemas.ddl.merging import BY_LEVEL, labels_of, measures_of, rollup_table
 from schemas.events.event_types import BY_TOPIC
-from schemas.limits import DAY_MS, DERIVED_SETTLE_MS, HOUR_MS, MINUTE_MS
+from schemas.limits import DAY_MS, DEFAULT_LIMITS, DERIVED_SETTLE_MS, HOUR_MS, MINUTE_MS
 from schemas.rows.tables import GROUPED, PARTIALS
 
 FINEST, WINDOW_MS = "10s", 10_000
@@ -32,10 +36,17 @@ LEVELS = (FINEST, "1m", "1h", "1d")
 ROWS, LABELS, SEEN, WINDOWS, FIRST, OVER = "Rows", "Labels", "Seen", "Windows", "First", "Over"
 """Types of places that become the rows of a range, the same where labels alone count, those that tell which labels
 there were, its windows, and where what these hold of it begins and ends."""
+BEFORE = "Before"
+"""The type of a place that becomes the rows of the range that a range of the same length is compared with."""
 _FROM, _TO = "{from_ms:Int64}", "{to_ms:Int64}"
+_BEFORE_FROM, _BEFORE_TO = "{before_from_ms:Int64}", "{before_to_ms:Int64}"
 _SPAN = f"{_TO} - {_FROM}"
 _TO_NOW = f"least({_TO}, (SELECT toUnixTimestamp64Milli(now64(3))))"
 """A scalar subquery: one moment for all levels, and for all shards."""
+GRAIN_KEPT = (
+    f"if({_FROM} < (SELECT toUnixTimestamp64Milli(now64(3))) - {DEFAULT_LIMITS.partials_ttl_ms}, {MINUTE_MS}, 1)"
+)
+"""The least width of a row by the age of a range, as SQL, for rows that begin at the finest level."""
 _UNIT_MS = {"s": 1_000, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 _WORD = re.compile(r"\b[a-z][a-z0-9_]*\b")
 _COLUMN = re.compile(r"\{\w+:Identifier\}")
@@ -56,6 +67,13 @@ class Source:
 
     topic: str
     levels: tuple[tuple[str, int | None], ...]
+
+    def by_minutes(self) -> Source:
+        """The same for a range whose rows of 10 s are gone."""
+        (finest, most_ms), *coarser = self.levels
+        if finest != FINEST:
+            return self
+        return replace(self, levels=(*([] if coarser and coarser[0][0] == "1m" else [("1m", most_ms)]), *coarser))
 
     def level(self, span_ms: int) -> str:
         """The finest level for a range of this length: that of its middle."""
@@ -149,7 +167,16 @@ class Source:
             if most_ms is not None:
                 first, over = self._ends(self.levels[place + 1][0])
                 where += f"\n        AND ({_SPAN} <= {most_ms} OR window_ms < {first} OR window_ms >= {over})"
+            if place == 1 and self.levels[0][0] == FINEST:
+                where = f"({where}\n        OR {self._before_finest(level)})"
             yield level, where
+
+    def _before_finest(self, level: str) -> str:
+        """Rows of a short range before its first row of 10 s: what is no longer kept by 10 s, else none."""
+        begun = f"window_ms >= {_FROM} AND window_ms < {_TO} AND {_SPAN} <= {self.levels[0][1]}"
+        first = f"SELECT minOrNull(window_ms) FROM {self.table(FINEST)} WHERE {begun}"
+        width_ms = _width_ms(level)
+        return f"{begun} AND window_ms < intDiv(ifNull(({first}), {_TO}), {width_ms}) * {width_ms}"
 
     def _has_edges(self, level: str, above: str, ends_ms: tuple[int, int], *, finest: bool) -> bool:
         """Whether a level has windows of the range between these moments that the one above it has not, or may have
@@ -208,6 +235,8 @@ def with_rows(
     named = "\n".join(line for line in sql.splitlines() if not line.startswith("--"))
     for name, source in sources.items():
         sql = sql.replace(f"{{{name}:{ROWS}}}", source.rows(span_ms, named, ends_ms))
+        before = source.rows(span_ms, named).replace(_FROM, _BEFORE_FROM).replace(_TO, _BEFORE_TO)
+        sql = sql.replace(f"{{{name}:{BEFORE}}}", before)
         sql = sql.replace(f"{{{name}:{LABELS}}}", source.rows(span_ms, named, ends_ms, final=""))
         sql = sql.replace(f"{{{name}:{SEEN}}}", source.seen(span_ms, named))
         sql = sql.replace(f"{{{name}:{WINDOWS}}}", source.windows(span_ms, ends_ms))

@@ -1,6 +1,7 @@
 -- Percentiles of every model and latency over a range, with the number of requests that had it.
 -- p95 says something of 20 or more, p99 of 100 or more.
--- Adds up rows of windows as they came; request_windows shows each window put together, which takes longer.
+-- Adds up rows as they came; request_windows shows each window put together, which takes longer.
+-- reads requests: llm.requests 10s <= 1h, 1m <= 1d, 1h
 SELECT
     model,
     latency,
@@ -19,7 +20,7 @@ FROM
         fp_quantiles_linear([0.5, 0.95, 0.99], sumMap(ttft_us_bins)) AS ttft,
         fp_quantiles_linear([0.5, 0.95, 0.99], sumMap(tpot_us_bins)) AS tpot,
         fp_quantiles_linear([0.5, 0.95, 0.99], sumMap(e2e_us_bins)) AS e2e
-    FROM llm_requests_partials FINAL
+    FROM {requests:Rows}
     WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     GROUP BY model
 )

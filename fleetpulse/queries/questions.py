@@ -37,11 +37,12 @@ class Question:
     all_of: tuple[str, ...] = ()
     of_now: bool = False
 
-    def sql(self, span_ms: int, bounds: Mapping[str, int] | None = None) -> str:
+    def sql(self, span_ms: int, bounds: Mapping[str, int] | None = None, kept: tuple[int, int] = (0, 0)) -> str:
         """The query for a range of this length, its parameters as places; with its bounds, for that range alone and
-        without tables that have nothing of it."""
+        without tables that have nothing of it. ``kept``: where the range begins, and since when rows of 10 s are kept
+        [ms]."""
         if self.query.startswith(OF_DASHBOARD):
-            return dashboard.query(self.query.removeprefix(OF_DASHBOARD)).at_levels(span_ms, bounds)
+            return dashboard.query(self.query.removeprefix(OF_DASHBOARD)).kept(*kept).at_levels(span_ms, bounds)
         return queries.text(self.query)
 
     def known(self) -> dict[str, str]:

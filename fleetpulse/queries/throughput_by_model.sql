@@ -1,4 +1,5 @@
 -- What each model did over a range: requests, tokens, failures. Rates are of the time with data (view covered_time).
+-- reads requests: llm.requests 10s <= 1h, 1m <= 1d, 1h
 WITH (SELECT covered_ms / 1000 FROM covered_time(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64})) AS covered
 SELECT
     model,
@@ -13,7 +14,7 @@ SELECT
     {client_fault:Metric} AS client_fault,
     {failed:Metric} AS failed,
     round(100 * {failed_share:Metric}, 2) AS failed_pct
-FROM llm_requests_partials FINAL
+FROM {requests:Rows}
 WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY model
 ORDER BY requests DESC

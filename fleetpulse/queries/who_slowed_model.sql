@@ -2,6 +2,7 @@
 -- Between two ranges of one length. The models that got slower most come first; `model` is one of them, or empty for all;
 -- `bins` is the column of the latency, `quantile` 0.99 for p99. What a tenant explains would not have happened had it alone
 -- stayed as it was before, with the share of requests that it had then; null where the whole did not rise by a tenth, or is of too few requests to say.
+-- reads requests: llm.requests 10s <= 1h, 1m <= 1d, 1h
 SELECT
     model,
     tenant,
@@ -41,14 +42,13 @@ FROM
             sumMapIf(bins, in_is) AS is
         FROM
         (
-            SELECT
-                model,
-                tenant,
-                {bins:Identifier} AS bins,
-                window_ms >= {before_from_ms:Int64} AND window_ms < {before_to_ms:Int64} AS in_was,
-                window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AS in_is
-            FROM llm_requests_partials FINAL
-            WHERE grouping = 'service' AND (in_was OR in_is)
+            SELECT model, tenant, {bins:Identifier} AS bins, false AS in_was, true AS in_is
+            FROM {requests:Rows}
+            WHERE grouping = 'service'
+            UNION ALL
+            SELECT model, tenant, {bins:Identifier} AS bins, true AS in_was, false AS in_is
+            FROM {requests:Before}
+            WHERE grouping = 'service'
         )
         WHERE {model:String} IN ('', model)
         GROUP BY model, tenant

@@ -19,6 +19,7 @@ from typing import IO, Any
 from urllib3.exceptions import HTTPError
 
 from fleetpulse import queries
+from fleetpulse.queries.levels import read_source, with_rows
 from fleetpulse.queries.offers import usual
 from fleetpulse.sql.csv_text import each_as_text
 from fleetpulse.sql.database import Answer, Database, in_a_line
@@ -42,7 +43,7 @@ _NAME = re.compile(r"[\w./-]+")
 _LIMIT = re.compile(r"\nLIMIT (?:(\d+)|\{(\w+):\w+\})(?:\nSETTINGS [^\n]*)?\s*\Z")
 _CHUNK_BYTES = 256 * 1024
 QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.999)
-_VIEWS = {"service": "request_windows", "engine": "engine_request_windows"}
+_READS = "llm.requests 10s <= 1h, 1m <= 1d, 1h"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +107,21 @@ def percentiles_sql(measure: str, by: str) -> str:
     """A query with parameters from_ms and to_ms. Raises ``ConfigError`` for an unknown measure or dimension."""
     if measure not in measures():
         raise ConfigError("measure", measure, f"must be one of {', '.join(measures())}")
-    views = [_VIEWS[grouping.name] for grouping in sets_of("llm.requests") if by in grouping.dimensions]
-    if not views:
+    groupings = [grouping.name for grouping in sets_of("llm.requests") if by in grouping.dimensions]
+    if not groupings:
         known = sorted({name for grouping in sets_of("llm.requests") for name in grouping.dimensions})
         raise ConfigError("--by", by, f"must be one of {', '.join(known)}")
     columns = ",\n    ".join(
         f"round({LINEAR}({q}, sumMap({measure}_bins))) AS p{str(100 * q).rstrip('0').rstrip('.').replace('.', '_')}"
         for q in QUANTILES
     )
-    return (
+    sql = (
         f"SELECT\n    {by},\n    sum({measure}_count) AS requests,\n    {columns}\n"
-        f"FROM {views[0]}\n"
-        "WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}\n"
+        "FROM {requests:Rows}\n"
+        f"WHERE grouping = '{groupings[0]}' AND window_ms >= {{from_ms:Int64}} AND window_ms < {{to_ms:Int64}}\n"
         f"GROUP BY {by}\nORDER BY requests DESC\nLIMIT 1000"
     )
+    return with_rows(sql, {"requests": read_source(_READS)}, None)
 
 
 def readable(answer: Answer) -> list[tuple[Any, ...]]:

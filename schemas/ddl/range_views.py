@@ -4,15 +4,15 @@
 time went. Order and cut it as you like: ``ORDER BY e2e_us DESC LIMIT 20``.
 
 ``covered_time(from_ms = ..., to_ms = ...)``: how much of the range has data, the clock of rates: the windows in which
-anything reported, and gaps up to 5 min between them. Up to an hour by windows of 10 s, else by minutes; beyond six
-hours an hour between two hours with data counts whole.
+anything reported, and gaps up to 5 min between them. Up to an hour by windows of 10 s, else by minutes, and so what of
+it lies before the first window that is kept; beyond six hours an hour between two hours with data counts whole.
 
 ``who_changed(from_ms = ..., to_ms = ..., before_from_ms = ..., before_to_ms = ...)``: how each metric of each tenant,
 model, version, host and engine changed between two ranges, and which share of the whole change that explains: what
 would not have happened had it alone stayed as it was before. For a sum that is its part of the change; for a percentile
 the sketch of all is taken without its values of now and with those of before, scaled to the requests of now. Sums are
-compared as they are: take ranges of one length. Whole hours are read from their rollups, what lies around them from
-windows of 10 s.
+compared as they are: take ranges of one length. Whole hours are read from their rollups, and whole minutes around them
+once they are a day old, since windows of 10 s are not kept for as long; what is left from these windows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from schemas.ddl.merging import rollup_table
 from schemas.ddl.views import LINEAR
 from schemas.definitions import BY_WINDOW_MS, COVERED, END, METRICS, REPORTING
 from schemas.events.event_types import BY_TOPIC, LLM_REQUESTS
-from schemas.limits import HOUR_MS, MINUTE_MS, WINDOW_MS
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS, WINDOW_MS
 from schemas.rows.tables import PARTIALS
 
 SLOW, TIME, CHANGED = "slow_requests", "covered_time", "who_changed"
@@ -74,6 +74,7 @@ LEFT JOIN (
 ) AS g ON r.engine_id = g.engine_id AND intDiv(r.at_ms, {MINUTE_MS}) = g.minute"""
 
 _FROM, _TO = "{from_ms:Int64}", "{to_ms:Int64}"
+_NOW = "(SELECT toUnixTimestamp64Milli(now64(3)))"
 _COVERED = (
     (Column("covered_ms", "Int64", "time of the range that has data [ms]"), COVERED["covered_ms"]),
     (Column("first_ms", "Nullable(Int64)", "first window with data; null: none [ms]"),
@@ -132,9 +133,13 @@ def _covered() -> str:
     minutes = f"{_TO} - {_FROM} > {BY_WINDOW_MS} AND window_ms >= {begun} AND window_ms < {over}"
     parts = []
     for topic, grouping in REPORTING.items():
+        windows = PARTIALS[topic].name
+        short = f"window_ms >= {_FROM} AND window_ms < {_TO} AND {_TO} - {_FROM} <= {BY_WINDOW_MS}"
+        kept = f"SELECT minOrNull(window_ms) FROM {windows} WHERE {short}"
+        gone = f"{short} AND window_ms < intDiv(ifNull(({kept}), {_TO}), {MINUTE_MS}) * {MINUTE_MS}"
         for table, width_ms, where in (
-            (PARTIALS[topic].name, WINDOW_MS, f"NOT ({minutes})"),
-            (rollup_table(BY_TOPIC[topic], "1m"), MINUTE_MS, minutes),
+            (windows, WINDOW_MS, f"NOT ({minutes})"),
+            (rollup_table(BY_TOPIC[topic], "1m"), MINUTE_MS, f"({minutes} OR {gone})"),
         ):
             parts.append(
                 f"SELECT DISTINCT window_ms AS start_ms, toInt64({width_ms}) AS width_ms FROM {table}\n"
@@ -160,8 +165,12 @@ def _rows() -> str:
         *(f"{name}_sum" for name in _SUMS[2:]), *(f"{name}_bins" for name in _SKETCHES),
     )  # fmt: skip
     parts = []
-    for table, finest in ((PARTIALS[LLM_REQUESTS.topic].name, True), (rollup_table(LLM_REQUESTS, "1h"), False)):
-        of = [f"({_read(*ends, finest=finest)}) AS in_{name}" for name, ends in _RANGES.items()]
+    for table, width_ms in (
+        (PARTIALS[LLM_REQUESTS.topic].name, None),
+        (rollup_table(LLM_REQUESTS, "1m"), MINUTE_MS),
+        (rollup_table(LLM_REQUESTS, "1h"), HOUR_MS),
+    ):
+        of = [f"({_read(*ends, width_ms)}) AS in_{name}" for name, ends in _RANGES.items()]
         where = " OR ".join(f"(window_ms >= {first} AND window_ms < {end})" for first, end in _RANGES.values())
         parts.append(
             f"        SELECT {', '.join(columns)}, {', '.join(of)}\n        FROM {table} FINAL\n"
@@ -170,11 +179,18 @@ def _rows() -> str:
     return "    read AS (\n" + "        UNION ALL\n".join(parts) + "    )"
 
 
-def _read(first: str, end: str, *, finest: bool) -> str:
-    """Whether a row of windows, or of hours, is read for a range: hours that lie in it as a whole."""
-    hour = f"intDiv(window_ms, {HOUR_MS}) * {HOUR_MS}"
-    whole = f"{hour} >= {first} AND {hour} + {HOUR_MS} <= {end}"
-    return f"window_ms >= {first} AND window_ms < {end} AND NOT ({whole})" if finest else whole
+def _read(first: str, end: str, width_ms: int | None) -> str:
+    """Whether a row of windows, minutes or hours is read for a range: hours, and minutes of old, that lie in it as a
+    whole, and what is in none that is wider."""
+
+    def whole(of_ms: int) -> str:
+        begin = f"intDiv(window_ms, {of_ms}) * {of_ms}"
+        old = f" AND {begin} < {_NOW} - {DAY_MS}" if of_ms == MINUTE_MS else ""
+        return f"{begin} >= {first} AND {begin} + {of_ms} <= {end}{old}"
+
+    held = f"window_ms >= {first} AND window_ms < {end}" if width_ms is None else whole(width_ms)
+    wider = [of_ms for of_ms in (MINUTE_MS, HOUR_MS) if of_ms > (width_ms or 0)]
+    return " AND ".join([held, *(f"NOT ({whole(of_ms)})" for of_ms in wider)])
 
 
 def _groups() -> str:

@@ -175,3 +175,39 @@ def test_who_asks_for_money_is_told_of_example_prices(clickhouse: Any, clickhous
         found = {hours: with_examples(database, span) for hours, span in spans.items()}
 
     assert found == {0: False, 2: True, 6: False}
+
+
+def test_who_changed_reads_edges_whose_windows_are_gone_from_minutes(clickhouse: Any) -> None:
+    """Of a range more than 30 days ago with ends that are no whole hours; and of today what its windows hold."""
+    then_ms, length_ms = NOW_MS - 31 * DAY_MS - 20 * MINUTE_MS, 40 * MINUTE_MS
+    starts = (then_ms, then_ms + 31 * DAY_MS)
+    fill(clickhouse, [a_request(at + one * MINUTE_MS, "a", 10_000) for at in starts for one in range(40)])
+    clickhouse.command(f"DELETE FROM llm_requests_partials WHERE window_ms < {NOW_MS - 30 * DAY_MS}")
+    clickhouse.command(f"DELETE FROM llm_requests_rollup_1m WHERE window_ms > {NOW_MS - 30 * DAY_MS}")
+    ranges = {"from_ms": starts[1], "to_ms": starts[1] + length_ms}
+    ranges |= {"before_from_ms": then_ms, "before_to_ms": then_ms + length_ms}
+    given = ", ".join(f"{name} = {value}" for name, value in ranges.items())
+
+    found = clickhouse.query(
+        f"SELECT before, now FROM who_changed({given}) WHERE metric = 'requests' AND dimension = 'tenant'"
+    )
+
+    assert found.result_rows == [(40, 40)]
+
+
+def test_rates_and_totals_of_long_ago_are_of_minutes(clickhouse: Any) -> None:
+    """A short range whose windows are gone has its requests, and the time that they are divided by."""
+    then_ms = NOW_MS - 31 * DAY_MS
+    fill(clickhouse, [a_request(then_ms + one * MINUTE_MS, "a", 10_000) for one in range(10)])
+    clickhouse.command("TRUNCATE TABLE llm_requests_partials")
+    bounds = {"from_ms": then_ms, "to_ms": then_ms + 10 * MINUTE_MS}
+
+    (model,) = clickhouse.query(queries.text("throughput_by_model"), parameters=bounds).named_results()
+    slow = clickhouse.query(queries.text("who_slowed_model"), parameters={
+        "from_ms": then_ms + 5 * MINUTE_MS, "to_ms": then_ms + 10 * MINUTE_MS,
+        "before_from_ms": then_ms, "before_to_ms": then_ms + 5 * MINUTE_MS,
+        "model": "", "quantile": 0.5, "bins": "ttft_us_bins",
+    }).named_results()  # fmt: skip
+
+    assert (model["requests"], model["covered_s"]) == (10, 600)
+    assert [(row["requests_before"], row["requests_now"]) for row in slow] == [(5, 5)]

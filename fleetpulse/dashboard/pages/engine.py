@@ -26,7 +26,6 @@ from fleetpulse.dashboard.requests_table import newest, requests_table
 from fleetpulse.dashboard.signals import Signal, Signals
 from fleetpulse.dashboard.values import ago, clean, gpu_name, microseconds, percent, scaled, short, size, watts
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
-from fleetpulse.queries.dashboard import query
 from fleetpulse.report.compute import Compute, compute_of, estimated_bytes
 
 REQUESTS_SHOWN = 50
@@ -94,7 +93,7 @@ class _OneEngine:
 
     async def refresh(self) -> None:
         view, engine = self._view, self._view.option("name")
-        grain_ms = query("latency_by_concurrency").grain_ms(view.range.span_ms)
+        grain_ms = view.query("latency_by_concurrency").grain_ms(view.range.span_ms)
         states, served, gpus, work, events, memory, processes, load, batches, known = await view.gather(
             view.ask("engine_over_time", engine_id=engine),
             view.ask("engine_requests", engine_id=engine),

@@ -15,7 +15,6 @@ from fleetpulse.dashboard.sql_parameters import written
 from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.dashboard.values import clean, percent, rate, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View, wall_ms
-from fleetpulse.queries.dashboard import query
 from fleetpulse.queries.rise import RISE, SLOWED, WIDTHS_MS, bounds
 from fleetpulse.report.amounts import dollars as usd
 from fleetpulse.report.goodput import slo_parameters
@@ -238,7 +237,7 @@ class _Models:
         panel.draw(over_time(lines, view.range, view.palette, "/s"))
 
     async def _ask_concurrency(self) -> None:
-        grain_ms = query("latency_by_concurrency").grain_ms(self._view.range.span_ms)
+        grain_ms = self._view.query("latency_by_concurrency").grain_ms(self._view.range.span_ms)
         rows = (await self._view.ask("latency_by_concurrency", grain_ms=grain_ms)).records()
         every = rows[0]["of_windows"] if rows else 1
         some = "" if every == 1 else f", in one of {every} windows"

@@ -43,10 +43,11 @@ def saved() -> tuple[str, ...]:
     return (*queries.names(), *(f"{OF_PAGES}{name}" for name in behind))
 
 
-def text_of(name: str, span_ms: int) -> str:
-    """The SQL of a saved query; of one behind a page with its tables for a range of this length written in."""
+def text_of(name: str, span_ms: int, query: Callable[[str], catalogue.Query] = catalogue.query) -> str:
+    """The SQL of a saved query; of one behind a page, as ``query`` has it, with its tables for a range of this length
+    written in."""
     if name.startswith(OF_PAGES):
-        found = catalogue.query(name.removeprefix(OF_PAGES))
+        found = query(name.removeprefix(OF_PAGES))
         return f"-- {found.title}\n{found.at_levels(span_ms)}"
     return queries.text(name).strip()
 
@@ -119,7 +120,7 @@ class _Sql:
         """Put the saved query into the editor when another was chosen, and run it; else run what was run last when the
         range or values of parameters are others."""
         name = self._view.choice("query", saved())
-        sql = text_of(name, self._view.range.span_ms)
+        sql = text_of(name, self._view.range.span_ms, self._view.query)
         if name != self._shown:
             self._put_into_editor(sql, chosen=bool(self._shown))
             self._shown = name

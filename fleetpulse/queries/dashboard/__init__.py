@@ -27,11 +27,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 
-from fleetpulse.queries.levels import FIRST, LABELS, OVER, ROWS, SEEN, WINDOWS, Source, sources_of, with_rows
+from fleetpulse.queries.levels import (
+    FINEST,
+    FIRST,
+    GRAIN_KEPT,
+    LABELS,
+    OVER,
+    ROWS,
+    SEEN,
+    WINDOWS,
+    Source,
+    sources_of,
+    with_rows,
+)
 from schemas.ddl.merging import labels_of, measures_of
 from schemas.definitions import BY_MINUTE_MS, written
 from schemas.rows.tables import GROUPED
@@ -74,6 +86,12 @@ class Query:
     rows_max: int
     kept_s: int
 
+    def kept(self, from_ms: object, kept_from_ms: int) -> Query:
+        """The same for a range that begins there: of minutes where it begins before rows of 10 s are kept."""
+        if not isinstance(from_ms, int) or from_ms >= kept_from_ms:
+            return self
+        return replace(self, sources={name: source.by_minutes() for name, source in self.sources.items()})
+
     @property
     def listed_max(self) -> int | None:
         """How many rows its text ends with at most; None where that is a parameter or not said."""
@@ -110,7 +128,10 @@ class Query:
 
     def grain_sql(self) -> str:
         """The same as SQL, of a range whose length is known when the text is run."""
-        return f"greatest({', '.join(['1', *(source.grain_sql() for source in self.sources.values())])})"
+        grains = [source.grain_sql() for source in self.sources.values()]
+        if any(source.levels[0][0] == FINEST for source in self.sources.values()):
+            grains.append(GRAIN_KEPT)
+        return f"greatest({', '.join(['1', *grains])})"
 
     def at_levels(self, span_ms: int | None, bound: Mapping[str, Value] | None = None) -> str:
         """The text for a range of this length, with its tables and nothing else written in; with what is ``bound`` of

@@ -9,7 +9,7 @@ import pytest
 from fleetpulse.queries.dashboard import SECONDS_MAX, Value, names, query, read
 from fleetpulse.queries.levels import Source
 from schemas.ddl.slowest_hours import WINDOWS_UP_TO_MS
-from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
+from schemas.limits import DAY_MS, DEFAULT_LIMITS, HOUR_MS, MINUTE_MS
 
 TEXT = """-- What it says.
 -- param top: how many at most
@@ -78,6 +78,14 @@ def test_points_are_never_closer_than_rows() -> None:
     found = read("q", TEXT)
 
     assert [found.values(VALUES, span)["bucket_ms"] for span in (1, HOUR_MS, DAY_MS)] == [10_000, MINUTE_MS, DAY_MS]
+
+
+def test_points_of_a_text_for_any_length_are_minutes_once_rows_of_10_s_are_gone() -> None:
+    """A minute's requests in a point of 10 s would be six times their rate."""
+    kept = f"if({{from_ms:Int64}} < (SELECT toUnixTimestamp64Milli(now64(3))) - {DEFAULT_LIMITS.partials_ttl_ms}, 60000"
+
+    assert kept in query("requests_over_time").grain_sql()
+    assert "now64" not in query("cost_over_time").grain_sql()
 
 
 def test_only_what_the_query_names_is_bound() -> None:

@@ -20,7 +20,7 @@ class Data:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    async def ask(self, name: str, _values: object, _span_ms: int) -> Answer:
+    async def ask(self, name: str, _values: object, _span_ms: int, kept_from_ms: int = 0) -> Answer:
         self.asked.append(name)
         return Answer((), ())
 

@@ -21,7 +21,7 @@ class TwoOfOneTrace:
     def __init__(self) -> None:
         self.queries: list[dict[str, Any]] = []
 
-    async def ask(self, name: str, values: dict[str, Any], span_ms: int) -> Answer:
+    async def ask(self, name: str, values: dict[str, Any], span_ms: int, kept_from_ms: int = 0) -> Answer:
         if name != "requests":
             return Answer((), ())
         self.queries.append(values)

@@ -20,7 +20,7 @@ from schemas.errors import FleetpulseError, UnavailableError
 class Idle:
     """Answers nothing, and knows no lack."""
 
-    async def ask(self, name: str, values: dict[str, Any], span_ms: int) -> Answer:
+    async def ask(self, name: str, values: dict[str, Any], span_ms: int, kept_from_ms: int = 0) -> Answer:
         return Answer((), ())
 
     async def since_first_event(self, span: Any) -> Any:

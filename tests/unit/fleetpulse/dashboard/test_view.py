@@ -28,8 +28,9 @@ class RecordingData:
     def __init__(self) -> None:
         self.queries: list[tuple[str, dict[str, Any], int]] = []
 
-    async def ask(self, name: str, values: dict[str, Any], span_ms: int) -> Answer:
+    async def ask(self, name: str, values: dict[str, Any], span_ms: int, kept_from_ms: int = 0) -> Answer:
         self.queries.append((name, values, span_ms))
+        self.kept_from_ms = kept_from_ms
         return Answer((), ())
 
 
@@ -69,6 +70,19 @@ def test_what_is_to_come_of_today_lacks_no_data() -> None:
     assert view_of(TODAY).mean_of((NOW_MS - MIDNIGHT_MS) / 1_000) == "over 5 h of data"
     assert view_of(TODAY).mean_of(3_600, "bills") == "over 60 min of bills, of 5 h"
     assert view_of(fixed(NOW_MS - DAY_MS, NOW_MS)).mean_of(5 * 3_600) == "over 5 h of data, of 24 h"
+
+
+@pytest.mark.parametrize(("days", "grain_ms"), [(29, 10_000), (31, MINUTE_MS)])
+async def test_a_short_range_of_long_ago_is_read_by_minutes(days: int, grain_ms: int) -> None:
+    """Rows of 10 s are gone by then; minutes are kept for a year."""
+    data = RecordingData()
+    view = view_of(fixed(NOW_MS - days * DAY_MS, NOW_MS - days * DAY_MS + 10 * MINUTE_MS), data)
+
+    await view.ask("requests_over_time")
+
+    assert data.kept_from_ms == NOW_MS - 30 * DAY_MS
+    assert view.bucket_ms("requests_over_time") == grain_ms
+    assert view.query("requests_over_time").sources["requests"].level(1) == {10_000: "10s", MINUTE_MS: "1m"}[grain_ms]
 
 
 def test_points_of_today_end_now() -> None:

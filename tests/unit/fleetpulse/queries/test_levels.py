@@ -17,18 +17,28 @@ REQUESTS = read_source("llm.requests 10s <= 30m, 1m <= 6h, 1h <= 2d, 1d")
 COSTS = read_source("costs 1m <= 6h, 1h <= 2d, 1d")
 BOOKS = read_source("books 1m <= 6h, 1h <= 2d, 1d")
 NEVER_MS = 30_000 * DAY_MS
+_FIRST_KEPT = re.compile(r"ifNull\(\(SELECT minOrNull\(window_ms\) FROM \w+_partials WHERE [^()]+\), \d+\)")
 _PART = re.compile(r"FROM \w+_(partials|1m|1h|1d) FINAL\s+WHERE (.+?)\s*(?=UNION|\)$)", re.DOTALL)
 
 
 def covered(
-    source: Source, from_ms: int, to_ms: int, *, ends: bool = False, length: bool = True, now_ms: int = NEVER_MS
+    source: Source,
+    from_ms: int,
+    to_ms: int,
+    *,
+    ends: bool = False,
+    length: bool = True,
+    now_ms: int = NEVER_MS,
+    kept_from_ms: int = 0,
 ) -> list[tuple[int, int]]:
     """What the rows of a range hold, as stretches of time, by evaluating the conditions of its text; with ``ends`` of
-    the text that leaves out levels without a window, without ``length`` of the one for ranges of any length."""
+    the text that leaves out levels without a window, without ``length`` of the one for ranges of any length. Rows of
+    10 s are gone before ``kept_from_ms``."""
     span_ms = to_ms - from_ms if length else None
     text = source.rows(span_ms, "SELECT event_count", (from_ms, to_ms) if ends else None)
     text = text.replace("{from_ms:Int64}", str(from_ms)).replace("{to_ms:Int64}", str(to_ms))
     text = text.replace(f"least({to_ms}, (SELECT toUnixTimestamp64Milli(now64(3))))", str(min(to_ms, now_ms)))
+    text = _FIRST_KEPT.sub(str(max(from_ms, kept_from_ms)), text)
     found = []
     for level, where in _PART.findall(text):
         width_ms = WIDTHS_MS[level]
@@ -36,7 +46,8 @@ def covered(
         condition = condition.replace("AND", "and").replace("OR", "or")
         held = eval(f"lambda window_ms: {condition}")
         starts = range(from_ms // DAY_MS * DAY_MS, to_ms, width_ms)
-        found += [(window_ms, window_ms + width_ms) for window_ms in starts if held(window_ms)]
+        gone_ms = kept_from_ms if width_ms == WINDOW_MS else 0
+        found += [(at_ms, at_ms + width_ms) for at_ms in starts if at_ms >= gone_ms and held(at_ms)]
     return sorted(found)
 
 
@@ -123,6 +134,31 @@ def test_a_text_for_any_length_reads_what_the_one_for_that_length_reads(
 
     assert found == covered(source, from_ms, to_ms, now_ms=to_ms + ago_ms)
     assert wide == source.grain_ms(to_ms - from_ms)
+
+
+def test_a_range_whose_rows_of_10_s_are_gone_is_read_by_minutes() -> None:
+    """Whatever its length: by the minutes that begin in it, and its points are no closer."""
+    aged, from_ms = REQUESTS.by_minutes(), 20_000 * DAY_MS + 30_000
+
+    found = covered(aged, from_ms, from_ms + 10 * MINUTE_MS)
+
+    assert {end - begin for begin, end in found} == {MINUTE_MS}
+    assert len(found) == 10
+    assert (aged.level(1), aged.grain_ms(1)) == ("1m", MINUTE_MS)
+    assert read_source("gpu.samples 10s <= 1h, 1h").by_minutes().levels == (("1m", HOUR_MS), ("1h", None))
+    assert COSTS.by_minutes() == COSTS
+
+
+@pytest.mark.parametrize("gone_ms", [0, 4 * MINUTE_MS, 10 * MINUTE_MS])
+def test_a_text_for_any_length_reads_minutes_before_the_first_row_of_10_s(gone_ms: int) -> None:
+    """Once each: what is no longer kept by 10 s, and nothing else."""
+    from_ms = 20_000 * DAY_MS
+
+    found = covered(REQUESTS, from_ms, from_ms + 10 * MINUTE_MS, length=False, kept_from_ms=from_ms + gone_ms)
+
+    assert sum(end - begin == MINUTE_MS for begin, end in found) == gone_ms // MINUTE_MS
+    assert sum(end - begin == WINDOW_MS for begin, end in found) == (10 * MINUTE_MS - gone_ms) // WINDOW_MS
+    assert all(end == begin for (_, end), (begin, _) in pairwise(found))
 
 
 def test_the_middle_is_read_from_the_level_of_the_length_and_the_edges_from_finer_ones() -> None:

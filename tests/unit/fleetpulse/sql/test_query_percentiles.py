@@ -18,18 +18,19 @@ def test_every_measure_with_a_sketch_can_be_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("by", "view"),
+    ("by", "grouping"),
     [
-        pytest.param("tenant", "request_windows", id="a service dimension reads the service view"),
-        pytest.param("host", "engine_request_windows", id="an engine dimension reads the engine view"),
-        pytest.param("model", "request_windows", id="a dimension of both reads the first"),
+        pytest.param("tenant", "service", id="a service dimension reads rows of services"),
+        pytest.param("host", "engine", id="an engine dimension reads rows of engines"),
+        pytest.param("model", "service", id="a dimension of both reads the first"),
     ],
 )
-def test_the_view_follows_the_dimension(by: str, view: str) -> None:
+def test_the_rows_follow_the_dimension(by: str, grouping: str) -> None:
     """A dimension is looked for in the grouping sets in their order."""
     sql = percentiles_sql("e2e_us", by)
 
-    assert f"FROM {view}\n" in sql
+    assert f"WHERE grouping = '{grouping}'" in sql
+    assert [level in sql for level in ("partials", "rollup_1m", "rollup_1h")] == [True, True, True]
     assert f"GROUP BY {by}\n" in sql
     assert "fp_quantile_linear(0.999, sumMap(e2e_us_bins))) AS p99_9" in sql
 
