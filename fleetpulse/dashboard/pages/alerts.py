@@ -15,13 +15,13 @@ from fleetpulse.dashboard.parts import ChartPanel, Column, Segments, Stats, Tabl
 from fleetpulse.dashboard.users import User
 from fleetpulse.dashboard.values import UNKNOWN, ago, clean
 from fleetpulse.dashboard.view import PageSpec, Refresh, View, wall_ms
+from fleetpulse.queries.dashboard import ALERTS_KEPT_MS
 from runtime.config import load
 from schemas.contract.alert_commands import TEXT_CHARS_MAX, Command
 from schemas.contract.alerts import SEVERITIES
 from schemas.errors import ConfigError, FleetpulseError
-from schemas.limits import DAY_MS, MINUTE_MS
+from schemas.limits import MINUTE_MS
 
-KEPT_MS = 60 * DAY_MS  # as the saved query open_alerts looks back
 """An open alert is published again now and then; one without any record for this long counts as over."""
 BARS_MAX = 40
 _BARS_MS = tuple(MINUTE_MS * minutes for minutes in (1, 2, 5, 10, 30, 60, 180, 360, 720, 1_440, 10_080))
@@ -122,7 +122,7 @@ class _Alerts:
         view = self._view
         fingerprint = view.option("alert")
         waiting, history, bars, actions = await view.gather(
-            view.ask("alerts_open", kept_ms=KEPT_MS),
+            view.ask("alerts_open", kept_ms=ALERTS_KEPT_MS),
             view.ask("alerts_history"),
             view.ask("alerts_over_time", bucket_ms=bar_ms(view.range.span_ms)),
             view.ask("actions"),
@@ -138,7 +138,7 @@ class _Alerts:
         )
         if fingerprint:
             found, paid = await view.gather(
-                view.ask("alert_transitions", fingerprint=fingerprint, kept_ms=KEPT_MS),
+                view.ask("alert_transitions", fingerprint=fingerprint, kept_ms=ALERTS_KEPT_MS),
                 view.ask("request_cost_of_alert", fingerprint=fingerprint),
             )
             self._one.show(fingerprint, found.records(), paid.records())

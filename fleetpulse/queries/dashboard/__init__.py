@@ -46,6 +46,7 @@ from fleetpulse.queries.levels import (
 )
 from schemas.ddl.merging import labels_of, measures_of
 from schemas.definitions import BY_MINUTE_MS, written
+from schemas.limits import DAY_MS
 from schemas.rows.tables import GROUPED
 
 STANDARD = {
@@ -69,6 +70,9 @@ SECONDS_MAX = 20
 server is, and a page of a busy server waits rather than asking for a shorter range."""
 SHARED = ("cost_by_day", "latency_rise", "request_cost", "request_cost_of_alert")
 """Queries of the catalogue for people that pages ask too: their headers are as here."""
+
+ALERTS_KEPT_MS = 60 * DAY_MS
+"""How far back an alert is looked for that is open: some, as those of budgets, tell nothing for weeks."""
 
 Value = int | float | str | Sequence[str | int | None]
 

@@ -10,7 +10,7 @@ import pytest
 
 from fleetpulse.dashboard.consumer_lag import Lag
 from fleetpulse.dashboard.pages.alert_panel import facts, members, transitions
-from fleetpulse.dashboard.pages.alerts import KEPT_MS, bar_ms, opened, silence_of
+from fleetpulse.dashboard.pages.alerts import bar_ms, opened, silence_of
 from fleetpulse.dashboard.pages.cost import hourly, listed, silent_rows, stacked, standings
 from fleetpulse.dashboard.pages.custom import series_of
 from fleetpulse.dashboard.pages.fleet import last_reported
@@ -32,7 +32,7 @@ from fleetpulse.dashboard.sql_parameters import of_range, values_for
 from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.dashboard.users import OPERATOR, VIEWER, User
 from fleetpulse.dashboard.zone import UTC_ZONE
-from fleetpulse.queries.dashboard import query
+from fleetpulse.queries.dashboard import ALERTS_KEPT_MS, query
 from fleetpulse.queries.offers import offered
 from fleetpulse.sql.query import parameters_of
 from schemas.contract.alerts import Alert, Member
@@ -254,7 +254,7 @@ def test_the_page_and_the_saved_query_call_the_same_alerts_open() -> None:
     """Both look back as far."""
     saved_query = files("fleetpulse.queries").joinpath("open_alerts.sql").read_text()
 
-    assert f"{KEPT_MS // DAY_MS} * {DAY_MS}" in saved_query
+    assert f"{ALERTS_KEPT_MS // DAY_MS} * {DAY_MS}" in saved_query
 
 
 # cost
