@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
+from fleetpulse.queries.dashboard import ALERTS_KEPT_MS
 from schemas.limits import DAY_MS, HOUR_MS
 from schemas.sketch import counted_min
 
@@ -19,7 +20,8 @@ class Panel:
     """``query`` is a name of the catalogue; ``select`` what is taken of its columns, each an expression with its name;
     ``time`` its column of milliseconds, for charts. ``unit`` and ``units`` (by column) are Grafana's.
 
-    A ``select`` may name ``counted_s``: the seconds of the range that a point counts, in rows of ``row_s``."""
+    A ``select`` may name ``counted_s``: the seconds of the range that a point counts, in rows of ``row_s``. ``order``
+    sorts a table otherwise than its query does, and may cut it."""
 
     title: str
     query: str
@@ -32,6 +34,7 @@ class Panel:
     width: int = 12
     stacked: bool = False
     row_s: int = 10
+    order: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +153,7 @@ BOARDS = (
                 "Open alerts",
                 "alerts_open",
                 f"severity, summary, rule, {_when('since_ms')} AS since, host, model, muted",
-                params={"kept_ms": str(30 * DAY_MS)},
+                params={"kept_ms": str(ALERTS_KEPT_MS)},
                 width=24,
             ),
             _table(
@@ -293,6 +296,7 @@ BOARDS = (
                 units={"busy": "percent", "temperature_max_c": "celsius"},
                 params={"total": "util_gpu_pct_sum", "known": "util_gpu_pct_count"},
                 width=24,
+                order="busy DESC NULLS LAST, host, gpu_uuid LIMIT 100",
             ),
             _table(
                 "Faults",

@@ -25,7 +25,8 @@ def panel_sql(board: Board, panel: Panel) -> str:
     if "counted_s" in panel.select:
         inner = f"SELECT *, {counted_sql(panel.query, panel.time, panel.row_s)} AS counted_s\nFROM (\n{inner}\n)"
     if panel.kind != "timeseries":
-        return f"SELECT {panel.select}\nFROM (\n{inner}\n)"
+        order = f"\nORDER BY {panel.order}" if panel.order else ""
+        return f"SELECT {panel.select}\nFROM (\n{inner}\n){order}"
     return f"SELECT fromUnixTimestamp64Milli({panel.time}) AS time, {panel.select}\nFROM (\n{inner}\n)\nORDER BY time"
 
 
@@ -34,12 +35,26 @@ def annotation_sql(board: Board, one: Annotation) -> str:
     return f"SELECT {one.select}\nFROM (\n{grafana_sql(one.query, {})}\n)\nORDER BY time"
 
 
-def dashboard(board: Board) -> dict[str, Any]:
-    """A whole dashboard."""
-    panels = _placed([*(_panel(board, panel) for panel in board.panels), *map(_recorded, board.recorded)])
+def filters_of(board: Board) -> list[str]:
+    """Variables that a dashboard has boxes for."""
     texts = [panel_sql(board, panel) for panel in board.panels]
     texts += [annotation_sql(board, one) for one in board.annotations]
     used = frozenset[str]().union(*map(variables_of, texts))
+    return [name for name in FILTERS if name in used]
+
+
+def _title(panel: Panel, sql: str, filters: list[str]) -> str:
+    """The title says which boxes of the dashboard the panel does not follow."""
+    ignored = [name.replace("_", " ") for name in filters if name not in variables_of(sql)]
+    if not ignored:
+        return panel.title
+    return f"{panel.title} ({'whole fleet' if len(ignored) == len(filters) else 'any ' + ', '.join(ignored)})"
+
+
+def dashboard(board: Board) -> dict[str, Any]:
+    """A whole dashboard."""
+    used = filters_of(board)
+    panels = _placed([*(_panel(board, panel, used) for panel in board.panels), *map(_recorded, board.recorded)])
     return {
         "uid": f"fleetpulse-{board.name}",
         "title": f"fleetpulse: {board.title}",
@@ -52,7 +67,7 @@ def dashboard(board: Board) -> dict[str, Any]:
         "refresh": "30s",
         "time": {"from": f"now-{board.span_ms // MINUTE_MS}m", "to": "now"},
         "links": [{"type": "dashboards", "title": "fleetpulse", "tags": ["fleetpulse"], "asDropdown": True}],
-        "templating": {"list": [_variable(name) for name in FILTERS if name in used]},
+        "templating": {"list": [_variable(name) for name in used]},
         "annotations": {"list": [_annotation(board, one) for one in board.annotations]},
         "panels": panels,
     }
@@ -91,12 +106,13 @@ def _target(ref: str, query_type: str, form: int, sql: str) -> dict[str, Any]:
     }
 
 
-def _panel(board: Board, panel: Panel) -> dict[str, Any]:
+def _panel(board: Board, panel: Panel, filters: list[str]) -> dict[str, Any]:
     query_type = "timeseries" if panel.kind == "timeseries" else "table"
-    target = _target("A", query_type, _FORMAT[panel.kind], panel_sql(board, panel))
+    sql = panel_sql(board, panel)
+    target = _target("A", query_type, _FORMAT[panel.kind], sql)
     return {
         "type": panel.kind,
-        "title": panel.title,
+        "title": _title(panel, sql, filters),
         "datasource": SOURCE,
         "targets": [target],
         "fieldConfig": {"defaults": _defaults(panel), "overrides": [_override(*one) for one in panel.units.items()]},

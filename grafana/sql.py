@@ -1,14 +1,16 @@
 """Queries of the catalogue in Grafana's words, and those words as a server understands them. Pure.
 
 Places of the catalogue become macros of the ClickHouse data source (``$__fromTime_ms``, ``$__interval_s``) and
-variables of the dashboard (``${host:sqlstring}``, quoted by Grafana). Tables are chosen by the server, by the length of
-the range that a panel shows.
+variables of the dashboard, which Grafana encodes as in addresses (``${host:percentencode}``): what is left are letters,
+digits, ``-_.~`` and ``%``, and the server decodes it. Its ``sqlstring`` doubles quotes and leaves backslashes, by which
+a value could end its literal. Tables are chosen by the server, by the length of the range that a panel shows.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from urllib.parse import quote
 
 from fleetpulse import queries
 from fleetpulse.queries import dashboard
@@ -20,7 +22,7 @@ _ENDS = {
     "from_ms": "toUnixTimestamp64Milli($__fromTime_ms)",
     "to_ms": "toUnixTimestamp64Milli($__toTime_ms)",
 }
-_MACRO = re.compile(r"\$__\w+|\$\{(\w+):sqlstring\}")
+_MACRO = re.compile(r"\$__\w+|\$\{(\w+):percentencode\}")
 
 
 def grafana_sql(name: str, params: Mapping[str, str]) -> str:
@@ -32,7 +34,8 @@ def grafana_sql(name: str, params: Mapping[str, str]) -> str:
     else:
         text = queries.text(name)
         text = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
-    words = {**_ENDS, "bucket_ms": bucket_sql(name), **{name: f"${{{name}:sqlstring}}" for name in FILTERS}, **params}
+    filters = {name: f"decodeURLComponent('${{{name}:percentencode}}')" for name in FILTERS}
+    words = {**_ENDS, "bucket_ms": bucket_sql(name), **filters, **params}
     return _PLACE.sub(lambda place: words[place[1]], text).strip()
 
 
@@ -66,7 +69,7 @@ def expanded(sql: str, from_ms: int, to_ms: int, interval_s: int, variables: Map
 
     def word(found: re.Match[str]) -> str:
         if found[1]:
-            return "'" + variables[found[1]].replace("'", "''") + "'"
+            return quote(variables[found[1]], safe="")
         return macros[found[0]]
 
     return _MACRO.sub(word, sql)

@@ -10,13 +10,14 @@ import pytest
 from fleetpulse.migrate.run import migrate
 from grafana.boards import BOARDS
 from grafana.render import annotation_sql, panel_sql
-from grafana.sql import FILTERS, expanded
+from grafana.sql import FILTERS, expanded, grafana_sql
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS, WINDOW_MS
 from tests.integration.request_rows import fill, fill_bills, requests
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
-HOSTILE = "x'; DROP TABLE llm_requests; --"
+HOSTILE = "x\\' OR 1 = 1; DROP TABLE llm_requests; -- \\"
+"""Where only quotes are doubled, a backslash before one ends the literal; so does one at the end."""
 
 
 @pytest.mark.tables
@@ -46,6 +47,17 @@ def test_rates_are_of_what_a_point_counts(clickhouse: Any) -> None:
     assert {one["counted_s"] for one in points[1:-1]} == {3_600}
     assert (points[0]["counted_s"], points[-1]["counted_s"]) == (3_600 - 80, 3_600 - 170)
     assert sum(one["counted_s"] * (one["usd_an_hour"] or 0) / 3_600 for one in bills) == pytest.approx(total, rel=1e-9)
+
+
+@pytest.mark.tables
+def test_a_filter_is_a_value_whatever_it_holds(clickhouse: Any) -> None:
+    """What a box holds is what names are compared with."""
+    for value in (HOSTILE, "o'b\\n%41 +é"):
+        sql = expanded(grafana_sql("cost_total", {}), 0, 1, 30, {**dict.fromkeys(FILTERS, ""), "region": value})
+        read = expanded("SELECT decodeURLComponent('${region:percentencode}')", 0, 1, 30, {"region": value})
+
+        clickhouse.query(sql)
+        assert clickhouse.query(read).result_rows == [(value,)]
 
 
 def test_every_panel_is_answered(stack: Any, clickhouse_config: Any, clickhouse: Any) -> None:

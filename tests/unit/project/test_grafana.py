@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fleetpulse.queries.dashboard import ALERTS_KEPT_MS
 from grafana.boards import BOARDS, Board
 from grafana.render import FOLDER, PROMETHEUS, SOURCE, annotation_sql, dashboard, panel_sql, text, write
 from grafana.sql import FILTERS, expanded, grafana_sql, variables_of
@@ -60,6 +61,41 @@ def test_every_panel_asks_the_provisioned_source_and_its_variables_exist(board: 
     assert [target["datasource"]["uid"] for target in asked] == uids
     assert set().union(*(variables_of(target.get("rawSql", "")) for target in asked)) == known
     assert known <= set(FILTERS)
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=BOARD_IDS)
+def test_a_panel_follows_every_box_or_says_which_it_does_not(board: Board) -> None:
+    """Nobody takes the bill of all for that of the tenant in the box."""
+    made = dashboard(board)
+    boxes = [one["name"] for one in made["templating"]["list"]]
+
+    for panel in made["panels"][: len(board.panels)]:
+        (target,) = panel["targets"]
+        ignored = [box.replace("_", " ") for box in boxes if box not in variables_of(target["rawSql"])]
+        said = "whole fleet" if len(ignored) == len(boxes) else f"any {', '.join(ignored)}"
+        assert panel["title"].endswith(f" ({said})") == bool(ignored), panel["title"]
+
+
+def test_the_bill_says_that_it_is_of_every_tenant() -> None:
+    """Its query knows regions alone."""
+    titles = [panel["title"] for panel in dashboard(BOARDS[BOARD_IDS.index("cost")])["panels"]]
+
+    assert titles[0] == "Bill (any model, tenant)"
+
+
+def test_the_most_utilized_gpus_come_first() -> None:
+    """The query has them by host."""
+    board = BOARDS[BOARD_IDS.index("gpu")]
+    (panel,) = [one for one in board.panels if one.title == "Most utilized GPUs"]
+
+    assert panel_sql(board, panel).endswith("\nORDER BY busy DESC NULLS LAST, host, gpu_uuid LIMIT 100")
+
+
+def test_open_alerts_are_those_of_the_page() -> None:
+    """Which may have told nothing for weeks."""
+    (panel,) = [one for one in BOARDS[0].panels if one.title == "Open alerts"]
+
+    assert panel.params == {"kept_ms": str(ALERTS_KEPT_MS)}
 
 
 def test_the_provisioned_source_is_the_one_that_panels_name() -> None:
@@ -137,12 +173,20 @@ def test_a_place_that_nobody_fills_is_an_error() -> None:
         grafana_sql("fleet_gpus", {})
 
 
-def test_macros_expand_as_the_source_does() -> None:
-    """Moments as DateTime64, values quoted with quotes doubled; one that nobody knows is an error."""
-    sql = "$__fromTime_ms $__toTime_ms $__interval_s ${host:sqlstring}"
+def test_a_filter_cannot_end_its_literal() -> None:
+    """Grafana leaves no quote and no backslash in it, and the server decodes what it made of them."""
+    sql = grafana_sql("fleet_over_time", {})
 
-    assert expanded(sql, 1, 2, 3, {"host": "o'b"}) == (
-        "fromUnixTimestamp64Milli(1) fromUnixTimestamp64Milli(2) 3 'o''b'"
+    assert "cluster = decodeURLComponent('${cluster:percentencode}')" in sql
+    assert "sqlstring" not in "".join(map(text, BOARDS))
+
+
+def test_macros_expand_as_the_source_does() -> None:
+    """Moments as DateTime64, values without quotes and backslashes; one that nobody knows is an error."""
+    sql = "$__fromTime_ms $__toTime_ms $__interval_s '${host:percentencode}'"
+
+    assert expanded(sql, 1, 2, 3, {"host": "o'b\\ (é)*!~%"}) == (
+        "fromUnixTimestamp64Milli(1) fromUnixTimestamp64Milli(2) 3 'o%27b%5C%20%28%C3%A9%29%2A%21~%25'"
     )
     with pytest.raises(KeyError):
         expanded("$__nonsense", 1, 2, 3, {})
