@@ -130,7 +130,7 @@ def _models(of: Callable[..., list[Row]], query: ReportQuery, kept: bool) -> lis
     busy = money.busy_by_model(of("cost_utilisation"), served)
     entries = entries_of(query.prices, [row["model"] for row in rows if row["model"] and not row["nobody"]])
     lacks = "" if kept else f"single requests are kept for {query.raw_ttl_ms // DAY_MS} days, the range begins before"
-    sides = list_sides(entries, of("cost_list_tokens", bounds=bounds_of(entries)), lacks)
+    sides = list_sides(entries, [] if lacks else of("cost_list_tokens", bounds=bounds_of(entries)), lacks)
     by_model = {one.model: one for one in sides}
     found = []
     for row in rows:

@@ -36,7 +36,9 @@ def slo_parameters(classes: Sequence[SloClass]) -> dict[str, Any]:
 
 
 def counted(of: Callable[..., list[dict[str, Any]]], span_ms: int, classes: Sequence[SloClass]) -> list[dict[str, Any]]:
-    """Verdicts by class of a range of this length; ``of`` queries it."""
+    """Verdicts by class of a range of this length; ``of`` queries it, unless there is no class to judge."""
+    if not classes:
+        return []
     windows = [] if span_ms <= REQUESTS_SPAN_MAX_MS else of("cost_goodput_windows")
     return windows or of("cost_goodput", **slo_parameters(classes))
 

@@ -40,7 +40,10 @@ def test_only_requests_of_the_whole_range_are_compared_with_its_cost(
 ) -> None:
     """Bills live for two years, single requests for seven days."""
 
+    asked = []
+
     def ask(name: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        asked.append(name)
         if name == "cost_by":
             return [MODEL] if parameters["dimension"] == "model" else []
         bill = {"total_nusd": 1, "prices_versions": [], "first_ms": first_ms}
@@ -57,3 +60,5 @@ def test_only_requests_of_the_whole_range_are_compared_with_its_cost(
 
     assert (model["list_nusd"], model["break_even_traffic"]) == ((10**9, 8.0) if compared else (None, None))
     assert ("kept for 7 days" in model["list_note"]) is not compared
+    assert ("cost_list_tokens" in asked) is compared, "all requests are read for an answer that nobody takes"
+    assert not {"cost_goodput", "cost_goodput_windows"} & {*asked}, "no class, no verdict"
