@@ -177,6 +177,24 @@ def test_who_asks_for_money_is_told_of_example_prices(clickhouse: Any, clickhous
     assert found == {0: False, 2: True, 6: False}
 
 
+def test_bills_that_were_rated_again_are_of_the_new_prices(
+    clickhouse: Any, clickhouse_config: ClickHouseConfig
+) -> None:
+    """Also while parts still hold what a rerate replaced."""
+    clickhouse.command("SYSTEM STOP MERGES token_costs")
+    for version, prices in ((1, "example-1"), (2, "ours-1")):
+        fill_bills(
+            clickhouse, [NOW_MS - 90 * MINUTE_MS],
+            [{**row, "prices_version": prices, "version": version} for row in ROWS],
+        )  # fmt: skip
+
+    with contextlib.closing(Database(clickhouse_config)) as database:
+        found = with_examples(database, (NOW_MS - 24 * HOUR_MS, NOW_MS))
+    clickhouse.command("SYSTEM START MERGES token_costs")
+
+    assert not found
+
+
 def test_who_changed_reads_edges_whose_windows_are_gone_from_minutes(clickhouse: Any) -> None:
     """Of a range more than 30 days ago with ends that are no whole hours; and of today what its windows hold."""
     then_ms, length_ms = NOW_MS - 31 * DAY_MS - 20 * MINUTE_MS, 40 * MINUTE_MS

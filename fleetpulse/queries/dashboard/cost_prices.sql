@@ -1,7 +1,7 @@
--- With which prices the last hour of the range that has bills was rated.
+-- With which prices the last hour of the range that has bills was rated; of a bill as it was rated last.
 -- rows: 20
 SELECT toString(ifNull(prices_version, '')) AS version, max(minute_ms) AS last_ms
-FROM token_costs
+FROM token_costs FINAL
 WHERE minute_ms >= {from_ms:Int64}
     AND minute_ms < {to_ms:Int64}
     AND minute_ms > (
