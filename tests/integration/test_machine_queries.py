@@ -12,7 +12,7 @@ from clickhouse_connect.driver.client import Client
 from fleetpulse import queries
 from fleetpulse.dashboard.data import Data
 from runtime.config import ClickHouseConfig
-from schemas.limits import MINUTE_MS
+from schemas.limits import HOUR_MS, MINUTE_MS
 
 pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
@@ -121,3 +121,18 @@ async def test_a_host_shows_its_busiest_core_and_what_was_sent_again(data: Data,
         "rdma_tx_mb": 7.0,
         "rdma_faults": 4,
     }
+
+
+async def test_a_gpu_is_where_it_was_last_also_over_a_long_range(data: Data, clickhouse: Client) -> None:
+    """Hours are rolled up once they are over: what is newer is in minutes and windows."""
+    hour_ms = AT_MS // HOUR_MS * HOUR_MS - HOUR_MS
+    old = {"window_ms": hour_ms, "last_at_ms": hour_ms + 1, "gpu_uuid": "g", "host": "h", "engine_id": "old"}
+    columns = [*old, "grouping", "version"]
+    clickhouse.insert("gpu_history_1h", [[*old.values(), "gpu", 1]], column_names=columns)
+    put(clickhouse, "gpu_samples_partials", "gpu", {"gpu_uuid": "g", "host": "h", "engine_id": "new"})
+    to_ms = AT_MS + 10_000
+
+    given = {"from_ms": to_ms - 7 * HOUR_MS, "to_ms": to_ms, "gpu_uuid": "g"}
+    rows = (await data.ask("gpu_identity", given, 7 * HOUR_MS)).records()
+
+    assert [(row["engine_id"], row["heard_ms"]) for row in rows] == [("new", AT_MS), ("old", hour_ms + 1)]

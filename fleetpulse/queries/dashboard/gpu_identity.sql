@@ -10,7 +10,7 @@ SELECT
     any(gpu_model) AS gpu_model,
     any(workload) AS workload,
     max(last_at_ms) AS heard_ms
-FROM {gpu:Identifier} FINAL
+FROM {gpu:Rows}
 WHERE grouping = 'gpu' AND gpu_uuid = {gpu_uuid:String}
     AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY engine_id
