@@ -329,7 +329,7 @@ _IDLE = Layout(
     share="cost_nusd",
 )
 FAILED = Layout(
-    "The most expensive",
+    f"The {TOP} most expensive, all others as one row",
     {
         "ended": _cell("status", str),
         "model": _MODEL,

@@ -156,6 +156,7 @@ def test_failed_requests_add_up() -> None:
 
     assert [row[3] for row in found.rows[9:]] == ["$1.00", "$3.00"]
     assert found.rows[-1][:3] == ("others", "–", "–")
+    assert found.caption == "The 10 most expensive, all others as one row"
     assert len(with_other_failures(rows[:10], 10)) == 10
 
 
