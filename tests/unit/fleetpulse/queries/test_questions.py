@@ -7,7 +7,7 @@ from fleetpulse.queries import dashboard
 from fleetpulse.queries.data_ends import kinds_of
 from fleetpulse.queries.questions import OF_DASHBOARD, QUESTIONS, numbered
 from fleetpulse.sql.query import parameters_of
-from schemas.limits import DAY_MS
+from schemas.limits import DAY_MS, MINUTE_MS
 
 BOUNDS = {"from_ms", "to_ms", "before_from_ms", "before_to_ms"}
 SHIPPED = {*queries.names(), *(f"{OF_DASHBOARD}{name}" for name in dashboard.names())}
@@ -43,3 +43,12 @@ def test_no_question_is_held_to_what_it_tells_apart() -> None:
     assert not bill.takes(["tenant"])
     of_requests = [one for one in numbered().values() if kinds_of(one.sql(DAY_MS)) == ("requests",)]
     assert [one.query for one in of_requests if not one.takes(["model"])] == []
+
+
+def test_a_question_about_long_ago_is_asked_of_minutes() -> None:
+    """Rows of 10 s are gone by then."""
+    (engines,) = [one for one in numbered().values() if one.query == "dashboard/engines"]
+
+    assert "engine_samples_partials" in engines.sql(MINUTE_MS, kept=(1, 1))
+    assert "engine_samples_partials" not in engines.sql(MINUTE_MS, kept=(0, 1))
+    assert "engine_samples_rollup_1m" in engines.sql(MINUTE_MS, kept=(0, 1))
