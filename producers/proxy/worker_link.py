@@ -102,7 +102,8 @@ async def items_of(reader: asyncio.StreamReader) -> AsyncIterator[dict[str, Any]
 
 class MergedCounts:
     """What all workers count, as one process: counters and numbers of things add up, and stay when a worker ends; of
-    marks on an upstream the worst counts."""
+    marks on an upstream the worst counts. What says which process a worker is stays out: Prometheus takes all that one
+    address gives for one process."""
 
     def __init__(self, counters: Counters = COUNTERS) -> None:
         self._counters = counters
@@ -112,6 +113,8 @@ class MergedCounts:
         """A worker's report: everything that it counts."""
         last, changed = self._last[worker], []
         for name, labels, value in readings:
+            if "process" in CATALOGUE[name].labels:
+                continue
             key = (name, tuple(sorted(labels.items())))
             before = last.get(key)
             if value == before:

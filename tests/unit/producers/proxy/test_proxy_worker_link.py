@@ -121,6 +121,20 @@ def test_counts_of_workers_are_those_of_one_process() -> None:
     assert found == [(3, 2, 1), (7, 7, 1), (10, 6, 1), (10, 5, 0), (11, 6, 0)]
 
 
+def test_workers_do_not_name_themselves_in_their_parents_metrics() -> None:
+    """Of one instance, rules match the one process that it is: several names end the evaluation."""
+    counters = Counters()
+    counters.set("process_info", 1, process="proxy")
+    merged = MergedCounts(counters)
+
+    for worker in range(2):
+        of_worker = {"process": f"proxy-{worker}"}
+        merged.take(worker, [("process_info", of_worker, 1), ("process_start_ms", of_worker, 9e12)])
+        merged.forget(worker)
+
+    assert counters.readings() == [("process_info", {"process": "proxy"}, 1)]
+
+
 def test_what_a_worker_has_begun_outlives_it() -> None:
     """The parent reads what was written last; a fresh one holds 0."""
     descriptor = Begun.fresh()
