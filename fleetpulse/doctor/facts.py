@@ -91,15 +91,16 @@ class KafkaFacts:
 
 @dataclass(frozen=True, slots=True)
 class LoginFacts:
-    """One login to ClickHouse. ``error``: why it is rejected or has no answer; ``slow_s``: it is let in, and a look
-    took longer; ``key``: the setting behind the error, within its section. ``can``: rights on the database.
-    ``settings``: value and greatest value of what limits people's SQL; ``sources``: outside the server what it may
-    read, such as URL. ``sharded``: its tables are over shards."""
+    """One login to ClickHouse. ``error``: why it is rejected or has no answer; ``proven``: not rejected for want of a
+    password or a certificate; ``slow_s``: it is let in, and a look took longer; ``key``: the setting behind the error,
+    within its section. ``can``: rights on the database. ``settings``: value and greatest value of what limits people's
+    SQL; ``sources``: outside the server what it may read, such as URL. ``sharded``: its tables are over shards."""
 
     user: str
     database: str
     error: str | None = None
     error_code: int | None = None
+    proven: bool = True
     slow_s: float | None = None
     key: str | None = None
     readonly: int | None = None

@@ -29,7 +29,10 @@ _CHECKS = {"migration": "schema.migration", "missing": "schema.missing", "table 
 def judge_database(facts: DatabaseFacts, wanted: Wanted, bounds: Bounds) -> Iterator[Finding]:
     """Everything about ClickHouse."""
     yield from _login("clickhouse", facts.url, facts.writer)
-    if facts.reader is not None:
+    if facts.reader is not None and _rejected_unproven(facts.reader):
+        says = "cannot be checked: its password is not configured here, where no SQL of people runs then"
+        yield unknown("clickhouse_reader.login", facts.reader.user, says)
+    elif facts.reader is not None:
         yield from _login("clickhouse_reader", facts.url, facts.reader)
     if facts.writer.error is None:
         yield from _version(facts)
@@ -69,6 +72,11 @@ def _login(section: str, url: str, login: LoginFacts) -> Iterator[Finding]:
         mend = "fleetpulse up" if "127.0.0.1" in url else f"{_variable('URL', section)}=https://host:8443"
         mend += "   # or start the server: its log says why it ended"
         yield wrong(f"{section}.answer", url, f"{url} does not answer: {login.error}", mend)
+
+
+def _rejected_unproven(login: LoginFacts) -> bool:
+    """Whether it has no password: hosts of jobs and sink share their settings with the dashboard's, not its secrets."""
+    return login.error_code in _WRONG_LOGIN and not login.proven
 
 
 def _version(facts: DatabaseFacts) -> Iterator[Finding]:
@@ -211,9 +219,8 @@ def _reader(facts: DatabaseFacts) -> Iterator[Finding]:
     mends = "; ".join(reader_profile.statements(reader.user, reader.database, sharded=reader.sharded))
     if facts.reader is None:
         if _writes(reader):
-            says = "runs people's SQL and may write: no read-only login is configured"
-            mend = f"{_variable('URL')}=... {_variable('USER')}=reader {_variable('PASSWORD_FILE')}=/path/to/password"
-            yield wrong("reader.rights", reader.user, says, mend)
+            says = "no login that only reads is configured here: people's SQL is refused"
+            yield note("reader.rights", reader.user, says)
         return
     if _writes(reader):
         may = ", ".join(right for right in READER_MUST_NOT if reader.can.get(right))

@@ -138,7 +138,8 @@ def _refused(config: ClickHouseConfig, error: Exception) -> LoginFacts:
     if code is None and isinstance(why, ConfigError):
         return LoginFacts(config.user, config.database, error=why.bound, key=why.key.partition(".")[2])
     said = first_line(error if why is None or code is not None else why)
-    return LoginFacts(config.user, config.database, error=said, error_code=code)
+    proven = code is None or config.client_cert_file is not None or bool(config.password.get_secret_value())
+    return LoginFacts(config.user, config.database, error=said, error_code=code, proven=proven)
 
 
 def _rights(client: Any, config: ClickHouseConfig) -> LoginFacts:

@@ -554,8 +554,13 @@ DATABASE_BROKEN: dict[str, tuple[DatabaseFacts, tuple[str, str, str], str]] = {
     ),
     "no reader at all": (
         replace(DATABASE, writer=replace(DATABASE.writer, can={**CAN, "INSERT": True}), reader=None),
-        ("reader.rights", "writer", "wrong"),
-        "FLEETPULSE_CLICKHOUSE_READER__USER=reader",
+        ("reader.rights", "writer", "note"),
+        "",
+    ),
+    "a reader whose password is elsewhere": (
+        replace(DATABASE, reader=LoginFacts("reader", "fleetpulse", proven=False, error="no", error_code=516)),
+        ("clickhouse_reader.login", "reader", "unknown"),
+        "",
     ),
     "a reader of another database": (
         replace(DATABASE, reader=replace(READER, database="old")),

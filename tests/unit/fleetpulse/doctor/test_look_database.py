@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
+from pydantic import SecretStr
 from urllib3.exceptions import ConnectTimeoutError, ReadTimeoutError
 
 from fleetpulse.doctor import look_database
@@ -66,6 +68,26 @@ def test_a_server_that_let_us_in_and_is_late_is_slow(
 
     assert facts.reader is not None
     assert [(login.slow_s, login.error is None) for login in (facts.writer, facts.reader)] == [(slow_s, False)] * 2
+
+
+@pytest.mark.parametrize(
+    ("given", "proven"),
+    [
+        pytest.param({}, False, id="nothing"),
+        pytest.param({"password": SecretStr("p")}, True, id="a password"),
+        pytest.param({"client_cert_file": Path("/c.pem")}, True, id="a certificate"),
+    ],
+)
+def test_a_login_that_is_rejected_shows_who_it_is_or_not(
+    given: dict[str, Any], proven: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a password or a certificate."""
+    monkeypatch.setattr(look_database, "make_client", lambda *_given, **_settings: Server(raised(None, code=516)))
+
+    facts = look_database.look_at_database(WRITER, WRITER.model_copy(update=given), SystemClock(), within_s=3.0)
+
+    assert facts.reader is not None
+    assert (facts.reader.error_code, facts.reader.proven) == (516, proven)
 
 
 def test_a_server_that_lets_nobody_in_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
