@@ -157,6 +157,8 @@ class DatabaseFacts:
     writer: LoginFacts
     reader: LoginFacts | None
     """None: no login of its own is configured."""
+    unset: bool = False
+    """No server is configured or found here, as on hosts of edges; the writer's error says where was looked."""
     version: str | None = None
     exists: bool | None = None
     live: LiveDatabase | None = None

@@ -28,7 +28,10 @@ _CHECKS = {"migration": "schema.migration", "missing": "schema.missing", "table 
 
 def judge_database(facts: DatabaseFacts, wanted: Wanted, bounds: Bounds) -> Iterator[Finding]:
     """Everything about ClickHouse."""
-    yield from _login("clickhouse", facts.url, facts.writer)
+    if facts.unset:
+        yield unknown("clickhouse.answer", "clickhouse.url", facts.writer.error or "is not set")
+    else:
+        yield from _login("clickhouse", facts.url, facts.writer)
     if facts.reader is not None and _rejected_unproven(facts.reader):
         says = "cannot be checked: its password is not configured here, where no SQL of people runs then"
         yield unknown("clickhouse_reader.login", facts.reader.user, says)

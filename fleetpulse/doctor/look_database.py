@@ -87,7 +87,7 @@ def look_at_database(
     except ConfigError as error:
         if writer.unset is None:
             raise
-        facts = DatabaseFacts(writer.url, LoginFacts(writer.user, writer.database, error=error.bound), None)
+        facts = DatabaseFacts(writer.url, LoginFacts(writer.user, writer.database, error=error.bound), None, unset=True)
     return replace(facts, reader=None if reader is None else _login(reader, within_s))
 
 

@@ -745,6 +745,19 @@ def test_a_writer_that_gets_no_answer_leaves_the_schema_unknown(code: int | None
     assert [(one.check, one.state.value) for one in found] == [(check, "wrong"), ("schema.migration", "unknown")]
 
 
+def test_a_host_of_edges_needs_no_database() -> None:
+    """None is configured there, by design: nothing is wrong with it."""
+    writer = LoginFacts("default", "fleetpulse", error="is not set, and no local stack runs")
+
+    found = of_database(DatabaseFacts("http://127.0.0.1:8123", writer, None, unset=True))
+
+    assert names(found) == [
+        ("clickhouse.answer", "clickhouse.url", "unknown"),
+        ("schema.migration", "fleetpulse", "unknown"),
+    ]
+    assert found[0].says == writer.error
+
+
 def test_a_writer_that_is_slow_is_not_away() -> None:
     """Nothing is wrong with a server that lets in and is late: what could not be looked at is unknown."""
     facts = replace(DATABASE, writer=LoginFacts("writer", "fleetpulse", error="no answer within 10 s", slow_s=10.0))

@@ -103,6 +103,16 @@ def test_a_server_that_lets_nobody_in_is_away(monkeypatch: pytest.MonkeyPatch) -
     assert facts.writer == LoginFacts("writer", WRITER.database, error="Error executing HTTP request")
 
 
+def test_a_server_that_nobody_named_is_not_looked_for() -> None:
+    """What is said is where one was looked for, and what to set."""
+    nowhere = ClickHouseConfig()
+    nowhere._unset = "is not set"
+
+    facts = look_database.look_at_database(nowhere, None, SystemClock(), within_s=3.0)
+
+    assert (facts.unset, facts.writer.error) == (True, "is not set")
+
+
 OF_A, OF_B = "ReplacingMergeTree TTL first SETTINGS x = 1", "ReplacingMergeTree ORDER BY x"
 BOOKS = [
     ("a:9000", "books", "Distributed", "", 0), ("a:9000", "books_local", "ReplacingMergeTree", OF_A, 3),
