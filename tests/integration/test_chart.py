@@ -309,6 +309,28 @@ def test_an_export_goes_on_where_the_pod_before_it_stopped() -> None:
     assert [name for name, one in deployments.items() if "persistentVolumeClaim" in str(one)] == ["export"]
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("1073741824", "1073741824"),
+        ("999999", "999999"),
+        ("7.5", "7.5"),
+        ("true", "true"),
+        ('"007"', "007"),
+        ("\"a: 'b'\"", "a: 'b'"),
+    ],
+)
+@pytest.mark.parametrize("of", ["env", "agent.env"])
+def test_a_variable_is_what_its_value_says(of: str, value: str, text: str, tmp_path: Path) -> None:
+    """A whole number has no exponent, which no setting would take; of every container, and of the agent's."""
+    nested = f"env: {{NAME: {value}}}" if of == "env" else f"agent: {{env: {{NAME: {value}}}}}"
+    (tmp_path / "values.yaml").write_text(nested)
+    made = objects(rendered("", "--values", str(tmp_path / "values.yaml")))
+    (agent,) = made["DaemonSet", "agent"]["spec"]["template"]["spec"]["containers"]
+
+    assert [one["value"] for one in agent["env"] if one["name"] == "NAME"] == [text]
+
+
 AT = "/run/secrets/fleetpulse"
 
 

@@ -77,8 +77,13 @@ readinessProbe: { httpGet: { path: /readyz, port: health }, periodSeconds: 5, ti
 - { name: FLEETPULSE_{{ $section }}__CA_FILE, value: /run/secrets/fleetpulse/clickhouse-ca.crt }
 {{- end }}
 {{- end }}
-{{- range $key, $value := $root.Values.env }}
-- { name: {{ $key }}, value: {{ $value | quote }} }
+{{- include "fleetpulse.variables" $root.Values.env }}
+{{- end }}
+
+{{- /* Further variables: {NAME: value}. Numbers of values are floats to Helm, which writes large ones with an exponent. */ -}}
+{{- define "fleetpulse.variables" -}}
+{{- range $key, $value := . }}
+- { name: {{ $key }}, value: {{ kindIs "float64" $value | ternary (include "fleetpulse.toml.value" $value) $value | quote }} }
 {{- end }}
 {{- end }}
 
