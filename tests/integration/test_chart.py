@@ -369,6 +369,21 @@ def test_secrets_of_a_target_of_alerts_are_files_of_its_pod_alone(words: str, wa
     )
 
 
+@pytest.mark.parametrize(
+    ("deliver", "wanted"),
+    [("", set()), ("{url: 'http://a/b'}", {"KIND", "ENDPOINT_URL"}), ("{secret: chat}", {"KIND", "ENDPOINT_URL_FILE"})],
+)
+def test_whoever_has_targets_in_the_settings_gets_no_other(deliver: str, wanted: set[str], tmp_path: Path) -> None:
+    """Unless its address is given beside them: nobody else's Alertmanager is waited for."""
+    targets = "settings: {delivery: {targets: [{name: ops, kind: webhook, endpoint_url: 'http://a/c'}]}}\n"
+    (tmp_path / "values.yaml").write_text(targets + (f"deliver: {deliver}" if deliver else ""))
+    made = objects(rendered("", "--values", str(tmp_path / "values.yaml")))
+    (one,) = made["Deployment", "deliver"]["spec"]["template"]["spec"]["containers"]
+    prefix = "FLEETPULSE_DELIVERY__DEFAULT__"
+
+    assert {each["name"].removeprefix(prefix) for each in one["env"] if each["name"].startswith(prefix)} == wanted
+
+
 @pytest.mark.parametrize("name", ["windows", "sink", "dashboard", "proxy"])
 def test_a_part_can_be_stopped(name: str) -> None:
     """No replica is a number of replicas."""
