@@ -266,6 +266,25 @@ def test_parts_are_placed_and_versioned_apart() -> None:
     assert "export" in images
 
 
+def test_agents_of_two_releases_share_nothing_of_a_node(tmp_path: Path) -> None:
+    """Port, spool and socket are values; in the container the folders are where they were."""
+    (tmp_path / "values.yaml").write_text("agent: {healthPort: 9564, hostPaths: {spool: /srv/b, socket: /run/b}}")
+
+    def of_node(*words: str) -> tuple[object, ...]:
+        template = objects(rendered("", *words))["DaemonSet", "agent"]["spec"]["template"]
+        (agent,) = template["spec"]["containers"]
+        paths = {one["name"]: one["hostPath"]["path"] for one in template["spec"]["volumes"] if "hostPath" in one}
+        mounts = {one["name"]: one["mountPath"] for one in agent["volumeMounts"] if one["name"] in paths}
+        (port,) = agent["ports"]
+        scraped = template["metadata"]["annotations"]["prometheus.io/port"]
+        return port["hostPort"], port["containerPort"], agent["args"][-1], scraped, paths, mounts
+
+    inside = {"spool": "/var/lib/fleetpulse", "socket": "/run/fleetpulse"}
+    other = {"spool": "/srv/b", "socket": "/run/b"}
+    assert of_node() == (9464, 9464, "9464", "9464", inside, inside)
+    assert of_node("--values", str(tmp_path / "values.yaml")) == (9564, 9564, "9564", "9564", other, inside)
+
+
 def test_agents_are_where_they_are_wanted() -> None:
     """On NVIDIA's nodes, on those of a label that is given, which replaces theirs, or on all."""
 
