@@ -199,4 +199,6 @@ class HostFacts:
     java_error: str | None = None
     taken: tuple[tuple[str, int], ...] = ()
     open_secrets: tuple[Path, ...] = ()
-    """Files with passwords that others than their owner can read."""
+    """Files with passwords that others than their owner, and a group of ours, can reach."""
+    group_secrets: frozenset[Path] = frozenset()
+    """Those of them that we ourselves read as one of their group."""

@@ -19,7 +19,9 @@ def judge_host(facts: HostFacts, bounds: Bounds) -> Iterator[Finding]:
     if facts.disk is not None:
         yield judge_disk(f"disk of {facts.data_dir}", facts.disk, bounds)
     for path in facts.open_secrets:
-        yield wrong("secret.file", str(path), "holds passwords and others can read it", f"chmod 600 {quote(str(path))}")
+        mode = "640" if path in facts.group_secrets else "600"
+        mend = f"chmod {mode} {quote(str(path))}"
+        yield wrong("secret.file", str(path), "holds passwords and others can read it", mend)
     if facts.stack is None:
         yield note("stack", str(facts.data_dir), "no local stack is wanted here; servers run elsewhere")
         return

@@ -801,6 +801,11 @@ HOST_BROKEN: dict[str, tuple[HostFacts, tuple[str, str, str], str]] = {
         ("secret.file", "/data/stack.json", "wrong"),
         "chmod 600 /data/stack.json",
     ),
+    "an open password that a service reads by its group": (
+        replace(HOST, open_secrets=(Path("/etc/p"),), group_secrets=frozenset({Path("/etc/p")})),
+        ("secret.file", "/etc/p", "wrong"),
+        "chmod 640 /etc/p",
+    ),
     "a part is down in a folder with a blank": (
         replace(HOST, data_dir=Path("/a b"), stack=(kafka(False, False, "l"),)),
         ("stack.part", "kafka", "wrong"),
