@@ -37,7 +37,9 @@ def doctor(
         typer.Option("--clickhouse", help="URL of a copy of ClickHouse, whose tables are checked too. Repeatable."),
     ] = None,
     within: Annotated[float, typer.Option(min=1, max=600, help="Seconds that each look may take.")] = 20.0,
-    disk_free: Annotated[int, typer.Option(min=0, help="MiB that must be free on every disk.")] = 2_048,
+    disk_free: Annotated[
+        int, typer.Option(min=0, help="MiB that must be free on every disk; of the data folder's a tenth is enough.")
+    ] = 2_048,
     lag: Annotated[int, typer.Option(min=0, help="Consumer lag that is fine: records of one topic.")] = 10_000,
     skew: Annotated[int, typer.Option(min=1, help="Milliseconds that two clocks may differ.")] = 1_000,
     config_file: Annotated[Path | None, typer.Option("--config", help="The configuration file to use.")] = None,

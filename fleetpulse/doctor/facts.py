@@ -23,6 +23,8 @@ class Bounds:
     """From where on something is wrong."""
 
     disk_free_bytes_min: int = 2 * 1024**3
+    data_dir_free_share: float = 0.1
+    """Of the data folder's disk as much is enough: a spool's volume, or what a container has in memory, is small."""
     lag_records_max: int = 10_000
     """Records, each a batch of up to 1,000 events, over all partitions of a topic."""
     skew_ms_max: int = 1_000

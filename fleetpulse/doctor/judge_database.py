@@ -43,7 +43,8 @@ def judge_database(facts: DatabaseFacts, wanted: Wanted, bounds: Bounds) -> Iter
         yield from _schema(facts, wanted)
         yield from judge_clock("clock.clickhouse", "the database's clock", facts.skew_ms, bounds)
         for disk in facts.disks:
-            yield judge_disk(f"disk {disk.name} of {facts.url}", disk, bounds)
+            mend = "make room, or shorten limits.raw_ttl_ms and limits.source_retention_ms"
+            yield judge_disk(f"disk {disk.name} of {facts.url}", disk, bounds.disk_free_bytes_min, mend)
         yield from _parts(facts)
         yield from _mutations(facts)
         yield from judge_joins(facts.joins or ())
@@ -261,10 +262,9 @@ def _writes(login: LoginFacts) -> bool:
     return login.readonly == 0 and any(login.can.get(right) for right in READER_MUST_NOT)
 
 
-def judge_disk(subject: str, disk: DiskFacts, bounds: Bounds) -> Finding:
-    """One disk against the bound."""
-    free_mib, needed_mib = disk.free_bytes >> 20, bounds.disk_free_bytes_min >> 20
-    if disk.free_bytes < bounds.disk_free_bytes_min:
-        says = f"{free_mib:,} MiB are left, {needed_mib:,} are needed"
-        return wrong("disk", subject, says, "make room, or shorten limits.raw_ttl_ms and limits.source_retention_ms")
+def judge_disk(subject: str, disk: DiskFacts, needed_bytes: float, mend: str) -> Finding:
+    """One disk against what must be left on it."""
+    free_mib, needed_mib = disk.free_bytes >> 20, int(needed_bytes) >> 20
+    if disk.free_bytes < needed_bytes:
+        return wrong("disk", subject, f"{free_mib:,} MiB are left, {needed_mib:,} are needed", mend)
     return good("disk", subject, f"{free_mib:,} MiB are left")

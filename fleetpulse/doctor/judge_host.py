@@ -17,7 +17,8 @@ RENEWED_BEFORE_S = 14 * DAY_S
 def judge_host(facts: HostFacts, bounds: Bounds) -> Iterator[Finding]:
     """Everything about this machine."""
     if facts.disk is not None:
-        yield judge_disk(f"disk of {facts.data_dir}", facts.disk, bounds)
+        needed = min(bounds.disk_free_bytes_min, bounds.data_dir_free_share * facts.disk.total_bytes)
+        yield judge_disk(f"disk of {facts.data_dir}", facts.disk, needed, "make room, or use a larger disk")
     for path in facts.open_secrets:
         mode = "640" if path in facts.group_secrets else "600"
         mend = f"chmod {mode} {quote(str(path))}"

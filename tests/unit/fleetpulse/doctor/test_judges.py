@@ -832,6 +832,25 @@ def test_what_is_wrong_with_the_machine_is_named_with_what_mends_it(
     assert mend in (found[0].mend or "")
 
 
+@pytest.mark.parametrize(
+    ("free_mib", "total_mib", "state"),
+    [
+        pytest.param(200, 256, State.GOOD, id="a container's memory"),
+        pytest.param(20, 256, State.WRONG, id="a container's memory that is full"),
+        pytest.param(1_000, 2_048, State.GOOD, id="a volume for a spool"),
+        pytest.param(2_047, 100_000, State.WRONG, id="a machine's disk"),
+    ],
+)
+def test_a_small_disk_of_a_data_folder_needs_a_share_of_it(free_mib: int, total_mib: int, state: State) -> None:
+    """It never had as much as a machine's must have; that nobody's rows are to be deleted for it, either."""
+    facts = replace(HOST, disk=DiskFacts("/data", free_mib << 20, total_mib << 20))
+
+    (found,) = (one for one in judge_host(facts, BOUNDS) if one.check == "disk")
+
+    assert found.state is state
+    assert "limits" not in (found.mend or "")
+
+
 def test_a_machine_as_it_should_be_has_nothing_to_mend() -> None:
     """Every finding is good."""
     assert {one.state for one in judge_host(HOST, BOUNDS)} == {State.GOOD}
