@@ -98,14 +98,18 @@ def make(folder: Path) -> None:
     _password(folder / "grafana-admin")
     passwords = {f"fleetpulse-{role}": _password(folder / f"kafka-{role}") for role in KAFKA_LOGINS}
     passwords[BROKER] = _password(folder / "kafka-broker")
-    (folder / "kafka-jaas.conf").write_text(kafka_logins(passwords), encoding="ascii")
-    (folder / "clickhouse-users.xml").write_text(users_file(writer, reader), encoding="ascii")
+    _write(folder / "kafka-jaas.conf", kafka_logins(passwords))
+    _write(folder / "clickhouse-users.xml", users_file(writer, reader))
 
 
 def _password(path: Path) -> str:
-    if not path.exists():
-        path.write_text(secrets.token_urlsafe(24), encoding="ascii")
+    _write(path, path.read_text(encoding="ascii") if path.exists() else secrets.token_urlsafe(24))
     return path.read_text(encoding="ascii").strip()
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="ascii")
+    path.chmod(0o644)  # whatever the umask is
 
 
 if __name__ == "__main__":

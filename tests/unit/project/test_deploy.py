@@ -1,4 +1,5 @@
 import importlib.util
+import os
 import re
 import shlex
 import stat
@@ -47,6 +48,20 @@ def test_secrets_lie_in_a_folder_of_their_owner(make_secrets: ModuleType, tmp_pa
     passwords = {(folder / name).read_text() for name in PASSWORDS}
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert [len(password) >= 32 for password in passwords] == [True] * len(PASSWORDS)
+
+
+def test_containers_read_secrets_whatever_the_umask(make_secrets: ModuleType, tmp_path: Path) -> None:
+    """Their users are others to whoever made the files; a second run mends those of a first."""
+    (tmp_path / "kafka-jobs").write_text("p")
+    (tmp_path / "kafka-jobs").chmod(0o600)
+    before = os.umask(0o077)
+    try:
+        make_secrets.make(tmp_path)
+    finally:
+        os.umask(before)
+
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o644}
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
 
 
 def test_making_secrets_again_keeps_them(make_secrets: ModuleType, tmp_path: Path) -> None:
