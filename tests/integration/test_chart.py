@@ -172,6 +172,16 @@ def test_topics_and_tables_come_before_all_else() -> None:
     assert config["data"] == made["ConfigMap", "fleetpulse"]["data"]
 
 
+@pytest.mark.parametrize(
+    ("given", "args"), [("{}", []), ("{--yes}", ["--yes"]), ("null", [])], ids=["taken back", "given", "none"]
+)
+def test_consent_can_be_taken_back(given: str, args: list[str]) -> None:
+    """Helm makes one empty word of an empty list in --set, which no command takes."""
+    job = objects(rendered("large-values.yaml", "--set", f"migrate.args={given}"))["Job", "migrate"]
+
+    assert job["spec"]["template"]["spec"]["containers"][0]["args"] == ["migrate", *args]
+
+
 def sums(*words: str) -> dict[str, str]:
     """Of what is read, by the part whose pods are made anew when it changes."""
     made = objects(rendered("", *words))
