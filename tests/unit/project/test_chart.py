@@ -41,6 +41,25 @@ def test_files_of_the_chart_are_those_beside_the_manifests(name: str) -> None:
     assert (CHART / "files" / name).read_bytes() == (KUBERNETES / name).read_bytes()
 
 
+def test_an_upgrade_by_kustomize_finds_the_job_and_its_settings_by_label() -> None:
+    """The selectors of the page: what comes first, and what comes last; all other objects are in neither."""
+    kustomization = yaml.load((KUBERNETES / "kustomization.yaml").read_text(), yaml.CSafeLoader)
+    (settings,) = kustomization["configMapGenerator"]
+    every = [
+        one["metadata"].get("labels", {}).get("app.kubernetes.io/component")
+        for name in kustomization["resources"]
+        for one in yaml.load_all((KUBERNETES / name).read_text(), yaml.CSafeLoader)
+        if one["kind"] != "Namespace"
+    ]
+    page = (ROOT / "docs" / "how-to" / "operations.md").read_text()
+
+    assert settings["options"]["labels"]["app.kubernetes.io/component"] == "settings"
+    assert {"migrate", "agent", "proxy", "sink"} < set(every)
+    assert "settings" not in every
+    assert "component in (settings, migrate)" in page
+    assert "component notin (agent, proxy)" in page
+
+
 def test_every_manifest_says_where_it_comes_from() -> None:
     """But for the namespace, which belongs to whoever installs the chart."""
     listed = yaml.load((KUBERNETES / "kustomization.yaml").read_text(), yaml.CSafeLoader)["resources"]
