@@ -70,6 +70,7 @@ class _Proxy(asyncio.Protocol):
         """It may claim from now on."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is of no class of asyncio's
         self._open_now.add(self)
+        self._once.proxies += 1
 
     def data_received(self, data: bytes) -> None:
         """Some claims, the last of them perhaps not whole."""
@@ -108,6 +109,7 @@ class _Proxy(asyncio.Protocol):
     def connection_lost(self, _error: Exception | None) -> None:
         """One that did not end in order may not have reported its requests."""
         self._open_now.discard(self)
+        self._once.proxies -= 1
         self._transport = None
         if not self._in_order:
             self._once.forsake(self.give)

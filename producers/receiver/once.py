@@ -2,8 +2,9 @@
 
 A proxy claims a request when it begins: reports of a claimed request are no events, their fields go to the proxy. A
 plug-in's or a gateway's report is held for ``HELD_S``, in which the SDK's report of the same request takes it over, and
-the gateway's the plug-ins' when it passes. What comes later than that is still counted once: a plug-in's after the
-SDK's, and the SDK's after a plug-in's that has passed alone, are left out. Ids are remembered for as long as
+the gateway's the plug-ins' when it passes. The SDK's is held too while a proxy is connected, whose claim may be on its
+way. What comes later than that is still counted once: a plug-in's after the SDK's, and the SDK's after a plug-in's that
+has passed alone, are left out. Ids are remembered for as long as
 ``IDS_MAX`` others do not push them out. An SDK that reads a stream of several choices says so when it begins, as the
 first may end long before the last: what others report of that request is held for it, ``EXPECTED_S`` at most.
 """
@@ -43,6 +44,8 @@ class Once:
         self._held: dict[str, list[tuple[float, Row, bytes]]] = {}
         self._expected: dict[str, None] = {}  # of requests that an SDK will report
         self._of_expected: dict[str, list[tuple[float, Row, bytes]]] = {}  # held for longer
+        self.proxies = 0
+        """Connected now."""
         self.held = 0
         self.absorbed = 0
 
@@ -83,19 +86,28 @@ class Once:
                 absorbed += 1
             elif reported_by != SDK:
                 now[at] = not self._hold(name, row, datagram(at), now_s)
+                if now[at]:
+                    self._passes(name, reported_by)
+            elif self.proxies and self._hold(name, row, datagram(at), now_s):
+                now[at] = False
             else:
                 absorbed += self._take_over(name, row)
         return now, absorbed
 
     def _hold(self, name: str, row: Row, data: bytes, now_s: float) -> bool:
+        """False where there is no room for it."""
         if self.held >= HELD_MAX or len(data) > HELD_BYTES_MAX:
-            self._passes(name, whole=row["reported_by"] == GATEWAY)
             return False
         self.held += 1
-        if name in self._expected:
+        if _reporter(row) == SDK:
+            self._expected.pop(name, None)
+            expecting = [(now_s + HELD_S, *each[1:]) for each in self._of_expected.pop(name, [])]
+        elif name in self._expected:
             self._hold_for_sdk(name, row, data, now_s)
             return True
-        before = self._held.pop(name, [])
+        else:
+            expecting = []
+        before = expecting + self._held.pop(name, [])
         longest_s = before[0][0] - HELD_S + HELD_LONGEST_S if before else now_s + HELD_S
         self._held[name] = [*before, (min(now_s + HELD_S, longest_s), row, data)]
         return True
@@ -104,10 +116,11 @@ class Once:
         held = self._of_expected.setdefault(name, [])
         held.append((held[0][0] if held else now_s + EXPECTED_S, row, data))
 
-    def _passes(self, name: str, *, whole: bool) -> None:
-        """Remember that a report of it is an event without the SDK's."""
-        _remember(self._alone, name, None)
-        if whole:
+    def _passes(self, name: str, reported_by: str) -> None:
+        """Remember that this report of it is an event without those of others."""
+        if reported_by != SDK:
+            _remember(self._alone, name, None)
+        if reported_by != PLUGIN:
             _remember(self._whole, name, None)
 
     def _absorbs(self, name: str, row: Row, reported_by: str) -> bool:
@@ -124,10 +137,12 @@ class Once:
         return False
 
     def _take_over(self, name: str, row: Row) -> int:
+        if any(_reporter(report) == SDK for _, report, _ in self._held.get(name, ())):
+            return 0  # of a request before, of the same id: it takes over what waits when it passes
         taken = self._taken(name)
         for _, report, _ in taken:
             row |= lacking(row, report)
-        _remember(self._whole, name, None)
+        self._passes(name, SDK)
         return len(taken)
 
     def _taken(self, name: str) -> list[tuple[float, Row, bytes]]:
@@ -147,15 +162,18 @@ class Once:
         return out
 
     def _passed(self, name: str) -> list[bytes]:
-        """What has waited of one request: a gateway's report with what plug-ins add to it, else the plug-ins'."""
-        of_plugins, of_gateways = list[tuple[Row, bytes]](), list[tuple[Row, bytes]]()
+        """What has waited of one request: the SDK's report, else a gateway's, with what others add to it, else the
+        plug-ins'."""
+        waited: dict[str, list[tuple[Row, bytes]]] = {SDK: [], GATEWAY: [], PLUGIN: []}
         for _, row, data in self._taken(name):
-            (of_gateways if row["reported_by"] == GATEWAY else of_plugins).append((row, data))
-        self._passes(name, whole=bool(of_gateways))
-        if not of_gateways:
-            return [data for _, data in of_plugins]
-        self.absorbed += len(of_plugins)
-        return [with_fields(data, _added(row, of_plugins)) for row, data in of_gateways]
+            waited[_reporter(row)].append((row, data))
+        reported_by, passing = next((who, reports) for who, reports in waited.items() if reports)
+        self._passes(name, reported_by)
+        if reported_by == PLUGIN:
+            return [data for _, data in passing]
+        others = [each for who, reports in waited.items() if who != reported_by for each in reports]
+        self.absorbed += len(others)
+        return [with_fields(data, _added(row, others)) for row, data in passing]
 
 
 def _added(row: Row, reports: Sequence[tuple[Row, bytes]]) -> Row:
@@ -171,10 +189,15 @@ def _named(row: Row) -> tuple[str, str] | None:
     request_id = row.get("request_id")
     if type(request_id) is not str:
         return None
-    said = row.get("reported_by")
-    reported_by = said if said in (PLUGIN, GATEWAY) else SDK
+    reported_by = _reporter(row)
     name = common_id(request_id, reported_by)
     return (name, reported_by) if 0 < len(name) <= ID_LENGTH_MAX else None
+
+
+def _reporter(row: Row) -> str:
+    """Who reports it: what names nobody else is the SDK's."""
+    said = row.get("reported_by")
+    return said if said in (PLUGIN, GATEWAY) else SDK
 
 
 def _remember(ids: dict[str, Any], name: str, value: Any) -> None:

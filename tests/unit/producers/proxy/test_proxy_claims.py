@@ -167,6 +167,27 @@ async def test_claims_hold_beyond_a_proxy_that_ends_in_order(tmp_path: Path, in_
     assert once.forsaken.is_set() is not in_order
 
 
+async def test_reports_of_an_sdk_wait_for_claims_while_a_proxy_is_connected(tmp_path: Path) -> None:
+    """A request that is over before its claim has come is the proxy's all the same; without a proxy none waits."""
+    path, once = tmp_path / "c.sock", HeardForsaken()
+    claims = HeardClaims(lambda: path, counters=Counters())
+    claims.heard = asyncio.Event()
+    running = asyncio.create_task(claims.run())
+    async with asyncio.timeout(30), serving_claims(path, None, once) as open_now:
+        while not open_now:  # noqa: ASYNC110 -- its first steps
+            await asyncio.sleep(0.01)
+        claims.claim("r")
+        judged = once.judge([{"request_id": "r"}], lambda _at: b"", 0.0)
+        await claims.heard.wait()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        while open_now:  # noqa: ASYNC110 -- the agent's end of it
+            await asyncio.sleep(0.01)
+
+    assert judged == ([False], 0)
+    assert once.judge([{"request_id": "s"}], lambda _at: b"", 0.0) == ([True], 0)
+
+
 async def test_a_socket_that_cannot_be_made_is_done_without(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The agent goes on, and says what follows."""
     (tmp_path / "file").touch()

@@ -281,3 +281,58 @@ def test_an_id_that_comes_back_again_and_again_is_not_held_for_ever() -> None:
         assert once.held <= 10 * HELD_LONGEST_S + 1
 
     assert len(passed) == 100 - once.held
+
+
+def test_the_sdk_waits_for_a_claim_that_is_on_its_way() -> None:
+    """While a proxy is connected: it claims a request up to 0.2 s after its begin, an answer once it has read it."""
+    once, given = Once(), Given()
+    once.proxies = 1
+
+    assert judged(once, dict(SDK)) == ([False], 0)
+    once.claim("r", lambda name, row: given.append((name, row)))
+
+    assert given == [("r", SDK)]
+    assert (once.held, once.due(None)) == (0, [])
+
+
+def test_an_sdk_that_nobody_claims_passes_when_it_has_waited() -> None:
+    """With what others add to it, in any order of their coming; what comes later is left out, and the next request of
+    that id is another event."""
+    for rows in ([SDK, PLUGIN, GATEWAY], [PLUGIN, GATEWAY, SDK]):
+        once = Once()
+        once.proxies = 1
+        for row in rows:
+            assert once.judge([row], lambda _, row=row: datagram_of(row), 0.0) == ([False], 0)
+
+        assert once.due(HELD_S - 0.001) == []
+        (passed,) = once.due(HELD_S)
+        assert json.loads(passed[-HEADER.unpack_from(passed)[3] :]) == {"status": "ok", **SDK, "queue_us": 5}
+        assert (once.held, once.absorbed) == (0, 2)
+        assert judged(once, PLUGIN, GATEWAY) == ([False, False], 2)
+        assert judged(once, dict(SDK)) == ([False], 0)
+        assert once.due(None) == [b"0"]
+
+
+def test_an_sdk_that_said_it_reads_several_choices_waits_for_a_claim_too() -> None:
+    """With all that was held for it, and no longer than other reports."""
+    once = Once()
+    once.proxies = 1
+    once.expect(dict(SDK), 0.0)
+    first, whole = PLUGIN, dict(SDK) | {"choices": 2}
+    once.judge([first], lambda _: datagram_of(first), 1.0)
+    once.judge([whole], lambda _: datagram_of(whole), 300.0)
+
+    assert once.due(300.0 + HELD_S - 0.001) == []
+    assert once.due(300.0 + HELD_S) == [datagram_of(whole)]
+    assert (once.held, once.absorbed) == (0, 1)
+
+
+def test_reports_of_an_sdk_that_repeats_an_id_are_all_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are held, and one that finds no room."""
+    once = Once()
+    once.proxies = 1
+    judged(once, dict(SDK), dict(SDK))
+    monkeypatch.setattr(module, "HELD_MAX", 2)
+
+    assert judged(once, dict(SDK)) == ([True], 0)
+    assert once.due(HELD_S) == [b"0", b"1"]
