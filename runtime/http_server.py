@@ -2,7 +2,8 @@
 
 Requests of a connection are answered one after the other; meanwhile nothing more is read from it. A connection above
 ``connections_max`` gets 503 and is closed. Idling, sending a request and reading an answer may take ``within_s`` each,
-then the connection is cut. Heads and bodies are bounded, chunked bodies too. Why not a framework: decision 0016.
+then the connection is cut. Heads and bodies are bounded, chunked bodies too. An offer of another protocol,
+such as HTTP/2 by every request of Java's client, is ignored (RFC 9110, 7.8). Why not a framework: decision 0016.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ HEAD_BYTES_MAX = 16_384
 _BACKLOG = 128
 _PHRASES = {413: "Content Too Large"}
 """Where RFC 9110 renamed what Python 3.11 still says."""
+_OFFER = frozenset({"connection", "upgrade", "http2-settings"})
 
 
 class Refused(Exception):
@@ -161,15 +163,39 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         complete = self._complete
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._queue(Refused(400, "no upgrade is offered"), keep=False)
+            rest = memoryview(data)
+            while rest:
+                rest = self._feed(rest)
         except httptools.HttpParserError as error:
             self._queue(self._refused or Refused(400, str(error)), keep=False)
         else:  # the parser keeps a head that has no end yet
             self._head_bytes += len(data) if self._in_head and complete == self._complete else 0
             if self._head_bytes > HEAD_BYTES_MAX:
                 self._queue(Refused(431, f"at most {HEAD_BYTES_MAX} bytes"), keep=False)
+
+    def _feed(self, data: memoryview) -> memoryview:
+        """Parse this. What is left of it, behind a head that offered another protocol: the parser takes it for that."""
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            if not self._offers():
+                return data[:0]  # CONNECT: what follows is no HTTP
+            head, rest = self._without_offer(), data[upgrade.args[0] :]
+            self._parser = httptools.HttpRequestParser(self)
+            self._parser.feed_data(head)
+            return rest
+        return data[:0]
+
+    def _offers(self) -> bool:
+        """Whether the head that was read last offers another protocol."""
+        return self._parser.should_upgrade() and self._request.method != "CONNECT"
+
+    def _without_offer(self) -> bytes:
+        """The head that was read last as its client would write it without the offer."""
+        lines = [f"{self._request.method} {self._url.decode('latin-1')} HTTP/{self._parser.get_http_version()}"]
+        lines += [f"{name}: {value}" for name, value in self._request.headers.items() if name not in _OFFER]
+        lines.append(f"connection: {'keep-alive' if self._parser.should_keep_alive() else 'close'}")
+        return "".join(f"{line}\r\n" for line in lines).encode("latin-1") + b"\r\n"
 
     # What the parser calls
 
@@ -190,6 +216,8 @@ class Connection(asyncio.Protocol):
         request = self._request
         request.method = self._parser.get_method().decode("latin-1")
         request.path = self._url.partition(b"?")[0].decode("latin-1")
+        if self._offers():
+            return  # it is read once more, without the offer
         self._refused = self._app.check(request)
         length = request.headers.get("content-length", "")
         self._bound(int(length) if length.isdecimal() else 0)
@@ -206,10 +234,12 @@ class Connection(asyncio.Protocol):
             raise ValueError("the body is too large")
 
     def on_message_complete(self) -> None:
+        if self._offers():
+            return
         self._in_head, self._head_bytes = True, 0
         self._complete += 1
         self._request.body = bytes(self._body)
-        self._queue(self._refused, keep=self._parser.should_keep_alive())
+        self._queue(self._refused, keep=self._parser.should_keep_alive() and self._request.method != "CONNECT")
 
     # Answers
 

@@ -121,6 +121,36 @@ def test_a_body_is_not_taken_for_a_head(port: int, size: int) -> None:
     assert answer.count(b"x" * size) == answer.count(b"y" * size) == 1
 
 
+OFFER = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n"
+
+
+@pytest.mark.parametrize("offer", [OFFER, b"upgrade: websocket\r\nconnection: upgrade\r\n"], ids=["h2c", "websocket"])
+def test_an_offer_of_another_protocol_is_ignored(port: int, offer: bytes) -> None:
+    """Java's client makes one with every request: body and all that follows are read, whole or in pieces."""
+    expected = post(b"first", offer + b"expect: 100-continue\r\n") + post(b"second", offer)
+    chunked = b"POST /echo HTTP/1.1\r\ntransfer-encoding: chunked\r\n" + offer + b"\r\n5\r\nthird\r\n0\r\n\r\n"
+    asked = expected + chunked + b"GET /last HTTP/1.1\r\n" + offer + b"\r\n"
+    with reached(port) as connection:
+        for at in range(0, len(asked), 7):
+            connection.sendall(asked[at : at + 7])
+        in_pieces = read_all(connection)
+
+    for answer in (sent(port, asked), in_pieces):
+        assert statuses(answer) == [100, 200, 200, 200, 200]
+        assert re.search(rb"first.*second.*third.*bye$", answer, re.DOTALL)
+
+
+def test_an_offer_changes_no_bound(port: int) -> None:
+    """Nor the end of a connection that is to close; many of them in one piece are read one behind the other."""
+    large = b"POST /echo HTTP/1.1\r\ncontent-length: 100001\r\n" + OFFER + b"\r\n"
+    closing = post(b"x", OFFER.replace(b"Upgrade,", b"close, Upgrade,"))
+
+    assert statuses(sent(port, large)) == [413]
+    assert statuses(sent(port, b"GET /other HTTP/1.1\r\n" + OFFER + b"\r\n" + closing + post(b"never"))) == [404, 200]
+    assert statuses(sent(port, post(b"x", OFFER) * 1_500 + closing)) == [200] * 1_501
+    assert statuses(sent(port, b"CONNECT host:80 HTTP/1.1\r\n\r\n" + closing)) == [404]
+
+
 def test_a_body_that_is_announced_as_too_large_is_not_waited_for(port: int) -> None:
     """Refused by its head; a chunked one as soon as it is too large; nobody is asked to continue."""
     expect = b"expect: 100-continue\r\n"
