@@ -24,6 +24,8 @@ import httptools
 _log = logging.getLogger(__name__)
 
 HEAD_BYTES_MAX = 16_384
+HEADERS_MAX = 128
+"""Of a request, trailers among them."""
 _BACKLOG = 128
 _PHRASES = {413: "Content Too Large"}
 """Where RFC 9110 renamed what Python 3.11 still says."""
@@ -202,6 +204,7 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         self._request = Request()
         self._body = bytearray()
+        self._headers = 0
         self._url = b""
         self._refused: Refused | None = None
 
@@ -209,6 +212,10 @@ class Connection(asyncio.Protocol):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers += 1
+        if self._headers > HEADERS_MAX:
+            self._refused = self._refused or Refused(431, f"at most {HEADERS_MAX} headers")
+            raise ValueError("too many headers")
         self._request.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
 
     def on_headers_complete(self) -> None:

@@ -152,7 +152,8 @@ class ClientSide(asyncio.Protocol):
         routed = None if path is None else self.server.routes.of(head.method, path)
         exchange = Exchange(self.server, self, head, routed and routed.api, self.server.now_s())
         exchange.refusal = (
-            wire.refusal_of(head, parser.should_upgrade(), self.server.once)
+            (errors.TOO_MANY_HEADERS if head.too_many else None)
+            or wire.refusal_of(head, parser.should_upgrade(), self.server.once)
             or (None if wire.request_line(head) in self._fed else errors.MALFORMED)
             or self._too_long(head)
             or (errors.CONTRADICTION if contradicts(head.values) else None)

@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 import orjson
 
-from producers.proxy.wire import Headers, Refusal, connection_lines
+from producers.proxy.wire import HEADERS_MAX, Headers, Refusal, connection_lines
 
 
 def _overloaded(message: str, limit: str) -> Refusal:
@@ -15,6 +15,7 @@ def _overloaded(message: str, limit: str) -> Refusal:
 
 
 HEAD_TOO_LARGE = Refusal(431, "invalid_request_error", "headers_too_large", "the request's headers are too large")
+TOO_MANY_HEADERS = replace(HEAD_TOO_LARGE, message=f"more than {HEADERS_MAX} headers", limit="headers_max")
 BODY_TOO_LARGE = Refusal(413, "invalid_request_error", "body_too_large", "the request's body is too large")
 MALFORMED = Refusal(400, "invalid_request_error", "malformed_request", "the request is not well-formed HTTP/1.1")
 AMBIGUOUS_PATH = Refusal(

@@ -15,6 +15,8 @@ from enum import Enum
 
 METHODS = frozenset({b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"})
 BODILESS = frozenset({204, 304})
+HEADERS_MAX = 128
+"""Of a request: tiny ones take far more memory than their bytes."""
 
 Headers = list[tuple[bytes, bytes]]
 """Names as they were written, in order."""
@@ -71,12 +73,19 @@ class Head:
     """Names, in lower case, of headers that came more than once."""
 
     def add(self, name: bytes, value: bytes) -> None:
-        """Take one header."""
+        """Take one header. Of too many one more than may be is kept: ``too_many``."""
+        if self.too_many:
+            return
         self.headers.append((name, value))
         lower = name.lower()
         if lower in self.values:
             self.twice.add(lower)
         _join(self.values, lower, value)
+
+    @property
+    def too_many(self) -> bool:
+        """Whether more than ``HEADERS_MAX`` headers came."""
+        return len(self.headers) > HEADERS_MAX
 
     @property
     def path(self) -> bytes:

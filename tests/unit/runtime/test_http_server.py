@@ -121,6 +121,17 @@ def test_a_body_is_not_taken_for_a_head(port: int, size: int) -> None:
     assert answer.count(b"x" * size) == answer.count(b"y" * size) == 1
 
 
+def test_headers_are_bounded(port: int) -> None:
+    """However short they are; trailers count with them."""
+    few, many = (b"".join(b"x%d:\r\n" % number for number in range(count)) for count in (126, 127))
+    trailed = b"POST /echo HTTP/1.1\r\ntransfer-encoding: chunked\r\n" + few + b"\r\n1\r\nz\r\n0\r\n"
+
+    assert statuses(sent(port, post(b"z", few + b"connection: close\r\n"))) == [200]
+    assert statuses(sent(port, post(b"z", many + b"connection: close\r\n"))) == [431]
+    assert statuses(sent(port, trailed + b"a: 1\r\n\r\n" + post(b"z", b"connection: close\r\n"))) == [200, 200]
+    assert statuses(sent(port, trailed + b"a: 1\r\nb: 1\r\n\r\n")) == [431]
+
+
 OFFER = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n"
 
 

@@ -319,6 +319,22 @@ async def test_a_body_that_came_too_early_is_read_on_when_it_is_its_turn() -> No
     assert setting.upstream_wire.written.endswith(body)
 
 
+@pytest.mark.parametrize(("count", "passed_on"), [(128, True), (129, False), (4_000, False)])
+async def test_headers_are_bounded(count: int, passed_on: bool) -> None:
+    """However short they are: 431, and no more of them are kept."""
+    setting = Setting()
+    tiny = b"".join(b"x%d:\r\n" % number for number in range(count - 1))
+    setting.client.data_received(b"GET /v1/models HTTP/1.1\r\n" + tiny)
+    head = setting.client._head
+    setting.client.data_received(b"Host: p\r\n\r\n")
+
+    assert head is not None
+    assert len(head.headers) == min(count, 129)
+    assert bool(setting.upstream_wire.writes) is passed_on
+    assert setting.client_wire.written.startswith(b"HTTP/1.1 431 ") is not passed_on
+    assert (b'"code":"headers_too_large"' in setting.client_wire.written) is not passed_on
+
+
 async def test_a_hundred_requests_may_wait_on_a_connection() -> None:
     """They are answered, the next one is refused, and nothing after it is read."""
     setting = Setting()
