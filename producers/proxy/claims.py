@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from producers.identity.host_file import CLAIM_BYTES_MAX
-from producers.requests.counted_once import lacking
+from producers.requests.counted_once import SDK, common_id, lacking
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
 
@@ -73,13 +73,15 @@ class Claims:
             self._claim(request_id)
 
     def claim_answer(self, request_id: str, answer_id: str) -> None:
-        """The engine calls this request so, whatever id it came with: others report it under that name."""
-        if self._path_of is None or self._answers.get(answer_id) == request_id:
+        """The engine calls this request so, whatever id it came with: others report it under that name. Nothing to do
+        where the engine made it of the request's id."""
+        name = common_id(answer_id, SDK)
+        if self._path_of is None or self._answers.get(name) == request_id or name == request_id != answer_id:
             return
-        self._answers[answer_id] = request_id
+        self._answers[name] = request_id
         if len(self._answers) > CLAIMS_MAX:
             del self._answers[next(iter(self._answers))]
-        self._claim(answer_id)
+        self._claim(name)
 
     def _claim(self, name: str) -> None:
         self._last.append(name)

@@ -321,7 +321,8 @@ class ProxyServer:
 
     def _claim_answer(self, exchange: Exchange, watch: Watch) -> None:
         """Others report this request under the id that the engine gave to its answer, if it gave one."""
-        if exchange.api is not None and watch.tracker.answer_id is not None:
+        if exchange.api is not None and watch.tracker.answer_id is not None and not watch.claimed:
+            watch.claimed = True
             self._claims.claim_answer(watch.tracker.meta.request_id, watch.tracker.answer_id)
 
     def _could_not_read(self, exchange: Exchange, defect: Exception) -> None:

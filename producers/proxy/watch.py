@@ -50,10 +50,11 @@ def request_meta(
 class Watch:
     """Follows one answer; ``end`` gives the row."""
 
-    __slots__ = ("_body", "_bytes_max", "_decoded_max", "_decoding", "_left", "_sse", "tracker")
+    __slots__ = ("_body", "_bytes_max", "_decoded_max", "_decoding", "_left", "_sse", "claimed", "tracker")
 
     def __init__(self, meta: RequestMeta, received_ns: int, bytes_max: int, decoded_max: int) -> None:
         self.tracker = Tracker(meta, received_ns)
+        self.claimed = False  # the id of the answer
         self._decoding: Decoding = Plain()
         self._decoded_max = decoded_max
         self._sse: SseReader | None = None

@@ -55,7 +55,7 @@ class Chunk(NamedTuple):
     choices: int | None = None
     """Choices of a whole body."""
     answer_id: str | None = None
-    """Of the responses API: the id that the engine itself gave to the answer."""
+    """The id that the engine itself gave to the answer."""
     reasons: tuple[str, ...] = ()
     """Of ``reasons.REASONS``: what could not be read."""
 

@@ -3,7 +3,8 @@
 A *whole* report is of a request as its client saw it (proxy, SDK, gateway); a plug-in's is of what the engine did for
 it, one for each of ``n`` choices. Whole reports count, and take from the others what they lack; of several whole ones
 the proxy's counts, else the SDK's. They meet by the request's id: a proxy has that of ``X-Request-ID``, which vLLM
-takes over and prefixes with the API; SDK and gateway have the answer's ``id``.
+takes over and prefixes with the API, and that of the answer where the engine makes it up; SDK and gateway have the
+answer's ``id``.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import orjson
 from producers.requests import reasons
 from producers.requests.chunk import CONTENT, Chunk, EngineTimes, Part, Usage
 from producers.requests.endings import WHOLE, Ending, How, gravest, stop_of, verdict
-from producers.requests.openai_shapes import body_of, chunk_of, kind_of_delta, read_document, text_of
+from producers.requests.openai_shapes import body_of, chunk_of, generated_id, kind_of_delta, read_document, text_of
 from producers.requests.request_meta import OTHER, RequestMeta, is_label
 from producers.requests.ttft_tpot_itl_single import Entries, RequestLatencies, request_latencies
 from producers.requests.usage import contradictions, newer, usage_of, whole_usage
@@ -105,6 +105,8 @@ class Tracker:
             if data:
                 self.chunk(at_ns, chunk_of(data))
             return
+        if self.answer_id is None and type(document) is dict:
+            self.answer_id = generated_id(document)
         if not self._plain(at_ns, document):
             if isinstance(document, dict):
                 self.chunk(at_ns, read_document(document, whole=False))

@@ -102,7 +102,15 @@ class HeardClaims(Claims):
         self.heard.set()
 
 
-@pytest.mark.parametrize(("answer_id", "reported_id"), [(None, "chatcmpl-r"), ("resp_a", "resp_a_0")])
+@pytest.mark.parametrize(
+    ("answer_id", "reported_id"),
+    [
+        (None, "chatcmpl-r"),
+        ("resp_a", "resp_a_0"),
+        ("chatcmpl-9d1b46ac", "chatcmpl-9d1b46ac"),
+        ("9d1b46ac", "9d1b46ac"),
+    ],
+)
 async def test_claims_reach_the_agent_and_reports_come_back(
     tmp_path: Path, answer_id: str | None, reported_id: str
 ) -> None:
@@ -129,6 +137,24 @@ async def test_claims_reach_the_agent_and_reports_come_back(
     assert judged == ([False], 1)
     assert rows == [row() | {"queue_us": 5}]
     assert not path.exists()
+
+
+async def test_an_answer_that_is_called_by_the_id_of_its_request_is_claimed_once(tmp_path: Path) -> None:
+    """As vLLM does with every request; any other is claimed beside it."""
+    path, once = tmp_path / "c.sock", HeardOnce()
+    claims = Claims(lambda: path, counters=Counters())
+    for name in ("r", "s"):
+        claims.claim(name)
+        claims.claim_answer(name, "chatcmpl-r")
+    running = asyncio.create_task(claims.run())
+    async with asyncio.timeout(30), serving_claims(path, None, once):
+        while len(once.claimed) < 3:  # noqa: ASYNC110 -- on their way
+            await asyncio.sleep(0.01)
+        claims.end()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    assert once.claimed == ["r", "s", "r"]
 
 
 class HeardForsaken(Once):

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from producers.proxy import server, upstream_side
+from producers.proxy.claims import Claims
 from producers.proxy.client_side import ClientSide
 from producers.proxy.pool import Pool
 from producers.proxy.server import ProxyServer
@@ -484,6 +485,39 @@ async def test_engines_are_offered_encodings_that_are_read(limits: dict[str, boo
     uncounted = Setting(**limits)
     uncounted.client.data_received(GET.replace(b"\r\n\r\n", b"\r\nAccept-Encoding: br\r\n\r\n"))
     assert b"\r\nAccept-Encoding: br\r\n" in uncounted.upstream_wire.written
+
+
+class Noted(Claims):
+    """What is claimed of answers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: list[tuple[str, str]] = []
+
+    def claim_answer(self, request_id: str, answer_id: str) -> None:
+        self.made.append((request_id, answer_id))
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_chat_is_claimed_once_by_the_id_that_the_engine_gave_it(streamed: bool) -> None:
+    """Others report it under that one; of a stream it is claimed while that runs."""
+    setting, claims = Setting(), Noted()
+    setting.server._claims = claims
+    setting.client.data_received(PLAIN)
+    text = orjson.loads(TOKEN[5:]) | {"id": "chatcmpl-9d1b46ac"}
+    piece = b"data: %b\n\n" % orjson.dumps(text)
+    begun = ANSWER_HEAD + b"\r\n" + (b"%x\r\n%b\r\n" % (len(piece), piece)) * 2
+    body = orjson.dumps(text)
+    whole = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    setting.upstream.data_received(begun if streamed else whole)
+    setting.server._look()
+    while_it_runs = list(claims.made)
+    if streamed:
+        setting.upstream.data_received(STREAM)
+    setting.server.settle()
+
+    assert claims.made == [("r", "chatcmpl-9d1b46ac")]
+    assert (while_it_runs == claims.made) is streamed
 
 
 async def test_several_prompts_are_several_choices() -> None:

@@ -250,13 +250,39 @@ def test_a_whole_body_has_tokens_but_no_token_times(api: str, body: dict[str, An
     ],
 )
 def test_the_id_of_a_response_is_known_from_its_first_event(response: object, expected: str | None) -> None:
-    """And that of no other API: there it is made of the request's."""
+    """An event that names none leaves it unknown."""
     tracker = Tracker(RequestMeta("r", api="responses", streamed=True), 0)
     tracker.data(MS, orjson.dumps({"type": "response.created", "response": response}))
     other = Tracker(RequestMeta("r"), 0)
     other.data(MS, TEXT)
 
     assert (tracker.answer_id, other.answer_id) == (expected, None)
+
+
+@pytest.mark.parametrize(
+    ("answer_id", "expected"),
+    [
+        ("chatcmpl-lJLITtCyzGYMAeLfzgh4vCx7QoykkZeb", True),
+        ("cmpl-be26609bd84c2765", True),
+        ("41e1ae4f2b8946a3a4ae9c1d2c4d5f60", True),
+        ("chatcmpl-123", False),
+        ("17", False),
+        ("", False),
+        (7, False),
+        (None, False),
+    ],
+)
+def test_the_id_of_a_chat_is_known_from_its_first_chunk_or_its_body(answer_id: object, expected: bool) -> None:
+    """Of SGLang, llama.cpp and others, which make it up. Numbers come back (Ollama, LMDeploy), and are no names."""
+    found = answer_id if expected else None
+    named = orjson.loads(TEXT) | {"id": answer_id}
+    plain, other, whole = (Tracker(RequestMeta("r", streamed=streamed), 0) for streamed in (True, True, False))
+    plain.data(MS, orjson.dumps(named))
+    plain.data(MS, orjson.dumps(named | {"id": "chatcmpl-of-a-later-chunk"} if expected else named))
+    other.data(MS, orjson.dumps(named | {"choices": [choice(role="assistant"), choice(1, role="assistant")]}))
+    whole.body(MS, orjson.dumps(named))
+
+    assert [each.answer_id for each in (plain, other, whole)] == [found] * 3
 
 
 def test_choices_of_which_one_has_ended_are_counted() -> None:
