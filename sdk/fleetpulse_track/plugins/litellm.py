@@ -48,7 +48,7 @@ def fields_of(details: dict[str, Any], answer: Any) -> dict[str, Any]:
         "user": payload.get("end_user") or None,
         "api": _APIS.get(str(payload.get("call_type")), "other"),
         "address": _address(payload.get("api_base")),
-        "request_id": payload.get("id") or details.get("litellm_call_id"),
+        "request_id": _request_id(payload, details.get("litellm_call_id")),
         "finish_reason": _finish_reason(answer),
         "choices": _choices(answer),
         "e2e_us": _microseconds(payload.get("startTime"), payload.get("endTime")),
@@ -59,6 +59,14 @@ def fields_of(details: dict[str, Any], answer: Any) -> dict[str, Any]:
         "reasoning_tokens": _whole(_inside(usage, "completion_tokens_details", "reasoning_tokens")),
         "tokens_from": "engine" if payload.get("completion_tokens") else None,
     }
+
+
+def _request_id(payload: dict[str, Any], call_id: Any) -> Any:
+    """The answer's id. Where there is none LiteLLM names the call instead, which all its attempts share: each of them
+    is a request, told apart by its end."""
+    request_id = payload.get("id") or call_id
+    ended_s = payload.get("endTime")
+    return f"{call_id}-{ended_s}" if isinstance(call_id, str) and request_id == call_id and ended_s else request_id
 
 
 def _address(base: Any) -> str | None:

@@ -9,6 +9,7 @@ import pytest
 
 from fleetpulse_track.handover import HEADER
 from fleetpulse_track.plugins import litellm
+from producers.receiver.once import HELD_S, Once
 from tests.unit.producers.receiver import sent
 from tests.unit.sdk.plugins.stand_ins import said, stand_in
 
@@ -90,6 +91,29 @@ def test_a_failure_with_its_exception(reported: sent.Recorded) -> None:
     litellm.Reporting().log_failure_event(details(status="failure") | {"exception": TimeoutError()}, None, None, None)
 
     assert [each["status"] for each in said(reported)] == ["timeout"]
+
+
+@pytest.mark.parametrize("named", ["call-1", None])
+def test_attempts_of_a_call_are_requests_of_their_own(reported: sent.Recorded, named: str | None) -> None:
+    """LiteLLM gives those that failed, and answers without an id, the id of the call, or none: the agent takes reports
+    of one id for one request."""
+    logger = litellm.Reporting()
+    for ended_s in (101.5, 102.5):
+        logger.log_failure_event(details(id=named, status="failure", endTime=ended_s), None, None, None)
+    logger.log_success_event(details(id=named, endTime=103.0), ANSWER, None, None)
+    logger.log_success_event(details(endTime=104.0), ANSWER, None, None)
+
+    assert [each["request_id"] for each in said(reported)] == [
+        "call-1-101.5",
+        "call-1-102.5",
+        "call-1-103.0",
+        "chatcmpl-9",
+    ]
+    once, passed = Once(), list[bytes]()
+    for tens, (fields, datagram) in enumerate(zip(said(reported), list(reported.sent), strict=True)):
+        once.judge([fields], [datagram].__getitem__, 10.0 * tens)
+        passed += once.due(10.0 * tens + HELD_S)
+    assert passed == reported.sent
 
 
 def test_what_was_not_streamed_has_no_first_token() -> None:
