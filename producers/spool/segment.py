@@ -1,7 +1,8 @@
 """One segment file of a spool: an append-only run of frames of one boot; read again after any kill.
 
-A frame that is not whole at the end of a segment is a write that never returned: it was never reported as spooled.
-A broken checksum in the middle is disk damage: that frame is lost and logged as an error; reading goes on behind it.
+A frame that is not whole at the end of a boot's last segment is a write that never returned: it was never reported as
+spooled. At the end of another it is disk damage (``SegmentLog.report_damage``). A broken checksum
+in the middle is, too: that frame is lost and logged as an error; reading goes on behind it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ NOTHING = -1
 
 @dataclass(slots=True, eq=False)
 class Segment:
-    """``size_bytes`` counts up to the end of the last whole frame. ``descriptor`` is None once it was closed."""
+    """``size_bytes`` counts up to the end of the last whole frame, ``unread_bytes`` what lay behind it when it was read
+    to its end. ``descriptor`` is None once it was closed."""
 
     number: int
     boot: int
@@ -42,6 +44,7 @@ class Segment:
     size_bytes: int
     descriptor: int | None = None
     last_seq: int = NOTHING
+    unread_bytes: int = 0
     books: Books = field(default_factory=dict)
 
     @property
@@ -120,18 +123,19 @@ def _records(segment: Segment, data: bytes) -> Iterator[Spooled]:
             found = decode_frame(data, at, segment.boot)
         except BadFrame as bad:
             if bad.end == len(data) or frame_end(data, bad.end) is None:
-                return  # the last frame: torn by a power cut while it was written
+                break  # the last frame: torn by a power cut while it was written
             _log.error(
                 "a frame of the spool is damaged: its record is lost", extra={"path": str(segment.path), "at": at}
             )
             at = bad.end
             continue
         if found is None:
-            return
+            break
         record, at = found
         segment.note(record)
         segment.size_bytes = at
         yield record
+    segment.unread_bytes = len(data) - at
 
 
 class SegmentReader:

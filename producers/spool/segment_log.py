@@ -9,11 +9,14 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from producers.spool.frame import HEADER_BYTES, Spooled, encode_frame
 from producers.spool.segment import Segment, SegmentReader, create_segment, read_segment, segment_paths
 from producers.spool.slots import sync_data, sync_file
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,14 @@ class SegmentLog:
             self._segments.append(segment)
             yield from records
             self.size_bytes += segment.size_bytes
+
+    def report_damage(self) -> None:
+        """Log what could not be read behind the last record of a segment that another of its boot follows: that one was
+        begun when it was full, so it was written to its end."""
+        for segment, following in pairwise(self._segments):
+            if segment.unread_bytes and segment.boot == following.boot:
+                place = {"path": str(segment.path), "at": segment.size_bytes, "bytes": segment.unread_bytes}
+                _log.error("the rest of a spool segment is unreadable: its records are lost", extra=place)
 
     def append(self, record: Spooled) -> None:
         """Write the record. After an OSError nothing has changed."""
@@ -131,9 +142,6 @@ class SegmentLog:
         """Let go of every descriptor, as the end of the process would."""
         for segment in self._segments:
             segment.close()
-
-
-_log = logging.getLogger(__name__)
 
 
 class Backlog:

@@ -135,6 +135,7 @@ class Spool:
         self._log = SegmentLog(segments, limits.segment_bytes)
         opened.callback(self._log.abandon)
         waiting = sum(map(self._found, self._log.recover(self._acks.first_segment)))
+        self._log.report_damage()
         boots = {boot for boot, _ in self._acks.books} | self._log.boots() | self.undeliverable.boots()
         self.identity = next_identity(folder, fresh=fresh, oldest_boot=min(boots, default=0))
         self.source, self.boot = self.identity.source, self.identity.boot

@@ -52,6 +52,40 @@ def test_a_damaged_frame_costs_only_itself(tmp_path: Path, caplog: pytest.LogCap
     assert "is lost" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("damage", "lost"),
+    [pytest.param(0, [1, 2], id="a length in the middle"), pytest.param(-1, [2], id="the last value")],
+)
+def test_a_damaged_end_of_a_segment_is_an_error_unless_it_is_the_last_of_its_boot(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: int, lost: list[int]
+) -> None:
+    """What a kill leaves in the last one is none."""
+    log = SegmentLog(tmp_path, segment_bytes=360)
+    for seq in range(6):
+        log.append(record(seq))
+    log.finish()
+    frame_bytes = len(encode_frame(record(0)))
+    for path in segment_paths(tmp_path):
+        data = bytearray(path.read_bytes())
+        assert len(data) == HEADER_BYTES + 3 * frame_bytes
+        data[damage if damage < 0 else HEADER_BYTES + frame_bytes + 1] ^= 255
+        path.write_bytes(data)
+
+    again = SegmentLog(tmp_path, segment_bytes=360)
+    with caplog.at_level(logging.ERROR):
+        kept = [each.seq for each in again.recover(0)]
+        again.report_damage()
+
+    assert kept == [seq for seq in range(6) if seq % 3 not in lost]
+    assert [(each.message, each.path, each.bytes) for each in caplog.records] == [  # type: ignore[attr-defined]
+        (
+            "the rest of a spool segment is unreadable: its records are lost",
+            str(segment_paths(tmp_path)[0]),
+            frame_bytes * len(lost),
+        )
+    ]
+
+
 def test_a_reader_follows_a_growing_segment(tmp_path: Path) -> None:
     """None means: nothing more yet."""
     segment = create_segment(tmp_path, 1, 1)

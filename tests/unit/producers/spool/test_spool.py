@@ -56,6 +56,22 @@ def test_what_older_boots_left_is_handed_out_first_as_it_was(tmp_path: Path) -> 
         assert spool.low == (1, 0)
 
 
+def test_damage_that_a_spool_finds_is_an_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Of a segment in the middle; the others are handed out."""
+    with opened(tmp_path) as spool:
+        for _ in range(3):
+            spool.append(record(size=3_000))
+    second = sorted((tmp_path / "segments").iterdir())[1]
+    second.write_bytes(second.read_bytes()[:-1])
+    with opened(tmp_path) as spool:
+        spool.sync()
+
+        assert [each.seq for each in spool.take()] == [0, 2]
+    assert [each.message for each in caplog.records if each.levelname == "ERROR"] == [
+        "the rest of a spool segment is unreadable: its records are lost"
+    ]
+
+
 def test_nothing_is_handed_out_before_it_is_safe_on_disk(tmp_path: Path) -> None:
     """A power cut must not take a record that Kafka has."""
     with opened(tmp_path) as spool:
