@@ -107,6 +107,8 @@ class Choice:
         """The request is over, or went elsewhere."""
         assert upstream.open > 0, "released more often than taken"
         upstream.open -= 1
+        if upstream.open == 0:
+            upstream.on_trial = False  # it ended before its body was whole, and showed nothing
 
     # Connections
 

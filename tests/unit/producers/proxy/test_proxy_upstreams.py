@@ -158,6 +158,25 @@ def test_one_that_is_out_comes_back_by_a_probe_and_one_request() -> None:
     assert back == [True, False, False, 0]
 
 
+def test_a_trial_that_is_never_sent_whole_lets_the_next_try() -> None:
+    """Its client left within its body, on a connection that was idle: the upstream is not left out for ever."""
+    choosing = outliers(2, breaks_max=1)
+    first, second = choosing.upstreams
+    assert taken(choosing) == 0
+    assert choosing.broke(first, 0.0)
+    choosing.release(first)
+    (probed,) = choosing.begin_probes(5.0)
+    choosing.probe_ended(probed, 5.0, good=True)
+    assert choosing.take(6.0, (1,)) is first
+    choosing.reused(first)
+    assert choosing.take(6.0) is second
+
+    choosing.release(first)
+
+    assert choosing.take(7.0) is first
+    assert choosing.is_out(first)
+
+
 def test_each_time_the_pause_is_twice_as_long_up_to_a_minute() -> None:
     """A bad probe and a silent trial count alike."""
     choosing = outliers(2)
