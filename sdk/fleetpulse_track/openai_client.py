@@ -152,7 +152,7 @@ def _begun(made: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Request 
         if api is None or options.method.lower() != "post":
             return None
         body = options.json_data if isinstance(options.json_data, dict) else {}
-        if body.get("background"):
+        if body.get("background") and not body.get("stream"):
             return None  # answered before anything is generated
         client, fields = getattr(made, _SETTINGS)
         known = {"api": api, "address": _address(made.base_url), **fields}

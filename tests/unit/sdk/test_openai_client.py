@@ -465,3 +465,25 @@ def test_a_call_that_runs_in_the_background_is_no_request(openai: Any, client: s
     ours.responses.create(model="tiny", input="hi", background=True)
 
     assert client.sent == []
+
+
+def test_a_stream_of_a_call_that_runs_in_the_background_is_a_request(openai: Any, client: sent.Recorded) -> None:
+    """Its answer is generated while it is read."""
+    made = json.loads((ANSWERS / "responses.json").read_bytes())
+    events = (
+        {"type": "response.created", "sequence_number": 0, "response": made | {"status": "queued", "output": []}},
+        {"type": "response.output_text.delta", "sequence_number": 1, "delta": "a", "item_id": "i"},
+        {"type": "response.completed", "sequence_number": 2, "response": made},
+    )
+    stream = b"".join(b"data: %b\n\n" % json.dumps(event).encode() for event in events)
+
+    def streaming(_request: Any) -> Any:
+        return import_module("httpx2").Response(200, headers=EVENT_STREAM, stream=_Bytes.of(stream))
+
+    ours = track.openai(a_client(openai, streaming), client=client)
+    for _ in ours.responses.create(model="tiny", input="hi", background=True, stream=True):
+        pass
+
+    (fields,) = [said(data) for data in client.sent]
+    assert (fields["status"], fields["request_id"]) == ("ok", made["id"])
+    assert HEADER.unpack_from(client.sent[0])[5] == 1
