@@ -81,6 +81,11 @@ class Request:
         """What was asked for, where that is known."""
         return self._fields.get("model")
 
+    @property
+    def begun(self) -> bool:
+        """Whether a chunk with content has come."""
+        return bool(self._times)
+
     def token(self, tokens: int = 0, reasoning: bool = False, choice: int = 0) -> None:
         """A chunk with content has come, now. ``tokens`` in it, 0 where not known; ``reasoning``: not the answer
         yet; ``choice``: which of several."""

@@ -78,14 +78,21 @@ def _event(request: Request, event: Any) -> None:
     elif (answer := _get(event, "response")) is not None and kind != "response.created":
         describe(request, answer)
         if kind == "response.failed":
-            request.set(status="error", error_kind="server")
+            _error(request, _get(answer, "error"))
 
 
 def _error(request: Request, error: Any) -> None:
-    """An error that an engine put into a stream which it had begun with 200."""
+    """An error that an engine put into a stream or an answer which it had begun with 200. ``code``: a number, or words
+    (``rate_limit_exceeded``)."""
     code = str(_get(error, "code"))
-    known = code.isdigit() and 400 <= int(code) <= 599
-    request.set(**(by_code(int(code)) if known else {"status": "error", "error_kind": "server"}))
+    if code.isdigit() and 400 <= int(code) <= 599:
+        request.set(**by_code(int(code)))
+    elif "timeout" in code:
+        request.set(**by_code(504))
+    elif "rate_limit" in code:  # what had begun was not rejected
+        request.set(**by_code(429) | ({"status": "error"} if request.begun else {}))
+    else:
+        request.set(status="error", error_kind="server")
 
 
 def describe(request: Request, answer: Any) -> None:
@@ -103,6 +110,17 @@ def describe(request: Request, answer: Any) -> None:
             request.set(finish_reason=_FINISH.get(reason, "other"))
         if (usage := _get(answer, "usage")) is not None:
             _usage(request, usage)
+        if _get(answer, "object") == "response":
+            _outcome(request, answer)
+
+
+def _outcome(request: Request, answer: Any) -> None:
+    """How a response ended that the engine answered with 200 all the same."""
+    status = _get(answer, "status")
+    if status == "failed":
+        _error(request, _get(answer, "error"))
+    elif status == "cancelled":
+        request.set(status="aborted")
 
 
 def identify(request: Request, answer: Any) -> None:

@@ -82,6 +82,44 @@ async def test_an_async_stream_is_the_same(client: sent.Recorded) -> None:
     assert [said(data) for data in client.sent] == [FIELDS_OF_CHAT]
 
 
+@pytest.mark.parametrize(
+    ("status", "error", "expected"),
+    [
+        ("completed", None, ("ok", None)),
+        ("incomplete", None, ("ok", None)),
+        ("failed", {"code": "server_error", "message": "m"}, ("error", "server")),
+        ("failed", {"code": "rate_limit_exceeded"}, ("rejected", "overload")),
+        ("failed", {"code": "vector_store_timeout"}, ("timeout", "timeout")),
+        ("failed", {"code": 400}, ("error", "client")),
+        ("failed", None, ("error", "server")),
+        ("cancelled", None, ("aborted", None)),
+    ],
+)
+def test_a_response_that_failed_is_no_success(
+    client: sent.Recorded, status: str, error: Any, expected: tuple[str, str | None]
+) -> None:
+    """Answered whole with 200, or at the end of a stream. What another API calls a status says nothing."""
+    answer = {"id": "resp-1", "object": "response", "status": status, "error": error, "usage": {"output_tokens": 2}}
+    for each in (answer, answer | {"object": "job"}):
+        track.watch(thing(each), track.request(client=client))
+    list(track.watch(Stream([thing({"type": f"response.{status}", "response": answer})]), track.request(client=client)))
+
+    whole, other, streamed = ({**said(data)} for data in client.sent)
+    assert (whole["status"], whole.get("error_kind")) == expected
+    assert (other["status"], other["output_tokens"]) == ("ok", 2)
+    assert streamed == whole
+
+
+def test_what_had_begun_was_not_rejected(client: sent.Recorded) -> None:
+    """Its engine broke off, whatever it gives as the reason."""
+    failed = {"type": "response.failed", "response": {"id": "r", "error": {"code": "rate_limit_exceeded"}}}
+    events = [{"type": "response.output_text.delta", "delta": "a"}, failed]
+    list(track.watch(Stream(list(map(thing, events))), track.request(client=client)))
+
+    (fields,) = map(said, client.sent)
+    assert (fields["status"], fields["error_kind"]) == ("error", "overload")
+
+
 def test_completions_and_responses_are_read_too(client: sent.Recorded) -> None:
     """Their own shapes."""
     text = {"id": "cmpl-1", "model": "m", "choices": [{"index": 0, "text": "a", "finish_reason": "length"}]}
