@@ -27,6 +27,8 @@ EXPECTED_S = 600.0
 HELD_MAX = 8_192
 HELD_BYTES_MAX = 4_096
 """Reports held, and of each: one that comes when it is full, or is longer, passes at once."""
+EXPECTED_MAX = HELD_MAX // 2
+"""Of these, held for expected requests; more are held no longer than others, which so find room."""
 IDS_MAX = 65_536
 
 Row = dict[str, Any]
@@ -44,6 +46,7 @@ class Once:
         self._held: dict[str, list[tuple[float, Row, bytes]]] = {}
         self._expected: dict[str, None] = {}  # of requests that an SDK will report
         self._of_expected: dict[str, list[tuple[float, Row, bytes]]] = {}  # held for longer
+        self._held_longer = 0
         self.proxies = 0
         """Connected now."""
         self.held = 0
@@ -61,8 +64,9 @@ class Once:
             return
         name = named[0]
         _remember(self._expected, name, None)
-        for _, report, data in self._held.pop(name, []):
-            self._hold_for_sdk(name, report, data, now_s)
+        if self._held_longer < EXPECTED_MAX:
+            for _, report, data in self._held.pop(name, []):
+                self._hold_for_sdk(name, report, data, now_s)
 
     def forsake(self, give: Give) -> None:
         """The proxy is gone without reporting all that it claimed: what others report of that are events again."""
@@ -101,8 +105,8 @@ class Once:
         self.held += 1
         if _reporter(row) == SDK:
             self._expected.pop(name, None)
-            expecting = [(now_s + HELD_S, *each[1:]) for each in self._of_expected.pop(name, [])]
-        elif name in self._expected:
+            expecting = [(now_s + HELD_S, *each[1:]) for each in self._taken_of_expected(name)]
+        elif name in self._expected and self._held_longer < EXPECTED_MAX:
             self._hold_for_sdk(name, row, data, now_s)
             return True
         else:
@@ -115,6 +119,7 @@ class Once:
     def _hold_for_sdk(self, name: str, row: Row, data: bytes, now_s: float) -> None:
         held = self._of_expected.setdefault(name, [])
         held.append((held[0][0] if held else now_s + EXPECTED_S, row, data))
+        self._held_longer += 1
 
     def _passes(self, name: str, reported_by: str) -> None:
         """Remember that this report of it is an event without those of others."""
@@ -147,8 +152,13 @@ class Once:
 
     def _taken(self, name: str) -> list[tuple[float, Row, bytes]]:
         self._expected.pop(name, None)
-        taken = self._of_expected.pop(name, []) + self._held.pop(name, [])
+        taken = self._taken_of_expected(name) + self._held.pop(name, [])
         self.held -= len(taken)
+        return taken
+
+    def _taken_of_expected(self, name: str) -> list[tuple[float, Row, bytes]]:
+        taken = self._of_expected.pop(name, [])
+        self._held_longer -= len(taken)
         return taken
 
     def due(self, now_s: float | None) -> list[bytes]:

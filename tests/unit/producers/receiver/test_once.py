@@ -283,6 +283,28 @@ def test_an_id_that_comes_back_again_and_again_is_not_held_for_ever() -> None:
     assert len(passed) == 100 - once.held
 
 
+def test_what_waits_for_an_sdk_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for minutes where that SDK died: more of it waits no longer than others do, until there is room."""
+    monkeypatch.setattr(module, "HELD_MAX", 4)
+    monkeypatch.setattr(module, "EXPECTED_MAX", 2)
+    once = Once()
+    for name in "abcd":
+        once.expect({"request_id": name}, 0.0)
+        assert judged(once, PLUGIN | {"request_id": name}) == ([False], 0)
+    assert judged(once, PLUGIN) == ([True], 0)
+
+    assert once.due(HELD_S) == [b"0", b"0"]
+    assert judged(once, PLUGIN | {"request_id": "e"}, PLUGIN | {"request_id": "f"}, now_s=2.0) == ([False, False], 0)
+    once.expect({"request_id": "e"}, 2.0)
+    assert once.due(2.0 + HELD_S) == [b"0", b"1"]
+    assert judged(once, dict(SDK) | {"request_id": "a"}) == ([True], 1)
+    once.expect({"request_id": "g"}, 4.0)
+    judged(once, PLUGIN | {"request_id": "g"}, now_s=4.0)
+    assert once.due(EXPECTED_S) == [b"0"]
+    assert once.due(4.0 + EXPECTED_S) == [b"0"]
+    assert (once.held, once._held_longer) == (0, 0)
+
+
 def test_the_sdk_waits_for_a_claim_that_is_on_its_way() -> None:
     """While a proxy is connected: it claims a request up to 0.2 s after its begin, an answer once it has read it."""
     once, given = Once(), Given()
