@@ -323,7 +323,7 @@ MUTATIONS = (
         "what was planned before is carried out",
         Rules(),
         world=_by("LooksOnce", _LooksOnce),
-        seen_by=33,
+        seen_by=83,
     ),
     Mutation(
         "counted again",

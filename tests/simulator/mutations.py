@@ -349,7 +349,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "every error of a port ends the process",
         "a failed or timed-out call is forgotten, and the next commit tries again",
         Rules(parts=Parts(partitions=_GoOnPartitions)),
-        seen_by=10,
+        seen_by=16,
     ),
     Mutation(
         "absent means none",
