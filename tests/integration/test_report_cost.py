@@ -541,10 +541,10 @@ def test_no_query_of_costs_is_forgotten() -> None:
         return [{"total_nusd": 1, "prices_versions": [], "first_ms": 0}] if name == "cost_bill" else []
 
     example = PRICES.parents[1] / "budgets" / "example.yaml"
-    gather(noting, report_query((BEGIN_MS, END_MS), END_MS, PRICES, None, example))
+    asked = replace(report_query((BEGIN_MS, END_MS), END_MS, PRICES, None, example), slo_classes=CLASSES)
+    gather(noting, asked)
 
     of_costs = {name for name in queries.names() if name.startswith("cost_")} - {"cost_rerated"}
     assert set(queried) == of_costs - {"cost_goodput_windows"} | {"joins"}
-    long = replace(report_query((BEGIN_MS, END_MS), END_MS, PRICES), from_ms=END_MS - 7 * HOUR_MS)
-    gather(noting, long)
+    gather(noting, replace(asked, from_ms=END_MS - 7 * HOUR_MS))
     assert set(queried) == of_costs | {"joins"}

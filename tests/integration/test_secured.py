@@ -15,6 +15,7 @@ import signal
 import ssl
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -78,6 +79,8 @@ class World:
     """For who comes with a certificate, and may only write what an edge writes."""
     other_authority: Path
     """An authority that has vouched for nobody here."""
+    reachable: Path
+    """A folder that everybody of this machine may enter; ``folder`` is our own."""
 
     def role(self, name: str) -> Environment:
         """For who comes with the login of a role."""
@@ -105,7 +108,8 @@ def secret(path: Path, text: str, mode: int = 0o600) -> Path:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("secured")
-    with secured(folder) as servers:
+    with tempfile.TemporaryDirectory() as reachable, secured(folder) as servers:
+        Path(reachable).chmod(0o755)
         rig.grant(servers.plain_port, rig.USER, RIGHTS)
         rig.grant(servers.plain_port, "CN=edge", EDGE_RIGHTS)
         good = _variables(servers, folder)
@@ -121,7 +125,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         stranger = Authority(folder / "other")
         stranger.issue("stranger")
         servers.authority.issue("short", days=5)
-        yield World(servers, folder, good, edge, stranger.certificate)
+        yield World(servers, folder, good, edge, stranger.certificate, Path(reachable))
 
 
 def _variables(servers: Secured, folder: Path) -> Environment:
@@ -443,7 +447,7 @@ REFUSALS = {
     "doctor, a secret that others can read": Refusal(
         "doctor --within 60",
         lambda world: {
-            "FLEETPULSE_KAFKA__SASL_PASSWORD_FILE": str(secret(world.folder / "open-password", rig.PASSWORD, 0o644))
+            "FLEETPULSE_KAFKA__SASL_PASSWORD_FILE": str(secret(world.reachable / "open-password", rig.PASSWORD, 0o644))
         },
         1,
         r"WRONG +secret\.file \S+open-password: holds passwords and others can read it\n +mend: chmod 600",
