@@ -17,6 +17,6 @@ def test_a_job_that_is_gone_is_named_and_the_runbook_brings_it_back(tmp_path: Pa
 
     assert found.as_dict()["silent"] == []
     assert {"alert", "doctor", "page"} <= found.signs.keys()
-    assert found.pasted == ("fleetpulse jobs windows --name worker-0",)
-    assert found.mended_s is not None
+    assert found.mended.pasted == ("fleetpulse jobs windows --name worker-0",)
+    assert found.mended.within_s is not None
     assert (found.books.exact, found.good) == (True, True)
