@@ -221,7 +221,7 @@ def rerate(
     Example: [bold]fleetpulse rerate --from "$(date -uI -d-7day)" --to "$(date -uI -d-1day)"[/bold]
     """
     from fleetpulse.alerts.actions import record_run
-    from fleetpulse.report.amounts import usd
+    from fleetpulse.report.amounts import instant, usd
     from fleetpulse.report.gather import span
     from fleetpulse.rerate.store import check_range
     from fleetpulse.rerate.store import rerate as run_rerate
@@ -249,5 +249,8 @@ def rerate(
     def show() -> None:
         print_rows(f"Rated with prices {found.prices_version}", ("tenant", "before", "after"), rows, empty="nothing")
         err.print(f"{counts}; {'written' if found.written else 'nothing is written'}", markup=False, highlight=False)
+        for one in found.failed:
+            says = f"bills of {one.group or 'no group'} at {instant(one.minute_ms)} could not be made, please report it"
+            err.print(f"{says}: {one.cause}", markup=False, highlight=False, soft_wrap=True)
 
-    return Result(asdict(found) | {"difference_nusd": found.difference_nusd}, show)
+    return Result(asdict(found) | {"difference_nusd": found.difference_nusd}, show, wrong=bool(found.failed))

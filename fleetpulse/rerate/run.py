@@ -12,13 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from schemas.codec import native
 from schemas.codec.block import Block, Labels, Numbers
 from schemas.codec.values import column_of
 from schemas.fields import Field, Kind, Role
 from schemas.limits import DAY_MS
+from schemas.rows.costs import COSTS
 from schemas.rows.tables import PARTIALS, Table
 from stream_jobs.costs.account import PriceOf, cost_block
 from stream_jobs.costs.intake import taken
+from stream_jobs.costs.isolation import Failed, made
 from stream_jobs.costs.minute_buffer import BufferLimits, MinuteBuffer
 from stream_jobs.costs.wide import Ints
 from stream_jobs.finals.decode import Decoded
@@ -45,14 +48,17 @@ class Stored:
     columns: Mapping[str, Sequence[Any]]
 
 
-def rerated(stored: Sequence[Stored], price_of: PriceOf, prices_version: str) -> Block | None:
-    """Bills of all minutes of these rows, all of them final; None where there is no row."""
+def rerated(stored: Sequence[Stored], price_of: PriceOf, prices_version: str) -> tuple[Block | None, list[Failed]]:
+    """Bills of all minutes of these rows, all of them final, None where there are none; and the groups and minutes of
+    which they cannot be made."""
     buffer = MinuteBuffer(BufferLimits(settle_ms=0, keep_ms=DAY_MS, minutes_max=2**31))
     for one in stored:
         if len(one.columns["window_ms"]):
             _add(buffer, one)
     last_ms = max(buffer.minutes, default=0)
-    return cost_block(buffer.pass_to(last_ms + 2 * buffer.limits.every_ms), price_of, prices_version)
+    emitted = buffer.pass_to(last_ms + 2 * buffer.limits.every_ms)
+    blocks, failed = made(emitted, lambda some: cost_block(some, price_of, prices_version))
+    return native.concat(COSTS.fields, blocks) if blocks else None, failed
 
 
 def _add(buffer: MinuteBuffer, stored: Stored) -> None:

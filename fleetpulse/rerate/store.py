@@ -35,6 +35,7 @@ from sinks.database import SinkDatabase
 from sinks.landing import Insert
 from sinks.rollup import Notebook
 from stream_jobs.costs.account import Pricing
+from stream_jobs.costs.isolation import Failed
 from stream_jobs.costs.minute_buffer import BufferLimits
 from stream_jobs.prices.model import Prices, instant_text
 
@@ -55,8 +56,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Rerated:
-    """The difference. ``added`` bills did not stand before; ``left`` ones have no stored rows any more and stand as
-    they were. ``written`` False: it was only computed."""
+    """The difference. ``added`` bills did not stand before; ``left`` ones have no stored rows any more, or could not be
+    made, and stand as they were. ``written`` False: it was only computed. ``failed``: of what they could not be made, a
+    defect of ours."""
 
     rerate: str
     from_ms: int
@@ -69,6 +71,7 @@ class Rerated:
     before_nusd: int
     after_nusd: int
     tenants: tuple[Change, ...] = ()
+    failed: tuple[Failed, ...] = ()
 
     @property
     def difference_nusd(self) -> int:
@@ -115,7 +118,7 @@ def rerate(
     ``ConfigError`` where the cost job is so far behind that bills of these minutes are not final."""
     from_ms, to_ms = bounds
     pricing = Pricing(prices)
-    sums = _Sums()
+    sums, failed = _Sums(), list[Failed]()
     with (
         contextlib.closing(SinkDatabase(config, consistent=True)) as writer,
         contextlib.closing(Database(config, consistent=True)) as reader,
@@ -126,9 +129,10 @@ def rerate(
         notebook = Notebook(writer)
         for number, (first_ms, end_ms) in enumerate(_chunks(from_ms, to_ms)):
             stood, nusd = _standing(reader, first_ms, end_ms)
-            block = rerated(
+            block, unmade = rerated(
                 [_stored(reader, table, first_ms, end_ms) for table in (GPU, USAGE, SHARES)], pricing, prices.version
             )
+            failed += unmade
             sums.add(block, nusd)
             if stood and not dry_run:
                 _put_aside(writer, first_ms, end_ms, rerate_id)
@@ -138,7 +142,7 @@ def rerate(
             report_progress(end_ms - from_ms, to_ms - from_ms)
         changes = () if dry_run else _changes(reader, bounds, rerate_id)
     counts = sums.bills, sums.added, sums.left, sums.before_nusd, sums.after_nusd
-    return Rerated(rerate_id, from_ms, to_ms, prices.version, not dry_run, *counts, changes)
+    return Rerated(rerate_id, from_ms, to_ms, prices.version, not dry_run, *counts, changes, tuple(failed))
 
 
 @dataclass(slots=True)

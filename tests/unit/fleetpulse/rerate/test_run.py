@@ -49,14 +49,15 @@ def stored(table: Any, rows: list[dict[str, Any]]) -> Stored:
 
 
 def bills(*tables: Stored) -> list[dict[str, Any]]:
-    block = rerated(tables, lambda *_asked: HOURLY, "v2")
+    block, failed = rerated(tables, lambda *_asked: HOURLY, "v2")
     assert block is not None
+    assert failed == []
     return rows_of(COSTS.fields, block)
 
 
 def test_nothing_stored_makes_no_bill() -> None:
     """A range without windows is left as it is."""
-    assert rerated([gpu_rows(), usage_rows()], lambda *_asked: HOURLY, "v2") is None
+    assert rerated([gpu_rows(), usage_rows()], lambda *_asked: HOURLY, "v2") == (None, [])
 
 
 def test_a_bill_is_final_and_knows_its_last_row_and_prices() -> None:
@@ -72,6 +73,22 @@ def test_a_bill_is_final_and_knows_its_last_row_and_prices() -> None:
         ("t", 5_000_000),
         ("u", 15_000_000),
     ]
+
+
+def test_what_cannot_be_billed_is_said_and_costs_no_other_bill() -> None:
+    """Of one group and minute: all others are rated again."""
+
+    def priced(*asked: Any) -> Prices:
+        if "V100" in map(str, asked):
+            raise ValueError("beyond all bounds")
+        return HOURLY
+
+    rows = gpu_rows({}, {"placement_group": "f", "engine_id": "f", "gpu_model": "V100", "gpu_uuid": "F"})
+    block, (failed,) = rerated([rows], priced, "v2")
+
+    assert block is not None
+    assert [owner for _, owner, *_ in keys_of(block)] == ["e"]
+    assert (failed.group, failed.minute_ms, failed.cause) == ("f", MINUTE_MS, "ValueError: beyond all bounds")
 
 
 def test_engines_side_by_side_pay_by_what_they_held() -> None:
@@ -104,7 +121,7 @@ def test_minutes_apart_are_bills_apart_and_all_are_told() -> None:
 def test_a_new_bill_is_newer_than_the_one_that_stands(stood: dict[int, int], version: int) -> None:
     """Whatever revision it has: the greater version counts in the table. None equals a final one of the cost job,
     which are odd: of two equal ones the last that was written would count."""
-    block = rerated([gpu_rows({})], lambda *_asked: HOURLY, "v2")
+    block, _ = rerated([gpu_rows({})], lambda *_asked: HOURLY, "v2")
     assert block is not None
 
     made = newer(block, {("engine", "e", "e", minute): number for minute, number in stood.items()})
@@ -116,7 +133,7 @@ def test_a_new_bill_is_newer_than_the_one_that_stands(stood: dict[int, int], ver
 
 def test_without_prices_a_bill_is_unknown_not_zero() -> None:
     """And its sum is that of what is known."""
-    block = rerated([gpu_rows({})], lambda *_asked: Prices(None, None, None, None, None), "v2")
+    block, _ = rerated([gpu_rows({})], lambda *_asked: Prices(None, None, None, None, None), "v2")
     assert block is not None
 
     assert [row["total_nusd"] for row in rows_of(COSTS.fields, block)] == [None]
