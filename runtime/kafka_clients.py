@@ -17,7 +17,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.conn import collect_hosts, create_conn
+from aiokafka.conn import AIOKafkaConnection, collect_hosts
 from aiokafka.errors import (
     ClusterAuthorizationFailedError,
     GroupAuthorizationFailedError,
@@ -50,6 +50,8 @@ FOLLOW_REQUEST_MS = 4_000
 """Each address of them, so that a dead one leaves time for the next, and a slow one is not taken for dead."""
 CONNECT_WITHIN_S = 5.0
 """For each address, where the cause of a failure is looked for."""
+CLOSE_WITHIN_S = 1.0
+"""So long a broker has to answer the end of such a connection; then it is left alone."""
 _STARTED_WITHIN_S = 2.0
 FAILED = "does not answer as it should"
 _NO_CAUSE = "Unable to bootstrap"
@@ -252,13 +254,18 @@ async def why_rejected(kafka: KafkaConfig) -> FleetpulseError | None:
 
 async def _connection_error(settings: dict[str, Any], host: str, port: int) -> Exception | None:
     """The error of one connection, login included; None when there is none."""
+    closed: list[bool] = []  # whether there was anything to close
+    connection = AIOKafkaConnection(host, port, **settings, on_close=lambda *_why: closed.append(True))
+    error = None
     try:
         async with asyncio.timeout(CONNECT_WITHIN_S):
-            connection = await create_conn(host, port, **settings)
-    except (OSError, KafkaError, TimeoutError) as error:
-        return error
-    connection.close()
-    return None
+            await connection.connect()
+    except (OSError, KafkaError, TimeoutError) as failed:
+        error = failed
+    ended = connection.close()
+    if closed:
+        await asyncio.wait([ended], timeout=CLOSE_WITHIN_S)
+    return error
 
 
 def cause_of(kafka: KafkaConfig, at: str, error: Exception) -> FleetpulseError | None:
