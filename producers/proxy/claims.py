@@ -1,8 +1,9 @@
 """Claims: the agent of this host learns which requests the proxy reports, and gets what others report of them.
 
 Where a plug-in or the SDK reports the same request to that agent, it is one event, the proxy's, with what it lacks from
-the other (``producers.requests.counted_once``). Rows are held for a report only while reports come: the first after a
-start has passed by the time it is there, and is counted once all the same.
+the others (``producers.requests.counted_once``). Rows are held for the report of a measurer only while reports of it
+come: the first after a start has passed by the time it is there, and is counted once all the same. Requests under way
+at the same time with one id get theirs in order.
 """
 
 from __future__ import annotations
@@ -12,22 +13,23 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import orjson
 
 from producers.identity.host_file import CLAIM_BYTES_MAX
-from producers.requests.counted_once import SDK, common_id, lacking
+from producers.requests.counted_once import SDK, common_id, lacking, reporter_of
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
 
 _log = logging.getLogger(__name__)
 
 HELD_S = 1.0
-"""The longest that a row waits for its report."""
+"""The longest that a row waits for its reports."""
 HEARD_S = 60.0
-"""So long after a report rows are held for theirs."""
+"""So long after a measurer's report rows are held for theirs."""
 REPORTS_MAX = 10_000
 """Rows held, and reports of requests that have not ended; beyond, rows pass and the oldest reports are dropped."""
 CLAIMS_MAX = 10_000
@@ -42,6 +44,43 @@ reports, so that claims are there before those pass."""
 
 Row = dict[str, Any]
 OnRow = Callable[[Row], None]
+T = TypeVar("T")
+
+
+@dataclass(slots=True, eq=False)
+class _Held:
+    row: Row
+    on_row: OnRow
+    until_s: float
+    reported_by: set[str] = field(default_factory=set)
+    """Whose reports it has."""
+
+
+class _Waiting(Generic[T]):
+    """Of each id what waits under it, in order of its coming."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[str, list[T]] = {}
+        self.count = 0
+
+    def add(self, request_id: str, one: T) -> None:
+        """Behind what waits."""
+        self.by_id.setdefault(request_id, []).append(one)
+        self.count += 1
+
+    def remove(self, request_id: str, one: T) -> None:
+        """What waits under the id, without this one."""
+        waiting = self.by_id[request_id]
+        waiting.remove(one)
+        self.count -= 1
+        if not waiting:
+            del self.by_id[request_id]
+
+    def pop(self, request_id: str) -> list[T]:
+        """All that waits under the id."""
+        found = self.by_id.pop(request_id, [])
+        self.count -= len(found)
+        return found
 
 
 class Claims:
@@ -57,9 +96,10 @@ class Claims:
         self._claimed: list[str] = []
         self._last: deque[str] = deque(maxlen=CLAIMS_MAX)
         self._answers: dict[str, str] = {}  # by the engine's id of an answer: the request's
-        self._reports: dict[str, Row] = {}
-        self._held: dict[str, tuple[Row, OnRow, float]] = {}
-        self._heard_until_s = float("-inf")
+        self._under_way: dict[str, int] = {}  # requests by their id
+        self._reports = _Waiting[Row]()
+        self._held = _Waiting[_Held]()
+        self._heard_until_s: dict[str, float] = {}  # by measurer
 
     @property
     def connected(self) -> bool:
@@ -68,9 +108,14 @@ class Claims:
 
     def claim(self, request_id: str) -> None:
         """The proxy reports this request, which begins now."""
-        if self._path_of is not None:
-            self._reports.pop(request_id, None)  # of a request before, of the same id
-            self._claim(request_id)
+        if self._path_of is None:
+            return
+        if request_id not in self._under_way:
+            self._reports.pop(request_id)  # of a request before, of the same id
+        self._under_way[request_id] = self._under_way.pop(request_id, 0) + 1
+        if len(self._under_way) > CLAIMS_MAX:
+            del self._under_way[next(iter(self._under_way))]
+        self._claim(request_id)
 
     def claim_answer(self, request_id: str, answer_id: str) -> None:
         """The engine calls this request so, whatever id it came with: others report it under that name. Nothing to do
@@ -101,45 +146,59 @@ class Claims:
             self._writer.write("".join(f"{each}\n" for each in claimed).encode("latin-1"))
 
     def take(self, row: Row, on_row: OnRow) -> None:
-        """Pass the row on, now or when its report is there."""
+        """Pass the row on, now or when its reports are there."""
         request_id, now_s = row["request_id"], self._clock.monotonic_s()
-        if (report := self._reports.pop(request_id, None)) is not None:
-            self._completed(row, report)
-        elif row["status"] == "ok" and now_s < self._heard_until_s and len(self._held) < REPORTS_MAX:
-            if (before := self._held.pop(request_id, None)) is not None:
-                before[1](before[0])  # an id that was sent twice
-            self._held[request_id] = (row, on_row, now_s + HELD_S)
-            return
-        on_row(row)
+        held, reports = _Held(row, on_row, now_s + HELD_S), self._reports.pop(request_id)
+        others = self._under_way.pop(request_id, 1) - 1
+        if others:
+            self._under_way[request_id] = others
+        for report in reports:
+            if not self._completed(held, report) and others:
+                self._reports.add(request_id, report)  # of the next one
+        if row["status"] == "ok" and self._awaits(held, now_s) and self._held.count < REPORTS_MAX:
+            self._held.add(request_id, held)
+        else:
+            on_row(row)
 
     def reported(self, report: Row) -> None:
         """A report of a claimed request."""
-        self._heard_until_s = self._clock.monotonic_s() + HEARD_S
+        now_s = self._clock.monotonic_s()
+        self._heard_until_s[reporter_of(report)] = now_s + HEARD_S
         request_id = report.get("request_id")
         if type(request_id) is not str:
             return
         request_id = self._answers.get(request_id, request_id)
-        if (held := self._held.pop(request_id, None)) is not None:
-            row, on_row, _ = held
-            self._completed(row, report)
-            on_row(row)
-            return
-        self._reports[request_id] = report
-        if len(self._reports) > REPORTS_MAX:
-            del self._reports[next(iter(self._reports))]
+        for held in self._held.by_id.get(request_id, ()):
+            if self._completed(held, report):
+                if not self._awaits(held, now_s):
+                    self._held.remove(request_id, held)
+                    held.on_row(held.row)
+                return
+        self._reports.add(request_id, report)
+        while self._reports.count > REPORTS_MAX:
+            self._reports.pop(next(iter(self._reports.by_id)))
 
-    def _completed(self, row: Row, report: Row) -> None:
-        row |= lacking(row, report)
-        self._counters.add("proxy_reports_absorbed")
+    def _awaits(self, held: _Held, now_s: float) -> bool:
+        return any(now_s < until_s for who, until_s in self._heard_until_s.items() if who not in held.reported_by)
+
+    def _completed(self, held: _Held, report: Row) -> bool:
+        """Give a row what it lacks from a report; False where it has one of the same measurer."""
+        if (reported_by := reporter_of(report)) in held.reported_by:
+            return False
+        held.row |= lacking(held.row, report)
+        if not held.reported_by:
+            self._counters.add("proxy_reports_absorbed")
+        held.reported_by.add(reported_by)
+        return True
 
     def release(self, *, all_of_them: bool = False) -> None:
-        """Pass on rows that have waited long enough."""
+        """Pass on rows that have waited long enough, and those of the same id behind them."""
         now_s = self._clock.monotonic_s()
-        for request_id, (row, on_row, until_s) in list(self._held.items()):
-            if not all_of_them and until_s > now_s:
+        for request_id, waiting in list(self._held.by_id.items()):
+            if not all_of_them and waiting[0].until_s > now_s:
                 break  # in order of their coming
-            del self._held[request_id]
-            on_row(row)
+            for held in self._held.pop(request_id):
+                held.on_row(held.row)
 
     def end(self) -> None:
         """Every claimed request has its row: reports that come later are of no use, and no events."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from producers.receiver.datagram import with_fields
-from producers.requests.counted_once import GATEWAY, ID_LENGTH_MAX, PLUGIN, SDK, common_id, lacking
+from producers.requests.counted_once import GATEWAY, ID_LENGTH_MAX, PLUGIN, SDK, common_id, lacking, reporter_of
 
 HELD_S = 1.0
 HELD_LONGEST_S = 5.0
@@ -111,7 +111,7 @@ class Once:
         if self.held >= HELD_MAX or len(data) > HELD_BYTES_MAX:
             return False
         self.held += 1
-        if _reporter(row) == SDK:
+        if reporter_of(row) == SDK:
             self._expected.pop(name, None)
             expecting = [(now_s + HELD_S, *each[1:]) for each in self._taken_of_expected(name)]
         elif name in self._expected and self._held_longer < EXPECTED_MAX:
@@ -150,7 +150,7 @@ class Once:
         return False
 
     def _take_over(self, name: str, row: Row) -> int:
-        if any(_reporter(report) == SDK for _, report, _ in self._held.get(name, ())):
+        if any(reporter_of(report) == SDK for _, report, _ in self._held.get(name, ())):
             return 0  # of a request before, of the same id: it takes over what waits when it passes
         taken = self._taken(name)
         for _, report, _ in taken:
@@ -184,7 +184,7 @@ class Once:
         plug-ins'."""
         waited: dict[str, list[tuple[Row, bytes]]] = {SDK: [], GATEWAY: [], PLUGIN: []}
         for _, row, data in self._taken(name):
-            waited[_reporter(row)].append((row, data))
+            waited[reporter_of(row)].append((row, data))
         reported_by, passing = next((who, reports) for who, reports in waited.items() if reports)
         self._passes(name, reported_by)
         if reported_by == PLUGIN:
@@ -207,15 +207,9 @@ def _named(row: Row) -> tuple[str, str] | None:
     request_id = row.get("request_id")
     if type(request_id) is not str:
         return None
-    reported_by = _reporter(row)
+    reported_by = reporter_of(row)
     name = common_id(request_id, reported_by)
     return (name, reported_by) if 0 < len(name) <= ID_LENGTH_MAX else None
-
-
-def _reporter(row: Row) -> str:
-    """Who reports it: what names nobody else is the SDK's."""
-    said = row.get("reported_by")
-    return said if said in (PLUGIN, GATEWAY) else SDK
 
 
 def _remember(ids: dict[str, Any], name: str, value: Any) -> None:

@@ -33,6 +33,12 @@ _HIGH = {name: LLM_REQUESTS.field(name).high or 0 for name in (*_OF_ONE_CHOICE, 
 _LABEL_LENGTH_MAX = 128
 
 
+def reporter_of(report: Mapping[str, Any]) -> str:
+    """Who made a report that is not the proxy's: what names nobody else is the SDK's."""
+    said = report.get("reported_by")
+    return said if said in (PLUGIN, GATEWAY) else SDK
+
+
 def common_id(request_id: str, reported_by: str) -> str:
     """The id under which reports of the request meet: ``request_id`` without what this measurer's engine put around."""
     if reported_by == PROXY:

@@ -71,6 +71,78 @@ def test_an_id_that_is_sent_again_loses_no_row() -> None:
     assert [each["n"] for each in rows] == [1, 2]
 
 
+def test_reports_of_several_measurers_all_go_into_their_row() -> None:
+    """Whether they come before it or after; it waits for each measurer that reports of late, and no longer."""
+    sdk, plugin = {"request_id": "r", "tenant": "t"}, REPORT | {"reported_by": "plugin"}
+    whole = row() | {"tenant": "t", "queue_us": 5}
+    for before, after in (([sdk, plugin], []), ([plugin], [sdk]), ([], [sdk, plugin])):
+        rows, clock, counters = Rows(), VirtualClock(), Counters()
+        claims = Claims(clock=clock, counters=counters)
+        for who in ({}, {"reported_by": "plugin"}):
+            claims.reported({"request_id": "before", **who})
+        for report in before:
+            claims.reported(report)
+        claims.take(row(), rows.append)
+        for report in after:
+            assert rows == []
+            claims.reported(report)
+
+        assert rows == [whole]
+        assert counters.value("proxy_reports_absorbed") == 1
+
+
+def test_a_row_waits_for_no_measurer_that_has_fallen_silent() -> None:
+    """What others report goes into it, and it passes."""
+    rows, clock = Rows(), VirtualClock()
+    claims = Claims(clock=clock, counters=Counters())
+    claims.reported({"request_id": "before"})
+    clock.advance(int(HEARD_S * 1_000))
+    claims.reported({"request_id": "before", "reported_by": "plugin"})
+    claims.take(row(), rows.append)
+    assert rows == []
+
+    claims.reported(REPORT | {"reported_by": "plugin"})
+    assert rows == [row() | {"queue_us": 5}]
+
+
+def test_requests_of_one_id_get_their_reports_in_order(tmp_path: Path) -> None:
+    """A client that tries again under the same id while its first attempt is under way: before its rows or after. What
+    is left of them goes into no later request."""
+    for waits in (False, True):
+        rows, claims = Rows(), Claims(lambda: tmp_path, clock=VirtualClock(), counters=Counters())
+        for _ in range(2):
+            claims.claim("r")
+        reports = [REPORT | {"queue_us": number, "reported_by": "plugin"} for number in (1, 2, 3)]
+        if waits:
+            claims.reported({"request_id": "before", "reported_by": "plugin"})
+            for number in (1, 2):
+                claims.take(row() | {"n": number}, rows.append)
+        for report in reports:
+            claims.reported(report)
+        if not waits:
+            for number in (1, 2):
+                claims.take(row() | {"n": number}, rows.append)
+        claims.claim("r")
+        claims.take(row() | {"n": 3}, rows.append)
+        claims.release(all_of_them=True)
+
+        assert [(each["n"], each.get("queue_us")) for each in rows] == [(1, 1), (2, 2), (3, None)]
+
+
+def test_requests_under_way_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The oldest is forgotten: a report that is there when its id is claimed again is dropped."""
+    monkeypatch.setattr(module, "CLAIMS_MAX", 1)
+    rows, claims = Rows(), Claims(lambda: tmp_path, clock=VirtualClock(), counters=Counters())
+    for name in ("r", "s"):
+        claims.claim(name)
+        claims.reported(REPORT | {"request_id": name})
+    for name in ("s", "r"):
+        claims.claim(name)
+        claims.take(row(name, "aborted"), rows.append)
+
+    assert rows == [row("s", "aborted") | {"queue_us": 5}, row("r", "aborted")]
+
+
 def test_reports_and_rows_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest report is dropped; a row that cannot wait passes."""
     monkeypatch.setattr(module, "REPORTS_MAX", 1)
