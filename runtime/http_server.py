@@ -21,15 +21,14 @@ from typing import Any, Self, cast
 
 import httptools
 
+from runtime.http_heads import HEADERS_MAX, without_offer
+
 _log = logging.getLogger(__name__)
 
 HEAD_BYTES_MAX = 16_384
-HEADERS_MAX = 128
-"""Of a request, trailers among them."""
 _BACKLOG = 128
 _PHRASES = {413: "Content Too Large"}
 """Where RFC 9110 renamed what Python 3.11 still says."""
-_OFFER = frozenset({"connection", "upgrade", "http2-settings"})
 
 
 class Refused(Exception):
@@ -182,7 +181,9 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserUpgrade as upgrade:
             if not self._offers():
                 return data[:0]  # CONNECT: what follows is no HTTP
-            head, rest = self._without_offer(), data[upgrade.args[0] :]
+            version = self._parser.get_http_version().encode()
+            line = b"%b %b HTTP/%b\r\n" % (self._parser.get_method(), self._url, version)
+            head, rest = without_offer(line, self._headers), data[upgrade.args[0] :]
             self._parser = httptools.HttpRequestParser(self)
             self._parser.feed_data(head)
             return rest
@@ -192,19 +193,12 @@ class Connection(asyncio.Protocol):
         """Whether the head that was read last offers another protocol."""
         return self._parser.should_upgrade() and self._request.method != "CONNECT"
 
-    def _without_offer(self) -> bytes:
-        """The head that was read last as its client would write it without the offer."""
-        lines = [f"{self._request.method} {self._url.decode('latin-1')} HTTP/{self._parser.get_http_version()}"]
-        lines += [f"{name}: {value}" for name, value in self._request.headers.items() if name not in _OFFER]
-        lines.append(f"connection: {'keep-alive' if self._parser.should_keep_alive() else 'close'}")
-        return "".join(f"{line}\r\n" for line in lines).encode("latin-1") + b"\r\n"
-
     # What the parser calls
 
     def on_message_begin(self) -> None:
         self._request = Request()
         self._body = bytearray()
-        self._headers = 0
+        self._headers: list[tuple[bytes, bytes]] = []
         self._url = b""
         self._refused: Refused | None = None
 
@@ -212,8 +206,8 @@ class Connection(asyncio.Protocol):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers += 1
-        if self._headers > HEADERS_MAX:
+        self._headers.append((name, value))
+        if len(self._headers) > HEADERS_MAX:
             self._refused = self._refused or Refused(431, f"at most {HEADERS_MAX} headers")
             raise ValueError("too many headers")
         self._request.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()

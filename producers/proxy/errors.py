@@ -7,7 +7,8 @@ from http import HTTPStatus
 
 import orjson
 
-from producers.proxy.wire import HEADERS_MAX, Headers, Refusal, connection_lines
+from producers.proxy.wire import Headers, Refusal, connection_lines
+from runtime.http_heads import HEADERS_MAX
 
 
 def _overloaded(message: str, limit: str) -> Refusal:

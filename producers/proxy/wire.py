@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
+from runtime.http_heads import HEADERS_MAX, without_offer
+
 METHODS = frozenset({b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"})
 BODILESS = frozenset({204, 304})
-HEADERS_MAX = 128
-"""Of a request: tiny ones take far more memory than their bytes."""
 
 Headers = list[tuple[bytes, bytes]]
 """Names as they were written, in order."""
@@ -34,7 +34,6 @@ _HOP_BY_HOP = frozenset(
         b"http2-settings",
     }
 )
-_OFFER = frozenset({b"upgrade", b"http2-settings"})
 _REQUEST_ONLY_HERE = _HOP_BY_HOP | {b"host", b"expect", b"content-length"}
 _CONTROL = bytes(range(0x21)) + b"\x7f"
 
@@ -169,11 +168,7 @@ def may_stay(head: Head) -> bool:
 
 def without_upgrade(head: Head) -> bytes:
     """The head as its client would write it without the offer, to be read once more."""
-    lines = _passed_on(head.headers, _OFFER | {b"connection"})
-    named = [name.strip() for name in head.values.get(b"connection", b"").split(b",")]
-    if kept := [name for name in named if name and name.lower() not in _OFFER]:
-        lines.append(b"Connection: " + b", ".join(kept))
-    return request_line(head) + b"\r\n".join(lines) + b"\r\n\r\n"
+    return without_offer(request_line(head), head.headers)
 
 
 def _bad(status: int, code: str, message: str) -> Refusal:
