@@ -136,15 +136,15 @@ async def serve_into(
     watched: Watched,
     stop: asyncio.Event,
     tracer: Tracer | None = None,
-    begun: Callable[[], object] | None = None,
+    **hooks: Callable[..., object],
 ) -> None:
-    """Serve until the signal; then every request has its row."""
+    """Serve until the signal; then every request has its row. ``hooks``: those of ``ProxyServer``, of a worker."""
     take = with_request_log(rows.take) if config.proxy.log_requests else rows.take
     host = config.agent.host_name
     engines = upstream_engines(config, os.environ)
     claims = claims_of(engines)
-    joins: dict[str, Any] = {"engines": engines, "claims": claims, "tracer": tracer}
-    server = ProxyServer(config.proxy, take, host=host, tenant_secret=secret, begun=begun, **joins)
+    joins: dict[str, Any] = {"engines": engines, "claims": claims, "tracer": tracer, **hooks}
+    server = ProxyServer(config.proxy, take, host=host, tenant_secret=secret, **joins)
     await server.start()
     watched.server = server
     quiet_collector()

@@ -43,10 +43,12 @@ async def _work(config: Config, descriptor: int, begun: Begun) -> None:
     reader, writer = await asyncio.open_unix_connection(sock=socket.socket(fileno=descriptor), limit=LINE_BYTES_MAX)
     secret = bytes.fromhex((await reader.readuntil(b"\n")).decode("ascii"))
     stop, watched, link = asyncio.Event(), Watched(), WorkerLink(writer)
-    beside = [asyncio.create_task(_until_told(reader, stop)), asyncio.create_task(_report(link, watched))]
+    told, reports = _until_told(reader, stop, watched), _report(link, watched)
+    beside = [asyncio.create_task(told), asyncio.create_task(reports)]
     with tracing(config.tracing, "proxy") as tracer:
         of_requests = tracer if config.tracing.requests else None
-        await serve_into(RowPublisher(link), config, secret, watched, stop, of_requests, begun.one_more)
+        rows, begins, tell = RowPublisher(link), begun.one_more, link.tell_others
+        await serve_into(rows, config, secret, watched, stop, of_requests, begun=begins, tell=tell)
     for task in beside:
         task.cancel()
     link.report(dead=None, unready="stopped", up=False)
@@ -55,11 +57,15 @@ async def _work(config: Config, descriptor: int, begun: Begun) -> None:
         await writer.wait_closed()
 
 
-async def _until_told(reader: asyncio.StreamReader, stop: asyncio.Event) -> None:
-    """The parent's only word; without one its end, which a worker that was writing to it meets as an error."""
-    told = b""
-    with contextlib.suppress(ConnectionError):
-        told = await reader.readline()
+async def _until_told(reader: asyncio.StreamReader, stop: asyncio.Event, watched: Watched) -> None:
+    """Hand on what other workers tell, until the parent's only word; without it its end, which a worker that was
+    writing to it meets as an error."""
+    try:
+        while (told := await reader.readline()) and told != b"stop\n":
+            if watched.server is not None:  # a defect there must not cost the parent's word
+                asyncio.get_running_loop().call_soon(watched.server.background.hear, json.loads(told))
+    except ConnectionError:
+        told = b""
     if not told:
         _log.error("the proxy's parent is gone; stopping, its events are lost")
     stop.set()

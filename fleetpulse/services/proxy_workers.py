@@ -16,7 +16,7 @@ import random
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import Any
 from fleetpulse.services.edge import DRAIN_S, secret_of, supervised
 from fleetpulse.services.proxy import run_on_fast_loop, settings_of
 from producers.proxy.server import STILL_MAX_S
-from producers.proxy.worker_link import LINE_BYTES_MAX, Begun, MergedCounts, items_of
+from producers.proxy.worker_link import LINE_BYTES_MAX, WAITING_BYTES_MAX, Begun, MergedCounts, items_of
 from producers.publish.supervised import SupervisedPublisher
 from runtime import logs
 from runtime.backoff import Backoff
@@ -199,12 +199,25 @@ async def _take(worker: Worker, workers: Workers, reader: asyncio.StreamReader) 
             worker.heard_s, worker.up, worker.unready = time.monotonic(), item["up"], item["unready"] or item["dead"]
             workers.merged.take(worker.number, item["report"])
             continue
+        if "others" in item:
+            tell(item["others"], [other.writer for other in workers.all if other is not worker])
+            continue
         had += item["count"]
         if "shed" in item:
             publisher.shed(item["shed"], item["count"])
         else:
             publisher.put_at_once(item["batch"])
     return had
+
+
+def tell(message: dict[str, Any], writers: Iterable[asyncio.StreamWriter | None]) -> None:
+    """Pass on what one worker tells the others; one that does not read is told no more."""
+    line = json.dumps(message).encode("ascii") + b"\n"
+    for writer in writers:
+        if writer is None or writer.is_closing():
+            continue
+        if writer.transport.get_write_buffer_size() <= WAITING_BYTES_MAX:
+            writer.write(line)
 
 
 async def _kill_stuck(workers: Workers) -> None:

@@ -7,13 +7,16 @@ final gives one row, of the tenant and the model that made it. Its latencies are
 ended. A response is known here from the answer to its request on, and forgotten with its row, or without one when
 ``RESPONSES_MAX`` others have come since or the proxy stops: none is counted twice.
 
+Of several workers any may be asked for it. The one that passed its request on tells the others of it, and they tell
+what they read of it: that one alone decides, by its own memory, whether it gives a row.
+
 Source: OpenAI API reference, Responses and Background mode; vLLM ``entrypoints/openai/responses``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from producers.proxy.routes import read_path, response_read
@@ -26,6 +29,9 @@ from runtime.proxy_config import ProxyConfig
 
 RESPONSES_MAX = 10_000
 """That are made, or that nobody read to their end; of more the oldest are not counted."""
+Row = dict[str, Any]
+Message = dict[str, Any]
+"""To the other workers: JSON, about a response that was ``made`` or ``read``."""
 _UNKNOWN: dict[str, Any] = {
     **dict.fromkeys(("ttft_us", "ttfo_us", "e2e_us", "tpot_us", "icl_max_us", "chunks")),
     "itl_bins": {},
@@ -33,13 +39,25 @@ _UNKNOWN: dict[str, Any] = {
 
 
 class Background:
-    """What one proxy knows of responses that are made in the background. ``settle`` takes what was answered so far,
-    ``unread`` counts what was not read, by ``reasons``."""
+    """What one proxy, or one worker of it, knows of responses that are made in the background.
 
-    def __init__(self, settle: Callable[[], object], unread: Callable[[Mapping[str, int]], object]) -> None:
+    ``settle`` takes what was answered so far, ``unread`` counts what was not read, by ``reasons``, ``give`` takes each
+    row with the upstream that it was read from, ``tell`` what the other workers are to ``hear``.
+    """
+
+    def __init__(
+        self,
+        settle: Callable[[], object],
+        unread: Callable[[Mapping[str, int]], object],
+        give: Callable[[Row, int | None], object],
+        tell: Callable[[Message], object],
+    ) -> None:
         self._settle = settle
         self._unread = unread
+        self._give = give
+        self._tell = tell
         self._made: dict[str, RequestMeta] = {}
+        self._elsewhere: dict[str, RequestMeta] = {}  # by another worker
 
     def begins(self, tracker: Tracker) -> str | None:
         """Take an answered request: the id of the response that is made for it in the background, None where none
@@ -51,6 +69,7 @@ class Background:
         if len(self._made) > RESPONSES_MAX:
             del self._made[next(iter(self._made))]
             self._unread({reasons.NEVER_READ: 1})
+        self._tell({"made": asdict(self._made[answer_id])})
         return answer_id
 
     def reading(self, head: Head, began_s: float, limits: ProxyConfig) -> Watch | None:
@@ -60,19 +79,31 @@ class Background:
         if response_id is None:
             return None
         self._settle()  # it may follow at once on the answer that names it
-        meta = self._made.get(response_id)
+        meta = self._made.get(response_id) or self._elsewhere.get(response_id)
         if meta is None:
             return None
         return Watch(meta, int(began_s * 1e9), limits.watched_bytes_max, limits.decoded_bytes_max)
 
-    def ended(self, tracker: Tracker, row: dict[str, Any]) -> dict[str, Any] | None:
-        """The row of a response whose reading has ended with ``row``, the first time that it is final; None else."""
+    def ended(self, tracker: Tracker, row: Row, where: int | None) -> None:
+        """The reading of a response has ended with ``row``: give it, the first time that it is final."""
         final = tracker.whole and reasons.BACKGROUND not in tracker.reasons
         name = tracker.meta.request_id
         self._unread({why: times for why, times in tracker.reasons.items() if why != reasons.BACKGROUND})
-        if not final or tracker.answer_id != name or self._made.pop(name, None) is None:
-            return None
-        return {**row, **_UNKNOWN}
+        if not final or tracker.answer_id != name:
+            return
+        if self._made.pop(name, None) is not None:
+            self._give({**row, **_UNKNOWN}, where)
+        elif self._elsewhere.pop(name, None) is not None:
+            self._tell({"read": {**row, **_UNKNOWN}, "where": where})
+
+    def hear(self, message: Message) -> None:
+        """What another worker tells."""
+        if (made := message.get("made")) is not None:
+            self._elsewhere[made["request_id"]] = RequestMeta(**made)
+            if len(self._elsewhere) > RESPONSES_MAX:
+                del self._elsewhere[next(iter(self._elsewhere))]
+        elif self._made.pop(message["read"]["request_id"], None) is not None:
+            self._give(message["read"], message["where"])
 
     def stop(self) -> None:
         """Nothing is read any more."""

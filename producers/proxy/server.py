@@ -16,7 +16,7 @@ from typing import Any
 
 from producers.otlp.request_span import span_of_request
 from producers.proxy import errors, usage
-from producers.proxy.background import Background
+from producers.proxy.background import Background, Message
 from producers.proxy.claims import Claims
 from producers.proxy.client_side import ClientSide
 from producers.proxy.deadlines import SWEEP_S
@@ -72,6 +72,7 @@ class ProxyServer:
         counters: Counters = COUNTERS,
         tracer: Tracer | None = None,
         begun: Callable[[], object] | None = None,
+        tell: Callable[[Message], object] = lambda _message: None,
     ) -> None:
         if not config.upstreams:
             raise ConfigError("proxy.upstreams", (), "must name at least one, as --upstream URL does")
@@ -118,7 +119,7 @@ class ProxyServer:
         self._all_ended = asyncio.Event()
         self._arrived: list[tuple[Exchange, int, Any]] = []
         self._looking: asyncio.TimerHandle | None = None
-        self._background = Background(self.settle, self.stats.unread)
+        self.background = Background(self.settle, self.stats.unread, self._made_in_background, tell)
         self._ended: deque[tuple[Exchange, int, How]] = deque()
         self._listener: asyncio.AbstractServer | None = None
         self._swept_s = self.now_s()
@@ -165,7 +166,7 @@ class ProxyServer:
         for client in list(self.clients):
             client.close()
         self.settle()
-        self._background.stop()
+        self.background.stop()
         await asyncio.sleep(0)
 
     def now_s(self) -> float:
@@ -232,7 +233,7 @@ class ProxyServer:
         if exchange.refusal is None:
             exchange.refusal = self.quotas.arrives(exchange.client.address, exchange.tenant, self.now_s())
         if exchange.refusal is None and exchange.api is None:
-            exchange.watch = self._background.reading(head, exchange.began_s, self.limits)
+            exchange.watch = self.background.reading(head, exchange.began_s, self.limits)
             exchange.watched = exchange.watch is not None
         self._open.add(exchange)
         self.stats.open_requests(self.quotas.open, len(self._open) - self.quotas.open)
@@ -377,19 +378,21 @@ class ProxyServer:
         row = watch.end(at_ns, exchange.ended_ms, how, exchange.status)
         assert row is not None
         if exchange.api is None:
-            row = self._background.ended(watch.tracker, row)
-            if row is None:
-                return None
-            if self._begun is not None:
-                self._begun()
+            self.background.ended(watch.tracker, row, exchange.where)
+            return None
+        if (response_id := self.background.begins(watch.tracker)) is not None:
+            self._claims.claim_answer(response_id, response_id)  # what others report of it goes to its own row
         else:
-            if (response_id := self._background.begins(watch.tracker)) is not None:
-                self._claims.claim_answer(response_id, response_id)  # what others report of it goes to its own row
-            else:
-                self._claim_answer(exchange, watch)
-            self.stats.unread(watch.tracker.reasons)
+            self._claim_answer(exchange, watch)
+        self.stats.unread(watch.tracker.reasons)
         self._names.judge(row)
         return row
+
+    def _made_in_background(self, row: dict[str, Any], where: int | None) -> None:
+        if self._begun is not None:
+            self._begun()
+        self._names.judge(row)
+        self._engines.take(row, where, self._joined)
 
 
 _STREAMS = frozenset({"chat", "completions"})

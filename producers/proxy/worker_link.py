@@ -77,6 +77,11 @@ class WorkerLink:
         """Have events declared that are lost."""
         self._send({"shed": topic, "count": events})
 
+    def tell_others(self, message: Mapping[str, Any]) -> None:
+        """Say it to all other workers, if the parent keeps up."""
+        if self._writer.transport.get_write_buffer_size() <= WAITING_BYTES_MAX:
+            self._send({"others": message})
+
     def report(self, *, dead: str | None, unready: str | None, up: bool) -> None:
         """Say how the worker is, and everything it counts. ``up``: it has begun to listen."""
         self._send({"report": self._counters.readings(), "dead": dead, "unready": unready, "up": up})

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from fleetpulse.services import proxy_worker
-from fleetpulse.services.proxy_workers import Worker, Workers, reserve
+from fleetpulse.services.proxy import Watched
+from fleetpulse.services.proxy_workers import Worker, Workers, reserve, tell
+from producers.proxy.worker_link import WAITING_BYTES_MAX
 from schemas.errors import ConfigError
 
 
@@ -79,6 +83,33 @@ async def test_a_worker_stops_by_its_parents_word_and_by_its_end_however_it_show
         case _:
             reader.set_exception(BrokenPipeError())
 
-    await proxy_worker._until_told(reader, stop)
+    await proxy_worker._until_told(reader, stop, Watched())
 
     assert stop.is_set()
+
+
+class Told:
+    """A writer to a worker."""
+
+    def __init__(self, *, closing: bool = False, unread_bytes: int = 0) -> None:
+        self.lines: list[bytes] = []
+        self.write = self.lines.append
+        self.is_closing = lambda: closing
+        self.transport = SimpleNamespace(get_write_buffer_size=lambda: unread_bytes)
+
+
+async def test_workers_hear_what_one_of_them_tells_until_the_parent_s_word() -> None:
+    """Those that are there and read."""
+    told, late, gone = Told(), Told(unread_bytes=WAITING_BYTES_MAX + 1), Told(closing=True)
+    for number in (1, 2):
+        tell({"made": number}, cast("list[Any]", [told, None, late, gone]))
+    reader, stop, watched, heard = asyncio.StreamReader(), asyncio.Event(), Watched(), list[object]()
+    watched.server = cast(Any, SimpleNamespace(background=SimpleNamespace(hear=heard.append)))
+    reader.feed_data(b"".join([*told.lines, b"stop\n"]))
+
+    await proxy_worker._until_told(reader, stop, watched)
+    await asyncio.sleep(0)
+
+    assert stop.is_set()
+    assert heard == [{"made": 1}, {"made": 2}]
+    assert late.lines == gone.lines == []

@@ -195,6 +195,76 @@ def test_what_was_not_read_when_the_proxy_stops_is_said() -> None:
     assert asyncio.run(run()).counters.value("proxy_unread", reason="never_read") == 1
 
 
+class Workers:
+    """Two workers of one proxy: what one tells, the other hears, through the JSON between their processes."""
+
+    def __init__(self) -> None:
+        self.maker, self.reader = Setting(tell=self.to_reader), Setting(tell=self.to_maker)
+
+    def to_reader(self, message: dict[str, Any]) -> None:
+        self.reader.server.background.hear(orjson.loads(orjson.dumps(message)))
+
+    def to_maker(self, message: dict[str, Any]) -> None:
+        self.maker.server.background.hear(orjson.loads(orjson.dumps(message)))
+
+    def turn(self, worker: Setting, request: bytes, answered: bytes) -> None:
+        worker.client.data_received(request)
+        worker.upstream.data_received(answered)
+        worker.server.settle()
+
+
+async def test_a_response_that_another_worker_reads_is_counted_once() -> None:
+    """By the worker that passed its request on, with what the other read: its own tenant, no latencies."""
+    both = Workers()
+    both.turn(both.maker, POST, QUEUED)
+    both.turn(both.reader, reading(), answer(response("in_progress")))
+    for worker in (both.reader, both.maker, both.reader, both.maker):
+        both.turn(worker, reading(), FINAL)
+
+    rows = both.maker.rows
+    assert [(row["request_id"], row["output_tokens"], row["e2e_us"]) for row in rows[1:]] == [("resp_1", 5, None)]
+    assert rows[1]["tenant"] == rows[0]["tenant"] is not None
+    assert both.reader.rows == []
+    await both.maker.server.stop()
+    assert both.maker.counters.value("proxy_unread", reason="never_read") == 0
+
+
+async def test_a_response_that_its_worker_and_another_read_at_once_is_counted_once() -> None:
+    """What the other tells comes when it has its row."""
+    told: list[dict[str, Any]] = []
+    both = Workers()
+    both.turn(both.maker, POST, QUEUED)
+    both.reader.server.background._tell = told.append
+    both.turn(both.reader, reading(), FINAL)
+    both.turn(both.maker, reading(), FINAL)
+    both.to_maker(*told)
+
+    assert [row["request_id"] for row in both.maker.rows] == ["r", "resp_1"]
+
+
+async def test_a_response_of_a_worker_that_has_ended_is_not_counted() -> None:
+    """Nobody knows any more whether it was."""
+    both = Workers()
+    both.turn(both.maker, POST, QUEUED)
+    both.maker.server.background.stop()
+    both.turn(both.reader, reading(), FINAL)
+
+    assert [row["request_id"] for row in both.maker.rows + both.reader.rows] == ["r"]
+
+
+async def test_responses_of_other_workers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest is forgotten here, and still known to its worker."""
+    monkeypatch.setattr(background, "RESPONSES_MAX", 1)
+    both = Workers()
+    for name in ("resp_1", "resp_2"):
+        both.reader.server.background.hear({"made": {"request_id": name}})
+    both.turn(both.maker, POST, QUEUED)
+
+    assert list(both.reader.server.background._elsewhere) == ["resp_1"]
+    both.turn(both.maker, reading(), FINAL)
+    assert [row["request_id"] for row in both.maker.rows] == ["r", "resp_1"]
+
+
 def test_a_response_is_claimed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """By its own id: what others report of it goes to its own row."""
     claimed: list[tuple[str, str]] = []

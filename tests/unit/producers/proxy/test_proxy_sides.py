@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -92,12 +93,13 @@ class Wire:
 class Setting:
     """A proxy between two wires. Bodies pass untouched unless ``ask_usage`` is set."""
 
-    def __init__(self, **limits: Any) -> None:
+    def __init__(self, *, tell: Callable[[dict[str, Any]], object] = lambda _: None, **limits: Any) -> None:
         self.rows: list[dict[str, Any]] = []
         upstreams = (UpstreamConfig(url="http://e:1/base"),)
         config = ProxyConfig(upstreams=upstreams, **{"ask_usage": False, **limits})
         self.counters = Counters()
-        self.server = ProxyServer(config, self.rows.append, host="h", tenant_secret=b"s", counters=self.counters)
+        more: dict[str, Any] = {"counters": self.counters, "tell": tell}
+        self.server = ProxyServer(config, self.rows.append, host="h", tenant_secret=b"s", **more)
         self.client_wire, self.upstream_wire = Wire(), Wire()
         self.client = ClientSide(self.server)
         self.client.connection_made(self.client_wire)  # type: ignore[arg-type]

@@ -80,6 +80,17 @@ async def test_what_the_parent_does_not_read_is_shed() -> None:
     assert await pipe.items() == [{"shed": "llm.requests", "count": 3}]
 
 
+async def test_what_a_worker_tells_the_others_goes_to_its_parent() -> None:
+    """While that reads."""
+    pipe = Pipe()
+    link = pipe.link()
+    link.tell_others({"made": {"request_id": "resp_1"}})
+    pipe.waiting = worker_link.WAITING_BYTES_MAX + 1
+    link.tell_others({"made": {"request_id": "resp_2"}})
+
+    assert await pipe.items() == [{"others": {"made": {"request_id": "resp_1"}}}]
+
+
 async def test_a_report_has_everything_that_is_counted() -> None:
     """By name and labels, with what the worker says of itself."""
     pipe, counters = Pipe(), Counters()
