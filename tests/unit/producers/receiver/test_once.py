@@ -228,6 +228,21 @@ def test_choices_that_end_one_after_another_wait_for_each_other() -> None:
     assert judged(once, row, now_s=3.0) == ([True], 4)
 
 
+@pytest.mark.parametrize("claimed", [False, True])
+def test_choices_that_end_far_apart_below_a_gateway_are_the_engine_s_requests(claimed: bool) -> None:
+    """It names them at the end only: one each, and its own report is left out. What a proxy claimed is one request."""
+    once, given, passed = Once(), Given(), list[bytes]()
+    if claimed:
+        once.claim("r", lambda name, row: given.append((name, row)))
+    for number in range(3):
+        judged(once, PLUGIN | {"request_id": f"{number}_chatcmpl-r"}, now_s=2.0 * number)
+        passed += once.due(2.0 * number + HELD_S)
+
+    assert judged(once, GATEWAY | {"choices": 3}, now_s=6.0) == ([False], 1)
+    assert (len(passed), len(given)) == ((0, 4) if claimed else (3, 0))
+    assert once.due(None) == []
+
+
 @pytest.mark.parametrize("said_at", [0, 1], ids=["before any has ended", "after the first has"])
 def test_choices_that_end_long_after_each_other_wait_for_an_sdk_that_said_it_reads_them(said_at: int) -> None:
     """However far apart within the bound: the SDK's report is the event, and takes over all of theirs."""
