@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -130,6 +131,40 @@ async def test_workers_share_a_port_a_spool_and_their_metrics(tmp_path: Path) ->
     assert counted(page, "proxy_requests_total") == count
     assert ready == {"ok": True, "why": None}
     assert (len(pids), connections >= 2) == (2, True)
+
+
+async def test_a_response_in_the_background_is_counted_whichever_worker_reads_it(tmp_path: Path) -> None:
+    """Read once, after all workers know of it; a second reading counts nothing."""
+    count, numbers = 16, itertools.count()
+    usage = {"input_tokens": 7, "output_tokens": 5}
+
+    async def script(got: Got, writer: asyncio.StreamWriter) -> None:
+        reads = got.line.startswith(b"GET ")
+        name = got.line.split()[1].decode().rpartition("/")[2] if reads else f"resp_{next(numbers)}"
+        response = {"id": name, "object": "response", "model": "m", "status": "queued", "output": [], "usage": None}
+        if reads:
+            response |= {"status": "completed", "usage": usage}
+        writer.write(whole(json.dumps(response).encode()))
+
+    def read_rows() -> list[str]:
+        rows = rows_beside(tmp_path / "spool").get("llm.requests", [])
+        return sorted(row["request_id"] for row in rows if row["api"] == "responses")
+
+    async with engines_of(script) as (engine,), workers_before(engine, tmp_path) as proxy:
+        for _ in range(count):
+            await proxy.ask(post(b'{"model":"m","background":true}', b"/v1/responses"))
+        page = ""
+        while counted(page, 'proxy_unread_total{reason="background"}') < count:
+            await asyncio.sleep(0.2)
+            page = await proxy.page("/metrics")
+        for number in (*range(count), *range(count)):
+            await proxy.ask(b"GET /v1/responses/resp_%d HTTP/1.0\r\n\r\n" % number)
+        await until(lambda: len(read_rows()) >= count, WITHIN_S)
+        proxy.process.send_signal(signal.SIGTERM)
+        await until(lambda: proxy.workers() == [], WITHIN_S)
+        rows = read_rows()
+
+    assert rows == sorted(f"resp_{number}" for number in range(count))
 
 
 async def test_a_clients_quota_holds_over_all_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
