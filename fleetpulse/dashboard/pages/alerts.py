@@ -22,7 +22,6 @@ from schemas.contract.alerts import SEVERITIES
 from schemas.errors import ConfigError, FleetpulseError
 from schemas.limits import MINUTE_MS
 
-"""An open alert is published again now and then; one without any record for this long counts as over."""
 BARS_MAX = 40
 _BARS_MS = tuple(MINUTE_MS * minutes for minutes in (1, 2, 5, 10, 30, 60, 180, 360, 720, 1_440, 10_080))
 SILENCED = {"no": "active", "yes": "silenced", "all": "all"}

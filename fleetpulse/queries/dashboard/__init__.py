@@ -72,7 +72,8 @@ SHARED = ("cost_by_day", "latency_rise", "request_cost", "request_cost_of_alert"
 """Queries of the catalogue for people that pages ask too: their headers are as here."""
 
 ALERTS_KEPT_MS = 60 * DAY_MS
-"""How far back an alert is looked for that is open: some, as those of budgets, tell nothing for weeks."""
+"""How far back an alert is looked for that is open: it is published again now and then, of budgets only after weeks.
+Without any record for this long it counts as over."""
 
 Value = int | float | str | Sequence[str | int | None]
 
