@@ -122,7 +122,7 @@ INNER JOIN lines AS l ON l.source = r.source AND l.boot = r.boot
 WHERE r.seq >= l.seq_to
 GROUP BY r.source, r.boot
 """
-_OPEN = f"""
+OPEN_BUCKETS = f"""
 SELECT topic, level, window_ms
 FROM
 (
@@ -131,6 +131,7 @@ FROM
 )
 WHERE number > dealt_with
 """
+"""Buckets of rollups that are noted as changed and not computed since: topic, level and start [ms]."""
 _SPANS = f"""
 SELECT topic, partition, min(offset_from), max(offset_to),
     groupArrayIf(100)((before, offset_from), before != offset_from), min(committed),
@@ -254,7 +255,7 @@ def _behind(database: Database, cut: Cut, holes: Sequence[Hole]) -> dict[tuple[s
 def _rollups(database: Database, cut: Cut, since_ms: int, now_ms: int) -> tuple[list[Cells], int]:
     """Cells of every level. While events come, buckets that have not ended or have a note are being written: they are
     left out, and those with a note counted."""
-    noted = database.sql(_OPEN).rows if cut.growing else ()
+    noted = database.sql(OPEN_BUCKETS).rows if cut.growing else ()
     found, open_buckets = [], 0
     for event in GROUPED:
         for number, level in enumerate(LEVELS):

@@ -25,7 +25,8 @@ from fleetpulse.sql.database import Database
 from fleetpulse.stack.ports import free_ports, is_free
 from fleetpulse.stack.report import command_for
 from lab.demo import screen
-from lab.demo.scenario import COMPILED, SOURCES, Scenario
+from lab.demo.ending import finish_rollups, sink_lag
+from lab.demo.scenario import COMPILED, JOBS, SOURCES, Scenario
 from runtime.clock import SystemClock
 from runtime.config import Config, own_data_dir
 from schemas.ddl.stored import RAW
@@ -111,6 +112,8 @@ def _run_on(run: _Run, *, keep: bool, svg: Path | None) -> bool:
     address = _serve(run) if keep else None
     keep = _watch(run) and keep
     report = _settle(run)
+    if not keep:
+        _finish(run)
     if svg is not None:
         console.export_text()  # forgets what was recorded: the picture is of the closing screen
     _close(run, report)
@@ -267,6 +270,11 @@ def _settle(run: _Run) -> Report:
     return report
 
 
+def _finish(run: _Run) -> None:
+    kafka = run.config.kafka
+    finish_rollups(run.database, run.processes, JOBS, run.console, lambda: sink_lag(kafka))
+
+
 def _first_request_ms(run: _Run) -> int:
     """The window of this run's first request, where the closing range begins: the simulated fleet alone sends requests,
     and where its loops were not compiled it begins late. Without any, the start of the run."""
@@ -329,3 +337,5 @@ def _keep(run: _Run, address: str | None) -> None:
     except KeyboardInterrupt:
         down = command_for("down", run.config.data_dir)
         run.console.print(f"stopping; the stack stays up until: {down}", markup=False, highlight=False, soft_wrap=True)
+        run.processes.stop(*(command.name for command in run.scenario.edges_after()), within_s=DRAIN_WITHIN_S)
+        _finish(run)

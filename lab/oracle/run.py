@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from fleetpulse.reconcile.tables import OPEN_BUCKETS
 from lab.oracle.bills import Bill, BillLine, part_of
 from lab.oracle.engines import EngineSample
 from lab.oracle.faces import FACES, ONLY_WITH
@@ -16,6 +17,7 @@ from lab.oracle.machines import Sample
 from lab.oracle.recount import Raw, Recount, Request
 from lab.oracle.said import Ask
 from lab.oracle.value import Key, Value
+from schemas.errors import FleetpulseError
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS, WINDOW_MS
 
 RAW = """SELECT at_ms, ifNull(model, 'None') AS model, ifNull(tenant, 'None') AS tenant, status,
@@ -196,7 +198,13 @@ def oracle(
     objectives: Objectives,
     on_progress: OnProgress = lambda done, total: None,
 ) -> Comparison:
-    """Over the accepted requests that ended before a moment: later ones may not be in every table yet."""
+    """Over the accepted requests that ended before a moment: later ones may not be in every table yet. Raises
+    ``FleetpulseError`` while rollups lack rows that are there."""
+    if waiting := len(ask(OPEN_BUCKETS, {})):
+        raise FleetpulseError(
+            f"{waiting} buckets of rollups have changed and are not computed yet: pages would differ from single rows."
+            " Stop what produces, and run `fleetpulse sink` for half a minute, until this command compares"
+        )
     raw = stored(ask, before_ms, objectives)
     if not raw.requests:
         return Comparison(0, 0)

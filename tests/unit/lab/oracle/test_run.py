@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from lab.oracle.run import ZONES, Comparison, Range, ranges_over
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from fleetpulse.reconcile.tables import OPEN_BUCKETS
+from lab.oracle.run import ZONES, Comparison, Range, oracle, ranges_over
 from lab.oracle.value import Key, Value
+from schemas.errors import FleetpulseError
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
 
 FIRST_MS = 20_000 * DAY_MS
@@ -67,3 +74,17 @@ def test_a_report_says_nothing_without_a_bill_alone() -> None:
 def test_nothing_compared_is_not_exact() -> None:
     """An empty database proves nothing."""
     assert not Comparison(0, 0).exact
+
+
+def test_nothing_is_compared_while_rollups_lack_what_rows_say() -> None:
+    """It would differ by what the sink has still to compute; the sentence says what to do."""
+    asked: list[str] = []
+
+    def ask(sql: str, _bound: Mapping[str, Any]) -> list[dict[str, Any]]:
+        asked.append(sql)
+        return [{"topic": "costs", "level": "1m", "window_ms": 0}] * 2 if sql == OPEN_BUCKETS else []
+
+    with pytest.raises(FleetpulseError, match=r"2 buckets of rollups .* run `fleetpulse sink` for half a minute"):
+        oracle(ask, 1, 1, FIRST_MS, {})
+
+    assert asked == [OPEN_BUCKETS]
