@@ -402,10 +402,19 @@ def test_secrets_of_a_target_of_alerts_are_files_of_its_pod_alone(words: str, wa
     ("deliver", "wanted"),
     [("", set()), ("{url: 'http://a/b'}", {"KIND", "ENDPOINT_URL"}), ("{secret: chat}", {"KIND", "ENDPOINT_URL_FILE"})],
 )
-def test_whoever_has_targets_in_the_settings_gets_no_other(deliver: str, wanted: set[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "targets",
+    [
+        "settings: {delivery: {targets: [{name: ops, kind: webhook, endpoint_url: 'http://a/c'}]}}",
+        "existingConfigMap: ours",
+    ],
+    ids=["in values", "in a config map of theirs"],
+)
+def test_whoever_has_targets_in_the_settings_gets_no_other(
+    targets: str, deliver: str, wanted: set[str], tmp_path: Path
+) -> None:
     """Unless its address is given beside them: nobody else's Alertmanager is waited for."""
-    targets = "settings: {delivery: {targets: [{name: ops, kind: webhook, endpoint_url: 'http://a/c'}]}}\n"
-    (tmp_path / "values.yaml").write_text(targets + (f"deliver: {deliver}" if deliver else ""))
+    (tmp_path / "values.yaml").write_text(f"{targets}\n" + (f"deliver: {deliver}" if deliver else ""))
     made = objects(rendered("", "--values", str(tmp_path / "values.yaml")))
     (one,) = made["Deployment", "deliver"]["spec"]["template"]["spec"]["containers"]
     prefix = "FLEETPULSE_DELIVERY__DEFAULT__"

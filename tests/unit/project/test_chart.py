@@ -29,10 +29,17 @@ def test_versions_are_those_of_the_project() -> None:
 
 
 def test_settings_of_the_chart_are_those_beside_the_manifests() -> None:
-    """fleetpulse.toml has comments for people; the values of the chart say the same; it names prices by itself."""
+    """fleetpulse.toml has comments for people; the values of the chart say the same; prices, and who is notified where
+    nobody is named, it names by itself."""
     beside = tomllib.loads((KUBERNETES / "fleetpulse.toml").read_text())
+    (url,) = re.findall(r'ternary "(http\S+)" ""', TEMPLATES)
+    target = {"name": "default", "kind": VALUES["deliver"]["kind"], "endpoint_url": url}
 
-    assert {**VALUES["settings"], "prices": "/etc/fleetpulse/prices.yaml"} == beside
+    assert {
+        **VALUES["settings"],
+        "prices": "/etc/fleetpulse/prices.yaml",
+        "delivery": {"targets": [target]},
+    } == beside
 
 
 @pytest.mark.parametrize("name", ["run-job.sh", "prices.yaml"])

@@ -402,6 +402,26 @@ def test_the_shipped_settings_are_known(tmp_path: Path, monkeypatch: pytest.Monk
     assert (config.health_host, config.kafka.security_protocol) == ("0.0.0.0", "SASL_SSL")
 
 
+def test_who_is_notified_stands_in_the_settings_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who changes or leaves out the target there waits for nobody else's Alertmanager: no manifest names one."""
+    monkeypatch.setenv("FLEETPULSE_DATA_DIR", str(tmp_path))
+    text = (KUBERNETES / "fleetpulse.toml").read_text()
+    login = {"kafka.sasl_username": "fleetpulse-deliver"}
+
+    shipped = load({"config_file": str(secrets_at(text, tmp_path)), **login}).delivery.all_targets
+    kept, target = re.subn(r"^\[\[delivery\.targets]]\n(?:\w.*\n)+", "", text, flags=re.MULTILINE)
+    without = load({"config_file": str(secrets_at(kept, tmp_path)), **login}).delivery.all_targets
+
+    assert [(one.name, one.kind, one.origin) for one in shipped] == [
+        ("default", "alertmanager", "http://alertmanager.monitoring.svc:9093")
+    ]
+    assert (target, without) == (1, ())
+    named = [
+        one["name"] for workload in WORKLOADS.values() for each in containers(workload) for one in each.get("env", ())
+    ]
+    assert [name for name in named if "DELIVERY" in name] == []
+
+
 JOB = """#!/bin/sh
 echo "$@" >> {folder}/calls
 [ "$(wc -l < {folder}/calls)" -ge {last} ] && exit {code}
