@@ -1,16 +1,18 @@
-"""Make the passwords of a Compose installation, once: ``python3 deploy/make_secrets.py``. Standard library alone.
+"""Make the passwords of a Compose installation: ``python3 deploy/make_secrets.py``. Standard library alone.
 
 Writes ``deploy/secrets/`` (open to its owner alone, ignored by git): the writer's and the reader's password of
 ClickHouse, ClickHouse's users file, which holds their hashes, the password of every part's login in Kafka and the
 brokers' file of all of them, the dashboard's token and the password of Grafana's admin. What is there already is kept.
+Files of the checkout that containers mount are made readable by all: under a umask of 077 they are not.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
+import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 FOLDER = Path(__file__).with_name("secrets")
@@ -21,6 +23,17 @@ WRITER_GRANTS = (
     "GRANT SELECT ON system.*",
 )
 READER_GRANTS = ("GRANT SELECT, dictGet, SHOW ON fleetpulse.*",)
+
+MOUNTED = (
+    "deploy/clickhouse/backups.xml",
+    "deploy/clickhouse/metrics.xml",
+    "deploy/helm/fleetpulse/files/run-job.sh",
+    "deploy/prometheus",
+    "fleetpulse/data/prices",
+    "grafana/dashboards",
+    "grafana/provisioning",
+)
+"""Files and folders of the checkout that docker-compose.yml mounts, but for the secrets."""
 
 KAFKA_LOGINS = ("edge", "gateway", "jobs", "sink", "deliver", "people", "migrate")
 """Roles of ``schemas/contract/rights.py``; the login of each is ``fleetpulse-ROLE``."""
@@ -102,6 +115,16 @@ def make(folder: Path) -> None:
     _write(folder / "clickhouse-users.xml", users_file(writer, reader))
 
 
+def open_to_containers(paths: Iterable[Path]) -> None:
+    """Let everybody read the files and enter the folders, with all that is in them: users of containers are others to
+    whoever cloned the repository."""
+    for path in (one for given in paths for one in (given, *given.rglob("*"))):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        wanted = mode | (0o555 if path.is_dir() else 0o444)
+        if wanted != mode:
+            path.chmod(wanted)
+
+
 def _password(path: Path) -> str:
     _write(path, path.read_text(encoding="ascii") if path.exists() else secrets.token_urlsafe(24))
     return path.read_text(encoding="ascii").strip()
@@ -114,4 +137,5 @@ def _write(path: Path, text: str) -> None:
 
 if __name__ == "__main__":
     make(FOLDER)
+    open_to_containers(Path(__file__).parents[1] / name for name in MOUNTED)
     sys.stdout.write(f"passwords are in {FOLDER}\n")

@@ -64,6 +64,32 @@ def test_containers_read_secrets_whatever_the_umask(make_secrets: ModuleType, tm
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
 
 
+def test_containers_read_what_they_mount_of_a_checkout(make_secrets: ModuleType, tmp_path: Path) -> None:
+    """Whatever the umask of the clone was; nobody else may write there afterwards who could not before."""
+    file, folder = tmp_path / "run-job.sh", tmp_path / "a folder"
+    before = os.umask(0o077)
+    try:
+        file.write_text("#!/bin/sh")
+        (folder / "below").mkdir(parents=True)
+        (folder / "below" / "rules.yaml").write_text("groups: []")
+    finally:
+        os.umask(before)
+
+    make_secrets.open_to_containers([file, folder])
+
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
+    assert modes == {"run-job.sh": 0o644, "a folder": 0o755, "below": 0o755, "rules.yaml": 0o644}
+
+
+def test_every_file_of_the_checkout_that_compose_mounts_is_made_readable(make_secrets: ModuleType) -> None:
+    """All but the secrets, which have a folder of their own."""
+    services = yaml.load((ROOT / "docker-compose.yml").read_text(), yaml.CSafeLoader)["services"].values()
+    volumes = [re.sub(r"^\$\{\w+:-([^}]*)}", r"\1", one) for each in services for one in each.get("volumes", ())]
+    mounted = {one.partition(":")[0].removeprefix("./") for one in volumes if one.startswith("./")}
+
+    assert mounted - {"deploy/secrets/clickhouse-users.xml"} == set(make_secrets.MOUNTED)
+
+
 def test_making_secrets_again_keeps_them(make_secrets: ModuleType, tmp_path: Path) -> None:
     """A second run changes nothing."""
     make_secrets.make(tmp_path)
