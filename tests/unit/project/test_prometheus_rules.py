@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fleetpulse.services.jobs_and_sink import JOBS
 from grafana.boards import BOARDS
 
 FOLDER = Path(__file__).resolve().parents[3] / "deploy" / "prometheus"
@@ -34,6 +35,47 @@ def test_no_rule_mixes_installations(file: str) -> None:
     found = {rule.get("alert") or rule["record"]: mixing(rule["expr"]) for rule in rules}
 
     assert {name: lost for name, lost in found.items() if lost} == {}
+
+
+def test_rules_ask_for_jobs_that_every_deployment_has() -> None:
+    """Compose by its configuration, Kubernetes by pod monitors, under the same names."""
+    rules = "".join((FOLDER / file).read_text() for file in FILES)
+    composed = {one["job_name"] for one in yaml.safe_load((FOLDER / "prometheus.yaml").read_text())["scrape_configs"]}
+    monitors = (FOLDER.parent / "helm" / "fleetpulse" / "templates" / "podmonitors.yaml").read_text()
+    (given,) = re.findall(r"\$operator := dict (.*?) }}", monitors)
+    monitored = set(re.findall(r'"(fleetpulse[\w-]*)"', given))
+
+    asked = set(re.findall(r'\bjob(=~?|!=|!~)"([^"]*)"', rules))
+
+    assert asked == {("=", "fleetpulse")}
+    assert monitored == {"fleetpulse", "fleetpulse-agents"} == composed - {"clickhouse"}
+    assert "{ targetLabel: job, replacement: {{ $job }} }" in monitors
+
+
+def test_whose_absence_is_noticed_is_scraped_where_it_runs() -> None:
+    """Every process that a rule waits for by name: each is a target in Compose, and a pod with its port."""
+    (named,) = re.findall(r'\{process=~"([^"]*)"}\[1d]', (FOLDER / "rules.yaml").read_text())
+    (targets, *_) = yaml.safe_load((FOLDER / "prometheus.yaml").read_text())["scrape_configs"]
+    hosts = {one.partition(":")[0].split("-")[0] for one in targets["static_configs"][0]["targets"]}
+    manifests = [
+        one
+        for name in ("jobs.yaml", "services.yaml")
+        for one in yaml.safe_load_all((FOLDER.parent / "kubernetes" / name).read_text())
+        if "template" in one["spec"]
+    ]
+    pods = {
+        one["metadata"]["name"]
+        for one in manifests
+        if "health" in [port["name"] for port in one["spec"]["template"]["spec"]["containers"][0]["ports"]]
+    }
+
+    waited_for = {"sink", "deliver", *JOBS}
+
+    assert {
+        name for name in (*(f"jobs-{job}" for job in JOBS), "sink", "deliver") if not re.fullmatch(named, name)
+    } == set()
+    assert waited_for <= hosts
+    assert waited_for <= pods
 
 
 def test_no_chart_mixes_installations() -> None:
