@@ -109,3 +109,22 @@ def test_links_lead_to_where_the_page_is_read() -> None:
     read_at("https://docs.example/running/")
 
     assert Cause.KAFKA.url == "https://docs.example/running/#kafka-unavailable"
+
+
+def test_whoever_is_on_call_finds_all_steps_of_a_broken_part_in_its_section() -> None:
+    """What takes it out, what stops the sink, and what has both of its groups read again, as the page of backups says;
+    lines that need a place filled in are no block, which drills paste."""
+    text = (ROOT / PAGE).read_text(encoding="utf-8")
+    (section,) = re.findall(rf"^### {Cause.PART}\n(.*?)^### ", text, re.MULTILINE | re.DOTALL)
+    backups = (ROOT / "docs" / "how-to" / "operations.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    resets = re.findall(r"`(kafka-consumer-groups.sh [^`]+)`", section)
+
+    assert block.splitlines() == ["fleetpulse doctor", "fleetpulse reconcile"]
+    assert "DETACH" in section
+    assert "systemctl stop fleetpulse-sink" in section
+    assert resets == [
+        " ".join(line.replace("--to-datetime 2026-01-01T00:00:00.000", "--to-earliest").split())
+        for line in backups.splitlines()
+        if line.startswith("kafka-consumer-groups.sh")
+    ]
