@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from rich.console import Console
 
+from fleetpulse.dashboard.consumer_lag import Lag
 from fleetpulse.services.processes import Processes
 from fleetpulse.sql.database import Database
 from lab.demo import ending, run
 from lab.demo.ending import CALM_S, WITHIN_S, finish_rollups
+from runtime.config import KafkaConfig
+from schemas.errors import UnavailableError
 
 
 class World:
@@ -92,6 +95,35 @@ def test_ctrl_c_ends_the_wait() -> None:
 
     assert not world.finished(interrupted)
     assert "the sink is behind" in world.said
+
+
+@pytest.mark.parametrize(
+    ("answer", "lag"),
+    [
+        pytest.param([Lag("sink", "costs", 3, 8, 1), Lag("sink", "books", 0, 1, 1)], (3, 0), id="it runs"),
+        pytest.param([Lag("sink", "costs", 3, 8, 0)], None, id="nobody is in its group"),
+        pytest.param(UnavailableError("Kafka unavailable"), None, id="Kafka does not answer"),
+    ],
+)
+def test_the_lag_is_that_of_a_sink_that_runs(
+    answer: list[Lag] | Exception, lag: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By topic, of its own group alone."""
+    asked: list[Mapping[str, Sequence[str]]] = []
+
+    class Asked:
+        def __init__(self, _kafka: KafkaConfig, reads: Mapping[str, Sequence[str]]) -> None:
+            asked.append(reads)
+
+        async def ask(self) -> list[Lag]:
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    monkeypatch.setattr(ending, "LagOfGroups", Asked)
+
+    assert ending.sink_lag(KafkaConfig()) == lag
+    assert [list(one) for one in asked] == [["sink"]]
 
 
 def test_while_it_waits_it_says_for_what(monkeypatch: pytest.MonkeyPatch) -> None:
