@@ -88,3 +88,13 @@ def test_figures_of_the_readme_are_those_of_the_pages() -> None:
 
     assert len(figures) > 10
     assert {one for one in figures if not re.search(rf"(?<![\d.,]){re.escape(one)}(?![\d]|[.,]\d)", pages)} == set()
+
+
+def test_kubernetes_is_asked_for_the_namespace_of_the_parts() -> None:
+    """That of the manifests, not of whoever happens to be called; manifests and namespaces name themselves."""
+    lines = [line for path in DOCUMENTS for line in path.read_text(encoding="utf-8").splitlines()]
+    told = [call for line in lines for call in re.findall(r"(?:^|`)\s*kubectl ([^`]+)", line)]
+    themselves = ("apply --kustomize", "create namespace", "label namespace")
+
+    assert len(told) > 10
+    assert [one for one in told if not one.startswith((*themselves, "--namespace fleetpulse "))] == []
