@@ -55,28 +55,40 @@ def views() -> list[str]:
 
 
 def late() -> str:
-    """Final minutes with rows that no bill holds: they came after the minute was forgotten."""
+    """Final minutes with rows that no bill holds: they came after the minute was forgotten, or its bills failed.
+
+    A minute is final when a final bill of its partition is as new: those of a partition become final together. Shares
+    alone make no bill.
+    """
     group = "ifNull(coalesce(placement_group, host), '') AS of_group"
+    tables = ((USAGE, 1, "1"), (SHARES, 0, "1"), (PARTIALS["gpu.samples"], 1, "grouping = 'gpu'"))
     each = [
-        f"SELECT intDiv(window_ms, 60000) * 60000 AS of_ms, {group}, max(log_offset) AS newest\n"
-        f"    FROM {table} FINAL GROUP BY of_ms, of_group"
-        for table in (USAGE.name, SHARES.name, PARTIALS["gpu.samples"].name)
+        f"SELECT intDiv(window_ms, 60000) * 60000 AS of_ms, {group}, max(log_partition) AS of_partition,\n"
+        f"        max(log_offset) AS newest, {is_billed} AS is_billed\n"
+        f"    FROM {table.name} FINAL WHERE {which} GROUP BY of_ms, of_group"
+        for table, is_billed, which in tables
     ]
     came = "\n    UNION ALL\n    ".join(each)
     source = (
         f"(\n    {came}\n) AS r\nINNER JOIN (\n"
-        "    SELECT minute_ms, placement_group, max(revision) AS billed, min(final) AS is_final\n"
+        "    SELECT log_partition, max(minute_ms) AS final_ms FROM token_costs FINAL WHERE final = 1\n"
+        "    GROUP BY log_partition\n"
+        ") AS p ON r.of_partition = p.log_partition\nLEFT JOIN (\n"
+        "    SELECT minute_ms, placement_group, toNullable(max(revision)) AS billed, min(final) AS is_final\n"
         "    FROM token_costs FINAL GROUP BY minute_ms, placement_group\n"
         ") AS c ON r.of_ms = c.minute_ms AND r.of_group = c.placement_group\n"
-        "WHERE c.is_final = 1 AND r.newest > c.billed\nGROUP BY c.minute_ms, c.placement_group"
+        "WHERE if(c.billed IS NULL, r.is_billed = 1, r.newest > c.billed OR c.is_final = 0) AND r.of_ms <= p.final_ms\n"
+        "GROUP BY r.of_ms, r.of_group"
     )
     shown = [
-        (Column("minute", "DateTime('UTC')", "start of the minute, event time"), _MINUTE.replace("minute", "c.minute")),
-        (Column("placement_group", "String", "engines that share any GPU; else the host"), "c.placement_group"),
+        (Column("minute", "DateTime('UTC')", "start of the minute, event time"), _MINUTE.replace("minute", "r.of")),
+        (Column("placement_group", "String", "engines that share any GPU; else the host"), "r.of_group"),
         (Column("newest_offset", "UInt64", "offset of the last row that no bill holds"), "max(r.newest)"),
-        (Column("billed_offset", "UInt64", "offset of the last row that a bill holds"), "max(c.billed)"),
-    ]
-    return _view("cost_late", shown, source, "final minutes with rows that came too late for their bill: rerate them")
+        (Column("billed_offset", "Nullable(UInt64)", "offset of the last row that a bill holds; null: no bill"),
+         "max(c.billed)"),
+    ]  # fmt: skip
+    comment = "final minutes with rows that no final bill holds, too late for it or as it failed: rerate them"
+    return _view("cost_late", shown, source, comment)
 
 
 def unit_costs() -> str:

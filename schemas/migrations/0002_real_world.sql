@@ -6210,6 +6210,43 @@ AS SELECT
 FROM token_costs AS t FINAL
 COMMENT 'bills by minute, the last revision of each, with all its parts';
 
+CREATE OR REPLACE VIEW cost_late
+(
+    minute DateTime('UTC') COMMENT 'start of the minute, event time',
+    placement_group String COMMENT 'engines that share any GPU; else the host',
+    newest_offset UInt64 COMMENT 'offset of the last row that no bill holds',
+    billed_offset Nullable(UInt64) COMMENT 'offset of the last row that a bill holds; null: no bill'
+)
+AS SELECT
+    toDateTime(intDiv(r.of_ms, 1000), 'UTC') AS minute,
+    r.of_group AS placement_group,
+    max(r.newest) AS newest_offset,
+    max(c.billed) AS billed_offset
+FROM (
+    SELECT intDiv(window_ms, 60000) * 60000 AS of_ms, ifNull(coalesce(placement_group, host), '') AS of_group, max(log_partition) AS of_partition,
+        max(log_offset) AS newest, 1 AS is_billed
+    FROM usage FINAL WHERE 1 GROUP BY of_ms, of_group
+    UNION ALL
+    SELECT intDiv(window_ms, 60000) * 60000 AS of_ms, ifNull(coalesce(placement_group, host), '') AS of_group, max(log_partition) AS of_partition,
+        max(log_offset) AS newest, 0 AS is_billed
+    FROM gpu_shares FINAL WHERE 1 GROUP BY of_ms, of_group
+    UNION ALL
+    SELECT intDiv(window_ms, 60000) * 60000 AS of_ms, ifNull(coalesce(placement_group, host), '') AS of_group, max(log_partition) AS of_partition,
+        max(log_offset) AS newest, 1 AS is_billed
+    FROM gpu_samples_partials FINAL WHERE grouping = 'gpu' GROUP BY of_ms, of_group
+) AS r
+INNER JOIN (
+    SELECT log_partition, max(minute_ms) AS final_ms FROM token_costs FINAL WHERE final = 1
+    GROUP BY log_partition
+) AS p ON r.of_partition = p.log_partition
+LEFT JOIN (
+    SELECT minute_ms, placement_group, toNullable(max(revision)) AS billed, min(final) AS is_final
+    FROM token_costs FINAL GROUP BY minute_ms, placement_group
+) AS c ON r.of_ms = c.minute_ms AND r.of_group = c.placement_group
+WHERE if(c.billed IS NULL, r.is_billed = 1, r.newest > c.billed OR c.is_final = 0) AND r.of_ms <= p.final_ms
+GROUP BY r.of_ms, r.of_group
+COMMENT 'final minutes with rows that no final bill holds, too late for it or as it failed: rerate them';
+
 CREATE OR REPLACE VIEW cost_parts
 (
     minute DateTime('UTC') COMMENT 'start of the minute, event time',

@@ -70,12 +70,13 @@ class State:
 @dataclass(slots=True)
 class Changes:
     """Since the last commit: minutes to be emitted; the rest is counted. ``bills`` are those of the commit's records,
-    ``failed`` (group, minute)s whose bills raised, ``late_rows`` came too late to be billed, ``gaps`` are places where
-    a record of the windows job was missing or could not be read; ``unpriced_ms`` is the GPU time of the bills without
-    a price, by type."""
+    ``final`` of them are, ``failed`` (group, minute)s whose bills raised, ``late_rows`` came too late to be billed,
+    ``gaps`` are places where a record of the windows job was missing or could not be read; ``unpriced_ms`` is the GPU
+    time of the bills without a price, by type."""
 
     emitted: list[EmittedMinute] = field(default_factory=list)
     bills: int = 0
+    final: int = 0
     failed: int = 0
     late_rows: int = 0
     gaps: int = 0
@@ -183,6 +184,7 @@ class CostStep(Step[State, Changes]):
             return []
         block = native.concat(COSTS.fields, blocks)
         changes.bills, changes.unpriced_ms = block.rows, unpriced_ms(block)
+        changes.final = int(block.numbers("final").values.sum())
         return outputs_of(block, commit, self._targets, self._topic)
 
     def _block(self, emitted: Sequence[EmittedMinute]) -> Block | None:
@@ -192,7 +194,7 @@ class CostStep(Step[State, Changes]):
         partition = {"partition": state.partition}
         yield Stat("cost_bills", changes.bills, partition)
         yield Stat("cost_bills_failed", changes.failed, partition)
-        yield Stat("cost_final_bills", sum(int(one.final.sum()) for one in changes.emitted), partition)
+        yield Stat("cost_final_bills", changes.final, partition)
         yield Stat("cost_late_rows", changes.late_rows, partition)
         yield Stat("cost_gaps", changes.gaps, partition)
         for model, amount_ms in changes.unpriced_ms.items():

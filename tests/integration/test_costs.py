@@ -16,14 +16,16 @@ from schemas.codec.build import block_from_rows
 from schemas.contract.record import Record
 from schemas.contract.topics import COSTS_TOPIC
 from schemas.ddl.cost_views import LEVELS
-from schemas.limits import DEFAULT_LIMITS
+from schemas.limits import DEFAULT_LIMITS, MINUTE_MS
 from schemas.rows.costs import COSTS
 from sinks.database import SinkDatabase
 from sinks.landing import land_derived
+from stream_jobs.costs.account import Prices
+from stream_jobs.costs.step import CostStep
 from stream_jobs.windows.step import WindowsStep
 from tests.integration.job_rig import KILLS, JobRig, job_rig
 from tests.integration.sink_rig import migrated
-from tests.unit.stream_jobs.costs.cases import SOURCES, a_step, bills_of, emitted_rows, newest
+from tests.unit.stream_jobs.costs.cases import SOURCES, a_step, bills_of, emitted_rows, newest, price_of
 from tests.unit.stream_jobs.windows.cases import BASE_MS, WINDOW_MS, a_commit, a_record, a_request, a_sample
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300 + 30 * KILLS)]
@@ -63,13 +65,13 @@ def events(window: int, draw: random.Random) -> dict[str, list[dict[str, Any]]]:
     return {"gpu.samples": samples, "llm.requests": requests}
 
 
-def partials() -> list[Record]:
+def partials(windows: int = WINDOWS) -> list[Record]:
     """What the windows job makes of the events: its records in the one partition of ``window.partials``."""
     step = WindowsStep(DEFAULT_LIMITS, {"window.partials": 1, "books": 1, "rejected": 1})
     draw, made = random.Random(7), list[Record]()
     states = {topic: step.new(topic, 0) for topic in SOURCES}
     numbers = dict.fromkeys(SOURCES, 0)
-    for window in range(WINDOWS):
+    for window in range(windows):
         for topic, rows in events(window, draw).items():
             changes = step.changes()
             if rows:
@@ -120,6 +122,40 @@ async def test_kill_9_changes_nothing_of_the_table_and_parts_add_up(
     assert len(expected) > 50
     assert {row["final"] for row in expected.values()} == {0, 1}
     check_sums(clickhouse)
+
+
+def test_bills_that_failed_are_listed_as_missing(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> None:
+    """A minute without a bill, and one whose bill stayed as it was before the final one failed; no other."""
+    failing: set[int] = {MINUTE_MS}
+
+    def priced(gpu_model: str | None, region: str | None, minute_ms: int) -> Prices:
+        if minute_ms - BASE_MS in failing:
+            raise ValueError("no bill")
+        return price_of(gpu_model, region, minute_ms)
+
+    step, records = CostStep(DEFAULT_LIMITS, SOURCES, priced, "p1"), partials(WINDOWS + 6)
+    state, told = step.new("window.partials", 0), list[Record]()
+    early = next(place for place, one in enumerate(records) if one.timestamp_ms > BASE_MS + 3 * MINUTE_MS)
+    for some in (records[:early], records[early:]):
+        changes = step.changes()
+        step.fold(state, some, changes)
+        outputs = step.rows(state, changes, a_commit("window.partials"))
+        told += [
+            Record(COSTS_TOPIC, 0, len(told) + place, BASE_MS, None, one.value, one.headers)
+            for place, one in enumerate(outputs)
+        ]
+        failing.add(0)
+    with contextlib.closing(SinkDatabase(clickhouse_config)) as database:
+        migrated(clickhouse)
+        log_ids = {COSTS_TOPIC: "log", "window.partials": "log"}
+        database.insert(land_derived([*records, *told], log_ids, BASE_MS, DEFAULT_LIMITS).inserts)
+
+    late = "SELECT toUnixTimestamp(minute) * 1000, placement_group, newest_offset, billed_offset FROM cost_late"
+    found = {(minute_ms - BASE_MS, group): offsets for minute_ms, group, *offsets in clickhouse.query(late).result_rows}
+
+    assert set(found) == {(minute_ms, group) for minute_ms in (0, MINUTE_MS) for group in ("g-1", "h-2")}
+    assert [found[MINUTE_MS, group][1] for group in ("g-1", "h-2")] == [None, None]
+    assert found[0, "h-2"][0] == found[0, "h-2"][1]
 
 
 def bills_of_rows(rows: Any) -> list[dict[str, Any]]:

@@ -101,6 +101,21 @@ def test_the_step_emits_the_others_and_says_which_are_not(caplog: pytest.LogCapt
     assert {name: vars(line)[name] for name in facts} == facts
 
 
+def test_bills_that_failed_are_not_counted_as_final() -> None:
+    """A final bill is one that was made."""
+    step, log = CostStep(DEFAULT_LIMITS, SOURCES, priced, "p1", buffer_limits=BufferLimits(settle_ms=0)), Log()
+    for window in range(7):
+        log.gpu(window, [a_gpu("g1", gpu_model="bad"), a_gpu("g2", "f", "h")], through=window + 1)
+        log.usage(window, through=window + 1)
+    state, changes = step.new("window.partials", 0), step.changes()
+    step.fold(state, log.records, changes)
+
+    step.rows(state, changes, Commit("window.partials", 0, 0, 1, 0, BASE_MS, idle=False))
+
+    stats = values_of(step.stats(state, changes))
+    assert (stats["cost_bills_failed", 0], stats["cost_final_bills", 0]) == (1, 1)
+
+
 AMOUNT = st.sampled_from([None, 0, 1, 60_000, AMOUNT_MAX, 2**60, 2**63 - 1])
 TIME_MS = st.sampled_from([None, 0, 1, 10_000, 3_600_000 * 2**19])
 """Up to half a million readings of an hour each."""
