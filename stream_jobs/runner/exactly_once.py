@@ -37,7 +37,7 @@ import traceback
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from runtime.clock import Clock
 from runtime.counters import COUNTERS, Counters
@@ -420,8 +420,9 @@ class PartitionOwner:
             plan, stats = self._plan(now_ms, idle=idle, whole=whole)
             self._committed_at_ms = self._elapsed_ms()
             if plan is not None:
-                if not damaged:
-                    await self._look_at_topic()
+                recreated = None if damaged else await self._look_at_topic()
+                if recreated is not None:
+                    await self._end_log(plan, stats, recreated, idle=idle)
                 await self._transact(plan)
             self._count(stats)
         except BaseException:
@@ -431,13 +432,35 @@ class PartitionOwner:
             self._committing = False
         return plan is not None
 
-    async def _look_at_topic(self) -> None:
-        """Raise ``PartitionError`` where the topic was recreated since the owner began: what was folded since it last
-        looked may be of the new log, whose records a reset counts from the first. It looks once a snapshot interval,
-        and whenever records come after a pause, which nobody recreates a topic without."""
+    async def _look_at_topic(self) -> PartitionError | None:
+        """The error where the topic was recreated since the owner began. It looks once a snapshot interval, and
+        whenever records come after a pause, which nobody recreates a topic without."""
         if self._elapsed_ms() - self._topic_seen_ms >= self._policy.snapshot_interval_ms:
-            self._topic_id = await self._demand_same_topic(self._topic_id)
+            try:
+                self._topic_id = await self._demand_same_topic(self._topic_id)
+            except PartitionError as error:
+                return error
             self._topic_seen_ms = self._elapsed_ms()
+        return None
+
+    async def _end_log(self, plan: Plan, stats: Sequence[Stat], recreated: PartitionError, *, idle: bool) -> NoReturn:
+        """The log of before is gone, with what nobody had read. What was folded of it is committed where all that was
+        folded since the last commit is of it, which the new log shows by ending before that. Else some may be of the
+        new one, whose records a reset counts from the first, and the error says which offsets. Always raises it."""
+        self._stopped = True
+        if idle:
+            raise recreated
+        source, folded = self.source, f"[{self._committed}, {self._position})"
+        if await self._broker.end_offset(source.topic, source.partition) >= self._position:
+            text = f"{recreated}; what was read at offsets {folded} and is not of the new log is in no window"
+            raise PartitionError(recreated.cause, text) from recreated
+        await self._transact(plan)
+        self._count(stats)
+        rest, stats = self._plan(self._clock.now_ms(), idle=False, whole=True)  # what was folded beside it, too
+        assert rest is not None
+        await self._transact(rest)
+        self._count(stats)
+        raise recreated
 
     def _abandon(self) -> None:
         """The outcome of the transaction is unknown: nothing may follow it."""

@@ -1,4 +1,5 @@
-"""A topic is deleted and made again while a job reads it: what of the new one was folded is not committed."""
+"""A topic is deleted and made again while a job reads it: what was folded of the old one is committed, of the new one
+nothing is."""
 
 from __future__ import annotations
 
@@ -112,6 +113,38 @@ async def test_an_offset_that_went_with_its_topic_is_no_lost_offset(id_now: str)
         await scene.owner()
 
     assert raised.value.cause == ("offset_lost" if id_now == "second" else "log_recreated")
+
+
+async def test_what_was_folded_since_the_last_commit_of_a_log_that_is_gone_is_committed() -> None:
+    """The new one ends before it, so that it cannot be of that. Nothing is missing when somebody resets."""
+    scene, owner = await live()
+    await owner.feed([scene.log.add(one(4)), scene.log.add(one(5))])
+    made_anew(scene, 5)
+    scene.clock.now_s += INTERVAL_S
+
+    with pytest.raises(PartitionError, match="its id is another") as raised:
+        await owner.commit()
+
+    assert raised.value.cause == "log_recreated"
+    assert scene.memory.offset is not None
+    assert scene.memory.offset.offset == 6
+    assert owner.found == scene.memory.offset
+    with pytest.raises(PartitionError, match="its id is another, that of the snapshot first"):
+        await scene.owner()
+
+
+async def test_what_may_be_of_either_log_is_named() -> None:
+    """By its offsets."""
+    scene, owner = await live()
+    await owner.feed([scene.log.add(one(4)), scene.log.add(one(5))])
+    made_anew(scene, 6)
+    scene.clock.now_s += INTERVAL_S
+
+    with pytest.raises(PartitionError, match=r"at offsets \[4, 6\) and is not of the new log is in no window"):
+        await owner.commit()
+
+    assert scene.memory.offset is not None
+    assert scene.memory.offset.offset == 4
 
 
 class Slow(Memory):
