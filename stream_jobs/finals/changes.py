@@ -33,7 +33,9 @@ class State:
 
     Records below ``replay_to`` were folded before the state was dumped: they build windows again and emit nothing.
     ``rejected`` are offsets of records that made a fold raise; they are passed over whenever they come again.
-    ``newest_ms`` is the newest window that had rows when the state was dumped.
+    ``newest_ms`` is the newest window that had rows when the state was dumped. ``wait_ms`` is how long idle sources are
+    waited for: what was committed and is folded again is folded with no less than before, since by less a window may
+    pass that nobody has sent.
     """
 
     partition: int
@@ -44,6 +46,7 @@ class State:
     position: int = 0
     replay_to: int = 0
     newest_ms: int = 0
+    wait_ms: int = 0
 
     def checkpoint(self) -> Mark:
         """Where to begin again to build all that is held: the oldest mark, or here and now when nothing is held."""

@@ -9,7 +9,9 @@ What is held is large and can be read again, so a dump holds none of it: it is t
 by the time of the dump: ``passed_ms`` in it is that of the dump, and nothing else passes before the replay is over.
 
 Which windows have passed hangs on ``final_wait_ms``, and an owner may have another than the one before. So every commit
-with outputs carries a snapshot: what has passed since was sent by nobody, and no window is left out or sent twice.
+with outputs carries a snapshot: what has passed since was sent by nobody, and no window is left out or sent twice. A
+reset folds what was committed since without sending anything: the dump holds the wait where it is not the default, and
+none that is shorter counts until the next commit.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from schemas.contract.record import Output, Record
-from schemas.limits import HOUR_MS, WINDOW_MS, Limits
+from schemas.limits import DEFAULT_LIMITS, HOUR_MS, WINDOW_MS, Limits
 from stream_jobs import parts as parts_of
 from stream_jobs.finals.changes import Changes, Mark, State, outputs_of
 from stream_jobs.finals.decode import Decoded, decode
@@ -51,7 +53,7 @@ class FinalsStep(Step[State, Changes]):
         self._open_rows_max = open_rows_max
 
     def new(self, topic: str, partition: int) -> State:
-        return State(partition, Progress.new(self._sources))
+        return State(partition, Progress.new(self._sources), wait_ms=self.limits.final_wait_ms)
 
     def changes(self) -> Changes:
         return Changes()
@@ -77,7 +79,7 @@ class FinalsStep(Step[State, Changes]):
         """Take the progress that the record announces of its source, and close windows that have passed."""
         progress, before_ms = state.progress, state.progress.through_ms
         is_next, live = progress.is_next(head), record.offset >= state.replay_to
-        progress.advance(head, record.timestamp_ms, self.limits.final_wait_ms if live else None)
+        progress.advance(head, record.timestamp_ms, state.wait_ms if live else None)
         if not live:
             return
         changes.gaps += not is_next
@@ -124,6 +126,7 @@ class FinalsStep(Step[State, Changes]):
         return changes.passed
 
     def rows(self, state: State, changes: Changes, commit: Commit) -> list[Output]:
+        state.wait_ms = self.limits.final_wait_ms  # nothing that was sent before is folded any more
         return outputs_of(state, changes)
 
     def stats(self, state: State, changes: Changes) -> Iterator[Stat]:
@@ -152,6 +155,8 @@ class FinalsStep(Step[State, Changes]):
             "rejected": sorted(number for number in state.rejected if number >= offset),
             "mark": progress.dump(),
         }
+        if state.wait_ms != DEFAULT_LIMITS.final_wait_ms:  # else it stays the one that 0.1.0 takes, byte for byte
+            found["wait_ms"] = state.wait_ms
         return [json.dumps(found, separators=(",", ":")).encode()]
 
     def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> State:
@@ -159,8 +164,9 @@ class FinalsStep(Step[State, Changes]):
         parts_of.check_head(found, VERSION, partition=partition)
         progress, position = Progress.load(found["mark"], found["passed_ms"], self._sources), found["position"]
         marks = [Mark(found["from"], progress.copy())] if found["marked"] else []
-        rejected = set(found["rejected"])
-        return State(partition, progress, {}, marks, rejected, position, position, found["newest_ms"])
+        waited_ms, rejected = found.get("wait_ms", DEFAULT_LIMITS.final_wait_ms), set(found["rejected"])
+        wait_ms = max(waited_ms, self.limits.final_wait_ms)
+        return State(partition, progress, {}, marks, rejected, position, position, found["newest_ms"], wait_ms)
 
     def pass_over(self, state: State, offset: int) -> bool:
         """Rows before ``offset`` are gone: windows that may have had any are passed and cold, so that no

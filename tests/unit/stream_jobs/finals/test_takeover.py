@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
+from runtime.counters import Counters
 from schemas.contract.record import Output, Record
 from schemas.contract.topics import WINDOW_FINALS, WINDOW_PARTIALS
 from schemas.limits import DEFAULT_LIMITS, WINDOW_MS
 from stream_jobs.finals.step import FinalsStep
+from stream_jobs.runner.job import Names, Source
+from stream_jobs.runner.policy import PROMPT_POLICY
+from stream_jobs.runner.reset import Resetting
 from tests.unit.stream_jobs.finals.cases import (
     REQUESTS,
     SAMPLES,
@@ -75,6 +79,28 @@ async def test_every_window_is_sent_once(waits_ms: tuple[int, int], whole: bool)
 
     closed = WINDOWS - 1 - SHORT_MS // WINDOW_MS
     assert windows_told(scene) == list(range(closed if waits_ms[1] == SHORT_MS else closed - 2))
+
+
+@pytest.mark.parametrize("reset_ms", [SHORT_MS, LONG_MS], ids=["shorter", "longer"])
+async def test_a_reset_by_one_that_waits_otherwise_leaves_out_no_window(reset_ms: int) -> None:
+    """What was committed and not sent is folded again without sending anything: by less waiting windows would pass."""
+    scene = Scene(waiting(LONG_MS), WINDOW_PARTIALS, gapless=False)
+    records = one_idle_source(WINDOWS)
+    owner = await scene.owner()
+    for record in records[:-2]:
+        await owner.feed([scene.log.add(record._replace(partition=0))])
+        await owner._commit(scene.clock.now_ms())
+    await owner.stop()
+
+    source, names = Source(WINDOW_PARTIALS, 0, gapless=False), Names("d", "finals")
+    reset = Resetting(waiting(reset_ms), source, scene.memory, names, PROMPT_POLICY, scene.clock, Counters())
+    await reset.carry_out(await reset.plan("earliest"), lambda done, commit: [])
+    owner = await scene.owner(waiting(SHORT_MS))
+    for record in records[-2:]:
+        await owner.feed([scene.log.add(record._replace(partition=0))])
+        await owner.commit()
+
+    assert windows_told(scene) == list(range(WINDOWS - 1 - SHORT_MS // WINDOW_MS))
 
 
 async def test_a_snapshot_stays_one_that_0_1_0_reads() -> None:
