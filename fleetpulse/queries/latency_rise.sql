@@ -1,7 +1,7 @@
 -- When a latency of each model rose most from one stretch of time to the next: p99 of time to first token by the minute, or another.
 -- The biggest rise first, by its share of what was before. `width_ms` is the length of a stretch, a minute or a multiple of it;
 -- `bins`, `quantile` and `model` as in who_slowed_model. Left out are stretches of too few requests, those after them, and those
--- after the first that follows a gap: what a model does while it starts is nothing to compare with.
+-- after the first that follows a gap: what a model does while it starts is nothing to compare with. Minutes are read as such where rows of 10 s are no longer kept.
 -- param width_ms: length of a stretch [ms]
 -- param bins: sketch of the latency
 -- param quantile: which percentile, as a share
@@ -37,6 +37,15 @@ FROM
             SELECT model, window_ms, {bins:Identifier} AS bins
             FROM llm_requests_partials FINAL
             WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} - 2 * {width_ms:Int64} AND window_ms < {to_ms:Int64} AND {model:String} IN ('', model)
+            UNION ALL
+            SELECT model, window_ms, {bins:Identifier} AS bins
+            FROM llm_requests_rollup_1m FINAL
+            WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} - 2 * {width_ms:Int64} AND {model:String} IN ('', model)
+                AND window_ms < intDiv(ifNull((
+                    SELECT minOrNull(window_ms)
+                    FROM llm_requests_partials
+                    WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} - 2 * {width_ms:Int64} AND window_ms < {to_ms:Int64}
+                ), {to_ms:Int64}), 60000) * 60000
         )
         GROUP BY model, at_ms
     )

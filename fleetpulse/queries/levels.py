@@ -50,6 +50,7 @@ GRAIN_KEPT = (
 _UNIT_MS = {"s": 1_000, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 _WORD = re.compile(r"\b[a-z][a-z0-9_]*\b")
 _COLUMN = re.compile(r"\{\w+:Identifier\}")
+_WIDTH = re.compile(r"(?<!\{)\bwidth_ms\b")
 _READS = re.compile(r"([\w.]+) (.+)")
 _NAMED = re.compile(r"^-- reads (\w+): (.+)$", re.MULTILINE)
 _OWN: Mapping[str, tuple[Callable[[str], str], tuple[str, ...]]] = {
@@ -98,12 +99,14 @@ class Source:
     def rows(
         self, span_ms: int | None, sql: str, ends_ms: tuple[int, int] | None = None, *, final: str = " FINAL"
     ) -> str:
-        """Rows of ``[from_ms, to_ms)``, a range of this length, as a subquery with the columns that ``sql`` names. With
-        its ends, levels that have no window of that very range are left out. None: of any length, which chooses the
-        levels when the text is run. Without ``final`` a row may come several times, with the same labels."""
-        named = self._named(sql)
+        """Rows of ``[from_ms, to_ms)``, a range of this length, as a subquery with the columns that ``sql`` names,
+        ``width_ms`` of a row among them. With its ends, levels that have no window of that very range are left out.
+        None: of any length, which chooses the levels when the text is run. Without ``final`` a row may come several
+        times, with the same labels."""
+        named, wide = self._named(sql), bool(_WIDTH.search(sql))
         return _union(
-            f"    SELECT {named}\n    FROM {self.table(level)}{final}\n    WHERE {where}\n"
+            f"    SELECT {named}{_as_width(level) if wide else ''}\n"
+            f"    FROM {self.table(level)}{final}\n    WHERE {where}\n"
             for level, where in self._parts(span_ms, ends_ms)
         )
 
@@ -125,8 +128,7 @@ class Source:
     def windows(self, span_ms: int | None, ends_ms: tuple[int, int] | None = None) -> str:
         """Their windows alone, with ``width_ms`` and ``grouping``; one may come several times."""
         return _union(
-            f"    SELECT window_ms, toInt64({_width_ms(level)}) AS width_ms, grouping\n    FROM {self.table(level)}\n"
-            f"    WHERE {where}\n"
+            f"    SELECT window_ms{_as_width(level)}, grouping\n    FROM {self.table(level)}\n    WHERE {where}\n"
             for level, where in self._parts(span_ms, ends_ms)
         )
 
@@ -251,6 +253,10 @@ def _union(parts: Iterable[str]) -> str:
 
 def _width_ms(level: str) -> int:
     return WINDOW_MS if level == FINEST else BY_LEVEL[level].bucket_ms
+
+
+def _as_width(level: str) -> str:
+    return f", toInt64({_width_ms(level)}) AS width_ms"
 
 
 @cache

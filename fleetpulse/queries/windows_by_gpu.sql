@@ -1,4 +1,6 @@
 -- Each 10 s window of each GPU: use, power, temperature, memory.
+-- Where rows of 10 s are no longer kept, each minute.
+-- reads gpus: gpu.samples 10s <= 400d, 1m
 SELECT
     window_ms,
     cluster,
@@ -11,7 +13,7 @@ SELECT
     max(temperature_c_max) AS temperature_max_c,
     max(memory_used_bytes_max) AS memory_used_max_bytes,
     sum(toInt128(throttled_us_sum)) / 1e6 AS throttled_s
-FROM gpu_samples_partials FINAL
-WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+FROM {gpus:Rows}
+WHERE grouping = 'gpu'
 GROUP BY window_ms, cluster, host, gpu_uuid, gpu_model, engine_id
 ORDER BY window_ms, host, gpu_uuid

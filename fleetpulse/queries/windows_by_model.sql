@@ -1,11 +1,13 @@
 -- Each 10 s window of each model: requests, failures and tokens a second, TTFT, ITL and E2E percentiles in seconds.
+-- Where rows of 10 s are no longer kept, each minute.
+-- reads requests: llm.requests 10s <= 400d, 1m
 SELECT
     window_ms,
     model,
-    sum(event_count) / 10 AS requests_per_s,
-    {failed:Metric} / 10 AS failed_per_s,
-    sum(input_tokens_sum) / 10 AS input_tokens_per_s,
-    sum(output_tokens_sum) / 10 AS output_tokens_per_s,
+    sum(event_count) * 1000 / width_ms AS requests_per_s,
+    {failed:Metric} * 1000 / width_ms AS failed_per_s,
+    sum(input_tokens_sum) * 1000 / width_ms AS input_tokens_per_s,
+    sum(output_tokens_sum) * 1000 / width_ms AS output_tokens_per_s,
     fp_quantile_linear(0.5, sumMap(ttft_us_bins)) / 1e6 AS ttft_p50_s,
     fp_quantile_linear(0.95, sumMap(ttft_us_bins)) / 1e6 AS ttft_p95_s,
     fp_quantile_linear(0.99, sumMap(ttft_us_bins)) / 1e6 AS ttft_p99_s,
@@ -14,7 +16,7 @@ SELECT
     fp_quantile_linear(0.5, sumMap(e2e_us_bins)) / 1e6 AS e2e_p50_s,
     fp_quantile_linear(0.99, sumMap(e2e_us_bins)) / 1e6 AS e2e_p99_s,
     fp_quantile_linear(0.99, sumMap(queue_us_bins)) / 1e6 AS queue_p99_s
-FROM llm_requests_partials FINAL
-WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
-GROUP BY window_ms, model
+FROM {requests:Rows}
+WHERE grouping = 'service'
+GROUP BY window_ms, width_ms, model
 ORDER BY window_ms, model

@@ -22,6 +22,8 @@ from fleetpulse.report.amounts import instant
 from fleetpulse.sql.database import Database
 from fleetpulse.sql.query import query_of
 from runtime.config import ClickHouseConfig
+from schemas.ddl.merging import LEVELS, rollup_insert
+from schemas.events.event_types import LLM_REQUESTS
 from schemas.limits import HOUR_MS, MINUTE_MS
 from schemas.sketch import bin_of
 from tests.integration.cost_rows import BEGIN_MS
@@ -76,6 +78,24 @@ def test_the_minute_in_which_a_latency_rose_most_by_its_share_is_found(database:
     assert found.says.startswith("p99 of TTFT rose most in ")
     assert "of small (1" in found.says
     assert "; others that rose, which may have another behind them: big at " in found.says
+
+
+def test_a_rise_of_long_ago_is_found_in_the_minutes_that_are_kept_of_it(database: Database, clickhouse: Any) -> None:
+    """The same, once rows of 10 s are gone: of all of the range, or of its begin alone. Windows come as minutes, too,
+    and a minute has requests a second."""
+    windows = {"from_ms": HOUR + MINUTE_MS, "to_ms": HOUR + 4 * MINUTE_MS}
+    before = rise(database, SPIKE, SPAN)
+    minutes = tuple(range(HOUR - MINUTE_MS, HOUR + 10 * MINUTE_MS, MINUTE_MS))
+    clickhouse.command(rollup_insert(LLM_REQUESTS, LEVELS[0], minutes))
+
+    for gone_ms in (HOUR + 2 * MINUTE_MS, HOUR + HOUR_MS):
+        clickhouse.command(f"DELETE FROM llm_requests_partials WHERE window_ms < {gone_ms}")
+        assert rise(database, SPIKE, SPAN) == before
+        found = database.named("windows_by_model", windows).records()
+        rates = [row["requests_per_s"] for row in found if row["model"] == "small"]
+        by_10_s = 3 - rates.count(200 / 60)
+        assert (len(rates), by_10_s) == (3, 2 if gone_ms < HOUR + 3 * MINUTE_MS else 0)
+        assert rates.count(200 / 10) == by_10_s
 
 
 def test_a_ready_made_query_says_what_it_comes_to(

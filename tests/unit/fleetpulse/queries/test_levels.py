@@ -161,6 +161,14 @@ def test_a_text_for_any_length_reads_minutes_before_the_first_row_of_10_s(gone_m
     assert all(end == begin for (_, end), (begin, _) in pairwise(found))
 
 
+def test_a_query_that_names_the_width_of_a_row_is_told_it() -> None:
+    """Of each level, in a column of its own; a parameter of that name is none."""
+    text = REQUESTS.rows(None, "SELECT sum(event_count) / width_ms FROM x")
+
+    assert re.findall(r"SELECT event_count, toInt64\((\d+)\) AS width_ms\n", text) == [*map(str, WIDTHS_MS.values())]
+    assert "AS width_ms" not in REQUESTS.rows(None, "SELECT event_count, intDiv(window_ms, {width_ms:Int64}) FROM x")
+
+
 def test_the_middle_is_read_from_the_level_of_the_length_and_the_edges_from_finer_ones() -> None:
     """A day from 15:39:20: 4 windows, 20 minutes, 23 hours, 39 minutes, 2 windows."""
     begin_ms = 20_000 * DAY_MS + 15 * HOUR_MS + 39 * MINUTE_MS + 20_000

@@ -42,6 +42,17 @@ def test_a_filled_query_has_no_places_left() -> None:
         assert re.search(bounds, filled), name
 
 
+@pytest.mark.parametrize("name", ["latency_rise", "windows_by_engine", "windows_by_gpu", "windows_by_model"])
+def test_a_query_of_windows_reads_minutes_before_the_first_row_of_10_s(name: str) -> None:
+    """Rows of 10 s are kept for less long; without them a range of last quarter would look empty."""
+    text = " ".join(queries.text(name).split())
+    topic = {"windows_by_gpu": "gpu_samples", "windows_by_engine": "engine_samples"}.get(name, "llm_requests")
+
+    minutes = text[text.index(f"FROM {topic}_rollup_1m FINAL") :]
+    assert f"SELECT minOrNull(window_ms) FROM {topic}_partials WHERE" in minutes
+    assert f"FROM {topic}_partials FINAL" in text
+
+
 def test_an_unknown_query_is_refused() -> None:
     """Only names of the catalogue are read, never a path."""
     with pytest.raises(KeyError):
