@@ -70,7 +70,8 @@ def _spend(budget: Budget, teams: Mapping[str, str], days: Rows) -> dict[int, in
 def _standing(
     budget: Budget, teams: Mapping[str, str], days: Sequence[Mapping[str, Any]], now_ms: int
 ) -> dict[str, Any]:
-    stands = standing(budget, _spend(budget, teams, days), now_ms)
+    first_ms = min((row.get("first_ms") or 0 for row in days), default=0)
+    stands = standing(budget, _spend(budget, teams, days), now_ms, first_ms)
     crossed = [
         {"share_ppm": level.share_ppm, "kind": level.kind, "ahead": level.ahead, "key": key}
         for key, level in crossings(budget, stands)

@@ -23,7 +23,7 @@ class Standing:
     """A budget at a moment. ``forecast_*``: the whole period's spend, None without history enough.
 
     ``exhausted_ms``: when it is used up, by the forecast or in fact (then as if that day, or today so far, were spent
-    evenly); None: not within the period, or not known.
+    evenly, the first one from the first bill on); None: not within the period, or not known.
     """
 
     budget: str
@@ -37,8 +37,9 @@ class Standing:
     exhausted_ms: int | None
 
 
-def standing(budget: Budget, days_nusd: Mapping[int, int], now_ms: int) -> Standing:
+def standing(budget: Budget, days_nusd: Mapping[int, int], now_ms: int, first_ms: int = 0) -> Standing:
     """Where a budget stands at ``now_ms``. ``days_nusd``: spend by number of the UTC day since the epoch, today so far.
+    ``first_ms``: when the first bill began, where that is known.
 
     Days from the first one known up to yesterday are history, those without spend 0. Of today what is still to come
     is the forecast's share of the day that is left.
@@ -52,7 +53,7 @@ def standing(budget: Budget, days_nusd: Mapping[int, int], now_ms: int) -> Stand
     outlook = _outlook(spent, ahead, done)
     used_up = _exhausted(budget.amount_nusd, spent, ahead, now_ms)
     if spent >= budget.amount_nusd:
-        used_up = _crossed_ms(budget.amount_nusd, days_nusd, start, now_ms)
+        used_up = _crossed_ms(budget.amount_nusd, days_nusd, (max(start, first_ms), now_ms))
     return Standing(budget.name, start, end, spent, budget.amount_nusd - spent, *outlook, used_up)
 
 
@@ -94,13 +95,13 @@ def _exhausted(amount: int, spent: int, ahead: Forecast | None, now_ms: int) -> 
     return None
 
 
-def _crossed_ms(amount: int, days_nusd: Mapping[int, int], start_ms: int, now_ms: int) -> int:
-    """When the amount was reached; it was by now."""
-    left = amount
-    for day in range(start_ms // DAY_MS, now_ms // DAY_MS + 1):
-        spent, begin_ms = days_nusd.get(day, 0), day * DAY_MS
+def _crossed_ms(amount: int, days_nusd: Mapping[int, int], span: tuple[int, int]) -> int:
+    """When the amount was reached, between these moments; it was by the last one."""
+    left, (from_ms, now_ms) = amount, span
+    for day in range(from_ms // DAY_MS, now_ms // DAY_MS + 1):
+        spent, begin_ms = days_nusd.get(day, 0), max(from_ms, day * DAY_MS)
         if spent >= left:
-            lasted_ms = min(DAY_MS, now_ms - begin_ms)
+            lasted_ms = min((day + 1) * DAY_MS, now_ms) - begin_ms
             return begin_ms + (lasted_ms * left // spent if spent else 0)
         left -= spent
     return now_ms

@@ -292,6 +292,9 @@ def check_cost_page(scene: Scene, from_ms: int, to_ms: int) -> None:
     assert [(sum(row["cost_nusd"] or 0 for row in days),)] == scene.rows(
         "SELECT sum(ifNull(cost_nusd, 0)) FROM cost_parts"
     )
+    assert [(first_ms,) for first_ms in {row["first_ms"] for row in days}] == scene.rows(
+        "SELECT min(minute_ms) FROM costs"
+    )
 
 
 @pytest.mark.parametrize(("first", "end"), RANGES)

@@ -250,6 +250,18 @@ def test_budgets_count_what_they_cover() -> None:
     assert look_back_ms(Budget("b", 1, days=366), JUNE_MS) <= (JUNE_MS - HISTORY_MS) // DAY_MS * DAY_MS
 
 
+def test_a_budget_is_not_used_up_before_the_first_bill() -> None:
+    """Which came at six in the evening, an hour ago; the day's spend alone would say the morning."""
+    first_ms = JUNE_MS + 18 * HOUR_MS
+    days: list[Row] = [
+        {"day": JUNE_MS // DAY_MS, "tenant": "acme", "model": "m", "cost_nusd": 60, "first_ms": first_ms}
+    ]
+
+    (found,) = standings(Budgets((Budget("b", 30),)), days, first_ms + HOUR_MS)
+
+    assert found["exhausted_ms"] == first_ms + HOUR_MS // 2
+
+
 def test_a_month_goes_on_as_its_weeks_went() -> None:
     """Four even weeks, on the twentieth day: all costs, then tenants by what they spent; nobody's is in all."""
     today = JUNE_MS // DAY_MS + 19

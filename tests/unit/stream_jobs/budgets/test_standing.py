@@ -60,6 +60,19 @@ def test_a_budget_that_is_used_up() -> None:
     assert standing(Budget("b", 165 * DOLLAR), days, ms(2026, 4, 17, 6)).exhausted_ms == ms(2026, 4, 17, 3)
 
 
+def test_a_budget_is_not_used_up_before_the_first_bill() -> None:
+    """The day that holds it is spent evenly from then on; before it nothing was. Later days are whole."""
+    days, began_ms = spent(10 * DOLLAR, ms(2026, 4, 1), 2), ms(2026, 4, 1, 18)
+
+    found = [
+        standing(Budget("b", amount * DOLLAR), days, now_ms, began_ms).exhausted_ms
+        for amount, now_ms in ((5, ms(2026, 4, 3)), (15, ms(2026, 4, 3)), (10, ms(2026, 4, 1, 20)))
+    ]
+
+    assert found == [ms(2026, 4, 1, 21), ms(2026, 4, 2, 12), ms(2026, 4, 1, 20)]
+    assert standing(Budget("b", 1), days, ms(2026, 4, 3), began_ms).exhausted_ms == began_ms
+
+
 def test_without_history_there_is_no_forecast() -> None:
     """Nothing known yet, or two days of it: null, not 0."""
     for days in ({}, spent(DOLLAR, ms(2026, 4, 1), 2)):
