@@ -1,6 +1,6 @@
 -- What requests cost that an alert's fault hit, by tenant: their parts of the bills of its engine, or of its host.
 -- Of the minutes from the alert's start to its end, or to the end of the range; at most six hours. An alert of neither
--- engine nor host counts by its model and tenant; one of a GPU by the engine that ran on it. Null: no bill, no price.
+-- engine nor host counts by its model and tenant; one of a GPU by the engine that ran on it, by minutes where rows of 10 s are gone. Null: no bill, no price.
 -- Unanswered: failed, or the client's fault; bills keep how requests ended and not why.
 -- param fingerprint: of the alert, 16 hex digits
 -- rows: 1000
@@ -25,10 +25,19 @@ WITH
         )
     ) AS alert,
     (
-        SELECT argMax(engine_id, window_ms)
-        FROM gpu_samples_partials FINAL
-        WHERE grouping = 'gpu' AND alert.1 = '' AND alert.2 != '' AND gpu_uuid = alert.2 AND engine_id IS NOT NULL
-            AND window_ms >= alert.6 - 300000 AND window_ms < alert.6 + 60000
+        SELECT argMax(engine_id, (last_at_ms, engine_id))
+        FROM
+        (
+            SELECT engine_id, last_at_ms
+            FROM gpu_samples_partials FINAL
+            WHERE grouping = 'gpu' AND alert.1 = '' AND alert.2 != '' AND gpu_uuid = alert.2 AND engine_id IS NOT NULL
+                AND window_ms >= alert.6 - 300000 AND window_ms < alert.6 + 60000
+            UNION ALL
+            SELECT engine_id, last_at_ms
+            FROM gpu_history_1m FINAL
+            WHERE grouping = 'gpu' AND alert.1 = '' AND alert.2 != '' AND gpu_uuid = alert.2 AND engine_id IS NOT NULL
+                AND window_ms >= alert.6 - 300000 AND window_ms < alert.6 + 60000
+        )
     ) AS ran,
     coalesce(nullIf(alert.1, ''), ran, '') AS engine,
     if(engine = '', alert.3, '') AS at_host,

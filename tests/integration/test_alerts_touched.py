@@ -24,9 +24,10 @@ from runtime.config import ClickHouseConfig
 from schemas.contract.alerts import encode
 from schemas.contract.record import Record
 from schemas.contract.topics import ALERTS_TOPIC
+from schemas.ddl.merging import LEVELS, rollup_insert
 from schemas.definitions import END
-from schemas.events.event_types import GPU_EVENTS, LLM_REQUESTS
-from schemas.limits import DEFAULT_LIMITS
+from schemas.events.event_types import BY_TOPIC, GPU_EVENTS, LLM_REQUESTS
+from schemas.limits import DEFAULT_LIMITS, MINUTE_MS
 from sinks.database import SinkDatabase
 from sinks.landing import land_derived
 from tests.integration.cost_rows import BEGIN_MS, gpu_rows, land_events, land_fleet, land_requests, log_ids, request
@@ -204,6 +205,25 @@ def test_what_requests_cost_that_an_alert_hit(
     both = {"acme": (2, 2, 0, 0, 20_000_000, 0, 1), "initech": (1, 0, 0, 1, 4_000_000, 4_000_000, 1)}
     wanted = both if expected == "both" else {name: both[name] for name in (expected,) if name}
     assert {row["name"]: tuple(row[name] or 0 for name in columns) for row in rows} == wanted
+
+
+def test_what_an_alert_of_a_gpu_hit_is_known_by_its_minutes_once_rows_of_10_s_are_gone(
+    database: Database, clickhouse_config: ClickHouseConfig, clickhouse: Any
+) -> None:
+    """By the engine that ran on it then; else the whole host would count, or nothing."""
+    opened = replace(ALERT, labels={"gpu_uuid": "GPU-1"}, since_ms=BEGIN_MS + 30_000, opened_ms=BEGIN_MS + 40_000)
+    opened = replace(opened, at_ms=BEGIN_MS + 50_000)
+    record = Record(ALERTS_TOPIC, 0, 0, BEGIN_MS, opened.fingerprint.encode(), encode(opened), ())
+    with contextlib.closing(SinkDatabase(clickhouse_config)) as sink:
+        sink.insert(land_derived([record], {**log_ids(), ALERTS_TOPIC: "ffff"}, BEGIN_MS, DEFAULT_LIMITS).inserts)
+    bounds = {"from_ms": BEGIN_MS, "to_ms": BEGIN_MS + 120_000, "fingerprint": opened.fingerprint}
+    kept = database.named("request_cost_of_alert", bounds).records()
+
+    clickhouse.command(rollup_insert(BY_TOPIC["gpu.samples"], LEVELS[0], (BEGIN_MS, BEGIN_MS + MINUTE_MS)))
+    clickhouse.command("TRUNCATE TABLE gpu_samples_partials")
+
+    assert [row["name"] for row in kept] == ["acme", "initech"]
+    assert database.named("request_cost_of_alert", bounds).records() == kept
 
 
 def test_an_alert_that_nobody_knows_hit_no_requests(database: Database) -> None:
