@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from stream_jobs.costs.split import (
 from stream_jobs.costs.wide import UNKNOWN, ints
 from tests.unit.stream_jobs.costs.cases import added
 
+PRICES = (Path(__file__).parents[4] / "docs" / "how-to" / "prices.md").read_text(encoding="utf-8")
 MINUTE_MS = 60_000
 DOLLAR = 1_000_000_000
 
@@ -97,6 +99,26 @@ def test_a_tensor_parallel_group_is_one_bill() -> None:
     bill = bills_of(gpus, held(*((i, 0, 1) for i in range(16))), 1)
 
     assert plain(bill.total_nusd) == [8 * 67_400_000 + 8 * 37_400_000]
+
+
+def test_price_times_tokens_is_the_bill_as_the_page_of_prices_works_it_out() -> None:
+    """Its table, row by row, from the prices above it; prices of both kinds of tokens, and back."""
+    priced = {"gpu_nusd_per_hour": 2_790_000_000, "host_nusd_per_hour": 150_000_000, "pue_micro": 1_250_000}
+    each: dict[str, int | None] = {**priced, "energy_mj": 3_250 * 3_600, "energy_nusd_per_kwh": 90_000_000}
+    bill = bills_of(gpu_minutes(*[each] * 8), held(*((i, 0, 1) for i in range(8))), 1)
+    used = [(0, False, 45_000, 12_000, 240_000_000), (0, True, 15_000, 3_000, 60_000_000)]
+
+    parts = told(shared(bill, lines(*used)))
+
+    (total,), costs = plain(bill.total_nusd), [int(part[-1]) for part in parts]
+    assert [part[1] for part in parts] == ["request"] * 3 + ["__overhead__"] * 3
+    rows = [(*one[2:], *costs[3 * i : 3 * i + 3], sum(costs[3 * i : 3 * i + 3])) for i, one in enumerate(used)]
+    both = [sum(column) for column in zip(*rows, strict=True)]
+    table = PRICES.partition("### Price times tokens is the bill")[2].partition("A prompt token is")[0]
+    shown = [[cell.strip() for cell in line.split("|")[2:-1]] for line in table.splitlines() if line.startswith("| ")]
+    assert shown[1:] == [[f"{value:,}" for value in row] for row in (*rows, both)]
+    assert (total, both[-1]) == (394_925_000, 394_925_000)
+    assert [both[3] / both[0] / 1e3, (both[4] + both[5]) / both[1] / 1e3] == pytest.approx([2.6328, 15.797], abs=5e-5)
 
 
 def test_mig_devices_pay_by_their_slices_and_the_rest_is_idle() -> None:
