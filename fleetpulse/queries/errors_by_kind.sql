@@ -4,5 +4,5 @@ SELECT model, status, error_kind, sum(event_count) AS requests
 FROM {requests:Rows}
 WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT {ok:End}
 GROUP BY model, status, error_kind
-ORDER BY requests DESC
+ORDER BY requests DESC, model, status, error_kind
 LIMIT 20

@@ -3,7 +3,7 @@
 SELECT
     host,
     gpu_uuid,
-    any(engine_id) AS an_engine,
+    min(engine_id) AS an_engine,
     min(pcie_width_min) AS lanes_min,
     max(pcie_width_max_max) AS lanes_possible,
     max(pcie_generation_max) AS generation,

@@ -38,5 +38,5 @@ SELECT
     s.nusd / 1e9 AS dollars
 FROM faults AS f
 LEFT JOIN spent AS s ON f.fault_ms = s.began_ms AND f.engine_id = s.engine
-ORDER BY failed DESC, requests DESC, fault
+ORDER BY failed DESC, requests DESC, fault, engine, gpu_uuid
 LIMIT 50

@@ -1,7 +1,7 @@
 -- Hosts by what their GPUs cost while no model was loaded, and engines by what they cost while no token was computed.
 -- reads bills: costs 1m <= 6h, 1h <= 60d, 1d
 -- rows: 200
-SELECT owner, any(use) AS what, any(gpu_model) AS a_gpu, sum(gpu_ms) AS gpu_time_ms, sum(toInt128(cost_nusd)) AS cost
+SELECT owner, min(use) AS what, min(gpu_model) AS a_gpu, sum(gpu_ms) AS gpu_time_ms, sum(toInt128(cost_nusd)) AS cost
 FROM
 (
     SELECT owner, use, gpu_model, gpu_ms, cost_nusd

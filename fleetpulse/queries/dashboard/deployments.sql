@@ -3,11 +3,11 @@
 -- kept: 5
 SELECT
     min(at_ms) AS begun_ms,
-    any(kind) AS a_kind,
+    min(kind) AS a_kind,
     model,
     model_version,
     uniq(engine_id) AS engines,
-    any(message) AS a_message
+    min(message) AS a_message
 FROM engine_events FINAL
 WHERE at_ms >= {from_ms:Int64} AND at_ms < {to_ms:Int64}
     AND intDiv(at_ms, 60000) >= intDiv({from_ms:Int64}, 60000) AND intDiv(at_ms, 60000) <= intDiv({to_ms:Int64}, 60000)
@@ -17,5 +17,5 @@ WHERE at_ms >= {from_ms:Int64} AND at_ms < {to_ms:Int64}
     AND ({model:String} = '' OR model = {model:String} OR model IS NULL)
     AND ({host:String} = '' OR host = {host:String})
 GROUP BY intDiv(at_ms, 60000), model, model_version
-ORDER BY begun_ms DESC
+ORDER BY begun_ms DESC, model, model_version
 LIMIT 20

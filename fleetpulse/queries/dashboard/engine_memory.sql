@@ -10,7 +10,7 @@ WITH
         FROM engine_events FINAL
         WHERE at_ms < {to_ms:Int64} AND intDiv(at_ms, 60000) <= intDiv({to_ms:Int64}, 60000)
             AND verdict = 'accepted' AND engine_id = {engine_id:String} AND kind NOT IN ('marked', 'lost')
-        ORDER BY at_ms DESC
+        ORDER BY at_ms DESC, boot DESC, seq DESC, row DESC
         LIMIT 1
     ),
     gpus AS (

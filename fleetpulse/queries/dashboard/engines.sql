@@ -7,9 +7,9 @@ WITH arraySum(mapValues(maxMap(windows_ms))) AS covered_ms
 SELECT
     engine_id,
     any(of_host) AS a_host,
-    argMax(model, last_ms) AS a_model,
-    argMax(of_version, last_ms) AS a_version,
-    argMax(of_precision, last_ms) AS a_precision,
+    argMax(model, (last_ms, model)) AS a_model,
+    argMax(of_version, (last_ms, model)) AS a_version,
+    argMax(of_precision, (last_ms, model)) AS a_precision,
     any(of_kind) AS a_kind,
     sum(toFloat64(mean_running) * arraySum(mapValues(windows_ms))) / nullIf(covered_ms, 0) AS running,
     max(most_waiting) AS waiting,

@@ -14,5 +14,5 @@ FROM {gpu:Rows}
 WHERE grouping = 'gpu' AND gpu_uuid = {gpu_uuid:String}
     AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY engine_id
-ORDER BY heard_ms DESC
+ORDER BY heard_ms DESC, engine_id
 LIMIT 50

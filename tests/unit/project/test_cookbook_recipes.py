@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from fleetpulse.queries.dashboard import ALERTS_KEPT_MS
@@ -15,6 +16,19 @@ def recipe(question: str) -> str:
     """The query under a heading."""
     text = PAGE.read_text(encoding="utf-8").partition(f"### {question}\n")[2]
     return text.partition("```sql\n")[2].partition("```")[0]
+
+
+def test_what_a_recipe_shows_is_never_left_to_chance() -> None:
+    """Where it is cut, names follow the figures in its order; the greatest of equals has an order among them, too."""
+    queries = re.findall(r"^```sql\n(.+?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    cut = [re.search(r"GROUP BY ([\w, ]+)\n(?:(?:HAVING|QUALIFY) .*\n)?ORDER BY (.+)\nLIMIT", sql) for sql in queries]
+
+    kept = [(found[1].split(", "), found[2].replace(" DESC", "").split(", ")) for found in cut if found]
+    assert [names for names, order in kept if not {*names} <= {*order}] == []
+    assert len(kept) > 5
+    assert [
+        sql for sql in queries if re.search(r"arg(?:Max|Min)\((?:gpu_uuid|engine_id|host|model|tenant), \w+\)", sql)
+    ] == []
 
 
 def test_what_is_open_is_what_page_alerts_calls_open() -> None:
