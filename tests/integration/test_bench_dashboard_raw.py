@@ -121,3 +121,22 @@ def test_the_slowest_of_hours_are_the_greatest_of_their_windows(
     whole = f"window_ms >= {hour_ms + HOUR_MS} AND window_ms < {(short + long) // HOUR_MS * HOUR_MS}"
     found, expected = both(short, short + long, whole)
     assert found == expected != []
+
+
+@pytest.mark.parametrize("length_ms", [HOUR_MS, 3 * HOUR_MS], ids=["windows", "hours"])
+def test_rows_that_are_not_merged_yet_take_no_places_of_other_requests(clickhouse: Any, length_ms: int) -> None:
+    """Of one key there are more rows than are cut first: copies of a window, greater and greater values of an hour."""
+    now_ms = int(clickhouse.command("SELECT toUnixTimestamp64Milli(now64(3))"))
+    hour_ms = now_ms // HOUR_MS * HOUR_MS - 6 * HOUR_MS
+    columns = ["window_ms", "value_us", "metric", "engine_id", "model", "status", "request_id", "log_offset"]
+    for again in range(9):
+        value_us, offset = (100 + again, again) if length_ms > HOUR_MS else (100, 0)
+        row = [hour_ms, value_us, "ttft", "hot", "m", "ok", f"r{offset}", offset]
+        clickhouse.insert("exemplars", [row], column_names=columns)
+    clickhouse.insert("exemplars", [[hour_ms, 7, "ttft", "cool", "m", "ok", "s", 99]], column_names=columns)
+    query = catalogue.query("slowest_of_windows")
+
+    bound = values_of(query, hour_ms, hour_ms + length_ms) | {"top": 2}
+    found = [row["request_id"] for row in clickhouse.query(query.sql, parameters=bound).named_results()]
+
+    assert found == ["r8" if length_ms > HOUR_MS else "r0", "s"]
