@@ -12,13 +12,13 @@ from typing import Any
 
 from fleetpulse.sql.database import Reader
 from schemas.contract.alerts import Alert
-from schemas.ddl.fault_view import AFTER_MS, NAME, SPLIT_MS
+from schemas.ddl.fault_view import NAME, SPLIT_MS
 from schemas.definitions import END
 from schemas.errors import FleetpulseError
 
 _FAULT = f"""
 SELECT requests, failed, other_failed, aborted, client_fault, tenants, most_of_them, input_tokens, output_tokens,
-    fault_ms, ifNull(recovered_ms, fault_ms + {AFTER_MS}) AS over_ms, ifNull(engine_id, '') AS engine
+    fault_ms, until_ms AS over_ms, ifNull(engine_id, '') AS engine
 FROM {NAME}(from_ms = {{from_ms:Int64}}, to_ms = {{to_ms:Int64}})
 WHERE has(gpu_uuids, {{gpu:String}})
 ORDER BY fault_ms DESC

@@ -15,17 +15,7 @@ SELECT
     r.output_tokens AS output_tokens,
     r.trace_id AS trace_id
 FROM fault_impact(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64}) AS f
-INNER JOIN
-(
-    SELECT engine_id, at_ms, at_ms - intDiv(ifNull(e2e_us, 0), 1000) AS began_ms, request_id, tenant, model, error_kind,
-        output_tokens, trace_id
-    FROM llm_requests FINAL
-    WHERE intDiv(at_ms, 60000) >= intDiv({from_ms:Int64}, 60000)
-        AND intDiv(at_ms, 60000) <= intDiv({to_ms:Int64} + 900000, 60000)
-        AND verdict = 'accepted' AND error_kind IN ('engine_lost', 'network')
-        AND ({model:String} = '' OR model = {model:String}) AND ({tenant:String} = '' OR tenant = {tenant:String})
-) AS r ON f.engine_id = r.engine_id
-WHERE r.at_ms >= f.fault_ms AND r.at_ms < f.fault_ms + 900000
-    AND r.began_ms < ifNull(f.recovered_ms, f.fault_ms + 900000)
+ARRAY JOIN f.lost AS r
+WHERE ({model:String} = '' OR r.model = {model:String}) AND ({tenant:String} = '' OR r.tenant = {tenant:String})
 ORDER BY fault, r.at_ms, request_id
 LIMIT 1000

@@ -14,7 +14,7 @@ WITH
             if(countIf(b.total_nusd IS NULL) = 0, sum(toInt128(b.total_nusd)), NULL) AS nusd
         FROM faults AS f
         INNER JOIN bills AS b ON f.engine_id = b.owner
-        WHERE b.minute_ms > f.fault_ms - 60000 AND b.minute_ms <= ifNull(f.recovered_ms, f.fault_ms + 900000)
+        WHERE b.minute_ms > f.fault_ms - 60000 AND b.minute_ms <= f.until_ms
         GROUP BY began_ms, engine
     )
 SELECT

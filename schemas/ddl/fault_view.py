@@ -6,8 +6,9 @@ missing counts once, and so does a host with eight GPUs under one engine. GPUs t
 
 It is **over** when the engine has answered a request well that began after the last one that was lost: of the kinds
 ``LOST``, each at most ``SPLIT_MS`` after the one before it, or after the fault. Looked at is ``AFTER_MS``; not over by
-then, ``recovered_ms`` is null. **Its requests** are those of the engine that were open at any moment between. Failures
-of other kinds are shown beside: they may have happened anyway.
+then, ``recovered_ms`` is null and ``until_ms`` the end of that time. **Its requests** are those of the engine that were
+open at any moment until then; ``lost`` are those of the kinds ``LOST``, one by one. Failures of other kinds are shown
+beside: they may have happened anyway.
 
 Parameters because a view over all that is kept would read all raw requests, and a filter outside cannot be seen inside.
 """
@@ -26,6 +27,10 @@ AFTER_MS = 15 * MINUTE_MS
 SEEN_MS = 5 * MINUTE_MS
 """A GPU served what it was last seen to serve, at most so long ago."""
 LOST = ("engine_lost", "network")
+_ONE_LOST = (
+    "Tuple(request_id String, tenant Nullable(String), model String, error_kind String, began_ms Int64, at_ms Int64,"
+    " output_tokens Nullable(UInt32), trace_id Nullable(String))"
+)
 
 _SHOWN = (
     (Column("fault", "DateTime64(3, 'UTC')", "when the first event came"), "fromUnixTimestamp64Milli(s.began, 'UTC')"),
@@ -46,8 +51,16 @@ _SHOWN = (
     ),
     (Column("events", "UInt64", "how many"), "length(s.fault)"),
     (Column("recovered_ms", "Nullable(Int64)", "end of the first request that was answered well again [ms]"), "q.over"),
+    (
+        Column("until_ms", "Int64", "the same, or until when it was looked for [ms]"),
+        f"ifNull(q.over, s.began + {AFTER_MS})",
+    ),
     (Column("requests", "UInt64", "requests of the engine that were open from then until then"), "length(q.open)"),
     (Column("failed", "UInt64", "of them those that were lost with the engine"), "arrayCount(one -> one.5, q.open)"),
+    (
+        Column("lost", f"Array({_ONE_LOST})", "these, one by one, with when they began and ended [ms]"),
+        f"CAST(q.lost, 'Array({_ONE_LOST})')",
+    ),
     (
         Column("other_failed", "UInt64", "of them those that failed otherwise, client faults aside"),
         f"arrayCount(one -> NOT one.5 AND {ended('failed', 'one.3', 'one.4')}, q.open)",
@@ -126,7 +139,8 @@ def _requests() -> str:
     return f"""SELECT
                 l.engine_id AS engine, l.at_ms AS at, l.at_ms - intDiv(ifNull(l.e2e_us, 0), 1000) AS start,
                 l.status AS status, ifNull(l.error_kind, '') AS kind, kind IN ({lost}) AS lost,
-                CAST(l.tenant AS Nullable(String)) AS tenant, l.input_tokens AS prompt, l.output_tokens AS generated
+                CAST(l.tenant AS Nullable(String)) AS tenant, l.input_tokens AS prompt, l.output_tokens AS generated,
+                l.request_id AS id, l.model AS model, l.trace_id AS trace
             FROM llm_requests AS l FINAL
             WHERE intDiv(l.at_ms, {MINUTE_MS}) >= intDiv({{from_ms:Int64}}, {MINUTE_MS})
                 AND intDiv(l.at_ms, {MINUTE_MS}) <= intDiv({{to_ms:Int64}} + {AFTER_MS}, {MINUTE_MS})
@@ -145,7 +159,10 @@ def _hit() -> str:
             if(apart = 1 OR empty(losses), f.began, losses[if(apart = 0, length(losses), apart - 1)]) AS last,
             nullIf(arrayMin(arrayMap(one -> one.2,
                 arrayFilter(one -> one.1 >= last AND {ended("ok", "one.3")}, ended))), 0) AS over,
-            arrayFilter(one -> one.1 < ifNull(over, f.began + {AFTER_MS}), ended) AS open,
+            ifNull(over, f.began + {AFTER_MS}) AS until,
+            arrayFilter(one -> one.1 < until, ended) AS open,
+            groupArrayIf((r.id, r.tenant, r.model, r.kind, r.start, r.at, r.generated, r.trace), r.lost) AS all_lost,
+            arrayFilter(one -> one.5 < until, all_lost) AS lost,
             arrayMap(one -> assumeNotNull(one), arrayFilter(one -> one IS NOT NULL, open.6)) AS of_tenant
         FROM faults AS f
         INNER JOIN (

@@ -7164,8 +7164,10 @@ CREATE OR REPLACE VIEW fault_impact
     codes Array(UInt32) COMMENT 'XID numbers',
     events UInt64 COMMENT 'how many',
     recovered_ms Nullable(Int64) COMMENT 'end of the first request that was answered well again [ms]',
+    until_ms Int64 COMMENT 'the same, or until when it was looked for [ms]',
     requests UInt64 COMMENT 'requests of the engine that were open from then until then',
     failed UInt64 COMMENT 'of them those that were lost with the engine',
+    lost Array(Tuple(request_id String, tenant Nullable(String), model String, error_kind String, began_ms Int64, at_ms Int64, output_tokens Nullable(UInt32), trace_id Nullable(String))) COMMENT 'these, one by one, with when they began and ended [ms]',
     other_failed UInt64 COMMENT 'of them those that failed otherwise, client faults aside',
     aborted UInt64 COMMENT 'of them those whose client went away',
     client_fault UInt64 COMMENT 'of them those rejected for what the client sent',
@@ -7219,14 +7221,18 @@ AS WITH
             if(apart = 1 OR empty(losses), f.began, losses[if(apart = 0, length(losses), apart - 1)]) AS last,
             nullIf(arrayMin(arrayMap(one -> one.2,
                 arrayFilter(one -> one.1 >= last AND (ifNull(one.3, '') = 'ok'), ended))), 0) AS over,
-            arrayFilter(one -> one.1 < ifNull(over, f.began + 900000), ended) AS open,
+            ifNull(over, f.began + 900000) AS until,
+            arrayFilter(one -> one.1 < until, ended) AS open,
+            groupArrayIf((r.id, r.tenant, r.model, r.kind, r.start, r.at, r.generated, r.trace), r.lost) AS all_lost,
+            arrayFilter(one -> one.5 < until, all_lost) AS lost,
             arrayMap(one -> assumeNotNull(one), arrayFilter(one -> one IS NOT NULL, open.6)) AS of_tenant
         FROM faults AS f
         INNER JOIN (
             SELECT
                 l.engine_id AS engine, l.at_ms AS at, l.at_ms - intDiv(ifNull(l.e2e_us, 0), 1000) AS start,
                 l.status AS status, ifNull(l.error_kind, '') AS kind, kind IN ('engine_lost', 'network') AS lost,
-                CAST(l.tenant AS Nullable(String)) AS tenant, l.input_tokens AS prompt, l.output_tokens AS generated
+                CAST(l.tenant AS Nullable(String)) AS tenant, l.input_tokens AS prompt, l.output_tokens AS generated,
+                l.request_id AS id, l.model AS model, l.trace_id AS trace
             FROM llm_requests AS l FINAL
             WHERE intDiv(l.at_ms, 60000) >= intDiv({from_ms:Int64}, 60000)
                 AND intDiv(l.at_ms, 60000) <= intDiv({to_ms:Int64} + 900000, 60000)
@@ -7245,8 +7251,10 @@ SELECT
     arrayMap(one -> assumeNotNull(one), arrayDistinct(arrayFilter(one -> one IS NOT NULL, s.fault.5))) AS codes,
     length(s.fault) AS events,
     q.over AS recovered_ms,
+    ifNull(q.over, s.began + 900000) AS until_ms,
     length(q.open) AS requests,
     arrayCount(one -> one.5, q.open) AS failed,
+    CAST(q.lost, 'Array(Tuple(request_id String, tenant Nullable(String), model String, error_kind String, began_ms Int64, at_ms Int64, output_tokens Nullable(UInt32), trace_id Nullable(String)))') AS lost,
     arrayCount(one -> NOT one.5 AND (ifNull(one.3, '') NOT IN ('ok', 'aborted') AND ifNull(one.4, '') != 'client'), q.open) AS other_failed,
     arrayCount(one -> (ifNull(one.3, '') = 'aborted'), q.open) AS aborted,
     arrayCount(one -> (ifNull(one.3, '') NOT IN ('ok', 'aborted') AND ifNull(one.4, '') = 'client'), q.open) AS client_fault,

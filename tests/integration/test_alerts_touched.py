@@ -24,6 +24,7 @@ from runtime.config import ClickHouseConfig
 from schemas.contract.alerts import encode
 from schemas.contract.record import Record
 from schemas.contract.topics import ALERTS_TOPIC
+from schemas.ddl.fault_view import AFTER_MS
 from schemas.ddl.merging import LEVELS, rollup_insert
 from schemas.definitions import END
 from schemas.events.event_types import BY_TOPIC, GPU_EVENTS, LLM_REQUESTS
@@ -116,6 +117,12 @@ def test_a_fault_with_several_signs_counts_once_with_the_requests_that_were_open
     assert [fault[name] for name in ("failed", "other_failed", "aborted", "client_fault")] == [2, 1, 1, 1]
     assert (fault["tenants"], fault["most_of_them"][0]) == (3, "acme")
     assert (fault["input_tokens"], fault["output_tokens"]) == (750 * len(HIT), 100 * len(HIT))
+    assert fault["until_ms"] == fault["recovered_ms"]
+    lost = [(one["tenant"], one["error_kind"], one["began_ms"], one["at_ms"]) for one in fault["lost"]]
+    assert sorted(lost) == [
+        ("globex", "engine_lost", FAULT_MS - 1_200, FAULT_MS + 800),
+        ("initech", "network", FAULT_MS + 30_000, FAULT_MS + 30_000),
+    ]
 
 
 def test_what_comes_later_is_another_fault_and_what_is_for_information_none(
@@ -146,6 +153,7 @@ def test_an_engine_that_never_answers_again_is_looked_at_for_a_while(
     (fault,) = around(database)
 
     assert (fault["recovered_ms"], fault["failed"], fault["requests"]) == (None, 3, 6)
+    assert (fault["until_ms"], len(fault["lost"])) == (FAULT_MS + AFTER_MS, 3)
 
 
 def test_a_fault_is_shown_with_its_requests_and_the_bill_of_its_engine(

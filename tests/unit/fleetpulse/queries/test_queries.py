@@ -8,6 +8,7 @@ import pytest
 
 from fleetpulse import queries
 from fleetpulse.sql.query import parameters_of
+from schemas.ddl.fault_view import AFTER_MS, LOST
 
 PARAMETERS = {"from_ms": 1_000, "to_ms": 61_000}
 PLAIN = [
@@ -51,6 +52,14 @@ def test_a_query_of_windows_reads_minutes_before_the_first_row_of_10_s(name: str
     minutes = text[text.index(f"FROM {topic}_rollup_1m FINAL") :]
     assert f"SELECT minOrNull(window_ms) FROM {topic}_partials WHERE" in minutes
     assert f"FROM {topic}_partials FINAL" in text
+
+
+def test_queries_of_faults_say_nothing_otherwise_than_their_view() -> None:
+    """Which requests are lost and when a fault is over, it says; bills are read for as long as it looks."""
+    texts = {name: queries.text(name) for name in ("requests_lost", "requests_of_gpu_fault")}
+
+    assert re.findall(r"\d{5,}", texts["requests_of_gpu_fault"]) == ["60000", str(AFTER_MS), "60000"]
+    assert not re.search(rf"\d{{5,}}|{'|'.join(LOST)}|llm_requests", texts["requests_lost"])
 
 
 def test_an_unknown_query_is_refused() -> None:
