@@ -28,7 +28,7 @@ from functools import cache
 from schemas.ddl import book_rollups, cost_rollups, gpu_history
 from schemas.ddl.merging import BY_LEVEL, labels_of, measures_of, rollup_table
 from schemas.events.event_types import BY_TOPIC
-from schemas.limits import DAY_MS, DEFAULT_LIMITS, DERIVED_SETTLE_MS, HOUR_MS, MINUTE_MS
+from schemas.limits import DAY_MS, DERIVED_SETTLE_MS, HOUR_MS, MINUTE_MS
 from schemas.rows.tables import GROUPED, PARTIALS
 
 FINEST, WINDOW_MS = "10s", 10_000
@@ -43,10 +43,6 @@ _BEFORE_FROM, _BEFORE_TO = "{before_from_ms:Int64}", "{before_to_ms:Int64}"
 _SPAN = f"{_TO} - {_FROM}"
 _TO_NOW = f"least({_TO}, (SELECT toUnixTimestamp64Milli(now64(3))))"
 """A scalar subquery: one moment for all levels, and for all shards."""
-GRAIN_KEPT = (
-    f"if({_FROM} < (SELECT toUnixTimestamp64Milli(now64(3))) - {DEFAULT_LIMITS.partials_ttl_ms}, {MINUTE_MS}, 1)"
-)
-"""The least width of a row by the age of a range, as SQL, for rows that begin at the finest level."""
 _UNIT_MS = {"s": 1_000, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 _WORD = re.compile(r"\b[a-z][a-z0-9_]*\b")
 _COLUMN = re.compile(r"\{\w+:Identifier\}")
@@ -95,6 +91,15 @@ class Source:
         """The width of a row as SQL, of a range whose length is known when the text is run."""
         widths = [f"{_SPAN} <= {most_ms}, {_width_ms(level)}" for level, most_ms in self.levels[:-1]]
         return f"multiIf({', '.join(widths)}, {_width_ms(self.levels[-1][0])})"
+
+    def grain_kept_sql(self) -> str:
+        """The least width of a row of a short range as SQL: that of the level above where rows of 10 s are gone that
+        were there, however long they are kept; else 1. Empty: it reads none of 10 s."""
+        if self.levels[0][0] != FINEST or len(self.levels) == 1:
+            return ""
+        level = self.levels[1][0]
+        gone = f"SELECT count() > 0 FROM {self.table(level)} WHERE {self._before_finest(level)}"
+        return f"if(({gone}), {_width_ms(level)}, 1)"
 
     def rows(
         self, span_ms: int | None, sql: str, ends_ms: tuple[int, int] | None = None, *, final: str = " FINAL"

@@ -32,9 +32,7 @@ from functools import cache
 from importlib.resources import files
 
 from fleetpulse.queries.levels import (
-    FINEST,
     FIRST,
-    GRAIN_KEPT,
     LABELS,
     OVER,
     ROWS,
@@ -133,10 +131,8 @@ class Query:
 
     def grain_sql(self) -> str:
         """The same as SQL, of a range whose length is known when the text is run."""
-        grains = [source.grain_sql() for source in self.sources.values()]
-        if any(source.levels[0][0] == FINEST for source in self.sources.values()):
-            grains.append(GRAIN_KEPT)
-        return f"greatest({', '.join(['1', *grains])})"
+        grains = [grain for source in self.sources.values() for grain in (source.grain_sql(), source.grain_kept_sql())]
+        return f"greatest({', '.join(['1', *dict.fromkeys(filter(None, grains))])})"
 
     def at_levels(self, span_ms: int | None, bound: Mapping[str, Value] | None = None) -> str:
         """The text for a range of this length, with its tables and nothing else written in; with what is ``bound`` of
