@@ -106,7 +106,7 @@ def beside_the_worst(requests: Iterable[Ended], samples: Sequence[Sample]) -> di
     found: dict[Key, Value] = {}
     for (window_ms, gpu), group in windows.items():
         served = [one for one in group if one.engine_id is not None]
-        if gpu not in worst or not served:
+        if gpu != worst or not served:
             continue
         of, own = f"{gpu}={window_ms}", ended.get((window_ms, str(served[0].engine_id)), [])
         found["beside_requests", of] = exactly(len(own))

@@ -95,8 +95,8 @@ def _peers(samples: Sequence[Sample]) -> dict[Key, float]:
     return found
 
 
-def most_throttled(windows: dict[Window, list[Sample]]) -> set[str]:
-    """GPUs of the window that was throttled the longest; several of one length."""
+def most_throttled(windows: dict[Window, list[Sample]]) -> str | None:
+    """The GPU of the window that was throttled the longest; of several of one length the last by its name."""
     held = {key: sum(one.throttled_us or 0 for one in group) for key, group in windows.items()
             if any(one.throttled_us is not None for one in group)}  # fmt: skip
-    return {gpu for (_, gpu), us in held.items() if us == max(held.values())}
+    return max(((us, gpu) for (_, gpu), us in held.items()), default=(0, None))[1]
