@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Any
 
 from aiohttp import ClientError
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from fleetpulse.dashboard.time_range import TimeRange
+from fleetpulse.dashboard.turns import Turns
 from fleetpulse.queries import data_ends
 from fleetpulse.queries.dashboard import SECONDS_MAX, Query, Value, query
 from fleetpulse.queries.data_ends import Lack
@@ -36,12 +38,29 @@ CONNECTIONS_MAX = 4
 """Queries under way at once; more wait their turn."""
 WAITING_MAX = 200
 """Queries that may wait; beyond that a query fails and its page tries again."""
+STATEMENTS_MAX, STATEMENTS_WAITING_MAX = 4, 20
+"""The same of people's own statements and files, of all pages: the reader's login is one, and so are its limits."""
 KEPT_MAX = 256
 CONNECT_S = 3
 ANSWER_S = 35
 """A server that is silent for so long is unavailable: every query is stopped by the server itself long before."""
 _OUT_OF_TIME, _TOO_MANY_ROWS = "Code: 159", "Code: 396"
+_BUSY = {
+    173: "CANNOT_ALLOCATE_MEMORY",
+    202: "TOO_MANY_SIMULTANEOUS_QUERIES",
+    203: "NO_FREE_CONNECTION",
+    209: "SOCKET_TIMEOUT",
+    210: "NETWORK_ERROR",
+    241: "MEMORY_LIMIT_EXCEEDED",
+    279: "ALL_CONNECTION_TRIES_FAILED",
+    439: "CANNOT_SCHEDULE_TASK",
+}
+"""Error codes of a server, or of a cluster's other ones, that passes: the query itself is fine."""
+_OWN_MEMORY = re.compile(r"memory limit \(for query\)|query\)? memory limit", re.IGNORECASE)
+"""Says that a query took all that one may have, whatever others take."""
 _Key = tuple[str, str]
+_Kept = asyncio.Future[tuple[float, Answer]]
+"""An answer and when it came, by the monotonic clock [s]."""
 
 
 class Data:
@@ -49,14 +68,16 @@ class Data:
 
     def __init__(self, config: ClickHouseConfig) -> None:
         self._config = config
-        self._client: Any = None
+        self._connection: _Connection | None = None
         self._connecting = asyncio.Lock()
-        self._turns = asyncio.Semaphore(CONNECTIONS_MAX)
-        self._queries = 0
+        self._turns = Turns(CONNECTIONS_MAX, WAITING_MAX, "too many queries at once; this page tries again by itself")
+        self.statements = Turns(
+            STATEMENTS_MAX, STATEMENTS_WAITING_MAX, "too many statements are under way; run it again in a moment"
+        )
         self._first_ms: int | None = None
         self._moments: dict[str, tuple[int, ...]] = {}
         """Moments with data, by kind."""
-        self._answers: OrderedDict[_Key, tuple[float, asyncio.Future[Answer]]] = OrderedDict()
+        self._answers: OrderedDict[_Key, _Kept] = OrderedDict()
         self.trouble: str | None = "no query was answered yet"
         """Why the latest query failed; None after one that was answered. For ``/readyz``."""
 
@@ -72,12 +93,12 @@ class Data:
         sql = found.at_levels(span_ms, bound)
         key = (sql, repr(sorted(bound.items())))
         kept = self._answers.get(key)
-        if kept is None or time.monotonic() - kept[0] > found.kept_s or _failed(kept[1]):
-            self._answers[key] = kept = (time.monotonic(), asyncio.ensure_future(self._answer(found, sql, bound)))
+        if kept is None or _is_over(kept, found.kept_s):
+            self._answers[key] = kept = asyncio.ensure_future(self._answer(found, sql, bound))
             self._answers.move_to_end(key)
-            while len(self._answers) > KEPT_MAX:
-                self._answers.popitem(last=False)
-        return await asyncio.shield(kept[1])
+            if len(self._answers) > KEPT_MAX:  # more than can be under way
+                del self._answers[next(key for key, one in self._answers.items() if one.done())]
+        return (await asyncio.shield(kept))[1]
 
     async def since_first_event(self, span: TimeRange) -> TimeRange:
         """The range without what of it lies before the first event of all. Raises as ``ask``."""
@@ -95,79 +116,123 @@ class Data:
         self._moments = {row["kind"]: (row["next_ms"], row["last_ms"]) for row in rows if row["next_ms"] is not None}
         return data_ends.lack(rows, kinds, bounds)
 
-    async def _answer(self, found: Query, sql: str, bound: dict[str, Value]) -> Answer:
-        if self._queries >= CONNECTIONS_MAX + WAITING_MAX:
-            raise UnavailableError("too many queries at once; this page tries again by itself")
-        self._queries += 1
+    async def _answer(self, found: Query, sql: str, bound: dict[str, Value]) -> tuple[float, Answer]:
         began_s = time.monotonic()
         try:
-            async with self._turns:
+            async with self._turns.one():
                 answer = await self.sql(written_out(sql), bound, found.settings())
         except FleetpulseError as error:
             self.trouble = str(error) if error.retriable else None
             COUNTERS.add("dashboard_queries", query=found.name, outcome="failed")
             raise
         finally:
-            self._queries -= 1
             COUNTERS.add("dashboard_query_ms", 1_000 * (time.monotonic() - began_s), query=found.name)
         self.trouble = None
         COUNTERS.add("dashboard_queries", query=found.name, outcome="answered")
-        return answer
+        return time.monotonic(), answer
 
     async def sql(self, text: str, bound: Mapping[str, Value], settings: Mapping[str, int | str]) -> Answer:
         """The answer to any SQL of ours with bound parameters. Raises as ``ask``."""
+        connection: _Connection | None = None
         try:
-            client = await self._connected()
-            result = await client.query(text, parameters=dict(bound), settings=dict(settings))
-        except ClickHouseError as error:
-            raise await self._error_of(error) from error
-        except (OSError, ClientError, TimeoutError) as error:
-            await self._forget()
+            connection = await self._connected()
+            async with connection.in_use() as client:
+                result = await client.query(text, parameters=dict(bound), settings=dict(settings))
+        except (ClickHouseError, OSError, ClientError, TimeoutError) as error:
+            if isinstance(error, ClickHouseError) and (answered := _answered(error)) is not None:
+                raise answered from error
+            await self._forget(connection)
             raise self._unavailable(error) from error
         return Answer(tuple(result.column_names), tuple(result.result_rows))
 
-    async def _connected(self) -> Any:
+    async def _connected(self) -> _Connection:
         async with self._connecting:
-            if self._client is None:
-                self._client = await make_async_client(
+            if self._connection is None:
+                client = await make_async_client(
                     self._config,
                     connector_limit=CONNECTIONS_MAX,
                     connect_timeout=CONNECT_S,
                     send_receive_timeout=ANSWER_S,
                     query_retries=0,
                 )
-            return self._client
-
-    async def _error_of(self, error: ClickHouseError) -> FleetpulseError:
-        said = str(error)
-        if _OUT_OF_TIME in said:
-            return FleetpulseError(
-                f"this took over {SECONDS_MAX} s and was stopped; choose a shorter range or more filters, or see with "
-                "`fleetpulse doctor` whether ClickHouse is busy"
-            )
-        if _TOO_MANY_ROWS in said:
-            return FleetpulseError("there is more to show than fits; choose a shorter range or more filters")
-        if (part := broken_part(getattr(error, "code", None), said)) is not None:
-            says = f"part {part[1]} of {part[0]} cannot be read; `fleetpulse doctor` has the command that takes it out"
-            return FleetpulseError(f"{Cause.PART}: {says}")
-        if "Code: " in said:
-            return FleetpulseError(f"ClickHouse rejected this: {said.splitlines()[0][:300]}")
-        await self._forget()
-        return self._unavailable(error)
+                self._connection = _Connection(client)
+            return self._connection
 
     def _unavailable(self, error: BaseException) -> UnavailableError:
         _log.warning("ClickHouse unavailable; pages retry", extra={"url": self._config.url, "error": str(error)[:200]})
         return UnavailableError("ClickHouse unavailable. This page tries again by itself; see `fleetpulse doctor`.")
 
-    async def _forget(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            with contextlib.suppress(ClickHouseError, OSError, ClientError):
-                await client.close()
+    async def _forget(self, connection: _Connection | None) -> None:
+        """Connect again for the next query. Queries of others may still run on a connection that failed for one."""
+        if connection is None:
+            return
+        if self._connection is connection:
+            self._connection = None
+        await connection.drop()
 
     async def close(self) -> None:
-        await self._forget()
+        if self._connection is not None:
+            await self._connection.close()
 
 
-def _failed(answer: asyncio.Future[Answer]) -> bool:
-    return answer.done() and (answer.cancelled() or answer.exception() is not None)
+class _Connection:
+    """A client with the number of queries that run on it."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._queries = 0
+        self._dropped = False
+
+    @contextlib.asynccontextmanager
+    async def in_use(self) -> AsyncIterator[Any]:
+        """The client, for one query."""
+        self._queries += 1
+        try:
+            yield self._client
+        finally:
+            self._queries -= 1
+            if self._dropped:
+                await self._close_unused()
+
+    async def drop(self) -> None:
+        """Close it once its last query has ended."""
+        if not self._dropped:
+            self._dropped = True
+            await self._close_unused()
+
+    async def _close_unused(self) -> None:
+        if not self._queries:
+            await self.close()
+
+    async def close(self) -> None:
+        with contextlib.suppress(ClickHouseError, OSError, ClientError):
+            await self._client.close()
+
+
+def _answered(error: ClickHouseError) -> FleetpulseError | None:
+    """What is said of an error that ClickHouse itself answered with; None where it did not answer."""
+    said = str(error)
+    code = getattr(error, "code", None)
+    if code in _BUSY and not _OWN_MEMORY.search(said):
+        why = f"ClickHouse is busy ({_BUSY[code]})"
+        return UnavailableError(f"{why}. This page tries again by itself; see `fleetpulse doctor`.")
+    if _OUT_OF_TIME in said:
+        return FleetpulseError(
+            f"this took over {SECONDS_MAX} s and was stopped; choose a shorter range or more filters, or see with "
+            "`fleetpulse doctor` whether ClickHouse is busy"
+        )
+    if _TOO_MANY_ROWS in said:
+        return FleetpulseError("there is more to show than fits; choose a shorter range or more filters")
+    if (part := broken_part(code, said)) is not None:
+        says = f"part {part[1]} of {part[0]} cannot be read; `fleetpulse doctor` has the command that takes it out"
+        return FleetpulseError(f"{Cause.PART}: {says}")
+    if "Code: " in said:
+        return FleetpulseError(f"ClickHouse rejected this: {said.splitlines()[0][:300]}")
+    return None
+
+
+def _is_over(kept: _Kept, kept_s: int) -> bool:
+    """Whether it has to be asked again: it failed, or came longer ago. What is under way is not."""
+    if not kept.done():
+        return False
+    return kept.cancelled() or kept.exception() is not None or time.monotonic() - kept.result()[0] > kept_s
