@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, tzinfo
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, quote
 
 from fleetpulse.dashboard.parts import Panel, button, field, tag
 from fleetpulse.dashboard.time_range import TimeRange
@@ -18,6 +18,8 @@ from fleetpulse.sql.query import parameters_of
 GIVEN_MAX = 20
 """Values that one link carries; no statement of ours has so many parameters."""
 _TOP = 50
+_ESCAPES = str.maketrans({character: quote(character) for character in "%&=+"})
+"""Of what has a meaning in a link; other letters are written as they are, for a link carries so many characters."""
 _CHANGED_JS = (
     "(e) => { const box = document.getElementById('sql-text'); emit([e.target.value, box ? box.value : '']); }"
 )
@@ -39,7 +41,7 @@ def of_range(span: TimeRange, now_ms: int, zone: tzinfo) -> dict[str, int]:
 
 def written(given: Mapping[str, str]) -> str:
     """Values that people gave, as a link carries them, readable where that can be."""
-    return urlencode({name: value for name, value in given.items() if value}, quote_via=quote, safe="[]',:/ ")
+    return "&".join(f"{name.translate(_ESCAPES)}={value.translate(_ESCAPES)}" for name, value in given.items() if value)
 
 
 def parsed(given: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ from fleetpulse.dashboard import console, sql_parameters
 from fleetpulse.dashboard.parts import Column, Panel, Table, button, choices, set_text, tag
 from fleetpulse.dashboard.sql_parameters import missing, of_range, parsed, values_for
 from fleetpulse.dashboard.time_range import RangeSpec
-from fleetpulse.dashboard.url_state import VALUE_CHARS_MAX
+from fleetpulse.dashboard.url_state import CHARS_MAX
 from fleetpulse.dashboard.values import clean, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View, wall_ms
 from fleetpulse.queries import dashboard as catalogue
@@ -110,8 +110,8 @@ class _Sql:
 
     def _give(self, given: str, sql: str) -> None:
         """Other values of parameters: into the address, and run what stands in the editor with them."""
-        if len(given) > VALUE_CHARS_MAX:
-            self._fail(f"these values have {len(given):,} characters together, a link carries {VALUE_CHARS_MAX}")
+        if len(given) > (most := CHARS_MAX["given"]):
+            self._fail(f"these values have {len(given):,} characters together, a link carries {most}")
             return
         self._ran = sql
         self._view.set(given=given)

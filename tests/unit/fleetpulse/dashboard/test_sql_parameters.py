@@ -49,6 +49,14 @@ def test_a_link_carries_any_values(values: dict[str, str]) -> None:
     assert parsed(written({**values, "none": ""})) == {key: one for key, one in values.items() if key != "none"}
 
 
+def test_letters_of_any_script_count_once() -> None:
+    """A link carries so many characters: a name of the longest kind has room, in whatever script."""
+    name = "モデル" * 60
+
+    assert len(written({"model": name, "tenant": "a&b=c+d%e"})) == len("model=&tenant=a%26b%3Dc%2Bd%25e") + len(name)
+    assert parsed(written({"model": name})) == {"model": name}
+
+
 @pytest.mark.parametrize("link", ["&" * 10_000, "=", "%", "a", "a=1&" * GIVEN_MAX])
 def test_no_link_fails_a_page(link: str) -> None:
     """What cannot be read is left out, as is more than any statement takes."""

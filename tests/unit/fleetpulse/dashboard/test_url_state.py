@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetpulse.dashboard.time_range import RangeSpec
-from fleetpulse.dashboard.url_state import VALUE_CHARS_MAX, UrlState, parse
+from fleetpulse.dashboard.url_state import CHARS_MAX, VALUE_CHARS_MAX, UrlState, parse
 
 FILTERS = ("model", "tenant")
 OPTIONS = {"metric": "busy", "q": ""}
@@ -72,3 +72,15 @@ def test_other_values_replace_those_named() -> None:
     assert state.with_values(tenant="t" * 999, q="x").filters == {"model": "a", "tenant": "t" * VALUE_CHARS_MAX}
     with pytest.raises(KeyError, match="host"):
         state.with_values(host="h")
+
+
+def test_an_option_of_several_names_may_be_longer() -> None:
+    """Whatever their letters: with each at its longest, an address is one that the guard takes."""
+    given = "\N{CJK UNIFIED IDEOGRAPH-4E00}" * CHARS_MAX["given"]
+    state, notices = parse({"given": given}, FILTERS, {"given": ""})
+
+    assert (state.options, notices) == ({"given": given}, ())
+    assert state.with_values(given=given + "x").options == {"given": given}
+    assert len(state.query()) < 8_192
+    _, notices = parse({"given": given + "x"}, FILTERS, {"given": ""})
+    assert notices == (f"given was left out: longer than {CHARS_MAX['given']} characters",)
