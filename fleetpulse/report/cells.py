@@ -8,8 +8,9 @@ from typing import Any
 
 from fleetpulse.report import amounts
 
-_MOMENT_MS = 10**12
-"""Numbers of milliseconds from here on (2001) are moments, below it they are durations."""
+_MOMENTS_MS = range(10**12, 253_402_128_000_000)
+"""Numbers of milliseconds from here on (2001) are moments, below it they are durations; no calendar has what is beyond
+the year 9999, in whatever zone."""
 _NO_MOMENT = "token_ms"
 _READABLE: Mapping[str, Callable[[Any], str]] = {
     "_nusd": amounts.usd,
@@ -19,8 +20,9 @@ _READABLE: Mapping[str, Callable[[Any], str]] = {
 }
 
 
-def readable(column: str, value: Any) -> Any:
-    """Text of an amount in a unit that people read, of a moment too; any other value as it is. None for no number."""
+def readable(column: str, value: Any, moment: Callable[[int], Any] = amounts.instant) -> Any:
+    """Text of an amount in a unit that people read, of a moment too, as ``moment`` says it (else UTC, to the minute);
+    any other value as it is. None for no number."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if not isinstance(value, int | float) or isinstance(value, bool):
@@ -28,8 +30,8 @@ def readable(column: str, value: Any) -> Any:
     for ending, said in _READABLE.items():
         if column.endswith(ending):
             return said(value)
-    if column.endswith("_ms") and value >= _MOMENT_MS and not column.endswith(_NO_MOMENT):
-        return amounts.instant(int(value))
+    if column.endswith("_ms") and int(value) in _MOMENTS_MS and not column.endswith(_NO_MOMENT):
+        return moment(int(value))
     return value
 
 

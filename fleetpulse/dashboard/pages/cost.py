@@ -12,9 +12,10 @@ from fleetpulse.dashboard.sql_parameters import question
 from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.dashboard.values import UNKNOWN, clean, energy, gpu_name, percent, rate, short
 from fleetpulse.dashboard.view import SETTLED_MS, PageSpec, Refresh, View, wall_ms
+from fleetpulse.dashboard.zone import Zone
 from fleetpulse.queries.dashboard import query
 from fleetpulse.report import standings as report
-from fleetpulse.report.amounts import carbon, decimal, instant
+from fleetpulse.report.amounts import carbon, decimal
 from fleetpulse.report.amounts import dollars as usd
 from fleetpulse.report.amounts import usd as dollars
 from schemas.errors import FleetpulseError
@@ -118,7 +119,7 @@ class _Cost:
             )
             question(view, self._idle, "By type, for a month", "idle_gpus", dict)
             self._tenants = TablePanel("Tenants", _OF_TENANTS, tenants, "c5", label="Cost by tenant")
-            self._budgets = TablePanel("Budgets", forecast, _BUDGETS, "c7")
+            self._budgets = TablePanel("Budgets", forecast, budget_columns(view.zone), "c7")
 
     def _tenant_columns(self) -> list[Column]:
         return [
@@ -244,7 +245,7 @@ class _Cost:
         except FileError as error:
             self._budgets.empty(f"{file.name} cannot be used", str(error))
             return
-        now_ms = wall_ms()
+        now_ms = wall_ms() // MINUTE_MS * MINUTE_MS  # bills are of whole minutes, and equal queries share an answer
         since_ms = [report.look_back_ms(one, now_ms) for one in budgets.budgets]
         from_ms = min([report.history_ms(now_ms), *since_ms])
         days = await self._view.ask("cost_by_day", from_ms=from_ms, to_ms=now_ms)
@@ -297,15 +298,22 @@ _IDLE = [
     Column("gpu_time_ms", "Hours", text=_hours, right=True),
     Column("what", "Use"),
 ]
-_BUDGETS = [
-    Column("budget", "Budget"),
-    Column("amount_nusd", "Amount", text=dollars, right=True),
-    Column("spent_nusd", "Spent", text=dollars, right=True),
-    Column("share", "Share", text=percent, right=True, mood=lambda row: "fp-bad" if row["share"] >= 1 else ""),
-    Column("forecast_nusd", "Forecast", text=dollars, right=True, mood=lambda row: "fp-warn" if row["over"] else ""),
-    Column("between", "Between", right=True),
-    Column("exhausted_ms", "Used up", text=lambda at_ms: "not yet" if at_ms is None else instant(at_ms), right=True),
-]
+
+
+def budget_columns(zone: Zone) -> list[Column]:
+    """Where budgets stand; moments of this zone."""
+    return [
+        Column("budget", "Budget"),
+        Column("amount_nusd", "Amount", text=dollars, right=True),
+        Column("spent_nusd", "Spent", text=dollars, right=True),
+        Column("share", "Share", text=percent, right=True, mood=lambda row: "fp-bad" if row["share"] >= 1 else ""),
+        Column(
+            "forecast_nusd", "Forecast", text=dollars, right=True, mood=lambda row: "fp-warn" if row["over"] else ""
+        ),
+        Column("between", "Between", right=True),
+        Column("exhausted_ms", "Used up", text=lambda at_ms: zone.said(at_ms) or "not yet", right=True),
+    ]
+
 
 PAGE = PageSpec(
     path="/cost",

@@ -19,6 +19,7 @@ from fleetpulse.dashboard.time_range import RangeSpec
 from fleetpulse.dashboard.url_state import CHARS_MAX
 from fleetpulse.dashboard.values import clean, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View, wall_ms
+from fleetpulse.dashboard.zone import Zone
 from fleetpulse.queries import dashboard as catalogue
 from fleetpulse.queries.data_ends import kinds_of
 from fleetpulse.queries.offers import offered
@@ -52,9 +53,9 @@ def text_of(name: str, span_ms: int, query: Callable[[str], catalogue.Query] = c
     return queries.text(name).strip()
 
 
-def _text(column: str, value: Any) -> str:
-    """A cell: amounts in units that people read; a file has the numbers as they are."""
-    said = readable(column, value)
+def cell(zone: Zone, column: str, value: Any) -> str:
+    """A cell: amounts in units that people read, moments in the page's zone; a file has the numbers as they are."""
+    said = readable(column, value, zone.said)
     if isinstance(said, int) and not isinstance(said, bool):
         return f"{said:,}"
     return rounded(said) if isinstance(said, float) else clean(said)
@@ -232,7 +233,7 @@ class _Sql:
         # Names of columns are anybody's text: rows are keyed by number, names stand in labels alone.
         numeric = [kind.removeprefix("Nullable(").startswith(("UInt", "Int", "Float")) for kind in found.types]
         columns = [
-            Column(f"c{number}", clean(head(name)), partial(_text, name), right=numeric[number])
+            Column(f"c{number}", clean(head(name)), partial(cell, self._view.zone, name), right=numeric[number])
             for number, name in enumerate(found.columns)
         ]
         with self._table:

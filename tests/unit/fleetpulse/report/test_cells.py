@@ -16,6 +16,7 @@ from fleetpulse.report.cells import head, readable, rounded
         ("of_30_days_nusd", 3_822_172_142_400, "$3,822.17"),
         ("energy_mj", 3_600_000_000, "1.00 kWh"),
         ("at_ms", 1_795_809_500_000, "2026-11-27 19:58"),
+        ("at_ms", 10**18, 10**18),
         ("gpu_time_ms", 40 * 30 * 24 * 3_600_000, "28,800.0 h"),
         ("unpriced_ms", 200_000_000_000, "55,555.6 h"),
         ("kv_token_ms", 5_000_000_000_000, 5_000_000_000_000),
@@ -32,6 +33,13 @@ from fleetpulse.report.cells import head, readable, rounded
 def test_a_number_is_read_by_the_unit_of_its_column(column: str, value: Any, expected: Any) -> None:
     """What has none stays as it is; what is no number is none."""
     assert readable(column, value) == expected
+
+
+def test_a_moment_is_said_as_who_shows_it_wants() -> None:
+    """Durations and amounts are not."""
+    found = [readable(name, value, str) for name, value in (("at_ms", 1_795_809_500_000), ("used_ms", 5), ("a_ug", 0))]
+
+    assert found == ["1795809500000", 5, "0 g"]
 
 
 def test_floats_have_three_digits() -> None:

@@ -1,0 +1,61 @@
+"""The page *Cost*: what is asked for its budgets."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from nicegui import Client
+
+from fleetpulse.dashboard.data import Data
+from fleetpulse.dashboard.pages import cost
+from fleetpulse.dashboard.shell import Shell
+from fleetpulse.dashboard.users import OPERATOR, User
+from fleetpulse.dashboard.view import Facts
+from fleetpulse.dashboard.zone import zone_of
+from fleetpulse.sql.database import Answer
+
+MINUTE_MS, NOW_MS = 60_000, 1_800_000_000_000
+BUDGETS = Path(str(files("fleetpulse").joinpath("data/budgets/example.yaml")))
+
+
+class Unbilled:
+    """There is no bill."""
+
+    def __init__(self) -> None:
+        self.to_ms: list[int] = []
+
+    async def ask(self, name: str, values: dict[str, Any], span_ms: int, kept_from_ms: int = 0) -> Answer:
+        if name == "cost_total":
+            return Answer(("bills",), ((0,),))
+        if name == "cost_by_day":
+            self.to_ms.append(values["to_ms"])
+        return Answer((), ())
+
+    async def since_first_event(self, span: Any) -> Any:
+        return span
+
+    async def lack(self, kinds: Any, span: Any) -> None:
+        return None
+
+
+async def test_pages_of_one_minute_ask_the_same_of_budgets(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that they share an answer: of whole minutes, as bills are."""
+    data, user = Unbilled(), User("ada", OPERATOR)
+    for after_ms in (1, MINUTE_MS - 1, MINUTE_MS):
+        monkeypatch.setattr(cost, "wall_ms", lambda now_ms=NOW_MS + after_ms: now_ms)
+        with client:
+            shell = Shell([cost.PAGE], cost.PAGE, cast(Data, data), Facts(budgets_file=BUDGETS))
+            await shell.open(client, {}, lambda: user, dark=False, zone=zone_of(None))
+
+    assert data.to_ms == [NOW_MS, NOW_MS, NOW_MS + MINUTE_MS]
+
+
+def test_a_budget_is_used_up_at_a_moment_of_the_pages_zone() -> None:
+    """To the second; or not yet."""
+    (used_up,) = [one for one in cost.budget_columns(zone_of("Europe/Paris")) if one.name == "exhausted_ms"]
+
+    assert used_up.text(1_795_809_501_000) == "2026-11-27 20:58:21 CET"
+    assert used_up.text(None) == "not yet"
