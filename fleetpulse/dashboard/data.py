@@ -18,6 +18,7 @@ from typing import Any
 from aiohttp import ClientError
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
+from fleetpulse.dashboard.downloads import Downloads
 from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.dashboard.turns import Turns
 from fleetpulse.queries import data_ends
@@ -74,6 +75,7 @@ class Data:
         self.statements = Turns(
             STATEMENTS_MAX, STATEMENTS_WAITING_MAX, "too many statements are under way; run it again in a moment"
         )
+        self.downloads = Downloads()
         self._first_ms: int | None = None
         self._moments: dict[str, tuple[int, ...]] = {}
         """Moments with data, by kind."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from nicegui import Client, app, ui
 
+from fleetpulse.dashboard import downloads
 from fleetpulse.dashboard.data import Data
 from fleetpulse.dashboard.guard import USER, Guard
 from fleetpulse.dashboard.pages import (
@@ -82,6 +83,7 @@ def application(data: Data, access: Access, facts: Facts, pages: tuple[PageSpec,
     web = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
     web.add_api_route("/healthz", lambda: JSONResponse({"ok": True, "why": None}), include_in_schema=False)
     web.add_api_route("/readyz", lambda: _ready(data), include_in_schema=False)
+    web.add_api_route(f"{downloads.PATH}/{{key}}", download_of(data), response_model=None, include_in_schema=False)
     web.add_api_route("/", lambda: RedirectResponse(pages[0].path), include_in_schema=False)
     for page in pages:
         _route(page, pages, data, facts, access)
@@ -106,6 +108,16 @@ def _route(page: PageSpec, pages: tuple[PageSpec, ...], data: Data, facts: Facts
         zone = zone_of(request.cookies.get(ZONE_COOKIE))
         user = partial(access.now, request.scope[USER])
         await Shell(pages, page, data, facts).open(client, dict(request.query_params), user, dark=dark, zone=zone)
+
+
+def download_of(data: Data) -> Callable[[str, Request], Awaitable[Response]]:
+    """Answers a browser that fetches a file."""
+    gone = "this file was fetched, or waited for too long; ask for it again\n"
+
+    async def fetch(key: str, request: Request) -> Response:
+        return data.downloads.fetch(key, request.scope[USER]) or PlainTextResponse(gone, 404)
+
+    return fetch
 
 
 def _not_found(pages: tuple[PageSpec, ...]) -> Callable[[Request, Exception], HTMLResponse]:

@@ -285,7 +285,7 @@ class View:
         self.on_busy(True)
         try:
             self.check_user()
-            self.range = await self._range_now()
+            await self.renew()
             self.marks = tuple(map(mark_of, (await self.ask("deployments")).records()))
             await self._refresh()
             await self.say_lack()
@@ -309,11 +309,12 @@ class View:
         """Say what of ``reads`` the range has none of, and lead to where some is. Raises as ``ask``."""
         self.on_lack(await self.data.lack(self.reads, self.range))
 
-    async def _range_now(self) -> TimeRange:
-        """The range at this moment; one that nobody chose begins with the first event."""
+    async def renew(self) -> None:
+        """Take the range as it is at this moment; one that nobody chose begins with the first event. Raises as
+        ``ask``."""
         self._asked_ms = self._now_ms()
         span = self.state.range_spec.at(self._asked_ms)
-        return await self.data.since_first_event(span) if self.state.range_spec == RangeSpec() else span
+        self.range = await self.data.since_first_event(span) if self.state.range_spec == RangeSpec() else span
 
 
 @dataclass(frozen=True, slots=True)

@@ -315,6 +315,23 @@ def test_the_console_answers_and_writes_files(running: Rig, page: Page) -> None:
     assert (len(lines), lines[0]) == (5_001, '"n","<b>x"')
 
 
+def test_what_is_typed_and_not_run_stays_when_the_range_changes(running: Rig, page: Page) -> None:
+    """A saved query that nobody changed is put there as it reads that range."""
+    running.open(page, "/sql?query=pages/fleet_over_time")
+    editor = page.get_by_label("SQL", exact=True)
+    expect(editor).to_have_value(re.compile("SELECT"))
+    hours = editor.input_value()
+    page.get_by_role("button", name="7d", exact=True).click()
+    page.wait_for_url(re.compile("last=7d"))
+    expect(editor).not_to_have_value(hours)
+
+    editor.fill("SELECT 1 AS typed")
+    page.get_by_role("button", name="15m", exact=True).click()
+    page.wait_for_url(re.compile("last=15m"))
+    settled(page)
+    expect(editor).to_have_value("SELECT 1 AS typed")
+
+
 @pytest.mark.parametrize(("path", "kind"), [("/models", "requests"), ("/fleet", "GPU readings"), ("/cost", "bills")])
 def test_a_range_without_data_says_where_data_is(running: Rig, page: Page, path: str, kind: str) -> None:
     """And leads there; a range with data says nothing of that."""

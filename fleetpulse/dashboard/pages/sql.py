@@ -126,7 +126,7 @@ class _Sql:
             self._put_into_editor(sql, chosen=bool(self._shown))
             self._shown = name
         elif self._ran == self._put != sql:  # nobody changed it: for a range of another length it reads other tables
-            self._put_into_editor(sql, chosen=True)
+            self._put_into_editor(sql, chosen=False)
         elif self._ran_with == self._running_with():
             return
         else:
@@ -134,10 +134,10 @@ class _Sql:
         await asyncio.wait({self._statements.start("shown", self._run(sql))})
 
     def _put_into_editor(self, sql: str, *, chosen: bool) -> None:
-        # As a property of the element it would be put back over what was typed at every render; and what was typed
-        # before the page's first words came stays too.
-        put = "const box = document.getElementById('sql-text'); if (%s || !box.value) box.value = %s"
-        self._text.client.run_javascript(put % (json.dumps(chosen), json.dumps(sql)))
+        # As a property of the element it would be put back over what was typed at every render. What was typed and not
+        # run stays, unless another query was chosen.
+        put = "const box = document.getElementById('sql-text'); if (%s || ['', %s].includes(box.value)) box.value = %s"
+        self._text.client.run_javascript(put % (json.dumps(chosen), json.dumps(self._put), json.dumps(sql)))
         self._put = sql
 
     def _running_with(self) -> tuple[RangeSpec, str]:
@@ -161,9 +161,12 @@ class _Sql:
         return ""
 
     async def _again(self, sql: str) -> None:
-        """Run it, with nothing else of the page asked again, and say where data is if the range has none."""
-        await self._run(sql)
+        """Run it over the range as it is now, with nothing else of the page asked again, and say where data is if that
+        has none."""
         try:
+            self._view.check_user()
+            await self._view.renew()
+            await self._run(sql)
             await self._view.say_lack()
         except FleetpulseError as error:
             self._fail(str(error))
@@ -178,7 +181,8 @@ class _Sql:
         try:
             self._view.check_user()
             values = self._values(sql)
-            found = await console.table(load().reading, sql, values)
+            async with self._view.data.statements.one():
+                found = await console.table(load().reading, sql, values)
             took_s = time.monotonic() - began_s
             rated = " · example prices" if await self._with_examples(sql) else ""
         except FleetpulseError as error:
@@ -241,15 +245,22 @@ class _Sql:
         shown.show([{f"c{number}": value for number, value in enumerate(row)} for row in found.rows])
 
     async def _download(self, sql: str, ending: str) -> None:
+        name = f"fleetpulse.{ending}"
         try:
-            self._view.check_user()
-            data = await console.file(load().reading, sql, self._values(sql), ending)
+            user = self._view.check_user()
+            await self._view.renew()
+            values = self._values(sql)
+            path = await self._view.data.downloads.offer(user, name, lambda: self._file(sql, values, ending))
         except FleetpulseError as error:
             self._show_error(f"No {ending.upper()} file: {error}")  # the answer that is shown stays
             return
         self._error.set_visibility(False)
         with self._table:
-            ui.download.content(data, f"fleetpulse.{ending}")
+            ui.download.from_url(path, name)
+
+    async def _file(self, sql: str, values: Mapping[str, str | int], ending: str) -> bytes:
+        async with self._view.data.statements.one():
+            return await console.file(load().reading, sql, values, ending)
 
 
 PAGE = PageSpec(
