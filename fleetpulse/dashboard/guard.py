@@ -68,6 +68,8 @@ class Guard:
             return PlainTextResponse("the address is too long\n", 414)
         if not access.may_change(scope.get("method", "GET"), headers):
             return PlainTextResponse("this came from another site's page\n", 403)
+        if scope["type"] == "websocket" and scope["path"] in OPEN_PATHS:
+            return PlainTextResponse("no page's socket is here\n", 404)
         if scope["path"] == "/login" and access.asks_token():
             return await self._login(scope, headers, receive)
         if scope["path"] in OPEN_PATHS:

@@ -119,7 +119,12 @@ class Access:
     def origin_is_ours(self, headers: Mapping[str, str]) -> bool:
         """Whether one of our own pages sent it, as far as it was a page; programs send no Origin."""
         origin = headers.get("origin")
-        return origin is None or (urlsplit(origin).netloc.lower() == headers.get("host", "").lower())
+        if origin is None:
+            return True
+        try:
+            return urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
+        except ValueError:
+            return False
 
     def may_change(self, method: str, headers: Mapping[str, str]) -> bool:
         """Whether another site's page cannot have sent it; what only reads may come by a link from anywhere."""

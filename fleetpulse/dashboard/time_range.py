@@ -18,7 +18,8 @@ DEFAULT = "1h"
 
 _UNIT_MS = {"s": 1_000, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 _LAST = re.compile(r"([1-9][0-9]{0,5})([smhd])")
-_MOMENT_MAX_MS = 253_402_300_799_000
+_MOMENT_MAX_MS = 253_402_128_000_000
+"""A day before the last of the year 9999: no zone shows it as the year 10000, which calendars do not have."""
 _STEPS_MS = tuple(1_000 * seconds for seconds in (10, 20, 30)) + tuple(
     MINUTE_MS * minutes for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1_440, 2_880, 7_200)
 )
@@ -108,9 +109,7 @@ def moment_ms(text: str) -> int:
         moment = datetime.fromisoformat(text[:40])
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
         at_ms = round(moment.timestamp() * 1_000)
-    if not 0 <= at_ms <= _MOMENT_MAX_MS:
-        raise ValueError("must lie between the years 1970 and 9999")
-    return at_ms
+    return _checked(at_ms)
 
 
 def fixed(from_ms: int, to_ms: int) -> RangeSpec:
@@ -119,7 +118,13 @@ def fixed(from_ms: int, to_ms: int) -> RangeSpec:
         raise ValueError("must end after it begins")
     if to_ms - from_ms > SPAN_MAX_MS:
         raise ValueError("must not be longer than 400d")
-    return RangeSpec(None, from_ms, max(to_ms, from_ms + SPAN_MIN_MS))
+    return RangeSpec(None, from_ms, _checked(max(to_ms, from_ms + SPAN_MIN_MS)))
+
+
+def _checked(at_ms: int) -> int:
+    if not 0 <= at_ms <= _MOMENT_MAX_MS:
+        raise ValueError("must lie between the years 1970 and 9999")
+    return at_ms
 
 
 def iso(at_ms: int) -> str:

@@ -225,7 +225,7 @@ async def test_an_endless_address_is_refused() -> None:
     assert answer.status_code == 414
 
 
-async def socket(access: Access, headers: dict[str, str]) -> list[str]:
+async def socket(access: Access, headers: dict[str, str], path: str = "/socket.io/") -> list[str]:
     """What a web socket is answered; ``accepted`` when it reached the application."""
     sent: list[str] = []
 
@@ -238,7 +238,7 @@ async def socket(access: Access, headers: dict[str, str]) -> list[str]:
     pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
     scope = {
         "type": "websocket",
-        "path": "/socket.io/",
+        "path": path,
         "query_string": b"",
         "headers": pairs,
         "client": ("10.0.0.1", 1),
@@ -257,3 +257,18 @@ async def test_web_sockets_need_the_cookie_and_our_own_origin() -> None:
     assert await socket(Access(), ours | {"host": "evil.example"}) == ["websocket.close"]
     assert await socket(Access(TOKEN), ours) == ["websocket.close"]
     assert await socket(Access(TOKEN), ours | cookie) == ["accepted"]
+
+
+@pytest.mark.parametrize("access", [Access(), Access(TOKEN)], ids=["open", "token"])
+@pytest.mark.parametrize("path", ["/login", "/healthz", "/readyz"])
+async def test_no_web_socket_comes_in_where_no_login_is_asked_for(access: Access, path: str) -> None:
+    """Whoever tries one is refused, by no traceback."""
+    assert await socket(access, {"host": "localhost"}, path) == ["websocket.close"]
+
+
+async def test_an_origin_that_is_no_address_is_refused() -> None:
+    """By no traceback."""
+    async with client(Access()) as browser:
+        answer = await browser.get("/fleet", headers={"origin": "http://["})
+
+    assert answer.status_code == 403

@@ -194,6 +194,8 @@ def test_bound_to_everything_every_name_is_answered_unless_some_are_given() -> N
         ({"host": "a:1", "origin": "http://a:2"}, False),
         ({"host": "a:1", "origin": "null"}, False),
         ({"host": "a:1", "origin": "http://evil"}, False),
+        ({"host": "a:1", "origin": "http://["}, False),
+        ({"origin": "http://["}, False),
     ],
 )
 def test_web_sockets_come_from_our_own_pages(headers: dict[str, str], ours: bool) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta, timezone
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from fleetpulse.dashboard.time_range import (
     last_ms,
     moment_ms,
 )
+from fleetpulse.dashboard.zone import Zone
 
 HOUR_MS = 3_600_000
 
@@ -129,3 +132,22 @@ def test_a_point_at_an_end_counts_the_windows_of_the_range() -> None:
     assert span.counted_s(0, 10_000) == 10.0
     assert [span.counted_s(at_ms, 3_600_000, 60_000) for at_ms in (0, 7_200_000)] == [60.0, 60.0]
     assert [span.counted_s(at_ms, 3_600_000, 1) for at_ms in (0, 7_200_000)] == [60.003, 15.0]
+
+
+@pytest.mark.parametrize(
+    ("from_ms", "to_ms"),
+    [(253_402_300_798_000, 253_402_300_799_000), (253_402_127_995_000, 253_402_127_996_000)],
+    ids=["the last second of 9999", "made longer"],
+)
+def test_a_range_that_ends_beyond_the_calendar_is_refused(from_ms: int, to_ms: int) -> None:
+    """No zone shows its end, which would be of the year 10000, once it is as long as a window."""
+    with pytest.raises(ValueError, match="between the years 1970 and 9999"):
+        fixed(from_ms, to_ms)
+
+
+def test_the_last_range_of_the_calendar_is_shown_in_every_zone() -> None:
+    """At its end it is the year 9999 everywhere."""
+    span = fixed(253_402_127_990_000, 253_402_127_991_000)
+
+    assert iso(span.to_ms) == "9999-12-30T00:00:00Z"
+    assert Zone("x", timezone(timedelta(hours=14))).moment(span.to_ms) == "9999-12-30 14:00:00"
