@@ -2,7 +2,8 @@
 
 Windows are read once, ``settle_ms`` after their end. What the receiver did not take is sent again as it is, and newer
 windows after it: a receiver takes the samples of a series in their order alone, and a request as a whole. The position
-is kept on disk once all was taken. 5xx, 429, a receiver that is unavailable, and one that does not let us in or is
+is kept on disk once all was taken, and never lies beyond the windows that were seen: whatever the clock was, what comes
+later is sent. 5xx, 429, a receiver that is unavailable, and one that does not let us in or is
 elsewhere (401, 403, 404, 3xx) are tried again for ever, with back-off; samples that it rejects are counted and left.
 """
 
@@ -56,10 +57,11 @@ class Sent:
 @dataclass(frozen=True, slots=True)
 class _Batch:
     """Windows ``[from_ms, to_ms)`` on their way: requests not taken yet with the samples in each, and how many went by
-    outcome."""
+    outcome. ``seen_ms``: where the newest of them ends of which there was a row; None: the position stays."""
 
     from_ms: int
     to_ms: int
+    seen_ms: int | None
     waiting: deque[tuple[bytes, int]]
     done: dict[str, int]
 
@@ -77,6 +79,10 @@ class RemoteWrite:
         self._counters = counters
         self._batch: _Batch | None = None
         """What the round before could not finish."""
+        self._asked_to_ms = 0
+        """Where the last round ended: up to there nothing was skipped."""
+        self.ahead: str | None = None
+        """That the position was ahead of the clock when the last windows were collected; None where it was not."""
 
     def round(self, now_ms: int) -> Sent:
         """Send what is left of the round before, else the windows that have settled. Raises ``Unavailable``, and what
@@ -92,11 +98,9 @@ class RemoteWrite:
             body, samples = batch.waiting[0]
             batch.done[self._deliver(body)] += samples
             batch.waiting.popleft()
-        self._position.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self._position.with_name(f"{self._position.name}.new")
-        fresh.write_text(f"{batch.to_ms}\n", encoding="ascii")
-        fresh.replace(self._position)
-        self._batch = None
+        if batch.seen_ms is not None:
+            self._keep(batch.seen_ms)
+        self._batch, self._asked_to_ms = None, batch.to_ms
         for outcome, samples in batch.done.items():
             self._counters.add("export_samples", samples, outcome=outcome)
         self._counters.set("export_window_ms", batch.to_ms)
@@ -108,16 +112,31 @@ class RemoteWrite:
             names, rows = self._ask(query, from_ms, to_ms)
             collected.add(query, names, rows)
         waiting = deque(bodies(collected.series, self._config.samples_max))
-        return _Batch(from_ms, to_ms, waiting, {"sent": 0, "rejected": 0, "dropped": collected.dropped})
+        done = {"sent": 0, "rejected": 0, "dropped": collected.dropped}
+        seen_ms = collected.seen_ms or (from_ms if self.ahead else None)
+        return _Batch(from_ms, to_ms, seen_ms, waiting, done)
+
+    def _keep(self, position_ms: int) -> None:
+        self._position.parent.mkdir(parents=True, exist_ok=True)
+        fresh = self._position.with_name(f"{self._position.name}.new")
+        fresh.write_text(f"{position_ms}\n", encoding="ascii")
+        fresh.replace(self._position)
 
     def _begin(self, to_ms: int) -> int:
-        """Where the round begins: at the position, the last window where there is none, and not too long ago."""
+        """Where the round begins: at the position, the last window where there is none or it lies ahead, and not too
+        long ago."""
+        self.ahead = None
         try:
             since_ms = int(self._position.read_text(encoding="ascii"))
         except (FileNotFoundError, ValueError):
             return to_ms - WINDOW_MS
+        if since_ms > to_ms + WINDOW_MS:  # a clock that was set back by less waits a window
+            self.ahead = "the position lies ahead of the clock, one of them was wrong; the last window is sent"
+            facts = {"position_ms": since_ms, "to_ms": to_ms}
+            _log.warning("export position lies ahead of the clock; beginning at the last window", extra=facts)
+            return to_ms - WINDOW_MS
         oldest_ms = to_ms - self._config.catch_up_ms // WINDOW_MS * WINDOW_MS
-        if since_ms < oldest_ms:
+        if max(since_ms, self._asked_to_ms) < oldest_ms:
             facts = {"from_ms": since_ms, "to_ms": oldest_ms}
             _log.warning("export was paused for longer than catch_up_ms; windows skipped", extra=facts)
         return max(since_ms, oldest_ms)

@@ -66,6 +66,8 @@ class Collected:
     series_max: int
     series: dict[Labels, list[tuple[int, float]]] = field(default_factory=dict)
     dropped: int = 0
+    seen_ms: int = 0
+    """Where the newest window ends of which there was a row."""
 
     @property
     def samples(self) -> int:
@@ -78,6 +80,7 @@ class Collected:
         for row in rows:
             values = dict(zip(names, row, strict=True))
             at_ms = int(str(values.pop("window_ms"))) + WINDOW_MS
+            self.seen_ms = max(self.seen_ms, at_ms)
             labels = {name: str(value) for name, value in values.items() if name not in columns and value is not None}
             for name, column in columns.items():
                 value = values[name]

@@ -34,7 +34,8 @@ for _name in ("httpx", "httpcore"):
 
 
 def run_export(url: str | None, health_port: int | None, *, once: bool) -> None:
-    """Send until SIGTERM, or once. Ready while the receiver takes what is sent."""
+    """Send until SIGTERM, or once. Ready while the receiver takes what is sent, and the
+    position is none of a clock that was ahead."""
     logs.configure("export")
     config = load({} if url is None else {"remote_write.url": url})
     if config.remote_write.url is None:
@@ -55,7 +56,10 @@ async def _until_stopped(writer: RemoteWrite, readiness: Readiness) -> None:
         try:
             await asyncio.to_thread(writer.round, SystemClock().now_ms())
             failures = 0
-            readiness.release("export")
+            if writer.ahead:
+                readiness.hold("export", writer.ahead)
+            else:
+                readiness.release("export")
         except UnavailableError as error:
             failures += 1
             readiness.hold("export", str(error))

@@ -148,3 +148,54 @@ def test_a_long_pause_is_not_made_up_for(tmp_path: Path) -> None:
         RemoteWrite(CONFIG, asked, Receiver(200), tmp_path / name, Counters()).round(1_005_000)
 
     assert asked.ranges == [(940_000, 1_000_000), (990_000, 1_000_000)]
+
+
+@pytest.mark.parametrize("ahead_ms", [30_000, 3_600_000])
+def test_a_position_ahead_of_the_clock_stops_nothing(
+    tmp_path: Path, ahead_ms: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The export begins at the last window, says so, and goes on from there."""
+    (tmp_path / "position").write_text(str(100_000 + ahead_ms))
+    writer = RemoteWrite(CONFIG, Asked(), Receiver(200), tmp_path / "position", Counters())
+
+    assert writer.round(105_000) == Sent(90_000, 100_000, 1)
+    assert writer.ahead is not None
+    assert [record.message for record in caplog.records] == [
+        "export position lies ahead of the clock; beginning at the last window"
+    ]
+    assert writer.round(115_000) == Sent(100_000, 110_000, 1)
+    assert writer.ahead is None
+
+
+def test_a_clock_that_is_set_back_a_little_is_waited_for(tmp_path: Path) -> None:
+    """By a window: what was sent is not sent again."""
+    (tmp_path / "position").write_text("110000")
+    writer = RemoteWrite(CONFIG, Asked(), Receiver(200), tmp_path / "position", Counters())
+
+    assert writer.round(105_000) == Sent(110_000, 110_000)
+    assert writer.ahead is None
+
+
+def test_the_position_lies_never_beyond_a_window_that_was_seen(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever the clock said: once it is right again, nothing was skipped; a pause in which nothing came is none."""
+    newest_ms = [100_000]
+
+    def ask(query: str, from_ms: int, to_ms: int) -> Rows:
+        names, rows = asked(query, from_ms, to_ms)
+        return names, [row for row in rows if int(str(row[0])) < newest_ms[0]]
+
+    asked, receiver = Asked(), InOrder()
+    writer = RemoteWrite(CONFIG, ask, receiver, tmp_path / "position", Counters())
+
+    assert writer.round(105_000) == Sent(90_000, 100_000, 1)
+    assert writer.round(3_605_000) == Sent(3_540_000, 3_600_000)
+    caplog.clear()
+    assert writer.round(155_000) == Sent(100_000, 150_000)
+    for now_ms in range(165_000, 265_000, 10_000):
+        writer.round(now_ms)
+    newest_ms[0] = 300_000
+    assert writer.round(265_000) == Sent(200_000, 260_000, 6)
+    assert (tmp_path / "position").read_text() == "260000\n"
+    assert caplog.records == []
