@@ -31,6 +31,7 @@ _GIVEN: dict[str, catalogue.Value] = {
     "bins": "ttft_us_bins",
     "top": 50,
     "kept_ms": 60 * DAY_MS,
+    "near_ms": 0,
     "bytes_max": 2_048,
     "metric": "ttft",
     "slo_classes": ["interactive", "standard"],

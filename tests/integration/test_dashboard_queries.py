@@ -314,7 +314,7 @@ def _yesterday_ms() -> int:
 
 async def test_equal_questions_share_an_answer(data: Data) -> None:
     """Twenty people on one page cost what one does."""
-    given: dict[str, Value] = {"from_ms": 0, "to_ms": NOW_MS, "id": "x"}
+    given: dict[str, Value] = {"from_ms": 0, "to_ms": NOW_MS, "id": "x", "near_ms": 0}
 
     first, second = [await data.ask("request", given, HOUR_MS) for _ in range(2)]
 
@@ -393,7 +393,7 @@ async def test_the_dashboard_comes_back_with_clickhouse(
     """While it is away every question says so at once; afterwards the same object answers."""
     away = clickhouse_config.model_copy(update={"url": f"http://127.0.0.1:{unused_tcp_port}"})
     data = Data(away)
-    given: dict[str, Value] = {"from_ms": 0, "to_ms": NOW_MS, "id": "x"}
+    given: dict[str, Value] = {"from_ms": 0, "to_ms": NOW_MS, "id": "x", "near_ms": 0}
 
     with pytest.raises(UnavailableError, match="ClickHouse unavailable"):
         await data.ask("request", given, HOUR_MS)

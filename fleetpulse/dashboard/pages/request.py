@@ -73,9 +73,12 @@ class _Request:
     async def refresh(self) -> None:
         view = self._view
         wanted = view.option("id")
-        answer = await view.ask_over(_around(view.option("at"), view.range), "request", id=wanted)
+        at_ms = moment(view.option("at"))
+        around = view.range if at_ms is None else TimeRange(at_ms - MINUTE_MS, at_ms + MINUTE_MS)
+        near_ms = view.range.from_ms if at_ms is None else at_ms
+        answer = await view.ask_over(around, "request", id=wanted, near_ms=near_ms)
         if not answer.rows:
-            answer = await view.ask("request", id=wanted)
+            answer = await view.ask("request", id=wanted, near_ms=near_ms)
         if not answer.rows:
             self._time.empty("No such request in this range", "Look for it on the page Requests, over a longer range.")
             return
@@ -88,7 +91,8 @@ class _Request:
         parts = phases(request)
         received = received_ms(request)
         said = self._view.zone.said
-        self._time.hint(f"received {said(received)}" if received is not None else f"ended {said(request['at_ms'])}")
+        when = f"received {said(received)}" if received is not None else f"ended {said(request['at_ms'])}"
+        self._time.hint(f"{when}{one_of(request['matches'])}")
         if parts:
             self._time.draw(timeline(parts, self._view.palette))
         else:
@@ -203,11 +207,14 @@ def _show(panel: ChartPanel, options: Mapping[str, Any] | None) -> None:
         panel.draw(options)
 
 
-def _around(at: str, span: TimeRange) -> TimeRange:
-    """Two minutes around the moment a link names, else the page's range."""
-    if not (at.isascii() and at.isdigit() and len(at) <= 14):
-        return span
-    return TimeRange(int(at) - MINUTE_MS, int(at) + MINUTE_MS)
+def moment(at: str) -> int | None:
+    """The moment a link names; None where it names none."""
+    return int(at) if at.isascii() and at.isdigit() and len(at) <= 14 else None
+
+
+def one_of(matches: int) -> str:
+    """That others have the same id; "" where none has."""
+    return f" · one of {matches:,} requests with this id or trace id; page Requests lists them" if matches > 1 else ""
 
 
 def _scaled(value: float | None, scale: float) -> float | None:

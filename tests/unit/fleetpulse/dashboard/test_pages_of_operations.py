@@ -325,7 +325,7 @@ def test_a_budget_stands_where_its_days_put_it() -> None:
 
 
 ONLY_PEOPLE_KNOW = {
-    *("dimension", "names", "bins", "bounds", "total", "known", "failed", "grain_ms", "kept_ms", "parts"),
+    *("dimension", "names", "bins", "bounds", "total", "known", "failed", "grain_ms", "kept_ms", "near_ms", "parts"),
     *("slo_classes", "slo_ttft_us", "slo_tpot_us", "slo_e2e_us"),
     *("partition", "offset", "row", "bytes_max", "input_nusd", "cached_nusd", "output_nusd"),
 }
