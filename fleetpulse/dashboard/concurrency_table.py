@@ -9,6 +9,7 @@ from fleetpulse.dashboard.latencies import percentile_column
 from fleetpulse.dashboard.parts import Column
 from fleetpulse.dashboard.values import percentile_cells, short
 
+AT_ONCE = "requests that an engine ran at one time"
 _LATENCIES = ("ttft", "itl", "e2e")
 CONCURRENCY = [
     Column("at_once", "Running", text=short, right=True),
@@ -17,6 +18,13 @@ CONCURRENCY = [
     Column("output_tokens_per_s", "Tokens/s of an engine", text=short, right=True),
     *(percentile_column(name, p) for name in _LATENCIES for p in ("p50", "p95")),
 ]
+
+
+def concurrency_hint(rows: Sequence[Mapping[str, Any]], tenant: str = "") -> str:
+    """What the table is of: where there are many windows, of some; whatever ``tenant`` was chosen, of all."""
+    every = rows[0]["of_windows"] if rows else 1
+    some = "" if every == 1 else f", in one of {every} windows"
+    return f"{AT_ONCE}{', of all tenants' if tenant else ''}{some}"
 
 
 def concurrency_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleetpulse.dashboard.charts import Line, over_time
-from fleetpulse.dashboard.concurrency_table import CONCURRENCY, concurrency_rows
+from fleetpulse.dashboard.concurrency_table import AT_ONCE, CONCURRENCY, concurrency_hint, concurrency_rows
 from fleetpulse.dashboard.latencies import percentile_lines
 from fleetpulse.dashboard.machine_tables import (
     ENGINE_LOAD,
@@ -75,7 +75,7 @@ class _OneEngine:
             }
             self._engine = Signals(view, OF_ENGINE)
             self._of_gpus = Signals(view, OF_GPUS)
-        self._concurrency = TablePanel("Latency by concurrency", "requests running at one time", CONCURRENCY)
+        self._concurrency = TablePanel("Latency by concurrency", AT_ONCE, CONCURRENCY)
         self._gpus = TablePanel("Its GPUs", "", _gpu_columns(view))
         held = _memory_columns(view)
         self._memory = TablePanel("GPU memory by holder", "as it was last", held, label="Memory of its GPUs")
@@ -107,12 +107,14 @@ class _OneEngine:
             view.ask("engines", search=engine, top=LISTED),
         )
         rows, devices, changes = states.records(), gpus.records(), events.records()
+        by_batch = batches.records()
         (is_now, *_) = [row for row in known.records() if row["engine_id"] == engine] or [{}]
         self._engine.show(rows)
         self._of_gpus.show(work.records())
         self._show_requests(served.records())
         self._show_stats(engine, is_now, rows, devices, changes)
-        self._concurrency.rows(concurrency_rows(batches.records()), "No request beside a reported batch in this range")
+        self._concurrency.hint(concurrency_hint(by_batch))
+        self._concurrency.rows(concurrency_rows(by_batch), "No request beside a reported batch in this range")
         self._gpus.rows(devices, "No GPU known", "The agent matches engines to GPUs by their processes.")
         self._memory.rows(memory.records(), "No GPU known", "The agent matches engines to GPUs by their processes.")
         self._load.rows(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleetpulse.dashboard.charts import Band, Line, baseline_range, over_time, usual_band
-from fleetpulse.dashboard.concurrency_table import CONCURRENCY, concurrency_rows
+from fleetpulse.dashboard.concurrency_table import AT_ONCE, CONCURRENCY, concurrency_hint, concurrency_rows
 from fleetpulse.dashboard.latencies import IN_TABLES, latency_cells, percentile_column, percentile_lines
 from fleetpulse.dashboard.parts import ChartPanel, Column, Stats, TablePanel, button, ends_columns, grid, search_field
 from fleetpulse.dashboard.sql_parameters import written
@@ -30,7 +30,6 @@ LATENCIES = {
 _SHOWN = {"ttft": ("p50", "p95", "p99")}
 """Percentiles in the table: the p99 that is watched most says which model got slow."""
 TOP = 50
-_AT_ONCE = "requests that an engine ran at one time"
 KINDS_MAX = 8
 UNIT_COSTS = [
     Column("per_million_in", "1M uncached", text=usd, right=True, title=lambda _: "prompt tokens that were computed"),
@@ -77,7 +76,7 @@ class _Models:
             self._tokens = ChartPanel(view, "Tokens", "per second", "Tokens per second over time", 210)
             self._errors = ChartPanel(view, "Errors", "not answered in full, per second by kind", kinds, 210)
             self._good = ChartPanel(view, "Goodput", "met all objectives of its class", "Goodput over time", 210)
-        self._concurrency = TablePanel("Latency by concurrency", _AT_ONCE, CONCURRENCY)
+        self._concurrency = TablePanel("Latency by concurrency", AT_ONCE, CONCURRENCY)
         self._table = TablePanel("Models", "by requests", self._columns(), label="Models by requests", page_rows=15)
         with self._table.tools:
             button("Tokens today", self._tokens_today, "manage_search")
@@ -239,9 +238,7 @@ class _Models:
     async def _ask_concurrency(self) -> None:
         grain_ms = self._view.query("latency_by_concurrency").grain_ms(self._view.range.span_ms)
         rows = (await self._view.ask("latency_by_concurrency", grain_ms=grain_ms)).records()
-        every = rows[0]["of_windows"] if rows else 1
-        some = "" if every == 1 else f", in one of {every} windows"
-        self._concurrency.hint(f"{_AT_ONCE}{some}")
+        self._concurrency.hint(concurrency_hint(rows, self._view.filter("tenant")))
         advice = "Engines report their running batch to the agent."
         self._concurrency.rows(concurrency_rows(rows), "No request beside a reported batch in this range", advice)
 

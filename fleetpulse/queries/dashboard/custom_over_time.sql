@@ -12,11 +12,15 @@ SELECT
 FROM {custom:Rows}
 WHERE grouping = 'custom' AND metric = {metric:String} AND ({service:String} = '' OR service = {service:String})
     AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+    AND ({cluster:String} = '' OR cluster = {cluster:String})
+    AND ({host:String} = '' OR host = {host:String})
     AND (ifNull(host, ''), ifNull(attributes, '')) IN (
         SELECT ifNull(host, ''), ifNull(attributes, '')
         FROM {custom:Rows}
         WHERE grouping = 'custom' AND metric = {metric:String} AND ({service:String} = '' OR service = {service:String})
             AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+            AND ({cluster:String} = '' OR cluster = {cluster:String})
+            AND ({host:String} = '' OR host = {host:String})
         GROUP BY 1, 2
         ORDER BY sum(event_count) DESC, 1, 2
         LIMIT 10)

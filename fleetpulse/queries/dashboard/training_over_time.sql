@@ -14,6 +14,8 @@ SELECT
 FROM {training:Rows}
 WHERE grouping = 'training' AND job = {job:String} AND of_rank IN {names:Array(Nullable(String))}
     AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+    AND ({cluster:String} = '' OR cluster = {cluster:String})
+    AND ({host:String} = '' OR host = {host:String})
 GROUP BY at_ms, of_rank
 ORDER BY at_ms, of_rank
 LIMIT 5000

@@ -17,6 +17,8 @@ SELECT
     count() OVER () AS ranks
 FROM {training:Rows}
 WHERE grouping = 'training' AND job = {job:String} AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+    AND ({cluster:String} = '' OR cluster = {cluster:String})
+    AND ({host:String} = '' OR host = {host:String})
 GROUP BY of_rank
 ORDER BY step_mean_us DESC, of_rank
 LIMIT {top:UInt32}

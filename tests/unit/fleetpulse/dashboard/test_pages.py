@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from fleetpulse.dashboard.concurrency_table import AT_ONCE, concurrency_hint
 from fleetpulse.dashboard.heat_map import GPU_METRICS
 from fleetpulse.dashboard.pages.models import priced
-from fleetpulse.dashboard.pages.request import cost_hint, cost_pairs, list_price
+from fleetpulse.dashboard.pages.request import cost_hint, cost_pairs, list_price, moment, one_of
 from fleetpulse.dashboard.serve import PAGES
 from fleetpulse.dashboard.shell import LABELS, OF_GPUS
 from fleetpulse.dashboard.theme import DARK, LIGHT, css
@@ -63,6 +64,37 @@ def test_a_request_shows_its_share_of_bills_and_what_is_not_known() -> None:
     assert cost_hint(cost | {"all_final": 1, "unpriced_minutes": 0}) == "final bills"
     assert cost_hint(cost | {"all_final": 0, "unpriced_minutes": 2}) == "provisional bills, 2 of 3 min without price"
     assert cost_hint(cost | {"all_final": 0, "unpriced_minutes": 0, "no_work": 1}) == "final bills"
+
+
+def test_a_request_says_that_others_have_its_id() -> None:
+    """And a link names a moment, or none."""
+    assert one_of(1) == ""
+    assert one_of(3) == " · one of 3 requests with this id or trace id; page Requests lists them"
+    assert [moment(text) for text in ("1800000000000", "", "-1", "１", "9" * 15)] == [1_800_000_000_000, *[None] * 4]
+
+
+def test_latency_by_concurrency_says_what_it_is_of() -> None:
+    """One window of several, where there are many; all tenants, whichever was chosen."""
+    rows = [{"of_windows": 4}]
+
+    assert concurrency_hint([]) == concurrency_hint([{"of_windows": 1}]) == AT_ONCE
+    assert concurrency_hint(rows) == f"{AT_ONCE}, in one of 4 windows"
+    assert concurrency_hint(rows, "acme") == f"{AT_ONCE}, of all tenants, in one of 4 windows"
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("/applications", ("custom", "custom_over_time")),
+        ("/training", ("training", "training_ranks", "training_over_time")),
+    ],
+)
+def test_what_is_chosen_holds_for_all_of_a_page(path: str, names: tuple[str, ...]) -> None:
+    """Its charts are of the same rows as its tables."""
+    (page,) = [page for page in PAGES if page.path == path]
+
+    for name in names:
+        assert set(page.filters) <= query(name).parameters.keys(), name
 
 
 def _luminance(colour: str) -> float:
