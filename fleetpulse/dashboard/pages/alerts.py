@@ -48,6 +48,18 @@ def opened(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[int, float
     }
 
 
+def open_counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """How many alerts are open in all, by severity, and how many of any are ``silenced`` instead: also of those that
+    the query had no room for, as every row says."""
+    names = (*SEVERITIES, "silenced")
+    return {name: rows[0][f"{name}_alerts"] if rows else 0 for name in names}
+
+
+def cut(what: str, shown: int, known: int) -> str:
+    """What a table holds, and that more do not fit."""
+    return what if shown >= known else f"{what}; the first {shown:,} of {known:,}"
+
+
 def bar_ms(span_ms: int) -> int:
     """Width of a bar: a round step that gives at most ``BARS_MAX`` bars."""
     return next((step for step in _BARS_MS if step * BARS_MAX >= span_ms), _BARS_MS[-1])
@@ -73,8 +85,8 @@ class _Alerts:
             shown = view.choice("silenced", SILENCED)
             Segments("Silenced alerts", SILENCED, shown, lambda value: view.set(silenced=value))
         with grid():
-            about, columns = "alerts of this range, those that were open before too", self._history_columns()
-            self._history = TablePanel("History", about, columns, f"c8 {_WRAPPED}", label="Alerts of this range")
+            columns = self._history_columns()
+            self._history = TablePanel("History", _HISTORY, columns, f"c8 {_WRAPPED}", label="Alerts of this range")
             self._bars = ChartPanel(view, "Opened", "by severity", "Alerts opened over time, by severity", 220, "c4")
             self._actions = TablePanel(
                 "Actions", _ACTIONS, self._action_columns(), f"c12 {_WRAPPED}", label="What people did"
@@ -126,10 +138,11 @@ class _Alerts:
             view.ask("alerts_over_time", bucket_ms=bar_ms(view.range.span_ms)),
             view.ask("actions"),
         )
-        records = waiting.records()
-        self._show_stats(records, sum(row["transitions"] > 0 for row in history.records()))
-        self._show_open(records)
-        self._show_history(history.records(), bars.records())
+        records, past = waiting.records(), history.records()
+        counts = open_counts(records)
+        self._show_stats(counts, past[0]["alerts_transitioned"] if past else 0)
+        self._show_open(records, counts)
+        self._show_history(past, bars.records())
         self._actions.rows(
             [{**row, "ago_ms": max(0, view.until_ms - row["at_ms"])} for row in actions.records()],
             "Nobody did anything in this range",
@@ -142,18 +155,20 @@ class _Alerts:
             )
             self._one.show(fingerprint, found.records(), paid.records())
 
-    def _show_stats(self, records: Sequence[Mapping[str, Any]], transitioned: int) -> None:
-        active = [row for row in records if not row["muted"]]
+    def _show_stats(self, counts: Mapping[str, int], transitioned: int) -> None:
         for severity, mood in (("critical", "bad"), ("warning", "warn"), ("info", "")):
-            count = sum(row["severity"] == severity for row in active)
+            count = counts[severity]
             self._stats.show(severity, f"{count:,}", "open and not silenced", mood if count else "good")
-        self._stats.show("silenced", f"{len(records) - len(active):,}", "open, nobody is notified")
+        self._stats.show("silenced", f"{counts['silenced']:,}", "open, nobody is notified")
         self._stats.show("opened", f"{transitioned:,}", "with a transition in range")
 
-    def _show_open(self, records: Sequence[Mapping[str, Any]]) -> None:
+    def _show_open(self, records: Sequence[Mapping[str, Any]], counts: Mapping[str, int]) -> None:
         wanted = self._view.choice("silenced", SILENCED)
         shown = [row for row in records if wanted == "all" or bool(row["muted"]) == (wanted == "yes")]
-        hidden, until_ms = len(records) - len(shown), self._view.until_ms
+        every = sum(counts.values())
+        known = {"all": every, "yes": counts["silenced"], "no": every - counts["silenced"]}[wanted]
+        hidden, until_ms = every - known, self._view.until_ms
+        self._open.hint(cut("the worst first", len(shown), known))
         self._open.rows(
             [{**row, "age_ms": max(0, until_ms - row["since_ms"])} for row in shown],
             "No alert is silenced" if wanted == "yes" else "No alert is open",
@@ -162,6 +177,7 @@ class _Alerts:
 
     def _show_history(self, records: Sequence[Mapping[str, Any]], bars: Sequence[Mapping[str, Any]]) -> None:
         view = self._view
+        self._history.hint(cut(_HISTORY, len(records), records[0]["alerts_known"] if records else 0))
         rows = [{**row, "ago_ms": max(0, view.until_ms - row["opened_ms"])} for row in records]
         self._history.rows(rows, "No alert in this range", "Choose a longer range.")
         colours = {"critical": view.palette.bad, "warning": view.palette.warn, "info": view.palette.muted}
@@ -198,6 +214,7 @@ def _or_dash(text: Any) -> str:
     return clean(text) if text else UNKNOWN
 
 
+_HISTORY = "alerts of this range, those that were open before too"
 _ACTIONS = "silences, and runs that change stored results: who, when, what"
 _WRAPPED = "fp-wrapped"
 _CSS = f".{_WRAPPED} .q-table td a {{ display: inline-block; white-space: normal; max-width: min(540px, 60vw); }}"

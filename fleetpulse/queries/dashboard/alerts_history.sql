@@ -1,6 +1,6 @@
 -- Every alert of the range, also one that was open as it began (of the 60 days before its end): how bad, when it began, how long it lasted, what it came to.
 -- rows: 2000
-SELECT * EXCEPT (newest)
+SELECT * EXCEPT (newest), count() OVER () AS alerts_known, countIf(transitions > 0) OVER () AS alerts_transitioned
 FROM
 (
     SELECT

@@ -1,4 +1,5 @@
 -- Alerts that are open at the end of the range, each in its newest state, the worst first, then the newest.
+-- Every row says how many there are in all, with those that have no row here.
 -- param kept_ms: how far back before the end an alert may have been published last [ms]
 -- rows: 2000
 SELECT
@@ -15,7 +16,11 @@ SELECT
     JSONLength(record, 'members') AS members,
     JSONExtractString(record, 'labels', 'host') AS host,
     JSONExtractString(record, 'labels', 'model') AS model,
-    JSONExtractString(record, 'labels', 'gpu_uuid') AS gpu_uuid
+    JSONExtractString(record, 'labels', 'gpu_uuid') AS gpu_uuid,
+    countIf(severity = 'critical' AND NOT muted) OVER () AS critical_alerts,
+    countIf(severity = 'warning' AND NOT muted) OVER () AS warning_alerts,
+    countIf(severity = 'info' AND NOT muted) OVER () AS info_alerts,
+    countIf(muted) OVER () AS silenced_alerts
 FROM
 (
     SELECT fingerprint, severity, summary, rule, since_ms, opened_ms, at_ms, number, transition, record

@@ -1,0 +1,104 @@
+"""Rows of the dashboard's queries: which request a link means, what a filter leaves, how many alerts there are."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+from clickhouse_connect.driver.client import Client
+
+from fleetpulse.dashboard.data import Data
+from fleetpulse.queries.dashboard import ALERTS_KEPT_MS, STANDARD, Value
+from runtime.config import ClickHouseConfig
+from schemas.limits import HOUR_MS, MINUTE_MS
+
+pytestmark = [pytest.mark.integration, pytest.mark.tables]
+
+AT_MS = time.time_ns() // 10**6 // HOUR_MS * HOUR_MS - 2 * HOUR_MS
+"""Rows of long ago would be gone by their TTL."""
+SPAN_MS = 10 * MINUTE_MS
+
+
+@pytest.fixture
+async def data(clickhouse_config: ClickHouseConfig) -> AsyncIterator[Data]:
+    found = Data(clickhouse_config)
+    try:
+        yield found
+    finally:
+        with contextlib.suppress(OSError):
+            await found.close()
+
+
+def given(**values: Value) -> dict[str, Value]:
+    """The range, and no filter but these."""
+    span: dict[str, Value] = {"from_ms": AT_MS, "to_ms": AT_MS + SPAN_MS, "bucket_ms": SPAN_MS}
+    return {**dict.fromkeys(STANDARD, ""), **span, **values}
+
+
+@pytest.mark.parametrize(("near_min", "first"), [(1, 1), (4, 3), (9, 8)])
+async def test_a_link_leads_to_the_request_at_its_moment(
+    data: Data, clickhouse: Client, near_min: int, first: int
+) -> None:
+    """Of several with one id the nearest; those that only share it as the id of their trace come behind."""
+    rows = [("a", "NULL", 1), ("a", "NULL", 3), ("a", "NULL", 8), ("b", "'a'", 4), ("c", "'c'", 4)]
+    for number, (request, trace, minute) in enumerate(rows):
+        clickhouse.command(
+            "INSERT INTO llm_requests (at_ms, appended_ms, request_id, trace_id, model, status, origin, reported_by,"
+            f" row) VALUES ({AT_MS + minute * MINUTE_MS}, {AT_MS}, '{request}', {trace}, 'm', 'ok', 'measured', 'edge',"
+            f" {number})"
+        )
+
+    answer = await data.ask("request", given(id="a", near_ms=AT_MS + near_min * MINUTE_MS), SPAN_MS)
+
+    found = [(row["request_id"], (row["at_ms"] - AT_MS) // MINUTE_MS, row["matches"]) for row in answer.records()]
+    assert found[0] == ("a", first, 4)
+    assert found[-1] == ("b", 4, 4)
+
+
+async def test_what_is_chosen_holds_for_charts_too(data: Data, clickhouse: Client) -> None:
+    """Metrics of applications and ranks of a job, by host and by cluster."""
+    for number, (host, cluster) in enumerate((("h1", "c1"), ("h2", "c2"))):
+        labels = f"{AT_MS}, {AT_MS}, '{host}', '{cluster}', 1, {number}"
+        names = "window_ms, last_at_ms, host, cluster, event_count, log_offset"
+        clickhouse.command(
+            f"INSERT INTO custom_metrics_partials ({names}, grouping, metric, value_micro_sum, value_micro_count)"
+            f" VALUES ({labels}, 'custom', 'm', 1000000, 1)"
+        )
+        clickhouse.command(
+            f"INSERT INTO training_steps_partials ({names}, grouping, job, rank, step_us_sum, step_us_count)"
+            f" VALUES ({labels}, 'training', 'j', '{number}', 5, 1)"
+        )
+
+    for chosen, ranks, hosts in (({}, 2, 2), ({"host": "h1"}, 1, 1), ({"cluster": "c2"}, 1, 1), ({"host": "h3"}, 0, 0)):
+        of_job = given(job="j", names=["0", "1"], top=5, **chosen)
+        of_metric = given(metric="m", service="", **chosen)
+        counts = [
+            len((await data.ask(name, values, SPAN_MS)).rows)
+            for name, values in (
+                ("training_ranks", of_job),
+                ("training_over_time", of_job),
+                ("custom_over_time", of_metric),
+            )
+        ]
+        assert counts == [ranks, ranks, hosts], chosen
+
+
+async def test_alerts_beyond_the_rows_are_counted(data: Data, clickhouse: Client) -> None:
+    """1,500 are open, a tenth of them silenced, 1,000 have a row: the worst."""
+    clickhouse.command(
+        "INSERT INTO alerts (fingerprint, transition, number, rule, severity, summary, at_ms, opened_ms, since_ms,"
+        " record, log_id, log_partition, log_offset, log_row)"
+        f" SELECT toString(number), 'opened', 1, 'r', if(number < 1200, 'critical', 'info'), 's', {AT_MS}, {AT_MS},"
+        f" {AT_MS}, if(number % 10 = 0, '{{\"muted_until_ms\": {AT_MS + HOUR_MS}}}', '{{}}'), 'l', 0, number, 0"
+        " FROM numbers(1500)"
+    )
+
+    waiting = (await data.ask("alerts_open", given(kept_ms=ALERTS_KEPT_MS), SPAN_MS)).records()
+    past = (await data.ask("alerts_history", given(), SPAN_MS)).records()
+
+    counts = {tuple(row[f"{name}_alerts"] for name in ("critical", "warning", "info", "silenced")) for row in waiting}
+    assert (len(waiting), counts) == (1_000, {(1_080, 0, 270, 150)})
+    assert {row["severity"] for row in waiting} == {"critical"}
+    assert (len(past), {(row["alerts_known"], row["alerts_transitioned"]) for row in past}) == (1_000, {(1_500, 1_500)})
