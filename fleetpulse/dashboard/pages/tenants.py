@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from fleetpulse.dashboard.charts import Line, over_time
@@ -75,11 +76,8 @@ class _Tenants:
         )
 
     def _columns(self) -> list[Column]:
-        def link(row: Mapping[str, Any]) -> str:
-            return self._view.link("/requests", tenant=str(row["tenant"] or ""))
-
         return [
-            Column("tenant", "Tenant", href=link),
+            Column("tenant", "Tenant", href=partial(requests_link, self._view)),
             Column("requests", "Requests", text=short, right=True),
             *ends_columns(*_FAILED),
             Column("input_tokens", "Prompt", text=short, right=True),
@@ -153,8 +151,7 @@ class _Tenants:
             f"{failures:,} of {valid:,} without client faults",
             share_mood(share, *_FAILED).removeprefix("fp-"),
         )
-        hint = "start the cost job and give prices" if cost is None else "of requests with a price"
-        self._stats.show("cost", "–" if cost is None else dollars(cost), hint)
+        self._stats.show("cost", "–" if cost is None else dollars(cost), cost_hint(cost, self._view.filter("cluster")))
 
     def _show_chart(self, series: Sequence[Mapping[str, Any]]) -> None:
         view = self._view
@@ -165,6 +162,18 @@ class _Tenants:
             for tenant, points in rates(series, shown, moments).items()
         ]
         self._over_time.draw(over_time(lines, view.range, view.palette))
+
+
+def requests_link(view: View, row: Mapping[str, Any]) -> str:
+    """Where the requests of a tenant are; of those without one nowhere: no filter means everybody's."""
+    return view.link("/requests", tenant=row["tenant"]) if row["tenant"] else ""
+
+
+def cost_hint(cost: int | None, cluster: str) -> str:
+    """What stands below the cost, or why there is none."""
+    if cluster:
+        return "bills do not know clusters: choose none"
+    return "start the cost job and give prices" if cost is None else "of requests with a price"
 
 
 def _share(part: Any, whole: Any) -> float | None:
