@@ -10,6 +10,7 @@ from fleetpulse.dashboard.values import covered_text
 from fleetpulse.report import BY_EXAMPLES, tables
 from fleetpulse.report import amounts as a
 from fleetpulse.report.amounts import ratio
+from fleetpulse.report.hosted import list_prices
 from fleetpulse.report.others import with_other_failures
 from fleetpulse.report.page import Headline, Page, Section
 
@@ -129,7 +130,7 @@ def _sections(report: Report) -> Iterator[Section]:
         "All in: its share of the bills of its engines; silent GPUs are in none. List price: the same tokens at that "
         "of a hosted model. Break-even: how busy the GPUs would have to be for both to cost the same, if more requests "
         "cost nothing more here.",
-        [tables.LIST_PRICES.table(report["models"])],
+        [list_prices(report["models"])],
         empty="No model has a list price; add aliases to the price file.",
     )
     yield Section(

@@ -72,9 +72,14 @@ def _cell(key: str, write: Callable[[Any], str]) -> Callable[[Row], str]:
     return lambda row: write(row[key])
 
 
-def _word(value: str | None) -> str:
+def whose(key: str) -> Callable[[Row], str]:
     """A name for people; what is nobody's is named by its part of the bills."""
-    return PARTS.get(f"{value} start-up", PARTS.get(value or "", value or NOBODY))
+
+    def said(row: Row) -> str:
+        value = row[key] or NOBODY
+        return PARTS.get(f"{value} start-up", PARTS.get(value, value)) if row.get("nobody") else value
+
+    return said
 
 
 def _part(row: Row) -> str:
@@ -193,10 +198,6 @@ def cap_said(rows: Rows) -> str:
     return " ".join(said)
 
 
-def _reachable(share: float | None) -> str:
-    return a.share(share) if share is None or share <= 1 else f"{a.share(share)}, not reachable"
-
-
 def _left(share: float | None) -> str:
     """What is left of an error budget, or how many times it was spent."""
     return a.share(share) if share is None or share >= 0 else f"spent {1 - share:,.1f} times"
@@ -214,7 +215,7 @@ def _crossed(levels: Rows) -> str:
     )
 
 
-_MODEL, _TENANT, _REQUESTS = _cell("model", _word), _cell("tenant", _word), _cell("requests", a.count)
+_MODEL, _TENANT, _REQUESTS = whose("model"), whose("tenant"), _cell("requests", a.count)
 _PROMPT, _GENERATED = _cell("prompt_tokens", a.count), _cell("output_tokens", a.count)
 _GPU_TIME, _COST, _BILL = _cell("gpu_ms", a.gpu_hours), _cell("cost_nusd", a.usd), _cell("total_nusd", a.usd)
 _ENDS = {name.replace("_", " "): _cell(name, a.count) for name in END}
@@ -241,22 +242,6 @@ MODELS = Layout(
         **_EACH,
     },
     least=(*_ENDS, "cached", "uncached", "generated", "CO2e of 1M generated", "billed requests"),
-)
-LIST_PRICES = Layout(
-    "The same tokens at list price",
-    {
-        "model": _MODEL,
-        "hosted as": _cell("list_key", str),
-        "all in": _cell("full_nusd", a.usd),
-        "list price": _cell("list_nusd", a.usd),
-        "ratio": _cell("break_even_traffic", lambda times: a.decimal(times, "x")),
-        "utilization": _cell("busy", a.share),
-        "break-even": _cell("break_even_busy", _reachable),
-        "note": _cell("list_note", str),
-    },
-    words=2,
-    least=("note", "utilization", "all in"),
-    also=frozenset({"note"}),
 )
 _TENANTS = Layout(
     "Tenants",
@@ -343,7 +328,7 @@ FAILED = Layout(
 ENERGY = Layout(
     "By region",
     {
-        "region": _cell("region", _word),
+        "region": whose("region"),
         "GPU time": _GPU_TIME,
         "GPUs": _cell("energy_mj", a.energy),
         "at the meter": _cell("meter_mj", a.energy),
@@ -354,7 +339,7 @@ POWER_CAPS = Layout(
     "By power limit",
     {
         "model": _MODEL,
-        "GPU": _cell("gpu_model", _word),
+        "GPU": whose("gpu_model"),
         "limit": _cell("limit_w", lambda watts: a.decimal(watts, "W")),
         "minutes": _cell("minutes", a.count),
         "a token, at the GPU": _TOKEN,

@@ -10,7 +10,7 @@ from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.parts import ChartPanel, Column, Panel, Stats, TablePanel, grid
 from fleetpulse.dashboard.sql_parameters import question
 from fleetpulse.dashboard.time_range import TimeRange
-from fleetpulse.dashboard.values import UNKNOWN, clean, energy, gpu_name, percent, rate, short
+from fleetpulse.dashboard.values import UNKNOWN, energy, gpu_name, percent, rate, short
 from fleetpulse.dashboard.view import SETTLED_MS, PageSpec, Refresh, View, wall_ms
 from fleetpulse.dashboard.zone import Zone
 from fleetpulse.queries.dashboard import query
@@ -79,6 +79,12 @@ def listed(what: str, rows: int, most: int | None) -> str:
     return what if most is None or rows < most else f"{what}; the {most:,} dearest, no more fit"
 
 
+def whose(rows: Sequence[Mapping[str, Any]], column: str) -> list[Mapping[str, Any]]:
+    """The same rows, those that are nobody's named by their part of the bills: anybody may be called as one is."""
+    words = {**WORDS, "__overhead__": "start-up"}
+    return [{**row, column: words.get(row[column], row[column])} if row["nobody"] else row for row in rows]
+
+
 def standings(budgets: Budgets, days: Sequence[Mapping[str, Any]], now_ms: int) -> list[dict[str, Any]]:
     """A row for each budget: what was spent of it, what will be, when it is used up."""
     return [_budget_row(one) for one in report.standings(budgets, days, now_ms)]
@@ -123,7 +129,7 @@ class _Cost:
 
     def _tenant_columns(self) -> list[Column]:
         return [
-            Column("tenant", "Tenant", text=_whose, href=self._tenant_link),
+            Column("tenant", "Tenant", href=self._tenant_link),
             Column("cost", "Cost", text=dollars, right=True),
             *_NOT_OK,
             Column("used_mj", "Energy", text=_energy, right=True),
@@ -159,10 +165,10 @@ class _Cost:
         silent = self._show_silence(silent_types)
         points = parts.records()
         self._show_split(view.whole_buckets("cost_over_time", points, settled_ms=BILLED_MS) or points, width_ms)
-        self._models.rows(models.records(), "No model has a bill in this range")
+        self._models.rows(whose(models.records(), "model"), "No model has a bill in this range")
         unused = sorted([*idle.records(), *silent], key=lambda row: -(row["cost"] or 0))
         self._idle.rows(unused, "Nothing stood idle in this range")
-        self._tenants.rows(tenants.records(), "No tenant has a bill in this range")
+        self._tenants.rows(whose(tenants.records(), "tenant"), "No tenant has a bill in this range")
         for panel, what, name, answer in (
             (self._models, _UNIT_COSTS, "cost_models", models),
             (self._idle, _UNUSED, "cost_idle_hosts", idle),
@@ -256,11 +262,6 @@ def _energy(millijoules: float | None) -> str:
     return energy(None if millijoules is None else millijoules / 1_000)
 
 
-def _whose(name: str | None) -> str:
-    """A name, or what is nobody's by its part of the bills."""
-    return "start-up" if name == "__overhead__" else WORDS.get(name or "", clean(name))
-
-
 def _hours(milliseconds: float | None) -> str:
     return UNKNOWN if milliseconds is None else short(milliseconds / HOUR_MS)
 
@@ -281,7 +282,7 @@ _NOT_OK = [
     Column("unanswered", "Unanswered", text=dollars, right=True, title=lambda _: "failed, or the client's fault"),
 ]
 _MODELS = [
-    Column("model", "Model", text=_whose),
+    Column("model", "Model"),
     Column("cost", "Cost", text=dollars, right=True),
     Column("tokens_in", "Uncached", text=short, right=True),
     Column("per_million_in", "1M uncached", text=usd, right=True),

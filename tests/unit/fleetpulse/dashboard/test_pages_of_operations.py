@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, date
 from importlib.resources import files
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from fleetpulse.dashboard.consumer_lag import Lag
+from fleetpulse.dashboard.data import Data
 from fleetpulse.dashboard.pages.alert_panel import facts, members, transitions
-from fleetpulse.dashboard.pages.alerts import bar_ms, opened, silence_of
-from fleetpulse.dashboard.pages.cost import hourly, listed, silent_rows, stacked, standings
+from fleetpulse.dashboard.pages.alerts import bar_ms, cut, open_counts, opened, silence_of
+from fleetpulse.dashboard.pages.cost import hourly, listed, silent_rows, stacked, standings, whose
 from fleetpulse.dashboard.pages.custom import series_of
 from fleetpulse.dashboard.pages.fleet import last_reported
 from fleetpulse.dashboard.pages.pipeline import (
@@ -27,10 +28,12 @@ from fleetpulse.dashboard.pages.pipeline import (
 )
 from fleetpulse.dashboard.pages.pipeline import rates as pipeline_rates
 from fleetpulse.dashboard.pages.sql import saved, text_of
-from fleetpulse.dashboard.pages.tenants import rates, totals
+from fleetpulse.dashboard.pages.tenants import cost_hint, rates, requests_link, totals
 from fleetpulse.dashboard.sql_parameters import of_range, values_for
 from fleetpulse.dashboard.time_range import TimeRange
+from fleetpulse.dashboard.url_state import UrlState
 from fleetpulse.dashboard.users import OPERATOR, VIEWER, User
+from fleetpulse.dashboard.view import Facts, View
 from fleetpulse.dashboard.zone import UTC_ZONE
 from fleetpulse.queries.dashboard import ALERTS_KEPT_MS, query
 from fleetpulse.queries.offers import offered
@@ -92,6 +95,16 @@ def test_opened_alerts_are_stacked_the_worst_first() -> None:
 def test_bars_are_wide_enough_to_be_seen(span_ms: int, width_ms: int) -> None:
     """At most forty of them, whole minutes wide; the widest is a week."""
     assert bar_ms(span_ms) == width_ms
+
+
+def test_counts_are_of_all_open_alerts() -> None:
+    """Also of those beyond the rows that came, of whatever severity; none where no row came."""
+    counts = {"critical_alerts": 1_200, "warning_alerts": 30, "info_alerts": 0, "silenced_alerts": 7}
+
+    assert open_counts([counts, counts]) == {"info": 0, "warning": 30, "critical": 1_200, "silenced": 7}
+    assert set(open_counts([]).values()) == {0}
+    assert cut("the worst first", 1_000, 1_237) == "the worst first; the first 1,000 of 1,237"
+    assert cut("the worst first", 7, 7) == "the worst first"
 
 
 def test_facts_leave_out_what_has_a_table_of_its_own() -> None:
@@ -257,6 +270,22 @@ def test_the_page_and_the_saved_query_call_the_same_alerts_open() -> None:
     assert f"{ALERTS_KEPT_MS // DAY_MS} * {DAY_MS}" in saved_query
 
 
+@pytest.mark.parametrize(("tenant", "link"), [("a&b", "/requests?tenant=a%26b"), (None, ""), ("", "")])
+def test_requests_without_a_tenant_have_no_link(tenant: str | None, link: str) -> None:
+    """It would lead to those of everybody."""
+    user, data = User("ada", OPERATOR), cast(Data, None)
+    view = View("/x", {}, UrlState(), data, Facts(), lambda: user, dark=False, zone=UTC_ZONE, now_ms=lambda: NOW_MS)
+
+    assert requests_link(view, {"tenant": tenant}) == link
+
+
+def test_the_cost_of_tenants_says_why_there_is_none() -> None:
+    """Where a cluster is chosen, no job and no price would help."""
+    assert cost_hint(None, "c") == "bills do not know clusters: choose none"
+    assert cost_hint(None, "") == "start the cost job and give prices"
+    assert cost_hint(0, "") == "of requests with a price"
+
+
 # cost
 
 
@@ -268,6 +297,16 @@ def test_a_table_that_is_full_says_that_there_may_be_more() -> None:
     assert listed("tenants", most - 1, most) == listed("tenants", most, None) == "tenants"
     assert listed("tenants", most, most) == "tenants; the 1,000 dearest, no more fit"
     assert query("models").listed_max is None
+
+
+def test_only_what_is_nobodys_is_named_by_its_part_of_the_bills() -> None:
+    """A tenant may be called as a part is."""
+    names = ("failed", "__idle__", "request", "__overhead__", "start-up", "")
+    rows = [{"tenant": name, "nobody": nobody} for nobody in (0, 1) for name in names]
+
+    found = [row["tenant"] for row in whose(rows, "tenant")]
+
+    assert found == [*names, "failed requests", "idle", "requests", "start-up", "start-up", ""]
 
 
 def test_money_is_stacked_in_the_order_of_the_legend() -> None:

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from fleetpulse.report import money, tables
 from fleetpulse.report.compose import page
+from fleetpulse.report.hosted import list_prices
 from fleetpulse.report.html import html
 from fleetpulse.report.others import with_other_failures
 from fleetpulse.report.page import Bars, Headline, Page, Section, Table
@@ -95,6 +96,7 @@ def test_the_least_report_says_what_is_missing() -> None:
     ]
     said = {section.title: section.empty for section in made.sections if not any(t.rows for t in section.tables)}
     assert said["Forecast"] == "Nothing was spent this month."
+    assert said["Self-hosted beside hosted"] == "No model has a list price; add aliases to the price file."
     assert said["Budgets"] == "No budgets are set (--budgets)."
     assert said["Good requests"] == "No service classes are defined; give a file with `slo_classes` (--slo)."
 
@@ -143,6 +145,31 @@ def test_who_used_it_adds_up_to_the_bill() -> None:
     assert sum(many.shares) == pytest.approx(1)
     assert (many.caption, few.caption) == ("Top 10 of 12 tenants", "Top 2 of 2 tenants")
     assert [row[0] for row in few.rows] == ["t00", "t01", "idle GPUs", "without a price"]
+
+
+def test_only_what_is_nobodys_is_named_by_its_part_of_the_bills() -> None:
+    """A tenant may be called as a part is; who gave no name is not reported."""
+    named = [tenant(name, 1) for name in ("request", "__idle__", "__overhead__", "")]
+    nobodys = [tenant(name, 1, 1) for name in ("__idle__", "__overhead__")]
+
+    found = [row[0] for row in tables.tenants([*named, *nobodys]).rows]
+
+    assert found == ["request", "__idle__", "__overhead__", "(not reported)", "idle GPUs", "start-up of engines"]
+
+
+def listed(model: str, key: str | None, note: str) -> dict[str, Any]:
+    """A model beside a hosted one."""
+    numbers = dict.fromkeys(("full_nusd", "list_nusd", "break_even_traffic", "busy", "break_even_busy"))
+    return {"model": model, "nobody": 0, "list_key": key, "list_note": note, **numbers}
+
+
+def test_models_without_a_list_price_are_no_hosted_ones() -> None:
+    """A dash where one has none; no table where none has any; what is no model's is left out."""
+    none, some = listed("a", None, "no list price"), listed("b", "hosted/b", "")
+    nobodys = listed("__idle__", None, "") | {"nobody": 1}
+
+    assert [row[:2] for row in list_prices([none, some, nobodys]).rows] == [("a", "–"), ("b", "hosted/b")]
+    assert list_prices([none, nobodys]).rows == ()
 
 
 def test_failed_requests_add_up() -> None:
