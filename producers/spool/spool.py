@@ -25,7 +25,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping, Sequence, ValuesView
+from collections.abc import Collection, Iterable, Mapping, Sequence, ValuesView
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 _SEGMENT_BYTES = 16 * 1024 * 1024
 _KEY_BYTES_MAX = 1_024
 _TOPIC_SHARE = 4
-"""An undeliverable topic takes at most this part of the spool."""
+"""An undeliverable topic takes at most this part of the spool; all of them leave as much to the others."""
 _NAMES_BYTES_MAX = 512
 """Room that topic, schema and content type take beside the key."""
 
@@ -78,6 +78,8 @@ class Append:
     spool: Spool
     records: Sequence[Spooled]
     more: Mapping[str, int]
+    kept: Collection[int] = ()
+    """Places of records whose senders keep them: where they are not written they are not shed either."""
     written: list[Spooled] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
     """Of ``written`` among ``records``."""
@@ -91,11 +93,11 @@ class Append:
     def run(self) -> None:
         shed = Counter(self.more)
         for place, record in enumerate(self.records):
-            if (found := self.spool.written(record, len(self.written), self)) is None:
-                shed[record.topic] += record.events
-            else:
+            if (found := self.spool.written(record, len(self.written), self)) is not None:
                 self.written.append(found)
                 self.places.append(place)
+            elif place not in self.kept:
+                shed[record.topic] += record.events
         if shed:
             self.declaration = self.spool.declaration(shed)
             self.declaration.run()
@@ -130,7 +132,8 @@ class Spool:
         fresh = self._acks.fresh and not any(segments.iterdir())
         known_identity(folder, fresh=fresh)
         share_bytes = limits.bytes_max // _TOPIC_SHARE
-        queues = Undeliverable(folder / "undeliverable", limits.segment_bytes, share_bytes)
+        self._held_bytes_max = limits.bytes_max - share_bytes
+        queues = Undeliverable(folder / "undeliverable", limits.segment_bytes, share_bytes, self._held_bytes_max)
         self.undeliverable = opened.enter_context(closing(queues))
         self._log = SegmentLog(segments, limits.segment_bytes)
         opened.callback(self._log.abandon)
@@ -210,9 +213,9 @@ class Spool:
             self.finish_append(append)
         return append.written[0] if append.written else None
 
-    def begin_append(self, records: Sequence[Spooled], shed: Mapping[str, int]) -> Append:
+    def begin_append(self, records: Sequence[Spooled], shed: Mapping[str, int], kept: Collection[int] = ()) -> Append:
         """What is to be written: these records, each of which is sendable, and these declarations."""
-        return Append(self, records, shed)
+        return Append(self, records, shed, kept)
 
     def written(self, record: Spooled, before: int, append: Append) -> Spooled | None:
         """Write a record, ``before`` others of the same append before it: what it is now. None: it must be shed."""
@@ -256,7 +259,8 @@ class Spool:
     def has_room(self, value_bytes: int) -> bool:
         """Whether a record of this size would be taken now."""
         most = FRAME_BYTES_MIN + _KEY_BYTES_MAX + _NAMES_BYTES_MAX + value_bytes
-        return self._log.size_bytes + most <= self.limits.bytes_max
+        held = min(self.undeliverable.size_bytes, self._held_bytes_max)  # more of them came before they were rejected
+        return self._log.size_bytes + held + most <= self.limits.bytes_max
 
     def shed(self, topic: str, events: int) -> None:
         """Declare events that will never be spooled. The declaration survives a kill at once."""

@@ -5,7 +5,8 @@ Rules
 - Records of a topic that rejects all of them are a ``TopicQueue``, in order. While there is one, every record of the
   topic that was not acknowledged goes through it: one that is older than its last and not in it was acknowledged.
 - A record that is too large alone is a file of its own: others of its topic are delivered meanwhile.
-- A topic whose records here take ``share_bytes`` gets no new ones: they are shed before they have an identity.
+- A topic whose records here take ``share_bytes``, or all of them ``bytes_max``, gets no new ones: they are shed before
+  they have an identity.
 
 Its ``low``, as far as a topic is concerned, stands below its records here: consumers drop duplicates by partition.
 """
@@ -252,12 +253,14 @@ class Hold:
 
 
 class Undeliverable:
-    """All of them. ``folder`` is made on first use; ``share_bytes`` bounds what a topic takes of the disk."""
+    """All of them. ``folder`` is made on first use; ``share_bytes`` bounds what a topic takes of the disk,
+    ``bytes_max`` what all of them take."""
 
-    def __init__(self, folder: Path, segment_bytes: int, share_bytes: int) -> None:
+    def __init__(self, folder: Path, segment_bytes: int, share_bytes: int, bytes_max: int) -> None:
         self._folder = folder / "topics"
         self._segment_bytes = segment_bytes
         self._share_bytes = share_bytes
+        self._bytes_max = bytes_max
         self.oversized = Oversized(folder / "oversized")
         self._too_large: dict[Identity, str] = {}  # and its topic, of what is to come
         self._found_alone = alone = frozenset(self.oversized.identities())
@@ -322,7 +325,8 @@ class Undeliverable:
         size_bytes, smallest = self.oversized.of(topic)
         if queue is None and (smallest is None or value_bytes < smallest):
             return True
-        return size_bytes + (0 if queue is None else queue.size_bytes) + value_bytes <= self._share_bytes
+        its_bytes = size_bytes + (0 if queue is None else queue.size_bytes)
+        return its_bytes + value_bytes <= self._share_bytes and self.size_bytes + value_bytes <= self._bytes_max
 
     def move_alone(self, record: Spooled) -> None:
         """Let a record of its topic's queue lie by itself, because it is too large; may block."""

@@ -240,3 +240,28 @@ def test_a_record_that_the_disk_does_not_take_leaves_no_file(tmp_path: Path, mon
 
     assert left == (descriptors, [], 0)
     assert now == 1
+
+
+def test_many_undeliverable_topics_leave_room_for_the_others(tmp_path: Path) -> None:
+    """A quarter each would be more than there is: together they leave one to the others, which all of it is held to."""
+    spool, rejected = Spool.open(tmp_path, LIMITS), [f"rejected.{number}" for number in range(8)]
+    for topic in rejected:
+        spool.hold(topic)
+    for _ in range(8):
+        for topic in rejected:
+            spool.append(record(topic, 2_000))
+            spool.sync()
+            spool.take()
+            if spool.begin_hold() is not None:
+                moved(spool)
+            spool.save()
+    others = [spooled(spool, [OTHER]) for _ in range(3)]
+    for each in others:
+        spool.acknowledge(each)
+    left = len(spool.taken)
+    spool.abandon()
+
+    assert [len(each) for each in others] == [1, 1, 1]
+    assert left == 0
+    assert spool.undeliverable.size_bytes <= LIMITS.bytes_max * 3 // 4
+    assert spool.size_bytes <= LIMITS.bytes_max
