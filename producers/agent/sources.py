@@ -174,14 +174,14 @@ def _probe_nvml(setting: Setting) -> str:
 
 
 def _nvml(setting: Setting) -> dict[str, Make]:
-    from producers.gpu.collector import GpuCollector, GpuEvents
+    from producers.gpu.collector import EventLives, GpuCollector
 
     identity, period_ms = setting.identity, setting.config.period_ms
-    events = GpuEvents(identity)  # one for both: samples do not report again what an event reported
+    events = EventLives(identity)  # one for both: samples do not report again what an event reported
     memory = None if setting.state is None else setting.state / "gpu_counters"
     return {
         "nvml": lambda: GpuCollector(identity, period_ms, memory=memory, events=events),
-        "gpu_events": lambda: events,
+        "gpu_events": events.begin,
     }
 
 

@@ -12,11 +12,15 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from producers.collector import Collected
-from producers.engines.processes import HOST_PID, RIGHTS, ProcessTable, read_processes, sees_host_pids
+from producers.engines.processes import HOST_PID, RIGHTS, ProcessTable, sees_host_pids
+from producers.engines.processes import read_processes as read_table
 from producers.engines.registry import (
     Registration,
     computing,
@@ -27,6 +31,7 @@ from producers.engines.registry import (
     placement_of,
 )
 from producers.engines.target import EngineTarget
+from producers.gpu.watchdog import LIMIT_S, Watchdog
 from producers.identity.host_engines import HostEngines
 from runtime.edge_config import JobConfig
 
@@ -78,6 +83,7 @@ class HostPlacement:
         self._jobs = tuple(jobs)
         self._lock = threading.Lock()
         self._processes = ProcessTable()
+        self._begun_ns = 0
         self._targets: dict[str, EngineTarget] = {}
         self._silent: dict[str, EngineTarget] = {}
         self._served: dict[str, frozenset[int] | None] = {}
@@ -89,9 +95,13 @@ class HostPlacement:
         self._shares: dict[str, int | None] = {}
         self._reserved: Mapping[str, int] = {}
 
-    def saw_processes(self, processes: ProcessTable) -> None:
-        """A new process table: match engines to GPUs again."""
+    def saw_processes(self, processes: ProcessTable, begun_ns: int = 0) -> None:
+        """A new process table: match engines to GPUs again. ``begun_ns``: monotonic, when it was begun to be read; one
+        that comes late, after one that was begun later, says nothing."""
         with self._lock:
+            if begun_ns < self._begun_ns:
+                return
+            self._begun_ns = begun_ns
             self._processes = processes
             self._unmatched.clear()
             for name, target in self._targets.items():
@@ -234,13 +244,14 @@ class ProcessMatcher:
         registry: HostPlacement,
         every_ms: int,
         *,
-        read_processes: Callable[[bool, bool], ProcessTable] = read_processes,
+        read_processes: Callable[[bool, bool], ProcessTable] | None = None,
         sees_host_pids: Callable[[], bool] = sees_host_pids,
     ) -> None:
         self.period_ms = min(every_ms, WAITING_MS)
         self._every_ms = every_ms
         self._registry = registry
-        self._read = read_processes
+        self._watchdog: Watchdog[Any] = Watchdog(LIMIT_S, "placement")
+        self._read = read_processes or partial(read_table, watchdog=self._watchdog)
         self._sees_host_pids = sees_host_pids
         self._read_at_ms: int | None = None
         self._warned = False
@@ -254,9 +265,10 @@ class ProcessMatcher:
             or self._registry.awaited
         ):
             self._read_at_ms = at_ms
+            begun_ns = time.monotonic_ns()
             table = self._read(self._registry.has_engines, self._registry.in_containers)
             self._warn_once(table)
-            self._registry.saw_processes(table)
+            self._registry.saw_processes(table, begun_ns)
         return []
 
     def _warn_once(self, table: ProcessTable) -> None:
@@ -272,4 +284,5 @@ class ProcessMatcher:
             _log.warning("processes behind sockets of other users are hidden; their engines match no GPU", extra=facts)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Let the reading thread end."""
+        self._watchdog.close()

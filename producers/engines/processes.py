@@ -10,12 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
 from producers.gpu.cgroup import container_of
+from producers.gpu.watchdog import LIMIT_S, Hung, Watchdog, value_of
+
+if TYPE_CHECKING:
+    from producers.gpu.device import Found
 
 COMMAND_CHARS_MAX = 4_096
 RIGHTS = "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"
@@ -43,13 +48,15 @@ class ProcessTable:
     """The first process of each container, by its id."""
 
 
-def read_processes(has_engines: bool = False, in_containers: bool = False) -> ProcessTable:
+def read_processes(
+    has_engines: bool = False, in_containers: bool = False, watchdog: Watchdog[Any] | None = None
+) -> ProcessTable:
     """The table of this moment; what the system or the driver hides is missing. Milliseconds to a second.
 
     ``has_engines``: their processes are looked for even where none computes on a GPU; ``in_containers``: some are known
-    by their container alone.
+    by their container alone. ``watchdog``: as for ``read_gpu_processes``.
     """
-    gpus, gpu_of = read_gpu_processes()
+    gpus, gpu_of = read_gpu_processes(watchdog)
     if not has_engines and not any(gpus.values()):
         return ProcessTable(gpus=gpus, gpu_of=gpu_of)  # nothing to match
     listeners, hidden_sockets = read_listeners()
@@ -132,10 +139,10 @@ def sees_host_pids(namespace: Path = Path("/proc/self/ns/pid")) -> bool:
         return True  # no Linux: there are no namespaces
 
 
-def read_gpu_processes() -> tuple[dict[str, dict[int, str]], dict[str, str]]:
+def read_gpu_processes(watchdog: Watchdog[Any] | None = None) -> tuple[dict[str, dict[int, str]], dict[str, str]]:
     """By UUID of the GPU or MIG device the compute processes: pid and command line; and the GPU of each MIG device.
 
-    Empty where there is no driver.
+    Empty where there is no driver. A GPU that hangs is missing, by the same ``watchdog`` until the call returns.
     """
     import pynvml
 
@@ -146,26 +153,37 @@ def read_gpu_processes() -> tuple[dict[str, dict[int, str]], dict[str, str]]:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
         return {}, {}
+    watching, hangs = watchdog or Watchdog(LIMIT_S), False
     try:
-        found = inventory.found()
+        outcomes = watching.run({str(index): partial(_on_gpu, index) for index in range(inventory.count())}).values()
+        hangs = any(isinstance(each, Hung) for each in outcomes)
+        found = [each for outcome in outcomes for each in value_of(outcome) or ()]
     except DriverGoneError:
         return {}, {}
-    else:
-        gpu_of = {each.uuid: each.parent_uuid for each in found if each.parent_uuid is not None}
-        # An engine on one MIG device computes on no other.
-        whole = [each for each in found if each.uuid not in gpu_of.values()]
-        return {each.uuid: on for each in whole if (on := _on_gpu(each.handle)) is not None}, gpu_of
     finally:
-        pynvml.nvmlShutdown()
+        if not hangs:  # a call that hangs must not find the library gone
+            pynvml.nvmlShutdown()
+        if watchdog is None:
+            watching.close()
+    gpu_of = {device.uuid: device.parent_uuid for device, _ in found if device.parent_uuid is not None}
+    return {device.uuid: {pid: command_of(pid) for pid in pids} for device, pids in found if pids is not None}, gpu_of
 
 
-def _on_gpu(handle: Any) -> dict[int, str] | None:
-    """None for a GPU that does not report processes: it is not known to be idle."""
+def _on_gpu(index: int) -> list[tuple[Found, list[int] | None]]:
+    """A step of the watchdog: the devices there and the pids on each. None for one that does not report processes (it
+    is not known to be idle), and for a divided GPU: an engine on one MIG device computes on no other."""
+    from producers.gpu import inventory
+
+    devices = inventory.at(index)
+    divided = {each.parent_uuid for each in devices}
+    return [(each, None if each.uuid in divided else _pids(each.handle)) for each in devices]
+
+
+def _pids(handle: Any) -> list[int] | None:
     import pynvml
 
     try:
-        processes = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
-        return {each.pid: command_of(each.pid) for each in processes}
+        return [each.pid for each in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)]
     except pynvml.NVMLError:
         return None
 

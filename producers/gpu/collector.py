@@ -18,7 +18,8 @@ from producers.collector import Collected, Identity
 from producers.gpu.events import EventSource, RateLimit, Row
 from producers.gpu.library import DriverGoneError, GpuLostError
 from producers.gpu.processes import ProcessReader
-from producers.gpu.sampler import LIMIT_S, NvmlSampler
+from producers.gpu.sampler import NvmlSampler
+from producers.gpu.watchdog import LIMIT_S, Watchdog
 from runtime.clock import Clock, SystemClock
 from schemas.errors import UnavailableError
 from schemas.events.machine_events import GPU_EVENTS, GPU_PROCESSES, GPU_SAMPLES
@@ -29,11 +30,13 @@ REOPEN_S = 60.0
 
 
 class GpuEvents:
-    """Made at once, opened by the first ``wait``; lives as long as the agent. ``wait`` belongs to one thread."""
+    """Made at once, opened by the first ``wait``. ``wait`` belongs to one thread."""
 
     name = "gpu_events"
 
-    def __init__(self, identity: Identity, clock: Clock | None = None) -> None:
+    def __init__(self, identity: Identity, clock: Clock | None = None, limit_s: float = LIMIT_S) -> None:
+        """``limit_s``: the longest one GPU may take to be listed or registered."""
+        self._watchdog: Watchdog[Any] = Watchdog(limit_s, "gpu-events")
         self._identity = identity
         self._clock = clock or SystemClock()
         self._source: EventSource | None = None
@@ -55,7 +58,7 @@ class GpuEvents:
         try:
             rows = source.wait(timeout_s, self._clock.now_ms)
         except (DriverGoneError, GpuLostError):
-            self.close()  # opened again by the next wait; samples report what was lost
+            self._let_go()  # opened again by the next wait; samples report what was lost
             self._idle.wait(timeout_s)
             return []
         return [Collected(GPU_EVENTS, rows)] if rows else []
@@ -67,6 +70,10 @@ class GpuEvents:
 
     def close(self) -> None:
         """Free the driver's event set; called from the thread that waits."""
+        self._let_go()
+        self._watchdog.close()
+
+    def _let_go(self) -> None:
         if self._source is not None:
             self._source.close()
             self._source = None
@@ -79,7 +86,7 @@ class GpuEvents:
 
     def _made(self) -> EventSource | None:
         try:
-            return EventSource(self._identity.labels, self._identity.placement, self._limit)
+            return EventSource(self._identity.labels, self._identity.placement, self._limit, self._watchdog)
         except DriverGoneError:
             return None
 
@@ -100,6 +107,25 @@ class GpuEvents:
         return self._source.take_over(before, self._clock.now_ms)
 
 
+class EventLives:
+    """Gives each life of the collector of events a ``GpuEvents`` of its own: one that was given up because it hangs
+    closes its own when the call returns. Thread-safe."""
+
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+        self._now: GpuEvents | None = None
+
+    def begin(self) -> GpuEvents:
+        """That of a new life."""
+        self._now = events = GpuEvents(self._identity)
+        return events
+
+    def event_kinds(self, uuid: str) -> frozenset[str]:
+        """As the newest one says; none before the first."""
+        now = self._now
+        return now.event_kinds(uuid) if now is not None else frozenset()
+
+
 class GpuCollector:
     """Samples once a period, with the events that show in them. ``memory``: file of counters over a restart."""
 
@@ -111,7 +137,7 @@ class GpuCollector:
         period_ms: int,
         *,
         memory: Path | None = None,
-        events: GpuEvents | None = None,
+        events: GpuEvents | EventLives | None = None,
         clock: Clock | None = None,
         limit_s: float = LIMIT_S,
     ) -> None:
@@ -166,4 +192,5 @@ class GpuProcessCollector:
         return [Collected(GPU_PROCESSES, rows)]
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Let the reading thread end."""
+        self._reader.close()

@@ -4,7 +4,8 @@
 Repeats (an application that faults in a loop) are emitted once a second, with their number.
 
 Not registered: changes of P-state and of clocks, which come dozens of times a second under load; throttling is seen in
-the samples (``producers.gpu.transitions``).
+the samples (``producers.gpu.transitions``). A GPU that hangs is left out until the call returns
+(``producers.gpu.watchdog``).
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import pynvml
 
@@ -24,10 +26,12 @@ from producers.gpu.faults import Fault, recovery, xid
 from producers.gpu.inventory import GpuIdentity
 from producers.gpu.library import DRIVER_GONE, DriverGoneError, GpuLostError, answered, open_library, why
 from producers.gpu.transitions import Happening
+from producers.gpu.watchdog import LIMIT_S, Watchdog, value_of
 
 _log = logging.getLogger(__name__)
 
 Row = dict[str, Any]
+Value = TypeVar("Value")
 DRAINED_MAX = 256
 """Events taken at one wake-up; those behind come with the next."""
 NO_INSTANCE = 0xFFFF_FFFF
@@ -138,21 +142,27 @@ class EventSource:
     """Registers every GPU that can. ``wait`` belongs to one thread; ``event_kinds`` is thread-safe."""
 
     def __init__(
-        self, labels: Mapping[str, str | None], placement: Mapping[str, Any], limit: RateLimit | None = None
+        self,
+        labels: Mapping[str, str | None],
+        placement: Mapping[str, Any],
+        limit: RateLimit | None = None,
+        watchdog: Watchdog[Any] | None = None,
     ) -> None:
-        """``limit``: of the source before. ``DriverGoneError`` when there is no driver."""
+        """``limit`` and ``watchdog``: those of the source before. ``DriverGoneError`` when there is no driver."""
         open_library()
         self._identity = GpuIdentity(labels, placement)
         self._limit = limit or RateLimit()
+        self._watchdog = watchdog or Watchdog(LIMIT_S, "gpu-events")
         self._unregistered: list[Found] = []
-        found = inventory.found()
+        found = self._found()
         self._devices = [each for each in found if each.parent_uuid is None]
         self._by_address = {_address(each.handle): each for each in self._devices}
         self._instances: dict[tuple[str, int | None], Found] = {
             (each.parent_uuid, each.instance_id): each for each in found if each.parent_uuid is not None
         }
         self._set = pynvml.nvmlEventSetCreate()
-        self._types = {each.uuid: self._register(each) for each in self._devices}
+        self._set_in_use = False  # by a call that hangs
+        self._types = self._registered()
         self._event_kinds = {
             uuid: frozenset(kind for kind, bits in WHOLE_KINDS.items() if types & bits == bits)
             for uuid, types in self._types.items()
@@ -174,18 +184,26 @@ class EventSource:
         """
         with contextlib.suppress(DriverGoneError):
             divided = {uuid for uuid, _ in self._instances}
-            for device in self._devices:
-                if device.uuid in divided:
-                    self._list_instances(device)
-            return self._lists_all() and not any(map(_answers, self._unregistered))
+            self._list_instances([device for device in self._devices if device.uuid in divided])
+            return self._lists_all() and not any(self._on_each(self._unregistered, _answers))
         return False
 
     def _lists_all(self) -> bool:
-        """One that cannot be named is counted by the driver for ever: then it is names that are compared."""
+        """One that cannot be named, or hangs, is counted by the driver: then it is names that are compared."""
         if inventory.count() == len(self._devices):
             return True
-        named = {each.uuid for each in inventory.found() if each.parent_uuid is None}
-        return named == {each.uuid for each in self._devices}
+        named = {each.uuid for each in self._found() if each.parent_uuid is None}
+        return named <= {each.uuid for each in self._devices}
+
+    def _found(self) -> list[Found]:
+        """As ``inventory.found``; a GPU that hangs is left out."""
+        steps = {str(index): partial(inventory.at, index) for index in range(inventory.count())}
+        return [device for outcome in self._watchdog.run(steps).values() for device in value_of(outcome) or ()]
+
+    def _on_each(self, gpus: Sequence[Found], step: Callable[[Found], Value]) -> list[Value | None]:
+        """What the driver says of each; None where that hangs. Raises what ``step`` raised."""
+        steps = {str(each.number): partial(step, each) for each in gpus}
+        return [value_of(outcome) for outcome in self._watchdog.run(steps).values()]
 
     def wait(self, timeout_s: float, now_ms: Callable[[], int]) -> list[Row]:
         """Rows of what happened within ``timeout_s``; returns as soon as there is any. ``now_ms()`` gives the time.
@@ -221,21 +239,23 @@ class EventSource:
             before.close()
 
     def close(self) -> None:
-        """Free the event set."""
-        with contextlib.suppress(pynvml.NVMLError):
-            pynvml.nvmlEventSetFree(self._set)
+        """Free the event set, unless a call hangs in it."""
+        if not self._set_in_use:
+            with contextlib.suppress(pynvml.NVMLError):
+                pynvml.nvmlEventSetFree(self._set)
 
-    def _register(self, device: Found) -> int:
-        """The event types that this GPU supports; 0 when none."""
-        try:
-            wanted = int(answered(pynvml.nvmlDeviceGetSupportedEventTypes, device.handle) or 0) & WANTED
-            if wanted:
-                pynvml.nvmlDeviceRegisterEvents(device.handle, wanted, self._set)
-            return wanted
-        except (pynvml.NVMLError, GpuLostError) as error:
-            self._unregistered.append(device)
-            _log.info("cannot register for GPU events, retrying", extra={"gpu": device.uuid, "why": str(error)})
-            return 0
+    def _registered(self) -> dict[str, int]:
+        """The event types that each GPU supports, by UUID; 0 when none."""
+        types = self._on_each(self._devices, partial(_register, self._set))
+        found = dict[str, int]()
+        for device, supported in zip(self._devices, types, strict=True):
+            self._set_in_use |= supported is None
+            failure = "it does not answer in time" if supported is None else supported
+            if isinstance(failure, str):
+                self._unregistered.append(device)
+                _log.info("cannot register for GPU events, retrying", extra={"gpu": device.uuid, "why": failure})
+            found[device.uuid] = failure if isinstance(failure, int) else 0
+        return found
 
     def _next(self, timeout_ms: int) -> Any:
         """The next event; None when the time is over."""
@@ -263,21 +283,32 @@ class EventSource:
         key = (device.uuid, instance_id)
         if key not in self._instances:
             with contextlib.suppress(DriverGoneError):
-                self._list_instances(device)
+                self._list_instances([device])
             self._instances.setdefault(key, device)
         return self._instances[key]
 
-    def _list_instances(self, device: Found) -> None:
+    def _list_instances(self, devices: Sequence[Found]) -> None:
         """Those known stay where the GPU does not say that they are gone."""
-        whole, listed = inventory.with_instances(device)
-        if whole.lists_all:
-            self._instances = {key: each for key, each in self._instances.items() if key[0] != device.uuid}
-        self._instances |= {(device.uuid, each.instance_id): each for each in listed}
+        for whole, listed in filter(None, self._on_each(devices, inventory.with_instances)):
+            if whole.lists_all:
+                self._instances = {key: each for key, each in self._instances.items() if key[0] != whole.uuid}
+            self._instances |= {(whole.uuid, each.instance_id): each for each in listed}
 
     def _row(self, device: Found, event: Happening, at_ms: int) -> Row:
         facts = {"gpu": device.uuid, "kind": event.kind, "code": event.code, "why": event.message}
         _log.log(logging.INFO if event.severity == "info" else logging.WARNING, "GPU event", extra=facts)
         return self._identity.event(device, at_ms, event)
+
+
+def _register(event_set: Any, device: Found) -> int | str:
+    """The event types that this GPU supports, 0 when none; why it cannot be registered."""
+    try:
+        wanted = int(answered(pynvml.nvmlDeviceGetSupportedEventTypes, device.handle) or 0) & WANTED
+        if wanted:
+            pynvml.nvmlDeviceRegisterEvents(device.handle, wanted, event_set)
+        return wanted
+    except (pynvml.NVMLError, GpuLostError) as error:
+        return str(error)
 
 
 def _answers(device: Found) -> bool:

@@ -29,7 +29,7 @@ from producers.gpu.library import DriverGoneError, GpuLostError, open_library
 from producers.gpu.remembered import CounterFile, Era, boot_id
 from producers.gpu.rows import Reading, counters, sample_rows
 from producers.gpu.transitions import Happening, Watch, newest, observe
-from producers.gpu.watchdog import Done, Failed, Hung, Outcome, Watchdog
+from producers.gpu.watchdog import LIMIT_S, Done, Failed, Hung, Outcome, Watchdog
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
 from schemas.events.event_types import GPU_SAMPLES
@@ -40,9 +40,6 @@ Row = dict[str, Any]
 SCAN = "scan "
 """Begins the names of steps that list devices; the index of a GPU follows."""
 SCAN_MS = 60_000
-LIMIT_S = 1.0
-"""The longest one GPU may take; some 50 calls of 50 us each, four hundred times over."""
-
 LATE_MS = 250
 """A reading this late in its round gets the time at which it was made."""
 
@@ -266,13 +263,14 @@ class NvmlSampler:
         gone = [each for uuid, each in known if uuid not in listed and each.found.parent_uuid in whole]
         changed = {uuid for uuid, each in known if uuid in whole and whole[uuid].mig != each.found.mig}
         for each in gone:
-            each.device.close()
+            _let_go(each)
             del self._tracked[each.found.uuid]
         new = [Tracked(Device(each)) for uuid, each in listed.items() if uuid not in self._tracked]
         self._tracked |= {each.found.uuid: each for each in new}
         for parent in changed.union(each.found.parent_uuid or "" for each in (*gone, *new)):
             if parent in self._tracked:
                 # A GPU whose MIG mode or layout changed supports other fields than before.
+                _let_go(self._tracked[parent])
                 self._tracked[parent].device = Device(listed[parent])
         self._summed_up = self._summed_up and not new
         happening = Happening("gpu_found", "info", "none", "the driver lists a new device")
@@ -361,6 +359,12 @@ class NvmlSampler:
             for name, reason in each.device.missing().items()
         }
         return sorted(missing)
+
+
+def _let_go(tracked: Tracked) -> None:
+    """Free what the driver holds for it, unless another thread hangs in a call with it."""
+    if tracked.state != "hung":
+        tracked.device.close()
 
 
 def _scan_steps() -> dict[str, Callable[[], Any]]:

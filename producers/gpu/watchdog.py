@@ -17,6 +17,8 @@ from queue import SimpleQueue
 from typing import Generic, TypeVar
 
 Value = TypeVar("Value")
+LIMIT_S = 1.0
+"""The longest one GPU may take; some 50 calls of 50 us each, four hundred times over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,13 @@ class Hung:
 
 
 Outcome = Done[Value] | Failed | Hung
+
+
+def value_of(outcome: Outcome[Value]) -> Value | None:
+    """What the step returned; None where it hangs. Raises what it raised."""
+    if isinstance(outcome, Failed):
+        raise outcome.error
+    return outcome.value if isinstance(outcome, Done) else None
 
 
 @dataclass(slots=True)

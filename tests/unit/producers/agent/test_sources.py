@@ -47,6 +47,15 @@ def test_gpus_by_the_driver_come_with_their_events() -> None:
     assert [plan.limit_ms for plan in plans] == [GPU_LIMIT_MS, GPU_LIMIT_MS, 10_000]
 
 
+def test_each_life_of_the_collector_of_events_has_its_own() -> None:
+    """One that hangs closes what it waits in when it returns: that is nobody else's by then."""
+    setting = setting_of(config_of("nvml"))
+    source = next(each for each in SOURCES if each.name == "nvml")
+    make = source.makes(setting)["gpu_events"]
+
+    assert make() is not make()
+
+
 def test_without_a_driver_the_probe_says_so() -> None:
     """Nothing is collected."""
     setting = setting_of(config_of("nvml"))

@@ -208,3 +208,13 @@ def test_a_process_of_two_engines_is_nobody_s() -> None:
     registry.saw_engine(EngineTarget("b", "http://127.0.0.1:2"))
 
     assert registry.owners() == {}
+
+
+def test_a_table_that_comes_late_says_nothing() -> None:
+    """A thread that hung brings what was there before the newer one."""
+    registry = HostPlacement("h")
+    registry.saw_engine(ONE)
+    registry.saw_processes(TABLE, 2)
+    registry.saw_processes(ProcessTable(), 1)
+
+    assert registry.of("one")[0] == ("G0", "G1")

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +23,9 @@ from producers.engines.processes import (
     read_processes,
     sees_host_pids,
 )
+from producers.gpu.watchdog import Watchdog
 from tests import nvml_stub
+from tests.fake_nvml import FakeNvml, gpus_of
 
 
 def test_this_process_has_its_parent_and_its_command() -> None:
@@ -212,3 +216,25 @@ def test_the_host_s_namespace_has_a_number_of_its_own(tmp_path: Path) -> None:
 
     assert not sees_host_pids(tmp_path / "pid")
     assert sees_host_pids(tmp_path / "absent")
+
+
+def test_a_gpu_that_hangs_hides_no_other() -> None:
+    """It is missing until the call returns, and is not asked again before; the library stays open under it."""
+    hangs, fine = gpus_of("mock_h100", 2)
+    library, watchdog = FakeNvml([hangs, fine]), Watchdog[Any](0.3)
+    with nvml_stub.installed(library):
+        release = hangs.hangs = threading.Event()
+        first = read_gpu_processes(watchdog)
+        asked = len(hangs.called)
+        second = read_gpu_processes(watchdog)
+        balance = library.calls["nvmlInitWithFlags"] - library.calls["nvmlShutdown"]
+        asked_again = len(hangs.called) - asked
+        hangs.hangs = None
+        release.set()
+        while hangs.uuid not in (last := read_gpu_processes(watchdog)[0]):
+            time.sleep(0.01)
+        watchdog.close()
+
+    assert (first, second) == (({fine.uuid: {}}, {}), ({fine.uuid: {}}, {}))
+    assert (balance, asked_again) == (2, 0)
+    assert set(last) == {hangs.uuid, fine.uuid}

@@ -7,7 +7,7 @@ import pynvml
 import pytest
 
 from producers.collector import Identity
-from producers.gpu.collector import GpuCollector, GpuEvents
+from producers.gpu.collector import EventLives, GpuCollector, GpuEvents
 from producers.gpu.events import ECC
 from schemas.errors import UnavailableError
 from schemas.events.machine_events import GPU_EVENTS, GPU_SAMPLES
@@ -49,6 +49,29 @@ def test_memory_errors_that_the_driver_reports_are_not_reported_twice() -> None:
 
     assert [row["ecc_uncorrected"] for row in samples.rows] == [1, 1]
     assert [(row["gpu_uuid"], row["kind"]) for row in events.rows] == [(quiet.uuid, "ecc")]
+
+
+def test_a_life_that_was_given_up_closes_its_own_source() -> None:
+    """When its call returns, the next one is waiting; which kinds are reported as events is as that one says."""
+    (gpu,) = gpus_of("mock_h100")
+    gpu.calls["nvmlDeviceGetSupportedEventTypes"] = pynvml.nvmlEventTypeXidCriticalError | ECC
+    library = FakeNvml([gpu])
+    with installed(library):
+        lives = EventLives(IDENTITY)
+        kinds = [lives.event_kinds(gpu.uuid)]
+        given_up = lives.begin()
+        given_up.wait(0)
+        now = lives.begin()
+        kinds.append(lives.event_kinds(gpu.uuid))
+        now.wait(0)
+        given_up.close()
+        kinds.append(lives.event_kinds(gpu.uuid))
+        library.events.put((gpu, pynvml.nvmlEventTypeXidCriticalError, 94))
+        (collected,) = now.wait(0)
+        now.close()
+
+    assert kinds == [set(), set(), {"ecc"}]
+    assert [row["code"] for row in collected.rows] == [94]
 
 
 def test_events_do_not_wait_for_a_sample_that_hangs() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -335,6 +336,50 @@ def test_a_gpu_that_was_added_is_registered_too(library: FakeNvml) -> None:
 
     assert early == 1
     assert [row["gpu_uuid"] for row in collected.rows] == [added.uuid]
+
+
+def test_a_gpu_that_hangs_costs_the_others_no_event(library: FakeNvml) -> None:
+    """It is listed again once a minute; when the call has returned it is registered too."""
+    hangs, fine, clock = library.gpus[0], library.gpus[1], VirtualClock(NOW_MS)
+    assert isinstance(hangs, FakeGpu)
+    release = hangs.hangs = threading.Event()
+    events = GpuEvents(Identity(LABELS, {}), clock, limit_s=0.3)
+    codes = []
+    for code in (13, 31):
+        library.events.put((fine, XID, code))
+        codes += [row["code"] for collected in events.wait(0) for row in collected.rows]
+        clock.advance(round(REOPEN_S * 1_000))
+    sets, hangs.hangs = library.calls["nvmlEventSetCreate"], None
+    release.set()
+    while not events.event_kinds(hangs.uuid):
+        events.wait(0)
+        clock.advance(round(REOPEN_S * 1_000))
+    events.close()
+
+    assert (codes, sets) == ([13, 31], 1)
+
+
+def test_a_set_in_which_a_call_hangs_is_not_freed(library: FakeNvml) -> None:
+    """The driver still works with it."""
+    release, clock, hangs = threading.Event(), VirtualClock(NOW_MS), library.gpus[0]
+
+    def hang() -> int:
+        release.wait(30)
+        return int(XID | ECC)
+
+    hangs.calls["nvmlDeviceGetSupportedEventTypes"] = hang
+    events = GpuEvents(Identity(LABELS, {}), clock, limit_s=0.3)
+    library.events.put((library.gpus[1], XID, 13))
+    (collected,) = events.wait(0)
+    release.set()
+    while not events.event_kinds(hangs.uuid):
+        clock.advance(round(REOPEN_S * 1_000))
+        events.wait(0)
+    freed = library.calls["nvmlEventSetFree"]
+    events.close()
+
+    assert [row["code"] for row in collected.rows] == [13]
+    assert (freed, library.calls["nvmlEventSetFree"]) == (0, 1)
 
 
 def test_an_xid_of_an_instance_names_the_instance(library: FakeNvml) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 
 import pynvml
@@ -183,3 +185,22 @@ def test_without_a_driver_there_is_no_collector() -> None:
     library.init = pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
     with installed(library), pytest.raises(UnavailableError):
         GpuProcessCollector(Identity(LABELS, {}), 30_000)
+
+
+def test_a_gpu_that_hangs_is_left_out(proc: Path) -> None:
+    """The others are read; it is again when the call has returned."""
+    hangs, fine = gpus_of("mock_h100", 2)
+    for gpu in (hangs, fine):
+        gpu.processes = [(41, GIB)]
+    with installed(FakeNvml([hangs, fine])):
+        reader = ProcessReader(proc, limit_s=0.3)
+        release = hangs.hangs = threading.Event()
+        seen = [[row["gpu_uuid"] for row in reader.rows(5, LABELS, {})] for _ in range(2)]
+        hangs.hangs = None
+        release.set()
+        while len(rows := reader.rows(6, LABELS, {})) < 2:
+            time.sleep(0.01)
+        reader.close()
+
+    assert seen == [[fine.uuid], [fine.uuid]]
+    assert [row["gpu_uuid"] for row in rows] == [hangs.uuid, fine.uuid]

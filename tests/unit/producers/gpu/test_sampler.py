@@ -10,7 +10,7 @@ import pynvml
 import pytest
 
 from producers.engines.placement import Placement
-from producers.gpu.sampler import NvmlSampler
+from producers.gpu.sampler import SCAN_MS, NvmlSampler
 from runtime.counters import Counters
 from schemas.codec.build import block_from_rows
 from schemas.events.machine_events import GPU_EVENTS, GPU_SAMPLES
@@ -398,6 +398,20 @@ def test_samples_of_a_lost_gpu_are_freed_once(open_on: Open) -> None:
     calls = host.library.calls
     assert calls["nvmlGpmSampleAlloc"] > 2
     assert calls["nvmlGpmSampleFree"] == calls["nvmlGpmSampleAlloc"]
+
+
+def test_samples_of_a_gpu_that_is_divided_are_freed(open_on: Open) -> None:
+    """It is read anew, since it supports other fields than before."""
+    (gpu,) = gpus_of("mock_h100")
+    gpu.gpm = {2: 1.0}
+    host = open_on([gpu])
+    host.sample()
+    allocated = host.library.calls["nvmlGpmSampleAlloc"]
+    mig(gpu, "1g.10gb")
+    host.sample(SCAN_MS)
+
+    assert host.sampler.gpu_uuids == (gpu.uuid, "MIG-00000000-0")
+    assert (allocated > 0, host.library.calls["nvmlGpmSampleFree"]) == (True, allocated)
 
 
 def test_a_lost_gpu_that_hangs_now_and_then_is_lost_once(open_on: Open, others: frozenset[threading.Thread]) -> None:
