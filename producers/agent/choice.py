@@ -10,15 +10,17 @@ from runtime.edge_config import Switch
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """What a probe found: ``what`` is there, or None and ``why`` not."""
+    """What a probe found: ``what`` is there, or None and ``why`` not. ``late``: it has not answered yet."""
 
     what: str | None
     why: str | None = None
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A source and its switch. Of the ``auto`` sources of one ``group`` only the first that is found is taken."""
+    """A source and its switch. Of the ``auto`` sources of one ``group`` only the first that is found is taken, and none
+    behind one that has not answered yet: what is taken stays."""
 
     name: str
     switch: Switch
@@ -38,16 +40,20 @@ class Finding:
 def chosen(wanted: Sequence[Wanted], probed: Mapping[str, Probed]) -> list[Finding]:
     """One finding per source, in their order. A source that was not probed counts as not found."""
     taken: dict[str, str] = {}
+    awaited: dict[str, str] = {}
     findings = []
     for each in wanted:
-        finding = _judged(each, probed.get(each.name, Probed(None, "not probed")), taken)
+        found = probed.get(each.name, Probed(None, "not probed"))
+        finding = _judged(each, found, taken, awaited)
         if finding.chosen and each.group is not None:
             taken.setdefault(each.group, each.name)
+        elif found.late and each.group is not None:
+            awaited.setdefault(each.group, each.name)
         findings.append(finding)
     return findings
 
 
-def _judged(wanted: Wanted, probed: Probed, taken: Mapping[str, str]) -> Finding:
+def _judged(wanted: Wanted, probed: Probed, taken: Mapping[str, str], awaited: Mapping[str, str]) -> Finding:
     def finding(is_chosen: bool, reason: str) -> Finding:
         return Finding(wanted.name, wanted.switch, is_chosen, reason)
 
@@ -58,4 +64,7 @@ def _judged(wanted: Wanted, probed: Probed, taken: Mapping[str, str]) -> Finding
     other = taken.get(wanted.group or "")
     if other is not None:
         return finding(False, f"not needed: {other} answers")
+    better = awaited.get(wanted.group or "")
+    if better is not None and probed.what is not None:
+        return finding(False, f"not yet: {better} has not answered")
     return finding(probed.what is not None, probed.what or probed.why or "not found")

@@ -1,7 +1,8 @@
 """From the configuration to collectors: probe, choose, plan; later again for sources that were missing at the start.
 
 Running collectors are never stopped, so a source whose group already has a collector is not probed. A probe that still
-hangs is not started a second time: a broken driver costs one thread, not one every few minutes.
+hangs is not started a second time: a broken driver costs one thread, not one every few minutes. While it hangs no other
+source that is worse than its own is taken.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import psutil
 from producers.agent.choice import Finding, Wanted, chosen
 from producers.agent.life import CostMeter
 from producers.agent.runner import Plan
-from producers.agent.sources import SOURCES, Setting, Source, probe_all
+from producers.agent.sources import SOURCES, Late, Setting, Source, probe_all
 from producers.collector import Identity
 from producers.engines.placement import HostPlacement
 from producers.identity.host_engines import HostEngines
@@ -71,13 +72,15 @@ class Search:
         return [
             each
             for each in self._sources
-            if each.name not in self._chosen | self._probing
+            if each.name not in self._chosen
             and each.group not in groups
             and (not self._looked or getattr(switches, each.name) != "off")
         ]
 
     def _once_at_a_time(self, source: Source) -> Callable[[Setting], str]:
         def probe(setting: Setting) -> str:
+            if source.name in self._probing:
+                raise Late("a probe of before has not answered")
             self._probing.add(source.name)
             try:
                 return source.probe(setting)

@@ -33,6 +33,10 @@ class Missing(Exception):
 
 
 Probe = Callable[[], str]
+class Late(Exception):
+    """What a probe looked for has not answered yet."""
+
+
 """Says what it found, or raises ``Missing`` (or anything else)."""
 
 
@@ -52,15 +56,15 @@ def probe_all(probes: Mapping[str, Probe], limit_s: float) -> dict[str, Probed]:
     until_s = time.monotonic() + limit_s
     for thread in threads.values():
         thread.join(max(0.0, until_s - time.monotonic()))
-    late = Probed(None, f"no answer within {limit_s:g} s")
+    late = Probed(None, f"no answer within {limit_s:g} s", late=True)
     return {name: found.get(name, late) for name in probes}
 
 
 def _probed(probe: Probe) -> Probed:
     try:
         return Probed(probe())
-    except Missing as missing:
-        return Probed(None, str(missing))
+    except (Missing, Late) as missing:
+        return Probed(None, str(missing), late=isinstance(missing, Late))
     except Exception as error:
         return Probed(None, f"{type(error).__name__}: {error}")
 
@@ -196,6 +200,20 @@ def _probe_dcgm(setting: Setting) -> str:
     from producers.engines.fetch import FetchError, FetchLimits, fetch
 
     url = setting.config.dcgm_url
+def _probe_nvidia_smi(setting: Setting) -> str:
+    """It is there without a driver too: then it says so, once it is run."""
+    from producers.nvidia_smi.collector import WARNED, SmiError, run_program
+
+    path = _probe_program(setting.config.nvidia_smi_path)
+    try:
+        answer = run_program([path, "--list-gpus"], setting.config.probe_limit_ms / 1_000)
+    except SmiError as error:
+        raise Missing(str(error)) from error
+    if answer.status not in (0, WARNED):
+        raise Missing(f"{path} ended with {answer.status}: {answer.output[:200].strip()}")
+    return path
+
+
     try:
         body = fetch(url, FetchLimits(setting.config.probe_limit_ms // 2, PAGE_BYTES_MAX))
     except FetchError as error:
@@ -371,7 +389,7 @@ SOURCES: tuple[Source, ...] = (
     Source(
         "nvidia_smi",
         "GPUs by nvidia-smi",
-        lambda setting: _probe_program(setting.config.nvidia_smi_path),
+        _probe_nvidia_smi,
         _nvidia_smi,
         "gpu",
     ),

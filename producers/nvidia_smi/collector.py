@@ -45,20 +45,22 @@ class Answer:
 Run = Callable[[Sequence[str]], Answer]
 
 
-def run_program(arguments: Sequence[str]) -> Answer:
-    """Run it to its end. Raises ``SmiError`` where it cannot be run or does not end in time."""
+def run_program(arguments: Sequence[str], limit_s: float | None = None) -> Answer:
+    """Run it to its end, within ``LIMIT_S`` or so long. Raises ``SmiError`` where it cannot be run or does not end in
+    time."""
+    limit_s = LIMIT_S if limit_s is None else limit_s
     try:
         done = subprocess.run(
             list(arguments),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=LIMIT_S,
+            timeout=limit_s,
             check=False,
             env={**os.environ, "LC_ALL": "C"},
         )
     except subprocess.TimeoutExpired as error:
-        raise SmiError(f"{arguments[0]} did not end within {LIMIT_S} s") from error
+        raise SmiError(f"{arguments[0]} did not end within {limit_s} s") from error
     except (OSError, ValueError) as error:
         raise SmiError(f"{arguments[0]} cannot be run: {error}") from error
     return Answer(done.returncode, done.stdout[:OUTPUT_CHARS_MAX].decode("utf-8", "replace"))

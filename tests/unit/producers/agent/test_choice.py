@@ -45,6 +45,21 @@ def test_of_a_group_the_first_that_answers_is_taken(
     assert [finding.name for finding in chosen(wanted, probed) if finding.chosen] == taken
 
 
+def test_while_a_better_one_has_not_answered_none_behind_it_is_taken() -> None:
+    """What is taken stays; what is on is taken all the same, and stands in for those after it."""
+    late = {name: Probed(f"{name} answers") for name in GPU} | {"dcgm": Probed(None, "no answer", late=True)}
+    wanted = [Wanted(name, "auto", "gpu") for name in GPU[1:]]
+
+    assert [finding.name for finding in chosen([Wanted("nvml", "auto", "gpu"), *wanted], late) if finding.chosen] == [
+        "nvml"
+    ]
+    assert chosen(wanted, late) == [
+        Finding("dcgm", "auto", False, "no answer"),
+        Finding("nvidia_smi", "auto", False, "not yet: dcgm has not answered"),
+    ]
+    assert [each.chosen for each in chosen([Wanted("dcgm", "on", "gpu"), wanted[1]], late)] == [True, False]
+
+
 def test_every_finding_says_why() -> None:
     """Found, not needed, not found, off, on in spite of the probe, not probed."""
     wanted = [
@@ -90,7 +105,7 @@ def test_probes_have_a_time_limit_and_may_fail() -> None:
     woken.set()
 
     assert found == {
-        "hangs": Probed(None, "no answer within 0.2 s"),
+        "hangs": Probed(None, "no answer within 0.2 s", late=True),
         "missing": Probed(None, "not on PATH"),
         "fails": Probed(None, "OSError: broken"),
         "good": Probed("there"),

@@ -138,6 +138,25 @@ def test_a_probe_that_hangs_is_not_started_a_second_time() -> None:
     assert (looks, hung, len(calls)) == ([[], ["dcgm-a", "dcgm-b"], ["nvml"]], 1, 2)
 
 
+def test_a_driver_that_answers_late_is_not_stood_in_for() -> None:
+    """However many looks that takes: what is chosen is never given up for a better one."""
+    fleet, goes_on, calls = Fleet("smi"), threading.Event(), list[threading.Thread]()
+
+    def hang(_setting: Setting) -> str:
+        calls.append(threading.current_thread())
+        assert goes_on.wait(PATIENCE_S)
+        return "there at last"
+
+    driver = Source("nvml", "", hang, lambda _setting: {"nvml": Plain}, GPU_GROUP)
+    search = fleet.search(driver, replace(fleet.source("smi", GPU_GROUP), name="nvidia_smi"))
+    looks = [names(search.look()) for _ in range(3)]
+    goes_on.set()
+    calls[0].join(PATIENCE_S)
+    looks.append(names(search.look()))
+
+    assert (looks, len(calls)) == ([[], [], [], ["nvml"]], 2)
+
+
 def test_a_look_that_finds_nothing_new_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """The first logs every source, later ones what came."""
     fleet = Fleet("host")

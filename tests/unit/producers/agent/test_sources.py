@@ -83,6 +83,29 @@ def test_the_last_resort_is_a_program_on_the_path(tmp_path: Path) -> None:
     assert missing == ["no program no-such-program"]
 
 
+@pytest.mark.parametrize(
+    ("script", "found"),
+    [
+        ('test "$*" = --list-gpus && echo "GPU 0: NVIDIA H100 (UUID: GPU-1)"', True),
+        ("echo 'WARNING: infoROM is corrupted at gpu 0000:01:00.0'; exit 14", True),
+        ("echo 'NVIDIA-SMI has failed: it could not communicate with the driver'; exit 9", False),
+        ("exec sleep 60", False),
+    ],
+    ids=["lists its GPUs", "warns", "no driver", "hangs"],
+)
+def test_nvidia_smi_is_there_when_it_reaches_the_driver(tmp_path: Path, script: str, found: bool) -> None:
+    """The program alone is on hosts whose driver is not loaded yet."""
+    program = tmp_path / "nvidia smi"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    limit_ms = 200 if "sleep" in script else 30_000
+    setting = setting_of(config_of("nvidia_smi", nvidia_smi_path=str(program), probe_limit_ms=limit_ms))
+
+    (smi,) = [each for each in find(setting) if each.name == "nvidia_smi"]
+
+    assert smi.chosen is found
+
+
 def test_dcgm_exporter_is_found_by_its_page() -> None:
     """Nobody listens on a discard port of this machine."""
     setting = setting_of(config_of("dcgm", dcgm_url="http://127.0.0.1:9/metrics"))
