@@ -17,6 +17,7 @@ from pathlib import Path
 
 from producers.agent.choice import Probed
 from producers.agent.life import CostMeter, Make
+from producers.agent.sought import SEEK_REST_MS, SoughtEngines, UnlessNamed
 from producers.collector import Collected, Collector, Identity
 from producers.engines.placement import HostPlacement
 from producers.engines.target import EngineTarget, targets_of
@@ -32,11 +33,11 @@ class Missing(Exception):
     """What a probe looked for is not there; the text says why, for people."""
 
 
-Probe = Callable[[], str]
 class Late(Exception):
     """What a probe looked for has not answered yet."""
 
 
+Probe = Callable[[], str]
 """Says what it found, or raises ``Missing`` (or anything else)."""
 
 
@@ -70,9 +71,6 @@ def _probed(probe: Probe) -> Probed:
 
 
 _CONNECT_WITHIN_S = 0.5
-SEEK_REST_MS = 5_000
-"""Between two looks at ports where no engine answers."""
-
 PAGE_BYTES_MAX = 8 * 1024 * 1024
 GPU_LIMIT_MS = 60_000
 """A driver may newly hang on one GPU after the other; each has a time limit of its own."""
@@ -134,28 +132,6 @@ class HostCollector:
         """Nothing is held."""
 
 
-class SoughtEngines:
-    """Engines that nobody named, on well-known ports: one thread for all, which rests while none answers."""
-
-    name = "engines sought"
-
-    def __init__(self, engines: Sequence[Collector], period_ms: int, rest_ms: int) -> None:
-        self._engines = engines
-        self._busy_ms = period_ms
-        self._rest_ms = rest_ms
-        self.period_ms = period_ms
-
-    def collect(self, at_ms: int) -> Sequence[Collected]:
-        """Rows of the engines that answer."""
-        collected = [part for engine in self._engines for part in engine.collect(at_ms)]
-        self.period_ms = self._busy_ms if collected else self._rest_ms
-        return collected
-
-    def close(self) -> None:
-        for engine in self._engines:
-            engine.close()
-
-
 def _always(what: str) -> Callable[[Setting], str]:
     return lambda _setting: what
 
@@ -200,20 +176,6 @@ def _probe_dcgm(setting: Setting) -> str:
     from producers.engines.fetch import FetchError, FetchLimits, fetch
 
     url = setting.config.dcgm_url
-def _probe_nvidia_smi(setting: Setting) -> str:
-    """It is there without a driver too: then it says so, once it is run."""
-    from producers.nvidia_smi.collector import WARNED, SmiError, run_program
-
-    path = _probe_program(setting.config.nvidia_smi_path)
-    try:
-        answer = run_program([path, "--list-gpus"], setting.config.probe_limit_ms / 1_000)
-    except SmiError as error:
-        raise Missing(str(error)) from error
-    if answer.status not in (0, WARNED):
-        raise Missing(f"{path} ended with {answer.status}: {answer.output[:200].strip()}")
-    return path
-
-
     try:
         body = fetch(url, FetchLimits(setting.config.probe_limit_ms // 2, PAGE_BYTES_MAX))
     except FetchError as error:
@@ -235,6 +197,20 @@ def _probe_program(name: str) -> str:
     path = shutil.which(name)
     if path is None:
         raise Missing(f"no program {name}")
+    return path
+
+
+def _probe_nvidia_smi(setting: Setting) -> str:
+    """It is there without a driver too: then it says so, once it is run."""
+    from producers.nvidia_smi.collector import WARNED, SmiError, run_program
+
+    path = _probe_program(setting.config.nvidia_smi_path)
+    try:
+        answer = run_program([path, "--list-gpus"], setting.config.probe_limit_ms / 1_000)
+    except SmiError as error:
+        raise Missing(str(error)) from error
+    if answer.status not in (0, WARNED):
+        raise Missing(f"{path} ended with {answer.status}: {answer.output[:200].strip()}")
     return path
 
 
@@ -367,9 +343,17 @@ def _engines(setting: Setting) -> dict[str, Make]:
     targets = targets_of(config, host)
     if config.engines:
         return {f"engine {target.engine_id}": _engine(setting, target) for target in targets} | matcher
-    makes = [_engine(setting, target) for target in targets]
-    period_ms, rest_ms = config.engine_period_ms, max(SEEK_REST_MS, config.engine_period_ms)
-    return {"engines sought": lambda: SoughtEngines([make() for make in makes], period_ms, rest_ms)} | matcher
+
+    def by_pods() -> frozenset[int]:
+        from producers.kubernetes.engines import host_ports
+
+        return host_ports(setting.pods.all) if config.kubernetes.engines != "off" else frozenset()
+
+    def sought() -> SoughtEngines:
+        engines = [UnlessNamed(_engine(setting, each)(), each, setting.registry, by_pods) for each in targets]
+        return SoughtEngines(engines, config.engine_period_ms, max(SEEK_REST_MS, config.engine_period_ms))
+
+    return {"engines sought": sought} | matcher
 
 
 def _engine(setting: Setting, target: EngineTarget) -> Callable[[], Collector]:

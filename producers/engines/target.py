@@ -62,8 +62,12 @@ class EngineTarget:
     @property
     def port(self) -> int:
         """Where its API listens, by which its process is found; the metrics' port where no other address is given."""
-        parts = urlsplit(self.facts_url or self.url)
-        return parts.port or (443 if parts.scheme == "https" else 80)
+        return _port_of(self.facts_url or self.url)
+
+    @property
+    def metrics_port(self) -> int:
+        """Where its metrics are."""
+        return _port_of(self.url)
 
     @property
     def remote_name(self) -> str | None:
@@ -74,6 +78,11 @@ class EngineTarget:
     def local(self) -> bool:
         """True when the address is certainly this host's own; only then its port identifies a process here."""
         return is_this_machine(urlsplit(self.facts_url or self.url).hostname or "")
+
+
+def _port_of(url: str) -> int:
+    parts = urlsplit(url)
+    return parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def target_of(config: EngineConfig, host: str) -> EngineTarget:

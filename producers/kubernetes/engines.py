@@ -46,6 +46,12 @@ def engines_among(pods: Iterable[Pod], *, marked_only: bool = False) -> list[Eng
     return [target for pod in pods if pod.running and pod.ip for target in _engines_in(pod, pod.ip, marked_only)]
 
 
+def host_ports(pods: Iterable[Pod]) -> frozenset[int]:
+    """Ports of this host that pods on its network name as those of their engines."""
+    targets = engines_among((pod for pod in pods if pod.host_network), marked_only=True)
+    return frozenset(port for each in targets for port in (each.port, each.metrics_port))
+
+
 def _engines_in(pod: Pod, ip: str, marked_only: bool) -> Iterator[EngineTarget]:
     said = pod.marks.get("engine")
     if said == "none":

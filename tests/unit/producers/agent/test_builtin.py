@@ -3,8 +3,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from producers.agent.life import CostMeter
-from producers.agent.sources import HostCollector, SoughtEngines
+from producers.agent.sought import SoughtEngines, UnlessNamed
+from producers.agent.sources import HostCollector
 from producers.collector import Collected, Identity
+from producers.engines.placement import HostPlacement
+from producers.engines.processes import ProcessTable
+from producers.engines.target import EngineTarget
 from schemas.events.event_types import ENGINE_SAMPLES
 
 IDENTITY = Identity({"host": "h", "cluster": "c", "region": None}, {})
@@ -50,3 +54,23 @@ def test_engines_are_sought_seldom_and_read_often() -> None:
 
     assert seen == [(0, 30_000), (1, 1_000), (0, 30_000)]
     assert all(engine.closed for engine in engines)
+
+
+def test_an_engine_that_a_pod_names_is_not_sought() -> None:
+    """Its port is scraped under the pod's name: its counters would count twice. It is again when the pod is gone."""
+    registry, named = HostPlacement("h"), set[int]()
+    target = EngineTarget("h:8000", "http://127.0.0.1:8000", sought=True)
+    registry.saw_processes(ProcessTable({8000: {1}}, {}, {"G": {1: "vllm"}}))
+    registry.saw_engine(target)
+    engine = Engine(1, 1)
+    collector = UnlessNamed(engine, target, registry, lambda: named)
+
+    seen = [(len(collector.collect(5)), registry.of("h:8000")[0])]
+    for ports in ({8000, 8001}, {8000}, {8001}):
+        named.clear()
+        named.update(ports)
+        seen.append((len(collector.collect(5)), registry.of("h:8000")[0]))
+    collector.close()
+
+    assert seen == [(1, ("G",)), (0, ()), (0, ()), (1, ())]
+    assert (engine.answers, engine.closed) == ([], True)

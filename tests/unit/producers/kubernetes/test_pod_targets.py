@@ -6,7 +6,7 @@ import pytest
 
 from producers.engines.mappings import BY_KIND
 from producers.engines.target import EngineTarget
-from producers.kubernetes.engines import IMAGES, engines_among, image_of
+from producers.kubernetes.engines import IMAGES, engines_among, host_ports, image_of
 from producers.kubernetes.pods import Container, pods_of
 from tests.unit.producers.kubernetes.pod_lists import ID, list_of, pod_of
 
@@ -136,3 +136,16 @@ def test_other_pods_are_no_engines(pod: Any) -> None:
 def test_known_images_can_be_left_aside() -> None:
     """Where only marked pods are to be scraped."""
     assert targets(pod_of("p", "vllm/vllm-openai"), marked_only=True) == []
+
+
+def test_ports_that_pods_on_the_host_s_network_name_are_known() -> None:
+    """That of the API and that of the metrics. Other pods have ports of their own; unmarked ones name none."""
+    image, marks = "nvcr.io/nvidia/tritonserver", {"fleetpulse-engine": "triton"}
+    pods = [
+        pod_of("a", image, annotations=marks, host_network=True),
+        pod_of("b", "own", annotations={"fleetpulse-port": "9000"}),
+        pod_of("c", "vllm/vllm-openai", host_network=True),
+        pod_of("d", "own", annotations={"fleetpulse-port": "9001"}, host_network=True, deleted=True),
+    ]
+
+    assert host_ports(pods_of(list_of(*pods), 100)[0]) == {8000, 8002}
