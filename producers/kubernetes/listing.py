@@ -26,17 +26,26 @@ RIGHT = "list of pods (ClusterRole fleetpulse-agent in deploy/kubernetes/agent.y
 
 
 class Pods:
-    """Replaced as a whole; read without a lock."""
+    """Replaced as a whole; read without a lock. Listings are numbered: ``begun`` is the newest that was begun,
+    ``listing`` the one that ``all`` is of, or an older one."""
 
     def __init__(self) -> None:
+        self.begun = self.listing = 0
         self.all: tuple[Pod, ...] = ()
         self._by_uid: Mapping[str, Pod] = {}
 
-    def replace(self, pods: Iterable[Pod]) -> None:
-        """Use these."""
+    def begin(self) -> int:
+        """The number of a listing that begins now."""
+        self.begun += 1
+        return self.begun
+
+    def replace(self, pods: Iterable[Pod], listing: int | None = None) -> None:
+        """Use these, of this listing; of one that begins now where it is None."""
+        listing = self.begin() if listing is None else listing
         self.all = tuple(pods)
         static = {pod.static_uid: pod for pod in self.all if pod.static_uid}
         self._by_uid = static | {pod.uid: pod for pod in self.all}
+        self.listing = listing
 
     def labels_of(self, uid: str | None) -> Row:
         """``pod_name`` and ``pod_namespace``, None where the pod is not known."""
@@ -88,6 +97,7 @@ class PodLister:
 
     def collect(self, at_ms: int) -> Sequence[Collected]:
         """Nothing; who asks for a pod afterwards gets it."""
+        listing = self._pods.begin()
         try:
             found, left_out = self._listed()
         except (FetchError, PodListError, OSError) as error:
@@ -98,7 +108,7 @@ class PodLister:
                 _log.warning("pods of this node cannot be listed; they stay without names", extra=facts)
             return []
         self.period_ms = self._every_ms
-        self._pods.replace(found)
+        self._pods.replace(found, listing)
         if left_out and self._first("pods_max"):
             facts = {"left_out": str(left_out), "setting": "agent.kubernetes.pods_max"}
             _log.warning("too many pods on this node; the rest has no names", extra=facts)

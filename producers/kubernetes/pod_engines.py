@@ -2,6 +2,8 @@
 
 Pods come and go. A pod whose engine does not answer costs a time limit at each round, so a round that took too long
 ends, and the next one begins with those that were left out.
+
+An engine that stops with its pod is not lost: that it is, is said once pods that were listed since still have it.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from producers.kubernetes.engines import engines_among
 from producers.kubernetes.listing import Pods
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
+from schemas.events.event_types import ENGINE_EVENTS
 
 _log = logging.getLogger(__name__)
 
@@ -53,19 +56,21 @@ class PodEngines:
         self._warned = False
         self._strange: set[EngineTarget] = set()
         self._counters = counters
+        self._listing = 0
+        self._lost: dict[str, tuple[int, Collected]] = {}  # by engine: the newest listing then, and the event
 
     def collect(self, at_ms: int) -> Sequence[Collected]:
         """Rows of the engines that answer."""
         self._follow()
         until_s = self._clock.monotonic_s() + ROUND_MS_MAX / 1_000
-        collected = list[Collected]()
+        collected = [self._told(name, at_ms) for name, (then, _) in list(self._lost.items()) if then < self._listing]
         for target in list(self._collectors):
             if self._clock.monotonic_s() >= until_s:
                 break
             collector = self._collectors.pop(target)
             self._collectors[target] = collector  # behind those that were not scraped yet
             try:
-                collected += collector.collect(at_ms)
+                collected += self._without_lost(target.engine_id, collector.collect(at_ms), at_ms)
             except UnknownEngineError as error:
                 self._note(target, error)
         return collected
@@ -73,6 +78,24 @@ class PodEngines:
     def close(self) -> None:
         for collector in self._collectors.values():
             collector.close()
+
+    def _without_lost(self, engine_id: str, collected: Sequence[Collected], at_ms: int) -> list[Collected]:
+        """The rest, and what was held back before the engine answers again."""
+        told = list[Collected]()
+        for part in collected:
+            kinds = {row["kind"] for row in part.rows} if part.event is ENGINE_EVENTS else set[str]()
+            if "found" in kinds and engine_id in self._lost:
+                told.append(self._told(engine_id, at_ms))
+            if "lost" in kinds:
+                self._lost[engine_id] = (self._pods.begun, part)
+            else:
+                told.append(part)
+        return told
+
+    def _told(self, engine_id: str, at_ms: int) -> Collected:
+        """That it is lost, as of now."""
+        _, lost = self._lost.pop(engine_id)
+        return Collected(lost.event, [{**row, "at_ms": at_ms} for row in lost.rows])
 
     def _note(self, target: EngineTarget, error: UnknownEngineError) -> None:
         """A pod that says that it is an engine, and is none that is known here: warned of once, still scraped."""
@@ -83,6 +106,7 @@ class PodEngines:
 
     def _follow(self) -> None:
         """Begin what is new among the pods, end what went."""
+        self._listing = self._pods.listing  # before the pods, which may be of a newer one
         if self._pods.all is self._seen:
             return
         self._seen = self._pods.all
@@ -97,6 +121,7 @@ class PodEngines:
             self._collectors.pop(target).close()
             self._strange.discard(target)
             if target.engine_id not in names:
+                self._lost.pop(target.engine_id, None)
                 self._registry.lost_engine(target.engine_id)
                 self._registry.engines.silent(target.engine_id)
         for target in kept:

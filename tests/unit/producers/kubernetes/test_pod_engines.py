@@ -13,7 +13,7 @@ from producers.kubernetes.listing import Pods
 from producers.kubernetes.pod_engines import PodEngines
 from producers.kubernetes.pods import Container, Pod
 from runtime.counters import Counters
-from schemas.events.event_types import ENGINE_SAMPLES
+from schemas.events.event_types import ENGINE_EVENTS, ENGINE_SAMPLES
 from tests.virtual_clock import VirtualClock
 
 
@@ -29,6 +29,7 @@ class Node:
         self.pods, self.registry, self.clock, self.counters = Pods(), HostPlacement("h"), VirtualClock(), Counters()
         self.log: list[str] = []
         self.takes_ms, self.strange = 0, False
+        self.events: dict[str, str] = {}
         self.engines = PodEngines(
             self.pods,
             self.registry,
@@ -38,6 +39,16 @@ class Node:
             clock=self.clock,
             counters=self.counters,
         )
+
+    def told(self, at_ms: int, **events: str) -> list[tuple[str, int]]:
+        """Events of a round in which engines say these, by pod."""
+        self.events = events
+        return [
+            (row["kind"], row["at_ms"])
+            for part in self.engines.collect(at_ms)
+            if part.event is ENGINE_EVENTS
+            for row in part.rows
+        ]
 
     def round(self) -> list[str]:
         """What was done in it."""
@@ -58,6 +69,9 @@ class Recording:
         self.node.clock.advance(self.node.takes_ms)
         if self.node.strange:
             raise UnknownEngineError("a page of something else")
+        for pod, kind in self.node.events.items():
+            if self.target.engine_id == f"n/{pod}:8000":
+                return [Collected(ENGINE_EVENTS, [{"at_ms": at_ms, "kind": kind}])]
         self.node.registry.saw_engine(self.target)
         return [Collected(ENGINE_SAMPLES, [{"at_ms": at_ms}])]
 
@@ -79,6 +93,40 @@ def test_engines_come_and_go_with_their_pods() -> None:
     node.pods.replace([])
     assert node.round() == ["closed n/a:8000"]
     assert not node.registry.has_engines
+
+
+def test_an_engine_that_goes_with_its_pod_is_not_lost() -> None:
+    """It stops answering some seconds before its pod is no longer listed."""
+    node = Node()
+    node.pods.replace([engine_pod("a"), engine_pod("b")])
+    told = [node.told(1, a="lost"), node.told(2)]
+    node.pods.replace([engine_pod("b")])
+
+    assert [*told, node.told(3), node.told(4)] == [[], [], [], []]
+
+
+@pytest.mark.parametrize("container_id", ["a" * 64, "b" * 64], ids=["it hangs", "its container was started again"])
+def test_an_engine_is_lost_when_its_pod_is_still_listed(container_id: str) -> None:
+    """By a listing that was begun after it was: once, at the time at which that is known."""
+    node = Node()
+    node.pods.replace([engine_pod("a")])
+    node.told(1)
+    begun_before = node.pods.begin()
+    told = [node.told(2, a="lost")]
+    node.pods.replace([engine_pod("a", container_id)], begun_before)
+    told.append(node.told(3))
+    node.pods.replace([engine_pod("a", container_id)])
+
+    assert [*told, node.told(4), node.told(5)] == [[], [], [("lost", 4)], []]
+
+
+def test_an_engine_that_answers_again_was_lost_before() -> None:
+    """Both are told in their order, whatever the listing says."""
+    node = Node()
+    node.pods.replace([engine_pod("a")])
+    node.told(1, a="lost")
+
+    assert node.told(2, a="found") == [("lost", 2), ("found", 2)]
 
 
 def test_a_round_that_takes_too_long_goes_on_in_the_next() -> None:
