@@ -6,12 +6,14 @@ No redirect is followed, no proxy is used and no body is unpacked: the address i
 from __future__ import annotations
 
 import http.client
+import io
 import socket
 import ssl
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 from schemas.errors import FleetpulseError
@@ -33,8 +35,7 @@ class FetchError(FleetpulseError):
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """``time_ms`` for the whole exchange (the headers of a server that drips them excepted: each read has that long),
-    ``bytes_max`` of body."""
+    """``time_ms`` for the whole exchange, ``bytes_max`` of body."""
 
     time_ms: int
     bytes_max: int
@@ -58,11 +59,11 @@ def fetch(url: str, limits: FetchLimits, api_key: str | None = None, *, ca_file:
         raise FetchError("address", url, str(error)) from error
     try:
         connection.request("GET", _target(url), headers=_headers(api_key))
-        connected = connection.sock  # the connection lets go of it when the answer says that it will be closed
+        connection.response_class = partial(_response, until_s)  # type: ignore[assignment]
         with connection.getresponse() as response:
             if response.status != http.client.OK:
                 raise FetchError("status", url, f"answered {response.status}", response.status)
-            return _body(response, connected, url, limits.bytes_max, until_s)
+            return _body(response, url, limits.bytes_max)
     except TimeoutError as error:
         raise FetchError("timeout", url, f"no answer within {limits.time_ms} ms") from error
     except OSError as error:
@@ -93,16 +94,43 @@ def _headers(api_key: str | None) -> dict[str, str]:
     return headers | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
 
 
-def _body(
-    response: http.client.HTTPResponse, connected: socket.socket, url: str, bytes_max: int, until_s: float
-) -> bytes:
-    """Read as it comes, so that neither a body without end nor one that drips outlasts its limits."""
-    body = bytearray()
-    while not response.isclosed():  # from Python 3.11.8 and 3.12.2 it closes its socket with the last byte it announced
-        left_s = until_s - time.monotonic()
+class _Received(io.RawIOBase):
+    """What a socket receives until then: each read has the time that is left, so that no drip outlasts it."""
+
+    def __init__(self, connected: socket.socket, until_s: float) -> None:
+        super().__init__()
+        self._connected = connected
+        self._raw = connected.makefile("rb", buffering=0)
+        self._until_s = until_s
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        """All that a response wants of its socket."""
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        """``TimeoutError`` when the time is over."""
+        left_s = self._until_s - time.monotonic()
         if left_s <= 0:
             raise TimeoutError
-        connected.settimeout(left_s)
+        self._connected.settimeout(left_s)
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def _response(until_s: float, connected: socket.socket, **about: Any) -> http.client.HTTPResponse:
+    return http.client.HTTPResponse(_Received(connected, until_s), **about)  # type: ignore[arg-type]
+
+
+def _body(response: http.client.HTTPResponse, url: str, bytes_max: int) -> bytes:
+    """Read as it comes, so that no body without end outlasts its limit."""
+    body = bytearray()
+    while not response.isclosed():  # from Python 3.11.8 and 3.12.2 it closes its socket with the last byte it announced
         chunk = response.read1(CHUNK_BYTES)
         if not chunk:
             break

@@ -145,7 +145,25 @@ def drip(connection: socket.socket, _request: bytes) -> None:
         threading.Event().wait(0.01)
 
 
-@pytest.mark.parametrize("serve", [drip, lambda connection, _request: connection.recv(1)], ids=["a drip", "silence"])
+def drip_headers(connection: socket.socket, _request: bytes) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+    while True:
+        connection.sendall(b"x")
+        threading.Event().wait(0.01)
+
+
+def drip_chunk_sizes(connection: socket.socket, _request: bytes) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    while True:
+        connection.sendall(b"0")
+        threading.Event().wait(0.01)
+
+
+@pytest.mark.parametrize(
+    "serve",
+    [drip, drip_headers, drip_chunk_sizes, lambda connection, _request: connection.recv(1)],
+    ids=["a drip", "a drip of headers", "a drip of a chunk's size", "silence"],
+)
 def test_an_answer_that_does_not_end_is_given_up(serve: Callable[[socket.socket, bytes], None]) -> None:
     """After the time limit; the server would go on."""
     with server(serve) as url, pytest.raises(FetchError) as caught:
