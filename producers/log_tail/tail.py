@@ -66,7 +66,7 @@ HEAD_BYTES = 256
 @dataclass(frozen=True, slots=True)
 class Position:
     """``offset``: where to read on. ``head_length`` bytes at the file's begin, never beyond ``offset``, have ``head``
-    as digest."""
+    as digest; ``last_length`` bytes before ``offset`` have ``last``: a file that was written anew may begin alike."""
 
     device: int
     inode: int
@@ -74,15 +74,21 @@ class Position:
     head_length: int = 0
     head: str = ""
     skipping: bool = False
+    last_length: int = 0
+    last: str = ""
 
-    def is_of(self, head: bytes, size: int) -> bool:
-        """Whether a file that begins with ``head`` and has ``size`` bytes holds what was read."""
-        return size >= self.offset and len(head) >= self.head_length and digest(head[: self.head_length]) == self.head
+    def is_of(self, head: bytes, size: int, last: bytes = b"") -> bool:
+        """Whether a file that begins with ``head``, has ``size`` bytes and ``last`` before ``offset`` holds what was
+        read."""
+        begins = size >= self.offset and len(head) >= self.head_length and digest(head[: self.head_length]) == self.head
+        return begins and digest(last[len(last) - self.last_length :]) == self.last
 
-    def moved(self, offset: int, skipping: bool, head: bytes) -> Position:
-        """Read on to ``offset``; ``head`` are the file's first bytes, ``HEAD_BYTES`` at most."""
-        length = min(len(head), offset, HEAD_BYTES)
-        return replace(self, offset=offset, skipping=skipping, head_length=length, head=digest(head[:length]))
+    def moved(self, offset: int, skipping: bool, head: bytes, last: bytes = b"") -> Position:
+        """Read on to ``offset``; ``head`` are the file's first bytes, ``last`` those before ``offset``, ``HEAD_BYTES``
+        at most."""
+        length, last = min(len(head), offset, HEAD_BYTES), last[-HEAD_BYTES:]
+        moved = replace(self, offset=offset, skipping=skipping, head_length=length, head=digest(head[:length]))
+        return replace(moved, last_length=len(last), last=digest(last))
 
 
 def digest(head: bytes) -> str:
@@ -170,8 +176,8 @@ class Tail:
     def _read(self, now_ms: int) -> Chunk | None:
         assert self._file is not None
         assert self.position is not None
-        head, size = _head(self._file.descriptor)
-        if not self.position.is_of(head, size):
+        head, size, last = _known(self._file.descriptor, self.position.offset)
+        if not self.position.is_of(head, size, last):
             self.close()
             return self._read(now_ms) if self._find() else None
         settings, at = self._settings, self.position
@@ -226,7 +232,9 @@ class Tail:
         assert self.position is not None
         left_out = {"too long": found.too_long, "place lost": self._lost}
         self._lost = 0
-        end = self.position.moved(found.next_offset, found.skipping, head)
+        assert self._file is not None
+        last = _before(self._file.descriptor, found.next_offset)
+        end = self.position.moved(found.next_offset, found.skipping, head, last)
         return Chunk(found.lines, end, {reason: times for reason, times in left_out.items() if times})
 
     # Finding
@@ -251,7 +259,7 @@ class Tail:
         alike = None
         for path in self._candidates():
             there = _stat(path)
-            if there is None or there.st_size < known.offset or not known.is_of(*_head_of(path)):
+            if there is None or there.st_size < known.offset or not known.is_of(*_known_of(path, known.offset)):
                 continue
             if (there.st_dev, there.st_ino) == (known.device, known.inode):
                 return path
@@ -281,24 +289,21 @@ class Tail:
             os.close(descriptor)
             raise OSError(f"{path} is no file")
         self._file = _Open(descriptor, there.st_dev, there.st_ino)
-        fresh = Position(there.st_dev, there.st_ino)
-        if known is not None:
-            fresh = Position(there.st_dev, there.st_ino, known.offset, known.head_length, known.head, known.skipping)
-        self.position = fresh
+        self.position = replace(known or NOTHING_YET, device=there.st_dev, inode=there.st_ino)
         return True
 
     def _go_to_the_end(self) -> None:
         """Behind the last newline, or into the long line that has none: its rest belongs to the past."""
         assert self._file is not None
         assert self.position is not None
-        head, size = _head(self._file.descriptor)
+        head, size, _ = _known(self._file.descriptor, 0)
         begin = max(0, size - self._settings.line_bytes_max)
         data = os.pread(self._file.descriptor, size - begin, begin)
         last = data.rfind(b"\n")
         if last >= 0 or begin == 0:
-            self.position = self.position.moved(begin + last + 1, False, head)
+            self.position = self.position.moved(begin + last + 1, False, head, data[: last + 1])
         else:
-            self.position = self.position.moved(size, True, head)
+            self.position = self.position.moved(size, True, head, data)
 
 
 def _stat(path: Path) -> os.stat_result | None:
@@ -308,14 +313,19 @@ def _stat(path: Path) -> os.stat_result | None:
         return None
 
 
-def _head(descriptor: int) -> tuple[bytes, int]:
-    """The first bytes and the size."""
-    return os.pread(descriptor, HEAD_BYTES, 0), os.fstat(descriptor).st_size
+def _known(descriptor: int, offset: int) -> tuple[bytes, int, bytes]:
+    """The first bytes, the size, and the last bytes before ``offset``."""
+    return os.pread(descriptor, HEAD_BYTES, 0), os.fstat(descriptor).st_size, _before(descriptor, offset)
 
 
-def _head_of(path: Path) -> tuple[bytes, int]:
+def _before(descriptor: int, offset: int) -> bytes:
+    length = min(offset, HEAD_BYTES)
+    return os.pread(descriptor, length, offset - length)
+
+
+def _known_of(path: Path, offset: int) -> tuple[bytes, int, bytes]:
     try:
         with path.open("rb") as file:
-            return _head(file.fileno())
+            return _known(file.fileno(), offset)
     except OSError:
-        return b"", 0
+        return b"", 0, b""

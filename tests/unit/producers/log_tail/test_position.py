@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.log_tail.tail import HEAD_BYTES, Position, decode, encode
+from producers.log_tail.tail import HEAD_BYTES, Position, decode, digest, encode
 
 
 @given(st.builds(Position, *[st.integers(0, 2**60)] * 4, st.text(max_size=40), st.booleans()))
@@ -48,3 +48,17 @@ def test_the_first_bytes_are_enough() -> None:
 
     assert (position.head_length, position.skipping) == (HEAD_BYTES, True)
     assert position.is_of(head, 10_000)
+
+
+def test_what_stands_before_the_place_tells_files_apart_that_begin_alike() -> None:
+    """A position of an earlier version does not know it."""
+    head = b"x" * HEAD_BYTES
+    position = Position(1, 2).moved(10_000, False, head, b"before it" + b"y" * HEAD_BYTES)
+    earlier = decode(b'{"device":1,"inode":2,"offset":10000,"head_length":256,"head":"%b"}' % digest(head).encode())
+
+    assert position.last_length == HEAD_BYTES
+    assert position.is_of(head, 10_000, b"y" * HEAD_BYTES)
+    assert not position.is_of(head, 10_000, b"y" * (HEAD_BYTES - 1) + b"z")
+    assert not position.is_of(head, 10_000, b"y" * (HEAD_BYTES - 1))
+    assert earlier is not None
+    assert earlier.is_of(head, 10_000, b"z" * HEAD_BYTES)

@@ -115,6 +115,22 @@ def test_a_chunk_that_was_not_accepted_is_read_again(reader: Reader) -> None:
     assert reader.read() == ["one"]
 
 
+@pytest.mark.parametrize("while_down", [True, False])
+def test_a_log_that_was_written_anew_and_begins_alike_is_read_from_its_begin(reader: Reader, while_down: bool) -> None:
+    """The same file, longer than what was read of it: what stands before the place tells them apart."""
+    begin = [f"a header that every run writes {number:02}" for number in range(10)]
+    reader.read()
+    reader.write("\n".join([*begin, "first run"]) + "\n")
+    first = reader.read()
+    anew = [*begin, "second run", "of more steps"]
+    reader.path.write_text("\n".join(anew) + "\n")
+    if while_down:
+        reader.again()
+
+    assert (first, reader.read()) == ([*begin, "first run"], anew)
+    assert reader.left_out == {"place lost": 1}
+
+
 def test_reading_goes_on_after_a_restart(reader: Reader) -> None:
     """Where it was, with what came in between."""
     reader.read()
