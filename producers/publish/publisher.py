@@ -128,15 +128,16 @@ class Publisher:
 
     async def put(self, topic: str, key: bytes, batch: Batch | Block, *, wait: bool = False) -> bool:
         """Spool one batch (a block is encoded, and cut where it is too large). True when all of it is spooled.
-        False: the spool is full, and what did not fit was shed and declared. With ``wait`` nothing is shed while the
-        spool is full: the call waits for room. Raises RejectedError when a single event is too large to be sent.
+        False: the spool is full, and what did not fit was shed and declared. With ``wait`` nothing is shed: the call
+        waits for room, and for the disk. Raises RejectedError when a single event is too large to be sent.
         """
         self._check_alive()
-        answers = []
-        for part in parts_of(topic, key, batch, self._limits):
-            while wait and not self.has_room(len(part.value)):
-                await self._acknowledged_something()
-            answers.append(self._writer.put(part, self._partition(part), self._clock.now_ms()))
+        parts, now_ms = parts_of(topic, key, batch, self._limits), self._clock.now_ms
+        if wait:
+            for part in parts:
+                await self._writer.put_unshed(part, self._partition(part), now_ms, self._acknowledged_something)
+            return True
+        answers = [self._writer.put(part, self._partition(part), now_ms()) for part in parts]
         return all([await finished(answer) for answer in answers])
 
     def put_at_once(self, batch: Batch) -> bool:

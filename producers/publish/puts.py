@@ -34,7 +34,8 @@ class Puts(PutsAtOnce, Protocol):
         ...
 
     async def put(self, topic: str, key: bytes, batch: Batch | Block, *, wait: bool = False) -> bool:
-        """Spool a batch; False when it was shed, and declared. With ``wait``, wait while there is no room."""
+        """Spool a batch; False when it was shed, and declared. With ``wait``, wait while there is no room:
+        only what is too large to be sent is shed."""
         ...
 
     def has_room(self, value_bytes: int, topic: str | None = None) -> bool:

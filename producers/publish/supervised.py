@@ -95,15 +95,20 @@ class SupervisedPublisher:
         return all([await self._put(part, wait=wait) for part in parts])
 
     async def _put(self, batch: Batch, *, wait: bool) -> bool:
-        if wait:
-            await self._up.wait()
-        publisher = self._publisher
-        if publisher is None:
-            return self._wait(batch)
-        try:
-            return await publisher.put(batch.topic, batch.key, batch, wait=wait)
-        except Exception as error:
-            return self._not_taken(publisher, batch, error)
+        while True:
+            if wait:
+                await self._up.wait()
+            publisher = self._publisher
+            if publisher is None:
+                if wait:
+                    continue
+                return self._wait(batch)
+            try:
+                return await publisher.put(batch.topic, batch.key, batch, wait=wait)
+            except Exception as error:
+                if not (wait and isinstance(error, OSError)):
+                    return self._not_taken(publisher, batch, error)
+                self._failed(publisher, error)  # it is not on disk, and its sender still has it
 
     def put_at_once(self, batch: Batch) -> bool:
         """Take a batch that is spooled soon, or waits in memory; False when it was shed."""
@@ -125,12 +130,15 @@ class SupervisedPublisher:
     def _not_taken(self, publisher: Publisher, batch: Batch, error: Exception) -> bool:
         if isinstance(error, RejectedError):
             return self._rejected(batch.topic, batch.count, error)
-        if publisher is self._publisher:
-            self._fail(error)
+        self._failed(publisher, error)
         if isinstance(error, OSError):
             return self._wait(batch)
         self.shed(batch.topic, batch.count)  # another publisher might fail on it too
         return False
+
+    def _failed(self, publisher: Publisher, error: Exception) -> None:
+        if publisher is self._publisher:
+            self._fail(error)
 
     def _rejected(self, topic: str, events: int, error: RejectedError) -> bool:
         _log.error("batch shed: rejected by the spool", extra={"topic": topic, "error": str(error)})

@@ -1,7 +1,8 @@
 """SpoolWriter: takes records at once, and writes them to the spool in a thread, in order.
 
 A disk that stalls holds up no event loop: what comes meanwhile waits in memory, ``WAITING_BYTES_MAX`` of it; records
-beyond are shed. What is shed, here or because the spool is full, is declared by the same thread.
+beyond are shed. What is shed, here or because the spool is full, is declared by the same thread. Who waits for
+room sheds nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from producers.batch import Batch
@@ -33,7 +34,9 @@ Outcome = Callable[[Spooled, bool], None]
 class _Waiting(NamedTuple):
     record: Spooled
     answer: asyncio.Future[bool] | None
-    """True when it is on disk, False when it was shed; None: nobody asks."""
+    """True when it is on disk, False when it was shed, or not taken; None: nobody asks."""
+    kept: bool = False
+    """Its sender keeps it until it is on disk: it is never shed."""
 
 
 class SpoolWriter:
@@ -67,8 +70,32 @@ class SpoolWriter:
 
     def put(self, batch: Batch, partition: int, at_ms: int) -> asyncio.Future[bool]:
         """As ``offer``; the future says whether it is on disk, once that is known."""
+        return self._asked(batch, partition, at_ms)
+
+    async def put_unshed(
+        self, batch: Batch, partition: int, now_ms: Callable[[], int], comes: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Return when it is on disk, however long there is no room or the disk takes nothing. ``comes``: until there
+        may be room. Raises as ``offer``, and what ended the writing: then it is not on disk."""
+        while True:
+            while not self.has_room(len(batch.value), batch.topic):
+                await comes()
+            self._demand_going_on()
+            answer = self._asked(batch, partition, now_ms(), kept=True)
+            try:
+                spooled = await asyncio.shield(answer)
+            except asyncio.CancelledError:
+                await asyncio.wait([answer])
+                if answer.exception() is None and answer.result():
+                    return  # on its way to the disk it could not be taken back
+                raise
+            if spooled:
+                return
+            await comes()
+
+    def _asked(self, batch: Batch, partition: int, at_ms: int, *, kept: bool = False) -> asyncio.Future[bool]:
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._take(_Waiting(_record_of(batch, partition, at_ms, self._spool.limits), answer))
+        self._take(_Waiting(_record_of(batch, partition, at_ms, self._spool.limits), answer, kept))
         return answer
 
     def _take(self, one: _Waiting) -> bool:
@@ -106,6 +133,11 @@ class SpoolWriter:
         records = [each.record for each in self._waiting if each.answer is None]
         return [Batch(it.topic, it.schema, it.content_type, it.key, it.events, it.value) for it in records], self._shed
 
+    def _demand_going_on(self) -> None:
+        for task in self.tasks:
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+
     def _begin(self) -> None:
         task = self._task
         if task is None or (task.done() and not task.cancelled() and task.exception() is None):
@@ -117,7 +149,8 @@ class SpoolWriter:
             async with self._disk:  # what waits for it is still known to ``left``
                 now = [self._waiting.popleft() for _ in range(min(len(self._waiting), _RECORDS_MAX))]
                 shed, self._shed = self._shed, Counter()
-                append = self._spool.begin_append([each.record for each in now], shed)
+                kept = [place for place, each in enumerate(now) if each.kept]
+                append = self._spool.begin_append([each.record for each in now], shed, kept)
                 try:
                     await finish(append.run)
                 finally:
@@ -139,7 +172,8 @@ class SpoolWriter:
             self._shed.update(append.more)
 
     def _settled(self, one: _Waiting, *, spooled: bool) -> None:
-        self._outcome(one.record, spooled)
+        if spooled or not one.kept:
+            self._outcome(one.record, spooled)
         if one.answer is not None and not one.answer.done():
             one.answer.set_result(spooled)
 

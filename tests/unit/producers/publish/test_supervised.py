@@ -209,6 +209,29 @@ async def test_who_waits_for_the_spool_waits_until_there_is_one() -> None:
     await setting.publisher.close(0.0)
 
 
+async def test_who_waits_for_the_spool_keeps_its_batch_when_that_fails() -> None:
+    """It goes to the next one, beyond what the memory holds; nothing of it is shed."""
+    setting = await started(Setting())
+    setting.made[0].error = NO_WRITE
+    await setting.put(batch(WAITING_EVENTS_MAX, b"a"))
+    setting.errors = [NO_WRITE]
+    waiting = asyncio.create_task(setting.publisher.put(TOPIC, b"h", batch(value=b"b"), wait=True))
+    await setting.after(0.5)
+    await setting.after(1.0)
+    first = await waiting
+    setting.made[1].error = NO_WRITE
+    again = asyncio.create_task(setting.publisher.put(TOPIC, b"h", batch(value=b"c"), wait=True))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    early = again.done()
+    await setting.after(2.0)
+
+    assert (first, early, await again) == (True, False, True)
+    assert [each.values for each in setting.made] == [[], [b"a", b"b"], [b"c"]]
+    assert setting.counters.value("edge_events_shed", topic=TOPIC) == 0
+    await setting.publisher.close(0.0)
+
+
 async def test_a_batch_that_the_spool_never_takes_costs_nothing_but_itself() -> None:
     """It is declared, and the publisher stays."""
     setting = await started(Setting())

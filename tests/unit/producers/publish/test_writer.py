@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -169,4 +170,76 @@ async def test_what_can_never_be_sent_is_refused_at_once(tmp_path: Path) -> None
     await rig.writer.drain()
 
     assert rig.events() == [2]
+    rig.spool.abandon()
+
+
+class Room:
+    """Says when there may be room: every time it is asked, after what ``then`` does."""
+
+    def __init__(self, *then: Callable[[], object]) -> None:
+        self.then = list(then)
+
+    async def comes(self) -> None:
+        self.then.pop(0)()
+        await asyncio.sleep(0)
+
+
+async def test_who_keeps_a_batch_waits_for_a_disk_that_takes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it is shed, declared or counted; others are shed meanwhile."""
+    rig, really, full = Rig(tmp_path), SegmentLog.append, [True]
+
+    def append(log: SegmentLog, record: Spooled) -> None:
+        if full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        really(log, record)
+
+    monkeypatch.setattr(SegmentLog, "append", append)
+    room = Room(lambda: rig.offer(batch(3)), full.clear)
+    await rig.writer.put_unshed(batch(2), 0, lambda: 5, room.comes)
+
+    assert (rig.events(), rig.shed(), rig.outcomes) == ([2], 3, [(3, False), (2, True)])
+    rig.spool.abandon()
+
+
+async def test_who_keeps_a_batch_waits_for_the_share_of_its_topic(tmp_path: Path) -> None:
+    """An undeliverable topic whose share is used has no room, though the spool has."""
+    rig = Rig(tmp_path)
+    share = rig.spool.undeliverable
+    share.hold(TOPIC)
+    share._share_bytes = 0
+    room = Room(lambda: setattr(share, "_share_bytes", 10_000))
+    await rig.writer.put_unshed(batch(2), 0, lambda: 5, room.comes)
+
+    assert (rig.events(), rig.shed(), room.then) == ([], 0, [])
+    assert rig.spool.books[1, TOPIC].records == 1
+    rig.spool.abandon()
+
+
+async def test_who_stops_waiting_for_a_disk_keeps_its_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is neither on disk nor shed; what is on disk by then is taken."""
+    rig, moves, fails = Rig(tmp_path), threading.Event(), [True]
+    really = SegmentLog.append
+
+    def append(log: SegmentLog, record: Spooled) -> None:
+        moves.wait(120)
+        if fails:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        really(log, record)
+
+    async def cancelled() -> bool:
+        waiting = asyncio.create_task(rig.writer.put_unshed(batch(2), 0, lambda: 5, Room().comes))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        moves.set()
+        await asyncio.wait([waiting])
+        return waiting.cancelled()
+
+    monkeypatch.setattr(SegmentLog, "append", append)
+    first = await cancelled()
+    fails.clear()
+
+    assert (first, await cancelled()) == (True, False)
+    assert (rig.events(), rig.shed()) == ([2], 0)
     rig.spool.abandon()
