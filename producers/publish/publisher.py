@@ -5,8 +5,7 @@ order of age, those of killed predecessors first, and retries for ever with back
 while Kafka is unavailable the spool grows; when it is full new events are shed and declared in the books.
 
 The producer's books go to the topic ``books`` every few seconds and at the end: cumulative, for all boots the spool
-still knows, so that a lost or repeated report changes nothing. They count only what is safe on disk. ``states`` go with
-them.
+still knows, so that a lost or repeated report changes nothing. They count only what is safe on disk. ``states`` follow.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Self
@@ -115,7 +114,7 @@ class Publisher:
         self._sent_once = (self.spool.boot, 0)
         self._next_books_s = self._clock.monotonic_s() + self._settings.books_every_s
         connect = partial(self._connected, f"edge-{self._host}-retry", idempotent=False)
-        retry = Retry(self.spool, self._disk, connect, self._sender, self._lanes.alone)
+        retry = Retry(self.spool, self._disk, connect, self._sender, self._lanes)
         retrying = self.undeliverable.retry_forever(retry, self._clock, lambda: self._producer is not None)
         self._tasks = [asyncio.create_task(each) for each in (self._send_forever(), self._keep_forever(), retrying)]
         return self
@@ -250,13 +249,13 @@ class Publisher:
         try:
             async with self._connected(f"edge-{self._host}") as producer:
                 self._producer = producer
-                await self._sender(producer).run(self._feed)
+                await self._sender(producer, self._backing_off).run(self._feed)
         finally:
             self._producer = None
 
-    def _sender(self, producer: AIOKafkaProducer) -> Sender:
+    def _sender(self, producer: AIOKafkaProducer, backing_off: Callable[[], Collection[LaneKey]] = tuple) -> Sender:
         of, low, on, alone = self.spool.identity.source_of, self.spool.low_of, self._delivered, self._lanes.alone
-        return Sender(producer, of, low, on, self._skew, self._backing_off, alone, self._spans)
+        return Sender(producer, of, low, on, self._skew, backing_off, alone, self._spans)
 
     async def _feed(self, sender: Sender) -> None:
         """Hand out what was handed out before, then whatever comes; ends only by a failure."""
@@ -283,13 +282,12 @@ class Publisher:
         sender.send(records)
 
     def _delivered(self, records: Sequence[Spooled]) -> None:
-        new = self.spool.acknowledge(records)
+        new, lane = self.spool.acknowledge(records), (records[0].topic, records[0].partition)
         self._outage.answered()
-        topic, partition = records[0].topic, records[0].partition
-        self._lanes.delivered((topic, partition))
-        self.undeliverable.delivered((topic, partition))
-        self._counters.add("edge_records_sent", new, topic=topic)
-        self._counters.add("edge_bytes_sent", sum(len(record.value) for record in records), topic=topic)
+        self._lanes.delivered(lane)
+        self.undeliverable.delivered(lane)
+        self._counters.add("edge_records_sent", new, topic=lane[0])
+        self._counters.add("edge_bytes_sent", sum(len(record.value) for record in records), topic=lane[0])
         self._work.set()
         self._settled.set()
         self._acknowledged.set()
@@ -299,7 +297,9 @@ class Publisher:
         lane, error, now_s = failure.lane, failure.cause, self._clock.monotonic_s()
         if is_too_large(error) and len(failure.records) > 1:
             self._lanes.alone.add(lane)
-        elif lane == _BOOKS_LANE or not self.undeliverable.failed(failure, now_s):
+        elif lane != _BOOKS_LANE and self.undeliverable.failed(failure, now_s):
+            self._lanes.set_apart(lane)
+        else:
             self._failed(error, lane)
             return
         self._counters.add("edge_send_errors", topic=lane[0], error=type(error).__name__)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -24,6 +25,9 @@ _log = logging.getLogger(__name__)
 RECONNECT = Backoff(0.5, 3.5)
 LANE_BACKOFF = Backoff(1.0, 60.0)
 """For a lane whose batches the broker rejects; other lanes go on."""
+ALONE_RECORDS = 1_000
+"""Sent one at a time after a batch that was too large; where the broker takes no batch of this size, the next try costs
+one producer."""
 OUTAGE_SHARE = 1 / 8
 OUTAGE_PAUSE_S_MAX = 25.0
 LOG_EVERY_FAILURES = 20
@@ -66,10 +70,12 @@ class Outage:
 
 class Lanes:
     """Partitions whose batches the broker rejects pause, each for itself. ``alone`` send one record at a time, because
-    a batch of theirs was too large. Pure, as ``Outage``."""
+    a batch of theirs was too large, until that record is ``set_apart`` or ``ALONE_RECORDS`` are taken. Pure, as
+    ``Outage``."""
 
     def __init__(self) -> None:
         self.alone: set[tuple[str, int]] = set()
+        self._taken_alone: Counter[tuple[str, int]] = Counter()
         self._paused: dict[tuple[str, int], tuple[float, int]] = {}  # until when, and after how many failures
 
     def rejected(self, lane: tuple[str, int], now_s: float, chance: float) -> None:
@@ -80,6 +86,15 @@ class Lanes:
     def delivered(self, lane: tuple[str, int]) -> None:
         """One was taken."""
         self._paused.pop(lane, None)
+        if lane in self.alone:
+            self._taken_alone[lane] += 1
+            if self._taken_alone[lane] >= ALONE_RECORDS:
+                self.set_apart(lane)
+
+    def set_apart(self, lane: tuple[str, int]) -> None:
+        """The record that made its batches too large is out of the way: it sends batches again."""
+        self.alone.discard(lane)
+        del self._taken_alone[lane]
 
     def backing_off(self, now_s: float) -> frozenset[tuple[str, int]]:
         """Those that pause now."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
+from aiokafka.errors import KafkaError, RequestTimedOutError, UnknownTopicOrPartitionError
 
 from producers.publish.clock_skew import ClockSkew
 from producers.publish.spans import PublishSpans
@@ -27,6 +27,7 @@ from runtime.config import KafkaConfig
 from runtime.kafka_clients import has_no_cause, why_rejected
 from runtime.kept_zstd import keep_contexts
 from runtime.runbook import cause_of
+from runtime.topic_prefix import on_wire
 from schemas.contract.headers import Identity, encode_headers
 from schemas.errors import ConfigError, UnavailableError
 
@@ -36,7 +37,8 @@ BATCH_BYTES_MAX = 1024 * 1024
 """Bytes of records put into one request for a partition, before compression; a larger record travels alone."""
 
 _TOPIC_WITHIN_S = 5.0
-"""So long a topic is looked for that the brokers do not list; aiokafka asks them again all the time."""
+"""So long a topic is looked for that the brokers do not list; aiokafka asks them again all the time. As long again for
+one answer that says so."""
 _LOG_APPEND_TIME = 1
 LaneKey = tuple[str, int]
 Low = Callable[[str], tuple[int, int]]
@@ -196,9 +198,24 @@ class Sender:
             async with asyncio.timeout(_TOPIC_WITHIN_S):
                 partitions = await self._producer.partitions_for(topic)
         except TimeoutError:
-            raise UnknownTopicOrPartitionError("there is no such topic, or Kafka does not answer") from None
+            partitions = await self._listed(topic)
         if partition not in partitions:
             raise UnknownTopicOrPartitionError(f"the topic has no partition {partition}")
+
+    async def _listed(self, topic: str) -> set[int]:
+        """The partitions of a topic that was not found in time: whether it is not there, only an answer says."""
+        client = self._producer.client
+        try:
+            async with asyncio.timeout(_TOPIC_WITHIN_S):
+                answered: bool = await client.force_metadata_update()
+        except TimeoutError:
+            answered = False
+        partitions: set[int] | None = client.cluster.partitions_for_topic(on_wire(self._producer, topic))
+        if partitions is None and answered:
+            raise UnknownTopicOrPartitionError("there is no such topic")
+        if partitions is None:
+            raise RequestTimedOutError(f"no answer on the topic's partitions within {2 * _TOPIC_WITHIN_S:g} s")
+        return partitions
 
     def _next_batch(self, waiting: deque[Spooled], bytes_max: int) -> tuple[list[Spooled], Any]:
         """As many records as fit one batch; at least one."""

@@ -28,7 +28,7 @@ from aiokafka.errors import (
 )
 
 from producers.publish.disk import Disk
-from producers.publish.reconnect import finish
+from producers.publish.reconnect import Lanes, finish
 from producers.publish.sender import FAILURES, LaneError, LaneKey, Sender
 from producers.spool.frame import Spooled
 from producers.spool.spool import Spool
@@ -180,13 +180,13 @@ def _text(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Sends what is held, by a producer of its own. ``alone`` are the lanes that send one record at a time."""
+    """Sends what is held, by a producer of its own. ``new_sender`` holds no lane back: a topic pauses as one."""
 
     spool: Spool
     disk: Disk
     connect: Callable[[], AbstractAsyncContextManager[AIOKafkaProducer]]
     new_sender: Callable[[AIOKafkaProducer], Sender]
-    alone: set[LaneKey]
+    lanes: Lanes
 
     async def send(self, topic: str) -> Exception | None:
         """Send what is held of a topic; None when nothing of it is left, else why not."""
@@ -232,10 +232,11 @@ class Retry:
         if not isinstance(failed, LaneError) or not is_too_large(failed.cause):
             return False
         if len(failed.records) != 1:
-            self.alone.add(failed.lane)
+            self.lanes.alone.add(failed.lane)
             return True
         async with self.disk.turn:
             await finish(partial(self.spool.undeliverable.move_alone, failed.records[0]))
+        self.lanes.set_apart(failed.lane)
         return True
 
     async def _send(self, producer: AIOKafkaProducer, records: Sequence[Spooled]) -> Exception | None:

@@ -8,13 +8,14 @@ import logging
 from pathlib import Path
 
 import pytest
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import KafkaConnectionError, MessageSizeTooLargeError
 
 from producers.batch import Batch
 from producers.publish import publisher as publisher_module
 from producers.publish import sender as sender_module
 from producers.publish.publisher import Publisher, PublisherSettings
 from producers.publish.reconnect import Outage
+from producers.publish.sender import LaneError
 from producers.spool import segment_log
 from producers.spool.slots import Slots
 from producers.spool.spool import Spool
@@ -313,3 +314,19 @@ async def test_readiness_says_that_events_are_shed_until_there_is_room(
 
     assert why == "Spool full: new events are shed: the disk takes no more ([Errno 28] No space left on device)"
     assert (publisher.why, tally.events, tally.shed_events) == (None, 1, 1)
+
+
+async def test_a_record_that_is_too_large_is_the_last_that_is_sent_alone(tmp_path: Path) -> None:
+    """Once it is kept apart, the others of its lane share requests again."""
+    publisher = publisher_on(tmp_path)
+    for _ in range(2):
+        await publisher.put("llm.requests", b"h", ONE)
+    publisher.spool.sync()
+    taken = publisher.spool.take()
+    lane, alone = (taken[0].topic, taken[0].partition), []
+    for records in (taken, taken[:1]):
+        publisher._lane_failed(LaneError(lane, MessageSizeTooLargeError(), records))
+        alone.append(set(publisher._lanes.alone))
+    publisher.spool.abandon()
+
+    assert alone == [{lane}, set()]

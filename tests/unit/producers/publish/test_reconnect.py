@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from producers.publish.reconnect import LOG_EVERY_FAILURES, OUTAGE_PAUSE_S_MAX, Outage, demand_listener
+from producers.publish.reconnect import (
+    ALONE_RECORDS,
+    LOG_EVERY_FAILURES,
+    OUTAGE_PAUSE_S_MAX,
+    Lanes,
+    Outage,
+    demand_listener,
+)
 from schemas.limits import DEFAULT_LIMITS
 
 
@@ -96,3 +103,16 @@ async def test_one_address_that_listens_is_enough(
             await demand_listener("a:1,b:2")
 
     assert [each.aborted for each in made] == [True] * reached
+
+
+def test_a_lane_sends_batches_again_after_some_records() -> None:
+    """Those of another lane do not count, nor those that it sent before its batch was too large."""
+    lanes, one, other = Lanes(), ("t", 1), ("t", 2)
+    lanes.delivered(one)
+    lanes.alone |= {one, other}
+    for _ in range(ALONE_RECORDS - 1):
+        lanes.delivered(one)
+    before = set(lanes.alone)
+    lanes.delivered(one)
+
+    assert (before, lanes.alone) == ({one, other}, {other})

@@ -1,12 +1,19 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError
+from aiokafka.errors import (
+    KafkaError,
+    MessageSizeTooLargeError,
+    RequestTimedOutError,
+    UnknownTopicOrPartitionError,
+)
 
+from producers.publish import sender as sender_module
 from producers.publish.clock_skew import ClockSkew
 from producers.publish.sender import BATCH_BYTES_MAX, LaneError, LaneKey, Sender
 from producers.publish.spans import PublishSpans
@@ -188,6 +195,49 @@ async def test_a_partition_that_is_not_there_is_a_failure() -> None:
     """Somebody made the topic with fewer partitions than the contract says."""
     with pytest.raises(LaneError, match="no partition 5"):
         await run(RecordingProducer(), [record(0, 5)])
+
+
+@dataclass
+class Client:
+    """Of a producer that knows nothing of a topic: ``answers`` once it is asked again, with these partitions."""
+
+    answers: bool
+    partitions: set[int] | None
+
+    @property
+    def cluster(self) -> Client:
+        return self
+
+    async def force_metadata_update(self) -> bool:
+        if not self.answers:
+            await asyncio.Event().wait()
+        return True
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        return self.partitions if topic == "prefix.t" else None
+
+
+@pytest.mark.parametrize(
+    ("client", "kind"),
+    [
+        pytest.param(Client(True, None), UnknownTopicOrPartitionError, id="an answer without the topic"),
+        pytest.param(Client(False, None), RequestTimedOutError, id="no answer"),
+        pytest.param(Client(True, {0, 1}), None, id="a late answer with it"),
+    ],
+)
+async def test_a_topic_is_missing_when_an_answer_says_so(
+    monkeypatch: pytest.MonkeyPatch, client: Client, kind: type[KafkaError] | None
+) -> None:
+    """A broker that is slow says nothing of the topic: that passes by itself."""
+    producer = RecordingProducer()
+    sender = Sender(producer, lambda _boot: SOURCE, lambda _topic: (1, 7), print, ClockSkew(VirtualClock(), Counters()))
+    monkeypatch.setattr(sender_module, "_TOPIC_WITHIN_S", 0.01)
+    monkeypatch.setattr(producer, "partitions_for", lambda _topic: asyncio.Event().wait())
+    monkeypatch.setattr(producer, "client", client, raising=False)
+    monkeypatch.setattr(producer, "topic_prefix", "prefix.", raising=False)
+
+    with nullcontext() if kind is None else pytest.raises(kind):
+        await sender._demand_partition("t", 1)
 
 
 async def test_a_held_lane_takes_records_and_sends_nothing() -> None:

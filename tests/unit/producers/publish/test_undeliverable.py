@@ -15,23 +15,28 @@ from aiokafka.errors import (
     KafkaTimeoutError,
     MessageSizeTooLargeError,
     NotLeaderForPartitionError,
+    RequestTimedOutError,
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
 
 from producers.publish.clock_skew import ClockSkew
 from producers.publish.disk import Disk
+from producers.publish.publisher import Publisher
+from producers.publish.reconnect import Lanes
 from producers.publish.sender import LaneError, Sender
 from producers.publish.undeliverable import RETRY, STRIKES_MAX, Retry, UndeliverableTopics, is_of_topic
 from producers.spool.frame import Spooled
 from producers.spool.segment import Segment
 from producers.spool.spool import Spool
+from runtime.config import KafkaConfig
 from runtime.counters import Counters
 from runtime.runbook import Cause
 from tests.virtual_clock import VirtualClock
 
 TOPIC, OTHER = "llm.requests", "gpu.samples"
 LANE = (TOPIC, 1)
+PATIENCE_S = 30.0
 
 
 def record(topic: str = TOPIC, size: int = 10) -> Spooled:
@@ -58,7 +63,7 @@ class Setting:
 
     async def tried(self, producer: Broker, now_s: float) -> Exception | None:
         """What a try ends with."""
-        retry = Retry(self.spool, self.disk, lambda: nullcontext(producer), producer.sender(self.spool), producer.alone)
+        retry = Retry(self.spool, self.disk, lambda: nullcontext(producer), producer.sender(self.spool), producer.lanes)
         error = await retry.send(TOPIC)
         self.topics.tried(TOPIC, error, now_s)
         return error
@@ -69,13 +74,14 @@ class Broker:
 
     def __init__(self, error: Exception | None = None, bytes_max: int = 1_000) -> None:
         self.error, self.bytes_max = error, bytes_max
-        self.alone: set[tuple[str, int]] = set()
+        self.lanes = Lanes()
         self.landed: list[bytes] = []
+        self.requests: list[list[int]] = []
 
     def sender(self, spool: Spool) -> Callable[[Any], Sender]:
         about = (spool.identity.source_of, spool.low_of, lambda its: [spool.acknowledge(its)])
         skew = ClockSkew(VirtualClock(), Counters())
-        return lambda it: Sender(it, *about, skew, alone=self.alone)
+        return lambda it: Sender(it, *about, skew, alone=self.lanes.alone)
 
     async def partitions_for(self, _topic: str) -> set[int]:
         return {0, 1}
@@ -85,6 +91,7 @@ class Broker:
 
     async def send_batch(self, batch: Batch, _topic: str, *, partition: int) -> asyncio.Future[None]:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.requests.append([len(value) for value in batch.values])
         too_large = sum(map(len, batch.values)) > self.bytes_max
         if (error := MessageSizeTooLargeError() if too_large else self.error) is not None:
             answer.set_exception(error)
@@ -115,6 +122,7 @@ class Batch:
         pytest.param(NotLeaderForPartitionError(), False, id="an election"),
         pytest.param(ClusterAuthorizationFailedError(), False, id="a right that all topics lack"),
         pytest.param(KafkaTimeoutError(), False, id="no answer"),
+        pytest.param(RequestTimedOutError(), False, id="no answer on the topic's partitions"),
     ],
 )
 def test_a_topic_is_undeliverable_when_somebody_must_change_something(error: Exception, expected: bool) -> None:
@@ -198,6 +206,32 @@ async def test_one_that_is_too_large_holds_up_no_queue(tmp_path: Path) -> None:
     assert isinstance(error, MessageSizeTooLargeError)
     assert sorted(map(len, broker.landed)) == [10, 20, 30]
     assert setting.spool.unacknowledged_records == 1
+    setting.spool.abandon()
+
+
+async def test_without_the_one_that_is_too_large_records_share_requests_again(tmp_path: Path) -> None:
+    """It is found by sending one at a time; those behind it need not be sent so."""
+    setting = Setting(tmp_path, (10, 5_000, 20, 30))
+    await setting.failed(TopicAuthorizationFailedError("no"))
+    broker = Broker()
+    await setting.tried(broker, 101.0)
+
+    assert broker.requests == [[10, 5_000, 20, 30], [10], [5_000], [20, 30], [5_000]]
+    setting.spool.abandon()
+
+
+async def test_a_pause_of_its_lane_holds_up_no_retry(tmp_path: Path) -> None:
+    """A topic that is retried pauses as a topic: it would else be read again and again until the lane may go on."""
+    setting, broker = Setting(tmp_path), Broker()
+    await setting.failed(TopicAuthorizationFailedError("no"))
+    publisher = Publisher(setting.spool, KafkaConfig(), host="h", counters=setting.counters, clock=VirtualClock())
+    publisher._lanes.rejected(LANE, 0.0, 1.0)
+    retry = Retry(setting.spool, setting.disk, lambda: nullcontext(broker), publisher._sender, publisher._lanes)
+    pauses = publisher._backing_off()
+    async with asyncio.timeout(PATIENCE_S):
+        error = await retry.send(TOPIC)
+
+    assert (pauses, error, len(broker.landed)) == ({LANE}, None, 2)
     setting.spool.abandon()
 
 
