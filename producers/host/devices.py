@@ -17,7 +17,7 @@ import psutil
 
 from producers.collector import Collected, FieldErrors, Identity, Row
 from producers.differences import INTERVAL_MS_MAX, since, summed
-from producers.host.files import ERROR_COUNTERS, LOOPBACK, STACKED_DISKS
+from producers.host.files import ERROR_COUNTERS, STACKED_DISKS, hardware_interfaces, hardware_only
 from producers.host.rdma import Port, read_ports
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
@@ -77,12 +77,6 @@ def _growth(before: DevicesReading | None, now: DevicesReading, key: Key) -> dic
     return {"interval_ms": interval_ms, **grown}
 
 
-def hardware_only(interfaces: Sequence[str], with_hardware: frozenset[str]) -> list[str]:
-    """The interfaces to report: those with hardware, or all but loopback where none has (a container)."""
-    real = [name for name in interfaces if name in with_hardware]
-    return real or [name for name in interfaces if name not in LOOPBACK]
-
-
 def node_levels(meminfo: str) -> dict[str, int]:
     """A NUMA node's memory from its ``meminfo``; what can be reclaimed at once (file cache) does not count as used."""
     read = {name: int(kib) * 1_024 for name, kib in _NODE_LINE.findall(meminfo)}
@@ -138,13 +132,12 @@ class HostDevices:
 def read_interfaces(sys: Path = SYS) -> dict[str, Device]:
     """By name."""
     found = psutil.net_io_counters(pernic=True, nowrap=False)
-    with_hardware = frozenset(path.parent.name for path in (sys / "class" / "net").glob("*/device"))
     return {
         name: Device(
             {"tx_bytes": found[name].bytes_sent, "rx_bytes": found[name].bytes_recv},
             parts={"errors": {counter: getattr(found[name], counter) for counter in ERROR_COUNTERS}},
         )
-        for name in hardware_only(sorted(found), with_hardware)
+        for name in hardware_only(sorted(found), hardware_interfaces(sys / "class" / "net"))
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -76,6 +76,12 @@ class NetworkCounters:
     rx_bytes: ByDevice
     errors: ByDevice
     """By interface and counter (``eth0/errin``): each may be set back alone."""
+
+    def of(self, interfaces: Collection[str]) -> NetworkCounters:
+        """Those alone."""
+        tx, rx = ({name: each[name] for name in each if name in interfaces} for each in (self.tx_bytes, self.rx_bytes))
+        errors = {name: count for name, count in self.errors.items() if name.rpartition("/")[0] in interfaces}
+        return NetworkCounters(tx, rx, errors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +207,18 @@ def stalled_us(line: str, pressure: bytes) -> int | None:
     return int(pressure[pressure.index(b"total=", begin, end) + 6 : end])
 
 
+def hardware_only(interfaces: Iterable[str], with_hardware: Collection[str]) -> list[str]:
+    """The interfaces to report: those with hardware, or all but loopback where none has (a container)."""
+    found = [name for name in interfaces if name not in LOOPBACK]
+    return [name for name in found if name in with_hardware] or found
+
+
+def hardware_interfaces(net: Path) -> frozenset[str]:
+    """The interfaces that stand for hardware, by ``/sys/class/net``: no bonds, bridges, VLANs or pairs of containers,
+    whose traffic is counted again on those."""
+    return frozenset(path.parent.name for path in net.glob("*/device"))
+
+
 class KernelFile:
     """A file that the kernel writes at each reading: opened once. OSError while it is not there."""
 
@@ -243,6 +261,7 @@ class HostFiles:
         blocks: Path = Path("/sys/block"),
         online: Path = Path("/sys/devices/system/cpu/online"),
         infiniband: Path = Path("/sys/class/infiniband"),
+        net: Path = Path("/sys/class/net"),
     ) -> None:
         self._online = KernelFile(online)
         self._processors: tuple[bytes, int] = (b"", 0)
@@ -253,6 +272,9 @@ class HostFiles:
         self._snmp = KernelFile(proc / "net" / "snmp")
         self._diskstats = KernelFile(proc / "diskstats")
         self._infiniband = infiniband
+        self._net = net
+        self._interfaces: frozenset[str] = frozenset()
+        self._counted: frozenset[str] = frozenset()
         resources = dict.fromkeys(resource for resource, _ in STALLED.values())
         self._pressure = {resource: KernelFile(proc / "pressure" / resource) for resource in resources}
         self._blocks = blocks
@@ -290,8 +312,12 @@ class HostFiles:
         return self._swapped
 
     def network(self) -> NetworkCounters:
-        """Traffic by interface."""
-        return network(self._dev.read())
+        """Traffic by interface. Which of them have hardware is looked up when they are others than before."""
+        found = network(self._dev.read())
+        if found.tx_bytes.keys() != self._interfaces:
+            self._interfaces = frozenset(found.tx_bytes)
+            self._counted = frozenset(hardware_only(self._interfaces, hardware_interfaces(self._net)))
+        return found.of(self._counted)
 
     def tcp(self) -> TcpCounters:
         """Segments sent, and sent again."""

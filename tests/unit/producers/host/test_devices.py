@@ -15,12 +15,12 @@ from producers.host.devices import (
     HostDevices,
     device_rows,
     disk_of,
-    hardware_only,
     node_levels,
     read_disks,
     read_interfaces,
     read_nodes,
 )
+from producers.host.files import hardware_only
 from runtime.counters import Counters
 from schemas.codec.build import block_from_rows
 from schemas.events.event_types import HOST_DEVICES
