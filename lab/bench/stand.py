@@ -16,7 +16,7 @@ import orjson
 from prometheus_client.parser import text_string_to_metric_families
 
 from fleetpulse import stack
-from fleetpulse.migrate.bring_up import bring_up
+from fleetpulse.migrate.bring_up import bring_up, demand_local
 from fleetpulse.stack.ports import free_ports
 from runtime.config import Config, load
 from runtime.local_stack import read_state
@@ -56,6 +56,7 @@ class Stand:
 def stand(data_dir: Path | None, say: Say, *, keep: bool = False) -> Iterator[Stand]:
     """The stack, started where it does not run, and stopped again if it was started here (unless ``keep``)."""
     folder = load({"data_dir": data_dir}).data_dir / FOLDER
+    demand_local(folder)
     state = read_state(folder)
     ran = state is not None and state.wanted
     try:

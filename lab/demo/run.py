@@ -17,7 +17,7 @@ from rich.live import Live
 from fleetpulse import queries, stack
 from fleetpulse.commands.dashboard import DEFAULT_PORT
 from fleetpulse.commands.progress import LINE_EVERY_S, spinner
-from fleetpulse.migrate.bring_up import bring_up
+from fleetpulse.migrate.bring_up import bring_up, demand_local
 from fleetpulse.reconcile.compare import Report, reconcile
 from fleetpulse.services.compile_ahead import has_loops
 from fleetpulse.services.processes import Processes
@@ -60,6 +60,7 @@ def run_demo(*, seconds: int, seed: int, keep: bool, svg: Path | None, data_dir:
     """The whole demo; True when the books are exact. Ctrl-C stops early, cleanly, and still shows the books."""
     console = Console(record=svg is not None, width=118 if svg is not None else None)
     where, now_ms = stack.make_folder(own_data_dir(data_dir)), SystemClock().now_ms()
+    demand_local(where)
     scenario = Scenario(seconds, seed, where / "demo" / str(now_ms), where)
     with ExitStack() as ending:
         ending.enter_context(_alone(where))
