@@ -15,6 +15,7 @@ from fleetpulse.commands.people import From, To, duration_ms
 from fleetpulse.commands.progress import Progress
 from fleetpulse.report import EXAMPLE_PRICES
 from runtime.clock import SystemClock
+from runtime.file_lock import alone
 from schemas.errors import ConfigError, FleetpulseError
 from schemas.limits import HOUR_MS
 
@@ -238,7 +239,11 @@ def rerate(
     check_range(*bounds, now_ms, config.limits)
     if not dry_run:
         record_run(config.kafka, "rerate", {"--from": from_, "--to": to, "--prices": file})
-    with Progress() as progress, progress.task("rating again") as report:
+    with contextlib.ExitStack() as inside:
+        if not dry_run:
+            refusal = "another rerate is at work: bills of both would be mixed; run it again when that has ended"
+            inside.enter_context(alone(config.data_dir / "rerate.lock", refusal))
+        report = inside.enter_context(inside.enter_context(Progress()).task("rating again"))
         found = run_rerate(
             config.clickhouse, bounds, known, f"{now_ms:x}", report, dry_run=dry_run, limits=config.limits
         )
@@ -253,4 +258,11 @@ def rerate(
             says = f"bills of {one.group or 'no group'} at {instant(one.minute_ms)} could not be made, please report it"
             err.print(f"{says}: {one.cause}", markup=False, highlight=False, soft_wrap=True)
 
-    return Result(asdict(found) | {"difference_nusd": found.difference_nusd}, show, wrong=bool(found.failed))
+        if found.incomplete:
+            named = ", ".join(f"{use} {owner} at {instant(at_ms)}" for use, owner, _, at_ms in found.incomplete_bills)
+            more = "" if found.incomplete == len(found.incomplete_bills) else ", ..."
+            says = f"windows incomplete, left as they were ({found.incomplete:,} bills hold rows that are not stored)"
+            err.print(f"{says}: {named}{more}", markup=False, highlight=False, soft_wrap=True)
+
+    data = asdict(found) | {"difference_nusd": found.difference_nusd}
+    return Result(data, show, wrong=bool(found.failed or found.incomplete))

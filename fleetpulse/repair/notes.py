@@ -1,4 +1,4 @@
-"""The notes by which a repair has rollups computed again, also where it is killed between a copy and its note.
+"""The notes by which a repair, or a rerate, has rollups computed again, also where it is killed between rows and note.
 
 A sink deals with a note as soon as it sees it. So the note before a copy says only that rows may have come; the one
 behind it, that all have. Of a bucket that has the first alone, the repair that wrote it was killed or still runs: the

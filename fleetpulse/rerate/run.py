@@ -14,6 +14,7 @@ import numpy as np
 
 from schemas.codec import native
 from schemas.codec.block import Block, Labels, Numbers
+from schemas.codec.select import select
 from schemas.codec.values import column_of
 from schemas.fields import Field, Kind, Role
 from schemas.limits import DAY_MS
@@ -72,6 +73,16 @@ def _add(buffer: MinuteBuffer, stored: Stored) -> None:
     buffer.open(at, found.minutes, found.rows.keys[0])
     late = buffer.add(found.table, at, found.minutes, found.rows)
     assert not late, late
+
+
+def complete(block: Block, revisions: Mapping[Key, int]) -> tuple[Block | None, list[Key]]:
+    """The bills that hold every row which the bills that stand hold, None where there are none, and keys of the others:
+    a bill whose revision is below the standing one's lacks at least the row of that revision, which is not stored any
+    more, or never was."""
+    keys, computed = keys_of(block), block.numbers("revision").values.tolist()
+    keep = np.array([own >= revisions.get(key, 0) for key, own in zip(keys, computed, strict=True)], dtype=np.bool_)
+    found = select(block, keep)
+    return found if found.rows else None, [key for key, kept in zip(keys, keep.tolist(), strict=True) if not kept]
 
 
 def newer(block: Block, versions: Mapping[Key, int]) -> Block:

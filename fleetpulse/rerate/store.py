@@ -2,7 +2,10 @@
 
 The bills that stand are copied to ``token_costs_replaced`` before new ones are written with a greater version. Killed
 anywhere, it may be run again: a copy has the identity of what it is a copy of, and a bill that was replaced already is
-replaced once more.
+replaced once more. Rollups are noted before and behind the bills, as a repair notes them, so that those of a rerate
+that was killed are computed again by the next of either.
+
+A bill that holds rows which are not stored any more is left as it is: what would take its place is a part of it.
 """
 
 from __future__ import annotations
@@ -10,18 +13,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fleetpulse.rerate.run import Key, Stored, fields_of, keys_of, newer, rerated, total_nusd
+from fleetpulse.repair.notes import Notes
+from fleetpulse.rerate.run import Key, Stored, complete, fields_of, keys_of, newer, rerated, total_nusd
 from fleetpulse.sql.database import Database
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig
 from schemas.codec import native
 from schemas.codec.block import Block, Column, Labels, Numbers
 from schemas.contract.topics import COSTS_TOPIC
-from schemas.ddl.merging import LEVELS
 from schemas.ddl.stored import LANDED
 from schemas.ddl.tables import REPLACED
 from schemas.errors import ConfigError
@@ -33,7 +36,6 @@ from schemas.rows.tables import PARTIALS, Table
 from schemas.rows.usage import USAGE
 from sinks.database import SinkDatabase
 from sinks.landing import Insert
-from sinks.rollup import Notebook
 from stream_jobs.costs.account import Pricing
 from stream_jobs.costs.isolation import Failed
 from stream_jobs.costs.minute_buffer import BufferLimits
@@ -42,6 +44,8 @@ from stream_jobs.prices.model import Prices, instant_text
 CHUNK_MS = 10 * MINUTE_MS
 GPU = PARTIALS["gpu.samples"]
 _BOUNDS = "minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}"
+NAMED_MAX = 20
+"""Bills that are left for incomplete windows, of which each is named."""
 ReportProgress = Callable[[int, int], None]
 
 
@@ -56,9 +60,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Rerated:
-    """The difference. ``added`` bills did not stand before; ``left`` ones have no stored rows any more, or could not be
-    made, and stand as they were. ``written`` False: it was only computed. ``failed``: of what they could not be made, a
-    defect of ours."""
+    """The difference. ``added`` bills did not stand before; ``left`` ones have no stored rows any more, or not all that
+    they hold (``incomplete`` of them, the first named in ``incomplete_bills``), or could not be made, and stand as they
+    were. ``written`` False: it was only computed. ``failed``: of what they could not be made, a defect of ours."""
 
     rerate: str
     from_ms: int
@@ -72,6 +76,8 @@ class Rerated:
     after_nusd: int
     tenants: tuple[Change, ...] = ()
     failed: tuple[Failed, ...] = ()
+    incomplete: int = 0
+    incomplete_bills: tuple[Key, ...] = ()
 
     @property
     def difference_nusd(self) -> int:
@@ -118,7 +124,7 @@ def rerate(
     ``ConfigError`` where the cost job is so far behind that bills of these minutes are not final."""
     from_ms, to_ms = bounds
     pricing = Pricing(prices)
-    sums, failed = _Sums(), list[Failed]()
+    sums, failed, incomplete = _Sums(), list[Failed](), list[Key]()
     with (
         contextlib.closing(SinkDatabase(config, consistent=True)) as writer,
         contextlib.closing(Database(config, consistent=True)) as reader,
@@ -126,23 +132,32 @@ def rerate(
         for table in (GPU, USAGE, SHARES, COSTS):
             writer.sync(table.name)  # bills of what one replica lacks would be final
         _check_final(reader, bounds, SystemClock().now_ms() - limits.partials_retention_ms - DAY_MS)
-        notebook = Notebook(writer)
+        notes = Notes(writer)
+        if not dry_run:
+            notes.resume(notes.unfinished())
         for number, (first_ms, end_ms) in enumerate(_chunks(from_ms, to_ms)):
-            stood, nusd = _standing(reader, first_ms, end_ms)
+            stood = _standing(reader, first_ms, end_ms)
             block, unmade = rerated(
                 [_stored(reader, table, first_ms, end_ms) for table in (GPU, USAGE, SHARES)], pricing, prices.version
             )
             failed += unmade
-            sums.add(block, nusd)
+            if block is not None:
+                block, short = complete(block, {key: one.revision for key, one in stood.items()})
+                incomplete += short
+            sums.add(block, {key: one.total_nusd for key, one in stood.items()})
             if stood and not dry_run:
                 _put_aside(writer, first_ms, end_ms, rerate_id)
             if block is not None and not dry_run:
-                writer.insert([_insert(newer(block, stood), rerate_id, number)])
-                notebook.note(LEVELS[0], ((COSTS_TOPIC, at_ms) for at_ms in range(first_ms, end_ms, MINUTE_MS)))
+                buckets = [(COSTS_TOPIC, at_ms) for at_ms in range(first_ms, end_ms, MINUTE_MS)]
+                notes.begin(buckets)
+                versions = {key: one.version for key, one in stood.items()}
+                writer.insert([_insert(newer(block, versions), rerate_id, number)])
+                notes.finish(buckets)
             report_progress(end_ms - from_ms, to_ms - from_ms)
         changes = () if dry_run else _changes(reader, bounds, rerate_id)
     counts = sums.bills, sums.added, sums.left, sums.before_nusd, sums.after_nusd
-    return Rerated(rerate_id, from_ms, to_ms, prices.version, not dry_run, *counts, changes, tuple(failed))
+    left = len(incomplete), tuple(incomplete[:NAMED_MAX])
+    return Rerated(rerate_id, from_ms, to_ms, prices.version, not dry_run, *counts, changes, tuple(failed), *left)
 
 
 @dataclass(slots=True)
@@ -171,11 +186,21 @@ def _chunks(from_ms: int, to_ms: int) -> Iterator[tuple[int, int]]:
         yield first_ms, min(to_ms, first_ms + CHUNK_MS)
 
 
-def _standing(reader: Database, from_ms: int, to_ms: int) -> tuple[dict[Key, int], dict[Key, int]]:
-    """Version and total of every bill that stands."""
-    sql = f"SELECT {', '.join(COST_KEY)}, version, ifNull(total_nusd, 0) FROM token_costs FINAL WHERE {_BOUNDS}"
-    rows = reader.sql(sql, {"from_ms": from_ms, "to_ms": to_ms}).rows
-    return {tuple(row[:4]): row[4] for row in rows}, {tuple(row[:4]): row[5] for row in rows}
+class _Stood(NamedTuple):
+    """Of a bill that stands."""
+
+    version: int
+    total_nusd: int
+    revision: int
+
+
+def _standing(reader: Database, from_ms: int, to_ms: int) -> dict[Key, _Stood]:
+    """Every bill that stands."""
+    picked = f"{', '.join(COST_KEY)}, version, ifNull(total_nusd, 0), revision"
+    rows = reader.sql(
+        f"SELECT {picked} FROM token_costs FINAL WHERE {_BOUNDS}", {"from_ms": from_ms, "to_ms": to_ms}
+    ).rows
+    return {tuple(row[:4]): _Stood(*row[4:]) for row in rows}
 
 
 def _stored(reader: Database, table: Table, from_ms: int, to_ms: int) -> Stored:

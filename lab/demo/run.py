@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,6 +28,7 @@ from lab.demo.ending import finish_rollups, sink_lag
 from lab.demo.scenario import COMPILED, JOBS, SOURCES, Scenario
 from runtime.clock import SystemClock
 from runtime.config import Config, own_data_dir
+from runtime.file_lock import alone
 from schemas.ddl.stored import RAW
 from schemas.errors import FleetpulseError
 from schemas.limits import MINUTE_MS, WINDOW_MS
@@ -76,16 +76,10 @@ def run_demo(*, seconds: int, seed: int, keep: bool, svg: Path | None, data_dir:
         return _run_on(run, keep=keep, svg=svg)
 
 
-@contextmanager
-def _alone(data_dir: Path) -> Iterator[None]:
+def _alone(data_dir: Path) -> AbstractContextManager[None]:
     """One demo of a folder at a time: two would be the same jobs, and take each other's partitions. Raises
     ``FleetpulseError``."""
-    with (data_dir / "demo.lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FleetpulseError(f"a demo runs in {data_dir}: end it, or choose another --data-dir") from None
-        yield
+    return alone(data_dir / "demo.lock", f"a demo runs in {data_dir}: end it, or choose another --data-dir")
 
 
 def _compile(processes: Processes, scenario: Scenario) -> tuple[str, ...]:

@@ -10,7 +10,9 @@ from typer.testing import CliRunner
 
 from fleetpulse.cli import app
 from fleetpulse.report.gather import report_query, span
-from schemas.errors import ConfigError
+from fleetpulse.rerate.store import Rerated
+from runtime.file_lock import alone
+from schemas.errors import ConfigError, FleetpulseError
 from schemas.limits import DAY_MS, MINUTE_MS
 
 EXAMPLE = Path(__file__).parents[4] / "fleetpulse" / "data" / "budgets" / "example.yaml"
@@ -85,3 +87,27 @@ def test_a_question_reads_its_files(tmp_path: Path) -> None:
     assert len(full.budgets.budgets) == 4
     assert full.prices.version == bare.prices.version
     assert (bare.slo_classes, bare.budgets.budgets, bare.bounds) == ((), (), {"from_ms": 0, "to_ms": 1})
+
+
+def test_a_rerate_names_bills_of_which_rows_are_gone_and_is_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit 1: they stand with the prices that they had. A second one beside it would mix its bills with the first's."""
+    found = Rerated("aa", 0, 1, "v2", True, 0, 0, 9, 7, 7, incomplete=2, incomplete_bills=(("engine", "e", "g", 0),))
+    monkeypatch.setattr("fleetpulse.rerate.store.rerate", lambda *_of, **_options: found)
+    monkeypatch.setattr("fleetpulse.rerate.store.check_range", lambda *_of: None)
+    monkeypatch.setattr("fleetpulse.alerts.actions.record_run", lambda *_of: None)
+    monkeypatch.setenv("FLEETPULSE_DATA_DIR", str(tmp_path))
+    words = ["rerate", "--from", "2026-01-01", "--to", "2026-01-02", "--prices", str(PRICES)]
+
+    done = CliRunner().invoke(app, words)
+    with alone(tmp_path / "rerate.lock", ""):
+        second, looked = (CliRunner().invoke(app, each) for each in (words, [*words, "--dry-run"]))
+
+    said = (
+        "windows incomplete, left as they were (2 bills hold rows that are not stored): engine e at 1970-01-01 00:00,"
+    )
+    assert done.exit_code == looked.exit_code == 1
+    assert f"{said} ..." in done.stderr
+    assert isinstance(second.exception, FleetpulseError)
+    assert "another rerate is at work" in str(second.exception)

@@ -16,9 +16,9 @@ from stream_jobs.prices.model import Prices
 
 MINUTE_MS = 1_795_305_600_000
 GPU_ROW = (MINUTE_MS, "e", "h", "inference", "e", "G", "H100", None, None, None, 10_000, 5, 0)
-STOOD = ("engine", "e", "e", MINUTE_MS, 1, 7)
-"""Key, version and total of a bill."""
-LEFT = ("engine", "f", "f", MINUTE_MS, 3, 5)
+STOOD = ("engine", "e", "e", MINUTE_MS, 1, 7, 0)
+"""Key, version, total and revision of a bill."""
+LEFT = ("engine", "f", "f", MINUTE_MS, 3, 5, 1)
 
 
 class Stack:
@@ -30,10 +30,12 @@ class Stack:
         gpu: Sequence[tuple[Any, ...]] = (GPU_ROW,),
         stood: Sequence[tuple[Any, ...]] = (),
         open_from_ms: int | None = None,
+        unfinished: Sequence[tuple[str, str, int]] = (),
     ) -> None:
         self.did: list[str] = []
         self.connected: list[bool] = []
         self._rows = {"gpu_samples_partials": gpu, "token_costs": stood}
+        self._unfinished = unfinished
         self._open = (0, 0) if open_from_ms is None else (3, open_from_ms)
 
     def connect(self, _config: ClickHouseConfig, *, consistent: bool = False) -> Stack:
@@ -61,8 +63,11 @@ class Stack:
     def insert(self, inserts: Sequence[Any]) -> None:
         self.did.append(f"write {inserts[0].rows}")
 
-    def insert_rows(self, table: str, _columns: Sequence[str], _rows: Sequence[Any]) -> None:
-        self.did.append(f"note in {table}")
+    def insert_rows(self, _table: str, _columns: Sequence[str], rows: Sequence[Any]) -> None:
+        self.did.append(f"note {rows[0][4]} of {rows[0][2]}")
+
+    def rows(self, _sql: str) -> Sequence[tuple[str, str, int]]:
+        return self._unfinished
 
     def close(self) -> None:
         """Nothing is open."""
@@ -138,3 +143,24 @@ def test_a_dry_run_writes_nothing(rated: Any) -> None:
 
     assert not [one for one in stack.did if one.startswith(("copy", "write", "note", "ask"))]
     assert (found.written, found.bills, found.left, found.before_nusd) == (False, 1, 1, 12)
+
+
+def test_a_bill_of_which_rows_are_gone_is_left_and_named(rated: Any) -> None:
+    """It knows a row of an offset beyond all that are stored: the same minute computed again would be a part of it."""
+    stack = Stack(stood=[(*STOOD[:6], 5), LEFT])
+
+    found = rated(stack)
+
+    assert not [one for one in stack.did if one.startswith("write")]
+    assert (found.bills, found.left, found.after_nusd) == (0, 2, 12)
+    assert (found.incomplete, found.incomplete_bills) == (1, (STOOD[:4],))
+
+
+def test_rollups_are_noted_before_and_behind_the_bills(rated: Any) -> None:
+    """Those of a rerate that was killed between them are computed again by the next."""
+    stack = Stack(stood=[STOOD], unfinished=[("repair-dead", "costs", 60_000)])
+
+    rated(stack)
+
+    done = [one for one in stack.did if one.startswith(("note", "write"))]
+    assert done == ["note 2 of 60000", f"note 1 of {MINUTE_MS}", "write 1", f"note 3 of {MINUTE_MS}"]
