@@ -7,10 +7,12 @@ What is held against one another, for every bill and minute of a range, exactly:
 - **start-up**: the part of a bill in which its engine was starting against what readings say, to the millisecond;
 - **shared**: GPU time of engines side by side on one GPU against the memory that each held, to the millisecond;
 - **priced**: bills against time and energy priced again here, each term rounded half to even, by ``(group, minute)``;
-- **rollups**: hours and days against minutes, parts and lines against bills.
+- **rollups**: hours and days against minutes, parts and lines against bills; what reports read (``billed`` and its
+  like, from rollups that are kept in tables of their own) against bills, parts and owners.
 
 A bill holds the rows up to its ``revision``, an offset of ``window.partials``. Stored rows beyond it came when the
-minute was no longer kept: they are *late*, listed, and a rerate takes them in. Bills of minutes with estimated time are
+minute was no longer kept: they are *late*, listed, and a rerate takes them in. Those of a group and minute without any
+bill are counted apart: the cost job has lost them, or has not come to them. Bills of minutes with estimated time are
 not priced again: gaps are filled GPU by GPU, and only their sum stands in the bill.
 """
 
@@ -20,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
+from stream_jobs.costs.bill import MIG_SLICES
 
 LISTED_MAX = 20
 BUCKETS_MS = {"hour": HOUR_MS, "day": DAY_MS}
@@ -168,10 +171,12 @@ FROM (
 LATE = f"""
 WITH billed AS ({_BILLED}), gpu AS ({_GPU}), used AS ({_USAGE}), shared AS ({_SHARES})
 SELECT toInt64(sum(gpu_rows)), toInt64(sum(usage_rows)), toInt64(sum(share_rows)), count(),
-    groupArray({LISTED_MAX})((minute_ms, grp, gpu_rows, late_ms, usage_rows, late_requests, share_rows))
+    countIf(no_bill), groupArray({LISTED_MAX})(
+        (minute_ms, grp, gpu_rows, late_ms, usage_rows, late_requests, share_rows, no_bill)
+    )
 FROM (
-    SELECT grp, minute_ms, sum(g) AS gpu_rows, sum(ms) AS late_ms, sum(u) AS usage_rows, sum(requests) AS late_requests,
-        sum(s) AS share_rows
+    SELECT grp, minute_ms, max(t.minute_ms) = 0 AS no_bill, sum(g) AS gpu_rows, sum(ms) AS late_ms,
+        sum(u) AS usage_rows, sum(requests) AS late_requests, sum(s) AS share_rows
     FROM (
         SELECT grp, minute_ms, at, 1 AS g, ifNull(gpu.ms, 0) AS ms, 0 AS u, 0 AS requests, 0 AS s FROM gpu
         UNION ALL SELECT grp, minute_ms, at, 0, 0, 1, used.requests, 0 FROM used
@@ -198,7 +203,9 @@ _TERMS = " + ".join(
     ]
 )
 _EMITTED = f"ifNull({_half_even('toInt256(mj) * grid * pue', _ENERGY)}, 0)"
-_SIZE = "match(ifNull(profile, ''), '^0*[1-9][0-9]*[cg](\\\\.|$)')"
+SIZED = rf"^[1-{MIG_SLICES}][cg](\.|$)"
+"""The MIG profiles that say a size, as ``stream_jobs.costs.bill.slices_held`` reads them."""
+_SIZE = f"match(ifNull(profile, ''), '{SIZED.replace(chr(92), 2 * chr(92))}')"
 
 _RUN = f"Tuple(String, String, Int64, Int64, {', '.join(['Nullable(Int64)'] * 5)})"
 
@@ -317,7 +324,35 @@ def rollups(level: str) -> str:
     off = " + ".join(f"abs(sum({of}0) - sum({of}{i}))" for of in "su" for i in range(1, len(_SUMS)))
     every = " UNION ALL ".join(parts)
     inner = f"SELECT use, owner, at_ms, {off} AS off FROM ({every}) GROUP BY use, owner, at_ms"
-    return f"{_differing('use, owner, at_ms')} FROM ({inner})"
+    return f"{_differing('use, owner, at_ms')} FROM ({inner} UNION ALL {_reported(BUCKETS_MS[level])})"
+
+
+_REPORTED = (
+    ("billed", "costs", "c.use", "'(all bills)'", "total_nusd"),
+    ("billed_owners", "costs", "c.use", "c.owner", "total_nusd"),
+    ("billed_parts", "cost_parts", "'part'", "c.part", "cost_nusd"),
+)
+"""What reports read, the view of the bills whose sums it holds, two words that name a sum, and the money."""
+
+
+def _reported(bucket_ms: int) -> str:
+    """Sums that reports read against those of the bills, by bucket: money, GPU time, energy, emissions."""
+    parts = []
+    for reported, view, first, second, money in _REPORTED:
+        rolled = f"{reported}(from_ms = {{from_ms:Int64}}, to_ms = {{to_ms:Int64}}, bucket_ms = {bucket_ms})"
+        sides = ((1, "minute_ms", view, _RANGE), (-1, "window_ms", rolled, "1"))
+        for sign, moment, source, where in sides:
+            sums = ", ".join(
+                f"{sign} * ifNull(sum(c.{amount}), 0) AS {name}"
+                for name, amount in (("nusd", money), ("ms", "gpu_ms"), ("mj", "energy_mj"), ("ug", "carbon_ug"))
+            )
+            parts.append(
+                f"SELECT '{reported}' AS of, ifNull(toString({first}), '') AS word,"
+                f" ifNull(toString({second}), '') AS name, intDiv(c.{moment}, {bucket_ms}) * {bucket_ms} AS at_ms,"
+                f" {sums} FROM {source} AS c WHERE {where} GROUP BY word, name, at_ms"
+            )
+    off = " + ".join(f"abs(sum({amount}))" for amount in ("nusd", "ms", "mj", "ug"))
+    return f"SELECT word, name, at_ms, {off} AS off FROM ({' UNION ALL '.join(parts)}) GROUP BY of, word, name, at_ms"
 
 
 def _bounds(view: str, start: str) -> str:

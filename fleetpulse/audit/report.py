@@ -13,7 +13,7 @@ from fleetpulse.report.amounts import instant
 @dataclass(frozen=True, slots=True)
 class Late:
     """Stored rows that no bill holds: of a (group, minute) how many of GPU readings, usage and shares, and how much of
-    the first two."""
+    the first two. ``no_bill``: no bill of that group and minute stands at all."""
 
     minute_ms: int
     group: str
@@ -22,6 +22,7 @@ class Late:
     usage_rows: int
     requests: int
     share_rows: int
+    no_bill: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,8 @@ class Audit:
     """The result for [from_ms, to_ms). ``unpriced``: why bills were not priced again; empty: they were; the audit is
     then exact only if people wanted it without prices (``with_prices`` False). ``holes`` are
     what resets of jobs left out, whenever it was: bills of those minutes lack it. Before ``kept_ms`` readings have
-    expired: bills there were compared with nothing but themselves. 0: none have."""
+    expired: bills there were compared with nothing but themselves. 0: none have. ``no_bill_minutes``: so many of the
+    ``late_minutes`` have no bill at all."""
 
     from_ms: int
     to_ms: int
@@ -43,6 +45,7 @@ class Audit:
     holes: Sequence[str] = ()
     kept_ms: int = 0
     with_prices: bool = True
+    no_bill_minutes: int = 0
 
     @property
     def bills(self) -> int:
@@ -56,6 +59,11 @@ class Audit:
 
     @property
     def exact(self) -> bool:
+        """The bills agree, and none is missing."""
+        return self.agree and not self.no_bill_minutes
+
+    @property
+    def agree(self) -> bool:
         """Nothing differs, there was something to compare, and bills were priced again, unless that was waived."""
         return self.bills > 0 and not self.differing and (self.priced or not self.with_prices)
 
@@ -92,3 +100,8 @@ class Audit:
             )
             yield f"{rows} came when their minute was no longer kept ({self.late_minutes:,} group-minutes):"
             yield "  `fleetpulse rerate` takes them in"
+        if self.no_bill_minutes:
+            yield (
+                f"no bill: {self.no_bill_minutes:,} of these group-minutes have none at all. All of their rows came too"
+                " late, or the cost job has lost or not yet reached them"
+            )

@@ -112,6 +112,7 @@ def budgets_check(file: Annotated[Path, typer.Argument(help="A file of budgets."
 
 _NO_BILL = "there is no bill in this range"
 _UNPRICED = "bills were not priced again, so their prices are not checked; --without-prices leaves that out"
+_MISSING = "minutes have no bill at all; the lines above count them"
 _NO_BILL_YET = f"{_NO_BILL} up to two minutes ago, and what is younger may still change: try again in two minutes"
 
 
@@ -201,7 +202,8 @@ def audited(found: Audit, no_bill: str = _NO_BILL) -> Result:
         for line in found.lines():
             out.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    said = "bills differ; the lines above name them" if found.differing else _UNPRICED
+    said = _MISSING if found.agree else _UNPRICED
+    said = "bills differ; the lines above name them" if found.differing else said
     said = said if found.bills else no_bill
     return Result(found.as_dict(), show, wrong=not found.exact and said)
 

@@ -48,9 +48,9 @@ class SimulatedAudit(Audit):
     @property
     def exact(self) -> bool:
         """Of a simulated day also: the killed job emitted what the undisturbed one did, and exactly the rows that it
-        rejected as late are in no bill."""
+        rejected as late are in no bill; where all of a minute were, it has none."""
         undisturbed = not self.simulated["commits_unlike_undisturbed"]
-        return super().exact and undisturbed and self.simulated["late_rows"] == self.late_rows
+        return self.agree and undisturbed and self.simulated["late_rows"] == self.late_rows
 
     def lines(self) -> Iterator[str]:
         """Those of an audit, and the simulation's own."""

@@ -22,9 +22,13 @@ from lab.audit.day import Day, day_of
 from lab.audit.delays import DELAYS, Lateness
 from lab.audit.simulated import SimulatedAudit, audit_day, own_database
 from runtime.config import ClickHouseConfig
+from schemas.contract.topics import COSTS_TOPIC
+from schemas.ddl.cost_rollups import table_of
+from schemas.ddl.merging import LEVELS
 from schemas.errors import ConfigError
 from schemas.limits import DAY_MS, DEFAULT_LIMITS, HOUR_MS, MINUTE_MS
 from sinks.database import SinkDatabase
+from sinks.rollup import Notebook, Rollups, RollupSettings
 from stream_jobs.prices.load import load, parse_prices
 from stream_jobs.prices.model import Prices
 
@@ -190,6 +194,54 @@ def test_bills_that_are_off_by_one_are_found(simulated: tuple[ClickHouseConfig, 
     differing = {one.name: (one.differing, one.difference) for one in found.checks if one.name in WRONG}
     assert differing == dict.fromkeys(WRONG, (1, 1))
     assert not found.exact
+
+
+def test_a_rollup_that_reports_read_and_is_off_by_one_is_found(
+    simulated: tuple[ClickHouseConfig, Day, SimulatedAudit],
+) -> None:
+    """It is a table of its own: the views by hour and day are sums of the bills themselves."""
+    config, day, _ = simulated
+    minutes = range(day.begin_ms, day.end_ms, MINUTE_MS)
+    tables = [table_of(level.name) for level in LEVELS]
+    with contextlib.closing(SinkDatabase(config)) as writer:
+        try:
+            Notebook(writer).note(LEVELS[0], ((COSTS_TOPIC, minute_ms) for minute_ms in minutes))
+            rollups = Rollups(writer, RollupSettings(settle_ms=0, again_ms=0))
+            while rollups.run_pass():
+                pass
+            before = asked(config, day, load(EXAMPLE))
+            change = f"UPDATE {off_by_one('bill_total_nusd')} WHERE window_ms = {day.begin_ms}"
+            writer.command(f"ALTER TABLE {table_of('1h')} {change}", {"mutations_sync": 2})
+            after = asked(config, day, load(EXAMPLE))
+        finally:
+            for table in tables:
+                writer.command(f"TRUNCATE TABLE {table}")
+
+    assert {one.differing for one in before.checks} == {0}
+    found = {one.name: (one.differing, one.difference) for one in after.checks if one.differing}
+    assert found == {"rollup by hour": (1, 1), "rollup by day": (1, 1)}
+
+
+def test_minutes_whose_bills_are_gone_are_not_exact(
+    simulated: tuple[ClickHouseConfig, Day, SimulatedAudit],
+) -> None:
+    """Their rows are in no bill, and no bill is wrong."""
+    config, day, before = simulated
+    minute_ms = (day.begin_ms + day.end_ms) // 2 // MINUTE_MS * MINUTE_MS
+    with contextlib.closing(SinkDatabase(config)) as writer:
+        writer.command("CREATE TABLE kept AS token_costs")
+        writer.command("INSERT INTO kept SELECT * FROM token_costs FINAL")
+        try:
+            groups = writer.rows(f"SELECT uniqExact(placement_group) FROM costs WHERE minute_ms = {minute_ms}")[0][0]
+            writer.command(f"ALTER TABLE token_costs DELETE WHERE minute_ms = {minute_ms}", {"mutations_sync": 2})
+            found = asked(config, day, load(EXAMPLE))
+        finally:
+            writer.command("TRUNCATE TABLE token_costs")
+            writer.command("INSERT INTO token_costs SELECT * FROM kept")
+            writer.command("DROP TABLE kept SYNC")
+
+    assert (found.agree, found.exact) == (True, False)
+    assert found.no_bill_minutes == before.no_bill_minutes + groups > 0
 
 
 def test_a_rerate_takes_other_prices_and_what_came_late(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from fleetpulse.audit.checks import Check, rollups
+from fleetpulse.audit.checks import SIZED, Check, rollups
 from fleetpulse.audit.report import Audit
 from fleetpulse.commands.money import audited
+from stream_jobs.costs.bill import slices_held
 
 
 def test_an_audit_is_exact_only_when_all_agree() -> None:
@@ -72,3 +75,26 @@ def test_lines_of_an_audit_name_what_differs_and_what_is_late() -> None:
     ]
     assert "costs_1d" in rollups("day")
     assert "cost_parts_1h" in rollups("hour")
+
+
+def test_minutes_without_any_bill_are_counted_apart_and_not_exact() -> None:
+    """They are no late rows of a bill: nothing of them is billed."""
+    audit = Audit(0, 1, [Check("parts", 5, 0, 0)], 9, 1, 0, 3, (), no_bill_minutes=2)
+
+    assert (audit.exact, audit.agree) == (False, True)
+    assert audited(audit).wrong == "minutes have no bill at all; the lines above count them"
+    assert [line for line in audit.lines() if line.startswith("no bill: 2 of these group-minutes")]
+
+
+@pytest.mark.parametrize("level", ["hour", "day"])
+def test_sums_that_reports_read_are_held_against_the_bills(level: str) -> None:
+    """They are kept in tables of their own, unlike the views by hour and day."""
+    assert {"billed", "billed_parts", "billed_owners"} <= set(re.findall(r"FROM (\w+)\(from_ms", rollups(level)))
+
+
+@pytest.mark.parametrize(
+    "profile", ["1g.10gb", "7g.80gb", "1c.3g.40gb", "8g.80gb", "0g", "01g.5gb", "10g.1gb", "g", "3g", ""]
+)
+def test_a_mig_device_has_a_size_where_the_cost_job_reads_one(profile: str) -> None:
+    """Else bills of GPUs of unknown size would be priced by it, or left out."""
+    assert bool(re.search(SIZED, profile)) == (slices_held(profile) is not None)
