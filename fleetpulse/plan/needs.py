@@ -150,20 +150,22 @@ def _share(last: Point, broken: Point, name: str, slo: Slo) -> float:
 
 
 def scale_of(curve: Curve, traffic: Traffic) -> tuple[float | None, list[str]]:
-    """How much more work a request is than the curve's (2: twice), and what is said of it; None: cannot be known."""
+    """How much more work a request is than the curve's (2: twice), and what is said of it; None: cannot be known. A
+    length that is not planned is the curve's own."""
     notes, ratios = [], []
     for what, planned, name in (
         ("input", traffic.input_tokens, "input_tokens_per_s"),
         ("output", traffic.output_tokens, "output_tokens_per_s"),
     ):
         if planned is None:
+            ratios.append(1.0)
             continue
         measured = _tokens(curve, name)
         if measured is None:
             return None, [f"the curve did not measure {what} tokens, so that a traffic of {planned} cannot be compared"]
         ratios.append(planned / measured)
         notes.append(f"{what} {planned:,} tokens a request, the curve has {measured:,.0f}")
-    scale = max(ratios, default=1.0)
+    scale = max(ratios)
     if abs(scale - 1) <= 0.05:
         return 1.0, []
     return scale, [f"scaled by {scale:.2f}: {'; '.join(notes)}. Measure a curve of these lengths to be sure"]

@@ -122,6 +122,17 @@ def test_longer_requests_are_scaled_and_said_to_be() -> None:
     assert not any("scaled" in note for note in plan(CURVE, Traffic(8.0, output_tokens=104), Slo()).notes)
 
 
+def test_a_length_that_is_not_given_is_the_curves() -> None:
+    """Shorter prompts alone take nothing from the work of answers that stay as long; both shorter do."""
+    usual, short, shorter = (
+        plan(CURVE, Traffic(8.0, **lengths), Slo())
+        for lengths in ({}, {"input_tokens": 1}, {"input_tokens": 1, "output_tokens": 1})
+    )
+
+    assert short.engines == usual.engines == 3
+    assert shorter.engines == 1
+
+
 def test_lengths_cannot_be_compared_with_a_curve_that_has_none() -> None:
     """No plan rather than a guess."""
     blind = Curve(SETUP, (replace(CURVE.points[0], input_tokens_per_s=None),))
