@@ -1,7 +1,7 @@
 """Load of a baseline: the body of each request, and the point that a step's requests make. Pure.
 
-Every prompt begins with words of its own, so that a prefix cache cannot answer for the engine. A request is measured by
-the tracker that measures requests of the fleet: TTFT, ITL and E2E mean the same in both.
+Every prompt begins with words of its own, also of each run, so that no prefix cache can answer for the engine. A
+request is measured by the tracker that measures requests of the fleet: TTFT, ITL and E2E mean the same in both.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ PATHS = {"chat": "/v1/chat/completions", "completions": "/v1/completions"}
 def body(
     model: str, api: str, prompt_tokens: int, output_tokens: int, seed: int, *, ignore_eos: bool
 ) -> dict[str, Any]:
-    """The request with this number: about ``prompt_tokens`` of prompt (a word is about a token; what the engine counted
-    is in the result) and exactly ``output_tokens`` of answer where the engine heeds ``ignore_eos``."""
+    """The request with this number, whose words are its own: about ``prompt_tokens`` of prompt (a word is about a
+    token; what the engine counted is in the result) and exactly ``output_tokens`` of answer where the engine heeds
+    ``ignore_eos``."""
     chosen = random.Random(seed)  # any words will do, the same for the same seed
     text = " ".join(chosen.choice(WORDS) for _ in range(max(1, prompt_tokens)))
     request: dict[str, Any] = {

@@ -8,6 +8,7 @@ so that the engine stops too.
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ class Runner:
         headers = {"Authorization": f"Bearer {run.api_key}"} if run.api_key else {}
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
         self._run = run
-        self._seeds: Iterator[int] = count(1)
+        self._seeds: Iterator[int] = count(secrets.randbits(48))  # a run before may have left its prompts in a cache
         self._client = httpx.AsyncClient(
             base_url=run.url,
             headers=headers,

@@ -136,3 +136,19 @@ def test_percentiles_of_a_point_are_those_of_its_requests() -> None:
 def test_tokens_that_one_request_did_not_report_are_no_rate() -> None:
     """A sum without them would be too small."""
     assert point(1, [ROW, ROW | {"input_tokens": None}], 1.0).input_tokens_per_s is None
+
+
+async def test_no_two_runs_send_the_same_prompt() -> None:
+    """The second would measure the prefix cache that the first has filled."""
+    prompts: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        prompts.append(orjson.loads(request.content)["messages"][0]["content"])
+        return httpx.Response(500)
+
+    for _ in range(2):
+        async with Runner(Run("http://e", "m", requests=5), httpx.MockTransport(answer)) as runner:
+            await runner.warm_up()
+            await runner.step(1, lambda *_: None)
+
+    assert len(set(prompts)) == len(prompts) == 12
