@@ -102,7 +102,11 @@ def _topic(facts: KafkaFacts, topic: Topic, partitions: Mapping[str, int], limit
     if found is None:
         yield wrong("topic.exists", topic.name, "does not exist", "fleetpulse migrate")
         return
-    problems = [*_partitions(topic, found, partitions), *_settings(facts, topic, found, limits), *_copies(topic, found)]
+    problems = [
+        *_partitions(topic, found, partitions),
+        *_settings(facts, topic, found, limits),
+        *_copies(facts, topic, found),
+    ]
     yield from problems
     if not problems:
         yield good("topic", topic.name, f"as in the contract, {found.partitions} partitions")
@@ -162,13 +166,22 @@ def _because(name: str) -> str:
     return f": {_WHY[name]}" if name in _WHY else ""
 
 
-def _copies(topic: Topic, found: TopicFacts) -> Iterator[Finding]:
+def _copies(facts: KafkaFacts, topic: Topic, found: TopicFacts) -> Iterator[Finding]:
     if found.without_leader:
         says = f"partitions {_numbers(found.without_leader)} have no leader: nobody can read or write them"
         yield wrong("topic.leader", topic.name, says, "start the brokers that are down; their logs say why they ended")
     elif found.under_replicated:
         says = f"partitions {_numbers(found.under_replicated)} have fewer copies in sync than they should"
         yield wrong("topic.in_sync", topic.name, says, "start the brokers that are down; copies follow by themselves")
+    if found.replicas < (wanted := min(REPLICAS, facts.brokers)):
+        says = (
+            f"has {found.replicas} copies where {wanted} are possible: made during an outage, it keeps so few for good"
+        )
+        mend = (
+            f"kafka-reassign-partitions.sh --bootstrap-server {facts.bootstrap} --execute --reassignment-json-file"
+            f" copies.json   # which names {wanted} brokers for each partition of {facts.topic_prefix}{topic.name}"
+        )
+        yield wrong("topic.copies", topic.name, says, mend)
 
 
 def _numbers(numbers: Iterable[int]) -> str:

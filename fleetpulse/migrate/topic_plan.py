@@ -31,11 +31,13 @@ RERATE = "half an hour after the jobs started, run `fleetpulse rerate` over the 
 
 @dataclass(frozen=True, slots=True)
 class LiveTopic:
-    """A topic as it is: ``settings`` with the brokers' defaults, ``own`` those that were set on the topic itself."""
+    """A topic as it is: ``settings`` with the brokers' defaults, ``own`` those that were set on the topic itself;
+    ``copies`` of the partition that has most."""
 
     partitions: int
     settings: Mapping[str, str] = field(default_factory=dict)
     own: Mapping[str, str] = field(default_factory=dict)
+    copies: int = 1
 
 
 def cleanup_of(topic: Topic) -> str:
@@ -118,10 +120,15 @@ def _notes(there: Sequence[Topic], counts: Mapping[str, int], partitions: Mappin
 
 
 def refusals(
-    topics: Sequence[Topic], live: Mapping[str, LiveTopic], plan: Plan, busy: Mapping[str, str], filled: Iterable[str]
+    topics: Sequence[Topic],
+    live: Mapping[str, LiveTopic],
+    plan: Plan,
+    busy: Mapping[str, str],
+    filled: Iterable[str],
+    brokers: int = REPLICAS,
 ) -> list[str]:
     """Why the plan cannot be carried out, a sentence each. ``busy``: groups of jobs that have members, with their
-    number; ``filled``: topics that hold or held records."""
+    number; ``filled``: topics that hold or held records; ``brokers``: how many are up."""
     found = [
         f"topic {topic.name} has message.timestamp.type={live[topic.name].settings.get('message.timestamp.type')}; it"
         " must be LogAppendTime, because the broker's clock decides what is late: change it with kafka-configs, or use"
@@ -131,6 +138,13 @@ def refusals(
         and topic.name in live
         and live[topic.name].settings.get("message.timestamp.type") != "LogAppendTime"
     ]
+    missing = [step.topic.name for step in plan.steps if isinstance(step, MakeTopic) and not step.known]
+    copies = min(REPLICAS, max((one.copies for one in live.values()), default=0))
+    if missing and brokers < copies:
+        found.append(
+            f"topics {', '.join(missing)} cannot be created while {brokers} brokers are up: other topics have {copies}"
+            " copies, and these would have fewer for good. Start the brokers that are down"
+        )
     growing = {step.subject: step for step in plan.steps if isinstance(step, GrowTopic)}
     full = set(filled)
     for topic in topics:

@@ -18,7 +18,13 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.admin import NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, TopicAuthorizationFailedError, for_code
+from aiokafka.errors import (
+    GroupAuthorizationFailedError,
+    GroupIdNotFound,
+    KafkaError,
+    TopicAuthorizationFailedError,
+    for_code,
+)
 
 from fleetpulse.migrate.plan import GrowTopic, MakeTopic, NameDeployment, Plan, SetTopic, Step
 from fleetpulse.migrate.topic_plan import REPLICAS, LiveTopic, plan_topics, refusals, topic_settings
@@ -55,8 +61,9 @@ async def plan(kafka: KafkaConfig, partitions: Mapping[str, int], limits: Limits
         growing = [BY_NAME[step.subject] for step in found.steps if isinstance(step, GrowTopic)]
         careful = [topic.name for topic in growing if topic.growth is not Growth.ANY_TIME]
         filled = await _filled(kafka, careful) if careful else ()
-        busy = await _busy(admin, kafka.namespace) if filled else {}
-    if refused := refusals(TOPICS, live, found, busy, filled):
+        busy = await _busy(kafka, admin) if filled else {}
+        brokers = await _brokers(admin)
+    if refused := refusals(TOPICS, live, found, busy, filled, brokers):
         raise ContractError("\n".join(refused))
     return found
 
@@ -96,9 +103,10 @@ async def live_topics(kafka: KafkaConfig, admin: Any, topics: Sequence[Topic]) -
     names = [topic.name for topic in topics if topic.name in existing]
     if not names:
         return {}
-    counts = {found["topic"]: len(found["partitions"]) for found in await admin.describe_topics(names)}
+    partitions = {found["topic"]: found["partitions"] for found in await admin.describe_topics(names)}
     settings = await _settings(kafka, admin, names)
-    return {name: LiveTopic(counts[name], *settings[name]) for name in names}
+    copies = {name: max((len(one["replicas"]) for one in partitions[name]), default=0) for name in names}
+    return {name: LiveTopic(len(partitions[name]), *settings[name], copies[name]) for name in names}
 
 
 async def _settings(
@@ -127,26 +135,36 @@ async def _filled(kafka: KafkaConfig, names: Sequence[str]) -> set[str]:
         return {one.topic for one, end in (await consumer.end_offsets(partitions)).items() if end > 0}
 
 
-async def _busy(admin: Any, namespace: str) -> dict[str, str]:
+async def _busy(kafka: KafkaConfig, admin: Any) -> dict[str, str]:
     """Groups of jobs that have members, with how many."""
     try:
         async with asyncio.timeout(GROUPS_WITHIN_S):
-            found = {group: await _members(admin, group) for group in (f"{namespace}-{job}" for job in JOBS)}
+            found = {group: await _members(admin, group) for group in (f"{kafka.namespace}-{job}" for job in JOBS)}
+    except GroupAuthorizationFailedError as error:
+        raise no_right(kafka, f"group {error.args[0]} cannot be described") from error
     except TimeoutError as error:
         raise UnavailableError(f"Kafka did not describe its consumer groups within {GROUPS_WITHIN_S:g} s") from error
     return {group: f"{members} members" if members > 1 else "1 member" for group, members in found.items() if members}
 
 
 async def _members(admin: Any, group: str) -> int:
+    """How many members a group has, 0 of one that there never was; asked again while its coordinator cannot say."""
     while True:
         try:
             (answer,) = await admin.describe_consumer_groups([group])
+            for code, *_ in answer.groups:
+                if code not in (0, GroupIdNotFound.errno):
+                    raise for_code(code)(group)
         except KafkaError as error:  # a cluster that never had a group makes their topic first
             if not error.retriable:
                 raise
             await asyncio.sleep(0.3)
         else:
             return sum(len(one[5]) for one in answer.groups)
+
+
+async def _brokers(admin: Any) -> int:
+    return len((await admin.describe_cluster())["brokers"])
 
 
 async def _make(kafka: KafkaConfig, admin: Any, steps: Sequence[MakeTopic], limits: Limits) -> None:
@@ -196,7 +214,7 @@ async def visible(admin: Any, name: str) -> None:
 
 async def create(kafka: KafkaConfig, admin: Any, topics: Iterable[Topic], limits: Limits) -> None:
     """Make these topics; one that somebody else made meanwhile is no error."""
-    replicas = min(REPLICAS, len((await admin.describe_cluster())["brokers"]))
+    replicas = min(REPLICAS, await _brokers(admin))
     new = [NewTopic(t.name, t.partitions, replicas, topic_configs=topic_settings(t, replicas, limits)) for t in topics]
     response = await admin.create_topics(new)
     for name, code, *rest in response.topic_errors:

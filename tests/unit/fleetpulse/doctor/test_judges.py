@@ -115,6 +115,11 @@ KAFKA_BROKEN: dict[str, tuple[KafkaFacts, tuple[str, str, str], str]] = {
         ("topic.exists", TOPIC.name, "wrong"),
         "fleetpulse migrate",
     ),
+    "copies of a topic that was made during an outage": (
+        with_topic(TOPIC.name, replicas=1),
+        ("topic.copies", TOPIC.name, "wrong"),
+        "kafka-reassign-partitions.sh --bootstrap-server broker:9092 --execute",
+    ),
     "too few partitions": (
         with_topic(TOPIC.name, partitions=3),
         ("topic.partitions", TOPIC.name, "wrong"),

@@ -162,6 +162,20 @@ def test_a_topic_by_the_senders_clock_is_refused() -> None:
     assert why.startswith("topic gpu.samples has message.timestamp.type=CreateTime; it must be LogAppendTime")
 
 
+@pytest.mark.parametrize(("copies", "brokers", "refused"), [(3, 2, True), (3, 3, False), (2, 2, False), (1, 1, False)])
+def test_topics_are_not_created_while_brokers_are_down(copies: int, brokers: int, refused: bool) -> None:
+    """They would have fewer copies than the others for good; of nothing that is missing nothing is said."""
+    there = {name: replace(one, copies=copies) for name, one in LIVE.items()}
+    live = {name: one for name, one in there.items() if name != "books"}
+
+    found = refusals(TOPICS, live, plan(live), {}, (), brokers)
+
+    assert [why.startswith(f"topics books cannot be created while {brokers} brokers are up") for why in found] == (
+        [True] if refused else []
+    )
+    assert refusals(TOPICS, there, plan(there), {}, (), brokers) == []
+
+
 @pytest.mark.parametrize(
     ("topic", "busy", "filled", "words"),
     [
