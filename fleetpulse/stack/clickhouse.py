@@ -114,8 +114,13 @@ def library() -> Path:
     return path
 
 
+PROGRAM = Path(serve_clickhouse.__file__).name
+"""The file whose process a server is, wherever it was installed."""
+
+
 def mark(data_dir: Path, number: int = 1) -> str:
-    """The argument by which a server of this folder is recognised."""
+    """The argument by which a server of this folder is recognised, of those that run ``PROGRAM``: anybody may name the
+    folder in a command line."""
     return str(data_dir / node_name(NAME, number))
 
 

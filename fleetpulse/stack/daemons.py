@@ -45,13 +45,20 @@ def spawn(command: Sequence[str], log: Path, environment: Mapping[str, str] | No
     return Process(pid, started(pid) or "unknown")
 
 
-def find(mark: str) -> Process | None:
-    """A running process of this user that has ``mark`` among its arguments."""
+def find(mark: str, program: str = "") -> Process | None:
+    """A running process of this user that has ``mark`` among its arguments, and a file called ``program`` where that is
+    given: of a mark that others may have among theirs."""
     for candidate in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if mark in candidate.cmdline() and (moment := started(candidate.pid)):
+            ours = candidate.uids().real == os.getuid() and is_marked(candidate.cmdline(), mark, program)
+            if ours and (moment := started(candidate.pid)):
                 return Process(candidate.pid, moment)
     return None
+
+
+def is_marked(arguments: Sequence[str], mark: str, program: str) -> bool:
+    """Whether a command line is that of a process which ``find`` looks for."""
+    return mark in arguments and (not program or program in {Path(one).name for one in arguments})
 
 
 def stop(process: Process, within_s: float) -> bool:

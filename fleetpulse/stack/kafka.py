@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+import json
 import os
 import secrets
 import shutil
@@ -73,7 +74,7 @@ def settings(nodes: Sequence[Ports], log_dir: Path, number: int = 1) -> str:
         "listeners": f"PLAINTEXT://127.0.0.1:{ports.kafka},CONTROLLER://127.0.0.1:{ports.kafka_controller}",
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{ports.kafka}",
         "controller.quorum.voters": ",".join(voters),
-        "log.dirs": str(log_dir).replace("\\", "\\\\"),
+        "log.dirs": json.dumps(str(log_dir))[1:-1],  # Java's escapes are JSON's, and it takes the file for Latin-1
     }
     for topic in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic"):
         own[f"{topic}.replication.factor"] = str(copies)

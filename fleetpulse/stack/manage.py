@@ -46,7 +46,7 @@ Progress = Callable[[str], None]
 @dataclass(frozen=True, slots=True)
 class _Part:
     """How one part is made, recognised and checked. ``prepare`` returns the command line; once it runs it steps back by
-    ``nice`` (``runtime.priority``)."""
+    ``nice`` (``runtime.priority``). ``mark`` and ``program``: as ``daemons.find`` takes them."""
 
     name: str
     mark: Callable[[Path], str]
@@ -57,6 +57,11 @@ class _Part:
     address: Callable[[StackState], str]
     logs: Callable[[Path], Sequence[Path]]
     nice: int = 0
+    program: str = ""
+
+    def find(self, data_dir: Path) -> Process | None:
+        """The part of the stack in this folder, where it runs."""
+        return daemons.find(self.mark(data_dir), self.program)
 
 
 def _kafka(number: int) -> _Part:
@@ -97,6 +102,7 @@ def _clickhouse(number: int) -> _Part:
         lambda state: state.clickhouse_urls[number - 1],
         lambda data_dir: clickhouse.log_files(data_dir, number),
         nice=priority.BEHIND,
+        program=clickhouse.PROGRAM,
     )
 
 
@@ -123,8 +129,9 @@ def up(
     shards: int | None = None,
 ) -> StackState:
     """Start what does not run yet and return when all of it answers. ``new_ports`` chooses other ports for a stack
-    that is down. ``brokers`` of Kafka and ``shards`` of ClickHouse are decided when a stack is made; None: as it is,
-    or one. Raises StackError saying what to do; what runs by then goes on running."""
+    that is down, and is refused where any part of it runs. ``brokers`` of Kafka and ``shards`` of ClickHouse are
+    decided when a stack is made; None: as it is, or one. Raises StackError saying what to do; what runs by then goes
+    on running."""
     data_dir = make_folder(data_dir)
     with _alone(data_dir, on_progress):
         state = _begin(data_dir, new_ports=new_ports, brokers=brokers, shards=shards)
@@ -219,6 +226,8 @@ def make_folder(data_dir: Path) -> Path:
     folder = data_dir.expanduser().absolute()
     if ":" in str(folder):
         raise StackError(f"{folder}: Java cannot work in a folder with a colon in its name; choose another --data-dir")
+    if "," in str(folder):
+        raise StackError(f"{folder}: Kafka takes what follows a comma for another folder; choose another --data-dir")
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         (folder / "log").mkdir(exist_ok=True)
@@ -269,11 +278,18 @@ def _begin(
             further=tuple(further),
         )
     _demand_size(state, brokers, shards)
-    if new_ports and not any(_running(state, part) for part in parts_of(state).values()):
+    if new_ports:
+        _demand_down(state)
         first, *further = ports.choose(data_dir, len(state.nodes))
         state = replace(state, ports=first, further=tuple(further))
     write_state(state)
     return state
+
+
+def _demand_down(state: StackState) -> None:
+    if running := ", ".join(part.name for part in parts_of(state).values() if _running(state, part)):
+        down_first = f"run `{command_for('down', state.data_dir)}` first"
+        raise StackError(f"{running} of the stack in {state.data_dir} runs, on the ports that it has: {down_first}")
 
 
 def _demand_size(state: StackState, brokers: int | None, shards: int | None) -> None:
@@ -288,7 +304,7 @@ def _demand_size(state: StackState, brokers: int | None, shards: int | None) -> 
 def _end_leftovers(data_dir: Path) -> None:
     """End what a folder's former stack left running when the folder was removed under it."""
     for part in _parts(NODES_MAX, NODES_MAX).values():
-        if (process := daemons.find(part.mark(data_dir))) is not None:
+        if (process := part.find(data_dir)) is not None:
             daemons.kill(process)
 
 
@@ -329,7 +345,7 @@ def _spawn(state: StackState, part: _Part, on_progress: Progress) -> Process:
 
 def _running(state: StackState, part: _Part) -> Process | None:
     process = state.processes.get(part.name)
-    return process if alive(process) else daemons.find(part.mark(state.data_dir))
+    return process if alive(process) else part.find(state.data_dir)
 
 
 def _demand_disk(data_dir: Path) -> None:

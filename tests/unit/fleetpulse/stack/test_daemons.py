@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetpulse.stack import daemons
+from fleetpulse.stack import clickhouse, daemons
 from runtime.live_process import Process, alive, started
 from schemas.errors import StackError
 
@@ -46,6 +46,33 @@ def test_a_daemon_is_found_by_its_mark(sleeper: Process, tmp_path: Path) -> None
     """When its starter died before it could note the id. It goes on before the arguments of what it runs are there."""
     assert daemons.wait_until(lambda: daemons.find(str(tmp_path)) == sleeper, 10.0)
     assert daemons.find(f"{tmp_path}-other") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "ours"),
+    [
+        ("python -I -S /opt/a/serve_clickhouse.py /opt/a/_chdb.abi3.so /data/clickhouse", True),
+        ("python -I -S /opt/a/serve_clickhouse.py /opt/a/_chdb.abi3.so /data/other/clickhouse", False),
+        ("rsync -a /data/clickhouse backup:", False),
+        ("du -sh /data/clickhouse", False),
+    ],
+)
+def test_a_folder_in_a_command_line_makes_nobody_a_server(line: str, ours: bool) -> None:
+    """What copies or measures the folder is not ended with the stack; a server of a former version is."""
+    mark = clickhouse.mark(Path("/data"))
+
+    assert daemons.is_marked(line.split(), mark, clickhouse.PROGRAM) == ours
+
+
+def test_a_process_of_another_user_is_not_ours(
+    sleeper: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It could not be ended either."""
+    assert daemons.wait_until(lambda: daemons.find(str(tmp_path)) == sleeper, 10.0)
+
+    monkeypatch.setattr(os, "getuid", lambda: 12_345)
+
+    assert daemons.find(str(tmp_path)) is None
 
 
 def test_a_stopped_daemon_is_gone(sleeper: Process) -> None:

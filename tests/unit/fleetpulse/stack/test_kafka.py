@@ -20,6 +20,14 @@ def test_the_broker_listens_on_loopback_alone() -> None:
     assert settings["controller.quorum.voters"] == "1@127.0.0.1:21002"
 
 
+def test_a_folder_of_any_name_is_what_java_reads() -> None:
+    """Java takes the file for Latin-1 and a backslash for the begin of an escape."""
+    text = kafka.settings([PORTS], Path("/daten/größe \U0001f600/a\\b"))
+
+    assert text.isascii()
+    assert parsed(text)["log.dirs"] == r"/daten/gr\u00f6\u00dfe \ud83d\ude00/a\\b"
+
+
 def test_topics_are_never_made_by_accident() -> None:
     """A misspelt topic is an error, not a new topic."""
     assert parsed(kafka.settings([PORTS], Path("/d")))["auto.create.topics.enable"] == "false"

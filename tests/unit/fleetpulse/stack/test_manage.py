@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fleetpulse.stack.manage import kill, up
+from fleetpulse.stack import manage
+from fleetpulse.stack.manage import kill, make_folder, up
 from fleetpulse.stack.report import command_for
+from runtime.live_process import Process
 from runtime.local_stack import Ports, StackState, write_state
 from schemas.errors import StackError
 
@@ -39,3 +41,24 @@ def test_the_size_of_a_stack_is_decided_once(tmp_path: Path) -> None:
 
     with pytest.raises(StackError, match=r"has 1 brokers and 1 shards, .*make another: --data-dir"):
         up(tmp_path, brokers=3)
+
+
+def test_other_ports_for_a_stack_that_runs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were asked for, and would not be chosen."""
+    write_state(StackState(tmp_path, "c", Ports(1, 2, 3, 4), "w", "r", processes={"kafka": Process(7, "then")}))
+    monkeypatch.setattr(manage, "alive", lambda process: process is not None)
+    monkeypatch.setattr(manage, "_start", pytest.fail)
+
+    with pytest.raises(
+        StackError, match=r"^kafka of the stack in .* runs, .* run `fleetpulse down --data-dir .*` first"
+    ):
+        up(tmp_path, new_ports=True)
+
+
+@pytest.mark.parametrize("name", ["a:b", "a,b"])
+def test_a_folder_that_java_or_kafka_would_split_is_refused(tmp_path: Path, name: str) -> None:
+    """Nothing is made."""
+    with pytest.raises(StackError, match="choose another --data-dir"):
+        make_folder(tmp_path / name)
+
+    assert list(tmp_path.iterdir()) == []
