@@ -51,7 +51,7 @@ async def tail_topic(
         spans = await _assign(consumer, topic)
         _print(await _newest(consumer, spans, records))
         if follow:
-            await _follow(consumer, on_stop_signal(asyncio.get_running_loop()))
+            await _follow(consumer, spans, on_stop_signal(asyncio.get_running_loop()))
 
 
 def name_error(topic: str, names: Sequence[str]) -> ConfigError:
@@ -108,7 +108,11 @@ async def _read_to_end(consumer: Any, spans: Mapping[TopicPartition, Span], reco
     return [record for held in kept.values() for record in held]
 
 
-async def _follow(consumer: Any, stop: asyncio.Event) -> None:
+async def _follow(consumer: Any, spans: Mapping[TopicPartition, Span], stop: asyncio.Event) -> None:
+    """Print what comes behind the ends that were found; what has come meanwhile may have been fetched, and was not
+    printed."""
+    for partition, (_begin, end) in spans.items():
+        consumer.seek(partition, end)
     while not stop.is_set():
         fetched = await consumer.getmany(timeout_ms=_POLL_MS)
         _print([record for found in fetched.values() for record in found])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import orjson
 import pytest
-from aiokafka import ConsumerRecord
+from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaConnectionError
 
 from fleetpulse.topics import tail as module
@@ -162,3 +163,27 @@ async def test_fetches_are_bounded_before_there_is_a_client(monkeypatch: pytest.
         await tail_topic(KafkaConfig(bootstrap="127.0.0.1:1"), "t", 1, follow=False, limits=limits)
 
     assert seen == [limits, "made", "stopped"]
+
+
+async def test_what_came_while_the_newest_were_read_is_followed(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """It was fetched with them, behind the end that was found, and was not printed."""
+    partition, stop = TopicPartition("t", 0), asyncio.Event()
+
+    class Partition:
+        """A log of a record at each offset from 0; the reader stands behind all of them."""
+
+        at, end = 5, 5
+
+        def seek(self, _partition: TopicPartition, offset: int) -> None:
+            self.at = offset
+
+        async def getmany(self, **_limits: int) -> dict[TopicPartition, list[ConsumerRecord[bytes, bytes]]]:
+            stop.set()
+            found = [
+                ConsumerRecord("t", 0, offset, 0, 1, None, b"x", None, -1, 1, ()) for offset in range(self.at, self.end)
+            ]
+            return {partition: found}
+
+    await module._follow(Partition(), {partition: (0, 3)}, stop)
+
+    assert [orjson.loads(line)["_offset"] for line in capfdbinary.readouterr().out.splitlines()] == [3, 4]
