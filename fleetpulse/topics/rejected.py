@@ -20,6 +20,7 @@ from typing import Any
 from fleetpulse.sql.database import Database
 from runtime.config import Config
 from runtime.contract_record import check_deployment
+from runtime.file_lock import alone
 from runtime.kafka_clients import open_producer
 from schemas.contract.topics import BY_NAME
 from schemas.contract.verdicts import REASONS
@@ -39,13 +40,15 @@ LIMIT {limit:UInt32}
 
 WHOLE = """
 SELECT concat(log_id, '/', toString(log_partition), '/', toString(log_offset), '/', toString(log_row)) AS position,
-    topic, partition, schema, content_type, base64Encode(bytes) AS value
+    topic, partition, schema, content_type,
+    base64Encode(if(position IN (SELECT position FROM before), '', bytes)) AS value
 FROM rejected FINAL
 WHERE reason = {reason:String} AND row IS NULL AND bytes_total > 0 AND length(bytes) = bytes_total
     AND ifNull(schema, '') != '' AND ifNull(content_type, '') != ''
 ORDER BY appended_ms, topic, partition, offset
 LIMIT {limit:UInt64}
 """
+"""Table ``before``: positions of records that were sent again; their bytes stay where they are."""
 
 LEFT_ALONE = """
 SELECT countIf(row IS NOT NULL) AS single, countIf(row IS NULL AND length(bytes) < bytes_total) AS cut,
@@ -151,23 +154,38 @@ def plan_of(
 
 
 async def replay(config: Config, reason: str, limit: int, *, dry_run: bool) -> Plan:
-    """Send at most ``limit`` whole rejected records again, oldest first, without their old identity."""
+    """Send at most ``limit`` whole rejected records again, oldest first, without their old identity. Raises
+    ``FleetpulseError`` where another replay sends from this data folder: both would send the same."""
     check_reason(reason, "REASON")
-    journal = Journal(config.data_dir / JOURNAL_NAME)
+    path = config.data_dir / JOURNAL_NAME
+    if dry_run:
+        return _planned(config, reason, limit, Journal(path))
+    with alone(path, "another replay is at work in this data folder; run it again when that has ended"):
+        journal = Journal(path)
+        plan = _planned(config, reason, limit, journal)
+        if plan.records:
+            await _send_all(config, plan, journal)
+        return plan
+
+
+def _planned(config: Config, reason: str, limit: int, journal: Journal) -> Plan:
     before = journal.positions()
+    sent = [("",), *((position,) for position in before)]
     with contextlib.closing(Database(config.reading)) as database:
-        rows = database.sql(WHOLE, {"reason": reason, "limit": limit + len(before)}).records()
+        asked = {"reason": reason, "limit": limit + len(before)}
+        rows = database.beside(WHOLE, asked, "before", {"position": "String"}, sent).records()
         left_alone = database.sql(LEFT_ALONE, {"reason": reason}).records()[0]
-    plan = plan_of(reason, rows, left_alone, before, limit)
-    if plan.records and not dry_run:
-        await check_deployment(config.kafka)
-        bytes_max = max(topic.record_bytes_max for topic in BY_NAME.values())
-        failed = "does not accept records"
-        async with open_producer(config.kafka, failed=failed, max_request_size=bytes_max) as producer:
-            for record in plan.records:
-                await _send(producer, record)
-                journal.note(record.position)
-    return plan
+    return plan_of(reason, rows, left_alone, before, limit)
+
+
+async def _send_all(config: Config, plan: Plan, journal: Journal) -> None:
+    await check_deployment(config.kafka)
+    bytes_max = max(topic.record_bytes_max for topic in BY_NAME.values())
+    failed = "does not accept records"
+    async with open_producer(config.kafka, failed=failed, max_request_size=bytes_max) as producer:
+        for record in plan.records:
+            await _send(producer, record)
+            journal.note(record.position)
 
 
 async def _send(producer: Any, record: Again) -> None:

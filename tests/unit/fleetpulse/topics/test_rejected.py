@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
-from fleetpulse.topics.rejected import Again, Journal, check_reason, plan_of
-from schemas.errors import ConfigError
+from fleetpulse.sql.database import Answer
+from fleetpulse.topics import rejected
+from fleetpulse.topics.rejected import JOURNAL_NAME, Again, Journal, check_reason, plan_of, replay
+from runtime.config import Config
+from runtime.file_lock import alone
+from schemas.errors import ConfigError, FleetpulseError
 
 NOTHING = {"cut": 0, "single": 0, "unnamed": 0, "empty": 0}
 
@@ -92,3 +96,44 @@ def test_reasons_are_of_the_closed_set(reason: str) -> None:
     """Others are one sentence that lists the set."""
     with pytest.raises(ConfigError, match=r"--reason = .* must be one of too_large, "):
         check_reason(reason, "--reason")
+
+
+class Tables:
+    """A database with nothing rejected, which remembers what it was asked beside."""
+
+    def __init__(self, *_config: object) -> None:
+        self.beside_rows: list[Any] = []
+
+    def beside(self, text: str, _parameters: object, name: str, _columns: object, rows: Any) -> Answer:
+        assert f"FROM {name})" in text
+        self.beside_rows += rows
+        return Answer(("position",), ())
+
+    def sql(self, _text: str, _parameters: object) -> Answer:
+        return Answer(tuple(NOTHING), (tuple(NOTHING.values()),))
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+async def test_two_replays_at_once_do_not_send_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second is refused before it asks; a dry run is none."""
+    monkeypatch.setattr(rejected, "Database", Tables)
+    config = Config(data_dir=tmp_path / "a b")
+
+    with alone(config.data_dir / JOURNAL_NAME, ""):
+        with pytest.raises(FleetpulseError, match="another replay is at work"):
+            await replay(config, "syntax", 10, dry_run=False)
+        await replay(config, "syntax", 10, dry_run=True)
+    assert not (await replay(config, "syntax", 10, dry_run=False)).records
+
+
+async def test_the_server_is_told_what_was_sent_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of that it gives no bytes: all that was ever replayed would be fetched with every replay."""
+    tables = Tables()
+    monkeypatch.setattr(rejected, "Database", lambda *_config: tables)
+    Journal(tmp_path / JOURNAL_NAME).note("log/0/1/0")
+
+    await replay(Config(data_dir=tmp_path), "syntax", 10, dry_run=False)
+
+    assert ("log/0/1/0",) in tables.beside_rows
