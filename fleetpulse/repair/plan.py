@@ -4,7 +4,8 @@ Hours of a table are compared by the number of their rows, a hash of the rows' i
 versions where rows have one. Rows that are copied have an identity, so that copying one that was there changes nothing;
 of rollups and bills the greatest version stands. Producers' books are compared by what they say, of which the greatest
 stands. Of rollups a bucket counts that the span begins in. An hour that each of two copies has a part of is whole in
-the one that was filled; its rollups are noted to be computed again there.
+the one that was filled; its rollups are noted to be computed again there. Raw events are in the span by the time they
+were appended, whatever time they say of themselves, and an hour of theirs is copied whole.
 """
 
 from __future__ import annotations
@@ -33,22 +34,25 @@ _LAST = "clock_skew_ms"
 @dataclass(frozen=True, slots=True)
 class Copied:
     """A table as the server describes it: the column of its time, the columns of its identity, and those that are
-    stored as they are inserted."""
+    stored as they are inserted. ``span``: the column by which rows are in the span, where that is another than
+    ``time``."""
 
     table: str
     time: str
     key: str
     columns: tuple[str, ...]
+    span: str = ""
 
     def contents(self, from_ms: int, to_ms: int) -> str:
         """The query of what hours come to."""
         version = "sum(version)" if "version" in self.columns else "toUInt64(0)"
         told = ", ".join(one for one in self.columns if one != _LAST) if self.table == PRODUCER_BOOKS.name else self.key
         width_ms = max((one.bucket_ms for one in LEVELS if self.table.endswith(f"_rollup_{one.name}")), default=1)
+        bound = self.span or self.time
         return (
             f"SELECT intDiv({self.time}, {HOUR_MS}) * {HOUR_MS} AS hour_ms, count(),"
             f" groupBitXor(cityHash64(toString(tuple({told})))), {version}\nFROM {self.table} FINAL\n"
-            f"WHERE {self.time} >= {from_ms - from_ms % width_ms} AND {self.time} < {to_ms}\nGROUP BY hour_ms"
+            f"WHERE {bound} >= {from_ms - from_ms % width_ms} AND {bound} < {to_ms}\nGROUP BY hour_ms"
         )
 
     def rows(self, hour_ms: int) -> str:
@@ -62,7 +66,13 @@ class Copied:
 def tables_of(limits: Limits, keys: Mapping[str, str], columns: Mapping[str, Sequence[str]]) -> tuple[Copied, ...]:
     """The tables to compare, by their sorting keys and columns; what is computed from others comes last."""
     found = [
-        Copied(one.table, _sorted_by(one.column, columns[one.table]), keys[one.table], tuple(columns[one.table]))
+        Copied(
+            one.table,
+            _sorted_by(one.column, columns[one.table]),
+            keys[one.table],
+            tuple(columns[one.table]),
+            span=one.column,
+        )
         for one in kept(limits)
         if one.table not in (NOTES, slowest_hours.TABLE) and one.table in keys
     ]
@@ -70,7 +80,8 @@ def tables_of(limits: Limits, keys: Mapping[str, str], columns: Mapping[str, Seq
 
 
 def _sorted_by(column: str, columns: Sequence[str]) -> str:
-    """Raw events are kept by the time they were appended and sorted by their own."""
+    """Raw events are kept by the time they were appended, and sorted by their own, which may be any: senders' clocks
+    say it. So the span is of the former and the hours are of the latter."""
     return "at_ms" if column == "appended_ms" and "at_ms" in columns else column
 
 

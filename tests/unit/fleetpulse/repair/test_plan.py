@@ -67,3 +67,12 @@ def test_a_bucket_in_which_the_span_begins_is_compared() -> None:
 
     assert f"window_ms >= {3 * DAY_MS} AND window_ms < {from_ms + HOUR_MS}" in days.contents(from_ms, from_ms + HOUR_MS)
     assert f"window_ms >= {from_ms} " in rows.contents(from_ms, from_ms + HOUR_MS)
+
+
+def test_raw_events_are_in_the_span_by_when_they_were_appended() -> None:
+    """Their own time may be any, as a sender's clock says it: by that, rows outside the span would never be copied."""
+    (events,) = (one for one in tables_of(DEFAULT_LIMITS, KEYS, COLUMNS) if one.table == "llm_requests")
+
+    assert "intDiv(at_ms, 3600000)" in events.contents(0, HOUR_MS)
+    assert f"WHERE appended_ms >= 0 AND appended_ms < {HOUR_MS}" in events.contents(0, HOUR_MS)
+    assert f"WHERE at_ms >= 0 AND at_ms < {HOUR_MS}" in events.rows(0)
