@@ -21,6 +21,8 @@ from stream_jobs.prices.model import words_of
 
 NEEDED, MORE = ("gpu_model", "gpu_hours"), ("usd", "day")
 EVERY_DAY = -1
+AMOUNT_MAX = 10**9
+"""Hours or dollars of a line: as milliseconds and nano-dollars 64 bits hold it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,8 @@ def _whole(place: str, text: str, times: int, what: str) -> int:
         number = Decimal(text.removeprefix("$"))
     except InvalidOperation:
         number = Decimal(-1)
-    if not number.is_finite() or number < 0:
-        raise ConfigError(place, text, f"must be {what}, 0 or more")
+    if not number.is_finite() or not 0 <= number <= AMOUNT_MAX:
+        raise ConfigError(place, text, f"must be {what}, 0 or more and at most {AMOUNT_MAX:,}")
     return int((number * times).to_integral_value())
 
 

@@ -89,7 +89,9 @@ def _columns(path: Path) -> Columns | None:
         return None
     try:
         with path.open(newline="", encoding="utf-8") as file:
-            header = _is_header(next(csv.reader(file), [""]))
+            if not (first := next(csv.reader(file), [])):
+                return None
+            header = _is_header(first)
         table = reader.read_csv(
             path,
             reader.ReadOptions(autogenerate_column_names=True, skip_rows=int(header), use_threads=False),
@@ -141,8 +143,10 @@ def _rows(path: Path) -> Columns:
 
 
 def _each(path: Path, rows: Iterator[list[str]]) -> Iterator[tuple[int, float, str]]:
+    begun = False
     for number, row in enumerate(rows, 1):
-        if not row or (number == 1 and _is_header(row)):
+        first, begun = bool(row) and not begun, begun or bool(row)
+        if not row or (first and _is_header(row)):
             continue
         try:
             yield time_ms(row[0]), float(row[1] or "nan"), row[0]

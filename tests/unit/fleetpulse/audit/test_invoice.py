@@ -43,6 +43,8 @@ def test_lines_are_whole_milliseconds_and_nano_dollars() -> None:
         pytest.param(["gpu_model,gpu_hours", "H100,1", "H100,many"], r"i\.csv:3 = 'many': .*GPU hours", id="no number"),
         pytest.param(["gpu_model,gpu_hours", "H100,-1"], r"i\.csv:2 = '-1': .*0 or more", id="below zero"),
         pytest.param(["gpu_model,gpu_hours", "H100,NaN"], r"i\.csv:2 = 'NaN': .*0 or more", id="not a number"),
+        pytest.param(["gpu_model,gpu_hours", "H100,1e999999"], r"i\.csv:2 = '1e999999': .*at most 1,000", id="beyond"),
+        pytest.param(["gpu_model,gpu_hours,usd", "H,1,1e10"], r"i\.csv:2 = '1e10': .*US dollars", id="no sum of money"),
         pytest.param(["gpu_model,gpu_hours", "H100"], r"i\.csv:2 = 'H100': must have 2 values", id="too short"),
         pytest.param(["gpu_model,gpu_hours", ",1"], r"i\.csv:2 = '': must name a type", id="no type"),
         pytest.param(["gpu_model,gpu_hours,day", "H100,1,31.1."], r"i\.csv:2 = '31\.1\.': must be a day", id="no day"),

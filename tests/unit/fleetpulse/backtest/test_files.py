@@ -112,6 +112,17 @@ def test_an_empty_value_is_unknown(tmp_path: Path, reading: str) -> None:
     assert [str(value) for value in read_series(path).values] == ["nan", "nan", "4.0"]
 
 
+def test_a_header_may_stand_below_empty_lines(tmp_path: Path, reading: str) -> None:
+    """As an editor or a shell leaves them; a second header is none."""
+    path = tmp_path / "a.csv"
+    path.write_text("\n\ntimestamp,value\n1,2\n\n3,4\n")
+
+    assert read_series(path).at_ms.tolist() == [1_000, 3_000]
+    path.write_text("\na,b\nc,d\n1,2\n")
+    with pytest.raises(ConfigError, match=r"a\.csv:3 = 'c,d'"):
+        read_series(path)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
