@@ -146,7 +146,7 @@ class Target:
         if handled and until_ms <= max(cursor.released_ms, 0):
             self._notify(transition)
             return
-        if fingerprint in cursor.withheld:
+        if fingerprint in cursor.withheld or (until_ms and not handled):
             self._withheld[fingerprint] = transition.partition
         elif handled and past.sent is not None:
             self._notify(past.sent)

@@ -363,6 +363,29 @@ def test_what_was_silenced_before_it_could_be_sent_is_not_fired_by_a_restart() -
     assert after.cursor(0, NOW_MS + 20_000).withheld == ()
 
 
+@pytest.mark.parametrize("kind", ["alertmanager", "webhook"])
+def test_what_was_silenced_when_a_target_was_added_is_not_fired_by_a_restart(kind: str) -> None:
+    """The topic's history looks as if it had been sent; over two restarts. When the silence ends it is sent."""
+    records = [an_alert("a"), an_alert("a", 2, "updated", **SILENCED)]
+    cursor = Cursor(2, NEW)
+    for _ in range(3):
+        target = a_target(kind, cursor=cursor)
+        feed(target, *records)
+        target.begin()
+        assert target.next(when()) == Wait(RELEASED_MS)
+        cursor = target.cursor(0, NOW_MS)
+        assert cursor == Cursor(2, NOW_MS, (), ("a",))
+
+    ended, opened = a_target(kind, cursor=cursor), a_target(kind, cursor=cursor)
+    for one in (ended, opened):
+        feed(one, *records)
+        one.begin()
+    feed(ended, an_alert("a", 3, "resolved", **SILENCED), since=2)
+    assert (sent(ended), ended.cursor(0, NOW_MS).withheld) == ([], ())
+    feed(opened, an_alert("a", 3, "updated"), since=2)
+    assert (sent(opened), opened.cursor(0, NOW_MS).withheld) == (["a3"], ())
+
+
 @pytest.mark.parametrize(("response", "ended"), [(Response(0), ["a3"]), (BROKEN, ["a3"]), (Response(401), [])])
 def test_the_end_is_sent_where_the_beginning_may_have_come_through(response: Response, ended: list[str]) -> None:
     """The response was lost, then somebody silenced it, then it was over."""
