@@ -54,9 +54,9 @@ class Undelivered:
     reason: str
     detail: str
 
-    def record(self, target: str, now_ms: int) -> bytes:
+    def record(self, target: str, now_ms: int, *, whole: bool = True) -> bytes:
         """Value of its record on topic ``alerts.undelivered``, JSON: why, and the transition as it stands on topic
-        ``alerts``."""
+        ``alerts``, null where it is not to be ``whole``."""
         transition = self.delivery.transition
         value = {
             "schema": UNDELIVERED_SCHEMA,
@@ -68,7 +68,7 @@ class Undelivered:
             "transition_id": transition.alert.transition_id,
             "partition": transition.partition,
             "offset": transition.offset,
-            "record": orjson.Fragment(transition.record),
+            "record": orjson.Fragment(transition.record) if whole else None,
         }
         return orjson.dumps(value)
 

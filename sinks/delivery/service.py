@@ -33,6 +33,7 @@ from schemas.limits import DEFAULT_LIMITS, Limits
 from sinks.delivery.backlog import Undelivered
 from sinks.delivery.client import Client
 from sinks.delivery.cursor import Cursor, cursors_of, encode
+from sinks.delivery.dead_letters import REQUEST_BYTES_MAX, publish
 from sinks.delivery.schedule import Moment
 from sinks.delivery.sender import Sender, moment_of
 from sinks.delivery.target import Target
@@ -123,7 +124,8 @@ async def _consume(delivery: Delivery) -> None:
     assignment = _Assignment()
     consumer = make_consumer(delivery.kafka, group=delivery.group, group_instance_id=delivery.worker)
     consumer.subscribe([ALERTS_TOPIC], listener=assignment)
-    async with started(consumer), started(make_producer(delivery.kafka)) as producer:
+    publishing = make_producer(delivery.kafka, max_request_size=REQUEST_BYTES_MAX)
+    async with started(consumer), started(publishing) as producer:
         while not delivery.stop.is_set():
             partitions = sorted(consumer.assignment())
             if not partitions:  # another process of the group delivers; this one is a standby
@@ -315,21 +317,7 @@ class _Session:
         await self._consumer.commit(offsets)
 
     async def _publish_undelivered(self, target: str, undelivered: Undelivered) -> None:
-        """Put it on the topic of undelivered transitions, retrying for ever."""
-        transition = undelivered.delivery.transition
-        value = undelivered.record(target, self._delivery.clock.now_ms())
-        while True:
-            try:
-                await self._producer.send_and_wait(DEAD_LETTERS, value, key=transition.alert.fingerprint.encode())
-                break
-            except (KafkaError, OSError) as error:
-                _log.warning("publishing an undelivered alert failed, retrying", extra={"error": repr(error)})
-                await asyncio.sleep(_AGAIN_S)
-        COUNTERS.add("deliver_undelivered", target=target, reason=undelivered.reason)
-        facts = {"target": target, "reason": undelivered.reason, "transition_id": transition.alert.transition_id}
-        _log.error(
-            "alert not delivered; it is on topic alerts.undelivered", extra={**facts, "detail": undelivered.detail}
-        )
+        await publish(self._producer, target, undelivered, self._delivery.clock)
 
 
 def _done(senders: Iterable[Sender]) -> list[int]:

@@ -30,6 +30,7 @@ from schemas.contract.topics import ALERTS_TOPIC, BOOKS_TOPIC, REJECTED_TOPIC, W
 from sinks.delivery import target as delivery_target
 from sinks.delivery.request import SIGNATURE, verify
 from sinks.delivery.service import Delivery, run_delivery
+from sinks.delivery.transition import RECORD_BYTES_MAX
 from sinks.service import SinkSettings, run_sink
 from tests.integration.delivery_rig import Receiver, Request, an_alert, tell, undelivered, until
 from tests.integration.installation import variables_of
@@ -158,6 +159,23 @@ async def test_what_is_rejected_goes_to_the_undelivered_ones_at_once(
         ("hook", "rejected", "status 400: ", 0)
     ]
     assert told[0]["record"] == json.loads(encode(alerts[0]))
+
+
+async def test_what_is_rejected_and_large_goes_to_the_undelivered_ones_whole(
+    kafka: KafkaConfig, test: str, receiver: Receiver
+) -> None:
+    """With what stands around it, it is larger than what a producer sends unless told."""
+    receiver.answers = lambda request: (400, {})
+    fingerprint = f"{test}000b"
+    room = RECORD_BYTES_MAX - 150 - len(encode(an_alert(test, fingerprint, evidence={"pad": ""})))
+    alert = an_alert(test, fingerprint, evidence={"pad": "x" * room})
+    async with delivering(kafka, webhook(receiver, test)):
+        await tell(kafka, alert)
+        await until(lambda: _some(kafka, fingerprint))
+
+    (value,) = await undelivered(kafka, {fingerprint})
+    assert len(value) > RECORD_BYTES_MAX
+    assert json.loads(value)["record"] == json.loads(encode(alert))
 
 
 async def _some(kafka: KafkaConfig, fingerprint: str) -> bool:
