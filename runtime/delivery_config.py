@@ -6,8 +6,10 @@ instead: ``endpoint_url_file``, ``bearer_token_file``, ``hmac_key_file``, ``rout
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import unquote, urlsplit
@@ -43,7 +45,8 @@ class TargetConfig(Section):
     """One receiver of alerts."""
 
     name: str = Field(default="default", pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")
-    """Unique. Under this name its cursor is kept: a new name is a new target."""
+    """Unique. Under this name its cursor is kept: a new name is a new target. One with another filter than before is
+    sent the open alerts that match."""
     kind: Kind
     """Shape of what is sent: Alertmanager's API v2, the record as it is, a Slack message, a PagerDuty event v2."""
     endpoint_url: SecretStr = SecretStr("")
@@ -93,6 +96,12 @@ class TargetConfig(Section):
     def matches(self, severity: str, labels: Mapping[str, str]) -> bool:
         """Whether the target is to be notified of an alert of this severity with these labels."""
         return severity in self.severities and all(labels.get(name) in found for name, found in self.match.items())
+
+    @property
+    def filter_id(self) -> str:
+        """8 hex digits, the same for filters that match the same alerts as far as their words tell."""
+        words = [sorted(self.severities), {name: sorted(found) for name, found in self.match.items()}]
+        return sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:8]
 
     @property
     def url(self) -> str:

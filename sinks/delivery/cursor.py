@@ -8,16 +8,20 @@ it was added is still to be sent.
 
 ``unmatched``: open alerts that the target was notified of although, as they are now, its filter does not match: it has
 to be notified of their end. ``withheld``: open alerts of which the target was never notified although the topic holds a
-transition that was not silenced when it came: they were silenced before it could be sent. Their fingerprints are kept
-as far as the metadata has room, which is shared by the targets that need it; for those beyond, what is left of the
-topic's history has to show that they matched once, or were not silenced.
+transition that was not silenced when it came: they were silenced before it could be sent, or before the target was
+added. Their fingerprints are kept as far as the metadata has room, which is shared by the targets that need it; for
+those beyond, what is left of the topic's history has to show that they matched once, or were not silenced.
+
+Beside a cursor stands an id of the target's filter: where that changed, the target is new to every alert that is open,
+those of ``unmatched`` apart. A cursor without one, of a release before, goes for any filter.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 NEW = -1
@@ -25,6 +29,9 @@ METADATA_CHARACTERS_MAX = 4_096
 """``offset.metadata.max.bytes`` of a broker, unless changed."""
 _WITHHELD = "!"
 """Before a fingerprint of those withheld: a release that knows no others takes it for none."""
+_FILTER = "~"
+"""Before the id of the filter, likewise."""
+_ANY: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +72,23 @@ class Progress:
         return min(self._unfinished, default=self._next)
 
 
-def encode(cursors: Mapping[str, Cursor]) -> str:
-    """Cursors by target as metadata, never longer than a broker accepts."""
-    bare = {name: [one.offset, one.released_ms] for name, one in sorted(cursors.items())}
-    named = {name: _names(one) for name, one in sorted(cursors.items())}
+def encode(cursors: Mapping[str, Cursor], filters: Mapping[str, str] = _ANY) -> str:
+    """Cursors by target, and ids of filters, as metadata, never longer than a broker accepts."""
+    ids = {name: [f"{_FILTER}{filters[name]}"] if name in filters else [] for name in sorted(cursors)}
+    bare: dict[str, list[Any]] = {name: _entry(cursors[name], ids[name]) for name in ids}
+    named = {name: _names(cursors[name]) for name in ids}
     needing = [name for name, names in named.items() if names]
     if not needing:
         return _json(bare)
     share = (METADATA_CHARACTERS_MAX - len(_json(bare))) // len(needing)
-    full: dict[str, list[Any]] = dict(bare)
+    full = dict(bare)
     for name in needing:
-        kept = _that_fit(named[name], share - len(",[]"))
-        full[name] = [*bare[name], kept] if kept else bare[name]
+        full[name] = _entry(cursors[name], [*_that_fit(named[name], share - len(",[]")), *ids[name]])
     return _json(full)
+
+
+def _entry(cursor: Cursor, names: list[str]) -> list[Any]:
+    return [cursor.offset, cursor.released_ms, *([names] if names else [])]
 
 
 def _names(cursor: Cursor) -> list[str]:
@@ -99,23 +110,35 @@ def _json(value: Any) -> str:
 
 
 def cursors_of(
-    targets: tuple[str, ...], committed: int | None, metadata: str, begin: int, end: int
+    targets: tuple[str, ...],
+    committed: int | None,
+    metadata: str,
+    begin: int,
+    end: int,
+    filters: Mapping[str, str] = _ANY,
 ) -> dict[str, Cursor]:
     """Where each target continues, given the committed offset and the log's ends ``[begin, end)``.
 
     Nothing committed, or a target that metadata does not name: it is new and starts at the end, with the open alerts.
-    A committed offset without readable metadata was set by a person: every target continues there. An offset behind
-    the end is that of another log of this name: everything is new.
+    With another filter than before it continues, and is new to these. A committed offset without readable metadata was
+    set by a person: every target continues there. An offset behind the end is that of another log of this name:
+    everything is new.
     """
     if committed is None or committed > end:
         return dict.fromkeys(targets, Cursor(end, NEW))
     known = _decode(metadata)
     if known is None:
         return dict.fromkeys(targets, Cursor(max(committed, begin), 0))
-    return {name: known.get(name, Cursor(end, NEW)) for name in targets}
+    found = {}
+    for name in targets:
+        cursor, before = known.get(name, (Cursor(end, NEW), ""))
+        changed = before and before != filters.get(name, before)
+        found[name] = replace(cursor, released_ms=NEW) if changed else cursor
+    return found
 
 
-def _decode(metadata: str) -> dict[str, Cursor] | None:
+def _decode(metadata: str) -> dict[str, tuple[Cursor, str]] | None:
+    """Cursor and id of the filter by target; None for what is no metadata of ours."""
     try:
         found = json.loads(metadata)
         return {str(name): _cursor(*parts) for name, parts in found.items()}
@@ -123,8 +146,10 @@ def _decode(metadata: str) -> dict[str, Cursor] | None:
         return None
 
 
-def _cursor(offset: Any, released_ms: Any, names: Any = ()) -> Cursor:
-    texts = [str(one) for one in names]
-    unmatched = tuple(one for one in texts if not one.startswith(_WITHHELD))
-    withheld = tuple(one.removeprefix(_WITHHELD) for one in texts if one.startswith(_WITHHELD))
-    return Cursor(int(offset), int(released_ms), unmatched, withheld)
+def _cursor(offset: Any, released_ms: Any, names: Any = ()) -> tuple[Cursor, str]:
+    marked: dict[str, list[str]] = {_WITHHELD: [], _FILTER: [], "": []}
+    for text in map(str, names):
+        mark = text[:1] if text[:1] in marked else ""
+        marked[mark].append(text.removeprefix(mark))
+    cursor = Cursor(int(offset), int(released_ms), tuple(marked[""]), tuple(marked[_WITHHELD]))
+    return cursor, next(iter(marked[_FILTER]), "")

@@ -156,6 +156,7 @@ class _Session:
         self._assignment = assignment
         self._changes = assignment.changes
         self._partitions = partitions
+        self._filters = {target.name: target.filter_id for target in delivery.config.all_targets}
         self._senders: list[Sender] = []
         self._committed: object = None
         self._ends: Mapping[TopicPartition, int] = {}
@@ -191,8 +192,8 @@ class _Session:
         begins = await self._consumer.beginning_offsets(self._partitions)
         ends = self._ends = await self._consumer.end_offsets(self._partitions)
         known = await _committed(self._delivery.kafka, self._delivery.group, self._partitions)
-        names = tuple(target.name for target in self._delivery.config.all_targets)
-        cursors = {tp: cursors_of(names, *known[tp], begins[tp], ends[tp]) for tp in self._partitions}
+        names, filters = tuple(self._filters), self._filters
+        cursors = {tp: cursors_of(names, *known[tp], begins[tp], ends[tp], filters) for tp in self._partitions}
         if names:
             await self._commit(cursors)
         return cursors
@@ -313,7 +314,10 @@ class _Session:
         return True
 
     async def _commit(self, cursors: Cursors) -> None:
-        offsets = {tp: (min(c.offset for c in by_name.values()), encode(by_name)) for tp, by_name in cursors.items()}
+        offsets = {
+            tp: (min(one.offset for one in by_name.values()), encode(by_name, self._filters))
+            for tp, by_name in cursors.items()
+        }
         await self._consumer.commit(offsets)
 
     async def _publish_undelivered(self, target: str, undelivered: Undelivered) -> None:

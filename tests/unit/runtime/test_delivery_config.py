@@ -28,6 +28,20 @@ def test_addresses_are_made_whole(kind: str, url: str, whole: str) -> None:
     assert TargetConfig(kind=kind, endpoint_url=url).url == whole
 
 
+def test_a_filter_is_known_by_what_it_matches() -> None:
+    """In any order; nothing else of a target counts."""
+    one = TargetConfig(**HOOK, severities=["critical", "info"], match={"a": ["x", "y"], "b": "z"})
+    same = TargetConfig(**HOOK, severities=["info", "critical"], match={"b": ["z"], "a": ["y", "x"]}, burst=1)
+    others = [
+        TargetConfig(**HOOK),
+        TargetConfig(**HOOK, severities=["critical", "info"]),
+        TargetConfig(**HOOK, severities=["critical", "info"], match={"a": ["x"], "b": ["y", "z"]}),
+    ]
+
+    assert one.filter_id == same.filter_id
+    assert len({one.filter_id, *(other.filter_id for other in others)}) == 4
+
+
 def test_pagerduty_has_an_address_of_its_own() -> None:
     """Unless another is given."""
     assert TargetConfig(kind="pagerduty", routing_key="k").url == PAGERDUTY_URL

@@ -86,3 +86,40 @@ def test_alerts_beyond_the_filter_are_kept_as_far_as_there_is_room() -> None:
     assert {one.unmatched for one in kept.values()} == {names[-9:]}
     alone = {"a": Cursor(1, 2, names)}
     assert METADATA_CHARACTERS_MAX - 19 < len(encode(alone)) <= METADATA_CHARACTERS_MAX
+
+
+FILTERS = {"a": "0123abcd", "b": "00000000"}
+
+
+def test_a_target_whose_filter_changed_is_new_to_what_is_open() -> None:
+    """It continues where it was, and keeps what it was notified of beyond its filter; of others nothing changes."""
+    names = ("0" * 16, "1" * 16)
+    cursors = {"a": Cursor(3, 50, names[:1], names[1:]), "b": Cursor(7, 100)}
+    metadata = encode(cursors, FILTERS)
+
+    assert metadata == f'{{"a":[3,50,["!{names[1]}","{names[0]}","~0123abcd"]],"b":[7,100,["~00000000"]]}}'
+    assert cursors_of(("a", "b"), 3, metadata, 0, 9, FILTERS) == cursors
+    assert cursors_of(("a", "b"), 3, metadata, 0, 9, {**FILTERS, "a": "ffffffff"}) == {
+        "a": Cursor(3, NEW, names[:1], names[1:]),
+        "b": Cursor(7, 100),
+    }
+
+
+def test_a_cursor_of_a_release_without_filters_goes_for_any() -> None:
+    """An upgrade sends nothing again; a target that is not named is new, whatever its filter."""
+    metadata = encode({"a": Cursor(3, 50)})
+
+    assert cursors_of(("a", "b"), 3, metadata, 0, 9, FILTERS) == {"a": Cursor(3, 50), "b": Cursor(9, NEW)}
+
+
+def test_metadata_with_filters_fits_a_broker() -> None:
+    """Of the most targets, each with more alerts than there is room for: no filter is lost."""
+    names = tuple(f"{n:016x}" for n in range(1_000))
+    many = {f"{n:032}": Cursor(2**63 - 1, 2**63 - 1, names) for n in range(16)}
+    filters = {name: f"{n:08x}" for n, name in enumerate(many)}
+    metadata = encode(many, filters)
+
+    assert len(metadata) <= METADATA_CHARACTERS_MAX
+    kept = cursors_of(tuple(many), 1, metadata, 0, 2**63, dict.fromkeys(many, "ffffffff"))
+    assert {one.released_ms for one in kept.values()} == {NEW}
+    assert all(names[-5:] == one.unmatched[-5:] for one in kept.values())

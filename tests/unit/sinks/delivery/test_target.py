@@ -605,6 +605,24 @@ def test_the_end_of_an_alert_that_no_longer_matches_is_sent_over_a_restart() -> 
     assert after.cursor(0, NOW_MS) == Cursor(6, NOW_MS)
 
 
+def test_what_a_wider_filter_matches_and_is_open_is_sent_once() -> None:
+    """The target was not sent it; and what it was sent beyond the filter before is not sent again."""
+    settings: dict[str, Any] = {"match": {"host": ["h1", "h9"]}}
+    history = [an_alert("a", **ELSEWHERE), an_alert("b", **ELSEWHERE)]
+    target = a_target(cursor=Cursor(2, NEW, ("b",)), **settings)
+    feed(target, *history)
+    target.begin()
+    assert target.cursor(0, NOW_MS).released_ms == NEW  # a crash now sends it all the same
+    assert sent(target) == ["a1"]
+
+    again = a_target(cursor=target.cursor(0, NOW_MS), **settings)
+    feed(again, *history)
+    again.begin()
+    assert sent(again) == []
+    feed(again, *(an_alert(name, 2, "resolved", **ELSEWHERE) for name in "ab"), since=2)
+    assert sorted(sent(again)) == ["a2", "b2"]
+
+
 @pytest.mark.parametrize(("released_ms", "expected"), [(0, ["a3"]), (NEW, [])])
 def test_what_the_history_shows_as_matched_once_was_sent(released_ms: int, expected: list[str]) -> None:
     """Also where the cursor does not list it; a target that is new was sent nothing."""
