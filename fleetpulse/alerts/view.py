@@ -17,7 +17,7 @@ from runtime.kafka_clients import open_consumer, open_producer
 from schemas.codec.build import block_from_rows
 from schemas.contract import alert_commands
 from schemas.contract.alert_commands import Command
-from schemas.contract.alerts import SEVERITIES, Alert, decode
+from schemas.contract.alerts import SEVERITIES, Alert, decode_valid
 from schemas.contract.placement import place
 from schemas.contract.record import Headers
 from schemas.contract.topics import ALERT_COMMANDS, ALERTS_TOPIC
@@ -86,7 +86,7 @@ def newest_of(records: Iterable[Keyed]) -> list[tuple[Alert, bytes]]:
             found.pop(key, None)
         elif key is not None and value is not None:
             with contextlib.suppress(RejectedError):
-                found[key] = (decode(value), value)
+                found[key] = (decode_valid(value), value)
     return list(found.values())
 
 

@@ -8,6 +8,7 @@ event time. Schema ``alerts/1``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -19,6 +20,15 @@ from schemas.errors import RejectedError
 SCHEMA = "alerts/1"
 TRANSITIONS = ("opened", "updated", "resolved")
 SEVERITIES = ("info", "warning", "critical")
+_TIME_MS_MAX = 253_402_300_799_000
+"""End of the year 9999, the last one of RFC 3339."""
+TEXT_CHARACTERS_MAX = 65_536
+LABELS_MAX = 64
+MEMBERS_MAX = 1_000
+"""Far above what the alert job writes; what is beyond was written by somebody else."""
+_NUMBER_MAX = 2**31 - 1
+_COUNT_MAX = 2**63 - 1
+_FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +107,68 @@ def decode(data: bytes) -> Alert:
     if alert.transition not in TRANSITIONS:
         raise RejectedError("not_allowed", f"transition {alert.transition!r}, must be one of {', '.join(TRANSITIONS)}")
     return alert
+
+
+def decode_valid(data: bytes) -> Alert:
+    """The alert. Raises ``RejectedError`` for what is none, for one whose fields are of other types or beyond their
+    bounds, and for a fingerprint that is not 16 hex digits: it becomes part of a header."""
+    alert = decode(data)
+    for names, valid, what in _CHECKS:
+        for name in names:
+            if not valid(getattr(alert, name)):
+                raise RejectedError("wrong_type", f"{name} = {getattr(alert, name)!r}, must be {what}"[:200])
+    if alert.severity not in SEVERITIES or not _FINGERPRINT.fullmatch(alert.fingerprint):
+        raise RejectedError("not_allowed", f"severity {alert.severity!r} of fingerprint {alert.fingerprint!r}"[:200])
+    if not _labels(alert.labels) or len(alert.members) > MEMBERS_MAX or not all(_member(m) for m in alert.members):
+        raise RejectedError("wrong_type", f"labels must map text to text, at most {LABELS_MAX}, also those of members")
+    return alert
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= TEXT_CHARACTERS_MAX
+
+
+def _time(value: Any) -> bool:
+    return _whole(value) and 0 <= value <= _TIME_MS_MAX
+
+
+def _maybe_time(value: Any) -> bool:
+    return value is None or _time(value)
+
+
+def _labels(value: Any) -> bool:
+    if not isinstance(value, Mapping) or len(value) > LABELS_MAX:
+        return False
+    return all(_text(x) for pair in value.items() for x in pair)
+
+
+def _member(member: Any) -> bool:
+    texts = (member.rule, member.severity, member.summary)
+    times = _time(member.since_ms) and _maybe_time(member.until_ms)
+    return times and _labels(member.labels) and all(_text(text) for text in texts)
+
+
+_CHECKS: tuple[tuple[tuple[str, ...], Any, str], ...] = (
+    (
+        ("fingerprint", "rule", "severity", "summary", "advice", "unit", "note"),
+        _text,
+        f"text of at most {TEXT_CHARACTERS_MAX} characters",
+    ),
+    (("number",), lambda value: _whole(value) and 1 <= value <= _NUMBER_MAX, "a whole number from 1"),
+    (("count",), lambda value: _whole(value) and 0 <= value <= _COUNT_MAX, "a whole number from 0"),
+    (("evidence",), lambda value: isinstance(value, Mapping), "an object"),
+    (("opened_ms", "since_ms", "at_ms"), _time, "ms since the epoch"),
+    (("resolved_ms", "muted_until_ms"), _maybe_time, "ms since the epoch, or null"),
+    (
+        ("value", "baseline", "low", "high"),
+        lambda value: value is None or isinstance(value, int | float),
+        "a number, or null",
+    ),
+)
 
 
 def _known(kind: Any, found: Mapping[str, Any]) -> Any:

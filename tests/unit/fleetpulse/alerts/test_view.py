@@ -6,12 +6,14 @@ from collections import deque
 from types import SimpleNamespace
 from typing import Any
 
+import orjson
 import pytest
 from aiokafka import TopicPartition
 
 from fleetpulse.alerts import view
-from fleetpulse.alerts.view import _to_end, silences_of
+from fleetpulse.alerts.view import _to_end, of_records, open_of, row_of, silences_of
 from runtime.config import KafkaConfig
+from schemas.contract import alerts
 from schemas.contract.alert_commands import Command, encode
 
 AT = TopicPartition("alerts", 0)
@@ -75,3 +77,28 @@ async def test_silences_are_known_by_their_ids(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(view, "records_of", records_of)
 
     assert await silences_of(KafkaConfig()) == {"s-1": silence}
+
+
+MEMBER = {"rule": "r", "severity": "info", "labels": {}, "since_ms": 0, "until_ms": None}
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"opened_ms": "soon"},
+        {"severity": "fatal"},
+        {"labels": ["host"]},
+        {"members": [{**MEMBER, "since_ms": "soon"}]},
+        {"members": [{**MEMBER, "until_ms": "late"}]},
+    ],
+    ids=lambda odd: next(iter(odd)),
+)
+def test_what_others_wrote_that_is_no_alert_hides_none(odd: dict[str, Any]) -> None:
+    """Under a key of its own, and under that of an alert, whose last good record counts."""
+    alert = alerts.Alert("0" * 16, "opened", 1, "hot", "warning", "It is hot", "", {"host": "h"}, 2_000, 1_000, 2_000)
+    good = alerts.encode(alert)
+    bad = orjson.dumps({**orjson.loads(good), **odd})
+
+    found = open_of(of_records([(b"0" * 16, good), (b"0" * 16, bad), (b"1" * 16, bad)]))
+
+    assert [row_of(one, 3_000) for one in found] == [row_of(alert, 3_000)]

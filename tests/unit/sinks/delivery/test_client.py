@@ -318,6 +318,8 @@ def test_a_record_is_a_transition_with_its_offset() -> None:
         ("labels", ["host"]),
         ("labels", {"host": 1}),
         ("members", [{"rule": "r", "severity": "info", "labels": {"a": 1}, "since_ms": 0, "until_ms": None}]),
+        ("members", [{"rule": "r", "severity": "info", "labels": {}, "since_ms": "0", "until_ms": None}]),
+        ("members", [{"rule": "r", "severity": "info", "labels": {}, "since_ms": 0, "until_ms": "1"}]),
         ("transition", "closed"),
         ("rule", ["r"]),
     ],
