@@ -71,6 +71,7 @@ class Life:
         end_ms = window.window_ms + length_ms
         self.now_ms = max(self.now_ms, end_ms)
         self.topology.learn(window, end_ms)
+        self._end_unruled(findings)
         self.store.take([*self._signals(findings, end_ms - length_ms), *self.spending.signals(self.now_ms)])
         self._settle(end_ms)
         return self._emit(list(self.store.incidents.values()), end_ms, renotify=True)
@@ -138,6 +139,12 @@ class Life:
             hosts = self._hosts_of(labels) if rule.kind == "regression" else None
             signals.append(of_finding(rule, finding, labels, silent_host=silent, hosts=hosts))
         return signals
+
+    def _end_unruled(self, findings: Sequence[Finding]) -> None:
+        """What was found under rules that are no more is over with the first window that is judged without them."""
+        for finding in findings:
+            if finding.rule not in self._rules and not finding.firing:
+                self.store.end(identity(finding.rule, finding.labels), finding.end_ms)
 
     def _hosts_of(self, labels: Mapping[str, str]) -> int | None:
         """How many hosts run the version of a model; None where nobody reported one."""

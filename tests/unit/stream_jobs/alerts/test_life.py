@@ -636,6 +636,23 @@ def test_findings_of_rules_that_are_gone_are_counted() -> None:
     assert scene.life.unknown == 1
 
 
+def test_what_a_rule_that_is_gone_found_is_over_with_the_next_window() -> None:
+    """The detector says so once; the alert is resolved as any other."""
+    before = Scene()
+    before.see(before.fire("engine_kv", engine_id="h-2/e-0"))
+    scene = Scene(ruleset=RuleSet(tuple(rule for rule in RULES if rule.name != "engine_kv")))
+    scene.life.load(before.life.dump())
+    scene.life.topology.load(before.life.topology.dump())
+    scene.window = before.window
+
+    scene.see(finding("engine_kv", scene.window - 1, firing=False, engine_id="h-2/e-0"))
+    scene.pass_windows(HOLD)
+
+    assert [(a.transition, a.rule, a.resolved_ms, a.at_ms) for a in scene.told] == [
+        ("resolved", "engine_kv", at(2), at(2 + HOLD))
+    ]
+
+
 def test_causes_beyond_the_limit_are_counted_and_not_told() -> None:
     """Room is bounded; what is open stays."""
     scene = Scene(policy=AlertPolicy(open_max=1))
