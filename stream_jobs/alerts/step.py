@@ -174,7 +174,7 @@ class AlertStep(Step[State, Changes]):
         except MemoryError:
             raise
         except Exception as error:
-            cause = f"{type(error).__name__}: {error}"
+            cause = "; ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
             facts = {"window_ms": ready.window_ms, "error": cause}
             _log.error("judging a window failed, please report it; the window is skipped", extra=facts)
             changes.failed += 1

@@ -168,12 +168,16 @@ class FleetDetector:
     def _judged(
         self, detector: RuleDetector, span: Span, start_ms: int, rows_of: Callable[[View], Block], *, in_part: bool
     ) -> list[Finding]:
-        if all(span.heard_all(one.view) for one in detector.needed):
-            return detector.detect(start_ms, rows_of)
-        in_part = (in_part and detector.in_part) or (span.series_whole and detector.of_one_source)
-        if in_part and all(span.heard_whole(one.view) for one in detector.needed):
-            return detector.detect(start_ms, rows_of, learn=False)
-        return detector.pass_by(start_ms, rows_of(detector.needed[0].view).rows)
+        try:
+            if all(span.heard_all(one.view) for one in detector.needed):
+                return detector.detect(start_ms, rows_of)
+            in_part = (in_part and detector.in_part) or (span.series_whole and detector.of_one_source)
+            if in_part and all(span.heard_whole(one.view) for one in detector.needed):
+                return detector.detect(start_ms, rows_of, learn=False)
+            return detector.pass_by(start_ms, rows_of(detector.needed[0].view).rows)
+        except Exception as error:
+            error.add_note(f"judging rule {detector.rule.name}")
+            raise
 
 
 class Projected:

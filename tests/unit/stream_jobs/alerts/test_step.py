@@ -264,6 +264,17 @@ class FailingDetector(Detector):
         return found
 
 
+class FailingRule(FailingDetector):
+    """Says by a note which rule it was."""
+
+    def detect(self, window: Window) -> list[Finding]:
+        try:
+            return super().detect(window)
+        except ZeroDivisionError as error:
+            error.add_note("judging rule engine_kv")
+            raise
+
+
 class FailingEvidence(Evidence):
     """Raises after the judge is done."""
 
@@ -302,10 +313,11 @@ def as_the_runner_does(step: AlertStep, records: Sequence[Record]) -> tuple[Stat
     ("judge", "evidence", "error"),
     [
         (FailingDetector, Evidence, "ZeroDivisionError: a defect on one window"),
+        (FailingRule, Evidence, "ZeroDivisionError: a defect on one window; judging rule engine_kv"),
         (Detector, FailingEvidence, "KeyError: 'gone'"),
         (Detector, FailingAsked, "ValueError: never again"),
     ],
-    ids=["judge", "evidence", "life"],
+    ids=["judge", "rule", "evidence", "life"],
 )
 def test_a_window_that_raises_is_left_out_and_time_goes_on(
     judge: type[Detector], evidence: type[Evidence], error: str, caplog: pytest.LogCaptureFixture

@@ -11,7 +11,7 @@ from schemas.errors import ConfigError
 from stream_jobs.insight.detectors.against_baseline import ACCEPTED
 from stream_jobs.insight.firing import SILENT
 from stream_jobs.insight.fleet_detector import FleetDetector
-from stream_jobs.insight.frame import Finding, Window
+from stream_jobs.insight.frame import Detection, Finding, Window
 from stream_jobs.insight.lexicon import Lexicons
 from stream_jobs.insight.series import IDLE_MS, PRESSED_IDLE_MS
 from stream_jobs.rules.model import Function, Measure, Where, While
@@ -50,6 +50,20 @@ def test_a_finding_says_what_where_and_since_when() -> None:
         [Finding(window_ms=BASE_MS + 4 * GRAIN_MS, firing=False, value=70.0, **base)],
         [],
     ]
+
+
+def test_what_a_rule_raises_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a person can switch it off."""
+    detector = FleetDetector([a_rule(name=name, options={"above": 80.0}) for name in ("a", "b")])
+
+    def fail(frame: object) -> Detection:
+        raise ZeroDivisionError(frame)
+
+    monkeypatch.setattr(detector.detectors["b"].detector, "detect", fail)
+    with pytest.raises(ZeroDivisionError) as caught:
+        detector.detect(temperatures(0, {"x": 90}))
+
+    assert caught.value.__notes__ == ["judging rule b"]
 
 
 def test_findings_stand_in_order_of_rule_and_labels() -> None:
