@@ -1,7 +1,7 @@
 """From projected columns to numbers: what a measure asks for, and its value per row.
 
 Everything is float64, NaN where it is unknown: a share of nothing, a mean of no values, the least of what was never
-reported. Times in a ratio are brought to one unit, so that a share of time is a share.
+reported. The sides of a ratio are brought to one unit where they can be, so that a share of time is a share.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from stream_jobs.insight import group_kernels as kernels
 from stream_jobs.insight.frame import Floats, Whole
 from stream_jobs.insight.project import EVENTS, LATEST_AT, match_name, plain
 from stream_jobs.rules.model import Function, Measure
-
-_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+from stream_jobs.rules.units import quotient
 
 
 def columns_of(measure: Measure) -> tuple[str, ...]:
@@ -173,8 +172,8 @@ def _share(measure: Measure, rows: Block, length_ms: int) -> Floats:
 
 
 def _ratio(measure: Measure, rows: Block, length_ms: int) -> Floats:
-    units = [_event(measure).field(name).unit for name in (measure.field, measure.over)]
-    scale = _SECONDS[units[0]] / _SECONDS[units[1]] if all(unit in _SECONDS for unit in units) else 1.0
+    above, below = (_event(measure).field(name).unit for name in (measure.field, measure.over))
+    scale = quotient(above, below) or 1.0
     return scale * _divided(_side(measure, rows, measure.field), _side(measure, rows, measure.over))
 
 

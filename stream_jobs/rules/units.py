@@ -46,8 +46,8 @@ FAMILIES: dict[str, dict[str, float]] = {
 }
 """By a column's unit: what may be written, and how much of the column's unit it is. ``""`` is a bare number."""
 
-SCALE = {"us": ("time", 1.0), "ms": ("time", 1e3), "ppm": ("share", 1.0), "%": ("share", 1e4)}
-"""Units that can be divided by one another: family and size."""
+_SCALES = ({"us": 1.0, "ms": 1e3}, {"ppm": 1.0, "%": 1e4})
+"""Units of a scale can be divided by one another: their sizes."""
 
 _NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*(.*)", re.ASCII | re.DOTALL)
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
@@ -62,6 +62,13 @@ def family(unit: str) -> dict[str, float]:
         bare = {"": inner[""]} if "" in inner else {}
         return bare | {word + PER_SECOND: factor for word, factor in inner.items()}
     return {"": 1.0, unit: 1.0}
+
+
+def quotient(above: str, below: str) -> float | None:
+    """One ``above`` divided by one ``below``, where that is a plain number; None where it has a unit of its own."""
+    if above == below:
+        return 1.0
+    return next((scale[above] / scale[below] for scale in _SCALES if {above, below} <= scale.keys()), None)
 
 
 def split(text: str) -> tuple[float, str] | None:

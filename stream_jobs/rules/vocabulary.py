@@ -13,7 +13,7 @@ from schemas.events.grouping import GroupingSet, derived_of, sets_of
 from schemas.fields import Field, Role
 from schemas.rows.tables import GROUPED
 from stream_jobs.rules.model import Function, Measure
-from stream_jobs.rules.units import PER_SECOND, SCALE, SHARE
+from stream_jobs.rules.units import PER_SECOND, SHARE, quotient
 
 FITTING: dict[Role, tuple[Function, ...]] = {
     Role.SKETCH: (Function.PERCENTILE, Function.MEAN, Function.MIN, Function.MAX, Function.ABOVE),
@@ -107,12 +107,8 @@ def unit_of(topic: str, function: Function, field: str, over: str = "") -> str:
         return f"{unit or '1'}{PER_SECOND}"
     if function is Function.RATIO:
         below = known[over].unit
-        return SHARE if _family(unit) == _family(below) else f"{unit or '1'}/{below or '1'}"
+        return SHARE if quotient(unit, below) is not None else f"{unit or '1'}/{below or '1'}"
     return unit
-
-
-def _family(unit: str) -> str:
-    return SCALE[unit][0] if unit in SCALE else unit
 
 
 def bounds(measure: Measure) -> tuple[float, float]:

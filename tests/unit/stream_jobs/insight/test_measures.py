@@ -125,6 +125,17 @@ def test_times_in_a_ratio_are_brought_to_one_unit() -> None:
     assert numbers(measure, {"throttled_us_sum": 5_000_000, "interval_ms_sum": 10_000}, grouping="gpu")[0] == [0.5]
 
 
+@pytest.mark.parametrize(
+    ("field", "over", "expected"), [("util_gpu_pct", "sm_active_ppm", 2.0), ("sm_active_ppm", "util_gpu_pct", 0.5)]
+)
+def test_shares_in_a_ratio_are_brought_to_one_unit(field: str, over: str, expected: float) -> None:
+    """60 % busy, told in percent, and 300,000 ppm of the SMs active: twice as much, and half."""
+    row = {"util_gpu_pct_count": 2, "util_gpu_pct_sum": 120, "sm_active_ppm_count": 2, "sm_active_ppm_sum": 600_000}
+    measure = a_measure(Function.RATIO, field, GPU, over=over)
+
+    assert numbers(measure, row, grouping="gpu")[0] == [pytest.approx(expected, rel=1e-15)]
+
+
 def test_a_share_counts_events_that_match() -> None:
     """Of 10 requests of a host, 3 failed or ended we do not know how."""
     measure = a_measure(Function.SHARE, match=Where("status", ("error", None)))
