@@ -12,7 +12,7 @@ from schemas.codec.block import Block, Labels
 from schemas.errors import ConfigError
 from stream_jobs.insight import group_kernels as kernels
 from stream_jobs.insight.frame import Floats, Frame, Mask, Whole
-from stream_jobs.insight.measures import columns_of, counts_of, fills_with_zero, value_of
+from stream_jobs.insight.measures import columns_of, counts_of, value_of
 from stream_jobs.insight.project import View, an_index, match_name
 from stream_jobs.insight.series import Registry
 from stream_jobs.rules import vocabulary
@@ -117,7 +117,7 @@ def make(
     chosen = np.flatnonzero((found >= 0) & enough)
     chosen = chosen[np.argsort(found[chosen], kind="stable")]
     present = Present(found[chosen], chosen)
-    filled = fill and fills_with_zero(first.measure)
+    filled = fill and vocabulary.fills_with_zero(first.measure)
     absent = _absent(registry, found, firing, min_count) if filled else found[:0]
     slots = np.concatenate([present.slots, absent])
     values = {

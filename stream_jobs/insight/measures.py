@@ -48,11 +48,6 @@ def counts_of(measure: Measure, rows: Block) -> Whole:
     return _whole(rows, EVENTS)
 
 
-def fills_with_zero(measure: Measure) -> bool:
-    """True where no row means zero: no event is a count of none, and so is its rate."""
-    return measure.function is Function.COUNT or (measure.function is Function.RATE and not measure.field)
-
-
 def _event(measure: Measure) -> Event:
     return BY_TOPIC[measure.topic]
 

@@ -86,7 +86,8 @@ class Rule:
 
     Judged once per ``window_ms`` (a multiple of the grain, aligned to the epoch) and series (values of ``by``). Fires
     when ``m`` of the last ``n`` windows are beyond the entering level; clears when ``clear_after`` windows in a row are
-    within the leaving level. A window with fewer than ``min_count`` events of the first measure is not judged.
+    within the leaving level. A window with fewer than ``min_count`` events of the first measure is not judged;
+    with 0 of them a count of events is judged as zero where none came.
     """
 
     name: str

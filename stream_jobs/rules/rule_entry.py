@@ -293,6 +293,12 @@ def _options(value: Any, info: ValidationInfo) -> dict[str, Any]:
     return {} if measures is None else options_of(info.data["kind"], given, Beside(measures, info.data["by"]))
 
 
+def _min_count(value: Any, info: ValidationInfo) -> int:
+    """0, so that none at all is judged, only where no row means that there was none."""
+    least = 0 if "metric" in info.data and vocabulary.fills_with_zero(info.data["metric"]) else 1
+    return fields.number(value, least, MIN_COUNT_MAX)
+
+
 def _summary(value: Any) -> str:
     text = fields.sentence(value)
     try:
@@ -330,7 +336,7 @@ class RuleEntry(Section):
         tuple[int, int], fields.parsed(_m_of_n, f"must be like `2` or `3 of 5` windows, at most {WINDOWS_MAX}")
     ] = Field((1, 1), alias="for")
     clear_after: Annotated[int, fields.whole(1, WINDOWS_MAX)] = 3
-    min_count: Annotated[int, fields.whole(1, MIN_COUNT_MAX)] = 1
+    min_count: Annotated[int, PlainValidator(_min_count)] = 1
     severity: Annotated[str, fields.choice(SEVERITIES)] = "warning"
     renotify_ms: Annotated[int, duration(MINUTE_MS, RENOTIFY_MAX_MS)] = Field(4 * HOUR_MS, alias="renotify")
     summary: Annotated[str, PlainValidator(_summary)] = ""

@@ -81,6 +81,11 @@ def conditions(measure: Measure) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*(where.dimension for where in measure.where), *match]))
 
 
+def fills_with_zero(measure: Measure) -> bool:
+    """True where no row means zero: no event is a count of none, and so is its rate."""
+    return measure.function is Function.COUNT or (measure.function is Function.RATE and not measure.field)
+
+
 def columns_read(measure: Measure) -> tuple[str, ...]:
     """Columns of finals behind a measure."""
     if not measure.field:

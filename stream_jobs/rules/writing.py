@@ -171,6 +171,7 @@ def _series(rule: Rule) -> str:
 def _judges(rule: Rule) -> str:
     measures = {measure.name: measure for measure in rule.measures}
     count = f", where at least {rule.min_count} events came" if rule.min_count > 1 else ""
+    count = count if rule.min_count else ", also where no event came"
     whiles = "".join(f", while {_while_text(one, measures[one.measure])}" for one in rule.only_while)
     return f"every {_time(rule, 1)} of event time{count}{whiles}"
 

@@ -170,6 +170,23 @@ def test_what_a_missing_source_would_mislead_waits_and_nothing_is_trained() -> N
         assert {key: array.tobytes() for key, array in now.items()} == {k: a.tobytes() for k, a in arrays.items()}
 
 
+@pytest.mark.parametrize(("min_count", "fires"), [(0, True), (1, False)])
+def test_a_count_that_must_not_be_low_fires_when_nothing_comes_where_that_is_judged(
+    min_count: int, fires: bool
+) -> None:
+    """And clears when something comes again."""
+    events = Measure("value", GPU, Function.COUNT, text="count()")
+    rule = a_rule(measures=(events,), options={"below": 5.0}, min_count=min_count, clear_after=1)
+    detector = FleetDetector([rule])
+    run(detector, [a_window(n, [a_gpu("a", 60, count=9)]) for n in range(3)])
+
+    stopped = run(detector, [a_window(n) for n in range(3, 5)])
+    again = run(detector, [a_window(5, [a_gpu("a", 60, count=9)])])
+
+    assert told(stopped) == ([("a", True, 0.0)] * 2 if fires else [])
+    assert told(again) == ([("a", False, 9.0)] if fires else [])
+
+
 ABOVE = {"options": {"above": 80.0}}
 
 

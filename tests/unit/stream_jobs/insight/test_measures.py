@@ -10,9 +10,10 @@ import pytest
 from schemas import sketch
 from schemas.errors import ConfigError
 from stream_jobs.insight.frames import plan
-from stream_jobs.insight.measures import columns_of, counts_of, fills_with_zero, value_of
+from stream_jobs.insight.measures import columns_of, counts_of, value_of
 from stream_jobs.insight.project import View, project
 from stream_jobs.rules.model import Function, Measure, Where
+from stream_jobs.rules.vocabulary import fills_with_zero
 from tests.unit.stream_jobs.insight.cases import GPU, REQUESTS, a_block, a_row, a_rule
 
 NAN = float("nan")

@@ -167,6 +167,7 @@ MISTAKES = [
     (f"for: {WINDOWS_MAX + 1}", 7, f"at most {WINDOWS_MAX}"),
     ("clear_after: 0", 7, "must be a whole number from 1"),
     ("min_count: -1", 7, "must be a whole number from 1"),
+    ("min_count: 0", 7, "must be a whole number from 1"),
     ("severity: fatal", 7, "severity: 'fatal' is not known; valid: critical, info, warning"),
     ("renotify: 5s", 7, "renotify: '5s' must be whole seconds with a unit (30s, 5m, 2h, 1d) from 60s"),
     ("summary: '{modl} burns'", 7, "summary: {modl} is not known; did you mean model?"),
@@ -252,6 +253,27 @@ def test_options_are_checked_by_their_kind(options: str, said: str) -> None:
     found = problems(f"rules: [{{name: one, metric: p50(ttft_us), by: [model], {options}}}]")
 
     assert any(said in line for line in found), found
+
+
+NONE_JUDGED = "rules: [{{name: one, kind: threshold, topic: llm.requests, metric: {}, by: [model], min_count: 0,{}}}]"
+
+
+@pytest.mark.parametrize(("metric", "below"), [("count()", "5"), ("rate()", "5/s")])
+def test_none_at_all_is_judged_where_it_is_asked_for(metric: str, below: str) -> None:
+    """Of events that are counted."""
+    (rule,) = read(NONE_JUDGED.format(metric, f" options: {{below: {below}}}")).rules
+
+    assert rule.min_count == 0
+
+
+@pytest.mark.parametrize(
+    ("metric", "below"), [("rate(output_tokens)", "5/s"), ("share(status in error)", "5%"), ("p50(ttft_us)", "5ms")]
+)
+def test_without_an_event_nothing_is_known_of_anything_else(metric: str, below: str) -> None:
+    """No tokens reported are not zero tokens."""
+    (line,) = problems(NONE_JUDGED.format(metric, f" options: {{below: {below}}}"))
+
+    assert "min_count: '0' must be a whole number from 1" in line
 
 
 def test_dimensions_that_cannot_be_had_together_name_the_sets_that_can() -> None:

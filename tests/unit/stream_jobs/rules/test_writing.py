@@ -83,3 +83,20 @@ def test_conditions_and_the_whole_fleet_are_explained() -> None:
     )
     assert found["judges"] == "every 10s of event time, where at least 5 events came"
     assert found["fires"].startswith("at the first window out of line")
+
+
+def test_that_none_at_all_is_judged_is_explained() -> None:
+    """It is so only where it is asked for."""
+    rules = [
+        parse_set(
+            f"rules: [{{name: a, kind: threshold, metric: count(), topic: llm.requests, by: [model], "
+            f"min_count: {least}, options: {{below: 1}}}}]".encode(),
+            "a",
+        ).rules[0]
+        for least in (0, 1)
+    ]
+
+    assert [dict(explained(rule))["judges"] for rule in rules] == [
+        "every 10s of event time, also where no event came",
+        "every 10s of event time",
+    ]
