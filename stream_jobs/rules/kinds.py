@@ -20,7 +20,7 @@ class Form(Enum):
     """A number in the unit of a measure, written with any unit of its family (``85C``, ``250ms``, ``90%``)."""
     NUMBER = "number"
     SHARE = "share"
-    """``15%`` or ``0.15``; detectors find 0.15."""
+    """``15%`` or ``0.15``; detectors find 0.15. Above 1 in percent alone."""
     PERCENT = "percent"
     """``15`` or ``15%``; detectors find 15."""
     SECONDS = "duration"

@@ -30,7 +30,7 @@ from stream_jobs.rules import vocabulary
 from stream_jobs.rules.kinds import KINDS, Form, Option
 from stream_jobs.rules.measures import measure_of, unanswerable
 from stream_jobs.rules.model import Function, Measure, Rule, While
-from stream_jobs.rules.units import family, level, level_text, seconds, split
+from stream_jobs.rules.units import SHARE, family, level, level_text, seconds, split
 from stream_jobs.yaml_files import fields
 from stream_jobs.yaml_files.errors import WrongError, nearest, quoted
 from stream_jobs.yaml_files.sections import Section
@@ -117,12 +117,22 @@ def _number(option: Option, text: str) -> float:
         found = seconds(text)
     elif option.form is Form.PERCENT:
         found = level(text.removesuffix("%"), "")
+    elif option.form is Form.SHARE:
+        found = _share(text)
     else:
-        found = level(text, "share" if option.form is Form.SHARE else "")
+        found = level(text, "")
     low = -RATE_MAX * 1e6 if option.low is None else option.low
     high = 1e12 if option.high is None else option.high
     if found is None or not low <= found <= high:
         raise ValueError(f"{quoted(text)} must be a {option.form.value} from {low:g} to {high:g}")
+    return found
+
+
+def _share(text: str) -> float | None:
+    """Above 1 it must be written in percent: a bare ``15`` may be meant as 15 %, and would be 1,500 %."""
+    found = level(text, SHARE)
+    if found is not None and found > 1 and not text.endswith("%"):
+        raise ValueError(f"{quoted(text)} could mean {text}% or {level_text(found, SHARE)}: write the one you mean")
     return found
 
 

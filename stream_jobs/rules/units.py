@@ -100,11 +100,15 @@ def seconds(text: str) -> float | None:
 
 
 def level_text(value: float, unit: str) -> str:
-    """As people would write it: the shortest writing that is read back as the same number."""
+    """As people would write it: the shortest writing that is read back as the same number; a share above 1 in per cent,
+    as options need it."""
     words = family(unit)
     written = [f"{_plain(float(f'{value / factor:.12g}'))}{word}" for word, factor in words.items()]
     exact = [text for text in written if level(text, unit) == value]
-    return min(exact or [f"{value!r}{_base(words)}"], key=lambda text: (len(text), "%" not in text))
+    large = unit == SHARE and value > 1
+    return min(
+        exact or [f"{value!r}{_base(words)}"], key=lambda text: (large and "%" not in text, len(text), "%" not in text)
+    )
 
 
 def duration_text(value_s: float) -> str:

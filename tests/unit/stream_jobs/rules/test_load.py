@@ -242,6 +242,10 @@ def test_all_mistakes_come_together_in_order_of_lines() -> None:
         ("kind: burn_rate, options: {pairs: [[5m, 1h, 3]]}", "short < long"),
         ("kind: burn_rate, options: {pairs: [1h]}", "options.pairs: must be a list"),
         ("kind: burn_rate, options: {objective: 110%}", "options.objective: '110%' must be a share"),
+        ("kind: deviation, options: {min_relative: 15}", "min_relative: '15' could mean 15% or 1500%: write the one"),
+        ("kind: deviation, options: {floor_relative: 2.2}", "floor_relative: '2.2' could mean 2.2% or 220%: write"),
+        ("kind: deviation, options: {min_relative: 10001%}", "'10001%' must be a share from 0 to 100"),
+        ("kind: burn_rate, options: {objective: 99.5}", "objective: '99.5' could mean 99.5% or 9950%"),
         (
             "kind: burn_rate, options: {objective: 80%, pairs: [[1h, 5m, 6], [6h, 30m, 5.1]]}",
             "pairs: 5.1 is out of reach: all requests burn 5 times the budget of objective 0.8",

@@ -77,7 +77,15 @@ def test_a_level_is_written_as_what_is_read(value: float, unit: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
-    [(900_000.0, "ppm", "90%"), (0.8, "share", "80%"), (0.05, "share", "5%"), (2e6, "us", "2s"), (84.0, "C", "84C")],
+    [
+        (900_000.0, "ppm", "90%"),
+        (0.8, "share", "80%"),
+        (0.05, "share", "5%"),
+        (1.0, "share", "1"),
+        (2.0, "share", "200%"),
+        (2e6, "us", "2s"),
+        (84.0, "C", "84C"),
+    ],
 )
 def test_a_level_is_written_as_people_write_it(value: float, unit: str, text: str) -> None:
     """The shortest writing, shares in per cent."""

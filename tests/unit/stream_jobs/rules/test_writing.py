@@ -15,6 +15,7 @@ rules:
   - {name: odd, kind: rate_of_change, metric: mean(running), by: [], options: {below: -5, per: minute}}
   - {name: burn, kind: burn_rate, metric: share(ttft_us > 1234567us), by: [tenant],
      options: {pairs: [[1h, 5m, 2.5]], objective: 99.95%}}
+  - {name: large, kind: deviation, metric: p50(ttft_us), by: [model], options: {min_relative: 250%, floor_relative: 1}}
 silences:
   - {labels: {host: a}, until: 2026-12-01T00:00:00.123Z, reason: x}
   - {labels: {host: b}, every: Sat 22:00-06:00, zone: Europe/Berlin, reason: y}
