@@ -7,7 +7,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 import orjson
@@ -20,6 +19,7 @@ from lab.chaos.clock_shim import SteppedClock
 from lab.chaos.disk_shim import compile_library
 from lab.drills.broken_parts import break_parts, take_out
 from lab.drills.certificates import HOST, Authority, TlsRelay
+from lab.drills.full_disks import fills, has_room
 from lab.drills.stand import PRODUCER, READY_WITHIN_S, SINK, Stand, get
 from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
@@ -30,7 +30,6 @@ from schemas.contract.headers import NDJSON
 from schemas.contract.topics import WINDOW_FINALS
 from schemas.limits import MINUTE_MS
 
-BALLAST = "ballast"
 OPEN_S, ALERT_WITHIN_S, BILLED_WITHIN_S = 90, 300.0, 120.0
 GONE_S = 100.0
 """A process that is gone is notified of after a minute."""
@@ -249,21 +248,6 @@ def _clock_is_right(stand: Stand) -> None:
     stand.start(PRODUCER)
 
 
-def _disk_fills(folder: str) -> Callable[[Stand], None]:
-    """Somebody else's file takes all that is left on the disk of this folder."""
-
-    def begin(stand: Stand) -> None:
-        with suppress(OSError), (stand.folder / folder / BALLAST).open("wb", buffering=0) as file:
-            while True:
-                file.write(bytes(1 << 20))
-
-    return begin
-
-
-def _disk_has_room(folder: str) -> Callable[[Stand], None]:
-    return lambda stand: (stand.folder / folder / BALLAST).unlink()
-
-
 def _kafka_is_slow(stand: Stand) -> None:
     """The broker stands still for 1.9 of 2 s, so that commits take 2 to 4 s, until what slows it is taken away. Where
     processors are short it runs until it has answered: one that answers nothing is dead, which is another drill."""
@@ -378,9 +362,9 @@ DRILLS = (
         Drill(
             f"disk full under {what}",
             cause,
-            _disk_fills(folder),
+            fills(folder),
             _signs(cause, "log", "readyz", "alert", *others),
-            by_hand=_disk_has_room(folder),
+            by_hand=has_room(folder),
             leaves=leaves, consequences=AWAY | {Cause.DISK},
             disk=folder,
         )
