@@ -5,9 +5,11 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
+from producers.engines import fetch as fetching
 from producers.engines.fetch import CHUNK_BYTES, FetchError, FetchLimits, fetch
 
 pytestmark = pytest.mark.enable_socket
@@ -168,6 +170,28 @@ def test_an_answer_that_does_not_end_is_given_up(serve: Callable[[socket.socket,
     """After the time limit; the server would go on."""
     with server(serve) as url, pytest.raises(FetchError) as caught:
         fetch(url, HURRY)
+
+    assert caught.value.reason == "timeout"
+
+
+def test_headers_have_no_time_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left of the exchange's is looked at before each read, not once the headers are there."""
+    begun, over = [0.0, 0.0], threading.Event()
+
+    def now_s() -> float:
+        if begun:
+            return begun.pop()
+        over.set()
+        return LIMITS.time_ms / 1_000 + 1
+
+    def serve(connection: socket.socket, _request: bytes) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\n")
+        over.wait(1)
+        connection.sendall(b"Content-Length: 0\r\n\r\n")
+
+    monkeypatch.setattr(fetching, "time", SimpleNamespace(monotonic=now_s))
+    with server(serve) as url, pytest.raises(FetchError) as caught:
+        fetch(url, LIMITS)
 
     assert caught.value.reason == "timeout"
 
