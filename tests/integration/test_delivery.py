@@ -196,6 +196,26 @@ async def test_a_new_target_is_sent_what_is_open(kafka: KafkaConfig, test: str, 
     assert receiver.keys == ids([open_, end])
 
 
+async def test_a_target_whose_filter_is_widened_is_sent_what_is_open(
+    kafka: KafkaConfig, test: str, receiver: Receiver
+) -> None:
+    """Once: what matched before a second time under the same key, and after a restart nothing again."""
+    bad, mild = an_alert(test, f"{test}000a"), an_alert(test, f"{test}000b", severity="warning")
+    async with delivering(kafka, webhook(receiver, test, severities=("critical",))) as delivery:
+        await tell(kafka, bad, mild)
+        await receiver.until(lambda: len(receiver.requests) >= 1)
+        await until(partial(_committed_past, delivery, kafka))
+    async with delivering(kafka, webhook(receiver, test)):
+        await receiver.until(lambda: len(receiver.requests) >= 3)
+    async with delivering(kafka, webhook(receiver, test)):
+        await tell(kafka, end := an_alert(test, f"{test}000b", 2, "resolved", severity="warning"))
+        await receiver.until(lambda: len(receiver.requests) >= 4)
+
+    first, *again, last = receiver.keys
+    assert (first, last) == (bad.transition_id, end.transition_id)
+    assert sorted(again) == sorted(ids([bad, mild]))
+
+
 async def test_a_silenced_alert_is_sent_when_the_silence_ends_over_a_restart(
     kafka: KafkaConfig, test: str, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
