@@ -67,7 +67,7 @@ def audit(database: Reader, from_ms: int, to_ms: int, prices: Prices, kept_ms: i
     for level, bucket_ms in checks.BUCKETS_MS.items():
         found.append(_check(database, f"rollup by {level}", checks.rollups(level), _whole(bounds, bucket_ms)))
     ((*counts, listed),) = database.sql(checks.LATE + _SETTINGS, kept).rows
-    late = [Late(*row) for row in listed]
+    late = [Late(int(row[0]), row[1], *(int(n) for n in row[2:])) for row in listed]
     gpu_rows, usage_rows, share_rows, minutes, no_bill = map(int, counts)
     return Audit(
         from_ms,

@@ -175,7 +175,7 @@ SELECT toInt64(sum(gpu_rows)), toInt64(sum(usage_rows)), toInt64(sum(share_rows)
         (minute_ms, grp, gpu_rows, late_ms, usage_rows, late_requests, share_rows, no_bill)
     )
 FROM (
-    SELECT grp, minute_ms, CAST(max(t.minute_ms) = 0, 'Bool') AS no_bill, sum(g) AS gpu_rows, sum(ms) AS late_ms,
+    SELECT grp, minute_ms, max(t.minute_ms) = 0 AS no_bill, sum(g) AS gpu_rows, sum(ms) AS late_ms,
         sum(u) AS usage_rows, sum(requests) AS late_requests, sum(s) AS share_rows
     FROM (
         SELECT grp, minute_ms, at, 1 AS g, ifNull(gpu.ms, 0) AS ms, 0 AS u, 0 AS requests, 0 AS s FROM gpu

@@ -13,7 +13,7 @@ from fleetpulse.report.amounts import instant
 @dataclass(frozen=True, slots=True)
 class Late:
     """Stored rows that no bill holds: of a (group, minute) how many of GPU readings, usage and shares, and how much of
-    the first two. ``no_bill``: no bill of that group and minute stands at all."""
+    the first two. ``no_bill`` 1: no bill of that group and minute stands at all."""
 
     minute_ms: int
     group: str
@@ -22,7 +22,7 @@ class Late:
     usage_rows: int
     requests: int
     share_rows: int
-    no_bill: bool = False
+    no_bill: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,7 +201,7 @@ def test_a_rollup_that_reports_read_and_is_off_by_one_is_found(
 ) -> None:
     """It is a table of its own: the views by hour and day are sums of the bills themselves."""
     config, day, _ = simulated
-    minutes = range(day.begin_ms, day.end_ms, MINUTE_MS)
+    minutes = range(day.begin_ms, day.end_ms + MINUTE_MS, MINUTE_MS)  # a reading is of the minute behind the day
     tables = [table_of(level.name) for level in LEVELS]
     with contextlib.closing(SinkDatabase(config)) as writer:
         try:
