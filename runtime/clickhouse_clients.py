@@ -19,6 +19,9 @@ LOGIN = {
     516: "AUTHENTICATION_FAILED",
 }
 """Error codes to be solved by another user, password or grant."""
+ANSWER_BYTES = 32 << 20
+"""An answer of up to so many bytes waits for its end in the server's memory. What is longer, or by default every one,
+waits in a file there, and on a full disk that comes back short or empty, without an error."""
 _OF_SHARDS: dict[str, Any] = {
     "distributed_foreground_insert": 1,  # else a row is acknowledged that waits for a shard which is down
     "parallel_distributed_insert_select": 0,  # 2, the default, reads a shard's own rows alone: other sums, no error
@@ -57,13 +60,21 @@ async def make_async_client(config: ClickHouseConfig, **differing: Any) -> Any:
 
 def _settings(config: ClickHouseConfig, *, consistent: bool = False) -> dict[str, Any]:
     given = {**config.client_settings(), "autogenerate_session_id": False, "client_name": "fleetpulse"}
-    return given | {"settings": server_settings(config, consistent=consistent)}
+    return given | {"settings": {"buffer_size": ANSWER_BYTES, **server_settings(config, consistent=consistent)}}
 
 
 def server_settings(config: ClickHouseConfig, *, consistent: bool = False) -> dict[str, Any]:
     """What the servers of a cluster, or the replicas of one, are asked for with every statement."""
     found = (_OF_SHARDS if config.cluster else {}) | (_OF_REPLICAS if config.engine_prefix else {})
     return found | (_OF_CLOUD if consistent and not config.engine_prefix else {})
+
+
+def rows_of(result: Any) -> list[tuple[Any, ...]]:
+    """The rows of an answer. Raises ``UnavailableError`` where the server says that it gave more."""
+    rows: list[tuple[Any, ...]] = result.result_rows
+    if (given := int(result.summary.get("result_rows", 0))) > len(rows):
+        raise UnavailableError(f"of an answer of ClickHouse {len(rows):,} of {given:,} rows came: is its disk full?")
+    return rows
 
 
 def rejected(error: BaseException, config: ClickHouseConfig) -> FleetpulseError | None:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import orjson
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
-from runtime.clickhouse_clients import first_line, make_client, rejected
+from runtime.clickhouse_clients import first_line, make_client, rejected, rows_of
 from runtime.clickhouse_parts import broken_part
 from runtime.config import ClickHouseConfig
 from schemas.codec.native import Piece
@@ -68,7 +68,7 @@ _REPLICAS = "SELECT max(replica_num) FROM system.clusters WHERE cluster = {clust
 QUORUM_MS = SECONDS_MAX * 1_000 // 2
 
 
-_NOT_ENOUGH_SPACE = 243
+_CANNOT_READ_ALL_DATA, _NOT_ENOUGH_SPACE = 33, 243
 
 
 def quorum(replicas: int) -> dict[str, Any]:
@@ -145,12 +145,11 @@ class SinkDatabase:
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Rows of a query."""
-        found: list[tuple[Any, ...]] = self._do(lambda client: client.query(sql).result_rows)
+        found: list[tuple[Any, ...]] = self._do(lambda client: rows_of(client.query(sql)))
         return found
 
     def row(self, sql: str) -> tuple[Any, ...]:
-        """The row of a query that always has one. A server without room may end its answer before it, and say
-        nothing: ``UnavailableError``."""
+        """The row of a query that always has one; ``UnavailableError`` where it did not come."""
         found = self.rows(sql)
         if not found:
             raise UnavailableError(f"ClickHouse at {self._config.url}: an answer ended before its row")
@@ -163,7 +162,13 @@ class SinkDatabase:
             self._client = None
 
     def _connected(self) -> Any:
-        client = make_client(self._config, consistent=self._consistent, send_receive_timeout=self._seconds_max)
+        try:
+            client = make_client(self._config, consistent=self._consistent, send_receive_timeout=self._seconds_max)
+        except ClickHouseError as error:
+            if getattr(error, "code", None) != _CANNOT_READ_ALL_DATA:
+                raise
+            # What it is asked on connecting waits in a file of the server, of which it could read a part.
+            raise DiskFullError(f"ClickHouse at {self._config.url}: {first_line(error)}") from error
         if self._config.engine_prefix:
             cluster = self._config.cluster or self._config.database  # that of a replicated database has its name
             for name, value in quorum(int(client.command(_REPLICAS, {"cluster": cluster}))).items():

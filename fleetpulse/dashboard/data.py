@@ -26,7 +26,7 @@ from fleetpulse.queries.dashboard import SECONDS_MAX, Query, Value, query
 from fleetpulse.queries.data_ends import Lack
 from fleetpulse.queries.written_out import written_out
 from fleetpulse.sql.database import Answer
-from runtime.clickhouse_clients import make_async_client
+from runtime.clickhouse_clients import make_async_client, rows_of
 from runtime.clickhouse_parts import broken_part
 from runtime.config import ClickHouseConfig
 from runtime.counters import COUNTERS
@@ -145,7 +145,7 @@ class Data:
                 raise answered from error
             await self._forget(connection)
             raise self._unavailable(error) from error
-        return Answer(tuple(result.column_names), tuple(result.result_rows))
+        return Answer(tuple(result.column_names), tuple(rows_of(result)))
 
     async def _connected(self) -> _Connection:
         async with self._connecting:

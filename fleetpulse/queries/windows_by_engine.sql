@@ -10,8 +10,8 @@ SELECT
     sum(running_sum) / nullIf(sum(running_count), 0) AS running,
     sum(waiting_sum) / nullIf(sum(waiting_count), 0) AS waiting,
     sum(toInt128(kv_used_ppm_sum)) / nullIf(sum(kv_used_ppm_count), 0) / 1e6 AS kv_used,
-    sum(preemptions_sum) * 1000 / width_ms AS preemptions_per_s,
-    sum(generation_tokens_sum) * 1000 / width_ms AS generation_tokens_per_s
+    sum(preemptions_sum) / (width_ms / 1000) AS preemptions_per_s,
+    sum(generation_tokens_sum) / (width_ms / 1000) AS generation_tokens_per_s
 FROM {engines:Rows}
 WHERE grouping = 'engine_sample'
 GROUP BY window_ms, width_ms, cluster, host, engine_id, model

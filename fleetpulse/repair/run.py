@@ -11,7 +11,7 @@ from typing import Any
 from fleetpulse.repair.notes import Notes
 from fleetpulse.repair.plan import Contents, Copied, dirty, lacking, tables_of
 from fleetpulse.sql.database import in_a_line
-from runtime.clickhouse_clients import connect
+from runtime.clickhouse_clients import connect, rows_of
 from runtime.config import ClickHouseConfig
 from schemas.ddl.files import Names
 from schemas.ddl.sharded import local
@@ -79,14 +79,14 @@ def repair(
 def _tables(client: Any, config: ClickHouseConfig, limits: Limits) -> tuple[Copied, ...]:
     names = Names(config.database, config.cluster)
     given = {"database": config.database}
-    stored = dict(client.query(_KEYS, parameters=given).result_rows)
+    stored = dict(rows_of(client.query(_KEYS, parameters=given)))
     columns = dict(client.query(_COLUMNS, parameters=given).result_rows)
     keys = {table: stored[local(table, names)] for table in columns if local(table, names) in stored}
     return tables_of(limits, keys, columns)
 
 
 def _contents(client: Any, table: Copied, span_ms: tuple[int, int]) -> Contents:
-    return {hour_ms: tuple(rest) for hour_ms, *rest in client.query(table.contents(*span_ms)).result_rows}
+    return {hour_ms: tuple(rest) for hour_ms, *rest in rows_of(client.query(table.contents(*span_ms)))}
 
 
 def _fill(there: Any, here: Any, notes: Notes, table: Copied, hour_ms: int) -> int:

@@ -13,7 +13,7 @@ from clickhouse_connect.driver.external import ExternalData
 
 from fleetpulse import queries
 from fleetpulse.queries.written_out import written_out
-from runtime.clickhouse_clients import connect, first_line
+from runtime.clickhouse_clients import connect, first_line, rows_of
 from runtime.config import ClickHouseConfig
 from schemas.errors import FleetpulseError
 
@@ -59,7 +59,7 @@ class Database:
         """Run a query; raises ``FleetpulseError`` with the server's first line when it rejects it."""
         with in_a_line():
             result = self._client.query(text, parameters=dict(parameters or {}), settings=settings)
-        return Answer(tuple(result.column_names), tuple(result.result_rows))
+        return Answer(tuple(result.column_names), tuple(rows_of(result)))
 
     def beside(
         self,
@@ -75,7 +75,7 @@ class Database:
         table = ExternalData(data=lines, fmt="JSONCompactEachRow", structure=structure, file_name=name)
         with in_a_line():
             result = self._client.query(text, parameters=dict(parameters), external_data=table)
-        return Answer(tuple(result.column_names), tuple(result.result_rows))
+        return Answer(tuple(result.column_names), tuple(rows_of(result)))
 
     def native(self, text: str) -> bytes:
         """The answer to a query as Native; raises as ``sql`` does."""

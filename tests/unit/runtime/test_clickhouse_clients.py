@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import clickhouse_connect
@@ -11,7 +12,15 @@ import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 from pydantic import SecretStr
 
-from runtime.clickhouse_clients import connect, make_client, rejected, server_settings, unreachable
+from runtime.clickhouse_clients import (
+    ANSWER_BYTES,
+    connect,
+    make_client,
+    rejected,
+    rows_of,
+    server_settings,
+    unreachable,
+)
 from runtime.clickhouse_config import ClickHouseConfig
 from schemas.errors import ConfigError, UnavailableError
 
@@ -61,8 +70,18 @@ def test_clients_share_login_name_and_no_session(monkeypatch: pytest.MonkeyPatch
     make_client(LOGIN)
     make_client(LOGIN, database=None, send_receive_timeout=60)
 
-    shared = {**LOGIN.client_settings(), "autogenerate_session_id": False, "client_name": "fleetpulse", "settings": {}}
+    shared = {**LOGIN.client_settings(), "autogenerate_session_id": False, "client_name": "fleetpulse"}
+    shared["settings"] = {"buffer_size": ANSWER_BYTES}
     assert made == [shared, {**shared, "database": None, "send_receive_timeout": 60}]
+
+
+def test_rows_that_the_server_gave_and_that_did_not_come_are_an_error() -> None:
+    """What it held in a file until the end may come back short from a full disk."""
+    came = [(1,), (2,)]
+
+    assert rows_of(SimpleNamespace(result_rows=came, summary={"result_rows": "2"})) == came
+    with pytest.raises(UnavailableError, match="of an answer of ClickHouse 2 of 3 rows came"):
+        rows_of(SimpleNamespace(result_rows=came, summary={"result_rows": "3"}))
 
 
 def test_a_server_that_is_away_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,20 @@ def test_an_answer_without_its_row_is_tried_again(monkeypatch: pytest.MonkeyPatc
         database.row("cut")
 
 
+def test_what_a_server_could_not_read_back_while_it_is_connected_to_is_a_full_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No row of ours is at fault: nothing was sent."""
+
+    def cut(*_config: object, **_settings: object) -> None:
+        raise DatabaseError("Cannot read all data. Bytes read: 4096. Bytes expected: 31832", code=33)
+
+    monkeypatch.setattr(clickhouse_connect, "get_client", cut)
+
+    with pytest.raises(DiskFullError, match="Bytes expected: 31832"):
+        SinkDatabase(ClickHouseConfig(url="http://127.0.0.1:1")).rows("SELECT 1")
+
+
 def test_small_pieces_are_sent_together_and_none_is_lost() -> None:
     """Large ones go as they are, in their place among the others."""
     large = memoryview(bytes(range(256)) * (SENT_BYTES_MIN // 256))
@@ -87,7 +101,7 @@ def test_a_statement_is_repeated_only_when_the_server_no_longer_runs_it(monkeypa
 
         def query(self, sql: str) -> Any:
             asked.append(sql)
-            return SimpleNamespace(result_rows=[(running.pop(0),)])
+            return SimpleNamespace(result_rows=[(running.pop(0),)], summary={})
 
         def close(self) -> None:
             pass

@@ -45,7 +45,7 @@ class Client:
             raise OperationalError("Session is closed")
         if outcome is not None:
             raise outcome
-        return SimpleNamespace(column_names=("n",), result_rows=[(1,)])
+        return SimpleNamespace(column_names=("n",), result_rows=[(1,)], summary={})
 
     async def close(self) -> None:
         self.closed += 1

@@ -27,10 +27,10 @@ class Copy:
 
     def query(self, sql: str, **_more: Any) -> Any:
         if "sorting_key" in sql:
-            return SimpleNamespace(result_rows=[(TABLE, "log_id")])
+            return SimpleNamespace(result_rows=[(TABLE, "log_id")], summary={})
         if "system.columns" in sql:
-            return SimpleNamespace(result_rows=[(TABLE, ["window_ms", "log_id"])])
-        return SimpleNamespace(result_rows=[(hour_ms, 1, 1, 0) for hour_ms in self.hours])
+            return SimpleNamespace(result_rows=[(TABLE, ["window_ms", "log_id"])], summary={})
+        return SimpleNamespace(result_rows=[(hour_ms, 1, 1, 0) for hour_ms in self.hours], summary={})
 
     def raw_stream(self, *_asked: Any, **_more: Any) -> Any:
         return io.BytesIO()
