@@ -27,7 +27,6 @@ from fleetpulse_track.handover import HEADER as HEAD
 from fleetpulse_track.handover import MAGIC, REQUEST, Finished
 from producers.publish.publisher import Publisher
 from producers.receiver.fold import Where
-from producers.receiver.once import CONNECTING_S, HELD_S
 from producers.receiver.server import run_receiver
 from producers.spool.spool import Spool, SpoolLimits
 from runtime.config import KafkaConfig
@@ -180,7 +179,7 @@ async def _ingest(folder: Path, seconds: float, tokens: int) -> dict[str, float]
     try:
         while not counters.value("edge_events", topic="llm.requests"):  # noqa: ASYNC110 (nothing signals it)
             await asyncio.sleep(0.05)
-        await asyncio.sleep(CONNECTING_S + HELD_S)  # what an agent holds after its start has passed
+        await asyncio.sleep(0.5)
         begun = _Moment.of(counters)
         await asyncio.sleep(seconds)
         ended = _Moment.of(counters)
