@@ -3,11 +3,10 @@
 A proxy claims a request when it begins: reports of a claimed request are no events, their fields go to the proxy. A
 plug-in's or a gateway's report is held for ``HELD_S``, in which the SDK's report of the same request takes it over, and
 the gateway's the plug-ins' when it passes. The SDK's is held too while a proxy is connected, whose claim may be on its
-way, and for ``CONNECTING_S`` after a start of the agent, in which proxies connect. What comes later than that is still
-counted once: a plug-in's after the SDK's, and the SDK's after a plug-in's that has passed alone, are left out. Ids are
-remembered for as long as ``IDS_MAX`` others do not push them out. An SDK that reads a stream of several choices says so
-when it begins, as the first may end long before the last: what others report of that request is held for it,
-``EXPECTED_S`` at most.
+way. What comes later than that is still counted once: a plug-in's after the SDK's, and the SDK's after a plug-in's that
+has passed alone, are left out. Ids are remembered for as long as
+``IDS_MAX`` others do not push them out. An SDK that reads a stream of several choices says so when it begins, as the
+first may end long before the last: what others report of that request is held for it, ``EXPECTED_S`` at most.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ HELD_S = 1.0
 HELD_LONGEST_S = 5.0
 """Each report of a request holds those before it as long as itself (choices end one after another, and the SDK reports
 them when the last has), but the first of them no longer than this."""
-CONNECTING_S = 1.0
-"""So long after a start of the agent a proxy may have claims and no connection: it tries again every half second."""
 EXPECTED_S = 600.0
 """So long is held what others report of an expected request; an SDK that has not reported it by then is taken for dead.
 """
@@ -41,11 +38,9 @@ Give = Callable[[str, Row], None]
 
 class Once:
     """What one agent remembers of ids. ``held`` is how many reports wait, ``absorbed`` how many that had waited another
-    of them took over, since the caller last looked. ``connecting_until_s``: until then every proxy of this host may be
-    about to connect."""
+    of them took over, since the caller last looked."""
 
-    def __init__(self, connecting_until_s: float = float("-inf")) -> None:
-        self._connecting_until_s = connecting_until_s
+    def __init__(self) -> None:
         self._whole: dict[str, Give | None] = {}  # by id: the proxy that claimed it; None: reported by the SDK
         self._alone: dict[str, None] = {}  # of plug-ins' reports that passed
         self._held: dict[str, list[tuple[float, Row, bytes]]] = {}
@@ -97,14 +92,11 @@ class Once:
                 now[at] = not self._hold(name, row, datagram(at), now_s)
                 if now[at]:
                     self._passes(name, reported_by)
-            elif self._may_be_claimed(now_s) and self._hold(name, row, datagram(at), now_s):
+            elif self.proxies and self._hold(name, row, datagram(at), now_s):
                 now[at] = False
             else:
                 absorbed += self._take_over(name, row)
         return now, absorbed
-
-    def _may_be_claimed(self, now_s: float) -> bool:
-        return self.proxies > 0 or now_s < self._connecting_until_s
 
     def _hold(self, name: str, row: Row, data: bytes, now_s: float) -> bool:
         """False where there is no room for it."""

@@ -38,7 +38,7 @@ from producers.receiver.events import EVENTS, SeriesBound, rows_of
 from producers.receiver.fold import Folded, Judge, Where, fold
 from producers.receiver.gaps import Arrival, Gaps
 from producers.receiver.listening import listen
-from producers.receiver.once import CONNECTING_S, Once
+from producers.receiver.once import Once
 from runtime.counters import Counters
 from runtime.edge_config import ReceiverConfig
 from schemas.events.event_types import LLM_REQUESTS
@@ -92,7 +92,7 @@ class Receiver:
         self._where = where
         self._intake = Intake(opened, settings.buffer_bytes)
         self._gaps = Gaps(settings.clients_max)
-        self.once = Once(time.monotonic() + CONNECTING_S)
+        self.once = Once()
         self._lost = 0
         self._duplicates = 0
         self._events_gaps = {kind: Gaps(settings.clients_max) for kind in EVENTS}

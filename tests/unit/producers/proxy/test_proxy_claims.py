@@ -11,7 +11,7 @@ import pytest
 from producers.proxy import claims as module
 from producers.proxy.claims import HEARD_S, HELD_S, Claims
 from producers.receiver.claims import serving_claims
-from producers.receiver.once import CONNECTING_S, Once
+from producers.receiver.once import Once
 from runtime.counters import Counters
 from tests.virtual_clock import VirtualClock
 
@@ -284,24 +284,6 @@ async def test_reports_of_an_sdk_wait_for_claims_while_a_proxy_is_connected(tmp_
 
     assert judged == ([False], 0)
     assert once.judge([{"request_id": "s"}], lambda _at: b"", 0.0) == ([True], 0)
-
-
-async def test_reports_that_come_before_the_proxy_has_connected_are_its_own(tmp_path: Path) -> None:
-    """After a start of the agent: they wait for longer than proxies pause between attempts."""
-    path, once = tmp_path / "c.sock", Once(connecting_until_s=CONNECTING_S)
-    claims = HeardClaims(lambda: path, counters=Counters())
-    claims.heard = asyncio.Event()
-    claims.claim("r")
-    judged = once.judge([{"request_id": "r"}], lambda _at: b"", 0.0)
-    running = asyncio.create_task(claims.run())
-    async with serving_claims(path, None, once), asyncio.timeout(30):
-        await claims.heard.wait()
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-    assert judged == ([False], 0)
-    assert (once.held, once.due(None)) == (0, [])
-    assert CONNECTING_S >= 2 * module.CONNECT_EVERY_S
 
 
 async def test_a_socket_that_cannot_be_made_is_done_without(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

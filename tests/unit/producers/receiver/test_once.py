@@ -9,7 +9,7 @@ import pytest
 
 from fleetpulse_track.handover import HEADER
 from producers.receiver import once as module
-from producers.receiver.once import CONNECTING_S, EXPECTED_S, HELD_LONGEST_S, HELD_S, Once
+from producers.receiver.once import EXPECTED_S, HELD_LONGEST_S, HELD_S, Once
 from producers.requests.counted_once import ID_LENGTH_MAX
 from tests.unit.producers.receiver import sent
 
@@ -330,29 +330,6 @@ def test_the_sdk_waits_for_a_claim_that_is_on_its_way() -> None:
 
     assert given == [("r", SDK)]
     assert (once.held, once.due(None)) == (0, [])
-
-
-def test_the_sdk_waits_for_proxies_that_connect_after_a_start() -> None:
-    """Until the bound what it reports is the proxy's, where that has a claim, else an event when it has waited; from
-    then on nothing waits without a proxy."""
-    once, given = Once(CONNECTING_S), Given()
-
-    assert judged(once, dict(SDK), dict(SDK) | {"request_id": "s"}, now_s=CONNECTING_S - 0.001) == ([False, False], 0)
-    assert judged(once, dict(SDK) | {"request_id": "t"}, now_s=CONNECTING_S) == ([True], 0)
-    once.claim("r", lambda name, row: given.append((name, row)))
-
-    assert given == [("r", SDK)]
-    assert once.due(CONNECTING_S - 0.001 + HELD_S) == [b"1"]
-    assert once.held == 0
-
-
-def test_what_waits_for_proxies_that_connect_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More of it passes at once; at the end all of it."""
-    monkeypatch.setattr(module, "HELD_MAX", 1)
-    once = Once(CONNECTING_S)
-
-    assert judged(once, dict(SDK), dict(SDK) | {"request_id": "s"}) == ([False, True], 0)
-    assert once.due(None) == [b"0"]
 
 
 def test_an_sdk_that_nobody_claims_passes_when_it_has_waited() -> None:

@@ -26,12 +26,6 @@ from tests.unit.producers.receiver import sent, spooled
 WHERE = Where("h-1")
 
 
-@pytest.fixture(autouse=True)
-def up_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No proxy is about to connect."""
-    monkeypatch.setattr(server, "CONNECTING_S", 0.0)
-
-
 class Running:
     """A receiver at work."""
 
@@ -165,26 +159,6 @@ async def test_what_a_plug_in_and_the_sdk_report_is_one_event(tmp_path: Path) ->
     }
     assert len(rows) == 2
     assert running.counters.totals == {("receiver_datagrams", "taken"): 2, ("receiver_datagrams", "absorbed"): 1}
-
-
-async def test_reports_wait_after_a_start_for_proxies_that_connect(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Those that a proxy may have claimed; none is lost when the agent stops before one came."""
-    monkeypatch.setattr(server, "CONNECTING_S", 3_600.0)
-    monkeypatch.setattr(once, "HELD_S", 3_600.0)
-    async with receiving(tmp_path) as running:
-        client = track.Client(str(running.path))
-        for said in ({"request_id": "r"}, {"model": "m"}):
-            client.hand_over(sent.finished([5], **said))
-        await running.counters.reached(lambda totals: totals["receiver_datagrams", "taken"] == 1)
-        before = spooled.rows(running.publisher)
-        await running.end()
-        after = spooled.rows(running.publisher)
-
-    assert [row["model"] for row in before] == ["m"]
-    assert [row["request_id"] for row in after] == ["r"]
-    assert running.counters.totals == {("receiver_datagrams", "taken"): 2}
 
 
 async def test_many_requests_come_through_a_short_queue(tmp_path: Path) -> None:
