@@ -106,7 +106,7 @@ class Publisher:
         self._next_books_s = 0.0
         self._connected = partial(connected, kafka, self._settings.connect_within_s, self._settings.close_within_s)
         self._disk = Disk(spool)
-        self._writer = SpoolWriter(spool, self._disk.turn, self._outcome)
+        self._writer = SpoolWriter(spool, self._disk.turn, self._outcome, counters)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> Self:

@@ -17,6 +17,7 @@ from producers.batch import Batch
 from producers.publish.reconnect import finish
 from producers.spool.frame import Spooled
 from producers.spool.spool import Append, Spool, SpoolLimits, demand_sendable
+from runtime.counters import Counters
 from runtime.runbook import Cause
 
 _log = logging.getLogger(__name__)
@@ -42,10 +43,11 @@ class _Waiting(NamedTuple):
 class SpoolWriter:
     """``disk`` is held while the spool is written: one write, sync or save at a time."""
 
-    def __init__(self, spool: Spool, disk: asyncio.Lock, outcome: Outcome) -> None:
+    def __init__(self, spool: Spool, disk: asyncio.Lock, outcome: Outcome, counters: Counters) -> None:
         self._spool = spool
         self._disk = disk
         self._outcome = outcome
+        self._counters = counters
         self._waiting: deque[_Waiting] = deque()
         self._waiting_bytes = 0
         self._shed: Counter[str] = Counter()
@@ -54,9 +56,12 @@ class SpoolWriter:
 
     @property
     def shedding(self) -> str | None:
-        """That new events are shed, and why; None while they are not."""
+        """That nothing new is taken, and why: events are shed, or wait where their sender can. None: it is taken."""
         why = _TOO_SLOW if self._full else self._spool.shedding
-        return why and f"{Cause.SPOOL}: new events are shed: {why}"
+        return why and f"{Cause.SPOOL}: new events are shed, or wait where they can: {why}"
+
+    def _note(self) -> None:
+        self._counters.set("cause", int(self.shedding is not None), cause=Cause.SPOOL)
 
     def has_room(self, value_bytes: int, topic: str | None = None) -> bool:
         """Whether a value of this size would be taken, and spooled as far as the spool's own bounds go."""
@@ -106,8 +111,10 @@ class SpoolWriter:
                 _log.error("shedding new events", extra={"why": _TOO_SLOW, "topic": record.topic, "cause": Cause.SPOOL})
             self._settled(one, spooled=False)
             self.declare(record.topic, record.events)
+            self._note()
             return False
         self._full = False
+        self._note()
         self._waiting.append(one)
         self._waiting_bytes += len(record.value)
         self._begin()
@@ -170,6 +177,7 @@ class SpoolWriter:
         self._waiting.extendleft(reversed(left))
         if not append.declared:
             self._shed.update(append.more)
+        self._note()
 
     def _settled(self, one: _Waiting, *, spooled: bool) -> None:
         if spooled or not one.kept:

@@ -312,7 +312,10 @@ async def test_readiness_says_that_events_are_shed_until_there_is_room(
     tally = publisher.spool.books[1, "llm.requests"]
     publisher.spool.abandon()
 
-    assert why == "Spool full: new events are shed: the disk takes no more ([Errno 28] No space left on device)"
+    assert why == (
+        "Spool full: new events are shed, or wait where they can: "
+        "the disk takes no more ([Errno 28] No space left on device)"
+    )
     assert (publisher.why, tally.events, tally.shed_events) == (None, 1, 1)
 
 

@@ -17,6 +17,8 @@ from producers.spool.frame import Spooled
 from producers.spool.segment_log import SegmentLog
 from producers.spool.slots import Slots
 from producers.spool.spool import Spool, SpoolLimits
+from runtime.counters import Counters
+from runtime.runbook import Cause
 from schemas.errors import RejectedError
 
 TOPIC = "llm.requests"
@@ -34,7 +36,8 @@ class Rig:
         self.spool = Spool.open(folder, SpoolLimits(record_bytes_max=1_000))
         self.outcomes: list[tuple[int, bool]] = []
         self.disk = asyncio.Lock()
-        self.writer = SpoolWriter(self.spool, self.disk, self._outcome)
+        self.counters = Counters()
+        self.writer = SpoolWriter(self.spool, self.disk, self._outcome, self.counters)
 
     def _outcome(self, record: Spooled, spooled: bool) -> None:
         self.outcomes.append((record.events, spooled))
@@ -187,8 +190,9 @@ class Room:
 async def test_who_keeps_a_batch_waits_for_a_disk_that_takes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing of it is shed, declared or counted; others are shed meanwhile."""
+    """Nothing of it is shed, declared or counted; others are shed meanwhile. The gauge says so, for as long."""
     rig, really, full = Rig(tmp_path), SegmentLog.append, [True]
+    causes: list[float] = []
 
     def append(log: SegmentLog, record: Spooled) -> None:
         if full:
@@ -196,10 +200,16 @@ async def test_who_keeps_a_batch_waits_for_a_disk_that_takes_nothing(
         really(log, record)
 
     monkeypatch.setattr(SegmentLog, "append", append)
-    room = Room(lambda: rig.offer(batch(3)), full.clear)
+
+    def look() -> None:
+        causes.append(rig.counters.value("cause", cause=Cause.SPOOL))
+
+    room = Room(look, lambda: rig.offer(batch(3)), full.clear)
     await rig.writer.put_unshed(batch(2), 0, lambda: 5, room.comes)
+    look()
 
     assert (rig.events(), rig.shed(), rig.outcomes) == ([2], 3, [(3, False), (2, True)])
+    assert causes == [1, 0]
     rig.spool.abandon()
 
 
