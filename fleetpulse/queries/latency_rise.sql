@@ -44,7 +44,7 @@ FROM
                 AND window_ms < intDiv(ifNull((
                     SELECT minOrNull(window_ms)
                     FROM llm_requests_partials
-                    WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} - 2 * {width_ms:Int64} AND window_ms < {to_ms:Int64}
+                    WHERE window_ms >= {from_ms:Int64} - 2 * {width_ms:Int64} AND window_ms < {to_ms:Int64}
                 ), {to_ms:Int64}), 60000) * 60000
         )
         GROUP BY model, at_ms
