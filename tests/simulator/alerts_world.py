@@ -198,7 +198,6 @@ MUTATIONS = (
         "it goes on where the state was dumped",
         Rules(),
         world=_world(_GoesOnAtTheDump),
-        seen_by=2,
     ),
     Mutation(
         "all taken again",

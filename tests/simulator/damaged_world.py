@@ -315,7 +315,7 @@ MUTATIONS = (
         "it has one of its own",
         Rules(),
         world=_by("Unfenced", _Unfenced),
-        seen_by=71,
+        seen_by=9,
     ),
     Mutation(
         "planned and not looked again",
@@ -331,7 +331,7 @@ MUTATIONS = (
         "it goes on where the log begins",
         Rules(),
         world=_by("CountsAgain", _CountsAgain),
-        seen_by=18,
+        seen_by=9,
     ),
     Mutation(
         "hole undeclared",
