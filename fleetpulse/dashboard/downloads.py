@@ -16,8 +16,8 @@ from urllib.parse import quote
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from fleetpulse.dashboard.turns import Places
 from fleetpulse.dashboard.users import User
-from schemas.errors import UnavailableError
 
 PATH = "/download"
 AT_ONCE_MAX = 4
@@ -33,6 +33,8 @@ class _Waiting:
     name: str
     data: bytes
     user: User
+    place: contextlib.ExitStack
+    """Its place among the files under way, until this is closed."""
     expiry: asyncio.TimerHandle
 
 
@@ -40,24 +42,24 @@ class Downloads:
     """The files of one process. Belongs to the event loop it is used in."""
 
     def __init__(self) -> None:
-        self.under_way = 0
-        """Files that are asked for, wait to be fetched or are sent."""
+        self._places = Places(AT_ONCE_MAX, f"{AT_ONCE_MAX} files are under way to browsers; try again in a minute")
         self._waiting: dict[str, _Waiting] = {}
+
+    @property
+    def under_way(self) -> int:
+        """Files that are asked for, wait to be fetched or are sent."""
+        return self._places.taken
 
     async def offer(self, user: User, name: str, ask: Callable[[], Awaitable[bytes]]) -> str:
         """The path at which this user can fetch, once and soon, what ``ask`` answers. Raises ``UnavailableError`` while
         too many are under way, and what asking raises."""
-        if self.under_way >= AT_ONCE_MAX:
-            raise UnavailableError(f"{AT_ONCE_MAX} files are under way to browsers; try again in a minute")
-        self.under_way += 1
-        try:
+        with contextlib.ExitStack() as asking:
+            asking.enter_context(self._places.one())
             data = await ask()
-        except BaseException:
-            self.under_way -= 1
-            raise
+            place = asking.pop_all()
         key = secrets.token_urlsafe(32)
         expiry = asyncio.get_running_loop().call_later(FETCHED_WITHIN_S, self._expire, key)
-        self._waiting[key] = _Waiting(name, data, user, expiry)
+        self._waiting[key] = _Waiting(name, data, user, place, expiry)
         return f"{PATH}/{key}"
 
     def fetch(self, key: str, user: User) -> StreamingResponse | None:
@@ -67,35 +69,28 @@ class Downloads:
             return None
         del self._waiting[key]
         found.expiry.cancel()
-        return _Sending(found, self._end)
+        return _Sending(found)
 
     def _expire(self, key: str) -> None:
-        del self._waiting[key]
-        self._end()
-
-    def _end(self) -> None:
-        self.under_way -= 1
+        self._waiting.pop(key).place.close()
 
 
 class _Sending(StreamingResponse):
-    """The file in pieces, as fast as the browser takes them; whatever ends it, ``ended`` is called."""
+    """The file in pieces, as fast as the browser takes them; whatever ends it, its place is free."""
 
-    def __init__(self, file: _Waiting, ended: Callable[[], None]) -> None:
+    def __init__(self, file: _Waiting) -> None:
         headers = {
             "Content-Disposition": f"attachment; filename*=utf-8''{quote(file.name)}",
             "Content-Length": str(len(file.data)),
             "Cache-Control": "no-store",
         }
         super().__init__(_pieces(file.data), headers=headers, media_type="application/octet-stream")
-        self._ended = ended
+        self._place = file.place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            with contextlib.suppress(TimeoutError):  # the connection ends without the rest
-                async with asyncio.timeout(SENT_WITHIN_S):
-                    await super().__call__(scope, receive, send)
-        finally:
-            self._ended()
+        with self._place, contextlib.suppress(TimeoutError):  # the connection ends without the rest
+            async with asyncio.timeout(SENT_WITHIN_S):
+                await super().__call__(scope, receive, send)
 
 
 async def _pieces(data: bytes) -> AsyncIterator[bytes]:
