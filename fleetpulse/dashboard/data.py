@@ -81,7 +81,8 @@ class Data:
         """Moments with data, by kind."""
         self._answers: OrderedDict[_Key, _Kept] = OrderedDict()
         self.trouble: str | None = "no query was answered yet"
-        """Why the latest query failed; None after one that was answered. For ``/readyz``."""
+        """Why ClickHouse did not answer the latest query; None after an answer, also one that it is busy. For
+        ``/readyz``: from a dashboard that is taken out for that, all pages are gone instead of one late."""
 
     async def ask(self, name: str, values: Mapping[str, Value], span_ms: int, kept_from_ms: int = 0) -> Answer:
         """The answer to a named query over a range of this length; one that begins before ``kept_from_ms``, since when
@@ -123,13 +124,11 @@ class Data:
         try:
             async with self._turns.one():
                 answer = await self.sql(written_out(sql), bound, found.settings())
-        except FleetpulseError as error:
-            self.trouble = str(error) if error.retriable else None
+        except FleetpulseError:
             COUNTERS.add("dashboard_queries", query=found.name, outcome="failed")
             raise
         finally:
             COUNTERS.add("dashboard_query_ms", 1_000 * (time.monotonic() - began_s), query=found.name)
-        self.trouble = None
         COUNTERS.add("dashboard_queries", query=found.name, outcome="answered")
         return time.monotonic(), answer
 
@@ -142,9 +141,13 @@ class Data:
                 result = await client.query(text, parameters=dict(bound), settings=dict(settings))
         except (ClickHouseError, OSError, ClientError, TimeoutError) as error:
             if isinstance(error, ClickHouseError) and (answered := _answered(error)) is not None:
+                self.trouble = None
                 raise answered from error
             await self._forget(connection)
-            raise self._unavailable(error) from error
+            unavailable = self._unavailable(error)
+            self.trouble = str(unavailable)
+            raise unavailable from error
+        self.trouble = None
         return Answer(tuple(result.column_names), tuple(rows_of(result)))
 
     async def _connected(self) -> _Connection:

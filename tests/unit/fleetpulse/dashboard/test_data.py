@@ -154,6 +154,27 @@ async def test_an_error_says_whether_it_may_pass(
     assert failed.value.retriable is retriable
 
 
+@pytest.mark.parametrize(
+    ("error", "away"),
+    [
+        (DatabaseError("Code: 202. DB::Exception: Too many simultaneous queries", code=202), False),
+        (DatabaseError("Code: 60. DB::Exception: UNKNOWN_TABLE", code=60), False),
+        (OperationalError("Error connecting"), True),
+    ],
+    ids=["busy", "rejects", "away"],
+)
+async def test_a_server_that_answers_is_no_trouble(server: Server, error: ClickHouseError, away: bool) -> None:
+    """Also one that is busy: its dashboard stays among those that browsers are sent to."""
+    data = answers()
+    one = asking(data)
+    await rest()
+    server.end(0, error)
+    with pytest.raises(FleetpulseError):
+        await one
+
+    assert (data.trouble is not None) is away
+
+
 async def test_a_connection_that_failed_for_one_query_serves_the_others_to_their_end(server: Server) -> None:
     """The next query has a new one; the old one is closed with its last query, and once."""
     data = answers()
