@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,7 +104,7 @@ async def file(login: ClickHouseConfig, sql: str, values: Values, ending: str, *
             if len(held) > FILE_BYTES_MAX:
                 most = FILE_BYTES_MAX // 2**20
                 raise FleetpulseError(f"the file would be larger than {most} MiB; add a LIMIT or use fleetpulse query")
-    return as_text(bytes(held)) if ending == "csv" else bytes(held)
+    return await _in_thread(as_text, bytes(held)) if ending == "csv" else bytes(held)
 
 
 def statement(text: str) -> str:
@@ -139,6 +139,17 @@ def escaped(sql: str, values: Values) -> dict[str, str]:
         name: str(value) if kinds.get(name, "").startswith(_NESTED) else str(value).translate(_ESCAPES)
         for name, value in values.items()
     }
+
+
+async def _in_thread(work: Callable[[bytes], bytes], data: bytes) -> bytes:
+    """The work done beside the event loop. Whoever is cancelled waits for its end: until then it takes memory, and the
+    place of a file."""
+    task = asyncio.ensure_future(asyncio.to_thread(work, data))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
 
 
 @contextlib.asynccontextmanager

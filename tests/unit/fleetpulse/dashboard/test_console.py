@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 
 import httpx
 import pytest
 from pydantic import SecretStr
 
+from fleetpulse.dashboard import console
 from fleetpulse.dashboard.console import (
     FILE_BYTES_MAX,
     ROWS_MAX,
@@ -101,6 +103,28 @@ async def test_no_name_in_a_csv_file_is_a_formula(ending: str, name: bytes) -> N
     found = await file(LOGIN, "SELECT 1", {}, ending, transport=answering(Stream([b'"tenant"\n', b'"=1"\n'])))
 
     assert found == b'"tenant"\n' + name + b"\n"
+
+
+async def test_a_csv_file_is_made_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of others are answered meanwhile. Whoever does not want it any more has its place until it is made."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    def made(data: bytes) -> bytes:
+        begun.set()
+        assert may_end.wait(10)
+        return data
+
+    monkeypatch.setattr(console, "as_text", made)
+    making = asyncio.ensure_future(file(LOGIN, "SELECT 1", {}, "csv", transport=answering(Stream([b"1"]))))
+    assert await asyncio.to_thread(begun.wait, 10)
+    making.cancel()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not making.done()
+
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await making
 
 
 async def test_the_statement_goes_read_only_with_its_limits_and_values() -> None:
