@@ -68,6 +68,10 @@ class Statements:
         self._tasks[kind] = task = asyncio.ensure_future(work)
         return task
 
+    def under_way(self, kind: str) -> bool:
+        """Whether one of this kind runs."""
+        return kind in self._tasks and not self._tasks[kind].done()
+
     def stop(self) -> None:
         """The page is gone."""
         for task in self._tasks.values():

@@ -119,7 +119,7 @@ class _Sql:
 
     async def refresh(self) -> None:
         """Put the saved query into the editor when another was chosen, and run it; else run what was run last when the
-        range or values of parameters are others."""
+        range or values of parameters are others, and in live mode unless it runs."""
         name = self._view.choice("query", saved())
         sql = text_of(name, self._view.range.span_ms, self._view.query)
         if name != self._shown:
@@ -127,7 +127,9 @@ class _Sql:
             self._shown = name
         elif self._ran == self._put != sql:  # nobody changed it: for a range of another length it reads other tables
             self._put_into_editor(sql, chosen=False)
-        elif self._ran_with == self._running_with():
+        elif self._ran_with == self._running_with() and (
+            not self._view.state.live or self._statements.under_way("shown")
+        ):
             return
         else:
             sql = self._ran
@@ -270,4 +272,5 @@ PAGE = PageSpec(
     about="Read-only SQL; every query of the other pages to start from",
     build=build,
     options={"query": FIRST, "given": ""},
+    live_s=10.0,
 )

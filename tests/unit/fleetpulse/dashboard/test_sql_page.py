@@ -114,6 +114,34 @@ async def test_a_statement_runs_over_the_range_as_it_is_now(opened: Opened) -> N
     assert opened.asked == [(MINE, NOW_MS + hours * HOUR_MS - DAY_MS) for hours in (1, 2, 3)]
 
 
+async def test_in_live_mode_what_was_run_last_runs_again(opened: Opened) -> None:
+    """Over the range as it is then; one that takes longer than the pause between two comes to its end."""
+    view = opened.views[0]
+    await opened.press("Run", MINE)
+    opened.asked.clear()
+    with opened.client:
+        view.tick()
+        await opened.rest()
+        assert opened.asked == []
+
+        opened.now_ms = NOW_MS + HOUR_MS
+        view.shell(replace(view.state, live=True))
+        await opened.rest()
+        assert opened.asked == [(MINE, NOW_MS + HOUR_MS - DAY_MS)]
+
+        opened.answer.clear()
+        await opened.press("Run", "SELECT 2")
+        view.tick()
+        await opened.rest()
+        opened.answer.set()
+        await opened.rest()
+        assert [sql for sql, _ in opened.asked] == [MINE, "SELECT 2"]
+
+        view.tick()
+        await opened.rest()
+    assert [sql for sql, _ in opened.asked] == [MINE, "SELECT 2", "SELECT 2"]
+
+
 async def test_a_file_goes_by_http(opened: Opened) -> None:
     """What the page's socket carries is its address alone."""
     await opened.press("CSV", MINE)
