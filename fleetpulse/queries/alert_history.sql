@@ -1,4 +1,4 @@
--- Every alert of a range, also one that was open as it began (of the 60 days before its end): how bad it was, when it began, how long it lasted, what it came to.
+-- Every alert of a range, also one that was open as it began (of the 367 days before its end): how bad it was, when it began, how long it lasted, what it came to.
 SELECT
     argMax(severity, number) AS worst,
     min(since) AS began,
@@ -16,7 +16,7 @@ FROM (
     SELECT * FROM (
         SELECT *
         FROM alert_history
-        WHERE at_ms >= {to_ms:Int64} - 60 * 86400000 AND at_ms < {from_ms:Int64}
+        WHERE at_ms >= {to_ms:Int64} - 367 * 86400000 AND at_ms < {from_ms:Int64}
         ORDER BY at_ms DESC, number DESC
         LIMIT 1 BY fingerprint
     )

@@ -15,7 +15,7 @@ from fleetpulse.queries import dashboard as catalogue
 from lab.bench.dashboard_alerts import ALERTS, fingerprint
 from lab.bench.dashboard_fleet import TENANTS, gpu_uuid
 from lab.bench.dashboard_windows import JOB, METRICS, RANGES_MS
-from schemas.limits import DAY_MS, MINUTE_MS
+from schemas.limits import MINUTE_MS
 
 AROUND_MS = MINUTE_MS
 """Of a single request the seconds around it are shown, whatever the page's range."""
@@ -30,7 +30,7 @@ _GIVEN: dict[str, catalogue.Value] = {
     "dimension": "tenant",
     "bins": "ttft_us_bins",
     "top": 50,
-    "kept_ms": 60 * DAY_MS,
+    "kept_ms": catalogue.ALERTS_KEPT_MS,
     "near_ms": 0,
     "bytes_max": 2_048,
     "metric": "ttft",

@@ -347,7 +347,7 @@ def _alerts(rows: Rows, from_ms: int, to_ms: int) -> dict[tuple[Any, ...], list[
 
 
 def open_alerts(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
-    begin_ms = min(from_ms, to_ms - 60 * 86_400_000)
+    begin_ms = min(from_ms, to_ms - 367 * 86_400_000)
     last = [max(group, key=lambda one: one["number"]) for group in _alerts(rows, begin_ms, to_ms).values()]
     return [
         {"fingerprint": one["fingerprint"], "opened": instant(one["opened_ms"]), "members": one["number"],
@@ -359,7 +359,7 @@ def open_alerts(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
 
 def alert_history(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
     found = []
-    inside_, before = _alerts(rows, from_ms, to_ms), _alerts(rows, to_ms - 60 * 86_400_000, from_ms)
+    inside_, before = _alerts(rows, from_ms, to_ms), _alerts(rows, to_ms - 367 * 86_400_000, from_ms)
     for key in {*inside_, *(key for key, group in before.items() if group[-1]["transition"] != "resolved")}:
         (fingerprint,), group = key, inside_.get(key, [])
         last = max(group or before[key], key=lambda one: one["number"])

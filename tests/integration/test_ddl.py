@@ -236,6 +236,32 @@ def test_the_page_has_the_alerts_that_were_open_before_its_range(
     ]
 
 
+def test_an_alert_of_a_budget_of_a_year_is_open_to_its_end(
+    database: SinkDatabase, clickhouse_config: ClickHouseConfig
+) -> None:
+    """Published once, 300 days ago; one that was resolved since is over, also where it was told twice."""
+    now_ms = 1_800_000_000_000
+    long_ago = {"at_ms": now_ms - 300 * DAY_MS, "opened_ms": now_ms - 300 * DAY_MS}
+    over = [
+        {**long_ago, "fingerprint": "e" * 16, "at_ms": now_ms - days * DAY_MS, "transition": kind, "number": number}
+        for number, days, kind in ((1, 300, "opened"), (2, 200, "resolved"), (2, 200, "resolved"))
+    ]
+    database.insert([alert_insert(now_ms, offset, **change) for offset, change in enumerate((long_ago, *over))])
+    given = {**dict.fromkeys(dashboard.STANDARD, ""), "from_ms": now_ms - DAY_MS, "to_ms": now_ms}
+    kept = {"alerts_open": {"kept_ms": dashboard.ALERTS_KEPT_MS}, "alerts_history": {}}
+
+    with contextlib.closing(Database(clickhouse_config)) as reader:
+        bounds = {"from_ms": now_ms - DAY_MS, "to_ms": now_ms}
+        found = {"open_alerts": reader.sql(queries.text("open_alerts"), bounds).records()}
+        for name, how_far in kept.items():
+            query, values = dashboard.query(name), given | how_far
+            found[name] = reader.sql(query.at_levels(DAY_MS, values), query.values(values, DAY_MS)).records()
+
+    assert sorted((name, row["fingerprint"][0]) for name, rows in found.items() for row in rows) == [
+        (name, "f") for name in sorted(found)
+    ]
+
+
 def gpu(now_ms: int, **change: Any) -> dict[str, Any]:
     row = {"window_ms": now_ms, "last_at_ms": now_ms, "event_count": 1, "grouping": "gpu", "gpu_uuid": "GPU-1"}
     return {**row, "host": "h1", "cluster": "c", "origin": "measured", **change}

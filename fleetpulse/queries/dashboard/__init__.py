@@ -69,9 +69,9 @@ server is, and a page of a busy server waits rather than asking for a shorter ra
 SHARED = ("cost_by_day", "latency_rise", "request_cost", "request_cost_of_alert")
 """Queries of the catalogue for people that pages ask too: their headers are as here."""
 
-ALERTS_KEPT_MS = 60 * DAY_MS
-"""How far back an alert is looked for that is open: it is published again now and then, of budgets only after weeks.
-Without any record for this long it counts as over."""
+ALERTS_KEPT_MS = 367 * DAY_MS
+"""How far back an alert is looked for that is open: those of budgets are published once in a period, of at most 366
+days. Without any record for this long it counts as over."""
 
 Value = int | float | str | Sequence[str | int | None]
 

@@ -1,4 +1,4 @@
--- Every alert of the range, also one that was open as it began (of the 60 days before its end): how bad, when it began, how long it lasted, what it came to.
+-- Every alert of the range, also one that was open as it began (of the 367 days before its end): how bad, when it began, how long it lasted, what it came to.
 -- rows: 2000
 SELECT * EXCEPT (newest), count() OVER () AS alerts_known, countIf(transitions > 0) OVER () AS alerts_transitioned
 FROM
@@ -27,11 +27,20 @@ FROM
         (
             SELECT *
             FROM alerts FINAL
-            WHERE at_ms >= {to_ms:Int64} - 60 * 86400000 AND at_ms < {from_ms:Int64}
-            ORDER BY at_ms DESC, opened_ms DESC, number DESC, log_offset DESC
+            WHERE (at_ms, fingerprint, number, log_offset) IN
+            (
+                SELECT newest.1, fingerprint, newest.3, newest.4
+                FROM
+                (
+                    SELECT fingerprint, max((at_ms, opened_ms, number, log_offset, ifNull(transition, 'resolved'))) AS newest
+                    FROM alerts
+                    WHERE at_ms >= {to_ms:Int64} - 367 * 86400000 AND at_ms < {from_ms:Int64}
+                    GROUP BY fingerprint
+                )
+                WHERE newest.5 != 'resolved'
+            )
             LIMIT 1 BY fingerprint
         )
-        WHERE transition != 'resolved'
     )
     GROUP BY fingerprint, opened_ms
 )

@@ -1,5 +1,6 @@
 -- Alerts that are open at the end of the range, each in its newest state, the worst first, then the newest.
--- Every row says how many there are in all, with those that have no row here.
+-- Every row says how many there are in all, with those that have no row here. Which are open is read from narrow columns,
+-- their records of these alone: a year of transitions is little then.
 -- param kept_ms: how far back before the end an alert may have been published last [ms]
 -- rows: 2000
 SELECT
@@ -25,12 +26,21 @@ FROM
 (
     SELECT fingerprint, severity, summary, rule, since_ms, opened_ms, at_ms, number, transition, record
     FROM alerts FINAL
-    WHERE at_ms >= {to_ms:Int64} - {kept_ms:Int64} AND at_ms < {to_ms:Int64}
-    ORDER BY at_ms DESC, opened_ms DESC, number DESC, log_offset DESC
+    WHERE (at_ms, fingerprint, number, log_offset) IN
+    (
+        SELECT newest.1, fingerprint, newest.3, newest.4
+        FROM
+        (
+            SELECT fingerprint, max((at_ms, opened_ms, number, log_offset, ifNull(transition, 'resolved'))) AS newest
+            FROM alerts
+            WHERE at_ms >= {to_ms:Int64} - {kept_ms:Int64} AND at_ms < {to_ms:Int64}
+            GROUP BY fingerprint
+        )
+        WHERE newest.5 != 'resolved'
+    )
     LIMIT 1 BY fingerprint
 )
-WHERE transition != 'resolved'
-    AND ({cluster:String} = '' OR JSONExtractString(record, 'labels', 'cluster') = {cluster:String})
+WHERE ({cluster:String} = '' OR JSONExtractString(record, 'labels', 'cluster') = {cluster:String})
     AND ({host:String} = '' OR host = {host:String})
     AND ({model:String} = '' OR model = {model:String})
     AND ({tenant:String} = '' OR JSONExtractString(record, 'labels', 'tenant') = {tenant:String})

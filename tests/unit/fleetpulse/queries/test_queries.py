@@ -38,7 +38,7 @@ def test_a_filled_query_has_no_places_left() -> None:
         assert "{" not in filled, name
         bounds = (
             r"\b(window|at|minute)_ms >= 1000 AND \1_ms < 61000\b|\(from_ms = 1000, to_ms = 61000\)"
-            r"|\bat_ms >= least\(1000, 61000 - 60 \* 86400000\) AND at_ms < 61000\b"
+            r"|\bat_ms >= least\(1000, 61000 - 367 \* 86400000\) AND at_ms < 61000\b"
         )
         assert re.search(bounds, filled), name
 
