@@ -140,3 +140,21 @@ def test_rows_that_are_not_merged_yet_take_no_places_of_other_requests(clickhous
     found = [row["request_id"] for row in clickhouse.query(query.sql, parameters=bound).named_results()]
 
     assert found == ["r8" if length_ms > HOUR_MS else "r0", "s"]
+
+
+def test_one_request_of_several_engines_takes_one_place(clickhouse: Any) -> None:
+    """Of whole hours it is the slowest of each engine that it was at."""
+    now_ms = int(clickhouse.command("SELECT toUnixTimestamp64Milli(now64(3))"))
+    hour_ms = now_ms // HOUR_MS * HOUR_MS - 6 * HOUR_MS
+    columns = ["window_ms", "value_us", "metric", "engine_id", "model", "status", "request_id", "log_offset"]
+    at = [("e1", 100, "r"), ("e2", 100, "r"), ("e3", 7, "s")]
+    rows = [
+        [hour_ms, us, "ttft", engine, "m", "ok", request, offset] for offset, (engine, us, request) in enumerate(at)
+    ]
+    clickhouse.insert("exemplars", rows, column_names=columns)
+    query = catalogue.query("slowest_of_windows")
+
+    bound = values_of(query, hour_ms, hour_ms + 3 * HOUR_MS) | {"top": 2}
+    found = [row["request_id"] for row in clickhouse.query(query.sql, parameters=bound).named_results()]
+
+    assert found == ["r", "s"]
