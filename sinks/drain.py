@@ -1,4 +1,4 @@
-"""What a sink that is told to stop still waits for: the statements that ClickHouse has, for some time."""
+"""What a sink that is stopping still waits for: the statements that ClickHouse has, for some time."""
 
 from __future__ import annotations
 

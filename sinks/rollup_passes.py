@@ -1,4 +1,4 @@
-"""Rollups kept up to date, pass after pass, until the sink is told to stop."""
+"""Rollups kept up to date, pass after pass, until the sink stops."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class SinkSettings:
     """Name of a copy of the database that has consumer groups of its own; empty: the database itself."""
     rollups: RollupSettings = field(default_factory=RollupSettings)
     drain_s: float = 30.0
-    """So long a statement is waited for once the sink was told to stop; supervisors wait 40 s."""
+    """So long a statement is waited for once the sink is stopping; supervisors wait 40 s."""
 
     def __post_init__(self) -> None:
         for name in ("flush_ms", "raw_flush_ms", "records_max", "bytes_max"):

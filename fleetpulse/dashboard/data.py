@@ -237,7 +237,7 @@ def _answered(error: ClickHouseError) -> FleetpulseError | None:
 
 
 def _is_over(kept: _Kept, kept_s: int) -> bool:
-    """Whether it has to be asked again: it failed, or came longer ago. What is under way is not."""
+    """Whether it has to be queried again: it failed, or came longer ago. What is under way is not."""
     if not kept.done():
         return False
     return kept.cancelled() or kept.exception() is not None or time.monotonic() - kept.result()[0] > kept_s

@@ -1,7 +1,7 @@
-"""Files of page *SQL* on their way to browsers: so many of this process at once, each fetched once by who asked for it.
+"""Files of page *SQL* on their way to browsers: so many of this process at once, each fetched once by who wanted it.
 
 They go by HTTP: what goes over the web socket of a page is kept to be sent again, and a file there would be held for a
-minute after it came. From the asking until its last byte is sent a file counts among those under way.
+minute after it came. From its query until its last byte is sent a file counts among those under way.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fleetpulse.dashboard.users import User
 PATH = "/download"
 AT_ONCE_MAX = 4
 FETCHED_WITHIN_S = 60.0
-"""Browsers fetch a file as soon as they are told of it."""
+"""Browsers fetch a file as soon as they have its address."""
 SENT_WITHIN_S = 600.0
 _PIECE_BYTES = 64 * 1024
 """The server takes no more before the browser took most of it."""
@@ -47,7 +47,7 @@ class Downloads:
 
     @property
     def under_way(self) -> int:
-        """Files that are asked for, wait to be fetched or are sent."""
+        """Files that are made, wait to be fetched or are sent."""
         return self._places.taken
 
     async def offer(self, user: User, name: str, ask: Callable[[], Awaitable[bytes]]) -> str:

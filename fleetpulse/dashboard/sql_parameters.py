@@ -83,7 +83,7 @@ class Fields:
         self._box = tag("div", "fp-filters", role="group", aria_label="Parameters of the statement")
 
     def show(self, sql: str, given: Mapping[str, str], offer: Mapping[str, tuple[str, ...]]) -> None:
-        """The fields of this statement with what was given, built anew only where they differ from those that stand:
+        """The fields of this statement with what was given, built again only where they differ from those that stand:
         somebody may be writing in one."""
         fixed = of_range(TimeRange(0, 1), 1, UTC).keys() - given.keys()
         asked = {name: kind for name, kind in parameters_of(sql).items() if name not in fixed}

@@ -34,7 +34,7 @@ from schemas.rows.tables import GROUPED, PARTIALS
 FINEST, WINDOW_MS = "10s", 10_000
 LEVELS = (FINEST, "1m", "1h", "1d")
 ROWS, LABELS, SEEN, WINDOWS, FIRST, OVER = "Rows", "Labels", "Seen", "Windows", "First", "Over"
-"""Types of places that become the rows of a range, the same where labels alone count, those that tell which labels
+"""Types of places that become the rows of a range, the same where labels alone count, those that name which labels
 there were, its windows, and where what these hold of it begins and ends."""
 BEFORE = "Before"
 """The type of a place that becomes the rows of the range that a range of the same length is compared with."""
@@ -116,7 +116,7 @@ class Source:
         )
 
     def seen(self, span_ms: int | None, sql: str) -> str:
-        """Rows that tell which labels there were in windows that reach into a range of this length: those of the
+        """Rows that name which labels there were in windows that reach into a range of this length: those of the
         coarsest level, and of finer ones what is newer, since an hour may be rolled up only once it is over. A row may
         come several times."""
         levels = [level for level, _ in self.levels]

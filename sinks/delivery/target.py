@@ -217,7 +217,7 @@ class Target:
 
     def _acknowledge(self, delivery: Delivery) -> bool | None:
         """Of a silenced delivery. False: send it all the same. True: send an acknowledgement. None: send nothing. Whose
-        beginning may have come through although no response did is told the end: better twice than never."""
+        beginning may have come through although no response did is notified of the end: better twice than never."""
         notified = self._is_notified(delivery.fingerprint)
         if delivery.transition.resolved:
             return False if notified else None

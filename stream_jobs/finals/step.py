@@ -33,7 +33,7 @@ OPEN_ROWS_MAX = 4_000_000
 """Rows that came to windows not yet closed, per upstream partition; beyond, the oldest are closed as they are."""
 LOST_BEYOND_MS = HOUR_MS
 """Event time that records between a snapshot and the last commit may cover: some seconds, more in a backlog. For
-``pass_over`` alone; a reset is told a bound."""
+``pass_over`` alone; a reset is given a bound."""
 SETTLED_AFTER_MS = 3 * WINDOW_MS
 """Rows of a window so much older than the newest are merged and packed, though it is open."""
 SETTLED_AT_ONCE = 2_000
