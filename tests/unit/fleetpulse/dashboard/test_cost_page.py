@@ -16,15 +16,17 @@ from fleetpulse.dashboard.users import OPERATOR, User
 from fleetpulse.dashboard.view import Facts
 from fleetpulse.dashboard.zone import zone_of
 from fleetpulse.sql.database import Answer
+from tests.unit.fleetpulse.dashboard.idle_data import IdleData
 
 MINUTE_MS, NOW_MS = 60_000, 1_800_000_000_000
 BUDGETS = Path(str(files("fleetpulse").joinpath("data/budgets/example.yaml")))
 
 
-class Unbilled:
+class Unbilled(IdleData):
     """There is no bill."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.to_ms: list[int] = []
 
     async def ask(self, name: str, values: dict[str, Any], span_ms: int, kept_from_ms: int = 0) -> Answer:
@@ -32,13 +34,7 @@ class Unbilled:
             return Answer(("bills",), ((0,),))
         if name == "cost_by_day":
             self.to_ms.append(values["to_ms"])
-        return Answer((), ())
-
-    async def since_first_event(self, span: Any) -> Any:
-        return span
-
-    async def lack(self, kinds: Any, span: Any) -> None:
-        return None
+        return await super().ask(name, values, span_ms, kept_from_ms)
 
 
 async def test_pages_of_one_minute_ask_the_same_of_budgets(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

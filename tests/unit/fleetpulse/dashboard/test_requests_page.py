@@ -13,27 +13,23 @@ from fleetpulse.dashboard.users import OPERATOR, User
 from fleetpulse.dashboard.view import Facts
 from fleetpulse.dashboard.zone import UTC_ZONE
 from fleetpulse.sql.database import Answer
+from tests.unit.fleetpulse.dashboard.idle_data import IdleData
 
 
-class TwoOfOneTrace:
+class TwoOfOneTrace(IdleData):
     """Every search finds one more request of the trace in the range than in its last minutes."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.queries: list[dict[str, Any]] = []
 
     async def ask(self, name: str, values: dict[str, Any], span_ms: int, kept_from_ms: int = 0) -> Answer:
         if name != "requests":
-            return Answer((), ())
+            return await super().ask(name, values, span_ms, kept_from_ms)
         self.queries.append(values)
         found = [(values["to_ms"] - 1_000, "a", "ok", None), (values["to_ms"] - 3_000_000, "b", "ok", None)]
         rows = [row for row in found if row[0] >= values["from_ms"]]
         return Answer(("at_ms", "request_id", "status", "engine_id"), tuple(rows[: values["top"]]))
-
-    async def since_first_event(self, span: Any) -> Any:
-        return span
-
-    async def lack(self, kinds: Any, span: Any) -> None:
-        return None
 
 
 async def test_all_requests_of_a_trace_are_found(client: Client) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from nicegui import Client
@@ -13,21 +13,8 @@ from fleetpulse.dashboard.shell import Shell
 from fleetpulse.dashboard.users import OPERATOR, User
 from fleetpulse.dashboard.view import Facts, PageSpec, Refresh, View
 from fleetpulse.dashboard.zone import UTC_ZONE
-from fleetpulse.sql.database import Answer
 from schemas.errors import FleetpulseError, UnavailableError
-
-
-class Idle:
-    """Answers nothing, and knows no lack."""
-
-    async def ask(self, name: str, values: dict[str, Any], span_ms: int, kept_from_ms: int = 0) -> Answer:
-        return Answer((), ())
-
-    async def since_first_event(self, span: Any) -> Any:
-        return span
-
-    async def lack(self, kinds: Any, span: Any) -> None:
-        return None
+from tests.unit.fleetpulse.dashboard.idle_data import IdleData
 
 
 class OnePage:
@@ -54,7 +41,9 @@ async def opened(client: Client, one: OnePage) -> View:
     """The page in this browser."""
     user, spec = User("ada", OPERATOR), PageSpec("/x", "X", "home", "about x", one.build)
     with client:
-        await Shell([spec], spec, cast(Data, Idle()), Facts()).open(client, {}, lambda: user, dark=False, zone=UTC_ZONE)
+        await Shell([spec], spec, cast(Data, IdleData()), Facts()).open(
+            client, {}, lambda: user, dark=False, zone=UTC_ZONE
+        )
     return one.views[0]
 
 

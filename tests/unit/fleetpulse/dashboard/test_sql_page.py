@@ -13,43 +13,25 @@ from nicegui import Client
 
 from fleetpulse.dashboard import console, shell
 from fleetpulse.dashboard.data import Data
-from fleetpulse.dashboard.downloads import PATH, Downloads
+from fleetpulse.dashboard.downloads import PATH
 from fleetpulse.dashboard.pages import sql as page
 from fleetpulse.dashboard.shell import Shell
-from fleetpulse.dashboard.turns import Turns
 from fleetpulse.dashboard.users import OPERATOR, User
 from fleetpulse.dashboard.view import Facts, Refresh, View
 from fleetpulse.dashboard.zone import UTC_ZONE, zone_of
-from fleetpulse.sql.database import Answer
 from schemas.limits import DAY_MS, HOUR_MS
+from tests.unit.fleetpulse.dashboard.idle_data import IdleData
 
 NOW_MS = 1_800_000_000_000
 MINE = "SELECT {from_ms:Int64} AS mine"
 ADA = User("ada", OPERATOR)
 
 
-class Idle:
-    """Answers pages with nothing."""
-
-    def __init__(self) -> None:
-        self.statements = Turns(1, 1, "too many statements")
-        self.downloads = Downloads()
-
-    async def ask(self, name: str, values: dict[str, Any], span_ms: int, kept_from_ms: int = 0) -> Answer:
-        return Answer((), ())
-
-    async def since_first_event(self, span: Any) -> Any:
-        return span
-
-    async def lack(self, kinds: Any, span: Any) -> None:
-        return None
-
-
 class Opened:
     """The page in a browser, over the last day, at a time that the test sets; what ClickHouse was asked."""
 
     def __init__(self, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.client, self.data, self.now_ms = client, Idle(), NOW_MS
+        self.client, self.data, self.now_ms = client, IdleData(), NOW_MS
         self.asked: list[tuple[str, Any]] = []
         self.views: list[View] = []
         self.answer = asyncio.Event()
