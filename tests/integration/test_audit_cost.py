@@ -59,6 +59,21 @@ def reading(config: ClickHouseConfig) -> Iterator[Database]:
         database.close()
 
 
+@contextlib.contextmanager
+def put_back(writer: SinkDatabase, *tables: str) -> Iterator[None]:
+    """Rows of these tables may be changed inside; afterwards they are what they were."""
+    for table in tables:
+        writer.command(f"CREATE TABLE kept_{table} AS {table}")
+        writer.command(f"INSERT INTO kept_{table} SELECT * FROM {table} FINAL")
+    try:
+        yield
+    finally:
+        for table in tables:
+            writer.command(f"TRUNCATE TABLE {table}")
+            writer.command(f"INSERT INTO {table} SELECT * FROM kept_{table}")
+            writer.command(f"DROP TABLE kept_{table} SYNC")
+
+
 def inside(day: Day) -> str:
     """The minutes of the day: its last reading is of the minute behind it."""
     return f"minute_ms >= {day.begin_ms} AND minute_ms < {day.end_ms}"
@@ -126,19 +141,11 @@ def test_bills_whose_readings_have_expired_are_not_compared_with_them(
     config, day, _ = simulated
     expired = ("gpu_samples_partials", "usage", "gpu_shares")
     middle_ms = (day.begin_ms + day.end_ms) // 2 // MINUTE_MS * MINUTE_MS
-    with contextlib.closing(SinkDatabase(config)) as writer:
-        try:
-            for table in expired:
-                writer.command(f"CREATE TABLE kept_{table} AS {table}")
-                writer.command(f"INSERT INTO kept_{table} SELECT * FROM {table} FINAL")
-                writer.command(f"ALTER TABLE {table} DELETE WHERE window_ms < {middle_ms}", {"mutations_sync": 2})
-            differing = {one.name for one in asked(config, day, load(EXAMPLE)).checks if one.differing}
-            half, none = (asked(config, day, load(EXAMPLE), kept_ms) for kept_ms in (middle_ms, day.end_ms + DAY_MS))
-        finally:
-            for table in expired:
-                writer.command(f"TRUNCATE TABLE {table}")
-                writer.command(f"INSERT INTO {table} SELECT * FROM kept_{table}")
-                writer.command(f"DROP TABLE kept_{table} SYNC")
+    with contextlib.closing(SinkDatabase(config)) as writer, put_back(writer, *expired):
+        for table in expired:
+            writer.command(f"ALTER TABLE {table} DELETE WHERE window_ms < {middle_ms}", {"mutations_sync": 2})
+        differing = {one.name for one in asked(config, day, load(EXAMPLE)).checks if one.differing}
+        half, none = (asked(config, day, load(EXAMPLE), kept_ms) for kept_ms in (middle_ms, day.end_ms + DAY_MS))
 
     measured = {"measured GPU time and energy", "measured requests and tokens"}
     assert measured <= differing
@@ -179,17 +186,11 @@ def test_bills_that_are_off_by_one_are_found(simulated: tuple[ClickHouseConfig, 
     config, day, _ = simulated
     with contextlib.closing(SinkDatabase(config)) as writer:
         bills = [*writer.rows(PICK.format(day.begin_ms)), *writer.rows(PICK_STARTED.format(day.begin_ms))]
-        writer.command("CREATE TABLE kept AS token_costs")
-        writer.command("INSERT INTO kept SELECT * FROM token_costs FINAL")
-        try:
+        with put_back(writer, "token_costs"):
             for (owner, minute_ms), change in zip(bills, WRONG.values(), strict=True):
                 where = f"owner = '{owner}' AND minute_ms = {minute_ms}"
                 writer.command(f"ALTER TABLE token_costs UPDATE {change} WHERE {where}", {"mutations_sync": 2})
             found = asked(config, day, load(EXAMPLE))
-        finally:
-            writer.command("TRUNCATE TABLE token_costs")
-            writer.command("INSERT INTO token_costs SELECT * FROM kept")
-            writer.command("DROP TABLE kept SYNC")
 
     differing = {one.name: (one.differing, one.difference) for one in found.checks if one.name in WRONG}
     assert differing == dict.fromkeys(WRONG, (1, 1))
@@ -228,17 +229,10 @@ def test_minutes_whose_bills_are_gone_are_not_exact(
     """Their rows are in no bill, and no bill is wrong."""
     config, day, before = simulated
     minute_ms = (day.begin_ms + day.end_ms) // 2 // MINUTE_MS * MINUTE_MS
-    with contextlib.closing(SinkDatabase(config)) as writer:
-        writer.command("CREATE TABLE kept AS token_costs")
-        writer.command("INSERT INTO kept SELECT * FROM token_costs FINAL")
-        try:
-            groups = writer.rows(f"SELECT uniqExact(placement_group) FROM costs WHERE minute_ms = {minute_ms}")[0][0]
-            writer.command(f"ALTER TABLE token_costs DELETE WHERE minute_ms = {minute_ms}", {"mutations_sync": 2})
-            found = asked(config, day, load(EXAMPLE))
-        finally:
-            writer.command("TRUNCATE TABLE token_costs")
-            writer.command("INSERT INTO token_costs SELECT * FROM kept")
-            writer.command("DROP TABLE kept SYNC")
+    with contextlib.closing(SinkDatabase(config)) as writer, put_back(writer, "token_costs"):
+        groups = writer.rows(f"SELECT uniqExact(placement_group) FROM costs WHERE minute_ms = {minute_ms}")[0][0]
+        writer.command(f"ALTER TABLE token_costs DELETE WHERE minute_ms = {minute_ms}", {"mutations_sync": 2})
+        found = asked(config, day, load(EXAMPLE))
 
     assert (found.agree, found.exact) == (True, False)
     assert found.no_bill_minutes == before.no_bill_minutes + groups > 0
