@@ -53,6 +53,7 @@ class SpoolWriter:
         self._shed: Counter[str] = Counter()
         self._task: asyncio.Task[None] | None = None
         self._full = False
+        self._noted: bool | None = None
 
     @property
     def shedding(self) -> str | None:
@@ -61,7 +62,10 @@ class SpoolWriter:
         return why and f"{Cause.SPOOL}: new events are shed, or wait where they can: {why}"
 
     def _note(self) -> None:
-        self._counters.set("cause", int(self.shedding is not None), cause=Cause.SPOOL)
+        """Set the gauge where it has changed: this is asked for every record."""
+        if (sheds := self._full or self._spool.shedding is not None) is not self._noted:
+            self._noted = sheds
+            self._counters.set("cause", int(sheds), cause=Cause.SPOOL)
 
     def has_room(self, value_bytes: int, topic: str | None = None) -> bool:
         """Whether a value of this size would be taken, and spooled as far as the spool's own bounds go."""

@@ -213,6 +213,32 @@ async def test_who_keeps_a_batch_waits_for_a_disk_that_takes_nothing(
     rig.spool.abandon()
 
 
+async def test_the_gauge_is_set_when_it_changes_not_for_each_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the first record on it is there, so that an alert on it sees what changes."""
+    rig, really, full, told = Rig(tmp_path), SegmentLog.append, [True], []
+    monkeypatch.setattr(rig.counters, "set", lambda _name, value, **_labels: told.append(value))
+
+    def append(log: SegmentLog, record: Spooled) -> None:
+        if full and record.events == 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        really(log, record)
+
+    async def written(*events: int) -> list[float]:
+        rig.offer(*map(batch, events))
+        await rig.writer.drain()
+        return told[:]
+
+    monkeypatch.setattr(SegmentLog, "append", append)
+    steps = [await written(1, 2, 1), await written(3), await written(3, 3)]
+    full.clear()
+    steps += [await written(3), await written(1, 2)]
+
+    assert steps == [[0], [0, 1], [0, 1], [0, 1, 0], [0, 1, 0]]
+    rig.spool.abandon()
+
+
 async def test_who_keeps_a_batch_waits_for_the_share_of_its_topic(tmp_path: Path) -> None:
     """An undeliverable topic whose share is used has no room, though the spool has."""
     rig = Rig(tmp_path)
