@@ -77,6 +77,11 @@ def rows_of(result: Any) -> list[tuple[Any, ...]]:
     return rows
 
 
+def named_rows_of(result: Any) -> list[dict[str, Any]]:
+    """As ``rows_of``, each row by the names of its columns."""
+    return [dict(zip(result.column_names, row, strict=True)) for row in rows_of(result)]
+
+
 def rejected(error: BaseException, config: ClickHouseConfig) -> FleetpulseError | None:
     """What to change so that the server accepts us; None where ``error`` is another.
 

@@ -17,14 +17,14 @@ from fleetpulse.migrate.table_plan import REPLICATES, LiveDatabase, LiveTable
 from fleetpulse.migrate.tables import engine_of, look, names_of, ttl_of, whole
 from fleetpulse.queries.dashboard import query
 from fleetpulse.sql.reader_profile import LIMITS
-from runtime.clickhouse_clients import LOGIN, first_line, make_client, rejected
+from runtime.clickhouse_clients import LOGIN, first_line, make_client, named_rows_of, rejected, rows_of
 from runtime.clickhouse_parts import CODES, broken_part
 from runtime.clock import Clock
 from runtime.config import ClickHouseConfig
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, UnavailableError
 from schemas.limits import HOUR_MS
 
-_WORLD = (ClickHouseError, OSError)
+_WORLD = (ClickHouseError, OSError, UnavailableError)
 _TIMEOUT_EXCEEDED = 159
 _LIMITS = f"SELECT name, value, max FROM system.settings WHERE name IN {tuple(LIMITS)}"
 _AGENTS = """
@@ -146,7 +146,7 @@ def _rights(client: Any, config: ClickHouseConfig) -> LoginFacts:
     names = dict.fromkeys((*WRITER_NEEDS, *READER_NEEDS, *READER_MUST_NOT))
     can = {name: bool(int(client.command(f"CHECK GRANT {name} ON {config.database}.*"))) for name in names}
     readonly = int(client.command("SELECT getSetting('readonly')"))
-    settings = {name: (value, most) for name, value, most in client.query(_LIMITS).result_rows}
+    settings = {name: (value, most) for name, value, most in rows_of(client.query(_LIMITS))}
     sources = tuple(name for name in SOURCES if _may_read_from(client, name))
     found = LoginFacts(config.user, config.database, readonly=readonly, can=can, settings=settings, sources=sources)
     return replace(found, sharded=bool(config.cluster))
@@ -169,16 +169,16 @@ def _seen(client: Any, config: ClickHouseConfig, clock: Clock) -> DatabaseFacts:
         writer=_rights(client, config),
         reader=None,
         version=str(client.command("SELECT version()")),
-        exists=bool(client.query(_EXISTS, parameters={"database": config.database}).result_rows),
+        exists=bool(rows_of(client.query(_EXISTS, parameters={"database": config.database}))),
         live=look(client, names_of(config)),
         skew_ms=skew_ms,
         disks=_disks(client),
         broken=_broken(client, config.database, server_ms),
         mutations=_mutations(client, config.database),
-        joins=_rows_of("joins", client, config.database, clock.now_ms()),
-        overflow=_rows_of("pipeline_overflow", client, config.database, clock.now_ms()),
-        rejected=_rows_of("pipeline_rejected", client, config.database, clock.now_ms(), recent_ms=0),
-        clocks=_rows_of("pipeline_clocks", client, config.database, clock.now_ms(), recent_ms=0),
+        joins=_found("joins", client, config.database, clock.now_ms()),
+        overflow=_found("pipeline_overflow", client, config.database, clock.now_ms()),
+        rejected=_found("pipeline_rejected", client, config.database, clock.now_ms(), recent_ms=0),
+        clocks=_found("pipeline_clocks", client, config.database, clock.now_ms(), recent_ms=0),
         prices_versions=_prices_versions(client, clock.now_ms()),
         measured_twice=_measured_twice(client, clock.now_ms()),
     )
@@ -205,8 +205,8 @@ def _with_servers(
 def _on_cluster(client: Any, config: ClickHouseConfig, live: LiveDatabase) -> dict[str, LiveDatabase]:
     """By server, each with the tables that it has itself; all else is that of the connected one."""
     asked = {"cluster": config.cluster, "database": config.database}
-    rows: dict[str, dict[str, Any]] = {server: {} for (server,) in client.query(_SERVERS, asked).result_rows}
-    for server, name, engine, full, count in client.query(_ON_EACH, asked).result_rows:
+    rows: dict[str, dict[str, Any]] = {server: {} for (server,) in rows_of(client.query(_SERVERS, asked))}
+    for server, name, engine, full, count in rows_of(client.query(_ON_EACH, asked)):
         rows.setdefault(server, {})[name] = {"engine": engine, "is_view": 0, "full": full, "rows": count}
     return {server: replace(live, tables=_tables(of_server, config)) for server, of_server in rows.items()}
 
@@ -227,11 +227,11 @@ def _broken(client: Any, database: str, now_ms: int) -> tuple[PartFacts, ...] | 
 
 
 def _broken_parts(client: Any, database: str, now_ms: int) -> Iterator[PartFacts]:
-    for table, name, reason in client.query(_DETACHED, parameters={"database": database}).result_rows:
+    for table, name, reason in rows_of(client.query(_DETACHED, parameters={"database": database})):
         yield PartFacts(f"{database}.{table}", name, reason, detached=True)
     since = {"codes": sorted(CODES), "from_ms": now_ms - LOOK_BACK_MS}
     unread: dict[tuple[str, str], int] = {}
-    for code, said in client.query(_UNREAD, parameters=since).result_rows:
+    for code, said in rows_of(client.query(_UNREAD, parameters=since)):
         if (part := broken_part(code, said)) is not None and part[0].startswith(f"{database}."):
             unread.setdefault(part, code)
     yield from (
@@ -242,7 +242,7 @@ def _broken_parts(client: Any, database: str, now_ms: int) -> Iterator[PartFacts
 def _mutations(client: Any, database: str) -> tuple[MutationFacts, ...] | None:
     """Those that are not done; None for a login that may not read where it says so."""
     try:
-        rows = client.query(_MUTATIONS, parameters={"database": database}).result_rows
+        rows = rows_of(client.query(_MUTATIONS, parameters={"database": database}))
     except ClickHouseError as error:
         if getattr(error, "code", None) not in LOGIN:
             raise
@@ -253,10 +253,10 @@ def _mutations(client: Any, database: str) -> tuple[MutationFacts, ...] | None:
 def _is_there(client: Any, table: str, part: str) -> bool:
     database, _, name = table.partition(".")
     named = {"database": database, "table": name, "part": part}
-    return bool(client.query(_ACTIVE, parameters=named).result_rows)
+    return bool(rows_of(client.query(_ACTIVE, parameters=named)))
 
 
-def _rows_of(
+def _found(
     name: str, client: Any, database: str, now_ms: int, recent_ms: int = RECENT_MS
 ) -> tuple[dict[str, Any], ...] | None:
     """Of a query over the last minutes; None where the tables are not there yet, which is a finding of its own."""
@@ -266,7 +266,7 @@ def _rows_of(
         found = client.query(query(name).at_levels(LOOK_BACK_MS, bounds), parameters=bounds)
     except ClickHouseError:
         return None
-    return tuple(dict(row) for row in found.named_results())
+    return tuple(named_rows_of(found))
 
 
 def _prices_versions(client: Any, now_ms: int) -> tuple[str, ...]:
@@ -274,7 +274,7 @@ def _prices_versions(client: Any, now_ms: int) -> tuple[str, ...]:
         found = client.query(query("cost_prices").sql, parameters={"from_ms": now_ms - HOUR_MS, "to_ms": now_ms})
     except ClickHouseError:
         return ()
-    return tuple(str(row["version"]) for row in found.named_results())
+    return tuple(str(row["version"]) for row in named_rows_of(found))
 
 
 def _measured_twice(client: Any, now_ms: int) -> tuple[str, ...] | None:
@@ -285,11 +285,11 @@ def _measured_twice(client: Any, now_ms: int) -> tuple[str, ...] | None:
         found = client.query(_AGENTS, parameters=bounds)
     except ClickHouseError:
         return None
-    return tuple(str(row["host"]) for row in found.named_results())
+    return tuple(str(row["host"]) for row in named_rows_of(found))
 
 
 def _disks(client: Any) -> tuple[DiskFacts, ...]:
-    rows = client.query("SELECT name, free_space, total_space FROM system.disks ORDER BY name").result_rows
+    rows = rows_of(client.query("SELECT name, free_space, total_space FROM system.disks ORDER BY name"))
     return tuple(
         DiskFacts(name, free, total) for name, free, total in rows if total < 1 << 62
     )  # object stores are endless

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleetpulse.migrate.table_plan import OLD_HISTORY
+from runtime.clickhouse_clients import named_rows_of
 from schemas.ddl.files import HISTORY
 
 _SETTINGS = re.compile(r"(\w+) = ('(?:[^'\\]|\\.)*'|[^,]+)")
@@ -66,7 +67,7 @@ def read_schema(client: Any, database: str) -> DatabaseSchema:
     """The schema of a database. Functions are those of the server."""
 
     def rows(sql: str) -> list[dict[str, Any]]:
-        return list(client.query(sql, parameters={"database": database}).named_results())
+        return named_rows_of(client.query(sql, parameters={"database": database}))
 
     every = [row for row in rows(_TABLES) if row["name"] not in (HISTORY, OLD_HISTORY)]
     columns: dict[str, dict[str, ColumnSchema]] = {}

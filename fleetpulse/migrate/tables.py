@@ -23,7 +23,7 @@ from fleetpulse.migrate.table_plan import (
     plan_tables,
     too_old,
 )
-from runtime.clickhouse_clients import first_line, make_client, rejected
+from runtime.clickhouse_clients import first_line, make_client, named_rows_of, rejected, rows_of
 from runtime.config import ClickHouseConfig
 from schemas.ddl.files import FOLDER, HISTORY, Names, history, migrations, released
 from schemas.ddl.fresh import at_once
@@ -91,7 +91,7 @@ def _over_shards(client: Any, names: Names, live: LiveDatabase, step: Step) -> S
     """A statement of a replicated database reaches every shard, so that a TTL counts the rows of all of them."""
     if not isinstance(step, SetTtl) or step.rows or step.subject not in live.tables:
         return step
-    ((rows,),) = client.query(f"SELECT count() FROM {names.database}.{step.subject}").result_rows
+    ((rows,),) = rows_of(client.query(f"SELECT count() FROM {names.database}.{step.subject}"))
     return replace(step, rows=int(rows))
 
 
@@ -113,7 +113,7 @@ def look(client: Any, names: Names) -> LiveDatabase:
         names.database,
         tables,
         frozenset(every) - frozenset(tables),
-        dict(functions.result_rows),
+        dict(rows_of(functions)),
         {number: rest for number, *rest in listed},
         frozenset(number for (number,) in _rows(client, names, OLD_HISTORY, "number", rows)),
     )
@@ -127,13 +127,13 @@ def ttl_of(engine_full: str) -> str:
 
 def _seen(client: Any, names: Names) -> dict[str, Any]:
     """Rows about tables and views by name."""
-    found = client.query(_TABLES, parameters={"database": names.database}).named_results()
-    return {row["name"]: row for row in found}
+    found = client.query(_TABLES, parameters={"database": names.database})
+    return {row["name"]: row for row in named_rows_of(found)}
 
 
 def engine_of(client: Any, database: str) -> str:
     """Engine of the database; empty where there is none yet."""
-    found = client.query(_ENGINE, parameters={"database": database}).result_rows
+    found = rows_of(client.query(_ENGINE, parameters={"database": database}))
     return str(found[0][0]) if found else ""
 
 
@@ -157,7 +157,7 @@ def whole(rows: Mapping[str, Any], names: Names) -> dict[str, Any]:
 def _rows(client: Any, names: Names, table: str, columns: str, rows: Mapping[str, Any]) -> Sequence[Any]:
     if table not in rows:
         return ()
-    return tuple(client.query(f"SELECT {columns} FROM {names.database}.{table} FINAL").result_rows)
+    return tuple(rows_of(client.query(f"SELECT {columns} FROM {names.database}.{table} FINAL")))
 
 
 def carry_out_on(servers: Sequence[tuple[Any, Names, Sequence[Step]]]) -> None:

@@ -80,7 +80,7 @@ def _tables(client: Any, config: ClickHouseConfig, limits: Limits) -> tuple[Copi
     names = Names(config.database, config.cluster)
     given = {"database": config.database}
     stored = dict(rows_of(client.query(_KEYS, parameters=given)))
-    columns = dict(client.query(_COLUMNS, parameters=given).result_rows)
+    columns = dict(rows_of(client.query(_COLUMNS, parameters=given)))
     keys = {table: stored[local(table, names)] for table in columns if local(table, names) in stored}
     return tables_of(limits, keys, columns)
 

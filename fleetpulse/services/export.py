@@ -17,7 +17,7 @@ from fleetpulse.export.wire import HEADERS
 from fleetpulse.services.jobs_and_sink import health
 from runtime import logs
 from runtime.backoff import Backoff
-from runtime.clickhouse_clients import connect
+from runtime.clickhouse_clients import connect, rows_of
 from runtime.clock import SystemClock
 from runtime.config import Config, load
 from runtime.health import Readiness
@@ -83,12 +83,12 @@ class Asking:
             if self._client is None:
                 self._client = connect(self._config.reading)
             answer = self._client.query(queries.text(query), parameters={"from_ms": from_ms, "to_ms": to_ms})
+            return answer.column_names, rows_of(answer)
         except UnavailableError:
             raise
         except Exception as error:
             self._client = None
             raise UnavailableError(f"query {query} failed ({error})") from error
-        return answer.column_names, answer.result_rows
 
 
 class Posting:

@@ -16,6 +16,7 @@ from runtime.clickhouse_clients import (
     ANSWER_BYTES,
     connect,
     make_client,
+    named_rows_of,
     rejected,
     rows_of,
     server_settings,
@@ -79,7 +80,8 @@ def test_rows_that_the_server_gave_and_that_did_not_come_are_an_error() -> None:
     """What it held in a file until the end may come back short from a full disk."""
     came = [(1,), (2,)]
 
-    assert rows_of(SimpleNamespace(result_rows=came, summary={"result_rows": "2"})) == came
+    whole = SimpleNamespace(column_names=("n",), result_rows=came, summary={"result_rows": "2"})
+    assert (rows_of(whole), named_rows_of(whole)) == (came, [{"n": 1}, {"n": 2}])
     with pytest.raises(UnavailableError, match="of an answer of ClickHouse 2 of 3 rows came"):
         rows_of(SimpleNamespace(result_rows=came, summary={"result_rows": "3"}))
 

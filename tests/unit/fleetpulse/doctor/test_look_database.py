@@ -122,14 +122,17 @@ ON_A, ON_B = {"books": LiveTable("first", 3)}, {"books": LiveTable("", 0)}
 
 
 class Cluster:
-    """Two servers with these tables, in a database of this engine."""
+    """Two servers with these tables, in a database of this engine; ``gave``: rows of each answer by its summary."""
 
-    def __init__(self, tables: Any = BOOKS, engine: str = "Atomic", servers: str = "ab") -> None:
+    def __init__(self, tables: Any = BOOKS, engine: str = "Atomic", servers: str = "ab", gave: int = 0) -> None:
+        self.summary = {"result_rows": str(gave)}
         self.tables, self.engine, self.servers = tables, engine, [(f"{name}:9000",) for name in servers]
 
     def query(self, asked: str, *_more: Any, **_named: Any) -> Any:
         answers = {"system.one": self.servers, "system.databases": [(self.engine,)], "system.tables": self.tables}
-        return SimpleNamespace(result_rows=next(rows for name, rows in answers.items() if name in asked))
+        return SimpleNamespace(
+            result_rows=next(rows for name, rows in answers.items() if name in asked), summary=self.summary
+        )
 
 
 def on_cluster(client: Any) -> DatabaseFacts:
@@ -165,6 +168,16 @@ def test_a_server_of_a_cluster_that_is_away_leaves_all_unknown() -> None:
     assert look_database._with_servers(Cluster(), ClickHouseConfig(), alone, (), 1.0) == alone
 
 
+def test_an_answer_that_was_cut_short_leaves_all_unknown() -> None:
+    """Tables that did not come are not taken for missing."""
+    found = on_cluster(Cluster(BOOKS[2:], gave=4))
+
+    assert (found.servers, found.servers_error) == (
+        {},
+        "of an answer of ClickHouse 2 of 4 rows came: is its disk full?",
+    )
+
+
 @pytest.mark.parametrize(
     ("client", "expected"),
     [
@@ -181,12 +194,10 @@ def test_servers_are_migrated_one_by_one_where_statements_reach_no_other(client:
 def test_mutations_that_are_not_done_are_looked_at() -> None:
     """Of our tables; a login that may not ask leaves it open."""
 
-    class Rows:
-        result_rows = (("books", "mutation_7.txt", "MATERIALIZE TTL", 3, "no space"),)
-
     class Answers:
         def query(self, *_asked: Any, **_more: Any) -> Any:
-            return Rows()
+            row = ("books", "mutation_7.txt", "MATERIALIZE TTL", 3, "no space")
+            return SimpleNamespace(result_rows=[row], summary={})
 
     found = look_database._mutations(Answers(), "fleetpulse")
 

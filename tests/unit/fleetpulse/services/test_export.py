@@ -10,6 +10,7 @@ import contextlib
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -17,12 +18,13 @@ from typer.testing import CliRunner
 from fleetpulse.cli import app
 from fleetpulse.export.remote import RemoteWrite
 from fleetpulse.export.series import COLUMNS
-from fleetpulse.services.export import Posting, _until_stopped
+from fleetpulse.services.export import Asking, Posting, _until_stopped
+from runtime.config import Config
 from runtime.counters import Counters
 from runtime.health import Readiness
 from runtime.remote_write_config import RemoteWriteConfig
 from runtime.runbook import Cause
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, UnavailableError
 
 
 def test_without_a_receiver_nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -34,6 +36,16 @@ def test_without_a_receiver_nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_
     assert isinstance(done.exception, ConfigError)
     assert "remote_write.url" in str(done.exception)
     assert "--url" in str(done.exception)
+
+
+def test_an_answer_that_was_cut_short_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its windows would be taken for done."""
+    short = SimpleNamespace(column_names=("n",), result_rows=[(1,)], summary={"result_rows": "2"})
+    client = SimpleNamespace(query=lambda *_asked, **_more: short)
+    monkeypatch.setattr("fleetpulse.services.export.connect", lambda _config: client)
+
+    with pytest.raises(UnavailableError, match="1 of 2 rows came"):
+        Asking(Config())(next(iter(COLUMNS)), 0, 1)
 
 
 @pytest.mark.enable_socket
