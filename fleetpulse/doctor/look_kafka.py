@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -30,6 +30,7 @@ from fleetpulse.doctor.facts import TopicPartition as FactsPartition
 from runtime.access_lists import read_access_lists
 from runtime.clock import Clock
 from runtime.config import KafkaConfig
+from runtime.consumer_groups import members_of, once_there
 from runtime.contract_record import read_contract
 from runtime.kafka_clients import has_no_cause, make_admin, make_consumer, make_producer, started, why_rejected
 from runtime.topic_prefix import on_wire, topics_known
@@ -41,7 +42,6 @@ T = TypeVar("T")
 _CONNECT_WITHIN_S = 3.0
 _LISTEN_MS = 1_500
 """How long something is waited for that arrives now: agents send every second."""
-_RETRY_AFTER_S = 0.3
 _AGAIN_S = 3.0
 """Between two looks at open transactions: jobs commit every second or two."""
 _WORLD = (KafkaError, OSError, TimeoutError, FleetpulseError)
@@ -309,25 +309,12 @@ async def look_at_groups(admin: Any, names: Sequence[str]) -> dict[str, GroupFac
     return await once_there(ask)
 
 
-async def once_there(ask: Callable[[], Awaitable[T]]) -> T:
-    """The answer about groups. A cluster where none ever was makes its offsets topic at the first request, and says
-    so meanwhile."""
-    while True:
-        try:
-            return await ask()
-        except KafkaError as error:
-            if not error.retriable:
-                raise
-            await asyncio.sleep(_RETRY_AFTER_S)
-
-
 async def _group(admin: Any, name: str) -> GroupFacts | None:
     try:
         offsets = await committed(admin, name)
+        return GroupFacts(await members_of(admin, name), offsets)
     except GroupAuthorizationFailedError:
         return None
-    (answer,) = await admin.describe_consumer_groups([name])
-    return GroupFacts(sum(len(group[5]) for group in answer.groups), offsets)
 
 
 async def committed(admin: Any, group: str) -> dict[TopicPartition, int]:

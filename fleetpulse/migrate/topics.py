@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -20,7 +21,6 @@ from aiokafka.admin import NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import (
     GroupAuthorizationFailedError,
-    GroupIdNotFound,
     KafkaError,
     TopicAuthorizationFailedError,
     for_code,
@@ -29,6 +29,7 @@ from aiokafka.errors import (
 from fleetpulse.migrate.plan import GrowTopic, MakeTopic, NameDeployment, Plan, SetTopic, Step
 from fleetpulse.migrate.topic_plan import REPLICAS, LiveTopic, plan_topics, refusals, topic_settings
 from runtime.config import KafkaConfig
+from runtime.consumer_groups import members_of, once_there
 from runtime.contract_record import ContractRecord, demand_own, foreign, read_contract
 from runtime.kafka_clients import make_consumer, make_producer, no_right, open_admin, settings_unreadable, started
 from runtime.topic_prefix import on_wire, topics_known
@@ -82,7 +83,7 @@ async def carry_out(kafka: KafkaConfig, steps: Sequence[Step], limits: Limits) -
                 await _write(kafka, {DEPLOYMENT_KEY: step.subject})
                 with contextlib.suppress(KafkaError, TimeoutError):  # else a job asks first, and logs an error
                     async with asyncio.timeout(GROUPS_WITHIN_S):
-                        await _members(admin, f"{kafka.namespace}{_WINDOWS}")
+                        await once_there(partial(members_of, admin, f"{kafka.namespace}{_WINDOWS}"))
 
 
 async def _demand_nobodys(kafka: KafkaConfig, admin: Any) -> None:
@@ -139,28 +140,13 @@ async def _busy(kafka: KafkaConfig, admin: Any) -> dict[str, str]:
     """Groups of jobs that have members, with how many."""
     try:
         async with asyncio.timeout(GROUPS_WITHIN_S):
-            found = {group: await _members(admin, group) for group in (f"{kafka.namespace}-{job}" for job in JOBS)}
+            groups = [f"{kafka.namespace}-{job}" for job in JOBS]
+            found = {group: await once_there(partial(members_of, admin, group)) for group in groups}
     except GroupAuthorizationFailedError as error:
         raise no_right(kafka, f"group {error.args[0]} cannot be described") from error
     except TimeoutError as error:
         raise UnavailableError(f"Kafka did not describe its consumer groups within {GROUPS_WITHIN_S:g} s") from error
     return {group: f"{members} members" if members > 1 else "1 member" for group, members in found.items() if members}
-
-
-async def _members(admin: Any, group: str) -> int:
-    """How many members a group has, 0 of one that there never was; asked again while its coordinator cannot say."""
-    while True:
-        try:
-            (answer,) = await admin.describe_consumer_groups([group])
-            for code, *_ in answer.groups:
-                if code not in (0, GroupIdNotFound.errno):
-                    raise for_code(code)(group)
-        except KafkaError as error:  # a cluster that never had a group makes their topic first
-            if not error.retriable:
-                raise
-            await asyncio.sleep(0.3)
-        else:
-            return sum(len(one[5]) for one in answer.groups)
 
 
 async def _brokers(admin: Any) -> int:

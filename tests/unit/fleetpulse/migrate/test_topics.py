@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiokafka.errors import InvalidGroupIdError
 
 from fleetpulse.migrate import topics
 from fleetpulse.migrate.plan import MakeTopic
@@ -51,35 +50,12 @@ async def test_a_topic_that_another_migration_made_meanwhile_keeps_its_log_id(mo
     assert sorted(written) == ["costs", "rejected"]
 
 
-class Groups:
-    """Of a cluster that describes a group by these codes one after the other, with a member where the code is 0."""
+async def test_a_login_that_may_not_ask_is_told_so() -> None:
+    """By the group."""
 
-    def __init__(self, *codes: int) -> None:
-        self.codes = list(codes)
+    class Groups:
+        async def describe_consumer_groups(self, groups: list[str]) -> list[Any]:
+            return [SimpleNamespace(groups=[(30, groups[0], "", "", "", [])])]
 
-    async def describe_consumer_groups(self, groups: list[str]) -> list[Any]:
-        code = self.codes.pop(0)
-        return [SimpleNamespace(groups=[(code, groups[0], "", "", "", ["a member"] if code == 0 else [])])]
-
-
-@pytest.mark.parametrize("codes", [(0,), (14, 0), (15, 16, 0)], ids=str)
-async def test_members_are_those_of_a_coordinator_that_knows(codes: tuple[int, ...], monkeypatch: Any) -> None:
-    """While it loads, or has moved, the answer has no members: a running job would be taken for stopped."""
-    pauses: list[float] = []
-
-    async def at_once(pause_s: float) -> None:
-        pauses.append(pause_s)
-
-    monkeypatch.setattr("fleetpulse.migrate.topics.asyncio.sleep", at_once)
-
-    assert await topics._members(Groups(*codes), "local-windows") == 1
-    assert len(pauses) == len(codes) - 1
-
-
-async def test_a_group_that_there_never_was_has_no_members_and_other_answers_are_errors() -> None:
-    """A login that may not ask is told so, by the group."""
-    assert await topics._members(Groups(69), "local-windows") == 0
-    with pytest.raises(InvalidGroupIdError):
-        await topics._members(Groups(24), "local-windows")
     with pytest.raises(ConfigError, match="group local-windows cannot be described"):
-        await topics._busy(KafkaConfig(), Groups(30))
+        await topics._busy(KafkaConfig(), Groups())
