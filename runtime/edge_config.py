@@ -230,7 +230,7 @@ class AgentConfig(Section):
     nvidia_smi_path: str = "nvidia-smi"
     """Program to run; a bare name is looked up on PATH."""
     rocm_smi_path: str = "rocm-smi"
-    """The same for AMD GPUs."""
+    """The same for AMD GPUs; looked up in /opt/rocm/bin too."""
     engines: tuple[EngineConfig, ...] = Field(default=(), max_length=64)
     kubernetes: KubernetesConfig = KubernetesConfig()
     engine_ports: tuple[Annotated[int, Field(ge=1, le=65_535)], ...] = Field(

@@ -72,6 +72,7 @@ def _probed(probe: Probe) -> Probed:
 
 _CONNECT_WITHIN_S = 0.5
 PAGE_BYTES_MAX = 8 * 1024 * 1024
+ROCM_PROGRAMS = "/opt/rocm/bin"
 GPU_LIMIT_MS = 60_000
 """A driver may newly hang on one GPU after the other; each has a time limit of its own."""
 
@@ -193,8 +194,13 @@ def _dcgm(setting: Setting) -> dict[str, Make]:
     return {"dcgm": lambda: DcgmCollector(config.dcgm_url, setting.identity, config.period_ms)}
 
 
+def _program(name: str) -> str | None:
+    """Where a program is: its package puts rocm-smi in a folder that services do not have on PATH."""
+    return shutil.which(name) or shutil.which(name, path=ROCM_PROGRAMS)
+
+
 def _probe_program(name: str) -> str:
-    path = shutil.which(name)
+    path = _program(name)
     if path is None:
         raise Missing(f"no program {name}")
     return path
@@ -227,7 +233,7 @@ def _rocm_smi(setting: Setting) -> dict[str, Make]:
 
 
 def _of_program(setting: Setting, make: Callable[[str, Identity, int], Collector], name: str) -> Make:
-    return lambda: make(shutil.which(name) or name, setting.identity, setting.config.period_ms)
+    return lambda: make(_program(name) or name, setting.identity, setting.config.period_ms)
 
 
 def _host_devices(setting: Setting) -> dict[str, Make]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from producers.agent import sources
 from producers.agent.choice import Finding
 from producers.agent.search import find, plans_of, setting_of
 from producers.agent.sources import GPU_LIMIT_MS, SOURCES
@@ -81,6 +82,22 @@ def test_the_last_resort_is_a_program_on_the_path(tmp_path: Path) -> None:
     assert found == [("host_devices", "this host"), ("nvidia_smi", str(program))]
     assert names == ["host_devices", "nvidia_smi"]
     assert missing == ["no program no-such-program"]
+
+
+def test_rocm_smi_is_found_where_its_package_puts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Services do not have that folder on PATH; what is run is what was found."""
+    monkeypatch.setattr(sources, "ROCM_PROGRAMS", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "elsewhere"))
+    program = tmp_path / "rocm-smi"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    setting = setting_of(config_of("rocm_smi"))
+
+    findings = [each for each in find(setting) if each.chosen]
+    (plan,) = plans_of(setting, findings)
+
+    assert findings == [Finding("rocm_smi", "auto", True, str(program))]
+    assert plan.make()._program == str(program)
 
 
 @pytest.mark.parametrize(
