@@ -31,7 +31,7 @@ from pydantic_settings import (
 )
 
 from runtime.clickhouse_config import ClickHouseConfig as ClickHouseConfig
-from runtime.config_keys import Section, is_secret, nearest_key
+from runtime.config_keys import Section, holds_secret, is_secret, nearest_key
 from runtime.delivery_config import DeliveryConfig
 from runtime.edge_config import AgentConfig
 from runtime.local_stack import READER, WRITER, StackState, default_data_dir
@@ -132,11 +132,13 @@ class _File(_Layer):
 
     def given(self) -> dict[str, Any]:
         """As it stands there, secrets' files by their names."""
+        return {} if (path := self.path()) is None else read_toml(path)
+
+    def path(self) -> Path | None:
+        """Of the file that is read; None where there is none."""
         given = self.current_state.get("config_file")
         path = Path(given) if given else Path("fleetpulse.toml")
-        if not given and not path.is_file():
-            return {}
-        return read_toml(path)
+        return path if given or path.is_file() else None
 
 
 class _LocalStack(_Layer):
@@ -293,6 +295,15 @@ def secret_files(flags: Mapping[str, object] | None = None) -> tuple[Path, ...]:
         source._set_current_state(tree)
         tree = _under(tree, source.given())
     return tuple(_named_files(tree))
+
+
+def file_with_secrets(flags: Mapping[str, object] | None = None) -> Path | None:
+    """The configuration file where it holds a secret itself; None where it only names files, or there is none."""
+    tree = _tree(flags or {})
+    environment, file = _Environment(Config), _File(Config)
+    environment._set_current_state(tree)
+    file._set_current_state(_under(tree, environment.given()))
+    return file.path() if holds_secret(Config, file.given()) else None
 
 
 _OPEN_FILES = ("config_file", "ca_file", "client_cert_file")

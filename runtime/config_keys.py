@@ -51,6 +51,21 @@ def is_secret(root: Any, path: Sequence[str | int]) -> bool:
     return SecretStr in _kinds_at(root, path)
 
 
+def holds_secret(root: Any, given: Mapping[str, Any], at: tuple[str | int, ...] = ()) -> bool:
+    """Whether a secret stands in the settings as they were given. An address of a target counts where it holds the
+    token of a chat service."""
+    for name, value in given.items():
+        path = (*at, name)
+        inner = enumerate(value) if isinstance(value, list) else [(None, value)]
+        for index, each in inner:
+            below = path if index is None else (*path, index)
+            if isinstance(each, dict) and holds_secret(root, each, below):
+                return True
+        if value and is_secret(root, path) and (name != "endpoint_url" or given.get("kind") == "slack"):
+            return True
+    return False
+
+
 def known_keys(kind: Any) -> Mapping[str, Any] | None:
     """Fields with their types of a model or a dataclass; None of anything else."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):

@@ -21,7 +21,7 @@ from fleetpulse.doctor.look_kafka import look_at_kafka
 from fleetpulse.migrate.table_plan import Wanted
 from fleetpulse.migrate.tables import wanted
 from runtime.clock import Clock, SystemClock
-from runtime.config import ClickHouseConfig, Config, layers, load, secret_files
+from runtime.config import ClickHouseConfig, Config, file_with_secrets, layers, load, secret_files
 from schemas.contract.topics import (
     ALERT_COMMANDS,
     ALERTS_TOPIC,
@@ -61,8 +61,9 @@ class Subject:
     reads: Mapping[str, Sequence[str]] = field(default_factory=lambda: READS)
     clock: Clock = field(default_factory=SystemClock)
     wanted: Wanted | None = None
-    secret_files: tuple[Path, ...] = ()
     """Of the database. None: what this version needs under the configuration's limits."""
+    secret_files: tuple[Path, ...] = ()
+    """That only their owner may read."""
     copies: tuple[ClickHouseConfig, ...] = ()
     """More servers that hold the same tables."""
 
@@ -83,8 +84,14 @@ def examine(
         return Report(tuple(judge_config(error, ())))
     if config is None:
         return Report(found)
-    subject = Subject(secret_files=secret_files(flags), copies=tuple(config.clickhouse.at(url) for url in copies))
+    subject = Subject(secret_files=_with_secrets(flags), copies=tuple(config.clickhouse.at(url) for url in copies))
     return Report((*found, *examine_world(config, bounds, subject, probe=probe)))
+
+
+def _with_secrets(flags: Mapping[str, object]) -> tuple[Path, ...]:
+    """The files that the configuration names for secrets, and its own where one stands in it."""
+    own = file_with_secrets(flags)
+    return secret_files(flags) if own is None else (*secret_files(flags), own)
 
 
 def examine_config(

@@ -10,7 +10,16 @@ import pytest
 from clickhouse_connect.driver.httpclient import HttpClient
 from pydantic import SecretStr
 
-from runtime.config import ClickHouseConfig, Config, KafkaConfig, layers, load, own_data_dir, secret_files
+from runtime.config import (
+    ClickHouseConfig,
+    Config,
+    KafkaConfig,
+    file_with_secrets,
+    layers,
+    load,
+    own_data_dir,
+    secret_files,
+)
 from runtime.config_keys import alternatives, known_keys
 from runtime.live_process import Process, started
 from runtime.local_stack import Ports, StackState, write_state
@@ -274,6 +283,34 @@ def test_the_files_of_secrets_are_known(tmp_path: Path, monkeypatch: pytest.Monk
     found = {str(path) for path in secret_files(flags)}
 
     assert found == {"key", "of-file", "of-environment", "deep", "list", "of-flag"}
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ('[clickhouse]\npassword = "p"\n', True),
+        ('[clickhouse]\npassword = ""\n', False),
+        ('[clickhouse]\npassword_file = "named"\nuser = "u"\n', False),
+        ('[[agent.engines]]\nurl = "http://e:1"\n[[agent.engines]]\nurl = "http://f:1"\napi_key = "k"\n', True),
+        ('[[delivery.targets]]\nkind = "alertmanager"\nendpoint_url = "http://a:9093"\n', False),
+        ('[[delivery.targets]]\nkind = "slack"\nendpoint_url = "https://hooks.slack.com/services/T/B/x"\n', True),
+        ('[delivery.default]\nkind = "webhook"\nendpoint_url = "https://h/a"\nbearer_token = "t"\n', True),
+    ],
+)
+def test_a_configuration_file_that_holds_a_secret_is_known(
+    text: str, holds: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it is named, by a flag or by the environment, or the one in the folder."""
+    monkeypatch.chdir(tmp_path)
+    none = file_with_secrets()
+    (tmp_path / "fleetpulse.toml").write_text(text)
+    path = tmp_path / "fleetpulse.toml"
+    found = [file_with_secrets(), file_with_secrets({"config_file": str(path)})]
+    monkeypatch.setenv("FLEETPULSE_CONFIG_FILE", str(path))
+    found.append(file_with_secrets({"clickhouse.user": "u"}))
+
+    assert none is None
+    assert found == ([Path("fleetpulse.toml"), path, path] if holds else [None] * 3)
 
 
 def test_secrets_stay_out_of_a_repr() -> None:
