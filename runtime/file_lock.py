@@ -6,8 +6,19 @@ import contextlib
 import fcntl
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from schemas.errors import ConfigError, FleetpulseError
+
+
+def locked(file: int | IO[str]) -> bool:
+    """Lock an open file for this process, until it is closed. At once: False where another process holds the lock.
+    Raises ``OSError`` on a file system without locks."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextlib.contextmanager
@@ -21,8 +32,6 @@ def alone(path: Path, refusal: str) -> Iterator[None]:
     except OSError as error:
         raise ConfigError("data_dir", str(path.parent), f"must be a folder that can be written: {error}") from error
     with opened as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FleetpulseError(refusal) from None
+        if not locked(file):
+            raise FleetpulseError(refusal)
         yield

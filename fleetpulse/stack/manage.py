@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import fcntl
 import os
 import secrets
 import shutil
@@ -25,6 +24,7 @@ import psutil
 from fleetpulse.stack import clickhouse, daemons, java, kafka, kafka_jars, ports
 from fleetpulse.stack.report import PartStatus, StackStatus, command_for
 from runtime import priority
+from runtime.file_lock import locked
 from runtime.live_process import Process, alive
 from runtime.local_stack import DATABASE, StackState, node_name, read_state, write_state
 from runtime.stack_registry import register, unregister
@@ -241,7 +241,7 @@ def _alone(data_dir: Path, on_progress: Progress = _silent) -> Iterator[None]:
     descriptor = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         end_s = time.monotonic() + LOCK_WITHIN_S
-        while not _locked(descriptor):
+        while not locked(descriptor):
             on_progress(f"waiting for another fleetpulse at work in {data_dir}")
             if time.monotonic() > end_s:
                 raise StackError(f"another fleetpulse has been at work in {data_dir} for {LOCK_WITHIN_S:.0f} s; end it")
@@ -249,14 +249,6 @@ def _alone(data_dir: Path, on_progress: Progress = _silent) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _begin(

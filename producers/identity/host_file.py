@@ -20,6 +20,7 @@ from typing import Any
 import orjson
 
 from producers.identity.directory import Directory
+from runtime.file_lock import locked
 from schemas.contract.engines import Engine, engine_of
 from schemas.errors import RejectedError
 
@@ -109,12 +110,9 @@ def held(path: Path) -> Iterator[None]:
 
 def _hold(descriptor: int) -> None:
     for _ in range(HOLD_TRIES):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(HOLD_PAUSE_S)
-        else:
+        if locked(descriptor):
             return
+        time.sleep(HOLD_PAUSE_S)
 
 
 def is_held(path: Path) -> bool:
