@@ -340,8 +340,8 @@ def _tree(flags: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _read_secret_files(tree: Mapping[str, Any], at: tuple[str | int, ...] = ()) -> dict[str, Any]:
-    """The tree with every ``<secret>_file`` replaced by the file's text, without the newline at its end; targets of
-    ``delivery`` read theirs themselves."""
+    """The tree with every ``<secret>_file`` replaced by the file's text, without the newline at its end; those of
+    ``delivery`` are read by who delivers."""
     done: dict[str, Any] = {}
     for name, value in tree.items():
         path = (*at, name)

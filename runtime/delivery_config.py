@@ -1,23 +1,24 @@
 """Section ``delivery``: who is notified of alerts, how requests are retried, when they are given up.
 
 Addresses count as secrets, because those of chat services hold their token. Every secret may come from a file
-instead: ``endpoint_url_file``, ``bearer_token_file``, ``hmac_key_file``, ``routing_key_file``.
+instead, which is read by who delivers and by nobody else that has the same settings (``read_targets``).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import unquote, urlsplit
 
-from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from runtime.addresses import http_address
 from runtime.config_keys import Section
+from schemas.errors import ConfigError
 
 _SECRETS = ("endpoint_url", "bearer_token", "hmac_key", "routing_key")
 _LEAST_KEY_BYTES = 16
@@ -57,6 +58,11 @@ class TargetConfig(Section):
     """Key of the signature header, 16 bytes or more. None: requests are not signed."""
     routing_key: SecretStr | None = None
     """PagerDuty's integration key."""
+    endpoint_url_file: Path | None = None
+    bearer_token_file: Path | None = None
+    hmac_key_file: Path | None = None
+    routing_key_file: Path | None = None
+    """Each holds the secret in place of the setting, which is not there until it is read."""
     ca_file: Path | None = None
     """PEM file of the authorities that may vouch for the target. None: the system's. TLS is always verified."""
 
@@ -132,15 +138,14 @@ class TargetConfig(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _files(cls, given: Any) -> Any:
-        """Secrets from files; the address made whole. All here, so that no error shows a secret value."""
+    def _given(cls, given: Any) -> Any:
+        """The address made whole. All that is said of secrets is here, so that no error shows the value of one."""
         if not isinstance(given, dict):
             return given
         tree = dict(given)
         for name in _SECRETS:
-            path = tree.pop(f"{name}_file", None)
-            if path is not None:
-                tree[name] = _read(f"{name}_file", path)
+            if tree.get(f"{name}_file") is not None:
+                tree.pop(name, None)
             if tree.get(name) is not None and not isinstance(tree[name], str | SecretStr):
                 raise ValueError(f"{name} must be text")
         if unknown := sorted(set(tree) - set(cls.model_fields)):
@@ -150,6 +155,8 @@ class TargetConfig(Section):
                 raise ValueError(f"{name} must be printable ASCII without spaces")
         if len(_plain(tree.get("hmac_key") or "x" * _LEAST_KEY_BYTES).encode()) < _LEAST_KEY_BYTES:
             raise ValueError(f"hmac_key must have at least {_LEAST_KEY_BYTES} bytes")
+        if tree.get("endpoint_url_file") is not None:
+            return tree
         if "endpoint_url" in tree or tree.get("kind") != "pagerduty":
             tree["endpoint_url"] = _whole_url(_plain(tree.get("endpoint_url") or ""), tree.get("kind"))
         else:
@@ -163,7 +170,7 @@ class TargetConfig(Section):
 
     @model_validator(mode="after")
     def _relations(self) -> Self:
-        if (self.kind == "pagerduty") != (self.routing_key is not None):
+        if (self.kind == "pagerduty") != (self.routing_key is not None or self.routing_key_file is not None):
             raise ValueError("routing_key must be given for kind pagerduty, and for no other")
         if self.valid_s < 3 * self.resend_s:
             raise ValueError("valid_s must be at least three times resend_s, else one lost request resolves alerts")
@@ -171,16 +178,28 @@ class TargetConfig(Section):
             raise ValueError("retry_max_s must be at least retry_initial_s")
         return self
 
+    def read(self, key: str) -> Self:
+        """With what its files hold. Raises ``ConfigError`` for a file that cannot be read, or for what stands in it;
+        ``key`` is that of the target."""
+        files = {name: path for name in _SECRETS if (path := getattr(self, f"{name}_file")) is not None}
+        given = {name: getattr(self, name) for name in self.model_fields_set if name.removesuffix("_file") not in files}
+        secrets = {name: _read(f"{key}.{name}_file", path) for name, path in files.items()}
+        try:
+            return type(self).model_validate(given | secrets)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise ConfigError(key, "...", first["msg"].removeprefix("Value error, ")) from None
+
 
 def _plain(value: str | SecretStr) -> str:
     return value.get_secret_value() if isinstance(value, SecretStr) else value
 
 
-def _read(name: str, path: Any) -> str:
+def _read(key: str, path: Path) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8").strip()
-    except (OSError, ValueError, TypeError) as error:
-        raise ValueError(f"{name} must be a readable file ({error})") from None
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise ConfigError(key, str(path), f"must be a readable file ({error})") from None
 
 
 def _whole_url(url: str, kind: Any) -> str:
@@ -208,6 +227,12 @@ class DeliveryConfig(Section):
     def all_targets(self) -> tuple[TargetConfig, ...]:
         """Every target."""
         return (*self.targets, self.default) if self.default is not None else self.targets
+
+    def read_targets(self, only: Collection[str] = ()) -> tuple[TargetConfig, ...]:
+        """Those of these names, else every target, with what their files hold. Raises as ``TargetConfig.read``."""
+        keys = (*(f"delivery.targets.{index}" for index in range(len(self.targets))), "delivery.default")
+        named = zip(keys, self.all_targets, strict=False)
+        return tuple(target.read(key) for key, target in named if not only or target.name in only)
 
     @model_validator(mode="before")
     @classmethod

@@ -35,7 +35,8 @@ TEST_RULE = "fleetpulse_delivery_check"
 
 
 def load_with_targets(only: Sequence[str] = ()) -> Config:
-    """The configuration; of ``only`` names those targets are kept. Raises ConfigError without a target."""
+    """The configuration; of ``only`` names those targets are kept, with what their files hold. Raises ConfigError
+    without a target, and for a file that cannot be read."""
     config = load()
     targets = config.delivery.all_targets
     names = [target.name for target in targets]
@@ -43,8 +44,7 @@ def load_with_targets(only: Sequence[str] = ()) -> Config:
         raise ConfigError("delivery.targets", [], "must name at least one target; see docs/how-to/alerts.md")
     if missing := sorted(set(only) - set(names)):
         raise ConfigError("--target", missing[0], f"must be one of {', '.join(names)}")
-    kept = tuple(target for target in targets if not only or target.name in only)
-    delivery = config.delivery.model_copy(update={"targets": kept, "default": None})
+    delivery = config.delivery.model_copy(update={"targets": config.delivery.read_targets(only), "default": None})
     return config.model_copy(update={"delivery": delivery})
 
 

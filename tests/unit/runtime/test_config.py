@@ -256,7 +256,7 @@ BESIDE: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("path", SECRETS, ids=".".join)
 def test_every_secret_comes_from_a_file(path: tuple[str, ...], tmp_path: Path) -> None:
-    """``<secret>_file`` beside each that the settings have, wherever it stands."""
+    """``<secret>_file`` beside each that the settings have, wherever it stands; of a target once it is read."""
     (tmp_path / "secret").write_text("http://h/from-a-file\n")
     *sections, name = path
     section = dict(BESIDE.get(".".join(sections), {})) | {f"{name}_file": str(tmp_path / "secret")}
@@ -264,6 +264,8 @@ def test_every_secret_comes_from_a_file(path: tuple[str, ...], tmp_path: Path) -
     key = ".".join(sections)
 
     found: Any = load({key.removesuffix(".0"): [section] if key.endswith(".0") else section})
+    if path[0] == "delivery":
+        (found,), path = found.delivery.read_targets(), path[-1:]
     for part in path:
         found = found[int(part)] if part.isdigit() else getattr(found, part)
 

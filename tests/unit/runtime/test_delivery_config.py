@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from runtime.delivery_config import PAGERDUTY_URL, DeliveryConfig, TargetConfig
+from schemas.errors import ConfigError
 
 HOOK = {"name": "hook", "kind": "webhook", "endpoint_url": "https://h.example/a"}
 
@@ -67,7 +68,6 @@ def test_pagerduty_has_an_address_of_its_own() -> None:
         {"bearer_token": ""},
         {"kind": "pagerduty", "routing_key": "secret1\u00e9"},
         {"routing_key": "secret1"},
-        {"hmac_key_file": "/nowhere/secret"},
         {"valid_s": 100, "resend_s": 60},
         {"retry_max_s": 1, "retry_initial_s": 2},
         {"severities": ["fatal"]},
@@ -102,11 +102,40 @@ def test_secrets_come_from_files_and_stand_in_no_repr(tmp_path: Path) -> None:
     for name, text in zip(names, ("https://h.example/t0k3n", "b3ar3r", "k3y-of-16-bytes-and-more"), strict=True):
         (tmp_path / name).write_text(f"{text}\n")
 
-    target = TargetConfig(kind="webhook", **{f"{name}_file": str(tmp_path / name) for name in names})
+    given = TargetConfig(kind="webhook", **{f"{name}_file": str(tmp_path / name) for name in names})
+    target = given.read("delivery.default")
 
+    assert (given.url, given.tokens) == ("", ())
     assert (target.url, target.origin) == ("https://h.example/t0k3n", "https://h.example")
     assert set(target.secrets) == {"https://h.example/t0k3n", "b3ar3r", "k3y-of-16-bytes-and-more", "/t0k3n"}
     assert not any(secret in repr(target) + str(target) for secret in ("t0k3n", "b3ar3r", "k3y-of"))
+
+
+@pytest.mark.parametrize(
+    ("given", "text", "said"),
+    [
+        ({"hmac_key_file": "none"}, None, "delivery.default.hmac_key_file = '{path}': must be a readable file"),
+        ({"hmac_key_file": "none"}, "secret1", "delivery.default = '...': hmac_key must have at least 16 bytes"),
+        ({"endpoint_url_file": "none"}, "secret1", "delivery.default = '...': endpoint_url must be http"),
+        ({"kind": "pagerduty", "routing_key_file": "none"}, "", "delivery.default = '...': routing_key must be print"),
+    ],
+)
+def test_a_file_is_read_by_who_delivers_and_by_nobody_else(
+    given: dict[str, Any], text: str | None, said: str, tmp_path: Path
+) -> None:
+    """A job on a host without the files has the same settings."""
+    path = tmp_path / "a secret"
+    if text is not None:
+        path.write_text(text)
+    files = {name: str(path) if name.endswith("_file") else value for name, value in given.items()}
+    found = DeliveryConfig(targets=(HOOK,), default={"kind": "webhook", "endpoint_url": "http://h/x", **files})
+
+    with pytest.raises(ConfigError) as raised:
+        found.read_targets()
+
+    assert said.format(path=path) in str(raised.value)
+    assert "secret1" not in str(raised.value)
+    assert found.read_targets(["hook"]) == found.targets
 
 
 def test_rates_follow_the_kind_unless_told() -> None:

@@ -67,18 +67,19 @@ def test_lists_and_mappings_are_shown_down_to_single_values() -> None:
 
 
 def test_a_secret_read_from_a_file_has_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``password_file`` is where ``password`` came from; targets read theirs by themselves."""
+    """``password_file`` is where ``password`` came from; those of targets are read where alerts
+    are delivered, which need not be here."""
     (tmp_path / "secret").write_text("hush-hush\n")
     monkeypatch.setenv("FLEETPULSE_CLICKHOUSE__PASSWORD_FILE", str(tmp_path / "secret"))
     Path("fleetpulse.toml").write_text(
         f'[[delivery.targets]]\nname = "ops"\nkind = "webhook"\nendpoint_url_file = "{tmp_path / "url"}"\n'
     )
-    (tmp_path / "url").write_text("https://h/hush-hush")
 
     found = seen()
 
     assert found["clickhouse.password"] == Setting("clickhouse.password", "***", "environment")
-    assert found["delivery.targets.0.endpoint_url"] == Setting("delivery.targets.0.endpoint_url", "***", "file")
+    assert found["delivery.targets.0.endpoint_url"] == Setting("delivery.targets.0.endpoint_url", None, "file")
+    assert found["delivery.targets.0.endpoint_url_file"].value == f"{tmp_path / 'url'}"
     assert found["kafka.sasl_password"].value is None
 
 
