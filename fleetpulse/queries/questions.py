@@ -157,6 +157,8 @@ QUESTIONS: Mapping[str, Sequence[Question]] = {
         Question("Which requests did each GPU fault lose, one by one?", "requests_lost", {"model": "", "tenant": ""},
                  "1d",
                  words="xid request ids id list lost failed crash dead hit which"),
+        Question("Where do GPUs starve while requests wait, since one core is saturated?", "starved_gpus", last="1d",
+                 words="starved starves starving idle engine host cpu bottleneck bound"),
     ),
 }  # fmt: skip
 """By who asks most. New ones are the last: numbers stay."""

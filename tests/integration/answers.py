@@ -460,6 +460,33 @@ def engine_processes(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
     ]  # fmt: skip
 
 
+def starved_gpus(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
+    """By whole minutes, as long as a range is at most a week."""
+    minutes: dict[str, dict[int, dict[str, list[Row]]]] = {}
+    for topic in ("gpu.samples", "engine.samples", "host.processes"):
+        for row in inside(rows.readings[topic], from_ms, to_ms):
+            of_engine = minutes.setdefault(row["engine_id"], {})
+            of_engine.setdefault(row["at_ms"] // MINUTE_MS, {}).setdefault(topic, []).append(row)
+    found: Answer = []
+    for engine in sorted(minutes.keys() - {None}):
+        waited = [of for of in minutes[engine].values() if (mean(of.get("engine.samples", []), "waiting") or 0) > 4]
+        hit = [of for of in waited if _is_starved(of.get("gpu.samples", []), of.get("host.processes", []))]
+        if hit:
+            gpus, engines, processes = ([row for of in hit for row in of[topic]] for topic in hit[0])
+            found.append(
+                {"engine_id": engine, "a_host": "h", "starved_s": 60 * len(hit),
+                 "of_waiting_pct": 100 * len(hit) / len(waited), "util_pct": mean(gpus, "util_gpu_pct"),
+                 "waiting": mean(engines, "waiting"),
+                 "busiest_thread_pct": max(known(processes, "cpu_thread_max_ppm")) / 1e4}
+            )  # fmt: skip
+    return found
+
+
+def _is_starved(gpus: Sequence[Row], processes: Sequence[Row]) -> bool:
+    util = mean(gpus, "util_gpu_pct")
+    return util is not None and util < 50 and max(known(processes, "cpu_thread_max_ppm"), default=0) > 900_000
+
+
 def engines(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
     return [
         {"engine_id": engine, "a_host": "h", "a_model": "m", "a_version": "1", "a_precision": "fp8", "a_kind": "vllm",
@@ -713,6 +740,7 @@ ANSWERS: Mapping[str, tuple[tuple[str, ...], Callable[..., Answer]]] = {
     "gpu_links": (("gpu_uuid",), gpu_links),
     "host_summary": (("host",), host_summary),
     "engine_processes": (("host",), engine_processes),
+    "starved_gpus": (("engine_id",), starved_gpus),
     "dashboard/training": (("job",), training),
     "cost_power_cap": (("model",), power_cap),
     "cost_goodput_windows": (("slo_class",), goodput),

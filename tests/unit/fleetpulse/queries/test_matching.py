@@ -104,6 +104,9 @@ PHRASINGS: dict[str, int | set[int]] = {
     "which requests did a GPU fault lose": 39,
     "ids of requests lost to an xid": 39,
     "list the requests that a lost GPU failed": 39,
+    "which engines starve their GPUs": 40,
+    "GPUs idle while requests wait": 40,
+    "hosts whose CPU starves GPUs": 40,
 }
 NONE = (
     "weather tomorrow", "how do I install it", "zebra", "what is the", "tell me a joke", "price of bitcoin",
