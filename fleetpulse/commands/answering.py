@@ -25,7 +25,7 @@ _BEFORE = "before_"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BoundQuestion:
     """A question with all that it is asked with. ``held``: what it is held to, by name."""
 
     meaning: Meaning
@@ -43,7 +43,7 @@ class Asked:
         *,
         whole: bool,
         kept_from_ms: int = 0,
-    ) -> Asked:
+    ) -> BoundQuestion:
         """``params`` of people go before what their words mean. ``whole``: to be printed, with tables that have nothing
         of the range. ``kept_from_ms``: since when rows of 10 s are kept. Raises ``ConfigError`` for names that the
         question is not held to, and unknown parameters."""
@@ -73,14 +73,14 @@ class Asked:
         return self.bounds[f"{which}from_ms"], self.bounds[f"{which}to_ms"]
 
 
-def meaning(words: Sequence[str], params: Sequence[str], asked: Span, database: Callable[[], Database]) -> Meaning:
+def meaning(words: Sequence[str], params: Sequence[str], span: Span, database: Callable[[], Database]) -> Meaning:
     """What is meant, held to names among ``params`` too; names of this range that the words may be are looked up, and
     nothing where there are none. Raises ``ConfigError`` as ``meant``."""
     if len(words) == 1 and words[0].isascii() and words[0].isdigit():
         return held_to(of_number(int(words[0])), params)
     text, given = " ".join(words), [name for name in pairs(params) if name in NAMES]
     wanted = parts(text)
-    found = names(database(), wanted, asked) if wanted else ()
+    found = names(database(), wanted, span) if wanted else ()
     return held_to(meant(text, found, given), params)
 
 
@@ -96,28 +96,28 @@ def held_to(meaning: Meaning, params: Sequence[str]) -> Meaning:
     return replace(meaning, names=held)
 
 
-def answered(database: Database, asked: Asked, of_today: str, again: str, found: str = "") -> Result:
+def answered(database: Database, question: BoundQuestion, of_today: str, again: str, found: str = "") -> Result:
     """The answer, and beside it of what range it is and how much of that has data; where it has none, where data lies.
     ``again``: the command that asked, to which another range can be added; ``found``: how its range was found."""
-    which = ("", _BEFORE) if asked.compared else ("",)
-    answer = database.sql(asked.query.sql, asked.query.parameters)
-    covered = {one: asking.covered(database, *asked.span(one)) for one in which}
-    without = _without(database, asked, answer)
-    nearest = without.nearest(compared=asked.compared) if without and _may_be_tried(asked, without) else None
-    verdict = _verdict(asked, answer)
-    said = [asking.over(asked.bounds, seconds, one) for one, seconds in covered.items()]
-    examples = "bills" in kinds_of(asked.query.sql) and with_examples(database, asked.span())
+    which = ("", _BEFORE) if question.compared else ("",)
+    answer = database.sql(question.query.sql, question.query.parameters)
+    covered = {one: asking.covered(database, *question.span(one)) for one in which}
+    without = _without(database, question, answer)
+    nearest = without.nearest(compared=question.compared) if without and _may_be_tried(question, without) else None
+    verdict = _verdict(question, answer)
+    said = [asking.over(question.bounds, seconds, one) for one, seconds in covered.items()]
+    examples = "bills" in kinds_of(question.query.sql) and with_examples(database, question.span())
     said += [BY_EXAMPLES] if examples else []
-    said += led_to(without, nearest if nearest != asked.span() else None, again)
-    said += [f"also: fleetpulse ask {one}  {numbered()[one].text}" for one in asked.meaning.others[:OTHERS_MAX]]
-    full = at_limit(asked.query, len(answer.rows))
+    said += led_to(without, nearest if nearest != question.span() else None, again)
+    said += [f"also: fleetpulse ask {one}  {numbered()[one].text}" for one in question.meaning.others[:OTHERS_MAX]]
+    full = at_limit(question.query, len(answer.rows))
     said += [full] if full else []
-    said += [f"words not used: {', '.join(asked.meaning.unused)}"] if asked.meaning.unused else []
-    data = asked.data() | {f"{one}covered_s": seconds for one, seconds in covered.items()}
+    said += [f"words not used: {', '.join(question.meaning.unused)}"] if question.meaning.unused else []
+    data = question.data() | {f"{one}covered_s": seconds for one, seconds in covered.items()}
     data |= {"example_prices": examples, "verdict": verdict or None, "nearest": nearest, "at_limit": bool(full)}
     data |= {"rows": answer.records()}
-    understood = asking.understood(asked.held, asked.measured, of_today)
-    first = f"{asked.meaning.number}. {data['question']}"
+    understood = asking.understood(question.held, question.measured, of_today)
+    first = f"{question.meaning.number}. {data['question']}"
     title = "\n".join(line for line in (first, understood, found, verdict) if line)
 
     def shown() -> None:
@@ -128,23 +128,23 @@ def answered(database: Database, asked: Asked, of_today: str, again: str, found:
     return Result(data, shown)
 
 
-def _without(database: Database, asked: Asked, answer: Answer) -> Lack | None:
+def _without(database: Database, question: BoundQuestion, answer: Answer) -> Lack | None:
     """What the range lacks where that leaves nothing to answer with; else what the range before it lacks."""
-    kinds = kinds_of(asked.query.sql)
-    found = lacking(database, kinds, asked.span())
+    kinds = kinds_of(question.query.sql)
+    found = lacking(database, kinds, question.span())
     if found and (not answer.rows or len(found.kinds) == len(kinds)):
         return found
-    return lacking(database, kinds, asked.span(_BEFORE)) if asked.compared else None
+    return lacking(database, kinds, question.span(_BEFORE)) if question.compared else None
 
 
-def _may_be_tried(asked: Asked, without: Lack) -> bool:
+def _may_be_tried(question: BoundQuestion, without: Lack) -> bool:
     """Whether another range helps: not where days are compared and the earlier one has nothing."""
-    return without.asked == asked.span() or asked.span(_BEFORE)[1] == asked.span()[0]
+    return without.span == question.span() or question.span(_BEFORE)[1] == question.span()[0]
 
 
-def _verdict(asked: Asked, answer: Answer) -> str:
-    query = numbered()[asked.meaning.number].query
-    said = said_of(query, asked.query.parameters, answer.records())
-    if not (said and asked.compared):
+def _verdict(question: BoundQuestion, answer: Answer) -> str:
+    query = numbered()[question.meaning.number].query
+    said = said_of(query, question.query.parameters, answer.records())
+    if not (said and question.compared):
         return said
-    return f"{said}; {' against '.join(label_utc(*asked.span(one)) for one in ('', _BEFORE))}"
+    return f"{said}; {' against '.join(label_utc(*question.span(one)) for one in ('', _BEFORE))}"

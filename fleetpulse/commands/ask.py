@@ -53,7 +53,7 @@ def ask(
     [bold]fleetpulse ask monthly cost of idle GPUs[/bold], [bold]fleetpulse ask tokens of llama-70b today[/bold]
     """
     from fleetpulse.commands import asking, rising
-    from fleetpulse.commands.answering import Asked, answered, held_to, meaning
+    from fleetpulse.commands.answering import BoundQuestion, answered, held_to, meaning
     from fleetpulse.queries.questions import numbered
     from fleetpulse.queries.range_words import range_of
     from fleetpulse.sql.database import Database
@@ -75,13 +75,13 @@ def ask(
         rose = ""
         if rising.may_be_sought(found) and not (sql or against):
             found, bounds, rose = rising.sought(database(), found, bounds, given=bool(last or from_ or to))
-        asked = Asked.of(found, bounds, params, whole=sql, kept_from_ms=now_ms - load().limits.partials_ttl_ms)
+        bound = BoundQuestion.of(found, bounds, params, whole=sql, kept_from_ms=now_ms - load().limits.partials_ttl_ms)
         if sql:
-            data = asked.data() | {"sql": asked.query.sql}
-            return Result(data, lambda: out.print(asked.query.sql, markup=False, highlight=False, soft_wrap=True))
+            data = bound.data() | {"sql": bound.query.sql}
+            return Result(data, lambda: out.print(bound.query.sql, markup=False, highlight=False, soft_wrap=True))
         of_today = asking.of_today(question, last or found.last, from_ or to, against, zone)
         again = asking.command(words, param or (), against=against, zone=zone)
-        return answered(database(), asked, of_today, again, rose)
+        return answered(database(), bound, of_today, again, rose)
 
 
 def _listed() -> Result:

@@ -134,8 +134,8 @@ def _query_row(name: str) -> str:
 
 def metrics_page() -> str:
     """Every metric of the catalogue under its name at ``/metrics``, by kind of process."""
-    asked = (f"| {question} | `fleetpulse:{rule}` | {normal} |\n" for question, rule, normal in _QUESTIONS)
-    parts = [_METRICS_INTRODUCTION, "| question | recorded as | normal |\n|---|---|---|\n" + "".join(asked)]
+    questions = (f"| {question} | `fleetpulse:{rule}` | {normal} |\n" for question, rule, normal in _QUESTIONS)
+    parts = [_METRICS_INTRODUCTION, "| question | recorded as | normal |\n|---|---|---|\n" + "".join(questions)]
     for title, firsts in _GROUPS.items():
         rows = [_row(metric) for metric in METRICS if metric.name.split("_")[0] in firsts]
         parts.append(f"## {title}\n\n| metric | labels | what | normal |\n|---|---|---|---|\n" + "".join(rows))

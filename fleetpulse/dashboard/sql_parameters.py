@@ -86,14 +86,14 @@ class Fields:
         """The fields of this statement with what was given, built again only where they differ from those that stand:
         somebody may be writing in one."""
         fixed = of_range(TimeRange(0, 1), 1, UTC).keys() - given.keys()
-        asked = {name: kind for name, kind in parameters_of(sql).items() if name not in fixed}
-        shown = (tuple(asked.items()), tuple(offer.items()))
+        places = {name: kind for name, kind in parameters_of(sql).items() if name not in fixed}
+        shown = (tuple(places.items()), tuple(offer.items()))
         if shown == self._shown and given == self._given:
             return
         self._shown, self._given = shown, dict(given)
         self._box.clear()
         with self._box:
-            for name, kind in asked.items():
+            for name, kind in places.items():
                 self._field(name, kind, offer.get(name, ()))
 
     def _field(self, name: str, kind: str, offer: tuple[str, ...]) -> None:

@@ -204,9 +204,9 @@ def _with_servers(
 
 def _on_cluster(client: Any, config: ClickHouseConfig, live: LiveDatabase) -> dict[str, LiveDatabase]:
     """By server, each with the tables that it has itself; all else is that of the connected one."""
-    asked = {"cluster": config.cluster, "database": config.database}
-    rows: dict[str, dict[str, Any]] = {server: {} for (server,) in rows_of(client.query(_SERVERS, asked))}
-    for server, name, engine, full, count in rows_of(client.query(_ON_EACH, asked)):
+    parameters = {"cluster": config.cluster, "database": config.database}
+    rows: dict[str, dict[str, Any]] = {server: {} for (server,) in rows_of(client.query(_SERVERS, parameters))}
+    for server, name, engine, full, count in rows_of(client.query(_ON_EACH, parameters)):
         rows.setdefault(server, {})[name] = {"engine": engine, "is_view": 0, "full": full, "rows": count}
     return {server: replace(live, tables=_tables(of_server, config)) for server, of_server in rows.items()}
 

@@ -37,19 +37,19 @@ class Lack:
     minutes; there may be gaps inside. Empty: they have none at all."""
 
     kinds: tuple[str, ...]
-    asked: Span
+    span: Span
     held: tuple[Span, ...]
 
     def nearest(self, *, compared: bool = False) -> Span | None:
-        """A range with data, as long as the one that was asked where there is so much: the last before it, else the
+        """A range with data, as long as this one where there is so much: the last before it, else the
         first after it. ``compared`` with as much before it: then with half of what there is, if need be."""
         if not self.held:
             return None
         begin, end = self.held[0]
-        length = max(MINUTE_MS, (self.asked[1] - self.asked[0]) // MINUTE_MS * MINUTE_MS)
+        length = max(MINUTE_MS, (self.span[1] - self.span[0]) // MINUTE_MS * MINUTE_MS)
         if compared:
             length = min(length, max(MINUTE_MS, (end - begin) // 2 // MINUTE_MS * MINUTE_MS))
-        if begin >= self.asked[1] and not compared:
+        if begin >= self.span[1] and not compared:
             return begin, min(end, begin + length)
         return max(begin, end - length), end
 
@@ -58,7 +58,7 @@ class Lack:
         none = f"no {' and '.join(self.kinds)}"
         if not self.held:
             return f"{none} yet"
-        return f"{none} in {label(*self.asked)}; data covers {', and '.join(label(*one) for one in self.held)}"
+        return f"{none} in {label(*self.span)}; data covers {', and '.join(label(*one) for one in self.held)}"
 
 
 def kinds_of(sql: str) -> tuple[str, ...]:
@@ -66,15 +66,15 @@ def kinds_of(sql: str) -> tuple[str, ...]:
     return tuple(kind for kind, tables in _READ_FROM.items() if tables.search(sql))
 
 
-def lack(rows: Iterable[Row], kinds: Iterable[str], asked: Span) -> Lack | None:
+def lack(rows: Iterable[Row], kinds: Iterable[str], span: Span) -> Lack | None:
     """What of these kinds a range has none of, from rows of the query; None where it has some of each."""
     wanted = {*kinds}
-    without = [row for row in rows if row["kind"] in wanted and (row["next_ms"] is None or row["next_ms"] >= asked[1])]
+    without = [row for row in rows if row["kind"] in wanted and (row["next_ms"] is None or row["next_ms"] >= span[1])]
     if not without:
         return None
     before = _span(without, "first_ms", "before_ms")
     after = _span(without, "next_ms", "last_ms")
-    return Lack(tuple(row["kind"] for row in without), asked, tuple(one for one in (before, after) if one))
+    return Lack(tuple(row["kind"] for row in without), span, tuple(one for one in (before, after) if one))
 
 
 def _span(rows: Iterable[Row], first: str, last: str) -> Span | None:

@@ -55,10 +55,10 @@ def meant(text: str, found: Sequence[Row], given: Sequence[str] = ()) -> Meaning
     by_kind = {kind: [row["name"] for row in found if row["kind"] == kind] for kind in NAMES}
     named = names_in_words.named(_words(text), by_kind, is_ours)
     kinds = [*named.values, *named.several, *given]
-    asked = [*named.rest, *(word for kind in kinds for word in NAMES[kind].split())]
+    words = [*named.rest, *(word for kind in kinds for word in NAMES[kind].split())]
     last = range_of(text)[0]
-    ranked = [*_of_today(asked, last), *matching(asked)]
-    good = list(dict.fromkeys(number for number in ranked if share(asked, number) >= SHARE_MIN))
+    ranked = [*_of_today(words, last), *matching(words)]
+    good = list(dict.fromkeys(number for number in ranked if share(words, number) >= SHARE_MIN))
     if not good:
         raise ConfigError("WORDS", text, _no_match(named, ranked))
     if is_of_calendar(last):
@@ -81,10 +81,10 @@ def _words(text: str) -> list[str]:
     return corrected(names_in_words.split(range_of(text)[1]))
 
 
-def _of_today(asked: Sequence[str], last: str) -> list[int]:
+def _of_today(words: Sequence[str], last: str) -> list[int]:
     """The question that is about a day by itself, where the words name one and ask for no more than it holds."""
-    best = matching([*asked, last])[:1] if last in (TODAY, "yesterday") else []
-    return [number for number in best if numbered()[number].last == TODAY and share(asked, number) == 1]
+    best = matching([*words, last])[:1] if last in (TODAY, "yesterday") else []
+    return [number for number in best if numbered()[number].last == TODAY and share(words, number) == 1]
 
 
 def _no_match(named: Named, ranked: Sequence[int]) -> str:

@@ -118,18 +118,18 @@ def in_full(part: str, names: Iterable[str]) -> tuple[str, ...]:
 
 def _ways(word: str) -> list[Callable[[str], bool]]:
     """In which a name may be meant by a word, the closest first."""
-    asked = word.casefold()
+    folded = word.casefold()
     return [
-        lambda name: name.casefold() == asked,
-        lambda name: name.casefold().startswith(asked),
-        lambda name: _made_of(asked, name.casefold()),
+        lambda name: name.casefold() == folded,
+        lambda name: name.casefold().startswith(folded),
+        lambda name: _made_of(folded, name.casefold()),
     ]
 
 
-def _made_of(asked: str, name: str) -> bool:
-    """Whether each part of what was asked begins a part of the name, in this order."""
+def _made_of(folded: str, name: str) -> bool:
+    """Whether each part of the word begins a part of the name, in this order."""
     parts = iter(_parts(name))
-    wanted = _parts(asked)
+    wanted = _parts(folded)
     return bool(wanted) and all(any(part.startswith(one) for part in parts) for one in wanted)
 
 

@@ -23,11 +23,11 @@ _MORE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 def offered(query: str) -> dict[str, tuple[str, ...]]:
     """Values by parameter that this saved query takes: those that questions of people ask for first."""
     given = [one.given for one in numbered().values() if one.query == query]
-    asked = {name: [values[name] for values in given if values.get(name)] for values in given for name in values}
+    of_questions = {name: [values[name] for values in given if values.get(name)] for values in given for name in values}
     more = _MORE.get(query, {})
     found = {
-        name: tuple(dict.fromkeys([*asked.get(name, ()), *more.get(name, ())]))
-        for name in dict.fromkeys((*asked, *more))
+        name: tuple(dict.fromkeys([*of_questions.get(name, ()), *more.get(name, ())]))
+        for name in dict.fromkeys((*of_questions, *more))
     }
     return {name: values for name, values in found.items() if values}
 

@@ -44,14 +44,14 @@ def _columns(name: str, known: Mapping[str, list[str]]) -> str:
     """The nearest columns of each table that the statement reads."""
     said = []
     for table, columns in known.items():
-        asked = name.lower()
-        inside = sorted((one for one in columns if asked in one), key=lambda one: _far(one, asked))
-        near = list(dict.fromkeys([*inside, *get_close_matches(asked, columns, n=NEAREST)]))[:NEAREST]
+        typed = name.lower()
+        inside = sorted((one for one in columns if typed in one), key=lambda one: _far(one, typed))
+        near = list(dict.fromkeys([*inside, *get_close_matches(typed, columns, n=NEAREST)]))[:NEAREST]
         instead = f"nearest: {', '.join(near)}" if near else f"DESCRIBE {table} lists them"
         said.append(f"no column {name} in {table}; {instead}")
     return "\n".join(said)
 
 
-def _far(column: str, asked: str) -> tuple[bool, bool, str]:
+def _far(column: str, typed: str) -> tuple[bool, bool, str]:
     """What begins so comes first, of that percentiles."""
-    return not column.startswith(asked), not _PERCENTILE.search(column), column
+    return not column.startswith(typed), not _PERCENTILE.search(column), column

@@ -172,8 +172,8 @@ def _planned(config: Config, reason: str, limit: int, journal: Journal) -> Plan:
     before = journal.positions()
     sent = [("",), *((position,) for position in before)]
     with contextlib.closing(Database(config.reading)) as database:
-        asked = {"reason": reason, "limit": limit + len(before)}
-        rows = database.beside(WHOLE, asked, "before", {"position": "String"}, sent).records()
+        parameters = {"reason": reason, "limit": limit + len(before)}
+        rows = database.beside(WHOLE, parameters, "before", {"position": "String"}, sent).records()
         left_alone = database.sql(LEFT_ALONE, {"reason": reason}).records()[0]
     return plan_of(reason, rows, left_alone, before, limit)
 

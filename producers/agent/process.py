@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from producers.agent.engine_news import run_engine_news
-from producers.agent.figures import exposed
+from producers.agent.exposition import exposed
 from producers.agent.life import Surroundings
 from producers.agent.publishing import Handover
 from producers.agent.runner import Plan, Runner
@@ -51,8 +51,8 @@ async def run_agent(
     plans = await asyncio.to_thread(search.look)
     handover = Handover(publisher)
     pace = PaceRule(config.cost_share_max_ppm, interval_ms_max=config.interval_ms_max)
-    figures = contextlib.ExitStack()
-    seen = figures.enter_context(exposed(config.exposition, clock.now_ms))
+    exposition = contextlib.ExitStack()
+    seen = exposition.enter_context(exposed(config.exposition, clock.now_ms))
     around = Surroundings(clock, handover.give, setting.meter, pace, seen=seen)
 
     def start(found: Sequence[Plan]) -> None:
@@ -68,7 +68,7 @@ async def run_agent(
         watched(supervisor)
     publishing = asyncio.create_task(handover.run())
     try:
-        with figures:
+        with exposition:
             await _until_either(supervisor.run(stop), publishing)
     finally:
         handover.finish()

@@ -244,10 +244,10 @@ class _Models:
 
     async def _ask_models(self) -> None:
         view = self._view
-        asked = [view.ask("models", search=view.option("q"), top=TOP)]
+        queries = [view.ask("models", search=view.option("q"), top=TOP)]
         if not view.filter("cluster"):  # bills do not know it
-            asked.append(view.ask("cost_models"))
-        models, *costs = await view.gather(*asked)
+            queries.append(view.ask("cost_models"))
+        models, *costs = await view.gather(*queries)
         rows = priced(models.records(), costs[0].records() if costs else [])
         known = rows[0]["models"] if rows else 0
         some = f"the {TOP} with most requests of {known:,}; search for others"

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetpulse.cli import app
-from fleetpulse.commands.answering import Asked
+from fleetpulse.commands.answering import BoundQuestion
 from fleetpulse.commands.asking import bounds_of, command, of_today, over, readable, understood
 from fleetpulse.commands.elsewhere import elsewhere, options
 from fleetpulse.queries.data_ends import Lack
@@ -244,8 +244,8 @@ def test_a_name_holds_every_table_of_the_question() -> None:
     bounds = {"from_ms": 0, "to_ms": HOUR_MS, "before_from_ms": 0, "before_to_ms": 0}
     meaning = Meaning(4, (), {"model": "llama"}, {})
 
-    asked = Asked.of(meaning, bounds, ["tenant=acme", "model=qwen"], whole=True)
-    of_spike = Asked.of(of_number(1), bounds, ["model=qwen", "quantile=0.5"], whole=True)
+    asked = BoundQuestion.of(meaning, bounds, ["tenant=acme", "model=qwen"], whole=True)
+    of_spike = BoundQuestion.of(of_number(1), bounds, ["model=qwen", "quantile=0.5"], whole=True)
 
     assert asked.held == {"model": "qwen", "tenant": "acme"}
     held = "(SELECT * FROM llm_requests_partials FINAL WHERE model = {model:String} AND tenant = {tenant:String})"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from producers.agent.figures import FIGURES, KEYS, LABELS, exposed
+from producers.agent.exposition import EXPOSED, KEYS, LABELS, exposed
 from producers.collector import Collected
 from runtime.counters import Counters
 from runtime.edge_config import ExpositionConfig
@@ -59,7 +59,7 @@ def test_differences_add_up() -> None:
 
 
 def test_an_engine_shows_its_queue_and_its_cache() -> None:
-    """What an autoscaler looks at; topics without figures are passed over."""
+    """What an autoscaler looks at; topics that are not exposed are passed over."""
     counters = Counters()
     row = {"at_ms": 1, "host": "h", "engine_id": "e", "model": "m", "running": 3, "waiting": 9, "kv_used_ppm": 870_000}
     with exposed(ON, lambda: 1, counters) as take:
@@ -110,11 +110,11 @@ def test_nothing_is_kept_where_it_is_off() -> None:
         assert shown(counters) == {}
 
 
-@pytest.mark.parametrize("topic", FIGURES)
+@pytest.mark.parametrize("topic", EXPOSED)
 def test_the_table_names_fields_of_the_topic(topic: str) -> None:
-    """Its labels and keys too; no two figures have one name."""
+    """Its labels and keys too; no two metrics have one name."""
     fields = {each.name for each in EVENTS[topic].fields}
-    names = [figure.name for figures in FIGURES.values() for figure in figures]
+    names = [one.name for fields in EXPOSED.values() for one in fields]
 
-    assert {figure.field for figure in FIGURES[topic]} | set(LABELS[topic]) | set(KEYS[topic]) <= fields
+    assert {one.field for one in EXPOSED[topic]} | set(LABELS[topic]) | set(KEYS[topic]) <= fields
     assert len(set(names)) == len(names)

@@ -23,7 +23,7 @@ from runtime.edge_config import ExpositionConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class ExposedMetric:
     """``field`` of a topic as the metric ``name``: ``scale`` of ours are one of its unit. ``total``: it adds up."""
 
     name: str
@@ -46,40 +46,48 @@ KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """What tells the series of a topic apart; a label that changes goes on with the same totals."""
 PPM, MILLI, MICRO = 1_000_000, 1_000, 1_000_000
-FIGURES: Mapping[str, tuple[Figure, ...]] = MappingProxyType(
+EXPOSED: Mapping[str, tuple[ExposedMetric, ...]] = MappingProxyType(
     {
         "gpu.samples": (
-            Figure("fleetpulse_gpu_utilization_ratio", "util_gpu_pct", 100, "share of time with a kernel running"),
-            Figure("fleetpulse_gpu_sm_active_ratio", "sm_active_ppm", PPM, "multiprocessors with a warp"),
-            Figure("fleetpulse_gpu_tensor_active_ratio", "tensor_active_ppm", PPM, "tensor cores at work"),
-            Figure("fleetpulse_gpu_dram_active_ratio", "dram_active_ppm", PPM, "memory transferring"),
-            Figure("fleetpulse_gpu_memory_used_bytes", "memory_used_bytes", 1, "memory in use"),
-            Figure("fleetpulse_gpu_memory_total_bytes", "memory_total_bytes", 1, "memory there is"),
-            Figure("fleetpulse_gpu_power_watts", "power_mw", MILLI, "power drawn"),
-            Figure("fleetpulse_gpu_power_limit_watts", "power_limit_mw", MILLI, "power limit in force"),
-            Figure("fleetpulse_gpu_temperature_celsius", "temperature_c", 1, "temperature of the chip"),
-            Figure("fleetpulse_gpu_sm_clock_hertz", "clock_sm_mhz", 1e-6, "clock of the multiprocessors"),
-            Figure("fleetpulse_gpu_energy_joules", "energy_mj", MILLI, "energy used", total=True),
-            Figure("fleetpulse_gpu_throttled_seconds", "throttled_us", MICRO, "time throttled", total=True),
-            Figure("fleetpulse_gpu_pcie_tx_bytes", "pcie_tx_bytes", 1, "sent by PCIe", total=True),
-            Figure("fleetpulse_gpu_pcie_rx_bytes", "pcie_rx_bytes", 1, "received by PCIe", total=True),
-            Figure("fleetpulse_gpu_nvlink_tx_bytes", "nvlink_tx_bytes", 1, "sent by NVLink", total=True),
-            Figure("fleetpulse_gpu_nvlink_rx_bytes", "nvlink_rx_bytes", 1, "received by NVLink", total=True),
+            ExposedMetric(
+                "fleetpulse_gpu_utilization_ratio", "util_gpu_pct", 100, "share of time with a kernel running"
+            ),
+            ExposedMetric("fleetpulse_gpu_sm_active_ratio", "sm_active_ppm", PPM, "multiprocessors with a warp"),
+            ExposedMetric("fleetpulse_gpu_tensor_active_ratio", "tensor_active_ppm", PPM, "tensor cores at work"),
+            ExposedMetric("fleetpulse_gpu_dram_active_ratio", "dram_active_ppm", PPM, "memory transferring"),
+            ExposedMetric("fleetpulse_gpu_memory_used_bytes", "memory_used_bytes", 1, "memory in use"),
+            ExposedMetric("fleetpulse_gpu_memory_total_bytes", "memory_total_bytes", 1, "memory there is"),
+            ExposedMetric("fleetpulse_gpu_power_watts", "power_mw", MILLI, "power drawn"),
+            ExposedMetric("fleetpulse_gpu_power_limit_watts", "power_limit_mw", MILLI, "power limit in force"),
+            ExposedMetric("fleetpulse_gpu_temperature_celsius", "temperature_c", 1, "temperature of the chip"),
+            ExposedMetric("fleetpulse_gpu_sm_clock_hertz", "clock_sm_mhz", 1e-6, "clock of the multiprocessors"),
+            ExposedMetric("fleetpulse_gpu_energy_joules", "energy_mj", MILLI, "energy used", total=True),
+            ExposedMetric("fleetpulse_gpu_throttled_seconds", "throttled_us", MICRO, "time throttled", total=True),
+            ExposedMetric("fleetpulse_gpu_pcie_tx_bytes", "pcie_tx_bytes", 1, "sent by PCIe", total=True),
+            ExposedMetric("fleetpulse_gpu_pcie_rx_bytes", "pcie_rx_bytes", 1, "received by PCIe", total=True),
+            ExposedMetric("fleetpulse_gpu_nvlink_tx_bytes", "nvlink_tx_bytes", 1, "sent by NVLink", total=True),
+            ExposedMetric("fleetpulse_gpu_nvlink_rx_bytes", "nvlink_rx_bytes", 1, "received by NVLink", total=True),
         ),
         "engine.samples": (
-            Figure("fleetpulse_engine_requests_running", "running", 1, "requests in the running batch"),
-            Figure("fleetpulse_engine_requests_waiting", "waiting", 1, "requests that wait for the engine"),
-            Figure("fleetpulse_engine_kv_cache_used_ratio", "kv_used_ppm", PPM, "KV cache in use"),
-            Figure("fleetpulse_engine_preemptions", "preemptions", 1, "requests preempted", total=True),
-            Figure("fleetpulse_engine_prompt_tokens", "prompt_tokens", 1, "tokens of prompts", total=True),
-            Figure("fleetpulse_engine_prefix_hit_tokens", "prefix_hit_tokens", 1, "found in the cache", total=True),
-            Figure("fleetpulse_engine_generation_tokens", "generation_tokens", 1, "tokens generated", total=True),
-            Figure("fleetpulse_engine_requests_finished", "finished_requests", 1, "requests that ended", total=True),
+            ExposedMetric("fleetpulse_engine_requests_running", "running", 1, "requests in the running batch"),
+            ExposedMetric("fleetpulse_engine_requests_waiting", "waiting", 1, "requests that wait for the engine"),
+            ExposedMetric("fleetpulse_engine_kv_cache_used_ratio", "kv_used_ppm", PPM, "KV cache in use"),
+            ExposedMetric("fleetpulse_engine_preemptions", "preemptions", 1, "requests preempted", total=True),
+            ExposedMetric("fleetpulse_engine_prompt_tokens", "prompt_tokens", 1, "tokens of prompts", total=True),
+            ExposedMetric(
+                "fleetpulse_engine_prefix_hit_tokens", "prefix_hit_tokens", 1, "found in the cache", total=True
+            ),
+            ExposedMetric(
+                "fleetpulse_engine_generation_tokens", "generation_tokens", 1, "tokens generated", total=True
+            ),
+            ExposedMetric(
+                "fleetpulse_engine_requests_finished", "finished_requests", 1, "requests that ended", total=True
+            ),
         ),
         "host.samples": (
-            Figure("fleetpulse_host_cpu_busy_ratio", "cpu_busy_ppm", PPM, "processors busy"),
-            Figure("fleetpulse_host_memory_used_bytes", "memory_used_bytes", 1, "memory in use"),
-            Figure("fleetpulse_host_memory_total_bytes", "memory_total_bytes", 1, "memory there is"),
+            ExposedMetric("fleetpulse_host_cpu_busy_ratio", "cpu_busy_ppm", PPM, "processors busy"),
+            ExposedMetric("fleetpulse_host_memory_used_bytes", "memory_used_bytes", 1, "memory in use"),
+            ExposedMetric("fleetpulse_host_memory_total_bytes", "memory_total_bytes", 1, "memory there is"),
         ),
     }
 )
@@ -91,7 +99,7 @@ class _Series:
     totals: dict[str, int] = field(default_factory=dict)
 
 
-class Figures(Collector):
+class Exposition(Collector):
     """Takes rows from the collectors' threads; read by the thread that answers ``/metrics``."""
 
     def __init__(self, config: ExpositionConfig, now_ms: Callable[[], int], counters: Counters = COUNTERS) -> None:
@@ -104,12 +112,12 @@ class Figures(Collector):
     def take(self, collected: Sequence[Collected]) -> None:
         """Keep the last row of each GPU, engine and host, and add up what they are differences of."""
         for part in collected:
-            figures = FIGURES.get(part.event.topic)
-            if figures is not None:
+            metrics = EXPOSED.get(part.event.topic)
+            if metrics is not None:
                 for row in part.rows:
-                    self._take(part.event.topic, figures, row)
+                    self._take(part.event.topic, metrics, row)
 
-    def _take(self, topic: str, figures: Sequence[Figure], row: Row) -> None:
+    def _take(self, topic: str, metrics: Sequence[ExposedMetric], row: Row) -> None:
         key = (topic, *(str(row.get(name)) for name in KEYS[topic]))
         with self._lock:
             series = self._series.get(key)
@@ -119,9 +127,9 @@ class Figures(Collector):
                     return
                 series = self._series[key] = _Series(row)
             series.row = row
-            for figure in figures:
-                if figure.total and (more := row.get(figure.field)) is not None:
-                    series.totals[figure.field] = series.totals.get(figure.field, 0) + more
+            for metric in metrics:
+                if metric.total and (more := row.get(metric.field)) is not None:
+                    series.totals[metric.field] = series.totals.get(metric.field, 0) + more
 
     def _forget_stale(self) -> bool:
         """Whether there is room now."""
@@ -142,19 +150,19 @@ class Figures(Collector):
                 for key, series in self._series.items()
                 if series.row["at_ms"] >= since_ms
             ]
-        for topic, figures in FIGURES.items():
+        for topic, metrics in EXPOSED.items():
             of_topic = [(row, totals) for where, row, totals in kept if where == topic]
-            for figure in figures:
-                yield from _family(topic, figure, of_topic)
+            for metric in metrics:
+                yield from _family(topic, metric, of_topic)
 
 
-def _family(topic: str, figure: Figure, kept: Sequence[tuple[Row, Mapping[str, int]]]) -> Iterator[Metric]:
-    make = CounterMetricFamily if figure.total else GaugeMetricFamily
-    family = make(figure.name, figure.meaning, labels=LABELS[topic])
+def _family(topic: str, metric: ExposedMetric, kept: Sequence[tuple[Row, Mapping[str, int]]]) -> Iterator[Metric]:
+    make = CounterMetricFamily if metric.total else GaugeMetricFamily
+    family = make(metric.name, metric.meaning, labels=LABELS[topic])
     for row, totals in kept:
-        value: Any = (totals if figure.total else row).get(figure.field)
+        value: Any = (totals if metric.total else row).get(metric.field)
         if value is not None:
-            family.add_metric([str(row.get(name) or "") for name in LABELS[topic]], value / figure.scale)
+            family.add_metric([str(row.get(name) or "") for name in LABELS[topic]], value / metric.scale)
     if family.samples:
         yield family
 
@@ -167,9 +175,9 @@ def exposed(
     if not config.enabled:
         yield lambda _collected: None
         return
-    figures = Figures(config, now_ms, counters)
-    counters.registry.register(figures)
+    exposition = Exposition(config, now_ms, counters)
+    counters.registry.register(exposition)
     try:
-        yield figures.take
+        yield exposition.take
     finally:
-        counters.registry.unregister(figures)
+        counters.registry.unregister(exposition)
