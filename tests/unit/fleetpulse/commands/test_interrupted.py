@@ -12,12 +12,16 @@ import pytest
 ROOT = Path(__file__).resolve().parents[4]
 
 COMMAND = """
-import asyncio, contextlib, multiprocessing, os, signal, sys
+import asyncio, contextlib, multiprocessing, os, signal, sys, time
 from fleetpulse import cli
 from runtime.process import on_stop_signal
 
 def say(word):
     print(word, flush=True)
+
+def wait():
+    while True:  # signal.pause() sleeps through a signal that came just before it
+        time.sleep(0.02)
 
 @contextlib.contextmanager
 def a_stack():
@@ -30,19 +34,19 @@ def a_stack():
 def measure():
     with a_stack():
         say("ready")
-        signal.pause()
+        wait()
 
 @cli.app.command()
 def early():
     try:
         say("ready")
-        signal.pause()
+        wait()
     except KeyboardInterrupt:
         say("the books follow")
 
 def idle(said):
     said.send_bytes(b"up")
-    signal.pause()
+    wait()
 
 @cli.app.command()
 def pool():
@@ -53,7 +57,7 @@ def pool():
         ours.recv_bytes()
         try:
             say("ready")
-            signal.pause()
+            wait()
         finally:
             child.join()
             say(f"worker {child.exitcode}")
@@ -98,14 +102,15 @@ def test_sigterm_ends_a_command_on_the_way_of_ctrl_c(command: str, said: list[st
 
 
 BUILDING = """
-import signal, sys
+import signal, sys, time
 from fleetpulse import cli
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
 
 def building(**_given):
     print("ready", flush=True)
-    signal.pause()
+    while True:
+        time.sleep(0.02)
 
 cli.app = building
 cli.main()
