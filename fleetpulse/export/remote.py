@@ -1,9 +1,10 @@
 """Sends windows by remote write as they settle, and remembers how far it came.
 
-Windows are read once, ``settle_ms`` after their end. What the receiver did not take is sent again as it is, and newer
+Windows are read once, ``settle_ms`` after their end, a minute of them a round: what a round holds is bounded, however
+long the export was away. What the receiver did not take is sent again as it is, and newer
 windows after it: a receiver takes the samples of a series in their order alone, and a request as a whole. The position
-is kept on disk once all was taken, and never lies beyond the windows that were seen: whatever the clock was, what comes
-later is sent. 5xx, 429, a receiver that is unavailable, and one that does not let us in or is
+is kept on disk once all of a round was taken, and never lies beyond the windows that were seen: whatever the clock was,
+what comes later is sent. 5xx, 429, a receiver that is unavailable, and one that does not let us in or is
 elsewhere (401, 403, 404, 3xx) are tried again for ever, with back-off; samples that it rejects are counted and left.
 """
 
@@ -11,8 +12,8 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -24,6 +25,8 @@ from schemas.errors import UnavailableError
 
 _log = logging.getLogger(__name__)
 
+ROUND_MS = 60_000
+"""So much time of windows a round sends."""
 _NOT_OF_SAMPLES = frozenset({401, 403, 404, 405, 407, 408, 429})
 """Statuses that say who may write, where and when, and nothing of what was written."""
 
@@ -33,8 +36,18 @@ class Unavailable(UnavailableError):
 
 
 Rows = tuple[Sequence[str], Sequence[Sequence[object]]]
-Ask = Callable[[str, int, int], Rows]
-"""(query, from ms, to ms) -> names of columns, rows."""
+
+
+class Ask(Protocol):
+    """The windows ``[from_ms, to_ms)`` of a query. Raises ``UnavailableError``."""
+
+    def __call__(self, query: str, from_ms: int, to_ms: int) -> Rows:
+        """Names of columns, and rows."""
+        ...
+
+    def first_ms(self, query: str, from_ms: int, to_ms: int) -> int | None:
+        """Where the first window begins of which there is a row."""
+        ...
 
 
 class Post(Protocol):
@@ -67,7 +80,7 @@ class _Batch:
 
 
 class RemoteWrite:
-    """Sends what has settled since the last round."""
+    """Sends what has settled since the last round, ``ROUND_MS`` of it at most."""
 
     def __init__(
         self, config: RemoteWriteConfig, ask: Ask, post: Post, position: Path, counters: Counters = COUNTERS
@@ -83,17 +96,21 @@ class RemoteWrite:
         """Where the last round ended: up to there nothing was skipped."""
         self.ahead: str | None = None
         """That the position was ahead of the clock when the last windows were collected; None where it was not."""
+        self.behind = False
+        """Whether more had settled when the last windows were collected: the next round need not wait."""
 
     def round(self, now_ms: int) -> Sent:
-        """Send what is left of the round before, else the windows that have settled. Raises ``Unavailable``, and what
-        asking raises: the next round goes on there."""
+        """Send what is left of the round before, else the oldest windows that have settled. Raises ``Unavailable``, and
+        what asking raises: the next round goes on there."""
         batch = self._batch
         if batch is None:
             to_ms = (now_ms - self._config.settle_ms) // WINDOW_MS * WINDOW_MS
             from_ms = self._begin(to_ms)
+            self.behind = False
             if from_ms >= to_ms:
                 return Sent(from_ms, from_ms)
-            self._batch = batch = self._collect(from_ms, to_ms)
+            self._batch = batch = self._oldest(from_ms, to_ms)
+            self.behind = batch.to_ms < to_ms
         while batch.waiting:
             body, samples = batch.waiting[0]
             batch.done[self._deliver(body)] += samples
@@ -105,6 +122,17 @@ class RemoteWrite:
             self._counters.add("export_samples", samples, outcome=outcome)
         self._counters.set("export_window_ms", batch.to_ms)
         return Sent(batch.from_ms, batch.to_ms, **batch.done)
+
+    def _oldest(self, from_ms: int, to_ms: int) -> _Batch:
+        """What is sent first of ``[from_ms, to_ms)``; where there is nothing for a while, what comes after it."""
+        batch = self._collect(from_ms, min(from_ms + ROUND_MS, to_ms))
+        if batch.seen_ms is not None or batch.to_ms == to_ms:
+            return batch
+        begins = [self._ask.first_ms(query, from_ms, to_ms) for query in COLUMNS]
+        begin_ms = min((at_ms for at_ms in begins if at_ms is not None), default=None)
+        if begin_ms is None:
+            return replace(batch, to_ms=to_ms)
+        return self._collect(begin_ms, min(begin_ms + ROUND_MS, to_ms))
 
     def _collect(self, from_ms: int, to_ms: int) -> _Batch:
         collected = Collected(self._config.series_max)

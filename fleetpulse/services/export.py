@@ -44,10 +44,19 @@ def run_export(url: str | None, health_port: int | None, *, once: bool) -> None:
     with health(health_port, readiness.why), Posting(config.remote_write) as post:
         writer = RemoteWrite(config.remote_write, Asking(config), post, config.data_dir / "export" / "prometheus")
         if once:
-            done = writer.round(SystemClock().now_ms())
-            _log.info("windows exported", extra={"from_ms": done.from_ms, "to_ms": done.to_ms, "samples": done.sent})
+            _send_once(writer)
         else:
             asyncio.run(_until_stopped(writer, readiness))
+
+
+def _send_once(writer: RemoteWrite) -> None:
+    """What has settled by now, round by round."""
+    now_ms = SystemClock().now_ms()
+    rounds = [writer.round(now_ms)]
+    while writer.behind:
+        rounds.append(writer.round(now_ms))
+    facts = {"from_ms": rounds[0].from_ms, "to_ms": rounds[-1].to_ms, "samples": sum(done.sent for done in rounds)}
+    _log.info("windows exported", extra=facts)
 
 
 async def _until_stopped(writer: RemoteWrite, readiness: Readiness) -> None:
@@ -65,7 +74,7 @@ async def _until_stopped(writer: RemoteWrite, readiness: Readiness) -> None:
             readiness.hold("export", str(error))
             if failures == 1:
                 _log.warning("export failing, retrying", extra={"error": str(error)})
-        pause_s = PAUSE.pause_s(failures, random.random()) or WINDOW_MS / 1_000
+        pause_s = PAUSE.pause_s(failures, random.random()) or (0.0 if writer.behind else WINDOW_MS / 1_000)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), pause_s)
 
@@ -79,10 +88,19 @@ class Asking:
 
     def __call__(self, query: str, from_ms: int, to_ms: int) -> Rows:
         """Raises ``UnavailableError``."""
+        return self._asked(query, queries.text(query), from_ms, to_ms)
+
+    def first_ms(self, query: str, from_ms: int, to_ms: int) -> int | None:
+        """Raises ``UnavailableError``."""
+        text = f"SELECT minOrNull(window_ms) FROM (\n{queries.text(query)}\n)"
+        _names, [(begins_ms,)] = self._asked(query, text, from_ms, to_ms)
+        return None if begins_ms is None else int(str(begins_ms))
+
+    def _asked(self, query: str, text: str, from_ms: int, to_ms: int) -> Rows:
         try:
             if self._client is None:
                 self._client = connect(self._config.reading)
-            answer = self._client.query(queries.text(query), parameters={"from_ms": from_ms, "to_ms": to_ms})
+            answer = self._client.query(text, parameters={"from_ms": from_ms, "to_ms": to_ms})
             return answer.column_names, rows_of(answer)
         except UnavailableError:
             raise

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Container
 from pathlib import Path
 
 import pytest
@@ -30,9 +31,10 @@ class Receiver:
 
 
 class Asked:
-    """One engine with a queue of its window's number."""
+    """One engine with a queue of its window's number, in the windows that begin at ``times``."""
 
-    def __init__(self) -> None:
+    def __init__(self, times: Container[int] = range(0, 10_000_000, 10_000)) -> None:
+        self.times = times
         self.ranges: list[tuple[int, int]] = []
 
     def __call__(self, query: str, from_ms: int, to_ms: int) -> Rows:
@@ -41,9 +43,15 @@ class Asked:
         self.ranges.append((from_ms, to_ms))
         nothing = dict.fromkeys(COLUMNS[query])
         rows = [
-            (at_ms, "e", *(nothing | {"waiting": at_ms // 10_000}).values()) for at_ms in range(from_ms, to_ms, 10_000)
+            (at_ms, "e", *(nothing | {"waiting": at_ms // 10_000}).values())
+            for at_ms in range(from_ms, to_ms, 10_000)
+            if at_ms in self.times
         ]
         return ("window_ms", "engine_id", *nothing), rows
+
+    def first_ms(self, query: str, from_ms: int, to_ms: int) -> int | None:
+        begins = range(from_ms, to_ms, 10_000) if query == "windows_by_engine" else ()
+        return next((at_ms for at_ms in begins if at_ms in self.times), None)
 
 
 def test_windows_go_out_once_they_have_settled(tmp_path: Path) -> None:
@@ -107,15 +115,16 @@ class InOrder:
 def test_a_round_that_fails_part_way_loses_no_window(tmp_path: Path) -> None:
     """What was taken is not sent again before newer windows of its series; the outcome counts once."""
 
-    def ask(query: str, from_ms: int, to_ms: int) -> Rows:
-        nothing = dict.fromkeys(COLUMNS[query], 1)
-        engines = ("a", "b") if query == "windows_by_engine" else ()
-        rows = [(at_ms, engine, *nothing.values()) for at_ms in range(from_ms, to_ms, 10_000) for engine in engines]
-        return ("window_ms", "engine_id", *nothing), rows
+    class TwoEngines(Asked):
+        def __call__(self, query: str, from_ms: int, to_ms: int) -> Rows:
+            nothing = dict.fromkeys(COLUMNS[query], 1)
+            engines = ("a", "b") if query == "windows_by_engine" else ()
+            rows = [(at_ms, engine, *nothing.values()) for at_ms in range(from_ms, to_ms, 10_000) for engine in engines]
+            return ("window_ms", "engine_id", *nothing), rows
 
     config, receiver, counters = CONFIG.model_copy(update={"samples_max": 4}), InOrder(3, 4), Counters()
     (tmp_path / "position").write_text("70000")
-    writer = RemoteWrite(config, ask, receiver, tmp_path / "position", counters)
+    writer = RemoteWrite(config, TwoEngines(), receiver, tmp_path / "position", counters)
 
     for now_ms in (105_000, 115_000):
         with pytest.raises(Unavailable):
@@ -150,6 +159,40 @@ def test_a_long_pause_is_not_made_up_for(tmp_path: Path) -> None:
     assert asked.ranges == [(940_000, 1_000_000), (990_000, 1_000_000)]
 
 
+HOUR = RemoteWriteConfig(settle_ms=5_000, catch_up_ms=3_600_000)
+
+
+def test_a_pause_is_made_up_for_a_minute_at_a_time(tmp_path: Path) -> None:
+    """So that what a round holds is bounded. Each goes on where the one before was taken, in another process, too."""
+    (tmp_path / "position").write_text("100000")
+    asked, receiver = Asked(), Receiver(200)
+    first = RemoteWrite(HOUR, asked, receiver, tmp_path / "position", Counters())
+
+    assert (first.round(275_000), first.behind) == (Sent(100_000, 160_000, 6), True)
+    receiver.statuses = [503]
+    with pytest.raises(Unavailable):
+        first.round(275_000)
+    receiver.statuses = [200]
+    again = RemoteWrite(HOUR, asked, receiver, tmp_path / "position", Counters())
+    assert (again.round(275_000), again.behind) == (Sent(160_000, 220_000, 6), True)
+    assert (again.round(275_000), again.behind) == (Sent(220_000, 270_000, 5), False)
+    assert (again.round(275_000), again.behind) == (Sent(270_000, 270_000), False)
+    assert asked.ranges == [(100_000, 160_000), *[(160_000, 220_000)] * 2, (220_000, 270_000)]
+
+
+def test_a_long_time_without_windows_is_one_step(tmp_path: Path) -> None:
+    """What comes after it is sent a minute at a time; where nothing does, the next round looks again."""
+    (tmp_path / "position").write_text("100000")
+    asked = Asked(())
+    writer = RemoteWrite(HOUR, asked, Receiver(200), tmp_path / "position", Counters())
+
+    assert (writer.round(2_005_000), writer.behind) == (Sent(100_000, 2_000_000), False)
+    asked.times = range(1_500_000, 2_000_000, 10_000)
+    assert (writer.round(2_005_000), writer.behind) == (Sent(1_500_000, 1_560_000, 6), True)
+    assert (tmp_path / "position").read_text() == "1560000\n"
+    assert asked.ranges == [*[(100_000, 160_000)] * 2, (1_500_000, 1_560_000)]
+
+
 @pytest.mark.parametrize("ahead_ms", [30_000, 3_600_000])
 def test_a_position_ahead_of_the_clock_stops_nothing(
     tmp_path: Path, ahead_ms: int, caplog: pytest.LogCaptureFixture
@@ -180,14 +223,8 @@ def test_the_position_lies_never_beyond_a_window_that_was_seen(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever the clock said: once it is right again, nothing was skipped; a pause in which nothing came is none."""
-    newest_ms = [100_000]
-
-    def ask(query: str, from_ms: int, to_ms: int) -> Rows:
-        names, rows = asked(query, from_ms, to_ms)
-        return names, [row for row in rows if int(str(row[0])) < newest_ms[0]]
-
-    asked, receiver = Asked(), InOrder()
-    writer = RemoteWrite(CONFIG, ask, receiver, tmp_path / "position", Counters())
+    asked, receiver = Asked(range(0, 100_000, 10_000)), InOrder()
+    writer = RemoteWrite(CONFIG, asked, receiver, tmp_path / "position", Counters())
 
     assert writer.round(105_000) == Sent(90_000, 100_000, 1)
     assert writer.round(3_605_000) == Sent(3_540_000, 3_600_000)
@@ -195,7 +232,7 @@ def test_the_position_lies_never_beyond_a_window_that_was_seen(
     assert writer.round(155_000) == Sent(100_000, 150_000)
     for now_ms in range(165_000, 265_000, 10_000):
         writer.round(now_ms)
-    newest_ms[0] = 300_000
+    asked.times = range(0, 300_000, 10_000)
     assert writer.round(265_000) == Sent(200_000, 260_000, 6)
     assert (tmp_path / "position").read_text() == "260000\n"
     assert caplog.records == []

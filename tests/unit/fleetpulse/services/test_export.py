@@ -7,24 +7,39 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
+from collections.abc import Coroutine
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from fleetpulse.cli import app
-from fleetpulse.export.remote import RemoteWrite
-from fleetpulse.export.series import COLUMNS
-from fleetpulse.services.export import Asking, Posting, _until_stopped
+from fleetpulse.export.remote import RemoteWrite, Rows
+from fleetpulse.export.series import COLUMNS, WINDOW_MS
+from fleetpulse.services import export
+from fleetpulse.services.export import Asking, Posting, _send_once, _until_stopped
 from runtime.config import Config
 from runtime.counters import Counters
 from runtime.health import Readiness
 from runtime.remote_write_config import RemoteWriteConfig
 from runtime.runbook import Cause
 from schemas.errors import ConfigError, UnavailableError
+
+
+class EveryWindow:
+    """One row of each query in every window."""
+
+    def __call__(self, query: str, from_ms: int, to_ms: int) -> Rows:
+        names = ("window_ms", *COLUMNS[query])
+        return names, [(at_ms, *range(len(COLUMNS[query]))) for at_ms in range(from_ms, to_ms, WINDOW_MS)]
+
+    def first_ms(self, query: str, from_ms: int, to_ms: int) -> int | None:
+        return from_ms
 
 
 def test_without_a_receiver_nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -82,7 +97,6 @@ def test_a_body_is_posted_as_the_protocol_asks() -> None:
 
 async def test_a_receiver_that_lets_nobody_in_is_no_readiness(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A wrong token shows at once, and no window is given up for it."""
-    rows = {query: (("window_ms", *names), [(0, *range(len(names)))]) for query, names in COLUMNS.items()}
     held, counters = asyncio.Event(), Counters()
 
     class Noticed(Readiness):
@@ -91,9 +105,7 @@ async def test_a_receiver_that_lets_nobody_in_is_no_readiness(tmp_path: Path, ca
             held.set()
 
     readiness = Noticed(export="nothing sent yet")
-    writer = RemoteWrite(
-        RemoteWriteConfig(), lambda query, *_: rows[query], lambda _: (401, "who?"), tmp_path / "position", counters
-    )
+    writer = RemoteWrite(RemoteWriteConfig(), EveryWindow(), lambda _: (401, "who?"), tmp_path / "position", counters)
 
     running = asyncio.create_task(_until_stopped(writer, readiness))
     await held.wait()
@@ -105,3 +117,47 @@ async def test_a_receiver_that_lets_nobody_in_is_no_readiness(tmp_path: Path, ca
     assert [record.message for record in caplog.records] == ["export failing, retrying"]
     assert counters.value("export_samples", outcome="rejected") == 0
     assert not (tmp_path / "position").exists()
+
+
+def _behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int = 204) -> RemoteWrite:
+    """With two minutes and a half to send, by a clock that stands still."""
+    monkeypatch.setattr(export, "SystemClock", lambda: SimpleNamespace(now_ms=lambda: 1_000_000))
+    (tmp_path / "position").write_text("830000")
+    return RemoteWrite(RemoteWriteConfig(), EveryWindow(), lambda _: (status, "why"), tmp_path / "position", Counters())
+
+
+def test_once_sends_all_that_has_settled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Round by round."""
+    caplog.set_level(logging.INFO)
+
+    _send_once(_behind(tmp_path, monkeypatch))
+
+    (line,) = (record for record in caplog.records if record.message == "windows exported")
+    samples = 15 * sum(map(len, COLUMNS.values()))
+    assert (line.__dict__["from_ms"], line.__dict__["to_ms"], line.__dict__["samples"]) == (830_000, 980_000, samples)
+    assert (tmp_path / "position").read_text() == "980000\n"
+
+
+async def test_the_rounds_of_a_pause_are_not_a_window_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The export waits once it has caught up."""
+    pauses = list[float]()
+    waited = asyncio.Event()
+
+    async def wait_for(stopped: Coroutine[Any, Any, bool], pause_s: float) -> None:
+        stopped.close()
+        pauses.append(pause_s)
+        if len(pauses) == 3:
+            waited.set()
+            await asyncio.Event().wait()
+        raise TimeoutError
+
+    monkeypatch.setattr(asyncio, "wait_for", wait_for)
+    running = asyncio.create_task(_until_stopped(_behind(tmp_path, monkeypatch), Readiness()))
+    await waited.wait()
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+
+    assert pauses == [0.0, 0.0, 10.0]
