@@ -18,8 +18,9 @@ class RemoteWriteConfig(Section):
     """For a receiver that asks for one; ``bearer_token_file`` reads it from a file."""
     settle_ms: int = Field(default=20_000, ge=0, le=3_600_000)
     """How long after its end a window is read. What lands later changes our tables and no longer the receiver's."""
-    catch_up_ms: int = Field(default=3_600_000, ge=10_000, le=86_400_000)
-    """Windows older than this are skipped, and counted, when the export begins again after a pause."""
+    catch_up_ms: int = Field(default=3_000_000, ge=10_000, le=86_400_000)
+    """Windows older than this are skipped, and logged, when the export begins again after a pause. Prometheus rejects
+    samples that are an hour older than its newest one, unless ``out_of_order_time_window`` is longer."""
     series_max: int = Field(default=20_000, ge=1, le=1_000_000)
     """Series of one round. Samples of more are dropped and counted."""
     samples_max: int = Field(default=5_000, ge=1, le=100_000)

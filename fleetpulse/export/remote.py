@@ -1,8 +1,9 @@
 """Sends windows by remote write as they settle, and remembers how far it came.
 
 Windows are read once, ``settle_ms`` after their end, a minute of them a round: what a round holds is bounded, however
-long the export was away. What the receiver did not take is sent again as it is, and newer
-windows after it: a receiver takes the samples of a series in their order alone, and a request as a whole. The position
+long the export was away. A request is of one window, and they go in order: a receiver takes the samples of a series in
+their order alone, and a request as a whole, so that one sample which is too old takes none of another window along.
+What the receiver did not take is sent again as it is, and newer windows after it. The position
 is kept on disk once all of a round was taken, and never lies beyond the windows that were seen: whatever the clock was,
 what comes later is sent. 5xx, 429, a receiver that is unavailable, and one that does not let us in or is
 elsewhere (401, 403, 404, 3xx) are tried again for ever, with back-off; samples that it rejects are counted and left.
@@ -139,7 +140,7 @@ class RemoteWrite:
         for query in COLUMNS:
             names, rows = self._ask(query, from_ms, to_ms)
             collected.add(query, names, rows)
-        waiting = deque(bodies(collected.series, self._config.samples_max))
+        waiting = deque(each for window in collected.windows() for each in bodies(window, self._config.samples_max))
         done = {"sent": 0, "rejected": 0, "dropped": collected.dropped}
         seen_ms = collected.seen_ms or (from_ms if self.ahead else None)
         return _Batch(from_ms, to_ms, seen_ms, waiting, done)

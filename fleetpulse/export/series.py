@@ -7,7 +7,8 @@ where the export pauses, and nothing is counted twice where it repeats itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -73,6 +74,14 @@ class Collected:
     def samples(self) -> int:
         """Of all series."""
         return sum(map(len, self.series.values()))
+
+    def windows(self) -> Iterator[dict[Labels, list[tuple[int, float]]]]:
+        """The series of each window, oldest first."""
+        found = defaultdict[int, dict[Labels, list[tuple[int, float]]]](dict)
+        for labels, samples in self.series.items():
+            for at_ms, value in samples:
+                found[at_ms].setdefault(labels, []).append((at_ms, value))
+        return (found[at_ms] for at_ms in sorted(found))
 
     def add(self, query: str, names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """The rows of a query, in order of their windows. A value that is unknown is no sample."""

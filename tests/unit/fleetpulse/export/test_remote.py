@@ -9,6 +9,7 @@ from fleetpulse.export.remote import RemoteWrite, Rows, Sent, Unavailable
 from fleetpulse.export.series import COLUMNS
 from runtime.counters import Counters
 from runtime.remote_write_config import RemoteWriteConfig
+from schemas.limits import MINUTE_MS
 from tests.unit.fleetpulse.export.test_wire import unpacked
 
 CONFIG = RemoteWriteConfig(settle_ms=5_000, catch_up_ms=60_000)
@@ -72,7 +73,8 @@ def test_windows_go_out_once_they_have_settled(tmp_path: Path) -> None:
     assert [samples for body in receiver.taken for samples in unpacked(body).values()] == [
         [(90_000, 8.0)],
         [(100_000, 9.0)],
-        [(110_000, 10.0), (120_000, 11.0)],
+        [(110_000, 10.0)],
+        [(120_000, 11.0)],
     ]
     assert counters.value("export_samples", outcome="sent") == 4
     assert counters.value("export_window_ms") == 120_000
@@ -145,6 +147,31 @@ def test_what_is_rejected_is_counted_and_left(tmp_path: Path) -> None:
     assert writer.round(105_000) == Sent(90_000, 100_000, 0, 1)
     assert writer.round(105_000) == Sent(100_000, 100_000)
     assert counters.value("export_samples", outcome="rejected") == 1
+
+
+def test_windows_that_are_too_old_take_no_others_along(tmp_path: Path) -> None:
+    """A request with one sample that is too old is rejected as a whole: none holds two windows."""
+    (tmp_path / "position").write_text("70000")
+    taken = list[int]()
+
+    def post(body: bytes) -> tuple[int, str]:
+        times = [at_ms for samples in unpacked(body).values() for at_ms, _ in samples]
+        if min(times) < 90_000:
+            return 400, "out of bounds"
+        taken.extend(times)
+        return 204, ""
+
+    writer = RemoteWrite(CONFIG, Asked(), post, tmp_path / "position", Counters())
+
+    assert writer.round(125_000) == Sent(70_000, 120_000, sent=4, rejected=1)
+    assert taken == [90_000, 100_000, 110_000, 120_000]
+
+
+def test_what_is_caught_up_by_default_is_not_too_old_for_prometheus() -> None:
+    """Samples an hour older than its newest one are; the export takes a while."""
+    config = RemoteWriteConfig()
+
+    assert config.catch_up_ms + config.settle_ms <= 55 * MINUTE_MS
 
 
 def test_a_long_pause_is_not_made_up_for(tmp_path: Path) -> None:

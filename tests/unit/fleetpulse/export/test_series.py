@@ -60,6 +60,22 @@ def test_series_are_bounded() -> None:
     assert (len(collected.series), collected.samples, collected.dropped) == (1, 2, 2)
 
 
+def test_series_are_those_of_windows() -> None:
+    """Oldest first, each sample once, whatever the order of queries."""
+    collected = Collected(100)
+    at = (None, "h", "e", "m", 1, None, None, None, None)
+
+    collected.add("windows_by_engine", NAMES, [(20_000, *at), (30_000, *at)])
+    collected.add("windows_by_model", ("window_ms", "model", *COLUMNS["windows_by_model"]), [(0, "m", 2, *[None] * 11)])
+
+    running = of("fleetpulse_window_engine_requests_running", host="h", engine_id="e", model="m")
+    assert list(collected.windows()) == [
+        {of("fleetpulse_model_requests_per_second", model="m"): [(10_000, 2.0)]},
+        {running: [(30_000, 1.0)]},
+        {running: [(40_000, 1.0)]},
+    ]
+
+
 @pytest.mark.parametrize("query", COLUMNS)
 def test_every_figure_is_a_column_of_its_query(query: str) -> None:
     """And every other column a label, but the window."""
