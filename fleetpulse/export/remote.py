@@ -71,7 +71,7 @@ class Sent:
 @dataclass(frozen=True, slots=True)
 class _Batch:
     """Windows ``[from_ms, to_ms)`` on their way: requests not taken yet with the samples in each, and how many went by
-    outcome. ``seen_ms``: where the newest of them ends of which there was a row; None: the position stays."""
+    outcome. ``seen_ms``: where the newest of them ends of which there was a row; None where there was none."""
 
     from_ms: int
     to_ms: int
@@ -117,11 +117,13 @@ class RemoteWrite:
             batch.done[self._deliver(body)] += samples
             batch.waiting.popleft()
         if batch.seen_ms is not None:
-            self._keep(batch.seen_ms)
+            self._counters.set("export_window_ms", batch.seen_ms)
+        kept_ms = batch.from_ms if batch.seen_ms is None and self.ahead else batch.seen_ms
+        if kept_ms is not None:
+            self._keep(kept_ms)
         self._batch, self._asked_to_ms = None, batch.to_ms
         for outcome, samples in batch.done.items():
             self._counters.add("export_samples", samples, outcome=outcome)
-        self._counters.set("export_window_ms", batch.to_ms)
         return Sent(batch.from_ms, batch.to_ms, **batch.done)
 
     def _oldest(self, from_ms: int, to_ms: int) -> _Batch:
@@ -142,8 +144,7 @@ class RemoteWrite:
             collected.add(query, names, rows)
         waiting = deque(each for window in collected.windows() for each in bodies(window, self._config.samples_max))
         done = {"sent": 0, "rejected": 0, "dropped": collected.dropped}
-        seen_ms = collected.seen_ms or (from_ms if self.ahead else None)
-        return _Batch(from_ms, to_ms, seen_ms, waiting, done)
+        return _Batch(from_ms, to_ms, collected.seen_ms or None, waiting, done)
 
     def _keep(self, position_ms: int) -> None:
         self._position.parent.mkdir(parents=True, exist_ok=True)

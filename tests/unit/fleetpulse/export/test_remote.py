@@ -186,6 +186,20 @@ def test_a_long_pause_is_not_made_up_for(tmp_path: Path) -> None:
     assert asked.ranges == [(940_000, 1_000_000), (990_000, 1_000_000)]
 
 
+@pytest.mark.parametrize(("position_ms", "times", "seen_ms"), [(100_000, [100_000], 110_000), (3_600_000, [], 0)])
+def test_what_was_never_there_is_not_said_to_be_exported(
+    tmp_path: Path, position_ms: int, times: list[int], seen_ms: int
+) -> None:
+    """The gauge stands at the newest window that there was, so that it gets old where jobs or sink are down."""
+    (tmp_path / "position").write_text(str(position_ms))
+    counters = Counters()
+    writer = RemoteWrite(CONFIG, Asked(times), Receiver(200), tmp_path / "position", counters)
+
+    for now_ms in (115_000, 125_000, 155_000):
+        writer.round(now_ms)
+        assert counters.value("export_window_ms") == seen_ms
+
+
 HOUR = RemoteWriteConfig(settle_ms=5_000, catch_up_ms=3_600_000)
 
 
