@@ -16,7 +16,9 @@ def prometheus(
     url: Annotated[
         str | None, typer.Option(help="Where to write: http://prometheus:9090/api/v1/write; else remote_write.url.")
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Send what has settled by now, and exit.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Send what has settled by now, and exit; with 1 if samples were rejected.")
+    ] = False,
     health_port: HealthPort = None,
 ) -> None:
     """Write each window's metrics of models, engines and GPUs to Prometheus by remote write, until SIGTERM.

@@ -23,7 +23,7 @@ from runtime.config import Config, load
 from runtime.health import Readiness
 from runtime.process import on_stop_signal
 from runtime.remote_write_config import RemoteWriteConfig
-from schemas.errors import ConfigError, UnavailableError
+from schemas.errors import ConfigError, FleetpulseError, UnavailableError
 
 _log = logging.getLogger(__name__)
 
@@ -31,6 +31,10 @@ PAUSE = Backoff(1.0, 60.0)
 ANSWER_CHARS_MAX = 300
 for _name in ("httpx", "httpcore"):
     logging.getLogger(_name).setLevel(logging.WARNING)
+
+
+class SamplesRejectedError(FleetpulseError):
+    """The receiver rejected samples, which are left out."""
 
 
 def run_export(url: str | None, health_port: int | None, *, once: bool) -> None:
@@ -50,13 +54,19 @@ def run_export(url: str | None, health_port: int | None, *, once: bool) -> None:
 
 
 def _send_once(writer: RemoteWrite) -> None:
-    """What has settled by now, round by round."""
+    """What has settled by now, round by round. Raises ``SamplesRejectedError`` once all was sent."""
     now_ms = SystemClock().now_ms()
     rounds = [writer.round(now_ms)]
     while writer.behind:
         rounds.append(writer.round(now_ms))
-    facts = {"from_ms": rounds[0].from_ms, "to_ms": rounds[-1].to_ms, "samples": sum(done.sent for done in rounds)}
+    sent, rejected, dropped = (sum(getattr(done, name) for done in rounds) for name in ("sent", "rejected", "dropped"))
+    left_out = {name: samples for name, samples in (("rejected", rejected), ("dropped", dropped)) if samples}
+    facts = {"from_ms": rounds[0].from_ms, "to_ms": rounds[-1].to_ms, "samples": sent, **left_out}
     _log.info("windows exported", extra=facts)
+    if rejected:
+        raise SamplesRejectedError(
+            f"the receiver rejected {rejected:,} of {sent + rejected:,} samples; the log says why"
+        )
 
 
 async def _until_stopped(writer: RemoteWrite, readiness: Readiness) -> None:

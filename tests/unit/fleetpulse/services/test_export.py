@@ -22,7 +22,7 @@ from fleetpulse.cli import app
 from fleetpulse.export.remote import RemoteWrite, Rows
 from fleetpulse.export.series import COLUMNS, WINDOW_MS
 from fleetpulse.services import export
-from fleetpulse.services.export import Asking, Posting, _send_once, _until_stopped
+from fleetpulse.services.export import Asking, Posting, SamplesRejectedError, _send_once, _until_stopped
 from runtime.config import Config
 from runtime.counters import Counters
 from runtime.health import Readiness
@@ -119,11 +119,12 @@ async def test_a_receiver_that_lets_nobody_in_is_no_readiness(tmp_path: Path, ca
     assert not (tmp_path / "position").exists()
 
 
-def _behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int = 204) -> RemoteWrite:
+def _behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int = 204, series_max: int = 100) -> RemoteWrite:
     """With two minutes and a half to send, by a clock that stands still."""
     monkeypatch.setattr(export, "SystemClock", lambda: SimpleNamespace(now_ms=lambda: 1_000_000))
     (tmp_path / "position").write_text("830000")
-    return RemoteWrite(RemoteWriteConfig(), EveryWindow(), lambda _: (status, "why"), tmp_path / "position", Counters())
+    config = RemoteWriteConfig(series_max=series_max)
+    return RemoteWrite(config, EveryWindow(), lambda _: (status, "why"), tmp_path / "position", Counters())
 
 
 def test_once_sends_all_that_has_settled(
@@ -137,6 +138,21 @@ def test_once_sends_all_that_has_settled(
     (line,) = (record for record in caplog.records if record.message == "windows exported")
     samples = 15 * sum(map(len, COLUMNS.values()))
     assert (line.__dict__["from_ms"], line.__dict__["to_ms"], line.__dict__["samples"]) == (830_000, 980_000, samples)
+    assert (tmp_path / "position").read_text() == "980000\n"
+
+
+def test_once_says_what_was_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Samples that were rejected fail the command once all was sent; those beyond ``series_max`` are in the log."""
+    caplog.set_level(logging.INFO)
+    of_a_window = sum(map(len, COLUMNS.values()))
+
+    with pytest.raises(SamplesRejectedError, match=f"rejected {15 * (of_a_window - 1)} of {15 * (of_a_window - 1)} "):
+        _send_once(_behind(tmp_path, monkeypatch, 400, series_max=of_a_window - 1))
+
+    (line,) = (record.__dict__ for record in caplog.records if record.message == "windows exported")
+    assert (line["samples"], line["rejected"], line["dropped"]) == (0, 15 * (of_a_window - 1), 15)
     assert (tmp_path / "position").read_text() == "980000\n"
 
 
