@@ -71,6 +71,29 @@ async def test_the_page_and_the_view_say_what_was_counted(
     assert [one[4] for one in view] == [row["e2e_us"][0] for row in rows]
 
 
+async def test_good_requests_are_those_answered_in_full(
+    clickhouse: Client, clickhouse_config: ClickHouseConfig
+) -> None:
+    """Of 137: 20 good, 2 failed, 5 aborted, 110 the client's fault."""
+    clickhouse.command(
+        "INSERT INTO engine_samples_partials (window_ms, grouping, engine_id, model, event_count, running_sum,"
+        f" running_count, log_offset) VALUES ({START_MS}, 'engine_sample', 'a', 'm', 10, 40, 10, 0)"
+    )
+    ends = [("ok", "NULL", 20), ("error", "'engine_lost'", 2), ("aborted", "NULL", 5), ("error", "'client'", 110)]
+    for number, (status, kind, count) in enumerate(ends):
+        clickhouse.command(
+            "INSERT INTO llm_requests_partials (window_ms, grouping, engine_id, model, status, error_kind, event_count,"
+            f" log_offset) VALUES ({START_MS}, 'engine', 'a', 'm', '{status}', {kind}, {count}, {number})"
+        )
+    data = Data(clickhouse_config)
+    given: dict[str, Value] = {**dict.fromkeys(STANDARD, ""), "from_ms": START_MS, "to_ms": START_MS + HOUR_MS}
+
+    async with contextlib.aclosing(_Closing(data)):
+        (row,) = (await data.ask("latency_by_concurrency", {**given, "grain_ms": 10_000}, HOUR_MS)).records()
+
+    assert [row[name] for name in ("requests", "failed_requests", "ok_requests")] == [137, 2, 20]
+
+
 async def test_of_many_windows_some_are_read(clickhouse: Client, clickhouse_config: ClickHouseConfig) -> None:
     """500 engines for 100 windows, one request each: beyond 40,000 rows every second window counts, in rates too."""
     labels = f"{START_MS} + 10000 * intDiv(number, 500) AS window_ms, concat('e', toString(number % 500)) AS engine_id"

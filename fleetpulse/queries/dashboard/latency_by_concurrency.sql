@@ -27,6 +27,7 @@ SELECT
     uniqExact(e.engine_id, e.window_ms) AS engine_windows,
     sum(r.event_count) AS requests,
     {failed:Metric} AS failed_requests,
+    {ok:Metric} AS ok_requests,
     requests / (engine_windows * {grain_ms:Int64} / 1000) AS requests_per_s,
     sumIf(r.input_tokens_sum, {ok:End}) / (engine_windows * {grain_ms:Int64} / 1000) AS input_tokens_per_s,
     sumIf(r.output_tokens_sum, {ok:End}) / (engine_windows * {grain_ms:Int64} / 1000) AS output_tokens_per_s,

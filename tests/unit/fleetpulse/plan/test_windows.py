@@ -13,6 +13,7 @@ ROW = {
     "at_once": 4,
     "requests": 40,
     "failed_requests": 10,
+    "ok_requests": 30,
     "requests_per_s": 2.0,
     "input_tokens_per_s": 1_000.0,
     "output_tokens_per_s": 0.0,
@@ -32,9 +33,19 @@ def test_rates_of_a_point_are_of_good_requests() -> None:
     assert point.itl_us == {"p50": None, "p95": None, "p99": None}
 
 
+def test_client_faults_and_aborted_requests_carry_nothing() -> None:
+    """400 in 200 s, 350 of them the client's fault and 10 aborted: an engine carried the 30 good ones. So many faults
+    do not make a concurrency count either."""
+    (point,) = curve_of_windows([ROW | {"requests": 400}], SETUP).points
+
+    assert (point.requests, point.failed, point.seconds, point.requests_per_s) == (40, 10, 200.0, 0.15)
+    with pytest.raises(FleetpulseError, match="longer --last"):
+        curve_of_windows([ROW | {"requests": 400, "ok_requests": 19}], SETUP)
+
+
 def test_a_concurrency_of_few_requests_is_left_out() -> None:
     """Where none has enough, the error says what to do."""
-    few = ROW | {"requests": 29}
+    few = ROW | {"requests": 29, "ok_requests": 19}
 
     assert [one.concurrency for one in curve_of_windows([few | {"at_once": 1}, ROW], SETUP).points] == [4]
     with pytest.raises(FleetpulseError, match="longer --last"):
