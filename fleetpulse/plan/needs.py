@@ -9,14 +9,18 @@ One engine's *capacity* is the most requests per second at which every latency o
   below what the last good point measured nor above what the next one did;
 - the first point breaks a limit: no number of engines of this kind keeps the SLO.
 
-Engines are independent: N of them carry N times the traffic (the balancer's work; it is an assumption, and said). A
-traffic of other lengths than the curve's is scaled by the larger ratio of prompt or answer, and called *scaled*.
+Engines are independent: N of them carry N times the traffic (the balancer's work; it is an assumption, and said).
+
+A traffic of longer prompts or answers than the curve's takes more engines, by the larger ratio, and is called *scaled*.
+Gaps between tokens are taken to stay as they are at the same concurrency; TTFT of longer prompts, and E2E of longer
+prompts or answers, are not known from the curve, so that a limit for them is refused. Shorter requests are given no
+more than was measured, and the curve's latencies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from math import ceil, isfinite
 from typing import Any, Literal
 
@@ -28,6 +32,8 @@ Basis = Literal["measured", "interpolated"]
 ENGINES_MAX = 1_000_000
 FAILED_SHARE_MAX = 0.01
 """A point at which more requests failed does not hold, whatever its latencies."""
+SAME_LENGTH = 0.05
+"""Lengths that differ by no more than this share are the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Of an engine under its share of the traffic."""
+    """Of an engine under its share of the traffic; latencies that the curve does not tell are null."""
 
     concurrency: float
     ttft_us: Latency
@@ -149,26 +155,35 @@ def _share(last: Point, broken: Point, name: str, slo: Slo) -> float:
     return float((slo.limits()[name] - before) / (after - before))
 
 
-def scale_of(curve: Curve, traffic: Traffic) -> tuple[float | None, list[str]]:
-    """How much more work a request is than the curve's (2: twice), and what is said of it; None: cannot be known. A
-    length that is not planned is the curve's own."""
-    notes, ratios = [], []
+def ratios_of(curve: Curve, traffic: Traffic) -> tuple[dict[str, float] | None, list[str]]:
+    """Tokens of a request by those of the curve's (2: twice), for ``input`` and ``output``, and what is said of them;
+    None: cannot be known. A length that is not planned, or is within ``SAME_LENGTH`` of it, is the curve's own."""
+    said, ratios = [], dict[str, float]()
     for what, planned, name in (
         ("input", traffic.input_tokens, "input_tokens_per_s"),
         ("output", traffic.output_tokens, "output_tokens_per_s"),
     ):
+        ratios[what] = 1.0
         if planned is None:
-            ratios.append(1.0)
             continue
         measured = _tokens(curve, name)
         if measured is None:
             return None, [f"the curve did not measure {what} tokens, so that a traffic of {planned} cannot be compared"]
-        ratios.append(planned / measured)
-        notes.append(f"{what} {planned:,} tokens a request, the curve has {measured:,.0f}")
-    scale = max(ratios)
-    if abs(scale - 1) <= 0.05:
-        return 1.0, []
-    return scale, [f"scaled by {scale:.2f}: {'; '.join(notes)}. Measure a curve of these lengths to be sure"]
+        if abs(planned / measured - 1) > SAME_LENGTH:
+            ratios[what] = planned / measured
+            said.append(f"{what} {planned:,} tokens a request, the curve has {measured:,.0f}")
+    if not said:
+        return ratios, []
+    scale, lengths = max(ratios.values()), "; ".join(said)
+    if scale > 1:
+        return ratios, [f"scaled by {scale:.2f}: {lengths}. Measure a curve of these lengths to be sure"]
+    return ratios, [f"not scaled: {lengths}. Shorter requests are given no more than was measured, nor lower latencies"]
+
+
+def _unknown(ratios: Mapping[str, float]) -> list[str]:
+    """Latencies that a curve of shorter requests does not tell."""
+    longer = {what for what, ratio in ratios.items() if ratio > 1}
+    return [name for name, of in (("ttft_us", {"input"}), ("e2e_us", {"input", "output"})) if of & longer]
 
 
 def _tokens(curve: Curve, name: str) -> float | None:
@@ -179,20 +194,29 @@ def _tokens(curve: Curve, name: str) -> float | None:
 
 
 def plan(curve: Curve, traffic: Traffic, slo: Slo, gpus_per_engine: int | None = None) -> Plan:
-    """Engines and GPUs for a traffic under an SLO."""
-    scale, notes = scale_of(curve, traffic)
+    """Engines and GPUs for a traffic under an SLO; ``ConfigError`` for a limit that no curve of shorter requests can
+    be held to."""
+    ratios, notes = ratios_of(curve, traffic)
+    unknown = _unknown(ratios or {})
+    if refused := [name for name in unknown if name in slo.limits()]:
+        option, limit_ms = f"--{refused[0].removesuffix('_us')}-ms", slo.limits()[refused[0]] / 1_000
+        raise ConfigError(option, limit_ms, f"cannot be held against a curve of shorter requests ({notes[0]})")
     capacity = capacity_of(curve.points, slo)
-    if capacity is None or scale is None or capacity.requests_per_s <= 0:
+    if capacity is None or ratios is None or capacity.requests_per_s <= 0:
         broken = ", ".join(_broken(curve.points[0], slo)) or "failed requests"
         first = curve.points[0].concurrency
         why = f"the SLO does not hold at concurrency {first:g}, the lowest of the curve: {broken}"
         return Plan(None, None, None, None, None, (*notes, why) if capacity is None else tuple(notes))
+    scale = max(1.0, *ratios.values())
     each = capacity.requests_per_s / scale * (1 - traffic.headroom)
     engines = max(1, ceil(traffic.requests_per_s / each * (1 - 1e-12)))
     if engines > ENGINES_MAX:
         raise ConfigError("--traffic", traffic.requests_per_s, f"needs more than {ENGINES_MAX:,} engines")
     load = traffic.requests_per_s / engines
     expected, where = expected_at(curve.points, load * scale)
+    if expected is not None:
+        blank: dict[str, Any] = {name: dict.fromkeys(getattr(expected, name)) for name in unknown}
+        expected = replace(expected, **blank)
     gpus = gpus_per_engine or curve.setup.gpus
     notes = [*_said(curve, capacity, slo), *_few(curve.points, slo), *notes, *where]
     if engines > 1:

@@ -123,14 +123,57 @@ def test_longer_requests_are_scaled_and_said_to_be() -> None:
 
 
 def test_a_length_that_is_not_given_is_the_curves() -> None:
-    """Shorter prompts alone take nothing from the work of answers that stay as long; both shorter do."""
+    """Shorter prompts alone take nothing from the work of answers that stay as long; nor do both: capacity is
+    never above what was measured."""
     usual, short, shorter = (
         plan(CURVE, Traffic(8.0, **lengths), Slo())
         for lengths in ({}, {"input_tokens": 1}, {"input_tokens": 1, "output_tokens": 1})
     )
 
     assert short.engines == usual.engines == 3
-    assert shorter.engines == 1
+    assert shorter.engines == 3
+    assert shorter.expected == usual.expected
+    assert any(
+        note.startswith("not scaled: input 1 tokens a request, the curve has 500; output 1 tokens")
+        for note in shorter.notes
+    )
+
+
+@pytest.mark.parametrize(
+    ("lengths", "limit", "option"),
+    [
+        ({"output_tokens": 1_000}, "e2e_us", "--e2e-ms"),
+        ({"input_tokens": 1_000}, "e2e_us", "--e2e-ms"),
+        ({"input_tokens": 1_000}, "ttft_us", "--ttft-ms"),
+        ({"input_tokens": 1_000, "output_tokens": 1}, "ttft_us", "--ttft-ms"),
+    ],
+)
+def test_a_limit_that_longer_requests_move_is_refused(lengths: dict[str, int], limit: str, option: str) -> None:
+    """Ten times the answer takes ten times as long, however many engines there are: the curve does not tell it."""
+    with pytest.raises(ConfigError, match=f"{option} = 3000.0: .* the curve has"):
+        plan(CURVE, Traffic(8.0, **lengths), Slo(**{limit: 3_000_000}, percentile="p95"))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "limit", "unknown"),
+    [
+        ({"output_tokens": 1_000}, "ttft_us", {"e2e_us"}),
+        ({"output_tokens": 1_000}, "itl_us", {"e2e_us"}),
+        ({"input_tokens": 1_000}, "itl_us", {"ttft_us", "e2e_us"}),
+        ({"input_tokens": 10, "output_tokens": 10}, "e2e_us", set()),
+        ({"input_tokens": 510, "output_tokens": 104}, "e2e_us", set()),
+    ],
+)
+def test_of_longer_requests_only_what_the_curve_tells_is_expected(
+    lengths: dict[str, int], limit: str, unknown: set[str]
+) -> None:
+    """Limits for the rest stand; of shorter ones the curve's latencies are the most there is."""
+    found = plan(CURVE, Traffic(8.0, **lengths), Slo(**{limit: 300_000}, percentile="p95"))
+
+    assert found.engines is not None
+    assert found.expected is not None
+    none = {name for name in ("ttft_us", "itl_us", "e2e_us") if getattr(found.expected, name)["p95"] is None}
+    assert none == unknown
 
 
 def test_lengths_cannot_be_compared_with_a_curve_that_has_none() -> None:
