@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from fleetpulse.baseline.curve import PERCENTILES, Latency, Point
 from schemas import sketch
 
+PHRASE_WORDS = 64
 WORDS = (
     *("river", "stone", "morning", "engine", "paper", "copper", "window", "garden", "thunder", "market", "silver"),
     *("bridge", "winter", "letter", "orange", "harbour", "candle", "forest", "mirror", "signal", "valley", "button"),
@@ -25,11 +27,13 @@ PATHS = {"chat": "/v1/chat/completions", "completions": "/v1/completions"}
 def body(
     model: str, api: str, prompt_tokens: int, output_tokens: int, seed: int, *, ignore_eos: bool
 ) -> dict[str, Any]:
-    """The request with this number, whose words are its own: about ``prompt_tokens`` of prompt (a word is about a
-    token; what the engine counted is in the result) and exactly ``output_tokens`` of answer where the engine heeds
-    ``ignore_eos``."""
-    chosen = random.Random(seed)  # any words will do, the same for the same seed
-    text = " ".join(chosen.choice(WORDS) for _ in range(max(1, prompt_tokens)))
+    """The request with this number, which begins with words of its own: about ``prompt_tokens`` of prompt (a word is
+    about a token; what the engine counted is in the result) and exactly ``output_tokens`` of answer where the engine
+    heeds ``ignore_eos``."""
+    chosen, words = random.Random(seed), max(1, prompt_tokens)  # any words will do, the same for the same seed
+    whole = max(0, words - PHRASE_WORDS) // PHRASE_WORDS
+    begin = chosen.choices(WORDS, k=words - whole * PHRASE_WORDS)
+    text = " ".join([*begin, *chosen.choices(_phrases(), k=whole)])
     request: dict[str, Any] = {
         "model": model,
         "max_tokens": output_tokens,
@@ -39,6 +43,14 @@ def body(
     }
     request |= {"messages": [{"role": "user", "content": text}]} if api == "chat" else {"prompt": text}
     return request | ({"ignore_eos": True, "min_tokens": output_tokens} if ignore_eos else {})
+
+
+@cache
+def _phrases() -> tuple[str, ...]:
+    """1,024 phrases of ``PHRASE_WORDS`` words, always the same. Prompts go on with them after words of their own: made
+    word by word, a long one would hold up the event loop, which stamps what other streams bring."""
+    chosen = random.Random(0)
+    return tuple(" ".join(chosen.choices(WORDS, k=PHRASE_WORDS)) for _ in range(1_024))
 
 
 def point(concurrency: int, rows: Sequence[Mapping[str, Any]], seconds: float) -> Point:

@@ -16,6 +16,7 @@ from itertools import count
 from typing import Any
 
 import httpx
+import orjson
 
 from fleetpulse.baseline.curve import Point
 from fleetpulse.baseline.load import PATHS, body, point
@@ -55,7 +56,8 @@ class Runner:
     """Sends a run's requests over one pool of connections. Use it as a context."""
 
     def __init__(self, run: Run, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        headers = {"Authorization": f"Bearer {run.api_key}"} if run.api_key else {}
+        headers = {"Content-Type": "application/json"}
+        headers |= {"Authorization": f"Bearer {run.api_key}"} if run.api_key else {}
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
         self._run = run
         self._seeds: Iterator[int] = count(secrets.randbits(48))  # a run before may have left its prompts in a cache
@@ -103,7 +105,7 @@ class Runner:
         try:
             async with (
                 asyncio.timeout(run.timeout_s),
-                self._client.stream("POST", PATHS[run.api], json=request) as response,
+                self._client.stream("POST", PATHS[run.api], content=orjson.dumps(request)) as response,
             ):
                 await _read(response, tracker)
         except (TimeoutError, httpx.TimeoutException):

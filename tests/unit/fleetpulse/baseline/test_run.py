@@ -6,7 +6,9 @@ Covers fleetpulse.baseline.load.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable
+from types import FrameType
 
 import httpx
 import orjson
@@ -109,6 +111,49 @@ def test_every_prompt_is_another_and_every_run_has_the_same() -> None:
     assert made[0] != made[1]
     assert made[0] == made[2]
     assert len(made[0].split()) == 20
+
+
+@pytest.mark.parametrize("words", [1, 63, 64, 127, 128, 129, 1_000])
+def test_a_long_prompt_begins_with_words_of_its_own(words: int) -> None:
+    """As many words as were asked for. The first 64 of a thousand prompts are as many beginnings."""
+    made = [body("m", "completions", words, 5, seed, ignore_eos=True)["prompt"].split() for seed in range(1_000)]
+
+    assert {len(one) for one in made} == {words}
+    assert len({" ".join(one[:64]) for one in made}) == (1_000 if words > 8 else 22)
+
+
+def test_a_long_prompt_does_not_hold_up_the_clock_of_others() -> None:
+    """It is made between two chunks of other streams: in a few hundred calls, where a word each would be 32,768."""
+    body("m", "chat", 32_768, 5, 0, ignore_eos=True)  # what is made once, in the request before the first step
+    calls = 0
+
+    def count_call(_: FrameType, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count_call)
+    try:
+        body("m", "chat", 32_768, 5, 1, ignore_eos=True)
+    finally:
+        sys.setprofile(None)
+
+    assert calls < 3_000
+
+
+async def test_a_request_is_json() -> None:
+    """And says so."""
+    seen: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(500)
+
+    async with Runner(Run("http://e", "m", api_key="k"), httpx.MockTransport(answer)) as runner:
+        await runner.warm_up()
+
+    (request,) = seen
+    assert (request.headers["content-type"], request.headers["authorization"]) == ("application/json", "Bearer k")
+    assert orjson.loads(request.content)["model"] == "m"
 
 
 @pytest.mark.parametrize("ignore_eos", [True, False])
