@@ -26,6 +26,10 @@ Earlier = Annotated[
     Path | None, typer.Option(help="An earlier curve; exit 1 where this one is worse.", exists=True, dir_okay=False)
 ]
 
+Out = Annotated[
+    Path | None, typer.Option("--out", "-o", help="Keep the curve in this file.", dir_okay=False, writable=True)
+]
+
 
 @answers
 def baseline(
@@ -38,7 +42,7 @@ def baseline(
     api: Annotated[Literal["chat", "completions"], typer.Option(help="Which of its interfaces.")] = "chat",
     gpus: Annotated[int | None, typer.Option(min=1, help="GPUs of the engine, kept with the curve.")] = None,
     gpu: Annotated[str | None, typer.Option(help="Their type, kept with the curve.")] = None,
-    file: Annotated[Path | None, typer.Option("--out", "-o", help="Keep the curve in this file.")] = None,
+    file: Out = None,
     compare: Earlier = None,
     margin: Annotated[float, typer.Option(min=0, max=1_000, help="Percent worse that is still the same.")] = 15.0,
     seconds_max: Annotated[float, typer.Option(min=1, max=86_400, help="No new request of a step after.")] = 120.0,
@@ -52,10 +56,12 @@ def baseline(
 
     After a change: [bold]fleetpulse baseline http://127.0.0.1:8000 --concurrency 1..64 --compare h100.json[/bold]
     """
-    from fleetpulse.baseline.curve import Setup, comparable, concurrencies, curve_of, differences, text_of
+    from fleetpulse.baseline.curve import Setup, comparable, concurrencies, curve_of, differences
     from fleetpulse.baseline.run import Run
 
     steps = concurrencies(concurrency)
+    if file is not None and not file.exists() and not (file.parent.is_dir() and os.access(file.parent, os.W_OK)):
+        raise ConfigError("--out", str(file), "cannot be made there: its folder is missing or cannot be written to")
     before = curve_of(compare.read_bytes(), str(compare)) if compare else None
     base, api_key = _base(url), os.environ.get(api_key_env) or None
     name, version = asyncio.run(_model(base, api_key, model))
@@ -67,10 +73,9 @@ def baseline(
         base, name, api, prompt_tokens, output_tokens, requests, seconds_max, timeout, ignore_eos, api_key
     )  # fmt: skip
     curve = _measured(run, setup, steps)
-    if file is not None:
-        file.write_bytes(text_of(curve))
+    not_kept = _keep(curve, file) if file is not None else ""
     found = [] if before is None else differences(before, curve, margin / 100)
-    return _result(curve, found, before, margin)
+    return _result(curve, found, before, margin, not_kept)
 
 
 def _base(url: str) -> str:
@@ -114,17 +119,33 @@ def _measured(run: Run, setup: Setup, steps: Sequence[int]) -> Curve:
         return Curve(setup, asyncio.run(walk()))
 
 
-def _result(curve: Curve, found: Sequence[Difference], before: Curve | None, margin: float) -> Result:
+def _keep(curve: Curve, file: Path) -> str:
+    """Write the file; why it could not be written, since what took an hour to measure is to be shown all the same."""
+    from fleetpulse.baseline.curve import text_of
+
+    try:
+        file.write_bytes(text_of(curve))
+    except OSError as error:
+        return f"the curve is not kept in {file}: {error.strerror}"
+    return ""
+
+
+def _result(
+    curve: Curve, found: Sequence[Difference], before: Curve | None, margin: float, not_kept: str = ""
+) -> Result:
     worse = [each for each in found if each.worse]
     data: dict[str, Any] = {**asdict(curve.setup), "points": [asdict(point) for point in curve.points]}
     if before is not None:
         data |= {"margin_pct": margin, "compared": [asdict(each) for each in found]}
     failed = sum(point.failed for point in curve.points)
-    sentence = f"{failed} requests failed" if failed else ""
+    sentences = [not_kept]
     if worse:
-        sentence = f"{len(worse)} numbers are worse by more than {margin:g} %" + (f"; {sentence}" if sentence else "")
-    elif before is not None and not any(each for each in found):
-        sentence = "no concurrency is in both curves: nothing was compared"
+        sentences.append(f"{len(worse)} numbers are worse by more than {margin:g} %")
+    elif before is not None and not found:
+        sentences.append("no concurrency is in both curves: nothing was compared")
+    if failed:
+        sentences.append(f"{failed} requests failed")
+    sentence = "; ".join(filter(None, sentences))
     return Result(data, lambda: show_curve(curve, found, before, margin), wrong=sentence or False)
 
 
