@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
+from schemas.codec.values import is_deep, shown
 from schemas.errors import RejectedError
 
 
@@ -26,9 +28,11 @@ def loads(data: bytes) -> Any:
         raise RejectedError("syntax", f"not JSON: {str(error)[:200]}") from None
 
 
-def dumps(value: Any) -> bytes:
-    """The value as JSON; what JSON has not (NaN, numbers beyond 64 bits) as the standard library writes it."""
+def dumps(value: Mapping[Any, Any]) -> bytes:
+    """The object as JSON; what JSON has not (NaN, numbers beyond 64 bits) as the standard library writes it, and a
+    member that is nested too deep for either as ``shown`` has it."""
     try:
         return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
     except TypeError:
-        return json.dumps(value).encode(errors="replace")
+        writable = {name: shown(member) if is_deep(member) else member for name, member in value.items()}
+        return json.dumps(writable).encode(errors="replace")

@@ -41,13 +41,13 @@ def shown(value: object) -> str:
         return f"a number of {value.bit_length()} bits"
     if isinstance(value, str | bytes):
         value = value[:_SHOWN_MAX]
-    if _is_deep(value):
+    if is_deep(value):
         return f"a value nested more than {_SHOWN_DEPTH} deep"
     text = repr(value)
     return text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "..."
 
 
-def _is_deep(value: object) -> bool:
+def is_deep(value: object) -> bool:
     """Whether lists and objects are nested so that writing the value as text could fail, whoever calls."""
     level: list[Any] = [value]
     for _ in range(_SHOWN_DEPTH + 1):

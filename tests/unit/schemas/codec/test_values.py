@@ -149,6 +149,7 @@ def test_a_value_nested_deep_is_one_that_does_not_fit(deep: str) -> None:
 
     assert values.shown(value) == "a value nested more than 100 deep"
     assert problems_of(Kind.OPTIONAL_INT32, 1, value, 2) == [(1, "wrong_type")]
+    assert json_text.dumps({"x": value, "y": 1}) == b'{"x": "a value nested more than 100 deep", "y": 1}'
     assert values.shown([[[1]], {"a": [2]}]) == "[[[1]], {'a': [2]}]"
 
 

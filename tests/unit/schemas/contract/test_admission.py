@@ -526,6 +526,22 @@ def test_no_json_value_makes_admission_raise(change: dict[str, Any], columns: bo
     _each_event_is_judged_once(admitted, 1)
 
 
+@pytest.mark.parametrize("depth", [300, 1_000])
+def test_a_value_nested_deep_among_columns_costs_its_event_alone(depth: int) -> None:
+    """Readers of JSON take twice the depth that writers do."""
+    good = rows(1)[0] | {"itl_bins": {}}
+    value = _json({name: [good[name], good[name]] for name in good} | {"model": [good["model"], "deep"]})
+
+    admitted = run(
+        record(value.replace(b'"deep"', b"[" * depth + b"]" * depth), content_type=JSON_COLUMNS, count=2),
+    )
+
+    assert admitted.verdicts.tolist() == [Verdict.ACCEPTED, Verdict.REJECTED]
+    (reject,) = admitted.rejects
+    assert reject.reason == "wrong_type"
+    assert json.loads(reject.kept)["model"] == "a value nested more than 100 deep"
+
+
 def _json(value: Any) -> bytes:
     return json.dumps(value).encode()
 
