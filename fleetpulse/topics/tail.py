@@ -130,7 +130,10 @@ def lines_of(record: ConsumerRecord) -> Iterator[bytes]:
     headers = {name: value for name, value in record.headers if value is not None}
     place = {"_partition": record.partition, "_offset": record.offset}
     for row in _rows(headers, record):
-        yield orjson.dumps(place | row, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+        try:
+            yield orjson.dumps(place | row, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+        except orjson.JSONEncodeError:  # an object nested deeper than can be written
+            yield orjson.dumps(place | _described(record))
 
 
 def _rows(headers: Mapping[str, bytes], record: ConsumerRecord) -> Iterator[dict[str, Any]]:

@@ -115,6 +115,14 @@ def test_hostile_headers_and_keys_are_shown_not_obeyed() -> None:
     assert line["_begins"].startswith("base64:")
 
 
+def test_an_object_nested_too_deep_to_be_written_is_shown_by_how_it_begins() -> None:
+    """It can be read, to four times the depth; a watch goes on."""
+    (line,) = shown(b'{"schema":"x","a":' + b"[" * 300 + b"]" * 300 + b"}", {})
+
+    assert (line["_bytes"], line["_headers"]) == (619, {})
+    assert line["_begins"].startswith('{"schema":"x","a":[[[')
+
+
 def test_a_text_cut_inside_a_character_is_still_text() -> None:
     """The cut at 96 bytes falls into the last character."""
     (line,) = shown(b"x" * 95 + "é".encode(), {})
