@@ -86,9 +86,12 @@ class UsageRequest:
         final = options.get("include_usage") is True
         if final and self._level is Level.FINAL:
             return original
+        try:
+            added = orjson.dumps({**options, **_OPTIONS[self._level]})
+        except orjson.JSONEncodeError:  # nested deeper than can be written
+            return original
         self._twice = b'"stream_options"' in original
         self.added, self.filter = True, None if self._shown else UsageFilter(keep_final=final)
-        added = orjson.dumps({**options, **_OPTIONS[self._level]})
         return original.rstrip()[:-1] + b',"stream_options":' + added + b"}"
 
     def holds(self, answer: Answer) -> bool:

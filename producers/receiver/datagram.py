@@ -224,12 +224,15 @@ def bytes_of(buffer: npt.NDArray[np.uint8], datagrams: Datagrams, index: int) ->
 
 
 def with_fields(datagram: bytes, added: Mapping[str, Any]) -> bytes:
-    """A sound datagram with further fields in its JSON."""
+    """A sound datagram with further fields in its JSON; as it is where that is nested deeper than can be written."""
     if not added:
         return datagram
     head = np.frombuffer(datagram[:HEADER_BYTES], HEADER).copy()
     json_at = len(datagram) - int(head["json_bytes"][0])
-    text = orjson.dumps({**orjson.loads(datagram[json_at:]), **added})
+    try:
+        text = orjson.dumps({**orjson.loads(datagram[json_at:]), **added})
+    except orjson.JSONEncodeError:
+        return datagram
     head["json_bytes"] = len(text)
     return head.tobytes() + datagram[HEADER_BYTES:json_at] + text
 

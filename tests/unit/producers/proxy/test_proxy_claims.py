@@ -6,10 +6,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from producers.proxy import claims as module
 from producers.proxy.claims import HEARD_S, HELD_S, Claims
+from producers.receiver import claims as module_of_agent
 from producers.receiver.claims import serving_claims
 from producers.receiver.once import Once
 from runtime.counters import Counters
@@ -154,6 +156,40 @@ def test_reports_and_rows_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch)
         claims.take(each, rows.append)
 
     assert rows == [row("a"), row("b") | {"queue_us": 2}]
+
+
+async def test_a_report_nested_too_deep_to_be_written_is_not_handed_over() -> None:
+    """Those beside it are."""
+    once, written = Once(), list[bytes]()
+    proxy = module_of_agent._Proxy(once, set())
+    proxy.connection_made(Written(written))
+    deep = orjson.loads(b"[" * 300 + b"]" * 300)
+
+    proxy.data_received(b"r\n")
+    once.judge([REPORT | {"tenant": deep}, dict(REPORT)], lambda _: b"", 0.0)
+    proxy.close()
+
+    assert [orjson.loads(line) for line in b"".join(written).splitlines()] == [REPORT]
+
+
+class Written(asyncio.Transport):
+    """Keeps what is written, and reads nothing."""
+
+    def __init__(self, written: list[bytes]) -> None:
+        super().__init__()
+        self._written = written
+
+    def write(self, data: Any) -> None:
+        self._written.append(bytes(data))
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def is_closing(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 class HeardOnce(Once):

@@ -78,6 +78,13 @@ def test_the_highest_level_adds_running_usage(own: dict[str, Any] | None) -> Non
     assert orjson.loads(changed)["stream_options"] == {**(own or {}), **RUNNING}
 
 
+def test_options_nested_too_deep_to_be_written_go_on_as_they_came() -> None:
+    """They can be read, to four times the depth; the engine says what it makes of them."""
+    body = b'{"stream":true,"stream_options":{"x":' + b"[" * 300 + b"]" * 300 + b"}}"
+
+    assert with_level(body, Level.RUNNING) is None
+
+
 def test_an_upstream_that_takes_nothing_gets_nothing() -> None:
     """Nor does a client that requests running usage itself meet a filter."""
     body = orjson.dumps({"stream": True, "stream_options": RUNNING})
