@@ -1,8 +1,8 @@
 """Series in files: CSV ``timestamp,value`` with a header line or without, or Parquet with columns of these names, and
-``series`` where there are many in one.
+``series`` where there are many in one. A header that names both says where they stand; by any other there are only two.
 
 Timestamps are ISO 8601 (``2014-04-01 00:00:00``, with ``T`` and a zone or without: then UTC) or numbers: seconds, or
-milliseconds above 10^11. An empty value or ``nan`` is unknown. Other columns are left out. With pyarrow (extra
+milliseconds above 10^11. An empty value or ``nan`` is unknown. Columns beside these are left out. With pyarrow (extra
 ``files``) whole columns are read at once; what it cannot read, and every file without it, is read row by row, which
 names the line that is wrong.
 """
@@ -88,32 +88,34 @@ def _columns(path: Path) -> Columns | None:
     if reader is None:
         return None
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             if not (first := next(csv.reader(file), [])):
                 return None
             header = _is_header(first)
+            times, values = (f"f{place}" for place in (_places(str(path), first) if header else _UNNAMED))
         table = reader.read_csv(
             path,
             reader.ReadOptions(autogenerate_column_names=True, skip_rows=int(header), use_threads=False),
             convert_options=reader.ConvertOptions(
-                include_columns=["f0", "f1"], column_types={"f0": lib.string(), "f1": lib.float64()},
+                include_columns=[times, values], column_types={times: lib.string(), values: lib.float64()},
                 null_values=["", "nan", "NaN", "NAN"],
             ),
         )  # fmt: skip
-        texts = table.column("f0").to_numpy()
-        values = table.column("f1").to_numpy()
-        return _times(table.column("f0")), np.asarray(values, np.float64), texts
+        texts = table.column(times)
+        return _times(texts), np.asarray(table.column(values).to_numpy(), np.float64), texts.to_numpy()
     except (OSError, UnicodeDecodeError, csv.Error, ValueError, KeyError):
         return None
 
 
 def _times(column: Any) -> Whole:
-    """Raises ``ValueError`` for what is not of one form throughout."""
+    """Raises ``ValueError`` for what is not of one form throughout, and for a null."""
+    if column.null_count:
+        raise ValueError("a timestamp is null")
     compute, lib = arrow("compute"), arrow("")
     kind = column.type
     if lib.types.is_timestamp(kind):
         return np.rint(column.cast(lib.timestamp("us", kind.tz)).cast(lib.int64()).to_numpy() / 1_000).astype(np.int64)
-    if lib.types.is_string(kind) or lib.types.is_large_string(kind):
+    if len(column) and (lib.types.is_string(kind) or lib.types.is_large_string(kind)):
         first = column[0].as_py()
         if not _is_number(first):
             zone = "UTC" if first.endswith("Z") or "+" in first or first.count("-") > 2 else None
@@ -134,7 +136,7 @@ def _is_number(text: str) -> bool:
 
 def _rows(path: Path) -> Columns:
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             rows = list(_each(path, csv.reader(file)))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(str(path), "", f"cannot be read: {error}") from error
@@ -143,13 +145,16 @@ def _rows(path: Path) -> Columns:
 
 
 def _each(path: Path, rows: Iterator[list[str]]) -> Iterator[tuple[int, float, str]]:
-    begun = False
+    begun, (time_at, value_at) = False, _UNNAMED
     for number, row in enumerate(rows, 1):
         first, begun = bool(row) and not begun, begun or bool(row)
-        if not row or (first and _is_header(row)):
+        if first and _is_header(row):
+            time_at, value_at = _places(f"{path}:{number}", row)
+            continue
+        if not row:
             continue
         try:
-            yield time_ms(row[0]), float(row[1] or "nan"), row[0]
+            yield time_ms(row[time_at]), float(row[value_at] or "nan"), row[time_at]
         except (IndexError, ValueError) as error:
             raise ConfigError(f"{path}:{number}", ",".join(row)[:80], "must be timestamp,value") from error
 
@@ -160,6 +165,19 @@ def _is_header(row: list[str]) -> bool:
     except ValueError:
         return True
     return False
+
+
+_UNNAMED = (0, 1)
+
+
+def _places(name: str, header: list[str]) -> tuple[int, int]:
+    """Where timestamps and values stand. Raises ``ConfigError`` where that cannot be known."""
+    names = [word.strip().lower() for word in header]
+    if "timestamp" in names and "value" in names:
+        return names.index("timestamp"), names.index("value")
+    if len(names) > len(_UNNAMED):
+        raise ConfigError(name, ",".join(header)[:80], "must name a column timestamp and a column value")
+    return _UNNAMED
 
 
 def time_ms(text: str) -> int:
@@ -175,7 +193,8 @@ def time_ms(text: str) -> int:
 
 
 def read_parquet(path: Path) -> dict[str, Points]:
-    """By ``series``, in the order of the file. Raises ``ConfigError`` without pyarrow, and for other columns."""
+    """By ``series``, in the order of the file. Raises ``ConfigError`` without pyarrow, for other columns, and for nulls
+    among timestamps or names."""
     parquet, lib = arrow("parquet"), arrow("")
     if parquet is None:
         raise ConfigError(str(path), "", NEEDS)
@@ -186,12 +205,14 @@ def read_parquet(path: Path) -> dict[str, Points]:
         times, values = table.column("timestamp"), table.column("value").cast(lib.float64()).to_numpy()
         columns = {"at_ms": _times(times), "values": np.asarray(values, np.float64)}
         texts = times.cast(lib.string()).to_numpy()
-        series = table.column("series").cast(lib.string()).to_numpy() if "series" in names else None
-    except (OSError, ValueError, KeyError) as error:
+        series = table.column("series").cast(lib.string()) if "series" in names else None
+        if series is not None and series.null_count:
+            raise ValueError("a series is null")
+    except (OSError, ValueError, KeyError, lib.ArrowException) as error:
         raise ConfigError(
             str(path), "", f"must hold the columns timestamp, value and perhaps series: {error}"
         ) from error
-    return by_series(str(path), columns, texts, series)
+    return by_series(str(path), columns, texts, None if series is None else series.to_numpy())
 
 
 def by_series(name: str, columns: Mapping[str, Any], texts: Sequence[str], series: Any) -> dict[str, Points]:

@@ -123,6 +123,28 @@ def test_a_header_may_stand_below_empty_lines(tmp_path: Path, reading: str) -> N
         read_series(path)
 
 
+def test_a_header_says_where_the_columns_stand(tmp_path: Path, reading: str) -> None:
+    """In any order, between others, with a byte order mark as spreadsheets write it."""
+    path = tmp_path / "a.csv"
+    path.write_text("\ufeffTimestamp,host_count,value\n1,7,2\n3,7,4\n")
+    assert (read_series(path).at_ms.tolist(), read_series(path).values.tolist()) == ([1_000, 3_000], [2.0, 4.0])
+
+    path.write_text("host,value,timestamp\na,2,1\na,4,3\n")
+    found = read_series(path)
+    assert (list(found.texts), found.values.tolist()) == (["1", "3"], [2.0, 4.0])
+
+
+def test_a_header_of_other_names_is_of_two_columns(tmp_path: Path, reading: str) -> None:
+    """Which of three is judged would be a guess."""
+    path = tmp_path / "a.csv"
+    path.write_text("time,cpu\n1,2\n3,4\n")
+    assert read_series(path).values.tolist() == [2.0, 4.0]
+
+    path.write_text("time,hosts,cpu\n1,7,2\n3,7,4\n")
+    with pytest.raises(ConfigError, match=r"'time,hosts,cpu': must name a column timestamp and a column value"):
+        read_series(path)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -432,6 +454,26 @@ def test_a_parquet_file_needs_its_columns_and_its_library(tmp_path: Path, monkey
     monkeypatch.setattr(series_file, "arrow", lambda part: None)
     with pytest.raises(ConfigError, match=r"fleetpulse\[files\]"):
         read_files(path)
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ({"timestamp": pa.array([1_000, None], pa.timestamp("ms"))}, "a timestamp is null"),
+        ({"timestamp": pa.array([1, None])}, "a timestamp is null"),
+        ({"timestamp": [None, "2026-01-01"]}, "a timestamp is null"),
+        ({"timestamp": [1, 2], "series": ["a", None]}, "a series is null"),
+        ({"timestamp": pa.array([], pa.string()), "value": pa.array([], pa.float64())}, "at least two moments"),
+        ({"timestamp": [[1], [2]]}, "must hold the columns timestamp, value"),
+    ],
+    ids=["moments", "numbers", "texts", "series", "nothing", "lists"],
+)
+def test_a_parquet_file_with_nulls_or_nothing_is_refused(tmp_path: Path, columns: dict[str, Any], says: str) -> None:
+    """It is named, as other files are that are none."""
+    pq.write_table(pa.table({"value": [1.0, 2.0]} | columns), tmp_path / "x.parquet")
+
+    with pytest.raises(ConfigError, match=f"x.parquet.*{says}"):
+        series_of(tmp_path)
 
 
 def test_the_series_of_a_query() -> None:
