@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import orjson
 from clickhouse_connect.driver.exceptions import ClickHouseError
 from clickhouse_connect.driver.external import ExternalData
+from urllib3.exceptions import HTTPError
 
 from fleetpulse import queries
 from fleetpulse.queries.written_out import written_out
+from fleetpulse.sql.server_error import SAID_BYTES_MAX, broken_off
 from runtime.clickhouse_clients import connect, first_line, rows_of
 from runtime.config import ClickHouseConfig
 from schemas.errors import FleetpulseError
+
+_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +82,16 @@ class Database:
         return Answer(tuple(result.column_names), tuple(rows_of(result)))
 
     def native(self, text: str) -> bytes:
-        """The answer to a query as Native; raises as ``sql`` does."""
-        with in_a_line():
-            data: bytes = self._client.raw_query(text, fmt="Native")
-        return data
+        """The answer to a query as Native; raises as ``sql`` does. It is read as it comes: one that waits for its end
+        in a file of the server's comes back short where the disk is full, without an error."""
+        data = bytearray()
+        with in_a_line(), closing(self._client.raw_stream(text, fmt="Native")) as source:
+            try:
+                for piece in source.stream(_CHUNK_BYTES):
+                    data += piece
+            except HTTPError as error:
+                raise FleetpulseError(broken_off(data[-SAID_BYTES_MAX:], error)) from error
+        return bytes(data)
 
     def close(self) -> None:
         """Give the connection back."""

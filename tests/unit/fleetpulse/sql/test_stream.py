@@ -18,6 +18,7 @@ import urllib3
 from typer.testing import CliRunner
 
 from fleetpulse.cli import app
+from fleetpulse.sql import database as databases
 from fleetpulse.sql import query as asking
 from fleetpulse.sql.query import Query, stream
 from fleetpulse.sql.server_error import said
@@ -87,6 +88,20 @@ def test_no_name_in_a_csv_file_is_a_formula(answer: Any, tmp_path: Path) -> None
     answer(file, chunk(b'"tenant","n"\n"'), chunk(b'=1+1",-1\n'), b"0\r\n\r\n")
 
     assert file.read_bytes() == b'"tenant","n"\n"\'=1+1",-1\n'
+
+
+def test_an_answer_as_native_is_read_as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waited for its end in a file of the server's may be short; what is cut off is an error."""
+    sent = [chunk(b"\x01\x02"), chunk(b"\x03"), b"0\r\n\r\n"]
+    client = SimpleNamespace(raw_stream=lambda *_, **__: response(*sent), raw_query=lambda *_, **__: b"")
+    monkeypatch.setattr(databases, "connect", lambda *_, **__: client)
+    database = databases.Database(ClickHouseConfig())
+
+    assert database.native("SELECT 1") == b"\x01\x02\x03"
+
+    sent[-1] = chunk(CUT)
+    with pytest.raises(FleetpulseError, match=r"^Code: 395. DB::Exception: Value .* \(FUNCTION_THROW\)$"):
+        database.native("SELECT 1")
 
 
 def test_an_error_is_found_behind_rows() -> None:
