@@ -59,12 +59,15 @@ class Scale:
 
     def sigma(self, level: Floats, variance: Floats) -> Floats:
         """Standard deviation on the scale, not below the floors around ``level``."""
-        own = np.sqrt(np.maximum(variance, 0.0))
-        if self.log:
-            with np.errstate(over="ignore"):
-                absolute = np.log1p(self.floor_absolute * np.exp(-level)) if self.floor_absolute else 0.0
-            return np.maximum(own, np.maximum(np.log1p(self.floor_relative), absolute))
-        return np.maximum(own, np.maximum(self.floor_relative * np.abs(level), self.floor_absolute))
+        return np.maximum(np.sqrt(np.maximum(variance, 0.0)), self.floor(level))
+
+    def floor(self, level: Floats) -> Floats:
+        """Least standard deviation on the scale around ``level``."""
+        if not self.log:
+            return np.maximum(self.floor_relative * np.abs(level), self.floor_absolute)
+        with np.errstate(over="ignore"):
+            absolute = np.log1p(self.floor_absolute * np.exp(-level)) if self.floor_absolute else np.zeros(len(level))
+        return np.maximum(np.log1p(self.floor_relative), absolute)
 
     def step(self, level: Floats, share: float, up: bool) -> Floats:
         """How far above or below ``level`` the value lies that is by ``share`` more or less."""

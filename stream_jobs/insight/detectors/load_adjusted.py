@@ -32,7 +32,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from stream_jobs.insight.baseline import LEAST
+from stream_jobs.insight.baseline import LEAST, Scale
 from stream_jobs.insight.frame import Detection, Detector, Floats, Frame, Mask, Whole
 from stream_jobs.insight.slotted import Column, Slotted
 from stream_jobs.rules.model import Rule
@@ -90,10 +90,10 @@ class LoadAdjusted(Slotted, Detector):
         self._direction = str(options["direction"])
         self._enter, self._leave = float(options["enter_sigmas"]), float(options["leave_sigmas"])
         self._relative = float(options["min_relative"])
-        self._floors = float(options["floor_relative"]), float(options["floor_absolute"])
+        self._log, floor_absolute = bool(options["log"]), float(options["floor_absolute"])
+        self._scale = Scale(self._log, float(options["floor_relative"]), floor_absolute)
         self._warm_up = int(options["warm_up_windows"])
-        self._log = bool(options["log"])
-        self._zero = max(self._floors[1], LEAST) if self._log and self._direction != "above" else np.nan
+        self._zero = max(floor_absolute, LEAST) if self._log and self._direction != "above" else np.nan
         self._relearn_ms = rule.relearn_after_ms
         self._step = 1.0 - 0.5 ** (rule.window_ms / 1_000 / float(options["half_life_s"]))
 
@@ -214,23 +214,17 @@ class LoadAdjusted(Slotted, Detector):
         return np.where(found, side * (y[slots, at] - y[slots, bins]) / away, 0.0), found
 
     def _bounds(self, expected: _Expected, sigmas: float, relative: float) -> tuple[Floats, Floats]:
-        floor_relative, floor_absolute = self._floors
-        if self._log:
-            distance = np.maximum(sigmas * np.maximum(expected.sigma, np.log1p(floor_relative)), np.log1p(relative))
-            return expected.low - distance, expected.high + distance
         bounds = []
         for sign, level in ((-1, expected.low), (1, expected.high)):
-            size = np.abs(np.where(np.isfinite(level), level, 0.0))
-            sigma = np.maximum(np.maximum(expected.sigma, floor_relative * size), floor_absolute)
-            bounds.append(level + sign * np.maximum(sigmas * sigma, relative * size))
+            known = np.where(np.isfinite(level), level, 0.0)
+            sigma = np.maximum(expected.sigma, self._scale.floor(known))
+            least = np.log1p(relative) if self._log else relative * np.abs(known)
+            bounds.append(level + sign * np.maximum(sigmas * sigma, least))
         return bounds[0], bounds[1]
 
     def _floored(self, sigma: Floats, level: Floats) -> Floats:
         """The deviation, at least as great as the floors; NaN where the level is not known."""
-        floor_relative, floor_absolute = self._floors
-        if self._log:
-            return np.where(np.isnan(level), np.nan, np.maximum(sigma, np.log1p(floor_relative)))
-        return np.maximum(np.maximum(sigma, floor_relative * np.abs(level)), floor_absolute)
+        return np.where(np.isnan(level), np.nan, np.maximum(sigma, self._scale.floor(level)))
 
     def _learn(self, slots: Whole, bins: Whole, x: Floats, y: Floats, limit: Floats) -> None:
         """What is further away than ``limit`` (NaN: none) counts as being there: else a slow drift would make itself

@@ -127,6 +127,22 @@ def test_says_what_was_expected() -> None:
     assert busy.high[0] == pytest.approx(8_000 * 1.05**4)
 
 
+@pytest.mark.parametrize("log", [True, False], ids=["log", "plain"])
+def test_the_deviation_is_at_least_the_absolute_floor(log: bool) -> None:
+    """From 2 to 3 ms is half as much again, and nothing where less than 50 ms is no deviation; 500 ms is beyond four of
+    them on either scale."""
+    value = np.where(np.arange(180) < 150, 2.0, 3.0)
+    values = {"load": np.full((180, 1), 10.0), "value": np.where(np.arange(180) < 179, value, 1e9)[:, None]}
+
+    plain, floored = (
+        [one.beyond[0] for _, one in judged(LoadAdjusted(rule(KIND, "load", log=log, **floor)), values)]
+        for floor in ({}, {"floor_absolute": 50.0})
+    )
+
+    assert plain == [False] * 150 + [True] * 30
+    assert floored == [False] * 179 + [True]
+
+
 def test_a_load_beyond_all_seen_is_learned_and_not_judged() -> None:
     """Four times the load and ten times the latency: nothing is said, no bound is claimed."""
     load = np.full((120, 1), 10.0)
