@@ -10,7 +10,9 @@ latency does, and a load that is rare (the night) is not forgotten while it is a
 Expected is the point of the curve at this load. A half octave that was seen in fewer than 24 windows has no curve yet:
 the value is then compared with the next higher one that is known (more load, more latency) for ``above``, the next
 lower one for ``below``, and where there is none it is learned and not judged. A surge beyond what
-was ever seen never alarms. Inside the busiest half octave known the value may rise with load as steeply as its own
+was ever seen never alarms. Loads above all half octaves are learned as if they lay in the highest and never judged by
+it: where they are more usual than the lowest, the half octaves move up to them (a first load of almost nothing says
+little of those that follow). Inside the busiest half octave known the value may rise with load as steeply as its own
 spread over the loads seen there allows, and with the eighth power beyond those, as it does near capacity.
 
 Nothing is learned while a series fires, nor from a window that is beyond; what lies outside the leaving level is
@@ -39,6 +41,8 @@ from stream_jobs.rules.model import Rule
 
 BINS = 16
 PER_OCTAVE = 2
+_FIRST_AT, _MOVED_AT = 5, 10
+"""Half octave of the first load of a series, and of the loads to which its half octaves move up."""
 NOTES = ("", "more than this load explains", "less than this load explains")
 _KNOWN = 24.0
 _SLOPE_MAX = 8.0
@@ -50,6 +54,8 @@ _HALF = float(np.sqrt(2.0))
 _PRIOR = 10.0
 """A half octave's own spread counts like so many windows of the series' spread."""
 _UNPLACED = -32_768
+_CURVE = ("n", "x", "xx", "y", "yy")
+"""Columns with a number per half octave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +142,7 @@ class LoadAdjusted(Slotted, Detector):
         free = ~beyond[rows] & ~frame.firing[rows] & some
         limit = self._leave * self._floored(expected.sigma, expected.middle)
         self._learn(slots[free], bins[free], x[free], y[free], limit[free])
+        self._move_up(slots[free & (bins == BINS - 1)])
         return Detection(frame.slots, beyond, within, value, middle, low, high, note, NOTES)
 
     def _scaled(self, value: Floats) -> Floats:
@@ -156,7 +163,7 @@ class LoadAdjusted(Slotted, Detector):
         octave = np.floor(np.where(some, x, 0.0) * PER_OCTAVE).astype(np.int64)
         first = self.state["first"]
         fresh = some & (first[slots] == _UNPLACED)
-        first[slots[fresh]] = octave[fresh] - 5
+        first[slots[fresh]] = octave[fresh] - _FIRST_AT
         lowest = np.where(first[slots] == _UNPLACED, 0, first[slots]).astype(np.int64)
         bins = np.where(some, np.clip(octave - lowest, 0, BINS - 1), 0)
         return bins, np.where(some, x, lowest / PER_OCTAVE)
@@ -165,7 +172,8 @@ class LoadAdjusted(Slotted, Detector):
         state = self.state
         n = state["n"][slots]
         known = n >= _KNOWN
-        own = known[np.arange(len(slots)), bins]
+        above_all = (bins == BINS - 1) & (x * PER_OCTAVE >= state["first"][slots].astype(np.int64) + BINS)
+        own = known[np.arange(len(slots)), bins] & ~above_all
         middle, moved = self._at(slots, bins, known, x)
         y, sigma = state["y"][slots, bins], self._sigma(slots, bins)
         (up, is_up), (down, is_down) = self._chord(slots, bins, known, 1), self._chord(slots, bins, known, -1)
@@ -249,6 +257,22 @@ class LoadAdjusted(Slotted, Detector):
         wide = np.maximum(1.0 / np.maximum(state["seen"][slots] - 1, 1), self._step)
         learned = np.where(np.isnan(spread), square, spread + wide * (square - spread))
         state["spread"][slots] = np.where(fresh, spread, learned)
+
+    def _move_up(self, slots: Whole) -> None:
+        """Places the half octaves anew where the loads of the highest one lie above it on average, and were seen as
+        often as those of any that leaves. What the others know goes with them; the highest held a mixture."""
+        state = self.state
+        first, n = state["first"][slots].astype(np.int64), state["n"][slots]
+        octave = np.floor(state["x"][slots, BINS - 1] * PER_OCTAVE).astype(np.int64)
+        source = np.arange(BINS) + (octave - first - _MOVED_AT)[:, None]
+        leaving = np.where(np.arange(BINS) < source[:, :1], n, 0).max(axis=1)
+        moves = (octave >= first + BINS) & (n[:, -1] >= np.maximum(leaving, _KNOWN))
+        slots, source = slots[moves], source[moves]
+        state["first"][slots] = octave[moves] - _MOVED_AT
+        stays = source < BINS - 1
+        for name in _CURVE:
+            moved = np.take_along_axis(state[name][slots], np.where(stays, source, 0), axis=1)
+            state[name][slots] = np.where(stays, moved, 0)
 
     def _accept(self, frame: Frame, slots: Whole, beyond: Mask, within: Mask) -> None:
         """Forgets what stays beyond for too long: what follows is learned as the new normal. Half of the time must have

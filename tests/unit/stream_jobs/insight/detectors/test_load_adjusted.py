@@ -155,6 +155,66 @@ def test_a_load_beyond_all_seen_is_learned_and_not_judged() -> None:
     assert np.isnan(said[105].high[0])
 
 
+def test_a_series_without_any_load_is_judged() -> None:
+    """Nothing but zeros places no half octave; a value twice as high is beyond all the same."""
+    values = {"load": np.zeros((60, 1)), "value": np.where(np.arange(60) < 58, 1e5, 2e5)[:, None]}
+
+    assert first_beyond(LoadAdjusted(rule(KIND, "load")), values) == [58]
+
+
+def after_a_canary(seed: int, windows: int, quiet: int = 1) -> dict[str, np.ndarray]:
+    """Nearly no load for the first windows, then a hundred times as much, as where an engine starts within a window."""
+    load = np.where(np.arange(windows)[:, None] < quiet, 0.2, 20 * np.exp(noise(seed, windows, 20, 0.1)))
+    return {"load": load, "value": latency(load, seed + 1)}
+
+
+@pytest.mark.parametrize("quiet", [1, 40], ids=["one window", "while it warms up"])
+def test_a_surge_never_alarms_however_small_the_first_load_was(quiet: int) -> None:
+    """Three times the load and what latency that costs, above all that was seen: nothing."""
+    values = after_a_canary(31, 400, quiet)
+    values["load"][200:220] *= np.linspace(1, 3, 20)[:, None]
+    values["value"] = latency(values["load"], 32)
+
+    assert beyond_count(LoadAdjusted(rule(KIND, "load")), values) == 0
+
+
+@pytest.mark.parametrize("quiet", [1, 40], ids=["one window", "while it warms up"])
+def test_half_slower_is_found_however_small_the_first_load_was(quiet: int) -> None:
+    """At once, as in any other series."""
+    values = after_a_canary(33, 420, quiet)
+    values["value"][400:] *= 1.5
+
+    found = first_beyond(LoadAdjusted(rule(KIND, "load")), values)
+
+    assert [one for one in found if one is None or not 400 <= one < 403] == []
+
+
+def test_half_octaves_move_up_with_what_they_know() -> None:
+    """Load that grows beyond all of them: those that stay are judged as before, the new ones once they are known."""
+    detector = LoadAdjusted(rule(KIND, "load"))
+    load = np.repeat([1.0, 2.0, 8.0, 128.0], [60, 60, 60, 120])[:, None]
+    list(judged(detector, {"load": load, "value": load * 1_000}))
+    slower = np.tile([[1_000.0], [1_500.0]], (2, 1))
+
+    back = np.repeat([8.0, 128.0], 2)[:, None]
+    said = [one for _, one in judged(detector, {"load": back, "value": back * slower}, first=300)]
+
+    assert [one.beyond[0] for one in said] == [False, True] * 2
+    assert [one.baseline[0] for one in said] == pytest.approx([8_000] * 2 + [128_000] * 2)
+
+
+def test_rare_peaks_move_no_half_octaves() -> None:
+    """A load a hundred times the usual in one window of five: it is learned and not judged, the usual one is."""
+    often = np.arange(600) % 5 < 4
+    load = np.where(often, 10.0, 1_000.0)[:, None]
+    slow = np.where(np.arange(600) < 590, 1.0, 2.0)[:, None]
+    values = {"load": load, "value": load * 1_000 * slow}
+
+    said = [one.beyond[0] for _, one in judged(LoadAdjusted(rule(KIND, "load")), values)]
+
+    assert said == [False] * 590 + often[590:].tolist()
+
+
 def test_without_a_load_it_is_not_judged_and_clears() -> None:
     """The value is known, the load is not."""
     detector = LoadAdjusted(rule(KIND, "load"))
