@@ -11,7 +11,7 @@ import numpy as np
 from schemas.codec.block import Block, Labels
 from schemas.errors import ConfigError
 from stream_jobs.insight import group_kernels as kernels
-from stream_jobs.insight.frame import Floats, Frame, Mask, Whole
+from stream_jobs.insight.frame import Frame, Mask, Whole
 from stream_jobs.insight.measures import columns_of, counts_of, value_of
 from stream_jobs.insight.project import View, an_index, match_name
 from stream_jobs.insight.series import Registry
@@ -84,14 +84,6 @@ class Made:
     below_count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Present:
-    """The rows of the first measure that have a slot, in the order of the slots."""
-
-    slots: Whole
-    rows: Whole
-
-
 def make(
     needed: Sequence[Needed],
     rows_of: Rows,
@@ -106,7 +98,7 @@ def make(
 
     Rows with fewer than ``min_count`` events are left out. Where no event is a count of none (and ``fill``), series
     without a row stand in it with 0 if they fire, or always if ``min_count`` is 0: else such a count could not come
-    down again.
+    down again. Of further measures they have what other views know; of those in the view that has no row, nothing.
     """
     first, (window_ms, length_ms) = needed[0], window
     rows = rows_of(first.view)
@@ -116,15 +108,17 @@ def make(
     enough = counts >= min_count
     chosen = np.flatnonzero((found >= 0) & enough)
     chosen = chosen[np.argsort(found[chosen], kind="stable")]
-    present = Present(found[chosen], chosen)
     filled = fill and vocabulary.fills_with_zero(first.measure)
     absent = _absent(registry, found, firing, min_count) if filled else found[:0]
-    slots = np.concatenate([present.slots, absent])
-    values = {
-        one.measure.name: np.concatenate([_joined(one, first, rows_of, registry, present, length_ms), rest])
-        for one in needed
-        for rest in [np.full(len(absent), 0.0 if one is first else np.nan)]
-    }
+    slots = np.concatenate([found[chosen], absent])
+    values = {}
+    for one in needed:
+        known = value_of(one.measure, rows_of(one.view), length_ms)
+        if one.view is first.view:
+            none = np.full(len(absent), 0.0 if one is first else np.nan)
+            values[one.measure.name] = np.concatenate([known[chosen], none])
+        else:
+            values[one.measure.name] = np.append(known, np.nan)[_joined(one, first, rows_of, registry, slots)]
     shown = np.concatenate([counts[chosen], np.zeros(len(absent), np.int64)])
     frame = Frame(window_ms, length_ms, slots, values, shown, firing[slots])
     return Made(frame, taken, int((found < 0).sum()), int((~enough & (found >= 0)).sum()))
@@ -140,17 +134,14 @@ def _absent(registry: Registry, found: Whole, firing: Mask, min_count: int) -> W
     return np.flatnonzero(missing if min_count == 0 else missing & firing)
 
 
-def _joined(one: Needed, first: Needed, rows_of: Rows, registry: Registry, present: Present, length_ms: int) -> Floats:
-    """A measure per present series: of the row with the same labels, as far as its topic knows them."""
+def _joined(one: Needed, first: Needed, rows_of: Rows, registry: Registry, slots: Whole) -> Whole:
+    """The row of another view with the labels of each series, as far as its topic knows them; -1 where it has none."""
     rows = rows_of(one.view)
-    values = value_of(one.measure, rows, length_ms)
-    if one.view is first.view:
-        return values[present.rows]
     places = [first.view.by.index(name) for name in one.view.by]
     codes = registry.known_codes(_labels(one.view, rows), rows.rows, places)
     index = an_index(rows.rows)
     kernels.enter_lines(codes, np.arange(rows.rows), index)
-    wanted = np.ascontiguousarray(registry.lines[present.slots][:, places])
+    wanted = np.ascontiguousarray(registry.lines[slots][:, places])
     at = np.empty(len(wanted), np.int64)
     kernels.find_lines(wanted, codes, index, at)
-    return np.where(at >= 0, np.append(values, np.nan)[at], np.nan)
+    return at

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,7 @@ def test_no_row_of_a_count_is_none(measure: Measure, min_count: int, fill: bool,
 
 
 def test_a_measure_of_another_topic_is_joined_and_never_invented() -> None:
-    """By the labels that its topic knows; NaN where it has no row, and for series that are filled in."""
+    """By the labels that its topic knows, for series that are filled in, too; NaN where it has no row."""
     frames = Frames(EVENTS, BUSY, by=("host", "gpu_uuid"))
     gpus = [a_gpu("a", 1, host="h1"), a_gpu("b", 1, host="h2"), a_gpu("c", 1, host="h1")]
     hosts = [a_row(HOSTS, "host", host=host, cpu_busy_ppm_max=busy) for host, busy in (("h1", 7), ("h3", 9))]
@@ -124,11 +125,21 @@ def test_a_measure_of_another_topic_is_joined_and_never_invented() -> None:
         "b": (1.0, "nan", 1, False),
         "c": (1.0, 7.0, 1, False),
     }
-    assert [line[1:] for line in shown(second)] == [
-        (1.0, 7.0, 1, False),
-        (0.0, "nan", 0, False),
-        (0.0, "nan", 0, False),
-    ]
+    assert {gpu_of[line[0]]: line[1:] for line in shown(second)} == {
+        "a": (1.0, 7.0, 1, False),
+        "b": (0.0, "nan", 0, False),
+        "c": (0.0, 7.0, 0, False),
+    }
+
+
+def test_a_measure_of_the_view_that_has_no_row_is_unknown() -> None:
+    """No event came, so its temperature is not known."""
+    frames = Frames(EVENTS, replace(MEAN, name="heat"))
+    frames.make({GPU: [a_gpu("a", 50), a_gpu("b", 60)]})
+
+    made = frames.make({GPU: [a_gpu("a", 50)]}, min_count=0)
+
+    assert shown(made) == [(0, 1.0, 50.0, 1, False), (1, 0.0, "nan", 0, False)]
 
 
 def test_an_empty_window_is_a_frame_of_nothing() -> None:

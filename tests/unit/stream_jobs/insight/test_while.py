@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream_jobs.insight.frame import Detection, Floats, Frame
+from stream_jobs.insight.fleet_detector import FleetDetector
+from stream_jobs.insight.frame import Detection, Floats, Frame, Window
 from stream_jobs.insight.rule_detector import apply_while, judged_while
 from stream_jobs.rules.load import parse_set
 from stream_jobs.rules.model import Rule
+from tests.unit.stream_jobs.insight.cases import BASE_MS, GPU, GRAIN_MS, a_block, a_gpu, a_row, run
 
 NAN = float("nan")
 UNKNOWN = np.full(4, NAN)
@@ -71,3 +73,28 @@ def test_a_judgement_within_reach_is_as_it_was() -> None:
     detection = Detection(before.slots, flags, ~flags, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
 
     assert judged_while(detection, before, np.zeros(4, np.bool_)) is detection
+
+
+def test_a_count_of_none_is_judged_while_another_topic_says_so() -> None:
+    """A GPU that no event comes of is beyond while its host is busy, and well once that is idle or events come."""
+    text = """
+        rules:
+          - {name: a, kind: threshold, metric: count(), topic: gpu.samples, by: [host, gpu_uuid], min_count: 0,
+             clear_after: 1, measures: {busy: max(cpu_busy_ppm)}, while: {busy: {above: 50%}}, options: {below: 1}}"""
+    detector = FleetDetector(list(parse_set(text.encode(), "a").rules))
+
+    def window(number: int, gpus: int, busy_ppm: int) -> Window:
+        host = a_row("host.samples", "host", host="h1", cpu_busy_ppm_max=busy_ppm)
+        rows = {GPU: a_block(GPU, [a_gpu("g", 50)] * gpus), "host.samples": a_block("host.samples", [host])}
+        return Window(BASE_MS + number * GRAIN_MS, rows, None, complete=True)
+
+    seen = [(1, 900_000), (0, 900_000), (0, 100_000), (0, 900_000), (1, 900_000)]
+    found = run(detector, [window(number, *one) for number, one in enumerate(seen)])
+
+    numbers = [(one.window_ms - BASE_MS) // GRAIN_MS for one in found]
+    assert list(zip(numbers, [one.firing for one in found], strict=True)) == [
+        (1, True),
+        (2, False),
+        (3, True),
+        (4, False),
+    ]
