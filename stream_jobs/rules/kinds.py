@@ -172,7 +172,7 @@ _DETECTORS = (
             Option("above", Form.LEVEL, None, "fires when it rises by more than this `per`", signed=True),
             Option("below", Form.LEVEL, None, "fires when it rises by less than this (negative: falls)", signed=True),
             Option("per", Form.CHOICE, "hour", "of which time the change is", choices=("hour", "minute")),
-            _seconds("over_s", 600.0, "the change is measured over this", 20, 86_400),
+            _seconds("over_s", 600.0, "the change is measured over this, and at least 3 windows", 20, 86_400),
             Option("leave", Form.LEVEL, None, "is well again beyond this; default the level", signed=True),
         ),
         (("above", "below"),),
@@ -213,7 +213,7 @@ _DETECTORS = (
             Slot("load", "rising work that would explain it: then it is no leak", required=False),
         ),
         (
-            _seconds("horizon_s", 7_200.0, "the slope is measured over this", 300, WEEK_S),
+            _seconds("horizon_s", 7_200.0, "the slope is measured over this, and at least 64 windows", 300, WEEK_S),
             Option("min_r2", Form.NUMBER, 0.8, "share of the variance that the line must explain", 0, 1),
             Option(
                 "min_slope_per_hour",
@@ -257,7 +257,7 @@ _DETECTORS = (
         "value and load rise together, both significantly: more comes in than is served",
         (VALUE, Slot("load", "waiting or running requests")),
         (
-            _seconds("over_s", 300.0, "slopes are measured over this", 30, 86_400),
+            _seconds("over_s", 300.0, "slopes are measured over this, and at least 12 windows", 30, 86_400),
             Option("min_t", Form.NUMBER, 4.0, "t statistic that each slope must reach", 1, 1_000),
             Option("min_rise", Form.SHARE, 0.5, "share by which each must have risen over the range", 0, 1_000),
         ),
