@@ -2,7 +2,7 @@
 
 Lost and unresponsive GPUs stay so until they are found. Throttling ends with its own ``over:`` event (severity info,
 the same code), a wanted recovery with code 0. XIDs, memory errors and driver restarts are moments: over when they have
-not come again for a while. What has severity ``info`` opens nothing.
+not come again for a while. What no rule covers and has severity ``info`` opens nothing.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ _WHERE = ("cluster", "region", "host", "engine_id", "placement_group", "gpu_uuid
 
 
 def handling_of(row: Row, rules: RuleSet) -> GpuEvent:
-    """What to do about an event: as the rules say, else as its kind is known, with the severity it came with."""
+    """What to do about an event: as the rules say, else as its kind is known, with the severity it came with; ``info``
+    is then none."""
     kind, code, severity = str(row["kind"]), row.get("code"), str(row["severity"])
     covered = rules.gpu_event(kind, code, severity)
     if covered is not None:
@@ -75,7 +76,8 @@ def handling_of(row: Row, rules: RuleSet) -> GpuEvent:
     known = GPU_KINDS.get(kind)
     if known is None:
         return GpuEvent((kind,), (), (), None, "", (), MINUTE_MS)
-    return GpuEvent((kind,), (), (), severity, "", known.ended_by, known.lasts_ms)
+    opens = None if severity == "info" else severity
+    return GpuEvent((kind,), (), (), opens, "", known.ended_by, known.lasts_ms)
 
 
 def is_over(row: Row) -> bool:
@@ -100,7 +102,7 @@ def gpu_key(row: Row) -> Labels:
 def of_gpu_event(row: Row, handling: GpuEvent, labels: Mapping[str, str]) -> Signal | None:
     """The event as a signal; None when it opens nothing."""
     known = GPU_KINDS.get(row["kind"])
-    if known is None or is_over(row) or handling.severity in (None, "info"):
+    if known is None or is_over(row) or handling.severity is None:
         return None
     key = gpu_key(row)
     message = row.get("message") or ""
@@ -113,7 +115,7 @@ def of_gpu_event(row: Row, handling: GpuEvent, labels: Mapping[str, str]) -> Sig
         Level.GPU,
         Rank.GONE if row["kind"] in GONE else Rank.EVENT,
         0,
-        str(handling.severity),
+        handling.severity,
         int(row["at_ms"]),
         int(row["at_ms"]),
         True,

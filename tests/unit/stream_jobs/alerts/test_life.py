@@ -14,6 +14,7 @@ from schemas.contract.alert_commands import Command
 from schemas.contract.alerts import Alert, Member
 from schemas.errors import RejectedError
 from stream_jobs.alerts.policy import AlertPolicy
+from stream_jobs.rules.load import load_set
 from stream_jobs.rules.model import GpuEvent, RuleSet
 from tests.unit.stream_jobs.alerts.cases import RULES, RULESET, WINDOW, Scene, at, finding, short
 
@@ -409,8 +410,31 @@ def test_rules_decide_how_bad_an_event_is() -> None:
     assert off.gpu_event("xid", "g-20", code=79) == []
 
 
+@pytest.mark.parametrize("severity", ["info", "warning", "critical"])
+def test_what_the_rules_say_of_an_event_is_said_whatever_it_came_with(severity: str) -> None:
+    """Severity info in the rules is an alert of that severity, with their advice; an event that ends one opens none."""
+    scene = Scene(ruleset=RuleSet(RULES, gpu_events=(replace(_handling("info"), kinds=("xid", "clocks")),)))
+
+    told = scene.gpu_event("xid", "g-20", code=31, severity=severity)
+
+    assert [(a.transition, a.severity, a.advice) for a in told] == [("opened", "info", "call somebody")]
+    assert scene.gpu_event("clocks", "g-30", code=4, severity="info") == []
+
+
+def test_a_restart_of_the_driver_informs() -> None:
+    """As the shipped rules say of it: with what to look at, and over after ten minutes."""
+    scene = Scene(ruleset=load_set())
+
+    told = scene.gpu_event("driver_restart", "g-20", severity="warning")
+
+    assert [(a.rule, a.severity, a.advice) for a in told] == [
+        ("gpu_driver_restart", "info", "expected after an update; else see the host's kernel log")
+    ]
+    assert [a.transition for a in scene.pass_windows(60 + HOLD + 1)] == ["resolved"]
+
+
 def test_events_of_no_weight_open_nothing() -> None:
-    """Severity info needs nobody."""
+    """Severity info needs nobody where the rules say nothing of the event."""
     scene = Scene()
 
     assert scene.gpu_event("ecc", "g-20", severity="info") == []
