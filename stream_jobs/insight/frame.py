@@ -95,8 +95,6 @@ class Detector(ABC):
     STATE_VERSION: ClassVar[int] = 0
     LEARNS: ClassVar[bool] = False
     """A window that is not complete must leave it as it was."""
-    JUDGES_ABSENCE: ClassVar[bool] = False
-    """Looks at which series are absent: none is put in for it with a count of zero."""
 
     @abstractmethod
     def __init__(self, rule: Rule) -> None: ...

@@ -21,6 +21,7 @@ from stream_jobs.insight.frame import Detection, Detector, Finding, Frame, Mask,
 from stream_jobs.insight.frames import Made, Needed, Rows, make
 from stream_jobs.insight.project import View
 from stream_jobs.insight.series import IDLE_MS, PRESSED_IDLE_MS, Registry
+from stream_jobs.rules.kinds import KINDS
 from stream_jobs.rules.model import Function, Measure, Rule
 
 VERSION = 1
@@ -65,6 +66,7 @@ class RuleDetector:
         self.packed: bytes | None = None
         """The state as it was dumped last, until it changes: one with a longer window does so rarely."""
         self._is_full = False
+        self._judges_absence = KINDS[rule.kind].judges_absence
         self._idle_ms = round(1_000 * rule.options.get("forget_after_s", IDLE_MS / 1_000))
 
     @property
@@ -72,13 +74,13 @@ class RuleDetector:
         """Whether what a window without some source shows is true as far as it goes. Not so of silence, and of sums
         over more than a machine, which are too small; a machine's rows come from one source."""
         additive = any(measure.function in _ADDITIVE for measure in self.rule.measures)
-        return not self.detector.JUDGES_ABSENCE and (not additive or not _MACHINES.isdisjoint(self.rule.by))
+        return not self._judges_absence and (not additive or not _MACHINES.isdisjoint(self.rule.by))
 
     @property
     def of_one_source(self) -> bool:
         """Whether a series is there as a whole where its source is, so that it can be judged without the others. Not so
         of silence, and of series that are more than a machine."""
-        return not self.detector.JUDGES_ABSENCE and all(_of_one_source(one.view) for one in self.needed)
+        return not self._judges_absence and all(_of_one_source(one.view) for one in self.needed)
 
     def look(self, window_ms: int, rows_of: Rows) -> list[Finding]:
         """Series that begin to fire by what is there of a window, which is judged later. What was learned stays as it
@@ -107,7 +109,7 @@ class RuleDetector:
         that are missing are not taken for empty."""
         rule, self.packed = self.rule, None
         self._sweep(window_ms)
-        window, fill = (window_ms, rule.window_ms), learn and not self.detector.JUDGES_ABSENCE
+        window, fill = (window_ms, rule.window_ms), learn and not self._judges_absence
         made = make(self.needed, rows_of, self.registry, self._grow, window, rule.min_count, fill=fill)
         self._name(made.taken)
         frame, off = apply_while(rule, made.frame)

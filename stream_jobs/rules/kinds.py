@@ -60,7 +60,8 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class DetectorKind:
-    """``one_of``: groups of options of which exactly one must be written. ``state_bytes``: per series, about."""
+    """``one_of``: groups of options of which exactly one must be written. ``state_bytes``: per series, about.
+    ``judges_absence``: looks at which series are absent; none is put in for it with a count of zero."""
 
     name: str
     meaning: str
@@ -68,6 +69,7 @@ class DetectorKind:
     options: tuple[Option, ...]
     one_of: tuple[tuple[str, ...], ...] = ()
     state_bytes: int = 64
+    judges_absence: bool = False
 
     def option(self, name: str) -> Option:
         """The option of that name; ``KeyError`` where there is none."""
@@ -187,6 +189,7 @@ _DETECTORS = (
             _seconds("forget_after_s", 86_400.0, "a series silent for so long was taken away on purpose", 60),
         ),
         state_bytes=32,
+        judges_absence=True,
     ),
     DetectorKind(
         "burn_rate",

@@ -278,7 +278,9 @@ def _measures(info: ValidationInfo) -> dict[str, Measure] | None:
 
 def _whiles(value: Any, info: ValidationInfo) -> tuple[While, ...]:
     """``{temperature: {below: 75C}}``: conditions on measures of the rule."""
-    measures = _measures(info)
+    kind, measures = info.data.get("kind"), _measures(info)
+    if table(value) and kind in KINDS and KINDS[kind].judges_absence:
+        raise ValueError(f"{kind} judges series that are silent, of which no measure is known; leave while out")
     return () if measures is None else tuple(_while(key, ends, measures) for key, ends in table(value).items())
 
 

@@ -22,7 +22,6 @@ class NoData(Slotted, Detector):
     """Judges every series seen before; the value is its silence in seconds. 8 bytes per series."""
 
     STATE_OPTIONS = ()
-    JUDGES_ABSENCE = True
 
     def __init__(self, rule: Rule) -> None:
         self._after_s, self._forget_s = float(rule.options["after_s"]), float(rule.options["forget_after_s"])

@@ -259,6 +259,37 @@ def test_options_are_checked_by_their_kind(options: str, said: str) -> None:
     assert any(said in line for line in found), found
 
 
+COUNTED = "rules: [{{name: one, topic: llm.requests, metric: '{}', by: [model], {}}}]"
+
+
+@pytest.mark.parametrize(
+    ("metric", "options", "said"),
+    [
+        (
+            "count()",
+            "kind: no_data, while: {value: {above: 5}}",
+            "while: no_data judges series that are silent, of which no measure is known; leave while out",
+        ),
+    ],
+)
+def test_what_can_never_fire_or_would_always_is_refused(metric: str, options: str, said: str) -> None:
+    """With what to change."""
+    (line,) = problems(COUNTED.format(metric, options))
+
+    assert said in line
+
+
+@pytest.mark.parametrize(
+    ("metric", "options"),
+    [
+        ("count()", "kind: no_data, while: {}"),
+    ],
+)
+def test_what_may_fire_is_taken(metric: str, options: str) -> None:
+    """At a bound, levels on its other side; of a ratio, a bound that it may pass; changes below zero."""
+    assert len(read(COUNTED.format(metric, options)).rules) == 1
+
+
 NONE_JUDGED = "rules: [{{name: one, kind: threshold, topic: llm.requests, metric: {}, by: [model], min_count: 0,{}}}]"
 
 
