@@ -357,7 +357,10 @@ class RuleEntry(Section):
     enabled: fields.Flag = True
 
     @model_validator(mode="after")
-    def _all_read(self) -> Self:
+    def _fits_kind(self) -> Self:
+        if self.kind == "burn_rate" and self.metric.unit != SHARE:
+            better = "write a metric like share(status in error, timeout) or share(ttft_us > 800ms)"
+            raise ValueError(f"burn_rate reads a share of bad requests, and {self.metric.text} is none; {better}")
         slots = [slot.name for slot in KINDS[self.kind].measures]
         why = f"is not read: {self.kind} reads {', '.join(slots)}; use it in while"
         unread = [name for name in self.measures if name not in {*slots, *(one.measure for one in self.only_while)}]

@@ -266,6 +266,12 @@ COUNTED = "rules: [{{name: one, topic: llm.requests, metric: '{}', by: [model], 
     ("metric", "options", "said"),
     [
         (
+            "p50(ttft_us)",
+            "kind: burn_rate",
+            "rules.one: burn_rate reads a share of bad requests, and p50(ttft_us) is none; write a metric like share(",
+        ),
+        ("count()", "kind: burn_rate", "burn_rate reads a share of bad requests, and count() is none"),
+        (
             "count()",
             "kind: no_data, while: {value: {above: 5}}",
             "while: no_data judges series that are silent, of which no measure is known; leave while out",
@@ -282,6 +288,7 @@ def test_what_can_never_fire_or_would_always_is_refused(metric: str, options: st
 @pytest.mark.parametrize(
     ("metric", "options"),
     [
+        ("ratio(output_tokens, input_tokens)", "kind: burn_rate"),
         ("count()", "kind: no_data, while: {}"),
     ],
 )
