@@ -162,6 +162,9 @@ def _wrong(kind: str, found: Mapping[str, Any], table: Table, by: Sequence[str])
     for option in KINDS[kind].options:
         if option.form is Form.DIMENSION and found[option.name] not in by:
             yield table.at_of(option.name), f"{option.name} = {found[option.name]} must be one of by: {', '.join(by)}"
+    if kind == "straggler" and [*by] == [found["group"]]:
+        said = f"each {found['group']} is a group of its own and has no peers"
+        yield table.at_of("group"), f"group: {said}; add to by what tells peers apart, such as gpu_uuid"
     for less, more in _NOT_ABOVE:
         if less in found and found[less] > found[more]:
             yield table.at_of(less), f"{less} must not be above {more}, else it clears before it fires"

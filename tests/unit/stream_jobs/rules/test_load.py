@@ -271,6 +271,7 @@ COUNTED = "rules: [{{name: one, topic: llm.requests, metric: '{}', by: [model], 
             "rules.one: burn_rate reads a share of bad requests, and p50(ttft_us) is none; write a metric like share(",
         ),
         ("count()", "kind: burn_rate", "burn_rate reads a share of bad requests, and count() is none"),
+        ("count()", "kind: straggler, options: {group: model}", "group: each model is a group of its own and has no"),
         (
             "count()",
             "kind: no_data, while: {value: {above: 5}}",
