@@ -52,7 +52,8 @@ class Beside:
 def options_of(kind: str, table: Table, beside: Beside) -> dict[str, Any]:
     """Every option of the kind by name. Raises ``ValidationError`` or ``WrongError``."""
     found = dict(_model(kind).model_validate(table, context=beside))
-    return fields.none_wrong(found, [*_wrong(kind, found, table, beside.by)])
+    wrong = [*_wrong(kind, found, table, beside.by), *_out_of_reach(kind, found, table, beside.measures)]
+    return fields.none_wrong(found, wrong)
 
 
 @cache
@@ -180,6 +181,20 @@ def _wrong(kind: str, found: Mapping[str, Any], table: Table, by: Sequence[str])
         yield table.at_of("leave"), f"{wrong_side} below the entering level"
     if leave is not None and below is not None and leave < below:
         yield table.at_of("leave"), f"{wrong_side} above the entering level"
+
+
+def _out_of_reach(
+    kind: str, found: Mapping[str, Any], table: Table, measures: Mapping[str, Measure]
+) -> Iterator[tuple[str, str]]:
+    """Entering levels that no value passes: ``above`` the most there can be, ``below`` the least."""
+    for option in KINDS[kind].options:
+        if option.form is Form.LEVEL and option.name in ("above", "below") and not option.signed:
+            measure = measures[option.of]
+            low, high = vocabulary.reach(measure)
+            end, better = (high, "lower") if option.name == "above" else (low, "higher")
+            if found[option.name] == end:
+                said = f"{measure.text} is never {option.name} {level_text(end, measure.unit)}"
+                yield table.at_of(option.name), f"{option.name}: {said}; write a {better} level"
 
 
 BY_MAX = 8

@@ -6,6 +6,7 @@ Everything follows from the tables of events and grouping sets: a new column or 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 
 from schemas.events.event_fields import AMOUNT_MAX
 from schemas.events.event_types import BY_TOPIC
@@ -40,6 +41,8 @@ SHARES = frozenset({Function.SHARE, Function.ABOVE, Function.KNOWN})
 RATIO_MAX = 10.0
 """No share of one thing in another is larger: a bare ``85`` where 85 % was meant is refused."""
 ANY_MAX = 1e12
+_OPEN = frozenset({Function.RATIO, Function.SUM, Function.RATE, Function.COUNT})
+"""Functions that may pass their upper bound: it only shows what is written by mistake."""
 
 TOPICS: tuple[str, ...] = tuple(event.topic for event in GROUPED)
 
@@ -126,3 +129,9 @@ def bounds(measure: Measure) -> tuple[float, float]:
         return 0.0, float(AMOUNT_MAX)
     field = columns(measure.topic)[measure.field]
     return float(field.low or 0), float(ANY_MAX if field.high is None else field.high)
+
+
+def reach(measure: Measure) -> tuple[float, float]:
+    """What the measure is never below and never above."""
+    low, high = bounds(measure)
+    return low, inf if measure.function in _OPEN or high >= ANY_MAX else high

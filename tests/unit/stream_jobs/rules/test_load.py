@@ -194,6 +194,8 @@ MISTAKES = [
     ("while: {value: {abov: 1C}}", 7, "while: value.abov: 'abov' is not known; did you mean above?"),
     ("while: {value: {above: 9C, below: 9C}}", 7, "while: value: give above or below or both, above less than below"),
     ("while: {value: {}}", 7, "while: value: give above or below or both, above less than below"),
+    ("options: {above: 300C}", 6, "above: mean(temperature_c) is never above 300C; write a lower level"),
+    ("options: {below: -100C}", 6, "below: mean(temperature_c) is never below -100C; write a higher level"),
     ("slo: ttft", 7, "slo: makes the metric; leave metric out"),
     ("kind: given", 3, "kind: 'given' is not known; its name is load_adjusted now"),
     ("slo: tpft", 7, "slo: 'tpft' is not known; did you mean ttft?"),
@@ -265,6 +267,13 @@ COUNTED = "rules: [{{name: one, topic: llm.requests, metric: '{}', by: [model], 
 @pytest.mark.parametrize(
     ("metric", "options", "said"),
     [
+        ("count()", "kind: threshold, options: {below: 0}", "below: count() is never below 0; write a higher level"),
+        ("rate()", "kind: threshold, options: {below: 0/s}", "below: rate() is never below 0; write a higher level"),
+        (
+            "share(status in error)",
+            "kind: threshold, options: {above: 100%}",
+            "above: share(status in error) is never above 1; write a lower level",
+        ),
         (
             "p50(ttft_us)",
             "kind: burn_rate",
@@ -289,7 +298,12 @@ def test_what_can_never_fire_or_would_always_is_refused(metric: str, options: st
 @pytest.mark.parametrize(
     ("metric", "options"),
     [
+        ("count()", "kind: threshold, options: {above: 0}"),
+        ("share(status in error)", "kind: threshold, options: {above: 0%}"),
+        ("share(status in error)", "kind: threshold, options: {below: 100%}"),
+        ("ratio(output_tokens, input_tokens)", "kind: threshold, options: {above: 1000%}"),
         ("ratio(output_tokens, input_tokens)", "kind: burn_rate"),
+        ("rate()", "kind: rate_of_change, options: {below: 0/s}"),
         ("count()", "kind: no_data, while: {}"),
     ],
 )
