@@ -148,7 +148,7 @@ class FleetDetector:
         if span.start_ms is not None and span.start_ms != start_ms:
             findings += self._close(span, window)
         if span.start_ms is None:
-            span.begin(window.window_ms, from_start=self.last_ms is not None)
+            span.begin(window.window_ms, from_start=self.last_ms is not None and self.last_ms < start_ms)
         span.add([(view, rows.of(view)) for view in span.views], window.complete, window.series_whole)
         if window.window_ms + WINDOW_MS >= start_ms + span.length_ms:
             findings += self._close(span, window)

@@ -14,7 +14,8 @@ from schemas.errors import ContractError
 from stream_jobs.insight.fleet_detector import FleetDetector
 from stream_jobs.insight.frame import Window
 from stream_jobs.insight.rule_detector import CHANGED
-from tests.unit.stream_jobs.insight.cases import a_rule, run, temperatures, told
+from stream_jobs.rules.model import Function, Measure
+from tests.unit.stream_jobs.insight.cases import GPU, a_rule, run, temperatures, told
 
 WARM = {"warm_up_windows": 3, "relearn_after_s": 100.0}
 RULES = (
@@ -146,6 +147,19 @@ def test_a_rule_added_within_a_window_waits_for_the_next() -> None:
 
     assert [finding.rule for finding in run(two, [temperatures(n, {"a": 90}) for n in range(3, 6)])] == ["old"]
     assert [finding.rule for finding in run(two, [temperatures(n, {"a": 90}) for n in range(6, 12)])] == ["new", "old"]
+
+
+def test_a_rule_with_a_window_length_of_its_own_waits_for_the_next_window() -> None:
+    """No state has the beginning of its window: the rest of it, here half a minute, is not judged as the whole."""
+    events = Measure("value", GPU, Function.COUNT, text="count()")
+    minute = a_rule(name="minute", measures=(events,), options={"below": 5.0}, window_ms=60_000)
+    before, after = FleetDetector([RULES[0]]), FleetDetector([RULES[0], minute])
+    run(before, [temperatures(n, {"a": 40}) for n in range(3)])
+    after.load(before.dump())
+
+    assert run(after, [temperatures(n, {"a": 40}) for n in range(3, 12)]) == []
+    assert after.stats["incomplete"] == 1
+    assert told(run(after, [temperatures(n, {"a": 40}) for n in range(12, 18) if n % 3])) == [("a", True, 4.0)]
 
 
 @pytest.mark.parametrize(
