@@ -10,7 +10,8 @@ errors (from the spread of the predecessor's windows, six of which are taken to 
 
 - A version without predecessor, which is all there are at the beginning, is never judged.
 - The predecessor's baseline is of its own windows and stands still when it is gone. It is good for ``relearn_after_s``
-  after the new version came, or as long as both run side by side; then the new version is the normal one.
+  after the new version came (never less than the rule wants to fire), or as long as both run side by side; then the
+  new version is the normal one.
 - A version that was taken back is well again a minute after it was last seen.
 """
 
@@ -71,7 +72,7 @@ class Regression(Slotted, Detector):
         self._relative = float(np.log1p(float(options["min_relative"])))
         self._requests = float(options["min_count"])
         self._step = 1.0 - 0.5 ** (rule.window_ms / 1_000 / float(options["half_life_s"]))
-        self._relearn_ms = float(options["relearn_after_s"]) * 1_000
+        self._relearn_ms = rule.relearn_after_ms
         self._window_ms = rule.window_ms
         self._names: dict[int, str] = {}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -101,6 +103,18 @@ def test_it_ends_with_a_rollback_or_when_it_is_the_normal_one() -> None:
 
     assert back.index([True]) == 5
     assert normal.index([True]) == 721
+
+
+def test_it_can_be_met_however_long_a_rule_wants_it() -> None:
+    """Eight hours in a row, where the old version is gone and a new one is the normal one after two hours."""
+    hour_ms = 3_600_000
+    long = replace(rule("regression", window_ms=hour_ms, relearn_after_s=7_200), m=8, n=8)
+    detector = Regression(long)
+    detector.named(np.arange(2), names("m-v1", "m-v2"))
+
+    said = [one for _, one in judged(detector, {"value": rollout(60, 40, 1.5, False)}, window_ms=hour_ms)]
+
+    assert [number for number, one in enumerate(said) if one.beyond.any()] == [*range(41, 50)]
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf, 0.0, -1.0], ids=str)
