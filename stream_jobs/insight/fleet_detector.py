@@ -6,7 +6,7 @@ over (``spans``). Then each rule makes its measures, its detector judges them, a
 about machines go by what there is all the same, since a machine's series come from one source. All others begin nothing
 and end nothing, for as long as ``PATIENCE_MS``: when all windows were incomplete for longer, that is a finding of its
 own (``builtin``), and rules begin and end findings again from what there is. Those that a missing source would mislead
-go on waiting: who looks for silence, and sums and counts that are not of one machine. A window that is not newer than
+go on waiting: who looks for silence, and sums and counts that are not of one source. A window that is not newer than
 the last is left out and counted. Nothing hangs on a clock or on the order of rows.
 
 A window that has to wait for a source can be looked at before (``look``): what begins to fire is said then.

@@ -29,7 +29,6 @@ VERSION = 1
 SWEEP_MS = MINUTE_MS
 """How often series that were long not seen are looked for."""
 _ADDITIVE = frozenset({Function.COUNT, Function.RATE, Function.SUM})
-_MACHINES = frozenset({"gpu_uuid", "engine_id", "host", "placement_group"})
 _PLACED = frozenset({"gpu_uuid", "engine_id", "placement_group"})
 CHANGED = "the rule was changed or removed"
 
@@ -72,9 +71,9 @@ class RuleDetector:
     @property
     def in_part(self) -> bool:
         """Whether what a window without some source shows is true as far as it goes. Not so of silence, and of sums
-        over more than a machine, which are too small; a machine's rows come from one source."""
-        additive = any(measure.function in _ADDITIVE for measure in self.rule.measures)
-        return not self._judges_absence and (not additive or not _MACHINES.isdisjoint(self.rule.by))
+        over more than one source, which are too small."""
+        additive = (one.view for one in self.needed if one.measure.function in _ADDITIVE)
+        return not self._judges_absence and all(map(_of_one_source, additive))
 
     @property
     def of_one_source(self) -> bool:

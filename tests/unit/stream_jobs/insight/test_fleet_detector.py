@@ -170,6 +170,32 @@ def test_what_a_missing_source_would_mislead_waits_and_nothing_is_trained() -> N
         assert {key: array.tobytes() for key, array in now.items()} == {k: a.tobytes() for k, a in arrays.items()}
 
 
+def test_a_sum_over_more_than_one_source_waits_also_where_it_is_of_a_host() -> None:
+    """A host's GPUs are of several placement groups, and those of sources; its own readings come from one."""
+    of_gpus = Measure("value", GPU, Function.COUNT, text="count()")
+    own = Measure("value", "host.samples", Function.COUNT, text="count()")
+    below = {"options": {"below": 5.0}, "by": ("host",)}
+    rules = [
+        a_rule(name="gpus", measures=(of_gpus,), **below),
+        a_rule(name="joined", measures=(own, replace(of_gpus, name="gpus")), **below),
+        a_rule(name="own", measures=(own,), **below),
+        a_rule(name="mean", by=("host",), options={"above": 80.0}),
+    ]
+
+    def window(number: int, groups: str, complete: bool = True) -> Window:
+        gpus = [a_gpu(one, 90, count=4, placement_group=one) for one in groups]
+        hosts = [a_row("host.samples", "host", host="h1", origin="measured", event_count=1)]
+        tables = {GPU: a_block(GPU, gpus), "host.samples": a_block("host.samples", hosts)}
+        return Window(BASE_MS + number * GRAIN_MS, tables, None, complete)
+
+    detector = FleetDetector(rules)
+    found = run(detector, [window(n, "a", complete=False) for n in range(40)])
+    whole = FleetDetector(rules).detect(window(0, "a"))
+
+    assert {one.rule for one in found} == {"own", "mean", "judging_incomplete"}
+    assert {one.rule for one in whole} == {"gpus", "joined", "own", "mean"}
+
+
 @pytest.mark.parametrize(("min_count", "fires"), [(0, True), (1, False)])
 def test_a_count_that_must_not_be_low_fires_when_nothing_comes_where_that_is_judged(
     min_count: int, fires: bool
