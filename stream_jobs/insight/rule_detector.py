@@ -134,8 +134,11 @@ class RuleDetector:
         return detection
 
     def pass_by(self, window_ms: int, series: int) -> list[Finding]:
-        """Findings of a window that is not complete: what fires goes on, nothing is learned, begins or ends."""
+        """Findings of a window that is not complete: what fires goes on, nothing is learned, begins or ends. Nor is its
+        time held against series that are not there."""
         self.stats.incomplete += series
+        self.registry.pass_by(window_ms + self.rule.window_ms, self.rule.window_ms)
+        self.packed = None
         self._caught_up(window_ms)
         return self._findings(window_ms, np.empty(0, np.int64))
 

@@ -114,6 +114,10 @@ class Registry:
         """Slots not seen since ``before_ms``, those ``kept`` apart."""
         return np.flatnonzero(self.alive & ~kept & (self.seen_ms < before_ms))
 
+    def pass_by(self, end_ms: int, length_ms: int) -> None:
+        """Nobody was looked for in the window of ``length_ms`` before ``end_ms``: its time makes no series idle."""
+        self.seen_ms[self.alive] = np.minimum(self.seen_ms[self.alive] + length_ms, end_ms)
+
     def forget(self, slots: Whole) -> None:
         """Free these slots. Words that nobody uses any more go as well."""
         self.alive[slots] = False

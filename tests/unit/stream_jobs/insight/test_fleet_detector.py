@@ -196,6 +196,23 @@ def test_a_sum_over_more_than_one_source_waits_also_where_it_is_of_a_host() -> N
     assert {one.rule for one in whole} == {"gpus", "joined", "own", "mean"}
 
 
+def test_windows_that_were_passed_by_make_no_series_idle() -> None:
+    """What went silent while some source was missing is still found when all are back, over a restart too."""
+    rules = [a_rule("no_data", options={"after_s": 20.0, "forget_after_s": 60.0})]
+    detector, restarted = FleetDetector(rules), FleetDetector(rules)
+    run(detector, [temperatures(n, {"a": 60, "b": 60}) for n in range(3)])
+    passed = run(detector, [temperatures(n, {"b": 60}, complete=False) for n in range(3, 23)])
+    restarted.load(detector.dump())
+    back = [temperatures(n, {"b": 60}) for n in range(23, 48)]
+
+    found = [told(detector.detect(window)) for window in back]
+
+    assert passed == []
+    assert found[:5] == [[], *[[("a", True, silent)] for silent in (20.0, 30.0, 40.0, 50.0)]]
+    assert found == [told(restarted.detect(window)) for window in back]
+    assert detector.series == {"no_data": 1}
+
+
 @pytest.mark.parametrize(("min_count", "fires"), [(0, True), (1, False)])
 def test_a_count_that_must_not_be_low_fires_when_nothing_comes_where_that_is_judged(
     min_count: int, fires: bool

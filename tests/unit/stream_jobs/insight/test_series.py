@@ -71,6 +71,17 @@ def test_slots_go_by_the_order_of_labels() -> None:
     assert (one.count, two.count) == (2, 2)
 
 
+def test_time_in_which_nobody_was_looked_for_makes_none_idle() -> None:
+    """Nor does it make any newer than that time, as those are that were looked at early; free slots stay free."""
+    registry = Registry(BY)
+    slots(registry, [("a", "t")], end_ms=100)
+    slots(registry, [("b", "t")], end_ms=197)
+
+    registry.pass_by(200, 10)
+
+    assert registry.seen_ms[:3].tolist() == [110, 200, 0]
+
+
 def test_a_forgotten_slot_is_given_out_again() -> None:
     """And the words that nobody uses any more are gone."""
     registry = Registry(BY, 2)
