@@ -3,10 +3,10 @@
 An upstream is a partition of ``window.partials``. A window is ready when every upstream reported that it is through
 with it. Those that are silent are not waited for any more when one is through with what comes ``wait_ms`` after it, and
 every upstream that still moves has reached it: then it is judged without the others and counts as incomplete. An
-upstream is silent when it has reported no progress for ``wait_ms`` of a clock that is read off the records: it goes on
-by the time from one to the next, by ``PAUSE_MS`` at most. So a backlog is waited for while it is worked off, one
-upstream after the other, up to ``WINDOWS_MAX`` windows: beyond, the oldest goes as it is. How large a fleet is decides
-nothing: of what waits ``MEMORY_BYTES_MAX`` is in memory, and the rest in files, one per window.
+upstream is silent when it has reported no progress for ``wait_ms`` of the records' clock (``record_clock``). So a
+backlog is waited for while it is worked off, one upstream after the other, up to ``WINDOWS_MAX`` windows: beyond, the
+oldest goes as it is. How large a fleet is decides nothing: of what waits ``MEMORY_BYTES_MAX`` is in memory, and the
+rest in files, one per window.
 
 A window that some upstream keeps waiting is *looked at early*, once: ``early_ms`` of that clock after the first
 upstream was through with it, with what came of those that are. So no machine waits to be seen for what somebody else
@@ -40,6 +40,7 @@ from schemas.rows.tables import EXEMPLARS
 from stream_jobs.insight.frame import Window
 from stream_jobs.insight.lexicon import Lexicons
 from stream_jobs.parts import compress, decompress
+from stream_jobs.record_clock import RecordClock
 
 WAIT_MS = MINUTE_MS
 EARLY_MS = 5_000
@@ -178,23 +179,28 @@ class Gather:
     empty: int = 0
     """Windows in a row that nothing came for."""
     late: int = 0
-    strange: int = 0
-    """Records of upstreams that we do not expect."""
+    strange: int = 0  # records of upstreams that we do not expect
     rose_ms: list[int] = field(default_factory=list)
-    clock_ms: int = 0
-    heard_ms: int = 0
-    memory_bytes: int = 0
-    """Of values that wait in memory."""
+    clock: RecordClock = field(default_factory=lambda: RecordClock(PAUSE_MS))
+    memory_bytes: int = 0  # of values that wait in memory
     torn: list[int] = field(default_factory=list)  # upstreams: finals may be missing before those that come next
     lost_to_ms: int = 0  # windows that end by then may lack finals
 
     def __post_init__(self) -> None:
         self.rose_ms = self.rose_ms or [0] * len(self.through_ms)
 
+    @property
+    def clock_ms(self) -> int:
+        """What it shows now."""
+        return self.clock.now_ms
+
     def add(self, headers: FinalsHeaders, value: bytes, at_ms: int | None = None, offset: int | None = None) -> None:
         """Take a record of finals, exemplars or progress that was appended at ``at_ms``; without append times (None)
         event time alone decides who is waited for. ``offset`` None: it cannot be read again."""
-        self._hear(at_ms)
+        if at_ms is None:
+            self.clock.now_ms += self.wait_ms + 1
+        else:
+            self.clock.hear(headers.upstream, at_ms)
         if not 0 <= headers.upstream < len(self.through_ms):
             self.strange += 1
             return
@@ -213,14 +219,6 @@ class Gather:
         for window_ms, waiting in self.waiting.items():
             if waiting.passed_ms is None and window_ms + self.window_ms <= through_ms:
                 waiting.passed_ms = self.clock_ms
-
-    def _hear(self, at_ms: int | None) -> None:
-        if at_ms is None:
-            self.clock_ms += self.wait_ms + 1
-            return
-        if self.heard_ms:
-            self.clock_ms += min(max(at_ms - self.heard_ms, 0), PAUSE_MS)
-        self.heard_ms = max(self.heard_ms, at_ms)
 
     def _limit(self) -> int:
         """The end of what can be judged, now that all or those that are waited for have passed it."""
@@ -301,7 +299,7 @@ class Gather:
     def early(self) -> Iterator[Ready]:
         """Windows that are to be looked at early, in order of time and behind ``ready``; each comes once. Without
         append times there is no clock to say so."""
-        for window_ms, waiting in sorted(self.waiting.items()) if self.heard_ms else ():
+        for window_ms, waiting in sorted(self.waiting.items()) if self.clock.heard_ms else ():
             if waiting.looked or waiting.passed_ms is None or self.clock_ms - waiting.passed_ms < self.early_ms:
                 continue
             waiting.looked = True
@@ -327,9 +325,10 @@ class Gather:
             offsets = [*(came.offset for came in one.came if came.offset is not None), *one.expected]
             carried = [(*came[:2], len(value)) for came, value in self._carried(one)]
             waiting.append([window_ms, one.complete, carried, offsets, one.passed_ms, one.looked])
-        names = ("through_ms", "rose_ms", "clock_ms", "heard_ms", "next_ms", "empty", "late", "strange")
-        after_reset = {name: value for name in ("torn", "lost_to_ms") if (value := getattr(self, name))}
-        return {**{name: getattr(self, name) for name in names}, **after_reset, "waiting": waiting}
+        names = ("through_ms", "rose_ms", "clock_ms", "next_ms", "empty", "late", "strange")
+        rare = {"torn": self.torn, "lost_to_ms": self.lost_to_ms, "behind_ms": [*self.clock.behind_ms.items()]}
+        found = {**{name: getattr(self, name) for name in names}, "heard_ms": self.clock.heard_ms, "waiting": waiting}
+        return found | {name: value for name, value in rare.items() if value}
 
     def values(self) -> list[bytes]:
         """The values that wait and cannot be read again, compressed."""
@@ -346,7 +345,8 @@ class Gather:
         self.through_ms[: len(through_ms)] = through_ms
         rose_ms = head["rose_ms"][: len(self.rose_ms)]
         self.rose_ms = [*rose_ms, *[head["clock_ms"]] * (len(self.rose_ms) - len(rose_ms))]
-        for name in ("clock_ms", "heard_ms", "next_ms", "empty", "late", "strange"):
+        self.clock = RecordClock(PAUSE_MS, head["clock_ms"], head["heard_ms"], dict(head.get("behind_ms", ())))
+        for name in ("next_ms", "empty", "late", "strange"):
             setattr(self, name, head[name])
         self.torn, self.lost_to_ms = list(head.get("torn", ())), head.get("lost_to_ms", 0)
         position = self.memory_bytes = 0

@@ -307,6 +307,22 @@ def test_an_upstream_that_is_silent_for_a_minute_of_appending_is_left_behind(ups
     assert [(one.window_ms, one.complete) for one in ready] == [(at(window), False) for window in range(judged + 1)]
 
 
+@pytest.mark.parametrize("restarted", [False, True], ids=["one owner", "a restart"])
+def test_a_clock_that_was_ahead_keeps_nobody_waiting(restarted: bool) -> None:
+    """The worker of an upstream bears times ten minutes ahead, and dies: it is silent after a minute like any other."""
+    gather, ready, ahead_ms = Gather([0, 0, 0]), [], 10 * MINUTE_MS
+    for window in range(20):
+        for upstream in range(3 if window < 5 else 2):
+            at_ms = at(window + 1) + 2_000 + 100 * upstream + (ahead_ms if upstream == 2 else 0)
+            ready += tell(gather, upstream, window, window + 1, at_ms=at_ms)
+        if restarted:
+            again = Gather([0, 0, 0])
+            again.load(gather.head(), b"".join(gather.values()))
+            gather = again
+
+    assert [(one.window_ms, one.complete) for one in ready] == [(at(window), window < 5) for window in range(14)]
+
+
 def test_a_silence_of_everybody_makes_nobody_silent() -> None:
     """A pause of a day counts as some seconds."""
     gather = Gather([0, 0])
