@@ -12,7 +12,8 @@ clock: from then on its times count from the newest.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from schemas.limits import MINUTE_MS
 
@@ -29,6 +30,10 @@ class RecordClock:
     now_ms: int = 0
     heard_ms: int = 0
     behind_ms: dict[Hashable, int] = field(default_factory=dict)
+
+    def copy(self) -> Self:
+        """One that does not change with this."""
+        return replace(self, behind_ms=dict(self.behind_ms))
 
     def hear(self, sender: Hashable, at_ms: int) -> None:
         """A record of ``sender`` that was made at ``at_ms``."""

@@ -197,13 +197,13 @@ class Gather:
     def add(self, headers: FinalsHeaders, value: bytes, at_ms: int | None = None, offset: int | None = None) -> None:
         """Take a record of finals, exemplars or progress that was appended at ``at_ms``; without append times (None)
         event time alone decides who is waited for. ``offset`` None: it cannot be read again."""
+        if not 0 <= headers.upstream < len(self.through_ms):
+            self.strange += 1
+            return
         if at_ms is None:
             self.clock.now_ms += self.wait_ms + 1
         else:
             self.clock.hear(headers.upstream, at_ms)
-        if not 0 <= headers.upstream < len(self.through_ms):
-            self.strange += 1
-            return
         if headers.rows:
             self._add_rows(headers, value, offset)
         if headers.through_ms > self.through_ms[headers.upstream]:

@@ -6,22 +6,22 @@
 - idle sources are not waited for any more: the greatest watermark is ``wait_ms`` past the end, and every source that
   still moves has reached it.
 
-A source is idle when its watermark has not risen for ``wait_ms`` of a clock that advances with the records: by the time
-between two of them, by ``PAUSE_MS`` at most. So no source is idle because all were, and the backlog of an outage is
-waited for as long as it is being consumed.
+A source is idle when its watermark has not risen for ``wait_ms`` of the records' clock (``record_clock``). So no source
+is idle because all were, and the backlog of an outage is waited for as long as it is being consumed.
 
 Everything here is numbers; a copy of it is what a checkpoint is made of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from schemas.events.grouping import sets_of
 from schemas.limits import WINDOW_MS
 from stream_jobs.finals.upstream import Cursor, Source, UpstreamHeaders, cursor_of, follows
+from stream_jobs.record_clock import RecordClock
 
 PAUSE_MS = 5_000
 """A longer pause between two records counts as this."""
@@ -48,8 +48,7 @@ class Progress:
 
     announced: dict[Source, Announced]
     cursors: dict[Source, Cursor] = field(default_factory=dict)
-    clock_ms: int = 0
-    seen_ms: int = 0
+    clock: RecordClock = field(default_factory=lambda: RecordClock(PAUSE_MS))
     passed_ms: int = 0
     newest_ms: int = 0
 
@@ -59,7 +58,7 @@ class Progress:
 
     def copy(self) -> Progress:
         """One that does not change with this."""
-        return replace(self, announced=dict(self.announced), cursors=dict(self.cursors))
+        return replace(self, announced=dict(self.announced), cursors=dict(self.cursors), clock=self.clock.copy())
 
     @property
     def low_ms(self) -> int:
@@ -79,32 +78,32 @@ class Progress:
 
     def advance(self, headers: UpstreamHeaders, at_ms: int, wait_ms: int | None) -> None:
         """Take the watermark of a record that was written at ``at_ms``. ``wait_ms`` None: no window passes by it."""
-        if self.seen_ms:
-            self.clock_ms += min(max(at_ms - self.seen_ms, 0), PAUSE_MS)
-        self.seen_ms = max(self.seen_ms, at_ms)
+        self.clock.hear(headers.source, at_ms)
         before = self.announced.get(headers.source)
         if headers.watermark_ms == 0 or (before is None and not sets_of(headers.source[0])):
             return
         if before is None or headers.watermark_ms > before.watermark_ms:
-            self.announced[headers.source] = Announced(headers.watermark_ms, self.clock_ms)
+            self.announced[headers.source] = Announced(headers.watermark_ms, self.clock.now_ms)
         if wait_ms is not None:
             self._pass(wait_ms)
 
     def _pass(self, wait_ms: int) -> None:
         every = self.announced.values()
         high_ms = max(one.watermark_ms for one in every)
-        moving = [one.watermark_ms for one in every if self.clock_ms - one.rose_ms <= wait_ms]
+        moving = [one.watermark_ms for one in every if self.clock.now_ms - one.rose_ms <= wait_ms]
         patient_ms = min([*moving, high_ms - wait_ms])
         self.passed_ms = max(self.passed_ms, self.low_ms, patient_ms)
 
     def dump(self) -> dict[str, Any]:
         """As plain values, equal for equal progress; without ``passed_ms``, which a checkpoint has of its own."""
+        behind = [[source, behind_ms] for source, behind_ms in self.clock.behind_ms.items()]
         return {
             "told": [[*source, one.watermark_ms, one.rose_ms] for source, one in sorted(self.announced.items())],
             "places": [[*source, *cursor] for source, cursor in sorted(self.cursors.items())],
-            "clock_ms": self.clock_ms,
-            "heard_ms": self.seen_ms,
+            "clock_ms": self.clock.now_ms,
+            "heard_ms": self.clock.heard_ms,
             "newest_ms": self.newest_ms,
+            **({"behind_ms": behind} if behind else {}),
         }
 
     @classmethod
@@ -116,4 +115,6 @@ class Progress:
         }
         cursors = {(topic, number): Cursor(*rest) for topic, number, *rest in found["places"]}
         every = {**dict.fromkeys(sources, Announced()), **announced}
-        return cls(every, cursors, found["clock_ms"], found["heard_ms"], passed_ms, found["newest_ms"])
+        behind_ms: dict[Hashable, int] = {tuple(source): found_ms for source, found_ms in found.get("behind_ms", ())}
+        clock = RecordClock(PAUSE_MS, found["clock_ms"], found["heard_ms"], behind_ms)
+        return cls(every, cursors, clock, passed_ms, found["newest_ms"])

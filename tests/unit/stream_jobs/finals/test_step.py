@@ -222,7 +222,22 @@ def test_a_silence_of_everybody_makes_nobody_silent() -> None:
 
     step.fold(state, upstream.commit(SAMPLES, hour_ms, at_ms=hour_ms), changes)
 
-    assert (state.progress.passed_ms, state.progress.clock_ms) == (BASE_MS, PAUSE_MS)
+    assert (state.progress.passed_ms, state.progress.clock.now_ms) == (BASE_MS, PAUSE_MS)
+
+
+def test_a_worker_whose_clock_was_ahead_and_that_died_keeps_no_window_waiting() -> None:
+    """Its successor's records are older than its own for as long as that; a snapshot remembers it."""
+    step, upstream = a_step(), Upstream()
+    state, changes = a_state(step)
+    step.fold(state, upstream.commit(REQUESTS, BASE_MS, at_ms=BASE_MS), changes)
+    step.fold(state, upstream.commit(SAMPLES, BASE_MS, at_ms=BASE_MS + 3_600_000), changes)
+    wait_ms = DEFAULT_LIMITS.final_wait_ms
+    for second in range(2 * wait_ms // 1_000 + 1):
+        at_ms = BASE_MS + 1_000 * second
+        step.fold(state, upstream.commit(SAMPLES, at_ms, at_ms=at_ms), changes)
+        state = step.load("window.partials", PARTITION, step.dump(state))
+
+    assert state.progress.passed_ms == BASE_MS + wait_ms
 
 
 def test_a_source_outside_the_contract_holds_nothing_up() -> None:
