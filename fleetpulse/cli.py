@@ -15,7 +15,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from types import FrameType
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -49,6 +49,7 @@ from fleetpulse.commands.output import sentence_of
 from fleetpulse.extensions import Commands, extensions
 from fleetpulse.services.processes import end_with_parent
 from runtime.runbook import cause_of
+from runtime.version import version
 from schemas.errors import ConfigError, FleetpulseError
 
 _INTERRUPTED = 128 + signal.SIGINT
@@ -63,13 +64,29 @@ app = typer.Typer(
     help="Telemetry for GPU fleets and LLM serving: exact books, percentiles that merge.\n\n"
     "Start with [bold]fleetpulse demo[/bold].",
 )
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fleetpulse {version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Options of the command line itself."""
+
+
 PANELS: Mapping[str, Mapping[str, Callable[..., None] | typer.Typer]] = {
     "Local stack": {"up": stack.up, "down": stack.down, "status": stack.status, "migrate": stack.migrate},
     "Edge": {"agent": edge.agent, "proxy": edge.proxy},
     "Services": {
         "jobs": services.jobs,
         "sink": services.sink,
-        "repair": repair.repair,
         "compile": services.compile_ahead,
         "deliver": deliver.deliver,
         "export": export.group,

@@ -18,6 +18,7 @@ from structlog.typing import EventDict, Processor
 from runtime.clock import SystemClock
 from runtime.counters import COUNTERS
 from runtime.runbook import Cause
+from runtime.version import version
 from schemas.errors import ConfigError
 
 _CLICKHOUSE = ("clickhouse_connect", "urllib3")
@@ -53,6 +54,7 @@ def configure(process: str, *, level: str = "INFO", stream: TextIO | None = None
     if level.upper() not in logging.getLevelNamesMapping():
         raise ConfigError("log.level", level, "must be DEBUG, INFO, WARNING, ERROR or CRITICAL")
     COUNTERS.set("process_info", 1, process=process)
+    COUNTERS.set("build_info", 1, process=process, version=version())
     COUNTERS.set("process_start_ms", _STARTED_MS, process=process)
     target = sys.stderr if stream is None else stream
     handler = logging.StreamHandler(target)

@@ -208,6 +208,8 @@ METRICS: tuple[Metric, ...] = (
     _gauge("cause", "processes", ("cause",), "1 while this keeps the process from its work; a heading of the runbook",
            "0"),
     _gauge("process_info", "processes", ("process",), "1; which process of fleetpulse this is", "1"),
+    _gauge("build_info", "processes", ("process", "version"), "1; which version of fleetpulse it runs",
+           "one version but for an upgrade"),
     _gauge("process_start_ms", "ms", ("process",), "when it started, since the epoch", "changes with a restart"),
     _counter("errors", "errors", ("where", "error"), "caught and recovered from", "rare"),
     _counter("trace_spans", "spans", ("outcome",),

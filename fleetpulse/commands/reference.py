@@ -95,7 +95,7 @@ _GROUPS = {
     "Finals and costs": ("finals", "spend", "cost"),
     "Alerts": ("alerts", "alert", "insight", "deliver"),
     "Dashboard and export": ("dashboard", "export"),
-    "Every process": ("cause", "process", "errors", "trace"),
+    "Every process": ("cause", "process", "build", "errors", "trace"),
 }
 _HELP = re.compile(r"^\* `--help`.*\n", re.MULTILINE)
 _BOLD = re.compile(r"\[/?bold\]")

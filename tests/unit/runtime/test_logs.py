@@ -12,6 +12,7 @@ from runtime import logs
 from runtime.clock import SystemClock
 from runtime.counters import COUNTERS
 from runtime.runbook import PAGE, Cause
+from runtime.version import version
 from schemas.errors import ConfigError
 
 
@@ -65,6 +66,7 @@ def test_a_cause_of_the_runbook_has_its_link_beside_it() -> None:
     ]
     assert "cause" not in lines[2]
     assert COUNTERS.value("process_info", process="sink") == 1
+    assert COUNTERS.value("build_info", process="sink", version=version()) == 1
 
 
 def test_a_process_reports_when_it_started_however_often_its_lines_are_configured() -> None:

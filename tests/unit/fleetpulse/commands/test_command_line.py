@@ -6,8 +6,10 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from itertools import dropwhile, takewhile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,8 @@ from typer.testing import CliRunner
 from fleetpulse.cli import app
 from fleetpulse.commands.people import duration_ms
 from schemas.errors import ConfigError
+
+PYPROJECT = Path(__file__).parents[4] / "pyproject.toml"
 
 
 def commands() -> dict[tuple[str, ...], Any]:
@@ -44,6 +48,14 @@ def examples(help_text: str) -> Iterator[list[str]]:
     for text in re.findall(r"\[bold\](.+?)\[/bold\]", help_text.partition("Example:")[2], re.DOTALL):
         words = list(takewhile(lambda word: word not in ("|", ">"), shlex.split(text)))
         yield list(dropwhile(lambda word: re.fullmatch(r"[A-Z][A-Z0-9_]*=\S*", word), words))
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    """On standard output, without a command."""
+    result = CliRunner().invoke(app, ["--version"])
+
+    expected = tomllib.loads(PYPROJECT.read_text())["project"]["version"]
+    assert (result.exit_code, result.stdout) == (0, f"fleetpulse {expected}\n")
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
