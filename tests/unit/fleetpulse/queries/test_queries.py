@@ -9,6 +9,7 @@ import pytest
 from fleetpulse import queries
 from fleetpulse.sql.query import parameters_of
 from schemas.ddl.fault_view import AFTER_MS, LOST
+from stream_jobs.rules.load import load
 
 PARAMETERS = {"from_ms": 1_000, "to_ms": 61_000}
 PLAIN = [
@@ -60,6 +61,17 @@ def test_queries_of_faults_say_nothing_otherwise_than_their_view() -> None:
 
     assert re.findall(r"\d{5,}", texts["requests_of_gpu_fault"]) == ["60000", str(AFTER_MS), "60000"]
     assert not re.search(rf"\d{{5,}}|{'|'.join(LOST)}|llm_requests", texts["requests_lost"])
+
+
+def test_starved_gpus_are_those_of_their_rule() -> None:
+    """Whoever follows the alert to the query finds the minutes that it was about."""
+    options = next(rule for rule in load() if rule.name == "gpu_starved_by_core").options
+    levels = [f"{options[name]:.0f}" for name in ("below", "thread_above", "waiting_above")]
+    compared = r"< (\d+) AND thread_ppm > (\d+), false\) AS starved.*HAVING waiting_sum > (\d+) \*"
+
+    found = re.search(compared, queries.text("starved_gpus"), re.DOTALL)
+    assert found is not None
+    assert [*found.groups()] == levels
 
 
 def test_an_unknown_query_is_refused() -> None:
