@@ -97,6 +97,8 @@ class _Sql:
             self._verdict = tag("p", text="", role="status")
             self._verdict.set_visibility(False)
             self._table = tag("div", "", style="overflow-x:auto")
+        self._answer: tuple[object, Table] | None = None
+        """The table that stands there, and what it is of."""
 
     def _action(self, text: str, icon: str, kind: str, act: Callable[[str], Act], classes: str = "") -> None:
         made = button(text, lambda: None, icon, classes)
@@ -221,7 +223,7 @@ class _Sql:
 
     def _fail(self, said: str) -> None:
         self._result.hint("rejected")
-        self._table.clear()
+        self._clear()
         self._verdict.set_visibility(False)
         self._show_error(said)
 
@@ -230,12 +232,24 @@ class _Sql:
         set_text(self._error, said)
         self._error.set_visibility(True)
 
-    def _fill(self, found: console.Table) -> None:
+    def _clear(self) -> None:
         self._table.clear()
+        self._answer = None
+
+    def _fill(self, found: console.Table) -> None:
+        """In live mode the table stays, so that page and order stay that somebody chose."""
         if not found.rows:
+            self._clear()
             self._result.empty("No rows", "The statement is fine and nothing fits it.")
             return
         self._result.show()
+        of = (self._ran, found.columns, found.types)
+        if self._answer is None or self._answer[0] != of:
+            self._clear()
+            self._answer = of, self._new_table(found)
+        self._answer[1].show([{f"c{number}": value for number, value in enumerate(row)} for row in found.rows])
+
+    def _new_table(self, found: console.Table) -> Table:
         # Names of columns are anybody's text: rows are keyed by number, names stand in labels alone.
         numeric = [kind.removeprefix("Nullable(").startswith(("UInt", "Int", "Float")) for kind in found.types]
         columns = [
@@ -243,8 +257,7 @@ class _Sql:
             for number, name in enumerate(found.columns)
         ]
         with self._table:
-            shown = Table(columns, "Answer", page_rows=25)
-        shown.show([{f"c{number}": value for number, value in enumerate(row)} for row in found.rows])
+            return Table(columns, "Answer", page_rows=25)
 
     async def _download(self, sql: str, ending: str) -> None:
         name = f"fleetpulse.{ending}"

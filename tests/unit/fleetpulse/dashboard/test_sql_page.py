@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from nicegui import Client
+from nicegui import Client, ui
 
 from fleetpulse.dashboard import console, shell
 from fleetpulse.dashboard.data import Data
@@ -74,6 +74,10 @@ class Opened:
         for _ in range(50):
             await asyncio.sleep(0)
 
+    def table(self) -> ui.table:
+        (found,) = (one for one in self.client.elements.values() if isinstance(one, ui.table))
+        return found
+
     def sent(self, kind: str) -> list[dict[str, Any]]:
         """What the browser was told."""
         return [message for _, what, message in self.client.outbox.messages if what == kind]
@@ -122,6 +126,23 @@ async def test_in_live_mode_what_was_run_last_runs_again(opened: Opened) -> None
         view.tick()
         await opened.rest()
     assert [sql for sql, _ in opened.asked] == [MINE, "SELECT 2", "SELECT 2"]
+
+
+async def test_the_page_that_somebody_reads_stays_in_live_mode(opened: Opened) -> None:
+    """And its order; another statement begins with its first."""
+    view = opened.views[0]
+    await opened.press("Run", MINE)
+    opened.table().pagination = {"page": 3, "rowsPerPage": 25, "sortBy": "c0"}
+    with opened.client:
+        view.shell(replace(view.state, live=True))
+        await opened.rest()
+        view.tick()
+        await opened.rest()
+    assert len(opened.asked) > 2
+    assert opened.table().pagination == {"page": 3, "rowsPerPage": 25, "sortBy": "c0"}
+
+    await opened.press("Run", "SELECT 2")
+    assert "page" not in opened.table().pagination
 
 
 async def test_a_file_goes_by_http(opened: Opened) -> None:
