@@ -34,6 +34,7 @@ OPEN_S, ALERT_WITHIN_S, BILLED_WITHIN_S = 90, 300.0, 120.0
 GONE_S = 100.0
 """A process that is gone is notified of after a minute."""
 ROWS = 500
+TENANTS_S = 30.0
 _NO_PERMISSION = r"""
 #include <stdlib.h>
 #include <unistd.h>
@@ -192,24 +193,29 @@ def _sent(records: int) -> Callable[[Stand], None]:
 
 
 def _tenants(count: int) -> Callable[[Stand], None]:
-    """A foreign client names another tenant in every request. It is one host: all come to one partition."""
+    """A foreign client names another tenant in every request. It is one host: all come to one partition, over
+    ``TENANTS_S``, so that names alone are too many and not requests."""
     request = {"host": "foreign", "model": "m", "status": "ok", "origin": "simulated"}
 
     def batches() -> Iterator[list[dict[str, str]]]:
         for first in range(0, count, ROWS):
             yield [request | {"tenant": f"t-{n}", "request_id": f"r-{n}"} for n in range(first, first + ROWS)]
 
-    return lambda stand: asyncio.run(_publish(stand.config.kafka, "llm.requests", batches()))
+    pause_s = TENANTS_S * ROWS / count
+    return lambda stand: asyncio.run(_publish(stand.config.kafka, "llm.requests", batches(), pause_s))
 
 
-async def _publish(kafka: KafkaConfig, topic: str, batches: Iterable[list[dict[str, str]]]) -> None:
-    """Events of now, a record for each batch, from somebody who keeps no books."""
+async def _publish(
+    kafka: KafkaConfig, topic: str, batches: Iterable[list[dict[str, str]]], pause_s: float = 0.0
+) -> None:
+    """Events of now, a record for each batch and a pause behind it, from somebody who keeps no books."""
     headers = [("schema", f"{topic}/1".encode()), ("content-type", NDJSON.encode())]
     async with started(make_producer(kafka)) as producer:
         for batch in batches:
             at = {"at_ms": SystemClock().now_ms()}
             value = b"\n".join(orjson.dumps(event | at) for event in batch)
             await producer.send(topic, value, partition=0, headers=headers)
+            await asyncio.sleep(pause_s)
         await producer.flush()
 
 
