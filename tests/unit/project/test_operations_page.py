@@ -1,0 +1,48 @@
+"""What docs/how-to/operations.md has people paste does what it says, with the files that are shipped."""
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from runtime.config import load
+
+ROOT = Path(__file__).resolve().parents[3]
+KUBERNETES = ROOT / "deploy" / "kubernetes"
+PAGE = (ROOT / "docs" / "how-to" / "operations.md").read_text()
+BLOCKS: list[str] = re.findall(r"^```\w*\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def block_with(text: str) -> str:
+    """The one block that has it."""
+    (found,) = (block for block in BLOCKS if text in block)
+    return found
+
+
+def test_rights_are_given_in_the_deployment_that_the_manifests_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command makes topics and writes whose they are: by another name every part would be turned away."""
+    shipped = tomllib.loads((KUBERNETES / "fleetpulse.toml").read_text())
+    folder = tmp_path / "administrator"
+    folder.mkdir()
+    for name in ("kafka-password", "kafka-ca.crt", "clickhouse-writer", "clickhouse-ca.crt"):
+        (folder / name).write_text("secret")
+    (tmp_path / "deploy").symlink_to(ROOT / "deploy")
+    monkeypatch.chdir(tmp_path)
+    block = block_with("--acls edge=fleetpulse-edge").partition("fleetpulse migrate")[0]
+    said = subprocess.run(["sh", "-ec", f"{block}\nenv"], capture_output=True, text=True, check=True).stdout
+    for line in said.splitlines():
+        name, _, value = line.partition("=")
+        if name.startswith("FLEETPULSE_"):
+            monkeypatch.setenv(name, value)
+
+    config = load()
+
+    assert config.kafka.deployment == shipped["kafka"]["deployment"] == "production"
+    assert config.kafka.sasl_username == "ADMINISTRATOR"
+    assert config.kafka.bootstrap == shipped["kafka"]["bootstrap"]
+    assert config.clickhouse.url.startswith("https://")
+    assert config.clickhouse.password.get_secret_value() == "secret"
