@@ -182,6 +182,17 @@ def test_consent_can_be_taken_back(given: str, args: list[str]) -> None:
     assert job["spec"]["template"]["spec"]["containers"][0]["args"] == ["migrate", *args]
 
 
+@pytest.mark.parametrize(("consent", "args"), [("true", ["--yes"]), ("false", [])], ids=["given", "taken back"])
+def test_consent_leaves_the_servers_that_are_migrated(consent: str, args: list[str], tmp_path: Path) -> None:
+    """A shard of a database that is not replicated is migrated with every upgrade, whatever is consented to."""
+    (tmp_path / "values.yaml").write_text("migrate: {servers: ['https://ch-2:8443', 'https://ch-3:8443']}")
+    made = objects(rendered("", "--values", str(tmp_path / "values.yaml"), "--set", f"migrate.consent={consent}"))
+    servers = ["--clickhouse", "https://ch-2:8443", "--clickhouse", "https://ch-3:8443"]
+
+    (one,) = made["Job", "migrate"]["spec"]["template"]["spec"]["containers"]
+    assert one["args"] == ["migrate", *args, *servers]
+
+
 def sums(*words: str) -> dict[str, str]:
     """Of what is read, by the part whose pods are made anew when it changes."""
     made = objects(rendered("", *words))
