@@ -295,7 +295,8 @@ def test_the_agent_s_account_may_list_pods_and_nothing_else() -> None:
 
 
 def test_every_part_is_spread_and_drained_one_at_a_time() -> None:
-    """Over nodes and zones as far as there are any; a node is drained pod by pod, and each pod ends in order."""
+    """Over nodes and zones as far as there are any; a node is drained pod by pod, and each pod ends in order.
+    While Kafka is away no pod is ready: a drain does not wait for that."""
     budgets = {one["metadata"]["name"]: one["spec"] for one in manifests() if one["kind"] == "PodDisruptionBudget"}
     parts = {name: one["spec"] for name, one in WORKLOADS.items() if one["kind"] in ("StatefulSet", "Deployment")}
 
@@ -304,7 +305,11 @@ def test_every_part_is_spread_and_drained_one_at_a_time() -> None:
         pod, labels = spec["template"]["spec"], spec["template"]["metadata"]["labels"]
         spread = pod["topologySpreadConstraints"]
 
-        assert budgets[name] == {"maxUnavailable": 1, "selector": {"matchLabels": labels}}, name
+        assert budgets[name] == {
+            "maxUnavailable": 1,
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            "selector": {"matchLabels": labels},
+        }, name
         assert [one["topologyKey"] for one in spread] == ["kubernetes.io/hostname", "topology.kubernetes.io/zone"], name
         assert [one["labelSelector"]["matchLabels"] for one in spread] == [labels, labels], name
         assert {one["whenUnsatisfiable"] for one in spread} == {"ScheduleAnyway"}, name

@@ -191,7 +191,7 @@ prices.yaml: |
 {{- if kindIs "string" . }}{{ . }}{{ else }}{{ toYaml . }}{{ end -}}
 {{- end }}
 
-{{- /* A node is drained one pod of a part at a time. Called with (root, name). */ -}}
+{{- /* A node is drained one pod of a part at a time; pods that are not ready hold up no drain. Called with (root, name). */ -}}
 {{- define "fleetpulse.disruption" -}}
 {{- $root := index . 0 }}{{- $name := index . 1 }}
 {{- if $root.Values.podDisruptionBudgets }}
@@ -203,6 +203,7 @@ metadata:
   labels: {{ include "fleetpulse.labels" $name }}
 spec:
   maxUnavailable: 1
+  unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels: {{ include "fleetpulse.labels" $name }}
 {{- end }}
