@@ -4,8 +4,10 @@ import re
 import subprocess
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from runtime.config import load
 
@@ -46,3 +48,23 @@ def test_rights_are_given_in_the_deployment_that_the_manifests_name(
     assert config.kafka.bootstrap == shipped["kafka"]["bootstrap"]
     assert config.clickhouse.url.startswith("https://")
     assert config.clickhouse.password.get_secret_value() == "secret"
+
+
+def test_a_rotated_password_reaches_every_part() -> None:
+    """Who reads it at its start alone is restarted: all units, services of Compose with the writer's, every pod."""
+    section = PAGE[PAGE.index("### Rotate a password") : PAGE.index("## Several deployments")]
+    units = {path.stem.rstrip("@") for path in (ROOT / "deploy" / "systemd").glob("*.service")}
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    writers = {name for name, one in services.items() if "clickhouse_writer" in one.get("secrets", ())}
+    (recreated,) = re.findall(r"^docker compose up .*--no-deps (.*)$", section, re.MULTILINE)
+    made = [yaml.safe_load_all(path.read_text()) for path in KUBERNETES.glob("*.yaml")]
+    pods = {f"{one['kind'].lower()}/{one['metadata']['name']}" for objects in made for one in objects if _runs_on(one)}
+
+    assert set(re.findall(r"fleetpulse-[a-z]+(?=[ @\n])", " ".join(re.findall(r"systemctl.*\n", section)))) == units
+    assert set(recreated.split()) == writers - {"migrate"}
+    restarted = " ".join(re.findall(r"rollout restart (.*)$", section, re.MULTILINE)).split()
+    assert sorted(restarted) == sorted(pods)
+
+
+def _runs_on(one: dict[str, Any]) -> bool:
+    return one.get("kind") in ("StatefulSet", "Deployment", "DaemonSet")
