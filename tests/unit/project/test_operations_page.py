@@ -1,4 +1,4 @@
-"""What docs/how-to/operations.md has people paste does what it says, with the files that are shipped."""
+"""What the pages about operations have people paste does what it says, with the files that are shipped."""
 
 import re
 import subprocess
@@ -14,6 +14,7 @@ from runtime.config import load
 ROOT = Path(__file__).resolve().parents[3]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 PAGE = (ROOT / "docs" / "how-to" / "operations.md").read_text()
+RUNNING = (ROOT / "docs" / "how-to" / "running.md").read_text()
 BLOCKS: list[str] = re.findall(r"^```\w*\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
@@ -68,3 +69,15 @@ def test_a_rotated_password_reaches_every_part() -> None:
 
 def _runs_on(one: dict[str, Any]) -> bool:
     return one.get("kind") in ("StatefulSet", "Deployment", "DaemonSet")
+
+
+def test_the_agent_s_pod_is_asked_with_the_agent_s_rights() -> None:
+    """`kubectl exec` begins as root, to whom all is open: the line steps down as the pod's own command does."""
+    objects = yaml.safe_load_all((KUBERNETES / "agent.yaml").read_text())
+    (agent,) = (one for one in objects if one["kind"] == "DaemonSet")
+    (container,) = agent["spec"]["template"]["spec"]["containers"]
+    _, *options = container["command"]
+
+    (line,) = re.findall(r"`kubectl [^`]* -- (setpriv [^`]*)`", RUNNING)
+    assert line.split() == ["setpriv", *options, "agent", "--probe"]
+    assert "-- fleetpulse agent --probe" not in RUNNING
