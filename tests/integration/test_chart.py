@@ -371,6 +371,33 @@ def test_a_variable_is_what_its_value_says(of: str, value: str, text: str, tmp_p
     assert [one["value"] for one in agent["env"] if one["name"] == "NAME"] == [text]
 
 
+def test_no_container_has_a_variable_twice(tmp_path: Path) -> None:
+    """An apply by the server refuses that. Of all containers, whichever of theirs the values name; a part's own value
+    comes before that of all."""
+    (tmp_path / "values.yaml").write_text(
+        "env: {FLEETPULSE_KAFKA__SASL_USERNAME: a, FLEETPULSE_DATA_DIR: /a, POD_NAME: a, NAME: a}\n"
+        "agent: {env: {FLEETPULSE_AGENT__HOST: b, NVIDIA_VISIBLE_DEVICES: '0', NAME: b}}\n"
+        "export: {enabled: true}\n"
+    )
+    text = rendered("", "--values", str(tmp_path / "values.yaml"))
+    made = objects(text)
+    lists = {name: env_of(one) for (_, name), one in made.items() if "template" in one.get("spec", {})}
+    agent, windows = ({each["name"]: each.get("value") for each in lists[part]} for part in ("agent", "windows"))
+
+    assert {name for name, env in lists.items() if len({each["name"] for each in env}) < len(env)} == set()
+    assert judged(text).returncode == 0
+    assert (agent["FLEETPULSE_AGENT__HOST"], agent["NVIDIA_VISIBLE_DEVICES"], agent["NAME"]) == ("b", "0", "b")
+    assert (agent["FLEETPULSE_DATA_DIR"], agent["FLEETPULSE_KAFKA__SASL_USERNAME"]) == ("/var/lib/fleetpulse", "a")
+    assert (windows["POD_NAME"], windows["NAME"], windows["FLEETPULSE_DATA_DIR"]) == (None, "a", "/a")
+
+
+def env_of(workload: dict[str, Any]) -> list[dict[str, Any]]:
+    """Variables of its own container."""
+    (one,) = workload["spec"]["template"]["spec"]["containers"]
+    found: list[dict[str, Any]] = one["env"]
+    return found
+
+
 AT = "/run/secrets/fleetpulse"
 
 

@@ -63,27 +63,38 @@ livenessProbe: { httpGet: { path: /healthz, port: health }, periodSeconds: 10, t
 readinessProbe: { httpGet: { path: /readyz, port: health }, periodSeconds: 5, timeoutSeconds: 5 }
 {{- end }}
 
-{{- /* Variables of a login in Kafka, and of one in ClickHouse. Called with (root, role, "writer" | "reader" | ""). */ -}}
+{{- /* Variables of a container, each name once: an apply by the server refuses a second. Those of its logins in Kafka and
+ClickHouse, then `env` of the values, then what the part itself needs, then the part's own `env`; a later one replaces an
+earlier. Called with (root, role, "writer" | "reader" | "", {NAME: value or source} of the part, {NAME: value} of its env). */ -}}
 {{- define "fleetpulse.env" -}}
-{{- $root := index . 0 }}{{- $role := index . 1 }}{{- $database := index . 2 -}}
-- { name: FLEETPULSE_CONFIG_FILE, value: /etc/fleetpulse/fleetpulse.toml }
-- { name: FLEETPULSE_KAFKA__SASL_USERNAME, value: {{ (index $root.Values.logins $role).username | quote }} }
+{{- $root := index . 0 }}{{- $database := index . 2 -}}
+{{- $all := dict "FLEETPULSE_CONFIG_FILE" "/etc/fleetpulse/fleetpulse.toml" }}
+{{- $_ := set $all "FLEETPULSE_KAFKA__SASL_USERNAME" (index $root.Values.logins (index . 1)).username }}
 {{- if $database }}
-{{- $section := eq $database "writer" | ternary "CLICKHOUSE" "CLICKHOUSE_READER" }}
-- { name: FLEETPULSE_{{ $section }}__URL, value: {{ $root.Values.clickhouse.url | quote }} }
-- { name: FLEETPULSE_{{ $section }}__USER, value: {{ (index $root.Values.clickhouse $database).user | quote }} }
-- { name: FLEETPULSE_{{ $section }}__PASSWORD_FILE, value: /run/secrets/fleetpulse/clickhouse-{{ $database }} }
+{{- $section := eq $database "writer" | ternary "FLEETPULSE_CLICKHOUSE" "FLEETPULSE_CLICKHOUSE_READER" }}
+{{- $_ := set $all (print $section "__URL") $root.Values.clickhouse.url }}
+{{- $_ := set $all (print $section "__USER") (index $root.Values.clickhouse $database).user }}
+{{- $_ := set $all (print $section "__PASSWORD_FILE") (print "/run/secrets/fleetpulse/clickhouse-" $database) }}
 {{- if $root.Values.clickhouse.caInSecrets }}
-- { name: FLEETPULSE_{{ $section }}__CA_FILE, value: /run/secrets/fleetpulse/clickhouse-ca.crt }
+{{- $_ := set $all (print $section "__CA_FILE") "/run/secrets/fleetpulse/clickhouse-ca.crt" }}
 {{- end }}
 {{- end }}
-{{- include "fleetpulse.variables" $root.Values.env }}
+{{- range list $root.Values.env (index . 3) (index . 4) }}
+{{- range $name, $value := . }}{{- $_ := set $all $name $value }}{{- end }}
 {{- end }}
-
-{{- /* Further variables: {NAME: value}. Numbers of values are floats to Helm, which writes large ones with an exponent. */ -}}
-{{- define "fleetpulse.variables" -}}
-{{- range $key, $value := . }}
-- { name: {{ $key }}, value: {{ kindIs "float64" $value | ternary (include "fleetpulse.toml.value" $value) $value | quote }} }
+{{- /* First, since the value of another may name it. */ -}}
+{{- if kindIs "map" $all.POD_NAME }}
+- { name: POD_NAME, valueFrom: {{ toJson $all.POD_NAME }} }
+{{- $_ := unset $all "POD_NAME" }}
+{{- end }}
+{{- range $name, $value := $all }}
+{{- if kindIs "map" $value }}
+- { name: {{ $name }}, valueFrom: {{ toJson $value }} }
+{{- else }}
+{{- /* Numbers of values are floats to Helm, which writes large ones with an exponent. */}}
+{{- $text := kindIs "float64" $value | ternary (include "fleetpulse.toml.value" $value) (toString $value) }}
+- { name: {{ $name }}, value: {{ regexMatch "^/[A-Za-z0-9/._-]+$" $text | ternary $text (quote $text) }} }
+{{- end }}
 {{- end }}
 {{- end }}
 
@@ -242,10 +253,7 @@ spec:
           imagePullPolicy: {{ $root.Values.image.pullPolicy }}
           args: {{ toJson .args }}
           env:
-            {{- include "fleetpulse.env" (list $root .role .database) | nindent 12 }}
-            {{- range $key, $value := .env }}
-            - { name: {{ $key }}, value: {{ $value | quote }} }
-            {{- end }}
+            {{- include "fleetpulse.env" (list $root .role .database .env dict) | trim | nindent 12 }}
           ports:
             - { name: health, containerPort: 8080 }
             {{- range $key, $port := .ports }}
