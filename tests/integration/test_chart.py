@@ -471,6 +471,52 @@ def test_a_part_can_be_stopped(name: str) -> None:
     assert replicas == 0
 
 
+@pytest.mark.parametrize("name", ["windows", "sink", "dashboard", "proxy"])
+def test_the_number_of_a_part_can_be_an_autoscaler_s(name: str) -> None:
+    """Without a number an upgrade leaves what was scaled; who is alone stays so."""
+    made = objects(rendered("", "--set", f"{name}.replicas=null"))
+    numbers = {part: one["spec"].get("replicas") for (kind, part), one in made.items() if kind in SCALED}
+
+    assert numbers[name] is None
+    assert {part for part, number in numbers.items() if number is None} == {name}
+    assert numbers["deliver"] == 1
+
+
+SCALED = ("StatefulSet", "Deployment")
+
+
+@pytest.mark.parametrize(
+    ("setting", "part", "grace_s"),
+    [
+        ("agent.drain_ms=600000", "agent", 625),
+        ("agent.drain_ms=1000", "agent", 40),
+        ("delivery.drain_s=300", "deliver", 325),
+        ("delivery.drain_s=7.5", "deliver", 40),
+    ],
+)
+def test_a_pod_has_longer_than_its_part_drains(setting: str, part: str, grace_s: int) -> None:
+    """As the settings say; no other pod waits with it."""
+    made = objects(rendered("", "--set", f"settings.{setting}"))
+    pods = {
+        name: one["spec"]["template"]["spec"].get("terminationGracePeriodSeconds")
+        for (kind, name), one in made.items()
+        if kind in (*SCALED, "DaemonSet")
+    }
+
+    assert pods.pop(part) == grace_s
+    assert pods.pop("proxy") == 60
+    assert set(pods.values()) == {40}
+
+
+@pytest.mark.parametrize(("size", "room"), [("2Gi", True), ("1100M", True), ("1Gi", False), ("1G", False)])
+def test_a_spool_has_room_on_its_volume(size: str, room: bool) -> None:
+    """Else the disk is full before the spool is, at its limit of 1 GiB."""
+    done = helm("template", "fleetpulse", str(CHART), "--set", f"proxy.spool.size={size}")
+
+    assert (done.returncode == 0) is room
+    assert ("spool_bytes_max" in done.stderr) is not room
+
+
 @pytest.mark.parametrize(
     ("words", "named"),
     [

@@ -132,6 +132,14 @@ checksum/config: {{ include (index . 2) $root | sha256sum }}
 {{- end }}
 {{- end }}
 
+{{- /* A quantity of Kubernetes, such as 2Gi, as a number of bytes. */ -}}
+{{- define "fleetpulse.bytes" -}}
+{{- $unit := regexFind "[A-Za-z]+$" . }}
+{{- $decimal := dict "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 }}
+{{- $units := merge $decimal (dict "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "Pi" 1125899906842624) }}
+{{- mulf (float64 (trimSuffix $unit .)) (index $units $unit | required (printf "%s must be a quantity such as 2Gi" .)) }}
+{{- end }}
+
 {{- /* A value of TOML. Numbers of values files are floats to Helm: whole ones are written without a point. */ -}}
 {{- define "fleetpulse.toml.value" -}}
 {{- if kindIs "float64" . -}}
@@ -221,7 +229,7 @@ spec:
 {{- end }}
 
 {{- /* A deployment of one container. Called with a map: root, name, args, role, database, secrets, env, ports, claim
-(of a volume for its data directory). */ -}}
+(of a volume for its data directory), alone (one pod, whatever happens), graceSeconds. */ -}}
 {{- define "fleetpulse.deployment" -}}
 {{- $root := .root }}{{- $part := index .root.Values .name -}}
 ---
@@ -231,7 +239,11 @@ metadata:
   name: {{ .name }}
   labels: {{ include "fleetpulse.labels" .name }}
 spec:
-  replicas: {{ hasKey $part "replicas" | ternary $part.replicas 1 }}
+  {{- if .alone }}
+  replicas: 1
+  {{- else if not (kindIs "invalid" $part.replicas) }}
+  replicas: {{ $part.replicas }}
+  {{- end }}
   {{- if .alone }}
   # Never two under one name.
   strategy: { type: Recreate }
@@ -244,7 +256,7 @@ spec:
       annotations:
         {{- include "fleetpulse.annotations" (list $root 8080 "fleetpulse.files") | nindent 8 }}
     spec:
-      terminationGracePeriodSeconds: 40
+      terminationGracePeriodSeconds: {{ .graceSeconds | default 40 }}
       {{- include "fleetpulse.podSecurity" $root | nindent 6 }}
       {{- include "fleetpulse.placement" (list $root .name $part) | indent 6 }}
       containers:
