@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[3]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 PAGE = (ROOT / "docs" / "how-to" / "operations.md").read_text()
 RUNNING = (ROOT / "docs" / "how-to" / "running.md").read_text()
-BLOCKS: list[str] = re.findall(r"^```\w*\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+BLOCKS: list[str] = re.findall(r"^ *```\w*\n(.*?)^ *```", PAGE, re.MULTILINE | re.DOTALL)
 
 
 def block_with(text: str) -> str:
@@ -81,3 +81,25 @@ def test_the_agent_s_pod_is_asked_with_the_agent_s_rights() -> None:
     (line,) = re.findall(r"`kubectl [^`]* -- (setpriv [^`]*)`", RUNNING)
     assert line.split() == ["setpriv", *options, "agent", "--probe"]
     assert "-- fleetpulse agent --probe" not in RUNNING
+
+
+def test_people_s_sql_is_asked_where_the_reader_s_login_is() -> None:
+    """A job has the writer's alone, as which it does not run."""
+    (row,) = re.findall(r"^\| `query`.*$", RUNNING, re.MULTILINE)
+    objects = yaml.safe_load_all((KUBERNETES / "services.yaml").read_text())
+    (pod,) = (one for one in objects if _runs_on(one) and f"deployment/{one['metadata']['name']}" in row)
+    (container,) = pod["spec"]["template"]["spec"]["containers"]
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    (composed,) = (one for name, one in services.items() if f"docker compose exec {name} " in row)
+
+    assert "FLEETPULSE_CLICKHOUSE_READER__URL" in {one["name"] for one in container["env"]}
+    assert "FLEETPULSE_CLICKHOUSE_READER__URL" in composed["environment"]
+    assert "fleetpulse-as dashboard query" in row
+
+
+def test_a_helm_command_that_waits_says_how_long() -> None:
+    """Five minutes, which it waits by itself, are too few for agents that are replaced a tenth at a time."""
+    told = [line for block in BLOCKS for line in block.replace("\\\n", " ").splitlines() if " --wait" in line]
+
+    assert len(told) >= 5
+    assert [line for line in told if "helm" in line and "--timeout" not in line] == []
