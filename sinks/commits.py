@@ -19,11 +19,20 @@ _MARKERS_MAX = 1_000
 many jobs may have committed there at once."""
 
 
-async def commit(consumer: Any, landed: dict[TopicPartition, int], offsets: Mapping[TopicPartition, int]) -> None:
-    """Commit these offsets, and remember them as landed; a partition that is no longer ours is another's to commit."""
+async def commit(
+    consumer: Any,
+    landed: dict[TopicPartition, int],
+    offsets: Mapping[TopicPartition, int],
+    same_assignment: Callable[[], bool] = lambda: True,
+) -> None:
+    """Commit these offsets, and remember them as landed; a partition that is no longer ours is another's to commit.
+
+    Nothing is remembered of what was read under an assignment before: the consumer may have taken its position from
+    what the group had committed until then, and is right to come back to it."""
     try:
         await consumer.commit(offsets)
-        landed.update(offsets)
+        if same_assignment():
+            landed.update(offsets)
     except (CommitFailedError, IllegalStateError) as error:
         _log.warning(
             "Kafka commit rejected after a rebalance; rows are inserted again and deduplicated",

@@ -15,12 +15,12 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from runtime.backoff import Backoff
+from runtime.assignment import Assignment
 from runtime.bounded_fetch import bound_fetches
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, KafkaConfig
@@ -32,26 +32,25 @@ from runtime.tracing import Tracer
 from schemas.contract.record import Record
 from schemas.contract.topics import BOOKS_TOPIC, COSTS_TOPIC, REJECTED_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
 from schemas.ddl.merging import LEVELS
-from schemas.errors import ConfigError, FleetpulseError, UnavailableError
+from schemas.errors import ConfigError, FleetpulseError
 from schemas.limits import DEFAULT_LIMITS, Limits
 from sinks.commits import check_log, commit, commit_markers, count_missing, demand_log_ids
 from sinks.database import SinkDatabase
 from sinks.drain import Drain, sleep
 from sinks.landing import JSON_TABLES, Landing, land_derived, land_raw, together
+from sinks.retried import BACKOFF, retried
 from sinks.rollup import NONE, Notebook, RollupSettings, Share, share_of
 from sinks.rollup_passes import run_passes
 from sinks.sink_counters import count_landed, count_planned, count_read, insert_counted, lag_followed, set_lag
 from sinks.spans import end_landed
 
 _log = logging.getLogger(__name__)
-T = TypeVar("T")
 _FETCH_MS = 100
 _FETCH_BYTES_MIN = 256 * 1024
 _FETCHES = 5
 """The broker responds when it has this much for every second between two inserts, or so often between them: fewer and
 larger fetches cost both sides less."""
 _REPLICA = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
-_BACKOFF = Backoff(0.4, 5.0)
 _DERIVED = (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC, *JSON_TABLES, COSTS_TOPIC)
 _RAW = tuple(topic.name for topic in SOURCE_TOPICS)
 
@@ -123,6 +122,7 @@ class _Group:
     gathered_s: float = 0.0
     landed: dict[TopicPartition, int] = field(default_factory=dict)
     """Offset up to which this process committed, by partition."""
+    assignment: Assignment = field(default_factory=Assignment)
     read: dict[TopicPartition, int] = field(default_factory=dict)
     """Offset up to which its consumer read, by partition."""
     lags: set[TopicPartition] = field(default_factory=set)
@@ -140,6 +140,15 @@ class _Group:
         self.progress.readiness.release(self.name)
 
 
+@dataclass(slots=True)
+class _Batch:
+    """Records and the offsets behind them, by partition. ``changes``: those of the assignment before they came."""
+
+    changes: int
+    records: list[Record] = field(default_factory=list)
+    offsets: dict[TopicPartition, int] = field(default_factory=dict)
+
+
 async def run_sink(
     kafka: KafkaConfig,
     clickhouse: ClickHouseConfig,
@@ -153,7 +162,7 @@ async def run_sink(
     """Run until ``stop``; raises for what a retry cannot fix (a record that is not ours, a missing topic)."""
     bound_fetches(limits)
     progress = progress or Progress()
-    log_ids = await _retried("Kafka", lambda: read_log_ids(kafka), stop, progress.readiness)
+    log_ids = await retried("Kafka", lambda: read_log_ids(kafka), stop, progress.readiness)
     if log_ids is None:
         return
     groups = _groups(kafka, clickhouse, settings, log_ids, limits, progress)
@@ -224,14 +233,15 @@ def group_name(namespace: str, of: str, replica: str = "") -> str:
 
 
 def _consumer(kafka: KafkaConfig, group: _Group) -> Any:
-    return make_consumer(
+    consumer = make_consumer(
         kafka,
-        *group.topics,
         group=group.name,
         max_partition_fetch_bytes=8 * 1024 * 1024,
         fetch_min_bytes=max(_FETCH_BYTES_MIN * group.flush_ms // 1_000, 1),
         fetch_max_wait_ms=max(group.flush_ms // _FETCHES, 1),
     )
+    consumer.subscribe(group.topics, listener=group.assignment)
+    return consumer
 
 
 async def _run_group(kafka: KafkaConfig, group: _Group, settings: SinkSettings, stop: asyncio.Event) -> None:
@@ -262,7 +272,7 @@ async def _reconnect(kafka: KafkaConfig, group: _Group, error: Exception, stop: 
     )
     group.failures += 1
     group.not_joined(f"reconnecting: {named(why)}", cause_of(why))
-    await sleep(_BACKOFF.pause_s(group.failures, random.random()), stop)
+    await sleep(BACKOFF.pause_s(group.failures, random.random()), stop)
 
 
 async def _land_all(consumer: Any, group: _Group, settings: SinkSettings, stop: asyncio.Event) -> None:
@@ -273,13 +283,13 @@ async def _land_all(consumer: Any, group: _Group, settings: SinkSettings, stop: 
     group.read.clear()  # it goes on where the group committed
     try:
         while not stop.is_set():
-            records, offsets = await _gather(consumer, group, settings, stop)
+            batch = await _gather(consumer, group, settings, stop)
             if landing is not None:
                 async with lag_followed(consumer, group.lags):  # while ClickHouse is away
                     stored = await landing
                 if not stored:
                     return
-            landing = asyncio.create_task(_land(consumer, group, records, offsets, drain)) if records else None
+            landing = asyncio.create_task(_land(consumer, group, batch, drain)) if batch.records else None
             if landing is None:
                 await commit_markers(consumer, group.landed)
     except FleetpulseError:  # which ends the sink
@@ -293,48 +303,45 @@ async def _land_all(consumer: Any, group: _Group, settings: SinkSettings, stop: 
             group.progress.abandoned |= drain.abandoned
 
 
-async def _land(
-    consumer: Any, group: _Group, records: list[Record], offsets: dict[TopicPartition, int], drain: Drain
-) -> bool:
+async def _land(consumer: Any, group: _Group, batch: _Batch, drain: Drain) -> bool:
     """Land one batch and commit; False when it was not stored. Nothing is committed that was not stored."""
-    landing = await asyncio.to_thread(group.plan, records)
+    landing = await asyncio.to_thread(group.plan, batch.records)
     count_planned(landing)
     what, readiness = f"ClickHouse ({group.name})", group.progress.readiness
     worked = group.progress.inserts > 0
     store = partial(drain.in_thread, partial(_store, group, landing))
-    stored = await _retried(what, store, drain.stop, readiness, worked=worked)
+    stored = await retried(what, store, drain.stop, readiness, worked=worked)
     if stored is None:
         return False  # stopping: what was read will be read again
     count_landed(landing)
     if group.tracer is not None:
-        end_landed(group.tracer, group.name, records, landing, SystemClock().now_ms())
+        end_landed(group.tracer, group.name, batch.records, landing, SystemClock().now_ms())
     group.progress.rows += sum(insert.rows for insert in landing.inserts)
     group.progress.inserts += len(landing.inserts)
     if landing.expired:
         group.progress.expired += sum(landing.expired.values())
         _log.warning("rows older than their TTL; not inserted", extra={"rows": str(dict(landing.expired))})
-    await commit(consumer, group.landed, offsets)
+    await commit(consumer, group.landed, batch.offsets, lambda: group.assignment.changes == batch.changes)
     return True
 
 
-async def _gather(
-    consumer: Any, group: _Group, settings: SinkSettings, stop: asyncio.Event
-) -> tuple[list[Record], dict[TopicPartition, int]]:
+async def _gather(consumer: Any, group: _Group, settings: SinkSettings, stop: asyncio.Event) -> _Batch:
     loop = asyncio.get_running_loop()
     until_s = max(loop.time() + _FETCH_MS / 1_000, group.gathered_s + group.flush_ms / 1_000)
-    records: list[Record] = []
-    offsets: dict[TopicPartition, int] = {}
-    size = 0
+    batch, size = _Batch(group.assignment.changes), 0
+    records = batch.records
     while loop.time() < until_s and len(records) < settings.records_max and size < settings.bytes_max:
         if stop.is_set() and not records:
             break
+        if not records:
+            batch.changes = group.assignment.changes
         left = settings.records_max - len(records)
         brought = await consumer.getmany(timeout_ms=_FETCH_MS, max_records=left)
         await demand_log_ids(consumer, group.log_ids, group.read_log_ids, brought.keys() - group.read.keys())
         for partition, fetched in brought.items():
             await check_log(consumer, group.landed, partition, fetched[0].offset)
             await count_missing(consumer, group.read, partition, fetched[0].offset)
-            offsets[partition] = group.read[partition] = fetched[-1].offset + 1
+            batch.offsets[partition] = group.read[partition] = fetched[-1].offset + 1
             for r in fetched:
                 size += len(r.value or b"")
                 records.append(Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, tuple(r.headers)))
@@ -345,7 +352,7 @@ async def _gather(
     group.gathered_s = loop.time()
     count_read(records)
     await set_lag(consumer, group.lags)
-    return records, offsets
+    return batch
 
 
 def _store(group: _Group, landing: Landing) -> bool:
@@ -362,32 +369,3 @@ async def _run_rollups(
         await run_passes(clickhouse, settings.rollups, limits, lambda: progress.share, drain, progress.readiness)
     finally:
         progress.abandoned |= drain.abandoned
-
-
-async def _retried(
-    what: str, work: Callable[[], Awaitable[T]], stop: asyncio.Event, readiness: Readiness, *, worked: bool = False
-) -> T | None:
-    """The result of ``work``, retried for ever while ``what`` is unavailable; None when ``stop`` came first.
-    ``worked``: it did before, with these settings; one that is rejected now may be accepted again. Else it raises
-    ``ConfigError``."""
-    failures = 0
-    while True:
-        try:
-            done = await work()
-        except (UnavailableError, ConfigError) as error:
-            if isinstance(error, ConfigError) and not worked:
-                raise
-            facts: dict[str, Any] = {"server": what, "error": str(error), "cause": cause_of(error)}
-            if stop.is_set():
-                _log.warning("stopped before the server answered; offsets are not committed", extra=facts)
-                return None
-            failures += 1
-            pause_s = _BACKOFF.pause_s(failures, random.random())
-            readiness.hold(what, named(error), cause_of(error))
-            facts |= {"attempt": failures, "retry_in_s": round(pause_s, 1)}
-            _log.warning("server unavailable, retrying; offsets are not committed", extra=facts)
-            if await sleep(pause_s, stop):
-                return None
-            continue
-        readiness.release(what)
-        return done

@@ -14,9 +14,10 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiokafka import ConsumerRebalanceListener, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
+from runtime.assignment import Assignment
 from runtime.bounded_fetch import bound_fetches
 from runtime.clock import Clock, SystemClock
 from runtime.config import KafkaConfig
@@ -49,19 +50,6 @@ _STANDBY_S = 0.2
 _UNDELIVERED_MAX = 1_000
 """Given up and not yet on their topic; with more of them nothing is read."""
 Cursors = dict[TopicPartition, dict[str, Cursor]]
-
-
-class _Assignment(ConsumerRebalanceListener):
-    """Counts the changes of the assignment."""
-
-    def __init__(self) -> None:
-        self.changes = 0
-
-    async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        self.changes += 1
-
-    async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        self.changes += 1
 
 
 def delivery_readiness() -> Readiness:
@@ -121,7 +109,7 @@ async def _check_topics(kafka: KafkaConfig) -> None:
 
 async def _consume(delivery: Delivery) -> None:
     await _check_topics(delivery.kafka)
-    assignment = _Assignment()
+    assignment = Assignment()
     consumer = make_consumer(delivery.kafka, group=delivery.group, group_instance_id=delivery.worker)
     consumer.subscribe([ALERTS_TOPIC], listener=assignment)
     publishing = make_producer(delivery.kafka, max_request_size=REQUEST_BYTES_MAX)
@@ -147,7 +135,7 @@ class _Session:
         delivery: Delivery,
         consumer: Any,
         producer: Any,
-        assignment: _Assignment,
+        assignment: Assignment,
         partitions: list[TopicPartition],
     ) -> None:
         self._delivery = delivery

@@ -59,6 +59,15 @@ async def test_a_partition_that_was_revoked_is_left_to_its_owner() -> None:
         assert landed == {ONE: 6}
 
 
+async def test_what_was_read_before_a_rebalance_is_committed_and_not_remembered() -> None:
+    """The consumer may come back to what the group had committed before."""
+    landed, consumer = {ONE: 6}, Recording({ONE: 10})
+
+    await commit(consumer, landed, {ONE: 10}, lambda: False)
+
+    assert (consumer.commits, landed) == ([{ONE: 10}], {ONE: 6})
+
+
 @pytest.mark.parametrize(("committed", "log_id", "read"), [(None, "a", 1), (5, "b", 0), (None, "b", 1)])
 async def test_a_topic_without_committed_offset_has_its_log_id_read_again(
     committed: int | None, log_id: str, read: int

@@ -17,7 +17,8 @@ from schemas.contract.record import Record
 from schemas.errors import ContractError, UnavailableError
 from sinks.drain import Drain, sleep
 from sinks.landing import Insert
-from sinks.service import _else_stopping, _land_all, _retried
+from sinks.retried import retried
+from sinks.service import _else_stopping, _land_all
 from tests.unit.sinks.test_service import SETTINGS, Database, Recording, group
 
 HANGS_S = 20.0
@@ -171,7 +172,7 @@ async def test_a_stop_says_that_nothing_is_retried(stops: bool, caplog: pytest.L
             stop.set()
         raise UnavailableError("away")
 
-    done = await _retried("ClickHouse", away, stop, Readiness())
+    done = await retried("ClickHouse", away, stop, Readiness())
 
     said = "stopped before the server answered" if stops else "server unavailable, retrying"
     assert done == (None if stops else 7)

@@ -1,0 +1,48 @@
+"""What the sink asks of a server, asked again for as long as it is unavailable."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from runtime.backoff import Backoff
+from runtime.health import Readiness
+from runtime.runbook import cause_of, named
+from schemas.errors import ConfigError, UnavailableError
+from sinks.drain import sleep
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+BACKOFF = Backoff(0.4, 5.0)
+
+
+async def retried(
+    what: str, work: Callable[[], Awaitable[T]], stop: asyncio.Event, readiness: Readiness, *, worked: bool = False
+) -> T | None:
+    """The result of ``work``, retried for ever while ``what`` is unavailable; None when ``stop`` came first.
+    ``worked``: it did before, with these settings; one that is rejected now may be accepted again. Else it raises
+    ``ConfigError``."""
+    failures = 0
+    while True:
+        try:
+            done = await work()
+        except (UnavailableError, ConfigError) as error:
+            if isinstance(error, ConfigError) and not worked:
+                raise
+            facts: dict[str, Any] = {"server": what, "error": str(error), "cause": cause_of(error)}
+            if stop.is_set():
+                _log.warning("stopped before the server answered; offsets are not committed", extra=facts)
+                return None
+            failures += 1
+            pause_s = BACKOFF.pause_s(failures, random.random())
+            readiness.hold(what, named(error), cause_of(error))
+            facts |= {"attempt": failures, "retry_in_s": round(pause_s, 1)}
+            _log.warning("server unavailable, retrying; offsets are not committed", extra=facts)
+            if await sleep(pause_s, stop):
+                return None
+            continue
+        readiness.release(what)
+        return done
