@@ -3,6 +3,8 @@ a log no longer has of what comes next, also where it was recreated."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
@@ -14,6 +16,8 @@ from runtime.counters import COUNTERS, Counters
 from schemas.errors import ContractError
 
 _log = logging.getLogger(__name__)
+_POSITIONS_WITHIN_S = 0.2
+"""Positions that are not known are waited for so long, all of them together."""
 _MARKERS_MAX = 1_000
 """So many between two records of a partition that is read on are no reason to ask the brokers where its log begins: as
 many jobs may have committed there at once."""
@@ -78,11 +82,14 @@ async def check_log(consumer: Any, landed: dict[TopicPartition, int], partition:
 
 async def commit_markers(consumer: Any, landed: dict[TopicPartition, int]) -> None:
     """Commit how far partitions were read where every record that came is landed. What lies between are markers: of
-    some transactions that ended at once there are several, which nobody waits for and which count as lag."""
-    try:
-        read = {partition: await consumer.position(partition) for partition in consumer.assignment() & landed.keys()}
-    except IllegalStateError:  # revoked meanwhile
-        return
+    some transactions that ended at once there are several, which nobody waits for and which count as lag. Of a
+    partition without leader the position may be unknown; others are not held up by it."""
+    read: dict[TopicPartition, int] = {}
+    until_s = asyncio.get_running_loop().time() + _POSITIONS_WITHIN_S
+    for partition in consumer.assignment() & landed.keys():
+        with contextlib.suppress(IllegalStateError, TimeoutError):  # the former: revoked meanwhile
+            async with asyncio.timeout_at(until_s):
+                read[partition] = await consumer.position(partition)
     ahead = {partition: offset for partition, offset in read.items() if offset > landed[partition]}
     if ahead:
         await commit(consumer, landed, ahead)

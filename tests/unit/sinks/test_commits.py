@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 
@@ -47,6 +48,24 @@ async def test_markers_behind_what_was_landed_are_committed_once() -> None:
 
     assert consumer.commits == [{ONE: 10}]
     assert landed == {ONE: 10, TWO: 3, OTHERS: 1}
+
+
+async def test_a_partition_without_leader_holds_up_no_markers_of_others() -> None:
+    """Its position is not known until it has one."""
+    others = [TopicPartition("books", number) for number in range(20)]  # some are asked after it
+
+    class Leaderless(Recording):
+        async def position(self, partition: TopicPartition) -> int:
+            if partition == TWO:
+                await asyncio.Event().wait()
+            return await super().position(partition)
+
+    read = dict.fromkeys(others, 10)
+    landed, consumer = {TWO: 3, **dict.fromkeys(others, 6)}, Leaderless({TWO: 5, **read})
+
+    await commit_markers(consumer, landed)
+
+    assert consumer.commits == [read]
 
 
 async def test_a_partition_that_was_revoked_is_left_to_its_owner() -> None:
