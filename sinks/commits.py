@@ -16,6 +16,8 @@ from runtime.counters import COUNTERS, Counters
 from schemas.errors import ContractError
 
 _log = logging.getLogger(__name__)
+_GROUP_WITHIN_S = 20.0
+"""So long the group's coordinator has to answer. aiokafka asks for ever; ``TimeoutError`` lets the group reconnect."""
 _POSITIONS_WITHIN_S = 0.2
 """Positions that are not known are waited for so long, all of them together."""
 _MARKERS_MAX = 1_000
@@ -34,7 +36,8 @@ async def commit(
     Nothing is remembered of what was read under an assignment before: the consumer may have taken its position from
     what the group had committed until then, and is right to come back to it."""
     try:
-        await consumer.commit(offsets)
+        async with asyncio.timeout(_GROUP_WITHIN_S):
+            await consumer.commit(offsets)
         if same_assignment():
             landed.update(offsets)
     except (CommitFailedError, IllegalStateError) as error:
@@ -42,6 +45,13 @@ async def commit(
             "Kafka commit rejected after a rebalance; rows are inserted again and deduplicated",
             extra={"why": repr(error)},
         )
+
+
+async def _committed(consumer: Any, partition: TopicPartition) -> int | None:
+    """The group's committed offset."""
+    async with asyncio.timeout(_GROUP_WITHIN_S):
+        offset: int | None = await consumer.committed(partition)
+    return offset
 
 
 async def demand_log_ids(
@@ -53,7 +63,7 @@ async def demand_log_ids(
     """Of partitions that bring their first records: where the group has no committed offset, the topic may have been
     recreated since this process read the log ids. Then they are read again; another one is a ``ContractError``, since
     under the old one its rows would replace those of the old log."""
-    new = {one.topic for one in partitions if await consumer.committed(one) is None}
+    new = {one.topic for one in partitions if await _committed(consumer, one) is None}
     ids = await read() if new else {}
     for topic in sorted(new):
         if ids.get(topic) != known.get(topic):
@@ -67,7 +77,7 @@ async def check_log(consumer: Any, landed: dict[TopicPartition, int], partition:
     before = landed.get(partition, 0)
     if offset >= before:
         return
-    committed = await consumer.committed(partition)
+    committed = await _committed(consumer, partition)
     if committed is None or committed > offset:
         raise ContractError(
             f"{partition.topic}[{partition.partition}] goes back from offset {before} to {offset}: was the topic"
@@ -106,7 +116,7 @@ async def count_missing(
     how far this process has read each partition; of a new one, what the group committed counts."""
     if offset <= (read[partition] + _MARKERS_MAX if partition in read else 0):
         return
-    committed = await consumer.committed(partition)
+    committed = await _committed(consumer, partition)
     if committed is None and partition not in read:
         return
     begins = (await consumer.beginning_offsets([partition]))[partition]

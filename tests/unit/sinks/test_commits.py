@@ -12,7 +12,8 @@ from aiokafka.errors import CommitFailedError, IllegalStateError
 
 from runtime.counters import Counters
 from schemas.errors import ContractError
-from sinks.commits import commit, commit_markers, count_missing, demand_log_ids
+from sinks import commits
+from sinks.commits import check_log, commit, commit_markers, count_missing, demand_log_ids
 
 ONE, TWO, OTHERS = (TopicPartition("rejected", number) for number in range(3))
 
@@ -85,6 +86,36 @@ async def test_what_was_read_before_a_rebalance_is_committed_and_not_remembered(
     await commit(consumer, landed, {ONE: 10}, lambda: False)
 
     assert (consumer.commits, landed) == ([{ONE: 10}], {ONE: 6})
+
+
+async def test_a_coordinator_that_never_answers_ends_the_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """aiokafka would ask it for ever, also of a sink that is told to stop. The group reconnects; nothing is remembered
+    as landed."""
+    monkeypatch.setattr(commits, "_GROUP_WITHIN_S", 0.01)
+
+    class Silent(Log):
+        async def commit(self, offsets: dict[TopicPartition, int]) -> None:
+            await asyncio.Event().wait()
+
+        async def committed(self, partition: TopicPartition) -> int | None:
+            await asyncio.Event().wait()
+            return None
+
+    async def log_ids() -> dict[str, str]:
+        return {}
+
+    landed, consumer = {ONE: 6}, Silent(0, None)
+    asked = (
+        commit(consumer, landed, {ONE: 7}),
+        demand_log_ids(consumer, {}, log_ids, [ONE]),
+        check_log(consumer, landed, ONE, 5),
+        count_missing(consumer, {}, ONE, 5, Counters()),
+    )
+    for asking in asked:
+        with pytest.raises(TimeoutError):
+            await asking
+
+    assert landed == {ONE: 6}
 
 
 @pytest.mark.parametrize(("committed", "log_id", "read"), [(None, "a", 1), (5, "b", 0), (None, "b", 1)])
