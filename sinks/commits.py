@@ -57,17 +57,21 @@ async def _committed(consumer: Any, partition: TopicPartition) -> int | None:
 async def demand_log_ids(
     consumer: Any,
     known: Mapping[str, str],
-    read: Callable[[], Awaitable[Mapping[str, str]]],
+    read: Callable[[], Awaitable[Mapping[str, str] | None]],
     partitions: Iterable[TopicPartition],
-) -> None:
+) -> bool:
     """Of partitions that bring their first records: where the group has no committed offset, the topic may have been
     recreated since this process read the log ids. Then they are read again; another one is a ``ContractError``, since
-    under the old one its rows would replace those of the old log."""
+    under the old one its rows would replace those of the old log. False where ``read`` has None, which leaves that
+    unknown."""
     new = {one.topic for one in partitions if await _committed(consumer, one) is None}
     ids = await read() if new else {}
+    if ids is None:
+        return False
     for topic in sorted(new):
         if ids.get(topic) != known.get(topic):
             raise ContractError(f"topic {topic} was recreated since the sink read its log id; restart the sink")
+    return True
 
 
 async def check_log(consumer: Any, landed: dict[TopicPartition, int], partition: TopicPartition, offset: int) -> None:

@@ -284,6 +284,8 @@ async def _land_all(consumer: Any, group: _Group, settings: SinkSettings, stop: 
     try:
         while not stop.is_set():
             batch = await _gather(consumer, group, settings, stop)
+            if batch is None:
+                return
             if landing is not None:
                 async with lag_followed(consumer, group.lags):  # while ClickHouse is away
                     stored = await landing
@@ -325,7 +327,14 @@ async def _land(consumer: Any, group: _Group, batch: _Batch, drain: Drain) -> bo
     return True
 
 
-async def _gather(consumer: Any, group: _Group, settings: SinkSettings, stop: asyncio.Event) -> _Batch:
+async def _gather(consumer: Any, group: _Group, settings: SinkSettings, stop: asyncio.Event) -> _Batch | None:
+    """None when ``stop`` came before it was known whether records are of the logs whose ids this process has: they are
+    read again after the restart."""
+
+    async def log_ids() -> Mapping[str, str] | None:
+        readiness = group.progress.readiness
+        return await retried(f"Kafka ({group.name})", group.read_log_ids, stop, readiness, worked=True)
+
     loop = asyncio.get_running_loop()
     until_s = max(loop.time() + _FETCH_MS / 1_000, group.gathered_s + group.flush_ms / 1_000)
     batch, size = _Batch(group.assignment.changes), 0
@@ -337,7 +346,8 @@ async def _gather(consumer: Any, group: _Group, settings: SinkSettings, stop: as
             batch.changes = group.assignment.changes
         left = settings.records_max - len(records)
         brought = await consumer.getmany(timeout_ms=_FETCH_MS, max_records=left)
-        await demand_log_ids(consumer, group.log_ids, group.read_log_ids, brought.keys() - group.read.keys())
+        if not await demand_log_ids(consumer, group.log_ids, log_ids, brought.keys() - group.read.keys()):
+            return None
         for partition, fetched in brought.items():
             await check_log(consumer, group.landed, partition, fetched[0].offset)
             await count_missing(consumer, group.read, partition, fetched[0].offset)

@@ -333,3 +333,32 @@ async def test_a_topic_that_was_recreated_before_its_first_records_came_ends_the
         await _land_all(Recording(), recreated, SETTINGS, stop)
 
     assert database.stored == []
+
+
+@pytest.mark.parametrize("stops", [False, True])
+@pytest.mark.parametrize("error", [UnavailableError("away"), ConfigError("kafka.ssl_*", "ca.pem", "must be readable")])
+async def test_log_ids_that_cannot_be_read_again_for_a_while_do_not_end_a_running_sink(
+    error: Exception, stops: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are asked for again; until they are known nothing of these records is landed, or passed over by a commit."""
+    monkeypatch.setattr("sinks.retried.BACKOFF", Backoff(0.001, 0.001))
+    stop, consumer, asked = asyncio.Event(), Recording(), list[str | None]()
+    database = Database(2, stop.set)
+    found = group(database)
+
+    async def log_ids() -> dict[str, str]:
+        asked.append(found.progress.waiting_for)
+        if len(asked) == 3:
+            return {PLACE.topic: "a"}
+        if stops and len(asked) == 2:
+            stop.set()
+        raise error
+
+    found.read_log_ids = log_ids
+    found.progress.readiness.release("groups")
+
+    await _land_all(consumer, found, SETTINGS, stop)
+
+    assert len(asked) == (2 if stops else 3)
+    assert str(error) in str(asked[1])
+    assert (consumer.commits, len(database.stored)) == (database.stored, 0 if stops else 2)
