@@ -64,6 +64,8 @@ FINAL = {
 }
 """Error codes that a retry cannot fix: the tables or the rows are not as this version expects."""
 
+_NOW = "SELECT toUnixTimestamp64Milli(now64(3))"
+_ASK_EVERY_S = 60.0
 _REPLICAS = "SELECT max(replica_num) FROM system.clusters WHERE cluster = {cluster:String}"
 QUORUM_MS = SECONDS_MAX * 1_000 // 2
 
@@ -145,7 +147,7 @@ class SinkDatabase:
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Rows of a query."""
-        found: list[tuple[Any, ...]] = self._do(lambda client: rows_of(client.query(sql)))
+        found: list[tuple[Any, ...]] = self._do(lambda client: rows_of(client.query(sql)), repeatable=True)
         return found
 
     def row(self, sql: str) -> tuple[Any, ...]:
@@ -154,6 +156,10 @@ class SinkDatabase:
         if not found:
             raise UnavailableError(f"ClickHouse at {self._config.url}: an answer ended before its row")
         return found[0]
+
+    def now_ms(self) -> int:
+        """The server's clock."""
+        return int(self.row(_NOW)[0])
 
     def close(self) -> None:
         """Give the connection back."""
@@ -187,6 +193,28 @@ class SinkDatabase:
             if repeatable and was_open and _hung_up(error):
                 return self._do(work)
             raise explained(error, self._config) from error
+
+
+class DatabaseClock:
+    """What time it is by the database's clock, which ``ask`` reads: it drops rows by that one, and this host's may be
+    days ahead or behind. Between two questions, a minute apart, a clock goes on that nobody sets."""
+
+    def __init__(self, ask: Callable[[], int], monotonic_s: Callable[[], float] = time.monotonic) -> None:
+        self._ask = ask
+        self._monotonic_s = monotonic_s
+        self._answer: tuple[int, float] | None = None
+        """The database's time [ms], and ours [s] then."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch. Raises what ``ask`` does where it was never answered."""
+        if self._answer is None or self._monotonic_s() >= self._answer[1] + _ASK_EVERY_S:
+            try:
+                self._answer = self._ask(), self._monotonic_s()
+            except FleetpulseError:
+                if self._answer is None:
+                    raise
+        then_ms, then_s = self._answer
+        return then_ms + int((self._monotonic_s() - then_s) * 1_000)
 
 
 def _insert(one: Insert, client: Any) -> None:

@@ -5,7 +5,8 @@ another's. Topics that jobs alone write (partials, rejected, costs) are ours: a 
 defect, or of a newer release, and stops the sink. What cannot be read of topics that others may write (``books``, which
 every edge does, ``alerts``, ``alert.commands``) is counted and left out, lest one record stops the sink of all.
 Source topics are judged by the same admission as the windows job, so that both always agree on every event.
-Rows whose time to live is over are counted, not inserted: the database would drop them unseen.
+Rows whose time to live is over are counted, not inserted: the database would drop them unseen. ``now_ms`` is therefore
+the time by its clock.
 """
 
 from __future__ import annotations
@@ -81,8 +82,8 @@ TABLES_OF: Mapping[str, Mapping[str, Table]] = {
 EDGE_TOPICS = frozenset(EDGE_WRITES) & frozenset(TABLES_OF)
 """Derived topics that an edge may write, too."""
 AHEAD_MS_MAX = DAY_MS
-"""Books of later than this after now are rejected: each day has a partition, of which an insert may have so many. The
-broker takes none whose clock is an hour ahead."""
+"""Books of later than this after now, and after their record, are rejected: each day has a partition, of which an
+insert may have so many. The broker takes no record that is an hour ahead of its clock."""
 _OF_PARTIALS = frozenset(table.schema for table in PARTIALS.values())
 _TEXT_BYTES_ANY = int(np.iinfo(np.int64).max)
 Indexes = npt.NDArray[np.int32]
@@ -151,7 +152,8 @@ def _else_raised(record: Record, error: ContractError) -> str:
 def _land(table: Table, records: Sequence[Record], log_ids: Mapping[str, str], now_ms: int, limits: Limits) -> Landing:
     block, record_of, row_of, strange = _decoded(table, records)
     if table is BOOKS and block.rows:
-        ahead = _times(block, "committed_ms") > now_ms + AHEAD_MS_MAX
+        appended_ms = np.array([record.timestamp_ms for record in records], np.int64)[record_of]
+        ahead = _times(block, "committed_ms") > np.maximum(appended_ms, now_ms) + AHEAD_MS_MAX
         strange += [f"{records[n].where} is of a day to come" for n in np.unique(record_of[ahead]).tolist()]
         block, record_of, row_of = select(block, ~ahead), record_of[~ahead], row_of[~ahead]
     if block.rows == 0:

@@ -35,7 +35,7 @@ from schemas.ddl.merging import LEVELS
 from schemas.errors import ConfigError, FleetpulseError
 from schemas.limits import DEFAULT_LIMITS, Limits
 from sinks.commits import check_log, commit, commit_markers, count_missing, demand_log_ids
-from sinks.database import SinkDatabase
+from sinks.database import DatabaseClock, SinkDatabase
 from sinks.drain import Drain, sleep
 from sinks.landing import JSON_TABLES, Landing, land_derived, land_raw, together
 from sinks.retried import BACKOFF, retried
@@ -106,7 +106,7 @@ class Progress:
 
 @dataclass(slots=True)
 class _Group:
-    """One consumer group: what it reads and how records become inserts."""
+    """One consumer group: what it reads and how records become inserts. ``plan`` may ask the database for its clock."""
 
     name: str
     topics: tuple[str, ...]
@@ -208,11 +208,11 @@ def _groups(
 ) -> list[_Group]:
     """That of derived topics, and that of raw events where they are kept; each has a connection of its own."""
 
-    def derived(records: Sequence[Record]) -> Landing:
-        return land_derived(records, log_ids, SystemClock().now_ms(), limits)
+    def derived(clock: DatabaseClock, records: Sequence[Record]) -> Landing:
+        return land_derived(records, log_ids, clock.now_ms(), limits)
 
-    def raw(records: Sequence[Record]) -> Landing:
-        now_ms = SystemClock().now_ms()
+    def raw(clock: DatabaseClock, records: Sequence[Record]) -> Landing:
+        now_ms = clock.now_ms()
         topics = sorted({record.topic for record in records})
         return together([land_raw(t, [r for r in records if r.topic == t], log_ids, now_ms, limits) for t in topics])
 
@@ -223,7 +223,8 @@ def _groups(
         database = SinkDatabase(clickhouse)
         name = group_name(kafka.namespace, of, settings.replica)
         notebook, again = Notebook(database), partial(read_log_ids, kafka)
-        groups.append(_Group(name, topics, flush_ms, plan, database, notebook, progress, log_ids, again))
+        by_its_clock = partial(plan, DatabaseClock(database.now_ms))
+        groups.append(_Group(name, topics, flush_ms, by_its_clock, database, notebook, progress, log_ids, again))
     return groups
 
 
@@ -307,14 +308,17 @@ async def _land_all(consumer: Any, group: _Group, settings: SinkSettings, stop: 
 
 async def _land(consumer: Any, group: _Group, batch: _Batch, drain: Drain) -> bool:
     """Land one batch and commit; False when it was not stored. Nothing is committed that was not stored."""
-    landing = await asyncio.to_thread(group.plan, batch.records)
-    count_planned(landing)
     what, readiness = f"ClickHouse ({group.name})", group.progress.readiness
     worked = group.progress.inserts > 0
+    plan = partial(drain.in_thread, partial(group.plan, batch.records))
+    landing = await retried(what, plan, drain.stop, readiness, worked=worked)
+    if landing is None:
+        return False  # stopping: what was read will be read again
+    count_planned(landing)
     store = partial(drain.in_thread, partial(_store, group, landing))
     stored = await retried(what, store, drain.stop, readiness, worked=worked)
     if stored is None:
-        return False  # stopping: what was read will be read again
+        return False
     count_landed(landing)
     if group.tracer is not None:
         end_landed(group.tracer, group.name, batch.records, landing, SystemClock().now_ms())

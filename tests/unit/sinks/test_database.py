@@ -11,7 +11,7 @@ from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 
 from runtime.config import ClickHouseConfig
 from schemas.errors import BrokenPartError, ConfigError, ContractError, DiskFullError, FleetpulseError, UnavailableError
-from sinks.database import SECONDS_MAX, SENT_BYTES_MIN, SinkDatabase, explained, quorum, sent
+from sinks.database import SECONDS_MAX, SENT_BYTES_MIN, DatabaseClock, SinkDatabase, explained, quorum, sent
 from sinks.landing import Insert
 
 
@@ -171,3 +171,36 @@ def test_an_insert_outlives_a_connection_that_was_kept_too_long(
             insert_all()
     assert server.bodies == [b"rows"] * len(answers)
     assert server.connections == connections
+
+
+def test_the_databases_clock_is_asked_now_and_then() -> None:
+    """In between, and where it does not answer, a clock goes on that nobody sets."""
+    ours_s, theirs_ms, asked = [7.0], [1_000_000], list[float]()
+    away: list[FleetpulseError] = [UnavailableError("away")]
+
+    def ask() -> int:
+        asked.append(ours_s[0])
+        if away:
+            raise away[0]
+        return theirs_ms[0]
+
+    clock = DatabaseClock(ask, lambda: ours_s[0])
+    with pytest.raises(UnavailableError):
+        clock.now_ms()
+    away.clear()
+    seen = [clock.now_ms()]
+    for ours_s[0], theirs_ms[0] in ((66.5, 5_000_000), (67.0, 9_000_000), (68.0, 0)):
+        seen.append(clock.now_ms())
+    away.append(UnavailableError("away"))
+    ours_s[0] = 200.0
+    seen.append(clock.now_ms())
+
+    assert seen == [1_000_000, 1_059_500, 9_000_000, 9_001_000, 9_133_000]
+    assert asked == [7.0, 7.0, 67.0, 200.0]
+
+
+def test_the_databases_clock_is_read_from_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In milliseconds."""
+    monkeypatch.setattr(SinkDatabase, "rows", lambda self, sql: [(1_800_000_000_123,)])
+
+    assert SinkDatabase(ClickHouseConfig(url="http://127.0.0.1:1")).now_ms() == 1_800_000_000_123

@@ -225,6 +225,15 @@ def test_books_of_days_to_come_are_left_out() -> None:
     assert landing.dirty == {("books", last_ms - last_ms % 60_000)}
 
 
+def test_books_of_their_records_day_land_whatever_the_clock_says() -> None:
+    """One that is days behind would leave out every record of them, for good."""
+    rows = [{"committed_ms": NOW_MS, "topic": "llm.requests", "events": 2}]
+
+    landing = land_derived([derived(BOOKS, rows, "books", 7)], LOG_IDS, NOW_MS - 3 * DAY_MS, DEFAULT_LIMITS)
+
+    assert ([insert.rows for insert in landing.inserts], landing.unreadable) == ([1], 0)
+
+
 def test_a_topic_without_log_id_stops_the_sink() -> None:
     """Without it rows of a topic that was made anew could not be told from the old ones."""
     record = partials([{"window_ms": WINDOW_MS, "grouping": "service"}], 1)

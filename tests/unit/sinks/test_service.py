@@ -12,13 +12,17 @@ import pytest
 from aiokafka import TopicPartition
 
 from runtime.backoff import Backoff
-from runtime.config import KafkaConfig
+from runtime.clock import SystemClock
+from runtime.config import ClickHouseConfig, KafkaConfig
 from schemas.contract.record import Record
 from schemas.errors import ConfigError, ContractError, UnavailableError
+from schemas.limits import DAY_MS, DEFAULT_LIMITS
 from sinks import service
+from sinks.database import SinkDatabase
 from sinks.landing import Insert, Landing
 from sinks.retried import retried
-from sinks.service import Progress, SinkSettings, _Group, _land_all, _run_group
+from sinks.service import Progress, SinkSettings, _Group, _groups, _land_all, _run_group
+from tests.unit.sinks.landing_cases import LOG_IDS, partials, requests
 
 PLACE = TopicPartition("llm.requests", 0)
 SETTINGS = SinkSettings(flush_ms=1, raw_flush_ms=1)
@@ -362,3 +366,41 @@ async def test_log_ids_that_cannot_be_read_again_for_a_while_do_not_end_a_runnin
     assert len(asked) == (2 if stops else 3)
     assert str(error) in str(asked[1])
     assert (consumer.commits, len(database.stored)) == (database.stored, 0 if stops else 2)
+
+
+def test_rows_are_past_their_time_by_the_databases_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By that of a host that is ahead of it by more than they are kept, all would be left out and committed."""
+    days_ago_ms = SystemClock().now_ms() - 3_000 * DAY_MS
+    monkeypatch.setattr(SinkDatabase, "now_ms", lambda self: days_ago_ms)
+    window = {"window_ms": days_ago_ms - days_ago_ms % 10_000, "grouping": "service", "event_count": 1}
+    batches = {
+        "sink": partials([window], 1),
+        "raw": requests([days_ago_ms], 1)._replace(timestamp_ms=days_ago_ms),
+    }
+
+    groups = _groups(KafkaConfig(), ClickHouseConfig(), SETTINGS, LOG_IDS, DEFAULT_LIMITS, Progress())
+    landings = [one.plan([batches[one.name.rpartition("-")[2]]]) for one in groups]
+
+    assert [(one.inserts[0].rows, one.expired) for one in landings] == [(1, {}), (1, {})]
+
+
+async def test_a_batch_waits_until_the_databases_clock_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is past its time cannot be told before."""
+    monkeypatch.setattr("sinks.retried.BACKOFF", Backoff(0.001, 0.001))
+    stop, consumer, asked = asyncio.Event(), Recording(), list[int]()
+    database = Database(1, stop.set)
+    found = group(database)
+    plan = found.plan
+
+    def planned(records: Sequence[Record]) -> Landing:
+        asked.append(records[-1].offset + 1)
+        if len(asked) < 3:
+            raise UnavailableError("away")
+        return plan(records)
+
+    found.plan = planned
+
+    await _land_all(consumer, found, SETTINGS, stop)
+
+    assert asked[:3] == [database.stored[0]] * 3
+    assert consumer.commits == database.stored
