@@ -122,7 +122,7 @@ def cursors_of(
     Nothing committed, or a target that metadata does not name: it is new and starts at the end, with the open alerts.
     With another filter than before it continues, and is new to these. A committed offset without readable metadata was
     set by a person: every target continues there. An offset behind the end is that of another log of this name:
-    everything is new.
+    everything is new; of a target that was ahead of the committed offset, that target is.
     """
     if committed is None or committed > end:
         return dict.fromkeys(targets, Cursor(end, NEW))
@@ -133,7 +133,10 @@ def cursors_of(
     for name in targets:
         cursor, before = known.get(name, (Cursor(end, NEW), ""))
         changed = before and before != filters.get(name, before)
-        found[name] = replace(cursor, released_ms=NEW) if changed else cursor
+        if cursor.offset > end:
+            found[name] = Cursor(end, NEW)
+        else:
+            found[name] = replace(cursor, released_ms=NEW) if changed else cursor
     return found
 
 

@@ -52,6 +52,15 @@ def test_where_a_target_continues(committed: int | None, metadata: str, expected
     assert cursors_of(("a",), committed, metadata, 2, 9) == {"a": expected}
 
 
+def test_a_target_that_was_behind_the_end_is_new() -> None:
+    """The log ends before what it was done with: waiting for its end would not end, and hold up the others."""
+    cursors = {"a": Cursor(4, 50), "b": Cursor(5_000, 60, ("0" * 16,), ("1" * 16,)), "c": Cursor(9, 70)}
+
+    found = cursors_of(("a", "b", "c"), 4, encode(cursors), 2, 9)
+
+    assert found == {**cursors, "b": Cursor(9, NEW)}
+
+
 def test_metadata_of_the_most_targets_fits_a_broker() -> None:
     """Sixteen of the longest names at the greatest offsets."""
     cursors = {f"{n:032}": Cursor(2**63 - 1, 2**63 - 1) for n in range(16)}
