@@ -140,8 +140,6 @@ def _settings(facts: KafkaFacts, topic: Topic, found: TopicFacts, limits: Limits
 def _enough(name: str, has: str, wanted: str) -> bool:
     if has == wanted:
         return True
-    if name == "cleanup.policy":
-        return wanted in has.split(",") and wanted == "compact"
     if name not in _AT_LEAST:
         return False
     if name == "retention.ms" and "-1" in (has, wanted):

@@ -150,6 +150,11 @@ KAFKA_BROKEN: dict[str, tuple[KafkaFacts, tuple[str, str, str], str]] = {
         ("topic.cleanup.policy", STATE.name, "wrong"),
         "--add-config cleanup.policy=compact",
     ),
+    "a state topic that is deleted after days": (
+        setting("cleanup.policy", "compact,delete", STATE.name),
+        ("topic.cleanup.policy", STATE.name, "wrong"),
+        "--add-config cleanup.policy=compact",
+    ),
     "small messages only": (
         setting("max.message.bytes", "1000000"),
         ("topic.max.message.bytes", TOPIC.name, "wrong"),
