@@ -15,6 +15,7 @@ from runtime.clickhouse_clients import connect, rows_of
 from runtime.config import ClickHouseConfig
 from schemas.ddl.files import Names
 from schemas.ddl.sharded import local
+from schemas.errors import ConfigError
 from schemas.limits import Limits
 from sinks.database import INSERT_SETTINGS, SinkDatabase
 
@@ -46,12 +47,14 @@ def repair(
     limits: Limits,
     *,
     dry_run: bool = False,
-    on_table: Callable[[str], None] = lambda _table: None,
+    on_table: Callable[[str, int], object] = lambda _table, _hours: None,
 ) -> list[Filled]:
     """Insert into ``target`` what ``source`` has in [from, to) and it lacks. Safe to repeat, beside running sinks: what
-    a repair that was killed has copied is computed again by the next.
+    a repair that was killed has copied is computed again by the next. ``on_table``: of each table that is compared,
+    hours of which ``target`` alone has rows.
 
-    Raises ``FleetpulseError`` where a server does not answer or rejects a statement; what was copied stays.
+    Raises ``FleetpulseError`` where a server does not answer or rejects a statement; what was copied stays. Where
+    ``source`` has no table to compare, ``ConfigError``.
     """
     with (
         in_a_line(),
@@ -62,8 +65,9 @@ def repair(
         notes, found = Notes(sink), list[Filled]()
         unfinished = notes.unfinished()
         for table in _tables(there, source, limits):
-            on_table(table.table)
-            hours = lacking(_contents(there, table, span_ms), _contents(here, table, span_ms))
+            has, had = _contents(there, table, span_ms), _contents(here, table, span_ms)
+            on_table(table.table, len(had.keys() - has.keys()))
+            hours = lacking(has, had)
             rows = 0 if dry_run else sum(_fill(there, here, notes, table, hour_ms) for hour_ms in hours)
             found += [Filled(table.table, len(hours), rows)] if hours else []
         if unfinished:
@@ -82,7 +86,10 @@ def _tables(client: Any, config: ClickHouseConfig, limits: Limits) -> tuple[Copi
     stored = dict(rows_of(client.query(_KEYS, parameters=given)))
     columns = dict(rows_of(client.query(_COLUMNS, parameters=given)))
     keys = {table: stored[local(table, names)] for table in columns if local(table, names) in stored}
-    return tables_of(limits, keys, columns)
+    if not (found := tables_of(limits, keys, columns)):
+        bound = f"must have our tables in database {config.database}, over the shards that clickhouse.cluster says"
+        raise ConfigError("--from", config.url, bound)
+    return found
 
 
 def _contents(client: Any, table: Copied, span_ms: tuple[int, int]) -> Contents:

@@ -12,7 +12,7 @@ import pytest
 
 from fleetpulse.repair import run
 from runtime.config import ClickHouseConfig
-from schemas.errors import UnavailableError
+from schemas.errors import ConfigError, UnavailableError
 from schemas.limits import DEFAULT_LIMITS, HOUR_MS
 
 TABLE = "llm_requests_partials"
@@ -22,12 +22,14 @@ HOURS = (HOUR_MS, 2 * HOUR_MS)
 class Copy:
     """A copy of one table: ``hours`` that it holds. The second hour that is inserted meets a server that is gone."""
 
-    def __init__(self, log: list[str], hours: tuple[int, ...], unfinished: list[Any] | None = None) -> None:
-        self.log, self.hours, self.unfinished = log, hours, unfinished or []
+    def __init__(
+        self, log: list[str], hours: tuple[int, ...], unfinished: list[Any] | None = None, table: str = TABLE
+    ) -> None:
+        self.log, self.hours, self.unfinished, self.table = log, hours, unfinished or [], table
 
     def query(self, sql: str, **_more: Any) -> Any:
         if "sorting_key" in sql:
-            return SimpleNamespace(result_rows=[(TABLE, "log_id")], summary={})
+            return SimpleNamespace(result_rows=[(self.table, "log_id")], summary={})
         if "system.columns" in sql:
             return SimpleNamespace(result_rows=[(TABLE, ["window_ms", "log_id"])], summary={})
         return SimpleNamespace(result_rows=[(hour_ms, 1, 1, 0) for hour_ms in self.hours], summary={})
@@ -60,7 +62,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def unlocked() -> Iterator[None]:
         yield
 
-    def noted(_config: ClickHouseConfig, *, consistent: bool = False) -> Copy:
+    def noted(_config: ClickHouseConfig, *, consistent: bool = False, **_more: Any) -> Copy:
         assert consistent, "a replica that lags lacks notes of a repair that was ended"
         return Copy(done, (), [("repair-a", "llm.requests", minute_ms) for minute_ms in (0, 60_000)])
 
@@ -77,6 +79,30 @@ def test_hours_are_noted_before_and_behind_their_copy(log: list[str]) -> None:
         run.repair(ClickHouseConfig(), ClickHouseConfig(), (0, 3 * HOUR_MS), DEFAULT_LIMITS)
 
     assert log == [f"noted from {HOUR_MS}", "copied", f"noted from {HOUR_MS}", f"noted from {2 * HOUR_MS}"]
+
+
+@pytest.mark.parametrize(("source", "target", "ahead"), [(HOURS, (), 0), ((), HOURS, 2), (HOURS[:1], HOURS, 1)])
+def test_tables_that_are_compared_are_told_with_what_the_source_lacks(
+    source: tuple[int, ...], target: tuple[int, ...], ahead: int, log: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a repair the wrong way round does not say that all is well."""
+    copies, told = [Copy(log, source), Copy(log, target)], dict[str, int]()
+    monkeypatch.setattr(run, "connect", lambda _config, **_more: copies.pop(0))
+    login = ClickHouseConfig()
+
+    run.repair(login, login, (0, 3 * HOUR_MS), DEFAULT_LIMITS, dry_run=True, on_table=told.__setitem__)
+
+    assert told == {TABLE: ahead}
+
+
+def test_a_source_without_our_tables_is_refused(log: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty, or with its tables over shards that the configuration does not name: nothing would be compared."""
+    copies = [Copy(log, HOURS, table=f"{TABLE}_local"), Copy(log, ())]
+    monkeypatch.setattr(run, "connect", lambda _config, **_more: copies.pop(0))
+    login = ClickHouseConfig()
+
+    with pytest.raises(ConfigError, match=r"--from .* must have our tables"):
+        run.repair(login, login, (0, 3 * HOUR_MS), DEFAULT_LIMITS)
 
 
 def test_a_dry_run_says_what_a_repair_before_left_and_changes_nothing(

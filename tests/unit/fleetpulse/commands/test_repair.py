@@ -1,0 +1,51 @@
+"""What `fleetpulse repair` says of two copies, which need not be alike where it has nothing to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from fleetpulse.cli import app
+from fleetpulse.repair import run
+from fleetpulse.repair.run import Filled
+
+ASKED = ["repair", "--from", "http://a:8123", "--to", "http://b:8123", "--dry-run"]
+
+
+@pytest.mark.parametrize(
+    ("filled", "ahead", "said"),
+    [
+        ([], {"books": 0, "costs": 0}, ["--to lacks nothing that --from has, in 2 tables"]),
+        (
+            [],
+            {"books": 0, "costs": 7},
+            [
+                "--to lacks nothing that --from has, in 2 tables",
+                "--from has nothing of hours that --to has: costs 7; that is a repair the other way round",
+            ],
+        ),
+        ([Filled("books", 3, 0)], {"books": 0}, ["books: 3 hours, 0 rows"]),
+    ],
+)
+def test_a_repair_says_what_either_lacks(
+    filled: list[Filled], ahead: dict[str, int], said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of how many tables, and of which it is the other one that has more."""
+
+    def compared(*_asked: Any, on_table: Callable[[str, int], object], **_more: Any) -> list[Filled]:
+        for table, hours in ahead.items():
+            on_table(table, hours)
+        return filled
+
+    monkeypatch.setattr(run, "repair", compared)
+
+    people = CliRunner().invoke(app, ASKED)
+    program = json.loads(CliRunner().invoke(app, [*ASKED, "--json"]).stdout)
+
+    assert " ".join(people.stdout.split()) == " ".join(said)
+    assert program["ahead_hours"] == {table: hours for table, hours in ahead.items() if hours}
+    assert [one["table"] for one in program["filled"]] == [one.table for one in filled]
