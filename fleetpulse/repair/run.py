@@ -17,7 +17,7 @@ from schemas.ddl.files import Names
 from schemas.ddl.sharded import local
 from schemas.errors import ConfigError
 from schemas.limits import Limits
-from sinks.database import INSERT_SETTINGS, SinkDatabase
+from sinks.database import INSERT_SETTINGS, STATEMENT_SECONDS_MAX, SinkDatabase
 
 _log = logging.getLogger(__name__)
 _KEYS = """
@@ -60,11 +60,13 @@ def repair(
         in_a_line(),
         closing(connect(source, consistent=True)) as there,
         closing(connect(target, consistent=True)) as here,
+        closing(SinkDatabase(source, consistent=True, seconds_max=STATEMENT_SECONDS_MAX)) as other,
         closing(SinkDatabase(target, consistent=True)) as sink,
     ):
         notes, found = Notes(sink), list[Filled]()
         unfinished = notes.unfinished()
         for table in _tables(there, source, limits):
+            other.sync(table.table)  # a replica that lags would be compared, and copied, without what it lacks
             has, had = _contents(there, table, span_ms), _contents(here, table, span_ms)
             on_table(table.table, len(had.keys() - has.keys()))
             hours = lacking(has, had)

@@ -46,6 +46,9 @@ class Copy:
     def rows(self, _sql: str) -> list[Any]:
         return self.unfinished
 
+    def sync(self, table: str) -> None:
+        """It has what other replicas have."""
+
     def insert_rows(self, _table: str, _columns: Any, rows: Any) -> None:
         self.log.append(f"noted from {rows[0][2]}")
 
@@ -93,6 +96,33 @@ def test_tables_that_are_compared_are_told_with_what_the_source_lacks(
     run.repair(login, login, (0, 3 * HOUR_MS), DEFAULT_LIMITS, dry_run=True, on_table=told.__setitem__)
 
     assert told == {TABLE: ahead}
+
+
+def test_the_source_has_what_its_replicas_have_before_it_is_compared(
+    log: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that lags would seem to have all that it has, and hours would be copied in part."""
+    there, here = ClickHouseConfig(url="http://a:8123"), ClickHouseConfig(url="http://b:8123")
+    synced: list[str] = []
+
+    class Lagging(Copy):
+        def query(self, sql: str, **more: Any) -> Any:
+            self.hours = HOURS if synced else ()
+            return super().query(sql, **more)
+
+    class Synced(Copy):
+        def sync(self, table: str) -> None:
+            synced.append(table)
+
+    copies = {there.url: Lagging(log, ()), here.url: Copy(log, ())}
+    monkeypatch.setattr(run, "connect", lambda config, **_more: copies[config.url])
+    monkeypatch.setattr(
+        run, "SinkDatabase", lambda config, **_more: Synced(log, ()) if config == there else Copy(log, ())
+    )
+
+    found = run.repair(there, here, (0, 3 * HOUR_MS), DEFAULT_LIMITS, dry_run=True)
+
+    assert (found, synced) == ([run.Filled(TABLE, 2, 0)], [TABLE])
 
 
 def test_a_source_without_our_tables_is_refused(log: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
