@@ -117,10 +117,8 @@ def due(pending: Sequence[Pending], now_ms: int, noted_ms: int, settings: Rollup
     """The buckets to compute now, finest level and oldest bucket first, those of events before books and bills.
     ``noted_ms``: time of the sink's last note."""
     idle = noted_ms + settings.settle_ms <= now_ms
-    unfinished = {_key(one) for one in pending}
-    ready = [
-        one for one in pending if (idle or _ended(one, now_ms, settings)) and not _waits_for_finer(one, unfinished)
-    ]
+    waiting = {_above(one) for one in pending}  # for what is finer
+    ready = [one for one in pending if (idle or _ended(one, now_ms, settings)) and _key(one) not in waiting]
     order = [level.name for level in LEVELS]
     return sorted(ready, key=lambda one: (order.index(one.level), one.topic in OF_LOGS, one.topic, one.window_ms))
 
@@ -129,18 +127,16 @@ def _key(one: Pending) -> tuple[str, str, int]:
     return one.level, one.topic, one.window_ms
 
 
+def _above(one: Pending) -> tuple[str, str, int] | None:
+    """The bucket that is computed from this one, as ``_key``; None of the coarsest."""
+    level = above(BY_LEVEL[one.level])
+    return None if level is None else (level.name, one.topic, level.bucket_of(one.window_ms))
+
+
 def _ended(one: Pending, now_ms: int, settings: RollupSettings) -> bool:
     end_ms = one.window_ms + BY_LEVEL[one.level].bucket_ms
     calm = one.noted_ms + settings.settle_ms <= now_ms or one.done_ms + settings.again_ms <= now_ms
     return calm and end_ms + settings.settle_ms <= now_ms
-
-
-def _waits_for_finer(one: Pending, unfinished: set[tuple[str, str, int]]) -> bool:
-    level = BY_LEVEL[one.level]
-    return level.below is not None and any(
-        (finer, topic, level.bucket_of(window_ms)) == (level.below, one.topic, one.window_ms)
-        for finer, topic, window_ms in unfinished
-    )
 
 
 def summable(one: Pending, now_ms: int, limits: Limits) -> bool:

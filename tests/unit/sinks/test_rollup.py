@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runtime.counters import Counters, exposition
-from schemas.ddl.merging import LEVELS
+from schemas.ddl.merging import LEVELS, Level
 from schemas.errors import BrokenPartError
 from schemas.events.grouping import sets_of
 from schemas.limits import DAY_MS, DEFAULT_LIMITS
@@ -78,6 +78,21 @@ def test_an_hour_waits_for_its_minutes() -> None:
 
     assert ready(an_hour(1), inside) == [inside]
     assert ready(an_hour(1), outside, other) == [outside, other, an_hour(1)]
+
+
+def test_a_pass_looks_at_each_bucket_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind a repair of weeks tens of thousands wait."""
+    asked, bucket_of = list[int](), Level.bucket_of
+
+    def counted(level: Level, at_ms: int) -> int:
+        asked.append(at_ms)
+        return bucket_of(level, at_ms)
+
+    monkeypatch.setattr(Level, "bucket_of", counted)
+    pending = [*(a_minute(n) for n in range(1, 50)), *(an_hour(n) for n in range(2, 50))]
+
+    assert len(ready(*pending)) == len(pending)
+    assert len(asked) <= len(pending)
 
 
 def test_finer_levels_and_older_buckets_come_first() -> None:
