@@ -294,7 +294,10 @@ def judge_lag(facts: KafkaFacts, groups: Mapping[str, Sequence[str]], bounds: Bo
         if found.members and any(late.values()):
             yield from _late(group, late)
             continue
-        if most <= bounds.lag_records_max and not found.members:
+        ended = {name for name, _ in facts.ends}
+        if blind := sorted(topic for topic in topics if topic in (facts.topics or {}) and topic not in ended):
+            yield unknown("lag", group, f"consumer lag in {', '.join(blind)} cannot be read: no leader, or no answer")
+        elif most <= bounds.lag_records_max and not found.members:
             yield note("lag", group, "is not running; it has no consumer lag", _starter(group))
         elif most <= bounds.lag_records_max:
             yield good("lag", group, f"{found.members} members, consumer lag {most:,} records at most")

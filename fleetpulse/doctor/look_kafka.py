@@ -35,7 +35,7 @@ from runtime.contract_record import read_contract
 from runtime.kafka_clients import has_no_cause, make_admin, make_consumer, make_producer, started, why_rejected
 from runtime.topic_prefix import on_wire, topics_known
 from schemas.contract.rights import writers_of_both
-from schemas.contract.topics import Topic
+from schemas.contract.topics import CONTRACT, Topic
 from schemas.errors import ConfigError, FleetpulseError
 
 T = TypeVar("T")
@@ -173,13 +173,10 @@ async def _settings(admin: Any, kind: ConfigResourceType, names: Sequence[str]) 
 
 async def _logs(look: _Look, facts: KafkaFacts, topics: Sequence[Topic]) -> KafkaFacts:
     """Where logs begin and end, what holds readers up, and the clock behind what arrives."""
-    partitions = [
-        TopicPartition(name, number)
-        for name, topic in (facts.topics or {}).items()
-        for number in range(topic.partitions)
-    ]
+    partitions = led(facts.topics or {})
     stamped = {topic.name for topic in topics if topic.log_append_time}
-    contract = await look.at(read_contract(look.kafka))
+    unread = CONTRACT.name in (facts.topics or {}) and not any(one.topic == CONTRACT.name for one in partitions)
+    contract = None if unread else await look.at(read_contract(look.kafka))
     async with _consumer(look, "read_uncommitted") as every, _consumer(look, "read_committed") as committed:
         if every is None or committed is None:
             return facts
@@ -203,6 +200,16 @@ async def _logs(look: _Look, facts: KafkaFacts, topics: Sequence[Topic]) -> Kafk
         held_up=held_up,
         skew_ms=skew_ms,
     )
+
+
+def led(topics: Mapping[str, TopicFacts]) -> list[TopicPartition]:
+    """Partitions that have a leader: what is asked about another waits for one until the look is over."""
+    return [
+        TopicPartition(name, number)
+        for name, topic in topics.items()
+        for number in range(topic.partitions)
+        if number not in topic.without_leader
+    ]
 
 
 async def learn_leaders(consumer: Any, partitions: Sequence[TopicPartition]) -> None:

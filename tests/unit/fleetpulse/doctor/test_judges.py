@@ -374,6 +374,17 @@ def test_a_job_that_never_ran_is_gone_where_somebody_waits_for_it(members: int, 
     assert ("has never run here, and alerts wait" in judged.says) == (state is State.WRONG)
 
 
+@pytest.mark.parametrize("members", [0, 1])
+def test_lag_behind_ends_that_nobody_named_is_unknown(members: int) -> None:
+    """It is not none."""
+    group = GroupFacts(members, {AT: 1_000})
+
+    found = of_kafka(replace(KAFKA, ends={}, groups={"local-windows": group}))
+
+    assert names(found) == [("lag", "local-windows", "unknown")]
+    assert "consumer lag in llm.requests cannot be read" in found[0].says
+
+
 @pytest.mark.parametrize(("more", "checks"), [(0, ["lag"]), (1, ["process"])])
 def test_markers_of_transactions_wait_for_nobody(more: int, checks: list[str]) -> None:
     """What a job that stopped in order leaves, two in each partition, is no sign of one that is gone."""

@@ -6,9 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka import TopicPartition
 
-from fleetpulse.doctor.facts import GroupFacts
-from fleetpulse.doctor.look_kafka import look_at_groups
+from fleetpulse.doctor.facts import GroupFacts, TopicFacts
+from fleetpulse.doctor.look_kafka import led, look_at_groups
 from runtime import consumer_groups
 
 
@@ -45,3 +46,10 @@ async def test_a_group_has_the_members_that_its_coordinator_knows(
     monkeypatch.setattr(consumer_groups.asyncio, "sleep", at_once)
 
     assert await look_at_groups(Groups(*codes), ["local-windows"]) == {"local-windows": found}
+
+
+def test_partitions_without_leader_are_not_asked_for_offsets() -> None:
+    """One of them would use up the time of all other looks."""
+    topics = {"books": TopicFacts(3, 1, (1,), (1,), {}), "costs": TopicFacts(1, 1, (0,), (0,), {})}
+
+    assert led(topics) == [TopicPartition("books", 0), TopicPartition("books", 2)]
