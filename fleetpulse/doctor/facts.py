@@ -123,11 +123,12 @@ class CertificateFacts:
 
 @dataclass(frozen=True, slots=True)
 class DiskFacts:
-    """A disk and what is left on it."""
+    """A disk and what is left on it. ``server``: whose it is, where there are several."""
 
     name: str
     free_bytes: int
     total_bytes: int
+    server: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,7 @@ class PartFacts:
     part: str
     why: str
     detached: bool
+    server: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,7 @@ class MutationFacts:
     command: str
     parts: int
     failed: str
+    server: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +191,8 @@ class DatabaseFacts:
     """Whether each of these is migrated by itself: copies, and servers of a database that is not replicated."""
     servers_error: str | None = None
     """Why that is not known."""
+    others_error: str | None = None
+    """Why disks, parts and mutations of other servers are not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,9 +44,13 @@ def judge_database(facts: DatabaseFacts, wanted: Wanted, bounds: Bounds) -> Iter
         yield from judge_clock("clock.clickhouse", "the database's clock", facts.skew_ms, bounds)
         for disk in facts.disks:
             mend = "make room, or shorten limits.raw_ttl_ms and limits.source_retention_ms"
-            yield judge_disk(f"disk {disk.name} of {facts.url}", disk, bounds.disk_free_bytes_min, mend)
+            subject = f"disk {disk.name} of {disk.server or facts.url}"
+            yield judge_disk(subject, disk, bounds.disk_free_bytes_min, mend)
         yield from _parts(facts)
         yield from _mutations(facts)
+        if facts.others_error is not None:
+            says = f"disks, parts and mutations of other servers cannot be seen: {facts.others_error}"
+            yield unknown("clickhouse.servers", facts.url, says)
         yield from judge_joins(facts.joins or ())
         yield from _overflow(facts)
         yield from _rejected(facts)
@@ -96,13 +100,15 @@ def _version(facts: DatabaseFacts) -> Iterator[Finding]:
 def _parts(facts: DatabaseFacts) -> Iterator[Finding]:
     """Parts that cannot be read are taken out; then their rows are brought back."""
     for one in facts.broken or ():
+        at = f"on {one.server}, " if one.server else ""
         if one.detached:
             says = f"lacks the rows of part {one.part}, which ClickHouse has taken out ({one.why})"
             drop = f"ALTER TABLE {one.table} DROP DETACHED PART '{one.part}' SETTINGS allow_drop_detached = 1"
-            yield wrong("parts", one.table, says, f"{_client(drop)}   # once its rows are back")
+            yield wrong("parts", one.table, f"{at}{says}", f"{_client(drop)}   # {at}once its rows are back")
         else:
             says = f"part {one.part} cannot be read ({one.why}): statements that need it fail"
-            yield wrong("parts", one.table, says, _client(f"ALTER TABLE {one.table} DETACH PART '{one.part}'"))
+            detach = _client(f"ALTER TABLE {one.table} DETACH PART '{one.part}'")
+            yield wrong("parts", one.table, f"{at}{says}", f"{detach}   # on {one.server}" if at else detach)
     if facts.broken == ():
         yield good("parts", facts.writer.database, "no part is broken")
 
@@ -110,13 +116,15 @@ def _parts(facts: DatabaseFacts) -> Iterator[Finding]:
 def _mutations(facts: DatabaseFacts) -> Iterator[Finding]:
     """What rewrites rows: one that fails is tried for ever, and those after it on its parts wait."""
     for one in facts.mutations or ():
+        at = f"on {one.server}, " if one.server else ""
         if one.failed:
             database, _, table = one.table.partition(".")
             kill = f"KILL MUTATION WHERE database = '{database}' AND table = '{table}' AND mutation_id = '{one.id}'"
-            says = f"mutation {one.id} ({one.command}) fails on {one.parts:,} parts: {one.failed}"
-            yield wrong("mutations", one.table, says, f"{_client(kill)}   # or mend what it says; it is tried again")
+            says = f"{at}mutation {one.id} ({one.command}) fails on {one.parts:,} parts: {one.failed}"
+            mend = f"{_client(kill)}   # {at}or mend what it says; it is tried again"
+            yield wrong("mutations", one.table, says, mend)
         else:
-            yield note("mutations", one.table, f"mutation {one.id} ({one.command}) has {one.parts:,} parts to do")
+            yield note("mutations", one.table, f"{at}mutation {one.id} ({one.command}) has {one.parts:,} parts to do")
     if facts.mutations == ():
         yield good("mutations", facts.writer.database, "none is unfinished")
 

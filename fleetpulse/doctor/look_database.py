@@ -39,26 +39,29 @@ GROUP BY host HAVING agents > 1 ORDER BY host
 """
 """Hosts that several sources measured before and after the same moment: one that took over from another did not."""
 _DETACHED = """
-SELECT table, name, reason FROM system.detached_parts
-WHERE database = {database:String} AND startsWith(reason, 'broken') ORDER BY table, name
+SELECT table, name, reason, %(server)s AS server FROM %(detached_parts)s
+WHERE database = {database:String} AND startsWith(reason, 'broken') ORDER BY server, table, name
 """
 _UNREAD = """
-SELECT code, last_error_message FROM system.errors
-WHERE code IN {codes:Array(Int32)} AND last_error_time >= toDateTime(intDiv({from_ms:Int64}, 1000))
+SELECT code, last_error_message, %(server)s AS server FROM %(errors)s
+WHERE code IN {codes:Array(Int32)} AND NOT remote AND last_error_time >= toDateTime(intDiv({from_ms:Int64}, 1000))
 ORDER BY last_error_time DESC
 """
 """What the server last said under each of these codes."""
 _ACTIVE = """
-SELECT 1 FROM system.parts
+SELECT 1 FROM %(parts)s
 WHERE database = {database:String} AND table = {table:String} AND name = {part:String} AND active
+AND %(server)s = {server:String}
 """
 _MUTATIONS = """
-SELECT table, mutation_id, command, parts_to_do, latest_fail_reason FROM system.mutations
-WHERE database = {database:String} AND NOT is_done ORDER BY table, create_time, mutation_id
+SELECT table, mutation_id, command, parts_to_do, latest_fail_reason, %(server)s AS server FROM %(mutations)s
+WHERE database = {database:String} AND NOT is_done ORDER BY server, table, create_time, mutation_id
 """
-_SERVERS = """
-SELECT concat(hostName(), ':', toString(tcpPort())) AS server
-FROM clusterAllReplicas({cluster:Identifier}, system.one) ORDER BY server
+_DISKS = "SELECT name, free_space, total_space, %(server)s AS server FROM %(disks)s ORDER BY server, name"
+_SERVER = "concat(hostName(), ':', toString(tcpPort()))"
+_SERVERS = f"""
+SELECT {_SERVER} AS server
+FROM clusterAllReplicas({{cluster:Identifier}}, system.one) ORDER BY server
 """
 _ON_EACH = """
 SELECT concat(hostName(), ':', toString(tcpPort())) AS server, name, engine, engine_full, ifNull(total_rows, 1) AS rows
@@ -66,6 +69,8 @@ FROM clusterAllReplicas({cluster:Identifier}, system.tables)
 WHERE database = {database:String} AND engine NOT LIKE '%View'
 """
 """Tables of every server of a cluster: those that hold rows, and those over all shards."""
+_SYSTEM = ("detached_parts", "errors", "parts", "mutations", "disks")
+"""What each server has of its own."""
 _EXISTS = "SELECT 1 FROM system.databases WHERE name = {database:String}"
 
 
@@ -162,7 +167,7 @@ def _may_read_from(client: Any, source: str) -> bool:
 
 def _seen(client: Any, config: ClickHouseConfig, clock: Clock) -> DatabaseFacts:
     before_ms = clock.now_ms()
-    server_ms = int(client.command("SELECT toUnixTimestamp64Milli(now64(3))"))
+    server_ms = _now_ms(client)
     skew_ms = server_ms - (before_ms + clock.now_ms()) // 2
     return DatabaseFacts(
         url=config.url,
@@ -172,9 +177,7 @@ def _seen(client: Any, config: ClickHouseConfig, clock: Clock) -> DatabaseFacts:
         exists=bool(rows_of(client.query(_EXISTS, parameters={"database": config.database}))),
         live=look(client, names_of(config)),
         skew_ms=skew_ms,
-        disks=_disks(client),
-        broken=_broken(client, config.database, server_ms),
-        mutations=_mutations(client, config.database),
+        **_stored(client, config, server_ms),
         joins=_found("joins", client, config.database, clock.now_ms()),
         overflow=_found("pipeline_overflow", client, config.database, clock.now_ms()),
         rejected=_found("pipeline_rejected", client, config.database, clock.now_ms(), recent_ms=0),
@@ -187,8 +190,8 @@ def _seen(client: Any, config: ClickHouseConfig, clock: Clock) -> DatabaseFacts:
 def _with_servers(
     client: Any, config: ClickHouseConfig, facts: DatabaseFacts, copies: Sequence[ClickHouseConfig], within_s: float
 ) -> DatabaseFacts:
-    """With the database as it is on every server of the cluster, and on every copy. One that is away leaves both
-    unknown."""
+    """With the database as it is on every server of the cluster, and on every copy, and what copies have on disk. One
+    that is away leaves both unknown."""
     if facts.live is None or not (config.cluster or copies):
         return facts
     try:
@@ -197,8 +200,10 @@ def _with_servers(
         for copy in copies:
             with _client(copy, within_s) as other:
                 found[copy.url] = look(other, names_of(copy))
+                facts = _with_stored(facts, copy.url, _stored(other, copy, _now_ms(other)))
     except _WORLD as error:
-        return replace(facts, servers_error=first_line(error))
+        why = first_line(error)
+        return replace(facts, servers_error=why, others_error=why if copies else facts.others_error)
     return replace(facts, servers=found, one_by_one=one_by_one)
 
 
@@ -215,34 +220,74 @@ def _tables(rows: Mapping[str, Any], config: ClickHouseConfig) -> dict[str, Live
     return {name: LiveTable(ttl_of(row["full"]), row["rows"]) for name, row in whole(rows, names_of(config)).items()}
 
 
-def _broken(client: Any, database: str, now_ms: int) -> tuple[PartFacts, ...] | None:
-    """Parts that the server has taken out, and those that it could not read and has still; None for a login that may
+def _now_ms(client: Any) -> int:
+    return int(client.command("SELECT toUnixTimestamp64Milli(now64(3))"))
+
+
+def _stored(client: Any, config: ClickHouseConfig, now_ms: int) -> dict[str, Any]:
+    """Disks, broken parts and mutations of every server of the cluster; where one of them does not answer, of the
+    connected one alone."""
+    try:
+        return _stored_on(client, config.database, config.cluster, now_ms)
+    except ClickHouseError as error:
+        if not config.cluster:
+            raise
+        return _stored_on(client, config.database, "", now_ms) | {"others_error": first_line(error)}
+
+
+def _stored_on(client: Any, database: str, cluster: str, now_ms: int) -> dict[str, Any]:
+    return {
+        "disks": _disks(client, cluster),
+        "broken": _broken(client, database, now_ms, cluster),
+        "mutations": _mutations(client, database, cluster),
+    }
+
+
+def _with_stored(facts: DatabaseFacts, url: str, stored: Mapping[str, Any]) -> DatabaseFacts:
+    """With what this copy has, too. What is not known of either is not known to be none."""
+    both: dict[str, Any] = {"others_error": stored.get("others_error", facts.others_error)}
+    for name in ("disks", "broken", "mutations"):
+        own, more = getattr(facts, name), stored[name]
+        found = (*(own or ()), *(replace(one, server=one.server or url) for one in more or ()))
+        both[name] = found or (None if own is None or more is None else ())
+    return replace(facts, **both)
+
+
+def _system(sql: str, cluster: str) -> str:
+    """The query, of every server of the cluster; without one of that which is connected, which needs no name."""
+    of = f"clusterAllReplicas('{cluster}', system.%s)" if cluster else "system.%s"
+    return sql % {"server": _SERVER if cluster else "''", **{name: of % name for name in _SYSTEM}}
+
+
+def _broken(client: Any, database: str, now_ms: int, cluster: str = "") -> tuple[PartFacts, ...] | None:
+    """Parts that a server has taken out, and those that it could not read and has still; None for a login that may
     not read where it says so."""
     try:
-        return tuple(_broken_parts(client, database, now_ms))
+        return tuple(_broken_parts(client, database, now_ms, cluster))
     except ClickHouseError as error:
         if getattr(error, "code", None) not in LOGIN:
             raise
         return None
 
 
-def _broken_parts(client: Any, database: str, now_ms: int) -> Iterator[PartFacts]:
-    for table, name, reason in rows_of(client.query(_DETACHED, parameters={"database": database})):
-        yield PartFacts(f"{database}.{table}", name, reason, detached=True)
+def _broken_parts(client: Any, database: str, now_ms: int, cluster: str) -> Iterator[PartFacts]:
+    detached = _system(_DETACHED, cluster)
+    for table, name, reason, server in rows_of(client.query(detached, parameters={"database": database})):
+        yield PartFacts(f"{database}.{table}", name, reason, detached=True, server=server)
     since = {"codes": sorted(CODES), "from_ms": now_ms - LOOK_BACK_MS}
-    unread: dict[tuple[str, str], int] = {}
-    for code, said in rows_of(client.query(_UNREAD, parameters=since)):
+    unread: dict[tuple[str, str, str], int] = {}
+    for code, said, server in rows_of(client.query(_system(_UNREAD, cluster), parameters=since)):
         if (part := broken_part(code, said)) is not None and part[0].startswith(f"{database}."):
-            unread.setdefault(part, code)
-    yield from (
-        PartFacts(*part, CODES[code], detached=False) for part, code in unread.items() if _is_there(client, *part)
-    )
+            unread.setdefault((*part, server), code)
+    for (table, name, server), code in unread.items():
+        if _is_there(client, table, name, server, cluster):
+            yield PartFacts(table, name, CODES[code], detached=False, server=server)
 
 
-def _mutations(client: Any, database: str) -> tuple[MutationFacts, ...] | None:
+def _mutations(client: Any, database: str, cluster: str = "") -> tuple[MutationFacts, ...] | None:
     """Those that are not done; None for a login that may not read where it says so."""
     try:
-        rows = rows_of(client.query(_MUTATIONS, parameters={"database": database}))
+        rows = rows_of(client.query(_system(_MUTATIONS, cluster), parameters={"database": database}))
     except ClickHouseError as error:
         if getattr(error, "code", None) not in LOGIN:
             raise
@@ -250,10 +295,10 @@ def _mutations(client: Any, database: str) -> tuple[MutationFacts, ...] | None:
     return tuple(MutationFacts(f"{database}.{table}", *rest) for table, *rest in rows)
 
 
-def _is_there(client: Any, table: str, part: str) -> bool:
+def _is_there(client: Any, table: str, part: str, server: str, cluster: str) -> bool:
     database, _, name = table.partition(".")
-    named = {"database": database, "table": name, "part": part}
-    return bool(rows_of(client.query(_ACTIVE, parameters=named)))
+    named = {"database": database, "table": name, "part": part, "server": server}
+    return bool(rows_of(client.query(_system(_ACTIVE, cluster), parameters=named)))
 
 
 def _found(
@@ -288,8 +333,6 @@ def _measured_twice(client: Any, now_ms: int) -> tuple[str, ...] | None:
     return tuple(str(row["host"]) for row in named_rows_of(found))
 
 
-def _disks(client: Any) -> tuple[DiskFacts, ...]:
-    rows = rows_of(client.query("SELECT name, free_space, total_space FROM system.disks ORDER BY name"))
-    return tuple(
-        DiskFacts(name, free, total) for name, free, total in rows if total < 1 << 62
-    )  # object stores are endless
+def _disks(client: Any, cluster: str) -> tuple[DiskFacts, ...]:
+    disks = [DiskFacts(*row) for row in rows_of(client.query(_system(_DISKS, cluster)))]
+    return tuple(one for one in disks if one.total_bytes < 1 << 62)  # object stores are endless

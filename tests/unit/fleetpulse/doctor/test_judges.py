@@ -726,6 +726,21 @@ DATABASE_BROKEN: dict[str, tuple[DatabaseFacts, tuple[str, str, str], str]] = {
         ("mutations", "fleetpulse.books", "note"),
         "",
     ),
+    "a part of another server": (
+        replace(DATABASE, broken=(PartFacts("fleetpulse.books", "all_1_1_0", "CORRUPTED_DATA", False, "b:9000"),)),
+        ("parts", "fleetpulse.books", "wrong"),
+        "'all_1_1_0'\"   # on b:9000",
+    ),
+    "servers that are not seen": (
+        replace(DATABASE, others_error="away"),
+        ("clickhouse.servers", "https://db:8443", "unknown"),
+        "",
+    ),
+    "a full disk of another server": (
+        replace(DATABASE, disks=(*DATABASE.disks, DiskFacts("default", (2 << 30) - 1, 100 << 30, "b:9000"))),
+        ("disk", "disk default of b:9000", "wrong"),
+        "make room",
+    ),
     "a full disk": (
         replace(DATABASE, disks=(DiskFacts("default", (2 << 30) - 1, 100 << 30),)),
         ("disk", "disk default of https://db:8443", "wrong"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +13,9 @@ from pydantic import SecretStr
 from urllib3.exceptions import ConnectTimeoutError, ReadTimeoutError
 
 from fleetpulse.doctor import look_database
-from fleetpulse.doctor.facts import DatabaseFacts, LoginFacts, MutationFacts
+from fleetpulse.doctor.facts import DatabaseFacts, DiskFacts, LoginFacts, MutationFacts, PartFacts
 from fleetpulse.migrate.table_plan import LiveDatabase, LiveTable
+from runtime.clickhouse_parts import CODES
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig
 
@@ -203,3 +205,80 @@ def test_mutations_that_are_not_done_are_looked_at() -> None:
 
     assert found == (MutationFacts("fleetpulse.books", "mutation_7.txt", "MATERIALIZE TTL", 3, "no space"),)
     assert look_database._mutations(Server(raised(None, 497)), "fleetpulse") is None
+
+
+class Servers:
+    """What is asked of all servers is of ``a`` and ``b``, unless ``error`` comes instead; else it is of one."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+
+    def command(self, *_asked: Any, **_more: Any) -> int:
+        return 1_800_000_000_000
+
+    def query(self, asked: str, parameters: Any = None) -> Any:
+        several = "clusterAllReplicas('fleet', system." in asked
+        if several and self.error is not None:
+            raise self.error
+        rows: list[tuple[Any, ...]] = []
+        for server in ("a:9000", "b:9000") if several else ("",):
+            if "disks" in asked:
+                rows += [("default", 5, 9, server), ("endless", 1 << 62, 1 << 62, server)]
+            elif "detached_parts" in asked:
+                rows.append(("books", "broken_all_1_1_0", "broken", server))
+            elif "mutations" in asked:
+                rows.append(("books", "mutation_7.txt", "MODIFY", 3, "", server))
+            elif "system.errors" in asked:
+                said = "while reading from part /d/all_2_2_0/ in table fleetpulse.books"
+                rows.append((33, said, server))
+            elif "system.parts" in asked:
+                rows += [(1,)] if parameters["server"] == server else []
+        return SimpleNamespace(result_rows=rows, summary={})
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+def stored(*servers: str) -> dict[str, Any]:
+    """What ``Servers`` have on disk."""
+    return {
+        "disks": tuple(DiskFacts("default", 5, 9, server) for server in servers),
+        "broken": tuple(PartFacts("fleetpulse.books", "broken_all_1_1_0", "broken", True, server) for server in servers)
+        + tuple(PartFacts("fleetpulse.books", "all_2_2_0", CODES[33], False, server) for server in servers),
+        "mutations": tuple(
+            MutationFacts("fleetpulse.books", "mutation_7.txt", "MODIFY", 3, "", server) for server in servers
+        ),
+    }
+
+
+def test_every_server_of_a_cluster_is_looked_at_for_what_it_stores() -> None:
+    """Each by its name; of one alone where another is away, which is said."""
+    config = ClickHouseConfig(cluster="fleet")
+
+    found = look_database._stored(Servers(), config, 0)
+    alone = look_database._stored(Servers(), ClickHouseConfig(), 0)
+    away = look_database._stored(Servers(raised(None, 279)), config, 0)
+
+    assert found == stored("a:9000", "b:9000")
+    assert alone == stored("")
+    assert away == stored("") | {"others_error": "said"}
+
+
+def test_what_copies_store_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the address of each; where one is away that is said."""
+    live = LiveDatabase("fleetpulse")
+    facts = DatabaseFacts("u", LoginFacts("writer", "fleetpulse"), None, live=live, **stored(""))
+    monkeypatch.setattr(look_database, "look", lambda _client, _names: live)
+    copy = ClickHouseConfig(url="http://b:8123")
+
+    monkeypatch.setattr(look_database, "make_client", lambda *_given, **_settings: Servers())
+    found = look_database._with_servers(Servers(), ClickHouseConfig(), facts, (copy,), 1.0)
+    unread = look_database._with_stored(replace(facts, broken=None), copy.url, stored("") | {"broken": ()})
+    monkeypatch.setattr(look_database, "make_client", lambda *_given, **_settings: Server(raised(None, 279)))
+    away = look_database._with_servers(Servers(), ClickHouseConfig(), facts, (copy,), 1.0)
+
+    assert {name: set(getattr(found, name)) for name in stored()} == {
+        name: set(each) for name, each in stored("", copy.url).items()
+    }
+    assert (found.others_error, unread.broken) == (None, None)
+    assert (away.others_error, away.servers_error, away.disks) == ("said", "said", facts.disks)
