@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from schemas.errors import UnavailableError
 
@@ -45,6 +45,21 @@ class Drain:
         if self._ends_s is None:
             self._ends_s = now_s + self.seconds
         return max(self._ends_s - now_s, 0.0)
+
+
+async def unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Do the work, or less when ``stop`` comes, which cancels it; True when it was done. Raises what it does."""
+    working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+        working.cancel()  # nothing where it is done
+        await asyncio.wait({working})
+    if working.cancelled():
+        return False
+    working.result()
+    return True
 
 
 async def sleep(seconds: float, stop: asyncio.Event) -> bool:

@@ -36,7 +36,7 @@ from schemas.errors import ConfigError, FleetpulseError
 from schemas.limits import DEFAULT_LIMITS, Limits
 from sinks.commits import check_log, commit, commit_markers, count_missing, demand_log_ids
 from sinks.database import DatabaseClock, SinkDatabase
-from sinks.drain import Drain, sleep
+from sinks.drain import Drain, sleep, unless
 from sinks.landing import JSON_TABLES, Landing, land_derived, land_raw, together
 from sinks.retried import BACKOFF, retried
 from sinks.rollup import NONE, Notebook, RollupSettings, Share, share_of
@@ -253,7 +253,8 @@ async def _run_group(kafka: KafkaConfig, group: _Group, settings: SinkSettings, 
             await _reconnect(kafka, group, error, stop)
             continue
         try:
-            await start_or_close(consumer)
+            if not await unless(stop, start_or_close(consumer)):  # without coordinator it joins for ever
+                continue
             group.joined()
             _log.info("sink group reads", extra={"group": group.name, "topics": ",".join(group.topics)})
             await _land_all(consumer, group, settings, stop)

@@ -15,7 +15,7 @@ from aiokafka import TopicPartition
 from runtime.health import Readiness
 from schemas.contract.record import Record
 from schemas.errors import ContractError, UnavailableError
-from sinks.drain import Drain, sleep
+from sinks.drain import Drain, sleep, unless
 from sinks.landing import Insert
 from sinks.retried import retried
 from sinks.service import _else_stopping, _land_all
@@ -190,6 +190,26 @@ async def test_what_work_returns_and_raises_comes_through() -> None:
     with pytest.raises(UnavailableError, match="away"):
         await drain.in_thread(fails)
     assert not drain.abandoned
+
+
+async def test_work_ends_when_it_has_to() -> None:
+    """What it raises comes through."""
+    stop, ends = asyncio.Event(), list[str]()
+
+    async def works(seconds: float, error: Exception | None = None) -> None:
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            ends.append("over")
+        if error is not None:
+            raise error
+
+    assert await unless(stop, works(0.0))
+    with pytest.raises(UnavailableError):
+        await unless(stop, works(0.0, UnavailableError("away")))
+    stop.set()
+    assert not await unless(stop, works(HANGS_S))
+    assert ends == ["over"] * 3
 
 
 async def test_a_sleep_ends_when_it_has_to() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition
 
+from runtime import kafka_clients
 from runtime.backoff import Backoff
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, KafkaConfig
@@ -318,6 +319,33 @@ async def test_a_certificate_that_cannot_be_read_for_a_while_does_not_end_a_runn
     assert len(database.stored) == 2
     (line,) = [one for one in caplog.records if one.getMessage().startswith("sink group failed")]
     assert "kafka.ssl_*" in line.__dict__["why"]
+
+
+async def test_a_sink_that_joins_its_group_ends_when_it_is_told_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the group has no coordinator a consumer never starts."""
+    stop, did = asyncio.Event(), list[str]()
+
+    class Joining(Recording):
+        def subscribe(self, topics: Sequence[str], listener: Any) -> None:
+            """It brings records of them."""
+
+        async def start(self) -> None:
+            stop.set()
+            await asyncio.Event().wait()
+
+        async def stop(self) -> None:
+            did.append("stopped")
+
+    class Closed(Database):
+        def close(self) -> None:
+            did.append("closed")
+
+    monkeypatch.setattr(service, "make_consumer", lambda *_given, **_settings: Joining())
+    monkeypatch.setattr(kafka_clients, "_STARTED_WITHIN_S", 0.01)
+
+    await _run_group(KafkaConfig(), group(Closed(0)), SETTINGS, stop)
+
+    assert did == ["stopped", "closed"]
 
 
 @pytest.mark.parametrize("name", ["flush_ms", "raw_flush_ms", "records_max", "bytes_max"])
