@@ -99,8 +99,9 @@ class Data:
         if kept is None or _is_over(kept, found.kept_s):
             self._answers[key] = kept = asyncio.ensure_future(self._answer(found, sql, bound))
             self._answers.move_to_end(key)
-            if len(self._answers) > KEPT_MAX:  # more than can be under way
-                del self._answers[next(key for key, one in self._answers.items() if one.done())]
+            if len(self._answers) > KEPT_MAX:
+                oldest = next((key for key, one in self._answers.items() if one.done()), key)
+                del self._answers[oldest]  # this one itself, which is then not shared, where all others are under way
         return (await asyncio.shield(kept))[1]
 
     async def since_first_event(self, span: TimeRange) -> TimeRange:

@@ -10,7 +10,7 @@ import pytest
 from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError, OperationalError
 
 from fleetpulse.dashboard import data as data_module
-from fleetpulse.dashboard.data import KEPT_MAX, Data
+from fleetpulse.dashboard.data import CONNECTIONS_MAX, KEPT_MAX, WAITING_MAX, Data
 from runtime.config import ClickHouseConfig
 from schemas.errors import FleetpulseError, UnavailableError
 
@@ -119,6 +119,25 @@ async def test_answers_that_came_make_room_before_queries_that_run(server: Serve
     assert len(server.queries) == KEPT_MAX + 1
     server.end(0)
     await asyncio.gather(first, second)
+
+
+async def test_more_queries_than_are_kept_may_begin_at_once(server: Server) -> None:
+    """Those that can't even wait for a turn are told so; none ends otherwise, and later ones are answered."""
+    data = answers()
+    begun = [asking(data, number) for number in range(KEPT_MAX + 2)]
+    await rest()
+    refused = [one for one in begun if one.done()]
+    assert len(refused) == KEPT_MAX + 2 - CONNECTIONS_MAX - WAITING_MAX
+    assert all(isinstance(one.exception(), UnavailableError) for one in refused)
+
+    while not all(one.done() for one in begun):
+        for ended in [one for one in server.queries if not one.done()]:
+            ended.set_result(None)
+        await rest()
+    later = asking(data, KEPT_MAX + 2)
+    await rest()
+    server.end(-1)
+    assert (await later).rows == ((1,),)
 
 
 @pytest.mark.parametrize(
