@@ -11,8 +11,8 @@ import contextlib
 import logging
 import re
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import ClientError
@@ -60,8 +60,21 @@ _BUSY = {
 _OWN_MEMORY = re.compile(r"memory limit \(for query\)|query\)? memory limit", re.IGNORECASE)
 """Says that a query took all that one may have, whatever others take."""
 _Key = tuple[str, str]
-_Kept = asyncio.Future[tuple[float, Answer]]
-"""An answer and when it came, by the monotonic clock [s]."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """An answer with the moment at which it came, by the monotonic clock [s]; and for how long it is shared."""
+
+    answer: asyncio.Future[tuple[float, Answer]]
+    kept_s: int
+
+    def is_over(self) -> bool:
+        """Whether it has to be queried again: it failed, or came longer ago. What is under way is not."""
+        if not self.answer.done():
+            return False
+        failed = self.answer.cancelled() or self.answer.exception() is not None
+        return failed or time.monotonic() - self.answer.result()[0] > self.kept_s
 
 
 class Data:
@@ -79,7 +92,7 @@ class Data:
         self._first_ms: int | None = None
         self._moments: dict[str, tuple[int, ...]] = {}
         """Moments with data, by kind."""
-        self._answers: OrderedDict[_Key, _Kept] = OrderedDict()
+        self._answers: dict[_Key, _Kept] = {}
         self.trouble: str | None = "no query was answered yet"
         """Why ClickHouse did not answer the latest query; None after an answer, also one that it is busy. For
         ``/readyz``: from a dashboard that is taken out for that, all pages are gone instead of one late."""
@@ -96,13 +109,12 @@ class Data:
         sql = found.at_levels(span_ms, bound)
         key = (sql, repr(sorted(bound.items())))
         kept = self._answers.get(key)
-        if kept is None or _is_over(kept, found.kept_s):
-            self._answers[key] = kept = asyncio.ensure_future(self._answer(found, sql, bound))
-            self._answers.move_to_end(key)
-            if len(self._answers) > KEPT_MAX:
-                oldest = next((key for key, one in self._answers.items() if one.done()), key)
-                del self._answers[oldest]  # this one itself, which is then not shared, where all others are under way
-        return (await asyncio.shield(kept))[1]
+        if kept is None or kept.is_over():
+            self._forget_answers()
+            kept = _Kept(asyncio.ensure_future(self._answer(found, sql, bound)), found.kept_s)
+            if len(self._answers) < KEPT_MAX:  # else all are under way, and this one is not shared
+                self._answers[key] = kept
+        return (await asyncio.shield(kept.answer))[1]
 
     async def since_first_event(self, span: TimeRange) -> TimeRange:
         """The range without what of it lies before the first event of all. Raises as ``ask``."""
@@ -119,6 +131,14 @@ class Data:
         rows = (await self.ask(data_ends.QUERY, {"from_ms": span.from_ms}, span.span_ms)).records()
         self._moments = {row["kind"]: (row["next_ms"], row["last_ms"]) for row in rows if row["next_ms"] is not None}
         return data_ends.lack(rows, kinds, bounds)
+
+    def _forget_answers(self) -> None:
+        """Those that are over, since one of a large fleet takes megabytes; and the oldest where no more are kept."""
+        for key in [key for key, one in self._answers.items() if one.is_over()]:
+            del self._answers[key]
+        came = (key for key, one in self._answers.items() if one.answer.done())
+        if len(self._answers) >= KEPT_MAX and (oldest := next(came, None)):
+            del self._answers[oldest]
 
     async def _answer(self, found: Query, sql: str, bound: dict[str, Value]) -> tuple[float, Answer]:
         began_s = time.monotonic()
@@ -235,10 +255,3 @@ def _answered(error: ClickHouseError) -> FleetpulseError | None:
     if "Code: " in said:
         return FleetpulseError(f"ClickHouse rejected this: {said.splitlines()[0][:300]}")
     return None
-
-
-def _is_over(kept: _Kept, kept_s: int) -> bool:
-    """Whether it has to be queried again: it failed, or came longer ago. What is under way is not."""
-    if not kept.done():
-        return False
-    return kept.cancelled() or kept.exception() is not None or time.monotonic() - kept.result()[0] > kept_s

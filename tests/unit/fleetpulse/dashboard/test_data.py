@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,6 +25,8 @@ class Server:
     def __init__(self) -> None:
         self.clients: list[Client] = []
         self.queries: list[asyncio.Future[Outcome]] = []
+        self.value: object = 1
+        """What every answer holds."""
 
     async def connect(self, _config: object, **_settings: object) -> Client:
         self.clients.append(Client(self))
@@ -45,7 +49,7 @@ class Client:
             raise OperationalError("Session is closed")
         if outcome is not None:
             raise outcome
-        return SimpleNamespace(column_names=("n",), result_rows=[(1,)], summary={})
+        return SimpleNamespace(column_names=("n",), result_rows=[(self._server.value,)], summary={})
 
     async def close(self) -> None:
         self.closed += 1
@@ -119,6 +123,34 @@ async def test_answers_that_came_make_room_before_queries_that_run(server: Serve
     assert len(server.queries) == KEPT_MAX + 1
     server.end(0)
     await asyncio.gather(first, second)
+
+
+class Big:
+    """A value of an answer."""
+
+
+async def test_an_answer_is_dropped_when_it_is_over(server: Server, now_s: list[float]) -> None:
+    """By the next query of all, whichever: one of a large fleet takes megabytes, and ranges that move ask others."""
+    data = answers()
+    server.value = Big()
+    held = weakref.ref(server.value)
+    first = asking(data)
+    await rest()
+    server.end(0)
+    await first
+    del first
+    server.value = 1
+    server.queries.clear()
+    gc.collect()
+    assert held() is not None
+
+    now_s[0] += 3_600
+    second = asking(data, 1)
+    await rest()
+    server.end(0)
+    await second
+    gc.collect()
+    assert held() is None
 
 
 async def test_more_queries_than_are_kept_may_begin_at_once(server: Server) -> None:
