@@ -11,7 +11,7 @@ _IN_DAYS = {"w": 7, "M": 30}
 _UNIT = "|".join(_UNITS)
 _LAST = re.compile(
     rf"\b(?:(?:in|of|over|for|during)\s+)?(?:the\s+)?(?:last|past|previous)\s+(?:(\d+)\s*)?({_UNIT})s?\b"
-    r"|\b(?:last|past)\s+(\d+)([smhd])\b|\b(?:in|for|over)\s+(\d+)([smhd])\b",
+    r"|\b(?:last|past)\s+(\d+)([smhd])\b|\b(?:in|for|over(?!\s+\d+s\b))\s+(\d+)([smhd])\b",
     re.IGNORECASE,
 )
 _PARTS_OF_DAY = {"night": (-6, 6), "morning": (0, 12), "afternoon": (12, 18), "evening": (18, 24)}

@@ -98,6 +98,7 @@ def test_words_mean_a_question_with_its_names_and_metric(
         ("energy by region this year", "a time that is not understood (year)"),
         ("what did idle gpus cost this quarter", "a time that is not understood (quarter)"),
         ("what was the total bill spent monday", "a time that is not understood (monday)"),
+        ("slowest requests over 30s", "is called 30s"),
     ],
 )
 def test_what_is_not_understood_is_said(words: str, says: str) -> None:
@@ -147,6 +148,9 @@ def test_only_words_that_may_be_names_are_looked_up() -> None:
         ("bill of the week so far", "week"),
         ("monthly bill", "30d"),
         ("what do GPUs cost a month", "30d"),
+        ("errors over 15m", "15m"),
+        ("errors in 30s", "30s"),
+        ("slowest requests over 30s", ""),
     ],
 )
 def test_ranges_are_found_in_words(words: str, expected: str) -> None:
