@@ -27,6 +27,7 @@ LABELS: Mapping[str, str] = {
     "tpot": "TPOT",
     "e2e": "E2E latency",
     "queue": "time in the queue",
+    "itl": "ITL",
     "input_tokens": "prompt tokens",
     "cached_tokens": "cached prompt tokens",
     "output_tokens": "generated tokens",
@@ -61,7 +62,8 @@ def beside(text: str, given: Mapping[str, str]) -> str:
 def label(given: Mapping[str, str]) -> str:
     """What a question measures, for people; empty where it has no choice of it."""
     if "bins" in given:
-        return f"p{float(given['quantile']) * 100:g} of {LABELS[given['bins'].removesuffix('_us_bins')]}"
+        latency = given["bins"].removesuffix("_bins").removesuffix("_us")
+        return f"p{float(given['quantile']) * 100:g} of {LABELS.get(latency, latency)}"
     metric = given.get("metric", "")
     if metric.endswith("_p99_us"):
         return f"p99 of {LABELS[metric.removesuffix('_p99_us')]}"

@@ -52,8 +52,9 @@ def _knows_nothing_before(rows: Sequence[Row]) -> bool:
 
 def behind(rows: Sequence[Row], what: str, quantile: float) -> str:
     """Who explains the rise of ``what`` (``p99 of TTFT``) of the model that it rose most of, from rows of
-    ``who_slowed_model``; or that nobody does, or that there is nothing to explain. Empty for no rows."""
-    if not rows:
+    ``who_slowed_model``; or that nobody does, or that there is nothing to explain. Empty for no rows, and for a
+    quantile of 1, which no number of requests is enough for."""
+    if not rows or quantile >= 1:
         return ""
     model = rows[0]["model"]
     was, now = rows[0]["model_before_ms"], rows[0]["model_now_ms"]

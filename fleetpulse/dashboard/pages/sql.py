@@ -213,8 +213,9 @@ class _Sql:
         return any(is_example(row["version"]) for row in rows)
 
     def _judge(self, found: console.Table, sql: str, values: Mapping[str, str | int]) -> None:
-        """Say what the answer comes to, where that is known."""
+        """Say what the answer comes to, where that is known; first of all no more what another came to."""
         said = ""
+        self._verdict.set_visibility(False)
         if sql == self._put:
             rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
             said = said_of(self._shown, {name: str(value) for name, value in values.items()}, rows)

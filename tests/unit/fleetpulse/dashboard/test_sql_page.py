@@ -145,6 +145,23 @@ async def test_the_page_that_somebody_reads_stays_in_live_mode(opened: Opened) -
     assert "page" not in opened.table().pagination
 
 
+async def test_what_an_answer_came_to_is_not_said_of_another(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where what that comes to cannot be told."""
+    monkeypatch.setattr(page, "said_of", lambda *_: "acme explains it")
+    put = page.text_of(page.FIRST, DAY_MS)
+    await opened.press("Run", put)
+    elements = [*opened.client.elements.values()]
+    (verdict,) = (one for one in elements if one.tag == "p" and one._props.get("role") == "status")
+    assert (verdict.visible, verdict._props["innerText"]) == (True, "acme explains it")
+
+    def fails(*_: object) -> str:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(page, "said_of", fails)
+    await opened.press("Run", put)
+    assert not verdict.visible
+
+
 async def test_a_file_goes_by_http(opened: Opened) -> None:
     """What the page's socket carries is its address alone."""
     await opened.press("CSV", MINE)

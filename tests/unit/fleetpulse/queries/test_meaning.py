@@ -248,6 +248,14 @@ def test_a_change_is_of_the_metric_that_the_words_say(words: str, metric: str, e
     assert (found["metric"], label(found)) == (expected, says)
 
 
+@pytest.mark.parametrize(
+    ("bins", "expected"), [("itl_bins", "p99 of ITL"), ("prefill_us_bins", "p99 of prefill"), ("bins", "p99 of bins")]
+)
+def test_a_latency_that_no_words_say_has_a_name(bins: str, expected: str) -> None:
+    """A parameter may be of any column."""
+    assert label({"bins": bins, "quantile": "0.99"}) == expected
+
+
 def test_other_questions_have_no_choice_of_metric() -> None:
     """Nothing is said of one."""
     assert label(measured("p99 of tokens", {"dimension": "tenant"}, "cost_by")) == ""

@@ -46,6 +46,12 @@ def test_a_tenant_is_behind_a_rise_that_it_explains_beyond_its_share(
     assert bool(behind(found, "p99 of TTFT", 0.99)) == bool(expected)
 
 
+@pytest.mark.parametrize("quantile", [1.0, 1.5])
+def test_nothing_is_said_of_a_percentile_that_no_requests_are_enough_for(quantile: float) -> None:
+    """Nor does it fail."""
+    assert behind(rows(acme=(83, 400)), "p100 of TTFT", quantile) == ""
+
+
 def test_of_several_models_the_one_that_rose_most_is_meant() -> None:
     """It comes first; where that did not rise, none did."""
     two = [*rows(acme=(90, 200)), *rows("other", 100, 90, acme=(100, 200))]
