@@ -18,7 +18,7 @@ from fleetpulse.queries.calendar_days import before, day_of, midnight
 from fleetpulse.queries.data_ends import Span
 from fleetpulse.queries.metric_words import label
 from fleetpulse.queries.questions import TODAY, Question
-from fleetpulse.queries.range_words import MONTH, WEEK, days_ago, hours_of
+from fleetpulse.queries.range_words import MONTH, SINCE, WEEK, days_ago, hours_of
 from fleetpulse.queries.scope import NAMES
 from fleetpulse.report import cells
 from fleetpulse.report.gather import span
@@ -76,10 +76,13 @@ def span_of(length: str, from_: str | None, to: str | None, zone: tzinfo | None,
     """A whole day of the calendar though it is not over; all else until now at most, but for ends that are given. Days
     among these begin at midnight of the zone, without one UTC."""
     if from_ or to:
-        named = length in (*_DAYS_AGO, WEEK, MONTH) or hours_of(length)
+        named = length in (*_DAYS_AGO, WEEK, MONTH) or hours_of(length) or length.startswith(SINCE)
         return span(duration_ms("1d" if named else length), from_, to, now_ms, zone)
     if hours := hours_of(length):
-        return _hours_of_day(*hours, days_ago(length), zone, now_ms)
+        begin_ms, end_ms = _hours_of_day(*hours, days_ago(length), zone, now_ms)
+        return begin_ms, now_ms if length.startswith(SINCE) else end_ms
+    if length.startswith(SINCE):
+        return span_of(length.removeprefix(SINCE), None, None, zone, now_ms)[0], now_ms
     if length in (WEEK, MONTH):
         today = day_of(now_ms, zone)
         first = today.replace(day=1) if length == MONTH else today - timedelta(today.weekday())

@@ -24,9 +24,9 @@ _SMALL = frozenset(
         "a an and any anything are as at be been being but by can could current currently d did do does down each "
         "ever every for from get give go goes had happen happened has have having hello help hey hi how i if in into "
         "is it its just know latest let like list ll look m many me minute minutes most much my name need now of on "
-        "or our out over per please re recent recently right s see should show so some something t tell than that the "
-        "their them then there they thing this time to us ve vs want was way we were what when which who whom whose "
-        "why will with would you your"
+        "or our out over per please re recent recently right s see should show since so some something t tell than "
+        "that the their them then there they thing this time to us ve vs want was way we were what when which while "
+        "who whom whose why will with would you your"
     )
 )
 _STEM, _ENDING = 4, 3

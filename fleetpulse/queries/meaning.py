@@ -14,7 +14,7 @@ from fleetpulse.queries.matching import SHARE_MIN, corrected, is_ours, matching,
 from fleetpulse.queries.metric_words import beside, measured
 from fleetpulse.queries.names_in_words import Named, listed, may_mean
 from fleetpulse.queries.questions import TODAY, numbered
-from fleetpulse.queries.range_words import is_of_calendar, not_understood, range_of
+from fleetpulse.queries.range_words import SINCE, is_of_calendar, not_understood, range_of
 from fleetpulse.queries.scope import NAMES
 from schemas.errors import ConfigError
 
@@ -83,7 +83,7 @@ def _words(text: str) -> list[str]:
 
 def _of_today(words: Sequence[str], last: str) -> list[int]:
     """The question that is about a day by itself, where the words name one and ask for no more than it holds."""
-    best = matching([*words, last])[:1] if last in (TODAY, "yesterday") else []
+    best = matching([*words, last])[:1] if last.removeprefix(SINCE) in (TODAY, "yesterday") else []
     return [number for number in best if numbered()[number].last == TODAY and share(words, number) == 1]
 
 

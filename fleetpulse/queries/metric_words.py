@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from schemas.ddl.range_views import CHANGED
+from schemas.errors import ConfigError
 
 _PERCENT = re.compile(r"\bp(50|90|95|99)\b|\b(median)\b", re.IGNORECASE)
 _LATENCIES: Mapping[str, str] = {
@@ -38,7 +39,8 @@ LABELS: Mapping[str, str] = {
 
 
 def measured(text: str, given: Mapping[str, str], query: str) -> dict[str, str]:
-    """Parameters of a question (``given``), those that say what is measured as the words have it."""
+    """Parameters of a question (``given``), those that say what is measured as the words have it. Raises
+    ``ConfigError`` for a percentile or latency of which no change is told."""
     latency, percent = _first(_LATENCIES, text), _PERCENT.search(text)
     found = dict(given)
     if "bins" in given:
@@ -46,8 +48,11 @@ def measured(text: str, given: Mapping[str, str], query: str) -> dict[str, str]:
         found |= {"quantile": "0.5" if percent[2] else f"0.{percent[1]}"} if percent else {}
     elif query == CHANGED:
         named = _first(_SUMS, text)
-        if latency and latency != "queue":
-            found["metric"] = f"{latency}_p99_us"
+        if latency == "queue" or (percent and percent[1] != "99"):
+            what = LABELS["queue"] if latency == "queue" else percent[0] if percent else ""
+            raise ConfigError("WORDS", text, f"asks for a change of {what}; that is told of p99 of TTFT, TPOT and E2E")
+        if latency or percent:
+            found["metric"] = f"{latency or 'ttft'}_p99_us"
         elif named and not given["metric"].endswith("_us"):
             found["metric"] = named
     return found

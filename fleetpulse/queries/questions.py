@@ -147,7 +147,7 @@ QUESTIONS: Mapping[str, Sequence[Question]] = {
                  "rate share"),
         Question("How much of a range has data?", "dashboard/covered",
                  last="1d",
-                 words="coverage gap missing complete since"),
+                 words="coverage gap missing complete"),
         Question("How fresh is the data?", "dashboard/pipeline_freshness",
                  words="old age stale delayed event newest delay lag behind late"),
         Question("Is everything accounted for, and what was rejected or late?", "dashboard/pipeline_topics", last="1d",

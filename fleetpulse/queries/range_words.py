@@ -24,6 +24,13 @@ _PART = re.compile(
 )
 _TIME = r"([01]?\d|2[0-3]):([0-5]\d)"
 _CLOCK = re.compile(rf"\b(?:at|around|about|near)\s+{_TIME}\b", re.IGNORECASE)
+SINCE = "since "
+"""Begins a range that ends now: ``since yesterday``, ``since 15:38``."""
+_SINCE = re.compile(r"\bsince\b", re.IGNORECASE)
+_AT_TIME = re.compile(rf"\A\s+(yesterday\s+)?(?={_TIME}\b)", re.IGNORECASE)
+_SINCE_WHAT = re.compile(
+    r"\bsince\s+(?:(?:the|an?|last|this|that|my|our)\s+\w+|\d\S*)|\bsince\b(?=\W*$)", re.IGNORECASE
+)
 _DAY = re.compile(r"\b(?:today|yesterday)\b", re.IGNORECASE)
 _YESTERDAY = "yesterday "
 MONTH, WEEK = "month", "week"
@@ -50,7 +57,17 @@ _COMPARED = re.compile(
 def range_of(text: str) -> tuple[str, str]:
     """Which range a question is about (``10m``, ``today``, ``afternoon``, ``yesterday 15:38``, ``month``), empty where
     it does not say, and the words that are left. A comparison with yesterday is no range; a week is 7 days, a month 30,
-    but for these, which are those of the calendar."""
+    but for these, which are those of the calendar. ``since`` a day, a part of one or a time is until now."""
+    if found := _SINCE.search(text):
+        after = _AT_TIME.sub(r" \1at ", text[found.end() :])
+        named, left = _range_of(after)
+        if named and left.split()[:1] != after.split()[:1]:  # it stands first
+            until_now = named in ("today", WEEK, MONTH) or not (is_of_calendar(named) or hours_of(named))
+            return named if until_now else f"{SINCE}{named}", f"{text[: found.start()]} {left}"
+    return _range_of(text)
+
+
+def _range_of(text: str) -> tuple[str, str]:
     if found := _LAST.search(text):
         count, unit = found[1] or found[3] or found[5] or "1", found[2] or found[4] or found[6]
         unit = _UNITS.get(unit.lower(), unit.lower())
@@ -75,27 +92,33 @@ def range_of(text: str) -> tuple[str, str]:
 
 
 def not_understood(text: str, words: Iterable[str]) -> list[str]:
-    """Those of the words of a text that name a time which ``range_of`` does not know: weekdays, months, quarters."""
+    """What of a text names a time that ``range_of`` does not know: weekdays, months, quarters among the words, since
+    what else it is about, and a second range, as that of a comparison with last month."""
     found = [word for word in words if _OTHER.fullmatch(word)]
-    return found + ([may[1]] if (may := _MAY.search(text)) else [])
+    found += [may[1]] if (may := _MAY.search(text)) else []
+    left = range_of(text)[1]
+    others = (one.search(left) for one in (_SINCE_WHAT, _LAST, _THIS))
+    return found or [one[0].strip() for one in others if one]
 
 
 def is_of_calendar(named: str) -> bool:
-    """Whether a range that ``range_of`` names is a day, week or month of the calendar, or a part of a day: no time of
-    the clock, which is a moment."""
-    return named.removeprefix(_YESTERDAY) in ("today", _YESTERDAY.strip(), WEEK, MONTH, *_PARTS_OF_DAY)
+    """Whether a range that ``range_of`` names is a day, week or month of the calendar, a part of a day, or since one of
+    these or a time: no time of the clock alone, which is a moment."""
+    known = ("today", _YESTERDAY.strip(), WEEK, MONTH, *_PARTS_OF_DAY)
+    return named.startswith(SINCE) or named.removeprefix(_YESTERDAY) in known
 
 
 def days_ago(named: str) -> tuple[int, ...]:
     """Of which days the hours may be that ``range_of`` names, the first that has begun: today, else yesterday."""
-    return (1,) if named.startswith(_YESTERDAY) else (0, 1)
+    return (1,) if named.removeprefix(SINCE).startswith(_YESTERDAY) else (0, 1)
 
 
 def hours_of(named: str) -> tuple[float, float] | None:
     """From which hour of a day to which, of a part of it that ``range_of`` names, or of five minutes on both sides of a
-    time; None for any other range."""
-    named = named.removeprefix(_YESTERDAY)
+    time; None for any other range. Since a time begins with it."""
+    before_h = 0 if named.startswith(SINCE) else _AROUND_H
+    named = named.removeprefix(SINCE).removeprefix(_YESTERDAY)
     if found := re.fullmatch(_TIME, named):
         hour = int(found[1]) + int(found[2]) / 60
-        return hour - _AROUND_H, hour + _AROUND_H
+        return hour - before_h, hour + _AROUND_H
     return _PARTS_OF_DAY.get(named)

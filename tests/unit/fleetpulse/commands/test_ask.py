@@ -137,6 +137,25 @@ def test_a_change_is_against_a_range_of_the_same_length(
     assert found["before_to_ms"] - found["before_from_ms"] == found["to_ms"] - found["from_ms"]
 
 
+@pytest.mark.parametrize(
+    ("last", "begins"),
+    [
+        ("since yesterday", (3, 0)),
+        ("since afternoon", (3, 12)),
+        ("since yesterday afternoon", (3, 12)),
+        ("since night", (3, 18)),
+        ("since 09:05", (4, 9, 5)),
+        ("since yesterday 09:05", (3, 9, 5)),
+    ],
+)
+def test_since_a_day_or_a_time_is_until_now(last: str, begins: tuple[int, ...]) -> None:
+    """Whatever part of a day it begins with; a time begins it exactly."""
+    now_ms = at(2026, 3, 4, 11, zone=BERLIN)
+    found = bounds_of(QUESTION, last, None, None, None, BERLIN, now_ms)
+
+    assert (found["from_ms"], found["to_ms"]) == (at(2026, 3, *begins, zone=BERLIN), now_ms)
+
+
 def test_yesterday_begins_at_midnight_where_a_day_has_23_hours() -> None:
     """Clocks went forward on 29 March 2026."""
     now_ms = at(2026, 3, 30, 8, zone=BERLIN)

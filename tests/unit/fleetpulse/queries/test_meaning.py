@@ -67,6 +67,9 @@ def test_names_are_found_in_words(words: str, values: dict[str, str], several: d
         ("cost of acme", 25, {"tenant": "acme"}, {"dimension": "tenant"}),
         ("requests and errors today against yesterday", 13, {}, {"metric": "failed"}),
         ("requests today", 13, {}, {"metric": "requests"}),
+        ("p99 today vs yesterday", 13, {}, {"metric": "ttft_p99_us"}),
+        ("p99 vs yesterday by tenant", 13, {}, {"metric": "ttft_p99_us"}),
+        ("p99 of e2e today vs yesterday", 13, {}, {"metric": "e2e_p99_us"}),
         ("tokens of qwen today", 33, {"model": "qwen2.5-coder-7b"}, TOKENS),
         ("cost of acme today", 25, {"tenant": "acme"}, {"dimension": "tenant"}),
         ("errors today", 8, {}, {}),
@@ -99,6 +102,12 @@ def test_words_mean_a_question_with_its_names_and_metric(
         ("what did idle gpus cost this quarter", "a time that is not understood (quarter)"),
         ("what was the total bill spent monday", "a time that is not understood (monday)"),
         ("slowest requests over 30s", "is called 30s"),
+        ("tokens this month vs last month", "a time that is not understood (this month)"),
+        ("requests since the deployment", "a time that is not understood (since the deployment)"),
+        ("who explains the change of queueing", "asks for a change of time in the queue"),
+        ("queue time today vs yesterday", "asks for a change of time in the queue"),
+        ("median today vs yesterday", "asks for a change of median; that is told of p99 of TTFT, TPOT and E2E"),
+        ("requests slower than p95 today vs yesterday", "asks for a change of p95"),
     ],
 )
 def test_what_is_not_understood_is_said(words: str, says: str) -> None:
@@ -151,6 +160,16 @@ def test_only_words_that_may_be_names_are_looked_up() -> None:
         ("errors over 15m", "15m"),
         ("errors in 30s", "30s"),
         ("slowest requests over 30s", ""),
+        ("requests since yesterday", "since yesterday"),
+        ("alerts since yesterday afternoon", "since yesterday afternoon"),
+        ("spike since yesterday 15:38", "since yesterday 15:38"),
+        ("spike since 9:05", "since 09:05"),
+        ("cost since last night", "since night"),
+        ("requests since today", "today"),
+        ("cost since this week", "week"),
+        ("cost since last month", "30d"),
+        ("since when is there data", ""),
+        ("requests since the deployment today", "today"),
     ],
 )
 def test_ranges_are_found_in_words(words: str, expected: str) -> None:
@@ -199,13 +218,30 @@ def test_a_question_of_today_is_asked_of_yesterday_where_the_words_say_so(
 
 
 @pytest.mark.parametrize(
+    ("words", "query"),
+    [
+        ("requests since yesterday", "who_changed"),
+        ("tokens since yesterday", "tokens_changed"),
+        ("failures since yesterday", "who_changed"),
+        ("alerts since yesterday", "alert_history"),
+        ("bill since yesterday", "cost_bill"),
+    ],
+)
+def test_since_is_a_range_and_no_word_of_a_question(words: str, query: str) -> None:
+    """From then until now."""
+    found = meant(words, ROWS)
+
+    assert (numbered()[found.number].query, found.last) == (query, "since yesterday")
+
+
+@pytest.mark.parametrize(
     ("words", "unused"),
     [
         ("KV cache usage of gpu-004/1", ("usage",)),
         ("tokens of qwen today against yesterday", ()),
         ("tenant behind the p95 tpot spike of qwen", ()),
-        ("who explains the change of queueing", ()),
         ("what do idle GPUs cost a month", ()),
+        ("bill since yesterday", ()),
     ],
 )
 def test_words_that_a_question_says_nothing_of_are_known(words: str, unused: tuple[str, ...]) -> None:
