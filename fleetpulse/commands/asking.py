@@ -47,9 +47,12 @@ def bounds_of(
     now_ms: int,
 ) -> dict[str, int]:
     """The range that is asked about, and the one of its length that it is compared with, in ms."""
-    length, back = last or question.last, _back(against) or question.against
+    length = last or question.last
     of_day = not (from_ or to) and length in _DAYS_AGO
     from_ms, to_ms = span_of(length, from_, to, zone, now_ms)
+    back = _back(against) or question.against
+    if not (against or of_day) and back and to_ms - from_ms > duration_ms(back):
+        back = ""  # so much earlier it would be compared with a part of itself
     if of_day and (not back or back.endswith("d")):
         before_ms, before_to_ms = before((from_ms, to_ms), now_ms, zone, int(back[:-1]) if back else None)
     elif back:

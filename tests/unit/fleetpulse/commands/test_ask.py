@@ -138,6 +138,28 @@ def test_a_change_is_against_a_range_of_the_same_length(
 
 
 @pytest.mark.parametrize(
+    ("last", "from_", "expected"),
+    [
+        ("7d", None, (NOON_MS - 7 * DAY_MS, NOON_MS - 14 * DAY_MS)),
+        ("week", None, (at(2026, 3, 2), 2 * at(2026, 3, 2) - NOON_MS)),
+        ("since yesterday", None, (at(2026, 3, 3), 2 * at(2026, 3, 3) - NOON_MS)),
+        (None, "2026-03-01", (at(2026, 3, 1), 2 * at(2026, 3, 1) - NOON_MS)),
+        ("24h", None, (NOON_MS - DAY_MS, NOON_MS - 2 * DAY_MS)),
+    ],
+)
+def test_a_range_is_compared_with_no_part_of_itself(
+    last: str | None, from_: str | None, expected: tuple[int, int]
+) -> None:
+    """A question of today that is asked of more than a day is against the stretch before, and not a day earlier."""
+    found = bounds_of(OF_TODAY, last, from_, None, None, ZoneInfo("UTC"), NOON_MS)
+
+    assert (found["from_ms"], found["before_from_ms"]) == expected
+    assert found["before_to_ms"] == found["from_ms"]
+    own = bounds_of(OF_TODAY, last, from_, None, "1d", ZoneInfo("UTC"), NOON_MS)
+    assert own["before_from_ms"] == found["from_ms"] - DAY_MS
+
+
+@pytest.mark.parametrize(
     ("last", "begins"),
     [
         ("since yesterday", (3, 0)),
