@@ -26,13 +26,15 @@ _BEFORE = "before_"
 
 @dataclass(frozen=True, slots=True)
 class BoundQuestion:
-    """A question with all that it is asked with. ``held``: what it is held to, by name."""
+    """A question with all that it is asked with. ``held``: what it is held to, by name; ``kept_from_ms``: since when
+    rows of 10 s are kept."""
 
     meaning: Meaning
     bounds: Mapping[str, int]
     query: Query
     held: Mapping[str, str]
     compared: bool
+    kept_from_ms: int = 0
 
     @classmethod
     def of(
@@ -55,7 +57,7 @@ class BoundQuestion:
         known = {**question.known(), **meaning.given, **held}
         others = [f"{name}={value}" for name, value in given.items() if name not in held]
         query = bound(scoped(text, held), known, others, bounds)
-        return cls(meaning, bounds, query, held, f"{_BEFORE}from_ms" in own)
+        return cls(meaning, bounds, query, held, f"{_BEFORE}from_ms" in own, kept_from_ms)
 
     @property
     def measured(self) -> dict[str, str]:
@@ -101,7 +103,7 @@ def answered(database: Database, question: BoundQuestion, of_today: str, again: 
     ``again``: the command that asked, to which another range can be added; ``found``: how its range was found."""
     which = ("", _BEFORE) if question.compared else ("",)
     answer = database.sql(question.query.sql, question.query.parameters)
-    covered = {one: asking.covered(database, *question.span(one)) for one in which}
+    covered = {one: asking.covered(database, *question.span(one), question.kept_from_ms) for one in which}
     without = _without(database, question, answer)
     nearest = without.nearest(compared=question.compared) if without and _may_be_tried(question, without) else None
     verdict = _verdict(question, answer)

@@ -105,9 +105,9 @@ def _hours_of_day(begin_h: float, end_h: float, ago: Sequence[int], zone: tzinfo
     return begin_ms, min(end_ms, now_ms)
 
 
-def covered(database: Reader, from_ms: int, to_ms: int) -> float:
-    """Seconds of the range that have data, as pages say it."""
-    query = dashboard.query(dashboard.covered(to_ms - from_ms))
+def covered(database: Reader, from_ms: int, to_ms: int, kept_from_ms: int = 0) -> float:
+    """Seconds of the range that have data, as pages say it. ``kept_from_ms``: since when rows of 10 s are kept."""
+    query = dashboard.query(dashboard.covered(to_ms - from_ms)).kept(from_ms, kept_from_ms)
     given = {"from_ms": from_ms, "to_ms": to_ms}
     ((found, _),) = database.sql(query.at_levels(to_ms - from_ms, given), query.values(given, to_ms - from_ms)).rows
     return float(found) / 1_000

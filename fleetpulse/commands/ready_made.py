@@ -17,7 +17,7 @@ from fleetpulse.sql import lookups
 from fleetpulse.sql.database import Answer, Database
 from fleetpulse.sql.query import Query
 from runtime.clock import SystemClock
-from runtime.config import ClickHouseConfig
+from runtime.config import ClickHouseConfig, load
 
 
 def for_people(login: ClickHouseConfig, name: str, query: Query, answer: Answer) -> Result:
@@ -43,12 +43,13 @@ def for_people(login: ClickHouseConfig, name: str, query: Query, answer: Answer)
 def _beside(database: Database, name: str, query: Query) -> list[str]:
     """Which range an answer is of, names that were perhaps meant, what stands behind its money, and the question."""
     spans = {which: _span(query, which) for which in ("", "before_")}
+    now_ms = SystemClock().now_ms()
+    kept_from_ms = now_ms - load().limits.partials_ttl_ms
     said = [
-        over(dict(zip((f"{which}from_ms", f"{which}to_ms"), span, strict=True)), covered(database, *span), which)
+        over({f"{which}from_ms": span[0], f"{which}to_ms": span[1]}, covered(database, *span, kept_from_ms), which)
         for which, span in spans.items()
         if span
     ]
-    now_ms = SystemClock().now_ms()
     said += lookups.unknown_names(database, query.parameters, spans[""] or (now_ms, now_ms))
     if (span := spans[""]) and "bills" in kinds_of(query.sql) and lookups.with_examples(database, span):
         said.append(BY_EXAMPLES)

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from typing import cast
 from zoneinfo import ZoneInfo
 
 import pytest
 from typer.testing import CliRunner
 
 from fleetpulse.cli import app
-from fleetpulse.commands.answering import BoundQuestion
-from fleetpulse.commands.asking import bounds_of, command, of_today, over, readable, understood
+from fleetpulse.commands.answering import BoundQuestion, answered
+from fleetpulse.commands.asking import bounds_of, command, covered, of_today, over, readable, understood
 from fleetpulse.commands.elsewhere import elsewhere, options
 from fleetpulse.queries.data_ends import Lack
 from fleetpulse.queries.matching import matching
 from fleetpulse.queries.meaning import Meaning, of_number
 from fleetpulse.queries.questions import Question, numbered
+from fleetpulse.sql.database import Answer, Database
 from schemas.errors import ConfigError
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
 
@@ -249,6 +251,40 @@ def test_an_answer_says_of_what_it_is() -> None:
     assert over(bounds, 0).endswith("no data in this range")
     before = {"before_from_ms": NOON_MS - DAY_MS, "before_to_ms": NOON_MS - DAY_MS + HOUR_MS}
     assert over(before, 3_600, "before_") == "before: 2026-03-03 12:00 to 13:00 UTC, over 60 min of data"
+
+
+class Covered:
+    """Answers how much of a range has data; which tables it was asked of."""
+
+    def __init__(self) -> None:
+        self.sql_asked: list[str] = []
+
+    def sql(self, text: str, _bound: object = None) -> Answer:
+        self.sql_asked.append(text)
+        return Answer(("covered_ms", "coverage"), ((60_000, 1.0),) if "AS coverage" in text else ())
+
+
+@pytest.mark.parametrize("kept_from_ms", [NOON_MS - HOUR_MS, NOON_MS])
+def test_data_of_a_range_is_looked_for_where_it_still_is(kept_from_ms: int) -> None:
+    """Rows of 10 s are kept for some days; a range that begins before is read by minutes."""
+    database = Covered()
+
+    assert covered(database, NOON_MS - HOUR_MS, NOON_MS, kept_from_ms) == 60
+    assert ("llm_requests_partials" in database.sql_asked[0]) == (kept_from_ms == NOON_MS - HOUR_MS)
+
+
+def test_how_much_has_data_is_told_of_what_is_kept() -> None:
+    """Of the range before, too."""
+    bounds = {"from_ms": NOON_MS - HOUR_MS, "to_ms": NOON_MS}
+    bounds |= {"before_from_ms": NOON_MS - 2 * HOUR_MS, "before_to_ms": NOON_MS - HOUR_MS}
+    question = BoundQuestion.of(of_number(13), bounds, [], whole=False, kept_from_ms=NOON_MS - HOUR_MS)
+    database = Covered()
+
+    result = answered(cast(Database, database), question, "", "fleetpulse ask 13")
+    (now, before) = (one for one in database.sql_asked if "AS coverage" in one)
+    assert "llm_requests_partials" in now
+    assert "_partials" not in before
+    assert (result.data["covered_s"], result.data["before_covered_s"]) == (60, 60)
 
 
 def test_what_was_understood_stands_below_the_question() -> None:
