@@ -271,15 +271,7 @@ async def test_what_came_in_the_running_hour_is_listed(data: Data, clickhouse: C
 async def test_what_an_engine_serves_is_of_all_its_models(data: Data, clickhouse: Client) -> None:
     """One after the other they are no more than one; at one time they add up."""
     start_ms = _yesterday_ms()
-    served = [("then", window, "a" if window < 3 else "b") for window in range(6)]
-    served += [("both", window, model) for window in range(6) for model in ("a", "b")]
-    columns = ["window_ms", "grouping", "engine_id", "model", "last_at_ms", "event_count", "running_sum",
-               "running_count", "generation_tokens_sum", "interval_ms_sum", "log_offset"]  # fmt: skip
-    rows = [
-        [at_ms := start_ms + 10_000 * window, "engine_sample", engine, model, at_ms, 10, 80, 10, 10_000, 10_000, number]
-        for number, (engine, window, model) in enumerate(served)
-    ]
-    clickhouse.insert("engine_samples_partials", rows, column_names=columns)
+    _two_models(clickhouse, start_ms)
     filters = dict.fromkeys(("cluster", "region", "host", "model", "search"), "")
     given: dict[str, Value] = {**filters, "from_ms": start_ms, "to_ms": start_ms + MINUTE_MS, "top": 5}
 
@@ -291,6 +283,44 @@ async def test_what_an_engine_serves_is_of_all_its_models(data: Data, clickhouse
     ]
     assert [row["a_model"] for row in found][1] == "b"
     assert found[0]["a_model"] == "b"  # of two that it was heard of as late, always the same
+
+
+async def test_a_point_of_an_engine_is_of_all_its_models(data: Data, clickhouse: Client) -> None:
+    """Also where it changed its model inside the point."""
+    start_ms = _yesterday_ms()
+    _two_models(clickhouse, start_ms)
+    span: dict[str, Value] = {"from_ms": start_ms, "to_ms": start_ms + MINUTE_MS, "bucket_ms": MINUTE_MS}
+    filters = dict.fromkeys(("cluster", "region", "host", "model", "engine_id"), "")
+    measured = ("running", "waiting", "generated_per_s")
+
+    points = (await data.ask("engines_over_time", {**filters, **span, "top": 5}, MINUTE_MS)).records()
+    alone = [
+        (await data.ask("engine_over_time", {**span, "engine_id": name}, MINUTE_MS)).records()
+        for name in ("both", "then")
+    ]
+
+    assert [(row["name"], *(row[one] for one in measured)) for row in points] == [
+        ("both", 16, 4, 2_000),
+        ("then", 8, 2, 1_000),
+    ]
+    assert [[row[one] for one in (*measured, "running_max", "covered_for_ms")] for (row,) in alone] == [
+        [16, 4, 2_000, 18, MINUTE_MS],
+        [8, 2, 1_000, 9, MINUTE_MS],
+    ]
+
+
+def _two_models(clickhouse: Client, start_ms: int) -> None:
+    """A minute of two engines that serve two models: one after the other, and both at one time."""
+    served = [("then", window, "a" if window < 3 else "b") for window in range(6)]
+    served += [("both", window, model) for window in range(6) for model in ("a", "b")]
+    columns = ["window_ms", "grouping", "engine_id", "model", "last_at_ms", "log_offset"]
+    same = {"event_count": 10, "running_sum": 80, "running_count": 10, "running_max": 9, "waiting_sum": 20,
+            "waiting_count": 10, "generation_tokens_sum": 10_000, "interval_ms_sum": 10_000}  # fmt: skip
+    rows = [
+        [at_ms := start_ms + 10_000 * window, "engine_sample", engine, model, at_ms, number, *same.values()]
+        for number, (engine, window, model) in enumerate(served)
+    ]
+    clickhouse.insert("engine_samples_partials", rows, column_names=[*columns, *same])
 
 
 async def test_a_day_of_one_gpu_does_not_wrap(data: Data, clickhouse: Client) -> None:

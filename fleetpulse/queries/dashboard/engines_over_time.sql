@@ -1,4 +1,4 @@
--- The fullest engines over time: batch, queue, KV cache, generated tokens.
+-- The fullest engines over time: batch, queue, KV cache, generated tokens, all models of an engine together.
 -- param top: how many engines
 -- reads engines: engine.samples 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 12000
@@ -15,25 +15,28 @@ WITH fullest AS
     GROUP BY engine_id
     ORDER BY sum(toInt128(running_sum)) / nullIf(sum(running_count), 0) DESC, engine_id
     LIMIT {top:UInt32}
-)
+),
+    arraySum(mapValues(maxMap(windows_ms))) AS covered_ms
 SELECT
     at_ms,
     name,
-    sum(running_mean) AS running,
-    sum(waiting_mean) AS waiting,
+    sum(running_total) / nullIf(arraySum(mapValues(maxMap(running_counts))), 0) AS running,
+    sum(waiting_total) / nullIf(arraySum(mapValues(maxMap(waiting_counts))), 0) AS waiting,
     max(kv_share) AS kv_used,
-    1000 * sum(generated) / nullIf(max(covered_ms), 0) AS generated_per_s
+    1000 * sum(generated) / nullIf(covered_ms, 0) AS generated_per_s
 FROM
 (
     SELECT
         intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
         engine_id AS name,
         model,
-        sum(toInt128(running_sum)) / nullIf(sum(running_count), 0) AS running_mean,
-        sum(toInt128(waiting_sum)) / nullIf(sum(waiting_count), 0) AS waiting_mean,
+        sum(toInt128(running_sum)) AS running_total,
+        sumMap(map(window_ms, running_count)) AS running_counts,
+        sum(toInt128(waiting_sum)) AS waiting_total,
+        sumMap(map(window_ms, waiting_count)) AS waiting_counts,
         max(kv_used_ppm_max) / 1000000 AS kv_share,
         sum(toInt128(generation_tokens_sum)) AS generated,
-        sum(toInt128(interval_ms_sum)) AS covered_ms
+        sumMap(map(window_ms, ifNull(interval_ms_sum, 0))) AS windows_ms
     FROM {engines:Rows}
     WHERE grouping = 'engine_sample' AND engine_id IS NOT NULL AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
         AND ({cluster:String} = '' OR cluster = {cluster:String})
