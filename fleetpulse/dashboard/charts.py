@@ -107,7 +107,7 @@ def over_time(
         "legend": legend([line.name for line in lines] + ([band.name] if band else []), palette),
         "tooltip": tooltip("axis", palette) | {":valueFormatter": number_js(unit)},
         "xAxis": time_axis(span, palette),
-        "yAxis": value_axis(palette, unit, _most(lines)),
+        "yAxis": value_axis(palette, unit, *_ends(lines)),
         "series": series,
     }
 
@@ -179,11 +179,11 @@ def time_axis(span: TimeRange, palette: Palette) -> dict[str, Any]:
     }
 
 
-def value_axis(palette: Palette, unit: str = "", most: float = 0) -> dict[str, Any]:
-    """An axis of values from 0. Shares end at 100 %; bytes stand at powers of two."""
+def value_axis(palette: Palette, unit: str = "", most: float = 0, least: float = 0) -> dict[str, Any]:
+    """An axis of values from 0, or from below the ``least``. Shares end at 100 %; bytes stand at powers of two."""
     axis: dict[str, Any] = {
         "type": "value",
-        "min": 0,
+        **({"min": 0} if least >= 0 else {}),
         "splitNumber": 4,
         "axisLabel": {"color": palette.muted, "fontSize": 11, ":formatter": number_js(unit)},
         "splitLine": {"lineStyle": {"color": palette.line}},
@@ -196,8 +196,10 @@ def value_axis(palette: Palette, unit: str = "", most: float = 0) -> dict[str, A
     return axis
 
 
-def _most(lines: Sequence[Line]) -> float:
-    return max((value for line in lines for _, value in line.points if value is not None), default=0)
+def _ends(lines: Sequence[Line]) -> tuple[float, float]:
+    """The greatest value and the least."""
+    values = [value for line in lines for _, value in line.points if value is not None]
+    return max(values, default=0), min(values, default=0)
 
 
 def with_gaps(points: Sequence[tuple[int, float | None]]) -> list[tuple[int, float | None]]:

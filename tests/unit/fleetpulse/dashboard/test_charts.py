@@ -90,6 +90,16 @@ def test_shares_end_at_a_hundred_percent_and_bytes_at_powers_of_two() -> None:
     assert (axis["interval"], axis["max"]) == (2**35, 3 * 2**35)
 
 
+@pytest.mark.parametrize(
+    ("values", "begins_at_0"), [([], True), ([None], True), ([0.0, 5.0], True), ([5.0, -0.1], False), ([-3.0], False)]
+)
+def test_an_axis_begins_at_0_where_nothing_lies_below(values: list[float | None], begins_at_0: bool) -> None:
+    """A level that applications report may be negative."""
+    axis = over_time([Line("level", list(enumerate(values)))], SPAN, LIGHT)["yAxis"]
+
+    assert axis.get("min") == (0 if begins_at_0 else None)
+
+
 def test_a_band_lies_behind_its_lines() -> None:
     """As a low line that is not seen and the height above it."""
     found = over_time([Line("p95", [(0, 5.0)])], SPAN, LIGHT, "us", Band("usual", [(0, 2.0, 6.0), (9, None, 6.0)]))
