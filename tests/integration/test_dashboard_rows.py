@@ -85,6 +85,22 @@ async def test_what_is_chosen_holds_for_charts_too(data: Data, clickhouse: Clien
         assert counts == [ranks, ranks, hosts], chosen
 
 
+async def test_services_of_one_metric_are_series_of_their_own(data: Data, clickhouse: Client) -> None:
+    """On one host, too; all that report it where no service is chosen."""
+    for number, service in enumerate(("a", "b")):
+        clickhouse.command(
+            "INSERT INTO custom_metrics_partials (window_ms, last_at_ms, host, service, event_count, log_offset,"
+            " grouping, metric, value_micro_sum, value_micro_count)"
+            f" VALUES ({AT_MS}, {AT_MS}, 'h', '{service}', 1, {number}, 'custom', 'm', {1_000_000 * (number + 1)}, 1)"
+        )
+
+    every, one = [
+        [(row["of_service"], row["level"]) for row in (await data.ask("custom_over_time", asked, SPAN_MS)).records()]
+        for asked in (given(metric="m", service=""), given(metric="m", service="b"))
+    ]
+    assert (every, one) == ([("a", 1), ("b", 2)], [("b", 2)])
+
+
 async def test_alerts_beyond_the_rows_are_counted(data: Data, clickhouse: Client) -> None:
     """1,500 are open, a tenth of them silenced, 1,000 have a row: the worst."""
     clickhouse.command(

@@ -59,8 +59,7 @@ class _Metrics:
         if self._chart is not None:
             metric, service = view.option("metric"), view.option("service")
             found = await view.ask("custom_over_time", metric=metric, service=service)
-            unit = clean(next((row["in_unit"] for row in rows if row["metric"] == metric), ""))
-            self._draw(self._chart, found.records(), unit)
+            self._draw(self._chart, found.records(), clean(unit_of(rows, metric, service)))
 
     def _draw(self, panel: ChartPanel, rows: list[dict[str, Any]], unit: str) -> None:
         """Levels where there are any, else what a counter grew by."""
@@ -76,15 +75,25 @@ class _Metrics:
         panel.draw(over_time(lines, view.range, view.palette, "/s" if grows else ""))
 
 
+def unit_of(rows: Sequence[Mapping[str, Any]], metric: str, service: str) -> str:
+    """The unit in which this service reports the metric, without a service all do; empty where units differ."""
+    units = {row["in_unit"] for row in rows if row["metric"] == metric and service in ("", row["of_service"])}
+    return units.pop() if len(units) == 1 else ""
+
+
 def series_of(
     rows: Sequence[Mapping[str, Any]], counted_s: Callable[[int], float] | None = None
 ) -> dict[str, list[tuple[int, float]]]:
-    """Points of each series: its level; with the seconds that a point counts, what a counter grew by a second."""
+    """Points of each series: its level; with the seconds that a point counts, what a counter grew by a second. Of
+    several services each has series of its own."""
+    labels = ("of_host", "with_attributes")
+    if len({row["of_service"] for row in rows}) > 1:
+        labels = ("of_service", *labels)
     found: dict[str, list[tuple[int, float]]] = defaultdict(list)
     for row in rows:
         value, each_s = (row["increase"], counted_s(row["at_ms"])) if counted_s else (row["level"], 1)
         if value is not None:
-            found[f"{row['of_host']} {row['with_attributes']}".strip()].append((row["at_ms"], value / each_s))
+            found[" ".join(filter(None, (row[one] for one in labels)))].append((row["at_ms"], value / each_s))
     return found
 
 

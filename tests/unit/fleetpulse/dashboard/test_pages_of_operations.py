@@ -13,7 +13,7 @@ from fleetpulse.dashboard.data import Data
 from fleetpulse.dashboard.pages.alert_panel import facts, members, transitions
 from fleetpulse.dashboard.pages.alerts import bar_ms, cut, open_counts, opened, silence_of
 from fleetpulse.dashboard.pages.cost import hourly, listed, silent_rows, stacked, standings, whose
-from fleetpulse.dashboard.pages.custom import series_of
+from fleetpulse.dashboard.pages.custom import series_of, unit_of
 from fleetpulse.dashboard.pages.fleet import last_reported
 from fleetpulse.dashboard.pages.pipeline import (
     CAUSES,
@@ -212,7 +212,7 @@ def test_bytes_are_shown_as_digits_and_text() -> None:
 
 def test_a_counter_is_shown_by_the_seconds_that_a_point_counts() -> None:
     """And a level as it is; a point without a value is none."""
-    place = {"of_host": "h", "with_attributes": ""}
+    place = {"of_service": "s", "of_host": "h", "with_attributes": ""}
     rows: list[dict[str, Any]] = [
         {"at_ms": 0, **place, "level": 4.0, "increase": 10.0},
         {"at_ms": 1, **place, "level": None, "increase": None},
@@ -220,6 +220,21 @@ def test_a_counter_is_shown_by_the_seconds_that_a_point_counts() -> None:
 
     assert series_of(rows) == {"h": [(0, 4.0)]}
     assert series_of(rows, lambda _at_ms: 5.0) == {"h": [(0, 2.0)]}
+
+
+def test_services_that_report_one_metric_are_told_apart() -> None:
+    """Each has its unit and its series; without a service no unit is said that is not that of all."""
+    seconds, mixed = [
+        [{"metric": "wait", "of_service": name, "in_unit": unit} for name, unit in units]
+        for units in ((("a", "s"), ("b", "s")), (("a", "s"), ("b", "ms")))
+    ]
+    place = {"at_ms": 0, "of_host": "h", "with_attributes": "k=v", "increase": None}
+    rows: list[dict[str, Any]] = [{**place, "of_service": name, "level": level} for name, level in (("a", 1), ("b", 2))]
+
+    assert [unit_of(mixed, "wait", service) for service in ("a", "b", "c", "")] == ["s", "ms", "", ""]
+    assert (unit_of(seconds, "wait", ""), unit_of(seconds, "other", "")) == ("s", "")
+    assert series_of(rows) == {"a h k=v": [(0, 1)], "b h k=v": [(0, 2)]}
+    assert series_of(rows[1:]) == {"h k=v": [(0, 2)]}
 
 
 # tenants
