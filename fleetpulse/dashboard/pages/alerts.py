@@ -75,7 +75,7 @@ class _Alerts:
     def __init__(self, view: View) -> None:
         self._view = view
         self._stats = Stats(
-            {"critical": "Critical", "warning": "Warning", "info": "Info", "silenced": "Silenced", "opened": "Opened"}
+            {"critical": "Critical", "warning": "Warning", "info": "Info", "silenced": "Silenced", "changed": "Changed"}
         )
         self._one = AlertPanel(view, self._silence)
         self._open = TablePanel(
@@ -160,7 +160,7 @@ class _Alerts:
             count = counts[severity]
             self._stats.show(severity, f"{count:,}", "open and not silenced", mood if count else "good")
         self._stats.show("silenced", f"{counts['silenced']:,}", "open, nobody is notified")
-        self._stats.show("opened", f"{transitioned:,}", "with a transition in range")
+        self._stats.show("changed", f"{transitioned:,}", "opened, changed or resolved in this range")
 
     def _show_open(self, records: Sequence[Mapping[str, Any]], counts: Mapping[str, int]) -> None:
         wanted = self._view.choice("silenced", SILENCED)
