@@ -23,6 +23,8 @@ class Health:
     gpus: tuple[dict[str, Any], ...]
     behind_ms: int = 0
     """How long before the end of the range the newest reading of all was."""
+    gpus_known: int = 0
+    """GPUs of the range, also those that the query had no room for."""
 
     def count(self, verdict: str) -> int:
         """How many GPUs have it."""
@@ -43,6 +45,12 @@ class Health:
         """GPUs that report."""
         return len(self.gpus) - self.missing
 
+    @property
+    def cut(self) -> str:
+        """What is said where the range has more GPUs than are looked at; empty where it has not."""
+        shown = len(self.gpus)
+        return f"the first {shown:,} of {self.gpus_known:,} by host: filter" if shown < self.gpus_known else ""
+
     def worst(self, most: int) -> list[dict[str, Any]]:
         """GPUs that stand out, the worst first."""
         found = [one for one in self.gpus if one["verdict"] != "fine"]
@@ -58,7 +66,7 @@ def health_of(
     newest_ms = max((row["heard_ms"] for row in (*known, *shown)), default=to_ms)
     # Silence is judged by the newest reading of all: when the whole pipeline lags, no GPU is missing for that.
     gpus = tuple(_one(row, now.get((row["host"], row["gpu_uuid"])), newest_ms, scale) for row in known)
-    return Health(gpus, max(0, to_ms - newest_ms))
+    return Health(gpus, max(0, to_ms - newest_ms), known[0]["gpus_known"] if known else 0)
 
 
 def _one(row: Mapping[str, Any], now: Mapping[str, Any] | None, newest_ms: int, scale: float) -> dict[str, Any]:

@@ -171,7 +171,8 @@ def summary(gpus: Sequence[Row]) -> str:
     utilization = _mean([gpu["util_gpu_pct"] for gpu in gpus])
     power_w = _sum([gpu["power_mw"] for gpu in gpus])
     quiet = sum(gpu["age_ms"] > QUIET_MS for gpu in gpus)
-    text = f"{hosts:,} hosts, {len(gpus):,} GPUs, {show(utilization)} % utilization"
+    first = "the first " if len(gpus) == GPUS_MAX else ""  # there may be more
+    text = f"{hosts:,} hosts, {first}{len(gpus):,} GPUs, {show(utilization)} % utilization"
     text += f", {show(None if power_w is None else power_w / 1e6)} kW"
     return text + (f", {quiet:,} silent for {QUIET_MS // 1_000} s" if quiet else "")
 

@@ -101,6 +101,18 @@ async def test_services_of_one_metric_are_series_of_their_own(data: Data, clickh
     assert (every, one) == ([("a", 1), ("b", 2)], [("b", 2)])
 
 
+async def test_gpus_beyond_the_rows_are_counted(data: Data, clickhouse: Client) -> None:
+    """20,000 have a row."""
+    clickhouse.command(
+        "INSERT INTO gpu_samples_partials (window_ms, last_at_ms, host, gpu_uuid, grouping, event_count, log_offset)"
+        f" SELECT {AT_MS}, {AT_MS}, 'h', toString(number), 'gpu', 1, number FROM numbers(20010)"
+    )
+
+    of_busy = given(total="util_gpu_pct_sum", known="util_gpu_pct_count")
+    rows = (await data.ask("fleet_gpus", of_busy, MINUTE_MS)).records()
+    assert (len(rows), {row["gpus_known"] for row in rows}) == (20_000, {20_010})
+
+
 async def test_alerts_beyond_the_rows_are_counted(data: Data, clickhouse: Client) -> None:
     """1,500 are open, a tenth of them silenced, 1,000 have a row: the worst."""
     clickhouse.command(

@@ -133,14 +133,16 @@ class _Fleet:
         metric = GPU_METRICS[self._view.choice("metric", GPU_METRICS)]
         hosts = len({one["host"] for one in health.gpus})
         behind = f" · newest reading {ago(health.behind_ms)} before the end" if health.behind_ms >= MISSING_MS else ""
-        self._map_panel.hint(f"{len(health.gpus):,} GPUs on {hosts:,} hosts{behind}")
+        cut = f" · {health.cut}" if health.cut else ""
+        self._map_panel.hint(f"{len(health.gpus):,} GPUs on {hosts:,} hosts{behind}{cut}")
         self._map_panel.show()
         self._map.show(heat_map(health.gpus, metric, self._view.palette))
 
     def _show_stats(self, health: Health, series: Sequence[Mapping[str, Any]], faults: int) -> None:
         show = self._stats.show
         last = series[-2] if len(series) > 1 else series[-1] if series else {}
-        show("gpus", f"{health.reporting:,}", f"of {len(health.gpus):,} in this range")
+        of = health.cut or f"of {len(health.gpus):,} in this range"
+        show("gpus", f"{health.reporting:,}", of, "warn" if health.cut else "")
         show("missing", f"{health.missing:,}", "silent for 30 s", "bad" if health.missing else "good")
         show("throttled", f"{health.throttled:,}", "by heat or power", "warn" if health.throttled else "good")
         show("busy", percent(last.get("busy")), f"memory {percent(last.get('memory'))}")

@@ -13,7 +13,8 @@ SELECT
     max(temperature_c_max) AS temperature_max_c,
     sum(toInt128(throttled_us_sum)) AS throttled_us,
     sum(toInt128(interval_ms_sum)) AS covered_ms,
-    max(last_at_ms) AS heard_ms
+    max(last_at_ms) AS heard_ms,
+    count() OVER () AS gpus_known
 FROM {gpu:Rows}
 WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     AND ({cluster:String} = '' OR cluster = {cluster:String})

@@ -155,6 +155,14 @@ def test_alerts_and_deployments_stand_on_charts_of_what_is_served() -> None:
     assert variables_of(deployments) == {"cluster", "region", "model", "host"}
 
 
+def test_a_panel_of_the_first_rows_chooses_among_all() -> None:
+    """The query's own limit, by host, would leave out the busiest GPUs of a large fleet."""
+    (sql,) = (panel_sql(board, one) for board in BOARDS for one in board.panels if one.title == "Most utilized GPUs")
+
+    assert sql.endswith("ORDER BY busy DESC NULLS LAST, host, gpu_uuid LIMIT 100")
+    assert sql.count("LIMIT") == sql.count("ORDER BY") == 1
+
+
 def test_time_places_become_macros_and_filters_variables() -> None:
     """Tables and the least width of a point are chosen by the length of the range that somebody looks at."""
     sql = grafana_sql("fleet_over_time", {})

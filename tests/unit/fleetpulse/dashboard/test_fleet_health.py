@@ -12,7 +12,7 @@ TO_MS = 1_000_000
 
 
 def a_gpu(uuid: str = "g", **readings: Any) -> dict[str, Any]:
-    usual = {"host": "h", "gpu_uuid": uuid, "value": 50.0, "temperature_max_c": 60, "throttled_us": 0}
+    usual = {"host": "h", "gpu_uuid": uuid, "value": 50.0, "temperature_max_c": 60, "throttled_us": 0, "gpus_known": 1}
     return {**usual, "covered_ms": 60_000, "heard_ms": TO_MS, **readings}
 
 
@@ -38,6 +38,14 @@ def test_the_verdict_follows_the_readings(readings: dict[str, Any], verdict: str
     rows = [a_gpu("other"), a_gpu(**readings)]
 
     assert [one["verdict"] for one in health_of(rows, rows, TO_MS, 1).gpus] == ["fine", verdict]
+
+
+def test_gpus_that_no_row_came_of_are_counted() -> None:
+    """A query has room for so many; every row says how many there are."""
+    rows = [a_gpu("a", gpus_known=23_456), a_gpu("b", gpus_known=23_456)]
+
+    assert health_of(rows, rows, TO_MS, 1).cut == "the first 2 of 23,456 by host: filter"
+    assert health_of([a_gpu()], [], TO_MS, 1).cut == health_of([], [], TO_MS, 1).cut == ""
 
 
 def test_a_late_pipeline_makes_no_gpu_missing() -> None:

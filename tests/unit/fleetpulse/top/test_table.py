@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from fleetpulse.cli import app
 from fleetpulse.sql.database import Answer
 from fleetpulse.top import screen as top_screen
-from fleetpulse.top.table import COLUMNS, HEADINGS, KEYS, Row, View, screen, summary, table_of
+from fleetpulse.top.table import COLUMNS, GPUS_MAX, HEADINGS, KEYS, Row, View, screen, summary, table_of
 from schemas.errors import UnavailableError
 from tests.virtual_clock import VirtualClock
 
@@ -206,6 +206,7 @@ def test_no_key_means_two_things() -> None:
 def test_one_line_tells_of_the_whole_fleet() -> None:
     """Unknown numbers are left out of means and sums; those that fell silent are counted."""
     assert summary(FLEET) == "2 hosts, 3 GPUs, 50 % utilization, 0.7 kW"
+    assert summary([gpu("a", 1)] * GPUS_MAX).startswith("1 hosts, the first 20,000 GPUs, ")
     assert summary([gpu("a", 1, age_ms=30_001, util_gpu_pct=None)]) == (
         "1 hosts, 1 GPUs, – % utilization, 0.35 kW, 1 silent for 30 s"
     )
