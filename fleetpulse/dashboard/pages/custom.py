@@ -86,9 +86,8 @@ def series_of(
 ) -> dict[str, list[tuple[int, float]]]:
     """Points of each series: its level; with the seconds that a point counts, what a counter grew by a second. Of
     several services each has series of its own."""
-    labels = ("of_host", "with_attributes")
-    if len({row["of_service"] for row in rows}) > 1:
-        labels = ("of_service", *labels)
+    several = len({row["of_service"] for row in rows}) > 1
+    labels = ("of_service", "of_host", "with_attributes") if several else ("of_host", "with_attributes")
     found: dict[str, list[tuple[int, float]]] = defaultdict(list)
     for row in rows:
         value, each_s = (row["increase"], counted_s(row["at_ms"])) if counted_s else (row["level"], 1)
