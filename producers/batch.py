@@ -19,6 +19,7 @@ import orjson
 from schemas.codec import json_columns, native, ndjson
 from schemas.codec.block import Bins, Block, Column, Labels, Numbers, Texts
 from schemas.codec.build import block_from_rows
+from schemas.codec.values import is_deep, shown
 from schemas.contract import headers
 from schemas.contract.placement import first_known
 from schemas.errors import RejectedError
@@ -199,9 +200,9 @@ class BatchBuilder:
 
 
 def _line(row: Row) -> bytes:
-    """The row as a line of JSON, with ``repr`` of what JSON has no word for."""
-    options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+    """The row as a line of JSON, with ``repr`` of what JSON has no word for; ``shown`` where it is nested deep."""
+    options, row = orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY, dict(row)
     try:
-        return orjson.dumps(dict(row), default=repr, option=options)
+        return orjson.dumps(row, default=repr, option=options)
     except orjson.JSONEncodeError:
-        return orjson.dumps({"unreadable": repr(row)}, option=options)
+        return orjson.dumps({"unreadable": shown(row) if is_deep(row) else repr(row)}, option=options)

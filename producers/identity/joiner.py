@@ -10,6 +10,7 @@ from producers.identity.directory import JOINED, Directory
 from producers.requests.client_names import shown
 from producers.requests.tracker import MODEL_UNKNOWN
 from runtime.counters import COUNTERS, Counters
+from schemas.codec import values
 from schemas.contract.engines import Engine
 
 _log = logging.getLogger(__name__)
@@ -125,7 +126,7 @@ class Joiner:
 
     def _unknown(self, requests: int, name: Any) -> None:
         self._counters.add("requests_without_engine", requests, edge=self._edge)
-        text = str(name)
+        text = name if isinstance(name, str) else values.shown(name)
         if name is not None and text not in self._logged and len(self._logged) < NAMES_LOGGED_MAX:
             self._logged.add(text)
             _log.info("requests of an engine that no agent knows; joined to no GPU", extra={"engine": text})

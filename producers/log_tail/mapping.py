@@ -266,6 +266,8 @@ def _word(field: Field) -> Read:
 def _status(value: Any) -> str | None:
     if value is None or value == "":
         return None
+    if not isinstance(value, str | int):
+        raise ValueError
     word = str(value).lower()
     if word.isdecimal():
         return verdict(WHOLE, int(word[:4]), None, None).status

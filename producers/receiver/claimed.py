@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from mmap import mmap
 from typing import NamedTuple
 
-import orjson
-
 from producers.receiver.client_fields import Row
 from producers.receiver.datagram import HEADER_BYTES, MAGIC, MARKED, MERGED, REQUEST, SEQ_MAX, VERSION, is_clock
 from producers.receiver.gaps import Arrival
 from producers.receiver.once import Once
+from schemas.codec.json_text import object_of
 
 FEW = 64
 """More are cheaper as arrays."""
@@ -65,8 +64,5 @@ def _report(datagram: memoryview, pid: int) -> Report | None:
         or not all(map(is_clock, (start_ns, *moments)))
     ):
         return None
-    try:
-        row = orjson.loads(datagram[json_at:])
-    except orjson.JSONDecodeError:
-        return None
-    return Report(Arrival((pid or said, start_ns), seq, lost, lost_run), row) if type(row) is dict else None
+    row = object_of(datagram[json_at:])
+    return None if row is None else Report(Arrival((pid or said, start_ns), seq, lost, lost_run), row)

@@ -85,13 +85,10 @@ class _Proxy(asyncio.Protocol):
             self.close()
 
     def give(self, request_id: str, row: dict[str, Any]) -> None:
-        """Hand over a report; those of one slice go together. One nested deeper than can be written is left out."""
+        """Hand over a report; those of one slice go together."""
         if self._transport is None or self._transport.is_closing():
             return
-        try:
-            line = orjson.dumps({**row, "request_id": request_id}, option=orjson.OPT_APPEND_NEWLINE, default=str)
-        except orjson.JSONEncodeError:
-            return
+        line = orjson.dumps({**row, "request_id": request_id}, option=orjson.OPT_APPEND_NEWLINE, default=str)
         self._reports.append(line)
         if len(self._reports) == 1:
             asyncio.get_running_loop().call_soon(self._send)

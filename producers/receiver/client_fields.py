@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 
 from producers.identity.joiner import Joiner
 from producers.receiver.datagram import Datagrams
 from producers.requests.client_names import ClientNames
 from producers.requests.counted_once import SDK
 from producers.requests.tracker import MODEL_UNKNOWN
+from schemas.codec.json_text import objects_of
 from schemas.events.event_types import HOUR_US, LLM_REQUESTS
 
 Lists = dict[str, list[Any]]
@@ -39,20 +39,10 @@ class Where:
 
 
 def parse_client_fields(texts: Sequence[memoryview]) -> tuple[list[Row], npt.NDArray[np.bool_]]:
-    """The JSON objects among the texts, and which of the texts are."""
-    sound = np.ones(len(texts), np.bool_)
-    sent: list[Row] = []
-    loads = orjson.loads
-    for index, text in enumerate(texts):
-        try:
-            row = loads(text)
-        except orjson.JSONDecodeError:
-            row = None
-        if type(row) is dict:
-            sent.append(row)
-        else:
-            sound[index] = False
-    return sent, sound
+    """The JSON objects among the texts (``objects_of``), and which of the texts are."""
+    found = objects_of(texts)
+    sent = [row for row in found if row is not None]
+    return sent, np.array([row is not None for row in found], np.bool_)
 
 
 def lists_of(sent: Sequence[Row]) -> Lists:

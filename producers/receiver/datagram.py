@@ -65,7 +65,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "cut": "shorter than its header says, or than a header",
         "trailing": "longer than its header says",
         "contents": "an unknown kind or flag, or a clock or number beyond all bounds",
-        "broken_json": "its fields are no JSON object; declared as shed",
+        "broken_json": "its fields are no JSON object, or nested deeper than any field is; declared as shed",
         "duplicate": "its number in the client's sequence was seen before",
         "series": "a metric of a series beyond ``metric_series_max``; declared as shed",
         "internal": "a defect of fleetpulse, logged; declared as shed",
@@ -224,15 +224,12 @@ def bytes_of(buffer: npt.NDArray[np.uint8], datagrams: Datagrams, index: int) ->
 
 
 def with_fields(datagram: bytes, added: Mapping[str, Any]) -> bytes:
-    """A sound datagram with further fields in its JSON; as it is where that is nested deeper than can be written."""
+    """A sound datagram, whose JSON is one for ``object_of``, with further fields in it."""
     if not added:
         return datagram
     head = np.frombuffer(datagram[:HEADER_BYTES], HEADER).copy()
     json_at = len(datagram) - int(head["json_bytes"][0])
-    try:
-        text = orjson.dumps({**orjson.loads(datagram[json_at:]), **added})
-    except orjson.JSONEncodeError:
-        return datagram
+    text = orjson.dumps({**orjson.loads(datagram[json_at:]), **added})
     head["json_bytes"] = len(text)
     return head.tobytes() + datagram[HEADER_BYTES:json_at] + text
 

@@ -13,10 +13,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import mmap
 import os
 import socket
-import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -33,10 +31,11 @@ from producers.publish.puts import Puts
 from producers.receiver.claimed import Report, claimed_reports
 from producers.receiver.claims import serving_claims
 from producers.receiver.client_fields import Row, parse_client_fields
-from producers.receiver.datagram import CLAIM, DATAGRAM_BYTES_MAX, FAREWELL, Datagrams, read, texts_of, with_senders
+from producers.receiver.datagram import CLAIM, FAREWELL, Datagrams, read, texts_of, with_senders
 from producers.receiver.events import EVENTS, SeriesBound, rows_of
 from producers.receiver.fold import Folded, Judge, Where, fold
 from producers.receiver.gaps import Arrival, Gaps
+from producers.receiver.intake import Intake
 from producers.receiver.listening import listen
 from producers.receiver.once import Once
 from runtime.counters import Counters
@@ -220,11 +219,17 @@ class Receiver:
         for kind, gaps in self._events_gaps.items():
             datagrams = found.where(found.heads["kind"] == kind)
             lost, duplicates = gaps.lost, gaps.duplicates
-            sent = rows_of(kind, buffer, datagrams.where(follow(datagrams, gaps)), self._where, self._series.takes)
-            self._count({"duplicate": gaps.duplicates - duplicates, "broken_json": sent.broken, "series": sent.beyond})
-            self._shed(gaps.lost - lost + sent.broken + sent.beyond, sent.event.topic)
-            await self._put_rows(sent.event, sent.rows)
-            self._counters.add("receiver_datagrams", len(sent.rows), outcome="taken")
+            fresh, event = datagrams.where(follow(datagrams, gaps)), EVENTS[kind]
+            self._count({"duplicate": gaps.duplicates - duplicates})
+            self._shed(gaps.lost - lost, event.topic)
+            try:
+                sent = rows_of(kind, buffer, fresh, self._where, self._series.takes)
+            except Exception:
+                self._failed(len(fresh), event.topic)
+                continue
+            self._count({"broken_json": sent.broken, "series": sent.beyond})
+            self._shed(sent.broken + sent.beyond, event.topic)
+            self._count({"taken": await self._put_rows(event, sent.rows)})
 
     def _judge(self, sent: list[dict[str, Any]], datagram: Callable[[int], bytes]) -> tuple[list[bool], int]:
         return self.once.judge(sent, datagram, time.monotonic())
@@ -244,11 +249,15 @@ class Receiver:
     def _fold(self, buffer: npt.NDArray[np.uint8], found: Datagrams, judge: Judge | None = None) -> Folded:
         try:
             return fold(buffer, found, self._where, judge)
-        except Exception:  # a bug costs this slice, not the next ones
-            _log.exception("folding datagrams failed; declared as shed", extra={"requests": len(found)})
-            self._count({"internal": len(found)})
-            self._shed(len(found))
+        except Exception:
+            self._failed(len(found), TOPIC)
             return Folded((), (), 0)
+
+    def _failed(self, events: int, topic: str) -> None:
+        """Called while the exception is handled: a bug costs what was looked at together, not what comes next."""
+        _log.exception("folding datagrams failed; declared as shed", extra={"requests": events})
+        self._count({"internal": events})
+        self._shed(events, topic)
 
     def _follow(self, found: Datagrams) -> npt.NDArray[np.bool_]:
         """Which requests are new. Declares what clients dropped as shed."""
@@ -269,17 +278,23 @@ class Receiver:
     async def _put(self, folded: Folded) -> None:
         for key, block in folded.blocks:
             await self._publisher.put(TOPIC, key, block)
-        await self._put_rows(LLM_REQUESTS, folded.unfit)
-        self._counters.add("receiver_datagrams", folded.events + len(folded.unfit), outcome="taken")
+        unfit = await self._put_rows(LLM_REQUESTS, folded.unfit)
+        self._count({"taken": folded.events + unfit})
 
-    async def _put_rows(self, event: Event, rows: Sequence[Row]) -> None:
+    async def _put_rows(self, event: Event, rows: Sequence[Row]) -> int:
+        """How many of them were taken: all or none."""
         if not rows:
-            return
+            return 0
         builder = BatchBuilder(event)
-        batches = [batch for row in rows for batch in builder.add(row, 0.0)]
-        for batch in batches + builder.flush():
+        try:
+            batches = [batch for row in rows for batch in builder.add(row, 0.0)] + builder.flush()
+        except Exception:
+            self._failed(len(rows), event.topic)
+            return 0
+        for batch in batches:
             await self._publisher.put(event.topic, batch.key, batch)
         self._shed(builder.oversized_events, event.topic)
+        return len(rows)
 
     def _shed(self, events: int, topic: str = TOPIC) -> None:
         if events:
@@ -334,63 +349,3 @@ def refuse_more(opened: socket.socket, path: Path) -> None:
         path.unlink()
     with contextlib.suppress(OSError):
         opened.shutdown(socket.SHUT_RD)
-
-
-class Intake:
-    """Datagrams one behind the other in one of two buffers: the one fills while the other is looked at. The kernel says
-    who sent each: its process, as this one sees it, 0 where it sees none (another PID namespace)."""
-
-    def __init__(self, opened: socket.socket, buffer_bytes: int) -> None:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        self._socket = opened
-        # Maps, not arrays of bytes: what was never filled takes no memory.
-        self._buffers = [mmap.mmap(-1, buffer_bytes), mmap.mmap(-1, buffer_bytes)]
-        self._view = memoryview(self._buffers[0])
-        self._filled = 0
-        self._ends: list[int] = []
-        self._pids: list[int] = []
-        self.too_long = 0
-        """Datagrams that the kernel cut, since ``take``."""
-
-    def __len__(self) -> int:
-        return len(self._ends)
-
-    @property
-    def full(self) -> bool:
-        """Whether another datagram might not fit."""
-        return self._filled + DATAGRAM_BYTES_MAX > len(self._view)
-
-    def drain(self, datagrams_max: int) -> int:
-        """Read what the socket holds, at most so many and as far as there is room; how many were read."""
-        view, ends, pids, filled = self._view, self._ends, self._pids, self._filled
-        receive = self._socket.recvmsg_into
-        room = len(view) - DATAGRAM_BYTES_MAX
-        read = 0
-        try:
-            while read < datagrams_max and filled <= room:
-                place = view[filled : filled + DATAGRAM_BYTES_MAX]
-                size, about, _, _ = receive((place,), _CREDENTIALS_BYTES, socket.MSG_TRUNC)
-                read += 1
-                if size > DATAGRAM_BYTES_MAX:
-                    self.too_long += 1
-                    continue
-                filled += size
-                ends.append(filled)
-                pids.append(_PID.unpack_from(about[0][2])[0] if about else 0)
-        except (BlockingIOError, ConnectionError):
-            pass
-        self._filled = filled
-        return read
-
-    def take(self) -> tuple[mmap.mmap, list[int], list[int]]:
-        """What has gathered: the buffer, and end and sender of each datagram in it; valid until the next ``take``."""
-        buffer, ends, pids = self._buffers[0], self._ends, self._pids
-        self._buffers.reverse()
-        self._view = memoryview(self._buffers[0])
-        self._filled, self._ends, self._pids = 0, [], []
-        return buffer, ends, pids
-
-
-_PID = struct.Struct("=i")
-_CREDENTIALS_BYTES = socket.CMSG_SPACE(struct.calcsize("=iII"))
-"""``struct ucred``: pid, uid and gid. No other ancillary data has room beside it, so no sender can hand over files."""

@@ -50,17 +50,23 @@ def message_chunk(kind: str, document: Mapping[str, Any]) -> Chunk:
     return Chunk(done=kind == "message_stop")
 
 
+def type_of(item: Mapping[str, Any]) -> str:
+    """What kind of block, delta or output it is; empty where that is no text."""
+    kind = item.get("type")
+    return kind if isinstance(kind, str) else ""
+
+
 def _added(delta: object) -> Chunk:
     """A delta that is empty is no token: servers open a block with one."""
     if not isinstance(delta, dict):
         return Chunk()
-    field, kind = _DELTAS.get(str(delta.get("type")), ("", CONTENT))
+    field, kind = _DELTAS.get(type_of(delta), ("", CONTENT))
     return Chunk(parts=(Part(0, kind, 0),)) if delta.get(field) else Chunk()
 
 
 def _begun(document: Mapping[str, Any]) -> Chunk:
     block, place = document.get("content_block"), document.get("index")
-    if isinstance(block, dict) and str(block.get("type")) in _TOOLS:
+    if isinstance(block, dict) and type_of(block) in _TOOLS:
         return Chunk(tool_calls=((0, place if type(place) is int else 0),))
     return Chunk()
 
@@ -85,7 +91,7 @@ def _about(message: Mapping[str, Any], stop: object) -> Chunk:
 def _whole(message: Mapping[str, Any]) -> Chunk:
     content = message.get("content")
     blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-    calls = tuple((0, place) for place, block in enumerate(blocks) if str(block.get("type")) in _TOOLS)
+    calls = tuple((0, place) for place, block in enumerate(blocks) if type_of(block) in _TOOLS)
     error = message.get("error")
     return _about(message, message.get("stop_reason"))._replace(
         tool_calls=calls, done=True, choices=1, error_kind=kind_of_error(error, None) if error else None

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from producers.requests import reasons
-from producers.requests.anthropic_shapes import EVENTS, message_chunk
+from producers.requests.anthropic_shapes import EVENTS, message_chunk, type_of
 from producers.requests.chunk import CONTENT, DONE, REASONING, Chunk, Part, Usage
 from producers.requests.counted_once import ID_LENGTH_MAX, SDK, common_id
 from producers.requests.endings import finish_reason_of, kind_of_error
@@ -241,7 +241,7 @@ def response_chunk(kind: str, document: Mapping[str, Any]) -> Chunk:
         return Chunk(error_kind=kind_of_error(document, None))
     if kind == "response.output_item.added":
         item, place = document.get("item"), document.get("output_index")
-        if isinstance(item, dict) and str(item.get("type")) in _CALLS:
+        if isinstance(item, dict) and type_of(item) in _CALLS:
             return Chunk(tool_calls=((0, place if type(place) is int else 0),))
     response = document.get("response")
     if kind in _LAST:
@@ -261,7 +261,7 @@ def response_parts(response: Mapping[str, Any]) -> Chunk:
     usage, problems = usage_of(response.get("usage"))
     output = response.get("output")
     items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
-    calls = tuple((0, place) for place, item in enumerate(items) if str(item.get("type")) in _CALLS)
+    calls = tuple((0, place) for place, item in enumerate(items) if type_of(item) in _CALLS)
     error, status = response.get("error"), response.get("status")
     if status in _DEFERRED:
         model = text_of(response.get("model"))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
 
-from schemas.codec.values import is_deep, shown
+from schemas.codec.values import DEPTH_MAX, is_deep, shown
 from schemas.errors import RejectedError
 
 
@@ -26,6 +26,32 @@ def loads(data: bytes) -> Any:
         return json.loads(data.decode())
     except (ValueError, RecursionError) as error:
         raise RejectedError("syntax", f"not JSON: {str(error)[:200]}") from None
+
+
+def object_of(text: bytes | memoryview) -> dict[str, Any] | None:
+    """``objects_of`` for one text."""
+    return objects_of((text,))[0]
+
+
+def objects_of(texts: Sequence[bytes | memoryview]) -> list[dict[str, Any] | None]:
+    """The JSON object of each text; None for text that is none, or is nested deeper than ``DEPTH_MAX``: orjson reads
+    four times as deep as it writes, and ``repr`` of it can fail."""
+    found: list[dict[str, Any] | None] = []
+    objects = 0
+    for text in texts:
+        try:
+            read = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            read = None
+        if type(read) is dict:
+            objects += 1
+            found.append(read)
+        else:
+            found.append(None)
+    whole = b"".join(texts)
+    if whole.count(b"[") + whole.count(b"{") <= objects + DEPTH_MAX:  # one each: too few are left for a deep one
+        return found
+    return [None if is_deep(each) else each for each in found]
 
 
 def dumps(value: Mapping[Any, Any]) -> bytes:

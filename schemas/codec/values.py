@@ -23,7 +23,7 @@ _BIN_INDEX = re.compile(r"-?[0-9]{1,5}", re.ASCII)
 _STRINGS = {str, type(None)}
 _SHOWN_MAX = 80
 """Characters of an offending value that a detail repeats."""
-_SHOWN_DEPTH = 100
+DEPTH_MAX = 100
 
 
 class ValueProblem(Exception):
@@ -42,7 +42,7 @@ def shown(value: object) -> str:
     if isinstance(value, str | bytes):
         value = value[:_SHOWN_MAX]
     if is_deep(value):
-        return f"a value nested more than {_SHOWN_DEPTH} deep"
+        return f"a value nested more than {DEPTH_MAX} deep"
     text = repr(value)
     return text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "..."
 
@@ -50,7 +50,7 @@ def shown(value: object) -> str:
 def is_deep(value: object) -> bool:
     """Whether lists and objects are nested so that writing the value as text could fail, whoever calls."""
     level: list[Any] = [value]
-    for _ in range(_SHOWN_DEPTH + 1):
+    for _ in range(DEPTH_MAX + 1):
         held = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
         level = [each for one in held for each in one]
         if not level:

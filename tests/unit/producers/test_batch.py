@@ -134,6 +134,17 @@ def test_an_event_that_does_not_fit_its_table_travels_apart() -> None:
         ndjson.decode(batches[1].value, LLM_REQUESTS.fields)
 
 
+@pytest.mark.parametrize("depth", [300, 1_000])
+def test_an_event_nested_deeper_than_can_be_written_travels_apart(depth: int) -> None:
+    """It is rejected with its reason, as one that does not fit."""
+    builder = BatchBuilder(LLM_REQUESTS, limits=LIMITS)
+    builder.add(request(0, ttft_us=orjson.loads(b"[" * depth + b"]" * depth)), now_ms=0)
+
+    (batch,) = builder.flush()
+
+    assert orjson.loads(batch.value) == {"unreadable": "a value nested more than 100 deep"}
+
+
 def test_an_event_no_record_can_hold_is_counted() -> None:
     """Others of its batch are not lost with it."""
     builder = BatchBuilder(LLM_REQUESTS, limits=BatchLimits(5, 2_500, 0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 
 from producers.identity.directory import Directory
@@ -61,6 +62,7 @@ def test_values_of_any_type_do_not_break_it(joiner: Joiner) -> None:
 
     assert joiner.join(row, "h-1:8000")
     assert row["start"] == "cold"
+    assert not joiner.join({"engine_id": orjson.loads(b"[" * 1_000 + b"]" * 1_000)})
     assert address_in({"address": 5}) is None
     assert address_in({"address": "h:1"}) == "h:1"
 

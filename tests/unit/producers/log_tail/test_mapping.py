@@ -170,6 +170,15 @@ def test_how_a_request_ended(document: dict[str, object], status: str, error_kin
     assert (row["status"], row.get("error_kind"), left_out) == (status, error_kind, {})
 
 
+def test_a_status_nested_deep_is_unknown() -> None:
+    """Whatever reads it as text would fail."""
+    line = Line(0, b'{"t": 1, "s": ' + b"[" * 1_000 + b"]" * 1_000 + b"}")
+
+    (row,), left_out = rows_of(field_map(LEAST | {"status": "s"}), [line], LABELS, LOG)
+
+    assert (row["status"], left_out) == ("ok", {"status": 1})
+
+
 def test_values_that_a_field_may_not_have_are_unknown_and_counted() -> None:
     """The rest of the row is kept."""
     fields = LEAST | {

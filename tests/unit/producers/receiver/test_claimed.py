@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from tests.unit.producers.receiver.sent import Recorded, finished
 
 PLUGIN = {"request_id": "chatcmpl-r", "reported_by": "plugin", "queue_us": 5}
 HEADER_AND_MORE = 90
+DEEP = b"[" * 150 + b"]" * 150
 
 
 def once_with_claims(*names: str) -> Once:
@@ -64,6 +66,7 @@ def test_reports_of_claimed_requests_are_read() -> None:
     [
         pytest.param([PLUGIN, {**PLUGIN, "request_id": "chatcmpl-s"}], id="one is of another request"),
         pytest.param([{"model": "m"}], id="it has no id"),
+        pytest.param([PLUGIN, PLUGIN | {"tenant": orjson.loads(DEEP)}], id="one is nested deep"),
         pytest.param([], id="there is nothing"),
         pytest.param([PLUGIN] * (FEW + 1), id="there are many"),
     ],

@@ -55,6 +55,7 @@ def test_good_lines_become_one_block() -> None:
         pytest.param({"http_status": 99}, "out_of_range", id="no HTTP status"),
         pytest.param({"itl_bins": {"1017": 1}}, "bad_bins", id="a bin outside the grid"),
         pytest.param({"itl_bins": {"3": 0}}, "bad_bins", id="an empty bin"),
+        pytest.param(b'{"engine_id": ' + b"[" * 1_000 + b"]" * 1_000 + b"}", "wrong_type", id="nested deep"),
         pytest.param({"at_ms": None}, "missing_field", id="a null time"),
     ],
 )

@@ -13,8 +13,9 @@ import pytest
 
 from producers.identity.host_file import SYSTEM_SOCKET, default_socket
 from producers.receiver.datagram import DATAGRAM_BYTES_MAX
+from producers.receiver.intake import Intake
 from producers.receiver.listening import listen
-from producers.receiver.server import Intake, refuse_more
+from producers.receiver.server import refuse_more
 from schemas.errors import ConfigError
 
 BUFFER = 2 * DATAGRAM_BYTES_MAX + 100

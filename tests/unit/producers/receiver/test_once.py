@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import numpy as np
 import pytest
 
 from fleetpulse_track.handover import HEADER
 from producers.receiver import once as module
-from producers.receiver.datagram import HEADER as DATAGRAM_HEADER
 from producers.receiver.once import EXPECTED_S, HELD_LONGEST_S, HELD_S, Once
 from producers.requests.counted_once import ID_LENGTH_MAX
 from tests.unit.producers.receiver import sent
@@ -197,20 +195,6 @@ def test_a_gateway_takes_over_what_its_engine_reported() -> None:
         assert (once.held, once.absorbed) == (0, 2)
         assert judged(once, PLUGIN) == ([False], 1)
         assert judged(once, dict(SDK)) == ([False], 1)
-
-
-def test_a_report_nested_too_deep_to_be_written_again_passes_as_it_came() -> None:
-    """Such a field can be read, to four times the depth, and does not fit: its event is rejected where all are."""
-    deep = datagram_of(GATEWAY).replace(b'"team"', b"[" * 300 + b"]" * 300)
-    head = np.frombuffer(deep[: HEADER.size], DATAGRAM_HEADER).copy()
-    head["json_bytes"] += 600 - len('"team"')
-    deep = head.tobytes() + deep[HEADER.size :]
-    row = json.loads(deep[-int(head["json_bytes"][0]) :])
-    once = Once()
-
-    assert once.judge([dict(PLUGIN), row], lambda at: deep if at else datagram_of(PLUGIN), 0.0) == ([False, False], 0)
-
-    assert once.due(HELD_S) == [deep]
 
 
 def test_the_sdk_takes_over_what_a_gateway_reported() -> None:

@@ -14,13 +14,15 @@ import numpy as np
 import pytest
 
 import fleetpulse_track as track
-from fleetpulse_track.handover import FAREWELL, HEADER, MAGIC, REQUEST
+from fleetpulse_track.handover import FAREWELL, HEADER, MAGIC, METRIC, REQUEST, STEP, hand_over_json
 from producers.publish.publisher import Publisher
 from producers.receiver import once, server
 from producers.receiver.client_fields import Where
+from producers.receiver.intake import Intake
 from producers.receiver.server import run_receiver
 from runtime.edge_config import ReceiverConfig
 from schemas.errors import ConfigError
+from schemas.events.event_types import CUSTOM_METRICS
 from tests.unit.producers.receiver import sent, spooled
 
 WHERE = Where("h-1")
@@ -214,6 +216,28 @@ async def test_bad_datagrams_are_counted_by_reason(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("kind", [REQUEST, STEP, METRIC], ids=["a request", "a step", "a metric"])
+@pytest.mark.parametrize("label", ["job", "metric", "engine_id", "itl_bins"])
+@pytest.mark.parametrize("depth", [101, 1_010], ids=lambda depth: f"{depth} deep")
+async def test_a_datagram_nested_deep_costs_itself(tmp_path: Path, kind: int, label: str, depth: int) -> None:
+    """What is read to 1,024 levels, and cannot be written again: it is as one of broken JSON, and others are taken."""
+    client, other = sent.Recorded(kind=kind), sent.Recorded()
+    text = b'{"%s":%s}' % (label.encode(), b"[" * depth + b"]" * depth)
+    hand_over_json(kind, text, 7_000, client)
+    other._who = (sent.PID, sent.START_NS + 1)
+    other.hand_over(sent.finished([5], model="good"))
+    async with receiving(tmp_path) as running:
+        with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as sender:
+            sender.connect(str(running.path))
+            for data in (*client.sent, *other.sent):
+                sender.send(data)
+        await running.counters.reached(lambda totals: sum(totals.values()) == 2)
+
+        assert [row["model"] for row in spooled.rows(running.publisher)] == ["good"]
+        assert sum(tally.shed_events for tally in running.publisher.spool.books.values()) == 1
+    assert running.counters.totals == {("receiver_datagrams", "broken_json"): 1, ("receiver_datagrams", "taken"): 1}
+
+
 async def test_numbers_beyond_all_bounds_reach_no_books(tmp_path: Path) -> None:
     """Four farewells of 72 bytes, each of a client that says it dropped 2^62: no column holds the sum."""
     farewells = [
@@ -297,6 +321,30 @@ async def test_a_defect_costs_a_slice_and_is_declared(tmp_path: Path, monkeypatc
         assert (len(spooled.rows(running.publisher)), spooled.shed(running.publisher)) == (1, 1)
 
 
+@pytest.mark.parametrize("place", ["rows_of", "BatchBuilder.flush"])
+async def test_a_defect_costs_steps_or_metrics_and_is_declared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Of one kind and slice; what comes after it is taken."""
+
+    def broken(*_: object) -> object:
+        raise RuntimeError("a defect")
+
+    async with receiving(tmp_path) as running:
+        metrics = track.Client(str(running.path), kind=METRIC)
+        with monkeypatch.context() as patched:
+            patched.setattr(f"producers.receiver.server.{place}", broken)
+            track.metric("depth", 3, client=metrics)
+            await running.counters.reached(lambda totals: totals["receiver_datagrams", "internal"] == 1)
+        track.metric("depth", 4, client=metrics)
+        await running.counters.reached(lambda totals: totals["receiver_datagrams", "taken"] == 1)
+
+        (row,) = spooled.rows_by_topic(running.publisher, CUSTOM_METRICS)["custom.metrics"]
+        books = {topic: tally.shed_events for (_, topic), tally in running.publisher.spool.books.items()}
+    assert (row["value_micro"], books) == (4_000_000, {"custom.metrics": 1})
+    assert running.counters.totals == {("receiver_datagrams", "internal"): 1, ("receiver_datagrams", "taken"): 1}
+
+
 async def test_a_place_that_cannot_be_had_is_named(tmp_path: Path) -> None:
     """Before anything is taken."""
     publisher = spooled.publisher(tmp_path / "spool")
@@ -322,7 +370,7 @@ def test_buffers_that_were_never_filled_take_no_memory() -> None:
     size = 128 * 2**20
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as opened:
         before = resident_bytes()
-        intake = server.Intake(opened, size)
+        intake = Intake(opened, size)
         grown = resident_bytes() - before
 
     assert len(intake) == 0

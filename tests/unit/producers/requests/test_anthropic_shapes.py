@@ -122,14 +122,17 @@ def test_usage_is_read_field_by_field(reported: object, usage: Usage | None, bad
     assert (found, bool(reasons)) == (usage, bad)
 
 
+DEEP = orjson.loads(b"[" * 1_000 + b"]" * 1_000)
+
+
 @pytest.mark.parametrize(
     "kind", ["message", "message_start", "message_delta", "content_block_start", "content_block_delta"]
 )
-@pytest.mark.parametrize("inner", [None, 1, "x", [], [1], {}, {"type": []}, {"type": {}}])
+@pytest.mark.parametrize("inner", [None, 1, "x", [], [1], {}, {"type": []}, {"type": {}}, {"type": DEEP}])
 def test_any_shape_is_read(kind: str, inner: object) -> None:
     """Nothing raises; no token, no usage and no error is made of it."""
-    names = ("message", "delta", "content_block", "content", "usage", "index")
-    found = read_document({"type": kind, **dict.fromkeys(names, inner)}, whole=False)
+    names = ("message", "delta", "content_block", "usage", "index")
+    found = read_document({"type": kind, **dict.fromkeys(names, inner), "content": [inner]}, whole=False)
 
     assert sum(part.tokens for part in found.parts) == 0
     assert (found.usage or Usage(), found.error_kind) == (Usage(), None)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 
 from producers.requests.chunk import CONTENT, REASONING, Chunk, Part, Usage
@@ -56,6 +57,11 @@ USAGE = Usage(3, None, 4, 1)
             {"type": "response.failed", "response": {"status": "failed", "error": {"code": "rate_limit_exceeded"}}},
             Chunk(error_kind="overload", done=True, choices=1),
             id="failed",
+        ),
+        pytest.param(
+            {"type": "response.output_item.added", "item": {"type": orjson.loads(b"[" * 1_000 + b"]" * 1_000)}},
+            Chunk(),
+            id="what begins is nested deep",
         ),
         pytest.param({"type": "error", "code": "x", "message": "out of memory"}, Chunk(error_kind="oom"), id="error"),
     ],

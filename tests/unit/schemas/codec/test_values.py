@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -151,6 +152,39 @@ def test_a_value_nested_deep_is_one_that_does_not_fit(deep: str) -> None:
     assert problems_of(Kind.OPTIONAL_INT32, 1, value, 2) == [(1, "wrong_type")]
     assert json_text.dumps({"x": value, "y": 1}) == b'{"x": "a value nested more than 100 deep", "y": 1}'
     assert values.shown([[[1]], {"a": [2]}]) == "[[[1]], {'a': [2]}]"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (b'{"a": [1]}', {"a": [1]}),
+        (b'{"a": "' + b"[" * 2_000 + b'"}', {"a": "[" * 2_000}),
+        (b'{"a": [' + b",".join([b"[]"] * 200) + b"]}", {"a": [[]] * 200}),
+        (b'{"a": ' + b"[" * 100 + b"]" * 100 + b"}", {"a": orjson.loads(b"[" * 100 + b"]" * 100)}),
+        (b'{"a": ' + b"[" * 101 + b"]" * 101 + b"}", None),
+        (b'{"a": ' + b"[" * 1_010 + b"]" * 1_010 + b"}", None),
+        (b'{"a": ' * 1_010 + b"1" + b"}" * 1_010, None),
+        (b'{"a": ' * 2_000, None),
+        (b"[1]", None),
+        (b'{"a": NaN}', None),
+    ],
+    ids=[
+        "an object",
+        "a text",
+        "side by side",
+        "100",
+        "101",
+        "lists",
+        "objects",
+        "without end",
+        "no object",
+        "no JSON",
+    ],
+)
+def test_an_object_is_no_deeper_than_can_be_written(text: bytes, found: object) -> None:
+    """Brackets in texts and side by side are no depth."""
+    assert json_text.object_of(text) == json_text.object_of(memoryview(text)) == found
+    assert found is None or orjson.loads(orjson.dumps(found)) == found
 
 
 def test_nan_and_infinity_are_understood() -> None:
