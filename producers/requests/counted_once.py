@@ -55,7 +55,7 @@ def lacking(row: Mapping[str, Any], report: Mapping[str, Any]) -> dict[str, Any]
     What does not fit its field is left out: it would cost the row.
     """
     added = {name: report[name] for name in _LABELS if row.get(name) is None and _is_label(report.get(name))}
-    if (row.get("choices") or 1) > 1:
+    if type(choices := row.get("choices")) is int and choices > 1:
         return added
     added |= {name: report[name] for name in _OF_ONE_CHOICE if row.get(name) is None and _is_amount(name, report)}
     counted = row.get("output_tokens") is None or row.get("tokens_from") == "counted"

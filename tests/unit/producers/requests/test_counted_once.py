@@ -87,6 +87,14 @@ def test_of_several_choices_a_report_has_one() -> None:
     assert lacking({"choices": 3}, PLUGINS) == {"precision": "bf16"}
 
 
+@pytest.mark.parametrize("choices", ["2", 2.5, [2], True, None], ids=str)
+def test_choices_that_are_no_number_are_one(choices: object) -> None:
+    """What a client sends is of any type; its event is rejected later, with its reason."""
+    row = {"choices": choices, "input_tokens": 3, "output_tokens": 4, "tokens_from": "engine", "model_version": "r"}
+
+    assert lacking(row, PLUGINS) == PHASES
+
+
 def test_what_does_not_fit_its_field_costs_no_row() -> None:
     """A client's mistake stays its own."""
     unfit = {"queue_us": "5", "prefill_us": -1, "decode_us": 2**40, "cached_tokens": True, "tenant": 7, "precision": ""}
