@@ -4,9 +4,9 @@ A proxy claims a request when it begins: reports of a claimed request are no eve
 plug-in's or a gateway's report is held for ``HELD_S``, in which the SDK's report of the same request takes it over, and
 the gateway's the plug-ins' when it passes. The SDK's is held too while a proxy is connected, whose claim may be on its
 way. What comes later than that is still counted once: a plug-in's after the SDK's, and the SDK's after a plug-in's that
-has passed alone, are left out. Ids are remembered for as long as
-``IDS_MAX`` others do not push them out. An SDK that reads a stream of several choices says so when it begins, as the
-first may end long before the last: what others report of that request is held for it, ``EXPECTED_S`` at most.
+has passed alone, are left out. Ids are remembered for as long as ``IDS_MAX`` others do not push them out; those that
+come back, not at all. An SDK that reads a stream of several choices says so when it begins, as the first may end long
+before the last: what others report of that request is held for it, ``EXPECTED_S`` at most.
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from producers.receiver.datagram import with_fields
-from producers.requests.counted_once import GATEWAY, ID_LENGTH_MAX, PLUGIN, SDK, common_id, lacking, reporter_of
+from producers.requests.counted_once import (
+    GATEWAY,
+    ID_LENGTH_MAX,
+    PLUGIN,
+    SDK,
+    comes_back,
+    common_id,
+    lacking,
+    reporter_of,
+)
 
 HELD_S = 1.0
 HELD_LONGEST_S = 5.0
@@ -63,6 +72,8 @@ class Once:
         if (named := _named(row)) is None or named[0] in self._whole or named[0] in self._alone:
             return
         name = named[0]
+        if comes_back(name):
+            return
         _remember(self._expected, name, None)
         if self._held_longer < EXPECTED_MAX:
             for _, report, data in self._held.pop(name, []):
@@ -122,7 +133,9 @@ class Once:
         self._held_longer += 1
 
     def _passes(self, name: str, reported_by: str) -> None:
-        """Remember that this report of it is an event without those of others."""
+        """Remember that this report of it is an event without those of others; not by an id that comes back."""
+        if comes_back(name):
+            return
         if reported_by != SDK:
             _remember(self._alone, name, None)
         if reported_by != PLUGIN:

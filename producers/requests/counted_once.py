@@ -18,6 +18,7 @@ from schemas.events.event_types import LLM_REQUESTS
 PLUGIN, GATEWAY, SDK, PROXY = "plugin", "gateway", "sdk", "proxy"
 ID_LENGTH_MAX = 256
 """Longer ids meet nothing."""
+_UNIQUE_LENGTH_MIN = 8
 
 _WHOLE, _NUMBERED = "chatcmpl|transcribe|translate|generate-tokens", "cmpl|embd|score|classify|pooling"
 _OF_ANSWER = re.compile(rf"(?:{_WHOLE}|{_NUMBERED})-(.+)")
@@ -45,6 +46,12 @@ def common_id(request_id: str, reported_by: str) -> str:
         return request_id
     found = (_OF_ENGINE if reported_by == PLUGIN else _OF_ANSWER).fullmatch(request_id)
     return next((each for each in found.groups() if each), request_id) if found else request_id
+
+
+def comes_back(name: str) -> bool:
+    """Whether a common id is so short that other requests will have it, as the numbers that engines give (Ollama 0 to
+    998, LMDeploy from 1): a report that is still there may be of the same request, one of before is not."""
+    return len(name) < _UNIQUE_LENGTH_MIN
 
 
 def lacking(row: Mapping[str, Any], report: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import orjson
 from producers.requests import reasons
 from producers.requests.anthropic_shapes import EVENTS, message_chunk, type_of
 from producers.requests.chunk import CONTENT, DONE, REASONING, Chunk, Part, Usage
-from producers.requests.counted_once import ID_LENGTH_MAX, SDK, common_id
+from producers.requests.counted_once import ID_LENGTH_MAX, SDK, comes_back, common_id
 from producers.requests.endings import finish_reason_of, kind_of_error
 from producers.requests.llamacpp_shapes import is_native, native_chunk
 from producers.requests.usage import drafts_of, engine_times_of, newer, usage_of, usage_of_timings
@@ -126,10 +126,7 @@ def generated_id(document: Mapping[str, Any]) -> str | None:
     """The id that the engine gave to a chat or completion, of which this is a chunk or all; None where it names none,
     or one that comes back: a number (Ollama, LMDeploy)."""
     answer_id = _answer_id(document) if "choices" in document else None
-    return answer_id if answer_id is not None and len(common_id(answer_id, SDK)) >= _UNIQUE_LENGTH_MIN else None
-
-
-_UNIQUE_LENGTH_MIN = 8
+    return None if answer_id is None or comes_back(common_id(answer_id, SDK)) else answer_id
 
 
 def _groq_usage(document: Mapping[str, Any]) -> object:

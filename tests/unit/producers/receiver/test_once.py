@@ -13,8 +13,8 @@ from producers.receiver.once import EXPECTED_S, HELD_LONGEST_S, HELD_S, Once
 from producers.requests.counted_once import ID_LENGTH_MAX
 from tests.unit.producers.receiver import sent
 
-PLUGIN = {"request_id": "chatcmpl-r", "reported_by": "plugin", "queue_us": 5}
-SDK = {"request_id": "chatcmpl-r", "tenant": "t"}
+PLUGIN = {"request_id": "chatcmpl-request-r", "reported_by": "plugin", "queue_us": 5}
+SDK = {"request_id": "chatcmpl-request-r", "tenant": "t"}
 Given = list[tuple[str, Any]]
 
 
@@ -42,7 +42,7 @@ def test_a_plug_in_that_comes_after_the_sdk_is_left_out() -> None:
     once = Once()
 
     assert judged(once, dict(SDK)) == ([True], 0)
-    assert judged(once, PLUGIN, PLUGIN | {"request_id": "1_chatcmpl-r"}) == ([False, False], 2)
+    assert judged(once, PLUGIN, PLUGIN | {"request_id": "1_chatcmpl-request-r"}) == ([False, False], 2)
 
 
 def test_a_plug_in_alone_passes_when_it_has_waited() -> None:
@@ -60,7 +60,7 @@ def test_a_plug_in_alone_passes_when_it_has_waited() -> None:
 def test_choices_without_a_whole_report_are_requests_of_their_own() -> None:
     """As the engine counts them."""
     once = Once()
-    judged(once, PLUGIN, PLUGIN | {"request_id": "1_chatcmpl-r"})
+    judged(once, PLUGIN, PLUGIN | {"request_id": "1_chatcmpl-request-r"})
 
     assert once.due(None) == [b"0", b"1"]
 
@@ -68,14 +68,14 @@ def test_choices_without_a_whole_report_are_requests_of_their_own() -> None:
 def test_reports_of_a_claimed_request_go_to_its_proxy() -> None:
     """Whoever made them, and whether they came before the claim or after it."""
     once, given = Once(), Given()
-    once.claim("r", lambda name, row: given.append((name, row)))
+    once.claim("request-r", lambda name, row: given.append((name, row)))
 
     assert judged(once, PLUGIN, SDK) == ([False, False], 2)
-    assert given == [("r", PLUGIN), ("r", SDK)]
+    assert given == [("request-r", PLUGIN), ("request-r", SDK)]
     late: Given = []
-    judged(once, PLUGIN | {"request_id": "chatcmpl-s"})
-    once.claim("s", lambda name, row: late.append((name, row["request_id"])))
-    assert late == [("s", "chatcmpl-s")]
+    judged(once, PLUGIN | {"request_id": "chatcmpl-request-s"})
+    once.claim("request-s", lambda name, row: late.append((name, row["request_id"])))
+    assert late == [("request-s", "chatcmpl-request-s")]
     assert once.due(None) == []
 
 
@@ -103,12 +103,12 @@ def test_claims_of_a_proxy_that_died_are_forgotten() -> None:
     def other(name: str, row: Any) -> None:
         given.append((name, row))
 
-    once.claim("r", one)
-    once.claim("s", other)
+    once.claim("request-r", one)
+    once.claim("request-s", other)
     once.forsake(one)
 
-    assert judged(once, PLUGIN, PLUGIN | {"request_id": "chatcmpl-s"}) == ([False, False], 1)
-    assert [name for name, _ in given] == ["s"]
+    assert judged(once, PLUGIN, PLUGIN | {"request_id": "chatcmpl-request-s"}) == ([False, False], 1)
+    assert [name for name, _ in given] == ["request-s"]
     assert once.due(None) == [b"0"]
 
 
@@ -135,10 +135,13 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "IDS_MAX", 1)
     once = Once()
 
-    assert judged(once, PLUGIN, PLUGIN | {"request_id": "chatcmpl-s"}) == ([False, True], 0)
+    assert judged(once, PLUGIN, PLUGIN | {"request_id": "chatcmpl-request-s"}) == ([False, True], 0)
     once.due(None)
-    judged(once, SDK | {"request_id": "a"}, SDK | {"request_id": "b"})
-    assert judged(once, PLUGIN | {"request_id": "a"}, PLUGIN | {"request_id": "b"}) == ([False, False], 1)
+    judged(once, SDK | {"request_id": "request-a"}, SDK | {"request_id": "request-b"})
+    assert judged(once, PLUGIN | {"request_id": "request-a"}, PLUGIN | {"request_id": "request-b"}) == (
+        [False, False],
+        1,
+    )
 
 
 @pytest.mark.parametrize("bound", ["HELD_MAX", "HELD_BYTES_MAX"])
@@ -149,7 +152,9 @@ def test_a_report_that_passes_at_once_is_counted_once_too(monkeypatch: pytest.Mo
 
     assert judged(once, PLUGIN, SDK) == ([True, False], 1)
     assert judged(once, SDK) == ([True], 0)
-    assert judged(once, GATEWAY | {"request_id": "chatcmpl-s"}, PLUGIN | {"request_id": "chatcmpl-s"}) == (
+    assert judged(
+        once, GATEWAY | {"request_id": "chatcmpl-request-s"}, PLUGIN | {"request_id": "chatcmpl-request-s"}
+    ) == (
         [True, False],
         1,
     )
@@ -162,7 +167,12 @@ def test_what_is_held_for_an_sdk_stays_held_when_it_says_so_again(monkeypatch: p
     once.expect(SDK, 0.0)
     judged(once, PLUGIN, now_s=1.0)
     once.expect({"request_id": "other"}, 2.0)
-    judged(once, PLUGIN | {"request_id": "1_chatcmpl-r"}, PLUGIN | {"request_id": "2_chatcmpl-r"}, now_s=2.0)
+    judged(
+        once,
+        PLUGIN | {"request_id": "1_chatcmpl-request-r"},
+        PLUGIN | {"request_id": "2_chatcmpl-request-r"},
+        now_s=2.0,
+    )
 
     once.expect(SDK, 2.5)
 
@@ -171,7 +181,7 @@ def test_what_is_held_for_an_sdk_stays_held_when_it_says_so_again(monkeypatch: p
     assert once.held == 0
 
 
-GATEWAY = {"request_id": "chatcmpl-r", "reported_by": "gateway", "tenant": "team"}
+GATEWAY = {"request_id": "chatcmpl-request-r", "reported_by": "gateway", "tenant": "team"}
 
 
 def datagram_of(row: dict[str, Any]) -> bytes:
@@ -183,7 +193,7 @@ def datagram_of(row: dict[str, Any]) -> bytes:
 
 def test_a_gateway_takes_over_what_its_engine_reported() -> None:
     """Each of its choices, in any order of their coming; the gateway's report is the event, with the fields of both."""
-    second = PLUGIN | {"request_id": "1_chatcmpl-r"}
+    second = PLUGIN | {"request_id": "1_chatcmpl-request-r"}
     for rows in ([PLUGIN, second, GATEWAY], [GATEWAY, PLUGIN, second], [PLUGIN, GATEWAY, second]):
         once = Once()
         for row in rows:
@@ -222,7 +232,7 @@ def test_choices_that_end_one_after_another_wait_for_each_other() -> None:
     """The SDK reports them when the last has ended: each that comes holds those before it, up to a bound."""
     once, row = Once(), dict(SDK) | {"choices": 9}
     for number in range(4):
-        judged(once, PLUGIN | {"request_id": f"{number}_chatcmpl-r"}, now_s=0.9 * number)
+        judged(once, PLUGIN | {"request_id": f"{number}_chatcmpl-request-r"}, now_s=0.9 * number)
         judged(once, PLUGIN | {"request_id": f"chatcmpl-{number}"}, now_s=0.9 * number)
         assert len(once.due(0.9 * number)) == (1 if number > 1 else 0)
     assert judged(once, row, now_s=3.0) == ([True], 4)
@@ -233,9 +243,9 @@ def test_choices_that_end_far_apart_below_a_gateway_are_the_engine_s_requests(cl
     """It names them at the end only: one each, and its own report is left out. What a proxy claimed is one request."""
     once, given, passed = Once(), Given(), list[bytes]()
     if claimed:
-        once.claim("r", lambda name, row: given.append((name, row)))
+        once.claim("request-r", lambda name, row: given.append((name, row)))
     for number in range(3):
-        judged(once, PLUGIN | {"request_id": f"{number}_chatcmpl-r"}, now_s=2.0 * number)
+        judged(once, PLUGIN | {"request_id": f"{number}_chatcmpl-request-r"}, now_s=2.0 * number)
         passed += once.due(2.0 * number + HELD_S)
 
     assert judged(once, GATEWAY | {"choices": 3}, now_s=6.0) == ([False], 1)
@@ -249,11 +259,11 @@ def test_choices_that_end_long_after_each_other_wait_for_an_sdk_that_said_it_rea
     once, row = Once(), dict(SDK) | {"choices": 3}
     for number in range(3):
         if number == said_at:
-            once.expect({"request_id": "chatcmpl-r"}, 60.0 * number)
+            once.expect({"request_id": "chatcmpl-request-r"}, 60.0 * number)
         at_s = 60.0 * number - (0.5 if number < said_at else 0.0)
-        assert judged(once, PLUGIN | {"request_id": f"{number}_chatcmpl-r"}, now_s=at_s) == ([False], 0)
+        assert judged(once, PLUGIN | {"request_id": f"{number}_chatcmpl-request-r"}, now_s=at_s) == ([False], 0)
         assert once.due(at_s) == []
-        once.expect({"request_id": "chatcmpl-r"}, 60.0 * number)
+        once.expect({"request_id": "chatcmpl-request-r"}, 60.0 * number)
 
     assert judged(once, row, now_s=500.0) == ([True], 3)
     assert (once.held, once.due(None)) == (0, [])
@@ -265,7 +275,9 @@ def test_choices_of_an_sdk_that_died_are_events_in_the_end() -> None:
     once = Once()
     once.expect(dict(SDK), 0.0)
     judged(once, PLUGIN, now_s=1.0)
-    judged(once, PLUGIN | {"request_id": "1_chatcmpl-r"}, PLUGIN | {"request_id": "chatcmpl-s"}, now_s=9.0)
+    judged(
+        once, PLUGIN | {"request_id": "1_chatcmpl-request-r"}, PLUGIN | {"request_id": "chatcmpl-request-s"}, now_s=9.0
+    )
 
     assert once.due(9.0 + HELD_S) == [b"1"]
     assert once.due(1.0 + EXPECTED_S - 0.001) == []
@@ -277,14 +289,29 @@ def test_what_is_expected_is_bounded_and_never_of_a_request_that_passed(monkeypa
     """Of more the oldest are held no longer than others."""
     monkeypatch.setattr(module, "IDS_MAX", 1)
     once = Once()
-    for name in ("a", "b", "", 7):
+    for name in ("request-a", "request-b", "", 7):
         once.expect({"request_id": name}, 0.0)
-    judged(once, PLUGIN | {"request_id": "a"}, PLUGIN | {"request_id": "b"})
+    judged(once, PLUGIN | {"request_id": "request-a"}, PLUGIN | {"request_id": "request-b"})
     assert once.due(HELD_S) == [b"0"]
 
-    once.expect({"request_id": "a"}, 2.0)
-    judged(once, PLUGIN | {"request_id": "a"}, now_s=3.0)
+    once.expect({"request_id": "request-a"}, 2.0)
+    judged(once, PLUGIN | {"request_id": "request-a"}, now_s=3.0)
     assert once.due(3.0 + HELD_S) == [b"0"]
+
+
+@pytest.mark.parametrize("short", ["chatcmpl-7", "42", "chatcmpl-1234567"])
+def test_an_id_that_engines_give_again_is_not_remembered(short: str) -> None:
+    """Later requests count; reports that come together are of one request, and two whole ones of one kind are two."""
+    once, gateway, sdk = Once(), GATEWAY | {"request_id": short}, SDK | {"request_id": short}
+
+    assert judged(once, gateway, dict(sdk), now_s=0.0) == ([False, True], 1)
+    for at_s in (10.0, 20.0):
+        assert judged(once, gateway, gateway, now_s=at_s) == ([False, False], 0)
+        assert once.due(at_s + HELD_S) == [b"0", b"1"]
+    once.expect(sdk, 30.0)
+    assert judged(once, gateway, now_s=30.0) == ([False], 0)
+    assert once.due(30.0 + HELD_S) == [b"0"]
+    assert judged(once, dict(sdk), now_s=40.0) == ([True], 0)
 
 
 def test_an_id_that_comes_back_again_and_again_is_not_held_for_ever() -> None:
@@ -303,18 +330,21 @@ def test_what_waits_for_an_sdk_leaves_room_for_others(monkeypatch: pytest.Monkey
     monkeypatch.setattr(module, "HELD_MAX", 4)
     monkeypatch.setattr(module, "EXPECTED_MAX", 2)
     once = Once()
-    for name in "abcd":
+    for name in ("request-a", "request-b", "request-c", "request-d"):
         once.expect({"request_id": name}, 0.0)
         assert judged(once, PLUGIN | {"request_id": name}) == ([False], 0)
     assert judged(once, PLUGIN) == ([True], 0)
 
     assert once.due(HELD_S) == [b"0", b"0"]
-    assert judged(once, PLUGIN | {"request_id": "e"}, PLUGIN | {"request_id": "f"}, now_s=2.0) == ([False, False], 0)
-    once.expect({"request_id": "e"}, 2.0)
+    assert judged(once, PLUGIN | {"request_id": "request-e"}, PLUGIN | {"request_id": "request-f"}, now_s=2.0) == (
+        [False, False],
+        0,
+    )
+    once.expect({"request_id": "request-e"}, 2.0)
     assert once.due(2.0 + HELD_S) == [b"0", b"1"]
-    assert judged(once, dict(SDK) | {"request_id": "a"}) == ([True], 1)
-    once.expect({"request_id": "g"}, 4.0)
-    judged(once, PLUGIN | {"request_id": "g"}, now_s=4.0)
+    assert judged(once, dict(SDK) | {"request_id": "request-a"}) == ([True], 1)
+    once.expect({"request_id": "request-g"}, 4.0)
+    judged(once, PLUGIN | {"request_id": "request-g"}, now_s=4.0)
     assert once.due(EXPECTED_S) == [b"0"]
     assert once.due(4.0 + EXPECTED_S) == [b"0"]
     assert (once.held, once._held_longer) == (0, 0)
@@ -326,9 +356,9 @@ def test_the_sdk_waits_for_a_claim_that_is_on_its_way() -> None:
     once.proxies = 1
 
     assert judged(once, dict(SDK)) == ([False], 0)
-    once.claim("r", lambda name, row: given.append((name, row)))
+    once.claim("request-r", lambda name, row: given.append((name, row)))
 
-    assert given == [("r", SDK)]
+    assert given == [("request-r", SDK)]
     assert (once.held, once.due(None)) == (0, [])
 
 

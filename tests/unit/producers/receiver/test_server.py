@@ -122,12 +122,12 @@ async def test_choices_that_end_apart_are_one_event_of_the_client_that_reads_the
     async with receiving(tmp_path) as running:
         plugin, client = track.Client(str(running.path)), track.Client(str(running.path))
         about = {"client": plugin, "model": "m", "reported_by": "plugin", "queue_us": 5}
-        request = track.request("m", client=client, choices=2, request_id="chatcmpl-a")
+        request = track.request("m", client=client, choices=2, request_id="chatcmpl-request-a")
         request.token()
         request.claim()
         client.claim(b"no json")
         await running.counters.reached(lambda totals: ("receiver_datagrams", "claim") in totals)
-        for name in ("chatcmpl-a", "1_chatcmpl-a", "chatcmpl-b"):
+        for name in ("chatcmpl-request-a", "1_chatcmpl-request-a", "chatcmpl-request-b"):
             track.report(request_id=name, **about)
         await running.counters.reached(lambda totals: ("receiver_datagrams", "taken") in totals)
         request.finish()
@@ -135,8 +135,8 @@ async def test_choices_that_end_apart_are_one_event_of_the_client_that_reads_the
         rows = spooled.rows(running.publisher)
 
     assert [(row["request_id"], row["choices"], row["chunks"]) for row in rows] == [
-        ("chatcmpl-b", None, None),
-        ("chatcmpl-a", 2, 1),
+        ("chatcmpl-request-b", None, None),
+        ("chatcmpl-request-a", 2, 1),
     ]
     outcomes = {"taken": 2, "absorbed": 2, "claim": 1, "broken_json": 1}
     assert running.counters.totals == {("receiver_datagrams", name): count for name, count in outcomes.items()}
@@ -147,17 +147,17 @@ async def test_what_a_plug_in_and_the_sdk_report_is_one_event(tmp_path: Path) ->
     async with receiving(tmp_path) as running:
         plugin, client = track.Client(str(running.path)), track.Client(str(running.path))
         for name in ("a", "b"):
-            about = {"request_id": f"chatcmpl-{name}", "reported_by": "plugin", "queue_us": 5}
+            about = {"request_id": f"chatcmpl-request-{name}", "reported_by": "plugin", "queue_us": 5}
             track.report(model="m", client=plugin, **about)
-        with track.request("m", client=client, request_id="chatcmpl-a") as request:
+        with track.request("m", client=client, request_id="chatcmpl-request-a") as request:
             request.token()
         await running.counters.reached(lambda totals: totals["receiver_datagrams", "absorbed"] == 1)
         await running.end()
         rows = spooled.rows(running.publisher)
 
     assert {(row["request_id"], row["chunks"], row["queue_us"]) for row in rows} == {
-        ("chatcmpl-a", 1, 5),
-        ("chatcmpl-b", None, 5),
+        ("chatcmpl-request-a", 1, 5),
+        ("chatcmpl-request-b", None, 5),
     }
     assert len(rows) == 2
     assert running.counters.totals == {("receiver_datagrams", "taken"): 2, ("receiver_datagrams", "absorbed"): 1}
