@@ -153,11 +153,11 @@ async def serve_into(
     running = [asyncio.create_task(rows.run()), asyncio.create_task(engines.run()), asyncio.create_task(claims.run())]
     await stop.wait()
     await server.stop()
+    engines.release(all_of_them=True)  # to the claims, which may hold them again
     claims.end()
     for task in running:
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
-    engines.release(all_of_them=True)
     rows.flush()
 
 

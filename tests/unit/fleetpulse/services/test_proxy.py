@@ -5,19 +5,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from fleetpulse.services import proxy
 from fleetpulse.services.edge import secret_of
 from fleetpulse.services.proxy import Watched, fitted, quiet_collector, run_on_fast_loop, run_proxy, upstream_of
+from producers.identity import host_file
+from producers.proxy.engines import UpstreamEngines
+from producers.proxy.publishing import RowPublisher
 from producers.proxy.server import ProxyServer
 from runtime import logs
 from runtime.config import load
 from runtime.counters import Counters
 from runtime.proxy_config import ProxyConfig, UpstreamConfig
 from schemas.errors import ConfigError
+
+ROW = {"request_id": "last", "status": "ok", "at_ms": 1, "e2e_us": 2}
 
 
 def test_upstreams_of_the_command_line() -> None:
@@ -126,6 +134,56 @@ def test_the_collector_is_quiet() -> None:
     finally:
         gc.unfreeze()
         gc.set_threshold(*before)
+
+
+class Rows:
+    """Keeps what is flushed."""
+
+    def __init__(self) -> None:
+        self.taken: list[dict[str, Any]] = []
+        self.flushed: list[dict[str, Any]] = []
+
+    def take(self, row: dict[str, Any]) -> None:
+        self.taken.append(row)
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    def flush(self) -> None:
+        self.flushed, self.taken = self.taken, []
+
+
+async def test_a_row_that_waits_for_its_engine_passes_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though reports of others are awaited for it then, too."""
+    config = load({"proxy.upstreams": ({"url": "http://h-1:8000"},)})
+    rows, stop = Rows(), asyncio.Event()
+    stop.set()
+
+    class Serving:
+        """Its last request ends as it stops."""
+
+        def __init__(self, _config: object, take: Any, *, engines: Any, claims: Any, **_: object) -> None:
+            self.limits, self.port = SimpleNamespace(host="h-1"), 1
+            self.pass_on = partial(engines.take, ROW, 0, lambda row: claims.take(row, take))
+            claims.reported({"request_id": "before", "reported_by": "plugin"})
+
+        async def start(self) -> None:
+            pass
+
+        async def stop(self) -> None:
+            self.pass_on()
+
+    monkeypatch.setattr(proxy, "ProxyServer", Serving)
+    monkeypatch.setattr(proxy, "quiet_collector", lambda: None)
+    with host_file.held(tmp_path / "f"):
+        host_file.write(tmp_path / "f", "h-1", [])
+        engines = UpstreamEngines(config.proxy.upstreams, lambda: tmp_path / "f")
+        monkeypatch.setattr(proxy, "upstream_engines", lambda *_: engines)
+        await proxy.serve_into(cast("RowPublisher", rows), config, b"", Watched(), stop)
+
+    assert rows.flushed == [ROW]
 
 
 def test_before_there_is_a_proxy_it_lives_and_is_not_ready() -> None:
