@@ -13,6 +13,7 @@ from producers.collector import Row
 from producers.otlp.json_signals import CUMULATIVE, Attributes, Point
 from producers.otlp.points import Points
 from producers.otlp.semconv import Unmapped
+from producers.series import digest_of
 
 ATTRIBUTES_CHARS_MAX = 256
 VALUE_MAX = 9e12
@@ -28,7 +29,7 @@ class CustomPoints:
         self._labels = labels
         self._points = points
         self._series_max = series_max
-        self._known: set[tuple[str, ...]] = set()
+        self._known: set[bytes] = set()  # by their digests
 
     def rows_of(self, point: Point) -> list[Row]:
         """The rows of a point: none of the first of a cumulative series. Raises ``Unmapped``."""
@@ -39,7 +40,7 @@ class CustomPoints:
             raise Unmapped("attributes longer than a label", broken=False)
         amounts = _amounts(point)
         rows = [self._row(point, name, attributes) for name, _, _ in amounts]
-        series = {tuple(str(row[name]) for name in ("service", "metric", "unit", "attributes")) for row in rows}
+        series = {digest_of(str(row[name]) for name in ("service", "metric", "unit", "attributes")) for row in rows}
         if len(self._known) + len(series - self._known) > self._series_max:
             raise Unmapped("more series than metric_series_max", broken=False)
         found = [self._found(point, field, amount) for _, field, amount in amounts]

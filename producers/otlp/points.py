@@ -12,6 +12,7 @@ from producers.collector import Row
 from producers.otlp.json_signals import CUMULATIVE, DELTA, Attributes, Point
 from producers.otlp.semconv import Unmapped
 from producers.otlp.totals import Total, Totals
+from producers.series import digest_of
 
 SERIES_MAX = 4_096
 """Cumulative series remembered; the one not seen for longest is forgotten and begins with its next point."""
@@ -75,10 +76,10 @@ class Points:
         }
 
 
-def _identity(point: Point, field: str) -> tuple[str, ...]:
+def _identity(point: Point, field: str) -> bytes:
     resource = sorted(f"{name}={value}" for name, value in point.resource.items())
     parts = sorted(f"{name}={value}" for name, value in point.attributes.items())
-    return (point.metric, field, *point.scope, *resource, "", *parts)
+    return digest_of((point.metric, field, *point.scope, *resource, "", *parts))
 
 
 def address_of(attributes: Attributes) -> str | None:

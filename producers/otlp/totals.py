@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-Identity = tuple[str, ...]
+Identity = bytes
+"""``producers.series.digest_of`` what names it."""
 
 
 @dataclass(frozen=True, slots=True)

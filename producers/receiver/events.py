@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from producers.receiver.client_fields import Row, Where, parse_client_fields
 from producers.receiver.datagram import METRIC, STEP, Datagrams, texts_of
+from producers.series import digest_of
 from schemas.events.event_types import CUSTOM_METRICS, TRAINING_STEPS
 from schemas.fields import Event
 
@@ -32,11 +33,11 @@ class SeriesBound:
     """The series of metrics that are taken: the first ``series_max`` of this process."""
 
     series_max: int
-    _known: set[tuple[str, ...]] = field(default_factory=set)
+    _known: set[bytes] = field(default_factory=set)
 
     def takes(self, row: Mapping[str, Any]) -> bool:
         """Whether this row is of one of them."""
-        series = tuple(str(row.get(name)) for name in SERIES)
+        series = digest_of(str(row.get(name)) for name in SERIES)
         if series not in self._known:
             if len(self._known) >= self.series_max:
                 return False

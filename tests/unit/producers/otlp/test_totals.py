@@ -6,10 +6,10 @@ import pytest
 
 from producers.otlp.totals import Total, Totals
 
-NAME = ("tokens", "model=m")
+NAME = b"tokens"
 
 
-def taken(totals: Totals, start_ns: int, at_ns: int, amount: int, identity: tuple[str, ...] = NAME) -> int | None:
+def taken(totals: Totals, start_ns: int, at_ns: int, amount: int, identity: bytes = NAME) -> int | None:
     """The increase, as whoever takes a point sees it."""
     before = totals.take(identity, start_ns, Total(at_ns, amount))
     return None if before is None else amount - before.amount
@@ -45,27 +45,27 @@ def test_what_is_sent_again_or_was_overtaken_is_no_increase() -> None:
 def test_the_series_not_seen_for_longest_is_forgotten() -> None:
     """For a new one."""
     totals = Totals(2)
-    for identity in ("a", "b", "c"):
-        taken(totals, 1, 10, 5, (identity,))
+    for identity in (b"a", b"b", b"c"):
+        taken(totals, 1, 10, 5, identity)
 
-    assert [taken(totals, 1, 20, 7, (identity,)) for identity in ("c", "b", "a")] == [2, 2, None]
+    assert [taken(totals, 1, 20, 7, identity) for identity in (b"c", b"b", b"a")] == [2, 2, None]
 
 
 def test_an_error_leaves_everything_as_it_was() -> None:
     """Also what was forgotten for something new: the same points count when they are sent again."""
     totals = Totals(2)
-    taken(totals, 1, 10, 5, ("a",))
-    taken(totals, 1, 10, 5, ("b",))
+    taken(totals, 1, 10, 5, b"a")
+    taken(totals, 1, 10, 5, b"b")
 
     def handed_over() -> None:
         with totals.all_or_nothing():
-            for name, amount in (("a", 7), ("c", 1), ("b", 9)):
-                taken(totals, 1, 20, amount, (name,))
+            for name, amount in ((b"a", 7), (b"c", 1), (b"b", 9)):
+                taken(totals, 1, 20, amount, name)
             raise OSError("full")
 
     with pytest.raises(OSError, match="full"):
         handed_over()
 
     with totals.all_or_nothing():
-        found = [taken(totals, 1, 20, amount, (name,)) for name, amount in (("a", 7), ("b", 9), ("c", 1))]
+        found = [taken(totals, 1, 20, amount, name) for name, amount in ((b"a", 7), (b"b", 9), (b"c", 1))]
     assert found == [2, 4, None]
