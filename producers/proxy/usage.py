@@ -28,6 +28,8 @@ all of the request beside it."""
 _USAGE = b',"usage":'
 _COUNTS = re.compile(rb"\{[^{}\[\]]*(?:\{[^{}\[\]]*\}[^{}\[\]]*)*\}")
 """An object of numbers, and of objects of numbers."""
+_FINISHED = b'"finish_reason":"'
+_END_OF_STREAM = frozenset({b"", b"data: [DONE]", b"data:[DONE]"})
 _END_OF_EVENT = re.compile(rb"(?:\r\n|\r(?!\n)|\n){2}")
 
 
@@ -145,18 +147,23 @@ def options_to_extend(body: bytes, wanted: ClientFields) -> Mapping[str, object]
 
 class UsageFilter:
     """Takes usage out of a stream of server-sent events that comes in pieces cut anywhere: the chunk that holds nothing
-    else (unless ``keep_final``), and the count so far of any other chunk."""
+    else (unless ``keep_final``), and the count so far of any other chunk.
 
-    __slots__ = ("_held", "_keep_final", "_line_feed")
+    With ``keep_final`` a chunk that finishes a choice is held until the next event: where it is the last of the stream,
+    its count is the request's, as engines write it that have no chunk of usage alone (LMDeploy), and stays.
+    """
+
+    __slots__ = ("_finished", "_held", "_keep_final", "_line_feed")
 
     def __init__(self, *, keep_final: bool = False) -> None:
         self._keep_final = keep_final
         self._held = b""
+        self._finished = b""  # a chunk that may be the last one
         self._line_feed: bytes | None = None  # what a line feed becomes that comes next: it ends the event before
 
     def feed(self, piece: bytes) -> bytes:
         """What of the bytes so far may go on: whole events, without what is hidden of them."""
-        if not self._held and self._line_feed is None and piece.endswith(b"\n\n"):
+        if not self._held and not self._finished and self._line_feed is None and piece.endswith(b"\n\n"):
             if b'"usage"' not in piece:
                 return piece  # whole events
             if piece.find(b"\n\n") == len(piece) - 2 and b"\r" not in piece:
@@ -166,13 +173,16 @@ class UsageFilter:
         if self._line_feed is not None and data:
             if data.startswith(b"\n"):
                 out, start = [self._line_feed], 1
+                if self._finished and not self._line_feed:
+                    self._finished += b"\n"  # it waits with its event
             self._line_feed = None
         for end in _END_OF_EVENT.finditer(data, start):
-            shown = self._shown(data[start : end.end()])
+            event = data[start : end.end()]
+            shown = self._shown(event)
             out.append(shown)
             start = end.end()
             if start == len(data) and data.endswith(b"\r"):
-                self._line_feed = b"\n" if shown else b""
+                self._line_feed = b"\n" if shown and self._finished is not event else b""
         self._held = data[start:]
         if len(self._held) > HELD_BYTES_MAX:
             out.append(self._held)
@@ -185,11 +195,19 @@ class UsageFilter:
         return self._shown(held)
 
     def _shown(self, event: bytes) -> bytes:
+        if self._finished and not event.startswith(b":"):
+            finished, self._finished = self._finished, b""
+            last = event.strip() in _END_OF_STREAM
+            return (finished if last else without_running_usage(finished)) + self._shown(event)
         if b'"usage"' not in event:
             return event
         if is_usage(event):
             return event if self._keep_final else b""
-        return without_running_usage(event)
+        shown = without_running_usage(event)
+        if self._keep_final and shown is not event and _FINISHED in event:
+            self._finished = event
+            return b""
+        return shown
 
 
 def is_usage(event: bytes) -> bool:

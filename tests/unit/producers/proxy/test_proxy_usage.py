@@ -283,6 +283,43 @@ def test_a_real_stream_with_running_usage_has_what_its_client_requested(name: st
     assert out.endswith(b"data: [DONE]\n\n")
 
 
+CONTENT = b'data: {"choices":[{"delta":{"content":"a"},"finish_reason":null}],"usage":{"total_tokens":4}}'
+PLAIN = b'data: {"choices":[{"delta":{"content":"a"},"finish_reason":null}]}'
+FINISH = b'data: {"choices":[{"delta":{"content":""},"finish_reason":"stop"}],"usage":{"total_tokens":5}}'
+FINISHED = b'data: {"choices":[{"delta":{"content":""},"finish_reason":"stop"}]}'
+DONE = b"data: [DONE]"
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        ([CONTENT, FINISH, DONE], [PLAIN, FINISH, DONE]),
+        ([CONTENT, FINISH], [PLAIN, FINISH]),
+        ([CONTENT, FINISH, b": ping", DONE], [PLAIN, b": ping", FINISH, DONE]),
+        ([CONTENT, FINISH, USAGE, DONE], [PLAIN, FINISHED, USAGE, DONE]),
+        ([FINISH, CONTENT, FINISH, DONE], [FINISHED, PLAIN, FINISH, DONE]),
+        ([FINISH, FINISH, USAGE, DONE], [FINISHED, FINISHED, USAGE, DONE]),
+    ],
+    ids=["in the last chunk", "no end", "a comment", "alone", "several choices", "several choices and alone"],
+)
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n"], ids=["LF", "CRLF"])
+@pytest.mark.parametrize("size", [1, 7, 100_000])
+def test_usage_that_comes_with_the_last_choice_reaches_who_requested_it(
+    sent: list[bytes], shown: list[bytes], end: bytes, size: int
+) -> None:
+    """LMDeploy has no chunk of usage alone: that of the last chunk is the request's."""
+    raw, filtering = b"".join(each + end for each in sent), UsageFilter(keep_final=True)
+
+    out = b"".join(filtering.feed(raw[at : at + size]) for at in range(0, len(raw), size)) + filtering.finish()
+
+    assert out.replace(b"\r", b"").rstrip().split(b"\n\n") == shown
+
+
+def test_without_a_request_for_it_no_usage_is_held() -> None:
+    """What finishes goes on at once."""
+    assert UsageFilter().feed(FINISH + b"\n\n") == FINISHED + b"\n\n"
+
+
 @pytest.mark.parametrize(
     "event",
     [
