@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from fleetpulse_track.handover import Client
@@ -14,8 +14,8 @@ _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 
 def wrap(call: _Call, *, client: Client | None = None, **fields: Any) -> _Call:
-    """The function, each call of which is a request: until its return, the end of its coroutine, or the end of the
-    stream that it returns. A keyword ``model`` of the call names the model. A coroutine function stays one: whoever
+    """The function, each call of which is a request: until its return, the end of its coroutine or task, or the end of
+    the stream that it returns. A keyword ``model`` of the call names the model. A coroutine function stays one: whoever
     calls it may ask."""
     from inspect import iscoroutinefunction  # slow to import
 
@@ -45,9 +45,31 @@ def wrap(call: _Call, *, client: Client | None = None, **fields: Any) -> _Call:
         except BaseException as error:
             request.finish(error)
             raise
-        return _awaited(answer, request) if hasattr(type(answer), "__await__") else _ended(answer, request)
+        return _returned(answer, request)
 
     return tracked_coroutine if iscoroutinefunction(call) else tracked_call  # type: ignore[return-value]
+
+
+def _returned(answer: Any, request: Request) -> Any:
+    """What a plain function returned. A coroutine is awaited within another; whatever else can be awaited is the
+    caller's as it is: a task, which ends its request when it is done, or what is a context manager, too."""
+    kind = type(answer)
+    if isinstance(answer, Coroutine) and not hasattr(kind, "__aenter__"):
+        return _awaited(answer, request)
+    if hasattr(kind, "add_done_callback") and hasattr(kind, "result") and not _is_stream(answer):
+        answer.add_done_callback(functools.partial(_done, request))
+        return answer
+    return _ended(answer, request)
+
+
+def _done(request: Request, future: Any) -> None:
+    try:
+        answer = future.result()
+    except BaseException as error:
+        request.finish(error)
+    else:
+        describe(request, answer)
+        request.finish()
 
 
 async def _awaited(answer: Any, request: Request) -> Any:

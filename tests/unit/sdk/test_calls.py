@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -74,6 +76,72 @@ def test_a_decorated_function_that_raises(client: sent.Recorded) -> None:
         asyncio.run(awaited())
 
     assert [said(data)["error_kind"] for data in client.sent] == ["oom", "network"]
+
+
+async def test_a_plain_function_may_return_what_is_awaited(client: sent.Recorded) -> None:
+    """A coroutine; a task, which stays one and may fail or be cancelled; a future of a pool."""
+
+    async def work(error: BaseException | None = None) -> str:
+        if error is not None:
+            raise error
+        return "a"
+
+    @track.tracked("m", client=client)
+    def started(error: BaseException | None = None) -> asyncio.Task[str]:
+        return asyncio.create_task(work(error))
+
+    @track.tracked("m", client=client)
+    def coroutine() -> Coroutine[Any, Any, str]:
+        return work()
+
+    @track.tracked("m", client=client)
+    def pooled() -> Future[str]:
+        return pool.submit(str, 5)
+
+    assert await coroutine() == "a"
+    assert isinstance(task := started(), asyncio.Task)
+    assert client.sent == client.sent[:1]
+    assert await task == "a"
+    with pytest.raises(ConnectionError):
+        await started(ConnectionError())
+    cancelled = started()
+    cancelled.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled
+    with ThreadPoolExecutor(1) as pool:
+        assert pooled().result() == "5"
+
+    assert [said(data)["status"] for data in client.sent] == ["ok", "ok", "error", "aborted", "ok"]
+
+
+async def test_what_is_awaited_or_entered_is_the_callers(client: sent.Recorded) -> None:
+    """As HTTP clients return it: the request ends with the call."""
+
+    class Entered(Coroutine[Any, Any, str]):
+        async def __aenter__(self) -> str:
+            return "entered"
+
+        async def __aexit__(self, *_: object) -> None:
+            pass
+
+        def __await__(self) -> Generator[Any, Any, str]:
+            yield from asyncio.sleep(0).__await__()
+            return "awaited"
+
+        def send(self, value: Any) -> Any:
+            raise StopIteration("sent")
+
+        def throw(self, *_: Any) -> Any:
+            raise StopIteration("thrown")
+
+    @track.tracked("m", client=client)
+    def get() -> Entered:
+        return Entered()
+
+    async with get() as answer:
+        assert answer == "entered"
+    assert await get() == "awaited"
+    assert [said(data)["status"] for data in client.sent] == ["ok", "ok"]
 
 
 async def test_a_decorated_coroutine_function_is_one(client: sent.Recorded) -> None:
