@@ -155,9 +155,12 @@ class _Watched:
         self._chunks = chunks
         self._request = request
         self._named = False
+        self._lent = False  # something of the stream, which its caller may go on reading
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+        found = getattr(self._stream, name)
+        self._lent = True
+        return found
 
     def _closers(self, *names: str) -> list[Callable[[], Any]]:
         """What closes the iterator, then the stream: the first of these methods that each of them has."""
@@ -187,11 +190,14 @@ class _Watched:
 
 
 class WatchedStream(_Watched):
-    """An iterator over the stream. Closed or dropped before its end, it closes the stream: the request is aborted."""
+    """An iterator over the stream. Closed or dropped before its end, it closes the stream: the request is aborted. What
+    somebody took an attribute of (``watch(...).text_stream``) it does not close when it is dropped."""
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
-            if not self._request.done:
+            if self._lent:
+                self._request.finish(GeneratorExit())
+            elif not self._request.done:
                 self.close()
 
     def __iter__(self) -> Self:

@@ -222,6 +222,23 @@ def test_a_stream_that_is_no_iterator_is_closed_with_its_iterator(client: sent.R
     assert stream.closed == ["iterator", "stream"]
 
 
+def test_a_stream_of_which_something_was_taken_is_not_closed_when_dropped(client: sent.Recorded) -> None:
+    """Its caller reads on, past what is watched; the request has ended."""
+
+    class WithTexts(Stream):
+        @property
+        def text_stream(self) -> Iterator[Any]:
+            return iter(self)
+
+    stream = WithTexts([thing(chunk) for chunk in CHAT])
+    for _ in track.watch(stream, track.request(client=client)).text_stream:
+        gc.collect()
+        assert not stream.response.is_closed
+
+    assert next(stream, None) is None
+    assert [said(data)["status"] for data in client.sent] == ["aborted"]
+
+
 def test_a_stream_read_to_its_end_is_left_alone_when_dropped(client: sent.Recorded) -> None:
     """The engine has ended it; who opened it may keep it."""
     stream = Stream([thing(CHAT[2])])
