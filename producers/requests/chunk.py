@@ -41,6 +41,8 @@ class Chunk(NamedTuple):
     parts: tuple[Part, ...] = ()
     finish_reasons: tuple[str, ...] = ()
     """Of ``schemas.events.event_types.FINISH_REASONS``, one per choice that ended here."""
+    finished: tuple[int, ...] = ()
+    """The choices that ended here; empty: the first, where there is a reason."""
     tool_calls: tuple[tuple[int, int], ...] = ()
     """(choice, number) of each tool call that is named here; the same one may be named again."""
     usage: Usage | None = None

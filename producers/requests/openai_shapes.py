@@ -99,6 +99,7 @@ def _of_choices(document: Mapping[str, Any], choices: list[dict[str, Any]], whol
         usage = (usage or Usage())._replace(speculative=drafts)
     parts: list[Part] = []
     finish: list[str] = []
+    finished: list[int] = []
     calls: list[tuple[int, int]] = []
     for choice in choices:
         if (part := _part(choice)) is not None:
@@ -106,9 +107,11 @@ def _of_choices(document: Mapping[str, Any], choices: list[dict[str, Any]], whol
             calls += _tool_calls(choice)
         if isinstance(reason := choice.get("finish_reason"), str) and reason:
             finish.append(finish_reason_of(reason))
+            finished.append(_index(choice))
     return Chunk(
         parts=tuple(parts),
         finish_reasons=tuple(finish),
+        finished=tuple(finished) if any(finished) else (),
         tool_calls=tuple(calls),
         usage=usage,
         # A count that comes with content counts that choice so far; one that comes alone counts the request.

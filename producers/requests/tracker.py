@@ -47,7 +47,7 @@ class Tracker:
     engine gave to a response, once it said one; ``whole``: the last event of its stream, or its body, was read."""
 
     __slots__ = (
-        "_at_ns", "_choices", "_choices_reported", "_ended", "_engine_times", "_error_kind", "_finish",
+        "_at_ns", "_choices", "_choices_reported", "_ended", "_engine_times", "_error_kind", "_finish", "_finished",
         "_http_status", "_kinds", "_model", "_of_choice", "_received_ns", "_tokens", "_tool_calls", "_unread",
         "_usage", "answer_id", "meta", "reasons", "whole",
     )  # fmt: skip
@@ -64,6 +64,7 @@ class Tracker:
         self._of_choice: dict[int, int] = {}  # output tokens of each choice so far, where reported
         self._engine_times: EngineTimes | None = None
         self._finish: Counter[str] = Counter()
+        self._finished: set[int] = set()  # choices; some engines say it twice
         self._tool_calls: set[tuple[int, int]] = set()
         self._choices_reported: int | None = None
         self._error_kind: str | None = None
@@ -185,7 +186,9 @@ class Tracker:
             so_far = usage if chunk.usage_of is not None else None
         for part in chunk.parts:
             self._take_part(at_ns, part, so_far)
-        self._finish.update(chunk.finish_reasons)
+        if chunk.finish_reasons:
+            self._finish.update(chunk.finish_reasons)
+            self._finished.update(chunk.finished or (0,))
         if len(self._tool_calls) <= CALLS_MAX:
             self._tool_calls.update(chunk.tool_calls)
         self._engine_times = chunk.engine_times or self._engine_times
@@ -267,7 +270,7 @@ class Tracker:
         }
 
     def _outcome(self, ending: Ending) -> Row:
-        whole = self.whole or self._finish.total() >= (self.meta.choices or 1)
+        whole = self.whole or len(self._finished) >= (self.meta.choices or 1)
         if ending.how in (How.CLIENT_GONE, How.ENGINE_LOST) and whole:
             ending = WHOLE  # everything had come; who closed the connection then is of no matter
         answers = (self._http_status or 200) < 300 and self._error_kind is None

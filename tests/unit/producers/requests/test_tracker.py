@@ -68,6 +68,19 @@ def test_a_count_that_no_request_has_says_nothing(reported: int, index: int) -> 
     assert (row["status"], row["output_tokens"], row["tokens_from"], row["chunks"]) == ("ok", 2, "counted", 2)
 
 
+@pytest.mark.parametrize(
+    ("ended", "status"),
+    [([0, 0], "aborted"), ([1, 1], "aborted"), ([0, 0, 1], "ok"), ([1, 0], "ok")],
+    ids=["the first twice", "the second twice", "both, one twice", "both"],
+)
+def test_a_choice_that_ends_twice_is_one(ended: list[int], status: str) -> None:
+    """Some engines repeat its reason: who gave up the others gave up."""
+    events = [(10 + at, data(choice(index, finish="stop"))) for at, index in enumerate(ended)]
+    meta = RequestMeta("r", streamed=True, model="m", choices=2, api="chat")
+
+    assert streamed((5, TEXT), *events, meta=meta, how=How.CLIENT_GONE)["status"] == status
+
+
 def test_a_stream_from_role_to_done() -> None:
     """The role is no token, the gap of 40 ms is the longest, usage comes from the engine."""
     usage = data(
