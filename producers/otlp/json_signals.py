@@ -63,7 +63,10 @@ _KINDS = {
 
 
 def _points(metric: Any, kind: str, data: Any, resource: dict[str, Value], scope: Any) -> Iterator[Point]:
-    name = str(metric.get("name", ""))
+    try:
+        name, unit = str(metric.get("name", "")), str(metric.get("unit", ""))
+    except _MALFORMED as error:
+        raise Unreadable(f"a metric's name: {error}") from error
     for point in _list(data, "dataPoints"):
         try:
             if int(point.get("flags", 0)) & NO_VALUE:
@@ -79,7 +82,7 @@ def _points(metric: Any, kind: str, data: Any, resource: dict[str, Value], scope
                 attributes=_attributes(point),
                 resource=resource,
                 kind=kind,
-                unit=str(metric.get("unit", "")),
+                unit=unit,
                 monotonic=data.get("isMonotonic") is True,
                 scope=_name_and_version(scope.get("scope") or {}),
             )

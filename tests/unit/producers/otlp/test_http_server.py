@@ -191,6 +191,15 @@ def test_json_that_is_no_request_is_unreadable(body: bytes) -> None:
         list(spans_of_json(body))
 
 
+@pytest.mark.parametrize("name", ["name", "unit"])
+def test_a_metric_whose_name_is_nested_deep_is_unreadable(name: str) -> None:
+    """It can be read and not written as text: one error, too."""
+    deep = b"[" * 1_000 + b"]" * 1_000
+    metric = b'{"%s": %s, "sum": {"dataPoints": [{}]}}' % (name.encode(), deep)
+    with pytest.raises(Unreadable):
+        list(points_of_json(b'{"resourceMetrics": [{"scopeMetrics": [{"metrics": [%s]}]}]}' % metric))
+
+
 def test_bytes_turned_over_are_unreadable_or_fit() -> None:
     """A thousand damaged bodies of either encoding raise nothing else; some of each are the one, some the other."""
     chance = random.Random(3)
