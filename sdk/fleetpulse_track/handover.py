@@ -282,12 +282,22 @@ def _close_with_multiprocessing(*_: object) -> None:
 
 def _after_fork() -> None:
     _each_client(Client.after_fork)
+    _tell_multiprocessing()
+
+
+def _tell_multiprocessing() -> None:
+    """Where a child of it begins to run, it forgets what finalisers there are, and runs this: once for each process and
+    those that it forks."""
+    global _told
     util = sys.modules.get("multiprocessing.util")
-    if util is not None:
-        with contextlib.suppress(Exception):  # what finalisers there are, it forgets; then it runs these
+    if util is not None and not _told:
+        with contextlib.suppress(Exception):
             util.register_after_fork(_CLIENTS, _close_with_multiprocessing)
+            _told = True
 
 
+_told = False
+_tell_multiprocessing()  # a child of the fork server imports its program, and so this, before it begins to run
 os.register_at_fork(after_in_child=_after_fork)
 atexit.register(_close_all)
 if getattr(sys.modules.get("multiprocessing.process"), "parent_process", lambda: None)() is not None:

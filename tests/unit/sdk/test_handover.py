@@ -358,10 +358,13 @@ def test_the_default_client_is_one() -> None:
     assert handover.client() is handover.client()
 
 
+@pytest.mark.parametrize("imported", ["", "import fleetpulse_track"], ids=["by the work", "by the program"])
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
-def test_a_child_of_multiprocessing_says_good_bye(agent: Agent, tmp_path: Path, method: str) -> None:
+def test_a_child_of_multiprocessing_says_good_bye(agent: Agent, tmp_path: Path, method: str, imported: str) -> None:
     """It ends by ``os._exit``, before which multiprocessing runs finalisers of its own."""
-    (tmp_path / "run.py").write_text("""if True:
+    (tmp_path / "run.py").write_text(
+        f"{imported}\n"
+        """if True:
         import multiprocessing, sys
         def work(path):
             import fleetpulse_track as track
@@ -373,7 +376,8 @@ def test_a_child_of_multiprocessing_says_good_bye(agent: Agent, tmp_path: Path, 
             child = multiprocessing.get_context(sys.argv[2]).Process(target=work, args=(sys.argv[1],))
             child.start()
             child.join()
-    """)
+    """
+    )
     subprocess.run([sys.executable, str(tmp_path / "run.py"), str(agent.path), method], check=True)
 
     assert [head[:2] for head in heads(agent.read())] == [(REQUEST, 0), (FAREWELL, 1)]
