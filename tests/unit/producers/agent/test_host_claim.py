@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from producers.agent import host_claim
 from producers.agent.host_claim import HostClaim
 from runtime.counters import Counters
 
@@ -54,6 +55,27 @@ def test_a_host_is_free_when_its_agent_was_killed() -> None:
     claim.release()
 
     assert (while_it_runs, claim.other) == (holder.pid, None)
+
+
+def test_a_process_of_another_user_is_no_agent(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is named in the log, once; root's is one."""
+    host, counters, uid = f"h-{secrets.token_hex(6)}", Counters(), os.geteuid() + 5
+    holder, claim = HostClaim(host, Counters()), HostClaim(host, counters)
+    holder.look()
+    owner = [(7, uid)]
+    monkeypatch.setattr(host_claim, "_owner", lambda _: owner[0])
+    for _ in range(2):
+        claim.look()
+    found = (claim.other, claim.why, counters.value("agent_others"))
+    owner[0] = (8, 0)
+    claim.look()
+    holder.release()
+
+    assert found == (None, None, 0)
+    assert claim.other == 8
+    assert [(each.__dict__["pid"], each.__dict__["uid"]) for each in caplog.records] == [(7, uid), (8, 0)]
 
 
 def test_agents_of_two_hosts_do_not_meet() -> None:
