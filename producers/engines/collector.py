@@ -3,7 +3,7 @@
 An engine that does not answer is no failure of the collector: failures are counted, ``lost`` is emitted after
 ``LOST_AFTER`` of them, and counters continue from their last values when it answers again. A page of an unknown engine
 raises ``UnknownEngineError``, so that the agent logs it and backs off; an address that is only probed for engines is
-skipped instead.
+skipped instead. An address where several processes answer in turn is of no engine either.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from producers.engines.registry import (
     remembered,
 )
 from producers.engines.rows import Known, engine_rows, restart
+from producers.engines.starts import TURNS, Starts
 from producers.engines.target import EngineTarget
 from producers.engines.weights import UNKNOWN, Size, cache_bytes_per_token
 from producers.exposition import Sample, parse
@@ -90,6 +91,8 @@ class EngineCollector:
         self._errors = FieldErrors("engine", ENGINE_SAMPLES, counters)
         self._url: str | None = None
         self._known: Known | None = None
+        self._read_ms = 0
+        self._starts = Starts()
         self._facts: Facts = NO_FACTS
         self._facts_due_ms = 0
         self._registration: Registration | None = None
@@ -108,7 +111,7 @@ class EngineCollector:
             return []
         self._seek_due_ms = moment_ms + SEEK_EVERY_MS
         try:
-            reading, samples = self._scrape()
+            reading, samples = self._scrape_one(moment_ms)
         except (FetchError, UnknownEngineError) as error:
             self._silent_ms = at_ms if isinstance(error, FetchError) else None
             if isinstance(error, FetchError) and error.reason == "refused":
@@ -122,7 +125,8 @@ class EngineCollector:
         self._registry.saw_engine(self._target)
         self._learn(reading, samples, moment_ms, restarted=restarted)
         news = self._announced(reading)
-        rows, self._known = engine_rows(self._known, reading, at_ms, moment_ms)
+        rows, self._known = engine_rows(self._followed(reading), reading, at_ms, moment_ms)
+        self._read_ms = at_ms
         self._identify(self._known, at_ms)
         return self._collected(at_ms, self._samples(rows, one=len(reading.fields) == 1), found + news)
 
@@ -130,6 +134,13 @@ class EngineCollector:
         """Nothing is held open between two scrapes."""
 
     # Scraping
+
+    def _scrape_one(self, moment_ms: int) -> tuple[Reading, Sequence[Sample]]:
+        """As ``_scrape``; ``UnknownEngineError`` too where several processes take turns."""
+        reading, samples = self._scrape()
+        if self._starts.take_turns(reading.started_at_s, moment_ms):
+            raise UnknownEngineError({sample.name for sample in samples}, TURNS)
+        return reading, samples
 
     def _scrape(self) -> tuple[Reading, Sequence[Sample]]:
         failure: FetchError | UnknownEngineError | None = None
@@ -247,6 +258,14 @@ class EngineCollector:
         engines.saw(engine_of(registration, names, known, before, at_ms))
 
     # Rows
+
+    def _followed(self, reading: Reading) -> Known | None:
+        """What to count from. None where the process is another one that was there at the reading before already: then
+        most of what it has counted is older than that."""
+        known, started_at_s = self._known, reading.started_at_s
+        if known is None or None in (known.started_at_s, started_at_s) or started_at_s == known.started_at_s:
+            return known
+        return known if started_at_s is not None and started_at_s * 1_000 >= self._read_ms else None
 
     def _samples(self, rows: list[Row], *, one: bool) -> list[Row]:
         """What configuration and facts say of the model goes to the rows of an engine that serves ``one``."""

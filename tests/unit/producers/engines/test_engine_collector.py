@@ -433,6 +433,35 @@ def test_facts_are_fetched_now_and_then_and_after_a_restart() -> None:
     assert rig.engine.fetched == [METRICS, VERSION, MODELS]
 
 
+def test_processes_that_answer_in_turn_are_no_engine(caplog: pytest.LogCaptureFixture) -> None:
+    """Behind a load balancer: what each counted in its life is no growth of a second. It is lost as one that does not
+    answer, and warned of once."""
+    rig = Rig({METRICS: small(start=1.0, tokens=3e9)})
+    rows = rig.tick(100_000)["engine.samples"]
+    events = []
+    for start, tokens in [(2.0, 2e9), (1.0, 3e9 + 5), (2.0, 2e9 + 5), (2.0, 2e9 + 9), (1.0, 3e9 + 9)]:
+        rig.engine.pages[METRICS] = small(start=start, tokens=tokens)
+        told = rig.tick()
+        rows += told.get("engine.samples", [])
+        events += told.get("engine.events", [])
+
+    assert [row.get("generation_tokens") for row in rows] == [None, None]
+    assert [(row["kind"], "load balancer" in row["message"]) for row in events] == [("lost", True)]
+    assert [record.getMessage() for record in caplog.records] == ["engine not responding, retrying"]
+
+
+def test_a_process_that_began_after_the_reading_before_has_counted_since() -> None:
+    """It is the engine's next; one that was there before has counted longer than that."""
+    rig = Rig({METRICS: small(start=1.0, tokens=7)})
+    rig.tick(100_000)
+    counted = []
+    for start, tokens in [(100.5, 3), (50.0, 9_000), (50.0, 9_004)]:
+        rig.engine.pages[METRICS] = small(start=start, tokens=tokens)
+        counted += [row.get("generation_tokens") for row in rig.tick()["engine.samples"]]
+
+    assert counted == [3, None, 4]
+
+
 def test_another_model_is_a_deployment() -> None:
     """Reported with what it was, in the tick in which it answers."""
     rig = Rig({METRICS: small(), **FACTS})
