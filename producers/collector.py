@@ -15,6 +15,9 @@ from runtime.counters import Counters
 from schemas.fields import Event
 
 Row = dict[str, Any]
+ROUND_MS_MAX = 5_000
+"""Of a collector that asks several engines: a round that took so long ends, the next one begins with those left out.
+With one more time limit of an engine still below that of a collector's call."""
 
 
 @dataclass(frozen=True, slots=True)

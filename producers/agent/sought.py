@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 
-from producers.collector import Collected, Collector
+from producers.collector import ROUND_MS_MAX, Collected, Collector
 from producers.engines.placement import HostPlacement
 from producers.engines.target import EngineTarget
+from runtime.clock import Clock, SystemClock
 
 SEEK_REST_MS = 5_000
 """Between two looks at ports where no engine answers."""
 
 
 class SoughtEngines:
-    """One thread for all, which rests while none answers."""
+    """One thread for all, which rests while none answers. A port where a server hangs costs a time limit at each round:
+    none of the others is asked never."""
 
     name = "engines sought"
 
-    def __init__(self, engines: Sequence[Collector], period_ms: int, rest_ms: int) -> None:
-        self._engines = engines
+    def __init__(self, engines: Sequence[Collector], period_ms: int, rest_ms: int, clock: Clock | None = None) -> None:
+        self._engines = deque(engines)
+        self._clock = clock or SystemClock()
         self._busy_ms = period_ms
         self._rest_ms = rest_ms
         self.period_ms = period_ms
 
     def collect(self, at_ms: int) -> Sequence[Collected]:
         """Rows of the engines that answer."""
-        collected = [part for engine in self._engines for part in engine.collect(at_ms)]
-        self.period_ms = self._busy_ms if collected else self._rest_ms
+        until_s = self._clock.monotonic_s() + ROUND_MS_MAX / 1_000
+        collected = list[Collected]()
+        asked = 0
+        while asked < len(self._engines) and self._clock.monotonic_s() < until_s:
+            collected += self._engines[0].collect(at_ms)
+            self._engines.rotate(-1)  # behind those that were not asked yet
+            asked += 1
+        self.period_ms = self._busy_ms if collected or asked < len(self._engines) else self._rest_ms
         return collected
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from producers.collector import Collected, Collector
+from producers.collector import ROUND_MS_MAX, Collected, Collector
 from producers.engines.placement import HostPlacement
 from producers.engines.reading import UnknownEngineError
 from producers.engines.target import EngineTarget
@@ -22,9 +22,6 @@ from runtime.counters import COUNTERS, Counters
 from schemas.events.event_types import ENGINE_EVENTS
 
 _log = logging.getLogger(__name__)
-
-ROUND_MS_MAX = 5_000
-"""With one more time limit of an engine still below that of a collector's call."""
 
 
 class PodEngines:

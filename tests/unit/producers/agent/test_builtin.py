@@ -10,6 +10,7 @@ from producers.engines.placement import HostPlacement
 from producers.engines.processes import ProcessTable
 from producers.engines.target import EngineTarget
 from schemas.events.event_types import ENGINE_SAMPLES
+from tests.virtual_clock import VirtualClock
 
 IDENTITY = Identity({"host": "h", "cluster": "c", "region": None}, {})
 
@@ -54,6 +55,35 @@ def test_engines_are_sought_seldom_and_read_often() -> None:
 
     assert seen == [(0, 30_000), (1, 1_000), (0, 30_000)]
     assert all(engine.closed for engine in engines)
+
+
+class Slow(Engine):
+    """Takes its time limit, and counts how often it was asked."""
+
+    def __init__(self, clock: VirtualClock, takes_ms: int, rows: int) -> None:
+        super().__init__()
+        self.asked, self._clock, self._takes_ms, self._rows = 0, clock, takes_ms, rows
+
+    def collect(self, at_ms: int) -> Sequence[Collected]:
+        self.asked += 1
+        self.answers.append(self._rows)
+        self._clock.advance(self._takes_ms)
+        return super().collect(at_ms)
+
+
+def test_ports_where_servers_hang_hide_no_other() -> None:
+    """A round that takes too long goes on in the next, without a rest between them."""
+    clock = VirtualClock()
+    engines = [*(Slow(clock, 2_000, 0) for _ in range(6)), Slow(clock, 0, 1)]
+    collector = SoughtEngines(engines, 1_000, 30_000, clock)
+
+    rounds = []
+    for _ in range(4):
+        begun_s = clock.monotonic_s()
+        rounds.append((len(collector.collect(5)), round(clock.monotonic_s() - begun_s), collector.period_ms))
+
+    assert rounds == [(0, 6, 1_000), (0, 6, 1_000), (1, 6, 1_000), (0, 6, 1_000)]
+    assert [engine.asked for engine in engines] == [2, 2, 2, 2, 2, 2, 1]
 
 
 def test_an_engine_that_a_pod_names_is_not_sought() -> None:
