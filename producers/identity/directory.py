@@ -1,6 +1,7 @@
 """Directory: the engines that are known, by id and by address, and what a request learns from its engine. Pure.
 
-An address that several engines claim is of the one that responds; of none where that does not decide it.
+An address that several engines claim is of the one that responds; of none where that does not decide it. A record that
+says so and is no longer repeated, as the others are, says nothing: its host is gone.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from runtime.addresses import is_this_machine
-from schemas.contract.engines import Engine
+from schemas.contract.engines import REPEATED_EVERY_MS, Engine
 
 JOINED = ("engine_id", "placement_group", "model_version", "precision")
 """What a request takes over from its engine, where its edge did not know better."""
@@ -96,11 +97,13 @@ class Directory:
 
 
 def _one(found: Sequence[Engine]) -> Engine | None:
-    """The only one, or the only one that responds."""
+    """The only one, or the only one that responds. One whose ``reported_ms`` is 0 is new."""
     if len(found) == 1:
         return found[0]
     responding = [engine for engine in found if engine.responding]
-    return responding[0] if len(responding) == 1 else None
+    oldest_ms = max((engine.reported_ms for engine in responding), default=0) - 2 * REPEATED_EVERY_MS
+    repeated = [engine for engine in responding if not engine.reported_ms or engine.reported_ms >= oldest_ms]
+    return repeated[0] if len(repeated) == 1 else None
 
 
 class Layers(Directory):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from producers.identity.directory import Directory, Layers
-from schemas.contract.engines import Engine
+from schemas.contract.engines import REPEATED_EVERY_MS, Engine
 
 A = Engine("a", "h-1", "a+b", ("h-1:8000", "10.0.0.7:8000", "[fd00::7]:8000"), model_version="r1", precision="bf16")
 B = Engine("b", "h-1", "a+b", ("h-1:8001",))
@@ -41,6 +41,20 @@ def test_of_several_engines_under_an_address_the_one_that_responds_counts() -> N
     assert Directory([old, A]).at("h-1:8000") == A
     assert Directory([replace(old, responding=True), A]).at("h-1:8000") is None
     assert Directory([old]).at("h-1:8000") == old
+
+
+@pytest.mark.parametrize(
+    ("reported_ms", "found"),
+    [(5 * REPEATED_EVERY_MS, True), (2 * REPEATED_EVERY_MS, False), (0, False)],
+    ids=["long after the other", "both are repeated", "new, not yet dated"],
+)
+def test_a_record_that_is_no_longer_repeated_claims_no_address(reported_ms: int, found: bool) -> None:
+    """Its host died as it responded; the engine moved to another host with its address."""
+    dead = replace(A, host="dead", reported_ms=2 * REPEATED_EVERY_MS - 1)
+    moved = replace(A, reported_ms=reported_ms)
+
+    for directory in (Directory([dead, moved]), Directory([moved, dead])):
+        assert directory.at("10.0.0.7:8000") == directory.named("a") == (moved if found else None)
 
 
 def test_an_engine_that_is_put_again_or_forgotten_leaves_no_address() -> None:
