@@ -8,6 +8,7 @@ them engines of other users are matched by configuration alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -113,11 +114,22 @@ def read_parents() -> dict[int, int]:
 def first_processes(parents: Mapping[int, int], proc: Path = Path("/proc")) -> dict[str, int]:
     """By container id the process whose parent is not in it; the one with the lowest id where there are several."""
     of = {pid: id for pid in sorted(parents) if (id := _container_id(proc / str(pid) / "cgroup")) is not None}
-    first: dict[str, int] = {}
+    outermost: dict[str, list[int]] = {}
     for pid, id in of.items():
         if of.get(parents[pid]) != id:
-            first.setdefault(id, pid)
-    return first
+            outermost.setdefault(id, []).append(pid)
+    return {
+        id: pids[0] if len(pids) == 1 else min(pids, key=lambda pid: _started_ticks(proc / str(pid) / "stat"))
+        for id, pids in outermost.items()
+    }
+
+
+def _started_ticks(stat: Path) -> float:
+    """When the process was started, in clock ticks since the machine was; infinity where it ended meanwhile."""
+    try:
+        return int(stat.read_text(errors="replace").rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return math.inf
 
 
 def _container_id(cgroup: Path) -> str | None:

@@ -210,6 +210,21 @@ def test_the_first_process_of_a_container_is_the_one_that_was_started_in_it(tmp_
     assert first_processes(parents, tmp_path) == {a: 10, b: 20}
 
 
+@pytest.mark.parametrize(("second", "first"), [("7000", 10), ("50", 7), (None, 10)], ids=["later", "first", "gone"])
+def test_of_several_in_a_container_the_one_that_was_started_first_is_its_first(
+    tmp_path: Path, second: str | None, first: int
+) -> None:
+    """Ids begin again from low ones. A name may hold anything."""
+    for pid, started in ((10, "600"), (7, second)):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "cgroup").write_text(f"0::/docker/{'a' * 64}\n")
+        if started is not None:
+            between = " ".join(["0"] * 18)
+            (tmp_path / str(pid) / "stat").write_text(f"{pid} (a) (b c) S {between} {started} 0 0\n")
+
+    assert first_processes({7: 1, 10: 1}, tmp_path) == {"a" * 64: first}
+
+
 def test_the_host_s_namespace_has_a_number_of_its_own(tmp_path: Path) -> None:
     """Every other is a container's; where there is no such file there are no namespaces."""
     (tmp_path / "pid").touch()
