@@ -60,6 +60,7 @@ class StubGpu:
     instances: list[StubGpu] = field(default_factory=list)
     instance_id: int | None = None
     processes: list[tuple[int, int]] = field(default_factory=list)
+    mps_processes: list[tuple[int, int]] = field(default_factory=list)
     process_samples: list[tuple[int, int, int]] = field(default_factory=list)
 
 
@@ -315,6 +316,9 @@ class NvmlStub:
 
     def _nvmlDeviceGetComputeRunningProcesses_v3(self, handle: Any, count: Any, processes: Any) -> int:
         return _listed(self._gpu(handle).processes, count, processes, ("pid", "usedGpuMemory"))
+
+    def _nvmlDeviceGetMPSComputeRunningProcesses_v3(self, handle: Any, count: Any, processes: Any) -> int:
+        return _listed(self._gpu(handle).mps_processes, count, processes, ("pid", "usedGpuMemory"))
 
     def _nvmlDeviceGetProcessUtilization(self, handle: Any, samples: Any, count: Any, _since: Any) -> int:
         listed = self._gpu(handle).process_samples

@@ -8,6 +8,7 @@ them engines of other users are matched by configuration alone.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -112,7 +113,8 @@ def read_parents() -> dict[int, int]:
 
 
 def first_processes(parents: Mapping[int, int], proc: Path = Path("/proc")) -> dict[str, int]:
-    """By container id the process whose parent is not in it; the one with the lowest id where there are several."""
+    """By container id the process whose parent is not in it; of several the one that was started first, since ids
+    begin again from low ones."""
     of = {pid: id for pid in sorted(parents) if (id := _container_id(proc / str(pid) / "cgroup")) is not None}
     outermost: dict[str, list[int]] = {}
     for pid, id in of.items():
@@ -192,12 +194,16 @@ def _on_gpu(index: int) -> list[tuple[Found, list[int] | None]]:
 
 
 def _pids(handle: Any) -> list[int] | None:
+    """Those that share the GPU through MPS are in a list of their own, which older drivers do not have."""
     import pynvml
 
     try:
-        return [each.pid for each in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)]
+        listed = list(pynvml.nvmlDeviceGetComputeRunningProcesses(handle))
     except pynvml.NVMLError:
         return None
+    with contextlib.suppress(pynvml.NVMLError):
+        listed += pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3(handle)
+    return [each.pid for each in listed]
 
 
 def command_of(pid: int) -> str:

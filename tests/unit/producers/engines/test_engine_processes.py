@@ -108,6 +108,7 @@ class Nvml:
         monkeypatch.setattr(pynvml, "nvmlDeviceGetName", lambda _handle: "a GPU")
         monkeypatch.setattr(pynvml, "nvmlDeviceGetGpuInstanceId", lambda _handle: 1)
         monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", self.running)
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetMPSComputeRunningProcesses_v3", self.unsupported)
         monkeypatch.setattr(pynvml, "nvmlDeviceGetMigMode", self.mig_mode)
         monkeypatch.setattr(pynvml, "nvmlDeviceGetMaxMigDeviceCount", lambda _gpu: 3)
         monkeypatch.setattr(pynvml, "nvmlDeviceGetMigDeviceHandleByIndex", self.mig_device)
@@ -133,6 +134,9 @@ class Nvml:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
         return f"{gpu}-mig-{slot}"
 
+    def unsupported(self, _handle: int | str) -> list[Any]:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+
     def running(self, handle: int | str) -> list[Any]:
         if handle == 1:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
@@ -157,6 +161,17 @@ def test_processes_are_read_through_the_driver_s_own_handles() -> None:
 
     assert listed[gpus[0].uuid] == {os.getpid(): command_of(os.getpid())}
     assert (set(listed), gpu_of) == ({gpu.uuid for gpu in gpus}, {})
+
+
+def test_processes_that_share_a_gpu_through_mps_compute_on_it() -> None:
+    """Beside MPS' own server, which is the only one in the other list."""
+    (gpu,) = nvml_stub.gpus(1)
+    gpu.processes, gpu.mps_processes = [(1, 2**20)], [(os.getpid(), 2**30), (os.getppid(), 2**30)]
+
+    with nvml_stub.installed(nvml_stub.NvmlStub([gpu])):
+        listed, _ = read_gpu_processes()
+
+    assert set(listed[gpu.uuid]) == {1, os.getpid(), os.getppid()}
 
 
 def test_a_divided_gpu_is_listed_by_its_mig_devices(monkeypatch: pytest.MonkeyPatch) -> None:
