@@ -42,6 +42,7 @@ class GpuEvents:
         self._source: EventSource | None = None
         self._limit = RateLimit()
         self._looked_s = 0.0
+        self._broke = False
         self._idle = threading.Event()
 
     def wait(self, timeout_s: float) -> list[Collected]:
@@ -55,12 +56,7 @@ class GpuEvents:
         if source is None or not source.active:
             self._idle.wait(timeout_s)
             return []
-        try:
-            rows = source.wait(timeout_s, self._clock.now_ms)
-        except (DriverGoneError, GpuLostError):
-            self._let_go()  # opened again by the next wait; samples report what was lost
-            self._idle.wait(timeout_s)
-            return []
+        rows = self._waited(source, timeout_s)
         return [Collected(GPU_EVENTS, rows)] if rows else []
 
     def event_kinds(self, uuid: str) -> frozenset[str]:
@@ -72,6 +68,21 @@ class GpuEvents:
         """Free the driver's event set; called from the thread that waits."""
         self._let_go()
         self._watchdog.close()
+
+    def _waited(self, source: EventSource, timeout_s: float) -> list[Row]:
+        """What a source tells. A lost GPU, which samples report, ends its set for the others too: another source takes
+        over at once. One that breaks at once again, or finds no driver, is made anew after a rest."""
+        try:
+            rows = source.wait(timeout_s, self._clock.now_ms)
+        except (DriverGoneError, GpuLostError) as error:
+            if isinstance(error, GpuLostError) and not self._broke:
+                self._broke = True
+                return self._renewed(source)
+            self._let_go()
+            self._idle.wait(timeout_s)
+            return []
+        self._broke = False
+        return rows
 
     def _let_go(self) -> None:
         if self._source is not None:

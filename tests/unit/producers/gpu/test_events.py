@@ -211,9 +211,12 @@ def test_the_agent_gets_rows_of_the_event_at_once(library: FakeNvml) -> None:
     assert [(row["at_ms"], row["code"]) for row in collected.rows] == [(NOW_MS, 13)]
 
 
-@pytest.mark.parametrize("code", [pynvml.NVML_ERROR_UNINITIALIZED, pynvml.NVML_ERROR_GPU_IS_LOST])
-def test_a_source_that_broke_is_made_anew(library: FakeNvml, code: int) -> None:
-    """By the wait after; it reports what happens from then on."""
+@pytest.mark.parametrize(
+    ("code", "kinds"),
+    [(pynvml.NVML_ERROR_UNINITIALIZED, frozenset()), (pynvml.NVML_ERROR_GPU_IS_LOST, frozenset({"ecc"}))],
+)
+def test_a_source_that_broke_is_made_anew(library: FakeNvml, code: int, kinds: frozenset[str]) -> None:
+    """By the wait after, or at once where the driver is still there; it reports what happens from then on."""
     events = events_of(VirtualClock(NOW_MS))
     library.events.put(code)
 
@@ -222,10 +225,30 @@ def test_a_source_that_broke_is_made_anew(library: FakeNvml, code: int) -> None:
     library.events.put((library.gpus[0], XID, 13))
     healed = events.wait(0)
 
-    assert (broken, kinds_meanwhile) == ([], frozenset())
+    assert (broken, kinds_meanwhile) == ([], kinds)
     assert [row["code"] for row in healed[0].rows] == [13]
     assert library.calls["nvmlEventSetCreate"] == 2
     assert library.calls["nvmlEventSetFree"] == 1
+
+
+def test_a_lost_gpu_costs_the_others_no_event(library: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another set takes over before the one that broke is freed, without a rest; where that breaks too there is one."""
+    events, rests = events_of(VirtualClock(NOW_MS)), list[float]()
+    events.wait(0)
+    monkeypatch.setattr(events._idle, "wait", rests.append)
+    for put in (pynvml.NVML_ERROR_GPU_IS_LOST, (library.gpus[1], XID, 94)):
+        library.events.put(put)
+
+    (collected,) = events.wait(5)
+    events.wait(0)
+    rested = [*rests]
+    library.events.put(pynvml.NVML_ERROR_GPU_IS_LOST)
+    for _ in range(2):
+        events.wait(5)
+        library.events.put(pynvml.NVML_ERROR_GPU_IS_LOST)
+
+    assert [(row["gpu_uuid"], row["code"]) for row in collected.rows] == [(library.gpus[1].uuid, 94)]
+    assert (rested, rests) == ([], [5])
 
 
 def test_without_a_driver_there_is_nothing_until_there_is_one(library: FakeNvml) -> None:
