@@ -2,7 +2,8 @@
 
 Source: captures of ROCm before 5 to 6.1 (``tests/data/rocm_smi_captures``). ``GPU memory use (%)`` of older versions is
 not read: newer ones print under two names what it may have been. A GPU is identified by its unique id, or where it has
-none (most consumer cards) by host and PCI bus.
+none (most consumer cards) by host and PCI bus. The partitions of an Instinct are printed as cards with its id: the
+first counts.
 """
 
 from __future__ import annotations
@@ -96,8 +97,12 @@ def read_cards(text: str, host: str) -> Table:
         return Table((), {"no JSON": 1})
     left_out = Counter[str]()
     tables = [about for name, about in cards.items() if name.startswith("card") and isinstance(about, dict)]
-    gpus = [_card(about, host, left_out) for about in tables]
-    return Table(tuple(gpu for gpu in gpus if gpu is not None), +left_out)
+    gpus: dict[str, GpuLine] = {}
+    for about in tables:
+        gpu = _card(about, host, left_out)
+        if gpu is not None:
+            gpus.setdefault(gpu.uuid, gpu)
+    return Table(tuple(gpus.values()), +left_out)
 
 
 def _card(about: Mapping[str, Any], host: str, left_out: Counter[str]) -> GpuLine | None:

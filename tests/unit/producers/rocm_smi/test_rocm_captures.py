@@ -171,6 +171,20 @@ def test_power_and_temperature_of_an_mi300_are_printed_under_names_of_their_own(
     assert table.left_out == {}
 
 
+def test_the_partitions_of_a_gpu_are_one_gpu() -> None:
+    """An Instinct in CPX mode: each is a card with the GPU's id, and the first has its values."""
+    cards = {
+        "card0": {"Unique ID": "0x1", "GPU use (%)": "9", "VRAM Total Memory (B)": "7"},
+        "card1": {"Unique ID": "0x1", "GPU use (%)": "N/A", "VRAM Total Memory (B)": "7"},
+        "card2": {"Unique ID": "0x2", "GPU use (%)": "8"},
+    }
+
+    table = read_cards(orjson.dumps(cards).decode(), "h")
+
+    assert [(gpu.uuid, gpu.values.get("util_gpu_pct")) for gpu in table.gpus] == [("AMD-1", 9), ("AMD-2", 8)]
+    assert table.left_out == {}
+
+
 def test_a_program_that_fails_is_counted_and_at_last_an_error() -> None:
     """As nvidia-smi's."""
     program = Program(*[Answer(1, "no driver")] * 10)
