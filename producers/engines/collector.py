@@ -33,7 +33,7 @@ from producers.engines.fetch import Fetch, FetchError, FetchLimits, fetch
 from producers.engines.mappings import BY_KIND, ENGINES, EngineKind
 from producers.engines.model_files import read_folder
 from producers.engines.placement import HostPlacement
-from producers.engines.reading import Reading, UnknownEngineError, read
+from producers.engines.reading import Reading, UnknownEngineError, confirm, read
 from producers.engines.registry import (
     Registration,
     announcement,
@@ -167,6 +167,9 @@ class EngineCollector:
         found = self._read(excerpt(text, kind), BY_KIND[kind]) if kind else None
         if found is None or not found[0].fields:  # the first time, or it is another engine now
             found = self._read(text, self._target.engine)
+            if self._target.engine is not None:
+                names = (sample.name for sample in found[1])
+                confirm(self._target.engine, names, whole=found[0].whole or not text)
         for name, times in found[0].wrong.items():
             self._errors.count(name, times)
         return found

@@ -17,6 +17,8 @@ from schemas.errors import FleetpulseError
 
 FAMILIES_SHOWN_MAX = 20
 NUMBER_MAX = 2**63 - 1
+CLIENTS = ("python_", "process_")
+"""What the client library of an engine says of itself and of the process."""
 
 Identity = tuple[str | None, str | None]
 Series = Mapping[str, int | None]
@@ -56,6 +58,15 @@ def detect(names: Iterable[str]) -> EngineKind:
     if found:
         raise UnknownEngineError(seen, f"the metrics are of {' and '.join(engine.kind for engine in found)} at once")
     raise UnknownEngineError(seen)
+
+
+def confirm(engine: EngineKind, names: Iterable[str], *, whole: bool = True) -> None:
+    """Raises ``UnknownEngineError`` where these sample names are of something else, or there are none in a page that is
+    not ``whole``. An engine that has counted nothing yet may have no more than its client library's own."""
+    seen = frozenset(names)
+    said = {name for name in seen if not name.startswith(CLIENTS)}
+    if said.isdisjoint(engine.signs | engine.names) and (said or not whole):
+        raise UnknownEngineError(seen, f"the metrics are not of {engine.kind}")
 
 
 def read(samples: Iterable[Sample], engine: EngineKind | None = None, *, whole: bool = True) -> Reading:

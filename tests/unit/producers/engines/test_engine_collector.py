@@ -462,6 +462,46 @@ def test_a_process_that_began_after_the_reading_before_has_counted_since() -> No
     assert counted == [3, None, 4]
 
 
+@pytest.mark.parametrize(
+    ("page", "seen"),
+    [(b"go_goroutines 7\n", "go_goroutines"), (b"<html>up</html>\n", "none"), (b'[{"iter": 1}]', "none")],
+    ids=["an exporter", "a site", "JSON"],
+)
+def test_a_configured_engine_with_a_page_of_something_else_is_an_error(page: bytes, seen: str) -> None:
+    """It is no engine in good health."""
+    rig = Rig({METRICS: page}, replace(TARGET, kind="vllm"))
+
+    with pytest.raises(UnknownEngineError, match=f"not of vllm; .* Names seen: {seen}$"):
+        rig.tick()
+    rig.engine.pages[METRICS] = small()
+    assert rig.news()[0][0] == "registered"
+
+
+@pytest.mark.parametrize("page", [b"", b"# TYPE tgi_request_count counter\n"], ids=["empty", "no samples"])
+def test_a_configured_engine_that_has_counted_nothing_yet_is_one(page: bytes) -> None:
+    """Some have no metric before."""
+    rig = Rig({METRICS: page}, replace(TARGET, kind="tgi"))
+
+    assert [kind for kind, _ in rig.news()] == ["registered"]
+
+
+def test_an_engine_in_another_container_goes_on() -> None:
+    """It counts from 0 as after any restart, is not registered again, and its failures add up."""
+    rigs = [Rig({METRICS: small(start=1.0, tokens=7)}, replace(TARGET, sought=True)) for _ in range(2)]
+    rigs[0].tick(100_000)
+    rigs[0].engine.pages[METRICS] = "refused"
+    rigs[0].tick()
+    rigs[1].collector.succeed(rigs[0].collector)
+    rigs[1].engine.pages[METRICS] = "refused"
+    told = [*rigs[1].news(101_000), *rigs[1].news()]
+    rigs[1].engine.pages[METRICS] = small(start=101.5, tokens=3)
+    rows = rigs[1].tick()
+
+    assert [kind for kind, _ in told] == ["lost"]
+    assert rows["engine.events"][0]["kind"] == "found"
+    assert [row["generation_tokens"] for row in rows["engine.samples"]] == [3]
+
+
 def test_another_model_is_a_deployment() -> None:
     """Reported with what it was, in the tick in which it answers."""
     rig = Rig({METRICS: small(), **FACTS})

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producers.engines.mappings import BY_KIND, ENGINES, LLAMACPP, SGLANG, TGI, TRITON, VLLM, EngineKind
-from producers.engines.reading import FAMILIES_SHOWN_MAX, Reading, UnknownEngineError, detect, read, whole_number
+from producers.engines.reading import (
+    FAMILIES_SHOWN_MAX,
+    Reading,
+    UnknownEngineError,
+    confirm,
+    detect,
+    read,
+    whole_number,
+)
 from schemas.events.event_types import ENGINE_SAMPLES
 from schemas.fields import Role
 
@@ -71,6 +79,16 @@ def test_an_unknown_engine_is_an_error_that_names_what_was_seen() -> None:
         + ", ".join(names[:FAMILIES_SHOWN_MAX])
         + " and 2 more"
     )
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.kind)
+def test_a_page_of_something_else_is_not_of_a_configured_engine(engine: EngineKind) -> None:
+    """Of one whose metrics come one by one as they are counted, the first is enough; its client's own say nothing."""
+    for name in engine.signs | engine.names:
+        confirm(engine, ["process_start_time_seconds", name])
+    confirm(engine, ["python_info", "process_start_time_seconds"])
+    with pytest.raises(UnknownEngineError, match=f"not of {engine.kind}; .* Names seen: go_info"):
+        confirm(engine, ["go_info", "process_start_time_seconds"])
 
 
 @pytest.mark.parametrize("engine", [None, VLLM], ids=["found", "set"])
