@@ -208,22 +208,37 @@ def _probe_program(name: str) -> str:
 
 def _probe_nvidia_smi(setting: Setting) -> str:
     """It is there without a driver too: then it says so, once it is run."""
+    return _printed(setting, setting.config.nvidia_smi_path, "--list-gpus")[0]
+
+
+def _printed(setting: Setting, name: str, *arguments: str) -> tuple[str, str]:
+    """Where a program is, and what it prints, where it ends well, or with no more than a warning."""
     from producers.nvidia_smi.collector import WARNED, SmiError, run_program
 
-    path = _probe_program(setting.config.nvidia_smi_path)
+    path = _probe_program(name)
     try:
-        answer = run_program([path, "--list-gpus"], setting.config.probe_limit_ms / 1_000)
+        answer = run_program([path, *arguments], setting.config.probe_limit_ms / 1_000)
     except SmiError as error:
         raise Missing(str(error)) from error
     if answer.status not in (0, WARNED):
         raise Missing(f"{path} ended with {answer.status}: {answer.output[:200].strip()}")
-    return path
+    return path, answer.output
 
 
 def _nvidia_smi(setting: Setting) -> dict[str, Make]:
     from producers.nvidia_smi.collector import SmiCollector
 
     return {"nvidia_smi": _of_program(setting, SmiCollector, setting.config.nvidia_smi_path)}
+
+
+def _probe_rocm_smi(setting: Setting) -> str:
+    """It is there without a driver, or a GPU, too."""
+    from producers.rocm_smi.fields import ARGUMENTS, read_cards
+
+    path, printed = _printed(setting, setting.config.rocm_smi_path, *ARGUMENTS)
+    if not read_cards(printed, setting.host).gpus:
+        raise Missing(f"{path} lists no GPU")
+    return path
 
 
 def _rocm_smi(setting: Setting) -> dict[str, Make]:
@@ -376,20 +391,8 @@ SOURCES: tuple[Source, ...] = (
     Source("host_devices", "each interface, disk, NUMA node and RDMA port", _always("this host"), _host_devices),
     Source("nvml", "GPUs by the driver's library", _probe_nvml, _nvml, "gpu", GPU_LIMIT_MS),
     Source("dcgm", "GPUs by dcgm-exporter", _probe_dcgm, _dcgm, "gpu"),
-    Source(
-        "nvidia_smi",
-        "GPUs by nvidia-smi",
-        _probe_nvidia_smi,
-        _nvidia_smi,
-        "gpu",
-    ),
-    Source(
-        "rocm_smi",
-        "AMD GPUs by rocm-smi",
-        lambda setting: _probe_program(setting.config.rocm_smi_path),
-        _rocm_smi,
-        "gpu",
-    ),
+    Source("nvidia_smi", "GPUs by nvidia-smi", _probe_nvidia_smi, _nvidia_smi, "gpu"),
+    Source("rocm_smi", "AMD GPUs by rocm-smi", _probe_rocm_smi, _rocm_smi, "gpu"),
     Source("gpu_processes", "processes on GPUs", _probe_gpu_processes, _gpu_processes),
     Source("host_processes", "processes of engines and jobs", _probe_processes, _host_processes),
     Source("kubernetes", "names of pods, and engines in them", _probe_kubernetes, _kubernetes),

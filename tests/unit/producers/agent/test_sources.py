@@ -89,15 +89,36 @@ def test_rocm_smi_is_found_where_its_package_puts_it(tmp_path: Path, monkeypatch
     monkeypatch.setattr(sources, "ROCM_PROGRAMS", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path / "elsewhere"))
     program = tmp_path / "rocm-smi"
-    program.write_text("#!/bin/sh\n")
+    program.write_text("""#!/bin/sh\necho '{"card0": {"Unique ID": "0x1"}}'\n""")
     program.chmod(0o755)
-    setting = setting_of(config_of("rocm_smi"))
+    setting = setting_of(config_of("rocm_smi", probe_limit_ms=30_000))
 
     findings = [each for each in find(setting) if each.chosen]
     (plan,) = plans_of(setting, findings)
 
     assert findings == [Finding("rocm_smi", "auto", True, str(program))]
     assert plan.make()._program == str(program)
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("echo 'WARNING: No AMD GPUs specified'", "PATH lists no GPU"),
+        ('echo \'{"system": {"Driver version": "6"}}\'', "PATH lists no GPU"),
+        ("echo 'ERROR:root:Driver not initialized (amdgpu not found in modules)'; exit 1", "PATH ended with 1: ERROR"),
+    ],
+    ids=["no card", "JSON without a card", "no driver"],
+)
+def test_rocm_smi_without_a_card_is_not_collected(tmp_path: Path, script: str, reason: str) -> None:
+    """ROCm's packages are on hosts without an AMD GPU too."""
+    program = tmp_path / "rocm smi"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    setting = setting_of(config_of("rocm_smi", rocm_smi_path=str(program), probe_limit_ms=30_000))
+
+    (smi,) = [each for each in find(setting) if each.name == "rocm_smi"]
+
+    assert (smi.chosen, smi.reason.startswith(reason.replace("PATH", str(program)))) == (False, True), smi.reason
 
 
 @pytest.mark.parametrize(
