@@ -47,6 +47,10 @@ STATIC = "8c1a2d3e4f5061728394a5b6c7d8e9f0"
         (f"/docker/{ID}0", Container()),
         ("/", Container()),
         ("/../../..", Container()),
+        (f"/../../pod{UID}/{ID}", Container(ID, UID)),
+        (f"/../{ID}", Container(ID)),
+        (f"/../kubepods-burstable-pod{UNDERSCORED}.slice/cri-containerd-{ID}.scope", Container(ID, UID)),
+        (f"/machine.slice/pod{UID}/{ID}", Container(ID)),
     ],
     ids=[
         "docker, cgroupfs",
@@ -73,6 +77,10 @@ STATIC = "8c1a2d3e4f5061728394a5b6c7d8e9f0"
         "an id too long",
         "the root",
         "outside the reader's namespace",
+        "a pod outside it",
+        "of the reader's own pod",
+        "a pod outside it, systemd",
+        "no pod of a kubelet",
     ],
 )
 def test_container_and_pod_of_a_path(path: str, expected: Container) -> None:
