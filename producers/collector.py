@@ -87,6 +87,15 @@ class Waiter(Protocol):
 
 
 @runtime_checkable
+class Succeeds(Protocol):
+    """A collector that can go on from where another one of the same thing ended."""
+
+    def succeed(self, before: Collector) -> None:
+        """Take over what ``before`` knew; it collects no more."""
+        ...
+
+
+@runtime_checkable
 class SpendsElsewhere(Protocol):
     """A collector with threads of its own: their processor time belongs to its cost."""
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from producers.collector import Collected, FieldErrors, Identity, Row
+from producers.collector import Collected, Collector, FieldErrors, Identity, Row
 from producers.engines.facts import (
     DOCUMENTS,
     NO_FACTS,
@@ -129,6 +129,13 @@ class EngineCollector:
         self._read_ms = at_ms
         self._identify(self._known, at_ms)
         return self._collected(at_ms, self._samples(rows, one=len(reading.fields) == 1), found + news)
+
+    def succeed(self, before: Collector) -> None:
+        """The engine of ``before``, in another container: its counters, its registration and its failures go on."""
+        if isinstance(before, EngineCollector):
+            self._known, self._read_ms, self._starts = before._known, before._read_ms, before._starts
+            self._registration, self._load_ms = before._registration, before._load_ms
+            self._failures, self._silent_ms = before._failures, before._silent_ms
 
     def close(self) -> None:
         """Nothing is held open between two scrapes."""

@@ -3,7 +3,9 @@
 Pods come and go. A pod whose engine does not answer costs a time limit at each round, so a round that took too long
 ends, and the next one begins with those that were left out.
 
-An engine that stops with its pod is not lost: that it is, is said once pods that were listed since still have it.
+An engine that stops with its pod is not lost: that it is, is said once pods that were listed since still have it, and
+not as one that is to end. A container that was started again is the same engine: its collector goes on from the one
+before.
 """
 
 from __future__ import annotations
@@ -11,17 +13,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from producers.collector import ROUND_MS_MAX, Collected, Collector
+from producers.collector import ROUND_MS_MAX, Collected, Collector, Succeeds
 from producers.engines.placement import HostPlacement
 from producers.engines.reading import UnknownEngineError
 from producers.engines.target import EngineTarget
 from producers.kubernetes.engines import engines_among
 from producers.kubernetes.listing import Pods
+from producers.kubernetes.pods import Pod
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
 from schemas.events.event_types import ENGINE_EVENTS
 
 _log = logging.getLogger(__name__)
+
+ANSWERS = frozenset({"found", "registered", "changed"})
+"""Kinds of events that only an engine has that answers."""
 
 
 class PodEngines:
@@ -48,19 +54,21 @@ class PodEngines:
         self._engines_max = engines_max
         self._marked_only = marked_only
         self._clock = clock or SystemClock()
-        self._seen: object = None
+        self._seen: tuple[Pod, ...] | None = None
         self._collectors: dict[EngineTarget, Collector] = {}
         self._warned = False
         self._strange: set[EngineTarget] = set()
         self._counters = counters
         self._listing = 0
         self._lost: dict[str, tuple[int, Collected]] = {}  # by engine: the newest listing then, and the event
+        self._ending = frozenset[str]()
 
     def collect(self, at_ms: int) -> Sequence[Collected]:
         """Rows of the engines that answer."""
         self._follow()
         until_s = self._clock.monotonic_s() + ROUND_MS_MAX / 1_000
-        collected = [self._told(name, at_ms) for name, (then, _) in list(self._lost.items()) if then < self._listing]
+        still_there = [name for name, (then, _) in self._lost.items() if then < self._listing]
+        collected = [self._told(name, at_ms) for name in still_there if name not in self._ending]
         for target in list(self._collectors):
             if self._clock.monotonic_s() >= until_s:
                 break
@@ -81,7 +89,7 @@ class PodEngines:
         told = list[Collected]()
         for part in collected:
             kinds = {row["kind"] for row in part.rows} if part.event is ENGINE_EVENTS else set[str]()
-            if "found" in kinds and engine_id in self._lost:
+            if kinds & ANSWERS and engine_id in self._lost:
                 told.append(self._told(engine_id, at_ms))
             if "lost" in kinds:
                 self._lost[engine_id] = (self._pods.begun, part)
@@ -107,15 +115,19 @@ class PodEngines:
         if self._pods.all is self._seen:
             return
         self._seen = self._pods.all
-        wanted = engines_among(self._pods.all, marked_only=self._marked_only)
+        ending = engines_among((pod for pod in self._seen if pod.terminating), marked_only=self._marked_only)
+        self._ending = frozenset(target.engine_id for target in ending)
+        wanted = engines_among(self._seen, marked_only=self._marked_only)
         if len(wanted) > self._engines_max and not self._warned:
             self._warned = True
             facts = {"engines": len(wanted), "kept": self._engines_max, "setting": "agent.kubernetes.engines_max"}
             _log.warning("too many engines among the pods of this node; the rest is not scraped", extra=facts)
         kept = dict.fromkeys(wanted[: self._engines_max])
         names = {target.engine_id for target in kept}
+        ended: dict[str, Collector] = {}
         for target in [each for each in self._collectors if each not in kept]:
-            self._collectors.pop(target).close()
+            ended[target.engine_id] = self._collectors.pop(target)
+            ended[target.engine_id].close()
             self._strange.discard(target)
             if target.engine_id not in names:
                 self._lost.pop(target.engine_id, None)
@@ -123,4 +135,6 @@ class PodEngines:
                 self._registry.engines.silent(target.engine_id)
         for target in kept:
             if target not in self._collectors:
-                self._collectors[target] = self._make(target)
+                made = self._collectors[target] = self._make(target)
+                if isinstance(made, Succeeds) and target.engine_id in ended:
+                    made.succeed(ended[target.engine_id])

@@ -37,13 +37,15 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """``marks``: annotations and labels that begin with ``fleetpulse-``, without that; annotations count more."""
+    """``marks``: annotations and labels that begin with ``fleetpulse-``, without that; annotations count more.
+    ``terminating``: it is to end, and where it is ``running`` still it serves what it has begun."""
 
     uid: str
     name: str
     namespace: str
     ip: str | None = None
     running: bool = False
+    terminating: bool = False
     host_network: bool = False
     static_uid: str | None = None
     marks: Mapping[str, str] = field(default_factory=dict)
@@ -74,7 +76,8 @@ def _pod(item: Any) -> Iterator[Pod]:
             name=name,
             namespace=namespace,
             ip=_text(status.get("podIP")),
-            running=status.get("phase") == "Running" and "deletionTimestamp" not in about,
+            running=status.get("phase") == "Running",
+            terminating="deletionTimestamp" in about,
             host_network=spec.get("hostNetwork") is True,
             static_uid=_text(annotations.get(STATIC_UID)),
             marks=_marks(_table(about.get("labels"))) | _marks(annotations),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from producers.collector import Collected
+from producers.collector import Collected, Collector
 from producers.engines.placement import HostPlacement
 from producers.engines.reading import UnknownEngineError
 from producers.engines.target import EngineTarget
@@ -17,9 +17,9 @@ from schemas.events.event_types import ENGINE_EVENTS, ENGINE_SAMPLES
 from tests.virtual_clock import VirtualClock
 
 
-def engine_pod(name: str, container_id: str = "a" * 64) -> Pod:
+def engine_pod(name: str, container_id: str = "a" * 64, *, terminating: bool = False) -> Pod:
     image = Container("server", "vllm/vllm-openai", container_id)
-    return Pod(f"u-{name}", name, "n", "10.0.0.1", running=True, containers=(image,))
+    return Pod(f"u-{name}", name, "n", "10.0.0.1", running=True, terminating=terminating, containers=(image,))
 
 
 class Node:
@@ -28,12 +28,12 @@ class Node:
     def __init__(self, engines_max: int = 64) -> None:
         self.pods, self.registry, self.clock, self.counters = Pods(), HostPlacement("h"), VirtualClock(), Counters()
         self.log: list[str] = []
-        self.takes_ms, self.strange = 0, False
+        self.takes_ms, self.strange, self.heirs = 0, False, False
         self.events: dict[str, str] = {}
         self.engines = PodEngines(
             self.pods,
             self.registry,
-            lambda target: Recording(self, target),
+            lambda target: (Heir if self.heirs else Recording)(self, target),
             1_000,
             engines_max=engines_max,
             clock=self.clock,
@@ -79,6 +79,13 @@ class Recording:
         self.node.log.append(f"closed {self.target.engine_id}")
 
 
+class Heir(Recording):
+    def succeed(self, before: Collector) -> None:
+        assert isinstance(before, Recording)
+        assert (before.target.engine_id, before is self) == (self.target.engine_id, False)
+        self.node.log.append(f"succeeds in {self.target.container_id}")
+
+
 def test_engines_come_and_go_with_their_pods() -> None:
     """A container that was started again is another server under the same name."""
     node = Node()
@@ -120,13 +127,49 @@ def test_an_engine_is_lost_when_its_pod_is_still_listed(container_id: str) -> No
     assert [*told, node.told(4), node.told(5)] == [[], [], [("lost", 4)], []]
 
 
-def test_an_engine_that_answers_again_was_lost_before() -> None:
+@pytest.mark.parametrize("kind", ["found", "registered", "changed"])
+def test_an_engine_that_answers_again_was_lost_before(kind: str) -> None:
     """Both are told in their order, whatever the listing says."""
     node = Node()
     node.pods.replace([engine_pod("a")])
     node.told(1, a="lost")
 
-    assert node.told(2, a="found") == [("lost", 2), ("found", 2)]
+    assert node.told(2, a=kind) == [("lost", 2), (kind, 2)]
+
+
+def test_an_engine_that_is_to_end_is_measured_until_its_pod_is_gone() -> None:
+    """It serves what it has begun. That it stops is no loss, though its pod is still listed."""
+    node = Node()
+    node.pods.replace([engine_pod("a")])
+    node.round()
+    node.pods.replace([engine_pod("a", terminating=True)])
+    asked = node.round()
+    told = [node.told(1, a="lost")]
+    node.pods.replace([engine_pod("a", terminating=True)])
+    told.append(node.told(2))
+    node.pods.replace([])
+
+    assert asked == ["asked n/a:8000"]
+    assert [*told, node.told(3)] == [[], [], []]
+    assert node.round() == []
+
+
+def test_a_container_that_was_started_again_goes_on_from_the_one_before() -> None:
+    """Not one of another engine, nor one whose pod was gone between the two."""
+    node = Node()
+    node.heirs = True
+    node.pods.replace([engine_pod("a"), engine_pod("b")])
+    node.round()
+    node.pods.replace([engine_pod("a", "b" * 64), engine_pod("c")])
+    first = node.round()
+    node.pods.replace([])
+    node.round()
+    node.pods.replace([engine_pod("a", "c" * 64)])
+
+    assert [line for line in first if line.startswith(("made", "succeeds"))] == [
+        *("made n/a:8000", f"succeeds in {'b' * 64}", "made n/c:8000")
+    ]
+    assert node.round() == ["made n/a:8000", "asked n/a:8000"]
 
 
 def test_a_round_that_takes_too_long_goes_on_in_the_next() -> None:

@@ -146,6 +146,7 @@ def test_ports_that_pods_on_the_host_s_network_name_are_known() -> None:
         pod_of("b", "own", annotations={"fleetpulse-port": "9000"}),
         pod_of("c", "vllm/vllm-openai", host_network=True),
         pod_of("d", "own", annotations={"fleetpulse-port": "9001"}, host_network=True, deleted=True),
+        pod_of("e", "own", annotations={"fleetpulse-port": "9002"}, host_network=True, deleted=True, phase="Failed"),
     ]
 
-    assert host_ports(pods_of(list_of(*pods), 100)[0]) == {8000, 8002}
+    assert host_ports(pods_of(list_of(*pods), 100)[0]) == {8000, 8002, 9001}

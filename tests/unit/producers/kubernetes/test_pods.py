@@ -55,20 +55,35 @@ def test_what_a_pod_says_of_itself_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pod", "running"),
+    ("pod", "running", "terminating"),
     [
-        (pod_of("p", "i"), True),
-        (pod_of("p", "i", phase="Pending"), False),
-        (pod_of("p", "i", phase="Failed"), False),
-        (pod_of("p", "i", deleted=True), False),
+        (pod_of("p", "i"), True, False),
+        (pod_of("p", "i", phase="Pending"), False, False),
+        (pod_of("p", "i", phase="Failed"), False, False),
+        (pod_of("p", "i", deleted=True), True, True),
+        (pod_of("p", "i", deleted=True, phase="Succeeded"), False, True),
     ],
     ids=["runs", "begins", "failed", "ends"],
 )
-def test_a_pod_runs_from_its_start_until_it_is_to_end(pod: object, running: bool) -> None:
-    """One that is being deleted takes no requests any more."""
+def test_a_pod_runs_from_its_start_until_it_has_ended(pod: object, running: bool, terminating: bool) -> None:
+    """One that is being deleted serves what it has begun, for as long as its grace period."""
     (read,), _ = pods_of(list_of(pod), 10)
 
-    assert read.running is running
+    assert (read.running, read.terminating) == (running, terminating)
+
+
+def test_ports_of_the_host_that_lead_to_a_container_are_known() -> None:
+    """By the container's own; what is no number is none."""
+    ports = [
+        {"name": "http", "containerPort": 8000, "hostPort": 30_000},
+        {"containerPort": 8001},
+        {"containerPort": 8002, "hostPort": "x"},
+    ]
+
+    (read,), _ = pods_of(list_of(pod_of("p", "i", ports=ports)), 10)
+
+    assert read.containers[0].ports == {"http": 8000, "8001": 8001, "8002": 8002}
+    assert read.containers[0].host_ports == {8000: 30_000}
 
 
 def test_more_pods_than_wanted_and_what_is_no_pod_are_left_out_and_counted() -> None:
