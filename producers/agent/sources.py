@@ -359,7 +359,7 @@ def _answers(port: int) -> bool:
 def _engines(setting: Setting) -> dict[str, Make]:
     from producers.engines.placement import ProcessMatcher
 
-    config, host = setting.config, setting.host
+    config, host, pods = setting.config, setting.host, setting.config.kubernetes.engines
     matcher: dict[str, Make] = {"placement": lambda: ProcessMatcher(setting.registry, config.slow_period_ms)}
     targets = targets_of(config, host)
     if config.engines:
@@ -368,7 +368,7 @@ def _engines(setting: Setting) -> dict[str, Make]:
     def by_pods() -> frozenset[int]:
         from producers.kubernetes.engines import host_ports
 
-        return host_ports(setting.pods.all) if config.kubernetes.engines != "off" else frozenset()
+        return host_ports(setting.pods.all, marked_only=pods == "marked") if pods != "off" else frozenset()
 
     def sought() -> SoughtEngines:
         engines = [UnlessNamed(_engine(setting, each)(), each, setting.registry, by_pods) for each in targets]

@@ -46,10 +46,18 @@ def engines_among(pods: Iterable[Pod], *, marked_only: bool = False) -> list[Eng
     return [target for pod in pods if pod.running and pod.ip for target in _engines_in(pod, pod.ip, marked_only)]
 
 
-def host_ports(pods: Iterable[Pod]) -> frozenset[int]:
-    """Ports of this host that pods on its network name as those of their engines."""
-    targets = engines_among((pod for pod in pods if pod.host_network), marked_only=True)
-    return frozenset(port for each in targets for port in (each.port, each.metrics_port))
+def host_ports(pods: Iterable[Pod], *, marked_only: bool = False) -> frozenset[int]:
+    """Ports of this host where ``engines_among`` the pods answer: those that pods on its network name, and those that
+    lead to a pod's own."""
+    return frozenset(port for pod in pods for port in _host_ports_of(pod, marked_only))
+
+
+def _host_ports_of(pod: Pod, marked_only: bool) -> Iterator[int]:
+    own = {port for each in engines_among([pod], marked_only=marked_only) for port in (each.port, each.metrics_port)}
+    if pod.host_network:
+        yield from own
+    else:
+        yield from (of_host for each in pod.containers for port, of_host in each.host_ports.items() if port in own)
 
 
 def _engines_in(pod: Pod, ip: str, marked_only: bool) -> Iterator[EngineTarget]:

@@ -27,12 +27,14 @@ class PodListError(FleetpulseError):
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """``container_id``: 64 hex digits, None before it runs. ``ports``: by name, or by number where they have none."""
+    """``container_id``: 64 hex digits, None before it runs. ``ports``: by name, or by number where they have none.
+    ``host_ports``: those of the host that lead to one of its own, by that."""
 
     name: str
     image: str
     container_id: str | None = None
     ports: Mapping[str, int] = field(default_factory=dict)
+    host_ports: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +92,22 @@ def _containers(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[
     for each in _tables(spec.get("containers")):
         name = _text(each.get("name")) or ""
         id = (ids.get(name) or "").rpartition("://")[2] or None
-        yield Container(name, _text(each.get("image")) or "", id, dict(_ports(each)))
+        ports = list(_ports(each))
+        named = {label or str(number): number for label, number, _ in ports}
+        of_host = {number: outside for _, number, outside in ports if outside is not None}
+        yield Container(name, _text(each.get("image")) or "", id, named, of_host)
 
 
-def _ports(container: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+def _ports(container: Mapping[str, Any]) -> Iterator[tuple[str | None, int, int | None]]:
+    """Name, number, and the host's port that leads there."""
     for each in _tables(container.get("ports")):
-        number = each.get("containerPort")
-        if isinstance(number, int) and 0 < number < 65_536 and each.get("protocol", "TCP") == "TCP":
-            yield _text(each.get("name")) or str(number), number
+        number = _port(each.get("containerPort"))
+        if number is not None and each.get("protocol", "TCP") == "TCP":
+            yield _text(each.get("name")), number, _port(each.get("hostPort"))
+
+
+def _port(value: Any) -> int | None:
+    return value if isinstance(value, int) and 0 < value < 65_536 else None
 
 
 def _marks(texts: Mapping[str, Any]) -> dict[str, str]:

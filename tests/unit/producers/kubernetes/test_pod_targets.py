@@ -150,3 +150,17 @@ def test_ports_that_pods_on_the_host_s_network_name_are_known() -> None:
     ]
 
     assert host_ports(pods_of(list_of(*pods), 100)[0]) == {8000, 8002, 9001}
+
+
+def test_ports_of_the_host_that_lead_to_engines_of_pods_are_known() -> None:
+    """Those of the API and of the metrics of engines that are scraped as pods, and no others of theirs."""
+    leading = [{"containerPort": own, "hostPort": own + 20_000} for own in (8000, 8002, 9)]
+    pods = [
+        pod_of("a", "nvcr.io/nvidia/tritonserver", ports=leading),
+        pod_of("b", "own", ports=[{"containerPort": 7, "hostPort": 30_000}], annotations={"fleetpulse-port": "7"}),
+        pod_of("c", "postgres", ports=[{"containerPort": 5, "hostPort": 8001}]),
+    ]
+    listed, _ = pods_of(list_of(*pods), 100)
+
+    assert host_ports(listed) == {28_000, 28_002, 30_000}
+    assert host_ports(listed, marked_only=True) == {30_000}

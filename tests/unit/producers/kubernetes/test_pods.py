@@ -63,7 +63,7 @@ def test_what_a_pod_says_of_itself_is_kept() -> None:
         (pod_of("p", "i", deleted=True), True, True),
         (pod_of("p", "i", deleted=True, phase="Succeeded"), False, True),
     ],
-    ids=["runs", "begins", "failed", "ends"],
+    ids=["runs", "begins", "failed", "is to end", "ended"],
 )
 def test_a_pod_runs_from_its_start_until_it_has_ended(pod: object, running: bool, terminating: bool) -> None:
     """One that is being deleted serves what it has begun, for as long as its grace period."""
