@@ -30,9 +30,10 @@ def emissions(places: Sequence[Mapping[str, Any]]) -> list[Row]:
 
 
 def _add(place: Row, row: Mapping[str, Any]) -> None:
+    """A null of which nothing is lacking is 0: bills without energy."""
     place["energy_mj"] += row["energy_mj"]
     for name, lacking in (("meter_mj", "unmetered_energy_mj"), ("carbon_ug", "uncounted_energy_mj")):
-        place[name] = None if row[lacking] or place[name] is None else place[name] + row[name]
+        place[name] = None if row[lacking] or place[name] is None else place[name] + (row[name] or 0)
 
 
 def sources(places: Sequence[Mapping[str, Any]], prices: Prices) -> list[Row]:

@@ -210,6 +210,18 @@ def test_emissions_are_exact_where_all_is_known_and_unknown_else() -> None:
     ]
 
 
+def test_a_place_without_energy_adds_none() -> None:
+    """Of bills without any energy nothing is lacking: sums of emissions, of which all are null, are 0."""
+    hour = {"region": "eu", "hour_ms": JUNE_MS, "gpu_ms": 5, "unmetered_energy_mj": 0, "uncounted_energy_mj": 0}
+
+    (found,) = emissions(
+        [{**hour, "energy_mj": 0, "meter_mj": None, "carbon_ug": None},
+         {**hour, "energy_mj": 10, "meter_mj": 15, "carbon_ug": 600}],
+    )  # fmt: skip
+
+    assert (found["energy_mj"], found["meter_mj"], found["carbon_ug"]) == (10, 15, 600)
+
+
 def test_every_price_that_held_is_named_with_its_line() -> None:
     """Over a change of prices both stand there; what has no price says so."""
     place = {"region": "eu", "gpu_model": "NVIDIA H100", "first_ms": JUNE_MS - HOUR_MS, "last_ms": JUNE_MS}
