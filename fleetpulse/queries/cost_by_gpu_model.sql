@@ -1,4 +1,5 @@
 -- The bill by type of GPU: hours, money, energy, the tokens computed on it. Engines on several types stand apart.
+-- `priced_gpu_ms` and `priced_nusd` are of bills that lack no price of a GPU or host: what an hour of it came to.
 SELECT
     gpu_model,
     bills.gpu_ms AS gpu_ms,
@@ -8,6 +9,8 @@ SELECT
     bills.meter_mj AS meter_mj,
     bills.carbon_ug AS carbon_ug,
     bills.unpriced_gpu_ms AS unpriced_gpu_ms,
+    bills.priced_gpu_ms AS priced_gpu_ms,
+    bills.priced_nusd AS priced_nusd,
     lines.requests AS requests,
     lines.prompt_tokens AS prompt_tokens,
     lines.decode_tokens AS decode_tokens
@@ -21,7 +24,9 @@ FROM
         sum(toInt128(c.energy_mj)) AS energy_mj,
         sum(toInt128(c.meter_mj)) AS meter_mj,
         sum(toInt128(c.carbon_ug)) AS carbon_ug,
-        sum(c.unpriced_gpu_ms) AS unpriced_gpu_ms
+        sum(c.unpriced_gpu_ms) AS unpriced_gpu_ms,
+        ifNull(sumIf(c.gpu_ms, c.unpriced_gpu_ms = 0), 0) AS priced_gpu_ms,
+        sumIf(toInt128(c.total_nusd), c.unpriced_gpu_ms = 0) AS priced_nusd
     FROM billed(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64}, bucket_ms = 86400000) AS c
     GROUP BY gpu_model
 ) AS bills

@@ -59,7 +59,10 @@ def _each(nusd: int | None, units: int, per: int) -> float | None:
 def _warnings(bill: Mapping[str, Any]) -> Iterator[str]:
     if bill["unpriced_gpu_ms"]:
         hours = a.gpu_hours(bill["unpriced_gpu_ms"])
-        yield f"{hours} of GPU time have no price and are not in the bill; `fleetpulse prices check` says which."
+        yield (
+            f"{hours} of GPU time lack the price of their GPU or host; what is known is in the bill, "
+            "and `fleetpulse prices check` says what is not."
+        )
     if bill["unpriced_energy_mj"]:
         yield f"{a.energy(bill['unpriced_energy_mj'])} have no tariff or PUE and are not in the bill."
     if bill["uncounted_energy_mj"]:

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fleetpulse.report.amounts import KG_UG, MILLION, USD_NUSD, per_million, ratio
+from schemas.limits import HOUR_MS
 from stream_jobs.costs.apportion import apportion_one
 from stream_jobs.prices.amounts import KWH_MJ
 
 Row = dict[str, Any]
 _UNBILLED: Row = {
-    **dict.fromkeys(("gpu_ms", "unpriced_gpu_ms", "requests", "prompt_tokens", "decode_tokens"), 0),
-    **dict.fromkeys(("total_nusd", "idle_nusd", "energy_mj", "meter_mj", "carbon_ug")),
+    **dict.fromkeys(("gpu_ms", "unpriced_gpu_ms", "priced_gpu_ms", "requests", "prompt_tokens", "decode_tokens"), 0),
+    **dict.fromkeys(("total_nusd", "priced_nusd", "idle_nusd", "energy_mj", "meter_mj", "carbon_ug")),
 }
 """A type of GPU that gave no reading."""
 
@@ -110,12 +111,12 @@ def with_silence(rows: Sequence[Row], coverage: Sequence[Mapping[str, Any]]) -> 
 
 
 def gpu_costs(row: Mapping[str, Any]) -> Row:
-    """A GPU type's row with what an hour of it came to and what a million tokens on it cost."""
+    """A GPU type's row with what an hour of it came to (of bills that lack no price of a GPU or host), and what a
+    million tokens on it cost."""
     tokens = row["prompt_tokens"] + row["decode_tokens"]
-    priced = row["gpu_ms"] - row["unpriced_gpu_ms"]
     return {
         **row,
-        "usd_per_gpu_hour": ratio(row["total_nusd"], priced * USD_NUSD / 3_600_000),
+        "usd_per_gpu_hour": ratio(row["priced_nusd"], row["priced_gpu_ms"] * USD_NUSD / HOUR_MS),
         "usd_per_million_tokens": per_million(row["total_nusd"], tokens),
         "kwh_per_million_tokens": ratio(row["meter_mj"], tokens * KWH_MJ / MILLION),
         "g_per_million_tokens": ratio(row["carbon_ug"], tokens * KG_UG / 1_000 / MILLION),

@@ -681,6 +681,8 @@ def by_gpu_model(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
     return [
         {"gpu_model": model, **totals(group, *names),
          "idle_nusd": total((row for row in group if row["use"] == "idle"), "total_nusd"),
+         "priced_gpu_ms": total((row for row in group if not row["unpriced_gpu_ms"]), "gpu_ms") or 0,
+         "priced_nusd": total((row for row in group if not row["unpriced_gpu_ms"]), "total_nusd"),
          "requests": total(lines[(model,)], "requests"), "decode_tokens": total(lines[(model,)], "decode_tokens"),
          "prompt_tokens": total(lines[(model,)], "prefill_tokens") + total(lines[(model,)], "cached_tokens")}
         for (model,), group in grouped(_bills(rows, from_ms, to_ms), "gpu_model").items()

@@ -360,7 +360,18 @@ def test_what_silent_gpus_cost_stands_with_their_type() -> None:
     assert [money.gpu_costs(row)["gpu_ms"] for row in rows] == [7_200_000, 7_200_000, 0]
 
 
+def test_a_billed_hour_is_of_bills_that_lack_no_price() -> None:
+    """Three hours at 2 USD, two of them without the price of their host: what these cost in part divides nothing."""
+    partly = {"gpu_ms": 3 * HOUR_MS, "total_nusd": 6_000_000_000, "unpriced_gpu_ms": 2 * HOUR_MS}
+
+    row = {**GPU_TYPE, **partly, "priced_gpu_ms": HOUR_MS, "priced_nusd": 2_000_000_000}
+
+    assert money.gpu_costs(row)["usd_per_gpu_hour"] == pytest.approx(2.0)
+    assert money.gpu_costs({**row, "priced_gpu_ms": 0, "priced_nusd": None})["usd_per_gpu_hour"] is None
+
+
 GPU_TYPE = {
     **dict.fromkeys(("unpriced_gpu_ms", "requests", "prompt_tokens", "decode_tokens"), 0),
-    **{"gpu_ms": 7_200_000, "total_nusd": 4_000_000_000, "meter_mj": None, "carbon_ug": None},
+    **{"gpu_ms": 7_200_000, "total_nusd": 4_000_000_000, "priced_gpu_ms": 7_200_000, "priced_nusd": 4_000_000_000},
+    **{"meter_mj": None, "carbon_ug": None},
 }

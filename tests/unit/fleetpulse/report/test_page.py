@@ -90,7 +90,8 @@ def test_the_least_report_says_what_is_missing() -> None:
 
     assert [one.value for one in made.headlines] == ["$5.00", "0.0 %", "100.0 %", "–", "–", "–"]
     assert list(made.warnings) == [
-        "1.0 h of GPU time have no price and are not in the bill; `fleetpulse prices check` says which.",
+        "1.0 h of GPU time lack the price of their GPU or host; what is known is in the bill, "
+        "and `fleetpulse prices check` says what is not.",
         "1 of 3 bills are provisional: still changing.",
         "Rated with 2 versions of prices; `fleetpulse rerate` makes it one.",
     ]
