@@ -6,6 +6,10 @@ consistent.
 An engine is *starting* while its scrapes fail and processes compute on the GPUs configured for it, none of which was
 there when it last answered: a process that stopped answering is no start, and neither is an engine without one. A
 start before the first process table that followed an answer is unknown, and not reported.
+
+An engine that is *lost* may answer again: its GPUs are not its own any more, but keep its group for ``KEPT_S``, and so
+do engines that shared them. What a GPU does in a minute is billed by group: in two, gaps between its readings would be
+billed twice. An engine that comes to these GPUs meanwhile ends that.
 """
 
 from __future__ import annotations
@@ -13,8 +17,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -33,11 +37,14 @@ from producers.engines.registry import (
 from producers.engines.target import EngineTarget
 from producers.gpu.watchdog import LIMIT_S, Watchdog
 from producers.identity.host_engines import HostEngines
+from runtime.clock import Clock, SystemClock
 from runtime.edge_config import JobConfig
 
 _log = logging.getLogger(__name__)
 
 GpuPlacement = Mapping[str, str | None]
+KEPT_S = 120
+"""How long the group of a lost engine stays that of its GPUs: the minute of its last reading, and one more."""
 
 
 class Placement(Mapping[str, GpuPlacement]):
@@ -67,6 +74,17 @@ class Placement(Mapping[str, GpuPlacement]):
         self._by_uuid = {uuid: {**found.get(uuid, {}), **self._configured.get(uuid, {})} for uuid in uuids}
 
 
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """An engine that is gone: its GPUs or MIG devices, engines of its group (itself too), and until when that group is
+    kept (monotonic)."""
+
+    target: EngineTarget
+    gpu_uuids: tuple[str, ...]
+    beside: frozenset[str]
+    until_s: float
+
+
 class HostPlacement:
     """The registry of one host. ``placement`` stays the same object for as long as the agent runs."""
 
@@ -76,8 +94,11 @@ class HostPlacement:
         jobs: Sequence[JobConfig] = (),
         configured: Mapping[str, GpuPlacement] | None = None,
         engines: HostEngines | None = None,
+        *,
+        clock: Clock | None = None,
     ) -> None:
         self.placement = Placement(configured or {})
+        self._clock = clock or SystemClock()
         self.engines = engines or HostEngines(host)
         self._host = host
         self._jobs = tuple(jobs)
@@ -86,6 +107,7 @@ class HostPlacement:
         self._begun_ns = 0
         self._targets: dict[str, EngineTarget] = {}
         self._silent: dict[str, EngineTarget] = {}
+        self._lost: dict[str, _Lost] = {}
         self._served: dict[str, frozenset[int] | None] = {}
         self._unmatched: set[str] = set()
         self._gpus: dict[str, tuple[str, ...]] = {}
@@ -117,6 +139,7 @@ class HostPlacement:
                 self._served.setdefault(target.engine_id, None)
                 self._unmatched.add(target.engine_id)
                 self._targets[target.engine_id] = target
+                self._lost.pop(target.engine_id, None)
                 self._match()
 
     def saw_reservation(self, engine_id: str, share_ppm: int | None) -> None:
@@ -134,11 +157,17 @@ class HostPlacement:
                 self._match()
 
     def lost_engine(self, engine_id: str) -> None:
-        """The engine is gone: its GPUs belong to others, or to nobody."""
+        """The engine is gone: its GPUs belong to others, or to nobody, and keep its group for a while."""
         with self._lock:
             self._unmatched.discard(engine_id)
-            if self._targets.pop(engine_id, None) is not None:
-                self._match()
+            target = self._targets.pop(engine_id, None)
+            if target is None:
+                return
+            if uuids := self._gpus.get(engine_id):
+                beside = frozenset(name for name, group in self._groups.items() if group == self._groups[engine_id])
+                until_s = self._clock.monotonic_s() + KEPT_S
+                self._lost[engine_id] = _Lost(target, uuids, beside, until_s)
+            self._match()
 
     @property
     def awaited(self) -> bool:
@@ -188,11 +217,16 @@ class HostPlacement:
         self._gpus = {
             name: gpus_of(target, table.listeners, table.parents, table.gpus) for name, target in targets.items()
         }
-        named = {name: target.placement_group for name, target in targets.items() if target.placement_group}
-        whole = {name: {table.gpu_of.get(uuid, uuid) for uuid in uuids} for name, uuids in self._gpus.items()}
-        self._groups = placement_groups(whole, self._host, named)
+        whole = {name: self._whole(uuids) for name, uuids in self._gpus.items()}
+        lost = self._lost_from(whole)
+        every = {**targets, **{name: one.target for name, one in lost.items()}}
+        named = {name: target.placement_group for name, target in every.items() if target.placement_group}
+        gone = {name: self._whole(one.gpu_uuids) for name, one in lost.items()}
+        groups = placement_groups({**whole, **gone}, self._host, named)
+        self._groups = {name: groups[name] for name in self._gpus}
+        kept = {uuid: groups[name] for name, one in lost.items() for uuid in (*one.gpu_uuids, *gone[name])}
         registrations = [Registration(name, self._groups[name], gpu_uuids=gpus) for name, gpus in self._gpus.items()]
-        found = placement_of(registrations, self._jobs, table.gpus, self._host, table.gpu_of, frozenset(begins))
+        found = placement_of(registrations, self._jobs, table.gpus, self._host, table.gpu_of, frozenset(begins), kept)
         self.placement.replace(found)
         owned = owned_processes(known, table.listeners, table.parents, table.gpus, self._jobs)
         self._owners = {
@@ -204,6 +238,23 @@ class HostPlacement:
             for pid, (engine_id, workload) in owned.items()
         }
         self._reserve()
+
+    def _whole(self, uuids: Iterable[str]) -> set[str]:
+        """The GPUs that these are, or are devices of."""
+        return {self._processes.gpu_of.get(uuid, uuid) for uuid in uuids}
+
+    def _lost_from(self, whole: Mapping[str, set[str]]) -> dict[str, _Lost]:
+        """Lost engines whose group stays: not for long, and none whose GPUs another engine took. ``whole``: GPUs of
+        the engines that are there."""
+        now_s = self._clock.monotonic_s()
+        self._lost = {name: one for name, one in self._lost.items() if now_s < one.until_s}
+        taken = {
+            name
+            for name, one in self._lost.items()
+            for other, gpus in whole.items()
+            if other not in one.beside and gpus & self._whole(one.gpu_uuids)
+        }
+        return {name: one for name, one in self._lost.items() if name not in taken}
 
     def _reserve(self) -> None:
         shares: dict[str, list[int | None]] = {}

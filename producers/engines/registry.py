@@ -214,27 +214,29 @@ def placement_of(
     host: str,
     gpu_of: Mapping[str, str] | None = None,
     starting: Collection[str] = (),
+    kept: Mapping[str, str] | None = None,
 ) -> dict[str, dict[str, str | None]]:
     """By GPU UUID: engine_id, placement_group, workload, each None where it is not known or not one.
 
     A GPU of several engines has their group and no engine_id. A GPU whose work is of several kinds has no workload; one
     that is known to compute nothing, and that no engine holds, is idle. ``gpu_of``: GPU by MIG device; a divided GPU
-    and all its devices have one group, as they have one bill.
+    and all its devices have one group, as they have one bill. ``kept``: group of GPUs that nobody holds any more.
     """
-    whole = gpu_of or {}
+    whole, before = gpu_of or {}, kept or {}
     by_gpu: dict[str, list[Registration]] = {}
     groups: dict[str, set[str]] = {}
     for registration in registrations:
         for uuid in registration.gpu_uuids:
             by_gpu.setdefault(uuid, []).append(registration)
             groups.setdefault(whole.get(uuid, uuid), set()).add(registration.placement_group)
+    known = sorted({*by_gpu, *gpus, *whole.values(), *before})
     return {
         uuid: {
             "engine_id": _only({each.engine_id for each in by_gpu.get(uuid, ())}),
-            "placement_group": _only(groups.get(whole.get(uuid, uuid), set())) or host,
+            "placement_group": _only(groups.get(gpu, set())) or before.get(gpu, host),
             "workload": _workload([each.engine_id in starting for each in by_gpu.get(uuid, ())], jobs, gpus.get(uuid)),
         }
-        for uuid in sorted({*by_gpu, *gpus, *whole.values()})
+        for uuid, gpu in ((uuid, whole.get(uuid, uuid)) for uuid in known)
     }
 
 

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from producers.engines.placement import HostPlacement, Placement
+from producers.engines.placement import KEPT_S, HostPlacement, Placement
 from producers.engines.processes import ProcessTable
 from producers.engines.target import EngineTarget
 from runtime.edge_config import JobConfig
+from tests.virtual_clock import VirtualClock
 
 ONE = EngineTarget("one", "http://127.0.0.1:8000")
 TWO = EngineTarget("two", "http://127.0.0.1:8001")
@@ -33,7 +34,8 @@ def test_configured_placement_wins_field_by_field() -> None:
 
 def test_engines_come_and_go() -> None:
     """The same object has the current placement."""
-    registry = HostPlacement("h", [JobConfig(workload="training", pattern="train")])
+    clock = VirtualClock()
+    registry = HostPlacement("h", [JobConfig(workload="training", pattern="train")], clock=clock)
     placement = registry.placement
 
     assert (dict(placement), registry.of("one")) == ({}, ((), "h"))
@@ -56,9 +58,72 @@ def test_engines_come_and_go() -> None:
 
     registry.lost_engine("one")
     registry.lost_engine("never there")
+    clock.advance(KEPT_S * 1_000)
+    registry.saw_processes(TABLE)
 
     assert (registry.of("one"), registry.of("two")) == (((), "h"), (("G1",), "two"))
     assert placement["G0"] == {"engine_id": None, "placement_group": "h", "workload": None}
+
+
+def test_gpus_of_an_engine_that_is_lost_keep_its_group_for_two_minutes() -> None:
+    """They are nobody's, and so is their time. One that answers again within a minute leaves them in one group, and
+    also engines that share with it."""
+    clock = VirtualClock()
+    registry = HostPlacement("h", clock=clock)
+    registry.saw_processes(TABLE)
+    registry.saw_engine(ONE)
+    registry.saw_engine(TWO)
+    seen = []
+    for after_s, turn in (
+        (0, lambda: registry.lost_engine("one")),
+        (20, lambda: registry.saw_engine(ONE)),
+        (10, lambda: registry.lost_engine("one")),
+        (KEPT_S - 1, lambda: registry.saw_processes(TABLE)),
+        (1, lambda: registry.saw_processes(TABLE)),
+    ):
+        clock.advance(after_s * 1_000)
+        turn()
+        places = [registry.placement[uuid] for uuid in ("G0", "G1", "G2")]
+        seen.append([(place["engine_id"], place["placement_group"]) for place in places])
+
+    lost, idle = [(None, "one+two"), ("two", "one+two"), (None, "h")], (None, "h")
+    assert seen == [lost, [("one", "one+two"), (None, "one+two"), idle], lost, lost, [idle, ("two", "two"), idle]]
+
+
+def test_an_engine_on_gpus_of_a_lost_one_has_its_own_group() -> None:
+    """At once, for all that the other had: it is another engine, and the minute has one change."""
+    registry = HostPlacement("h")
+    registry.saw_processes(TABLE)
+    registry.saw_engine(ONE)
+    registry.lost_engine("one")
+
+    assert {uuid: place["placement_group"] for uuid, place in registry.placement.items()} == {
+        "G0": "one", "G1": "one", "G2": "h",
+    }  # fmt: skip
+
+    registry.saw_engine(TWO)
+
+    assert registry.of("two") == (("G1",), "two")
+    assert {uuid: place["placement_group"] for uuid, place in registry.placement.items()} == {
+        "G0": "h", "G1": "two", "G2": "h",
+    }  # fmt: skip
+
+
+def test_a_divided_gpu_keeps_the_group_of_a_lost_engine() -> None:
+    """With all its devices, as it has one bill."""
+    registry = HostPlacement("h")
+    gpus = {"M0": {10: "vllm"}, "M1": {20: "vllm"}, "M2": dict[int, str]()}
+    registry.saw_processes(ProcessTable({8000: {10}, 8001: {20}}, gpus=gpus, gpu_of=dict.fromkeys(gpus, "G0")))
+    registry.saw_engine(ONE)
+    registry.saw_engine(TWO)
+    registry.lost_engine("one")
+
+    assert {uuid: (place["engine_id"], place["placement_group"]) for uuid, place in registry.placement.items()} == {
+        "G0": (None, "one+two"),
+        "M0": (None, "one+two"),
+        "M1": ("two", "one+two"),
+        "M2": (None, "one+two"),
+    }
 
 
 def test_a_target_that_changes_is_matched_anew() -> None:
