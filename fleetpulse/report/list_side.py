@@ -35,8 +35,10 @@ def entries_of(prices: Prices, models: Iterable[str]) -> dict[str, Model | None]
 
 
 def bounds_of(entries: Mapping[str, Model | None]) -> list[int]:
-    """Prompt lengths above which some of these models has another price, growing; 0 is always one."""
-    return sorted({0} | {bound for one in entries.values() if one for bound in one.thresholds})
+    """Prompt lengths above which some of these models has another price, or none, growing; 0 is always one."""
+    listed = [one for one in entries.values() if one]
+    ends = {one.input_max for one in listed if one.input_max is not None}
+    return sorted({0} | ends | {bound for one in listed for bound in one.thresholds})
 
 
 def list_sides(

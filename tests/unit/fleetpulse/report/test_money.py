@@ -81,7 +81,9 @@ MAP = b"""{
            "input_cost_per_token_above_128k_tokens": 3e-6, "cache_read_input_token_cost_above_128k_tokens": 3e-7,
            "output_cost_per_token_above_128k_tokens": 6e-6},
 "half": {"input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6, "input_cost_per_token_above_128k_tokens": 3e-6},
-"seconds": {"input_cost_per_second": 0.001}
+"seconds": {"input_cost_per_second": 0.001},
+"tiers": {"tiered_pricing": [{"range": [0, 32000], "input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6},
+                             {"range": [32000, 256000], "input_cost_per_token": 3e-6, "output_cost_per_token": 6e-6}]}
 }"""
 
 
@@ -136,6 +138,14 @@ def test_bounds_are_those_of_all_models_together() -> None:
     assert bounds_of({}) == [0]
 
 
+def test_where_a_table_ends_is_a_bound() -> None:
+    """Behind it there is no price, for one prompt as for many."""
+    entries = entries_of(Prices(list_map=read_map(MAP, "map.json")), ["tiers"])
+
+    assert bounds_of(entries) == [0, 32_000, 256_000]
+    assert listed("tiers", tokens(256_000, 300_000, 0, 10)).note == "no price for prompts above 256,000 tokens"
+
+
 def one_request(model: str, prompt: int | None, cached: int | None, answer: int | None, status: str = "ok") -> Row:
     return {"model": model, "status": status, "input_tokens": prompt, "cached_tokens": cached, "output_tokens": answer}
 
@@ -155,9 +165,11 @@ def one_request(model: str, prompt: int | None, cached: int | None, answer: int 
         (one_request("cached", 1_000, 0, 0, "error"), None, "hosts bill nothing for a request that failed"),
         (one_request("seconds", 5, 0, 5), None, "the hosted model is not priced by the token"),
         (one_request("none", 5, 0, 5), None, "no list price; add an alias to the price file"),
+        (one_request("tiers", 256_000, 0, 10), 768_060_000, NO_CACHE),
+        (one_request("tiers", 256_001, 0, 10), None, "no price for prompts above 256,000 tokens"),
     ],
     ids=["no cache", "cached", "aborted", "at a threshold", "above it", "nothing", "a price missing", "no prompt",
-         "no answer", "failed", "by the second", "not listed"],
+         "no answer", "failed", "by the second", "not listed", "at the end of a table", "behind it"],
 )  # fmt: skip
 def test_the_list_price_of_one_request(request_: Row, nusd: int | None, note: str) -> None:
     """As that of all of them: by the price of its prompt's length."""
