@@ -137,6 +137,13 @@ def _gpu(value: Any) -> str:
     return text
 
 
+def _commitment(value: Any) -> str:
+    text = _label(value)
+    if text == ANY:
+        raise ValueError(f"{ANY} is no commitment; leave it out where it is the file's default_commitment")
+    return text
+
+
 def _later(until_ms: int, info: ValidationInfo) -> int:
     if until_ms <= info.data.get("from_ms", -1):
         raise ValueError("must come after from; the end itself no longer belongs to the period")
@@ -270,7 +277,7 @@ class GpuHour(PriceEntry):
     """A price of GPUs."""
 
     gpu: Annotated[str, PlainValidator(_gpu)]
-    commitment: Annotated[str | None, PlainValidator(_label)] = None
+    commitment: Annotated[str | None, PlainValidator(_commitment)] = None
     periods: Spans[Span[Annotated[Amount, money("GPU-hour")]]]
 
 
@@ -338,7 +345,7 @@ class PriceFile(Section):
     exchange_rates: Annotated[
         tuple[ExchangeRate, ...], fields.up_to(ENTRIES_MAX), fields.once(lambda one, _: one.currency, TWICE)
     ] = ()
-    default_commitment: Label = DEFAULT_COMMITMENT
+    default_commitment: Annotated[str, PlainValidator(_commitment)] = DEFAULT_COMMITMENT
     gpu_hour: SectionOf[GpuHour] = ()
     host_hour: SectionOf[HostHour] = ()
     energy: SectionOf[Energy] = ()

@@ -14,7 +14,7 @@ from stream_jobs.prices.amounts import HOUR_BELOW, KWH_BELOW
 from stream_jobs.prices.file import USD, ListPrices, PriceFile
 from stream_jobs.prices.list_csv import read_csv
 from stream_jobs.prices.list_map import MAP_BYTES_MAX, PriceMap, read_map, version_of
-from stream_jobs.prices.model import EXAMPLE, Band, Entry, Period, Prices, instant_text
+from stream_jobs.prices.model import ANY, EXAMPLE, Band, Entry, Period, Prices, instant_text
 from stream_jobs.yaml_files.errors import FileError, quoted
 from stream_jobs.yaml_files.sections import read, validated
 from stream_jobs.yaml_files.tree import Items, Table, Word, parse
@@ -63,7 +63,7 @@ def parse_prices(data: bytes, path: str, map_of: Callable[[str], PriceMap] | Non
     list_map = _map(listed, path, map_of) if listed and map_of else None
     return Prices(
         entries,
-        warnings_of(entries, path),
+        warnings_of(entries, path, file.default_commitment),
         file.default_commitment,
         list_map,
         {name: str(target) for name, target in listed.aliases.items()} if listed else {},
@@ -95,12 +95,21 @@ def _map(listed: ListPrices, path: str, map_of: Callable[[str], PriceMap]) -> Pr
     return found
 
 
-def warnings_of(entries: Iterable[Entry], path: str) -> tuple[str, ...]:
-    """Sections that are not there, spans without a price, prices of 0."""
+def warnings_of(entries: Iterable[Entry], path: str, commitment: str) -> tuple[str, ...]:
+    """Sections that are not there, GPUs without a price for the ``commitment`` of bills, spans without a price, prices
+    of 0."""
     entries = tuple(entries)
     there = {one.section for one in entries}
+    billed = {(one.words, one.region) for one in entries if (one.section, one.commitment) == ("gpu_hour", commitment)}
     absent = [f"{path}:1: {text}" for name, text in ABSENT.items() if name not in there]
-    return (*absent, *(f"{at}: {one.name}: {text}" for one in entries for at, text in _open(one)))
+    unbilled = f"unpriced: bills use default_commitment ({commitment}) alone, and this GPU has no entry of it"
+    found = [*absent]
+    for one in entries:
+        others = one.section == "gpu_hour" and one.commitment != commitment
+        if others and not any(words <= one.words and region in (ANY, one.region) for words, region in billed):
+            found.append(f"{one.at}: {one.name}: {unbilled}")
+        found += [f"{at}: {one.name}: {text}" for at, text in _open(one)]
+    return tuple(found)
 
 
 def _open(one: Entry) -> Iterable[tuple[str, str]]:

@@ -17,6 +17,7 @@ from stream_jobs.prices.model import UNITS, instant_of, instant_text
 from stream_jobs.yaml_files.errors import FileError
 from stream_jobs.yaml_files.tree import BYTES_MAX
 
+NO_COMMITMENT = "* is no commitment; leave it out where it is the file's default_commitment"
 INSTANT = "a day (2026-01-31) or a whole minute (2026-01-31T06:00:00Z)"
 
 
@@ -51,6 +52,14 @@ def gpu(*periods: str) -> str:
             "gpu_hour:\n- {gpu: '-', periods: [{from: 2026-01-01, value: null}]}",
             ("2: gpu_hour.gpu: '-' has no word in it; write it like H100, or * for any",),
             id="GPU without a word",
+        ),
+        pytest.param(
+            "default_commitment: '*'", (f"1: default_commitment: {NO_COMMITMENT}",), id="any commitment by default"
+        ),
+        pytest.param(
+            "gpu_hour:\n- {gpu: H100, commitment: '*', periods: [{from: 2026-01-01, value: null}]}",
+            (f"2: gpu_hour.commitment: {NO_COMMITMENT}",),
+            id="any commitment",
         ),
         pytest.param(
             "gpu_hour:\n- {periods: [{from: 2026-01-01, value: null}]}", ("2: gpu_hour.gpu: is missing",), id="no GPU"
@@ -333,6 +342,24 @@ def test_what_stays_unpriced_is_listed() -> None:
         "p.yaml:8: gpu_hour H100 / on_demand: costs nothing; write null where the price is unknown",
         "p.yaml:8: gpu_hour H100 / on_demand: unpriced from 2026-05-01 on, where its last period ends",
     )  # fmt: skip
+
+
+def test_a_gpu_that_bills_have_no_price_for_is_listed() -> None:
+    """Bills use one commitment, and entries of another price nothing: said of GPUs that have no entry of that one."""
+    period = "periods: [{from: 2026-01-01, value: 1 USD/GPU-hour}]"
+    text = (
+        f"gpu_hour:\n- {{gpu: H100, {period}}}\n- {{gpu: H100 80GB, commitment: 1_year, {period}}}\n"
+        f"- {{gpu: L4, commitment: 1_year, {period}}}\n- {{gpu: L4, region: eu, {period}}}\n"
+    )
+    unpriced = "unpriced: bills use default_commitment ({}) alone, and this GPU has no entry of it"
+
+    found, other = (
+        [line for line in parse_prices((more + text).encode(), "p.yaml").warnings if "default_commitment" in line]
+        for more in ("", "default_commitment: 1_year\n")
+    )
+
+    assert found == ["p.yaml:4: gpu_hour L4 / 1_year: " + unpriced.format("on_demand")]
+    assert other == []
 
 
 def test_every_section_has_its_warning() -> None:
