@@ -27,8 +27,9 @@ from stream_jobs.costs.wide import UNKNOWN, Flags, Ints, rounded
 from stream_jobs.prices.amounts import KWH_MJ, PUE_ONE
 
 MIG_SLICES = 7
-MIG_SLICES_OF = {"A30": 4}
-"""Compute slices of a GPU in MIG mode. NVIDIA MIG User Guide, "Supported MIG Profiles": A30 four, all others seven."""
+MIG_SLICES_OF = {"A30": 4, "RTX PRO 6000": 4, "RTX PRO 5000": 2, "RTX PRO 4500": 2}
+"""Compute slices of a GPU in MIG mode, by words of its product name; all others have seven. NVIDIA MIG User Guide,
+"Supported GPUs" and "Supported MIG Profiles"."""
 _SLICES_HELD = re.compile(rf"([1-{MIG_SLICES}])[cg](?:\.|\Z)")
 
 
@@ -149,7 +150,8 @@ def _energy(energy_mj: Ints, per_kwh: Ints, pue_micro: Ints) -> Ints:
 
 def slices_of(gpu_model: str) -> int:
     """Compute slices that a GPU of this product name has in MIG mode."""
-    return next((count for name, count in MIG_SLICES_OF.items() if name in gpu_model.split()), MIG_SLICES)
+    words = set(gpu_model.split())
+    return next((count for name, count in MIG_SLICES_OF.items() if words.issuperset(name.split())), MIG_SLICES)
 
 
 def slices_held(mig_profile: str) -> int | None:

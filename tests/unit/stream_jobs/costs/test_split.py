@@ -142,7 +142,14 @@ def test_the_slices_of_a_profile(profile: str, slices: int | None) -> None:
     assert slices_held(profile) == slices
 
 
-@pytest.mark.parametrize(("gpu_model", "slices"), [("NVIDIA A30", 4), ("NVIDIA H100 80GB HBM3", 7), ("A300", 7)])
+@pytest.mark.parametrize(
+    ("gpu_model", "slices"),
+    [
+        *(("NVIDIA A30", 4), ("NVIDIA H100 80GB HBM3", 7), ("A300", 7), ("NVIDIA RTX 6000 Ada Generation", 7)),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", 4),
+        *(("NVIDIA RTX PRO 5000 Blackwell", 2), ("NVIDIA RTX PRO 4500 Blackwell Server Edition", 2)),
+    ],
+)
 def test_the_slices_of_a_gpu(gpu_model: str, slices: int) -> None:
     """By the vendor's table."""
     assert slices_of(gpu_model) == slices
