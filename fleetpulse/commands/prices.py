@@ -53,7 +53,9 @@ def check(
 def show(
     at: Annotated[str | None, typer.Option(help="A day or a minute (2026-01-31T06:00:00Z); without it now.")] = None,
     gpu: Annotated[str | None, typer.Option(help="Only GPUs with these words in their name.")] = None,
-    region: Annotated[str | None, typer.Option(help="With --gpu: only the price that a machine there gets.")] = None,
+    region: Annotated[
+        str | None, typer.Option(help="With --gpu: only the price that it gets there, by its full product name.")
+    ] = None,
     commitment: Annotated[str | None, typer.Option(help="With --region; without it the file's default one.")] = None,
     model: Annotated[str | None, typer.Option(help="List prices of this hosted model.")] = None,
     file: Annotated[
@@ -71,13 +73,27 @@ def show(
     found = _read(file)
     if model is not None:
         return _model(found, model)
-    rows = [row for entry in found.entries if _fits(entry, gpu) for row in _held(entry, at_ms)]
     if gpu is not None and region is not None:
-        decided = found.gpu_nusd_per_hour(gpu, region, commitment, at_ms)
-        rows = [row for row in rows if decided and row["line"] == decided.at]
+        rows = _there(found, gpu, region, commitment, at_ms)
+    else:
+        rows = [row for entry in found.entries if _fits(entry, gpu) for row in _held(entry, at_ms)]
     title = f"prices at {instant_text(at_ms)}" + (" (example prices)" if found.example else "")
     listed = {"at_ms": at_ms, "file": str(file), "version": found.version, "prices": rows}
     return Result(listed, lambda: _print(title, rows, "no price holds then"), wrong=not rows)
+
+
+def _there(prices: Prices, gpu: str, region: str, commitment: str | None, at_ms: int) -> list[dict[str, Any]]:
+    """The price that a GPU of this name gets there, and those of entries with more words, which its full name may
+    have."""
+    from stream_jobs.prices.model import words_of
+
+    words, wanted = words_of(gpu), commitment or prices.default_commitment
+    decided = prices.gpu_nusd_per_hour(gpu, region, commitment, at_ms)
+    found = []
+    for one in prices.entries:
+        closer = one.section == "gpu_hour" and words < one.words and one.fits(one.words, region, wanted)
+        found += [row for row in _held(one, at_ms) if closer or (decided and row["line"] == decided.at)]
+    return found
 
 
 def _configured() -> Path:

@@ -129,6 +129,30 @@ def test_the_price_that_a_machine_gets(region: str, commitment: list[str], amoun
     assert [one["amount"] for one in json.loads(result.stdout)["prices"]] == amounts
 
 
+def test_some_words_of_a_gpu_show_every_price_that_it_may_get_there(tmp_path: Path) -> None:
+    """Which of them a machine gets its full product name decides."""
+    path = tmp_path / "p.yaml"
+    path.write_text(
+        "gpu_hour:\n"
+        "- {gpu: '*', periods: [{from: 2026-01-01, value: 9 USD/GPU-hour}]}\n"
+        "- {gpu: H100, periods: [{from: 2026-01-01, value: 3 USD/GPU-hour}]}\n"
+        "- {gpu: H100 80GB, region: eu, periods: [{from: 2026-01-01, value: 2 USD/GPU-hour}]}\n"
+        "- {gpu: H100 80GB, region: us, periods: [{from: 2026-01-01, value: 1 USD/GPU-hour}]}\n"
+    )
+    options = ["--at", "2026-02-01", "--region", "eu", "--file", str(path), "--json"]
+
+    results = [
+        RUNNER.invoke(app, ["prices", "show", "--gpu", gpu, *options])
+        for gpu in ("H100", "NVIDIA H100 80GB HBM3", "NVIDIA H100 PCIe")
+    ]
+
+    assert [[one["for"] for one in json.loads(result.stdout)["prices"]] for result in results] == [
+        ["H100 / on_demand", "H100 80GB / eu / on_demand"],
+        ["H100 80GB / eu / on_demand"],
+        ["H100 / on_demand"],
+    ]
+
+
 def test_a_day_without_prices_exits_with_one() -> None:
     """Said on stderr."""
     result = RUNNER.invoke(app, ["prices", "show", "--at", "1999-01-01"])
