@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -177,24 +176,26 @@ async def test_what_another_member_committed_earlier_is_landed_again() -> None:
 async def test_after_a_rebalance_a_sink_goes_on_from_what_the_group_had_committed() -> None:
     """Though a batch of the assignment before lands later and its commit is accepted: this member kept the partition.
     No topic was recreated."""
-    stop, waits, rebalanced = asyncio.Event(), threading.Event(), threading.Event()
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
 
     class Slow(Database):
         def insert(self, inserts: Sequence[Insert]) -> None:
-            if len(self.stored) == 1:
-                waits.set()
-                rebalanced.wait()
+            if len(self.stored) == 1:  # in a thread
+                asyncio.run_coroutine_threadsafe(consumer.rebalance(), loop).result()
             super().insert(inserts)
 
     class Rebalancing(Recording):
+        rebalanced = False
+
+        async def rebalance(self) -> None:
+            await found.assignment.on_partitions_revoked([PLACE])
+            self.brought = self.commits[-1]
+            await found.assignment.on_partitions_assigned([PLACE])
+            self.rebalanced = True
+
         async def getmany(self, timeout_ms: int, max_records: int) -> dict[TopicPartition, list[Any]]:
-            if waits.is_set() and not rebalanced.is_set():
-                await found.assignment.on_partitions_revoked([PLACE])
-                self.brought = self.commits[-1]
-                await found.assignment.on_partitions_assigned([PLACE])
-                rebalanced.set()
-                while len(self.commits) < 2:  # noqa: ASYNC110 -- the batch before is stored by a thread
-                    await asyncio.sleep(0)
+            while self.rebalanced and len(self.commits) < 2:  # noqa: ASYNC110 -- the batch before is being stored
+                await asyncio.sleep(0)
             return await super().getmany(timeout_ms, max_records)
 
         async def commit(self, offsets: dict[TopicPartition, int]) -> None:
