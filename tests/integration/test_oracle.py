@@ -17,7 +17,7 @@ from schemas.limits import DAY_MS
 from tests.integration.oracle_rig import OBJECTIVES, Asked, filled
 from tests.tables import Tables
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1_800)]
 
 RANGES = 10
 """As many as there are kinds of ends."""
