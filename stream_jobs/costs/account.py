@@ -183,20 +183,14 @@ class _Account:
         return found
 
     def _places(self, gpus: Placed, holding: Held, owner: Ints, owners: int) -> dict[str, Column]:
-        """Region, host and type of the GPUs of each bill, where all have the same: of rows under its owner's name; of
-        an owner that no row names (engines side by side, slices that nobody holds) of the GPUs that it has a part of.
-        """
+        """Region, host and type of the GPUs of each bill, where all have the same."""
         own = _index_of(gpus.owners(), list(holding.owners), owner)
         known = own >= 0
-        unnamed = np.bincount(own[known], minlength=owners) == 0
-        parts = unnamed[owner] & (holding.weight > 0)
-        bill, gpu = np.concatenate([own[known], owner[parts]]), holding.gpu[parts]
         found: dict[str, Column] = {}
-        for name, of in (("region", "region"), ("host", "host"), ("gpu_model", "model")):
-            column = np.concatenate([getattr(gpus, of)[known], getattr(holding, of)[gpu]])
+        for name, column in (("region", gpus.region), ("host", gpus.host), ("gpu_model", gpus.model)):
             least, most = np.full(owners, len(self.words)), np.full(owners, -1)
-            np.minimum.at(least, bill, column)
-            np.maximum.at(most, bill, column)
+            np.minimum.at(least, own[known], column[known])
+            np.maximum.at(most, own[known], column[known])
             found[name] = _labels(np.where(least == most, least, 0), self.words)
         return found
 

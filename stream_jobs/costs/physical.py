@@ -83,7 +83,6 @@ class Held:
     minute_no: Ints
     model: Ints
     region: Ints
-    host: Ints
     gpu_ms: Ints
     energy_mj: Ints
     estimated_ms: Ints
@@ -209,7 +208,6 @@ def _alone(rows: Placed) -> Held:
         minute_no=minute_no,
         model=rows.model,
         region=rows.region,
-        host=rows.host,
         gpu_ms=rows.gpu_ms,
         energy_mj=rows.energy_mj,
         estimated_ms=rows.estimated_ms,
@@ -226,7 +224,6 @@ class _Together(NamedTuple):
     minute_no: int
     model: int
     region: int
-    host: int
     gpu_ms: int
     energy_mj: int
     estimated_ms: int
@@ -253,7 +250,6 @@ def _together(
         minute_no=of[0].minute_no,
         model=of[0].model,
         region=of[0].region,
-        host=of[0].host,
         gpu_ms=gpu_ms,
         energy_mj=sum(known) if known else UNKNOWN,
         estimated_ms=sum(row.estimated_ms for row in of),
@@ -335,6 +331,6 @@ def _joined(alone: Held, together: Sequence[_Together]) -> Held:
 
 
 _COLUMNS = {
-    **dict.fromkeys(("minute_no", "model", "region", "host", "gpu_ms", "energy_mj", "estimated_ms"), np.int64),
+    **dict.fromkeys(("minute_no", "model", "region", "gpu_ms", "energy_mj", "estimated_ms"), np.int64),
     "priced": np.bool_,
 }

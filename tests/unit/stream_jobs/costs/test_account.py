@@ -102,38 +102,6 @@ def test_region_host_and_type_stand_where_all_gpus_have_the_same() -> None:
     assert (bill["region"], bill["host"], bill["gpu_model"]) == ("north", None, None)
 
 
-Labels = tuple[str | None, str | None, str | None]
-
-
-def labels(*rows: Row) -> dict[tuple[str, str], Labels]:
-    """Region, host and type of each bill."""
-    bills = told_bills(rows)
-    return {(bill["use"], bill["owner"]): (bill["region"], bill["host"], bill["gpu_model"]) for bill in bills}
-
-
-def test_engines_side_by_side_have_the_labels_of_their_gpus() -> None:
-    """No row of a GPU names them. Who holds nothing of it has those of the rows that name it, as before."""
-    rows = [gpu_row("host-1", "g", use="idle", region="south"), share_row("a", "g", 3), share_row("b", "g", 1)]
-    other = [gpu_row("host-1", "h", use="idle"), share_row("b", "h", 1), share_row("c", "h", 0)]
-
-    assert labels(*rows) == dict.fromkeys(
-        [("engine", "a"), ("engine", "b"), ("idle", "host-1")], ("south", "host-1", "H100")
-    )
-    assert labels(*rows, *other) == {
-        ("engine", "a"): ("south", "host-1", "H100"),
-        ("engine", "b"): (None, "host-1", "H100"),
-        ("engine", "c"): (None, None, None),
-        ("idle", "host-1"): (None, "host-1", "H100"),
-    }
-
-
-def test_slices_that_nobody_holds_have_the_labels_of_their_gpu() -> None:
-    """Rows name the engines of the devices alone; the devices' own labels stay theirs."""
-    found = labels(device("a", "m", "3g.40gb", model="A100"), device("b", "n", "2g.20gb", model="A100", ms=20_000))
-
-    assert found == dict.fromkeys([("engine", "a"), ("engine", "b"), ("idle", "host-1")], ("north", "host-1", "A100"))
-
-
 def test_holders_of_a_gpu_pay_by_their_shares_whoever_told_its_time() -> None:
     """Weights 3, 2 and 2 of 7: the whole GPU is there."""
     owned = ((("engine", "a"), 3), (("engine", "b"), 2), (("idle", "host-1"), 2))
