@@ -156,6 +156,7 @@ def test_what_is_no_object_is_counted(data: bytes, reason: str) -> None:
                 model="m",
                 done=True,
                 choices=2,
+                finished=(0, 1),
             ),
             id="chat with two choices",
         ),
