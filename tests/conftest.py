@@ -13,6 +13,7 @@ import atexit
 import contextlib
 import fcntl
 import gc
+import logging
 import os
 import secrets
 import shutil
@@ -88,6 +89,16 @@ def _no_network(request: pytest.FixtureRequest) -> None:
     """A unit test that opens a socket fails; Unix sockets (event loops, local datagrams) are no network."""
     if UNIT in request.path.parents and request.node.get_closest_marker("enable_socket") is None:
         disable_socket(allow_unix_socket=True)
+
+
+@pytest.fixture(autouse=True)
+def _own_root_logger() -> Iterator[None]:
+    """A test that configures logs, as every service does when it starts, leaves the root logger as it was."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture(scope="session")

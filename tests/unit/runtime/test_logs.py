@@ -2,7 +2,6 @@ import io
 import json
 import logging
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import aiokafka
@@ -19,16 +18,6 @@ from schemas.errors import ConfigError
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
-
-
-@pytest.fixture(autouse=True)
-def _own_root() -> Iterator[None]:
-    """Leave the root logger as it was."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 def test_a_line_is_one_json_object_with_its_facts() -> None:
