@@ -4,7 +4,6 @@ a log no longer has of what comes next, also where it was recreated."""
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
@@ -13,13 +12,12 @@ from aiokafka import TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError
 
 from runtime.counters import COUNTERS, Counters
+from runtime.positions import known_positions
 from schemas.errors import ContractError
 
 _log = logging.getLogger(__name__)
 _GROUP_WITHIN_S = 20.0
 """So long the group's coordinator has to answer. aiokafka asks for ever; ``TimeoutError`` lets the group reconnect."""
-_POSITIONS_WITHIN_S = 0.2
-"""Positions that are not known are waited for so long, all of them together."""
 _MARKERS_MAX = 1_000
 """So many between two records of a partition that is read on are no reason to ask the brokers where its log begins: as
 many jobs may have committed there at once."""
@@ -98,12 +96,7 @@ async def commit_markers(consumer: Any, landed: dict[TopicPartition, int]) -> No
     """Commit how far partitions were read where every record that came is landed. What lies between are markers: of
     some transactions that ended at once there are several, which nobody waits for and which count as lag. Of a
     partition without leader the position may be unknown; others are not held up by it."""
-    read: dict[TopicPartition, int] = {}
-    until_s = asyncio.get_running_loop().time() + _POSITIONS_WITHIN_S
-    for partition in consumer.assignment() & landed.keys():
-        with contextlib.suppress(IllegalStateError, TimeoutError):  # the former: revoked meanwhile
-            async with asyncio.timeout_at(until_s):
-                read[partition] = await consumer.position(partition)
+    read = await known_positions(consumer, consumer.assignment() & landed.keys())
     ahead = {partition: offset for partition, offset in read.items() if offset > landed[partition]}
     if ahead:
         await commit(consumer, landed, ahead)

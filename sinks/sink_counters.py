@@ -11,16 +11,16 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from aiokafka import TopicPartition
-from aiokafka.errors import IllegalStateError, KafkaError
+from aiokafka.errors import KafkaError
 
 from runtime.clock import SystemClock
 from runtime.counters import COUNTERS, Counters
+from runtime.positions import WITHIN_S, known_positions
 from runtime.runbook import Cause
 from schemas.contract.record import Record
 from schemas.errors import UnavailableError
 from sinks.landing import Insert, Landing
 
-_POSITIONS_WITHIN_S = 0.2
 _FOLLOW_EVERY_S, _ENDS_WITHIN_S = 5.0, 5.0
 _CLOCK = SystemClock()
 _log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ async def set_lag(
     consumer: Any,
     known: set[TopicPartition],
     counters: Counters = COUNTERS,
-    within_s: float = _POSITIONS_WITHIN_S,
+    within_s: float = WITHIN_S,
     ends: Mapping[TopicPartition, int] | None = None,
 ) -> None:
     """Consumer lag: records between the consumer's positions and ``ends``; None: those that the last fetches named.
@@ -86,15 +86,12 @@ async def set_lag(
     for gone in known - consumer.assignment():
         counters.set("sink_lag_records", 0, topic=gone.topic, partition=gone.partition)
         known.discard(gone)
-    with contextlib.suppress(TimeoutError, IllegalStateError):  # the latter: revoked meanwhile
-        async with asyncio.timeout(within_s):
-            for tp in sorted(consumer.assignment()):
-                end = consumer.highwater(tp) if ends is None else ends.get(tp)
-                if end is None:  # nothing was fetched yet: unknown
-                    continue
-                lag = max(0, end - await consumer.position(tp))
-                counters.set("sink_lag_records", lag, topic=tp.topic, partition=tp.partition)
-                known.add(tp)
+    assigned = sorted(consumer.assignment())
+    fetched = {tp: consumer.highwater(tp) for tp in assigned} if ends is None else ends
+    waiting = [tp for tp in assigned if fetched.get(tp) is not None]  # of others nothing was fetched yet: unknown
+    for tp, position in (await known_positions(consumer, waiting, within_s)).items():
+        counters.set("sink_lag_records", max(0, fetched[tp] - position), topic=tp.topic, partition=tp.partition)
+        known.add(tp)
 
 
 @contextlib.asynccontextmanager

@@ -26,6 +26,7 @@ from runtime.counters import COUNTERS
 from runtime.delivery_config import DeliveryConfig
 from runtime.health import Readiness
 from runtime.kafka_clients import check_login, explained, make_admin, make_consumer, make_producer, started
+from runtime.positions import known_positions
 from runtime.runbook import Cause, cause_of, named
 from schemas.contract.record import Record
 from schemas.contract.topics import ALERTS_TOPIC, DEAD_LETTERS
@@ -147,6 +148,7 @@ class _Session:
         self._filters = {target.name: target.filter_id for target in delivery.config.all_targets}
         self._senders: list[Sender] = []
         self._committed: object = None
+        self._begins: Mapping[TopicPartition, int] = {}
         self._ends: Mapping[TopicPartition, int] = {}
 
     @property
@@ -177,7 +179,7 @@ class _Session:
 
     async def _cursors(self) -> Cursors:
         """Where each target continues. A new group commits at once where it began, so that a crash does not move it."""
-        begins = await self._consumer.beginning_offsets(self._partitions)
+        begins = self._begins = await self._consumer.beginning_offsets(self._partitions)
         ends = self._ends = await self._consumer.end_offsets(self._partitions)
         known = await _committed(self._delivery.kafka, self._delivery.group, self._partitions)
         names, filters = tuple(self._filters), self._filters
@@ -188,12 +190,18 @@ class _Session:
 
     async def _read_history(self, cursors: Cursors) -> None:
         """Everything before the cursor of the target that is furthest."""
-        await self._consumer.seek_to_beginning(*self._partitions)
+        for tp, begin in self._begins.items():
+            self._consumer.seek(tp, begin)
         ends = {tp: max((cursor.offset for cursor in cursors[tp].values()), default=0) for tp in self._partitions}
-        while not self._over and any([await self._consumer.position(tp) < end for tp, end in ends.items()]):
+        while not self._over and await self._are_before(ends):
             await self._read()
         for sender in self._senders:
             sender.target.begin()
+
+    async def _are_before(self, ends: Mapping[TopicPartition, int]) -> bool:
+        """Whether a partition is still to be read up to its end. One without leader is: its position is unknown."""
+        positions = await known_positions(self._consumer, ends)
+        return any(positions.get(tp, -1) < end for tp, end in ends.items())
 
     async def _read_on(self) -> None:
         committed_s = 0.0
@@ -292,8 +300,7 @@ class _Session:
     async def _try_commit(self, cursors: Cursors) -> bool:
         """Commit; False when Kafka is unavailable. The session continues; after a crash the next one sends again."""
         try:
-            async with asyncio.timeout(_COMMIT_WITHIN_S):
-                await self._commit(cursors)
+            await self._commit(cursors)
         except (CommitFailedError, IllegalStateError) as error:
             _log.warning("Kafka commit rejected after a rebalance; alerts are sent again", extra={"error": repr(error)})
         except (KafkaError, OSError) as error:
@@ -306,7 +313,8 @@ class _Session:
             tp: (min(one.offset for one in by_name.values()), encode(by_name, self._filters))
             for tp, by_name in cursors.items()
         }
-        await self._consumer.commit(offsets)
+        async with asyncio.timeout(_COMMIT_WITHIN_S):  # aiokafka asks a coordinator that is away for ever
+            await self._consumer.commit(offsets)
 
     async def _publish_undelivered(self, target: str, undelivered: Undelivered) -> None:
         await publish(self._producer, target, undelivered, self._delivery.clock)

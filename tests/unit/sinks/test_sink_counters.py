@@ -151,6 +151,25 @@ async def test_a_position_that_is_not_to_be_had_holds_nothing_up(lost: Exception
     assert told == {TopicPartition("t", 0)}
 
 
+async def test_a_partition_without_leader_hides_the_lag_of_no_other() -> None:
+    """Its position is not known until it has one."""
+
+    class Leaderless(Consumer):
+        def highwater(self, place: TopicPartition) -> int:
+            return 10
+
+        async def position(self, place: TopicPartition) -> int:
+            if place == self.first:
+                await asyncio.Event().wait()
+            return 7
+
+    counters = Counters()
+    await set_lag(Leaderless(), set(), counters, within_s=0.01)
+
+    assert counters.value("sink_lag_records", topic="t", partition=1) == 3
+    assert b'partition="0"' not in counters.render()
+
+
 async def test_the_lag_grows_while_nothing_is_fetched() -> None:
     """By ends that are asked for; while nobody answers it stays as it was told."""
     counters, told, enough = Counters(), set[TopicPartition](), asyncio.Event()

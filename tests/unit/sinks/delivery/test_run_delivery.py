@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
+from aiokafka import TopicPartition
 
+from runtime.assignment import Assignment
 from runtime.config import KafkaConfig
 from runtime.delivery_config import DeliveryConfig
 from schemas.errors import ConfigError
@@ -52,3 +55,46 @@ async def test_what_is_rejected_after_a_session_is_tried_again(
     assert f"Kafka rejected the login: {REJECTED}" in str(seen[1])
     (line,) = caplog.records
     assert line.__dict__["error"] == str(REJECTED)
+
+
+@pytest.mark.parametrize("away", ["leader", "coordinator"])
+async def test_a_stop_ends_a_session_whose_partition_has_no_answer(away: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """aiokafka waits for ever for the position of a partition without leader, and for a coordinator that is away."""
+    stop, never, partition = asyncio.Event(), asyncio.Event(), TopicPartition("alerts", 0)
+
+    class Consumer:
+        async def beginning_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+            return dict.fromkeys(partitions, 0)
+
+        end_offsets = beginning_offsets
+
+        async def commit(self, _: object) -> None:
+            if away == "coordinator":
+                await never.wait()
+
+        def seek(self, _: TopicPartition, __: int) -> None:
+            """The log is cut below it, so that its position is looked up."""
+
+        async def position(self, _: TopicPartition) -> int:
+            await never.wait()
+            return 0
+
+        async def getmany(self, *_: TopicPartition, **__: Any) -> dict[TopicPartition, list[Any]]:
+            stop.set()
+            return {}
+
+    async def committed(*_: object) -> dict[TopicPartition, tuple[None, str]]:
+        return {partition: (None, "")}
+
+    monkeypatch.setattr(service, "_committed", committed)
+    monkeypatch.setattr(service, "_COMMIT_WITHIN_S", 0.01)
+    config = DeliveryConfig.model_validate({"targets": [{"kind": "webhook", "endpoint_url": "http://127.0.0.1:9/"}]})
+    delivery = Delivery(KafkaConfig(), config, stop)
+    session = service._Session(delivery, Consumer(), None, Assignment(), [partition])
+
+    if away == "coordinator":
+        with pytest.raises(TimeoutError):
+            await session.run()
+    else:
+        await session.run()
+        assert stop.is_set()
