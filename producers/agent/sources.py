@@ -359,9 +359,8 @@ def _answers(port: int) -> bool:
 def _engines(setting: Setting) -> dict[str, Make]:
     from producers.engines.placement import ProcessMatcher
 
-    config, host, pods = setting.config, setting.host, setting.config.kubernetes.engines
+    config, pods, targets = setting.config, setting.config.kubernetes.engines, targets_of(setting.config, setting.host)
     matcher: dict[str, Make] = {"placement": lambda: ProcessMatcher(setting.registry, config.slow_period_ms)}
-    targets = targets_of(config, host)
     if config.engines:
         return {f"engine {target.engine_id}": _engine(setting, target) for target in targets} | matcher
 
@@ -381,7 +380,8 @@ def _engine(setting: Setting, target: EngineTarget) -> Callable[[], Collector]:
     def make() -> Collector:
         from producers.engines.collector import EngineCollector
 
-        return EngineCollector(target, setting.identity, setting.registry, setting.config.engine_period_ms)
+        period_ms, state = setting.config.engine_period_ms, setting.state
+        return EngineCollector(target, setting.identity, setting.registry, period_ms, state=state)
 
     return make
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -43,6 +44,7 @@ from producers.engines.registry import (
     registration_of,
     remembered,
 )
+from producers.engines.remembered import EngineMemory
 from producers.engines.rows import Known, engine_rows, restart
 from producers.engines.starts import TURNS, Starts
 from producers.engines.target import EngineTarget
@@ -67,7 +69,8 @@ UNREAD = frozenset({"timeout", "too_large", "broken"})
 
 
 class EngineCollector:
-    """Collector of one engine. ``registry`` is shared by all of a host."""
+    """Collector of one engine. ``registry`` is shared by all of a host. ``state`` is the folder for what is kept over a
+    restart of the agent; None: nothing is kept."""
 
     def __init__(
         self,
@@ -80,6 +83,7 @@ class EngineCollector:
         clock: Clock | None = None,
         counters: Counters = COUNTERS,
         read_folder: Callable[[str | None, int | None], tuple[Any, Size]] = read_folder,
+        state: Path | None = None,
     ) -> None:
         self.name = f"engine {target.engine_id}"
         self.period_ms = period_ms
@@ -103,10 +107,13 @@ class EngineCollector:
         self._load_ms: int | None = None
         self._read_folder = read_folder
         self._folder: tuple[str | None, Any, Size] = (None, None, UNKNOWN)
+        self._memory = None if state is None else EngineMemory(state / "engine_counters", target.engine_id)
+        if self._memory is not None and (kept := self._memory.load(self._moment_ms())) is not None:
+            self._known, self._read_ms = kept
 
     def collect(self, at_ms: int) -> Sequence[Collected]:
         """Samples of every model the engine serves, and what changed. Raises ``UnknownEngineError``."""
-        moment_ms = round(self._clock.monotonic_s() * 1_000)
+        moment_ms = self._moment_ms()
         if self._known is None and self._target.sought and moment_ms < self._seek_due_ms:
             return []
         self._seek_due_ms = moment_ms + SEEK_EVERY_MS
@@ -127,6 +134,8 @@ class EngineCollector:
         news = self._announced(reading)
         rows, self._known = engine_rows(self._followed(reading), reading, at_ms, moment_ms)
         self._read_ms = at_ms
+        if self._memory is not None:
+            self._memory.save(self._known, at_ms)
         self._identify(self._known, at_ms)
         return self._collected(at_ms, self._samples(rows, one=len(reading.fields) == 1), found + news)
 
@@ -138,9 +147,14 @@ class EngineCollector:
             self._failures, self._silent_ms = before._failures, before._silent_ms
 
     def close(self) -> None:
-        """Nothing is held open between two scrapes."""
+        """Nothing is held open between two scrapes, but for the memory."""
+        if self._memory is not None:
+            self._memory.close()
 
     # Scraping
+
+    def _moment_ms(self) -> int:
+        return round(self._clock.monotonic_s() * 1_000)
 
     def _scrape_one(self, moment_ms: int) -> tuple[Reading, Sequence[Sample]]:
         """As ``_scrape``; ``UnknownEngineError`` too where several processes take turns."""

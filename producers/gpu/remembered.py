@@ -1,14 +1,10 @@
-"""Keep the last readings in a small file, so that growth of GPU counters over a restart of the agent is not lost.
+"""Growth of GPU counters over a restart of the agent is not lost: the last readings are kept in a file.
 
-Written after every reading (into two slots in turn, so that a kill leaves one of them whole) and before its rows are
-handed on: a process that is killed between the two loses the differences of that one reading, never counts any twice.
-It is ignored when the machine or the driver was started since (counters restarted from 0), and when it is older than a
-minute (the difference would be smeared over windows in which nobody looked).
+It is ignored when the machine or the driver was started since (counters restarted from 0), and when it is too old.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,15 +13,13 @@ from pathlib import Path
 import orjson
 
 from producers.gpu.rows import Reading
-from producers.spool.slots import Slots
+from producers.kept_file import AGE_MS_MAX, KeptFile
 
 _log = logging.getLogger(__name__)
 
-AGE_MS_MAX = 60_000
 SLOT_BYTES = 512 * 1024
 """More than 128 devices take whose 18 links are counted one by one."""
 VERSION = 1
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +36,6 @@ class Remembered:
 
     readings: Mapping[str, Reading]
     driver: str | None
-
-
-def boot_id() -> str | None:
-    """Of this start of the machine; None where the system does not report it."""
-    try:
-        return BOOT_ID.read_text().strip() or None
-    except OSError:
-        return None
 
 
 def encoded(era: Era, readings: Mapping[str, Reading]) -> bytes:
@@ -104,37 +90,22 @@ class CounterFile:
     """The file at ``path``. A disk that fails costs the memory, never a sample; it is logged once."""
 
     def __init__(self, path: Path, era: Era) -> None:
-        self._path = path
+        self._file = KeptFile(path, SLOT_BYTES)
         self._era = era
-        self._slots: Slots | None = None
-        self._logged = False
 
     def load(self, monotonic_ms: int) -> Remembered:
         """As ``decoded``; nothing when there is no file."""
-        with contextlib.suppress(OSError):
-            if self._path.exists() and (data := self._opened().read()) is not None:
-                return decoded(data, self._era, monotonic_ms)
-        return Remembered({}, None)
+        data = self._file.load()
+        return Remembered({}, None) if data is None else decoded(data, self._era, monotonic_ms)
 
     def save(self, readings: Mapping[str, Reading]) -> None:
         """Replace what is remembered."""
-        try:
-            self._opened().write(encoded(self._era, readings), durable=False)
-        except OSError as error:
-            if not self._logged:
-                self._logged = True
-                _log.warning(
-                    "writing GPU counters failed; a restart cannot continue them",
-                    extra={"path": str(self._path), "why": str(error)},
-                )
+        if (error := self._file.save(encoded(self._era, readings))) is not None:
+            _log.warning(
+                "writing GPU counters failed; a restart cannot continue them",
+                extra={"path": str(self._file.path), "why": str(error)},
+            )
 
     def close(self) -> None:
         """Let go of the file."""
-        if self._slots is not None:
-            self._slots.close()
-            self._slots = None
-
-    def _opened(self) -> Slots:
-        if self._slots is None:
-            self._slots = Slots.open(self._path, SLOT_BYTES)
-        return self._slots
+        self._file.close()

@@ -26,10 +26,11 @@ from producers.gpu.device import Device, Found, RawReading
 from producers.gpu.faults import Fault
 from producers.gpu.inventory import GpuIdentity
 from producers.gpu.library import DriverGoneError, GpuLostError, open_library
-from producers.gpu.remembered import CounterFile, Era, boot_id
+from producers.gpu.remembered import CounterFile, Era
 from producers.gpu.rows import Reading, counters, sample_rows
 from producers.gpu.transitions import Happening, Watch, newest, observe
 from producers.gpu.watchdog import LIMIT_S, Done, Failed, Hung, Outcome, Watchdog
+from producers.kept_file import boot_id
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
 from schemas.events.event_types import GPU_SAMPLES

@@ -61,9 +61,10 @@ class Engine:
 class Rig:
     """A collector of one engine on a clock that is turned by hand."""
 
-    def __init__(self, pages: dict[str, Any], target: EngineTarget = TARGET, **more: Any) -> None:
+    def __init__(self, pages: dict[str, Any], target: EngineTarget = TARGET, begun_ms: int = 0, **more: Any) -> None:
         self.engine = Engine(pages)
         self.clock = VirtualClock()
+        self.clock.advance(begun_ms)
         self.counters = Counters()
         self.registry = HostPlacement("h")
         self.collector = EngineCollector(
@@ -431,6 +432,19 @@ def test_facts_are_fetched_now_and_then_and_after_a_restart() -> None:
     rig.engine.pages[METRICS] = small(start=2.0)
     rig.tick()
     assert rig.engine.fetched == [METRICS, VERSION, MODELS]
+
+
+def test_an_agent_that_starts_again_goes_on_with_the_counters(tmp_path: Path) -> None:
+    """Of an engine that ran on, and of one that was restarted meanwhile. Without a folder there are none."""
+    counted = list[list[int | None]]()
+    for state, start in [(tmp_path, 1.0), (tmp_path, 1.0), (tmp_path, 1_003.5), (None, 1_003.5)]:
+        pages = {METRICS: small(start=start, tokens=10 * (len(counted) + 1))}
+        rig = Rig(pages, begun_ms=1_000_000 + 2_000 * len(counted), state=state)
+        counted.append([row.get("generation_tokens") for row in rig.tick()["engine.samples"]])
+        rig.collector.close()
+
+    assert counted == [[None], [10], [30], [None]]
+    assert [path.name for path in tmp_path.iterdir()] == ["engine_counters"]
 
 
 def test_processes_that_answer_in_turn_are_no_engine(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.gpu.remembered import AGE_MS_MAX, SLOT_BYTES, CounterFile, Era, Remembered, boot_id, decoded, encoded
+from producers.gpu.remembered import SLOT_BYTES, CounterFile, Era, Remembered, decoded, encoded
 from producers.gpu.rows import Reading
+from producers.kept_file import AGE_MS_MAX
 
 ERA = Era("boot-1", "580.65.06")
 READINGS = {
@@ -158,11 +159,3 @@ def test_a_disk_that_fails_is_logged_once(tmp_path: Path, caplog: pytest.LogCapt
         "writing GPU counters failed; a restart cannot continue them"
     ]
     assert file.load(0) == NOTHING
-
-
-def test_this_start_of_the_machine_has_an_id() -> None:
-    """The same each time, where the system has one; it has no end of line."""
-    boot = boot_id()
-
-    assert boot == boot_id()
-    assert boot is None or boot == boot.strip() != ""
