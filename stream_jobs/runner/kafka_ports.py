@@ -2,8 +2,9 @@
 
 Handled here: every send's future is awaited (a failed batch does not fail aiokafka's commit); an answer without an
 offset differs from the answer "no offset" (aiokafka drops the top-level error of OffsetFetch, and for a second or two
-after a broker restart it would say "none"); a failed producer differs from a fenced one. Time limits are the caller's:
-aiokafka itself retries coordinator errors for ever.
+after a broker restart it would say "none"), and an offset that a transaction which has ended is about to change is
+waited for; a failed producer differs from a fenced one. Time limits are the caller's: aiokafka itself retries
+coordinator errors for ever.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.client import ConnectionGroup, CoordinationType
 from aiokafka.consumer.fetcher import READ_COMMITTED
-from aiokafka.errors import KafkaError, OffsetOutOfRangeError, ProducerFenced, for_code
-from aiokafka.protocol.commit import OffsetFetchRequest
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError, ProducerFenced
 from aiokafka.structs import OffsetAndMetadata
 
 from runtime import topic_ids
 from runtime.config import KafkaConfig
 from runtime.kafka_clients import make_consumer, make_producer
 from runtime.kept_zstd import keep_contexts
+from runtime.stable_offsets import stable_offset
 from runtime.topic_prefix import on_wire, topics_known
 from schemas.contract.record import Output, Record
 from schemas.errors import ContractError, FencedError, PartitionError, UnavailableError
@@ -255,23 +256,11 @@ class KafkaBroker:
             node = await client.coordinator_lookup(CoordinationType.GROUP, group)
             if not await client.ready(node, group=ConnectionGroup.COORDINATION):
                 return None
-            answer = await client.send(
-                node, OffsetFetchRequest(group, [(name, [partition])]), group=ConnectionGroup.COORDINATION
-            )
+            found = await stable_offset(client, node, group, name, partition)
         except KafkaError as error:
             _unless_retriable(error)
             return None
-        if code := getattr(answer, "error_code", 0):
-            _unless_retriable(for_code(code)())
-            return None
-        for answered_topic, partitions in answer.topics:
-            for answered, offset, metadata, code in partitions:
-                if code:
-                    _unless_retriable(for_code(code)())
-                    return None
-                if (answered_topic, answered) == (name, partition):
-                    return Committed(offset, metadata or "")
-        return None
+        return None if found is None else Committed(*found)
 
     async def pause(self) -> None:
         await asyncio.sleep(PAUSE_S)
