@@ -99,6 +99,9 @@ class PrefixedConsumer(_Names, AIOKafkaConsumer):
     def highwater(self, partition: TopicPartition) -> Any:
         return super().highwater(self._out(partition))
 
+    def last_stable_offset(self, partition: TopicPartition) -> Any:
+        return super().last_stable_offset(self._out(partition))
+
     def last_poll_timestamp(self, partition: TopicPartition) -> Any:
         return super().last_poll_timestamp(self._out(partition))
 

@@ -25,6 +25,7 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
     for_code,
 )
+from aiokafka.protocol.metadata import MetadataRequest
 
 from fleetpulse.migrate.plan import GrowTopic, MakeTopic, NameDeployment, Plan, SetTopic, Step
 from fleetpulse.migrate.topic_plan import REPLICAS, LiveTopic, plan_topics, refusals, topic_settings
@@ -52,6 +53,7 @@ async def plan(kafka: KafkaConfig, partitions: Mapping[str, int], limits: Limits
     ``ConfigError`` for a login that is rejected, ``UnavailableError`` where no broker answers."""
     async with open_admin(kafka) as admin:
         live = await live_topics(kafka, admin, TOPICS)
+        await _demand_missing(kafka, admin, [topic.name for topic in TOPICS if topic.name not in live])
         contract = await read_contract(kafka) or ContractRecord()
         demand_own(kafka, contract)
         found = plan_topics(TOPICS, live, partitions, limits, contract.log_ids)
@@ -108,6 +110,16 @@ async def live_topics(kafka: KafkaConfig, admin: Any, topics: Sequence[Topic]) -
     settings = await _settings(kafka, admin, names)
     copies = {name: max((len(one["replicas"]) for one in partitions[name]), default=0) for name in names}
     return {name: LiveTopic(len(partitions[name]), *settings[name], copies[name]) for name in names}
+
+
+async def _demand_missing(kafka: KafkaConfig, admin: Any, names: Sequence[str]) -> None:
+    """Raise ``ConfigError`` for a topic that this login may not see: a list of all topics leaves it out, and to make it
+    would part the log that it has from its rows, by another log id."""
+    asked = {on_wire(admin, name): name for name in names}
+    request = MetadataRequest(list(asked), allow_auto_topic_creation=False)
+    for code, name, *_ in (await admin._send_request(request)).topics if asked else ():
+        if code == TopicAuthorizationFailedError.errno:
+            raise no_right(kafka, f"topic {asked[name]} cannot be described")
 
 
 async def _settings(

@@ -15,9 +15,15 @@ from runtime.health import Readiness
 from runtime.kafka_clients import make_consumer
 from runtime.tracing import Tracer
 from stream_jobs.runner.job import Job
-from stream_jobs.runner.kafka_ports import KafkaBroker, demand_read_committed, record_of, stop_client
+from stream_jobs.runner.kafka_ports import (
+    KafkaBroker,
+    demand_read_committed,
+    in_transaction,
+    record_of,
+    stop_client,
+)
 from stream_jobs.runner.partitions import Partitions
-from stream_jobs.runner.policy import CommitPolicy
+from stream_jobs.runner.policy import NEVER_MS, CommitPolicy
 from stream_jobs.runner.watchdog import Watchdog
 
 ACQUIRING_PAUSE_S = 0.01
@@ -78,6 +84,7 @@ async def serve(
         watchdog = open_.enter_context(Watchdog(policy.live_limit_ms))
         consumer = _consumer(kafka, names.group, policy, member)
         partitions.end_known = lambda topic, partition: consumer.highwater(TopicPartition(topic, partition))
+        partitions.in_transaction = lambda topic, partition: in_transaction(consumer, TopicPartition(topic, partition))
         consumer.subscribe(job.topics, listener=_Listener(consumer, partitions, watchdog))
         open_.push_async_callback(stop_client, consumer.stop)
         watchdog.expect()  # the first assignment
@@ -99,6 +106,7 @@ def _consumer(kafka: KafkaConfig, group: str, policy: CommitPolicy, member: str 
         session_timeout_ms=policy.session_timeout_ms,
         heartbeat_interval_ms=policy.heartbeat_interval_ms,
         rebalance_timeout_ms=policy.rebalance_timeout_ms,
+        max_poll_interval_ms=NEVER_MS,
     )
 
 

@@ -269,7 +269,8 @@ class PartitionOwner:
             while self._position < end:
                 self._check_owned()
                 batch = await reader.poll()
-                self.progressed()
+                if batch.position > self._position:  # else the partition may have no leader
+                    self.progressed()
                 records = [record for record in batch.records if record.offset < end]
                 if records:
                     await self._fold(records, silent=silent)

@@ -35,9 +35,9 @@ from runtime.kafka_clients import METADATA_MAX_AGE_MS
 from runtime.tracing import Tracer
 from schemas.errors import UnavailableError
 from stream_jobs.runner.job import Job
-from stream_jobs.runner.kafka_ports import KafkaBroker, demand_read_committed, record_of
+from stream_jobs.runner.kafka_ports import KafkaBroker, demand_read_committed, in_transaction, record_of
 from stream_jobs.runner.partitions import Partitions
-from stream_jobs.runner.policy import CommitPolicy
+from stream_jobs.runner.policy import NEVER_MS, CommitPolicy
 from stream_jobs.runner.watchdog import Watchdog
 
 STREAM_BUFFER = 8
@@ -57,6 +57,7 @@ HOOKS: tuple[tuple[Any, str, tuple[str, ...]], ...] = (
     (driver.Consumer, "on_partitions_revoked", ("self", "revoked")),
     (driver.Consumer, "perform_seek", ("self",)),
     (driver.AIOKafkaConsumerThread, "_create_worker_consumer", ("self", "transport")),
+    (driver.AIOKafkaConsumerThread, "_ensure_consumer", ("self",)),
     (driver.AIOKafkaConsumerThread, "_seek_wait", ("self", "consumer", "partitions")),
     (
         driver.AIOKafkaConsumerThread,
@@ -252,6 +253,7 @@ def make_app(
         broker_rebalance_timeout=policy.rebalance_timeout_ms / 1_000,
         broker_request_timeout=kafka.request_timeout_ms / 1_000,
         broker_commit_interval=1e6,
+        broker_max_poll_interval=NEVER_MS / 1_000,
         consumer_group_instance_id=member,
         consumer_metadata_max_age_ms=METADATA_MAX_AGE_MS,
         consumer_auto_offset_reset="earliest",
@@ -326,6 +328,9 @@ async def serve(
         partitions.progressed = watchdog.progressed
         partitions.again = lambda: app.consumer.acquire()  # noqa: PLW0108  the consumer is made later
         partitions.end_known = lambda topic, partition: app.consumer.highwater(runner.on_wire(topic, partition))
+        partitions.in_transaction = lambda topic, partition: in_transaction(
+            app.consumer._thread._ensure_consumer(), runner.on_wire(topic, partition)
+        )
         open_.push_async_callback(_stop_app, app)
         open_.push_async_callback(partitions.shut_down)
         partitions.start()

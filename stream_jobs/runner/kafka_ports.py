@@ -67,6 +67,15 @@ def demand_read_committed(consumer: Any) -> None:
         raise ContractError(f"the consumer has isolation level {found!r}, not read_committed: which aiokafka is this?")
 
 
+def in_transaction(consumer: Any, partition: Any) -> bool:
+    """Whether a transaction was open in a partition at its last fetch: whatever was appended behind the transaction's
+    first record, by others too, is not handed out before it ends. False where nothing was fetched yet."""
+    if partition not in consumer.assignment():
+        return False
+    end, stable = consumer.highwater(partition), consumer.last_stable_offset(partition)
+    return end is not None and stable is not None and 0 <= stable < end
+
+
 @contextlib.contextmanager
 def _as_our_errors(doing: str) -> Iterator[None]:
     """Kafka's errors in our own terms."""

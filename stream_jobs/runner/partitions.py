@@ -56,8 +56,9 @@ EndKnown = Callable[[str, int], int | None]
 """The end offset of (topic, partition) from the last fetch; None before the first. Makes no request."""
 
 
-def _unknown(topic: str, partition: int) -> None:
-    """No end offset is known."""
+InTransaction = Callable[[str, int], bool]
+"""Whether a transaction was open in (topic, partition) at the last fetch. While one is, records may wait for its end
+that were appended long ago, and the partition is not idle. Makes no request."""
 
 
 class TopicPartition(NamedTuple):
@@ -105,7 +106,8 @@ class Partitions:
         self.again: Callable[[], None] = lambda: None
         self.progressed: Callable[[], None] = lambda: None
         self.generation = 0
-        self.end_known: EndKnown = _unknown
+        self.end_known: EndKnown = lambda topic, partition: None
+        self.in_transaction: InTransaction = lambda topic, partition: False
         self.fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -136,7 +138,10 @@ class Partitions:
     async def assign(self, assigned: Iterable[tuple[str, int]]) -> dict[TopicPartition, int] | None:
         """Acquire these partitions instead of those owned before; returns the offsets to seek to. None when they were
         revoked meanwhile, or after an error, which ends up in ``fatal``."""
+        generation = self.generation + 1
         await self.revoke()
+        if self.generation != generation:
+            return None
         partitions = [TopicPartition(*each) for each in assigned]
         self._readiness.hold("partitions", f"acquiring {len(partitions)} assigned partitions")
         task = self._acquiring = asyncio.create_task(self._acquire_all(partitions))
@@ -318,7 +323,7 @@ class Partitions:
                     continue
                 if owner.wants_commit():
                     self._begin_commit(partition, owner, owner.commit)
-                elif owner.seems_idle():
+                elif owner.seems_idle() and not self._of_client(self.in_transaction, partition):
                     self._begin_commit(partition, owner, owner.commit_idle)
 
     def _begin_commit(
@@ -355,13 +360,16 @@ class Partitions:
         self._counters.add("job_output_bytes", owner.output_bytes - size, topic=topic)
         self._report_lag(partition, owner)
 
-    def _report_lag(self, partition: TopicPartition, owner: PartitionOwner) -> None:
+    def _of_client(self, known: Callable[[str, int], int | None], partition: TopicPartition) -> int | None:
+        """What the client knows of the partition; None where it is stopping, or knows it no more."""
         try:
-            end = self.end_known(*partition)
+            return known(*partition)
         except Exception as error:
-            # Not fatal: the client may be stopping, or no longer know the partition.
             self._counters.add("errors", where="lag", error=type(error).__name__)
-            return
+            return None
+
+    def _report_lag(self, partition: TopicPartition, owner: PartitionOwner) -> None:
+        end = self._of_client(self.end_known, partition)
         if end is not None and partition in self._live:
             self._lagging.add(partition)
             self._counters.set("job_lag_records", max(0, end - owner.done_to), **partition._asdict())

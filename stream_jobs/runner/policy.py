@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 
 from schemas.errors import ConfigError
 
+NEVER_MS = 10**12
+"""30 years. After so long without a fetch aiokafka takes a worker out of its group, and never back where it has nothing
+to fetch: a stand-by, or one whose partitions are all quarantined. The watchdog sees to those that hang."""
 _MAY_BE_ZERO = frozenset({"fetch_linger_ms"})
 
 

@@ -156,8 +156,9 @@ async def _read_kept(
             position = start
             while position <= last:
                 batch = await reader.poll()
+                if batch.position > position:  # else the partition may have no leader
+                    progressed()
                 position = batch.position
-                progressed()
                 for record in batch.records:
                     if (found := assembly.add_kept(record)) is not None:
                         return found

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka.protocol.metadata import MetadataRequest
 
 from fleetpulse.migrate import topics
 from fleetpulse.migrate.plan import MakeTopic
@@ -59,3 +60,22 @@ async def test_a_login_that_may_not_ask_is_told_so() -> None:
 
     with pytest.raises(ConfigError, match="group local-windows cannot be described"):
         await topics._busy(KafkaConfig(), Groups())
+
+
+async def test_a_topic_that_the_login_may_not_see_is_not_taken_for_missing() -> None:
+    """Brokers leave it out of a list of all topics. They are asked by name, and make none of those that are missing."""
+    asked: list[bytes] = []
+
+    class Cluster:
+        topic_prefix = "eu."
+
+        async def _send_request(self, request: MetadataRequest) -> Any:
+            struct = request.prepare({MetadataRequest.API_KEY: (0, 5)})
+            asked.append(struct.encode())
+            return SimpleNamespace(topics=[(3, "eu.books", False, []), (29, "eu.costs", False, [])])
+
+    await topics._demand_missing(KafkaConfig(), Cluster(), [])
+    with pytest.raises(ConfigError, match="topic costs cannot be described"):
+        await topics._demand_missing(KafkaConfig(), Cluster(), ["books", "costs"])
+
+    assert [one[-1:] for one in asked] == [b"\0"], "topics are not made by being asked for"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,9 +21,17 @@ from faust.tables.recovery import Recovery
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer
 from faust.types import ConsumerMessage
 
+from runtime.clock import SystemClock
+from runtime.config import KafkaConfig
 from schemas.errors import ContractError
-from stream_jobs.runner.faust_runner import HOOKS, RunnerConsumer, RunnerThread
+from stream_jobs.runner import bare_runner
+from stream_jobs.runner.faust_runner import HOOKS, Runner, RunnerConsumer, RunnerThread, make_app
+from stream_jobs.runner.job import Job
 from stream_jobs.runner.kafka_ports import demand_read_committed
+from stream_jobs.runner.partitions import Partitions
+from stream_jobs.runner.policy import CommitPolicy
+from stream_jobs.runner.watchdog import Watchdog
+from tests.simulator.counting import CountingStep
 
 DIGESTS = {
     "Consumer._drain_messages": "44a2500309e83c63",
@@ -107,3 +116,18 @@ async def test_a_consumer_that_does_not_read_committed_is_noticed(found: str | N
     demand_read_committed(SimpleNamespace(_fetcher=committed))
     with pytest.raises(ContractError, match="not read_committed"):
         demand_read_committed(SimpleNamespace(_fetcher=other))
+
+
+@pytest.mark.enable_socket
+async def test_a_worker_that_fetches_nothing_stays_in_its_group(tmp_path: Path) -> None:
+    """Whose partitions are all another's, or quarantined: aiokafka takes out who fetched nothing for some time, and
+    does not let it back before it fetches."""
+    job, policy, watchdog = Job.of(CountingStep(), ["t"]), CommitPolicy(), Watchdog(1)
+    partitions = Partitions(job, None, job.names("d"), policy, SystemClock())  # type: ignore[arg-type]
+    app = make_app(job, KafkaConfig(), policy, Runner(partitions, watchdog, policy, ""), None, str(tmp_path))
+
+    bare = bare_runner._consumer(KafkaConfig(), "g", policy, None)
+    await bare.stop()
+
+    assert app.conf.broker_max_poll_interval > 365 * 86_400
+    assert bare._max_poll_interval_ms > 365 * 86_400_000

@@ -69,6 +69,26 @@ class Taker(Owner):
         return False
 
 
+class Idle(Owner):
+    """Seems idle, and counts how often it was to be committed as such."""
+
+    def __init__(self, step: Any, source: Any, *_: Any) -> None:
+        super().__init__(step, source)
+        self.looked, self.enough = 0, asyncio.Event()
+
+    def wants_commit(self) -> bool:
+        return False
+
+    def seems_idle(self) -> bool:
+        return True
+
+    async def commit_idle(self) -> bool:
+        self.looked += 1
+        if self.looked == 3:
+            self.enough.set()
+        return False
+
+
 class Told(Counters):
     """Remembers every lag that was told, in order."""
 
@@ -265,6 +285,49 @@ async def test_an_end_that_is_older_than_the_commit_is_no_negative_lag() -> None
 async def test_what_nobody_knows_is_not_told() -> None:
     """Neither a partition of which nothing was fetched yet, nor one that the client knows no more."""
     assert await lags_of({0: None}) == []
+
+
+async def test_a_partition_with_an_open_transaction_is_not_idle() -> None:
+    """What was appended behind the transaction's first record is handed out only when it ends. A client that no longer
+    knows the partition says nothing."""
+
+    def known(topic: str, partition: int) -> bool:
+        if partition == 2:
+            raise AssertionError("Partition is not assigned")
+        return partition == 0
+
+    partitions = partitions_of(Readiness(), owner=Idle, policy=CommitPolicy(tick_ms=1))
+    partitions.in_transaction = known
+    await partitions.assign([("t", 0), ("t", 1), ("t", 2)])
+    partitions.install()
+    partitions.start()
+    owners: dict[int, Any] = {place.partition: owner for place, owner in partitions.live.items()}
+    await asyncio.gather(owners[1].enough.wait(), owners[2].enough.wait())
+    await partitions.shut_down()
+
+    assert owners[0].looked == 0
+
+
+async def test_an_assignment_of_before_a_rebalance_is_not_taken_up() -> None:
+    """One that a partition out of quarantine asked for: its partitions are another's by now."""
+    partitions = partitions_of(Readiness())
+    await partitions.assign([("t", 0)])
+    partitions.install()
+    (owner,) = partitions.live.values()
+    stopping, stopped = asyncio.Event(), asyncio.Event()
+
+    async def stop() -> None:
+        stopping.set()
+        await stopped.wait()
+
+    owner.stop = stop  # type: ignore[method-assign]
+    again = asyncio.create_task(partitions.assign([("t", 0)]))
+    await stopping.wait()
+    await partitions.revoke()
+    stopped.set()
+
+    assert await again is None
+    assert not partitions.acquiring
 
 
 def records_of(*sizes: int | None) -> list[Record]:
