@@ -34,13 +34,17 @@ _STEM, _ENDING = 4, 3
 
 
 def matching(words: Sequence[str]) -> list[int]:
-    """Numbers of the questions that hold these words, the best first. Empty where none is found."""
+    """Numbers of the questions that hold these words, the best first: the one that they mean alone, if any. Empty
+    where none is found."""
     weights = {word: _weight(word) for word in content(words)}
     scores = {number: _score(weights, own, more) for number, (own, more) in _texts().items()}
     best = max(scores.values(), default=0)
-    return sorted(
+    asked = {word.removesuffix("s") for word in weights}
+    alone = [number for number, one in numbered().items() if any({*_words(said)} == asked for said in one.alone)]
+    ranked = sorted(
         (number for number, score in scores.items() if score > best / 2), key=lambda number: (-scores[number], number)
     )
+    return list(dict.fromkeys([*alone, *ranked]))
 
 
 def _score(weights: Mapping[str, float], own: Sequence[str], more: Sequence[str]) -> float:

@@ -26,7 +26,7 @@ class Question:
     """``last``: over which range it is asked, ``today`` from midnight on. ``against``: how far back that is compared,
     empty for the stretch just before. ``words``: what people call it otherwise. ``all_of``: names that it is not held
     to, since it tells them apart. ``of_now``: it is about the end of its range, so that a day or a part of one means
-    another question, if any other."""
+    another question, if any other. ``alone``: words that mean it where nothing else is asked."""
 
     text: str
     query: str
@@ -36,6 +36,7 @@ class Question:
     words: str = ""
     all_of: tuple[str, ...] = ()
     of_now: bool = False
+    alone: tuple[str, ...] = ()
 
     def sql(self, span_ms: int, bounds: Mapping[str, int] | None = None, kept: tuple[int, int] = (0, 0)) -> str:
         """The query for a range of this length, its parameters as places; with its bounds, for that range alone and
@@ -69,7 +70,8 @@ QUESTIONS: Mapping[str, Sequence[Question]] = {
         Question("Which requests were the slowest, on which GPUs, and where did their time go?", "slowest_requests",
                  words="longest waiting calls slow latency queue prefill generation trace tail"),
         Question("How slow is each model, at the median and in the tail?", "percentiles_by_model",
-                 words="median first token latency ttft tpot e2e p50 p95 p99 percentile quantile response time"),
+                 words="median first token latency ttft tpot e2e p50 p95 p99 percentile quantile response time",
+                 alone=("latency",)),
         Question("Which hosts are the slowest?", "slowest_hosts",
                  words="machine node latency tail p99"),
         Question("Which alerts are open?", "open_alerts", last="7d", of_now=True,
@@ -90,11 +92,13 @@ QUESTIONS: Mapping[str, Sequence[Question]] = {
     "Platform": (
         Question("How many requests and tokens does each model take, a second, and how many fail?",
                  "throughput_by_model",
-                 words="throughput rate rps tps traffic load error share count"),
+                 words="throughput rate rps tps traffic load error share count number total",
+                 alone=("request", "token", "request token", "request model", "token model")),
         Question("How do requests of today compare with yesterday, by model and tenant?", _CHANGED,
                  {"metric": "requests"}, TODAY, "1d", "traffic growth day change more less against versus"),
         Question("How busy, how hot and how hungry is each type of GPU?", "gpu_summary",
-                 words="up compared number utilisation utilization power temperature memory energy fleet"),
+                 words="up compared number utilisation utilization power temperature memory energy fleet",
+                 alone=("gpu",)),
         Question("Which engines are full, and which have a queue?", "dashboard/engines",
                  words="batch running waiting kv cache capacity saturated concurrency"),
         Question("Which GPUs have links with errors or too few lanes?", "gpu_links", last="1d",
@@ -144,7 +148,7 @@ QUESTIONS: Mapping[str, Sequence[Question]] = {
                  words="usage day change growth versus compare input output prompt generated cached completion"),
         Question("Which tenants are there, and what do they send?", "dashboard/tenants", last="1d",
                  words="heaviest users heavy top customers list customer usage biggest largest tokens error failure "
-                 "rate share"),
+                 "rate share number request", alone=("request tenant",)),
         Question("How much of a range has data?", "dashboard/covered",
                  last="1d",
                  words="coverage gap missing complete"),

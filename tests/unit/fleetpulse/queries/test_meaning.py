@@ -89,6 +89,32 @@ def test_words_mean_a_question_with_its_names_and_metric(
 
 
 @pytest.mark.parametrize(
+    ("words", "number", "last"),
+    [
+        ("requests last 2 hours", 12, "2h"),
+        ("how many requests this week", 12, "week"),
+        ("number of requests this afternoon", 12, "afternoon"),
+        ("total requests", 12, ""),
+        ("requests of qwen last 24 hours", 12, "24h"),
+        ("requests of acme last 24 hours", 34, "24h"),
+        ("tokens this month", 12, "month"),
+        ("how many tokens in the last hour", 12, "1h"),
+        ("tokens per model", 12, ""),
+        ("requests and tokens", 12, ""),
+        ("requests yesterday", 13, "yesterday"),
+        ("tokens yesterday", 33, "yesterday"),
+        ("latency last hour", 4, "1h"),
+        ("GPUs", 14, ""),
+    ],
+)
+def test_a_bare_word_asks_for_the_thing_itself(words: str, number: int, last: str) -> None:
+    """How many requests and tokens there were; no other question that has the word in it."""
+    found = meant(words, ROWS)
+
+    assert (found.number, found.last, found.unused) == (number, last, ())
+
+
+@pytest.mark.parametrize(
     ("words", "says"),
     [
         ("weather tomorrow", "no question matches well; fleetpulse ask lists all"),
