@@ -55,9 +55,9 @@ def top(
     view = showing.View(by.value, sort, rising)
     with closing(Database(load().reading)) as database:
         if not (once or for_program()) and out.is_terminal and sys.stdin.isatty():
-            run(lambda: database.sql(showing.SQL).records(), view, out, SystemClock(), every_s=every)
+            run(lambda view: database.sql(showing.sql(view)).records(), view, out, SystemClock(), every_s=every)
             return None
-        gpus = database.sql(showing.SQL).records()
+        gpus = database.sql(showing.sql(view)).records()
         now_ms = SystemClock().now_ms()
         without = None if gpus else lacking(database, ["GPU readings"], (now_ms - 5 * MINUTE_MS, now_ms))
     if gpus:

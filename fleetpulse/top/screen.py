@@ -47,9 +47,10 @@ def _keys(descriptor: int) -> Iterator[Callable[[float], str | None]]:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
-def run(ask: Callable[[], Sequence[Row]], view: View, console: Console, clock: Clock, *, every_s: float) -> None:
-    """Show the fleet until q, Escape or Ctrl-C. While the database is away the last answer stays, with the reason."""
-    gpus, said, asked_s = ask(), "", clock.monotonic_s()
+def run(ask: Callable[[View], Sequence[Row]], view: View, console: Console, clock: Clock, *, every_s: float) -> None:
+    """Show the fleet, asked for in the order of the view, until q, Escape or Ctrl-C. While the database is away the
+    last answer stays, with the reason."""
+    gpus, said, asked_s = ask(view), "", clock.monotonic_s()
     with _keys(sys.stdin.fileno()) as key, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             page = max(1, console.size.height - _AROUND_ROWS)
@@ -62,7 +63,7 @@ def run(ask: Callable[[], Sequence[Row]], view: View, console: Console, clock: C
                 view = after
             if clock.monotonic_s() - asked_s >= every_s:
                 try:
-                    gpus, said = ask(), ""
+                    gpus, said = ask(view), ""
                 except FleetpulseError as error:
                     said = f"   (as of before: {error})"
                 asked_s = clock.monotonic_s()

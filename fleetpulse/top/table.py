@@ -17,11 +17,12 @@ from fleetpulse.commands import table as fitted
 from fleetpulse.commands.output import show
 
 GPUS_MAX = 20_000
-SQL = f"""
+_SQL = f"""
 SELECT host, gpu_uuid, gpu_model, model, workload, age_ms, util_gpu_pct, memory_used_bytes, memory_total_bytes,
     power_mw, power_limit_mw, temperature_c, engine_id, engine_running, engine_waiting, engine_kv_used_ppm,
     host_cpu_busy_ppm
 FROM fleet_now
+ORDER BY {{order}} NULLS LAST, host, gpu_uuid
 LIMIT {GPUS_MAX}
 """
 Group = Literal["gpu", "host"]
@@ -95,6 +96,26 @@ COLUMNS = (
     Column("cpu %", "c", _scaled("host_cpu_busy_ppm", 10_000), _most, 90, 98),
     Column("age s", "a", _scaled("age_ms", 1_000), _most, QUIET_MS / 1_000, 60),
 )
+_OF_HOST: Mapping[Any, str] = {_named: "min", len: "count", _mean: "avg", _sum: "sum", _most: "max"}
+"""What folds the GPUs of a host, in SQL."""
+_OF_GPU: Mapping[str, str] = {
+    "host": "host",
+    "gpu": "gpu_uuid",
+    "type": "gpu_model",
+    "model": "model",
+    "util %": "util_gpu_pct",
+    "mem %": "memory_used_bytes / nullIf(memory_total_bytes, 0)",
+    "power W": "power_mw",
+    "of limit %": "power_mw / nullIf(power_limit_mw, 0)",
+    "temp C": "temperature_c",
+    "running": "engine_running",
+    "waiting": "engine_waiting",
+    "kv %": "engine_kv_used_ppm",
+    "cpu %": "host_cpu_busy_ppm",
+    "age s": "age_ms",
+}
+"""What a column sorts GPUs by, in SQL."""
+_NAMES = ("host", "gpu", "type", "model")
 HEADINGS = tuple(column.heading for column in COLUMNS)
 LEAST = ("type", "of limit %", "model", "power W", "cpu %", "kv %")
 """Columns without which a narrow terminal goes on, the first to go first."""
@@ -131,6 +152,16 @@ class View:
         if key in KEYS:
             return replace(self, sort=KEYS[key], rising=KEYS[key] == self.sort and not self.rising, first=0)
         return self
+
+
+def sql(view: View) -> str:
+    """The query for the fleet: its first GPUs in the order of the table, or those of its first hosts, whose engines
+    count once for each of their GPUs then."""
+    order, rises = _OF_GPU[view.sort], view.sort in _NAMES
+    if view.group == "host":
+        (fold,) = (column.fold for column in COLUMNS if column.heading == view.sort)
+        order, rises = f"{_OF_HOST[fold]}({order}) OVER (PARTITION BY host)", rises and fold is _named
+    return _SQL.format(order=f"{order} {'ASC' if rises is not view.rising else 'DESC'}")
 
 
 def table_of(gpus: Sequence[Row], view: View) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ import os
 import pty
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from rich.console import Console
@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from fleetpulse.cli import app
 from fleetpulse.sql.database import Answer
 from fleetpulse.top import screen as top_screen
-from fleetpulse.top.table import COLUMNS, GPUS_MAX, HEADINGS, KEYS, Row, View, screen, summary, table_of
+from fleetpulse.top.table import COLUMNS, GPUS_MAX, HEADINGS, KEYS, Row, View, screen, sql, summary, table_of
 from schemas.errors import UnavailableError
 from tests.virtual_clock import VirtualClock
 
@@ -136,6 +136,33 @@ def test_rows_are_sorted_and_the_unknown_come_last(view: View, order: list[str])
     assert [row["gpu"] for row in table_of(FLEET, view)] == order
 
 
+@pytest.mark.parametrize(
+    ("view", "order"),
+    [
+        (View(), "util_gpu_pct DESC"),
+        (View(rising=True), "util_gpu_pct ASC"),
+        (View(sort="mem %"), "memory_used_bytes / nullIf(memory_total_bytes, 0) DESC"),
+        (View(sort="host"), "host ASC"),
+        (View(sort="host", rising=True), "host DESC"),
+        (View("host"), "avg(util_gpu_pct) OVER (PARTITION BY host) DESC"),
+        (View("host", "temp C", rising=True), "max(temperature_c) OVER (PARTITION BY host) ASC"),
+        (View("host", "model"), "min(model) OVER (PARTITION BY host) ASC"),
+        (View("host", "gpu"), "count(gpu_uuid) OVER (PARTITION BY host) DESC"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_fleet_beyond_the_limit_is_cut_in_the_order_of_the_table(view: View, order: str) -> None:
+    """What is left out is what would be last, and the same at every look."""
+    assert sql(view).endswith(f"\nORDER BY {order} NULLS LAST, host, gpu_uuid\nLIMIT {GPUS_MAX}\n")
+
+
+@pytest.mark.parametrize("by", ["gpu", "host"])
+@pytest.mark.parametrize("heading", HEADINGS)
+def test_every_column_has_an_order_in_sql(by: Literal["gpu", "host"], heading: str) -> None:
+    """Of values that are asked for."""
+    assert "ORDER BY" in sql(View(by, heading))
+
+
 def test_every_column_sorts_hosts_and_gpus() -> None:
     """No column mixes what cannot be compared, unknown names included."""
     fleet = (*FLEET, gpu(None, 4, model=None, engine_waiting=None, memory_total_bytes=0))
@@ -231,8 +258,10 @@ class Fleet:
 
     def __init__(self) -> None:
         self.queries = 0
+        self.sorted_by: list[str] = []
 
-    def __call__(self) -> Sequence[Row]:
+    def __call__(self, view: View) -> Sequence[Row]:
+        self.sorted_by.append(view.sort)
         self.queries += 1
         if self.queries == 2:
             raise UnavailableError("ClickHouse is away")
@@ -261,6 +290,7 @@ def test_the_screen_asks_again_survives_an_outage_and_ends_by_a_key(monkeypatch:
     os.close(ours)
 
     assert fleet.queries == 4
+    assert fleet.sorted_by == ["util %", "temp C", "temp C", "temp C"]
     assert "as of before: ClickHouse is away" in console.file.getvalue()  # type: ignore[attr-defined]
     assert after == before
 
@@ -274,7 +304,7 @@ def test_hosts_are_scrolled_to_the_last_and_not_beyond(down: bytes, monkeypatch:
     with os.fdopen(theirs, "r") as terminal:
         monkeypatch.setattr("sys.stdin", terminal)
         os.write(ours, down * 4 + b"q")
-        top_screen.run(lambda: fleet, View("host", "host"), console, VirtualClock(), every_s=60.0)
+        top_screen.run(lambda _view: fleet, View("host", "host"), console, VirtualClock(), every_s=60.0)
     os.close(ours)
 
     last = console.file.getvalue().rpartition("30 hosts")[2]  # type: ignore[attr-defined]
