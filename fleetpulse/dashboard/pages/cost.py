@@ -85,6 +85,17 @@ def whose(rows: Sequence[Mapping[str, Any]], column: str) -> list[Mapping[str, A
     return [{**row, column: words.get(row[column], row[column])} if row["nobody"] else row for row in rows]
 
 
+def lacking(unpriced_ms: int, no_gpu_price_ms: int) -> str:
+    """Which price GPU time lacks, of so much of it [ms]: that of the GPU, or that of its host alone."""
+    no_host_price_ms = unpriced_ms - no_gpu_price_ms
+    if not unpriced_ms:
+        return "GPU hours"
+    if not (no_gpu_price_ms and no_host_price_ms):
+        return f"GPU hours without the {'host' if no_host_price_ms else 'GPU'}'s price"
+    which = f"{_hours(no_gpu_price_ms)} without the GPU's price, {_hours(no_host_price_ms)} without the host's alone"
+    return f"GPU hours: {which}"
+
+
 def standings(budgets: Budgets, days: Sequence[Mapping[str, Any]], now_ms: int) -> list[dict[str, Any]]:
     """A row for each budget: what was spent of it, what will be, when it is used up."""
     return [_budget_row(one) for one in report.standings(budgets, days, now_ms)]
@@ -110,7 +121,7 @@ class _Cost:
         self._view = view
         self._stats = Stats(
             {"total": "Bill", "hour": "An hour", "idle": "Idle", "energy": "Energy", "carbon": "CO2e",
-             "unobserved": "Silent GPUs", "unpriced": "Without a price",
+             "unobserved": "Silent GPUs", "unpriced": "Lacks a price",
              "provisional": "Provisional"}
         )  # fmt: skip
         split = "Dollars an hour by what they went to, over time"
@@ -210,7 +221,7 @@ class _Cost:
         note = f"{_energy(uncounted)} without an intensity" if uncounted else "with PUE"
         show("carbon", carbon(total["emitted_ug"]), note, "warn" if uncounted else "")
         missing = total["unpriced_ms"]
-        show("unpriced", _hours(missing), "GPU hours", "warn" if missing else "good")
+        show("unpriced", _hours(missing), lacking(missing, total["no_gpu_price_ms"]), "warn" if missing else "good")
         show("provisional", f"{total['provisional']:,}", f"of {total['bills']:,} bills")
 
     async def _ask_silence(self) -> list[dict[str, Any]] | None:

@@ -13,6 +13,7 @@ SELECT
     sum(toInt128(carbon_ug)) AS emitted_ug,
     sumIf(toInt128(energy_mj), carbon_ug IS NULL) AS uncounted_mj,
     sum(unpriced_gpu_ms) AS unpriced_ms,
+    ifNull(sumIf(unpriced_gpu_ms, gpu_nusd IS NULL), 0) AS no_gpu_price_ms,
     sum(estimated_gpu_ms) AS estimated_ms,
     sumIf(toInt128(total_nusd), use = 'idle') AS idle,
     sum(provisional) AS provisional,

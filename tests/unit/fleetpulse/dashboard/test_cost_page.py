@@ -18,7 +18,7 @@ from fleetpulse.dashboard.zone import zone_of
 from fleetpulse.sql.database import Answer
 from tests.unit.fleetpulse.dashboard.idle_data import IdleData
 
-MINUTE_MS, NOW_MS = 60_000, 1_800_000_000_000
+MINUTE_MS, HOUR_MS, NOW_MS = 60_000, 3_600_000, 1_800_000_000_000
 BUDGETS = Path(str(files("fleetpulse").joinpath("data/budgets/example.yaml")))
 
 
@@ -47,6 +47,20 @@ async def test_pages_of_one_minute_ask_the_same_of_budgets(client: Client, monke
             await shell.open(client, {}, lambda: user, dark=False, zone=zone_of(None))
 
     assert data.to_ms == [NOW_MS, NOW_MS, NOW_MS + MINUTE_MS]
+
+
+@pytest.mark.parametrize(
+    ("unpriced_h", "no_gpu_price_h", "says"),
+    [
+        (0, 0, "GPU hours"),
+        (3, 3, "GPU hours without the GPU's price"),
+        (3, 0, "GPU hours without the host's price"),
+        (3, 1, "GPU hours: 1 without the GPU's price, 2 without the host's alone"),
+    ],
+)
+def test_time_that_lacks_a_price_says_which(unpriced_h: int, no_gpu_price_h: int, says: str) -> None:
+    """Where the GPU has one and its host has none, the bill is not empty."""
+    assert cost.lacking(unpriced_h * HOUR_MS, no_gpu_price_h * HOUR_MS) == says
 
 
 def test_a_budget_is_used_up_at_a_moment_of_the_pages_zone() -> None:
