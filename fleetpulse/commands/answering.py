@@ -87,15 +87,17 @@ def meaning(words: Sequence[str], params: Sequence[str], span: Span, database: C
 
 
 def held_to(meaning: Meaning, params: Sequence[str]) -> Meaning:
-    """The same, held to names among these parameters of people too. Raises ``ConfigError`` for names that are empty, as
-    of a variable that is not set, and for those that the question is not held to."""
+    """The same, held to names among these parameters of people too, and measuring what they say. Raises
+    ``ConfigError`` for names that are empty, as of a variable that is not set, and for those that the question is not
+    held to."""
     given = {name: value for name, value in pairs(params).items() if name in NAMES}
     if empty := [name for name, value in given.items() if not value]:
         raise ConfigError("--param", f"{empty[0]}=", "is empty: give a name, or leave it out for all")
     held = {**meaning.names, **given}
     if not numbered()[meaning.number].takes(held):
         raise ConfigError("--param", ", ".join(held), f"is nothing that question {meaning.number} is held to")
-    return replace(meaning, names=held)
+    said = {name: value for name, value in pairs(params).items() if name in meaning.given and name not in NAMES}
+    return replace(meaning, names=held, given={**meaning.given, **said})
 
 
 def answered(database: Database, question: BoundQuestion, of_today: str, again: str, found: str = "") -> Result:

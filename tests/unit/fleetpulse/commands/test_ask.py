@@ -15,9 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetpulse.cli import app
-from fleetpulse.commands.answering import BoundQuestion, answered
+from fleetpulse.commands.answering import BoundQuestion, answered, held_to
 from fleetpulse.commands.asking import bounds_of, command, covered, of_today, over, readable, understood
 from fleetpulse.commands.elsewhere import elsewhere, options
+from fleetpulse.commands.rising import rise
 from fleetpulse.queries.data_ends import Lack
 from fleetpulse.queries.matching import matching
 from fleetpulse.queries.meaning import Meaning, of_number
@@ -77,6 +78,24 @@ def test_what_is_no_question_is_said(words: list[str], says: str) -> None:
 
     assert isinstance(result.exception, ConfigError)
     assert says in str(result.exception)
+
+
+def test_a_rise_is_sought_of_what_parameters_say_is_measured() -> None:
+    """Not of what the question measures else: the answer is of the stretch that is found."""
+    asked: list[dict[str, object]] = []
+
+    class Server:
+        def sql(self, _sql: str, parameters: dict[str, object]) -> Answer:
+            asked.append(parameters)
+            return Answer(("model", "at_ms", "before_ms", "now_ms"), (("llama", NOON_MS, 10.0, 20.0),))
+
+    question = held_to(of_number(1), ["bins=tpot_us_bins", "quantile=0.5", "model=llama"])
+
+    found = rise(cast(Database, Server()), question, (NOON_MS - HOUR_MS, NOON_MS + HOUR_MS))
+
+    assert found is not None
+    assert found.says.startswith("p50 of TPOT rose most")
+    assert [(one["bins"], one["quantile"], one["model"]) for one in asked] == [("tpot_us_bins", "0.5", "llama")]
 
 
 @pytest.mark.parametrize(
