@@ -79,6 +79,10 @@ class Limits:
             if not holds:
                 raise ConfigError(f"limits.{key}", getattr(self, key), bound)
 
+    def kept_from_ms(self, now_ms: int) -> int:
+        """Since when rows of 10 s are kept [ms]; before that there are those of a minute and longer alone."""
+        return now_ms - self.partials_ttl_ms
+
     def _relations(self) -> tuple[tuple[str, bool, str], ...]:
         return (
             ("batch_bytes_max", self.batch_bytes_max >= 2 * self.record_bytes_max,

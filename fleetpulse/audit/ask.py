@@ -41,7 +41,7 @@ def live(last_ms: int, from_: str | None, to: str | None, prices: Path, with_pri
     known = load_prices(prices)
     with contextlib.closing(Database(config.reading, consistent=True)) as database:
         holes = [str(hole) for hole in read_holes(database)]
-        found = audit(database, *bounds, known, now_ms - config.limits.partials_ttl_ms)
+        found = audit(database, *bounds, known, config.limits.kept_from_ms(now_ms))
         return replace(found, holes=holes, with_prices=with_prices)
 
 

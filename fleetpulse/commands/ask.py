@@ -61,12 +61,12 @@ def ask(
 
     if not words:
         return _listed()
-    zone_, now_ms = asking.zone_of(zone), SystemClock().now_ms()
+    config, zone_, now_ms = load(), asking.zone_of(zone), SystemClock().now_ms()
     of_words = range_of(" ".join(words))[0]
     until_now = (asking.span_of(last or of_words or "1d", from_, to, zone_, now_ms)[0], now_ms)
     with ExitStack() as ending:
         ending.enter_context(spinner("asking ClickHouse", lines=False))
-        database = cache(lambda: ending.enter_context(closing(Database(load().reading))))  # once something is looked up
+        database = cache(lambda: ending.enter_context(closing(Database(config.reading))))  # once something is looked up
         found = meaning(words, param or (), until_now, database)
         params = (param or []) if sql else in_full(database, param or (), until_now)
         found = held_to(found, params)
@@ -75,7 +75,7 @@ def ask(
         rose = ""
         if rising.may_be_sought(found) and not (sql or against):
             found, bounds, rose = rising.sought(database(), found, bounds, given=bool(last or from_ or to))
-        bound = BoundQuestion.of(found, bounds, params, whole=sql, kept_from_ms=now_ms - load().limits.partials_ttl_ms)
+        bound = BoundQuestion.of(found, bounds, params, whole=sql, kept_from_ms=config.limits.kept_from_ms(now_ms))
         if sql:
             data = bound.data() | {"sql": bound.query.sql}
             return Result(data, lambda: out.print(bound.query.sql, markup=False, highlight=False, soft_wrap=True))

@@ -117,7 +117,7 @@ def dashboard(
     shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     err.print(f"fleetpulse dashboard: http://{shown}", markup=False, highlight=False)
     slo_classes = load_set(rules or config.rules).slo_classes
-    facts = Facts(slo_classes, budgets or config.budgets, prices or config.prices, config.limits.partials_ttl_ms)
+    facts = Facts(slo_classes, budgets or config.budgets, prices or config.prices, config.limits)
     run(reading, access, Binding(host, port, health_port), facts)
 
 

@@ -65,8 +65,9 @@ def query(
         listed = asking.ready_made()
         rows = [(one["name"], one["says"], ", ".join(one["params"])) for one in listed]
         return _result("Ready-made queries", ("name", "what it answers", "parameters"), rows, listed, wanted)
-    login = login_of_people(load(), as_writer=as_writer)
-    query = asking.query_of(sql, param or (), SystemClock().now_ms(), duration_ms(last))
+    config, now_ms = load(), SystemClock().now_ms()
+    login = login_of_people(config, as_writer=as_writer)
+    query = asking.query_of(sql, param or (), now_ms, duration_ms(last))
     if wanted in (Format.CSV, Format.PARQUET):
         if output is None and wanted is Format.PARQUET and out.is_terminal:
             raise ConfigError("--format", "parquet", "is no text: add --output FILE, or send it to a pipe")
@@ -77,7 +78,8 @@ def query(
         raise ConfigError("--output", str(output), f"goes with --format csv or parquet, not {wanted}")
     with spinner("asking ClickHouse", lines=False):
         answer, cut = asking.rows(login, query, rows_max)
-        shown = for_people(login, sql.strip(), query, answer) if wanted is Format.TABLE else None
+        kept_from_ms = config.limits.kept_from_ms(now_ms)
+        shown = for_people(login, sql.strip(), query, answer, kept_from_ms) if wanted is Format.TABLE else None
     if advised := asking.advice(query.sql):
         err.print(advised, markup=False, highlight=False)
     if not cut and sql.strip() in names() and (full := asking.at_limit(query, len(answer.rows))):

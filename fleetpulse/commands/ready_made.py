@@ -17,18 +17,19 @@ from fleetpulse.sql import lookups
 from fleetpulse.sql.database import Answer, Database
 from fleetpulse.sql.query import Query
 from runtime.clock import SystemClock
-from runtime.config import ClickHouseConfig, load
+from runtime.config import ClickHouseConfig
 
 
-def for_people(login: ClickHouseConfig, name: str, query: Query, answer: Answer) -> Result:
-    """The table of an answer, or where data is. SQL that is no ready-made query is shown as it came."""
+def for_people(login: ClickHouseConfig, name: str, query: Query, answer: Answer, kept_from_ms: int = 0) -> Result:
+    """The table of an answer, or where data is. SQL that is no ready-made query is shown as it came. ``kept_from_ms``:
+    since when rows of 10 s are kept."""
     ours = name in queries.names()
     verdict = said_of(name, query.parameters, answer.records()) if ours else ""
     title = "\n".join(line for line in (f"{len(answer.rows)} rows", verdict) if line)
     said: list[str] = []
     if ours or not answer.rows:
         with closing(Database(login)) as database:
-            said += _beside(database, name, query) if ours else []
+            said += _beside(database, name, query, kept_from_ms) if ours else []
             said += [] if answer.rows else _where_data_is(database, query.sql)
     columns, rows = readable(answer.columns, answer.rows) if ours else (answer.columns, answer.rows)
 
@@ -40,11 +41,10 @@ def for_people(login: ClickHouseConfig, name: str, query: Query, answer: Answer)
     return Result(answer.records(), show)
 
 
-def _beside(database: Database, name: str, query: Query) -> list[str]:
+def _beside(database: Database, name: str, query: Query, kept_from_ms: int) -> list[str]:
     """Which range an answer is of, names that were perhaps meant, what stands behind its money, and the question."""
     spans = {which: _span(query, which) for which in ("", "before_")}
     now_ms = SystemClock().now_ms()
-    kept_from_ms = now_ms - load().limits.partials_ttl_ms
     said = [
         over({f"{which}from_ms": span[0], f"{which}to_ms": span[1]}, covered(database, *span, kept_from_ms), which)
         for which, span in spans.items()

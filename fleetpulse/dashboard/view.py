@@ -24,7 +24,7 @@ from fleetpulse.queries.dashboard import Query, Value, covered, query
 from fleetpulse.queries.data_ends import Lack
 from fleetpulse.sql.database import Answer
 from schemas.errors import FleetpulseError
-from schemas.limits import DEFAULT_LIMITS
+from schemas.limits import DEFAULT_LIMITS, Limits
 from stream_jobs.rules.model import SloClass
 
 _log = logging.getLogger(__name__)
@@ -42,12 +42,12 @@ _SET_ADDRESS = "history.pushState(null, '', {0})"
 class Facts:
     """What pages know beside the database. Without ``slo_classes`` nothing is judged. ``budgets_file`` is read whenever
     budgets are shown, so that a change in it needs no restart; ``prices_file``, for list prices, when it changed;
-    without it those are of the example. ``partials_ttl_ms``: how long rows of 10 s are kept."""
+    without it those are of the example. ``limits`` say how long rows of 10 s are kept."""
 
     slo_classes: tuple[SloClass, ...] = ()
     budgets_file: Path | None = None
     prices_file: Path | None = None
-    partials_ttl_ms: int = DEFAULT_LIMITS.partials_ttl_ms
+    limits: Limits = DEFAULT_LIMITS
 
 
 Refresh = Callable[[], Awaitable[None]]
@@ -154,7 +154,7 @@ class View:
 
     @property
     def _kept_from_ms(self) -> int:
-        return self._asked_ms - self.facts.partials_ttl_ms
+        return self.facts.limits.kept_from_ms(self._asked_ms)
 
     def query(self, name: str) -> Query:
         """A named query as it is read over the page's range."""

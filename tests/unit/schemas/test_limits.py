@@ -55,6 +55,11 @@ def test_on_the_bound_is_allowed(change: dict[str, int]) -> None:
     Limits(**change).check()
 
 
+def test_rows_of_10_s_are_kept_since_their_ttl() -> None:
+    """What every answer goes by that reads minutes before."""
+    assert Limits(partials_ttl_ms=20 * DAY_MS).kept_from_ms(21 * DAY_MS) == DAY_MS
+
+
 @pytest.mark.parametrize("value", [0, -1, 1.5, "10", None])
 @pytest.mark.parametrize("name", ["batch_events_max", "raw_ttl_ms"])
 def test_a_limit_is_a_whole_number_above_zero(name: str, value: Any) -> None:
