@@ -17,15 +17,14 @@ from fleetpulse.queries import dashboard
 from fleetpulse.queries.calendar_days import before, day_of, midnight
 from fleetpulse.queries.data_ends import Span
 from fleetpulse.queries.metric_words import label
-from fleetpulse.queries.questions import TODAY, Question
-from fleetpulse.queries.range_words import MONTH, SINCE, WEEK, days_ago, hours_of
+from fleetpulse.queries.questions import Question
+from fleetpulse.queries.range_words import MONTH, TODAY, WEEK, YESTERDAY, NamedRange
 from fleetpulse.queries.scope import NAMES
 from fleetpulse.report import cells
 from fleetpulse.report.gather import span
 from fleetpulse.sql.database import Reader
 from schemas.errors import ConfigError
 
-YESTERDAY = "yesterday"
 _DAYS_AGO = {TODAY: 0, YESTERDAY: 1}
 
 
@@ -78,22 +77,21 @@ def _back(against: str | None) -> str:
 def span_of(length: str, from_: str | None, to: str | None, zone: tzinfo | None, now_ms: int) -> Span:
     """A whole day of the calendar though it is not over; all else until now at most, but for ends that are given. Days
     among these begin at midnight of the zone, without one UTC."""
+    named, today = NamedRange.of(length), day_of(now_ms, zone)
     if from_ or to:
-        named = length in (*_DAYS_AGO, WEEK, MONTH) or hours_of(length) or length.startswith(SINCE)
-        return span(duration_ms("1d" if named else length), from_, to, now_ms, zone)
-    if hours := hours_of(length):
-        begin_ms, end_ms = _hours_of_day(*hours, days_ago(length), zone, now_ms)
-        return begin_ms, now_ms if length.startswith(SINCE) else end_ms
-    if length.startswith(SINCE):
-        return span_of(length.removeprefix(SINCE), None, None, zone, now_ms)[0], now_ms
-    if length in (WEEK, MONTH):
-        today = day_of(now_ms, zone)
-        first = today.replace(day=1) if length == MONTH else today - timedelta(today.weekday())
-        return midnight(first, zone), now_ms
-    if length in _DAYS_AGO:
-        day = day_of(now_ms, zone) - timedelta(_DAYS_AGO[length])
-        return midnight(day, zone), midnight(day + timedelta(1), zone)
-    return max(0, now_ms - duration_ms(length)), now_ms
+        is_length = not (named.is_of_calendar or named.hours)
+        return span(duration_ms(length if is_length else "1d"), from_, to, now_ms, zone)
+    if named.hours:
+        begin_ms, end_ms = _hours_of_day(*named.hours, named.days_ago, zone, now_ms)
+    elif named.what in (WEEK, MONTH):
+        first = today.replace(day=1) if named.what == MONTH else today - timedelta(today.weekday())
+        begin_ms, end_ms = midnight(first, zone), now_ms
+    elif named.what in _DAYS_AGO:
+        day = today - timedelta(_DAYS_AGO[named.what])
+        begin_ms, end_ms = midnight(day, zone), midnight(day + timedelta(1), zone)
+    else:
+        begin_ms, end_ms = max(0, now_ms - duration_ms(named.what)), now_ms
+    return begin_ms, now_ms if named.since else end_ms
 
 
 def _hours_of_day(begin_h: float, end_h: float, ago: Sequence[int], zone: tzinfo | None, now_ms: int) -> Span:

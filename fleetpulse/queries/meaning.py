@@ -13,8 +13,8 @@ from fleetpulse.queries import names_in_words
 from fleetpulse.queries.matching import SHARE_MIN, corrected, is_ours, matching, share, unheld
 from fleetpulse.queries.metric_words import beside, measured
 from fleetpulse.queries.names_in_words import Named, listed, may_mean
-from fleetpulse.queries.questions import TODAY, numbered
-from fleetpulse.queries.range_words import SINCE, is_of_calendar, not_understood, range_of
+from fleetpulse.queries.questions import numbered
+from fleetpulse.queries.range_words import TODAY, YESTERDAY, NamedRange, not_understood, range_of
 from fleetpulse.queries.scope import NAMES
 from schemas.errors import ConfigError
 
@@ -61,7 +61,7 @@ def meant(text: str, found: Sequence[Row], given: Sequence[str] = ()) -> Meaning
     good = list(dict.fromkeys(number for number in ranked if share(words, number) >= SHARE_MIN))
     if not good:
         raise ConfigError("WORDS", text, _no_match(named, ranked))
-    if is_of_calendar(last):
+    if NamedRange.of(last).is_of_calendar:
         good.sort(key=lambda number: numbered()[number].of_now)
     _check_names(text, named, given)
     able = [number for number in good if numbered()[number].takes({*named.values, *given})]
@@ -83,7 +83,7 @@ def _words(text: str) -> list[str]:
 
 def _of_today(words: Sequence[str], last: str) -> list[int]:
     """The question that is about a day by itself, where the words name one and ask for no more than it holds."""
-    best = matching([*words, last])[:1] if last.removeprefix(SINCE) in (TODAY, "yesterday") else []
+    best = matching([*words, last])[:1] if NamedRange.of(last).what in (TODAY, YESTERDAY) else []
     return [number for number in best if numbered()[number].last == TODAY and share(words, number) == 1]
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from fleetpulse import queries
 from fleetpulse.queries import dashboard, scope
+from fleetpulse.queries.range_words import TODAY
 
 OF_DASHBOARD = "dashboard/"
-TODAY = "today"
 _EVERYTHING: Mapping[str, str] = {
     **dict.fromkeys(("cluster", "region", "model", "tenant", "host", "gpu_model", "engine_id", "status", "search"), ""),
     "top": "50",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 _UNITS = {"second": "s", "sec": "s", "minute": "m", "min": "m", "hour": "h", "day": "d", "week": "w", "month": "M"}
 _IN_DAYS = {"w": 7, "M": 30}
@@ -24,15 +25,13 @@ _PART = re.compile(
 )
 _TIME = r"([01]?\d|2[0-3]):([0-5]\d)"
 _CLOCK = re.compile(rf"\b(?:at|around|about|near)\s+{_TIME}\b", re.IGNORECASE)
-SINCE = "since "
-"""Begins a range that ends now: ``since yesterday``, ``since 15:38``."""
 _SINCE = re.compile(r"\bsince\b", re.IGNORECASE)
 _AT_TIME = re.compile(rf"\A\s+(yesterday\s+)?(?={_TIME}\b)", re.IGNORECASE)
 _SINCE_WHAT = re.compile(
     r"\bsince\s+(?:(?:the|an?|last|this|that|my|our)\s+\w+|\d\S*)|\bsince\b(?=\W*$)", re.IGNORECASE
 )
 _DAY = re.compile(r"\b(?:today|yesterday)\b", re.IGNORECASE)
-_YESTERDAY = "yesterday "
+TODAY, YESTERDAY = "today", "yesterday"
 MONTH, WEEK = "month", "week"
 """This month, and this week from Monday on, of the calendar, so far."""
 _THIS = re.compile(
@@ -54,6 +53,48 @@ _COMPARED = re.compile(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class NamedRange:
+    """A range as ``range_of`` names it. ``what``: a day, week or month of the calendar, a part of a day, a time of the
+    clock, or a length (``10m``). ``since``: it begins there and ends now. ``yesterday``: its hours are of that day."""
+
+    what: str
+    since: bool = False
+    yesterday: bool = False
+
+    @classmethod
+    def of(cls, name: str) -> NamedRange:
+        """The range of that name."""
+        since, yesterday = "since ", f"{YESTERDAY} "
+        what = name.removeprefix(since)
+        return cls(what.removeprefix(yesterday), name.startswith(since), what.startswith(yesterday))
+
+    @property
+    def name(self) -> str:
+        """``since yesterday 15:38``."""
+        return f"{'since ' if self.since else ''}{f'{YESTERDAY} ' if self.yesterday else ''}{self.what}"
+
+    @property
+    def is_of_calendar(self) -> bool:
+        """Whether it is a day, week or month of the calendar, a part of a day, or since one of these or a time: no time
+        of the clock alone, which is a moment."""
+        return self.since or self.what in (TODAY, YESTERDAY, WEEK, MONTH, *_PARTS_OF_DAY)
+
+    @property
+    def days_ago(self) -> tuple[int, ...]:
+        """Of which days its hours may be, the first that has begun: today, else yesterday."""
+        return (1,) if self.yesterday else (0, 1)
+
+    @property
+    def hours(self) -> tuple[float, float] | None:
+        """From which hour of a day to which, of a part of it, or of five minutes on both sides of a time; None for any
+        other range. Since a time begins with it."""
+        if found := re.fullmatch(_TIME, self.what):
+            hour = int(found[1]) + int(found[2]) / 60
+            return hour - (0 if self.since else _AROUND_H), hour + _AROUND_H
+        return _PARTS_OF_DAY.get(self.what)
+
+
 def range_of(text: str) -> tuple[str, str]:
     """Which range a question is about (``10m``, ``today``, ``afternoon``, ``yesterday 15:38``, ``month``), empty where
     it does not say, and the words that are left. A comparison with yesterday is no range; a week is 7 days, a month 30,
@@ -62,8 +103,9 @@ def range_of(text: str) -> tuple[str, str]:
         after = _AT_TIME.sub(r" \1at ", text[found.end() :])
         named, left = _range_of(after)
         if named and left.split()[:1] != after.split()[:1]:  # it stands first
-            until_now = named in ("today", WEEK, MONTH) or not (is_of_calendar(named) or hours_of(named))
-            return named if until_now else f"{SINCE}{named}", f"{text[: found.start()]} {left}"
+            one = NamedRange.of(named)
+            until_now = named in (TODAY, WEEK, MONTH) or not (one.is_of_calendar or one.hours)
+            return replace(one, since=not until_now).name, f"{text[: found.start()]} {left}"
     return _range_of(text)
 
 
@@ -80,9 +122,9 @@ def _range_of(text: str) -> tuple[str, str]:
     if found := _CLOCK.search(text) or _PART.search(text):
         hours = f"{int(found[1]):02}:{found[2]}" if found.re is _CLOCK else (found[1] or "evening").lower()
         left = f"{text[: found.start()]} {text[found.end() :]}"
-        if compared or not day or day[0].lower() != "yesterday" or hours == "night":
+        if compared or not day or day[0].lower() != YESTERDAY or hours == "night":
             return hours, left  # a night begins the evening before
-        return f"{_YESTERDAY}{hours}", _DAY.sub("", left)
+        return NamedRange(hours, yesterday=True).name, _DAY.sub("", left)
     if found := _THIS.search(text) or _A_MONTH.search(text):
         named = (found[1] or found[2]).lower() if found.re is _THIS else "30d"
         return named, f"{text[: found.start()]} {text[found.end() :]}"
@@ -99,26 +141,3 @@ def not_understood(text: str, words: Iterable[str]) -> list[str]:
     left = range_of(text)[1]
     others = (one.search(left) for one in (_SINCE_WHAT, _LAST, _THIS))
     return found or [one[0].strip() for one in others if one]
-
-
-def is_of_calendar(named: str) -> bool:
-    """Whether a range that ``range_of`` names is a day, week or month of the calendar, a part of a day, or since one of
-    these or a time: no time of the clock alone, which is a moment."""
-    known = ("today", _YESTERDAY.strip(), WEEK, MONTH, *_PARTS_OF_DAY)
-    return named.startswith(SINCE) or named.removeprefix(_YESTERDAY) in known
-
-
-def days_ago(named: str) -> tuple[int, ...]:
-    """Of which days the hours may be that ``range_of`` names, the first that has begun: today, else yesterday."""
-    return (1,) if named.removeprefix(SINCE).startswith(_YESTERDAY) else (0, 1)
-
-
-def hours_of(named: str) -> tuple[float, float] | None:
-    """From which hour of a day to which, of a part of it that ``range_of`` names, or of five minutes on both sides of a
-    time; None for any other range. Since a time begins with it."""
-    before_h = 0 if named.startswith(SINCE) else _AROUND_H
-    named = named.removeprefix(SINCE).removeprefix(_YESTERDAY)
-    if found := re.fullmatch(_TIME, named):
-        hour = int(found[1]) + int(found[2]) / 60
-        return hour - before_h, hour + _AROUND_H
-    return _PARTS_OF_DAY.get(named)

@@ -12,7 +12,7 @@ from fleetpulse.queries.meaning import meant, of_number, parts
 from fleetpulse.queries.metric_words import label, measured
 from fleetpulse.queries.names_in_words import listed, named, split
 from fleetpulse.queries.questions import numbered
-from fleetpulse.queries.range_words import range_of
+from fleetpulse.queries.range_words import NamedRange, range_of
 from schemas.errors import ConfigError
 
 NAMES = {
@@ -258,6 +258,29 @@ def test_since_is_a_range_and_no_word_of_a_question(words: str, query: str) -> N
     found = meant(words, ROWS)
 
     assert (numbered()[found.number].query, found.last) == (query, "since yesterday")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "of_calendar"),
+    [
+        ("10m", NamedRange("10m"), False),
+        ("yesterday", NamedRange("yesterday"), True),
+        ("15:38", NamedRange("15:38"), False),
+        ("yesterday 15:38", NamedRange("15:38", yesterday=True), False),
+        ("since 15:38", NamedRange("15:38", since=True), True),
+        ("since yesterday", NamedRange("yesterday", since=True), True),
+        ("since yesterday afternoon", NamedRange("afternoon", since=True, yesterday=True), True),
+        ("week", NamedRange("week"), True),
+        ("", NamedRange(""), False),
+    ],
+)
+def test_the_name_of_a_range_is_taken_apart_and_put_together(
+    name: str, expected: NamedRange, of_calendar: bool
+) -> None:
+    """Once: who reads it asks for what it holds."""
+    found = NamedRange.of(name)
+
+    assert (found, found.is_of_calendar, found.name) == (expected, of_calendar, name)
 
 
 @pytest.mark.parametrize(
