@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
-from fleetpulse.queries.dashboard import ALERTS_KEPT_MS
+from fleetpulse.queries.alerts import ALERTS_KEPT_MS
 from schemas.limits import DAY_MS, HOUR_MS
 from schemas.sketch import counted_min
 

@@ -1,7 +1,8 @@
 """The catalogue of named queries: one SQL file each, parameters bound by the server, never built from strings.
 
 ``{failed:Metric}`` is the expression that ``schemas.definitions`` has for it. A line ``-- reads requests: llm.requests
-1m <= 1h, 1h`` gives the place ``{requests:Rows}``, the rows of the range (``fleetpulse.queries.levels``).
+1m <= 1h, 1h`` gives the place ``{requests:Rows}``, the rows of the range (``fleetpulse.queries.levels``). ``Alerts``
+are pieces of ``fleetpulse.queries.alerts``.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from collections.abc import Mapping
 from importlib.resources import files
 
+from fleetpulse.queries.alerts import with_alerts
 from fleetpulse.queries.levels import sources_of, with_rows
 from schemas.definitions import written
 
@@ -23,7 +25,7 @@ def text(name: str) -> str:
     """SQL of a query with its ``{parameter:Type}`` places; ``KeyError`` for an unknown name."""
     if name not in names():
         raise KeyError(name)
-    found = written(files(__name__).joinpath(f"{name}.sql").read_text(encoding="utf-8"))
+    found = with_alerts(written(files(__name__).joinpath(f"{name}.sql").read_text(encoding="utf-8")))
     return with_rows(found, sources_of(found), None)
 
 

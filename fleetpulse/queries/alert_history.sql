@@ -16,7 +16,7 @@ FROM (
     SELECT * FROM (
         SELECT *
         FROM alert_history
-        WHERE at_ms >= {to_ms:Int64} - 367 * 86400000 AND at_ms < {from_ms:Int64}
+        WHERE at_ms >= {to_ms:Int64} - {kept:Alerts} AND at_ms < {from_ms:Int64}
         ORDER BY at_ms DESC, number DESC
         LIMIT 1 BY fingerprint
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleetpulse.queries import dashboard as catalogue
+from fleetpulse.queries.alerts import ALERTS_KEPT_MS
 from lab.bench.dashboard_alerts import ALERTS, fingerprint
 from lab.bench.dashboard_fleet import TENANTS, gpu_uuid
 from lab.bench.dashboard_windows import JOB, METRICS, RANGES_MS
@@ -30,7 +31,7 @@ _GIVEN: dict[str, catalogue.Value] = {
     "dimension": "tenant",
     "bins": "ttft_us_bins",
     "top": 50,
-    "kept_ms": catalogue.ALERTS_KEPT_MS,
+    "kept_ms": ALERTS_KEPT_MS,
     "near_ms": 0,
     "bytes_max": 2_048,
     "metric": "ttft",

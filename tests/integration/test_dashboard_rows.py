@@ -10,7 +10,8 @@ import pytest
 from clickhouse_connect.driver.client import Client
 
 from fleetpulse.dashboard.data import Data
-from fleetpulse.queries.dashboard import ALERTS_KEPT_MS, STANDARD, Value
+from fleetpulse.queries.alerts import ALERTS_KEPT_MS
+from fleetpulse.queries.dashboard import STANDARD, Value
 from runtime.config import ClickHouseConfig
 from schemas.limits import HOUR_MS, MINUTE_MS
 

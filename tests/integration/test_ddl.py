@@ -15,6 +15,7 @@ from clickhouse_connect.driver.exceptions import DatabaseError
 from fleetpulse import queries
 from fleetpulse.migrate.run import migrate
 from fleetpulse.queries import dashboard
+from fleetpulse.queries.alerts import ALERTS_KEPT_MS
 from fleetpulse.queries.scope import scoped
 from fleetpulse.sql.database import Database
 from runtime.clickhouse_clients import connect
@@ -249,7 +250,7 @@ def test_an_alert_of_a_budget_of_a_year_is_open_to_its_end(
     ]
     database.insert([alert_insert(now_ms, offset, **change) for offset, change in enumerate((long_ago, *over))])
     given = {**dict.fromkeys(dashboard.STANDARD, ""), "from_ms": now_ms - DAY_MS, "to_ms": now_ms}
-    kept = {"alerts_open": {"kept_ms": dashboard.ALERTS_KEPT_MS}, "alerts_history": {}}
+    kept = {"alerts_open": {"kept_ms": ALERTS_KEPT_MS}, "alerts_history": {}}
 
     with contextlib.closing(Database(clickhouse_config)) as reader:
         bounds = {"from_ms": now_ms - DAY_MS, "to_ms": now_ms}

@@ -15,7 +15,7 @@ from fleetpulse.dashboard.parts import ChartPanel, Column, Segments, Stats, Tabl
 from fleetpulse.dashboard.users import User
 from fleetpulse.dashboard.values import UNKNOWN, ago, clean
 from fleetpulse.dashboard.view import PageSpec, Refresh, View, wall_ms
-from fleetpulse.queries.dashboard import ALERTS_KEPT_MS
+from fleetpulse.queries.alerts import ALERTS_KEPT_MS
 from runtime.config import load
 from schemas.contract.alert_commands import TEXT_CHARS_MAX, Command
 from schemas.contract.alerts import SEVERITIES

@@ -17,7 +17,8 @@ are their windows alone, with ``width_ms``; ``{requests:First}`` and ``{requests
 for queries that read the rest elsewhere; ``{requests:Identifier}`` is the table of the middle alone, for queries
 that compare windows of one width. Rollups of ``books`` and ``costs``, which begin at 1m, are named the same way;
 ``gpu.history`` is gpu.samples sorted by GPU, for queries about one.
-``{failed:Metric}`` is the expression that ``schemas.definitions`` has for it.
+``{failed:Metric}`` is the expression that ``schemas.definitions`` has for it, ``{open_at_end:Alerts}`` a piece of
+``fleetpulse.queries.alerts``.
 ``rows`` is what the server holds it to, ``kept`` is how many seconds an answer may be shown again.
 Other ``Identifier`` places are columns and must be names that the field tables know. Parameters of ``STANDARD`` are
 known everywhere and need no line.
@@ -31,6 +32,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 
+from fleetpulse.queries.alerts import with_alerts
 from fleetpulse.queries.levels import (
     FIRST,
     LABELS,
@@ -44,7 +46,6 @@ from fleetpulse.queries.levels import (
 )
 from schemas.ddl.merging import labels_of, measures_of
 from schemas.definitions import BY_MINUTE_MS, written
-from schemas.limits import DAY_MS
 from schemas.rows.tables import GROUPED
 
 STANDARD = {
@@ -68,10 +69,6 @@ SECONDS_MAX = 20
 server is, and a page of a busy server waits rather than asking for a shorter range."""
 SHARED = ("cost_by_day", "latency_rise", "request_cost", "request_cost_of_alert")
 """Queries of the catalogue for people that pages ask too: their headers are as here."""
-
-ALERTS_KEPT_MS = 367 * DAY_MS
-"""How far back an alert is looked for that is open: those of budgets are published once in a period, of at most 366
-days. Without any record for this long it counts as over."""
 
 Value = int | float | str | Sequence[str | int | None]
 
@@ -182,7 +179,7 @@ def read(name: str, text: str) -> Query:
             _take(line, meanings, limits)
         except (ValueError, KeyError) as error:
             raise ValueError(f"{name}.sql:{number}: {error}") from error
-    sql = written("\n".join(lines[len(header) :]).strip())
+    sql = with_alerts(written("\n".join(lines[len(header) :]).strip()))
     found = dict(_PLACE.findall(sql))
     if set(_OF_SOURCES) & {kind for _, kind in _PLACE.findall(sql)}:
         found |= {"from_ms": "Int64", "to_ms": "Int64"}

@@ -23,24 +23,7 @@ FROM
         LIMIT 1 BY fingerprint, opened_ms, number
         UNION ALL
         SELECT *
-        FROM
-        (
-            SELECT *
-            FROM alerts FINAL
-            WHERE (at_ms, fingerprint, number, log_offset) IN
-            (
-                SELECT newest.1, fingerprint, newest.3, newest.4
-                FROM
-                (
-                    SELECT fingerprint, max((at_ms, opened_ms, number, log_offset, ifNull(transition, 'resolved'))) AS newest
-                    FROM alerts
-                    WHERE at_ms >= {to_ms:Int64} - 367 * 86400000 AND at_ms < {from_ms:Int64}
-                    GROUP BY fingerprint
-                )
-                WHERE newest.5 != 'resolved'
-            )
-            LIMIT 1 BY fingerprint
-        )
+        FROM {open_at_begin:Alerts}
     )
     GROUP BY fingerprint, opened_ms
 )

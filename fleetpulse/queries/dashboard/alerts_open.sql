@@ -22,24 +22,7 @@ SELECT
     countIf(severity = 'warning' AND NOT muted) OVER () AS warning_alerts,
     countIf(severity = 'info' AND NOT muted) OVER () AS info_alerts,
     countIf(muted) OVER () AS silenced_alerts
-FROM
-(
-    SELECT fingerprint, severity, summary, rule, since_ms, opened_ms, at_ms, number, transition, record
-    FROM alerts FINAL
-    WHERE (at_ms, fingerprint, number, log_offset) IN
-    (
-        SELECT newest.1, fingerprint, newest.3, newest.4
-        FROM
-        (
-            SELECT fingerprint, max((at_ms, opened_ms, number, log_offset, ifNull(transition, 'resolved'))) AS newest
-            FROM alerts
-            WHERE at_ms >= {to_ms:Int64} - {kept_ms:Int64} AND at_ms < {to_ms:Int64}
-            GROUP BY fingerprint
-        )
-        WHERE newest.5 != 'resolved'
-    )
-    LIMIT 1 BY fingerprint
-)
+FROM {open_at_end:Alerts}
 WHERE ({cluster:String} = '' OR JSONExtractString(record, 'labels', 'cluster') = {cluster:String})
     AND ({host:String} = '' OR host = {host:String})
     AND ({model:String} = '' OR model = {model:String})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from fleetpulse.queries.dashboard import ALERTS_KEPT_MS
+from fleetpulse.queries.alerts import ALERTS_KEPT_MS
 from schemas.limits import DAY_MS
 from schemas.rows.costs import COST_KEY
 

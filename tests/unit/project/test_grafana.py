@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fleetpulse.queries.dashboard import ALERTS_KEPT_MS
+from fleetpulse.queries.alerts import ALERTS_KEPT_MS
 from grafana.boards import BOARDS, Board
 from grafana.render import FOLDER, PROMETHEUS, SOURCE, annotation_sql, dashboard, panel_sql, text, write
 from grafana.sql import FILTERS, expanded, grafana_sql, variables_of

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, date
-from importlib.resources import files
 from typing import Any, cast
 
 import pytest
 
+from fleetpulse import queries
 from fleetpulse.dashboard.consumer_lag import Lag
 from fleetpulse.dashboard.data import Data
 from fleetpulse.dashboard.pages.alert_panel import facts, members, transitions
@@ -35,7 +35,8 @@ from fleetpulse.dashboard.url_state import UrlState
 from fleetpulse.dashboard.users import OPERATOR, VIEWER, User
 from fleetpulse.dashboard.view import Facts, View
 from fleetpulse.dashboard.zone import UTC_ZONE
-from fleetpulse.queries.dashboard import ALERTS_KEPT_MS, query
+from fleetpulse.queries.alerts import ALERTS_KEPT_MS
+from fleetpulse.queries.dashboard import query
 from fleetpulse.queries.offers import offered
 from fleetpulse.sql.query import parameters_of
 from schemas.contract.alerts import Alert, Member
@@ -280,7 +281,7 @@ def test_totals_are_of_all_points() -> None:
 
 def test_the_page_and_the_saved_query_call_the_same_alerts_open() -> None:
     """Both look back as far."""
-    saved_query = files("fleetpulse.queries").joinpath("open_alerts.sql").read_text()
+    saved_query = queries.text("open_alerts")
 
     assert f"{ALERTS_KEPT_MS // DAY_MS} * {DAY_MS}" in saved_query
 
