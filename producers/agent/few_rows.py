@@ -21,6 +21,8 @@ from schemas.fields import Event, Field, Kind
 
 ROWS_MAX = 128
 BYTES_MAX = 256 * 1024
+KEPT_LENGTH_MAX = 4_096
+"""Characters of all labels of a column that is kept encoded: with the labels it takes 50 KiB at most."""
 
 _FORMATS = {
     Kind.INT64: "q",
@@ -40,6 +42,10 @@ Values = tuple[Any, ...]
 
 class NotPlain(Exception):
     """These values need the general way."""
+
+
+class _TooLongToKeep(Exception):
+    """These labels are encoded each time."""
 
 
 def batches_of_few(event: Event, rows: Sequence[Row]) -> list[Batch] | None:
@@ -131,11 +137,25 @@ def _optional_numbers(kind: str) -> Callable[[Values], bytes]:
     return encode
 
 
-@lru_cache(maxsize=1_024)
 def _labels(values: Values) -> bytes:
-    """Labels of a host hardly change: a column of them is encoded once."""
+    try:
+        return _kept_labels(values)
+    except _TooLongToKeep:
+        return _encoded_labels(values)
+
+
+@lru_cache(maxsize=1_024)
+def _kept_labels(values: Values) -> bytes:
+    """Labels of a host hardly change: a column of them is encoded once. Others may come from outside: a model that a
+    span names may have as many bytes as the body."""
     if not set(map(type, values)) <= _STR_OR_NULL:
         raise NotPlain
+    if sum(map(len, filter(None, values))) > KEPT_LENGTH_MAX:
+        raise _TooLongToKeep
+    return _encoded_labels(values)
+
+
+def _encoded_labels(values: Values) -> bytes:
     codes: dict[str | None, int] = {None: 0}
     indexes = bytes([codes.setdefault(word, len(codes)) for word in values])
     words = [b"" if word is None else word.encode() for word in codes]

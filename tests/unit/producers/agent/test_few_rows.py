@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -70,6 +71,22 @@ def test_the_bytes_are_those_of_the_general_encoder(data: st.DataObject) -> None
 def test_what_is_not_plain_is_left_to_the_builder(event: Event, row: dict[str, Any]) -> None:
     """It knows what to do with it."""
     assert batches_of_few(event, [row]) is None
+
+
+def test_long_labels_are_not_kept() -> None:
+    """What others send may have megabytes: only columns of short labels are kept encoded."""
+    tracemalloc.start()
+    try:
+        for number in range(4):
+            batches_of_few(GPU_SAMPLES, [{"at_ms": 1, "gpu_uuid": f"{number}" * 1_000_000}])
+            many = [{"at_ms": 1, "gpu_uuid": f"{number}-{row}" + "u" * 300} for row in range(ROWS_MAX)]
+            assert batches_of_few(GPU_SAMPLES, many)
+            del many
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert kept_bytes < 100_000
 
 
 def test_batches_are_those_of_the_builder() -> None:
