@@ -214,7 +214,7 @@ class Tail:
         there, path = newest, self._settings.path
         for beside in filter(self._is_rotated, self._beside()):
             other = _stat(beside)
-            if other is None or other.st_mtime_ns <= ours.st_mtime_ns:
+            if other is None or not stat.S_ISREG(other.st_mode) or other.st_mtime_ns <= ours.st_mtime_ns:
                 continue
             if other.st_ino not in (ours.st_ino, newest.st_ino) and (
                 there is newest or other.st_mtime_ns < there.st_mtime_ns
@@ -259,7 +259,9 @@ class Tail:
         alike = None
         for path in self._candidates():
             there = _stat(path)
-            if there is None or there.st_size < known.offset or not known.is_of(*_known_of(path, known.offset)):
+            if there is None or not stat.S_ISREG(there.st_mode) or there.st_size < known.offset:
+                continue
+            if not known.is_of(*_known_of(path, known.offset)):
                 continue
             if (there.st_dev, there.st_ino) == (known.device, known.inode):
                 return path
@@ -281,7 +283,7 @@ class Tail:
     def _open(self, path: Path, known: Position | None) -> bool:
         """``known``: the position in it, else its begin."""
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            descriptor = _opened(path)
         except FileNotFoundError:
             return False
         there = os.fstat(descriptor)
@@ -313,6 +315,11 @@ def _stat(path: Path) -> os.stat_result | None:
         return None
 
 
+def _opened(path: Path) -> int:
+    """Its descriptor, at once: who opens a named pipe waits for its writer otherwise, for ever."""
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+
+
 def _known(descriptor: int, offset: int) -> tuple[bytes, int, bytes]:
     """The first bytes, the size, and the last bytes before ``offset``."""
     return os.pread(descriptor, HEAD_BYTES, 0), os.fstat(descriptor).st_size, _before(descriptor, offset)
@@ -325,7 +332,12 @@ def _before(descriptor: int, offset: int) -> bytes:
 
 def _known_of(path: Path, offset: int) -> tuple[bytes, int, bytes]:
     try:
-        with path.open("rb") as file:
-            return _known(file.fileno(), offset)
+        descriptor = _opened(path)
     except OSError:
         return b"", 0, b""
+    try:
+        return _known(descriptor, offset)
+    except OSError:
+        return b"", 0, b""
+    finally:
+        os.close(descriptor)

@@ -240,6 +240,38 @@ def test_a_removed_log_is_read_on_when_it_comes_back(reader: Reader) -> None:
     assert reader.read_on() == ["two"]
 
 
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_named_pipe_beside_the_log_is_passed_over(reader: Reader, restart: bool) -> None:
+    """Who opens one waits for its writer. It is none of the rotated files either, whatever its name."""
+    reader.write("one\n")
+    reader.again()
+    reader.read()
+    reader.write("two\n")
+    later_ns = reader.path.stat().st_mtime_ns + 1
+    for pipe in (reader.path.with_name(f"requests.log.{end}") for end in ("1", "control")):
+        os.mkfifo(pipe)
+        os.utime(pipe, ns=(later_ns, later_ns))
+    if restart:
+        reader.again()
+    assert reader.read() == ["two"]
+
+    reader.path.rename(reader.path.with_name("requests.log.2"))
+    reader.write("three\n")
+    if restart:
+        reader.again()
+    assert reader.read_on() == ["three"]
+
+
+def test_a_log_that_is_a_named_pipe_is_an_error(reader: Reader) -> None:
+    """At once, also where it was looked for before."""
+    reader.read()
+    reader.again()
+    os.mkfifo(reader.path)
+
+    with pytest.raises(OSError, match="is no file"):
+        reader.read()
+
+
 def test_what_is_no_file_is_an_error_and_tried_again(reader: Reader) -> None:
     """A folder today, a log tomorrow."""
     reader.path.mkdir()
