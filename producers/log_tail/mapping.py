@@ -8,7 +8,8 @@
 | ``=llama-3`` | always this text |
 
 A time without a zone is UTC. A status may be one of ours, an HTTP status or a usual word; without one it follows from
-``http_status``, ``error_kind`` and ``finish_reason``. A line without an id gets one made from its log, offset
+``http_status``, ``error_kind`` and ``finish_reason``. Where none of them says how a request ended, it is well unless
+its line has a status, or HTTP status, that nobody knows. A line without an id gets one made from its log, offset
 and text: read again, it is the same.
 """
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -27,7 +28,7 @@ import orjson
 
 from producers.collector import Row
 from producers.differences import bounds, within
-from producers.requests.endings import WHOLE, finish_reason_of, kind_of_error, verdict
+from producers.requests.endings import WHOLE, Verdict, finish_reason_of, kind_of_error, verdict
 from schemas.errors import ConfigError
 from schemas.events.event_types import LLM_REQUESTS
 from schemas.fields import Field, Kind, Role
@@ -46,7 +47,14 @@ STATUS_OF: Mapping[str, str] = MappingProxyType(
     {
         "success": "ok",
         "succeeded": "ok",
+        "successful": "ok",
+        "complete": "ok",
         "completed": "ok",
+        "done": "ok",
+        "finished": "ok",
+        "true": "ok",
+        "false": "error",
+        "fail": "error",
         "failed": "error",
         "failure": "error",
         "cancelled": "aborted",
@@ -55,6 +63,8 @@ STATUS_OF: Mapping[str, str] = MappingProxyType(
         "throttled": "rejected",
     }
 )
+_UNKNOWN = Verdict("error", "other")
+"""What was logged of the end is no word for success."""
 _MICRO = "1e-6"
 _NS: Mapping[str, int] = MappingProxyType({"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000})
 _TEXT_NUMBER = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?")
@@ -116,22 +126,33 @@ def rows_of(
 def _row(mapped: FieldMap, line: Line, labels: Mapping[str, str | None], log: str, left_out: Counter[str]) -> Row:
     document = document_of(line.text)
     row: Row = {"origin": "measured", "reported_by": "log"} | dict(labels)
+    unread: list[str] = []
     for field in mapped:
         try:
             row[field.name] = field.read(field.get(document))
         except ValueError:
-            left_out[field.name] += 1
+            unread.append(field.name)
     row, wrong = within(_BOUNDS, row)
-    left_out.update(wrong)
+    unread += wrong
+    left_out.update(unread)
     if row.get("request_id") is None:
         row["request_id"] = made_id(line, labels.get("host"), log)
     if row.get("status") is None:
-        found = verdict(WHOLE, row.get("http_status"), row.get("error_kind"), row.get("finish_reason"))
+        found = _ending(row, unread)
         row["status"], row["error_kind"] = found.status, row.get("error_kind") or found.error_kind
     for name in NEEDED:
         if row.get(name) is None:
             raise BrokenLineError(f"no {name}")
     return row
+
+
+def _ending(row: Row, unread: Sequence[str]) -> Verdict:
+    """``unread``: fields whose values mean nothing here."""
+    http_status, error_kind, finish_reason = (row.get(name) for name in ("http_status", "error_kind", "finish_reason"))
+    decides = http_status is not None or error_kind is not None or finish_reason not in (None, "other")
+    if not decides and ("status" in unread or "http_status" in unread):
+        return _UNKNOWN
+    return verdict(WHOLE, http_status, error_kind, finish_reason)
 
 
 def document_of(text: bytes) -> dict[str, Any]:
@@ -212,7 +233,7 @@ def _whole(value: Any, times: int, per: int) -> int | None:
     """``value * times / per`` as a whole number. Numbers in quotes count."""
     if isinstance(value, str) and _TEXT_NUMBER.fullmatch(value):
         value = int(value) if value.lstrip("+-").isdigit() else float(value)
-    if value is None:
+    if value is None or value == "":
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < NUMBER_MAX:
         raise ValueError
@@ -270,7 +291,10 @@ def _status(value: Any) -> str | None:
         raise ValueError
     word = str(value).lower()
     if word.isdecimal():
-        return verdict(WHOLE, int(word[:4]), None, None).status
+        code = int(word[:4])
+        if code and not 100 <= code <= 599:  # 0 is gRPC's, and a program's, for success
+            raise ValueError
+        return verdict(WHOLE, code, None, None).status
     status = STATUS_OF.get(word, word)
     if status not in LLM_REQUESTS.field("status").allowed:
         raise ValueError

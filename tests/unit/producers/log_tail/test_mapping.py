@@ -153,6 +153,10 @@ def test_a_broken_line_costs_itself(line: bytes, reason: str) -> None:
         ({"s": "Success"}, "ok", None),
         ({"s": "cancelled"}, "aborted", None),
         ({"s": 200}, "ok", None),
+        ({"s": 0}, "ok", None),
+        ({"s": "DONE"}, "ok", None),
+        ({"s": True}, "ok", None),
+        ({"s": False}, "error", None),
         ({"s": "503"}, "rejected", None),
         ({"c": 500}, "error", "server"),
         ({"c": 429}, "rejected", "overload"),
@@ -170,13 +174,56 @@ def test_how_a_request_ended(document: dict[str, object], status: str, error_kin
     assert (row["status"], row.get("error_kind"), left_out) == (status, error_kind, {})
 
 
+@pytest.mark.parametrize("unknown", ["internal_error", "KILLED", 7, 600, -1, ["ok"], {}])
+def test_a_status_that_is_not_known_is_an_error(unknown: object) -> None:
+    """Whoever names a success otherwise sees it at once; a failure that counts as good nobody sees."""
+    row, left_out = one(LEAST | {"status": "s"}, {"t": 1, "s": unknown})
+
+    assert row is not None
+    assert (row["status"], row["error_kind"], left_out) == ("error", "other", {"status": 1})
+
+
+@pytest.mark.parametrize("unknown", [0, 1_000, "none", True, []])
+def test_so_is_an_http_status_that_is_none(unknown: object) -> None:
+    """An empty text says no more than its absence."""
+    row, left_out = one(LEAST | {"http_status": "c"}, {"t": 1, "c": unknown})
+    empty, nothing = one(LEAST | {"http_status": "c"}, {"t": 1, "c": ""})
+
+    assert row is not None
+    assert empty is not None
+    assert (row["status"], row["error_kind"], left_out) == ("error", "other", {"http_status": 1})
+    assert (empty["status"], nothing) == ("ok", {})
+
+
+@pytest.mark.parametrize(
+    ("known", "status", "error_kind"),
+    [
+        ({"c": 200}, "ok", None),
+        ({"c": 503}, "rejected", "overload"),
+        ({"e": "oom"}, "error", "oom"),
+        ({"f": "stop"}, "ok", None),
+        ({"f": "abort"}, "aborted", None),
+        ({"f": "killed"}, "error", "other"),
+    ],
+)
+def test_what_else_is_known_decides_instead_of_an_unknown_status(
+    known: dict[str, object], status: str, error_kind: str | None
+) -> None:
+    """HTTP status, error kind and finish reason, where they are words that mean something."""
+    fields = LEAST | {"status": "s", "http_status": "c", "error_kind": "e", "finish_reason": "f"}
+    row, left_out = one(fields, {"t": 1, "s": "perhaps"} | known)
+
+    assert row is not None
+    assert (row["status"], row.get("error_kind"), left_out) == (status, error_kind, {"status": 1})
+
+
 def test_a_status_nested_deep_is_unknown() -> None:
     """Whatever reads it as text would fail."""
     line = Line(0, b'{"t": 1, "s": ' + b"[" * 1_000 + b"]" * 1_000 + b"}")
 
     (row,), left_out = rows_of(field_map(LEAST | {"status": "s"}), [line], LABELS, LOG)
 
-    assert (row["status"], left_out) == ("ok", {"status": 1})
+    assert (row["status"], left_out) == ("error", {"status": 1})
 
 
 def test_values_that_a_field_may_not_have_are_unknown_and_counted() -> None:
@@ -194,7 +241,7 @@ def test_values_that_a_field_may_not_have_are_unknown_and_counted() -> None:
     row, left_out = one(fields, document)
 
     assert row is not None
-    assert set(row) == {"at_ms", "model", "host", "origin", "reported_by", "request_id", "status"}
+    assert set(row) == {"at_ms", "model", "host", "origin", "reported_by", "request_id", "status", "error_kind"}
     assert left_out == dict.fromkeys(
         ["ttft_us", "input_tokens", "tenant", "start", "http_status", "status", "output_tokens"], 1
     )
