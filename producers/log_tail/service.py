@@ -40,6 +40,13 @@ _log = logging.getLogger(__name__)
 SLOT_BYTES = 1_024
 
 
+@dataclass(slots=True)
+class _Trouble:
+    """``now``: why the log cannot be read; None while it can. The same trouble is logged once."""
+
+    now: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class _Work:
     chunk: Chunk
@@ -61,11 +68,11 @@ async def run_log_tail(
     clock, joiner, names = clock or SystemClock(), joiner or Joiner("log_tail"), names or ClientNames()
     rows_in = rows_reader(settings, clock, joiner, names)
     slots = await asyncio.to_thread(_open_slots, settings)
-    tail = Tail(settings, decode(slots.read()))
+    tail, trouble = Tail(settings, decode(slots.read())), _Trouble()
     try:
         while not stop.is_set():
             now_ms = round(clock.monotonic_s() * 1_000)
-            work = await asyncio.to_thread(_next, tail, rows_in, now_ms, counters)
+            work = await asyncio.to_thread(_next, tail, rows_in, now_ms, counters, trouble)
             if work is None:
                 _keep(slots, tail)
                 await comes(stop, settings.poll_ms / 1_000)
@@ -116,14 +123,17 @@ def rows_reader(settings: LogTailSettings, clock: Clock, joiner: Joiner, names: 
     return of_requests
 
 
-def _next(tail: Tail, rows_in: RowsIn, now_ms: int, counters: Counters) -> _Work | None:
+def _next(tail: Tail, rows_in: RowsIn, now_ms: int, counters: Counters, trouble: _Trouble) -> _Work | None:
     """In a thread: the next lines as batches."""
     try:
         chunk = tail.read(now_ms)
     except OSError as error:
-        _log.warning("log file unreadable, retrying", extra={"path": str(tail.path), "error": str(error)})
+        if str(error) != trouble.now:
+            _log.warning("log file unreadable, retrying", extra={"path": str(tail.path), "error": str(error)})
+        trouble.now = str(error)
         counters.add("sampler_errors", sampler="log_tail", field="file")
         return None
+    trouble.now = None
     if chunk is None:
         return None
     collected, left_out = rows_in(chunk.lines)

@@ -17,6 +17,7 @@ nothing was read before it was cut is not known again.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -275,7 +276,8 @@ class Tail:
 
     def _beside(self) -> Iterator[Path]:
         path = self._settings.path
-        with os.scandir(path.parent) as entries:
+        beside: list[str] = []  # also where the folder is to come later, with its log
+        with contextlib.suppress(FileNotFoundError), os.scandir(path.parent) as entries:
             beside = [entry.name for entry in entries if entry.name.startswith(path.name) and entry.name != path.name]
         for name in sorted(beside)[:SIBLINGS_MAX]:
             yield path.parent / name

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,11 @@ class Noticing(Counters):
 
     async def counted(self, field: str) -> None:
         await self._event(field).wait()
+
+    async def counted_more(self, field: str, times: int) -> None:
+        for _ in range(times):
+            self._event(field).clear()
+            await self.counted(field)
 
     def _event(self, field: str) -> asyncio.Event:
         return self._seen.setdefault(field, asyncio.Event())
@@ -201,6 +207,30 @@ async def test_a_log_that_cannot_be_read_is_counted_and_tried_again(rig: Rig) ->
     await rig.run(publisher, mended())
 
     assert await publisher.ids(1) == ["1"]
+
+
+async def test_the_same_trouble_is_logged_once(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    """Until the log can be read again, or the trouble is another; it is counted each time."""
+    publisher = OneSpool()
+
+    async def trouble() -> None:
+        await rig.counters.counted_more("file", 3)
+        rig.path.rmdir()
+        rig.path.symlink_to(rig.path)
+        await rig.counters.counted_more("file", 3)
+        rig.path.unlink()
+        rig.write("1")
+        await publisher.ids(1)
+        rig.path.unlink()
+        rig.path.mkdir()
+        await rig.counters.counted_more("file", 3)
+
+    rig.path.mkdir()
+    await rig.run(publisher, trouble())
+
+    errors = [vars(record)["error"] for record in caplog.records if "unreadable" in record.message]
+    no_file = f"{rig.path} is no file"
+    assert [error.partition("]")[0] for error in errors] == [no_file, f"[Errno {errno.ELOOP}", no_file]
 
 
 async def test_settings_that_cannot_be_meant_end_it_at_once(rig: Rig, tmp_path: Path) -> None:

@@ -240,6 +240,17 @@ def test_a_removed_log_is_read_on_when_it_comes_back(reader: Reader) -> None:
     assert reader.read_on() == ["two"]
 
 
+def test_a_log_whose_folder_comes_later_is_read_from_its_begin(tmp_path: Path) -> None:
+    """Before an application's first start there is neither."""
+    reader = Reader(tmp_path / "later")
+    assert reader.read() == []
+    reader.again()
+    assert reader.read() == []
+    reader.path.parent.mkdir()
+    reader.write("one\n")
+    assert reader.read() == ["one"]
+
+
 @pytest.mark.parametrize("restart", [False, True])
 def test_a_named_pipe_beside_the_log_is_passed_over(reader: Reader, restart: bool) -> None:
     """Who opens one waits for its writer. It is none of the rotated files either, whatever its name."""
