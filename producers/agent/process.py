@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -116,12 +117,12 @@ def services_of(setting: Setting, publisher: Puts, handover: Handover) -> list[S
         socket = config.receiver.socket or default_socket(os.environ)
         await run_engine_news(publisher.states, setting.registry.engines, path_beside(socket), stop)
 
-    def tail_of(log: LogTailConfig) -> Service:
+    def tail_of(log: LogTailConfig, number: int) -> Service:
         async def tail(stop: asyncio.Event) -> None:
             from producers.log_tail.service import run_log_tail
 
             joiner, names = setting.joiner("log_tail"), setting.names
-            await run_log_tail(publisher, tail_settings(log, setting), stop, joiner=joiner, names=names)
+            await run_log_tail(publisher, tail_settings(log, setting, number), stop, joiner=joiner, names=names)
 
         return Service(f"log {log.path}", tail)
 
@@ -130,11 +131,23 @@ def services_of(setting: Setting, publisher: Puts, handover: Handover) -> list[S
     if config.otlp.enabled:
         services.append(Service("otlp", otlp))
     services.append(Service("engine news", engine_news))
-    return services + [tail_of(log) for log in config.log_tails]
+    return services + [tail_of(log, number) for log, number in numbered(config.log_tails)]
 
 
-def tail_settings(log: LogTailConfig, setting: Setting) -> LogTailSettings:
-    """What tailing one log needs. Its position is named after the path, so that configuration may be put in order.
+def numbered(logs: Sequence[LogTailConfig]) -> list[tuple[LogTailConfig, int]]:
+    """Each with its number, from 1, among those of the same path and format."""
+    seen = Counter[tuple[Path, str]]()
+    found: list[tuple[LogTailConfig, int]] = []
+    for log in logs:
+        same = log.path.absolute(), log.format
+        seen[same] += 1
+        found.append((log, seen[same]))
+    return found
+
+
+def tail_settings(log: LogTailConfig, setting: Setting, number: int = 1) -> LogTailSettings:
+    """What tailing one log needs. Its position is named after the path, so that configuration may be put in order, and
+    after the format where it is not that of requests, and ``number`` where it is not the first.
 
     Raises ConfigError where there is no folder to keep it in.
     """
@@ -142,7 +155,8 @@ def tail_settings(log: LogTailConfig, setting: Setting) -> LogTailSettings:
 
     if setting.state is None:
         raise ConfigError("agent.log_tails", str(log.path), "needs a folder for its position")
-    name = hashlib.sha256(os.fsencode(log.path.absolute())).hexdigest()[:32]
+    of = [str(log.path.absolute())] + [log.format] * (log.format != "requests") + [str(number)] * (number > 1)
+    name = hashlib.sha256(os.fsencode("\0".join(of))).hexdigest()[:32]
     return LogTailSettings(
         path=log.path,
         position=setting.state / f"log-{name}.position",

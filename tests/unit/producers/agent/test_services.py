@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import fleetpulse_track as track
-from producers.agent.process import run_agent, services_of, tail_settings
+from producers.agent.process import numbered, run_agent, services_of, tail_settings
 from producers.agent.search import setting_of
 from producers.batch import Batch
 from runtime.counters import COUNTERS
@@ -47,6 +48,35 @@ def test_every_log_is_a_service_with_a_position_of_its_own(tmp_path: Path) -> No
     assert first.position != second.position
     with pytest.raises(ConfigError):
         tail_settings(logs[0], setting_of(config))
+
+
+def test_logs_of_one_path_have_a_position_each(tmp_path: Path) -> None:
+    """Whatever formats beside it; the first of requests has the one that 0.1.0 gave to each."""
+    path = Path("/var/log/a.jsonl")
+    steps = LogTailConfig(path=path, format="training", fields={"job": "job"})
+    requests = [LogTailConfig(path=path, fields={"model": model}) for model in "mno"]
+    setting = setting_of(AgentConfig(host="h"), tmp_path)
+
+    found = [tail_settings(log, setting, number).position for log, number in numbered([*requests, steps])]
+    moved = [tail_settings(log, setting, number).position for log, number in numbered([steps, *requests])]
+
+    assert len(set(found)) == 4
+    assert moved == [found[3], *found[:3]]
+    assert found[0].name == f"log-{hashlib.sha256(b'/var/log/a.jsonl').hexdigest()[:32]}.position"
+
+
+async def test_logs_of_one_path_are_kept_apart_by_the_agent(tmp_path: Path) -> None:
+    """Each service has its own position."""
+    path = tmp_path / "a.jsonl"
+    logs = [LogTailConfig(path=path, fields={"at_ms": "t ms", "model": f"={model}"}) for model in "mn"]
+    config = AgentConfig(host="h", receiver=ReceiverConfig(enabled=False), log_tails=tuple(logs))
+    stop = asyncio.Event()
+    stop.set()
+    nothing: Any = None
+    for service in services_of(setting_of(config, tmp_path / "state"), nothing, nothing)[1:]:
+        await service.serve(stop)
+
+    assert len(list((tmp_path / "state").glob("log-*.position*"))) == 2
 
 
 class RecordingPublisher:
