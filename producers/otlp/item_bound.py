@@ -14,7 +14,8 @@ ITEMS_MAX = 200_000
 """Of one request, in attributes; more: 400. Exporters send some 15,000 (512 spans), collectors ten times as many."""
 _WHOLE = 10
 """Attributes that a span or a point stands for."""
-_DEPTH_MAX = 32
+_DEPTH_MAX = 100
+"""Messages inside one another; protobuf refuses more."""
 _JSON_OPENINGS_MAX = 4 * ITEMS_MAX
 
 Shape: TypeAlias = "dict[int, tuple[int, Shape]]"
@@ -48,7 +49,8 @@ TRACES, METRICS = _request(_SPAN), _request(_METRIC)
 
 
 def demand_few(body: bytes, shape: Shape) -> None:
-    """Raises ``Unreadable`` for a protobuf body of this shape with more than ``ITEMS_MAX``, or one that is cut off.
+    """Raises ``Unreadable`` for a protobuf body of this shape with more than ``ITEMS_MAX``, and one that is cut off or
+    nested without end.
 
     Takes a microsecond for each item, up to the bound.
     """
@@ -68,7 +70,9 @@ def demand_few(body: bytes, shape: Shape) -> None:
                 left -= inner[0]
                 if left < 0:
                     raise Unreadable(f"more than {ITEMS_MAX} items in one request: send smaller batches")
-                if size and depth < _DEPTH_MAX:  # deeper ones protobuf refuses
+                if depth >= _DEPTH_MAX:
+                    raise Unreadable(f"more than {_DEPTH_MAX} messages inside one another")
+                if size:
                     waiting.append((at, min(at + size, end), inner[1], depth + 1))
             at += size
 

@@ -6,6 +6,7 @@ import gzip
 from typing import Any
 
 import pytest
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -55,6 +56,34 @@ def test_two_million_empty_items_are_refused_at_once(shape: Any, body: bytes, mo
 
     assert read <= 2 * (ITEMS_MAX + 10)  # key and size of each item, and of the messages around them
     assert len(gzip.compress(body)) < 10_000
+
+
+def nested(lists: int, value: bytes = b"") -> bytes:
+    """A span with an attribute: a list in a list in a list ..., with ``value`` in the innermost."""
+    value = field(5, value)
+    for _ in range(lists - 1):
+        value = field(5, field(1, value))
+    return spans(field(2, field(9, field(2, value))))
+
+
+@pytest.mark.parametrize("lists", [1, 13, 14, 15, 47, 48, 49, 500])
+def test_empty_items_are_refused_however_deep_they_lie(lists: int) -> None:
+    """Nothing that is read is passed over, and what is not counted is not read."""
+    with pytest.raises(Unreadable):
+        demand_few(nested(lists, field(1, b"") * (ITEMS_MAX + 50_000)), TRACES)
+
+
+@pytest.mark.parametrize("lists", range(44, 52))
+def test_what_protobuf_reads_may_be_as_deep(lists: int) -> None:
+    """And no deeper."""
+    body = nested(lists)
+    try:
+        ExportTraceServiceRequest.FromString(body)
+    except DecodeError:
+        with pytest.raises(Unreadable, match="inside one another"):
+            demand_few(body, TRACES)
+    else:
+        demand_few(body, TRACES)
 
 
 def test_on_the_bound_a_body_is_read() -> None:
