@@ -307,6 +307,14 @@ async def serving(listening: socket.socket, app: App) -> AsyncIterator[None]:
         await asyncio.gather(*(connection.finish() for connection in list(crowd)), return_exceptions=True)
 
 
+def _listening(host: str, port: int) -> socket.socket:
+    """``::`` takes IPv4 too, where the system can."""
+    if ":" not in host:
+        return socket.create_server((host, port), backlog=_BACKLOG)
+    both = socket.has_dualstack_ipv6()
+    return socket.create_server((host, port), family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=both)
+
+
 class HttpThread:
     """Serves in a thread and loop of its own until closed, so that a busy loop elsewhere delays no answer.
 
@@ -315,7 +323,7 @@ class HttpThread:
     """
 
     def __init__(self, name: str, host: str, port: int, app: App) -> None:
-        self._socket = socket.create_server((host, port), backlog=_BACKLOG)
+        self._socket = _listening(host, port)
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
         self._loop, self._stop = asyncio.SelectorEventLoop(), asyncio.Event()
         self._thread = threading.Thread(target=self._run, args=(app,), name=name, daemon=True)

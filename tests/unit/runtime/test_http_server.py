@@ -280,6 +280,23 @@ def test_either_loop_serves(new_loop: Callable[[], asyncio.AbstractEventLoop]) -
     assert answer.endswith(b"z")
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this system has no IPv6")
+@pytest.mark.parametrize(
+    ("host", "clients"), [("::1", ["::1"]), ("::", ["::1", "127.0.0.1"]), ("127.0.0.1", ["127.0.0.1"])]
+)
+def test_it_listens_on_addresses_of_either_family(host: str, clients: list[str]) -> None:
+    """The wildcard of IPv6 is for both."""
+    with HttpThread("test", host, 0, APP) as server:
+        answers = []
+        for client in clients:
+            with socket.create_connection((client, server.port), timeout=20) as connection:
+                connection.sendall(b"GET /last HTTP/1.1\r\n\r\n")
+                answers.append(connection.makefile("rb").read())
+
+    assert server.address[0] == host
+    assert [statuses(answer) for answer in answers] == [[200]] * len(clients)
+
+
 def test_the_thread_ends_with_the_server() -> None:
     """Closing twice is no error."""
     server = HttpThread("test", "127.0.0.1", 0, APP)
