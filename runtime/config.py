@@ -114,7 +114,7 @@ class KafkaConfig(Section):
 
 class _Environment(EnvSettingsSource):
     def __call__(self) -> dict[str, Any]:
-        return _read_secret_files(self.given())
+        return _read_secret_files(self.given(), self.current_state)
 
     def given(self) -> dict[str, Any]:
         """As it stands there, secrets' files by their names."""
@@ -128,7 +128,7 @@ class _Layer(PydanticBaseSettingsSource):
 
 class _File(_Layer):
     def __call__(self) -> dict[str, Any]:
-        return _read_secret_files(self.given())
+        return _read_secret_files(self.given(), self.current_state)
 
     def given(self) -> dict[str, Any]:
         """As it stands there, secrets' files by their names."""
@@ -271,7 +271,8 @@ def _mark_unset(config: Config) -> None:
 
 def layers(flags: Mapping[str, object] | None = None) -> tuple[tuple[str, dict[str, Any]], ...]:
     """What each source says by itself, strongest first: ``flag``, ``environment``, ``file``, ``stack``; values as they
-    were given, secret files read. Defaults are in none. Raises ConfigError for what cannot be read at all."""
+    were given, secret files read, but those of secrets that a stronger one has. Defaults are in none. Raises
+    ConfigError for what cannot be read at all."""
     given = _read_secret_files(_tree(flags or {}))
     found: list[tuple[str, dict[str, Any]]] = [("flag", given)]
     above = given
@@ -290,20 +291,24 @@ def layers(flags: Mapping[str, object] | None = None) -> tuple[tuple[str, dict[s
 
 def secret_files(flags: Mapping[str, object] | None = None) -> tuple[Path, ...]:
     """The files that flags, environment and configuration file name for secrets: passwords, tokens, private keys."""
-    tree = _tree(flags or {})
-    for source in (_Environment(Config), _File(Config)):
-        source._set_current_state(tree)
-        tree = _under(tree, source.given())
-    return tuple(_named_files(tree))
+    file, above = _file_below(flags)
+    return tuple(_named_files(_under(above, file.given())))
 
 
 def file_with_secrets(flags: Mapping[str, object] | None = None) -> Path | None:
     """The configuration file where it holds a secret itself; None where it only names files, or there is none."""
-    tree = _tree(flags or {})
-    environment, file = _Environment(Config), _File(Config)
-    environment._set_current_state(tree)
-    file._set_current_state(_under(tree, environment.given()))
+    file, _above = _file_below(flags)
     return file.path() if holds_secret(Config, file.given()) else None
+
+
+def _file_below(flags: Mapping[str, object] | None) -> tuple[_File, dict[str, Any]]:
+    """The configuration file, and what flags and environment say, secrets' files by their names."""
+    above = _tree(flags or {})
+    environment, file = _Environment(Config), _File(Config)
+    environment._set_current_state(above)
+    above = _under(above, environment.given())
+    file._set_current_state(above)
+    return file, above
 
 
 _OPEN_FILES = ("config_file", "ca_file", "client_cert_file")
@@ -339,20 +344,24 @@ def _tree(flags: Mapping[str, object]) -> dict[str, Any]:
     return tree
 
 
-def _read_secret_files(tree: Mapping[str, Any], at: tuple[str | int, ...] = ()) -> dict[str, Any]:
+def _read_secret_files(
+    tree: Mapping[str, Any], above: Mapping[str, Any] | None = None, at: tuple[str | int, ...] = ()
+) -> dict[str, Any]:
     """The tree with every ``<secret>_file`` replaced by the file's text, without the newline at its end; those of
-    ``delivery`` are read by who delivers."""
+    ``delivery`` are read by who delivers. What ``above``, the stronger sources, says is not read here."""
     done: dict[str, Any] = {}
+    above = above or {}
     for name, value in tree.items():
         path = (*at, name)
         secret = name.removesuffix("_file")
         if value is not None and name != secret and path[0] != "delivery" and is_secret(Config, (*at, secret)):
-            done[secret] = read_secret(".".join(map(str, path)), Path(value))
-        elif isinstance(value, dict):
-            done[name] = _read_secret_files(value, path)
-        elif isinstance(value, list):
+            if secret not in above:
+                done[secret] = read_secret(".".join(map(str, path)), Path(value))
+        elif isinstance(value, dict) and isinstance(over := above.get(name, {}), dict):
+            done[name] = _read_secret_files(value, over, path)
+        elif isinstance(value, list) and name not in above:
             done[name] = [
-                _read_secret_files(each, (*path, index)) if isinstance(each, dict) else each
+                _read_secret_files(each, None, (*path, index)) if isinstance(each, dict) else each
                 for index, each in enumerate(value)
             ]
         else:

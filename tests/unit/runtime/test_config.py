@@ -234,6 +234,38 @@ def test_secrets_come_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert load().clickhouse.password.get_secret_value() == "from a file"
 
 
+@pytest.mark.parametrize("variable", ["PASSWORD", "PASSWORD_FILE"])
+def test_the_file_of_a_secret_that_is_overridden_is_not_read(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of settings names an absent one; the environment has the secret itself or another file of it."""
+    (tmp_path / "fleetpulse.toml").write_text(
+        '[clickhouse]\nuser = "u"\npassword_file = "absent"\n'
+        '[[agent.engines]]\nurl = "http://weaker:1"\napi_key_file = "absent"\n'
+    )
+    (tmp_path / "overriding").write_text("overriding\n")
+    monkeypatch.setenv(f"FLEETPULSE_CLICKHOUSE__{variable}", "overriding")
+    monkeypatch.setenv("FLEETPULSE_AGENT__ENGINES", '[{"url": "http://stronger:1"}]')
+
+    config = load()
+    found = layers()
+
+    assert (config.clickhouse.user, config.clickhouse.password.get_secret_value()) == ("u", "overriding")
+    assert [engine.url for engine in config.agent.engines] == ["http://stronger:1"]
+    assert [tree["clickhouse"] for _, tree in found[1:3]] == [{"password": "overriding"}, {"user": "u"}]
+
+
+def test_a_flag_overrides_the_file_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not read; where nothing overrides it, its absence is an error."""
+    monkeypatch.setenv("FLEETPULSE_CLICKHOUSE__PASSWORD_FILE", "absent")
+
+    config = load({"clickhouse.password": "of a flag"})
+
+    assert config.clickhouse.password.get_secret_value() == "of a flag"
+    with pytest.raises(ConfigError, match=r"clickhouse\.password_file = 'absent': must be a readable file"):
+        load()
+
+
 def secrets_below(kind: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Where secrets may stand, an index for every list."""
     for one in alternatives(kind):
