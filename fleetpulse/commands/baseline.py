@@ -60,7 +60,7 @@ def baseline(
     from fleetpulse.baseline.run import Run
 
     steps = concurrencies(concurrency)
-    if file is not None and not file.exists() and not (file.parent.is_dir() and os.access(file.parent, os.W_OK)):
+    if file is not None and (file.is_file() or not file.exists()) and not _can_hold(file.resolve().parent):
         raise ConfigError("--out", str(file), "cannot be made there: its folder is missing or cannot be written to")
     before = curve_of(compare.read_bytes(), str(compare)) if compare else None
     base, api_key = _base(url), os.environ.get(api_key_env) or None
@@ -76,6 +76,10 @@ def baseline(
     not_kept = _keep(curve, file) if file is not None else ""
     found = [] if before is None else differences(before, curve, margin / 100)
     return _result(curve, found, before, margin, not_kept)
+
+
+def _can_hold(folder: Path) -> bool:
+    return folder.is_dir() and os.access(folder, os.W_OK)
 
 
 def _base(url: str) -> str:
@@ -122,9 +126,11 @@ def _measured(run: Run, setup: Setup, steps: Sequence[int]) -> Curve:
 def _keep(curve: Curve, file: Path) -> str:
     """Write the file; why it could not be written, since what took an hour to measure is to be shown all the same."""
     from fleetpulse.baseline.curve import text_of
+    from fleetpulse.whole_file import replacing
 
     try:
-        file.write_bytes(text_of(curve))
+        with replacing(file) as whole:
+            whole.write(text_of(curve))
     except OSError as error:
         return f"the curve is not kept in {file}: {error.strerror}"
     return ""

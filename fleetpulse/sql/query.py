@@ -6,11 +6,10 @@ for percentiles are checked against the field tables.
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -25,6 +24,7 @@ from fleetpulse.sql.csv_text import each_as_text
 from fleetpulse.sql.database import Answer, Database, in_a_line
 from fleetpulse.sql.hints import hint
 from fleetpulse.sql.server_error import SAID_BYTES_MAX, broken_off
+from fleetpulse.whole_file import replacing
 from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
 from schemas.ddl.views import LINEAR
@@ -199,28 +199,9 @@ def stream(login: ClickHouseConfig, query: Query, server_format: str, output: Pa
         in_a_line(),
         closing(connect(login)) as client,
         closing(client.raw_stream(query.sql, **given)) as source,
-        _target(output) as target,
+        nullcontext(sys.stdout.buffer) if output is None else replacing(output) as target,
     ):
         _copy(source, target, each_as_text if server_format.startswith("CSV") else iter)
-
-
-@contextmanager
-def _target(output: Path | None) -> Iterator[IO[bytes]]:
-    """A file, also behind links, replaced once it is written; a pipe or device is written as it is."""
-    if output is None:
-        yield sys.stdout.buffer
-    elif output.exists() and not output.is_file():
-        with output.open("wb") as file:
-            yield file
-    else:
-        whole = output.resolve()
-        fresh = whole.with_name(f".{whole.name}.{os.getpid()}.new")
-        try:
-            with fresh.open("wb") as file:
-                yield file
-            fresh.replace(whole)
-        finally:
-            fresh.unlink(missing_ok=True)
 
 
 def _copy(source: Any, target: IO[bytes], written: Callable[[Iterator[bytes]], Iterator[bytes]]) -> None:

@@ -60,6 +60,19 @@ def test_the_curve_is_in_its_file(measured: Mock, tmp_path: Path) -> None:
     assert measured.call_count == 2
 
 
+def test_an_earlier_curve_is_replaced_as_a_whole(measured: Mock, tmp_path: Path) -> None:
+    """Ctrl-C or a full disk would have left half of one: whoever reads the earlier one reads all of it."""
+    file = tmp_path / "curve.json"
+    file.write_text("before")
+
+    with file.open() as earlier:
+        answer = _kept_in(file)
+
+        assert (answer.exit_code, earlier.read()) == (0, "before")
+    assert [*tmp_path.iterdir()] == [file]
+    measured.assert_called_once()
+
+
 @pytest.mark.parametrize(
     "place", ["missing/curve.json", "", "file/curve.json"], ids=["no folder", "a folder", "a file"]
 )
