@@ -24,6 +24,7 @@ from runtime.process import on_stop_signal
 from runtime.topic_prefix import on_wire, topics_known
 from schemas.codec import wire
 from schemas.codec.build import rows_of
+from schemas.codec.json_text import object_of
 from schemas.errors import ConfigError, RejectedError
 from schemas.events.event_types import BY_SCHEMA
 from schemas.fields import Field
@@ -130,10 +131,7 @@ def lines_of(record: ConsumerRecord) -> Iterator[bytes]:
     headers = {name: value for name, value in record.headers if value is not None}
     place = {"_partition": record.partition, "_offset": record.offset}
     for row in _rows(headers, record):
-        try:
-            yield orjson.dumps(place | row, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
-        except orjson.JSONEncodeError:  # an object nested deeper than can be written
-            yield orjson.dumps(place | _described(record))
+        yield orjson.dumps(place | row, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
 
 
 def _rows(headers: Mapping[str, bytes], record: ConsumerRecord) -> Iterator[dict[str, Any]]:
@@ -161,12 +159,9 @@ def _rows(headers: Mapping[str, bytes], record: ConsumerRecord) -> Iterator[dict
 
 
 def _object(value: bytes | None) -> dict[str, Any] | None:
-    """A JSON object that says its schema; None for anything else."""
-    try:
-        found = orjson.loads(value or b"")
-    except orjson.JSONDecodeError:
-        return None
-    return found if isinstance(found, dict) and "schema" in found else None
+    """A JSON object that says its schema, nested as deep as can be written; None for anything else."""
+    found = object_of(value or b"")
+    return found if found is not None and "schema" in found else None
 
 
 def _described(record: ConsumerRecord) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import orjson
 
 from producers.proxy.wire import Answer
 from producers.requests.request_meta import ClientFields
+from schemas.codec.values import is_deep
 
 HELD_BYTES_MAX = 64 * 1024
 """An event cut in two is buffered up to here until its end comes; a longer one is no usage and passes on."""
@@ -52,8 +53,8 @@ class UsageRequest:
     and the request sent again with less where the upstream rejects the option.
 
     ``options`` are the client's own ``stream_options``; None: nothing is to be added (no stream, running usage already
-    requested, or a body that is no JSON object). An answer that may be a rejection is held until its body names the
-    option, or is too long for one. ``shown``: nothing is hidden from the client.
+    requested, options nested deep, or a body that is no JSON object). An answer that may be a rejection is held until
+    its body names the option, or is too long for one. ``shown``: nothing is hidden from the client.
     """
 
     __slots__ = (
@@ -88,10 +89,7 @@ class UsageRequest:
         final = options.get("include_usage") is True
         if final and self._level is Level.FINAL:
             return original
-        try:
-            added = orjson.dumps({**options, **_OPTIONS[self._level]})
-        except orjson.JSONEncodeError:  # nested deeper than can be written
-            return original
+        added = orjson.dumps({**options, **_OPTIONS[self._level]})
         self._twice = b'"stream_options"' in original
         self.added, self.filter = True, None if self._shown else UsageFilter(keep_final=final)
         return original.rstrip()[:-1] + b',"stream_options":' + added + b"}"
@@ -134,13 +132,13 @@ class UsageRequest:
 
 
 def options_to_extend(body: bytes, wanted: ClientFields) -> Mapping[str, object] | None:
-    """The ``options`` of a ``UsageRequest`` for this body, whose fields are ``wanted``."""
+    """The ``options`` of a ``UsageRequest`` for this body, whose fields are ``wanted``; none that are nested deep."""
     if not wanted.streamed or not body.rstrip().endswith(b"}"):
         return None
     options = orjson.loads(body).get("stream_options")
     if options is None:
         return {}
-    if not isinstance(options, dict) or options.get("continuous_usage_stats") is True:
+    if not isinstance(options, dict) or options.get("continuous_usage_stats") is True or is_deep(options):
         return None
     return options
 

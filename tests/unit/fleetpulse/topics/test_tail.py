@@ -15,6 +15,7 @@ from fleetpulse.topics.tail import lines_of, name_error, tail_topic
 from runtime import kafka_clients
 from runtime.config import KafkaConfig
 from schemas.codec.build import block_from_rows
+from schemas.codec.values import DEPTH_MAX
 from schemas.codec.wire import encode
 from schemas.contract.headers import CONTENT_TYPES, NATIVE, NDJSON
 from schemas.errors import UnavailableError
@@ -115,11 +116,12 @@ def test_hostile_headers_and_keys_are_shown_not_obeyed() -> None:
     assert line["_begins"].startswith("base64:")
 
 
-def test_an_object_nested_too_deep_to_be_written_is_shown_by_how_it_begins() -> None:
-    """It can be read, to four times the depth; a watch goes on."""
-    (line,) = shown(b'{"schema":"x","a":' + b"[" * 300 + b"]" * 300 + b"}", {})
+@pytest.mark.parametrize("depth", [300, DEPTH_MAX + 1])
+def test_an_object_nested_too_deep_to_be_written_is_shown_by_how_it_begins(depth: int) -> None:
+    """It can be read, to four times the depth; a watch goes on. The bound is that of every foreign object."""
+    (line,) = shown(b'{"schema":"x","a":' + b"[" * depth + b"]" * depth + b"}", {})
 
-    assert (line["_bytes"], line["_headers"]) == (619, {})
+    assert (line["_bytes"], line["_headers"]) == (19 + 2 * depth, {})
     assert line["_begins"].startswith('{"schema":"x","a":[[[')
 
 

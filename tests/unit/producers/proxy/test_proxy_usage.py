@@ -23,6 +23,7 @@ from producers.proxy.usage import (
 )
 from producers.proxy.wire import Answer
 from producers.requests.request_meta import client_fields
+from schemas.codec.values import DEPTH_MAX
 
 USAGE = b'data: {"id":"x","choices":[],"usage":{"prompt_tokens":1}}'
 KEPT = (
@@ -78,9 +79,11 @@ def test_the_highest_level_adds_running_usage(own: dict[str, Any] | None) -> Non
     assert orjson.loads(changed)["stream_options"] == {**(own or {}), **RUNNING}
 
 
-def test_options_nested_too_deep_to_be_written_go_on_as_they_came() -> None:
-    """They can be read, to four times the depth; the engine says what it makes of them."""
-    body = b'{"stream":true,"stream_options":{"x":' + b"[" * 300 + b"]" * 300 + b"}}"
+@pytest.mark.parametrize("depth", [300, DEPTH_MAX + 1])
+def test_options_nested_too_deep_to_be_written_go_on_as_they_came(depth: int) -> None:
+    """They can be read, to four times the depth; the engine says what it makes of them. The bound is that of every
+    foreign object."""
+    body = b'{"stream":true,"stream_options":{"x":' + b"[" * depth + b"]" * depth + b"}}"
 
     assert with_level(body, Level.RUNNING) is None
 
