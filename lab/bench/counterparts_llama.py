@@ -75,9 +75,11 @@ def tensors(seed: int) -> list[tuple[str, Any]]:
 
 
 def serve(path: Path, port: int, threads: int) -> None:
-    """Serve until SIGTERM."""
+    """Serve until SIGTERM, which is waited for blocked: none is missed, whenever it comes."""
     import xllamacpp
 
+    stop = {signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, stop)  # before the server's threads, which have it blocked then, too
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(path)
     parameters.port = port
@@ -85,9 +87,9 @@ def serve(path: Path, port: int, threads: int) -> None:
     parameters.n_ctx = CONTEXT
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = threads
     server = xllamacpp.Server(parameters)
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     print(server.listening_address, flush=True)
-    signal.pause()
+    signal.sigwait(stop)
+    os._exit(0)
 
 
 if __name__ == "__main__":

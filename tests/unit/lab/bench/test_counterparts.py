@@ -144,3 +144,34 @@ def test_the_weights_of_the_random_model_fit_its_layers() -> None:
     assert first["blk.0.ffn_down.weight"].shape == (width, counterparts_llama.INNER)
     assert (first["output_norm.weight"] == np.ones(width, np.float32)).all()
     assert all((first[name] == again[name]).all() for name in first)
+
+
+LLAMA = """
+import os, signal
+from types import SimpleNamespace
+
+def CommonParams():
+    return SimpleNamespace(model=SimpleNamespace(), cpuparams=SimpleNamespace(), cpuparams_batch=SimpleNamespace())
+
+class Server:
+    listening_address = "served"
+
+    def __init__(self, parameters):
+        if parameters.model.path.endswith("early"):
+            os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+@pytest.mark.parametrize("name", ["early", "late"])
+def test_the_engine_serves_until_sigterm_whenever_it_comes(name: str, tmp_path: Path) -> None:
+    """While the model is read, too: the signal is pending then, and ends the wait that begins after it."""
+    (tmp_path / "xllamacpp.py").write_text(LLAMA)
+    (tmp_path / name).touch()
+    command = [sys.executable, str(counterparts_llama.__file__), str(tmp_path / name), "1"]
+
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env={"PYTHONPATH": str(tmp_path)}) as engine:
+        assert engine.stdout is not None
+        said = engine.stdout.readline()
+        engine.terminate()
+
+    assert (said, engine.returncode) == (b"served\n", 0)
