@@ -164,15 +164,17 @@ async def test_what_a_plug_in_and_the_sdk_report_is_one_event(tmp_path: Path) ->
 
 
 async def test_many_requests_come_through_a_short_queue(tmp_path: Path) -> None:
-    """What the socket does not take at once waits in the client: all arrive, in order, none twice."""
+    """What the socket does not take at once waits in the client: all arrive, in order, none twice. The client may hold
+    all of them, so that an agent which is slow on a busy machine costs none."""
     async with receiving(tmp_path) as running:
-        client = track.Client(str(running.path))
+        client = track.Client(str(running.path), waiting_max=2_000)
         await tracked(client, 2_000)
-        await asyncio.to_thread(client.close, 60.0)  # the agent reads meanwhile, however slow the machine is
-        await running.counters.reached(lambda totals: totals["receiver_datagrams", "taken"] + client.lost == 2_000)
+        await asyncio.to_thread(client.close, 300.0)  # the agent reads meanwhile; a bound for one that does not
+        await running.end()
 
         assert [row["request_id"] for row in spooled.rows(running.publisher)] == [f"r{i}" for i in range(2_000)]
-    assert client.lost == 0
+    assert running.counters.totals == {("receiver_datagrams", "taken"): 2_000, ("receiver_datagrams", "farewell"): 1}
+    assert (client.finished, client.lost) == (2_000, 0)
 
 
 async def test_what_clients_dropped_is_declared(tmp_path: Path) -> None:
