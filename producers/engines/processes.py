@@ -8,7 +8,6 @@ them engines of other users are matched by configuration alone.
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -194,16 +193,14 @@ def _on_gpu(index: int) -> list[tuple[Found, list[int] | None]]:
 
 
 def _pids(handle: Any) -> list[int] | None:
-    """Those that share the GPU through MPS are in a list of their own, which older drivers do not have."""
-    import pynvml
+    from producers.gpu.library import GpuLostError
+    from producers.gpu.processes import compute_processes
 
     try:
-        listed = list(pynvml.nvmlDeviceGetComputeRunningProcesses(handle))
-    except pynvml.NVMLError:
+        listed = compute_processes(handle)
+    except GpuLostError:
         return None
-    with contextlib.suppress(pynvml.NVMLError):
-        listed += pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3(handle)
-    return [each.pid for each in listed]
+    return None if listed is None else [each.pid for each in listed]
 
 
 def command_of(pid: int) -> str:

@@ -33,8 +33,6 @@ PROCESSES_MAX = 1_024
 """Of one device; more are left out, and that is logged."""
 NAME_CHARS_MAX = 64
 CGROUP_BYTES_MAX = 64 * 1024
-_LISTS = (pynvml.nvmlDeviceGetComputeRunningProcesses_v3, pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3)
-"""Processes of their own, and those that share the GPU through MPS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +103,7 @@ class ProcessReader:
         return read
 
     def _processes(self, device: Found, since_us: int) -> OnDevice:
-        listed = [each for call in _LISTS for each in answered(call, device.handle) or []]
+        listed = compute_processes(device.handle) or []
         if len(listed) > PROCESSES_MAX:
             facts = {"gpu": device.uuid, "processes": len(listed), "kept": PROCESSES_MAX}
             _log.warning("too many processes on a GPU; the rest is not reported", extra=facts)
@@ -153,6 +151,15 @@ class ProcessReader:
                 return file.read(most).decode(errors="replace")
         except OSError:
             return None
+
+
+def compute_processes(handle: Any) -> list[Any] | None:
+    """What computes on the device, as NVML has it (``pid``, ``usedGpuMemory``): those that share it through MPS are in
+    a list of their own. None where the device or its driver reports no processes. Raises as ``raise_if_gone``."""
+    listed = answered(pynvml.nvmlDeviceGetComputeRunningProcesses_v3, handle)
+    if listed is None:
+        return None
+    return [*listed, *(answered(pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, handle) or ())]
 
 
 def mean_by_pid(samples: Sequence[tuple[int, int]]) -> dict[int, int]:

@@ -107,7 +107,7 @@ class Nvml:
         monkeypatch.setattr(pynvml, "nvmlDeviceGetUUID", lambda handle: f"G{handle}")
         monkeypatch.setattr(pynvml, "nvmlDeviceGetName", lambda _handle: "a GPU")
         monkeypatch.setattr(pynvml, "nvmlDeviceGetGpuInstanceId", lambda _handle: 1)
-        monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", self.running)
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses_v3", self.running)
         monkeypatch.setattr(pynvml, "nvmlDeviceGetMPSComputeRunningProcesses_v3", self.unsupported)
         monkeypatch.setattr(pynvml, "nvmlDeviceGetMigMode", self.mig_mode)
         monkeypatch.setattr(pynvml, "nvmlDeviceGetMaxMigDeviceCount", lambda _gpu: 3)
@@ -172,6 +172,30 @@ def test_processes_that_share_a_gpu_through_mps_compute_on_it() -> None:
         listed, _ = read_gpu_processes()
 
     assert set(listed[gpu.uuid]) == {1, os.getpid(), os.getppid()}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, id="a driver that lacks the call"),
+        pytest.param(pynvml.NVML_ERROR_GPU_IS_LOST, id="a GPU that is lost meanwhile"),
+    ],
+)
+def test_a_gpu_whose_processes_are_not_told_is_missing_alone(code: int) -> None:
+    """Nobody knows that it is idle; the other's are listed."""
+
+    class Refusing(nvml_stub.NvmlStub):
+        def entered(self, name: str, gpu: nvml_stub.StubGpu | None) -> int:
+            refused = gpu is bad and name.startswith("nvmlDeviceGetComputeRunning")
+            return code if refused else super().entered(name, gpu)
+
+    bad, good = nvml_stub.gpus(2)
+    good.processes = [(os.getpid(), 2**30)]
+
+    with nvml_stub.installed(Refusing([bad, good])):
+        listed, _ = read_gpu_processes()
+
+    assert listed == {good.uuid: {os.getpid(): command_of(os.getpid())}}
 
 
 def test_a_divided_gpu_is_listed_by_its_mig_devices(monkeypatch: pytest.MonkeyPatch) -> None:
