@@ -6,15 +6,16 @@ It keeps what it needs between two readings (the counters before).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from producers.differences import bounds, within
 from runtime.counters import Counters
 from schemas.fields import Event
 
 Row = dict[str, Any]
+Key = TypeVar("Key")
 ROUND_MS_MAX = 5_000
 """Of a collector that asks several engines: a round that took so long ends, the next one begins with those left out.
 With one more time limit of an engine still below that of a collector's call."""
@@ -102,6 +103,19 @@ class SpendsElsewhere(Protocol):
     def cpu_s(self) -> float:
         """Seconds that threads of its own spent since the last call."""
         ...
+
+
+def one_round(
+    collectors: MutableMapping[Key, Collector], monotonic_s: Callable[[], float]
+) -> Iterator[tuple[Key, Collector]]:
+    """Each once, while the round has taken less than ``ROUND_MS_MAX``: every one that is given moves to the end, so
+    that the next round begins with those left out."""
+    until_s = monotonic_s() + ROUND_MS_MAX / 1_000
+    for key in list(collectors):
+        if monotonic_s() >= until_s:
+            return
+        collectors[key] = collector = collectors.pop(key)
+        yield key, collector
 
 
 class FieldErrors:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Sequence
 
-from producers.collector import ROUND_MS_MAX, Collected, Collector
+from producers.collector import Collected, Collector, one_round
 from producers.engines.placement import HostPlacement
 from producers.engines.target import EngineTarget
 from runtime.clock import Clock, SystemClock
@@ -21,7 +20,7 @@ class SoughtEngines:
     name = "engines sought"
 
     def __init__(self, engines: Sequence[Collector], period_ms: int, rest_ms: int, clock: Clock | None = None) -> None:
-        self._engines = deque(engines)
+        self._engines = dict(enumerate(engines))
         self._clock = clock or SystemClock()
         self._busy_ms = period_ms
         self._rest_ms = rest_ms
@@ -29,18 +28,16 @@ class SoughtEngines:
 
     def collect(self, at_ms: int) -> Sequence[Collected]:
         """Rows of the engines that answer."""
-        until_s = self._clock.monotonic_s() + ROUND_MS_MAX / 1_000
         collected = list[Collected]()
         asked = 0
-        while asked < len(self._engines) and self._clock.monotonic_s() < until_s:
-            collected += self._engines[0].collect(at_ms)
-            self._engines.rotate(-1)  # behind those that were not asked yet
+        for _, engine in one_round(self._engines, self._clock.monotonic_s):
+            collected += engine.collect(at_ms)
             asked += 1
         self.period_ms = self._busy_ms if collected or asked < len(self._engines) else self._rest_ms
         return collected
 
     def close(self) -> None:
-        for engine in self._engines:
+        for engine in self._engines.values():
             engine.close()
 
 

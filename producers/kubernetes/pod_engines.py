@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from producers.collector import ROUND_MS_MAX, Collected, Collector, Succeeds
+from producers.collector import Collected, Collector, Succeeds, one_round
 from producers.engines.placement import HostPlacement
 from producers.engines.reading import UnknownEngineError
 from producers.engines.target import EngineTarget
@@ -66,14 +66,9 @@ class PodEngines:
     def collect(self, at_ms: int) -> Sequence[Collected]:
         """Rows of the engines that answer."""
         self._follow()
-        until_s = self._clock.monotonic_s() + ROUND_MS_MAX / 1_000
         still_there = [name for name, (then, _) in self._lost.items() if then < self._listing]
         collected = [self._told(name, at_ms) for name in still_there if name not in self._ending]
-        for target in list(self._collectors):
-            if self._clock.monotonic_s() >= until_s:
-                break
-            collector = self._collectors.pop(target)
-            self._collectors[target] = collector  # behind those that were not scraped yet
+        for target, collector in one_round(self._collectors, self._clock.monotonic_s):
             try:
                 collected += self._without_lost(target.engine_id, collector.collect(at_ms), at_ms)
             except UnknownEngineError as error:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from producers.agent.life import CostMeter
 from producers.agent.sought import SoughtEngines, UnlessNamed
 from producers.agent.sources import HostCollector
@@ -84,6 +86,19 @@ def test_ports_where_servers_hang_hide_no_other() -> None:
 
     assert rounds == [(0, 6, 1_000), (0, 6, 1_000), (1, 6, 1_000), (0, 6, 1_000)]
     assert [engine.asked for engine in engines] == [2, 2, 2, 2, 2, 2, 1]
+
+
+def test_an_engine_that_cannot_be_read_holds_up_no_other() -> None:
+    """Its error ends a round; the next one begins with those left out."""
+    broken, other = Engine(), Engine(1)
+    collector = SoughtEngines([broken, other], 1_000, 30_000)
+
+    with pytest.raises(IndexError):
+        collector.collect(5)
+    with pytest.raises(IndexError):
+        collector.collect(5)
+
+    assert other.answers == []
 
 
 def test_an_engine_that_a_pod_names_is_not_sought() -> None:
