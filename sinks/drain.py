@@ -26,13 +26,12 @@ class Drain:
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """What ``work`` returns or raises; ``UnavailableError`` when the time is over, whatever it did by then."""
-        working, stopping = asyncio.create_task(asyncio.to_thread(work)), asyncio.create_task(self.stop.wait())
+        working = asyncio.create_task(asyncio.to_thread(work))
         try:
-            await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await _done_or(self.stop, working)
             if not working.done():
                 await asyncio.wait({working}, timeout=self._left_s())
         finally:
-            stopping.cancel()
             if not working.done():
                 self.abandoned = True
                 working.cancel()
@@ -49,17 +48,25 @@ class Drain:
 
 async def unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
     """Do the work, or less when ``stop`` comes, which cancels it; True when it was done. Raises what it does."""
-    working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    working = asyncio.create_task(work)
     try:
-        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        await _done_or(stop, working)
     finally:
-        stopping.cancel()
         working.cancel()  # nothing where it is done
         await asyncio.wait({working})
     if working.cancelled():
         return False
     working.result()
     return True
+
+
+async def _done_or(stop: asyncio.Event, working: asyncio.Task[Any]) -> None:
+    """Wait for the task, whatever it does, or less when ``stop`` comes."""
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
 
 
 async def sleep(seconds: float, stop: asyncio.Event) -> bool:
