@@ -35,7 +35,6 @@ def repair(
     login = config.clickhouse
     if not dry_run:
         record_run(config.kafka, "repair", {"--from": source, "--to": target, "--last": last})
-    ahead: dict[str, int] = {}
     with spinner("comparing tables by the hour"):
         found = run_repair(
             login.at(source),
@@ -43,13 +42,12 @@ def repair(
             (now_ms - duration_ms(last), now_ms),
             config.limits,
             dry_run=dry_run,
-            on_table=ahead.__setitem__,
         )
-    lines = [f"{one.table}: {one.hours} hours, {one.rows:,} rows" for one in found]
-    lines = lines or [f"--to lacks nothing that --from has, in {len(ahead)} tables"]
-    ahead = {table: hours for table, hours in ahead.items() if hours}
+    lines = [f"{one.table}: {one.hours} hours, {one.rows:,} rows" for one in found.filled]
+    lines = lines or [f"--to lacks nothing that --from has, in {len(found.ahead)} tables"]
+    ahead = {table: hours for table, hours in found.ahead.items() if hours}
     if ahead:
         lacks = ", ".join(f"{table} {hours}" for table, hours in ahead.items())
         lines.append(f"--from has nothing of hours that --to has: {lacks}; that is a repair the other way round")
-    data = {"dry_run": dry_run, "filled": [asdict(one) for one in found], "ahead_hours": ahead}
+    data = {"dry_run": dry_run, "filled": [asdict(one) for one in found.filled], "ahead_hours": ahead}
     return Result(data, lambda: out.print("\n".join(lines), markup=False))

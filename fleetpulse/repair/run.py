@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +39,14 @@ class Filled:
     rows: int
 
 
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What was copied, and of each table that was compared the hours of which the target alone has rows."""
+
+    filled: list[Filled]
+    ahead: dict[str, int]
+
+
 def repair(
     source: ClickHouseConfig,
     target: ClickHouseConfig,
@@ -47,11 +54,9 @@ def repair(
     limits: Limits,
     *,
     dry_run: bool = False,
-    on_table: Callable[[str, int], object] = lambda _table, _hours: None,
-) -> list[Filled]:
+) -> Repaired:
     """Insert into ``target`` what ``source`` has in [from, to) and it lacks. Safe to repeat, beside running sinks: what
-    a repair that was killed has copied is computed again by the next. ``on_table``: of each table that is compared,
-    hours of which ``target`` alone has rows.
+    a repair that was killed has copied is computed again by the next.
 
     Raises ``FleetpulseError`` where a server does not answer or rejects a statement; what was copied stays. Where
     ``source`` has no table to compare, ``ConfigError``.
@@ -63,15 +68,16 @@ def repair(
         closing(SinkDatabase(source, consistent=True, seconds_max=STATEMENT_SECONDS_MAX)) as other,
         closing(SinkDatabase(target, consistent=True)) as sink,
     ):
-        notes, found = Notes(sink), list[Filled]()
+        notes, found = Notes(sink), Repaired([], {})
         unfinished = notes.unfinished()
         for table in _tables(there, source, limits):
             other.sync(table.table)  # a replica that lags would be compared, and copied, without what it lacks
             has, had = _contents(there, table, span_ms), _contents(here, table, span_ms)
-            on_table(table.table, len(had.keys() - has.keys()))
+            found.ahead[table.table] = len(had.keys() - has.keys())
             hours = lacking(has, had)
             rows = 0 if dry_run else sum(_fill(there, here, notes, table, hour_ms) for hour_ms in hours)
-            found += [Filled(table.table, len(hours), rows)] if hours else []
+            if hours:
+                found.filled.append(Filled(table.table, len(hours), rows))
         if unfinished:
             facts = {"buckets": len(unfinished), "dry_run": dry_run}
             _log.warning(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from fleetpulse.cli import app
 from fleetpulse.repair import run
-from fleetpulse.repair.run import Filled
+from fleetpulse.repair.run import Filled, Repaired
 
 ASKED = ["repair", "--from", "http://a:8123", "--to", "http://b:8123", "--dry-run"]
 
@@ -35,13 +33,7 @@ def test_a_repair_says_what_either_lacks(
     filled: list[Filled], ahead: dict[str, int], said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of how many tables, and of which it is the other one that has more."""
-
-    def compared(*_asked: Any, on_table: Callable[[str, int], object], **_more: Any) -> list[Filled]:
-        for table, hours in ahead.items():
-            on_table(table, hours)
-        return filled
-
-    monkeypatch.setattr(run, "repair", compared)
+    monkeypatch.setattr(run, "repair", lambda *_asked, **_more: Repaired(filled, ahead))
 
     people = CliRunner().invoke(app, ASKED)
     program = json.loads(CliRunner().invoke(app, [*ASKED, "--json"]).stdout)

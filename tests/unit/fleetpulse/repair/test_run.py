@@ -89,13 +89,13 @@ def test_tables_that_are_compared_are_told_with_what_the_source_lacks(
     source: tuple[int, ...], target: tuple[int, ...], ahead: int, log: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that a repair the wrong way round does not say that all is well."""
-    copies, told = [Copy(log, source), Copy(log, target)], dict[str, int]()
+    copies = [Copy(log, source), Copy(log, target)]
     monkeypatch.setattr(run, "connect", lambda _config, **_more: copies.pop(0))
     login = ClickHouseConfig()
 
-    run.repair(login, login, (0, 3 * HOUR_MS), DEFAULT_LIMITS, dry_run=True, on_table=told.__setitem__)
+    found = run.repair(login, login, (0, 3 * HOUR_MS), DEFAULT_LIMITS, dry_run=True)
 
-    assert told == {TABLE: ahead}
+    assert found.ahead == {TABLE: ahead}
 
 
 def test_the_source_has_what_its_replicas_have_before_it_is_compared(
@@ -122,7 +122,7 @@ def test_the_source_has_what_its_replicas_have_before_it_is_compared(
 
     found = run.repair(there, here, (0, 3 * HOUR_MS), DEFAULT_LIMITS, dry_run=True)
 
-    assert (found, synced) == ([run.Filled(TABLE, 2, 0)], [TABLE])
+    assert (found.filled, synced) == ([run.Filled(TABLE, 2, 0)], [TABLE])
 
 
 def test_a_source_without_our_tables_is_refused(log: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,5 +144,5 @@ def test_a_dry_run_says_what_a_repair_before_left_and_changes_nothing(
     found = run.repair(login, login, (0, 3 * HOUR_MS), DEFAULT_LIMITS, dry_run=True)
 
     (said,) = caplog.records
-    assert found == [run.Filled(TABLE, 2, 0)]
+    assert found.filled == [run.Filled(TABLE, 2, 0)]
     assert (said.levelname, vars(said)["buckets"], log) == ("WARNING", 2, [])
