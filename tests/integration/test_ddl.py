@@ -214,6 +214,13 @@ def test_an_open_alert_is_found_by_what_it_is_about_now(
     assert [fingerprint for fingerprint, _ in found["alert_history", "host"]] == ["e", "f"]
 
 
+def rows_of_page(reader: Database, name: str, to_ms: int, **more: int) -> list[dict[str, Any]]:
+    """What a query of the dashboard finds of the day before."""
+    given = {**dict.fromkeys(dashboard.STANDARD, ""), "from_ms": to_ms - DAY_MS, "to_ms": to_ms, **more}
+    query = dashboard.query(name)
+    return reader.sql(query.at_levels(DAY_MS, given), query.values(given, DAY_MS)).records()
+
+
 def test_the_page_has_the_alerts_that_were_open_before_its_range(
     database: SinkDatabase, clickhouse_config: ClickHouseConfig
 ) -> None:
@@ -226,11 +233,9 @@ def test_the_page_has_the_alerts_that_were_open_before_its_range(
     ]
     new = {"fingerprint": "d" * 16, "at_ms": now_ms - 10, "opened_ms": now_ms - 10}
     database.insert([alert_insert(now_ms - 5, offset, **change) for offset, change in enumerate((began, *over, new))])
-    query = dashboard.query("alerts_history")
-    given = {**dict.fromkeys(dashboard.STANDARD, ""), "from_ms": now_ms - DAY_MS, "to_ms": now_ms}
 
     with contextlib.closing(Database(clickhouse_config)) as reader:
-        rows = reader.sql(query.at_levels(DAY_MS, given), query.values(given, DAY_MS)).records()
+        rows = rows_of_page(reader, "alerts_history", now_ms)
 
     assert [(row["fingerprint"][0], row["transitions"], row["ended_ms"]) for row in rows] == [
         ("d", 1, None),
@@ -249,15 +254,14 @@ def test_an_alert_of_a_budget_of_a_year_is_open_to_its_end(
         for number, days, kind in ((1, 300, "opened"), (2, 200, "resolved"), (2, 200, "resolved"))
     ]
     database.insert([alert_insert(now_ms, offset, **change) for offset, change in enumerate((long_ago, *over))])
-    given = {**dict.fromkeys(dashboard.STANDARD, ""), "from_ms": now_ms - DAY_MS, "to_ms": now_ms}
-    kept = {"alerts_open": {"kept_ms": ALERTS_KEPT_MS}, "alerts_history": {}}
 
     with contextlib.closing(Database(clickhouse_config)) as reader:
         bounds = {"from_ms": now_ms - DAY_MS, "to_ms": now_ms}
-        found = {"open_alerts": reader.sql(queries.text("open_alerts"), bounds).records()}
-        for name, how_far in kept.items():
-            query, values = dashboard.query(name), given | how_far
-            found[name] = reader.sql(query.at_levels(DAY_MS, values), query.values(values, DAY_MS)).records()
+        found = {
+            "open_alerts": reader.sql(queries.text("open_alerts"), bounds).records(),
+            "alerts_open": rows_of_page(reader, "alerts_open", now_ms, kept_ms=ALERTS_KEPT_MS),
+            "alerts_history": rows_of_page(reader, "alerts_history", now_ms),
+        }
 
     assert sorted((name, row["fingerprint"][0]) for name, rows in found.items() for row in rows) == [
         (name, "f") for name in sorted(found)

@@ -5,7 +5,7 @@ Covers schemas.ddl.concurrency_view.
 
 from __future__ import annotations
 
-import contextlib
+from typing import Any
 
 import pytest
 from clickhouse_connect.driver.client import Client
@@ -44,17 +44,24 @@ def _fill(clickhouse: Client) -> None:
         )
 
 
+async def _asked(config: ClickHouseConfig, **held: str) -> list[dict[str, Any]]:
+    """Rows of the page's query of the hour, for what is ``held``."""
+    given: dict[str, Value] = {**dict.fromkeys(STANDARD, ""), **held, "from_ms": START_MS, "to_ms": START_MS + HOUR_MS}
+    data = Data(config)
+    try:
+        return (await data.ask("latency_by_concurrency", {**given, "grain_ms": 10_000}, HOUR_MS)).records()
+    finally:
+        await data.close()
+
+
 async def test_the_page_and_the_view_say_what_was_counted(
     clickhouse: Client, clickhouse_config: ClickHouseConfig
 ) -> None:
     """One at once: 5 requests of 1 ms in a window. Seven (8): 20 good of 8 ms and 2 failed. An engine without a batch,
     and one without requests, are not there; an idle window is nobody's."""
     _fill(clickhouse)
-    data = Data(clickhouse_config)
-    given: dict[str, Value] = {**dict.fromkeys(STANDARD, ""), "from_ms": START_MS, "to_ms": START_MS + HOUR_MS}
 
-    async with contextlib.aclosing(_Closing(data)):
-        rows = (await data.ask("latency_by_concurrency", {**given, "grain_ms": 10_000}, HOUR_MS)).records()
+    rows = await _asked(clickhouse_config)
     view = clickhouse.query(
         "SELECT at_once, sum(requests), sum(failed), round(max(running)), fp_quantile_linear(0.5, sumMap(e2e_us_bins))"
         " FROM latency_by_concurrency WHERE model = 'm' GROUP BY at_once ORDER BY at_once"
@@ -85,11 +92,8 @@ async def test_good_requests_are_those_answered_in_full(
             "INSERT INTO llm_requests_partials (window_ms, grouping, engine_id, model, status, error_kind, event_count,"
             f" log_offset) VALUES ({START_MS}, 'engine', 'a', 'm', '{status}', {kind}, {count}, {number})"
         )
-    data = Data(clickhouse_config)
-    given: dict[str, Value] = {**dict.fromkeys(STANDARD, ""), "from_ms": START_MS, "to_ms": START_MS + HOUR_MS}
 
-    async with contextlib.aclosing(_Closing(data)):
-        (row,) = (await data.ask("latency_by_concurrency", {**given, "grain_ms": 10_000}, HOUR_MS)).records()
+    (row,) = await _asked(clickhouse_config)
 
     assert [row[name] for name in ("requests", "failed_requests", "ok_requests")] == [137, 2, 20]
 
@@ -105,23 +109,10 @@ async def test_of_many_windows_some_are_read(clickhouse: Client, clickhouse_conf
         "INSERT INTO llm_requests_partials (window_ms, engine_id, grouping, model, status, event_count,"
         f" output_tokens_sum, log_offset) SELECT {labels}, 'engine', 'm', 'ok', 1, 7, number FROM numbers(50000)"
     )
-    data = Data(clickhouse_config)
-    given: dict[str, Value] = {**dict.fromkeys(STANDARD, ""), "from_ms": START_MS, "to_ms": START_MS + HOUR_MS}
 
-    async with contextlib.aclosing(_Closing(data)):
-        (all_engines,) = (await data.ask("latency_by_concurrency", {**given, "grain_ms": 10_000}, HOUR_MS)).records()
-        (one,) = (
-            await data.ask("latency_by_concurrency", {**given, "engine_id": "e7", "grain_ms": 10_000}, HOUR_MS)
-        ).records()
+    (all_engines,) = await _asked(clickhouse_config)
+    (one,) = await _asked(clickhouse_config, engine_id="e7")
 
     counted = ("of_windows", "engines", "engine_windows", "requests", "requests_per_s", "output_tokens_per_s")
     assert [all_engines[name] for name in counted] == [2, 500, 25_000, 25_000, 0.1, 0.7]
     assert [one[name] for name in counted] == [1, 1, 100, 100, 0.1, 0.7]
-
-
-class _Closing:
-    def __init__(self, data: Data) -> None:
-        self._data = data
-
-    async def aclose(self) -> None:
-        await self._data.close()

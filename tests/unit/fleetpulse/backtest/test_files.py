@@ -112,36 +112,42 @@ def test_an_empty_value_is_unknown(tmp_path: Path, reading: str) -> None:
     assert [str(value) for value in read_series(path).values] == ["nan", "nan", "4.0"]
 
 
-def test_a_header_may_stand_below_empty_lines(tmp_path: Path, reading: str) -> None:
-    """As an editor or a shell leaves them; a second header is none."""
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("\n\ntimestamp,value\n1,2\n\n3,4\n", id="below empty lines, as an editor or a shell leaves them"),
+        pytest.param("\ufeffTimestamp,host_count,value\n1,7,2\n3,7,4\n", id="behind a byte order mark of spreadsheets"),
+        pytest.param("host,value,timestamp\na,2,1\na,4,3\n", id="in any order, between others"),
+        pytest.param("time,cpu\n1,2\n3,4\n", id="two columns of other names"),
+    ],
+)
+def test_a_header_says_where_the_columns_stand(tmp_path: Path, reading: str, text: str) -> None:
+    """Times, their texts and values."""
     path = tmp_path / "a.csv"
-    path.write_text("\n\ntimestamp,value\n1,2\n\n3,4\n")
+    path.write_text(text)
 
-    assert read_series(path).at_ms.tolist() == [1_000, 3_000]
-    path.write_text("\na,b\nc,d\n1,2\n")
-    with pytest.raises(ConfigError, match=r"a\.csv:3 = 'c,d'"):
-        read_series(path)
-
-
-def test_a_header_says_where_the_columns_stand(tmp_path: Path, reading: str) -> None:
-    """In any order, between others, with a byte order mark as spreadsheets write it."""
-    path = tmp_path / "a.csv"
-    path.write_text("\ufeffTimestamp,host_count,value\n1,7,2\n3,7,4\n")
-    assert (read_series(path).at_ms.tolist(), read_series(path).values.tolist()) == ([1_000, 3_000], [2.0, 4.0])
-
-    path.write_text("host,value,timestamp\na,2,1\na,4,3\n")
     found = read_series(path)
-    assert (list(found.texts), found.values.tolist()) == (["1", "3"], [2.0, 4.0])
+
+    assert (found.at_ms.tolist(), list(found.texts), found.values.tolist()) == ([1_000, 3_000], ["1", "3"], [2.0, 4.0])
 
 
-def test_a_header_of_other_names_is_of_two_columns(tmp_path: Path, reading: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("\na,b\nc,d\n1,2\n", r"a\.csv:3 = 'c,d'", id="a second one"),
+        pytest.param(
+            "time,hosts,cpu\n1,7,2\n3,7,4\n",
+            r"'time,hosts,cpu': must name a column timestamp and a column value",
+            id="three columns of other names",
+        ),
+    ],
+)
+def test_a_header_that_does_not_say_it_is_refused(tmp_path: Path, reading: str, text: str, said: str) -> None:
     """Which of three is judged would be a guess."""
     path = tmp_path / "a.csv"
-    path.write_text("time,cpu\n1,2\n3,4\n")
-    assert read_series(path).values.tolist() == [2.0, 4.0]
+    path.write_text(text)
 
-    path.write_text("time,hosts,cpu\n1,7,2\n3,7,4\n")
-    with pytest.raises(ConfigError, match=r"'time,hosts,cpu': must name a column timestamp and a column value"):
+    with pytest.raises(ConfigError, match=said):
         read_series(path)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -234,17 +234,6 @@ KAFKA_BROKEN: dict[str, tuple[KafkaFacts, tuple[str, str, str], str]] = {
     ),
     "a quiet cluster": (replace(KAFKA, skew_ms=None), ("clock.kafka", "the broker's clock", "unknown"), ""),
 }
-
-
-@pytest.mark.parametrize(("facts", "finding", "mend"), KAFKA_BROKEN.values(), ids=KAFKA_BROKEN)
-def test_what_is_wrong_with_kafka_is_named_with_what_mends_it(
-    facts: KafkaFacts, finding: tuple[str, str, str], mend: str
-) -> None:
-    """One thing broken, one finding."""
-    found = of_kafka(facts)
-
-    assert names(found) == [finding]
-    assert mend in (found[0].mend or "")
 
 
 @pytest.mark.parametrize(
@@ -758,17 +747,6 @@ def test_a_server_that_shows_an_old_certificate_has_that_cause() -> None:
     }
 
 
-@pytest.mark.parametrize(("facts", "finding", "mend"), DATABASE_BROKEN.values(), ids=DATABASE_BROKEN)
-def test_what_is_wrong_with_the_database_is_named_with_what_mends_it(
-    facts: DatabaseFacts, finding: tuple[str, str, str], mend: str
-) -> None:
-    """One thing broken, one finding."""
-    found = of_database(facts)
-
-    assert names(found) == [finding]
-    assert mend in (found[0].mend or "")
-
-
 @pytest.mark.parametrize(
     ("code", "check"), [(516, "clickhouse.login"), (None, "clickhouse.answer")], ids=["password", "away"]
 )
@@ -857,12 +835,23 @@ HOST_BROKEN: dict[str, tuple[HostFacts, tuple[str, str, str], str]] = {
 }
 
 
-@pytest.mark.parametrize(("facts", "finding", "mend"), HOST_BROKEN.values(), ids=HOST_BROKEN)
-def test_what_is_wrong_with_the_machine_is_named_with_what_mends_it(
-    facts: HostFacts, finding: tuple[str, str, str], mend: str
+def of_host(facts: HostFacts) -> list[Finding]:
+    return [one for one in judge_host(facts, BOUNDS) if one.state is not State.GOOD]
+
+
+BROKEN = [
+    *(pytest.param(of_kafka, *case, id=f"Kafka: {name}") for name, case in KAFKA_BROKEN.items()),
+    *(pytest.param(of_database, *case, id=f"the database: {name}") for name, case in DATABASE_BROKEN.items()),
+    *(pytest.param(of_host, *case, id=f"the machine: {name}") for name, case in HOST_BROKEN.items()),
+]
+
+
+@pytest.mark.parametrize(("judged", "facts", "finding", "mend"), BROKEN)
+def test_what_is_wrong_is_named_with_what_mends_it(
+    judged: Callable[[Any], list[Finding]], facts: object, finding: tuple[str, str, str], mend: str
 ) -> None:
     """One thing broken, one finding."""
-    found = [one for one in judge_host(facts, BOUNDS) if one.state is not State.GOOD]
+    found = judged(facts)
 
     assert names(found) == [finding]
     assert mend in (found[0].mend or "")
