@@ -28,6 +28,13 @@ def sync_file(path: Path) -> None:
         os.close(descriptor)
 
 
+def _reserve(descriptor: int, size_bytes: int) -> None:
+    """Let the file be as long as that, with zeros behind what it holds: a slot that is there stays."""
+    at = os.fstat(descriptor).st_size
+    while at < size_bytes:  # a disk that fills takes a part, and refuses only the next
+        at += os.pwrite(descriptor, bytes(size_bytes - at), at)
+
+
 class Slots:
     """``read`` what was last written whole, ``write`` a new value (at most ``room`` bytes)."""
 
@@ -43,11 +50,11 @@ class Slots:
 
     @classmethod
     def open(cls, path: Path, slot_bytes: int) -> Self:
-        """The slots in this file, made on first use. ``slot_bytes`` must stay the same for a file."""
+        """The slots in this file, made on first use. ``slot_bytes`` must stay the same for a file. Raises OSError where
+        the disk has no room for all of it."""
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            if os.fstat(descriptor).st_size < 2 * slot_bytes:
-                os.pwrite(descriptor, bytes(2 * slot_bytes), 0)
+            _reserve(descriptor, 2 * slot_bytes)
             return cls(descriptor, slot_bytes)
         except BaseException:
             os.close(descriptor)

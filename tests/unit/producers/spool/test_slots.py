@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,39 @@ def test_a_value_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     slots.close()
     sync_file(path)
     assert reopened(path) == bytes(slots.room)
+
+
+def test_a_file_that_is_too_short_keeps_its_value(tmp_path: Path) -> None:
+    """A disk that was nearly full when it was made took a part of it: the rest is added, nothing is written over."""
+    path = tmp_path / "slots"
+    slots = Slots.open(path, SLOT_BYTES)
+    for value in (b"first", b"second"):  # that of the first slot is the newer one
+        slots.write(value)
+    slots.close()
+    os.truncate(path, SLOT_BYTES)
+
+    assert reopened(path) == b"second"
+    assert path.stat().st_size == 2 * SLOT_BYTES
+
+
+def test_a_disk_that_takes_a_part_makes_no_file_that_is_taken_for_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused until there is room, then made to its full length."""
+    path = tmp_path / "slots"
+    room = [10, 20]
+    write = os.pwrite
+
+    def nearly_full(descriptor: int, data: bytes, at: int) -> int:
+        if not room:
+            raise OSError(28, "No space left on device")
+        return write(descriptor, data[: room.pop()], at)
+
+    with monkeypatch.context() as disk:
+        disk.setattr("producers.spool.slots.os.pwrite", nearly_full)
+        with pytest.raises(OSError, match="No space left"):
+            Slots.open(path, SLOT_BYTES)
+    short = path.stat().st_size
+
+    assert reopened(path) is None
+    assert (short, path.stat().st_size) == (30, 2 * SLOT_BYTES)
