@@ -20,6 +20,7 @@ import logging
 import os
 import re
 import secrets
+from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
@@ -31,6 +32,8 @@ _log = logging.getLogger(__name__)
 _FILE = "identity.json"
 _LOCK = "lock"
 """Holds beside that which inode the file with the identity had, and when it was written."""
+_FILE_BYTES, _LOCK_BYTES = 16 * 1024, 64
+"""They are written at full length, spaces behind the value: another one takes no more of a disk that is full."""
 _MACHINE_ID = Path("/etc/machine-id")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 OTHER_MACHINE, COPIED, RESTARTED, RESTORED = "other machine", "copied", "machine restarted", "restored"
@@ -168,16 +171,46 @@ def _is_good(known: tuple[str, int]) -> bool:
 
 
 def _write(path: Path, identity: SpoolIdentity) -> None:
-    fresh = path.with_suffix(".new")
+    """Let it be the identity on disk. A full disk takes it: it goes into a file that is there already, and the file
+    that it replaces is the next one's."""
     content = {"source": identity.source, "boot": identity.boot, "earlier": identity.earlier}
-    with fresh.open("w", encoding="ascii") as file:
-        json.dump(content | {"place": None if identity.place is None else astuple(identity.place)}, file)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-    (path.parent / _LOCK).write_text(_written(path), encoding="ascii")  # lost with the power: a new source then
+    content["place"] = None if identity.place is None else astuple(identity.place)
+    spare, former = path.with_suffix(".new"), path.with_suffix(".old")
+    _find_spare(spare, former)
+    _overwrite(spare, json.dumps(content).encode("ascii").ljust(_FILE_BYTES))
+    with suppress(OSError):  # there is none, or its file system has no second names
+        os.link(path, former)
+    spare.replace(path)
+    if former.exists():
+        former.replace(spare)
+    marker = _written(path).encode("ascii").ljust(_LOCK_BYTES)
+    _overwrite(path.parent / _LOCK, marker)  # lost with the power or a kill: a new source then
+    if not spare.exists():
+        with suppress(OSError):  # the next start needs room then
+            _overwrite(spare, bytes(_FILE_BYTES))
     sync_folder(path.parent)
     sync_folder(path.parent.parent)
+
+
+def _find_spare(spare: Path, former: Path) -> None:
+    """Clear up what a kill in the middle of ``_write`` left. What ``spare`` names then, nothing else does."""
+    if former.exists() and not spare.exists():
+        former.replace(spare)
+    former.unlink(missing_ok=True)
+    if spare.exists() and spare.stat().st_nlink > 1:
+        spare.unlink()
+
+
+def _overwrite(path: Path, data: bytes) -> None:
+    """Let this file, made where there is none, hold these bytes, safe on disk. It needs no room where it is as long."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if os.write(descriptor, data) != len(data):
+            raise OSError(f"{path} was not written whole")
+        os.ftruncate(descriptor, len(data))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -185,3 +188,116 @@ def test_a_boot_of_its_own_ends_for_good(tmp_path: Path) -> None:
 
     assert first.boot == 1
     assert ends == [SEQ_ALL, 0]
+
+
+def files(folder: Path) -> set[tuple[int, int]]:
+    """Inode and blocks of all that lies there."""
+    return {(found.st_ino, found.st_blocks) for each in folder.rglob("*") if (found := each.stat())}
+
+
+def test_an_opening_takes_no_more_of_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file is made and none grows, so that a spool that filled its disk can be opened, and drained."""
+    folder = tmp_path / "spool"
+    spooled(folder)
+    before = files(folder)
+    open_file = os.open
+
+    def full(path: Path, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_CREAT and not path.exists():
+            raise OSError(28, "No space left on device")
+        return open_file(path, flags, mode)
+
+    monkeypatch.setattr("producers.spool.identity.os.open", full)
+    boots = [spooled(folder, 0).boot for _ in range(3)]
+
+    assert boots == [2, 3, 4]
+    assert files(folder) == before
+
+
+def test_a_disk_without_room_for_the_next_start_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a start of the release before, which leaves no file for the next one; this start is not held up."""
+    folder = tmp_path / "spool"
+    spooled(folder, 0)
+    (folder / "identity.new").replace(folder / "identity.json")
+    (folder / "identity.json").write_text(json.dumps({"source": "ab" * 16, "boot": 7}))
+    write = os.write
+    room = [16 * 1024, 64]
+
+    def nearly_full(descriptor: int, data: bytes) -> int:
+        if len(data) not in room:
+            raise OSError(28, "No space left on device")
+        room.remove(len(data))
+        return write(descriptor, data)
+
+    with monkeypatch.context() as disk:
+        disk.setattr("producers.spool.identity.os.link", nothing)
+        disk.setattr("producers.spool.identity.os.write", nearly_full)
+        boots = [spooled(folder, 0).boot]
+    boots += [spooled(folder, 0).boot for _ in range(2)]
+
+    assert boots == [8, 9, 10]
+    assert (folder / "identity.new").stat().st_size == 16 * 1024
+
+
+def nothing(*_: Any) -> None:
+    """A file system that has no second names."""
+    raise OSError(1, "Operation not permitted")
+
+
+class Killed(BaseException):
+    pass
+
+
+def killed_before(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """The call with this number that changes something on disk is not made."""
+    left = [step]
+
+    def wrap(target: Any, name: str) -> None:
+        call: Callable[..., Any] = getattr(target, name)
+
+        def counted(*args: Any, **named: Any) -> Any:
+            left[0] -= 1
+            if left[0] < 0:
+                raise Killed
+            return call(*args, **named)
+
+        monkeypatch.setattr(target, name, counted)
+
+    for name in ("link", "write", "ftruncate", "fsync"):
+        wrap(module.os, name)
+    for name in ("replace", "unlink"):
+        wrap(Path, name)
+
+
+@pytest.mark.parametrize("before", ["a start", "a start that was killed after its link", "the release before"])
+def test_a_kill_between_any_two_steps_leaves_an_identity(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    """Of the last start or of this one; no number of a start whose records were sent is given again under a source."""
+    step = 0
+    finished = False
+    while not finished:
+        folder = tmp_path / str(step)
+        known = [spooled(folder).identity]
+        if before == "a start that was killed after its link":
+            os.link(folder / "identity.json", folder / "identity.old")
+        elif before == "the release before":
+            (folder / "identity.new").unlink()
+        with monkeypatch.context() as killing:
+            killed_before(killing, step)
+            try:
+                known.append(next_identity(folder, fresh=False))
+                finished = True
+            except Killed:
+                pass
+        known += [next_identity(folder, fresh=False) for _ in range(2)]
+        kept = json.loads((folder / "identity.json").read_bytes())
+        step += 1
+
+        assert len({(each.source, each.boot) for each in known}) == len(known)
+        assert {each.source_of(1) for each in known} == {known[0].source}
+        assert {each.renewed for each in known} <= {None, RESTORED}
+        assert (known[-1].renewed, kept["source"], kept["boot"]) == (None, known[-1].source, known[-1].boot)
+        assert (folder / "identity.json").stat().st_nlink == (folder / "identity.new").stat().st_nlink == 1
+        assert not (folder / "identity.old").exists()
+    assert step > 10
