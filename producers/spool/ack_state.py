@@ -8,7 +8,7 @@ books know is never counted again.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,8 @@ from schemas.errors import ContractError
 
 _CHECKPOINT_BYTES = 256 * 1024
 _SHED_BYTES = 4 * 1024
+_SPARE_BYTES = 16 * 1024
+"""Of a checkpoint: removed segments leave it to what this boot may shed, and the next ones."""
 _FINISHED_BOOTS_MAX = 64
 
 
@@ -66,21 +68,37 @@ class AckState:
             boot, seq, self.first_segment = map(ordinal, (*saved["low"], saved["first_segment"]))
             self._removed: Books = from_plain(saved["books"])
         self.low: tuple[int, int] = (boot, seq)
-        self._shed: dict[str, int] = {}
         with _readable(folder / "shed"):
-            self._adopt_shed()
+            shed_boot, shed = json.loads(self._shed_slots.read() or b"[0, {}]")
+            declared = from_plain([[shed_boot, topic, 0, 0, 0, events] for topic, events in shed.items()])
+            self._shed_boot = ordinal(shed_boot)
         self.books: Books = copy_of(self._removed)
+        self._shed: dict[str, int] = {}
+        for (_, topic), tally in declared.items():  # a power cut may have left the save that knows more
+            known = self.books.get((shed_boot, topic), Tally())
+            self._shed[topic] = max(tally.shed_events, known.shed_events)
+        self._note_shed(self.books)
 
-    def _adopt_shed(self) -> None:
-        """Bring what the last boot shed into the saved books; doing it twice changes nothing."""
-        found = self._shed_slots.read()
-        if found is None:
-            return
-        boot, shed = json.loads(found)
-        declared = from_plain([[boot, topic, 0, 0, 0, events] for topic, events in shed.items()])
-        for (_, topic), tally in declared.items():
-            tally_of(self._removed, boot, topic).shed_events = tally.shed_events
-        self._slots.write(_content(self.low, self.first_segment, self._removed))
+    def begin_boot(self, boot: int, is_own: Callable[[int], bool]) -> int:
+        """Under which boot this one declares what it sheds: itself, once what the last one shed is in the saved books.
+
+        Where those are half full it is the last one: its amounts grow, so that a crash loop adds no rows. Rows that
+        were published cannot be merged: who has them would count them again. Not where it is not ``is_own``: a copy
+        of the spool, or its original, may count on under it.
+        """
+        books = copy_of(self._removed)
+        self._note_shed(books)
+        content = _content(self.low, self.first_segment, books)
+        if self._shed and is_own(self._shed_boot) and len(content) > self._slots.room // 2:
+            return self._shed_boot
+        if self._shed:
+            self._slots.write(content)
+        self._removed, self._shed_boot, self._shed = books, boot, {}
+        return boot
+
+    def _note_shed(self, books: Books) -> None:
+        for topic, events in self._shed.items():
+            tally_of(books, self._shed_boot, topic).shed_events = events
 
     def shed(self, boot: int, topic: str, events: int) -> None:
         """Count events as shed, at once on disk (safe against a kill)."""
@@ -96,24 +114,28 @@ class AckState:
 
     def declared(self, declaration: Declaration) -> None:
         """Take note that it has run."""
-        self._shed = dict(declaration.totals)
-        for topic, events in self._shed.items():
-            tally_of(self.books, declaration.boot, topic).shed_events = events
+        self._shed_boot, self._shed = declaration.boot, dict(declaration.totals)
+        self._note_shed(self.books)
 
     def begin_save(self, low: tuple[int, int], done: tuple[Segment, ...]) -> Save | None:
-        """What must be written so that ``done`` may be removed; None when nothing has changed."""
+        """What must be written so that ``done`` may be removed, or as many of them, the oldest, as there is room for
+        until the books are delivered; None when nothing has changed."""
+        save = self._save(low, done)
+        while done and len(save.content) > self._slots.room - _SPARE_BYTES:
+            done = done[: len(done) // 2]
+            save = self._save(low, done)
+        return None if save.content == self._slots.read() else save
+
+    def _save(self, low: tuple[int, int], done: tuple[Segment, ...]) -> Save:
         removed = copy_of(self._removed)
         for segment in done:
             for (boot, topic), tally in segment.books.items():
                 known = tally_of(removed, boot, topic)
                 known.add(tally)
                 known.acknowledged_events += tally.events
-        for (boot, topic), tally in self.books.items():
-            if tally.shed_events:
-                tally_of(removed, boot, topic).shed_events = tally.shed_events
+        self._note_shed(removed)
         first = done[-1].number + 1 if done else self.first_segment
-        content = _content(low, first, removed)
-        return None if content == self._slots.read() else Save(content, self._slots, first, removed, done)
+        return Save(_content(low, first, removed), self._slots, first, removed, done)
 
     def finish_save(self, save: Save) -> None:
         """Take note that ``save`` has run."""

@@ -142,6 +142,7 @@ class Spool:
         boots = {boot for boot, _ in self._acks.books} | self._log.boots() | self.undeliverable.boots()
         self.identity = next_identity(folder, fresh=fresh, oldest_boot=min(boots, default=0))
         self.source, self.boot = self.identity.source, self.identity.boot
+        self._shed_boot = self._acks.begin_boot(self.boot, lambda boot: self.identity.source_of(boot) == self.source)
         self._ends = self._log.ends()
         self._backlog = Backlog(self._log, self._acks.low, waiting, limits.tail_bytes_max, self.undeliverable.knew)
         for topic, boot, events in self.undeliverable.found():
@@ -235,7 +236,7 @@ class Spool:
 
     def declaration(self, shed: Mapping[str, int]) -> Declaration:
         """Writes that these events were shed."""
-        return self._acks.declaration(self.boot, shed)
+        return self._acks.declaration(self._shed_boot, shed)
 
     def finish_append(self, append: Append) -> None:
         """Take note of what of it is on disk."""
@@ -264,7 +265,7 @@ class Spool:
 
     def shed(self, topic: str, events: int) -> None:
         """Declare events that will never be spooled. The declaration survives a kill at once."""
-        self._acks.shed(self.boot, topic, events)
+        self._acks.shed(self._shed_boot, topic, events)
 
     def begin_sync(self) -> Sync | None:
         """What must be made safe before new records are handed out; None when all are."""
@@ -358,7 +359,8 @@ class Spool:
 
     def books_delivered(self, delivered: Iterable[BookKey]) -> None:
         """Forget all but the 64 newest of the finished boots among these. Not between begin and end of a save."""
-        self._acks.forget(delivered, self._log.boots() | self.undeliverable.boots() | {self.boot})
+        live = self._log.boots() | self.undeliverable.boots() | {self.boot, self._shed_boot}
+        self._acks.forget(delivered, live)
 
     def close(self) -> None:
         """Make everything safe, save, and let the folder go. No sync or save may be running."""
