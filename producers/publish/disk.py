@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 from producers.publish.reconnect import finish
 from producers.spool.frame import Spooled
+from producers.spool.segment_log import Take
 from producers.spool.spool import Spool
 
 _log = logging.getLogger(__name__)
@@ -52,11 +54,20 @@ class Disk:
         async with self.turn:
             if (take := self._spool.begin_take()) is None:
                 return []
-            if take.blocks:
-                await finish(take.run)
-            else:
-                take.run()
+            await _run(take)
             return self._spool.finish_take(take)
+
+    async def oldest_age_ms(self, now_ms: Callable[[], int]) -> int:
+        """Of the records that are to be sent or on their way, also before the first of this start is sent. 0 where
+        there is none, or the disk does not give it."""
+        async with self.turn:
+            records = list(self._spool.taken)
+            if not records and (take := self._spool.begin_take()) is not None:
+                take.records_max = 1
+                with suppress(OSError):
+                    await _run(take)
+                records = take.records
+        return now_ms() - records[0].at_ms if records else 0
 
     async def hold(self) -> bool:
         """Move what is undeliverable out of everybody's way; whether there was any, and the disk took it."""
@@ -68,3 +79,10 @@ class Disk:
         if hold.error is not None:
             _log.error("undeliverable records not kept apart, retrying", extra={"error": str(hold.error)})
         return hold.error is None
+
+
+async def _run(take: Take) -> None:
+    if take.blocks:
+        await finish(take.run)
+    else:
+        take.run()

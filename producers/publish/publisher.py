@@ -352,8 +352,7 @@ class Publisher:
             self._saved_low = low
             self._caught_up |= low > (self.spool.boot, 0)
         self._counters.set("edge_spool_bytes", self.spool.size_bytes)
-        oldest_ms = next((record.at_ms for record in self.spool.taken), None)
-        self._counters.set("edge_oldest_ms", 0 if oldest_ms is None else self._clock.now_ms() - oldest_ms)
+        self._counters.set("edge_oldest_ms", await self._disk.oldest_age_ms(self._clock.now_ms))
         if self._clock.monotonic_s() >= self._next_books_s:
             await self._publish_books()
             await self.states.publish(self._producer, self._clock.monotonic_s())
