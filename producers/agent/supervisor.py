@@ -59,12 +59,14 @@ class Supervisor:
         self._down: dict[str, str] = {}
         self._look_soon: Callable[[], None] = lambda: None
         self._looked_s = clock.monotonic_s()
+        self._ending = False
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until ``stop``; then every collector may finish what it is doing, for a bounded time."""
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._keep_going(service, stop)) for service in self._services]
             await self._look_until(stop)
+            self._ending = True
             await self._wind_up()
             if tasks:
                 _, late = await asyncio.wait(tasks, timeout=JOIN_WITHIN_S)
@@ -84,7 +86,9 @@ class Supervisor:
         return [runner.report() for runner in self._runners]
 
     def why_dead(self) -> str | None:
-        """None while the loop looks after its collectors."""
+        """None while the loop looks after its collectors, and once it is to do so no more: what is spooled is sent."""
+        if self._ending:
+            return None
         ago_s = self._clock.monotonic_s() - self._looked_s
         return None if ago_s < STUCK_AFTER_S else f"the event loop has stood still for {ago_s:.0f} s"
 

@@ -164,18 +164,19 @@ class Publisher:
         return True
 
     async def close(self, drain_s: float = 5.0) -> bool:
-        """Send what can be sent in ``drain_s``, publish the books, also those of a life before, close the spool.
-        True when Kafka has acknowledged everything; what it has not stays in the spool for the next start. Idempotent.
-        """
+        """Send what can be sent in ``drain_s``, publish the books, also those of a life before, close the spool. True
+        when Kafka has acknowledged everything; what it has not stays for the next start. Idempotent."""
         if self._closing:
             return not self.spool.unacknowledged_records
-        drained = False
+        drained, now_s = False, asyncio.get_running_loop().time
+        end_s = now_s() + drain_s
         try:
             self._closing = True
             await self._writer.drain(max(drain_s, self._settings.close_within_s))
             if self._tasks and self.failure is None:
-                drained = await self.flush(drain_s, undeliverable=False) and not self.spool.unacknowledged_records
-                await until_made(lambda: self._producer or self.spool.books == self._published_books, drain_s)
+                flushed = await self.flush(end_s - now_s(), undeliverable=False)
+                drained = flushed and not self.spool.unacknowledged_records
+                await until_made(lambda: self._producer or self.spool.books == self._published_books, end_s - now_s())
                 await self._publish_books()
                 await self.states.publish(self._producer, self._clock.monotonic_s())
         finally:

@@ -82,6 +82,17 @@ def test_a_loop_that_stands_still_is_reported() -> None:
     assert (fresh, before, supervisor.why_dead()) == (None, None, "the event loop has stood still for 15 s")
 
 
+async def test_who_ends_is_not_dead() -> None:
+    """What is spooled is sent for longer than a loop may stand still: nobody need restart the agent for it."""
+    stop, clock = asyncio.Event(), VirtualClock()
+    supervisor = Supervisor([], [], clock)
+    stop.set()
+    await supervisor.run(stop)
+    clock.advance(15_000)
+
+    assert supervisor.why_dead() is None
+
+
 async def test_what_is_added_is_tended_like_the_others() -> None:
     """The first goes on; both are reported, and both end."""
     first, second, stop = Given(), Given(), asyncio.Event()

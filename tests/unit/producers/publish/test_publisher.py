@@ -333,3 +333,31 @@ async def test_a_record_that_is_too_large_is_the_last_that_is_sent_alone(tmp_pat
     publisher.spool.abandon()
 
     assert alone == [{lane}, set()]
+
+
+async def test_at_the_end_all_waiting_for_kafka_has_one_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No producer is waited for when sending has taken the time; each wait once had all of it."""
+    loop = asyncio.get_running_loop()
+    now_s, passed_s = loop.time, [0.0]
+    left_s: list[float] = []
+
+    async def flush(_self: Publisher, _within_s: float | None, *, undeliverable: bool) -> bool:
+        passed_s[0] += 15.0
+        return undeliverable
+
+    async def until_made(_made: object, within_s: float) -> None:
+        left_s.append(within_s)
+
+    async def nobody(_bootstrap: str) -> None:
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(publisher_module, "check_edge", nobody)
+    monkeypatch.setattr(publisher_module, "until_made", until_made)
+    monkeypatch.setattr(Publisher, "flush", flush)
+    publisher = await publisher_on(tmp_path).start()
+    with monkeypatch.context() as time:
+        time.setattr(loop, "time", lambda: now_s() + passed_s[0])
+        drained = await publisher.close(15.0)
+
+    assert not drained
+    assert [each <= 0.0 for each in left_s] == [True]
