@@ -1,9 +1,9 @@
 """SupervisedPublisher: a publisher that may fail without ending its process; it is reopened with back-off.
 
-While it is *down* (its disk or a bug ended it), at most ``WAITING_EVENTS_MAX`` events are buffered in memory, those
-among them that it had taken and not written, and go first when it is up again. Events beyond, and a batch that it
-failed on by a bug, are shed: counted at once, declared in the books when it is up again. A failed publisher is left as
-a kill would leave it, so that the books count nothing twice.
+While it is *down* (its disk or a bug ended it), at most ``WAITING_EVENTS_MAX`` events are buffered in memory, with
+values of at most ``WAITING_BYTES_MAX`` bytes, those among them that it had taken and not written, and go first when it
+is up again. Events beyond, and a batch that it failed on by a bug, are shed: counted at once, declared in the books
+when it is up again. A failed publisher is left as a kill would leave it, so that the books count nothing twice.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Self
 from producers.batch import Batch, BatchLimits, parts_of
 from producers.publish.publisher import Publisher
 from producers.publish.states import States
+from producers.publish.writer import WAITING_BYTES_MAX
 from runtime.backoff import Backoff
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
@@ -30,7 +31,7 @@ _log = logging.getLogger(__name__)
 REOPEN = Backoff(0.5, 30.0)
 """Pauses begin at the first again when it was up for longer than the longest of them."""
 WAITING_EVENTS_MAX = 10_000
-"""Some 5 MB of encoded requests. Events beyond are shed."""
+"""Some 5 MB of encoded requests. Events beyond are shed, and those whose values would take more than a writer holds."""
 _LOOK_EVERY_S = 0.25
 
 
@@ -59,7 +60,7 @@ class SupervisedPublisher:
         self._up = asyncio.Event()  # there is one
         self._ended: Publisher | None = None  # failed, and still to be let go
         self._waiting: deque[Batch] = deque()
-        self._waiting_events = 0
+        self._waiting_events = self._waiting_bytes = 0
         self._undeclared: Counter[str] = Counter()
         self._failures = 0
         self._opened_s = self._again_s = 0.0
@@ -124,7 +125,7 @@ class SupervisedPublisher:
         """Whether a batch of this size would be spooled or wait, as far as is known; of this topic, or of any."""
         publisher = self._publisher
         if publisher is None:
-            return self._waiting_events < WAITING_EVENTS_MAX
+            return self._fits(1, value_bytes)
         return publisher.has_room(value_bytes, topic)
 
     def _not_taken(self, publisher: Publisher, batch: Batch, error: Exception) -> bool:
@@ -174,12 +175,18 @@ class SupervisedPublisher:
             return False
 
     def _wait(self, batch: Batch) -> bool:
-        if self._waiting_events + batch.count > WAITING_EVENTS_MAX:
+        if not self._fits(batch.count, len(batch.value)):
             self.shed(batch.topic, batch.count)
             return False
         self._waiting.append(batch)
         self._waiting_events += batch.count
+        self._waiting_bytes += len(batch.value)
         return True
+
+    def _fits(self, events: int, value_bytes: int) -> bool:
+        """Whether as much may wait beside what does."""
+        has_bytes = self._waiting_bytes + value_bytes <= WAITING_BYTES_MAX
+        return has_bytes and self._waiting_events + events <= WAITING_EVENTS_MAX
 
     async def _supervise(self) -> None:
         while not self._closing:
@@ -215,6 +222,7 @@ class SupervisedPublisher:
         while self._waiting and self._publisher is not None:
             batch = self._waiting.popleft()
             self._waiting_events -= batch.count
+            self._waiting_bytes -= len(batch.value)
             await self.put(batch.topic, batch.key, batch)
         self._declare()
 

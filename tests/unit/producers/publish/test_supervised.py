@@ -10,6 +10,7 @@ import pytest
 
 from producers.batch import Batch
 from producers.publish.supervised import REOPEN, WAITING_EVENTS_MAX, SupervisedPublisher
+from producers.publish.writer import WAITING_BYTES_MAX
 from runtime.counters import Counters
 from schemas.errors import ConfigError, ContractError, RejectedError
 from tests.virtual_clock import VirtualClock
@@ -260,6 +261,27 @@ async def test_memory_is_bounded_while_it_is_down() -> None:
     assert (put, shed) == ([True, False, False], (1, 1, 6))
     assert setting.made[0].values == [b"v"]
     assert setting.made[0].declared == [(TOPIC, 6)]
+    await setting.publisher.close(0.0)
+
+
+async def test_large_values_are_bounded_by_their_bytes_while_it_is_down() -> None:
+    """A batch of one event may have megabytes; once what waited is spooled, there is room for as much again."""
+    setting = await started(Setting(NO_WRITE))
+    half, rest = bytes(WAITING_BYTES_MAX // 2), bytes(WAITING_BYTES_MAX // 2 - 1)
+
+    put = await setting.put(batch(value=half), batch(value=rest), batch(2, b"vv"))
+    room = [setting.publisher.has_room(size_bytes) for size_bytes in (1, 2)]
+    put += await setting.put(batch(value=b"v"))
+    shed = setting.counted()
+    await setting.after(0.5)
+    setting.made[0].failure = NO_WRITE
+    await setting.after(0.0)
+    again = await setting.put(batch(value=half), batch(value=half), batch(value=b"v"))
+
+    assert (put, room, shed) == ([True, True, False, True], [True, False], (1, 1, 2))
+    assert [len(value) for value in setting.made[0].values] == [len(half), len(rest), 1]
+    assert setting.made[0].declared == [(TOPIC, 2)]
+    assert again == [True, True, False]
     await setting.publisher.close(0.0)
 
 
