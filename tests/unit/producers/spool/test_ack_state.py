@@ -193,7 +193,7 @@ def test_many_short_boots_leave_as_the_books_get_room(folder: Path) -> None:
             spool.append(Spooled(0, 0, 5, TOPICS[0], 1, "s/1", "t", b"h", 2, b"v"))
     with opened(folder) as spool:
         spool.acknowledge(spool.take())
-        left = []
+        left: list[int] = []
         while not left or left[-1] > 1:
             spool.save()
             left.append(len([*(folder / "segments").iterdir()]))

@@ -264,7 +264,7 @@ def killed_before(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
         monkeypatch.setattr(target, name, counted)
 
     for name in ("link", "write", "ftruncate", "fsync"):
-        wrap(module.os, name)
+        wrap(os, name)
     for name in ("replace", "unlink"):
         wrap(Path, name)
 
