@@ -116,9 +116,9 @@ def test_the_manifests_are_those_of_the_chart(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def files_of(name: str, folder: Path) -> Config:
+def files_of(name: str, folder: Path, *words: str) -> Config:
     """What pods find below /etc/fleetpulse, laid out in a folder, and the settings that the product reads of it."""
-    data = objects(rendered(name))["ConfigMap", "fleetpulse"]["data"]
+    data = objects(rendered(name, *words))["ConfigMap", "fleetpulse"]["data"]
     (folder / "kafka-password").write_text("x")
     for file, text in data.items():
         here = text.replace("/run/secrets/fleetpulse", str(folder)).replace("/etc/fleetpulse", str(folder))
@@ -156,6 +156,22 @@ def test_without_values_bills_say_example_prices(tmp_path: Path, monkeypatch: py
     assert config.prices is not None
     assert prices.load(config.prices).example
     assert (config.rules, config.budgets) == (None, None)
+
+
+def test_list_prices_lie_beside_the_prices_that_name_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shipped example with its map, as whoever begins from a copy of it gives them to the chart."""
+    monkeypatch.setenv("FLEETPULSE_DATA_DIR", str(tmp_path))
+    shipped = ROOT / "fleetpulse" / "data" / "prices"
+    files = {"prices": shipped / "example.yaml", "listPrices": shipped / "list_prices.json"}
+
+    config = files_of(
+        "", tmp_path, *(word for name, path in files.items() for word in ("--set-file", f"{name}={path}"))
+    )
+
+    assert config.prices is not None
+    given, ours = prices.load(config.prices), prices.load(shipped / "example.yaml")
+    assert given.list_map is not None
+    assert given.version == ours.version
 
 
 def test_topics_and_tables_come_before_all_else() -> None:
@@ -210,10 +226,10 @@ def test_a_change_of_settings_makes_pods_anew() -> None:
     assert [name for name in before if after[name] == before[name]] == []
 
 
-@pytest.mark.parametrize("file", ["prices", "rules", "budgets"])
-def test_agents_and_proxies_stay_when_a_file_changes_that_they_never_read(file: str) -> None:
+@pytest.mark.parametrize("given", ["prices.version=", "rules.version=", "budgets.version=", "listPrices="])
+def test_agents_and_proxies_stay_when_a_file_changes_that_they_never_read(given: str) -> None:
     """All others begin anew with it."""
-    before, after = (sums("--set", f"{file}.version={version}") for version in (1, 2))
+    before, after = (sums("--set-string", f"{given}{version}") for version in (1, 2))
 
     assert {name for name in before if after[name] == before[name]} == {"agent", "proxy"}
 

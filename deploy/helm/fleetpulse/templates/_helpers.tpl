@@ -197,6 +197,10 @@ run-job.sh: |
 {{- .Files.Get "files/run-job.sh" | nindent 2 }}
 prices.yaml: |
 {{- include "fleetpulse.file" (.Values.prices | default (.Files.Get "files/prices.yaml")) | nindent 2 }}
+{{- with .Values.listPrices }}
+list_prices.json: |
+{{- . | nindent 2 }}
+{{- end }}
 {{- range list "rules" "budgets" }}
 {{- if index $.Values . }}
 {{ . }}.yaml: |
