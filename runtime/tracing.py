@@ -160,7 +160,9 @@ def tracing(config: TracingConfig, process: str) -> Iterator[Tracer | None]:
         yield None
         return
     if not _is_installed():
-        raise ConfigError("tracing.endpoint", config.endpoint, 'needs `pip install "fleetpulse[tracing]"`')
+        raise ConfigError(
+            "tracing.endpoint", config.endpoint, "needs fleetpulse[tracing]: docs/start/install.md#extras"
+        )
     name = config.service_name or f"fleetpulse-{process}"
     from runtime.trace_export import OtlpExporter
 

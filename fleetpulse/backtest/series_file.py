@@ -26,7 +26,7 @@ from stream_jobs.insight.frame import Floats, Whole
 SECONDS_MAX = 1e11
 """A number above this is in milliseconds: as seconds it would be the year 5138."""
 GAPS_LOOKED_AT = 200
-NEEDS = "needs pyarrow: pip install 'fleetpulse[files]'"
+NEEDS = "needs pyarrow, of fleetpulse[files]: docs/start/install.md#extras"
 SUFFIXES = (".csv", ".parquet")
 Spans = tuple[tuple[int, int], ...]
 """Begin and end (both included) in ms of what is labelled."""

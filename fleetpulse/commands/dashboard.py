@@ -128,6 +128,8 @@ def _packages() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         err.print(
-            f"fleetpulse: {error.name} is missing: pip install 'fleetpulse[dashboard]'", style="red", markup=False
+            f"fleetpulse: {error.name} is missing, of fleetpulse[dashboard]: docs/start/install.md#extras",
+            style="red",
+            markup=False,
         )
         raise typer.Exit(2) from error

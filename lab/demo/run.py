@@ -137,7 +137,7 @@ def _start(run: _Run) -> None:
 def _serve(run: _Run) -> str | None:
     """Start the dashboard; its address, None where its packages are not installed."""
     if find_spec("nicegui") is None:
-        run.console.print("no dashboard: pip install 'fleetpulse[dashboard]'", markup=False, highlight=False)
+        run.console.print("no dashboard: it needs fleetpulse[dashboard]", markup=False, highlight=False)
         return None
     port = DEFAULT_PORT if is_free(DEFAULT_PORT) else free_ports(1, start=DEFAULT_PORT)[0]
     run.processes.start(run.scenario.dashboard(port))

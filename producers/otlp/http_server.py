@@ -169,4 +169,6 @@ def _open(config: OtlpConfig, intake: Intake, running: contextlib.ExitStack) -> 
 
             running.enter_context(OtlpGrpc(intake, config.grpc_port, config.body_bytes_max, **where))
     except ImportError as error:
-        raise ConfigError("agent.otlp.enabled", True, f"needs the package's extra otlp ({error})") from error
+        raise ConfigError(
+            "agent.otlp.enabled", True, f"needs the package's extra otlp ({error}): docs/start/install.md#extras"
+        ) from error
