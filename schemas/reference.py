@@ -12,7 +12,7 @@ from pathlib import Path
 
 from schemas import limits
 from schemas.contract import headers
-from schemas.contract.topics import TOPICS
+from schemas.contract.topics import KEPT_FOR_EVER, TOPICS
 from schemas.contract.verdicts import REASONS
 from schemas.ddl.declared import declared
 from schemas.definitions import METRICS as RANGE_METRICS
@@ -104,7 +104,7 @@ def _topics() -> str:
         (
             _code(topic.name),
             topic.partitions,
-            "compacted" if topic.compacted else _duration(topic.retention_ms(DEFAULT_LIMITS)),
+            "compacted" if topic.compacted else _kept(topic.retention_ms(DEFAULT_LIMITS)),
             "LogAppendTime" if topic.log_append_time else "CreateTime",
             topic.key,
             topic.written_by,
@@ -228,6 +228,10 @@ def _readable(name: str, value: int) -> str:
     if "bytes" in name and value >= 1024**2:
         return f"{value:,} ({value / 1024**2:g} MiB)"
     return f"{value:,}"
+
+
+def _kept(ms: int) -> str:
+    return "for ever" if ms == KEPT_FOR_EVER else _duration(ms)
 
 
 def _duration(ms: int) -> str:

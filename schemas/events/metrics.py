@@ -35,8 +35,9 @@ METRICS: tuple[Metric, ...] = (
     Metric("ttfo", "Time to first output token", "us", "request received to first token that is no reasoning",
            "no such token came", fields=("ttfo_us",)),
     Metric("e2e", "End to end", "us", "request received to last byte", "the end was not seen", fields=("e2e_us",)),
-    Metric("tpot", "Time per output token", "us", "(t_last - t_first) / (output_tokens - 1)",
-           "fewer than two output tokens", fields=("tpot_us",)),
+    Metric("tpot", "Time per output token", "us",
+           "(last - first chunk) / (tokens that came - 1); with several choices the spans added / (tokens - choices)",
+           "fewer than two tokens came", fields=("tpot_us",)),
     Metric("icl", "Inter-chunk latency", "us", "gap between two chunks of a stream", "not streamed"),
     Metric("itl", "Inter-token latency", "us",
            "gap before a chunk / tokens in that chunk, counted once per token; kept as a sketch in the event, so that "

@@ -57,3 +57,15 @@ def test_every_limit_says_what_happens() -> None:
 def test_bars_do_not_break_a_table() -> None:
     """A cell with a bar stays one cell."""
     assert table(("a",), [("x|y",)]).splitlines()[-1] == "| x\\|y |"
+
+
+def test_what_is_kept_for_ever_says_so() -> None:
+    """The audit of what people do; no retention is a negative time."""
+    kept = {
+        line.split(" | ")[0].strip("| `"): line.split(" | ")[2]
+        for line in pages()["topics.md"].splitlines()
+        if "| `" in line
+    }
+
+    assert kept["alert.commands"] == "for ever"
+    assert not any(one.startswith("-") for one in kept.values())
