@@ -27,7 +27,8 @@ class Mended:
 class Outcome:
     """Of one drill. ``signs``: the first of each channel; ``silent``: channels that should have shown it and did not
     in time; ``others``: by channel and cause the first text that named another. ``firing_s``: when the alert was more
-    than pending, ``overdue``: it was pending for too long. ``unproven``: channels that nothing watched here.
+    than pending, ``overdue``: it was pending for too long. ``unproven``: channels that nothing watched here,
+    ``blind``: that should have been watched and never were, or whose last look failed.
     ``consequences``: other causes that are true while the fault lasts. ``alerts``: what was opened about the fleet
     meanwhile, which names no cause of the pipeline."""
 
@@ -42,6 +43,7 @@ class Outcome:
     alerts: tuple[str, ...] = ()
     overdue: bool = False
     unproven: tuple[str, ...] = ()
+    blind: tuple[str, ...] = ()
     consequences: frozenset[Cause] = frozenset()
 
     @property
@@ -70,6 +72,7 @@ class Outcome:
     def _wrong(self) -> list[str]:
         """What was not as it should be, in a few words each."""
         wrong = [f"silent: {', '.join(self.silent)}"] if self.silent else []
+        wrong += [f"not watched: {', '.join(self.blind)}"] if self.blind else []
         wrong += ["alert does not fire"] if self.overdue else []
         wrong += [f"also named: {', '.join(self.unexplained)}"] if self.unexplained else []
         wrong += [f"failed: {', '.join(self.mended.failed)}"] if self.mended.failed else []
@@ -112,6 +115,7 @@ class Outcome:
             "pending": self.pending,
             "overdue": self.overdue,
             "unproven": list(self.unproven),
+            "blind": list(self.blind),
             "unexplained": dict(self.unexplained),
             "failed": list(self.mended.failed),
             "others": {

@@ -180,7 +180,7 @@ def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, 
     )
     books = with_finals(books, stand.config, begun_ms, BOOKS_WITHIN_S, stand.processes.tend)
     late = {name for name, sign in watch.seen.items() if sign.after_s > within_s}
-    unproven = tuple(name for name in drill.signs if name == "alert" and stand.prometheus is None)
+    unproven, blind = unwatched(stand, drill, watch)
     silent = tuple(name for name in drill.signs if name not in unproven and (name not in watch.seen or name in late))
     return Outcome(
         drill.name,
@@ -194,8 +194,18 @@ def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, 
         alerts=_opened(stand, begun_ms),
         overdue=is_overdue(watch),
         unproven=unproven,
+        blind=blind,
         consequences=drill.consequences | set(drill.signs.values()),
     )
+
+
+def unwatched(stand: Stand, drill: Drill, watch: Watch) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of the channels whose word counts, which are all where nobody may name a cause: those that nothing watches here,
+    and those whose looks failed, so that nothing said is no proof that nothing was there."""
+    channels = CHANNELS if drill.cause is None else tuple(drill.signs)
+    unproven = tuple(name for name in channels if name == "alert" and stand.prometheus is None)
+    blind = (name for name in channels if name not in unproven and name not in watch.looked and name not in watch.seen)
+    return unproven, tuple(blind)
 
 
 def is_overdue(watch: Watch) -> bool:

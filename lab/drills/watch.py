@@ -104,6 +104,8 @@ class Watch:
     """After which the first alert of the cause was not only pending."""
     lasted_s: float = 0.0
     """So long it looked, since the fault took effect."""
+    looked: set[str] = field(default_factory=set)
+    """Channels that completed a look, and whose last one did: what the others do not say proves nothing."""
     _over: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
     _begun_s: float = 0.0
@@ -163,8 +165,10 @@ class Watch:
 
     def _look(self, name: str, look: Look) -> None:
         while not self._over.wait(LOOK_EVERY_S):
+            self.looked.discard(name)
             for text in look():
                 self._take(name, text)
+            self.looked.add(name)
 
     def _take(self, name: str, text: str) -> None:
         cause = self.cause.get(name)

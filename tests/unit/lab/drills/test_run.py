@@ -26,7 +26,7 @@ from lab.chaos.stage import faults as stage_faults
 from lab.drills import faults, run
 from lab.drills.faults import DRILLS, Drill
 from lab.drills.outcome import Mended, Outcome
-from lab.drills.run import CHANNELS, _mend, _mend_all, _small_disks, advice, chosen
+from lab.drills.run import CHANNELS, _mend, _mend_all, _small_disks, advice, chosen, unwatched
 from lab.drills.stand import FAULT_EVERY_S, GPUS, PAGE, Stand
 from lab.drills.watch import Alert, Sign
 from runtime.runbook import Cause
@@ -118,6 +118,7 @@ def test_drills_are_chosen_by_the_beginning_of_their_names() -> None:
         ({"overdue": True}, False),
         ({"mended": replace(MENDED, failed=("fleetpulse sink (exit 2)",))}, False),
         ({"unproven": ("alert",)}, True),
+        ({"cause": None, "signs": {}, "blind": ("page",)}, False),
         ({"cause": None, "signs": {}}, True),
         ({"cause": None, "signs": {}, "others": LAG}, False),
     ],
@@ -127,6 +128,23 @@ def test_a_drill_is_good_when_all_three_hold(differing: dict[str, Any], good: bo
     found = replace(GOOD, **differing)
 
     assert (found.good, found.as_dict()["good"]) == (good, good)
+
+
+def test_where_nobody_may_name_a_cause_every_channel_has_to_be_watched() -> None:
+    """Else nothing said proves nothing; of a fault those count that have to show it."""
+    calm = next(drill for drill in DRILLS if drill.cause is None)
+    gone = next(drill for drill in DRILLS if drill.name == "sink gone")
+    without, with_one = (cast(Any, SimpleNamespace(prometheus=port)) for port in (None, 9090))
+    never = cast(Any, SimpleNamespace(looked={"log", "readyz", "doctor"}, seen={}))
+    all_of_them = cast(Any, SimpleNamespace(looked={*CHANNELS}, seen={}))
+
+    assert unwatched(without, calm, never) == (("alert",), ("page",))
+    assert unwatched(with_one, calm, never) == ((), ("alert", "page"))
+    assert unwatched(with_one, calm, all_of_them) == ((), ())
+    assert unwatched(with_one, gone, cast(Any, SimpleNamespace(looked={"doctor"}, seen=dict.fromkeys(gone.signs)))) == (
+        (),
+        (),
+    )
 
 
 def test_a_drill_in_a_line() -> None:

@@ -123,6 +123,28 @@ def test_where_nothing_is_wrong_whatever_is_named_is_kept(tmp_path: Path) -> Non
     assert (watch.seen, watch.has_all()) == ({}, True)
 
 
+def test_only_a_channel_whose_looks_are_completed_was_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that fails, at once or after others that did not, says nothing of what is there."""
+    monkeypatch.setattr(watch, "LOOK_EVERY_S", 0.0)
+    looking = Watch(cast(Any, Folder(tmp_path)), {})
+    looks = iter([["one"], ["two"]])
+
+    def fails() -> list[str]:
+        raise ValueError("no answer")
+
+    def last() -> list[str]:
+        looking._over.set()
+        return ["nothing"]
+
+    with pytest.raises(ValueError, match="no answer"):
+        looking._look("doctor", fails)
+    with pytest.raises(StopIteration):
+        looking._look("readyz", lambda: next(looks))
+    looking._look("page", last)
+
+    assert looking.looked == {"page"}
+
+
 def test_a_sign_names_what_the_fault_is_about(tmp_path: Path) -> None:
     """The lag of another topic is none of this one's."""
     watch = Watch(cast(Any, Folder(tmp_path)), {"page": Cause.LAG}, "llm.requests")
