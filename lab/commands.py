@@ -321,6 +321,8 @@ def _show_oracle(found: dict[str, Any]) -> None:
     for line in found["lines"]:
         for example in line["examples"]:
             err.print(f"{line['face']}, {line['metric']}: {example}", markup=False, highlight=False)
+    if found["lines"] and found["silent"]:
+        err.print(f"nothing said over any range: {', '.join(found['silent'])}", markup=False, highlight=False)
 
 
 def seeds_of(seed: int, seeds: str | None) -> list[int]:

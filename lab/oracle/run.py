@@ -100,11 +100,19 @@ class Comparison:
     """What a face has said of any range, by their grain."""
     _unsaid: dict[tuple[str, Dimension, Range], tuple[Key, Value]] = field(default_factory=dict, repr=False)
     """What it had nothing to say about, though there was something; one example each."""
+    _met: set[str] = field(default_factory=set, repr=False)
+    """Faces whose condition (``ONLY_WITH``) some range met."""
+
+    @property
+    def silent(self) -> list[str]:
+        """Faces that said nothing over any range, though their condition was met where they have one."""
+        excused = ONLY_WITH.keys() - self._met
+        return sorted(FACES.keys() - {face for face, _ in self.lines} - excused)
 
     @property
     def exact(self) -> bool:
-        """Whether something was compared, and nothing differed."""
-        return bool(self.lines) and not any(line.different for line in self.lines.values())
+        """Whether something of every face was compared, and nothing differed."""
+        return bool(self.lines) and not self.silent and not any(line.different for line in self.lines.values())
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
@@ -118,7 +126,7 @@ class Comparison:
             }
             for (face, metric), one in sorted(self.lines.items())
         ]
-        return {"ranges": self.ranges, "requests": self.requests, "lines": lines}
+        return {"ranges": self.ranges, "requests": self.requests, "silent": self.silent, "lines": lines}
 
     def take(self, face: str, said: Mapping[Key, Any], expected: Mapping[Key, Value], over: Range) -> None:
         """Compare a face's answers. Something that only the recount has differs, unless the face has no such metric:
@@ -130,6 +138,7 @@ class Comparison:
         self._has.setdefault((face, over.grain_ms), set()).update(dimensions)
         if (needed := ONLY_WITH.get(face)) is not None and needed not in expected:
             return
+        self._met.add(face)
         for key, right in expected.items():
             if _dimension(key) not in dimensions and not right.holds(None):
                 self._unsaid.setdefault((face, _dimension(key), over), (key, right))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fleetpulse.reconcile.tables import OPEN_BUCKETS
+from lab.oracle.faces import FACES
 from lab.oracle.run import ZONES, Comparison, Range, oracle, ranges_over
 from lab.oracle.value import Key, Value
 from schemas.errors import FleetpulseError
@@ -74,6 +75,25 @@ def test_a_report_says_nothing_without_a_bill_alone() -> None:
 def test_nothing_compared_is_not_exact() -> None:
     """An empty database proves nothing."""
     assert not Comparison(0, 0).exact
+
+
+@pytest.mark.parametrize(
+    ("mute", "bills", "silent"),
+    [(None, True, []), ("grafana", True, ["grafana"]), ("report", True, ["report"]), ("report", False, [])],
+    ids=["all speak", "one says nothing", "no report of bills", "no bills"],
+)
+def test_a_face_that_says_nothing_over_every_range_is_not_exact(
+    mute: str | None, bills: bool, silent: list[str]
+) -> None:
+    """It makes no line that could differ; but a report without any bill has nothing to say."""
+    found, key = Comparison(1, 1), ("requests", "all")
+    expected = {key: Value(2, 2)} | ({("billed_ms", "all"): Value(9, 9)} if bills else {})
+    for face in FACES:
+        found.take(face, {} if face == mute else {key: 2}, expected, OVER)
+    found.finished()
+
+    assert (found.silent, found.as_dict()["silent"]) == (silent, silent)
+    assert found.exact == (not silent)
 
 
 def test_nothing_is_compared_while_rollups_lack_what_rows_say() -> None:
