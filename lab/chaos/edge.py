@@ -1,9 +1,11 @@
 """Faults at the edge, under streams: a proxy in front of a mock engine and an agent, both as they are shipped.
 
 While a fault lasts streams must be served, none may be cut or changed, or refused unless that is documented of it, no
-process may end, and readiness must say what is wrong; in the end every request that was served is in the books of the
-proxy's spool, or declared as shed in them. Something must show that the fault took effect. Kafka is away all the time,
-so that nothing leaves the spool; but for two faults, where it is killed, comes back and must get everything.
+process may end; in the end every request that was served is in the books of the proxy's spool, or declared as shed in
+them. Readiness must say what is wrong of a disk that is full, read-only or failing, the proxy's log of descriptors, TLS
+and Kafka; of a slow disk and of the clock nothing must. Something must show that the fault took effect. Kafka is away
+all the time, so that nothing leaves the spool; but for two faults, where it is killed, comes back and must get
+everything.
 """
 
 from __future__ import annotations
