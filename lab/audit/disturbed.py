@@ -34,12 +34,17 @@ class _Source:
 
 
 class Disturbed:
-    """Takes records as ``backtest.alerting.Stage``; before a commit it is killed with probability ``kill_share``."""
+    """Takes records as ``backtest.alerting.Stage``; before a commit it is killed with probability ``kill_share``, and
+    for certain before the first with records from number ``kill_by`` on, where it was not killed till then."""
 
-    def __init__(self, step: Step[Any, Any], random: np.random.Generator, kill_share: float) -> None:
+    def __init__(
+        self, step: Step[Any, Any], random: np.random.Generator, kill_share: float, kill_by: int | None = None
+    ) -> None:
         self._step = step
         self._random = random
         self._kill_share = kill_share
+        self._kill_by = kill_by
+        self._takes = 0
         self._sources: dict[tuple[str, int], _Source] = {}
         self.kills = 0
         self.stats: Counter[str] = Counter()
@@ -48,7 +53,9 @@ class Disturbed:
     def take(self, topic: str, partition: int, records: Sequence[Record], now_ms: int) -> list[Output]:
         """What one commit over these records writes. Without records the source counts as idle."""
         source = self._source(topic, partition)
-        if self._random.random() < self._kill_share:
+        self._takes += 1
+        due = self._kill_by is not None and not self.kills and self._takes >= self._kill_by and bool(records)
+        if self._random.random() < self._kill_share or due:
             self._step.fold(source.state, records, self._step.changes())  # lost: the kill comes before the commit
             self._recover(source, topic, partition)
         changes = self._step.changes()

@@ -29,7 +29,7 @@ from stream_jobs.windows.step import WindowsStep
 Land = Callable[[Sequence[Record]], None]
 """Takes records of ``window.partials`` and ``costs``, and requests, as the sink does."""
 KILLS_A_DAY = 60
-"""Expected, of each job."""
+"""Expected, of each job; at least one of each, however short the day is."""
 SETTLES_MS = BufferLimits().settle_ms + 2 * MINUTE_MS
 
 
@@ -54,13 +54,16 @@ class CostPath:
         streams = [np.random.default_rng([day.seed, 60 + number]) for number in range(3)]
         commits = (day.end_ms - day.begin_ms) / WINDOW_MS
         share = KILLS_A_DAY / 8_640
+        middle = round(commits / 2)
         self.ran = Ran(minutes=round(commits / 6))
         self._shaped = Shaped(day.shapes)
         self._delayed = Delayed(streams[0], lateness)
         self._log = Log()
-        self._windows = Disturbed(WindowsStep(DEFAULT_LIMITS, ONE_EACH), streams[1], share / len(EVENTS))
+        self._windows = Disturbed(
+            WindowsStep(DEFAULT_LIMITS, ONE_EACH), streams[1], share / len(EVENTS), middle * len(EVENTS)
+        )
         costs, calm = (CostStep(DEFAULT_LIMITS, ONE_EACH, Pricing(prices), prices.version) for _ in range(2))
-        self._costs, self._calm = Disturbed(costs, streams[2], share), Stage(calm)
+        self._costs, self._calm = Disturbed(costs, streams[2], share, middle), Stage(calm)
         self._arrivals = Arrivals(self._log)
         self._land = land
 

@@ -83,6 +83,21 @@ def test_a_step_whose_snapshot_lies_is_found_out() -> None:
     assert [a for a, _ in told] != [b for _, b in told]
 
 
+def test_one_kill_comes_for_certain() -> None:
+    """Before the first commit with records from the given one on; none more where one came before."""
+    due, before = (Disturbed(Sum(), np.random.default_rng(1), share, kill_by=3) for share in (0.0, 1.0))
+
+    kills = []
+    for records in batches([1, 1, 0, 1, 1, 1]):
+        due.take("in", 0, records, 0)
+        kills.append(due.kills)
+    for records in batches([1, 1, 1]):
+        before.take("in", 0, records, 0)
+
+    assert kills == [0, 0, 0, 1, 1, 1]
+    assert before.kills == 3
+
+
 def test_no_kill_without_a_share_and_one_before_each_commit_with_all() -> None:
     """The share is the probability of a kill before a commit."""
     never, always = (Disturbed(Sum(), np.random.default_rng(1), share) for share in (0.0, 1.0))
