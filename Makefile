@@ -4,6 +4,8 @@ SHELL := /bin/sh
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
+VERSION := -c 'import sys; print("%d.%d" % sys.version_info[:2])'
+NAMED = $(if $(filter file,$(origin PYTHON)),$(PY),$(PYTHON))
 INSTALL := sh requirements/install $(PY)
 SECONDS_OF_DEMO ?= 60
 SCHEDULES ?= 20000
@@ -18,13 +20,16 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-$(PY):
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "fleetpulse needs Python 3.11 or newer; say which: make PYTHON=/path/to/python3.11 ..." >&2; exit 2; }
-	$(PYTHON) -m venv $(VENV)
+# Made anew where that never came to its end, where its Python is another one since, and where another one is named.
+$(VENV)/.python: FORCE
+	@{ made=$$(cat $@) && test "$$($(PY) $(VERSION))" = "$$made" && test "$$($(NAMED) $(VERSION))" = "$$made"; } 2>/dev/null || { \
+	  $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "fleetpulse needs Python 3.11 or newer; say which: make PYTHON=/path/to/python3.11 ..." >&2; exit 2; } && \
+	  $(PYTHON) -m venv --clear $(VENV) && $(PY) $(VERSION) > $@; }
+FORCE:
 
 # Without bytecode: most files of these packages are never imported; Python compiles the others when they are.
-$(VENV)/.run: requirements/run.lock pyproject.toml lab/pyproject.toml sdk/pyproject.toml | $(PY)
+$(VENV)/.run: requirements/run.lock pyproject.toml lab/pyproject.toml sdk/pyproject.toml $(VENV)/.python
 	$(INSTALL) --require-hashes --only-binary :all: -r requirements/run.lock
 	$(INSTALL) --no-deps --no-build-isolation --editable . --editable ./lab --editable ./sdk
 	@touch $@
@@ -38,7 +43,7 @@ $(VENV)/.fuzz: requirements/fuzz.lock $(VENV)/.dev
 	@touch $@
 
 $(VENV)/.release: requirements/release.lock $(VENV)/.run
-	$(PYTHON) -m venv $(VENV)-release
+	$(PYTHON) -m venv --clear $(VENV)-release
 	sh requirements/install $(VENV)-release/bin/python --require-hashes -r requirements/release.lock
 	@touch $@
 
@@ -84,7 +89,7 @@ up: $(VENV)/.run ## start the local stack (Kafka and ClickHouse)
 	$(PY) -m fleetpulse up
 
 down: ## stop the local stack
-	@test ! -x $(PY) || $(PY) -m fleetpulse down
+	@test ! -e $(VENV)/.run || $(PY) -m fleetpulse down
 
 status: $(VENV)/.run ## what of the local stack is running
 	$(PY) -m fleetpulse status
@@ -116,7 +121,7 @@ migration: $(VENV)/.run ## write the SQL file that brings databases to what sche
 site: $(VENV)/.dev ## the pages of docs/ as a site below .fleetpulse/site
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 
-lock: $(PY) ## resolve dependencies again and pin them with hashes
+lock: $(VENV)/.python ## resolve dependencies again and pin them with hashes
 	$(PY) -m pip install --quiet --upgrade uv
 	echo uv | $(PY) -m uv pip compile - --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
 	  --no-header --quiet -o requirements/uv.lock
@@ -144,5 +149,6 @@ sbom: $(VENV)/.release ## what a release consists of: CycloneDX and licences, be
 	  --output-file dist/licences.csv
 	rm -rf $(VENV)-shipped
 
-clean: down ## stop the stack and remove what the targets made
+clean: ## stop the stack and remove what the targets made
+	-@$(MAKE) --no-print-directory down
 	rm -rf $(VENV) $(VENV)-release .fleetpulse .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

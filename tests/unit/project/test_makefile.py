@@ -1,0 +1,133 @@
+"""The Makefile in a folder of its own, with a Python that only notes what it is told."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+STUB = """#!/bin/sh
+here="{here}"
+case "$*" in
+  "-m venv"*)
+    echo venv >> "$here/told"
+    for folder; do :; done
+    case "$*" in *--clear*) rm -rf "$folder" ;; esac
+    mkdir -p "$folder/bin" && cp "$0" "$folder/bin/python"
+    test ! -e "$here/no-ensurepip" ;;
+  -c*print*) echo "{version}" ;;
+  -c*) exit 0 ;;
+  *) echo "$*" >> "$here/told"; test ! -e "$here/broken" ;;
+esac
+"""
+Make = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def put_python(path: Path, here: Path, version: str = "3.11") -> Path:
+    path.write_text(STUB.format(here=here, version=version))
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Of it, what the Makefile reads; its path holds a space."""
+    folder = tmp_path / "a checkout"
+    for name in ("requirements/run.lock", "pyproject.toml", "lab/pyproject.toml", "sdk/pyproject.toml"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    (folder / "requirements" / "install").write_text('shift\necho install "$@" >> told\n')
+    shutil.copy(ROOT / "Makefile", folder)
+    (folder / "bin").mkdir()
+    put_python(folder / "bin" / "python3", folder)
+    return folder
+
+
+@pytest.fixture
+def make(checkout: Path) -> Make:
+    kept = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "PYTHON")}
+
+    def run(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
+        environment = {**kept, "PATH": f"{checkout / 'bin'}:{os.environ['PATH']}", **more}
+        return subprocess.run(
+            ["make", *words], cwd=checkout, env=environment, capture_output=True, text=True, check=False
+        )
+
+    return run
+
+
+def told(checkout: Path) -> list[str]:
+    """What the stubs were told since the last time, each by its first words."""
+    path = checkout / "told"
+    lines = path.read_text().splitlines() if path.exists() else []
+    path.unlink(missing_ok=True)
+    return [line.split(" --")[0] for line in lines]
+
+
+MADE = ["venv", "install", "install"]
+
+
+def test_an_environment_is_made_once(checkout: Path, make: Make) -> None:
+    """The second target finds it."""
+    assert make(".venv/.run").returncode == 0
+    assert told(checkout) == MADE
+    assert make(".venv/.run").returncode == 0
+    assert told(checkout) == []
+
+
+def test_a_half_made_environment_is_made_anew(checkout: Path, make: Make) -> None:
+    """Of a Python that cannot install pip, as Debian's without python3-venv, nothing is taken for made."""
+    (checkout / "no-ensurepip").touch()
+    assert make(".venv/.run").returncode != 0
+    assert (checkout / ".venv" / "bin" / "python").exists()
+    (checkout / "no-ensurepip").unlink()
+    told(checkout)
+
+    assert make(".venv/.run").returncode == 0
+    assert told(checkout) == MADE
+
+
+def test_an_environment_of_another_python_is_made_anew(checkout: Path, make: Make) -> None:
+    """After an upgrade of the system the same link is another Python, which sees nothing of what was installed."""
+    make(".venv/.run")
+    told(checkout)
+    put_python(checkout / ".venv" / "bin" / "python", checkout, "3.13")
+    put_python(checkout / "bin" / "python3", checkout, "3.13")
+
+    assert make(".venv/.run").returncode == 0
+    assert told(checkout) == MADE
+    assert make(".venv/.run").returncode == 0
+    assert told(checkout) == []
+
+
+def test_a_python_that_is_named_is_the_one(checkout: Path, make: Make) -> None:
+    """Named once: later targets keep it, whatever python3 is."""
+    make(".venv/.run")
+    told(checkout)
+    other = put_python(checkout / "bin" / "python3.12", checkout, "3.12")
+
+    for words, expected in ((["PYTHON=python3.12"], MADE), ([], []), (["PYTHON=python3.12"], [])):
+        assert make(".venv/.run", *words).returncode == 0
+        assert told(checkout) == expected
+    assert (checkout / ".venv" / "bin" / "python").read_text() == other.read_text()
+
+
+def test_clean_removes_what_cannot_be_asked_to_stop(checkout: Path, make: Make) -> None:
+    """A half-made environment, and one that does not run any more."""
+    (checkout / "no-ensurepip").touch()
+    make(".venv/.run")
+    assert make("clean").returncode == 0
+    assert not (checkout / ".venv").exists()
+    (checkout / "no-ensurepip").unlink()
+    make(".venv/.run")
+    (checkout / "broken").touch()
+    told(checkout)
+
+    assert make("clean").returncode == 0
+    assert told(checkout) == ["-m fleetpulse down"]
+    assert not (checkout / ".venv").exists()
