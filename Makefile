@@ -15,7 +15,7 @@ IMPORTS := import sys; from importlinter.cli import lint_imports_command; sys.ex
 export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-full test-engines fuzz stranger compiled imported bench simulator up down status lint format lock docs manifests migration sbom site clean
+.PHONY: help demo test test-full test-engines fuzz stranger compiled imported bench simulator up down down-all status lint format lock docs manifests migration sbom site clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -91,6 +91,10 @@ up: $(VENV)/.run ## start the local stack (Kafka and ClickHouse)
 down: ## stop the local stack
 	@test ! -e $(VENV)/.run || $(PY) -m fleetpulse down
 
+down-all: ## stop it, and the stacks that tests and benches have left below .fleetpulse
+	@test ! -e $(VENV)/.run || find .fleetpulse -name stack.json 2>/dev/null | { left=0; while IFS= read -r state; do \
+	  $(PY) -m fleetpulse down --data-dir "$${state%/*}" || left=1; done; exit $$left; }
+
 status: $(VENV)/.run ## what of the local stack is running
 	$(PY) -m fleetpulse status
 
@@ -149,6 +153,6 @@ sbom: $(VENV)/.release ## what a release consists of: CycloneDX and licences, be
 	  --output-file dist/licences.csv
 	rm -rf $(VENV)-shipped
 
-clean: ## stop the stack and remove what the targets made
-	-@$(MAKE) --no-print-directory down
+clean: ## stop the stacks and remove what the targets made
+	-@$(MAKE) --no-print-directory --keep-going down down-all
 	rm -rf $(VENV) $(VENV)-release .fleetpulse .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,7 +22,7 @@ case "$*" in
     mkdir -p "$folder/bin" && cp "$0" "$folder/bin/python"
     test ! -e "$here/no-ensurepip" ;;
   -c*print*) echo "{version}" ;;
-  -c*) exit 0 ;;
+  -c*) exec "{real}" -c "import sys; sys.version_info = tuple(map(int, '{version}'.split('.'))); $2" ;;
   *) echo "$*" >> "$here/told"; test ! -e "$here/broken" ;;
 esac
 """
@@ -29,7 +30,7 @@ Make = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def put_python(path: Path, here: Path, version: str = "3.11") -> Path:
-    path.write_text(STUB.format(here=here, version=version))
+    path.write_text(STUB.format(here=here, version=version, real=sys.executable))
     path.chmod(0o755)
     return path
 
@@ -41,7 +42,7 @@ def checkout(tmp_path: Path) -> Path:
     for name in ("requirements/run.lock", "pyproject.toml", "lab/pyproject.toml", "sdk/pyproject.toml"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
-    (folder / "requirements" / "install").write_text('shift\necho install "$@" >> told\n')
+    (folder / "requirements" / "install").write_text('echo install >> told\n')
     shutil.copy(ROOT / "Makefile", folder)
     (folder / "bin").mkdir()
     put_python(folder / "bin" / "python3", folder)
@@ -62,11 +63,11 @@ def make(checkout: Path) -> Make:
 
 
 def told(checkout: Path) -> list[str]:
-    """What the stubs were told since the last time, each by its first words."""
+    """What the stubs were told since the last time."""
     path = checkout / "told"
     lines = path.read_text().splitlines() if path.exists() else []
     path.unlink(missing_ok=True)
-    return [line.split(" --")[0] for line in lines]
+    return lines
 
 
 MADE = ["venv", "install", "install"]
@@ -131,3 +132,20 @@ def test_clean_removes_what_cannot_be_asked_to_stop(checkout: Path, make: Make) 
     assert make("clean").returncode == 0
     assert told(checkout) == ["-m fleetpulse down"]
     assert not (checkout / ".venv").exists()
+
+
+def test_clean_stops_every_stack_that_it_removes(checkout: Path, make: Make) -> None:
+    """Those of killed tests and benches too, and each of them where another cannot be stopped."""
+    make(".venv/.run")
+    (checkout / "broken").touch()
+    for name in (".", "test", "drills/one of them"):
+        (checkout / ".fleetpulse" / name).mkdir(parents=True, exist_ok=True)
+        (checkout / ".fleetpulse" / name / "stack.json").touch()
+    told(checkout)
+
+    assert make("clean").returncode == 0
+    first, *others = told(checkout)
+    assert first == "-m fleetpulse down"
+    folders = (".fleetpulse", ".fleetpulse/test", ".fleetpulse/drills/one of them")
+    assert sorted(others) == sorted(f"-m fleetpulse down --data-dir {folder}" for folder in folders)
+    assert not (checkout / ".fleetpulse").exists()
