@@ -11,6 +11,8 @@ SECONDS_OF_DEMO ?= 60
 SCHEDULES ?= 20000
 SECONDS ?= 60
 WORKERS ?= 3
+# There is no wheel of it for Linux on ARM; its source builds without a compiler too, in Python alone.
+BUILT = $(if $(filter aarch64,$(shell uname -m)),--no-binary faust-streaming)
 IMPORTS := import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())
 export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -23,14 +25,14 @@ help: ## list the targets
 # Made anew where that never came to its end, where its Python is another one since, and where another one is named.
 $(VENV)/.python: FORCE
 	@{ made=$$(cat $@) && test "$$($(PY) $(VERSION))" = "$$made" && test "$$($(NAMED) $(VERSION))" = "$$made"; } 2>/dev/null || { \
-	  $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	    { echo "fleetpulse needs Python 3.11 or newer; say which: make PYTHON=/path/to/python3.11 ..." >&2; exit 2; } && \
+	  $(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' || \
+	    { echo "fleetpulse needs Python 3.11 to 3.14; say which: make PYTHON=/path/to/python3.11 ..." >&2; exit 2; } && \
 	  $(PYTHON) -m venv --clear $(VENV) && $(PY) $(VERSION) > $@; }
 FORCE:
 
 # Without bytecode: most files of these packages are never imported; Python compiles the others when they are.
 $(VENV)/.run: requirements/run.lock pyproject.toml lab/pyproject.toml sdk/pyproject.toml $(VENV)/.python
-	$(INSTALL) --require-hashes --only-binary :all: -r requirements/run.lock
+	$(INSTALL) --require-hashes --only-binary :all: $(BUILT) -r requirements/run.lock
 	$(INSTALL) --no-deps --no-build-isolation --editable . --editable ./lab --editable ./sdk
 	@touch $@
 

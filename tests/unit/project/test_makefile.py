@@ -42,7 +42,7 @@ def checkout(tmp_path: Path) -> Path:
     for name in ("requirements/run.lock", "pyproject.toml", "lab/pyproject.toml", "sdk/pyproject.toml"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
-    (folder / "requirements" / "install").write_text('echo install >> told\n')
+    (folder / "requirements" / "install").write_text("echo install >> told\n")
     shutil.copy(ROOT / "Makefile", folder)
     (folder / "bin").mkdir()
     put_python(folder / "bin" / "python3", folder)
@@ -149,3 +149,27 @@ def test_clean_stops_every_stack_that_it_removes(checkout: Path, make: Make) -> 
     folders = (".fleetpulse", ".fleetpulse/test", ".fleetpulse/drills/one of them")
     assert sorted(others) == sorted(f"-m fleetpulse down --data-dir {folder}" for folder in folders)
     assert not (checkout / ".fleetpulse").exists()
+
+
+@pytest.mark.parametrize("version", ["3.10", "3.15"])
+def test_a_python_that_the_lock_has_no_wheels_for_is_refused(checkout: Path, make: Make, version: str) -> None:
+    """Before anything is made."""
+    put_python(checkout / "bin" / "python3", checkout, version)
+
+    done = make(".venv/.run")
+
+    assert "fleetpulse needs Python 3.11 to 3.14" in done.stderr
+    assert (done.returncode, told(checkout)) == (2, [])
+
+
+@pytest.mark.parametrize(("machine", "built"), [("x86_64", False), ("aarch64", True)])
+def test_on_arm_the_one_without_a_wheel_is_built(checkout: Path, make: Make, machine: str, built: bool) -> None:
+    """Of everything else a wheel is taken."""
+    uname = checkout / "bin" / "uname"
+    uname.write_text(f"#!/bin/sh\necho {machine}\n")
+    uname.chmod(0o755)
+
+    (line,) = [line for line in make("--dry-run", ".venv/.run").stdout.splitlines() if "run.lock" in line]
+
+    assert "--only-binary :all:" in line
+    assert ("--no-binary faust-streaming" in line) == built
