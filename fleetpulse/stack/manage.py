@@ -331,7 +331,7 @@ def _with(state: StackState, part: _Part, process: Process) -> StackState:
 def _spawn(state: StackState, part: _Part, on_progress: Progress) -> Process:
     on_progress(f"starting {part.name}")
     _demand_disk(state.data_dir)
-    ports.demand_free(part.ports(state), part.name)
+    ports.demand_free(part.ports(state), part.name, state.data_dir)
     return daemons.spawn(part.prepare(state, on_progress), _fresh_log(state.data_dir, part))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 
+from fleetpulse.stack.report import command_for
 from runtime.local_stack import Ports
 from schemas.errors import StackError
 
@@ -50,13 +51,13 @@ def is_free(port: int) -> bool:
     return True
 
 
-def demand_free(ports: Iterable[int], part: str) -> None:
-    """Raise StackError naming the first port that is taken, by whom, and what to do."""
+def demand_free(ports: Iterable[int], part: str, data_dir: Path) -> None:
+    """Raise StackError naming the first port that is taken, by whom, and what to do about the stack in this folder."""
     for port in ports:
         if not is_free(port):
             raise StackError(
                 f"port {port}, which {part} needs, is taken{_by_whom(port)}; end that, "
-                "or let the stack choose other ports: fleetpulse up --new-ports"
+                f"or let the stack choose other ports: {command_for('up', data_dir)} --new-ports"
             )
 
 

@@ -38,20 +38,24 @@ def test_a_taken_port_is_passed_over() -> None:
 
 
 def test_a_taken_port_is_named_with_its_owner() -> None:
-    """The error names port, part, process and what to do."""
+    """The error names port, part, process and what to do, in the folder of this stack."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
 
-        with pytest.raises(StackError, match=rf"port {port}, which kafka needs, is taken by process \d+ .*--new-ports"):
-            ports.demand_free([port], "kafka")
+        with pytest.raises(
+            StackError,
+            match=rf"port {port}, which kafka needs, is taken by process \d+ .*"
+            "fleetpulse up --data-dir '/a b' --new-ports$",
+        ):
+            ports.demand_free([port], "kafka", Path("/a b"))
 
 
 def test_a_free_port_is_no_error() -> None:
     """Nothing is raised, and the port is still free afterwards."""
     (free,) = ports.free_ports(1, start=4_000)
 
-    ports.demand_free([free], "kafka")
+    ports.demand_free([free], "kafka", Path("/a b"))
 
     assert ports.is_free(free)
