@@ -177,13 +177,15 @@ def kill(data_dir: Path, part: str) -> int | None:
 
 
 def down(data_dir: Path) -> None:
-    """Stop all parts; data and passwords stay. A part that does not end in 30 s is killed (both survive that)."""
+    """Stop all parts; data and passwords stay. A part that does not end in 30 s is killed (both survive that).
+    Raises OSError where that cannot be noted, once nothing runs."""
     data_dir = data_dir.expanduser().absolute()
     if read_state(data_dir) is None:
         return
     with _alone(data_dir):
         state = replace(_known(data_dir), wanted=False)
-        write_state(state)
+        with contextlib.suppress(OSError):  # as of a full disk: the last line tells, once nothing runs
+            write_state(state)
         unregister(data_dir, os.environ)
         found = {
             name: process for name, part in parts_of(state).items() if (process := _running(state, part)) is not None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
 from fleetpulse.stack import manage
-from fleetpulse.stack.manage import kill, make_folder, up
+from fleetpulse.stack.manage import down, kill, make_folder, up
 from fleetpulse.stack.report import command_for
 from runtime.live_process import Process
 from runtime.local_stack import Ports, StackState, write_state
@@ -53,6 +54,29 @@ def test_other_ports_for_a_stack_that_runs_are_refused(tmp_path: Path, monkeypat
         StackError, match=r"^kafka of the stack in .* runs, .* run `fleetpulse down --data-dir .*` first"
     ):
         up(tmp_path, new_ports=True)
+
+
+def test_a_full_disk_keeps_nothing_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part is stopped where that cannot be noted, and then the disk is named."""
+    clickhouse = Process(7, "then")
+    write_state(StackState(tmp_path, "c", Ports(1, 2, 3, 4), "w", "r", True, {"clickhouse": clickhouse}))
+    stopped: list[Process] = []
+
+    def full(_state: StackState) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def stop(process: Process, _within_s: float) -> bool:
+        stopped.append(process)
+        return True
+
+    monkeypatch.setattr(manage, "write_state", full)
+    monkeypatch.setattr(manage, "alive", lambda process: process is not None)
+    monkeypatch.setattr(manage.daemons, "terminate", lambda _process: None)
+    monkeypatch.setattr(manage.daemons, "stop", stop)
+
+    with pytest.raises(OSError, match="No space left"):
+        down(tmp_path)
+    assert stopped == [clickhouse]
 
 
 @pytest.mark.parametrize("name", ["a:b", "a,b"])
