@@ -226,6 +226,10 @@ def _part_status(state: StackState, part: _Part) -> PartStatus:
 def make_folder(data_dir: Path) -> Path:
     """The folder of a stack, made where it is missing, for its owner alone. Raises StackError saying what to do."""
     folder = data_dir.expanduser().absolute()
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise StackError(f"{str(folder)!r}: the name of this folder is not UTF-8; choose another --data-dir") from None
     if ":" in str(folder):
         raise StackError(f"{folder}: Java cannot work in a folder with a colon in its name; choose another --data-dir")
     if "," in str(folder):
