@@ -5,7 +5,7 @@ standard error) resolve to, so that nothing is resolved at start. jgo's own envi
 and would download one.
 
 A folder of jars appears under its final name only when it is whole and right, so that a killed or broken download
-leaves nothing that looks complete.
+leaves nothing that looks complete. Where a jar is missing since, all are fetched again.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from schemas.errors import StackError
 VERSION = "4.1.0"
 FETCHED_AT_ONCE = 4
 ATTEMPTS_MAX = 4
+LEFTOVER_AFTER_S = 86_400.0
 BACKOFF = Backoff(2.0, 10.0)
 _LOCK = Path(__file__).with_name("kafka_jars.sha256")
 
@@ -52,9 +53,23 @@ def cache_dir(environment: Mapping[str, str], data_dir: Path) -> Path:
 def jars(cache: Path, on_progress: Progress) -> list[Path]:
     """The class path of the broker; fetched first when it is not there yet."""
     home = cache / f"kafka-{VERSION}"
-    if not home.is_dir():
+    _remove_leftovers(home)
+    if not _is_whole(home):
         _fetch(home, on_progress)
-    return sorted(home.glob("*.jar"))
+    return sorted(home / name for name in pins())
+
+
+def _is_whole(home: Path) -> bool:
+    """Whether every jar is there, by its name: a cleaner of caches may have taken some."""
+    return pins().keys() <= {jar.name for jar in home.glob("*.jar")}
+
+
+def _remove_leftovers(home: Path) -> None:
+    """Remove what downloads that were killed have left beside ``home``."""
+    for staging in home.parent.glob(f"{home.name}.*"):
+        with contextlib.suppress(OSError):  # another process removes it too, or it is another user's
+            if time.time() - staging.stat().st_mtime > LEFTOVER_AFTER_S:
+                shutil.rmtree(staging)
 
 
 def lock() -> dict[str, str]:
@@ -82,9 +97,18 @@ def _fetch(home: Path, on_progress: Progress) -> None:
             shutil.move(jar, whole / jar.name)
         check(whole)
         with contextlib.suppress(OSError):  # another process was first
-            whole.rename(home)
-    if not home.is_dir():
+            _put(whole, home)
+    if not _is_whole(home):
         raise StackError(f"{home} cannot be written")
+
+
+def _put(whole: Path, home: Path) -> None:
+    if not home.is_dir():
+        whole.rename(home)
+        return
+    for jar in whole.iterdir():  # one by one: brokers that run read those that are there
+        if not (home / jar.name).exists():
+            jar.rename(home / jar.name)
 
 
 def trusted_certificates() -> str | None:

@@ -133,6 +133,42 @@ def test_jars_are_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert len(fetched) == 1
 
 
+@pytest.mark.usefixtures("pinned")
+def test_a_jar_that_was_removed_is_fetched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others stay as they are, and what is no jar of Kafka is not loaded."""
+    home = tmp_path / f"kafka-{kafka_jars.VERSION}"
+    home.mkdir()
+    put(home, a="a.jar", other="other")
+    before = (home / "a.jar").stat().st_ino
+
+    def download(staging: Path, _on_progress: object) -> list[Path]:
+        put(staging, a="a.jar", b="b.jar")
+        return [staging / "a.jar", staging / "b.jar"]
+
+    monkeypatch.setattr(kafka_jars, "_download", download)
+
+    assert kafka_jars.jars(tmp_path, lambda _text: None) == [home / "a.jar", home / "b.jar"]
+    assert (home / "b.jar").read_text() == "b.jar"
+    assert (home / "a.jar").stat().st_ino == before
+
+
+@pytest.mark.usefixtures("pinned")
+def test_what_killed_downloads_left_is_removed(tmp_path: Path) -> None:
+    """After a day: a younger one may be at work."""
+    names = ("", ".old", ".young")
+    home, old, young = (tmp_path / f"kafka-{kafka_jars.VERSION}{name}" for name in names)
+    for folder in (home, old, young):
+        folder.mkdir()
+        put(folder, a="a.jar", b="b.jar")
+    day_and_more_ago = young.stat().st_mtime - 90_000
+    os.utime(home, (day_and_more_ago, day_and_more_ago))
+    os.utime(old, (day_and_more_ago, day_and_more_ago))
+
+    kafka_jars.jars(tmp_path, lambda _text: None)
+
+    assert sorted(tmp_path.iterdir()) == [home, young]
+
+
 def test_certificates_are_those_the_machine_trusts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A company's own authority, named to everything by environment; where the machine has none, certifi's are left."""
     own = tmp_path / "own.pem"
