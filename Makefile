@@ -23,7 +23,11 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 # Made anew where that never came to its end, where its Python is another one since, and where another one is named.
+# Those of 0.1.0 have no stamp: one that something was installed into stays.
 $(VENV)/.python: FORCE
+	@if test ! -e $@ && test -e $(VENV)/.run && \
+	  test -d "$(VENV)/lib/python$$($(PY) $(VERSION) 2>/dev/null)/site-packages/pip"; then \
+	  $(PY) $(VERSION) > $@ && touch -r $(VENV)/.run $@; fi
 	@{ made=$$(cat $@) && test "$$($(PY) $(VERSION))" = "$$made" && test "$$($(NAMED) $(VERSION))" = "$$made"; } 2>/dev/null || { \
 	  $(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' || \
 	    { echo "fleetpulse needs Python 3.11 to 3.14; say which: make PYTHON=/path/to/python3.11 ..." >&2; exit 2; } && \

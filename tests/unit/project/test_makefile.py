@@ -106,6 +106,21 @@ def test_an_environment_of_another_python_is_made_anew(checkout: Path, make: Mak
     assert told(checkout) == []
 
 
+@pytest.mark.parametrize(("installed_for", "remade"), [("3.11", []), ("3.9", MADE)])
+def test_an_environment_of_an_earlier_release_stays(
+    checkout: Path, make: Make, installed_for: str, remade: list[str]
+) -> None:
+    """It has no stamp; where its Python is another one since it is made anew like any."""
+    make(".venv/.run")
+    (checkout / ".venv" / "lib" / f"python{installed_for}" / "site-packages" / "pip").mkdir(parents=True)
+    (checkout / ".venv" / ".python").unlink()
+    told(checkout)
+
+    assert make(".venv/.run").returncode == 0
+    assert told(checkout) == remade
+    assert (checkout / ".venv" / ".python").read_text() == "3.11\n"
+
+
 def test_a_python_that_is_named_is_the_one(checkout: Path, make: Make) -> None:
     """Named once: later targets keep it, whatever python3 is."""
     make(".venv/.run")
