@@ -378,7 +378,8 @@ def read_secret(key: str, path: Path) -> str:
 
 
 def _explain(error: ValidationError) -> ConfigError:
-    """What is wrong first. Of an unknown key, which may be a mistyped secret, of a secret and of a section no value."""
+    """What is wrong first. Of an unknown key, which may be a mistyped secret, of a secret, and of a section or a list
+    of sections no value."""
     first = error.errors(include_url=False)[0]
     path, value = first["loc"], first["input"]
     key = ".".join(map(str, path))
@@ -386,8 +387,14 @@ def _explain(error: ValidationError) -> ConfigError:
         near = nearest_key(Config, path)
         meant = f"; did you mean {near}?" if near else ""
         return ConfigError(key, "...", f"is not a setting{meant} (`fleetpulse config` lists all)")
-    hidden = is_secret(Config, path) or isinstance(value, dict | BaseModel)
+    hidden = is_secret(Config, path) or _holds_section(value)
     return ConfigError(key, "..." if hidden else value, first["msg"].removeprefix("Value error, "))
+
+
+def _holds_section(value: object) -> bool:
+    if isinstance(value, list | tuple):
+        return any(map(_holds_section, value))
+    return isinstance(value, dict | BaseModel)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

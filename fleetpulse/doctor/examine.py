@@ -34,7 +34,7 @@ from schemas.contract.topics import (
     WINDOW_PARTIALS,
     Topic,
 )
-from schemas.errors import ConfigError, StackError
+from schemas.errors import ConfigError, StackError, without_credentials
 from schemas.rows.finals import PASSED_ON_TOPICS
 from stream_jobs.budgets.load import load as load_budgets
 from stream_jobs.prices.load import load as load_prices
@@ -133,8 +133,8 @@ def judge_config(error: ConfigError | None, unknown: Iterable[Unknown]) -> Itera
     ]
     yield from problems
     if error is not None and not problems:
-        says, mend = f"{error.value!r}: {error.bound}", f"fleetpulse config check   # {error.key}"
-        yield wrong("config.value", error.key, says, mend)
+        says = f"{without_credentials(repr(error.value))}: {error.bound}"
+        yield wrong("config.value", error.key, says, f"fleetpulse config check   # {error.key}")
     if error is None and not problems:
         yield good("config", "settings", "all are known and within their bounds")
 

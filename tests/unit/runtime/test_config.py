@@ -399,6 +399,9 @@ def test_what_is_wrong_is_named_with_its_bound(flags: dict[str, object], key: st
     assert bound in caught.value.bound
 
 
+WEBHOOK = {"name": "ops", "kind": "webhook", "endpoint_url": "http://h/HIDDEN", "bearer_token": "HIDDEN"}
+
+
 @pytest.mark.parametrize(
     "flags",
     [
@@ -412,6 +415,9 @@ def test_what_is_wrong_is_named_with_its_bound(flags: dict[str, object], key: st
         pytest.param({"clickhouse.url": "http://u:HID/@'HIDDEN@h:1"}, id="an address that cannot be read"),
         pytest.param({"proxy.upstreams": [{"url": "http://u:HIDDEN@h"}]}, id="an address in a list"),
         pytest.param({"kafka.bootstrap": "a:1,u:HIDDEN@h:9092"}, id="an address without a scheme"),
+        pytest.param({"delivery.targets": [WEBHOOK] * 17}, id="in a list of sections that is too long"),
+        pytest.param({"agent.engines": ({"url": "http://h:1", "api_key": "HIDDEN"},) * 65}, id="in a tuple of them"),
+        pytest.param({"kafka.bootstrap": [["a"], [{"password": "HIDDEN"}]]}, id="in a list of lists"),
     ],
 )
 def test_secrets_stay_out_of_an_error(flags: dict[str, object]) -> None:

@@ -148,6 +148,25 @@ def test_no_secret_is_in_what_is_printed(monkeypatch: pytest.MonkeyPatch) -> Non
     assert json.loads(shown[1])["clickhouse.password"] == {"value": "***", "source": "environment"}
 
 
+@pytest.mark.parametrize("words", [[], ["--json"]], ids=["people", "program"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[[delivery.targets]]\nname = "ops"\nkind = "webhook"\nendpoint_url = "http://hush-hush"\n' * 17,
+        '[clickhouse]\nurl = ["http://user:hush-hush@h:8123"]\n',
+    ],
+    ids=["too many targets", "a list of addresses"],
+)
+def test_no_secret_is_in_what_check_says(text: str, words: list[str]) -> None:
+    """The finding names the key and its bound; of sections and of credentials in lists it shows nothing."""
+    Path("fleetpulse.toml").write_text(text)
+
+    found = CliRunner().invoke(app, ["config", "check", *words])
+
+    assert found.exit_code == 1
+    assert "hush-hush" not in found.output
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "subject"),
     [
