@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from fleetpulse.commands.output import Result, answers, err, for_program, json_text, out, print_rows
+from fleetpulse.commands.output import Result, answers, demand_alone, err, json_text, out, print_rows
 from fleetpulse.commands.people import Last, duration_ms
 from runtime.clock import SystemClock
 from schemas.errors import ConfigError, FleetpulseError
@@ -38,10 +38,8 @@ def alerts(ctx: typer.Context, exit_code: ExitCode = False) -> Result | None:
 
     Example: [bold]fleetpulse alerts[/bold], [bold]fleetpulse alerts --json --exit-code[/bold]
     """
+    demand_alone(ctx, {"--exit-code": exit_code})
     if ctx.invoked_subcommand is not None:
-        if exit_code or for_program():
-            flag, name = "--exit-code" if exit_code else "--json", ctx.invoked_subcommand
-            raise ConfigError(flag, True, f"is of `fleetpulse alerts` alone here; options of {name} stand behind it")
         return None
 
     from fleetpulse.alerts.view import newest, open_of, row_of

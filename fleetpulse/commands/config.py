@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fleetpulse.commands.doctor import show_report
-from fleetpulse.commands.output import Result, answers, print_rows, show
+from fleetpulse.commands.output import Result, answers, demand_alone, print_rows, show
 from fleetpulse.doctor.finding import Report
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def config(ctx: typer.Context, config_file: File = None) -> Result | None:
 
     Example: [bold]fleetpulse config[/bold]
     """
+    demand_alone(ctx, {"--config": config_file and str(config_file)})
     return _shown(_settings(config_file)) if ctx.invoked_subcommand is None else None
 
 

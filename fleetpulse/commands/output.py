@@ -26,7 +26,7 @@ from rich.text import Text
 
 from fleetpulse.commands.table import Column, FittedTable
 from fleetpulse.report.cells import rounded
-from schemas.errors import FleetpulseError, UnavailableError
+from schemas.errors import ConfigError, FleetpulseError, UnavailableError
 from stream_jobs.yaml_files.errors import FileError
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -90,6 +90,17 @@ def answers(command: Callable[..., Result | None]) -> Callable[..., None]:
 def for_program() -> bool:
     """Whether the command that runs was given ``--json``."""
     return _for_program.get()
+
+
+def demand_alone(ctx: typer.Context, given: Mapping[str, object]) -> None:
+    """Raise ``ConfigError`` for an option of a group, by its name, that stands before a command, which would not see
+    it. ``--json`` is one of these."""
+    if (name := ctx.invoked_subcommand) is None:
+        return
+    for option, value in {**given, "--json": for_program()}.items():
+        if value:
+            bound = f"is of `fleetpulse {ctx.info_name}` alone here; options of {name} stand behind it"
+            raise ConfigError(option, value, bound)
 
 
 @contextmanager

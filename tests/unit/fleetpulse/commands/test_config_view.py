@@ -16,6 +16,7 @@ from fleetpulse.cli import app
 from fleetpulse.commands.config_view import Setting, Unknown, settings_of, unknown_keys
 from runtime.config import Config, layers, load
 from runtime.local_stack import Ports, StackState, write_state
+from schemas.errors import ConfigError
 
 
 @pytest.fixture(autouse=True)
@@ -146,6 +147,19 @@ def test_no_secret_is_in_what_is_printed(monkeypatch: pytest.MonkeyPatch) -> Non
 
     assert ["hush-hush" in text for text in shown] == [False, False, False]
     assert json.loads(shown[1])["clickhouse.password"] == {"value": "***", "source": "environment"}
+
+
+@pytest.mark.parametrize("name", ["check", "show"])
+@pytest.mark.parametrize("option", [["--config", "other.toml"], ["--json"]], ids=lambda option: option[0])
+def test_an_option_before_the_command_is_refused(option: list[str], name: str) -> None:
+    """The command would not see it, and a file that nobody read would be found to hold."""
+    Path("other.toml").write_text("[kafak]\nx = 1\n")
+
+    found = CliRunner().invoke(app, ["config", *option, name])
+
+    assert isinstance(found.exception, ConfigError)
+    assert found.exception.key == option[0]
+    assert f"options of {name} stand behind it" in str(found.exception)
 
 
 @pytest.mark.parametrize("words", [[], ["--json"]], ids=["people", "program"])
