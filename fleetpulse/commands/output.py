@@ -76,7 +76,7 @@ def answers(command: Callable[..., Result | None]) -> Callable[..., None]:
         else:
             result.show()
         if isinstance(result.wrong, str) and result.wrong:
-            err.print(result.wrong, style="red", markup=False, highlight=False)
+            err.print(result.wrong, style="red", markup=False, highlight=False, soft_wrap=True)
         if result.wrong:
             raise typer.Exit(1)
 

@@ -27,4 +27,8 @@ def reconcile(
     config = load()
     with spinner("comparing; what is on its way is waited for"):
         report = run_reconcile(config.kafka, config.clickhouse, wait_s=wait, raw=raw, limits=config.limits)
-    return Result(report.as_dict(), lambda: out.print(report.text(), markup=False), wrong=not report.exact)
+
+    def show() -> None:
+        out.print(report.text(), markup=False, highlight=False, soft_wrap=True)
+
+    return Result(report.as_dict(), show, wrong=not report.exact)

@@ -50,4 +50,4 @@ def repair(
         lacks = ", ".join(f"{table} {hours}" for table, hours in ahead.items())
         lines.append(f"--from has nothing of hours that --to has: {lacks}; that is a repair the other way round")
     data = {"dry_run": dry_run, "filled": [asdict(one) for one in found.filled], "ahead_hours": ahead}
-    return Result(data, lambda: out.print("\n".join(lines), markup=False))
+    return Result(data, lambda: out.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True))

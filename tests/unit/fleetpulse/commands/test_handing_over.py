@@ -191,6 +191,17 @@ def test_books_that_differ_end_with_one(lost: int, code: int, monkeypatch: pytes
     assert (compared.called[0][1]["wait_s"], compared.called[0][1]["raw"]) == (0.0, False)
 
 
+def test_the_report_of_the_books_is_not_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lines are longer than 80 characters, and stay lines in a pipe and in a log."""
+    report = Report((TopicBooks("llm.requests", 10, 0, 10, 0, 0, 0, 0, 0),), 1, ())
+    monkeypatch.setattr("fleetpulse.reconcile.compare.reconcile", Recording(report))
+
+    printed = CliRunner().invoke(app, ["reconcile"]).stdout
+
+    assert printed == f"{report.text()}\n"
+    assert max(map(len, printed.splitlines())) > 80
+
+
 def test_a_backtest_without_files_asks_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
     """With one it judges that, by a detector of its own."""
     history, files = Recording({"alerts": [], "windows": 6}), Recording({"series": [], "found": 0})

@@ -38,6 +38,6 @@ def test_a_repair_says_what_either_lacks(
     people = CliRunner().invoke(app, ASKED)
     program = json.loads(CliRunner().invoke(app, [*ASKED, "--json"]).stdout)
 
-    assert " ".join(people.stdout.split()) == " ".join(said)
+    assert people.stdout.splitlines() == said
     assert program["ahead_hours"] == {table: hours for table, hours in ahead.items() if hours}
     assert [one["table"] for one in program["filled"]] == [one.table for one in filled]
