@@ -18,7 +18,6 @@ from types import FrameType
 from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
 
 from fleetpulse.commands import (
     alerts,
@@ -45,7 +44,7 @@ from fleetpulse.commands import (
     users,
     vram,
 )
-from fleetpulse.commands.output import sentence_of
+from fleetpulse.commands.output import err, sentence_of
 from fleetpulse.extensions import Commands, extensions
 from fleetpulse.services.processes import end_with_parent
 from runtime.runbook import cause_of
@@ -188,5 +187,4 @@ def _end_by_sigterm() -> None:
 def _complain(error: FleetpulseError) -> None:
     cause = cause_of(error)
     more = "" if cause is None else f"\n{cause}: {cause.url}"
-    console = Console(stderr=True)
-    console.print(f"fleetpulse: {error}{more}", style="red", markup=False, highlight=False, soft_wrap=True)
+    err.print(f"fleetpulse: {error}{more}", style="red", markup=False, highlight=False, soft_wrap=True)

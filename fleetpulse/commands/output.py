@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TextIO, TypeVar
 
 import orjson
 import typer
@@ -30,8 +30,21 @@ from schemas.errors import ConfigError, FleetpulseError, UnavailableError
 from stream_jobs.yaml_files.errors import FileError
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-out = Console()
-err = Console(stderr=True)
+
+
+class _Console(Console):
+    """Where nobody reads standard output any more, printing raises ``BrokenPipeError``, and where nobody reads standard
+    error, it prints nowhere: neither decides how a command ends, as it does in rich."""
+
+    def on_broken_pipe(self) -> None:
+        if not self.stderr:
+            raise BrokenPipeError("nobody reads standard output any more")
+        self.quiet = True
+        _to_nowhere(sys.stderr)
+
+
+out = _Console()
+err = _Console(stderr=True)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -71,10 +84,11 @@ def answers(command: Callable[..., Result | None]) -> Callable[..., None]:
             _for_program.reset(before)
         if result is None:
             return
-        if json:
-            print_json(result.data)
-        else:
-            result.show()
+        with until_reader_goes():
+            if json:
+                print_json(result.data)
+            else:
+                result.show()
         if isinstance(result.wrong, str) and result.wrong:
             err.print(result.wrong, style="red", markup=False, highlight=False, soft_wrap=True)
         if result.wrong:
@@ -122,6 +136,7 @@ def checking(consequence: str) -> Iterator[None]:
 def print_json(value: Any) -> None:
     """One JSON document on stdout: numbers and dataclasses as they are, times in UTC, bytes as base64, NaN as null."""
     sys.stdout.write(json_text(value) + "\n")
+    sys.stdout.flush()
 
 
 def json_text(value: Any) -> str:
@@ -176,7 +191,7 @@ def print_whole(*parts: RenderableType) -> None:
         out.print(*parts, sep="\n")
         return
     widths = [part.width_min() for part in parts if isinstance(part, FittedTable)]
-    Console(file=out.file, width=max([out.width, *widths])).print(*parts, sep="\n")
+    _Console(file=out.file, width=max([out.width, *widths])).print(*parts, sep="\n")
 
 
 def has_width() -> bool:
@@ -233,7 +248,7 @@ def spoken(command: Callable[P, R]) -> Callable[P, R]:
         except BrokenPipeError as error:
             if not _reader_is_gone():  # another pipe or socket of ours: no reason to say nothing
                 raise sentence_of(error) or error from error
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains while it ends
+            _to_nowhere(sys.stdout)
             sys.exit(0)
         except Exception as error:
             ours = sentence_of(error)
@@ -242,6 +257,22 @@ def spoken(command: Callable[P, R]) -> Callable[P, R]:
             raise ours from error
 
     return wrapper
+
+
+@contextmanager
+def until_reader_goes() -> Iterator[None]:
+    """What is printed within ends in silence where the reader of our output goes away; the command goes on."""
+    try:
+        yield
+    except BrokenPipeError:
+        if not _reader_is_gone():
+            raise
+        _to_nowhere(sys.stdout)
+
+
+def _to_nowhere(stream: TextIO) -> None:
+    """What is still to be written goes nowhere; else Python complains of it while it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _reader_is_gone() -> bool:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fleetpulse.commands.output import until_reader_goes
 from fleetpulse.commands.progress import Progress
 
 
@@ -114,8 +115,9 @@ def _reset(
     job = job_of(place[0], of)
 
     def confirmed(cost: Cost) -> bool:
-        for line in cost.lines():
-            typer.echo(line)
+        with until_reader_goes():
+            for line in cost.lines():
+                typer.echo(line)
         return yes
 
     config = load()
@@ -123,7 +125,8 @@ def _reset(
         given = {"--partition": f"{place[0]}:{place[1]}", "--to": to, "--of": job, "--same-topic": same_topic or None}
         record_run(config.kafka, "jobs reset", given)
     _cost, done = asyncio.run(reset_partition(config, job, place, to, confirmed, files, same_topic=same_topic))
-    typer.echo(f"done: {job} goes on with {place[0]}/{place[1]}" if done else "nothing was changed: --yes does it")
+    with until_reader_goes():
+        typer.echo(f"done: {job} goes on with {place[0]}/{place[1]}" if done else "nothing was changed: --yes does it")
     if not done:
         raise typer.Exit(1)
 

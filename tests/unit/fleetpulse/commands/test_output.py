@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import Annotated
@@ -115,6 +116,86 @@ def test_a_reader_that_is_gone_ends_a_command_in_silence_and_no_other_pipe_does(
     assert (gone.returncode, said) == (0, b"")
     assert (own.returncode, own.stdout) == (1, "")
     assert own.stderr.startswith("said: a socket of ours")
+
+
+ENDS = """
+import sys, typer
+from fleetpulse.commands.output import Result, answers, err, out, print_rows
+
+app = typer.Typer()
+
+def show():
+    err.print("behind it")
+    print_rows("T", ("n",), [(1,)], empty="")
+    out.print("more")
+
+@app.command()
+@answers
+def command(wrong: bool = False):
+    return Result([1], show, "not exact" if wrong else False)
+
+app()
+"""
+
+
+def ended(words: list[str], closed: str, script: str = ENDS) -> tuple[int, bytes]:
+    """Exit code, and what the other stream got, of a script of which nobody reads the one that is ``closed``."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    out, err = (writing if closed == name else subprocess.PIPE for name in ("stdout", "stderr"))
+    done = subprocess.run([sys.executable, "-c", script, *words], stdout=out, stderr=err, check=False)
+    os.close(writing)
+    return done.returncode, done.stderr if closed == "stdout" else done.stdout
+
+
+@pytest.mark.parametrize(("words", "code", "said"), [([], 0, b""), (["--wrong"], 1, b"not exact\n")])
+@pytest.mark.parametrize("json", [True, False], ids=["program", "people"])
+def test_a_reader_that_is_gone_leaves_the_exit_code_of_the_result(
+    words: list[str], code: int, said: bytes, json: bool
+) -> None:
+    """As for whoever reads to the end: what is right does not fail, and what is wrong is not taken for right."""
+    before = b"" if json else b"behind it\n"
+
+    assert ended([*words, *["--json"] * json], "stdout") == (code, before + said)
+
+
+@pytest.mark.parametrize(("words", "code"), [([], 0), (["--wrong"], 1)])
+def test_a_reader_of_stderr_that_is_gone_changes_nothing(words: list[str], code: int) -> None:
+    """Neither what is printed nor the exit code."""
+    found, shown = ended(words, "stderr")
+
+    assert (found, [line.strip() for line in shown.splitlines()][-2:]) == (code, [b"1", b"more"])
+
+
+RESET = """
+import sys
+from types import SimpleNamespace
+from fleetpulse.alerts import actions
+from fleetpulse.cli import main
+from fleetpulse.services import reset_partition
+
+async def reset(*given, **named):
+    done = given[4](SimpleNamespace(lines=lambda: ["it costs nothing"]))
+    print("carried out" if done else "left", file=sys.stderr)
+    return None, done
+
+reset_partition.reset_partition = reset
+actions.record_run = lambda *given: None
+main()
+"""
+
+
+@pytest.mark.parametrize(("words", "expected"), [(["--yes"], (0, b"carried out\n")), ([], (1, b"left\n"))])
+def test_a_reader_that_is_gone_stops_no_reset(words: list[str], expected: tuple[int, bytes]) -> None:
+    """It was recorded as a run; ``--yes`` decides, not whether somebody reads what it costs to the end."""
+    assert ended(["jobs", "reset", "--partition", "llm.requests:3", *words], "stdout", RESET) == expected
+
+
+def test_a_sentence_about_a_wrong_result_stays_one_line() -> None:
+    """Also in a pipe, for whoever looks for it in a log."""
+    sentence = "bills differ " * 20
+
+    assert run("count", "--wrong", sentence).stderr == f"{sentence}\n"
 
 
 def test_numbers_of_peoples_own_sql_keep_their_digits(capsys: pytest.CaptureFixture[str]) -> None:
