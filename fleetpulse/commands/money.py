@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fleetpulse.commands.output import Result, answers, checking, err, out, print_rows, print_whole
+from fleetpulse.commands.output import show as shown
 from fleetpulse.commands.people import From, To, duration_ms
 from fleetpulse.commands.progress import Progress
 from fleetpulse.report import EXAMPLE_PRICES
@@ -200,7 +201,7 @@ def audited(found: Audit, no_bill: str = _NO_BILL) -> Result:
         columns = ("check", "compared", "differing", "difference")
         print_rows(f"Audit of {found.bills:,} bills", columns, rows, empty="nothing was compared")
         for line in found.lines():
-            out.print(line, markup=False, highlight=False, soft_wrap=True)
+            out.print(shown(line), markup=False, highlight=False, soft_wrap=True)
 
     said = _MISSING if found.agree else _UNPRICED
     said = "bills differ; the lines above name them" if found.differing else said
@@ -258,13 +259,13 @@ def rerate(
         err.print(f"{counts}; {'written' if found.written else 'nothing is written'}", markup=False, highlight=False)
         for one in found.failed:
             says = f"bills of {one.group or 'no group'} at {instant(one.minute_ms)} could not be made, please report it"
-            err.print(f"{says}: {one.cause}", markup=False, highlight=False, soft_wrap=True)
+            err.print(shown(f"{says}: {one.cause}"), markup=False, highlight=False, soft_wrap=True)
 
         if found.incomplete:
             named = ", ".join(f"{use} {owner} at {instant(at_ms)}" for use, owner, _, at_ms in found.incomplete_bills)
             more = "" if found.incomplete == len(found.incomplete_bills) else ", ..."
             says = f"windows incomplete, left as they were ({found.incomplete:,} bills hold rows that are not stored)"
-            err.print(f"{says}: {named}{more}", markup=False, highlight=False, soft_wrap=True)
+            err.print(shown(f"{says}: {named}{more}"), markup=False, highlight=False, soft_wrap=True)
 
     data = asdict(found) | {"difference_nusd": found.difference_nusd}
     return Result(data, show, wrong=bool(found.failed or found.incomplete))

@@ -217,7 +217,7 @@ def table(
         name in right or any(isinstance(row[at], int | float) for row in listed) for at, name in enumerate(columns)
     ]
     heads = [Column(name, is_number) for name, is_number in zip(columns, numeric, strict=True)]
-    return FittedTable(title, heads, [[Text(show(value, exact=exact)) for value in row] for row in listed], least)
+    return FittedTable(show(title), heads, [[Text(show(value, exact=exact)) for value in row] for row in listed], least)
 
 
 def show(value: Any, *, exact: bool = False) -> str:

@@ -8,12 +8,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from fleetpulse.audit.checks import Check
+from fleetpulse.audit.report import Audit
 from fleetpulse.cli import app
+from fleetpulse.commands.money import audited
 from fleetpulse.report.gather import report_query, span
 from fleetpulse.rerate.store import Rerated
 from runtime.file_lock import alone
 from schemas.errors import ConfigError, FleetpulseError
 from schemas.limits import DAY_MS, MINUTE_MS
+from stream_jobs.costs.isolation import Failed
 
 EXAMPLE = Path(__file__).parents[4] / "fleetpulse" / "data" / "budgets" / "example.yaml"
 PRICES = EXAMPLE.parents[1] / "prices" / "example.yaml"
@@ -87,6 +91,27 @@ def test_a_question_reads_its_files(tmp_path: Path) -> None:
     assert len(full.budgets.budgets) == 4
     assert full.prices.version == bare.prices.version
     assert (bare.slo_classes, bare.budgets.budgets, bare.bounds) == ((), (), {"from_ms": 0, "to_ms": 1})
+
+
+def test_names_beside_a_rerate_and_an_audit_are_shown_not_obeyed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Groups, owners and tenants come from events of anybody, and a terminal would clear its screen."""
+    failed = (Failed("g\x1b[2J", 0, "no \x1b[2J"),)
+    bills = (("engine", "e\x1b[2J", "g", 0),)
+    found = Rerated("aa", 0, 1, "v2", True, 0, 0, 9, 7, 7, failed=failed, incomplete=1, incomplete_bills=bills)
+    monkeypatch.setattr("fleetpulse.rerate.store.rerate", lambda *_of, **_options: found)
+    monkeypatch.setattr("fleetpulse.rerate.store.check_range", lambda *_of: None)
+    monkeypatch.setenv("FLEETPULSE_DATA_DIR", str(tmp_path))
+    words = ["rerate", "--from", "2026-01-01", "--to", "2026-01-02", "--prices", str(PRICES), "--dry-run"]
+    check = Check("parts", 1, 1, 5, ("e\x1b[2J at 00:00",))
+
+    said = CliRunner().invoke(app, words).stderr
+    audited(Audit(0, 1, (check,), 0, 0, 0, 0, ())).show()
+    said += capsys.readouterr().out
+
+    assert "\x1b" not in said
+    assert said.count(r"\x1b[2J") == 4
 
 
 def test_a_rerate_names_bills_of_which_rows_are_gone_and_is_alone(

@@ -25,6 +25,13 @@ def test_what_fits_is_as_wide_as_it_needs_to_be() -> None:
     ]  # fmt: skip
 
 
+def test_a_title_with_control_characters_shows_them() -> None:
+    """A summary of an alert holds labels of anybody's events: a terminal must not obey them."""
+    drawn_title = drawn(table("e\x1b[2J\x9b is slow", ["a"], [(1,)])).splitlines()[0]
+
+    assert drawn_title.rstrip() == r"e\x1b[2J\x9b is slow"
+
+
 def test_texts_are_wrapped_between_words_before_anything_else() -> None:
     """A sentence takes the lines it needs, and rows of several lines stand apart."""
     lines = drawn(made("host what", ("gpu-001", "is lost and did not come back"), ("b", "hot")), 26).splitlines()
