@@ -32,14 +32,15 @@ def repair(
     from runtime.config import load
 
     config, now_ms = load(), SystemClock().now_ms()
-    login = config.clickhouse
+    there, here = config.clickhouse.at(source), config.clickhouse.at(target)
+    span_ms = now_ms - duration_ms(last), now_ms
     if not dry_run:
         record_run(config.kafka, "repair", {"--from": source, "--to": target, "--last": last})
     with spinner("comparing tables by the hour"):
         found = run_repair(
-            login.at(source),
-            login.at(target),
-            (now_ms - duration_ms(last), now_ms),
+            there,
+            here,
+            span_ms,
             config.limits,
             dry_run=dry_run,
         )

@@ -110,7 +110,9 @@ def _reset(
     from fleetpulse.alerts.actions import record_run
     from fleetpulse.services.reset_partition import Cost, job_of, place_of, reset_partition
     from runtime.config import load
+    from stream_jobs.runner.reset import check_to
 
+    check_to(to)
     place = place_of(partition or "")
     job = job_of(place[0], of)
 

@@ -217,11 +217,10 @@ class Resetting(PartitionOwner):
 
     def _where(self, to: str, counted: int, begin: int, end: int) -> int:
         """The offset meant by ``to``."""
+        check_to(to)
         first = _first(counted, begin, end, self._same_topic)
         if to in (EARLIEST, LATEST):
             return first if to == EARLIEST else end
-        if not to.isdigit():
-            raise ConfigError("--to", to, "must be earliest, latest or an offset")
         if not first <= int(to) <= end:
             raise ConfigError("--to", to, f"must be an offset from {first} (what is before has been counted) to {end}")
         return int(to)
@@ -297,6 +296,12 @@ class Resetting(PartitionOwner):
             created_ms = max(last_ms or 0, self._clock.now_ms())
         lost_to_ms = created_ms + self._policy.transaction_timeout_ms + CLOCKS_APART_MS
         self._step.begin_again(self._state, offset, lost_to_ms)
+
+
+def check_to(to: str) -> None:
+    """Raise ``ConfigError`` for what is neither earliest, latest nor an offset."""
+    if to not in (EARLIEST, LATEST) and not (to.isascii() and to.isdigit()):
+        raise ConfigError("--to", to, "must be earliest, latest or an offset")
 
 
 def _is_same(counted: str | None, found: str | None) -> bool | None:

@@ -278,6 +278,37 @@ def test_a_repair_is_of_two_servers_and_a_range(monkeypatch: pytest.MonkeyPatch)
     assert named == {"dry_run": False}
 
 
+REPAIR = ["repair", "--from", "http://a:1", "--to", "http://b:2"]
+RESET = ["jobs", "reset", "--yes", "--partition", "llm.requests:3"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [*REPAIR, "--last", "1week"],
+        [*REPAIR, "--from", "a"],
+        [*REPAIR, "--to", "http://user:password@b"],
+        [*RESET, "--to", "earlist"],
+        [*RESET, "--to", "\N{SUPERSCRIPT TWO}"],
+    ],
+    ids=["a range", "the source", "the target", "an offset", "a digit that is no number"],
+)
+def test_what_is_asked_for_wrongly_is_not_recorded_as_a_run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands among people's actions is kept for ever."""
+    recorded = Recording()
+    monkeypatch.setattr("fleetpulse.alerts.actions.record_run", recorded)
+
+    async def planned(*_given: Any, **_named: Any) -> None:
+        raise ConfigError("--to", "", "must be earliest, latest or an offset")
+
+    monkeypatch.setattr("fleetpulse.services.reset_partition.reset_partition", planned)
+
+    found = CliRunner().invoke(app, words)
+
+    assert isinstance(found.exception, ConfigError)
+    assert recorded.called == []
+
+
 @pytest.mark.parametrize("more", [(), ("--same-topic",)])
 def test_a_reset_is_recorded_as_it_was_asked_for(more: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Also that the topic was said to be a copy."""
