@@ -56,15 +56,18 @@ class Compared:
 def read_invoice(name: str, lines: Iterable[str]) -> list[Invoiced]:
     """Lines of the CSV file. ``ConfigError`` names file and line of the first mistake."""
     rows = csv.reader(lines)
-    head = [cell.strip().lower() for cell in next(rows, [])]
-    unknown = sorted(set(head) - {*NEEDED, *MORE})
-    if unknown or not set(NEEDED) <= set(head) or len(set(head)) < len(head):
-        wanted = f"must have the columns {', '.join(NEEDED)}, and may have {', '.join(MORE)}"
-        raise ConfigError(f"{name}:1", ",".join(head), wanted)
-    found = []
-    for row in rows:
-        if any(cell.strip() for cell in row):
-            found.append(_line(f"{name}:{rows.line_num}", head, row))
+    try:
+        head = [cell.strip().lower() for cell in next(rows, [])]
+        unknown = sorted(set(head) - {*NEEDED, *MORE})
+        if unknown or not set(NEEDED) <= set(head) or len(set(head)) < len(head):
+            wanted = f"must have the columns {', '.join(NEEDED)}, and may have {', '.join(MORE)}"
+            raise ConfigError(f"{name}:1", ",".join(head), wanted)
+        found = []
+        for row in rows:
+            if any(cell.strip() for cell in row):
+                found.append(_line(f"{name}:{rows.line_num}", head, row))
+    except csv.Error as error:
+        raise ConfigError(f"{name}:{rows.line_num}", "", f"must be CSV: {error}") from error
     if not found:
         raise ConfigError(f"{name}:{rows.line_num}", "", "must have a line of GPU hours")
     return found

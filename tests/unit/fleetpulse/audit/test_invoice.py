@@ -48,6 +48,12 @@ def test_lines_are_whole_milliseconds_and_nano_dollars() -> None:
         pytest.param(["gpu_model,gpu_hours", "H100"], r"i\.csv:2 = 'H100': must have 2 values", id="too short"),
         pytest.param(["gpu_model,gpu_hours", ",1"], r"i\.csv:2 = '': must name a type", id="no type"),
         pytest.param(["gpu_model,gpu_hours,day", "H100,1,31.1."], r"i\.csv:2 = '31\.1\.': must be a day", id="no day"),
+        pytest.param(
+            ["gpu_model,gpu_hours\n", 'H100,"1\n', *["A100,1\n"] * 20_000],
+            r"i\.csv:\d+ = '': must be CSV: field larger",
+            id="a quote that is never closed",
+        ),
+        pytest.param(["gpu_model\r,gpu_hours\n"], r"i\.csv:1 = '': must be CSV: new-line", id="no CSV from the first"),
     ],
 )
 def test_a_mistake_is_named_by_file_and_line(lines: list[str], said: str) -> None:
