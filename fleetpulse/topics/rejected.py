@@ -38,26 +38,31 @@ ORDER BY appended_ms DESC, topic, partition, offset DESC, row DESC
 LIMIT {limit:UInt32}
 """
 
-WHOLE = """
-SELECT concat(log_id, '/', toString(log_partition), '/', toString(log_offset), '/', toString(log_row)) AS position,
+_POSITION = "concat(log_id, '/', toString(log_partition), '/', toString(log_offset), '/', toString(log_row))"
+_IS_WHOLE = """row IS NULL AND bytes_total > 0 AND length(bytes) = bytes_total
+    AND ifNull(schema, '') != '' AND ifNull(content_type, '') != ''"""
+
+WHOLE = f"""
+SELECT {_POSITION} AS position,
     topic, partition, schema, content_type,
     base64Encode(if(position IN (SELECT position FROM before), '', bytes)) AS value
 FROM rejected FINAL
-WHERE reason = {reason:String} AND row IS NULL AND bytes_total > 0 AND length(bytes) = bytes_total
-    AND ifNull(schema, '') != '' AND ifNull(content_type, '') != ''
+WHERE reason = {{reason:String}} AND {_IS_WHOLE}
 ORDER BY appended_ms, topic, partition, offset
-LIMIT {limit:UInt64}
+LIMIT {{limit:UInt64}}
 """
 """Table ``before``: positions of records that were sent again; their bytes stay where they are."""
 
-LEFT_ALONE = """
-SELECT countIf(row IS NOT NULL) AS single, countIf(row IS NULL AND length(bytes) < bytes_total) AS cut,
+COUNTS = f"""
+SELECT countIf({_IS_WHOLE} AND {_POSITION} NOT IN (SELECT position FROM before)) AS whole,
+    countIf(row IS NOT NULL) AS single, countIf(row IS NULL AND length(bytes) < bytes_total) AS cut,
     countIf(row IS NULL AND length(bytes) = bytes_total AND bytes_total > 0
         AND (ifNull(schema, '') = '' OR ifNull(content_type, '') = '')) AS unnamed,
     countIf(row IS NULL AND bytes_total = 0) AS empty
 FROM rejected FINAL
-WHERE reason = {reason:String}
+WHERE reason = {{reason:String}}
 """
+"""Of one reason: whole records that were not sent again yet (table ``before`` as above), and what is left alone."""
 
 
 def check_reason(reason: str, key: str) -> str:
@@ -81,10 +86,12 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a replay sends and what it leaves alone, in records (``single``: events)."""
+    """What a replay sends and what it leaves alone, in records (``single``: events). ``remaining``: so many could be
+    sent, too, beyond the limit."""
 
     reason: str
     records: tuple[Again, ...]
+    remaining: int
     sent_before: int
     cut: int
     single: int
@@ -99,13 +106,21 @@ class Plan:
             if sent
             else f"{count} whole records were rejected as {self.reason} and can be sent again"
         )
+        if self.remaining:
+            said += f"; {self.remaining} more remain beyond --limit: run it again for those"
         left = [f"{number} {why}" for number, why in self._left_alone() if number]
         return said + (f"; left alone: {', '.join(left)}" if left else "")
 
     def as_dict(self, *, sent: bool) -> dict[str, Any]:
         """For JSON: counts only."""
         counts = {name: getattr(self, name) for name in ("sent_before", "cut", "single", "unnamed", "empty")}
-        return {"reason": self.reason, "sent": sent, "records": len(self.records), "left_alone": counts}
+        return {
+            "reason": self.reason,
+            "sent": sent,
+            "records": len(self.records),
+            "remaining": self.remaining,
+            "left_alone": counts,
+        }
 
     def _left_alone(self) -> tuple[tuple[int, str], ...]:
         return (
@@ -139,9 +154,9 @@ class Journal:
 
 
 def plan_of(
-    reason: str, rows: Sequence[dict[str, Any]], left_alone: dict[str, Any], before: frozenset[str], limit: int
+    reason: str, rows: Sequence[dict[str, Any]], counts: dict[str, Any], before: frozenset[str], limit: int
 ) -> Plan:
-    """The first ``limit`` rows of ``WHOLE`` that were not sent before; pure."""
+    """The first ``limit`` rows of ``WHOLE`` that were not sent before, with the row of ``COUNTS``; pure."""
     fresh = [row for row in rows if row["position"] not in before]
     records = tuple(
         Again(
@@ -149,8 +164,9 @@ def plan_of(
         )
         for row in fresh[:limit]
     )
-    counts = {name: int(left_alone[name]) for name in ("cut", "single", "unnamed", "empty")}
-    return Plan(reason, records, len(rows) - len(fresh), **counts)
+    remaining = max(0, int(counts["whole"]) - len(records))  # more may have been rejected between the two queries
+    left_alone = {name: int(counts[name]) for name in ("cut", "single", "unnamed", "empty")}
+    return Plan(reason, records, remaining, len(rows) - len(fresh), **left_alone)
 
 
 async def replay(config: Config, reason: str, limit: int, *, dry_run: bool) -> Plan:
@@ -170,12 +186,11 @@ async def replay(config: Config, reason: str, limit: int, *, dry_run: bool) -> P
 
 def _planned(config: Config, reason: str, limit: int, journal: Journal) -> Plan:
     before = journal.positions()
-    sent = [("",), *((position,) for position in before)]
+    beside = "before", {"position": "String"}, [("",), *((position,) for position in before)]
     with contextlib.closing(Database(config.reading)) as database:
-        parameters = {"reason": reason, "limit": limit + len(before)}
-        rows = database.beside(WHOLE, parameters, "before", {"position": "String"}, sent).records()
-        left_alone = database.sql(LEFT_ALONE, {"reason": reason}).records()[0]
-    return plan_of(reason, rows, left_alone, before, limit)
+        rows = database.beside(WHOLE, {"reason": reason, "limit": limit + len(before)}, *beside).records()
+        (counts,) = database.beside(COUNTS, {"reason": reason}, *beside).records()
+    return plan_of(reason, rows, counts, before, limit)
 
 
 async def _send_all(config: Config, plan: Plan, journal: Journal) -> None:

@@ -518,12 +518,13 @@ def test_replay_sends_whole_records_and_leaves_the_others_alone(run: Run) -> Non
     sent = json.loads(run.cli("rejected", "replay", "unknown_schema", "--json").stdout)
 
     nothing = {"sent_before": 0, "cut": 0, "single": 0, "unnamed": 0, "empty": 0}
-    assert planned == {"reason": "unknown_schema", "sent": False, "records": 2, "left_alone": nothing}
+    assert planned == {"reason": "unknown_schema", "sent": False, "records": 2, "remaining": 0, "left_alone": nothing}
     assert sent == {**planned, "sent": True}
     assert cut == {
         "reason": "too_large",
         "sent": True,
         "records": 0,
+        "remaining": 0,
         "left_alone": {**nothing, "cut": 2 + BOMB_RECORDS},
     }
 

@@ -16,6 +16,7 @@ from runtime.file_lock import alone
 from schemas.errors import ConfigError, FleetpulseError
 
 NOTHING = {"cut": 0, "single": 0, "unnamed": 0, "empty": 0}
+COUNTS = {"whole": 0, **NOTHING}
 
 
 def row(number: int) -> dict[str, Any]:
@@ -32,14 +33,16 @@ def row(number: int) -> dict[str, Any]:
 
 def test_whole_records_are_sent_as_they_were() -> None:
     """Bytes, schema, format, topic and partition."""
-    plan = plan_of("syntax", [row(1)], NOTHING, frozenset(), 10)
+    plan = plan_of("syntax", [row(1)], {**COUNTS, "whole": 1}, frozenset(), 10)
 
     assert plan.records == (Again("log/0/1/0", "llm.requests", 3, "llm.requests/1", "application/x-ndjson", b"\xff1"),)
 
 
 def test_what_was_sent_before_is_left_alone_and_does_not_use_up_the_limit() -> None:
     """The limit bounds what is sent now, oldest first."""
-    plan = plan_of("syntax", [row(1), row(2), row(3), row(4)], NOTHING, frozenset({"log/0/1/0", "log/0/3/0"}), 1)
+    plan = plan_of(
+        "syntax", [row(1), row(2), row(3), row(4)], {**COUNTS, "whole": 2}, frozenset({"log/0/1/0", "log/0/3/0"}), 1
+    )
 
     assert [record.position for record in plan.records] == ["log/0/2/0"]
     assert plan.sent_before == 2
@@ -47,7 +50,9 @@ def test_what_was_sent_before_is_left_alone_and_does_not_use_up_the_limit() -> N
 
 def test_the_sentence_names_what_is_left_alone_and_why() -> None:
     """Only what there is."""
-    plan = plan_of("syntax", [row(1), row(2)], {**NOTHING, "cut": 4, "single": 7}, frozenset({"log/0/1/0"}), 10)
+    plan = plan_of(
+        "syntax", [row(1), row(2)], {**COUNTS, "whole": 1, "cut": 4, "single": 7}, frozenset({"log/0/1/0"}), 10
+    )
 
     assert plan.text(sent=False) == (
         "1 whole records were rejected as syntax and can be sent again; left alone: 1 sent again before, 4 of which not"
@@ -58,15 +63,30 @@ def test_the_sentence_names_what_is_left_alone_and_why() -> None:
 
 def test_nothing_left_alone_is_not_mentioned() -> None:
     """The short case is short."""
-    plan = plan_of("syntax", [], NOTHING, frozenset(), 10)
+    plan = plan_of("syntax", [], COUNTS, frozenset(), 10)
 
     assert plan.text(sent=False) == "0 whole records were rejected as syntax and can be sent again"
     assert plan.as_dict(sent=False) == {
         "reason": "syntax",
         "sent": False,
         "records": 0,
+        "remaining": 0,
         "left_alone": {"sent_before": 0, **NOTHING},
     }
+
+
+def test_what_the_limit_leaves_is_said() -> None:
+    """With what to do about it; a script finds the number in the JSON."""
+    plan = plan_of("syntax", [row(1), row(2), row(3)], {**COUNTS, "whole": 1_501, "cut": 4}, frozenset(), 2)
+
+    assert [plan.as_dict(sent=sent)["remaining"] for sent in (False, True)] == [1_499, 1_499]
+    assert plan.text(sent=True) == (
+        "sent 2 whole records again, without identity (outside the guarantee); 1499 more remain beyond --limit: run it"
+        " again for those; left alone: 4 of which not all bytes were kept (rejected_bytes_kept_max)"
+    )
+    assert plan.text(sent=False).startswith(
+        "2 whole records were rejected as syntax and can be sent again; 1499 more remain beyond --limit"
+    )
 
 
 def test_the_journal_keeps_what_was_noted(tmp_path: Path) -> None:
@@ -86,7 +106,7 @@ def test_a_journal_line_cut_off_by_a_crash_matches_no_other_record(tmp_path: Pat
     path = tmp_path / "replayed"
     path.write_bytes(b"log/0/7/0\nlog/0/1")
 
-    plan = plan_of("syntax", [row(1), row(7)], NOTHING, Journal(path).positions(), 10)
+    plan = plan_of("syntax", [row(1), row(7)], {**COUNTS, "whole": 1}, Journal(path).positions(), 10)
 
     assert [record.position for record in plan.records] == ["log/0/1/0"]
 
@@ -106,11 +126,8 @@ class Tables:
 
     def beside(self, text: str, _parameters: object, name: str, _columns: object, rows: Any) -> Answer:
         assert f"FROM {name})" in text
-        self.beside_rows += rows
-        return Answer(("position",), ())
-
-    def sql(self, _text: str, _parameters: object) -> Answer:
-        return Answer(tuple(NOTHING), (tuple(NOTHING.values()),))
+        self.beside_rows.append(list(rows))
+        return Answer(tuple(COUNTS), (tuple(COUNTS.values()),)) if "AS whole" in text else Answer(("position",), ())
 
     def close(self) -> None:
         """Nothing is open."""
@@ -136,4 +153,4 @@ async def test_the_server_is_told_what_was_sent_before(tmp_path: Path, monkeypat
 
     await replay(Config(data_dir=tmp_path), "syntax", 10, dry_run=False)
 
-    assert ("log/0/1/0",) in tables.beside_rows
+    assert [("log/0/1/0",) in rows for rows in tables.beside_rows] == [True, True]
