@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
+from tempfile import mkstemp
 from typing import TYPE_CHECKING, Any
 
 import uvloop
@@ -18,6 +19,7 @@ import uvloop
 from producers.publish.publisher import Publisher, PublisherSettings
 from producers.publish.states import States
 from producers.publish.supervised import SupervisedPublisher
+from producers.spool.identity import sync_folder
 from producers.spool.spool import Spool, SpoolLimits
 from runtime import logs
 from runtime.clock import SystemClock
@@ -40,6 +42,7 @@ _log = logging.getLogger(__name__)
 DRAIN_S = 15.0
 SETTLED_AFTER_S = 5.0
 SECRET_BYTES = 32
+SECRET_BYTES_MIN = 16
 QUIET = PublisherSettings(linger_ms=100, save_every_s=5.0, books_every_s=5.0)
 """For a process that hardly sends: rows of one tick travel together, and the disk is left alone in between. After a
 kill the acknowledged records of five seconds (of one soon after a start) are sent again, and recognised."""
@@ -112,16 +115,30 @@ def secret_of(config: ProxyConfig, data_dir: Path) -> bytes:
 
 
 def _kept_secret(path: Path) -> bytes:
+    """The secret in this file. Raises OSError where it cannot be used; one that is damaged could be guessed."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists():
-        fresh = path.with_name(f"{path.name}.{os.getpid()}")
-        fresh.touch(mode=0o600)
-        fresh.write_text(secrets.token_hex(SECRET_BYTES), encoding="ascii")
+        _make_secret(path)
+    secret = path.read_bytes()
+    if len(secret.strip(b"\0 \r\n\t")) < SECRET_BYTES_MIN:
+        raise OSError(f"{path} must hold {SECRET_BYTES_MIN} bytes or more: put it back, or remove it for a new one")
+    return secret
+
+
+def _make_secret(path: Path) -> None:
+    """It is on disk before it has its name: whatever is found under that is whole."""
+    descriptor, name = mkstemp(prefix=f"{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(secrets.token_hex(SECRET_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
         with suppress(FileExistsError):  # another proxy was first: its secret counts
-            path.hardlink_to(fresh)
+            path.hardlink_to(name)
             _log.warning("tenant secret made; keep it: without it tenants get other names", extra={"path": str(path)})
-        fresh.unlink()
-    return path.read_bytes()
+        sync_folder(path.parent)
+    finally:
+        Path(name).unlink()
 
 
 class _Watch:

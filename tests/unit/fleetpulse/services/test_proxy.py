@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import os
+import stat
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -110,6 +112,58 @@ def test_a_secret_is_made_once(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     assert (folder.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (0o700, 0o600)
     assert [record.getMessage().partition(";")[0] for record in caplog.records] == ["tenant secret made"]
     assert secret_of(ProxyConfig(tenant_secret=GIVEN), folder) == GIVEN.encode()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kept", [b"", b"fifteen-bytes-.", bytes(64)], ids=["empty", "too short", "zeros"])
+def test_a_damaged_secret_is_no_key(tmp_path: Path, kept: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """Anybody could guess whose hash is whose. The file stays for people to look at; requests are served."""
+    file = tmp_path / "proxy.tenant-secret"
+    file.write_bytes(kept)
+
+    secret = secret_of(ProxyConfig(), tmp_path)
+
+    assert (len(secret), file.read_bytes()) == (64, kept)
+    (said,) = [vars(record) for record in caplog.records]
+    assert said["msg"].startswith("no tenant secret can be kept")
+    assert "must hold 16 bytes or more" in said["error"]
+    assert str(file) in said["error"]
+
+
+def test_proxies_that_start_together_have_the_first_ones_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two containers on one folder have the same process id: what one has written the other must not write over."""
+    linked, kept = Path.hardlink_to, list[bytes]()
+
+    def first(path: Path, target: Path) -> None:
+        monkeypatch.setattr(Path, "hardlink_to", linked)
+        kept.append(secret_of(ProxyConfig(), tmp_path))
+        linked(path, target)
+
+    monkeypatch.setattr(Path, "hardlink_to", first)
+    second = secret_of(ProxyConfig(), tmp_path)
+
+    (file,) = tmp_path.iterdir()
+    assert [second, file.read_bytes()] == [kept[0], kept[0]]
+
+
+def test_a_secret_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a power cut the name would stand for an empty file."""
+    done, linked, sync = list[str](), Path.hardlink_to, os.fsync
+
+    def synced(descriptor: int) -> None:
+        done.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else f"{os.fstat(descriptor).st_size} bytes")
+        sync(descriptor)
+
+    def named(path: Path, target: Path) -> None:
+        done.append("named")
+        linked(path, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "hardlink_to", named)
+    secret_of(ProxyConfig(), tmp_path)
+
+    assert done == ["64 bytes", "named", "folder"]
 
 
 def test_the_fast_loop_is_uvloop() -> None:
