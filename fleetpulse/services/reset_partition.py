@@ -26,6 +26,7 @@ from runtime.clock import SystemClock
 from runtime.config import Config
 from runtime.contract_record import check_deployment
 from runtime.kafka_clients import open_consumer
+from schemas.contract.record import Record
 from schemas.contract.topics import BOOKS_TOPIC
 from schemas.errors import ConfigError, FleetpulseError
 from stream_jobs.runner.job import Job, Source
@@ -36,6 +37,7 @@ from stream_jobs.windows.messages import missing
 _log = logging.getLogger(__name__)
 
 _OFFSETS = re.compile(rb"[0-9]{1,19}-([0-9]{1,19})")
+_COUNT = re.compile(rb"[0-9]{1,18}")
 _BOOKED = """
 SELECT max(offset_to) FROM books
 WHERE job = 'windows' AND topic = {topic:String} AND partition = {partition:UInt32} AND committed_ms >= {since:Int64}
@@ -149,14 +151,19 @@ async def _measured(broker: KafkaBroker, source: Source, span: Span) -> Unread:
             batch = await reader.poll()
             for record in batch.records:
                 if record.offset < span[1]:
-                    count = dict(record.headers).get("count", b"")
-                    records, events = records + 1, events + (int(count) if count.isdigit() else 0)
+                    records, events = records + 1, events + _events_of(record)
                     first_ms = record.timestamp_ms if first_ms is None else first_ms
                     last_ms = record.timestamp_ms
             position = batch.position
     finally:
         await reader.close()
     return Unread(records, events, first_ms or 0, last_ms)
+
+
+def _events_of(record: Record) -> int:
+    """What its header says, which anybody may have written; 0 for what is no number."""
+    count = dict(record.headers).get("count") or b""
+    return int(count) if _COUNT.fullmatch(count) else 0
 
 
 async def _books_end(config: Config, job: str, place: tuple[str, int]) -> int | None:

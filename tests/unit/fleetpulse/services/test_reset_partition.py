@@ -16,6 +16,7 @@ from fleetpulse.services.reset_partition import Booked, Cost, Unread, job_of, pl
 from fleetpulse.sql.database import Answer
 from runtime.config import Config
 from schemas.errors import ConfigError
+from stream_jobs.runner.job import Source
 from stream_jobs.runner.reset import Reset
 
 
@@ -71,6 +72,35 @@ def test_what_can_still_be_read_is_said_in_events_and_time() -> None:
     assert reset.unread == (20, 30)
     held = "of them the log still holds 10 records with 2,500 events, appended within 60 s"
     assert lines[-1] == f"{held}: their windows stay without them"
+
+
+class Log:
+    """A log of records with these headers, 10 ms apart; a broker that has it."""
+
+    def __init__(self, *headers: tuple[tuple[str, bytes | None], ...]) -> None:
+        self.records = [
+            SimpleNamespace(offset=offset, timestamp_ms=10 * offset, headers=each)
+            for offset, each in enumerate(headers)
+        ]
+
+    async def reader(self, _topic: str, _partition: int, _offset: int) -> Log:
+        return self
+
+    async def poll(self) -> SimpleNamespace:
+        return SimpleNamespace(records=self.records, position=len(self.records))
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+async def test_headers_that_a_sender_made_up_stop_no_reset() -> None:
+    """Such a record is one of those that are left out: of its events nothing is known."""
+    counts = [b"3", None, b"", b"x", b"-1", b"\xff", b"9" * 5_000, b"9" * 19, b"4"]
+    log: Any = Log(*((("count", count),) for count in counts), ())
+
+    found = await reset_partition._measured(log, Source(*PLACE), (0, 10))
+
+    assert found == Unread(10, 7, 0, 90)
 
 
 PLACE = ("llm.requests", 3)
