@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import Any
@@ -27,6 +28,7 @@ from schemas.events.event_types import ENGINE_EVENTS
 Keyed = tuple[bytes | None, bytes | None]
 """Key and value of a record."""
 READ_WITHIN_S = 60.0
+_FINGERPRINT = re.compile("[0-9a-f]{16}")
 _QUIET_MS, _EMPTY_MAX = 1_500, 3
 HISTORY = """
 SELECT at_ms, transition, severity, rule, summary, fingerprint, number, opened_ms, since_ms, resolved_ms, record
@@ -181,6 +183,15 @@ def labels_of(words: Sequence[str]) -> dict[str, str]:
             )
         labels[name] = value
     return labels
+
+
+async def with_whole_fingerprint(kafka: KafkaConfig, labels: Mapping[str, str]) -> Mapping[str, str]:
+    """The labels, in place of the beginning of a ``fingerprint`` that of its alert: silences compare whole ones. Raises
+    as ``find``."""
+    given = labels.get("fingerprint")
+    if given is None or _FINGERPRINT.fullmatch(given):
+        return labels
+    return {**labels, "fingerprint": find(await newest(kafka), given).fingerprint}
 
 
 async def silences_of(kafka: KafkaConfig, topic: str = ALERT_COMMANDS) -> dict[str, Command]:

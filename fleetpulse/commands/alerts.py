@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -131,7 +132,7 @@ def silence(
         list[str] | None,
         typer.Argument(
             metavar="[LABEL=VALUE]...",
-            help="Alerts that have all of these: labels, rule, severity or fingerprint.",
+            help="Alerts that have all of these: labels, rule, severity or fingerprint (the beginning will do).",
         ),
     ] = None,
     all_: All = False,
@@ -150,7 +151,7 @@ def silence(
     Example: [bold]fleetpulse alerts silence cluster=eu-1 --every "Sat 22:00-06:00" --zone Asia/Tokyo --for 90d[/bold]
     """
     from fleetpulse.alerts.actions import who
-    from fleetpulse.alerts.view import checked, labels_of, publish
+    from fleetpulse.alerts.view import checked, labels_of, publish, with_whole_fingerprint
     from runtime.config import load
     from schemas.contract.alert_commands import Command
 
@@ -162,7 +163,9 @@ def silence(
     command = checked(Command("mute", name, labels_of(labels or ()), now_ms, until_ms, reason, who(), every, zone))
     if bool(command.labels) == all_:
         raise ConfigError("LABEL=VALUE", " ".join(labels or ()), "must be given, or --all alone for every alert")
-    asyncio.run(publish(load().kafka, command))
+    kafka = load().kafka
+    command = replace(command, labels=asyncio.run(with_whole_fingerprint(kafka, command.labels)))
+    asyncio.run(publish(kafka, command))
     what = ", ".join(f"{label}={value}" for label, value in command.labels.items()) or "every alert"
     when = f" {every} ({zone})" if every else ""
     return _done(command, f"silenced: {what}{when} for {length}; end it with: fleetpulse alerts unsilence {name}", name)

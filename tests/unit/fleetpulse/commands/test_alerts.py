@@ -39,6 +39,7 @@ ALERT = Alert(
     members=(MEMBER,),
     evidence={"requests": [{"request_id": "r-1"}]},
 )
+FINGERPRINT = ALERT.fingerprint
 CRITICAL = replace(ALERT, fingerprint="ffff000011112222", severity="critical", members=(), evidence={})
 OVER = replace(ALERT, fingerprint="0000111122223333", transition="resolved", resolved_ms=1_700_000_030_000)
 
@@ -157,6 +158,25 @@ def test_a_mute_is_a_command_with_an_end(published: list[Command]) -> None:
         ("mute", {"host": "h-1", "rule": "engine_slow"}, 7_200_000, "new fans")
     ]
     assert published[0].id in said
+
+
+@pytest.mark.parametrize("given", ["a1b2", "a1b2c3d4e5f60718"], ids=["its beginning", "all of it"])
+def test_an_alert_is_silenced_by_its_id(given: str, topic: list[Alert], published: list[Command]) -> None:
+    """The beginning will do, as where it is shown: the job compares whole ones."""
+    code, _, said = run("alerts", "silence", f"fingerprint={given}", "rule=engine_slow")
+
+    assert code == 0
+    assert [dict(command.labels) for command in published] == [{"fingerprint": FINGERPRINT, "rule": "engine_slow"}]
+    assert FINGERPRINT in said
+
+
+@pytest.mark.parametrize("given", ["zz", "A1B2C3D4E5F60718"])
+def test_an_id_that_no_alert_has_silences_nothing(given: str, topic: list[Alert], published: list[Command]) -> None:
+    """It is refused: its silence would match nothing."""
+    done = CliRunner().invoke(app, ["alerts", "silence", f"fingerprint={given}"])
+
+    assert "is no alert" in str(done.exception)
+    assert published == []
 
 
 def test_every_alert_is_silenced_by_name_alone(published: list[Command]) -> None:
