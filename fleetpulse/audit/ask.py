@@ -17,6 +17,7 @@ from fleetpulse.report.gather import span
 from fleetpulse.sql.database import Database, Reader
 from runtime.clock import SystemClock
 from runtime.config import load
+from schemas.errors import ConfigError
 from schemas.limits import DERIVED_SETTLE_MS, MINUTE_MS
 from stream_jobs.costs.account import Pricing
 from stream_jobs.prices.load import load as load_prices
@@ -25,6 +26,7 @@ from stream_jobs.prices.model import Prices
 Run = tuple[str | int | None, ...]
 """GPU, region, [from, until) in ms, then prices: GPU-hour, host for a GPU-hour, kWh, PUE, grid."""
 _SETTINGS = " SETTINGS join_use_nulls = 0"
+_TOO_YOUNG = "bills of younger minutes may still come"
 VERSIONS = """
 SELECT groupUniqArray(10)(ifNull(toString(prices_version), '')) FROM costs
 WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}
@@ -35,14 +37,19 @@ def live(last_ms: int, from_: str | None, to: str | None, prices: Path, with_pri
     """The tables that the configuration names, up to two minutes ago, or the range that is given. Without prices the
     audit is exact though bills were not priced again.
 
-    Bills and what they are made of land by different ways: what is younger is left alone."""
+    Bills and what they are made of land by different ways: what is younger is left alone, also where it is in the
+    range that is given. Raises ``ConfigError`` where all of that is."""
     now_ms, config = SystemClock().now_ms(), load()
-    bounds = span(last_ms, from_, to, (now_ms - DERIVED_SETTLE_MS) // MINUTE_MS * MINUTE_MS)
+    settled_ms = (now_ms - DERIVED_SETTLE_MS) // MINUTE_MS * MINUTE_MS
+    from_ms, to_ms = span(last_ms, from_, to, settled_ms)
+    if from_ms >= settled_ms:
+        raise ConfigError("--from", from_ or instant(from_ms), f"must lie before {instant(settled_ms)}: {_TOO_YOUNG}")
+    bounds = from_ms, min(to_ms, settled_ms)
     known = load_prices(prices)
     with contextlib.closing(Database(config.reading, consistent=True)) as database:
         holes = [str(hole) for hole in read_holes(database)]
         found = audit(database, *bounds, known, config.limits.kept_from_ms(now_ms))
-        return replace(found, holes=holes, with_prices=with_prices)
+        return replace(found, holes=holes, with_prices=with_prices, asked_to_ms=to_ms)
 
 
 def audit(database: Reader, from_ms: int, to_ms: int, prices: Prices, kept_ms: int = 0) -> Audit:

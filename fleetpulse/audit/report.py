@@ -31,7 +31,8 @@ class Audit:
     then exact only if people wanted it without prices (``with_prices`` False). ``holes`` are
     what resets of jobs left out, whenever it was: bills of those minutes lack it. Before ``kept_ms`` readings have
     expired: bills there were compared with nothing but themselves. 0: none have. ``no_bill_minutes``: so many of the
-    ``late_minutes`` have no bill at all."""
+    ``late_minutes`` have no bill at all. ``asked_to_ms`` beyond ``to_ms``: so far people asked, and bills may still
+    come."""
 
     from_ms: int
     to_ms: int
@@ -46,6 +47,12 @@ class Audit:
     kept_ms: int = 0
     with_prices: bool = True
     no_bill_minutes: int = 0
+    asked_to_ms: int = 0
+
+    @property
+    def cut(self) -> bool:
+        """Whether the end of the range that people asked for was left out, being too young."""
+        return self.asked_to_ms > self.to_ms
 
     @property
     def bills(self) -> int:
@@ -85,6 +92,8 @@ class Audit:
         for check in self.checks:
             for example in check.examples:
                 yield f"{check.name}: {example}"
+        if self.cut:
+            yield f"not audited: minutes from {instant(self.to_ms)} (UTC) on, whose bills may still come"
         if self.kept_ms > self.from_ms:
             yield (
                 f"readings expired, not compared: bills before {instant(self.kept_ms)} (UTC) are checked in their"

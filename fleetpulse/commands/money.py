@@ -139,7 +139,7 @@ def audit_cost(
 
     known = prices or load().prices or EXAMPLE_PRICES
     found = live(duration_ms(last), from_, to, known, not without_prices)
-    return audited(found, _NO_BILL if to else _NO_BILL_YET)
+    return audited(found, _NO_BILL if to and not found.cut else _NO_BILL_YET)
 
 
 @audits.command("invoice")
