@@ -25,7 +25,7 @@ from runtime.topic_prefix import on_wire, topics_known
 from schemas.codec import wire
 from schemas.codec.build import rows_of
 from schemas.codec.json_text import object_of
-from schemas.errors import ConfigError, RejectedError
+from schemas.errors import ConfigError, RejectedError, UnavailableError
 from schemas.events.event_types import BY_SCHEMA
 from schemas.fields import Field
 from schemas.limits import DEFAULT_LIMITS, Limits
@@ -33,6 +33,8 @@ from schemas.rows.spend import SPEND
 from schemas.rows.tables import BY_TABLE_SCHEMA
 
 _QUIET_MS = 1_500
+_EMPTY_MAX, _SILENT_MAX = 3, 20
+"""So many answers in a row without a record are the end; so many times without an answer a broker is away."""
 _POLL_MS = 200
 _BEGINS_BYTES = 96
 _TEXT_BYTES_MAX = 4_096
@@ -78,35 +80,55 @@ async def _assign(consumer: Any, topic: str) -> dict[TopicPartition, Span]:
 
 
 async def _newest(consumer: Any, spans: Mapping[TopicPartition, Span], records: int) -> list[ConsumerRecord]:
-    """The newest records over all partitions by append time; looks further back while holes leave too few."""
-    reach = records + _MARKERS
-    while True:
-        for partition, (begin, end) in spans.items():
+    """The newest records over all partitions by append time; looks further back in those of which holes leave too
+    few. Raises as ``_read_to_end``."""
+    reach, kept, short = records + _MARKERS, dict[TopicPartition, list[ConsumerRecord]](), dict(spans)
+    while short:
+        for partition, (begin, end) in short.items():
             consumer.seek(partition, max(begin, end - reach))
-        found = await _read_to_end(consumer, spans, records)
-        whole = all(end - reach <= begin for begin, end in spans.values())
-        if whole or len(found) >= records:
-            found.sort(key=lambda record: (record.timestamp, record.partition, record.offset))
-            return found[-records:]
+        kept |= await _read_to_end(consumer, short, records)
+        short = {at: span for at, span in short.items() if span[1] - reach > span[0] and len(kept[at]) < records}
         reach *= 4
+    found = [record for held in kept.values() for record in held]
+    found.sort(key=lambda record: (record.timestamp, record.partition, record.offset))
+    return found[-records:]
 
 
-async def _read_to_end(consumer: Any, spans: Mapping[TopicPartition, Span], records: int) -> list[ConsumerRecord]:
-    """The last ``records`` of each partition, up to the end that was found."""
-    kept: dict[TopicPartition, list[ConsumerRecord]] = {}
+async def _read_to_end(
+    consumer: Any, spans: Mapping[TopicPartition, Span], records: int
+) -> dict[TopicPartition, list[ConsumerRecord]]:
+    """The last ``records`` of each partition, up to the end that was found. Markers are never given out: where brokers
+    answer, and have nothing to give, none but those are left. Raises ``UnavailableError`` for one that stays silent."""
+    kept: dict[TopicPartition, list[ConsumerRecord]] = {partition: [] for partition in spans}
     left = {partition for partition, (begin, end) in spans.items() if end > begin}
+    empty = silent = 0
     while left:
+        answered_ms = {partition: consumer.last_poll_timestamp(partition) for partition in left}
         fetched = await consumer.getmany(*left, timeout_ms=_QUIET_MS)
         for partition, found in fetched.items():
-            end = spans[partition][1]
-            held = kept.setdefault(partition, [])
-            held += [record for record in found if record.offset < end]
+            held = kept[partition]
+            held += [record for record in found if record.offset < spans[partition][1]]
             del held[:-records]
-        done = {partition for partition in left if await consumer.position(partition) >= spans[partition][1]}
+        ahead = {partition: spans[partition][1] - await consumer.position(partition) for partition in left}
+        done = {partition for partition in left if ahead[partition] <= 0}
         left -= done
-        if not fetched and not done:
-            break  # only markers are left
-    return [record for held in kept.values() for record in held]
+        if fetched or done:
+            empty = silent = 0
+        elif away := sorted(at for at in left if consumer.last_poll_timestamp(at) == answered_ms[at]):
+            silent += 1
+            if silent == _SILENT_MAX:
+                raise _unanswered(away)
+        else:
+            empty += 1
+            if empty == _EMPTY_MAX or all(ahead[partition] == 1 for partition in left):
+                break
+    return kept
+
+
+def _unanswered(away: Sequence[TopicPartition]) -> UnavailableError:
+    numbers = ", ".join(str(at.partition) for at in away)
+    said = f"partition {numbers} of {away[0].topic} is not answered for: its newest records cannot be read"
+    return UnavailableError(f"{said}; run `fleetpulse doctor`")
 
 
 async def _follow(consumer: Any, spans: Mapping[TopicPartition, Span], stop: asyncio.Event) -> None:

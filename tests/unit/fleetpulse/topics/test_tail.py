@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -197,3 +199,80 @@ async def test_what_came_while_the_newest_were_read_is_followed(capfdbinary: pyt
     await module._follow(Partition(), {partition: (0, 3)}, stop)
 
     assert [orjson.loads(line)["_offset"] for line in capfdbinary.readouterr().out.splitlines()] == [3, 4]
+
+
+class Consumer:
+    """Reads logs of records (offset, time) by partition; other offsets are holes, which are never given out. ``away``:
+    so many times a partition's broker answers nothing, although there are records."""
+
+    def __init__(self, ends: list[int], *logs: list[tuple[int, int]], away: Sequence[int] = ()) -> None:
+        self.spans = {TopicPartition("t", number): (0, end) for number, end in enumerate(ends)}
+        self._logs, self._at = dict(zip(self.spans, logs, strict=True)), dict.fromkeys(self.spans, 0)
+        self._away, self._answers = dict(zip(self.spans, [*away, *[0] * len(logs)], strict=False)), Counter[Any]()
+        self.fetches = 0
+
+    def seek(self, at: TopicPartition, offset: int) -> None:
+        self._at[at] = offset
+
+    def last_poll_timestamp(self, at: TopicPartition) -> int | None:
+        return self._answers[at] or None
+
+    async def position(self, at: TopicPartition) -> int:
+        return self._at[at]
+
+    async def getmany(self, *places: TopicPartition, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
+        self.fetches += 1
+        found = {at: given for at in places if (given := self._given(at))}
+        self._at |= {at: given[-1].offset + 1 for at, given in found.items()}
+        return found
+
+    def _given(self, at: TopicPartition) -> list[Any]:
+        if self._away[at]:
+            self._away[at] -= 1
+            return []
+        self._answers[at] += 1
+        return [
+            ConsumerRecord("t", at.partition, offset, time_ms, 1, None, b"x", None, -1, 1, ())
+            for offset, time_ms in self._logs[at]
+            if offset >= self._at[at]
+        ]
+
+
+async def newest(consumer: Consumer, records: int) -> list[tuple[int, int]]:
+    """(partition, time) of what is shown."""
+    found = await module._newest(consumer, consumer.spans, records)
+    return [(record.partition, record.timestamp) for record in found]
+
+
+@pytest.mark.parametrize("away", [(1,), (7,), (0, 7), (3, 7)])
+async def test_a_silent_broker_is_waited_for(away: tuple[int, ...]) -> None:
+    """Its records may be the newest; one that answers and has nothing more is at the end."""
+    consumer = Consumer([2, 2], [(0, 10), (1, 30)], [(0, 20)], away=away)
+
+    assert await newest(consumer, 2) == [(1, 20), (0, 30)]
+
+
+async def test_a_broker_that_stays_silent_is_said() -> None:
+    """What there is otherwise would pass for the newest."""
+    consumer = Consumer([2, 2], [(0, 10), (1, 30)], [(0, 20)], away=(0, 10**9))
+
+    with pytest.raises(UnavailableError, match="partition 1 of t is not answered for"):
+        await newest(consumer, 2)
+    assert consumer.fetches < 100
+
+
+@pytest.mark.parametrize(("end", "fetches"), [(1, 1), (2, 2), (3, 4)], ids=["no marker", "one", "two"])
+async def test_markers_at_the_end_are_recognised(end: int, fetches: int) -> None:
+    """At once where nothing but one can be left."""
+    consumer = Consumer([end], [(0, 10)])
+
+    assert await newest(consumer, 5) == [(0, 10)]
+    assert consumer.fetches == fetches
+
+
+async def test_a_partition_with_holes_shows_its_newest_beside_a_busy_one() -> None:
+    """The idle one has newer records than the busy one, before holes longer than what is looked at first."""
+    busy = [(offset, offset) for offset in range(1_000)]
+    consumer = Consumer([1_000, 500], busy, [(0, 1), (99, 5_000), (100, 5_001)])
+
+    assert await newest(consumer, 3) == [(0, 999), (1, 5_000), (1, 5_001)]
