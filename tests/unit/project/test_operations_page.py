@@ -10,6 +10,8 @@ import pytest
 import yaml
 
 from runtime.config import load
+from schemas.contract.rights import Operation, Resource, Right, rights_of, writers_of_both
+from schemas.contract.topics import ALERT_COMMANDS, SOURCE_TOPICS
 
 ROOT = Path(__file__).resolve().parents[3]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -22,6 +24,18 @@ def block_with(text: str) -> str:
     """The one block that has it."""
     (found,) = (block for block in BLOCKS if text in block)
     return found
+
+
+def test_rejected_records_are_sent_again_by_a_login_with_both_roles() -> None:
+    """The record of who ran it stands on one topic, the events on others: no role may write both."""
+    section = RUNNING.partition("### Records rejected")[2].partition("\n### ")[0]
+    given: dict[str, str] = dict(re.findall(r"--acls (\w+)=(\w+)", section))
+    rights = set[Right]().union(*(rights_of(role, "local") for role in given))
+
+    assert len(set(given.values())) == 1
+    assert {Right(Resource.TOPIC, topic.name, Operation.WRITE) for topic in SOURCE_TOPICS} <= rights
+    assert Right(Resource.TOPIC, ALERT_COMMANDS, Operation.WRITE) in rights
+    assert not writers_of_both({"X": rights})
 
 
 def test_rights_are_given_in_the_deployment_that_the_manifests_name(
