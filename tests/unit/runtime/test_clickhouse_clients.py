@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import ssl
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,12 +11,15 @@ from typing import Any
 
 import clickhouse_connect
 import pytest
+from clickhouse_connect.driver._backend.http_async import HttpAsyncBackend
+from clickhouse_connect.driver._backend.http_sync import HttpSyncBackend
 from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 from pydantic import SecretStr
 
 from runtime.clickhouse_clients import (
     ANSWER_BYTES,
     connect,
+    make_async_client,
     make_client,
     named_rows_of,
     rejected,
@@ -120,3 +125,44 @@ def test_replicas_take_an_alter_before_it_is_done() -> None:
     replicated = LOGIN.model_copy(update={"engine_prefix": "Replicated"})
 
     assert server_settings(replicated, consistent=True) == {"alter_sync": 2, "insert_deduplicate": 0}
+
+
+class _MadeError(Exception):
+    """A client's transport was made; there is no server to go on with."""
+
+
+@pytest.mark.parametrize("url", ["http://localhost:8123", "http://127.0.0.1:8123", "https://DB", "http://[::1]:8123"])
+@pytest.mark.parametrize("named", [None, "", "localhost", "127.0.0.0/8,::1/128", "other:1, db:8444", "*"])
+def test_clients_take_no_proxy_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, url: str, named: str | None
+) -> None:
+    """It would see the password; and what a proxy takes for itself is another machine's."""
+    proxies: list[object] = []
+
+    def sync_made(_backend: object, *, pool_manager: Any, **_given: Any) -> None:
+        proxies.append(pool_manager.proxy)
+        raise _MadeError
+
+    def async_made(_backend: object, *, proxy_url: str | None, **_given: Any) -> None:
+        proxies.append(proxy_url)
+        raise _MadeError
+
+    monkeypatch.setattr(HttpSyncBackend, "__init__", sync_made)
+    monkeypatch.setattr(HttpAsyncBackend, "__init__", async_made)
+    for name in ("http_proxy", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://proxy:3128")
+    monkeypatch.setenv("no_proxy", "")  # so that it is as before afterwards
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    if named is not None:
+        monkeypatch.setenv("NO_PROXY", named)
+    config = ClickHouseConfig(url=url, user="me", password=SecretStr("hush-hush"))
+
+    for _ in range(2):
+        with pytest.raises(_MadeError):
+            make_client(config)
+        with pytest.raises(_MadeError):
+            asyncio.run(make_async_client(config))
+
+    assert proxies == [None] * 4
+    assert os.environ["no_proxy"].count(":8123") <= 1
+    assert named is None or named in (os.environ["no_proxy"] or named)
