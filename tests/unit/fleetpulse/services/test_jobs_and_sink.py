@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -188,3 +189,43 @@ def test_a_sink_that_fails_leaves_a_thread_that_waits_for_clickhouse(
 
     said = [record.getMessage() for record in caplog.records]
     assert said == (["exiting: the sink failed while ClickHouse did not answer: not ours"] if abandoned else [])
+
+
+class Draining:
+    """Children that end when they have committed; a signal comes meanwhile, if it is to."""
+
+    def __init__(self, *, again: bool) -> None:
+        self.again, self.done = again, list[str]()
+
+    def __enter__(self) -> Draining:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.again:
+            signal.raise_signal(signal.SIGTERM)
+        self.done.append("committed")
+
+    def start(self, _command: object) -> None: ...
+
+    def tend(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_second_signal_ends_all_jobs_at_once(again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first lets them commit. They do not hear the terminal themselves."""
+    children = Draining(again=again)
+    monkeypatch.setattr(services, "load", lambda: load({"data_dir": str(tmp_path)}))
+    monkeypatch.setattr(services.logs, "configure", lambda name: None)
+    monkeypatch.setattr(services, "Processes", lambda _folder: children)
+    monkeypatch.setattr(services, "TEND_EVERY_S", 0.0)
+    heard = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    try:
+        with pytest.raises(KeyboardInterrupt) if again else contextlib.nullcontext():
+            services.run_all_jobs("bare", "a", None)
+    finally:
+        for number, handler in heard.items():
+            signal.signal(number, handler)
+
+    assert children.done == ([] if again else ["committed"])

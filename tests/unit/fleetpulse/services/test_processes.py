@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,8 @@ import pytest
 from fleetpulse.services.processes import STOP_WITHIN_S, Command, Processes
 from runtime import priority
 from sinks.service import SinkSettings
+
+ROOT = Path(__file__).resolve().parents[4]
 
 
 def test_a_child_that_is_killed_is_started_again(tmp_path: Path) -> None:
@@ -38,6 +43,58 @@ def test_a_signal_to_a_dead_child_goes_nowhere(tmp_path: Path) -> None:
         processes._children["a"].process.wait(30)
 
         assert processes.signal("a", signal.SIGKILL) is False
+
+
+DRAINS = """
+import asyncio
+from runtime.process import on_stop_signal
+
+async def body():
+    stop = on_stop_signal(asyncio.get_running_loop())
+    print("ready", flush=True)
+    await stop.wait()
+    await asyncio.sleep(1.0)
+    print("committed", flush=True)
+
+asyncio.run(body())
+"""
+PARENT = """
+import signal, sys, time
+from pathlib import Path
+from fleetpulse.services.processes import Command, Processes
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
+with Processes(Path(sys.argv[1]), python=sys.argv[2]) as processes:
+    processes.start(Command("a", (), restart=False))
+    try:
+        while processes.tail("a") != "ready":
+            time.sleep(0.02)
+        print("ready", flush=True)
+        while True:
+            time.sleep(0.02)
+    except KeyboardInterrupt:
+        processes.stop("a")
+    print(processes.exit_code("a"), *processes.tail("a").split())
+"""
+
+
+def test_a_child_commits_on_ctrl_c_in_the_terminal(tmp_path: Path) -> None:
+    """Ctrl-C is a signal to a whole group; what the parent then sends would be the second one, which ends at once."""
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -c {shlex.quote(DRAINS)}\n")
+    python.chmod(0o755)
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(tmp_path / "log"), str(python)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        os.killpg(process.pid, signal.SIGINT)
+
+        assert process.stdout.read().split() == ["0", "ready", "committed"]
 
 
 def test_what_a_child_says_is_in_its_log(tmp_path: Path) -> None:
