@@ -4,14 +4,16 @@ Exit codes: 0 done, 1 found something wrong (a difference in the books, a reject
 start), 2 wrong use or configuration. Commands import what they need when they run, so that ``--help`` is quick.
 
 SIGTERM ends a command on the way of Ctrl-C: what it started is stopped again, then the process ends by that signal.
-Services listen themselves, and commit first.
+Services listen themselves, and commit first. The end of the terminal (SIGHUP) is a SIGTERM, but for ``nohup``.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
+import stat
 import sys
 from collections.abc import Callable, Mapping
 from types import FrameType
@@ -175,7 +177,22 @@ def _listen() -> list[int]:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, _hang_up)
     return received
+
+
+def _hang_up(_number: int, _frame: FrameType | None) -> None:
+    """The terminal is gone: writing to it would break off what stops the rest. Shell and kernel both say so: what comes
+    second would do the same."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        with contextlib.suppress(OSError):  # closed
+            if stat.S_ISCHR(os.fstat(stream).st_mode):
+                os.dup2(nowhere, stream)
+    os.close(nowhere)
+    signal.raise_signal(signal.SIGTERM)
 
 
 def _end_by_sigterm() -> None:

@@ -30,7 +30,7 @@ REPORT_EVERY_S = 1.0
 
 def main(argument: str) -> None:
     """Serve until told to stop. ``argument``: JSON of the command line's settings, the port and the descriptors."""
-    for number in SIGNALS:
+    for number in (*SIGNALS, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     given: dict[str, Any] = json.loads(argument)
     logs.configure(f"proxy-{given['worker']}")

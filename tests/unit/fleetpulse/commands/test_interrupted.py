@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import signal
 import subprocess
 import sys
@@ -99,6 +101,49 @@ def test_sigterm_ends_a_command_on_the_way_of_ctrl_c(command: str, said: list[st
 
     assert (printed, process.returncode) == (said, code)
     assert "Traceback" not in complained
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [("measure", "stopped"), ("early", "the books follow"), ("pool", "stopped"), ("service", "committed")],
+)
+def test_the_end_of_the_terminal_ends_a_command_as_sigterm_does(command: str, said: str, tmp_path: Path) -> None:
+    """What it has to say finds no terminal, which stops nothing. Shell and kernel both say that it is gone."""
+    ours, theirs = pty.openpty()
+    done = tmp_path / "done"
+    code = COMMAND.replace("print(word, flush=True)", f"print(word, flush=True); open({str(done)!r}, 'a').write(word)")
+    with subprocess.Popen(
+        [sys.executable, "-c", "from signal import *; signal(SIGHUP, SIG_DFL)" + code, command],
+        cwd=ROOT,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    ) as process:
+        os.close(theirs)
+        assert os.read(ours, 100).strip() == b"ready"
+        os.close(ours)
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGHUP)
+
+    assert done.read_text().endswith(said)
+    assert process.returncode in (0, -signal.SIGTERM)
+
+
+def test_nohup_keeps_a_command_going() -> None:
+    """It has SIGHUP ignored before the command begins."""
+    with subprocess.Popen(
+        [sys.executable, "-c", "from signal import *; signal(SIGHUP, SIG_IGN)" + COMMAND, "early"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.read() == "the books follow\n"
+
+    assert process.returncode == 0
 
 
 BUILDING = """
