@@ -104,6 +104,12 @@ def _is_checkout(folder: Path) -> bool:
     return project.is_file() and 'name = "fleetpulse"' in project.read_text(encoding="utf-8", errors="replace")
 
 
+def is_wanted(data_dir: Path) -> bool:
+    """Whether the stack in ``data_dir`` was started and not stopped since. Raises as ``read_state``."""
+    state = read_state(data_dir)
+    return state is not None and state.wanted
+
+
 def read_state(data_dir: Path) -> StackState | None:
     """The state of the stack in ``data_dir``; None when there never was one, or none of this user's."""
     path = data_dir / FILE_NAME

@@ -19,7 +19,7 @@ from fleetpulse import stack
 from fleetpulse.migrate.bring_up import bring_up, demand_local
 from fleetpulse.stack.ports import free_ports
 from runtime.config import Config, load
-from runtime.local_stack import read_state
+from runtime.local_stack import is_wanted, read_state
 from schemas.contract.topics import BY_NAME, state_topic
 from schemas.errors import FleetpulseError
 
@@ -57,8 +57,7 @@ def stand(data_dir: Path | None, say: Say, *, keep: bool = False) -> Iterator[St
     """The stack, started where it does not run, and stopped again if it was started here (unless ``keep``)."""
     folder = load({"data_dir": data_dir}).data_dir / FOLDER
     demand_local(folder)
-    state = read_state(folder)
-    ran = state is not None and state.wanted
+    ran = is_wanted(folder)
     try:
         stack.up(folder, on_progress=say)
         yield _found(folder)

@@ -15,6 +15,7 @@ from rich.live import Live
 
 from fleetpulse import queries, stack
 from fleetpulse.commands.dashboard import DEFAULT_PORT
+from fleetpulse.commands.output import err
 from fleetpulse.commands.progress import LINE_EVERY_S, spinner
 from fleetpulse.migrate.bring_up import bring_up, demand_local
 from fleetpulse.reconcile.compare import Report, reconcile
@@ -29,6 +30,7 @@ from lab.demo.scenario import COMPILED, JOBS, SOURCES, Scenario
 from runtime.clock import SystemClock
 from runtime.config import Config, own_data_dir
 from runtime.file_lock import alone
+from runtime.local_stack import is_wanted
 from schemas.ddl.stored import RAW
 from schemas.errors import FleetpulseError
 from schemas.limits import MINUTE_MS, WINDOW_MS
@@ -65,7 +67,7 @@ def run_demo(*, seconds: int, seed: int, keep: bool, svg: Path | None, data_dir:
     with ExitStack() as ending:
         ending.enter_context(_alone(where))
         if not keep:
-            ending.callback(stack.down, where)
+            ending.callback(_leave if is_wanted(where) else stack.down, where)
         processes = ending.enter_context(Processes(scenario.folder / "log"))
         compiling = _compile(processes, scenario)
         with spinner("starting Kafka and ClickHouse", console) as show:
@@ -74,6 +76,11 @@ def run_demo(*, seconds: int, seed: int, keep: bool, svg: Path | None, data_dir:
         database, now_ms = Database(config.reading), SystemClock().now_ms()
         run = _Run(config, scenario, database, processes, console, now_ms, now_ms, _landed(database))
         return _run_on(run, keep=keep, svg=svg)
+
+
+def _leave(data_dir: Path) -> None:
+    """A stack that ran before the demo is somebody's; what else works on it goes on."""
+    err.print(f"the stack ran before: it stays up until: {command_for('down', data_dir)}", markup=False, soft_wrap=True)
 
 
 def _alone(data_dir: Path) -> AbstractContextManager[None]:

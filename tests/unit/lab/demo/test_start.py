@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,6 +15,7 @@ from fleetpulse.sql.database import Database
 from lab.demo import run as demo
 from lab.demo.scenario import SOURCES, Scenario
 from runtime.config import Config
+from runtime.local_stack import Ports, StackState, write_state
 from schemas.errors import FleetpulseError
 
 EDGES, SERVICES = ("simulate", "agent"), ("windows", "finals", "alerts", "costs", "sink")
@@ -60,6 +62,29 @@ def test_a_second_demo_in_the_same_folder_is_refused(tmp_path: Path, monkeypatch
         demo.run_demo(seconds=5, seed=1, keep=False, svg=None, data_dir=tmp_path)
     with demo._alone(tmp_path):
         pass
+
+
+@pytest.mark.parametrize("ran", [False, True])
+def test_a_stack_that_ran_before_the_demo_is_left_running(
+    ran: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Jobs and a sink may be at work on it. One that the demo started is stopped, however the demo ends."""
+    before = StackState(tmp_path, "cluster", Ports(1, 2, 3, 4), "writer", "reader", wanted=ran)
+    write_state(before)
+    down: list[Path] = []
+
+    def bring_up(*_: object) -> Config:
+        write_state(replace(before, wanted=True))
+        raise FleetpulseError("enough")
+
+    monkeypatch.setattr(demo.stack, "down", down.append)
+    monkeypatch.setattr(demo, "bring_up", bring_up)
+    monkeypatch.setattr(demo, "has_loops", lambda _package: True)
+    with pytest.raises(FleetpulseError, match="enough"):
+        demo.run_demo(seconds=5, seed=1, keep=False, svg=None, data_dir=tmp_path)
+
+    assert down == ([] if ran else [tmp_path])
+    assert ("it stays up until: fleetpulse down" in capsys.readouterr().err) is ran
 
 
 class Tables:
