@@ -1,4 +1,4 @@
-"""Progress of what takes long: on a terminal a bar or a spinner, elsewhere a line every few seconds.
+"""Progress of what takes long: on a terminal that can draw a bar or a spinner, elsewhere a line every few seconds.
 
 Nothing is printed about what is done in a moment, and no lines where a program reads (``--json``).
 """
@@ -72,7 +72,7 @@ class Lines:
 
 
 class Progress:
-    """Shows one step at a time: a bar that is gone when the step is done; without a terminal lines that stay."""
+    """Shows one step at a time: a bar that is gone when the step is done; without such a terminal lines that stay."""
 
     def __init__(self, console: Console = err) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
@@ -80,12 +80,12 @@ class Progress:
         self._bars = Bars(*columns, console=console, transient=True)
 
     def __enter__(self) -> Progress:
-        if self._console.is_terminal:
+        if self._console.is_interactive:
             self._bars.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self._console.is_terminal:
+        if self._console.is_interactive:
             self._bars.stop()
 
     def say(self, text: str) -> None:
@@ -95,7 +95,7 @@ class Progress:
     @contextlib.contextmanager
     def task(self, text: str) -> Iterator[Report]:
         """One step; what it yields takes (done, all)."""
-        if not self._console.is_terminal:
+        if not self._console.is_interactive:
             with Lines(self._console, text) as lines:
                 yield lambda done, total: setattr(lines, "so_far", (done, total))
             return
@@ -109,7 +109,7 @@ class Progress:
 @contextlib.contextmanager
 def spinner(text: str, console: Console = err, *, lines: bool = True) -> Iterator[Callable[[str], None]]:
     """A spinner beside a text, which what it yields replaces; without a terminal ``lines``, or nothing."""
-    if console.is_terminal:
+    if console.is_interactive:
         with console.status(text) as status:
             yield status.update
     elif lines:

@@ -54,7 +54,7 @@ def top(
         raise ConfigError("--sort", sort, f"must be one of {', '.join(showing.HEADINGS)}")
     view = showing.View(by.value, sort, rising)
     with closing(Database(load().reading)) as database:
-        if not (once or for_program()) and out.is_terminal and sys.stdin.isatty():
+        if not (once or for_program()) and out.is_interactive and sys.stdin.isatty():
             run(lambda view: database.sql(showing.sql(view)).records(), view, out, SystemClock(), every_s=every)
             return None
         gpus = database.sql(showing.sql(view)).records()

@@ -172,8 +172,8 @@ def _watch(run: _Run) -> bool:
 
 @contextmanager
 def _pictures(console: Console) -> Iterator[Callable[[screen.Picture], None]]:
-    """Takes pictures: on a terminal the newest stands there, elsewhere each is a line every few seconds."""
-    if console.is_terminal:
+    """Takes pictures: the newest stands on a terminal that can draw, elsewhere one is a line every few seconds."""
+    if console.is_interactive:
         with Live(console=console, refresh_per_second=4, transient=True) as live:
             yield lambda picture: live.update(screen.live(picture))
         return

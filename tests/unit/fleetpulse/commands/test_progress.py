@@ -93,12 +93,38 @@ def test_what_ends_soon_has_no_line(console: Console) -> None:
 def test_who_waits_for_an_answer_sees_it_at_a_terminal_alone(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """What another program reads has nothing of it, however long it takes."""
     monkeypatch.setattr("fleetpulse.commands.progress.QUIET_S", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
     console = Console(file=io.StringIO(), force_terminal=terminal, width=80)
 
     with spinner("asking ClickHouse", console, lines=False) as change:
         change("asking ClickHouse again")
 
     assert ("asking ClickHouse" in "".join(lines(console))) == terminal
+
+
+def test_a_terminal_that_cannot_draw_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rich shows neither a spinner nor a bar there."""
+    told: list[str] = []
+
+    class Told:
+        def __init__(self, _console: Console, text: str) -> None:
+            self.change = told.append
+            told.append(text)
+
+        def __enter__(self) -> Told:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr("fleetpulse.commands.progress.Lines", Told)
+    console = Console(file=io.StringIO(), force_terminal=True)
+    with spinner("starting the stack", console) as change:
+        change("starting kafka")
+    with Progress(console) as progress, progress.task("compile") as report:
+        report(1, 2)
+
+    assert (told, lines(console)) == (["starting the stack", "starting kafka", "compile"], [])
 
 
 def test_another_text_is_a_line_but_not_early_nor_behind_another_one(console: Console) -> None:

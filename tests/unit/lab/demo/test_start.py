@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -85,6 +86,18 @@ def test_a_stack_that_ran_before_the_demo_is_left_running(
 
     assert down == ([] if ran else [tmp_path])
     assert ("it stays up until: fleetpulse down" in capsys.readouterr().err) is ran
+
+
+def test_a_terminal_that_cannot_draw_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a file does."""
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr(demo.screen, "line", lambda picture: f"at {picture.elapsed_s:.0f} s")
+    console = Console(file=io.StringIO(), force_terminal=True)
+
+    with demo._pictures(console) as show:
+        show(cast(Any, SimpleNamespace(elapsed_s=7.0)))
+
+    assert console.file.getvalue() == "at 7 s\n"  # type: ignore[attr-defined]
 
 
 class Tables:
