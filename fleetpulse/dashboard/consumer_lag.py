@@ -107,7 +107,7 @@ class LagOfGroups:
     async def _found(self) -> list[Lag]:
         async with started(make_admin(self._kafka)) as admin, started(make_consumer(self._kafka, **EVERY)) as consumer:
             names = {job: f"{self._kafka.namespace}-{job}" for job in self._reads}
-            groups = await look_at_groups(admin, list(names.values()))
+            groups = await look_at_groups(admin, list(names.values()), WITHIN_S / 2)
             places = await _places(admin, self._reads)
             await learn_leaders(consumer, places)
             begins, ends = await asyncio.gather(consumer.beginning_offsets(places), consumer.end_offsets(places))
@@ -115,6 +115,8 @@ class LagOfGroups:
         seen = {job: group for job, name in names.items() if (group := groups[name]) is not None}
         if len(seen) < len(names):
             raise no_right(self._kafka, f"Describe on groups {self._kafka.namespace}-*")
+        if not any(group.answered for group in seen.values()):
+            raise TimeoutError
         offsets = {job: group.committed for job, group in seen.items()}
         members = {job: group.members for job, group in seen.items()}
         return lags(offsets, plain(begins), plain(ends), members, aged, self._reads)

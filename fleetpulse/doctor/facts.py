@@ -46,10 +46,12 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True)
 class GroupFacts:
-    """One consumer group: members now, and offsets it ever committed."""
+    """One consumer group: members now, and offsets it ever committed. ``answered``: whether the broker that coordinates
+    it has said so; else nothing is known of it."""
 
     members: int
     committed: Mapping[TopicPartition, int]
+    answered: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -257,9 +257,16 @@ def _transactions(facts: KafkaFacts) -> Iterator[Finding]:
         )
 
 
+_SILENT = (
+    "the broker that coordinates this group says nothing of it, while others are answered for: its members cannot join"
+    " or commit. Restart that broker where this stays so"
+)
+
+
 def judge_lag(facts: KafkaFacts, groups: Mapping[str, Sequence[str]], bounds: Bounds) -> Iterator[Finding]:
     """The consumer lag of every group, topic by topic."""
-    if facts.groups is None:
+    silent = {group for group, found in (facts.groups or {}).items() if found is not None and not found.answered}
+    if facts.groups is None or (silent and silent == facts.groups.keys()):
         yield unknown("lag", "all groups", "consumer groups cannot be read")
         return
     lacking = sorted(
@@ -272,6 +279,9 @@ def judge_lag(facts: KafkaFacts, groups: Mapping[str, Sequence[str]], bounds: Bo
     for group, topics in groups.items():
         found = facts.groups.get(group, _NEVER_RAN)
         if found is None:
+            continue
+        if group in silent:
+            yield unknown("lag", group, _SILENT)
             continue
         if not found.committed and not found.members:
             yield _never_ran(facts, group, topics)

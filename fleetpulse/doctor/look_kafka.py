@@ -44,6 +44,8 @@ _LISTEN_MS = 1_500
 """How long something is waited for that arrives now: agents send every second."""
 _AGAIN_S = 3.0
 """Between two looks at open transactions: jobs commit every second or two."""
+GROUP_WITHIN_S = 5.0
+"""So long the coordinator of a group has to answer about it."""
 _WORLD = (KafkaError, OSError, TimeoutError, FleetpulseError)
 
 
@@ -307,19 +309,24 @@ async def _logins(admin: Any, look: _Look, facts: KafkaFacts) -> KafkaFacts:
     return replace(facts, access_lists=True, shared_logins=writers_of_both(held, look.kafka.topic_prefix))
 
 
-async def look_at_groups(admin: Any, names: Sequence[str]) -> dict[str, GroupFacts | None]:
-    """Members and offsets of each group; None for one that this login may not ask about."""
+async def look_at_groups(
+    admin: Any, names: Sequence[str], within_s: float = GROUP_WITHIN_S
+) -> dict[str, GroupFacts | None]:
+    """Members and offsets of each group; None for one that this login may not ask about. One whose coordinator says
+    nothing within ``within_s`` is not answered; it holds up no other."""
+    return dict(zip(names, await asyncio.gather(*(_group(admin, name, within_s) for name in names)), strict=True))
 
-    async def ask() -> dict[str, GroupFacts | None]:
-        return dict(zip(names, await asyncio.gather(*(_group(admin, name) for name in names)), strict=True))
 
-    return await once_there(ask)
-
-
-async def _group(admin: Any, name: str) -> GroupFacts | None:
-    try:
+async def _group(admin: Any, name: str, within_s: float) -> GroupFacts | None:
+    async def ask() -> GroupFacts:
         offsets = await committed(admin, name)
         return GroupFacts(await members_of(admin, name), offsets)
+
+    try:
+        async with asyncio.timeout(within_s):
+            return await once_there(ask)
+    except TimeoutError:
+        return GroupFacts(0, {}, answered=False)
     except GroupAuthorizationFailedError:
         return None
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aiokafka import TopicPartition
-from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
+from aiokafka.errors import CommitFailedError, GroupCoordinatorNotAvailableError, IllegalStateError, KafkaError
 
 from runtime.assignment import Assignment
 from runtime.bounded_fetch import bound_fetches
@@ -113,8 +113,10 @@ async def _consume(delivery: Delivery) -> None:
     assignment = Assignment()
     consumer = make_consumer(delivery.kafka, group=delivery.group, group_instance_id=delivery.worker)
     consumer.subscribe([ALERTS_TOPIC], listener=assignment)
-    publishing = make_producer(delivery.kafka, max_request_size=REQUEST_BYTES_MAX)
-    async with started(consumer), started(publishing) as producer:
+    async with (
+        started(consumer),
+        started(make_producer(delivery.kafka, max_request_size=REQUEST_BYTES_MAX)) as producer,
+    ):
         while not delivery.stop.is_set():
             partitions = sorted(consumer.assignment())
             if not partitions:  # another process of the group delivers; this one is a standby
@@ -327,9 +329,12 @@ def _done(senders: Iterable[Sender]) -> list[int]:
 async def _committed(
     kafka: KafkaConfig, group: str, partitions: list[TopicPartition]
 ) -> Mapping[TopicPartition, tuple[int | None, str]]:
-    """Committed offset (None without) and metadata by partition; the consumer itself does not return metadata."""
+    """Committed offset (None without) and metadata by partition; the consumer itself does not return metadata. Raises
+    ``KafkaError`` where the group's coordinator has no answer, whose error aiokafka drops."""
     async with started(make_admin(kafka)) as admin:
         found = await admin.list_consumer_group_offsets(group, partitions=partitions)
+    if not found.keys() >= set(partitions):
+        raise GroupCoordinatorNotAvailableError(group)
     return {tp: (found[tp].offset if found[tp].offset >= 0 else None, found[tp].metadata or "") for tp in partitions}
 
 

@@ -374,6 +374,20 @@ def test_lag_behind_ends_that_nobody_named_is_unknown(members: int) -> None:
     assert "consumer lag in llm.requests cannot be read" in found[0].says
 
 
+def test_a_group_that_its_coordinator_says_nothing_of_is_named() -> None:
+    """It is neither stopped nor damaged for all that is known. Where no group is answered for, it is not that group."""
+    silent, well = GroupFacts(0, {}, answered=False), GroupFacts(1, {AT: 900})
+    topics = {"local-deliver": (AT[0],), "local-windows": (AT[0],)}
+    facts = replace(KAFKA, ends={AT: 900}, groups={"local-deliver": silent, "local-windows": well})
+
+    assert names(judge_lag(facts, topics, BOUNDS)) == [
+        ("lag", "local-deliver", "unknown"),
+        ("lag", "local-windows", "good"),
+    ]
+    nobody = replace(facts, groups=dict.fromkeys(topics, silent))
+    assert names(judge_lag(nobody, topics, BOUNDS)) == [("lag", "all groups", "unknown")]
+
+
 @pytest.mark.parametrize(("more", "checks"), [(0, ["lag"]), (1, ["process"])])
 def test_markers_of_transactions_wait_for_nobody(more: int, checks: list[str]) -> None:
     """What a job that stopped in order leaves, two in each partition, is no sign of one that is gone."""

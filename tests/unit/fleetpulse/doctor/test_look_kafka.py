@@ -48,6 +48,19 @@ async def test_a_group_has_the_members_that_its_coordinator_knows(
     assert await look_at_groups(Groups(*codes), ["local-windows"]) == {"local-windows": found}
 
 
+async def test_a_group_whose_coordinator_says_nothing_holds_up_no_other() -> None:
+    """Its members can neither join nor commit while that stays so."""
+
+    class Halves(Groups):
+        async def describe_consumer_groups(self, groups: list[str]) -> list[Any]:
+            self.codes = [16 if groups == ["local-deliver"] else 0]
+            return await super().describe_consumer_groups(groups)
+
+    found = await look_at_groups(Halves(), ["local-deliver", "local-windows"], within_s=0.01)
+
+    assert found == {"local-deliver": GroupFacts(0, {}, answered=False), "local-windows": GroupFacts(1, {})}
+
+
 def test_partitions_without_leader_are_not_asked_for_offsets() -> None:
     """One of them would use up the time of all other looks."""
     topics = {"books": TopicFacts(3, 1, (1,), (1,), {}), "costs": TopicFacts(1, 1, (0,), (0,), {})}

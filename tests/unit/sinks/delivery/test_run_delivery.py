@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.errors import GroupCoordinatorNotAvailableError
 
 from runtime.assignment import Assignment
 from runtime.config import KafkaConfig
@@ -98,3 +99,21 @@ async def test_a_stop_ends_a_session_whose_partition_has_no_answer(away: str, mo
     else:
         await session.run()
         assert stop.is_set()
+
+
+async def test_a_coordinator_without_an_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """aiokafka drops its error, and gives offsets of no partition."""
+
+    class Admin:
+        async def start(self) -> None:
+            """It runs."""
+
+        stop = start
+
+        async def list_consumer_group_offsets(self, *_: object, **__: object) -> dict[TopicPartition, object]:
+            return {}
+
+    monkeypatch.setattr(service, "make_admin", lambda _: Admin())
+
+    with pytest.raises(GroupCoordinatorNotAvailableError):
+        await service._committed(KafkaConfig(), "g", [TopicPartition("alerts", 0)])
