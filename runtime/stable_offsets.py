@@ -91,8 +91,8 @@ async def stable_offset(client: Any, node: int, group: str, topic: str, partitio
             node, StableOffsetRequest(group, topic, partition), group=ConnectionGroup.COORDINATION
         )
     except (IncompatibleBrokerVersion, NotImplementedError):
-        asked = OffsetFetchRequest(group, [(topic, [partition])])
-        answer = await client.send(node, asked, group=ConnectionGroup.COORDINATION)
+        request = OffsetFetchRequest(group, [(topic, [partition])])
+        answer = await client.send(node, request, group=ConnectionGroup.COORDINATION)
     if code := getattr(answer, "error_code", 0):
         raise _error(code)
     for offset, metadata, code in _of_partition(answer, topic, partition):

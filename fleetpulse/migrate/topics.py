@@ -115,11 +115,11 @@ async def live_topics(kafka: KafkaConfig, admin: Any, topics: Sequence[Topic]) -
 async def _demand_missing(kafka: KafkaConfig, admin: Any, names: Sequence[str]) -> None:
     """Raise ``ConfigError`` for a topic that this login may not see: a list of all topics leaves it out, and to make it
     would part the log that it has from its rows, by another log id."""
-    asked = {on_wire(admin, name): name for name in names}
-    request = MetadataRequest(list(asked), allow_auto_topic_creation=False)
-    for code, name, *_ in (await admin._send_request(request)).topics if asked else ():
+    missing = {on_wire(admin, name): name for name in names}
+    request = MetadataRequest(list(missing), allow_auto_topic_creation=False)
+    for code, name, *_ in (await admin._send_request(request)).topics if missing else ():
         if code == TopicAuthorizationFailedError.errno:
-            raise no_right(kafka, f"topic {asked[name]} cannot be described")
+            raise no_right(kafka, f"topic {missing[name]} cannot be described")
 
 
 async def _settings(
