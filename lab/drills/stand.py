@@ -40,6 +40,9 @@ READY_WITHIN_S = 300.0
 ENDS_WITHIN_S = 60.0
 TICK_S = 0.2
 GPUS, REQUESTS_PER_S = 8, 5
+SCRAPE = "2s"
+"""Between two scrapes, and the time that one has: a process that is late once counts as gone, and what was pending
+begins to be so again."""
 FAULT_EVERY_S = 60
 """So often a GPU is lost and found again: each engine's are one alert, which stays open."""
 
@@ -217,7 +220,7 @@ class Stand:
             fresh.replace(self._targets)
 
     def _watch(self) -> None:
-        """Start Prometheus with the shipped rules, a second between two scrapes."""
+        """Start Prometheus with the shipped rules."""
         program = shutil.which(PROMETHEUS)
         if program is None:
             return
@@ -225,7 +228,7 @@ class Stand:
         folder.mkdir(exist_ok=True)
         self._scrape()
         config: dict[str, Any] = {
-            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "global": {"scrape_interval": SCRAPE, "evaluation_interval": "1s"},
             "rule_files": [str(RULES)],
             "scrape_configs": [{"job_name": "fleetpulse", "file_sd_configs": [{"files": [str(self._targets)]}]}],
         }
