@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -31,7 +31,7 @@ from pydantic_settings import (
 )
 
 from runtime.clickhouse_config import ClickHouseConfig as ClickHouseConfig
-from runtime.config_keys import Section, holds_secret, is_secret, nearest_key
+from runtime.config_keys import Section, holds_secret, holds_section, is_secret, nearest_key
 from runtime.delivery_config import DeliveryConfig
 from runtime.edge_config import AgentConfig
 from runtime.local_stack import READER, WRITER, StackState, default_data_dir
@@ -387,14 +387,8 @@ def _explain(error: ValidationError) -> ConfigError:
         near = nearest_key(Config, path)
         meant = f"; did you mean {near}?" if near else ""
         return ConfigError(key, "...", f"is not a setting{meant} (`fleetpulse config` lists all)")
-    hidden = is_secret(Config, path) or _holds_section(value)
+    hidden = is_secret(Config, path) or holds_section(value)
     return ConfigError(key, "..." if hidden else value, first["msg"].removeprefix("Value error, "))
-
-
-def _holds_section(value: object) -> bool:
-    if isinstance(value, list | tuple):
-        return any(map(_holds_section, value))
-    return isinstance(value, dict | BaseModel)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -51,6 +51,13 @@ def is_secret(root: Any, path: Sequence[str | int]) -> bool:
     return SecretStr in _kinds_at(root, path)
 
 
+def holds_section(value: object) -> bool:
+    """Whether a value has keys of its own, or is a list of such: among them may be secrets."""
+    if isinstance(value, list | tuple):
+        return any(map(holds_section, value))
+    return isinstance(value, dict | BaseModel)
+
+
 def holds_secret(root: Any, given: Mapping[str, Any], at: tuple[str | int, ...] = ()) -> bool:
     """Whether a secret stands in the settings as they were given. An address of a target counts where it holds the
     token of a chat service."""

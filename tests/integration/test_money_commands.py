@@ -32,7 +32,7 @@ from lab.simulator.plan import CHAT_SHARES, CODE_SHARES, mixed_plan
 from schemas.contract.alert_commands import TEXT_CHARS_MAX
 from schemas.contract.record import Record
 from schemas.contract.topics import BY_NAME
-from schemas.limits import HOUR_MS, MINUTE_MS
+from schemas.limits import DERIVED_SETTLE_MS, HOUR_MS, MINUTE_MS
 from tests.conftest import Servers
 from tests.integration.installation import Installation, installed
 from tests.integration.sink_rig import send
@@ -109,13 +109,14 @@ class Stretch:
 
 
 class Fed:
-    """The commands on an installation, and two stretches that went in: one that just ended, and one of hours ago."""
+    """The commands on an installation, and two stretches that went in: one settled just now, and one of hours ago."""
 
     def __init__(self, folder: Path, of: Installation) -> None:
         self.config = of.config
         self.database = Database(of.config.reading)
         now_ms = int(time.time() * 1_000)
-        self.recent = Stretch(now_ms // MINUTE_MS * MINUTE_MS - MINUTES * MINUTE_MS)
+        settled_ms = (now_ms - DERIVED_SETTLE_MS) // MINUTE_MS * MINUTE_MS
+        self.recent = Stretch(settled_ms - MINUTES * MINUTE_MS)
         self.old = Stretch((now_ms - 4 * HOUR_MS) // HOUR_MS * HOUR_MS)
         self.folder = folder
         self.environment = {**os.environ, **of.environment, "COLUMNS": "160"}

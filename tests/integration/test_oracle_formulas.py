@@ -12,7 +12,7 @@ import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError
 
 from fleetpulse import queries
-from fleetpulse.top.table import SQL, View, table_of
+from fleetpulse.top.table import View, sql, table_of
 from lab.oracle.faces import FACES, UNITS
 from lab.oracle.recipes import recipes
 from lab.oracle.recount import Recount
@@ -97,10 +97,10 @@ def test_top_shows_the_newest_reading_of_each_gpu(asked: Asked) -> None:
     hosts: dict[str, list[Row]] = {}
     for row in newest.values():
         hosts.setdefault(row["host"], []).append(row)
-    gpus = asked(SQL, {})
 
     def shown(by: Literal["gpu", "host"]) -> dict[Any, tuple[Any, ...]]:
         name = "gpu" if by == "gpu" else "host"
+        gpus = asked(sql(View(by)), {})
         return {row[name]: (row["util %"], row["power W"], row["temp C"]) for row in table_of(gpus, View(by))}
 
     assert shown("gpu") == {
