@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from aiokafka import TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from runtime.assignment import Assignment
 from runtime.bounded_fetch import bound_fetches
@@ -26,7 +26,7 @@ from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.contract_record import read_log_ids
 from runtime.health import Readiness
-from runtime.kafka_clients import explained, follow, make_consumer, start_or_close
+from runtime.kafka_clients import explained, follow, make_consumer, start_or_close, stop_client
 from runtime.runbook import Cause, cause_of, named
 from runtime.tracing import Tracer
 from schemas.contract.record import Record
@@ -260,8 +260,12 @@ async def _run_group(kafka: KafkaConfig, group: _Group, settings: SinkSettings, 
             await _land_all(consumer, group, settings, stop)
         except (KafkaError, OSError) as error:
             await _reconnect(kafka, group, error, stop)
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is None or task.cancelling():
+                raise
+            await _reconnect(kafka, group, KafkaConnectionError("the client was cancelled from within"), stop)
         finally:
-            await consumer.stop()
+            await stop_client(consumer.stop)
     group.database.close()
 
 

@@ -12,16 +12,10 @@ from aiokafka import ConsumerRebalanceListener, TopicPartition
 from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
 from runtime.health import Readiness
-from runtime.kafka_clients import make_consumer
+from runtime.kafka_clients import make_consumer, stop_client
 from runtime.tracing import Tracer
 from stream_jobs.runner.job import Job
-from stream_jobs.runner.kafka_ports import (
-    KafkaBroker,
-    demand_read_committed,
-    in_transaction,
-    record_of,
-    stop_client,
-)
+from stream_jobs.runner.kafka_ports import KafkaBroker, demand_read_committed, in_transaction, record_of
 from stream_jobs.runner.partitions import Partitions
 from stream_jobs.runner.policy import NEVER_MS, CommitPolicy
 from stream_jobs.runner.watchdog import Watchdog

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -23,7 +23,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from runtime import topic_ids
 from runtime.config import KafkaConfig
-from runtime.kafka_clients import make_consumer, make_producer
+from runtime.kafka_clients import make_consumer, make_producer, stop_client
 from runtime.kept_zstd import keep_contexts
 from runtime.stable_offsets import stable_offset
 from runtime.topic_prefix import on_wire, topics_known
@@ -40,7 +40,6 @@ PACK_LEVEL = 1
 """Partial rows cost a fifth less to pack than at zstd's usual level 3, and take 2 to 6 % more bytes."""
 RETRY_AFTER_S = 0.1
 PAUSE_S = 0.005
-STOP_WITHIN_S = 2.0
 POLL_WAIT_MS = 200
 NO_OFFSET = -1
 _FENCED = frozenset({"InvalidProducerEpoch", "ProducerFenced"})
@@ -93,17 +92,6 @@ def _take_error(sent: asyncio.Future[Any]) -> None:
     """An error that nobody takes is logged when the garbage collector finds it."""
     if not sent.cancelled():
         sent.exception()
-
-
-async def stop_client(stop: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Stop a client of aiokafka for what it is worth: with the broker away it may hang, and now and then it lets a
-    CancelledError of its own tasks slip, which must not be taken for ours."""
-    task = asyncio.create_task(stop())
-    done, _ = await asyncio.wait({task}, timeout=STOP_WITHIN_S)
-    if not done:
-        task.cancel()
-    elif not task.cancelled() and (error := task.exception()) is not None:
-        _log.debug("a client did not stop in order", exc_info=error)
 
 
 class KafkaProducer:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.errors import KafkaConnectionError
 
 from runtime import kafka_clients
 from runtime.backoff import Backoff
@@ -320,6 +321,48 @@ async def test_a_certificate_that_cannot_be_read_for_a_while_does_not_end_a_runn
     assert len(database.stored) == 2
     (line,) = [one for one in caplog.records if one.getMessage().startswith("sink group failed")]
     assert "kafka.ssl_*" in line.__dict__["why"]
+
+
+@pytest.mark.parametrize("where", ["getmany", "stop"])
+async def test_a_client_that_is_cancelled_from_within_does_not_end_the_sink(
+    where: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """aiokafka lets errors of its own tasks slip: the group reconnects. Else the sink would stop in order, and nobody
+    would start it again."""
+    monkeypatch.setattr(service, "BACKOFF", Backoff(0.001, 0.001))
+    stop, first = asyncio.Event(), [True]
+
+    class Slipping(Recording):
+        def subscribe(self, topics: Sequence[str], listener: Any) -> None:
+            """It brings records of them."""
+
+        async def start(self) -> None:
+            """It has joined."""
+
+        async def getmany(self, timeout_ms: int, max_records: int) -> dict[TopicPartition, list[Any]]:
+            if first and where == "getmany":
+                first.clear()
+                raise asyncio.CancelledError
+            if first:
+                raise KafkaConnectionError("away")
+            return await super().getmany(timeout_ms, max_records)
+
+        async def stop(self) -> None:
+            if first:
+                first.clear()
+                raise asyncio.CancelledError
+
+    class Closed(Database):
+        def close(self) -> None:
+            """Nothing is open."""
+
+    monkeypatch.setattr(service, "make_consumer", lambda *_given, **_settings: Slipping())
+    database = Closed(2, stop.set)
+
+    await _run_group(KafkaConfig(), group(database), SETTINGS, stop)
+
+    assert len(database.stored) == 2
+    assert [one.getMessage()[:17] for one in caplog.records if one.levelname == "WARNING"][:1] == ["sink group failed"]
 
 
 async def test_a_sink_that_joins_its_group_ends_when_it_is_told_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
