@@ -25,10 +25,9 @@ from fleetpulse.services.processes import Command, Processes
 from lab.bench import cpu
 from lab.bench.stand import Stand, fresh_stand, until
 from runtime.config import Config
-from runtime.kafka_clients import make_admin, make_consumer
+from runtime.kafka_clients import make_admin, make_consumer, stop_client
 from schemas.contract.topics import SOURCE_TOPICS, TOPICS, WINDOW_FINALS, WINDOW_PARTIALS
 from schemas.errors import FleetpulseError
-from stream_jobs.runner.kafka_ports import stop_client
 
 GPUS_PER_HOST = 8
 REQUESTS_PER_HOST_S = 40.0
