@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from aiokafka import TopicPartition
-from aiokafka.errors import KafkaConnectionError, KafkaError
+from aiokafka.errors import KafkaError
 
 from runtime.assignment import Assignment
 from runtime.bounded_fetch import bound_fetches
@@ -26,7 +26,7 @@ from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.contract_record import read_log_ids
 from runtime.health import Readiness
-from runtime.kafka_clients import explained, follow, make_consumer, start_or_close, stop_client
+from runtime.kafka_clients import explained, follow, make_consumer, slips_raised, start_or_close, stop_client
 from runtime.runbook import Cause, cause_of, named
 from runtime.tracing import Tracer
 from schemas.contract.record import Record
@@ -188,7 +188,8 @@ async def run_sink(
 async def _else_stopping(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
     """Where it raises, all others stop, too: they wait for ClickHouse no longer than at any stop."""
     try:
-        await work
+        with slips_raised():  # a task group would take one for a task that was to end
+            await work
     except BaseException:
         stop.set()
         raise
@@ -253,17 +254,14 @@ async def _run_group(kafka: KafkaConfig, group: _Group, settings: SinkSettings, 
             await _reconnect(kafka, group, error, stop)
             continue
         try:
-            if not await unless(stop, start_or_close(consumer)):  # without coordinator it joins for ever
-                continue
-            group.joined()
-            _log.info("sink group reads", extra={"group": group.name, "topics": ",".join(group.topics)})
-            await _land_all(consumer, group, settings, stop)
+            with slips_raised():
+                if not await unless(stop, start_or_close(consumer)):  # without coordinator it joins for ever
+                    continue
+                group.joined()
+                _log.info("sink group reads", extra={"group": group.name, "topics": ",".join(group.topics)})
+                await _land_all(consumer, group, settings, stop)
         except (KafkaError, OSError) as error:
             await _reconnect(kafka, group, error, stop)
-        except asyncio.CancelledError:
-            if (task := asyncio.current_task()) is None or task.cancelling():
-                raise
-            await _reconnect(kafka, group, KafkaConnectionError("the client was cancelled from within"), stop)
         finally:
             await stop_client(consumer.stop)
     group.database.close()

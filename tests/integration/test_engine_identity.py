@@ -147,3 +147,4 @@ async def test_a_gateway_on_another_host_knows_engines_by_the_topic(
                         await asyncio.sleep(0.05)
     finally:
         following.cancel()
+        await asyncio.wait({following})

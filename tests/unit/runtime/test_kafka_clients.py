@@ -191,6 +191,98 @@ async def test_a_client_that_cannot_start_is_closed(
     assert len(closed_clients) == 1
 
 
+class Slipping:
+    """A client that at one point lets a CancelledError of its own tasks slip, as aiokafka does."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self.stopped = False
+
+    async def start(self) -> None:
+        await self.at("start")
+
+    async def at(self, point: str) -> None:
+        await asyncio.sleep(0)
+        if point == self._where:
+            raise asyncio.CancelledError
+
+    async def stop(self) -> None:
+        self.stopped = True
+        await self.at("stop")
+
+
+@pytest.mark.parametrize("where", ["start", "block"])
+async def test_what_a_client_cancels_itself_is_an_error_of_kafka(where: str) -> None:
+    """Who runs it is not asked to end, and can say why it does."""
+    client = Slipping(where)
+
+    with pytest.raises(KafkaConnectionError, match="cancelled from within"):
+        async with started(client):
+            await client.at("block")
+
+    assert client.stopped
+
+
+async def test_a_client_that_cancels_itself_while_it_stops_changes_nothing() -> None:
+    """What was done with it was done."""
+    client = Slipping("stop")
+
+    async with started(client):
+        pass
+
+    assert client.stopped
+
+
+@pytest.mark.parametrize("where", ["nowhere", "stop"])
+async def test_who_is_asked_to_end_ends_and_his_client_is_stopped(where: str) -> None:
+    """Also when the loop ends in the same moment, and with it every task that has not begun."""
+    client, within = Slipping(where), asyncio.Event()
+
+    async def run() -> None:
+        async with started(client):
+            within.set()
+            await asyncio.Event().wait()
+
+    running = asyncio.create_task(run())
+    await within.wait()
+    before = asyncio.all_tasks()
+    running.cancel()
+    await asyncio.sleep(0)
+    for task in asyncio.all_tasks() - before | {running}:
+        task.cancel()
+    await asyncio.wait({running})
+
+    assert (running.cancelled(), client.stopped) == (True, True)
+
+
+async def test_following_goes_on_after_a_client_that_cancelled_itself(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would end whoever follows, without a word."""
+    monkeypatch.setattr(kafka_clients, "FOLLOW_EVERY_S", 0.001)
+    stop, readiness, asked = asyncio.Event(), Readiness(), list[str]()
+
+    class Admin(Slipping):
+        async def describe_cluster(self) -> None:
+            asked.append("cluster")
+            if len(asked) == 2:
+                stop.set()
+                return
+            await self.at("describe")
+
+    async def why(_kafka: KafkaConfig, error: BaseException) -> UnavailableError:
+        return UnavailableError(str(error))
+
+    monkeypatch.setattr(kafka_clients, "make_admin", lambda _kafka: Admin("describe"))
+    monkeypatch.setattr(kafka_clients, "explained", why)
+
+    await kafka_clients.follow(KafkaConfig(), stop, readiness)
+
+    assert (len(asked), readiness.why()) == (2, None)
+    (line,) = [one for one in caplog.records if one.levelname == "WARNING"]
+    assert "cancelled from within" in line.__dict__["error"]
+
+
 @pytest.mark.usefixtures("nobody")
 async def test_an_error_within_an_opened_client_says_what_failed() -> None:
     """And where."""

@@ -22,7 +22,7 @@ from sinks import service
 from sinks.database import SinkDatabase
 from sinks.landing import Insert, Landing
 from sinks.retried import retried
-from sinks.service import Progress, SinkSettings, _Group, _groups, _land_all, _run_group
+from sinks.service import Progress, SinkSettings, _else_stopping, _Group, _groups, _land_all, _run_group
 from tests.unit.sinks.landing_cases import LOG_IDS, partials, requests
 
 PLACE = TopicPartition("llm.requests", 0)
@@ -363,6 +363,21 @@ async def test_a_client_that_is_cancelled_from_within_does_not_end_the_sink(
 
     assert len(database.stored) == 2
     assert [one.getMessage()[:17] for one in caplog.records if one.levelname == "WARNING"][:1] == ["sink group failed"]
+
+
+async def test_no_part_of_the_sink_ends_because_a_client_cancelled_itself() -> None:
+    """In a task group it would be a task that was to end, and the sink would end in order."""
+    stop = asyncio.Event()
+
+    async def slips() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(ExceptionGroup) as ended:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_else_stopping(slips(), stop))
+
+    assert isinstance(ended.value.exceptions[0], KafkaConnectionError)
+    assert stop.is_set()
 
 
 async def test_a_sink_that_joins_its_group_ends_when_it_is_told_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
