@@ -14,15 +14,6 @@ from producers.spool.slots import Slots
 
 AGE_MS_MAX = 60_000
 """What is older is not gone on from: the difference would be smeared over windows in which nobody looked."""
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-
-def boot_id() -> str | None:
-    """Of this start of the machine; None where the system does not report it."""
-    try:
-        return BOOT_ID.read_text().strip() or None
-    except OSError:
-        return None
 
 
 class KeptFile:

@@ -77,7 +77,7 @@ class KafkaConfig(Section):
             host, _, port = address.strip().rpartition(":")
             if "@" in host:
                 raise ValueError("must not hold credentials: set sasl_username and sasl_password")
-            if not host or not port.isdigit() or not 0 < int(port) < 65_536:
+            if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
                 raise ValueError("must be host:port, several separated by commas")
             if ":" in host and not (host.startswith("[") and host.endswith("]")):
                 raise ValueError("must be host:port, an IPv6 address in brackets")

@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
 
 @dataclass(frozen=True, slots=True)
 class Process:
@@ -14,6 +16,14 @@ class Process:
 
     pid: int
     started: str
+
+
+def boot_id() -> str | None:
+    """Of this start of the machine; None where the system does not report it."""
+    try:
+        return BOOT_ID.read_text(encoding="ascii").strip() or None
+    except OSError:
+        return None
 
 
 def started(pid: int) -> str | None:
@@ -35,9 +45,8 @@ def _started_linux(pid: int) -> str | None:
     # proc(5): after the name in parentheses come state (field 3), number of threads (20) and start in ticks since boot
     # (22). A killed process is a zombie as soon as its first thread is gone; the last one closes its ports.
     fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     gone = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
-    return None if gone else f"{boot}:{fields[19].decode()}"
+    return None if gone else f"{boot_id()}:{fields[19].decode()}"
 
 
 def alive(process: Process | None) -> bool:

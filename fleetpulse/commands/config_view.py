@@ -95,7 +95,7 @@ def _given(tree: Any, path: Sequence[str]) -> bool:
         if isinstance(at, BaseModel | str):
             return True
         if isinstance(at, Sequence):
-            if not name.isdigit() or int(name) >= len(at):
+            if not name.isdecimal() or int(name) >= len(at):
                 return False
             at = at[int(name)]
             continue

@@ -66,6 +66,7 @@ def report_cost(
     from fleetpulse.report.compose import page
     from fleetpulse.report.html import html as html_of
     from fleetpulse.report.terminal import rendered
+    from fleetpulse.whole_file import replacing
     from runtime.config import load
 
     now_ms = SystemClock().now_ms()
@@ -79,7 +80,8 @@ def report_cost(
         raise FleetpulseError("\n".join([str(error), *again])) from error
     if html is None:
         return Result(report, lambda: print_whole(*rendered(page(report))))
-    html.write_text(html_of(page(report)), encoding="utf-8")
+    with replacing(html) as file:
+        file.write(html_of(page(report)).encode())
     err.print(f"written to {html}", markup=False, highlight=False)
     return Result(report, lambda: None)
 

@@ -117,6 +117,7 @@ def import_list(
 
     Example: [bold]fleetpulse prices import model_prices.json -o list_prices.json[/bold]
     """
+    from fleetpulse.whole_file import replacing
     from stream_jobs.prices.list_map import map_text
     from stream_jobs.prices.load import load_map
 
@@ -126,7 +127,8 @@ def import_list(
         found = load_map(source)
     models, priced = _counts_of(found)
     if priced:
-        output.write_text(map_text(found), encoding="utf-8")
+        with replacing(output) as file:
+            file.write(map_text(found).encode())
 
     def show() -> None:
         _warn(found.unread)

@@ -42,7 +42,7 @@ def upstream_of(text: str) -> dict[str, object]:
     url, mark, weight = text.rpartition("=")
     if not mark:
         return {"url": text}
-    if not weight.isdigit():
+    if not weight.isdecimal():
         raise ConfigError("--upstream", text, "must be URL or URL=WEIGHT, with a whole number for a weight")
     return {"url": url, "weight": int(weight)}
 

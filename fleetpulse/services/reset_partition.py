@@ -94,7 +94,7 @@ def job_of(topic: str, named: str | None) -> str:
 def place_of(text: str) -> tuple[str, int]:
     """``TOPIC:N`` or ``TOPIC/N``, as logs name it. Raises ``ConfigError``."""
     topic, _, number = text.replace("/", ":").rpartition(":")
-    if not topic or not number.isdigit():
+    if not topic or not number.isdecimal():
         raise ConfigError("--partition", text, "must be TOPIC:N")
     return topic, int(number)
 

@@ -17,8 +17,9 @@ import orjson
 
 from producers.engines.mappings import BY_KIND
 from producers.engines.rows import Known, SeriesName
-from producers.kept_file import AGE_MS_MAX, KeptFile, boot_id
+from producers.kept_file import AGE_MS_MAX, KeptFile
 from producers.series import digest_of
+from runtime.live_process import boot_id
 
 _log = logging.getLogger(__name__)
 

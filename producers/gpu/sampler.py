@@ -30,9 +30,9 @@ from producers.gpu.remembered import CounterFile, Era
 from producers.gpu.rows import Reading, counters, sample_rows
 from producers.gpu.transitions import Happening, Watch, newest, observe
 from producers.gpu.watchdog import LIMIT_S, Done, Failed, Hung, Outcome, Watchdog
-from producers.kept_file import boot_id
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
+from runtime.live_process import boot_id
 from schemas.events.event_types import GPU_SAMPLES
 
 _log = logging.getLogger(__name__)

@@ -25,6 +25,7 @@ from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 from producers.spool.frame import ORDINAL_MAX
+from runtime.live_process import boot_id
 from schemas.errors import ConfigError, ContractError
 
 _log = logging.getLogger(__name__)
@@ -35,7 +36,6 @@ _LOCK = "lock"
 _FILE_BYTES, _LOCK_BYTES = 16 * 1024, 64
 """They are written at full length, spaces behind the value: another one takes no more of a disk that is full."""
 _MACHINE_ID = Path("/etc/machine-id")
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 OTHER_MACHINE, COPIED, RESTARTED, RESTORED = "other machine", "copied", "machine restarted", "restored"
 """Why a spool is a new source."""
 _ID_DIGITS = 32
@@ -54,7 +54,7 @@ class Place:
     def of(cls, folder: Path) -> Place:
         """This machine, its start, and the folder."""
         about = folder.stat()
-        return cls(_line(_MACHINE_ID), _line(_BOOT_ID), f"{about.st_dev}:{about.st_ino}")
+        return cls(_line(_MACHINE_ID), boot_id() or "", f"{about.st_dev}:{about.st_ino}")
 
 
 @dataclass(frozen=True, slots=True)

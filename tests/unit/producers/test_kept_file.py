@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from producers.kept_file import KeptFile, boot_id
+from producers.kept_file import KeptFile
 
 
 def test_what_was_saved_last_is_loaded_by_the_next(tmp_path: Path) -> None:
@@ -26,11 +26,3 @@ def test_the_first_failure_alone_is_handed_back(tmp_path: Path) -> None:
     assert [isinstance(small.save(bytes(100)), OSError), small.save(bytes(100))] == [True, None]
     assert [isinstance(nowhere.save(b""), OSError), nowhere.save(b"")] == [True, None]
     assert nowhere.load() is None
-
-
-def test_this_start_of_the_machine_has_an_id() -> None:
-    """The same each time, where the system has one; it has no end of line."""
-    boot = boot_id()
-
-    assert boot == boot_id()
-    assert boot is None or boot == boot.strip() != ""

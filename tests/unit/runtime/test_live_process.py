@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from runtime.live_process import Process, alive, started
+from runtime.live_process import Process, alive, boot_id, started
 
 
 def test_a_running_process_is_alive_and_one_that_had_its_id_before_is_not() -> None:
@@ -28,3 +28,11 @@ def test_an_ended_process_is_gone_though_nobody_has_waited_for_it() -> None:
 
     assert started(child.pid) is None
     assert not alive(process)
+
+
+def test_this_start_of_the_machine_has_an_id() -> None:
+    """The same each time, where the system has one; it has no end of line."""
+    boot = boot_id()
+
+    assert boot == boot_id()
+    assert boot is None or boot == boot.strip() != ""

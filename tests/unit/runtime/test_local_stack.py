@@ -1,4 +1,6 @@
+import errno
 import json
+import os
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -51,6 +53,21 @@ def test_only_the_owner_reads_the_passwords(tmp_path: Path) -> None:
 
     assert stat.S_IMODE((tmp_path / FILE_NAME).stat().st_mode) == 0o600
     assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
+
+
+def test_nothing_is_left_of_a_state_that_could_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would hold the passwords. What was there stays."""
+    write_state(state(tmp_path))
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_state(replace(state(tmp_path), cluster_id="another"))
+
+    assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
+    assert read_state(tmp_path) == state(tmp_path)
 
 
 def test_passwords_stay_out_of_a_repr(tmp_path: Path) -> None:

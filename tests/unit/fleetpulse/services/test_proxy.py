@@ -34,8 +34,9 @@ def test_upstreams_of_the_command_line() -> None:
     """A URL, with a weight behind an equals sign where it has one."""
     assert upstream_of("http://e:1") == {"url": "http://e:1"}
     assert upstream_of("http://e:1=3") == {"url": "http://e:1", "weight": 3}
-    with pytest.raises(ConfigError, match="whole number"):
-        upstream_of("http://e:1=half")
+    for weight in ("half", "²"):
+        with pytest.raises(ConfigError, match="whole number"):
+            upstream_of(f"http://e:1={weight}")
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,9 @@ def test_a_partition_is_named_as_logs_name_it(text: str, place: tuple[str, int])
     assert place_of(text) == place
 
 
-@pytest.mark.parametrize("text", ["", "llm.requests", "llm.requests:", ":3", "llm.requests:x", "llm.requests:-1"])
+@pytest.mark.parametrize(
+    "text", ["", "llm.requests", "llm.requests:", ":3", "llm.requests:x", "llm.requests:-1", "t:²"]
+)
 def test_anything_else_is_refused(text: str) -> None:
     """Before anything is looked at."""
     with pytest.raises(ConfigError, match="must be TOPIC:N"):

@@ -18,6 +18,7 @@ from producers.spool.books import book_rows
 from producers.spool.frame import Spooled
 from producers.spool.identity import COPIED, OTHER_MACHINE, RESTARTED, RESTORED, Place, next_identity
 from producers.spool.spool import Spool
+from runtime import live_process
 from schemas.rows.tables import SEQ_ALL
 
 TOPIC = "llm.requests"
@@ -122,7 +123,7 @@ def test_a_place_is_read_from_this_machine(tmp_path: Path) -> None:
 def test_a_container_without_a_machine_id_keeps_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a volume: its folder stays the same."""
     monkeypatch.setattr(module, "_MACHINE_ID", tmp_path / "missing")
-    monkeypatch.setattr(module, "_BOOT_ID", tmp_path / "missing")
+    monkeypatch.setattr(live_process, "BOOT_ID", tmp_path / "missing")
 
     assert spooled(tmp_path / "spool").source == spooled(tmp_path / "spool").source
 
