@@ -165,14 +165,14 @@ class PartitionOwner:
 
     async def acquire(self) -> int:
         """Fence the previous owner and restore its state; returns the offset to feed from."""
-        await recovery.demand_state_partition(self._broker, self._names, self.source)
+        await recovery.demand_partitions(self._broker, self._names, self.source)
         await self._fence()
         return await self._take_up()
 
     async def examine(self) -> None:
         """Do what ``acquire`` does without fencing anybody. Raises ``PartitionError`` while that cannot succeed. Never
         feed this owner."""
-        await recovery.demand_state_partition(self._broker, self._names, self.source)
+        await recovery.demand_partitions(self._broker, self._names, self.source)
         await self._take_up()
         self._stopped = True
 

@@ -40,6 +40,9 @@ PACK_LEVEL = 1
 """Partial rows cost a fifth less to pack than at zstd's usual level 3, and take 2 to 6 % more bytes."""
 RETRY_AFTER_S = 0.1
 PAUSE_S = 0.005
+ELECTION_TRIES = 50
+"""So often, a pause of ``RETRY_AFTER_S`` between two, a partition is asked about that has no leader."""
+_NO_LEADER = (None, -1)
 POLL_WAIT_MS = 200
 NO_OFFSET = -1
 _FENCED = frozenset({"InvalidProducerEpoch", "ProducerFenced"})
@@ -215,6 +218,17 @@ class KafkaBroker:
             if partition not in (client.cluster.partitions_for_topic(name) or ()):
                 await client.force_metadata_update()
         return partition in (client.cluster.partitions_for_topic(name) or ())
+
+    async def has_leader(self, topic: str, partition: int) -> bool:
+        client, at = topics_known(self._asking), TopicPartition(on_wire(self._asking, topic), partition)
+        with _as_our_errors(f"leader of {topic}/{partition}"):
+            await client.add_topic(at.topic)
+            for _ in range(ELECTION_TRIES):
+                if client.cluster.leader_for_partition(at) not in _NO_LEADER:
+                    return True
+                await asyncio.sleep(RETRY_AFTER_S)
+                await client.force_metadata_update()
+        return client.cluster.leader_for_partition(at) not in _NO_LEADER
 
     async def topic_id(self, topic: str) -> str | None:
         client, name = topics_known(self._asking), on_wire(self._asking, topic)

@@ -345,11 +345,11 @@ class Partitions:
                     return
         except RevokedError:
             return
-        except PartitionError as error:
-            await self._set_apart(owner, error)
-            return
         except BaseException as error:
-            self.fail(error)
+            if (damage := await self._quarantine.damage(owner, error)) is None:
+                self.fail(error)
+            else:
+                await self._set_apart(owner, damage)
             return
         topic, ended_s = partition.topic, self._clock.monotonic_s()
         taken_ms = (ended_s - began_s) * 1_000

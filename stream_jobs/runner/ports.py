@@ -75,6 +75,11 @@ class Broker(Protocol):
         """Whether the topic exists and has this partition."""
         ...
 
+    async def has_leader(self, topic: str, partition: int) -> bool:
+        """Whether a broker leads this partition; no, once the time is over that it takes to elect one. Without one
+        nobody can read or write it."""
+        ...
+
     async def topic_id(self, topic: str) -> str | None:
         """What tells the topic from others that had its name before; None where the brokers do not say."""
         ...

@@ -4,11 +4,12 @@ A quarantined partition has no live owner: nothing of it is folded, nothing is c
 where its last snapshot left it. It comes back by an assignment of all partitions of the process, which is the one way
 into being live that there is, as soon as
 
+- it had no leader, and has one;
 - its committed offset is another than the one it stood at: somebody has reset it (``stream_jobs.runner.reset``), in a
   transaction with the owner's own transactional id, or owns it elsewhere;
 - or, where already acquiring it failed, all that acquiring reads is well again: a state topic has grown, for example.
 
-The first is looked up every few seconds. The second needs the snapshot, so it is looked up ever less often.
+The first two are looked up every few seconds. The last needs the snapshot, so it is looked up ever less often.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from runtime.clock import Clock
 from runtime.counters import Counters
 from runtime.health import Readiness
 from runtime.runbook import QUARANTINE, section
-from schemas.errors import FleetpulseError, PartitionError
+from schemas.errors import FleetpulseError, PartitionError, UnavailableError
 from stream_jobs.runner.exactly_once import PartitionOwner
 from stream_jobs.runner.job import Names, Source
 from stream_jobs.runner.limits import progress_within
 from stream_jobs.runner.policy import CommitPolicy
 from stream_jobs.runner.ports import Broker, Committed
+from stream_jobs.runner.recovery import NO_LEADER, demand_leaders
 
 _log = logging.getLogger(__name__)
 
@@ -38,6 +40,7 @@ CAUSES: dict[str, str] = {
     "snapshot_lost": "the snapshot in the state topic cannot be read",
     "snapshot_damaged": "the snapshot is whole, and no state can be made of it",
     "no_state_partition": "the state topic has fewer partitions than the source",
+    NO_LEADER: "no broker leads the partition, or that of its state",
 }
 """Closed set of causes, each with what it means."""
 
@@ -114,6 +117,21 @@ class Quarantine:
             self._held[partition].look_at_ms = now_ms + self._policy.quarantine_look_ms
         return found
 
+    async def damage(self, owner: PartitionOwner, error: BaseException) -> PartitionError | None:
+        """What is wrong with the partition of an owner that failed with ``error``; None where that is the process's:
+        Kafka does not answer, and not because of this partition."""
+        if isinstance(error, PartitionError):
+            return error
+        if isinstance(error, UnavailableError):
+            try:
+                async with progress_within(self._policy.acquire_limit_ms, f"look for a leader of {owner.source}"):
+                    await demand_leaders(self._broker, self._names, owner.source)
+            except PartitionError as found:
+                return found
+            except FleetpulseError as failed:
+                _log.debug("it is not known whether the partition has a leader", exc_info=failed)
+        return None
+
     async def may_return(self, partition: TopicPartition, fresh: PartitionOwner) -> bool:
         """Whether the partition should be acquired again; ``fresh`` is an owner that is used for nothing else. Where
         there is no answer, the next look asks again."""
@@ -126,6 +144,8 @@ class Quarantine:
             return False
 
     async def _is_mended(self, partition: TopicPartition, held: Held, fresh: PartitionOwner) -> bool:
+        if held.error.cause == NO_LEADER:
+            return await self.damage(fresh, UnavailableError(str(held.error))) is None
         committed = await self._broker.committed(self._names.group, *partition)
         if held.found is not None and committed != held.found and committed is not None:
             return True

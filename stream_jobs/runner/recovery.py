@@ -14,19 +14,33 @@ from stream_jobs.runner.job import AnyStep, Names, Source
 from stream_jobs.runner.ports import Broker
 from stream_jobs.runner.snapshot import Assembly, Snapshot, topic_id_of
 
+NO_LEADER = "no_leader"
+"""The cause of a partition without leader: nobody has to mend it in the job."""
 RUN_GAP_MAX = 64
 """Offsets between two pieces for which it is cheaper to begin to read again."""
 
 
-async def demand_state_partition(broker: Broker, names: Names, source: Source) -> None:
+async def demand_partitions(broker: Broker, names: Names, source: Source) -> None:
     """Raise ``PartitionError`` where the state topic lacks this partition: the source has grown and the state topic
-    has not."""
+    has not; or where it or the source has no leader."""
     topic = names.state_topic(source.topic)
     if not await broker.has_partition(topic, source.partition):
         raise PartitionError(
             "no_state_partition",
             f"{source}: topic {topic} has no partition {source.partition}; run `fleetpulse migrate`",
         )
+    await demand_leaders(broker, names, source)
+
+
+async def demand_leaders(broker: Broker, names: Names, source: Source) -> None:
+    """Raise ``PartitionError`` where the partition of the source, or that of its state, has no leader."""
+    for topic in (source.topic, names.state_topic(source.topic)):
+        if not await broker.has_leader(topic, source.partition):
+            raise PartitionError(
+                NO_LEADER,
+                f"{source}: partition {source.partition} of {topic} has no leader: the brokers that hold all of it are "
+                "away; start one of them",
+            )
 
 
 async def refuse_if_known(

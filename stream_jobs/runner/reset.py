@@ -143,7 +143,7 @@ class Resetting(PartitionOwner):
         """What going on at ``to`` (earliest, latest or an offset) would do; changes nothing. ``same_topic``: it is the
         one that was counted, record for record, whatever its id. Raises ``ConfigError`` for an offset that cannot be
         gone on from, and for files under which alerts would end."""
-        await recovery.demand_state_partition(self._broker, self._names, self.source)
+        await recovery.demand_partitions(self._broker, self._names, self.source)
         self._books = books
         cause = await self._damage()
         topic, partition = self.source.topic, self.source.partition

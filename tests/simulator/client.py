@@ -145,6 +145,9 @@ class SimBroker:
     async def has_partition(self, topic: str, partition: int) -> bool:
         return True
 
+    async def has_leader(self, topic: str, partition: int) -> bool:
+        return True
+
     async def topic_id(self, topic: str) -> str | None:
         return f"id-of-{topic}"
 

@@ -63,6 +63,7 @@ class Memory:
     offset: Committed | None = None
     adding: Committed | None = None
     missing: set[tuple[str, int]] = field(default_factory=set)
+    leaderless: set[tuple[str, int]] = field(default_factory=set)
     topic_ids: dict[str, str] = field(default_factory=dict)
 
     def log(self, topic: str, partition: int = 0) -> Log:
@@ -76,6 +77,9 @@ class Memory:
 
     async def has_partition(self, topic: str, partition: int) -> bool:
         return (topic, partition) not in self.missing
+
+    async def has_leader(self, topic: str, partition: int) -> bool:
+        return (topic, partition) not in self.leaderless
 
     async def topic_id(self, topic: str) -> str | None:
         return self.topic_ids.get(topic)

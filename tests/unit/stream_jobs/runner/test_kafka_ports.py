@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 from aiokafka import TopicPartition
 
-from stream_jobs.runner.kafka_ports import in_transaction
+from runtime.config import KafkaConfig
+from stream_jobs.runner import kafka_ports
+from stream_jobs.runner.kafka_ports import ELECTION_TRIES, KafkaBroker, in_transaction
+from stream_jobs.runner.policy import DEFAULT_POLICY
 
 PARTITION = TopicPartition("llm.requests", 3)
 
@@ -37,3 +40,39 @@ def test_a_transaction_is_open_where_the_log_goes_on_beyond_what_is_stable(
 
     assert in_transaction(Consumer(PARTITION), PARTITION) is opened
     assert in_transaction(Consumer(), PARTITION) is False
+
+
+@pytest.mark.parametrize(
+    ("leaders", "asked", "found"),
+    [([2], 0, True), ([-1, -1, 1], 2, True), ([None, 1], 1, True), ([-1], ELECTION_TRIES, False)],
+    ids=["known", "elected meanwhile", "of a topic not heard of yet", "none"],
+)
+async def test_a_partition_has_a_leader_or_is_given_the_time_of_an_election(
+    leaders: list[int | None], asked: int, found: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is known costs no request."""
+    monkeypatch.setattr(kafka_ports, "RETRY_AFTER_S", 0)
+
+    class Client:
+        """Its cluster, too. Each update brings the next leader; the last one stays."""
+
+        asked = 0
+
+        @property
+        def cluster(self) -> Client:
+            return self
+
+        async def add_topic(self, topic: str) -> None:
+            assert topic == PARTITION.topic
+
+        def leader_for_partition(self, partition: TopicPartition) -> int | None:
+            assert partition == PARTITION
+            return leaders[min(self.asked, len(leaders) - 1)]
+
+        async def force_metadata_update(self) -> None:
+            self.asked += 1
+
+    broker, client = KafkaBroker(KafkaConfig(), DEFAULT_POLICY), Client()
+    monkeypatch.setattr(kafka_ports, "topics_known", lambda _consumer: client)
+
+    assert (await broker.has_leader(*PARTITION), client.asked) == (found, asked)

@@ -32,6 +32,7 @@ class Owner:
     found: Committed | None = Committed(7, "v1")
     acquires: dict[int, Exception]
     feeds: dict[int, Exception]
+    commits: dict[int, Exception]
     stopped: list[int]
 
     def __init__(self, step: Any, source: Any, *_: Any) -> None:
@@ -55,15 +56,28 @@ class Owner:
     def seems_idle(self) -> bool:
         return False
 
+    async def commit(self) -> bool:
+        if self.source.partition in self.commits:
+            raise self.commits[self.source.partition]
+        return False
+
     async def stop(self) -> None:
         self.stopped.append(self.source.partition)
 
 
 class Asked:
-    """A broker that is asked for committed offsets alone."""
+    """A broker that is asked for committed offsets and leaders alone."""
 
     offset: Committed | None = Owner.found
     error: Exception | None = None
+
+    def __init__(self) -> None:
+        self.leaderless = set[tuple[str, int]]()
+
+    async def has_leader(self, topic: str, partition: int) -> bool:
+        if self.error is not None:
+            raise self.error
+        return (topic, partition) not in self.leaderless
 
     async def committed(self, group: str, topic: str, partition: int) -> Committed | None:
         if self.error is not None:
@@ -75,12 +89,12 @@ class Stage:
     """Two partitions of a process, and time that is set by hand."""
 
     def __init__(self) -> None:
-        self.owner = type("TestOwner", (Owner,), {"acquires": {}, "feeds": {}, "stopped": []})
+        self.owner = type("TestOwner", (Owner,), {"acquires": {}, "feeds": {}, "commits": {}, "stopped": []})
         kind = type("TestPartitions", (Partitions,), {"Owner": self.owner})
         self.clock, self.counters, self.readiness, self.broker = Clock(), Counters(), Readiness(), Asked()
         job = Job.of(CountingStep(), ["t"])
-        names = job.names("d")
-        self.partitions = kind(job, self.broker, names, POLICY, self.clock, self.counters, self.readiness)
+        self.names = job.names("d")
+        self.partitions = kind(job, self.broker, self.names, POLICY, self.clock, self.counters, self.readiness)
         self.again = 0
         self.partitions.again = self._again
 
@@ -91,6 +105,11 @@ class Stage:
         found = await self.partitions.assign([GOOD, BAD])
         self.partitions.install()
         return found
+
+    async def committed(self, partition: TopicPartition) -> None:
+        """A commit of the partition has come to its end."""
+        owner = self.partitions.live[partition]
+        await self.partitions._commit(partition, owner, owner.commit)
 
     async def looked(self, seconds: float) -> int:
         """How often it was wished to acquire again, after this time and a look."""
@@ -207,6 +226,42 @@ async def test_what_was_found_while_live_waits_for_a_reset() -> None:
     await stage.partitions.feed("t", 1, stage.partitions.generation, [Record("t", 1, 7, 0, None, b"", ())])
 
     assert [await stage.looked(1_000) for _ in range(3)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("of", ["source", "state"])
+async def test_a_partition_without_leader_stops_alone_and_comes_back_with_one(of: str) -> None:
+    """That of the log or of the state; the outcome of the commit is looked up by who acquires it next. Its offset
+    stays, and nobody resets it."""
+    stage = Stage()
+    topic = "t" if of == "source" else stage.names.state_topic("t")
+    await stage.assigned()
+    stage.owner.commits[1] = UnavailableError("commit of t/1 made no progress for 20000 ms")
+    stage.broker.leaderless.add((topic, 1))
+
+    await stage.committed(BAD)
+    await stage.committed(GOOD)
+
+    assert (list(stage.partitions.live), stage.owner.stopped) == ([GOOD], [1])
+    assert stage.gauge() == {("no_leader",): 1.0}
+    assert f"partition 1 of {topic} has no leader" in str(stage.readiness.noted())
+    assert not stage.partitions.fatal.done()
+    wishes = [await stage.looked(2.5), await stage.looked(2.5)]
+    stage.broker.leaderless.clear()
+    assert [*wishes, await stage.looked(1), await stage.looked(1.5)] == [0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("error", [None, UnavailableError("no answer")], ids=["it has a leader", "nobody answers"])
+async def test_a_kafka_that_is_away_is_no_damage_of_a_partition(error: Exception | None) -> None:
+    """The process ends, and starts again."""
+    stage = Stage()
+    await stage.assigned()
+    stage.owner.commits[1], stage.broker.error = UnavailableError("commit failed"), error
+
+    await stage.committed(BAD)
+
+    assert stage.partitions.quarantined == frozenset()
+    with pytest.raises(UnavailableError, match="commit failed"):
+        stage.partitions.fatal.result()
 
 
 async def test_a_look_that_gets_no_answer_is_made_again() -> None:
