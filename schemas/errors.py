@@ -43,6 +43,13 @@ class RejectedError(FleetpulseError):
         self.detail = detail
 
 
+def rejection(error: Exception) -> RejectedError:
+    """Why a record is refused on which a reader failed: a defect of ours costs that record, for reason ``internal``."""
+    if isinstance(error, RejectedError):
+        return error
+    return RejectedError("internal", f"{type(error).__name__}: {error}"[:500])
+
+
 class ContractError(FleetpulseError):
     """The world around does not keep a contract (topic missing, wrong timestamp type, lost offsets)."""
 

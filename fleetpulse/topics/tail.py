@@ -25,7 +25,7 @@ from runtime.topic_prefix import on_wire, topics_known
 from schemas.codec import wire
 from schemas.codec.build import rows_of
 from schemas.codec.json_text import object_of
-from schemas.errors import ConfigError, RejectedError, UnavailableError
+from schemas.errors import ConfigError, RejectedError, UnavailableError, rejection
 from schemas.events.event_types import BY_SCHEMA
 from schemas.fields import Field
 from schemas.limits import DEFAULT_LIMITS, Limits
@@ -168,8 +168,10 @@ def _rows(headers: Mapping[str, bytes], record: ConsumerRecord) -> Iterator[dict
         if fields is None:
             raise RejectedError("unknown_schema", f"{_text(headers['schema'])!r} is not in the contract")
         parsed = wire.parse(_text(headers.get("content-type", b"")), record.value, fields)
-    except RejectedError as error:
-        yield {"_unreadable": str(error)} | _described(record)
+    except MemoryError:
+        raise  # says nothing about the record
+    except Exception as error:  # a defect of ours must not hide the records behind
+        yield {"_unreadable": str(rejection(error))} | _described(record)
         return
     wrong: dict[int, str] = {}
     for problem in parsed.problems:

@@ -188,8 +188,8 @@ def _skip_nested(cursor: Cursor, node: Type, kind: str, rows: int, depth: int) -
     arguments = node.arguments
     if any("LowCardinality" in argument for argument in arguments):
         raise _unskippable(kind)  # its dictionaries' prefixes stand before the outer data
-    if node.name == "FixedString" and len(arguments) == 1 and arguments[0].isdigit() and len(arguments[0]) < 9:
-        cursor.advance(int(arguments[0]) * rows)
+    if node.name == "FixedString" and len(arguments) == 1 and (size := _number(arguments[0], 8)) is not None:
+        cursor.advance(size * rows)
     elif node.name == "Nullable" and len(arguments) == 1:
         cursor.advance(rows)
         skip(cursor, arguments[0], rows, depth + 1)
@@ -201,11 +201,15 @@ def _skip_nested(cursor: Cursor, node: Type, kind: str, rows: int, depth: int) -
         for argument in arguments:
             name, _, rest = argument.partition(" ")
             skip(cursor, rest if rest and "(" not in name else argument, rows, depth + 1)
-    elif node.name == "Decimal" and arguments[:1] and arguments[0].isdigit() and len(arguments[0]) < 3:
-        digits = int(arguments[0])
+    elif node.name == "Decimal" and arguments and (digits := _number(arguments[0], 2)) is not None:
         cursor.advance((4 if digits < 10 else 8 if digits < 19 else 16 if digits < 39 else 32) * rows)
     else:
         raise _unskippable(kind)
+
+
+def _number(text: str, digits_max: int) -> int | None:
+    """A whole number of a type's arguments; None for what is none, or has more digits."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= digits_max else None
 
 
 def _unskippable(kind: str) -> RejectedError:

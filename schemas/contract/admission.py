@@ -29,7 +29,7 @@ from schemas.codec.native import concat, decode, encode
 from schemas.codec.parsed import Parsed, Problem
 from schemas.contract.headers import JSON_COLUMNS, NATIVE, NDJSON, RecordHeaders, decode_headers
 from schemas.contract.record import Record
-from schemas.errors import RejectedError
+from schemas.errors import RejectedError, rejection
 from schemas.fields import Event, Field
 from schemas.limits import Limits
 
@@ -172,13 +172,11 @@ class _Intake:
                 return translated
             parsed = wire.parse(kind, value, fields, rows_max)
             translated = encode(fields, parsed.block)
-        except RejectedError as error:
-            self.refuse(index, error.reason, error.detail)
-            return b""
         except MemoryError:
             raise  # says nothing about the record
         except Exception as error:  # a defect of ours must not stop a partition: it costs this record
-            self.refuse(index, "internal", f"{type(error).__name__}: {error}"[:500])
+            refused = rejection(error)
+            self.refuse(index, refused.reason, refused.detail)
             return b""
         self.parsed[index], self.problems[index] = parsed, parsed.problems
         return translated

@@ -211,6 +211,22 @@ def test_no_record_of_an_edge_stops_the_sink(headers: Any, value: bytes) -> None
     assert len(landed["producer_books"]) == 1
 
 
+def test_a_defect_of_ours_costs_one_record_of_an_edge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a reader fails in a way nobody thought of: the record is counted, and the next one lands."""
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("nobody thought of it")
+
+    monkeypatch.setattr(native, "decode", fail)
+    bad = Record("books", 1, 8, NOW_MS, None, GARBAGE, (("schema", BOOKS.schema.encode()),))
+
+    landing = land(bad, derived(BOOKS, [{"committed_ms": NOW_MS, "topic": "llm.requests", "events": 2}], "books", 9))
+
+    assert landing.unreadable == 1
+    why = f"books[1] offset 8 cannot be read as {BOOKS.schema}: internal: ZeroDivisionError: nobody thought of it"
+    assert (landing.first_unreadable, [insert.rows for insert in landing.inserts]) == (why, [1])
+
+
 def test_books_of_days_to_come_are_left_out() -> None:
     """Each day is a partition of the table: of thousands of them in an insert the database takes none of its rows."""
     last_ms = NOW_MS + AHEAD_MS_MAX

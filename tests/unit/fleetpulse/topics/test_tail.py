@@ -16,6 +16,7 @@ from fleetpulse.topics import tail as module
 from fleetpulse.topics.tail import lines_of, name_error, tail_topic
 from runtime import kafka_clients
 from runtime.config import KafkaConfig
+from schemas.codec import wire
 from schemas.codec.build import block_from_rows
 from schemas.codec.values import DEPTH_MAX
 from schemas.codec.wire import encode
@@ -92,6 +93,19 @@ def test_an_unreadable_record_is_one_line_that_says_why(headers: dict[str, bytes
     assert line["_unreadable"].startswith(why)
     assert line["_headers"] == {name: (value or b"").decode() for name, value in headers.items()}
     assert (line["_bytes"], line["_begins"]) == (5, "hello")
+
+
+def test_a_defect_of_ours_costs_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a reader fails in a way nobody thought of, the record is shown as one that cannot be read."""
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("nobody thought of it")
+
+    monkeypatch.setattr(wire, "parse", fail)
+
+    (line,) = shown(b"hello", labelled(NATIVE))
+
+    assert (line["_unreadable"], line["_begins"]) == ("internal: ZeroDivisionError: nobody thought of it", "hello")
 
 
 def test_a_tombstone_has_null_for_its_size() -> None:

@@ -35,7 +35,7 @@ def field(kind: Kind, *, required: bool = False) -> Field:
 
 
 def column(name: str, kind: str, data: bytes) -> bytes:
-    return bytes([len(name)]) + name.encode() + native.varint(len(kind)) + kind.encode() + data
+    return bytes([len(name)]) + name.encode() + native.varint(len(kind.encode())) + kind.encode() + data
 
 
 class _Source:
@@ -270,6 +270,8 @@ NONSENSE = [
     ("a string for a number", b"\1\1" + column("x", "String", b"\1a"), "wrong_type"),
     ("a bool for a number", b"\1\1" + column("x", "Bool", b"\1"), "wrong_type"),
     ("an unknown type", b"\1\1" + column("y", "Variant(String)", b"\1"), "wrong_type"),
+    ("a size that is no number", b"\1\1" + column("y", "FixedString(\N{SUPERSCRIPT TWO})", b"ab"), "wrong_type"),
+    ("digits that are no number", b"\1\1" + column("y", "Decimal(\N{SUPERSCRIPT TWO})", bytes(4)), "wrong_type"),
     ("a type that is not closed", b"\1\1" + column("y", "Array(UInt8", b"\1"), "syntax"),
     ("arrays nested too deep", b"\1\1" + column("y", "Array(" * 12 + "UInt8" + ")" * 12, b"\0" * 100), "syntax"),
     ("array offsets that fall", b"\1\2" + column("y", "Array(UInt8)", b"\2" + bytes(7) + b"\1" + bytes(9)), "syntax"),
