@@ -83,7 +83,10 @@ EDGE_TOPICS = frozenset(EDGE_WRITES) & frozenset(TABLES_OF)
 """Derived topics that an edge may write, too."""
 AHEAD_MS_MAX = DAY_MS
 """Books of later than this after now, and after their record, are rejected: each day has a partition, of which an
-insert may have so many. The broker takes no record that is an hour ahead of its clock."""
+insert may have so many."""
+BEHIND_MS_MAX = 30 * DAY_MS
+"""So far the database's clock is taken to be behind where a record is later than now. Its time is what its sender says:
+brokers before Kafka 4 take one of the year 9999."""
 _OF_PARTIALS = frozenset(table.schema for table in PARTIALS.values())
 _TEXT_BYTES_ANY = int(np.iinfo(np.int64).max)
 Indexes = npt.NDArray[np.int32]
@@ -153,7 +156,7 @@ def _land(table: Table, records: Sequence[Record], log_ids: Mapping[str, str], n
     block, record_of, row_of, strange = _decoded(table, records)
     if table is BOOKS and block.rows:
         appended_ms = np.array([record.timestamp_ms for record in records], np.int64)[record_of]
-        ahead = _times(block, "committed_ms") > np.maximum(appended_ms, now_ms) + AHEAD_MS_MAX
+        ahead = _times(block, "committed_ms") > np.clip(appended_ms, now_ms, now_ms + BEHIND_MS_MAX) + AHEAD_MS_MAX
         strange += [f"{records[n].where} is of a day to come" for n in np.unique(record_of[ahead]).tolist()]
         block, record_of, row_of = select(block, ~ahead), record_of[~ahead], row_of[~ahead]
     if block.rows == 0:

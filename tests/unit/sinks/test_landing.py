@@ -17,7 +17,16 @@ from schemas.limits import DAY_MS, DEFAULT_LIMITS
 from schemas.rows.costs import COSTS
 from schemas.rows.tables import ACTIONS, ALERT_HISTORY, BOOKS, PARTIALS, PRODUCER_BOOKS, REJECTED, TABLES, Table
 from schemas.rows.usage import USAGE
-from sinks.landing import AHEAD_MS_MAX, EDGE_TOPICS, TABLES_OF, Landing, land_derived, land_raw, together
+from sinks.landing import (
+    AHEAD_MS_MAX,
+    BEHIND_MS_MAX,
+    EDGE_TOPICS,
+    TABLES_OF,
+    Landing,
+    land_derived,
+    land_raw,
+    together,
+)
 from sinks.service import _DERIVED
 from tests.unit.sinks.landing_cases import LOG_IDS, NOW_MS, Row, derived, full, partials, requests, rows_landed
 
@@ -239,6 +248,18 @@ def test_books_of_days_to_come_are_left_out() -> None:
     assert [(row["log_offset"], row["log_row"], row["events"]) for row in rows_landed(insert)] == [(8, 0, 2)]
     assert (landing.unreadable, landing.first_unreadable) == (2, "books[0] offset 7 is of a day to come")
     assert landing.dirty == {("books", last_ms - last_ms % 60_000)}
+
+
+def test_a_record_of_the_year_9999_has_no_books_of_all_days_until_then() -> None:
+    """Its time is what its sender says: lines of thousands of days, which the database takes none of, are left out."""
+    last_ms = NOW_MS + BEHIND_MS_MAX + AHEAD_MS_MAX
+    days = [{"committed_ms": last_ms + n * DAY_MS, "events": 1} for n in range(2_000)]
+    record = derived(BOOKS, days, "books", 7)._replace(timestamp_ms=253_370_764_800_000)
+
+    landing = land(record)
+
+    assert ([insert.rows for insert in landing.inserts], landing.unreadable) == ([1], 1)
+    assert landing.first_unreadable == "books[0] offset 7 is of a day to come"
 
 
 def test_books_of_their_records_day_land_whatever_the_clock_says() -> None:
