@@ -22,6 +22,8 @@ from schemas.fields import Field, Kind
 
 COLUMNS_MAX = 4_096
 """More columns than this in one block are taken for nonsense (syntax)."""
+TYPE_BYTES_MAX = 1_024
+"""Likewise a longer type of a column; ours have up to 39. Types that were read are remembered."""
 
 
 def parse(data: bytes, fields: Sequence[Field], rows_max: int | None = None) -> Parsed:
@@ -52,7 +54,10 @@ def _read_columns(cursor: Cursor, columns: int, rows: int, by_name: dict[str, Fi
     found: dict[str, Column] = {}
     for _ in range(columns):
         name = cursor.text().decode("utf-8", "replace")
-        kind = cursor.text().decode("utf-8", "replace")
+        sent = cursor.text()
+        if len(sent) > TYPE_BYTES_MAX:
+            raise RejectedError("syntax", f"a column's type has {len(sent)} bytes; at most {TYPE_BYTES_MAX}")
+        kind = sent.decode("utf-8", "replace")
         field = by_name.get(name)
         if field is None:
             skip(cursor, kind, rows, 0)

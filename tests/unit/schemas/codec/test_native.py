@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from schemas.codec import native
 from schemas.codec.block import Block, Labels, Numbers, Texts
 from schemas.codec.build import block_from_rows, rows_of
-from schemas.codec.native_reader import parse
+from schemas.codec.native_reader import TYPE_BYTES_MAX, parse
 from schemas.errors import RejectedError
 from schemas.events.event_types import EVENTS, GPU_SAMPLES, LLM_REQUESTS
 from schemas.fields import Field, Kind, Role
@@ -254,6 +254,18 @@ SKIPPED = [
 ]  # fmt: skip
 
 
+def enumeration(size: int) -> str:
+    """A type of so many bytes."""
+    return "Enum8('" + "a" * (size - len("Enum8('' = 1)")) + "' = 1)"
+
+
+def test_a_type_as_long_as_may_be_is_skipped() -> None:
+    """That of an enumeration names all its words."""
+    block = b"\2\1" + column("new", enumeration(TYPE_BYTES_MAX), b"\1") + column("x", "UInt32", b"\7\0\0\0")
+
+    assert rows_of([field(Kind.UINT32)], native.decode(block, [field(Kind.UINT32)])) == [{"x": 7}]
+
+
 @pytest.mark.parametrize(("kind", "data"), SKIPPED, ids=[f"{kind} of {len(data)} bytes" for kind, data in SKIPPED])
 def test_unknown_columns_are_skipped_whatever_their_type(kind: str, data: bytes) -> None:
     """A column that we do not know is passed over, and the one behind it is read."""
@@ -272,6 +284,7 @@ NONSENSE = [
     ("an unknown type", b"\1\1" + column("y", "Variant(String)", b"\1"), "wrong_type"),
     ("a size that is no number", b"\1\1" + column("y", "FixedString(\N{SUPERSCRIPT TWO})", b"ab"), "wrong_type"),
     ("digits that are no number", b"\1\1" + column("y", "Decimal(\N{SUPERSCRIPT TWO})", bytes(4)), "wrong_type"),
+    ("a type of kilobytes", b"\1\1" + column("y", enumeration(TYPE_BYTES_MAX + 1), b"\1"), "syntax"),
     ("a type that is not closed", b"\1\1" + column("y", "Array(UInt8", b"\1"), "syntax"),
     ("arrays nested too deep", b"\1\1" + column("y", "Array(" * 12 + "UInt8" + ")" * 12, b"\0" * 100), "syntax"),
     ("array offsets that fall", b"\1\2" + column("y", "Array(UInt8)", b"\2" + bytes(7) + b"\1" + bytes(9)), "syntax"),
