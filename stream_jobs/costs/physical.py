@@ -8,8 +8,8 @@ nothing is guessed.
 
 Who holds a GPU: whoever's name its time is under, each for its own time. With ``share`` rows those, by weight. In MIG
 mode its devices (rows with a parent), by slices times time, and the slices that nobody holds are idle; the time is that
-of the GPU's own rows where there are any, else that of the device with most. A device with ``share`` rows of its own is
-held by those, its slices times time shared out by their weights. An unknown size leaves the GPU without
+of the GPU's own rows where there are any, else that of the device with most measured time. A device with ``share`` rows
+of its own is held by those, its slices times time shared out by their weights. An unknown size leaves the GPU without
 prices, shared by time. Energy of a minute that is more than one reading may report is no measurement.
 
 Of a GPU that several hold, everybody that a row names is a holder, those who pay nothing with a weight of 0, and so is
@@ -236,8 +236,7 @@ def _together(
 ) -> _Together:
     """One physical GPU that several hold. ``shares_of``: shares of all GPUs and devices."""
     own, divided = [row for row in rows if not row.parent], [row for row in rows if row.parent]
-    longest = None if own else max(divided, key=lambda row: row.gpu_ms).gpu
-    of = own or [row for row in divided if row.gpu == longest]
+    of = own or _longest(divided)
     gpu_ms = sum(row.gpu_ms for row in of)
     known = [row.energy_mj for row in own or divided if row.energy_mj != UNKNOWN]
     shares = {gpu: shares_of.get((*key[:2], gpu), ()) for gpu in {key[2], *(row.gpu for row in rows)}}
@@ -256,6 +255,19 @@ def _together(
         priced=priced,
         holders=sorted({**dict.fromkeys(named, 0), **weights}.items()),
     )
+
+
+def _longest(divided: Sequence[_Row]) -> list[_Row]:
+    """The rows of the device with most measured time; of several the one with most time, then the first."""
+    rows_of: dict[int, list[_Row]] = {}
+    for row in divided:
+        rows_of.setdefault(row.gpu, []).append(row)
+
+    def time_of(device: int) -> tuple[int, int, int]:
+        gpu_ms = sum(row.gpu_ms for row in rows_of[device])
+        return gpu_ms - sum(row.estimated_ms for row in rows_of[device]), gpu_ms, -device
+
+    return rows_of[max(rows_of, key=time_of)]
 
 
 def _named(rows: Sequence[_Row], key: Gpu, shares: Sequence[_Share]) -> set[Owner]:

@@ -252,6 +252,25 @@ def test_a_mig_gpu_that_is_not_read_itself_is_there_as_long_as_its_devices() -> 
 
 
 @pytest.mark.parametrize(
+    ("of_a", "of_b", "of_c", "gpu_ms"),
+    [
+        pytest.param((0, 5), (), (0, 1, 2, 3, 4), 50_000, id="the other has more time, most of it estimated"),
+        pytest.param((0, 1, 2), (3, 4), (0, 1, 2, 3), 50_000, id="one that two held in turns"),
+    ],
+)
+def test_the_device_that_was_read_for_longest_tells_the_time_of_its_gpu(
+    of_a: tuple[int, ...], of_b: tuple[int, ...], of_c: tuple[int, ...], gpu_ms: int
+) -> None:
+    """As the audit has it: by what readings say of a device, whoever held it."""
+    held = [("a", "m1", of_a), ("b", "m1", of_b), ("c", "m2", of_c)]
+
+    rows = told_bills([device(who, gpu, "3g.40gb", window=window) for who, gpu, of in held for window in of])
+
+    assert sum(row["gpu_ms"] for row in rows) == gpu_ms
+    assert sum(row["estimated_gpu_ms"] for row in rows) == 0
+
+
+@pytest.mark.parametrize(
     ("windows", "gpu_ms", "estimated_ms"),
     [
         pytest.param({0: 10_000, 1: 10_000, 4: 10_000, 5: 10_000}, 60_000, 20_000, id="twenty seconds between"),
