@@ -46,9 +46,9 @@ _SHOWN = (
     (Column("billed_gpu_ms", "Int64", "GPU time that bills hold [ms]"), "a.billed"),
     (Column("silent_gpu_ms", "Int64", "time of the inventory without a reading: in no bill [ms]"), "a.silent"),
     (Column("nusd_per_gpu_hour", "Nullable(Int128)", "what an hour of a GPU was billed at; null: no price [nUSD]"),
-     "if(r.rate = 0, NULL, r.rate)"),
+     "r.rate"),
     (Column("unobserved_nusd", "Nullable(Int128)", f"what silent time costs, {PART}; null: no price [nUSD]"),
-     f"if(a.silent = 0, 0, if(r.rate = 0, NULL, intDiv(toInt128(a.silent) * r.rate + {HOUR_MS // 2}, {HOUR_MS})))"),
+     f"if(a.silent = 0, 0, intDiv(toInt128(a.silent) * r.rate + {HOUR_MS // 2}, {HOUR_MS}))"),
 )  # fmt: skip
 
 
@@ -206,7 +206,7 @@ def _bills() -> str:
     ),
     rates AS (
         SELECT of_ms, region, gpu_model, sum(toInt128(part_nusd)) AS nusd, sum(gpu_ms) AS billed,
-            toInt128(ifNull(intDiv(nusd * {HOUR_MS} + intDiv(billed, 2), nullIf(billed, 0)), 0)) AS rate
+            toInt128(intDiv(nusd * {HOUR_MS} + intDiv(billed, 2), nullIf(billed, 0))) AS rate
         FROM (
             SELECT c.window_ms AS of_ms, {rate}, toInt128(each_gpu_nusd) + ifNull(each_host_nusd, 0) AS part_nusd,
                 ifNull(each_gpu_ms, 0) AS gpu_ms

@@ -283,6 +283,36 @@ def unit_costs(side: str, tenant: str = "") -> tuple[int, int, int, int]:
 
 
 @pytest.mark.parametrize(
+    ("bills", "nusd"),
+    [
+        pytest.param([("__idle__", "held", None, None, None, None, None, 0, 7_200, 60_000)], 0, id="free of charge"),
+        pytest.param([], None, id="without a bill"),
+    ],
+)
+def test_a_price_of_nothing_is_a_price(
+    database: SinkDatabase, config: ClickHouseConfig, bills: list[tuple[Any, ...]], nusd: int | None
+) -> None:
+    """Silent time of GPUs that cost nothing costs nothing; of a type without any bill nobody knows."""
+    first = 30 * 24 * 60  # of no hour that another test rolls up
+    for part in bills:
+        land(database, [costs_record([bill("idle", "h", first, [], [part])], 0)])
+    names = ("window_ms", "grouping", "cluster", "region", "host", "gpu_uuid", "gpu_model", "version", "last_at_ms",
+             "interval_ms_sum")  # fmt: skip
+    read = [("GPU-1", 0), *(("GPU-2", minute) for minute in range(11))]
+    at = [(uuid, BEGIN_MS + (first + minute) * MINUTE_MS) for uuid, minute in read]
+    rows = [[ms, "gpu", "c", "eu", "h", uuid, GPU, 1, ms + 59_999, 59_999] for uuid, ms in at]
+    database.insert_rows("gpu_samples_rollup_1m", names, rows)
+
+    bounds = {"from_ms": BEGIN_MS + first * MINUTE_MS, "to_ms": BEGIN_MS + (first + 20) * MINUTE_MS}
+    with contextlib.closing(Database(config)) as reader:
+        sql = "SELECT * FROM gpu_coverage(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64})"
+        (found,) = reader.sql(sql, bounds).records()
+
+    assert (found["silent_gpus"], found["silent_gpu_ms"]) == (1, 9 * MINUTE_MS)
+    assert (found["nusd_per_gpu_hour"], found["unobserved_nusd"]) == (nusd, nusd)
+
+
+@pytest.mark.parametrize(
     ("rolled", "lacks"),
     [
         pytest.param(0.0, 1, id="no hour is rolled up"),
