@@ -229,7 +229,7 @@ def rerate(
     from fleetpulse.alerts.actions import record_run
     from fleetpulse.report.amounts import instant, usd
     from fleetpulse.report.gather import span
-    from fleetpulse.rerate.store import check_range
+    from fleetpulse.rerate.store import check_final, check_range
     from fleetpulse.rerate.store import rerate as run_rerate
     from runtime.config import load
     from stream_jobs.prices.load import load as load_prices
@@ -242,12 +242,12 @@ def rerate(
     known = load_prices(file)
     bounds = span(0, from_, to, now_ms)
     check_range(*bounds, now_ms, config.limits)
-    if not dry_run:
-        record_run(config.kafka, "rerate", {"--from": from_, "--to": to, "--prices": file})
     with contextlib.ExitStack() as inside:
         if not dry_run:
             refusal = "another rerate is at work: bills of both would be mixed; run it again when that has ended"
             inside.enter_context(alone(config.data_dir / "rerate.lock", refusal))
+            check_final(config.clickhouse, bounds, config.limits)
+            record_run(config.kafka, "rerate", {"--from": from_, "--to": to, "--prices": file})
         report = inside.enter_context(inside.enter_context(Progress()).task("rating again"))
         found = run_rerate(
             config.clickhouse, bounds, known, f"{now_ms:x}", report, dry_run=dry_run, limits=config.limits

@@ -96,9 +96,16 @@ def check_range(from_ms: int, to_ms: int, now_ms: int, limits: Limits) -> None:
         raise ConfigError("--from", from_ms, f"must be at most {days} days ago: windows are not kept longer")
 
 
-def _check_final(reader: Database, bounds: tuple[int, int], since_ms: int) -> None:
-    """Raise ``ConfigError`` where bills stand that the cost job will publish once more, above ours. Of minutes before
-    ``since_ms`` it has no records any more: what is not final there, as after a loss, stays so until it is rated."""
+def check_final(config: ClickHouseConfig, bounds: tuple[int, int], limits: Limits) -> None:
+    """Raise ``ConfigError`` where bills stand that the cost job will publish once more, above ours."""
+    with contextlib.closing(Database(config, consistent=True)) as reader:
+        _check_final(reader, bounds, limits)
+
+
+def _check_final(reader: Database, bounds: tuple[int, int], limits: Limits) -> None:
+    """Raise as ``check_final``. Minutes of which the cost job has no records any more are left out: what is not final
+    there, as after a loss, stays so until it is rated."""
+    since_ms = SystemClock().now_ms() - limits.partials_retention_ms - DAY_MS
     sql = f"SELECT count(), min(minute_ms) FROM token_costs FINAL WHERE {_BOUNDS} AND final = 0"
     ((bills, first_ms),) = reader.sql(sql, {"from_ms": max(bounds[0], since_ms), "to_ms": bounds[1]}).rows
     if bills:
@@ -131,7 +138,7 @@ def rerate(
     ):
         for table in (GPU, USAGE, SHARES, COSTS):
             writer.sync(table.name)  # bills of what one replica lacks would be final
-        _check_final(reader, bounds, SystemClock().now_ms() - limits.partials_retention_ms - DAY_MS)
+        _check_final(reader, bounds, limits)
         notes = Notes(writer)
         if not dry_run:
             notes.resume(notes.unfinished())

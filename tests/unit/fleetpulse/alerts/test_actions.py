@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from fleetpulse.alerts import actions
 from fleetpulse.cli import app
 from runtime.config import KafkaConfig
+from runtime.file_lock import alone
 from schemas.contract.alert_commands import Command
 from schemas.errors import UnavailableError
 
@@ -51,7 +52,8 @@ def prices(tmp_path: Path) -> str:
 
 def run(words: list[str], prices: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """How it ended, in words, of a rerate whose range is old enough and whose prices can be read."""
-    monkeypatch.setattr("fleetpulse.rerate.store.check_range", lambda *_: None)
+    for check in ("check_range", "check_final"):
+        monkeypatch.setattr(f"fleetpulse.rerate.store.{check}", lambda *_: None)
     monkeypatch.setattr("stream_jobs.prices.load.load", lambda _path: None)
     found = CliRunner().invoke(app, [prices if word == "PRICES" else word for word in words])
     return str(found.exception)
@@ -92,6 +94,25 @@ def test_what_cannot_be_recorded_does_not_begin(name: str, prices: str, monkeypa
 
     assert "Kafka is away" in run(words, prices, monkeypatch)
     assert order == ["Kafka is away"]
+
+
+def test_a_rerate_that_is_refused_is_not_recorded(prices: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another is at work, or the cost job owes bills of the range."""
+    order: list[str] = []
+    monkeypatch.setattr("fleetpulse.rerate.store.check_range", lambda *_: None)
+    monkeypatch.setattr("fleetpulse.rerate.store.check_final", stop_at(order, "not final"))
+    monkeypatch.setattr("fleetpulse.rerate.store.rerate", stop_at(order, DONE))
+    monkeypatch.setattr("stream_jobs.prices.load.load", lambda _path: None)
+    monkeypatch.setattr(actions, "publish", stop_at(order, "recorded"))
+    monkeypatch.setenv("FLEETPULSE_DATA_DIR", str(tmp_path))
+    words = [prices if word == "PRICES" else word for word in RUNS["rerate"][0]]
+
+    with alone(tmp_path / "rerate.lock", ""):
+        beside = CliRunner().invoke(app, words)
+    owed = CliRunner().invoke(app, words)
+
+    assert "another rerate is at work" in str(beside.exception)
+    assert (str(owed.exception), order) == ("not final", ["not final"])
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -121,6 +121,7 @@ def test_a_rerate_names_bills_of_which_rows_are_gone_and_is_alone(
     found = Rerated("aa", 0, 1, "v2", True, 0, 0, 9, 7, 7, incomplete=2, incomplete_bills=(("engine", "e", "g", 0),))
     monkeypatch.setattr("fleetpulse.rerate.store.rerate", lambda *_of, **_options: found)
     monkeypatch.setattr("fleetpulse.rerate.store.check_range", lambda *_of: None)
+    monkeypatch.setattr("fleetpulse.rerate.store.check_final", lambda *_of: None)
     monkeypatch.setattr("fleetpulse.alerts.actions.record_run", lambda *_of: None)
     monkeypatch.setenv("FLEETPULSE_DATA_DIR", str(tmp_path))
     words = ["rerate", "--from", "2026-01-01", "--to", "2026-01-02", "--prices", str(PRICES)]

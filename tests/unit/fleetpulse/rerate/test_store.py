@@ -12,6 +12,7 @@ from fleetpulse.rerate.store import Rerated, rerate
 from fleetpulse.sql.database import Answer
 from runtime.config import ClickHouseConfig
 from schemas.errors import ConfigError
+from schemas.limits import DEFAULT_LIMITS
 from stream_jobs.prices.model import Prices
 
 MINUTE_MS = 1_795_305_600_000
@@ -113,6 +114,17 @@ def test_minutes_of_which_the_cost_job_owes_bills_are_refused(rated: Any, dry_ru
         "wait until its fleetpulse_cost_through_seconds is half an hour past --to"
     )
     assert stack.did[-1] == "read what is not final"
+
+
+def test_it_can_be_asked_before_whether_they_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the rerate itself asks; nothing else is read."""
+    stack, bounds = Stack(open_from_ms=MINUTE_MS), (MINUTE_MS, MINUTE_MS + 60_000)
+    monkeypatch.setattr(store, "Database", stack.connect)
+
+    with pytest.raises(ConfigError, match="has yet to make 3 bills"):
+        store.check_final(ClickHouseConfig(), bounds, DEFAULT_LIMITS)
+
+    assert (stack.connected, stack.did) == ([True], ["read what is not final"])
 
 
 @pytest.mark.parametrize(
