@@ -56,9 +56,11 @@ NO_CUT = (
 OPEN = "{:,} buckets of rollups are still being written: they were left out"
 _COUNTED = (Verdict.ACCEPTED, Verdict.LATE, Verdict.FUTURE, Verdict.REJECTED)
 _LANDED = (Verdict.ACCEPTED, Verdict.LATE, Verdict.FUTURE)
+_KNOWN = frozenset(map(int, Verdict))
 
 PRODUCED = "produced against the job's books"
 OFFSETS = "offsets of the job's books"
+VERDICTS = "verdicts of the job's books that this release does not know"
 PARTIAL_ROWS = "books against partial rows"
 REJECTED_ROWS = "books against rejected rows"
 RAW_ROWS = "books against raw rows"
@@ -317,9 +319,13 @@ def _tables(tables: Tables) -> Iterable[Difference]:
     rejected: dict[TopicPartition, int] = {}
     for row in tables.booked:
         place = (row["topic"], int(row["partition"]))
-        counts = {Verdict.ACCEPTED: accepted, Verdict.REJECTED: rejected}.get(Verdict(int(row["verdict"])))
+        verdict, events = int(row["verdict"]), int(row["events"])
+        counts = {int(Verdict.ACCEPTED): accepted, int(Verdict.REJECTED): rejected}.get(verdict)
         if counts is not None:
-            counts[place] = counts.get(place, 0) + int(row["events"])
+            counts[place] = counts.get(place, 0) + events
+        elif verdict not in _KNOWN:
+            text = f"topic {place[0]}, partition {place[1]}, source {row['source']}, verdict {verdict}"
+            yield Difference(VERDICTS, text, 0, events)
     for topic in (event.topic for event in EVENTS):
         partitions = {p for t, p in (*tables.spans, *tables.rejected) if t == topic}
         partitions |= {partition for t, partition, _ in tables.partials if t == topic}

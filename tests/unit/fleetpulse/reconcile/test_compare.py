@@ -217,6 +217,17 @@ def test_each_kind_of_difference_is_found_and_named(
     assert (difference.expected, difference.got) == numbers
 
 
+def test_a_verdict_that_nobody_knows_is_a_difference() -> None:
+    """Whoever may write books may write any number; all else is compared as ever."""
+    tables = sound()
+
+    difference = only(compare(LOG, replace(tables, booked=[*tables.booked, booked(9, 4)])))
+
+    assert difference.check == module.VERDICTS
+    assert difference.place == f"topic {TOPIC}, partition 0, source {SPOOL}, verdict 9"
+    assert (difference.expected, difference.got) == (0, 4)
+
+
 def test_a_raw_row_too_many_is_named_with_its_sender_and_offsets() -> None:
     """Source, boot, partition, verdict and where in the log to look."""
     tables = sound()
