@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from fleetpulse.commands.output import Result, answers, out
+from fleetpulse.commands.output import show as shown
 from fleetpulse.commands.progress import spinner
 
 
@@ -29,6 +30,6 @@ def reconcile(
         report = run_reconcile(config.kafka, config.clickhouse, wait_s=wait, raw=raw, limits=config.limits)
 
     def show() -> None:
-        out.print(report.text(), markup=False, highlight=False, soft_wrap=True)
+        out.print(shown(report.text()), markup=False, highlight=False, soft_wrap=True)
 
     return Result(report.as_dict(), show, wrong=not report.exact)

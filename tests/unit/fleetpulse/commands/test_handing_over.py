@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from fleetpulse.cli import app
 from fleetpulse.dashboard.serve import Binding
-from fleetpulse.reconcile.compare import Report, TopicBooks
+from fleetpulse.reconcile.compare import Difference, Report, TopicBooks
 from fleetpulse.repair.run import Filled, Repaired
 from schemas.errors import ConfigError
 from schemas.limits import HOUR_MS
@@ -200,6 +200,16 @@ def test_the_report_of_the_books_is_not_folded(monkeypatch: pytest.MonkeyPatch) 
 
     assert printed == f"{report.text()}\n"
     assert max(map(len, printed.splitlines())) > 80
+
+
+def test_names_in_books_are_shown_not_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are those of whoever may write books, and a terminal would clear its screen."""
+    report = Report((), 1, (Difference("offsets", "source a\x1b[2J", 1, 2),))
+    monkeypatch.setattr("fleetpulse.reconcile.compare.reconcile", Recording(report))
+
+    printed = CliRunner().invoke(app, ["reconcile"]).stdout
+
+    assert printed.endswith("offsets: source a\\x1b[2J: expected 1, found 2\n")
 
 
 def test_a_backtest_without_files_asks_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
