@@ -209,7 +209,8 @@ def reconcile(
                 ends = read_ends(database)
             growing = grown(begun, asyncio.run(_log_offsets(kafka)))
             cut = Cut(lines, ends, growing > 0)
-            report = compare(begun, read_tables(database, cut, SystemClock().now_ms(), limits, raw=raw), growing)
+            tables = read_tables(database, cut, SystemClock().now_ms(), limits, raw=raw)
+            report = compare(begun, tables, growing, limits)
             if report.exact or is_over():
                 return report
             lines = read_produced(database, lines if raw else ())
@@ -240,7 +241,7 @@ def grown(before: Log, after: Log) -> int:
     return sum(end > before.get(place, (0, 0))[1] for place, (_, end) in after.items())
 
 
-def compare(log: Log, tables: Tables, growing: int = 0) -> Report:
+def compare(log: Log, tables: Tables, growing: int = 0, limits: Limits = DEFAULT_LIMITS) -> Report:
     """All comparisons; pure. ``growing`` source partitions took records since ``log`` was read."""
     pairs = [*_sources(tables), *_offsets(log, tables, growing > 0), *_tables(tables)]
     if tables.raw is not None:
@@ -248,7 +249,7 @@ def compare(log: Log, tables: Tables, growing: int = 0) -> Report:
     cells = [*_cells(WINDOWS, tables.windows), *_cells(ROLLUP_ROWS, tables.rollups)]
     differing = [pair for pair in pairs if pair.expected != pair.got]
     unchecked = [pair for pair in differing if pair.expired]
-    declared = _declared(tables, [pair for pair in differing if not pair.expired])
+    declared = _declared(tables, [pair for pair in differing if not pair.expired], limits)
     differences = (*(pair for pair in differing if not pair.expired and pair not in declared), *cells)
     checks = len(pairs) - len(unchecked) + sum(found.compared for found in (*tables.windows, *tables.rollups))
     books, cut = tuple(_topic_books(tables)), tables.raw is not None
@@ -259,13 +260,13 @@ def compare(log: Log, tables: Tables, growing: int = 0) -> Report:
     )
 
 
-def _declared(tables: Tables, differing: Sequence[Difference]) -> list[Difference]:
+def _declared(tables: Tables, differing: Sequence[Difference], limits: Limits) -> list[Difference]:
     """Sums of senders that lack no more events than there was room for in offsets of which nothing is kept."""
     found: list[Difference] = []
     for topic, room in sorted(tables.gone.items()):
         place = f"topic {topic}, source "
         short = [d for d in differing if d.check == PRODUCED and d.place.startswith(place) and d.got < d.expected]
-        if sum(one.expected - one.got for one in short) <= room * DEFAULT_LIMITS.batch_events_max:
+        if sum(one.expected - one.got for one in short) <= room * limits.batch_events_max:
             found += short
     return found
 

@@ -364,8 +364,8 @@ def looked_at(monkeypatch: pytest.MonkeyPatch, ends: list[int], tables: list[Tab
     return cuts
 
 
-def reconciled(wait_s: float) -> Report:
-    return reconcile(KafkaConfig(bootstrap="127.0.0.1:1"), ClickHouseConfig(), wait_s=wait_s)
+def reconciled(wait_s: float, limits: Limits = DEFAULT_LIMITS) -> Report:
+    return reconcile(KafkaConfig(bootstrap="127.0.0.1:1"), ClickHouseConfig(), wait_s=wait_s, limits=limits)
 
 
 def test_beside_running_producers_a_cut_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -453,6 +453,20 @@ def test_what_nobody_has_any_more_is_declared_as_far_as_the_hole_had_room() -> N
     assert (fits.exact, len(fits.declared)) == (True, 1)
     assert only(too_many).check == only(doubled).check == module.PRODUCED
     assert not too_many.declared
+
+
+@pytest.mark.parametrize(("events", "declared"), [(3, 1), (2, 0)])
+def test_a_hole_has_room_for_as_many_events_as_a_record_may_have(
+    events: int, declared: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the limits of the installation: three events are short, of one record."""
+    nobodys = [booked(ACCEPTED, 2), booked(LATE, 1), booked(int(Verdict.REJECTED), 1), booked(ACCEPTED, 5, "", boot=0)]
+    tables = replace(sound(), booked=nobodys, holes=[HOLE], gone={TOPIC: 1})
+    looked_at(monkeypatch, [10, 10], [tables])
+
+    report = reconciled(0.0, replace(DEFAULT_LIMITS, batch_events_max=events))
+
+    assert (len(report.declared), len(report.differences)) == (declared, 1 - declared)
 
 
 def test_a_hole_of_another_job_excuses_nothing() -> None:
