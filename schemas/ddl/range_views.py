@@ -11,8 +11,9 @@ it lies before the first window that is kept; beyond six hours an hour between t
 model, version, host and engine changed between two ranges, and which share of the whole change that explains: what
 would not have happened had it alone stayed as it was before. For a sum that is its part of the change; for a percentile
 the sketch of all is taken without its values of now and with those of before, scaled to the requests of now. Sums are
-compared as they are: take ranges of one length. Whole hours are read from their rollups, and whole minutes around them
-once they are a day old, since windows of 10 s are not kept for as long; what is left from these windows.
+compared as they are: take ranges of one length. Whole hours are read from their rollups once these hold all their rows,
+and whole minutes around them once they are a day old, since windows of 10 s are not kept for as long; what is left from
+these windows.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from schemas.ddl.columns import Column, create
-from schemas.ddl.merging import rollup_table
+from schemas.ddl.merging import LEVELS, rollup_table
+from schemas.ddl.tables import NOTES
 from schemas.ddl.views import LINEAR
 from schemas.definitions import BY_WINDOW_MS, COVERED, END, METRICS, REPORTING
 from schemas.events.event_types import BY_TOPIC, LLM_REQUESTS
@@ -103,6 +105,8 @@ _SKETCHES = ("ttft_us", "tpot_us", "e2e_us")
 METRICS_OF_CHANGES = (*_SUMS, *(f"{one.removesuffix('_us')}_p99_us" for one in _SKETCHES), "cost_nusd")
 """Values of column ``metric`` of view ``who_changed``."""
 _OF_METRIC = ("metric", "was", "is", "all_was", "all_is", "without")
+_NOTED_MS = 10 * MINUTE_MS
+"""So long after an hour its last rows have landed and are noted."""
 _RANGES = {"is": ("{from_ms:Int64}", "{to_ms:Int64}"), "was": ("{before_from_ms:Int64}", "{before_to_ms:Int64}")}
 
 
@@ -112,7 +116,7 @@ def views() -> list[str]:
     slow = _view(SLOW, _SLOW, "", _SLOW_FROM, comment)
     comment = "how much of a range has data"
     covered = _view(TIME, _COVERED, COVERED["hours"], f"FROM (\n{_covered()}\n)", comment)
-    behind = f"WITH\n{_rows()},\n{_groups()},\n{_bills()}"
+    behind = f"WITH\n{_pending()},\n{_rows()},\n{_groups()},\n{_bills()}"
     comment = "who explains most of a change between two ranges"
     return [slow, covered, _view(CHANGED, _CHANGED, behind, f"FROM\n(\n{_changes()}\n)", comment)]
 
@@ -158,6 +162,18 @@ def _covered() -> str:
     )"""
 
 
+def _pending() -> str:
+    """Hours of which a rollup, or one of a minute in them, is still to be computed, or to be computed again."""
+    levels = ", ".join(f"'{level.name}'" for level in LEVELS if level.bucket_ms <= HOUR_MS)
+    return f"""    (
+        SELECT groupUniqArray(intDiv(window_ms, {HOUR_MS}) * {HOUR_MS})
+        FROM (
+            SELECT level, window_ms FROM {NOTES} WHERE topic = '{LLM_REQUESTS.topic}' AND level IN ({levels})
+            GROUP BY level, window_ms, writer HAVING max(noted) > max(done)
+        )
+    ) AS pending_hours"""
+
+
 def _rows() -> str:
     """Rows of windows of both ranges, each with the ranges that it is of."""
     columns = (
@@ -180,13 +196,16 @@ def _rows() -> str:
 
 
 def _read(first: str, end: str, width_ms: int | None) -> str:
-    """Whether a row of windows, minutes or hours is read for a range: hours, and minutes of old, that lie in it as a
-    whole, and what is in none that is wider."""
+    """Whether a row of windows, minutes or hours is read for a range: hours that are computed, and minutes of old, that
+    lie in it as a whole, and what is in none that is wider."""
 
     def whole(of_ms: int) -> str:
         begin = f"intDiv(window_ms, {of_ms}) * {of_ms}"
-        old = f" AND {begin} < {_NOW} - {DAY_MS}" if of_ms == MINUTE_MS else ""
-        return f"{begin} >= {first} AND {begin} + {of_ms} <= {end}{old}"
+        summed = {
+            MINUTE_MS: f"{begin} < {_NOW} - {DAY_MS}",
+            HOUR_MS: f"{begin} + {HOUR_MS + _NOTED_MS} <= {_NOW} AND NOT has(pending_hours, {begin})",
+        }
+        return f"{begin} >= {first} AND {begin} + {of_ms} <= {end} AND {summed[of_ms]}"
 
     held = f"window_ms >= {first} AND window_ms < {end}" if width_ms is None else whole(width_ms)
     wider = [of_ms for of_ms in (MINUTE_MS, HOUR_MS) if of_ms > (width_ms or 0)]

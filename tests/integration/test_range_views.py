@@ -213,6 +213,37 @@ def test_who_changed_reads_edges_whose_windows_are_gone_from_minutes(clickhouse:
     assert found.result_rows == [(40, 40)]
 
 
+@pytest.mark.parametrize(
+    ("hour_ms", "note", "gone"),
+    [
+        pytest.param(NOW_MS - 3 * HOUR_MS, None, "partials", id="from its rollup"),
+        pytest.param(NOW_MS - 3 * HOUR_MS, ("1h", 0), "rollup_1h", id="that is still to be computed"),
+        pytest.param(NOW_MS - 3 * HOUR_MS, ("1m", 7 * MINUTE_MS), "rollup_1h", id="of which a minute is"),
+        pytest.param(NOW_MS + 3 * HOUR_MS, None, "rollup_1h", id="that has not ended, whatever the clock is"),
+    ],
+)
+def test_who_changed_reads_an_hour_from_its_rollup_once_that_is_computed(
+    clickhouse: Any, hour_ms: int, note: tuple[str, int] | None, gone: str
+) -> None:
+    """Before, it has no rollup, or one that lacks rows: its windows are read."""
+    fill(clickhouse, [a_request(hour_ms + one * MINUTE_MS, "a", 10_000) for one in range(40)])
+    clickhouse.command(f"DELETE FROM llm_requests_{gone} WHERE window_ms >= {hour_ms}")
+    if note is not None:
+        level, into_ms = note
+        clickhouse.command(
+            "INSERT INTO dirty_windows (level, topic, window_ms, writer, noted, done)"
+            f" VALUES ('{level}', 'llm.requests', {hour_ms + into_ms}, 'w', 2, 1)"
+        )
+    given = f"from_ms = {hour_ms}, to_ms = {hour_ms + HOUR_MS}"
+    given += f", before_from_ms = {hour_ms - HOUR_MS}, before_to_ms = {hour_ms}"
+
+    found = clickhouse.query(
+        f"SELECT before, now FROM who_changed({given}) WHERE metric = 'requests' AND dimension = 'tenant'"
+    )
+
+    assert found.result_rows == [(0, 40)]
+
+
 def test_rates_and_totals_of_long_ago_are_of_minutes(clickhouse: Any) -> None:
     """A short range whose windows are gone has its requests, and the time that they are divided by."""
     then_ms = NOW_MS - 31 * DAY_MS
