@@ -20,7 +20,8 @@ from runtime.addresses import bracketed
 
 @dataclass(frozen=True, slots=True)
 class KnownImage:
-    """``part`` is found in the image's name, registry and tag left aside. ``metrics_port``: where it is another."""
+    """``part`` is in the last segment of the image's name, registry and tag left aside, or is its end, where it holds
+    more than that. ``metrics_port``: where it is another."""
 
     part: str
     kind: str
@@ -33,6 +34,7 @@ IMAGES: tuple[KnownImage, ...] = (
     KnownImage("sglang", "sglang", 30_000),
     KnownImage("text-generation-inference", "tgi", 80),
     KnownImage("tensorrt-llm", "trtllm", 8000),
+    KnownImage("tensorrt-llm/release", "trtllm", 8000),
     KnownImage("tritonserver", "triton", 8000, 8002),
     KnownImage("llama.cpp", "llamacpp", 8080),
     KnownImage("llama-server", "llamacpp", 8080),
@@ -72,19 +74,36 @@ def _engines_in(pod: Pod, ip: str, marked_only: bool) -> Iterator[EngineTarget]:
         if port is not None:
             yield _target(pod, container, ip, kind, port, image, sought=False)
     elif not marked_only and not pod.host_network:  # one on the host's network answers on its ``engine_ports``
-        for container in pod.containers:
-            image = image_of(container)
-            if image is not None:
-                yield _target(pod, container, ip, image.kind, _port(container, image.port), image, sought=True)
+        for port, (container, image) in _known_by_port(pod).items():
+            yield _target(pod, container, ip, image.kind, port, image, sought=True)
+
+
+def _known_by_port(pod: Pod) -> dict[int, tuple[Container, KnownImage]]:
+    """Containers with a known image, by port. Of several at one port only one can listen: the one that declares it,
+    else the first."""
+    found: dict[int, tuple[Container, KnownImage]] = {}
+    for container in pod.containers:
+        image = image_of(container)
+        if image is None:
+            continue
+        port = _port(container, image.port)
+        if port not in found or (_declares(container, port) and not _declares(found[port][0], port)):
+            found[port] = container, image
+    return found
+
+
+def _declares(container: Container, port: int) -> bool:
+    return port in container.ports.values()
 
 
 def image_of(container: Container) -> KnownImage | None:
     """What is known of the container's image by its name: ``registry:5000/team/vllm-openai:v0.32@sha256:...``."""
-    repository, _, last = container.image.partition("@")[0].rpartition("/")
-    name = f"{repository}/{last.partition(':')[0]}".lower()
-    if any(word in last.lower() for word in NOT_SERVING):
+    folders, _, last = container.image.partition("@")[0].lower().rpartition("/")
+    if any(word in last for word in NOT_SERVING):
         return None
-    return next((image for image in IMAGES if image.part in name), None)
+    name = last.partition(":")[0]
+    whole = f"/{folders}/{name}"
+    return next((image for image in IMAGES if image.part in name or whole.endswith(f"/{image.part}")), None)
 
 
 def _named(pod: Pod, name: str | None) -> Container | None:

@@ -7,7 +7,7 @@ import pytest
 from producers.engines.mappings import BY_KIND
 from producers.engines.target import EngineTarget
 from producers.kubernetes.engines import IMAGES, engines_among, host_ports, image_of
-from producers.kubernetes.pods import Container, pods_of
+from producers.kubernetes.pods import Container, Pod, pods_of
 from tests.unit.producers.kubernetes.pod_lists import ID, list_of, pod_of
 
 
@@ -23,11 +23,14 @@ def targets(*pods: Any, marked_only: bool = False) -> list[EngineTarget]:
         ("docker.io/lmsysorg/sglang:latest", "sglang"),
         ("ghcr.io/huggingface/text-generation-inference:3.3", "tgi"),
         ("nvcr.io/nvidia/tensorrt-llm/release:1.2", "trtllm"),
+        ("registry/team/tensorrt-llm:1.2", "trtllm"),
         ("nvcr.io/nvidia/tritonserver:26.10-trtllm-python-py3", "triton"),
         ("ghcr.io/ggml-org/llama.cpp:server-cuda", "llamacpp"),
         ("vllm/production-stack-router:v0.1", None),
         ("lmsysorg/sglang-router", None),
         ("nginx:1.29-vllm", None),
+        ("registry/vllm/fluent-bit:4", None),
+        ("registry/tensorrt-llm/downloader", None),
         ("busybox", None),
     ],
 )
@@ -49,6 +52,32 @@ def test_a_pod_with_a_known_image_is_an_engine() -> None:
 
     assert targets(pod_of("llama-0", "vllm/vllm-openai", ports=ports)) == [
         EngineTarget("serving/llama-0:8001", "http://10.0.0.7:8001", kind="vllm", container_id=ID, sought=True)
+    ]
+
+
+@pytest.mark.parametrize("declaring", [0, 1], ids=["the first declares it", "the second declares it"])
+def test_one_port_of_a_pod_is_one_engine(declaring: int) -> None:
+    """Containers of a pod share their ports: a helper that has the server's image does not listen."""
+    ids = ["a" * 64, "b" * 64]
+    containers = tuple(
+        Container(f"c{n}", "vllm/vllm-openai", ids[n], {"http": 8000} if n == declaring else {}) for n in (0, 1)
+    )
+    pod = Pod("u", "p", "n", "10.0.0.7", running=True, containers=containers)
+
+    (target,) = engines_among([pod])
+
+    assert (target.engine_id, target.container_id) == ("n/p:8000", ids[declaring])
+
+
+def test_engines_at_several_ports_of_a_pod_are_several() -> None:
+    """Where none declares its port, the first of those with a known image has it."""
+    names = ("vllm/vllm-openai", "lmsysorg/sglang", "lmcache/vllm-openai")
+    containers = tuple(Container(name, name, f"{n}" * 64) for n, name in enumerate(names))
+    pod = Pod("u", "p", "n", "10.0.0.7", running=True, containers=containers)
+
+    assert [(each.engine_id, each.container_id) for each in engines_among([pod])] == [
+        ("n/p:8000", "0" * 64),
+        ("n/p:30000", "1" * 64),
     ]
 
 
