@@ -196,6 +196,7 @@ class AgentConfig(Section):
     host: Label | None = None
     """Name of this host in every row, and in the ids of engines that agent and proxy give. None: as the system says."""
     cluster: Label | None = None
+    """In every row, and before the ids of engines in pods: names of pods come again in another cluster."""
     region: Label | None = None
     collectors: CollectorSwitches = CollectorSwitches()
     placement: dict[str, PlacementConfig] = Field(default_factory=dict, max_length=1_024)

@@ -11,7 +11,8 @@ from schemas.contract.engines import ADDRESSES_MAX, FORGOTTEN_AFTER_MS, Engine
 
 
 class HostEngines:
-    """``names``: host names and IP addresses under which clients reach this machine."""
+    """``names``: host names and IP addresses under which clients reach this machine. ``cluster``, ``region``: where it
+    is."""
 
     def __init__(self, host: str, names: Iterable[str] = (), region: str | None = None, cluster: str | None = None):
         self.host = host
@@ -19,7 +20,7 @@ class HostEngines:
         """Called from whatever thread noticed the change."""
         self._names = tuple(dict.fromkeys((host, *names)))
         self._region = region
-        self._cluster = cluster
+        self.cluster = cluster
         self._lock = threading.Lock()
         self._engines: dict[str, Engine] = {}
         self._directory = Directory((), host)
@@ -36,7 +37,7 @@ class HostEngines:
 
     def saw(self, engine: Engine) -> None:
         """What is known of the engine now."""
-        engine = replace(engine, host=self.host, region=self._region, cluster=self._cluster)
+        engine = replace(engine, host=self.host, region=self._region, cluster=self.cluster)
         with self._lock:
             before = self._engines.get(engine.engine_id)
             reported_ms = 0 if before is None else before.reported_ms

@@ -10,7 +10,7 @@ otherwise: vLLM ``vllm/vllm-openai`` 8000; SGLang ``lmsysorg/sglang`` 30000; TGI
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from producers.engines.mappings import BY_KIND
 from producers.engines.target import EngineTarget
@@ -43,9 +43,11 @@ NOT_SERVING = ("router", "operator", "controller", "gateway", "exporter", "epp")
 """Words in names of images that stand beside engines."""
 
 
-def engines_among(pods: Iterable[Pod], *, marked_only: bool = False) -> list[EngineTarget]:
-    """A target for each engine of a running pod, in order of the pods. ``marked_only``: of those that say so."""
-    return [target for pod in pods if pod.running and pod.ip for target in _engines_in(pod, pod.ip, marked_only)]
+def engines_among(pods: Iterable[Pod], *, marked_only: bool = False, cluster: str | None = None) -> list[EngineTarget]:
+    """A target for each engine of a running pod, in order of the pods. ``marked_only``: of those that say so.
+    ``cluster``: the name of the pods' cluster, which begins their engines' ids; None: they are of the only one."""
+    found = [target for pod in pods if pod.running and pod.ip for target in _engines_in(pod, pod.ip, marked_only)]
+    return found if cluster is None else [replace(each, engine_id=f"{cluster}/{each.engine_id}") for each in found]
 
 
 def host_ports(pods: Iterable[Pod], *, marked_only: bool = False) -> frozenset[int]:

@@ -11,7 +11,7 @@ before.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from producers.collector import Collected, Collector, Succeeds, one_round
 from producers.engines.placement import HostPlacement
@@ -104,15 +104,17 @@ class PodEngines:
             self._strange.add(target)
             _log.warning("pod is no engine that is known", extra={"engine_id": target.engine_id, "why": str(error)})
 
+    def _among(self, pods: Iterable[Pod]) -> list[EngineTarget]:
+        return engines_among(pods, marked_only=self._marked_only, cluster=self._registry.engines.cluster)
+
     def _follow(self) -> None:
         """Begin what is new among the pods, end what went."""
         self._listing = self._pods.listing  # before the pods, which may be of a newer one
         if self._pods.all is self._seen:
             return
         self._seen = self._pods.all
-        ending = engines_among((pod for pod in self._seen if pod.terminating), marked_only=self._marked_only)
-        self._ending = frozenset(target.engine_id for target in ending)
-        wanted = engines_among(self._seen, marked_only=self._marked_only)
+        self._ending = frozenset(each.engine_id for each in self._among(pod for pod in self._seen if pod.terminating))
+        wanted = self._among(self._seen)
         if len(wanted) > self._engines_max and not self._warned:
             self._warned = True
             facts = {"engines": len(wanted), "kept": self._engines_max, "setting": "agent.kubernetes.engines_max"}

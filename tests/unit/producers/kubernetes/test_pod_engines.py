@@ -9,6 +9,7 @@ from producers.collector import Collected, Collector
 from producers.engines.placement import HostPlacement
 from producers.engines.reading import UnknownEngineError
 from producers.engines.target import EngineTarget
+from producers.identity.host_engines import HostEngines
 from producers.kubernetes.listing import Pods
 from producers.kubernetes.pod_engines import PodEngines
 from producers.kubernetes.pods import Container, Pod
@@ -25,8 +26,9 @@ def engine_pod(name: str, container_id: str = "a" * 64, *, terminating: bool = F
 class Node:
     """A node's pods, and the collectors that were made for its engines."""
 
-    def __init__(self, engines_max: int = 64) -> None:
-        self.pods, self.registry, self.clock, self.counters = Pods(), HostPlacement("h"), VirtualClock(), Counters()
+    def __init__(self, engines_max: int = 64, cluster: str | None = None) -> None:
+        self.pods, self.clock, self.counters = Pods(), VirtualClock(), Counters()
+        self.registry = HostPlacement("h", engines=HostEngines("h", cluster=cluster))
         self.log: list[str] = []
         self.takes_ms, self.strange, self.heirs = 0, False, False
         self.events: dict[str, str] = {}
@@ -100,6 +102,14 @@ def test_engines_come_and_go_with_their_pods() -> None:
     node.pods.replace([])
     assert node.round() == ["closed n/a:8000"]
     assert not node.registry.has_engines
+
+
+def test_an_engine_s_id_names_the_cluster_of_its_pod() -> None:
+    """Where the agent knows it; one that is to end is known by it too."""
+    node = Node(cluster="eu-1")
+    node.pods.replace([engine_pod("a", terminating=True)])
+
+    assert node.round() == ["made eu-1/n/a:8000", "asked eu-1/n/a:8000"]
 
 
 def test_an_engine_that_goes_with_its_pod_is_not_lost() -> None:

@@ -81,6 +81,15 @@ def test_engines_at_several_ports_of_a_pod_are_several() -> None:
     ]
 
 
+def test_pods_of_one_name_in_two_clusters_are_two_engines() -> None:
+    """Where the cluster is named; its name changes nothing else."""
+    listed, _ = pods_of(list_of(pod_of("llama-0", "vllm/vllm-openai")), 100)
+    (one,), (other,) = (engines_among(listed, cluster=name) for name in ("eu-1", "eu-2"))
+
+    assert (one.engine_id, other.engine_id) == ("eu-1/serving/llama-0:8000", "eu-2/serving/llama-0:8000")
+    assert one.url == other.url == "http://10.0.0.7:8000"
+
+
 @pytest.mark.parametrize(
     ("ports", "port"),
     [((), 30_000), ([{"containerPort": 9}], 9), ([{"containerPort": 9}, {"containerPort": 10}], 30_000)],
