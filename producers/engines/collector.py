@@ -26,6 +26,7 @@ from producers.engines.facts import (
     excerpt,
     facts_of,
     facts_of_samples,
+    facts_of_sizes,
     first_known,
     promising,
     reserved_of_samples,
@@ -248,7 +249,7 @@ class EngineCollector:
             self._folder = (facts.folder, *self._read_folder(folder, self._target.pid))
         _, config, size = self._folder
         per_token = cache_bytes_per_token(config, cache_dtype) if tokens is not None else None
-        return Facts(
+        return facts_of_sizes(
             parameters=size.parameters,
             active_parameters=size.active_parameters,
             weight_bytes=size.weight_bytes,

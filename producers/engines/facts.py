@@ -192,6 +192,11 @@ def _gib(value: Any, gpus: int | None) -> int | None:
     return round(value * gpus * 2**30)
 
 
+def facts_of_sizes(**sizes: int | None) -> Facts:
+    """Of these, by their names in ``SIZES``; one that is above the highest that it can be is unknown."""
+    return Facts(**{name: _fact(name, size) for name, size in sizes.items()})
+
+
 def _sum(values: Sequence[int | None]) -> int | None:
     known = [value for value in values if value is not None]
     return sum(known) if known and len(known) == len(values) else None

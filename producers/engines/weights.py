@@ -21,8 +21,11 @@ from typing import Any, TypeGuard
 
 CONFIG, WHOLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PARTS_MAX = 1_024
-_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}\.safetensors")
-_EXPERT = re.compile(r"\.experts\.(\d+)\.")
+DIMENSIONS_MAX = 16
+"""Of a tensor; models have up to five."""
+_NAMED = re.compile(rb'"([^"]*\.safetensors)"')
+_PART = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._-]{0,254}\.safetensors")
+_EXPERT = re.compile(r"\.experts\.([0-9]{1,4})\.")
 _SCALE = re.compile(r"(scale|scale_inv|scales|zero_point)$")
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2"})
 _CONVERTED = frozenset({"F64", "F32"})
@@ -44,12 +47,17 @@ class Size:
 UNKNOWN = Size()
 
 
-def parts_of(index: Any) -> list[str]:
-    """File names of the parts that an index names, in order; none where it is no index or names too many."""
-    named = index.get("weight_map") if isinstance(index, dict) else None
-    names = {each for each in named.values() if isinstance(each, str)} if isinstance(named, dict) else set[str]()
-    sound = sorted(name for name in names if _PART.fullmatch(name))
-    return sound if len(sound) == len(names) <= PARTS_MAX else []
+def parts_of(index: bytes) -> list[str]:
+    """File names of the parts that an index names, in order; none where it names one outside its folder, or too many.
+
+    They are looked for in its text: parsed, the indices of large models would be hundreds of thousands of objects.
+    """
+    names = set[bytes]()
+    for found in _NAMED.finditer(index):
+        names.add(found[1])
+        if len(names) > PARTS_MAX or not _PART.fullmatch(found[1]):
+            return []
+    return sorted(name.decode() for name in names)
 
 
 def size_of(config: Any, headers: Iterable[Any]) -> Size:
@@ -126,5 +134,7 @@ def _tensor(tensor: Any) -> tuple[str, int, int] | None:
 
 
 def _whole(values: Any) -> list[int] | None:
-    sound = isinstance(values, list) and all(type(each) is int and 0 <= each < 2**62 for each in values)
-    return values if sound else None
+    """Whole numbers, no more than a tensor has dimensions: the product of millions would take minutes."""
+    if not isinstance(values, list) or len(values) > DIMENSIONS_MAX:
+        return None
+    return values if all(type(each) is int and 0 <= each < 2**62 for each in values) else None

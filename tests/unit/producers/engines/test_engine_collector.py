@@ -623,6 +623,20 @@ def test_sizes_come_from_the_cache_and_from_files_of_this_host() -> None:
     assert looked == [("/models/m", 7), (None, None)]
 
 
+def test_sizes_that_cannot_be_are_unknown() -> None:
+    """A folder says what it likes: no event holds a number beyond its field's bounds."""
+    config = dict.fromkeys(("num_hidden_layers", "num_key_value_heads", "head_dim"), 2**20 - 1)
+
+    def read_folder(path: str | None, pid: int | None) -> tuple[Any, Size]:
+        return config | {"torch_dtype": "bfloat16"}, Size(2**70, 2**64, 2**992)
+
+    info = b'vllm:cache_config_info{block_size="16",num_gpu_blocks="10",cache_dtype="auto"} 1\n'
+    models = {MODELS: {"data": [{"id": "m", "root": "/models/m"}]}}
+    (row,) = Rig({METRICS: small() + info, **models}, read_folder=read_folder).tick()["engine.events"]
+
+    assert {name: row[name] for name in SIZES} == dict.fromkeys(SIZES) | {"kv_cache_tokens": 160}
+
+
 def test_gpus_have_what_their_engine_may_take() -> None:
     """From its first answer, again after a restart with another flag; not where it is not reported, nor beside an
     engine that does not report it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.engines.model_files import read_folder
-from producers.engines.weights import INDEX, UNKNOWN, WHOLE, Size, cache_bytes_per_token, parts_of, size_of
+from producers.engines.model_files import HEADER_BYTES_MAX, read_folder
+from producers.engines.weights import (
+    DIMENSIONS_MAX,
+    INDEX,
+    PARTS_MAX,
+    UNKNOWN,
+    WHOLE,
+    Size,
+    cache_bytes_per_token,
+    parts_of,
+    size_of,
+)
 
 WIDTHS = {"F32": 4, "BF16": 2, "F8_E4M3": 1, "I32": 4}
 
@@ -59,6 +70,27 @@ def test_packed_and_converted_weights() -> None:
     assert size_of({}, [{"a.weight": tensor(8, 8, dtype="F32")}]) == Size(64, 64, None)
 
 
+def test_tensors_of_too_many_dimensions_are_not_multiplied() -> None:
+    """The product of a million numbers of 62 bits would hold up the whole agent."""
+    assert size_of({}, [{"a.weight": tensor(*[1] * DIMENSIONS_MAX)}]) == Size(1, 1, 2)
+    assert size_of({}, [{"a.weight": tensor(*[1] * (DIMENSIONS_MAX + 1))}]) == UNKNOWN
+
+
+def test_the_parts_of_an_index() -> None:
+    """Of any number of tensors, each once; none where it names too many, or one that is elsewhere."""
+
+    def index(*names: str) -> bytes:
+        tensors = {f"model.layers.{number}.weight": name for number, name in enumerate(names)}
+        return json.dumps({"metadata": {"total_size": 1}, "weight_map": tensors}, indent=2).encode()
+
+    many = [f"model-{number:05}.safetensors" for number in range(PARTS_MAX)]
+
+    assert parts_of(index(*many, *many)) == many
+    assert parts_of(index(*many, "one-more.safetensors")) == []
+    assert parts_of(index("a.safetensors", "/etc/a.safetensors")) == []
+    assert parts_of(index("a.safetensors", "../a.safetensors")) == []
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=4),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "dtype", "shape"]), inner),
@@ -71,7 +103,7 @@ def test_no_document_raises(config: Any, headers: list[Any]) -> None:
     """Whatever a folder holds."""
     assert size_of(config, headers) == UNKNOWN
     assert cache_bytes_per_token(config, "auto") is None
-    assert parts_of(config) == []
+    assert parts_of(json.dumps(config).encode()) == []
 
 
 LLAMA = {
@@ -115,6 +147,18 @@ def test_a_folder_is_read(tmp_path: Path) -> None:
     (tmp_path / WHOLE).write_bytes(file_of(DENSE))
     assert read_folder(str(tmp_path)) == (LLAMA, Size(808, 808, 1_616))
     assert read_folder(str(tmp_path), os.getpid()) == (LLAMA, Size(808, 808, 1_616))
+
+
+def test_a_large_model_is_read_and_a_larger_header_is_not(tmp_path: Path) -> None:
+    """An index of eight million bytes, as one of 90,000 tensors is."""
+    tensors = {f"{number:060}.weight": f"a-{number % 2}.safetensors" for number in range(90_000)}
+    (tmp_path / "config.json").write_bytes(b"{}")
+    (tmp_path / INDEX).write_bytes(orjson.dumps({"weight_map": tensors}))
+    for number in (0, 1):
+        (tmp_path / f"a-{number}.safetensors").write_bytes(file_of(DENSE))
+    assert read_folder(str(tmp_path)) == ({}, Size(1_616, 1_616, 3_232))
+    (tmp_path / "a-1.safetensors").write_bytes(file_of(DENSE | {"__metadata__": "x" * HEADER_BYTES_MAX}))
+    assert read_folder(str(tmp_path)) == ({}, UNKNOWN)
 
 
 @pytest.mark.parametrize("path", [None, "", "meta-llama/Llama-3.1-8B", "/nowhere", "/tmp/../etc", "/a\0b"])
