@@ -65,6 +65,8 @@ SEEK_EVERY_MS, KNOCK_EVERY_MS = 25_000, 4_000
 """How often an address is tried that is not configured as an engine: of somebody's server, whose page may be of any
 size, and where nobody listens, which costs a refused connection."""
 LOST_AFTER = 3
+OTHER_PATH = frozenset({"status", "broken"})
+"""Why a page is not had, where the server may have it at another path."""
 UNREAD = frozenset({"timeout", "too_large", "broken"})
 """Why the page of a server that was only sought stays unread, though the server is there."""
 
@@ -171,7 +173,7 @@ class EngineCollector:
                 reading, samples = self._scrape_at(url)
             except FetchError as error:
                 failure = failure or error
-                if error.reason not in ("status", "broken"):
+                if error.reason not in OTHER_PATH:
                     break  # another path of the same server would answer no better
             except UnknownEngineError as error:
                 failure = error
@@ -204,6 +206,8 @@ class EngineCollector:
         return read(scrape.samples, engine, whole=whole), scrape.samples
 
     def _failed(self, error: FetchError | UnknownEngineError) -> list[tuple[str, str]]:
+        if isinstance(error, UnknownEngineError) or error.reason in OTHER_PATH:
+            self._url = None  # another engine may have come, whose metrics are elsewhere
         if self._known is None and self._target.sought:
             self._note_unread(error)
             return []

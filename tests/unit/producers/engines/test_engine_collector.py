@@ -269,6 +269,18 @@ def test_another_engine_at_the_address_is_found() -> None:
     assert rows["engine.events"][0]["message"] == "engine_kind vllm -> tgi"
 
 
+def test_another_engine_is_found_at_another_path() -> None:
+    """Where the one before had its page there is none any more, or somebody else's."""
+    prometheus = "http://127.0.0.1:8000/prometheus/metrics"
+    for gone in ("status", "broken", b"<html>no metrics</html>\n"):
+        rig = Rig({METRICS: [{"iter": 1}], prometheus: scrape("written/trtllm-serve-1.prom")})
+        rig.tick()
+        rig.engine.pages = {METRICS: small(), prometheus: gone}
+
+        assert rig.tick() == {}
+        assert [row["engine_kind"] for row in rig.tick()["engine.samples"]] == ["vllm"]
+
+
 def test_a_page_that_ends_within_a_line_is_not_whole() -> None:
     """What it lacks may have been there."""
     rig = Rig({METRICS: small()[:-1]})
