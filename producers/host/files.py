@@ -94,7 +94,8 @@ class TcpCounters:
 
 @dataclass(frozen=True, slots=True)
 class DiskCounters:
-    """By disk. ``busy_ms`` is empty where the system has none; ``waited_ms`` sums the time of all requests."""
+    """By disk. ``busy_ms`` is empty where the system has none; ``waited_ms`` is the time of all requests, by disk and
+    direction (``sda/read``): each is a counter of 32 bits, which begins again alone."""
 
     read_bytes: ByDevice
     write_bytes: ByDevice
@@ -181,7 +182,8 @@ def disks(diskstats: bytes, wanted: Mapping[bytes, str | None]) -> DiskCounters:
         name = wanted[columns[2]]
         if name is not None:
             read[name], written[name] = int(columns[5]) * _SECTOR, int(columns[9]) * _SECTOR
-            busy[name], waited[name] = int(columns[12]), int(columns[6]) + int(columns[10])
+            busy[name] = int(columns[12])
+            waited[f"{name}/read"], waited[f"{name}/write"] = int(columns[6]), int(columns[10])
     return DiskCounters(read, written, busy, waited)
 
 

@@ -279,7 +279,11 @@ class ByPsutil:
             {name: each.read_bytes for name, each in found.items()},
             {name: each.write_bytes for name, each in found.items()},
             {name: each.busy_time for name, each in found.items() if hasattr(each, "busy_time")},
-            {name: each.read_time + each.write_time for name, each in found.items()},
+            {
+                f"{name}/{way}": ms
+                for name, each in found.items()
+                for way, ms in (("read", each.read_time), ("write", each.write_time))
+            },
         )
 
     def stalled_us(self) -> dict[str, int]:

@@ -142,7 +142,10 @@ def test_disks_are_those_that_are_whole() -> None:
 
     assert names == {b"loop0": None, b"nvme0n1": "nvme0n1", b"nvme0n1p1": None, b"dm-0": None}
     assert disks(DISKSTATS, names) == DiskCounters(
-        {"nvme0n1": 2_000 * 512}, {"nvme0n1": 4_000 * 512}, {"nvme0n1": 90}, {"nvme0n1": 100}
+        {"nvme0n1": 2_000 * 512},
+        {"nvme0n1": 4_000 * 512},
+        {"nvme0n1": 90},
+        {"nvme0n1/read": 30, "nvme0n1/write": 70},
     )
     assert disk_names(DISKSTATS, [])[b"nvme0n1p1"] == "nvme0n1p1"
     with pytest.raises(KeyError):

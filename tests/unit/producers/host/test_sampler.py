@@ -16,6 +16,7 @@ from producers.host.files import (
     NetworkCounters,
     Swapped,
     TcpCounters,
+    disks,
     network,
 )
 from producers.host.rdma import Port
@@ -122,6 +123,15 @@ def test_an_error_counter_that_is_set_back_takes_nothing_from_the_others() -> No
     now = replace(FIRST, moment_ms=12_000, network=network(line % (2, 1_003)))
 
     assert host_row(before, now)["network_errors"] == 2 + 3
+
+
+def test_times_of_reads_and_writes_begin_again_one_by_one() -> None:
+    """The kernel counts them in 32 bits: in a day of a busy disk either may come round."""
+    line = b" 8 0 sda 9 0 9 %d 9 0 9 %d 0 5 9 0\n"
+    before = replace(FIRST, disks=disks(line % (2**32 - 500, 3_000_000), {b"sda": "sda"}))
+    now = replace(FIRST, moment_ms=12_000, disks=disks(line % (700, 3_001_300), {b"sda": "sda"}))
+
+    assert host_row(before, now)["disk_queue_milli"] == (700 + 1_300) // 2
 
 
 def test_a_new_device_counts_from_its_second_reading() -> None:
