@@ -217,8 +217,10 @@ def hardware_only(interfaces: Iterable[str], with_hardware: Collection[str]) -> 
 
 def hardware_interfaces(net: Path) -> frozenset[str]:
     """The interfaces that stand for hardware, by ``/sys/class/net``: no bonds, bridges, VLANs or pairs of containers,
-    whose traffic is counted again on those."""
-    return frozenset(path.parent.name for path in net.glob("*/device"))
+    whose traffic is counted again on those. Nor the hardware below one that stands for some itself, and counts its
+    traffic again: an adapter's virtual function in Azure (below ``hv_netvsc``), or beside virtio."""
+    with_device = [path.parent for path in net.glob("*/device")]
+    return frozenset(each.name for each in with_device if not (each / "master" / "device").exists())
 
 
 class KernelFile:

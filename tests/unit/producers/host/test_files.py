@@ -19,6 +19,7 @@ from producers.host.files import (
     cpu_times,
     disk_names,
     disks,
+    hardware_interfaces,
     memory,
     network,
     processors,
@@ -199,6 +200,17 @@ def test_what_a_bond_sends_counts_once(tmp_path: Path) -> None:
         return NetworkCounters(dict.fromkeys(names, 100), dict.fromkeys(names, 200), errors)
 
     assert seen == [counted("eth0"), counted("eth0", "eth1")]
+
+
+def test_hardware_below_an_interface_with_hardware_counts_once(tmp_path: Path) -> None:
+    """Azure's synthetic interface counts what goes over its virtual function; a bond has no hardware of its own."""
+    for name in ("eth0", "enP1s1", "eth1", "eth2"):
+        (tmp_path / name / "device").mkdir(parents=True)
+    (tmp_path / "bond0").mkdir()
+    for name, master in (("enP1s1", "eth0"), ("eth1", "bond0"), ("eth2", "bond0")):
+        (tmp_path / name / "master").symlink_to(Path("..", master))
+
+    assert hardware_interfaces(tmp_path) == {"eth0", "eth1", "eth2"}
 
 
 def test_a_disk_that_is_put_in_is_found(tmp_path: Path) -> None:
