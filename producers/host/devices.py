@@ -17,7 +17,7 @@ import psutil
 
 from producers.collector import Collected, FieldErrors, Identity, Row
 from producers.differences import INTERVAL_MS_MAX, since, summed
-from producers.host.files import ERROR_COUNTERS, STACKED_DISKS, hardware_interfaces, hardware_only
+from producers.host.files import ERROR_COUNTERS, hardware_interfaces, hardware_only, is_stacked
 from producers.host.rdma import Port, read_ports
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
@@ -145,10 +145,11 @@ def read_disks(sys: Path = SYS) -> dict[str, Device]:
     """Whole disks by name; ``used_bytes`` of their file systems that are mounted."""
     found = psutil.disk_io_counters(perdisk=True, nowrap=False) or {}
     whole = {path.name for path in (sys / "block").glob("*")} or set(found)
+    counting = {name for name, each in found.items() if each.read_bytes or each.write_bytes}
     used = _used_by_disk(sys)
     disks = {}
     for name in sorted(whole & set(found)):
-        if name.startswith(STACKED_DISKS):
+        if is_stacked(name, counting):
             continue
         each, levels = found[name], {}
         if name in used:

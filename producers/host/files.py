@@ -23,6 +23,7 @@ ERROR_COUNTERS: Mapping[str, int] = MappingProxyType({"errin": 2, "dropin": 3, "
 """Errors and drops of an interface: psutil's name -> column of ``/proc/net/dev``."""
 STACKED_DISKS = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")
 """Block devices that are not disks, or whose traffic is counted again on the disks below (Linux names)."""
+_NVME_PATH = re.compile(r"(nvme\d+)c\d+(n\d+)")
 STALLED: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "cpu_pressure_ppm": ("cpu", "some"),
@@ -192,12 +193,21 @@ def disk_names(diskstats: bytes, whole: Iterable[str]) -> dict[bytes, str | None
 
     Where the system lists no whole disks, every device counts as one.
     """
-    found, known = [line.split(None, 3)[2] for line in diskstats.splitlines()], set(whole)
-    return {name: _if_disk(name.decode(), known) for name in found}
+    lines, known = [line.split(None, 13) for line in diskstats.splitlines()], set(whole)
+    counting = {columns[2].decode() for columns in lines if columns[5] != b"0" or columns[9] != b"0"}
+    return {columns[2]: _if_disk(columns[2].decode(), known, counting) for columns in lines}
 
 
-def _if_disk(name: str, whole: set[str]) -> str | None:
-    return name if (name in whole or not whole) and not name.startswith(STACKED_DISKS) else None
+def _if_disk(name: str, whole: set[str], counting: set[str]) -> str | None:
+    return name if (name in whole or not whole) and not is_stacked(name, counting) else None
+
+
+def is_stacked(name: str, counting: Collection[str]) -> bool:
+    """Whether the traffic of a block device is another's: of a disk below it, or, for a path to an NVMe namespace
+    (``nvme0c1n2``), of the namespace (``nvme0n2``). ``counting``: devices that have counted any; on older kernels the
+    namespace never does, and its paths are the disks."""
+    path = _NVME_PATH.fullmatch(name)
+    return name.startswith(STACKED_DISKS) or (path is not None and f"{path[1]}{path[2]}" in counting)
 
 
 def stalled_us(line: str, pressure: bytes) -> int | None:

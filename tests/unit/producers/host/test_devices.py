@@ -166,6 +166,18 @@ def test_disks_and_nodes_are_read_from_the_kernel_s_folders(sys_folder: Path, mo
     assert read_nodes(sys_folder) == {"node0": Device(levels={"total_bytes": 4_096, "used_bytes": 3_072})}
 
 
+def test_paths_to_an_nvme_namespace_are_no_disks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their traffic is the namespace's, unless that has none at all."""
+    some, none = (SimpleNamespace(read_bytes=count, write_bytes=0) for count in (5, 0))
+    found = {"nvme0n1": some, "nvme0c0n1": some, "nvme1n1": none, "nvme1c0n1": some}
+    for name in found:
+        (tmp_path / "block" / name).mkdir(parents=True)
+    monkeypatch.setattr(psutil, "disk_io_counters", lambda **_: found)
+    monkeypatch.setattr(psutil, "disk_partitions", lambda **_: [])
+
+    assert set(read_disks(tmp_path)) == {"nvme0n1", "nvme1n1", "nvme1c0n1"}
+
+
 def test_this_host_s_devices_can_be_read() -> None:
     """Twice; the rows fit the field table."""
     clock = VirtualClock()

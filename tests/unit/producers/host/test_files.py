@@ -153,6 +153,21 @@ def test_disks_are_those_that_are_whole() -> None:
         disks(DISKSTATS, {})
 
 
+@pytest.mark.parametrize(
+    ("head", "counted"),
+    [((70, 90), {"nvme0n1"}), ((0, 90), {"nvme0n1"}), ((0, 0), {"nvme0n1", "nvme0c0n1", "nvme0c1n1"})],
+    ids=["both", "written only", "an older kernel"],
+)
+def test_paths_to_an_nvme_namespace_count_once(head: tuple[int, int], counted: set[str]) -> None:
+    """On the namespace, where the kernel counts there."""
+    line = b" 259 0 %s 9 0 %d 9 9 0 %d 9 0 9 9\n"
+    stats = line % (b"nvme0n1", *head) + b"".join(line % (b"nvme0c%dn1" % path, 30, 40) for path in (0, 1))
+    names = disk_names(stats, ["nvme0n1", "nvme0c0n1", "nvme0c1n1"])
+
+    assert {name for name in names.values() if name} == counted
+    assert set(disks(stats, names).read_bytes) == counted
+
+
 def test_pressure_is_read_as_the_kernel_writes_it() -> None:
     """Totals in microseconds; a line that the kernel does not have is unknown."""
     text = b"some avg10=0.12 avg60=0.05 avg300=0.01 total=123456789\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n"
