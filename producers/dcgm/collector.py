@@ -3,7 +3,8 @@
 The exporter samples GPUs on its own interval, 30 s by default. Until a GPU's values change, its rows hold gauges only;
 the next row covers all the time since. The page keeps the last XID for ever, so an event is emitted when it changes,
 and never for a GPU that was not seen before. The same XID twice in a row, and all but the last of several between two
-readings, cannot be seen on this page.
+readings, cannot be seen on this page. That a GPU answers (``gpu_found``) is said once: where it comes without an XID,
+as it does when exporter or machine have started again, and where that of one that had fallen off the bus is gone.
 
 Rows have no columns for pod, namespace and container: an event's message names them.
 """
@@ -27,6 +28,7 @@ from schemas.events.event_types import GPU_EVENTS, GPU_SAMPLES
 _log = logging.getLogger(__name__)
 
 LIMITS = FetchLimits(time_ms=2_000, bytes_max=8 * 1024 * 1024)
+OFF_THE_BUS = 79
 STALE_MS = 60_000
 """Values unchanged for this long mean an idle GPU, not a page that was not refreshed."""
 FAILURES_MAX = 10
@@ -120,16 +122,24 @@ class DcgmCollector:
     def _events(self, gpu: GpuOnPage, at_ms: int) -> list[Row]:
         """Called before ``_samples``: it needs to know whether the GPU was there before."""
         known, code = self._gpus.get(gpu.uuid), gpu.values.get(XID)
-        if known is None or code is None or code == known.xid:
+        if known is None:
+            return [self._found(gpu, at_ms)] if code == 0 else []
+        if code is None or code == known.xid:
             return []
+        found = [self._found(gpu, at_ms)] if known.xid == OFF_THE_BUS else []
         known.xid = code
-        if code == 0:
-            return []
+        return found + ([self._of_xid(gpu, code, at_ms)] if code != 0 else [])
+
+    def _found(self, gpu: GpuOnPage, at_ms: int) -> Row:
+        event = {"kind": "gpu_found", "severity": "info", "action": "none", "message": "the GPU answers again"}
+        return {"at_ms": at_ms} | self._of(gpu) | event
+
+    def _of_xid(self, gpu: GpuOnPage, code: int, at_ms: int) -> Row:
         fault = xid(code)
         message = f"XID {code}: {fault.meaning}" + (f"; held by pod {gpu.holder}" if gpu.holder else "")
         _log.warning("GPU reported an XID", extra={"gpu": gpu.uuid, "code": code, "why": fault.meaning})
         event = {"kind": "xid", "severity": fault.severity, "action": fault.action, "code": code, "message": message}
-        return [{"at_ms": at_ms} | self._of(gpu) | event]
+        return {"at_ms": at_ms} | self._of(gpu) | event
 
     def _of(self, gpu: GpuOnPage) -> dict[str, Any]:
         placement = self._identity.placement.get(gpu.uuid) or self._identity.placement.get(gpu.parent_uuid or "", {})

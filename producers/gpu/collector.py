@@ -162,6 +162,7 @@ class GpuCollector:
             raise UnavailableError(NO_DRIVER)
         self.period_ms = period_ms
         self._sampler = sampler
+        self._begun = False
 
     @property
     def gpu_uuids(self) -> tuple[str, ...]:
@@ -169,8 +170,12 @@ class GpuCollector:
         return self._sampler.gpu_uuids
 
     def collect(self, at_ms: int) -> Sequence[Collected]:
-        """Events first: they say why samples may be missing."""
+        """Events first: they say why samples may be missing. The first reading of this life says of each device in it
+        that it answers: nobody else would, where it was lost before the machine was started again."""
         samples, events = self._sampler.sample(at_ms)
+        if samples and not self._begun:
+            self._begun = True
+            events = self._sampler.answering(samples, at_ms) + events
         return [Collected(GPU_EVENTS, events), Collected(GPU_SAMPLES, samples)]
 
     def cpu_s(self) -> float:

@@ -172,6 +172,11 @@ class NvmlSampler:
         self._sum_up()
         return samples, events
 
+    def answering(self, samples: Iterable[Row], at_ms: int) -> list[Row]:
+        """``gpu_found`` for each device that has a row in ``samples``."""
+        answers, uuids = Happening.of("gpu_found", FOUND, None), dict.fromkeys(row["gpu_uuid"] for row in samples)
+        return [self._event(self._tracked[uuid], at_ms, answers) for uuid in uuids]
+
     def _steps(self, at_ms: int) -> dict[str, Callable[[], Any]]:
         monotonic_ms = round(self._clock.monotonic_s() * 1_000)
         steps: dict[str, Callable[[], Any]] = {

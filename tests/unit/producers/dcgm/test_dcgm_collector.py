@@ -148,6 +148,18 @@ def test_an_xid_is_reported_when_it_changes() -> None:
     assert exporter.events(page(DEV_XID_ERRORS=79)) == []
 
 
+def test_a_gpu_that_had_fallen_off_the_bus_is_found_once() -> None:
+    """When the exporter shows it without that XID; or at first sight, by the agent that the machine's start started."""
+    exporter, told = Exporter(), list[list[tuple[str, int | None]]]()
+    for code in (79, 79, 0, 0, 79, 48, 48):
+        told.append([(row["kind"], row.get("code")) for row in exporter.events(page(DEV_XID_ERRORS=code))])
+    pages = page(DEV_GPU_UTIL=1), page(DEV_GPU_UTIL=1, DEV_XID_ERRORS=0)
+    began = [Exporter().events(text) for text in pages]
+
+    assert told == [[], [], [("gpu_found", None)], [], [("xid", 79)], [("gpu_found", None), ("xid", 48)], []]
+    assert [[(row["kind"], row["severity"]) for row in rows] for rows in began] == [[], [("gpu_found", "info")]]
+
+
 def test_an_xid_of_a_gpu_that_reported_none_before_is_new() -> None:
     """Some exporters show it from the first error on."""
     exporter = Exporter()

@@ -240,9 +240,11 @@ def test_a_captured_page_gives_these_samples(path: Path) -> None:
 
     identity = Identity({"host": "here", "cluster": None, "region": None}, {})
     collector = DcgmCollector("http://h/metrics", identity, 1_000, fetch=page, clock=VirtualClock(), counters=counters)
-    (collected,) = collector.collect(7)
+    *events, collected = collector.collect(7)
 
     common = {"at_ms": 7, "origin": "measured", "host": "here", "cluster": None, "region": None}
+    found = [row["gpu_uuid"] for part in events for row in part.rows if row["kind"] == "gpu_found"]
+    assert found == [gpu.uuid for gpu in read_page(body.decode()).gpus.values() if gpu.values.get(XID) == 0]
     assert collected.event is GPU_SAMPLES
     assert collected.rows == [common | LEVELS | gpu for gpu in EXPECTED[path.stem]]
     assert block_from_rows(GPU_SAMPLES.fields, collected.rows).rows == len(collected.rows)

@@ -28,8 +28,23 @@ def test_events_come_before_samples() -> None:
         collector.close()
 
     assert (collector.name, collector.period_ms, collector.gpu_uuids) == ("nvml", 1_000, (lost.uuid, fine.uuid))
-    assert (events.event, [row["kind"] for row in events.rows]) == (GPU_EVENTS, ["gpu_lost"])
+    assert (events.event, [row["kind"] for row in events.rows]) == (GPU_EVENTS, ["gpu_found", "gpu_lost"])
     assert (samples.event, [row["gpu_uuid"] for row in samples.rows]) == (GPU_SAMPLES, [fine.uuid])
+
+
+def test_the_first_reading_says_which_gpus_answer() -> None:
+    """Once: one that was lost is found after the machine was started again, and with it the agent."""
+    gpus = gpus_of("mock_h100", 2)
+    kinds, clock = list[list[tuple[str, str, str]]](), VirtualClock()
+    with installed(FakeNvml(list(gpus))):
+        collector = GpuCollector(IDENTITY, 1_000, clock=clock)
+        for at_ms in (1_000, 2_000):
+            events, _ = collector.collect(at_ms)
+            kinds.append([(row["kind"], row["severity"], row["gpu_uuid"]) for row in events.rows])
+            clock.advance(1_000)
+        collector.close()
+
+    assert kinds == [[("gpu_found", "info", gpu.uuid) for gpu in gpus], []]
 
 
 def test_memory_errors_that_the_driver_reports_are_not_reported_twice() -> None:
