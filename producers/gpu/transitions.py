@@ -1,9 +1,9 @@
 """GPU events from the change between two samples. Pure: a state and a sample give a state and events.
 
-Memory errors, rows to be replaced and the driver's recovery action are emitted as soon as they change. Throttling is
-emitted when a reason has held for ``HOLD_MS``, and its end when it has been absent for ``CLEAR_MS``: clocks change many
-times a second under load. Events of one kind about one GPU are at least ``GAP_MS`` apart; the next one counts those
-that were suppressed.
+Memory errors, rows to be replaced and the driver's recovery action are emitted as soon as they change; an action that
+is still wanted is emitted again every ``REPEAT_MS``, so that its alert goes on. Throttling is emitted when a reason
+has held for ``HOLD_MS``, and its end when it has been absent for ``CLEAR_MS``: clocks change many times a second under
+load. Events of one kind about one GPU are at least ``GAP_MS`` apart; the next one counts those that were suppressed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from producers.gpu.fields import REMAP_FAILED
 HOLD_MS = 3_000
 CLEAR_MS = 10_000
 GAP_MS = 60_000
+REPEAT_MS = 1_800_000
 ERRORS = ("ecc_corrected", "ecc_uncorrected")
 
 
@@ -72,6 +73,7 @@ class Watch:
     """What is remembered of one GPU between samples."""
 
     recovery_action: int | None = None
+    recovery_emitted_ms: int | None = None
     rows_pending: int | None = None
     remap_failed: int | None = None
     corrected_emitted_ms: int | None = None
@@ -98,7 +100,7 @@ def observe(
 ) -> Seen:
     """``fields``: as ``newest`` gives them; ``values``: of its reading. ``event_kinds``: those reported as events."""
     watch, errors = _ecc(watch, at_ms, fields)
-    watch, recovery_action = _recovery(watch, fields, "recovery" in event_kinds)
+    watch, recovery_action = _recovery(watch, at_ms, fields, "recovery" in event_kinds)
     watch, rows = _rows(watch, fields, values)
     watch, throttles = _throttles(watch, at_ms, fields.get("clock_reasons"))
     return watch, [*(errors if "ecc" not in event_kinds else ()), *recovery_action, *rows, *throttles]
@@ -119,13 +121,14 @@ def _ecc(watch: Watch, at_ms: int, fields: Mapping[str, int | None]) -> Seen:
     ), events
 
 
-def _recovery(watch: Watch, fields: Mapping[str, int | None], by_driver: bool) -> Seen:
+def _recovery(watch: Watch, at_ms: int, fields: Mapping[str, int | None], by_driver: bool) -> Seen:
     action, before = fields.get("recovery_action"), watch.recovery_action
-    if action is None or action == before:
+    changed = action != before
+    if action is None or not (changed or (action and _due(watch.recovery_emitted_ms, at_ms, REPEAT_MS))):
         return watch, []
-    watch = replace(watch, recovery_action=action)
+    watch = replace(watch, recovery_action=action, recovery_emitted_ms=at_ms)
     # The driver's own event comes when the action changes: of one that is there at first sight it has none.
-    if action == (before or 0) or (by_driver and before is not None):
+    if changed and (action == (before or 0) or (by_driver and before is not None)):
         return watch, []
     return watch, [Happening.of("recovery", recovery(action), action)]
 
@@ -182,5 +185,5 @@ def _bit(state: BitState, now: bool, at_ms: int, throttle: Throttle) -> tuple[Bi
     return BitState(False, None, state.emitted_ms), Happening("clocks", "info", "none", message, throttle.bit)
 
 
-def _due(emitted_ms: int | None, at_ms: int) -> bool:
-    return emitted_ms is None or not 0 <= at_ms - emitted_ms < GAP_MS
+def _due(emitted_ms: int | None, at_ms: int, gap_ms: int = GAP_MS) -> bool:
+    return emitted_ms is None or not 0 <= at_ms - emitted_ms < gap_ms

@@ -94,6 +94,22 @@ def test_the_recovery_action_is_emitted_when_it_changes() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("event_kinds", "first"), [((), [60]), (("recovery",), [])], ids=["by samples", "by the driver"]
+)
+def test_a_recovery_that_is_still_wanted_is_emitted_again(event_kinds: tuple[str, ...], first: list[int]) -> None:
+    """Before an alert of it is over, by whomever its beginning was reported; not once nothing is wanted."""
+    wanted = {minute: None if minute % 20 else 2 for minute in range(60, 190, 10)}
+    actions: dict[int, int | None] = {0: 0, **wanted, 190: 0, 250: 0}
+
+    emitted = seen(
+        *[(minute * 60_000, {"recovery_action": action}) for minute, action in actions.items()], event_kinds=event_kinds
+    )
+
+    repeated = [(minute, 2) for minute in (*first, 100, 140, 180)]
+    assert [(at_ms // 60_000, event.code) for at_ms, event in emitted] == repeated + ([] if event_kinds else [(190, 0)])
+
+
 def test_corrected_errors_are_emitted_once_a_minute_with_their_number() -> None:
     """None of them is left out."""
     counts = [3, 0, 5, 7, 0, None]
