@@ -1,9 +1,9 @@
 """NVML, the driver's library: opening it, opening it again after a restart of the driver, and its errors.
 
 NVML counts its users, and nothing here closes it while the process lives: a call that hangs in another thread must
-not find the library gone. Opening it again is what NVML asks for after UNINITIALIZED. When the driver on the machine
-became another than the library that is loaded (an upgrade below a running process), no call helps: the agent has to be
-restarted, and the error says so.
+not find the library gone. Opening it again is what NVML asks for after UNINITIALIZED. When library and kernel module
+are of two versions, no call helps, and the error says what does: mostly packages were updated, and the module of before
+is loaded still; or the module is new, and the library that this process has loaded is the old one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ _WORDS = {
     pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: "not known to the driver",
     pynvml.NVML_ERROR_INVALID_ARGUMENT: "not known to the GPU",
     pynvml.NVML_ERROR_NO_PERMISSION: "needs more rights",
-    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: "the driver was replaced: restart the agent",
+    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (
+        "the driver's library and its kernel module differ (an update): load the module anew or reboot the host, "
+        "then restart the agent"
+    ),
     pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "the driver is not loaded",
     pynvml.NVML_ERROR_UNINITIALIZED: "the driver's library was shut down",
     pynvml.NVML_ERROR_GPU_IS_LOST: "the GPU has fallen off the bus or is not accessible",

@@ -153,7 +153,7 @@ class NvmlSampler:
     def sample(self, at_ms: int) -> tuple[list[Row], list[Row]]:
         """Rows of ``gpu.samples`` and of ``gpu.events``."""
         events = [self._event(each, at_ms, happening) for each, happening in self._take_restarts()]
-        if self._gone and not self._reopen():
+        if self._gone and self._reopen() is not None:
             return [], events
         events += [self._event(each, at_ms, happening) for each, happening in self._take_restarts()]
         samples: list[Row] = []
@@ -284,21 +284,20 @@ class NvmlSampler:
 
     def _driver_gone(self, at_ms: int) -> list[Row]:
         """The library is opened again at once; where that fails, every device is lost until it does not."""
-        if self._reopen():
+        why = self._reopen()
+        if why is None:
             return [self._event(each, at_ms, happening) for each, happening in self._take_restarts()]
-        return [
-            self._event(each, at_ms, happening)
-            for each in self._tracked.values()
-            for happening in self._lost(each, "the driver does not answer")
-        ]
+        _log.warning("driver not responding, retrying", extra={"why": why})
+        lost = [(each, happening) for each in self._tracked.values() for happening in self._lost(each, why)]
+        return [self._event(each, at_ms, happening) for each, happening in lost]
 
-    def _reopen(self) -> bool:
+    def _reopen(self) -> str | None:
+        """Why the library cannot be opened; None once it is."""
         before = self._driver
         try:
             self._driver = open_library()
         except DriverGoneError as error:
-            _log.debug("the driver does not answer", extra={"why": str(error)})
-            return False
+            return str(error)
         self._gone = False
         if self._memory is not None:
             self._memory.close()
@@ -307,7 +306,7 @@ class NvmlSampler:
         for tracked in self._tracked.values():
             # Handles of the driver before are worth nothing: each device is looked up again, in its reading.
             tracked.device = Device(tracked.found, stale=True)
-        return True
+        return None
 
     def _take_restarts(self) -> list[tuple[Tracked, Happening]]:
         restarted, self._restarts = self._restarts, None

@@ -535,6 +535,22 @@ def test_a_driver_that_is_away_loses_every_gpu_until_it_is_back(open_on: Open) -
     assert len(samples) == 1
 
 
+def test_a_driver_that_is_away_is_logged_once_with_what_helps(open_on: Open, caplog: pytest.LogCaptureFixture) -> None:
+    """Mostly packages were updated, and the module of before is loaded still: a start of the agent does not help."""
+    (gpu,) = gpus_of("mock_h100")
+    host = open_on([gpu])
+    host.sample()
+    host.library.gone = host.library.init = pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH
+    with caplog.at_level(logging.WARNING):
+        (lost,), _ = (host.sample()[1] for _ in range(2))
+
+    why = "library and its kernel module differ (an update): load the module anew or reboot the host, then"
+    assert [vars(each)["why"] for each in caplog.records if each.message == "driver not responding, retrying"] == [
+        lost["message"].removeprefix("the GPU does not answer: ")
+    ]
+    assert (lost["kind"], why in lost["message"]) == ("gpu_lost", True)
+
+
 def test_counters_are_remembered_over_a_restart_of_the_agent(open_on: Open, tmp_path: Path) -> None:
     """The first sample of the new process has the energy since the last one of the old."""
     (gpu,) = gpus_of("mock_h100")
