@@ -52,10 +52,10 @@ ENGINE_BACK = frozenset({"found", "registered", "changed"})
 MARKS = frozenset({"changed", "marked"})
 
 ADVICE = {
-    "reset_gpu": "Drain the GPU's workload and reset the GPU.",
+    "reset_gpu": "Drain the GPU's workload, stop agent and DCGM, and reset the GPU.",
     "reboot_node": "Drain the node and reboot it.",
     "drain_node": "Move the workload off the node.",
-    "drain_and_reset": "Drain the node, then reset the GPU.",
+    "drain_and_reset": "Drain the node, stop agent and DCGM, then reset the GPU.",
     "restart_workload": "Restart the workload on the GPU.",
     "check_cooling": "Check the cooling: fans, air flow, inlet temperature.",
     "check_power": "Check the power supply and its cables.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from fleetpulse.equipment import GPU_TYPES, MEMORY_SHARE
@@ -10,6 +12,7 @@ from lab.simulator.plan import Habits
 from producers.gpu.faults import RECOVERY_ACTIONS, XIDS
 from schemas.events.event_fields import GPU_EVENT_KINDS
 from schemas.events.event_types import ERROR_KINDS
+from stream_jobs.alerts.events import ADVICE
 from stream_jobs.insight.fleet_detector import FleetDetector
 from stream_jobs.insight.frame import Window
 from stream_jobs.rules.load import load, load_set
@@ -33,6 +36,16 @@ def test_each_says_what_to_do_unless_it_only_informs() -> None:
         assert all(
             f"{{{label}}}" in rule.summary for label in rule.by if label in ("gpu_uuid", "tenant", "engine_id")
         ), rule.name
+
+
+def test_who_is_to_reset_a_gpu_is_told_what_has_it_open() -> None:
+    """The driver refuses a reset while a process has the GPU open, as the agent and DCGM have."""
+    rules = load_set()
+    advice = [each.advice for each in (*rules.rules, *rules.gpu_events)] + list(ADVICE.values())
+    resets = [each for each in advice if re.search(r"\breset\b", each)]
+
+    assert [each for each in resets if "stop agent and DCGM" not in each] == []
+    assert len(resets) == 9
 
 
 def test_requests_are_judged_by_half_minutes_at_least_and_only_where_enough_came() -> None:
