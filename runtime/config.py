@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -31,13 +31,14 @@ from pydantic_settings import (
 )
 
 from runtime.clickhouse_config import ClickHouseConfig as ClickHouseConfig
-from runtime.config_keys import Section, holds_secret, holds_section, is_secret, nearest_key
+from runtime.config_keys import Section, holds_secret, holds_section, is_key, is_secret, nearest_key
 from runtime.delivery_config import DeliveryConfig
 from runtime.edge_config import AgentConfig
 from runtime.local_stack import READER, WRITER, StackState, default_data_dir
 from runtime.proxy_config import ProxyConfig
 from runtime.remote_write_config import RemoteWriteConfig
 from runtime.runbook import PAGE, read_at
+from runtime.secret_files import named_files, read_secret
 from runtime.stack_choice import stack_of, why_unset
 from runtime.tls import ssl_context
 from runtime.tracing_config import TracingConfig
@@ -292,7 +293,7 @@ def layers(flags: Mapping[str, object] | None = None) -> tuple[tuple[str, dict[s
 def secret_files(flags: Mapping[str, object] | None = None) -> tuple[Path, ...]:
     """The files that flags, environment and configuration file name for secrets: passwords, tokens, private keys."""
     file, above = _file_below(flags)
-    return tuple(_named_files(_under(above, file.given())))
+    return tuple(named_files(_under(above, file.given())))
 
 
 def file_with_secrets(flags: Mapping[str, object] | None = None) -> Path | None:
@@ -309,18 +310,6 @@ def _file_below(flags: Mapping[str, object] | None) -> tuple[_File, dict[str, An
     above = _under(above, environment.given())
     file._set_current_state(above)
     return file, above
-
-
-_OPEN_FILES = ("config_file", "ca_file", "client_cert_file")
-
-
-def _named_files(tree: Mapping[str, Any]) -> Iterator[Path]:
-    for name, value in tree.items():
-        for each in value if isinstance(value, list) else [value]:
-            if isinstance(each, dict):
-                yield from _named_files(each)
-            elif each and name.endswith(("_file", "_keyfile")) and name not in _OPEN_FILES:
-                yield Path(each)
 
 
 def _under(above: Mapping[str, Any], tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -347,16 +336,21 @@ def _tree(flags: Mapping[str, object]) -> dict[str, Any]:
 def _read_secret_files(
     tree: Mapping[str, Any], above: Mapping[str, Any] | None = None, at: tuple[str | int, ...] = ()
 ) -> dict[str, Any]:
-    """The tree with every ``<secret>_file`` replaced by the file's text, without the newline at its end; those of
-    ``delivery`` are read by who delivers. What ``above``, the stronger sources, says is not read here."""
+    """The tree with every ``<secret>_file`` replaced by the file's text, without the newline at its end, but for those
+    that are settings themselves: whoever uses these secrets reads them (``Section.read``). What ``above``, the stronger
+    sources, says is not read here."""
     done: dict[str, Any] = {}
     above = above or {}
     for name, value in tree.items():
         path = (*at, name)
         secret = name.removesuffix("_file")
-        if value is not None and name != secret and path[0] != "delivery" and is_secret(Config, (*at, secret)):
-            if secret not in above:
+        if value is not None and name != secret and is_secret(Config, (*at, secret)):
+            if secret not in above and is_key(Config, path):
+                done[name] = value
+            elif secret not in above:
                 done[secret] = read_secret(".".join(map(str, path)), Path(value))
+        elif f"{name}_file" in above and is_secret(Config, path):
+            continue
         elif isinstance(value, dict) and isinstance(over := above.get(name, {}), dict):
             done[name] = _read_secret_files(value, over, path)
         elif isinstance(value, list) and name not in above:
@@ -367,14 +361,6 @@ def _read_secret_files(
         else:
             done[name] = value
     return done
-
-
-def read_secret(key: str, path: Path) -> str:
-    """The text of a secret's file without the newline at its end; ``ConfigError`` names ``key``."""
-    try:
-        return path.read_text(encoding="utf-8").rstrip("\n")
-    except (OSError, ValueError) as error:
-        raise ConfigError(key, str(path), f"must be a readable file ({error})") from error
 
 
 def _explain(error: ValidationError) -> ConfigError:

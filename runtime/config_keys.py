@@ -8,11 +8,12 @@ from dataclasses import is_dataclass
 from difflib import get_close_matches
 from functools import partial
 from types import UnionType
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Self, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, PrivateAttr, SecretStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, PrivateAttr, SecretStr, ValidationError
 
 from runtime.addresses import http_address
+from runtime.secret_files import read_secret
 from schemas.errors import ConfigError
 
 
@@ -32,6 +33,23 @@ class Section(BaseModel):
         if self._unset is not None:
             raise ConfigError(key, None, self._unset)
 
+    def read(self, key: str) -> Self:
+        """With what its files hold: of a secret that one part alone needs, ``<secret>_file`` is a setting too, which
+        that part reads here. Raises ``ConfigError`` for a file that cannot be read, or for what stands in it; ``key``
+        is that of the section."""
+        known = type(self).model_fields
+        files = {name: path for name in known if (path := getattr(self, f"{name}_file", None)) is not None}
+        if not files:
+            return self
+        given = {name: getattr(self, name) for name in self.model_fields_set if name.removesuffix("_file") not in files}
+        secrets = {name: read_secret(f"{key}.{name}_file", path).strip() for name, path in files.items()}
+        try:
+            return type(self).model_validate(given | secrets)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            at = ".".join(map(str, (key, *first["loc"])))
+            raise ConfigError(at, "...", first["msg"].removeprefix("Value error, ")) from None
+
 
 def http_url(*, path: str = "", instead: str = "") -> AfterValidator:
     """Of a text: what ``http_address`` demands of it."""
@@ -49,6 +67,11 @@ def nearest_key(root: Any, path: Sequence[str | int]) -> str | None:
 def is_secret(root: Any, path: Sequence[str | int]) -> bool:
     """Whether a secret stands at this place."""
     return SecretStr in _kinds_at(root, path)
+
+
+def is_key(root: Any, path: Sequence[str | int]) -> bool:
+    """Whether a setting of this name is known at this place."""
+    return bool(_kinds_at(root, path))
 
 
 def holds_section(value: object) -> bool:

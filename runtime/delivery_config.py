@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import unquote, urlsplit
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 
 from runtime.addresses import http_address
 from runtime.config_keys import Section
-from schemas.errors import ConfigError
 
 _SECRETS = ("endpoint_url", "bearer_token", "hmac_key", "routing_key")
 _LEAST_KEY_BYTES = 16
@@ -178,28 +177,9 @@ class TargetConfig(Section):
             raise ValueError("retry_max_s must be at least retry_initial_s")
         return self
 
-    def read(self, key: str) -> Self:
-        """With what its files hold. Raises ``ConfigError`` for a file that cannot be read, or for what stands in it;
-        ``key`` is that of the target."""
-        files = {name: path for name in _SECRETS if (path := getattr(self, f"{name}_file")) is not None}
-        given = {name: getattr(self, name) for name in self.model_fields_set if name.removesuffix("_file") not in files}
-        secrets = {name: _read(f"{key}.{name}_file", path) for name, path in files.items()}
-        try:
-            return type(self).model_validate(given | secrets)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            raise ConfigError(key, "...", first["msg"].removeprefix("Value error, ")) from None
-
 
 def _plain(value: str | SecretStr) -> str:
     return value.get_secret_value() if isinstance(value, SecretStr) else value
-
-
-def _read(key: str, path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except (OSError, ValueError) as error:
-        raise ConfigError(key, str(path), f"must be a readable file ({error})") from None
 
 
 def _whole_url(url: str, kind: Any) -> str:
@@ -229,7 +209,7 @@ class DeliveryConfig(Section):
         return (*self.targets, self.default) if self.default is not None else self.targets
 
     def read_targets(self, only: Collection[str] = ()) -> tuple[TargetConfig, ...]:
-        """Those of these names, else every target, with what their files hold. Raises as ``TargetConfig.read``."""
+        """Those of these names, else every target, with what their files hold. Raises as ``Section.read``."""
         keys = (*(f"delivery.targets.{index}" for index in range(len(self.targets))), "delivery.default")
         named = zip(keys, self.all_targets, strict=False)
         return tuple(target.read(key) for key, target in named if not only or target.name in only)

@@ -99,7 +99,9 @@ class EngineConfig(Section):
     kind: Label | None = None
     """Software (vllm, sglang, tgi, trtllm, triton, llamacpp). None: recognised by its metrics."""
     api_key: SecretStr | None = None
-    """Bearer token for its pages; ``api_key_file`` reads it from a file."""
+    """Bearer token for its pages."""
+    api_key_file: Path | None = None
+    """Holds it in place of ``api_key``; the agent alone reads it."""
     engine_id: Label | None = None
     """Unique in the deployment. None: host and port of the address."""
     model: Label | None = None
@@ -144,8 +146,10 @@ class OtlpConfig(Section):
     host: str = "127.0.0.1"
     """Address to listen on. Any but loopback needs ``token``; there is no TLS on this side."""
     token: SecretStr | None = Field(default=None, min_length=16)
-    """Senders must bring it as ``authorization: Bearer TOKEN`` (``OTEL_EXPORTER_OTLP_HEADERS`` of theirs);
-    ``token_file`` reads it from a file. None: no sender needs one."""
+    """Senders must bring it as ``authorization: Bearer TOKEN`` (``OTEL_EXPORTER_OTLP_HEADERS`` of theirs). None: no
+    sender needs one."""
+    token_file: Path | None = None
+    """Holds it in place of ``token``; the agent alone reads it."""
     http_port: int = Field(default=4318, ge=0, le=65_535)
     """OTLP/HTTP, protobuf and JSON. 0 takes a free port."""
     grpc_port: int | None = Field(default=None, ge=0, le=65_535)
@@ -160,7 +164,7 @@ class OtlpConfig(Section):
 
     @model_validator(mode="after")
     def _guarded(self) -> Self:
-        if self.token is None and not is_loopback(self.host):
+        if self.token is None and self.token_file is None and not is_loopback(self.host):
             raise ValueError("host beyond loopback needs a token")
         return self
 
@@ -251,6 +255,12 @@ class AgentConfig(Section):
     def host_name(self) -> str:
         """Name of this host, as configured or as the system says."""
         return self.host or os.uname().nodename
+
+    def read_secrets(self) -> Self:
+        """With the engines' keys and, where OTLP is on, its token from their files. Raises as ``Section.read``."""
+        engines = tuple(engine.read(f"agent.engines.{index}") for index, engine in enumerate(self.engines))
+        otlp = self.otlp.read("agent.otlp") if self.otlp.enabled else self.otlp
+        return self.model_copy(update={"engines": engines, "otlp": otlp})
 
     @model_validator(mode="after")
     def _intervals(self) -> Self:

@@ -7,6 +7,7 @@ it is reached. The proxy looks at times four times a second, so a limit of time 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
@@ -92,6 +93,8 @@ class ProxyConfig(Section):
     tenant_secret: SecretStr | None = Field(default=None, min_length=16)
     """Key of the hash of API keys, hard to guess: who has it can test names and keys. Proxies that share it name
     tenants alike. None: one is made and kept in the data directory."""
+    tenant_secret_file: Path | None = None
+    """Holds it in place of ``tenant_secret``; proxies read it, and agents where ``user_hash`` is on."""
     user_hash: bool = False
     """Whether events have ``user_hash``, a hash under the same key of the user that a request names (``user``,
     ``safety_identifier``, ``metadata.user_id``). The agent reads this too. False: users are not kept in any form."""

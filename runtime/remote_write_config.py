@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, SecretStr
@@ -15,7 +16,9 @@ class RemoteWriteConfig(Section):
     url: Annotated[str, http_url(instead=": set remote_write.bearer_token")] | None = None
     """``http://prometheus:9090/api/v1/write``, Mimir's, Thanos' or VictoriaMetrics' own. None: give it with --url."""
     bearer_token: SecretStr | None = None
-    """For a receiver that asks for one; ``bearer_token_file`` reads it from a file."""
+    """For a receiver that asks for one."""
+    bearer_token_file: Path | None = None
+    """Holds it in place of ``bearer_token``; the export alone reads it."""
     settle_ms: int = Field(default=20_000, ge=0, le=3_600_000)
     """How long after its end a window is read. What lands later changes our tables and no longer the receiver's."""
     catch_up_ms: int = Field(default=3_000_000, ge=10_000, le=86_400_000)

@@ -39,8 +39,9 @@ from fleetpulse.dashboard.security import Access
 from fleetpulse.dashboard.shell import THEME_COOKIE, Shell
 from fleetpulse.dashboard.view import Facts, PageSpec
 from fleetpulse.dashboard.zone import ZONE_COOKIE, zone_of
-from runtime.config import ClickHouseConfig, read_secret
+from runtime.config import ClickHouseConfig
 from runtime.health import HealthServer, Heartbeat
+from runtime.secret_files import read_secret
 from schemas.errors import ConfigError
 
 _log = logging.getLogger(__name__)

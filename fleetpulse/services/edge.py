@@ -103,9 +103,10 @@ def secret_of(config: ProxyConfig, data_dir: Path) -> bytes:
     """Key of the hash of tenants and users: the configured one, else that of the data directory, made where missing.
 
     Where that directory cannot be used, one for this process alone: requests are served, and kept apart by tenant.
+    Raises ConfigError where the configured one cannot be read.
     """
-    if config.tenant_secret is not None:
-        return config.tenant_secret.get_secret_value().encode()
+    if (configured := config.read("proxy").tenant_secret) is not None:
+        return configured.get_secret_value().encode()
     try:
         return _kept_secret(data_dir / "proxy.tenant-secret")
     except OSError as error:
@@ -193,6 +194,7 @@ def run_agent_service(spool: Path | None, seconds: float | None, health_port: in
 
     logs.configure("agent")
     config, watch = load(), _Watch()
+    agent = config.agent.read_secrets()
 
     async def body() -> None:
         stop = on_stop_signal(asyncio.get_running_loop())
@@ -211,7 +213,7 @@ def run_agent_service(spool: Path | None, seconds: float | None, health_port: in
             except OSError as error:  # whoever keeps something there tries again
                 _log.error("nothing is kept over a restart", extra={"folder": str(state), "error": str(error)})
             users = secret_of(config.proxy, config.data_dir) if config.proxy.user_hash else None
-            await run_agent(publisher, stop, config.agent, state=state, user_secret=users, watched=watch.watch)
+            await run_agent(publisher, stop, agent, state=state, user_secret=users, watched=watch.watch)
 
     port = config.agent.health_port if health_port is None else health_port
     # Of the loop's work a third is waking up: uvloop does that in C.
@@ -230,7 +232,7 @@ def probe() -> list[Finding]:
     from producers.agent.search import find, setting_of
 
     logs.configure("agent", level="WARNING")
-    config = load().agent
+    config = load().agent.read_secrets()
     findings = find(setting_of(config))
     advice = "; ".join(_flags_missing(config)) if any(one.chosen for one in findings if one.name == "engines") else ""
     if advice:
@@ -256,7 +258,7 @@ def run_once() -> None:
     from producers.agent.search import find, plans_of, setting_of
 
     logs.configure("agent", level="WARNING")
-    config = load().agent
+    config = load().agent.read_secrets()
     setting = setting_of(config)
     rounds = one_round(plans_of(setting, find(setting)), SystemClock(), config.period_ms / 1_000)
     for each in rounds:

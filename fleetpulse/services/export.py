@@ -44,9 +44,10 @@ def run_export(url: str | None, health_port: int | None, *, once: bool) -> None:
     config = load({} if url is None else {"remote_write.url": url})
     if config.remote_write.url is None:
         raise ConfigError("remote_write.url", None, "must name where to write, as --url does")
+    receiver = config.remote_write.read("remote_write")
     readiness = Readiness(export="nothing sent yet")
-    with health(health_port, readiness.why), Posting(config.remote_write) as post:
-        writer = RemoteWrite(config.remote_write, Asking(config), post, config.data_dir / "export" / "prometheus")
+    with health(health_port, readiness.why), Posting(receiver) as post:
+        writer = RemoteWrite(receiver, Asking(config), post, config.data_dir / "export" / "prometheus")
         if once:
             _send_once(writer)
         else:

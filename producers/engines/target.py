@@ -86,8 +86,9 @@ def _port_of(url: str) -> int:
 
 
 def target_of(config: EngineConfig, host: str) -> EngineTarget:
-    """The target of a configured engine on ``host``."""
+    """The target of a configured engine on ``host``, whose key was read."""
     given = dict(config)
+    del given["api_key_file"]
     given["engine_id"] = config.engine_id or engine_id_of(config.url, host)
     given["api_key"] = config.api_key.get_secret_value() if config.api_key else None
     return EngineTarget(**given)

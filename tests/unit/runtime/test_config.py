@@ -1,7 +1,8 @@
 import logging
+import re
 import ssl
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -288,7 +289,8 @@ BESIDE: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("path", SECRETS, ids=".".join)
 def test_every_secret_comes_from_a_file(path: tuple[str, ...], tmp_path: Path) -> None:
-    """``<secret>_file`` beside each that the settings have, wherever it stands; of a target once it is read."""
+    """``<secret>_file`` beside each that the settings have, wherever it stands; of what one part alone needs once that
+    part reads it."""
     (tmp_path / "secret").write_text("http://h/from-a-file\n")
     *sections, name = path
     section = dict(BESIDE.get(".".join(sections), {})) | {f"{name}_file": str(tmp_path / "secret")}
@@ -296,12 +298,87 @@ def test_every_secret_comes_from_a_file(path: tuple[str, ...], tmp_path: Path) -
     key = ".".join(sections)
 
     found: Any = load({key.removesuffix(".0"): [section] if key.endswith(".0") else section})
-    if path[0] == "delivery":
-        (found,), path = found.delivery.read_targets(), path[-1:]
-    for part in path:
+    for part in sections:
         found = found[int(part)] if part.isdigit() else getattr(found, part)
 
-    assert found.get_secret_value() == "http://h/from-a-file"
+    assert getattr(found.read(key), name).get_secret_value() == "http://h/from-a-file"
+
+
+SHARED = """
+[remote_write]
+bearer_token_file = "absent"
+[proxy]
+tenant_secret_file = "absent"
+[agent.otlp]
+enabled = true
+host = "0.0.0.0"
+token_file = "absent"
+[[agent.engines]]
+url = "http://h:1"
+api_key_file = "absent"
+"""
+
+
+def test_a_secret_of_another_part_is_not_read() -> None:
+    """All parts have one file of settings; who has not mounted what another part needs starts, and shows nothing else
+    of it than the file's name."""
+    Path("fleetpulse.toml").write_text(SHARED)
+
+    config = load()
+    found = dict(layers())["file"]
+
+    assert [config.remote_write.bearer_token, config.proxy.tenant_secret, config.agent.otlp.token] == [None] * 3
+    assert found["remote_write"] == {"bearer_token_file": "absent"}
+    assert found["agent"]["engines"] == [{"url": "http://h:1", "api_key_file": "absent"}]
+
+
+@pytest.mark.parametrize(
+    ("read", "key"),
+    [
+        pytest.param(lambda config: config.remote_write.read("remote_write"), "remote_write.bearer_token_file", id="r"),
+        pytest.param(lambda config: config.proxy.read("proxy"), "proxy.tenant_secret_file", id="proxy"),
+        pytest.param(lambda config: config.agent.read_secrets(), "agent.engines.0.api_key_file", id="engine"),
+        pytest.param(lambda config: config.agent.otlp.read("agent.otlp"), "agent.otlp.token_file", id="otlp"),
+    ],
+)
+def test_who_needs_a_secret_says_that_its_file_is_missing(read: Callable[[Config], object], key: str) -> None:
+    """With its key and its name."""
+    Path("fleetpulse.toml").write_text(SHARED)
+    config = load()
+
+    with pytest.raises(ConfigError, match=re.escape(f"{key} = 'absent': must be a readable file")):
+        read(config)
+
+
+def test_what_stands_in_a_secret_s_file_is_judged_and_hidden(tmp_path: Path) -> None:
+    """As what stands in the settings."""
+    (tmp_path / "a token").write_text("too short\n")
+    config = load({"agent.otlp.token_file": str(tmp_path / "a token")})
+
+    with pytest.raises(ConfigError, match="at least 16") as raised:
+        config.agent.otlp.read("agent.otlp")
+
+    assert raised.value.key == "agent.otlp.token"
+    assert "too short" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("stronger", "token"), [({"token": "of-the-environment"}, "of-the-environment"), ({"token_file": "one"}, "o" * 16)]
+)
+@pytest.mark.parametrize("weaker", ['token = "of-the-settings-file"', 'token_file = "absent"'])
+def test_a_secret_and_the_file_of_one_override_each_other(
+    stronger: dict[str, str], token: str, weaker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stronger source counts, whichever of the two it has."""
+    Path("one").write_text("o" * 16 + "\n")
+    Path("fleetpulse.toml").write_text(f"[agent.otlp]\n{weaker}\n")
+    for name, value in stronger.items():
+        monkeypatch.setenv(f"FLEETPULSE_AGENT__OTLP__{name.upper()}", value)
+
+    found = load().agent.otlp.read("agent.otlp").token
+
+    assert found is not None
+    assert found.get_secret_value() == token
 
 
 def test_the_files_of_secrets_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runtime.config import Config
-from runtime.config_keys import is_secret, known_keys, nearest_key
+from runtime.config_keys import is_key, is_secret, known_keys, nearest_key
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,14 @@ def test_secrets_are_known_by_their_type() -> None:
     assert is_secret(Config, ("kafka", "sasl_password"))
     assert not is_secret(Config, ("clickhouse", "user"))
     assert not is_secret(Config, ("clickhouse", "passwort"))
+
+
+def test_a_secret_that_one_part_reads_has_its_file_as_a_setting() -> None:
+    """Those of all others are read with the settings, and ``..._file`` is none."""
+    assert is_key(Config, ("agent", "engines", 0, "api_key_file"))
+    assert is_key(Config, ("agent", "otlp", "token_file"))
+    assert not is_key(Config, ("clickhouse", "password_file"))
+    assert not is_key(Config, ("nowhere", "token_file"))
 
 
 def test_keys_are_those_of_models_and_dataclasses() -> None:

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from runtime.config import load
-from runtime.edge_config import AgentConfig, EngineConfig
+from runtime.edge_config import AgentConfig, EngineConfig, OtlpConfig
 from schemas.errors import ConfigError
 
 
@@ -89,7 +89,7 @@ def test_a_file_says_all_of_it(tmp_path: Path) -> None:
         """
     )
 
-    config = load().agent
+    config = load().agent.read_secrets()
 
     assert (config.host, config.cluster, config.slow_period_ms) == ("gpu-7", "eu-1", 60_000)
     assert (config.collectors.nvml, config.collectors.dcgm, config.collectors.host) == ("off", "on", "auto")
@@ -122,5 +122,20 @@ def test_a_secret_s_file_that_is_missing_is_named(tmp_path: Path) -> None:
     """With the engine's place in the list."""
     (tmp_path / "fleetpulse.toml").write_text('[[agent.engines]]\nurl = "http://h:1"\napi_key_file = "none"\n')
 
+    config = load().agent
+
     with pytest.raises(ConfigError, match=r"agent\.engines\.0\.api_key_file"):
-        load()
+        config.read_secrets()
+
+
+def test_the_token_of_otlp_is_read_where_otlp_is_on(tmp_path: Path) -> None:
+    """Off, its file need not be there; a file of it is enough to listen beyond loopback."""
+    (tmp_path / "a token").write_text("sixteen-letters-\n")
+    otlp = OtlpConfig(enabled=True, host="0.0.0.0", token_file=tmp_path / "a token")
+
+    on = AgentConfig(otlp=otlp).read_secrets().otlp.token
+    off = AgentConfig(otlp=OtlpConfig(token_file=tmp_path / "none")).read_secrets().otlp
+
+    assert on is not None
+    assert on.get_secret_value() == "sixteen-letters-"
+    assert (off.enabled, off.token) == (False, None)

@@ -3,16 +3,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from fleetpulse.cli import app
-from fleetpulse.services.edge import _Watch
+from fleetpulse.services.edge import _Watch, probe, run_agent_service, run_once
 from producers.agent.sources import SOURCES
 from producers.agent.supervisor import STUCK_AFTER_S, Supervisor
 from producers.engines import flags
+from runtime.config import load
+from schemas.errors import ConfigError
 from tests.virtual_clock import VirtualClock
 
 
@@ -67,6 +70,17 @@ def test_a_probe_names_flags_that_a_vllm_lacks(monkeypatch: pytest.MonkeyPatch) 
     assert asked == [("http://e:1", "k"), ("http://e:2", None), ("http://e:3", None)]
     assert reasons["engines"].endswith("; the vLLM at http://e:1 would report more with --a, --b")
     assert "vLLM" not in reasons["host"]
+
+
+@pytest.mark.parametrize("start", [probe, run_once, lambda: run_agent_service(None, 0.0)])
+def test_an_agent_without_the_file_of_a_secret_does_not_start(start: Callable[[], object]) -> None:
+    """It needs the key of an engine, which other parts that have the same settings do not."""
+    text = Path("fleetpulse.toml").read_text()
+    Path("fleetpulse.toml").write_text(f'{text}[[agent.engines]]\nurl = "http://e:1"\napi_key_file = "absent"\n')
+
+    assert load().agent.engines[0].api_key is None
+    with pytest.raises(ConfigError, match=r"agent\.engines\.0\.api_key_file = 'absent': must be a readable file"):
+        start()
 
 
 def test_once_prints_a_round_as_json_lines() -> None:

@@ -53,6 +53,17 @@ def test_without_a_receiver_nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_
     assert "--url" in str(done.exception)
 
 
+def test_without_the_file_of_its_token_nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The export alone needs it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLEETPULSE_REMOTE_WRITE__BEARER_TOKEN_FILE", "absent")
+
+    done = CliRunner().invoke(app, ["export", "prometheus", "--once", "--url", "http://prometheus:9090/api/v1/write"])
+
+    assert isinstance(done.exception, ConfigError)
+    assert str(done.exception).startswith("remote_write.bearer_token_file = 'absent': must be a readable file")
+
+
 def test_an_answer_that_was_cut_short_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its windows would be taken for done."""
     short = SimpleNamespace(column_names=("n",), result_rows=[(1,)], summary={"result_rows": "2"})

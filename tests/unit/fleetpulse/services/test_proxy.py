@@ -115,6 +115,17 @@ def test_a_secret_is_made_once(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     assert secret_of(ProxyConfig(tenant_secret=GIVEN), folder) == GIVEN.encode()  # type: ignore[arg-type]
 
 
+def test_a_configured_secret_is_read_by_who_needs_it(tmp_path: Path) -> None:
+    """From its file; where that is missing, no other takes its place."""
+    (tmp_path / "a secret").write_text(f"{GIVEN}\n")
+    folder = tmp_path / "data"
+
+    assert secret_of(ProxyConfig(tenant_secret_file=tmp_path / "a secret"), folder) == GIVEN.encode()
+    with pytest.raises(ConfigError, match=r"proxy\.tenant_secret_file = .*none': must be a readable file"):
+        secret_of(ProxyConfig(tenant_secret_file=tmp_path / "none"), folder)
+    assert not folder.exists()
+
+
 @pytest.mark.parametrize("kept", [b"", b"fifteen-bytes-.", bytes(64)], ids=["empty", "too short", "zeros"])
 def test_a_damaged_secret_is_no_key(tmp_path: Path, kept: bytes, caplog: pytest.LogCaptureFixture) -> None:
     """Anybody could guess whose hash is whose. The file stays for people to look at; requests are served."""
