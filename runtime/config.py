@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -185,7 +185,8 @@ class Config(BaseSettings):
     kafka: KafkaConfig = KafkaConfig()
     clickhouse: ClickHouseConfig = ClickHouseConfig()
     clickhouse_reader: ClickHouseConfig | None = None
-    """A login that may only read. None: people's queries use ``clickhouse`` too."""
+    """A login that may only read, of ``clickhouse.database`` where it names none. None: people's queries use
+    ``clickhouse`` too."""
     health_host: str = Field(default="127.0.0.1", min_length=1, max_length=255)
     """Address of /healthz, /readyz, /metrics, which hold no data of requests. In a container ``0.0.0.0``."""
     runbook_url: str = Field(default=PAGE, min_length=1, max_length=1_024)
@@ -211,6 +212,14 @@ class Config(BaseSettings):
             return self.clickhouse
         same = {"cluster": self.clickhouse.cluster, "engine_prefix": self.clickhouse.engine_prefix}
         return self.clickhouse_reader.model_copy(update=same)
+
+    @field_validator("clickhouse_reader")
+    @classmethod
+    def _of_the_same_database(cls, value: ClickHouseConfig | None, info: ValidationInfo) -> ClickHouseConfig | None:
+        writer = info.data.get("clickhouse")  # not there where it is wrong itself
+        if value is None or writer is None or "database" in value.model_fields_set:
+            return value
+        return value.model_copy(update={"database": writer.database})
 
     @field_validator("data_dir")
     @classmethod

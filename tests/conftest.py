@@ -123,7 +123,7 @@ def _containers(running: contextlib.ExitStack) -> Servers | None:
 def _local_stack() -> Iterator[Servers]:
     from fleetpulse import stack as local
     from runtime.config import ClickHouseConfig, KafkaConfig
-    from runtime.local_stack import READER, WRITER
+    from runtime.local_stack import DATABASE, READER, WRITER
     from runtime.stack_registry import unregister
 
     data_dir = Path(os.environ.get("FLEETPULSE_TEST_DATA_DIR") or ROOT / ".fleetpulse" / "test")
@@ -136,7 +136,7 @@ def _local_stack() -> Iterator[Servers]:
         yield Servers(
             KafkaConfig(bootstrap=state.kafka_bootstrap),
             ClickHouseConfig(url=url, user=WRITER, password=state.writer_password),
-            ClickHouseConfig(url=url, user=READER, password=state.reader_password),
+            ClickHouseConfig(url=url, user=READER, password=state.reader_password, database=DATABASE),
             data_dir,
         )
 

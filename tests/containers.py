@@ -67,7 +67,7 @@ def clickhouse_container() -> Iterator[tuple[ClickHouseConfig, ClickHouseConfig]
     with container:
         assert daemons.wait_until(lambda: clickhouse.is_ready(port), READY_WITHIN_S), "ClickHouse does not answer"
         writer, reader = (
-            ClickHouseConfig(url=f"http://127.0.0.1:{port}", user=user, password=password)
+            ClickHouseConfig(url=f"http://127.0.0.1:{port}", user=user, password=password, database=DATABASE)
             for user, password in passwords.items()
         )
         _make_reader(writer, passwords[READER])

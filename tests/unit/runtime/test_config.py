@@ -267,6 +267,24 @@ def test_a_flag_overrides_the_file_that_the_environment_names(monkeypatch: pytes
         load()
 
 
+@pytest.mark.parametrize(
+    ("given", "read"), [({}, "blue"), ({"database": "green"}, "green"), ({"database": "fleetpulse"}, "fleetpulse")]
+)
+def test_people_read_the_database_that_is_written(
+    given: dict[str, str], read: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless the reader's section names another, be it the usual one."""
+    Path("fleetpulse.toml").write_text('[clickhouse]\ndatabase = "blue"\n')
+    for name, value in {"url": "http://db:8123", "user": "reader", **given}.items():
+        monkeypatch.setenv(f"FLEETPULSE_CLICKHOUSE_READER__{name.upper()}", value)
+
+    config = load()
+
+    assert config.clickhouse_reader is not None
+    assert (config.clickhouse_reader.database, config.reading.database) == (read, read)
+    assert config.reading.user == "reader"
+
+
 def secrets_below(kind: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Where secrets may stand, an index for every list."""
     for one in alternatives(kind):

@@ -22,6 +22,15 @@ def test_people_read_as_the_reader(tmp_path: Path) -> None:
     assert login_of_people(config) == login_of_people(config, as_writer=True) == READER
 
 
+def test_people_are_let_into_the_database_that_is_written(tmp_path: Path) -> None:
+    """A second deployment's own, where the reader's section names none."""
+    config = Config(
+        data_dir=tmp_path, clickhouse=WRITER.model_copy(update={"database": "blue"}), clickhouse_reader=READER
+    )
+
+    assert login_of_people(config).database == "blue"
+
+
 def test_people_never_read_as_the_writer_unless_someone_says_so(tmp_path: Path) -> None:
     """The error says what to set, and how to go on without."""
     config = Config(data_dir=tmp_path, clickhouse=WRITER)
