@@ -298,6 +298,7 @@ def test_parts_are_placed_and_versioned_apart() -> None:
     assert (pods["windows"]["priorityClassName"], pods["finals"]["priorityClassName"]) == ("high", "platform")
     assert (pods["windows"]["nodeSelector"], pods["sink"]["nodeSelector"]) == ({"pool": "fast"}, {"pool": "system"})
     assert pods["agent"]["nodeSelector"] == {"nvidia.com/gpu.present": "true"}
+    assert [name for name, pod in pods.items() if "nodeAffinity" in pod.get("affinity", {})] == ["agent"]
     assert {images.pop("agent"), images.pop("migrate")} == {"0.2.0", "0.2.2"}
     assert set(images.values()) == {"0.2.1"}
     assert "export" in images

@@ -93,6 +93,18 @@ def test_every_value_is_in_the_schema_and_read_by_a_template() -> None:
     read = set(re.findall(r"\.Values\.(\w+)", TEMPLATES))
 
     assert set(VALUES) - read - ranged == set()
+    for name in parts:
+        assert set(SCHEMA["properties"][name]["properties"]) - read_of(name) == set(), name
+
+
+def read_of(part: str) -> set[str]:
+    """Keys of a part's values that a template reads: by its name, or by what places every part but the agent."""
+    own = set(re.findall(rf"\.Values\.{part}\.(\w+)", TEMPLATES))
+    if part != "agent":
+        return own | set(re.findall(r"\$part\.(\w+)", TEMPLATES))
+    template = (CHART / "templates" / "agent.yaml").read_text()
+    image = {"imageTag"} if 'include "fleetpulse.image"' in template else set()
+    return own | image | set(re.findall(r"\$agent\.(\w+)", template))
 
 
 def test_no_value_is_a_secret() -> None:
