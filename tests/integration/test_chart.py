@@ -461,9 +461,10 @@ def test_secrets_of_a_target_of_alerts_are_files_of_its_pod_alone(words: str, wa
     "targets",
     [
         "settings: {delivery: {targets: [{name: ops, kind: webhook, endpoint_url: 'http://a/c'}]}}",
+        "settings: {delivery: {default: {kind: webhook, endpoint_url: 'http://a/c'}}}",
         "existingConfigMap: ours",
     ],
-    ids=["in values", "in a config map of theirs"],
+    ids=["in values", "the one of a name in values", "in a config map of theirs"],
 )
 def test_whoever_has_targets_in_the_settings_gets_no_other(
     targets: str, deliver: str, wanted: set[str], tmp_path: Path
