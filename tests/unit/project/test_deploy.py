@@ -393,10 +393,16 @@ def test_every_part_has_a_login_of_its_own_in_kafka() -> None:
 
 
 def test_who_never_talks_to_the_database_has_no_password_of_it() -> None:
-    """An agent and a proxy stand where others come in first; the dashboard only reads."""
+    """An agent and a proxy stand where others come in first, deliver speaks with others; the dashboard only reads."""
     assert secrets_of(WORKLOADS["agent"]) == {"fleetpulse-kafka-edge"}
     assert secrets_of(WORKLOADS["proxy"]) == {"fleetpulse-kafka-gateway", "fleetpulse-proxy"}
+    assert secrets_of(WORKLOADS["deliver"]) == {"fleetpulse-kafka-deliver"}
     assert secrets_of(WORKLOADS["dashboard"]) == {"fleetpulse-kafka-people", "fleetpulse-reader"}
+    for name in ("agent", "proxy", "simulator", "deliver"):
+        one = COMPOSED["services"][name]
+
+        assert [each for each in one["environment"] if "CLICKHOUSE" in each] == [], name
+        assert [each for each in one["secrets"] if "clickhouse" in str(each)] == [], name
 
 
 def test_the_logins_that_documents_give_rights_are_those_of_the_parts() -> None:
