@@ -478,6 +478,17 @@ def test_whoever_has_targets_in_the_settings_gets_no_other(
     assert {each["name"].removeprefix(prefix) for each in one["env"] if each["name"].startswith(prefix)} == wanted
 
 
+@pytest.mark.parametrize(("given", "host"), [((), "0.0.0.0"), (("--set", "listenHost=::"), "::")])
+def test_who_is_talked_to_listens_where_the_cluster_is(given: tuple[str, ...], host: str) -> None:
+    """On a cluster of IPv6 alone nothing reaches an address of IPv4."""
+    made = objects(rendered("", *given))
+    parts = ("Deployment", "dashboard"), ("StatefulSet", "proxy")
+    dashboard, proxy = (made[part]["spec"]["template"]["spec"]["containers"][0]["args"] for part in parts)
+
+    assert dashboard[:3] == ["dashboard", "--host", host]
+    assert proxy[:2] == ["proxy", f"--host={host}"]
+
+
 @pytest.mark.parametrize("name", ["windows", "sink", "dashboard", "proxy"])
 def test_a_part_can_be_stopped(name: str) -> None:
     """No replica is a number of replicas."""
