@@ -97,6 +97,21 @@ def test_the_agent_s_pod_is_asked_with_the_agent_s_rights() -> None:
     assert "-- fleetpulse agent --probe" not in RUNNING
 
 
+def test_a_second_overlay_has_a_role_and_a_binding_of_its_own() -> None:
+    """What is the cluster's has its name in the manifests, and another after the patches of the page, each of them."""
+    every = [one for path in KUBERNETES.glob("*.yaml") for one in yaml.safe_load_all(path.read_text())]
+    found = {(one["kind"], one["metadata"]["name"]): one for one in every if str(one.get("kind")).startswith("Cluster")}
+
+    for each in yaml.safe_load(block_with("kind: ClusterRoleBinding"))["patches"]:
+        one = found.pop((each["target"]["kind"], each["target"]["name"]))
+        for step in yaml.safe_load(each["patch"]):
+            section, name = step["path"].strip("/").split("/")
+            assert (step["op"], one[section][name]) == ("replace", "fleetpulse-agent")
+            one[section][name] = step["value"]
+        assert "fleetpulse-agent" not in str(one)
+    assert not found
+
+
 def test_people_s_sql_is_asked_where_the_reader_s_login_is() -> None:
     """A job has the writer's alone, as which it does not run."""
     (row,) = re.findall(r"^\| `query`.*$", RUNNING, re.MULTILINE)
