@@ -2,7 +2,10 @@
 
 import re
 import subprocess
+import sys
+import threading
 import tomllib
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +98,48 @@ def test_the_agent_s_pod_is_asked_with_the_agent_s_rights() -> None:
     (line,) = re.findall(r"`kubectl [^`]* -- (setpriv [^`]*)`", RUNNING)
     assert line.split() == ["setpriv", *options, "agent", "--probe"]
     assert "-- fleetpulse agent --probe" not in RUNNING
+
+
+@pytest.mark.enable_socket
+def test_a_part_without_curl_says_why_it_is_not_ready() -> None:
+    """The lines of Python print the body of a 503 too, in Compose and in an agent's pod."""
+
+    class Unready(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(503)
+            self.end_headers()
+            self.wfile.write(f'{{"ok": false, "at": "{self.path}"}}'.encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    scripts = re.findall(r'python -c "(import http[^"`]*)"`', RUNNING)
+    with HTTPServer(("127.0.0.1", 0), Unready) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        here = [re.sub(r"\b(8080|9464)\b", str(server.server_port), one) for one in scripts]
+        environment = {"FLEETPULSE_HEALTH_HOST": "127.0.0.1", "http_proxy": "http://127.0.0.1:9"}
+        said = [
+            subprocess.run([sys.executable, "-c", one], env=environment, capture_output=True, text=True, check=True)
+            for one in here
+        ]
+        server.shutdown()
+
+    assert len(scripts) == 2
+    assert [one.stdout for one in said] == ['{"ok": false, "at": "/readyz"}\n'] * 2
+
+
+def test_kafka_s_tools_are_found_in_the_brokers_container() -> None:
+    """By their whole path; who they log in as may set groups back."""
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    name, server = re.findall(
+        r"`docker compose exec [^`]* (\S+) /opt/kafka/bin/\S+ --bootstrap-server (\S+):", RUNNING
+    )[0]
+    login, file = re.findall(r'username="([\w-]+)" password="\$\(cat deploy/secrets/([\w-]+)\)";', RUNNING)[0]
+
+    assert services[name]["image"].startswith("apache/kafka:")
+    assert server == services[name]["hostname"]
+    assert f"User:{login}" in services[name]["environment"]["KAFKA_SUPER_USERS"].split(";")
+    assert login.removeprefix("fleetpulse-") == file.removeprefix("kafka-")
 
 
 def test_a_second_overlay_has_a_role_and_a_binding_of_its_own() -> None:
