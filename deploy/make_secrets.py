@@ -2,7 +2,8 @@
 
 Writes ``deploy/secrets/`` (open to its owner alone, ignored by git): the writer's and the reader's password of
 ClickHouse, ClickHouse's users file, which holds their hashes, the password of every part's login in Kafka and the
-brokers' file of all of them, the dashboard's token and the password of Grafana's admin. What is there already is kept.
+brokers' file of all of them, the dashboard's token and the password of Grafana's admin, and an empty file for each
+secret of Alertmanager's receivers. What is there already is kept.
 Files of the checkout that containers mount are made readable by all: under a umask of 077 they are not.
 """
 
@@ -28,12 +29,20 @@ MOUNTED = (
     "deploy/clickhouse/backups.xml",
     "deploy/clickhouse/metrics.xml",
     "deploy/helm/fleetpulse/files/run-job.sh",
-    "deploy/prometheus",
+    "deploy/prometheus/agents.yaml",
+    "deploy/prometheus/alertmanager.yaml",
+    "deploy/prometheus/pipeline.yaml",
+    "deploy/prometheus/prometheus.yaml",
+    "deploy/prometheus/rules.yaml",
     "fleetpulse/data/prices",
     "grafana/dashboards",
     "grafana/provisioning",
 )
-"""Files and folders of the checkout that docker-compose.yml mounts, but for the secrets."""
+"""Files and folders of the checkout that docker-compose.yml mounts, but for the secrets. Of deploy/prometheus, which is
+mounted as a whole, the files that are read there: whatever else somebody put there may be a secret."""
+
+RECEIVERS = ("alertmanager-slack-url", "alertmanager-pagerduty-key")
+"""Secrets of yours, empty until you fill them in, by which Alertmanager notifies somebody."""
 
 KAFKA_LOGINS = ("edge", "gateway", "jobs", "sink", "deliver", "people", "migrate")
 """Roles of ``schemas/contract/rights.py``; the login of each is ``fleetpulse-ROLE``."""
@@ -111,14 +120,19 @@ def make(folder: Path) -> None:
     _password(folder / "grafana-admin")
     passwords = {f"fleetpulse-{role}": _password(folder / f"kafka-{role}") for role in KAFKA_LOGINS}
     passwords[BROKER] = _password(folder / "kafka-broker")
+    for name in RECEIVERS:
+        (folder / name).touch()
+        (folder / name).chmod(0o644)
     _write(folder / "kafka-jaas.conf", kafka_logins(passwords))
     _write(folder / "clickhouse-users.xml", users_file(writer, reader))
 
 
 def open_to_containers(paths: Iterable[Path]) -> None:
-    """Let everybody read the files and enter the folders, with all that is in them: users of containers are others to
-    whoever cloned the repository."""
-    for path in (one for given in paths for one in (given, *given.rglob("*"))):
+    """Let everybody read the files and enter the folders, with all that is in them, and the folders that the files are
+    in: users of containers are others to whoever cloned the repository."""
+    given = set(paths)
+    inside = (one for path in given for one in path.rglob("*"))
+    for path in {*given, *inside, *(path.parent for path in given if path.is_file())}:
         mode = stat.S_IMODE(path.stat().st_mode)
         wanted = mode | (0o555 if path.is_dir() else 0o444)
         if wanted != mode:

@@ -65,11 +65,14 @@ def test_containers_read_secrets_whatever_the_umask(make_secrets: ModuleType, tm
 
 
 def test_containers_read_what_they_mount_of_a_checkout(make_secrets: ModuleType, tmp_path: Path) -> None:
-    """Whatever the umask of the clone was; nobody else may write there afterwards who could not before."""
-    file, folder = tmp_path / "run-job.sh", tmp_path / "a folder"
+    """Whatever the umask of the clone was; nobody else may write there afterwards who could not before. What
+    lies beside a file that is named stays closed."""
+    file, folder = tmp_path / "here" / "run-job.sh", tmp_path / "a folder"
     before = os.umask(0o077)
     try:
+        file.parent.mkdir()
         file.write_text("#!/bin/sh")
+        file.with_name("slack-url").write_text("https://hooks.example/T/B/x")
         (folder / "below").mkdir(parents=True)
         (folder / "below" / "rules.yaml").write_text("groups: []")
     finally:
@@ -78,16 +81,43 @@ def test_containers_read_what_they_mount_of_a_checkout(make_secrets: ModuleType,
     make_secrets.open_to_containers([file, folder])
 
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
-    assert modes == {"run-job.sh": 0o644, "a folder": 0o755, "below": 0o755, "rules.yaml": 0o644}
+    beside = {"here": 0o755, "slack-url": 0o600}
+    assert modes == {"run-job.sh": 0o644, "a folder": 0o755, "below": 0o755, "rules.yaml": 0o644, **beside}
 
 
 def test_every_file_of_the_checkout_that_compose_mounts_is_made_readable(make_secrets: ModuleType) -> None:
-    """All but the secrets, which have a folder of their own."""
+    """All but the secrets, which have a folder of their own; of Prometheus' folder what is read there."""
     services = yaml.load((ROOT / "docker-compose.yml").read_text(), yaml.CSafeLoader)["services"].values()
+    settings = yaml.load((ROOT / "deploy" / "prometheus" / "prometheus.yaml").read_text(), yaml.CSafeLoader)
+    discovered = [one for each in settings["scrape_configs"] for one in each.get("file_sd_configs", ())]
+    read = {
+        "prometheus.yaml",
+        "alertmanager.yaml",
+        *settings["rule_files"],
+        *(f for one in discovered for f in one["files"]),
+    }
     volumes = [re.sub(r"^\$\{\w+:-([^}]*)}", r"\1", one) for each in services for one in each.get("volumes", ())]
     mounted = {one.partition(":")[0].removeprefix("./") for one in volumes if one.startswith("./")}
 
-    assert mounted - {"deploy/secrets/clickhouse-users.xml"} == set(make_secrets.MOUNTED)
+    assert {"deploy/secrets/clickhouse-users.xml", "deploy/prometheus"} <= mounted
+    opened = mounted - {"deploy/secrets/clickhouse-users.xml", "deploy/prometheus"}
+    assert opened | {f"deploy/prometheus/{name}" for name in read} == set(make_secrets.MOUNTED)
+
+
+def test_secrets_of_receivers_stand_in_files_that_compose_mounts(make_secrets: ModuleType, tmp_path: Path) -> None:
+    """Where the examples of Alertmanager's settings look for them; what somebody filled in is kept."""
+    (tmp_path / "alertmanager-slack-url").write_text("https://hooks.example/T/B/x")
+    make_secrets.make(tmp_path)
+    examples = (ROOT / "deploy" / "prometheus" / "alertmanager.yaml").read_text()
+    named = re.findall(r"_file: /run/secrets/(\w+)", examples)
+
+    assert named == COMPOSED["services"]["alertmanager"]["secrets"]
+    for name in named:
+        file = name.replace("_", "-")
+
+        assert COMPOSED["secrets"][name] == {"file": f"./deploy/secrets/{file}"}
+        assert (tmp_path / file).exists()
+    assert (tmp_path / "alertmanager-slack-url").read_text() == "https://hooks.example/T/B/x"
 
 
 def test_making_secrets_again_keeps_them(make_secrets: ModuleType, tmp_path: Path) -> None:
