@@ -353,10 +353,10 @@ def test_a_secret_of_another_part_is_not_read() -> None:
 @pytest.mark.parametrize(
     ("read", "key"),
     [
-        pytest.param(lambda config: config.remote_write.read("remote_write"), "remote_write.bearer_token_file", id="r"),
-        pytest.param(lambda config: config.proxy.read("proxy"), "proxy.tenant_secret_file", id="proxy"),
-        pytest.param(lambda config: config.agent.read_secrets(), "agent.engines.0.api_key_file", id="engine"),
-        pytest.param(lambda config: config.agent.otlp.read("agent.otlp"), "agent.otlp.token_file", id="otlp"),
+        (lambda config: config.remote_write.read("remote_write"), "remote_write.bearer_token_file"),
+        (lambda config: config.proxy.read("proxy"), "proxy.tenant_secret_file"),
+        (lambda config: config.agent.read_secrets(), "agent.engines.0.api_key_file"),
+        (lambda config: config.agent.otlp.read("agent.otlp"), "agent.otlp.token_file"),
     ],
 )
 def test_who_needs_a_secret_says_that_its_file_is_missing(read: Callable[[Config], object], key: str) -> None:
