@@ -182,8 +182,8 @@ class View:
         return max(self.range.bucket_ms, self.query(name).grain_ms(self.range.span_ms))
 
     def counted_s(self, name: str, at_ms: int) -> float:
-        """Seconds that a point of such a query counts: less than its width at the ends of the range."""
-        return self.range.counted_s(at_ms, self.bucket_ms(name))
+        """Seconds that a point of such a query counts: less than its width at the ends of what of the range is past."""
+        return self.past.counted_s(at_ms, self.bucket_ms(name))
 
     def moments(self, name: str) -> range:
         """All points that a query over the page's range may bring and that are over."""
@@ -193,12 +193,13 @@ class View:
     def whole_buckets(
         self, name: str, rows: list[dict[str, Any]], at: str = "at_ms", settled_ms: int = SETTLED_MS
     ) -> list[dict[str, Any]]:
-        """The rows without the last point, when it is not over yet, or was less than ``settled_ms`` ago: a rate of half
-        a minute would look like a fall."""
+        """The rows for lines: without the last point, when it is not over yet, or was less than ``settled_ms`` ago, as
+        a rate of half a minute would look like a fall; where there is no other, the last point. Whether there is
+        anything, and sums, are of all rows."""
         if self.state.range_spec.last is None and self.until_ms == self.range.to_ms:
             return rows
         most_ms = self.until_ms - self.bucket_ms(name) - settled_ms
-        return [row for row in rows if row[at] <= most_ms]
+        return [row for row in rows if row[at] <= most_ms] or rows
 
     def set(self, **values: str) -> None:
         """Other filters or options: into the address, and ask again."""

@@ -175,7 +175,7 @@ class _Cost:
         self._show_stats(total, total["billed_ms"], example=example)
         silent = self._show_silence(silent_types)
         points = parts.records()
-        self._show_split(view.whole_buckets("cost_over_time", points, settled_ms=BILLED_MS) or points, width_ms)
+        self._show_split(view.whole_buckets("cost_over_time", points, settled_ms=BILLED_MS), width_ms)
         self._models.rows(whose(models.records(), "model"), "No model has a bill in this range")
         unused = sorted([*idle.records(), *silent], key=lambda row: -(row["cost"] or 0))
         self._idle.rows(unused, "Nothing stood idle in this range")
@@ -244,7 +244,7 @@ class _Cost:
     def _show_split(self, rows: Sequence[Mapping[str, Any]], width_ms: int) -> None:
         view = self._view
         lines = [
-            Line(WORDS.get(what, what), hourly(points, view.range, width_ms), stack="all", area=True)
+            Line(WORDS.get(what, what), hourly(points, view.past, width_ms), stack="all", area=True)
             for what, points in stacked(rows).items()
         ]
         if not lines:

@@ -127,12 +127,12 @@ class _OneEngine:
 
     def _show_requests(self, rows: Sequence[dict[str, Any]]) -> None:
         view = self._view
-        whole = view.whole_buckets("engine_requests", list(rows))
-        if not whole:
+        if not rows:
             for panel in (self._rate, *self._latency.values()):
                 panel.empty("No request in this range", "Requests reach the page by proxy, plug-in or SDK.")
             return
         ends = {"ok": "ok", "aborted": "aborted", "client faults": "client_fault", "failed": "failed"}
+        whole = view.whole_buckets("engine_requests", list(rows))
         seconds = [view.counted_s("engine_requests", row["at_ms"]) for row in whole]
         lines = [
             Line(name, [(row["at_ms"], row[column] / each_s) for row, each_s in zip(whole, seconds, strict=True)])

@@ -173,12 +173,12 @@ class _Models:
 
     def _show_flow(self, rows: list[dict[str, Any]]) -> None:
         view = self._view
-        whole = view.whole_buckets("requests_over_time", rows)
-        seconds = [view.counted_s("requests_over_time", row["at_ms"]) for row in whole]
-        if not whole:
+        if not rows:
             for panel in (self._rate, self._tokens):
                 panel.empty("No request in this range", "Choose a longer range.")
             return
+        whole = view.whole_buckets("requests_over_time", rows)
+        seconds = [view.counted_s("requests_over_time", row["at_ms"]) for row in whole]
 
         def per_s(name: str, column: str) -> Line:
             counts = [(row["at_ms"], row[column] or 0) for row in whole]
@@ -194,11 +194,11 @@ class _Models:
         view, panel = self._view, self._errors
         errors, flow = await view.gather(view.ask("errors_over_time"), view.ask("requests_over_time"))
         rows = errors.records()
-        whole = view.whole_buckets("errors_over_time", rows)
-        if not whole:
+        if not rows:
             panel.empty("Every request was answered in full" if flow.rows else "No request in this range")
             return
-        moments = view.moments("errors_over_time")
+        whole = view.whole_buckets("errors_over_time", rows)
+        moments = sorted({*view.moments("errors_over_time"), *(row["at_ms"] for row in whole)})
         kinds: dict[str, dict[int, float]] = defaultdict(dict)
         for row in whole:
             kinds[clean(row["kind"])][row["at_ms"]] = row["requests"] / view.counted_s("errors_over_time", row["at_ms"])
@@ -214,7 +214,7 @@ class _Models:
         if not answer.rows and classes and view.range.span_ms <= GOODPUT_SPAN_MAX_MS:
             name = "goodput_of_requests"
             answer = await view.ask(name, **slo_parameters(classes))
-        rows = view.whole_buckets(name, answer.records(), "bucket_at_ms")
+        rows = answer.records()
         judged, good = (sum(row[column] for row in rows) for column in ("judged", "good"))
         share = good / judged if judged else None
         below = f"of {short(judged)} judged" if judged else "nothing judged"
@@ -224,11 +224,12 @@ class _Models:
                 "No request was judged in this range", "Objectives are slo_classes of rules: jobs windows --rules."
             )
             return
-        seconds = [view.counted_s(name, row["bucket_at_ms"]) for row in rows]
+        whole = view.whole_buckets(name, rows, "bucket_at_ms")
+        seconds = [view.counted_s(name, row["bucket_at_ms"]) for row in whole]
         lines = [
             Line(
                 of,
-                [(row["bucket_at_ms"], row[of] / each_s) for row, each_s in zip(rows, seconds, strict=True)],
+                [(row["bucket_at_ms"], row[of] / each_s) for row, each_s in zip(whole, seconds, strict=True)],
                 colour=colour,
             )
             for of, colour in (("judged", view.palette.muted), ("good", view.palette.good))

@@ -166,7 +166,7 @@ class _Pipeline:
         self._clocks.rows(caused("pipeline_clocks", clocks.records()), "No host's clock is off")
         without = caused("pipeline_overflow", overflow.records())
         self._overflow.rows(named_tenants(without), "Every value has its name")
-        self._show_lines(view.whole_buckets("pipeline_over_time", series.records()))
+        self._show_lines(series.records())
         self._show_rejected(why.records(), rows.records())
         await self._show_bytes()
         await lag
@@ -211,17 +211,19 @@ class _Pipeline:
         show("rejected", short(rejected), "events in this range", "warn" if rejected else "good")
         show("shed", short(total("shed")), "declared lost at edges", "bad" if total("shed") else "good")
 
-    def _show_lines(self, series: Sequence[Mapping[str, Any]]) -> None:
-        view = self._view
+    def _show_lines(self, series: list[Row]) -> None:
+        view, name = self._view, "pipeline_over_time"
         if not series:
             self._rate.empty("No event was booked in this range")
             self._odd.empty("No event was booked in this range")
             return
-        by_topic, odd = rates(series, view.range, view.bucket_ms("pipeline_over_time"))
+        by_topic, odd = rates(view.whole_buckets(name, series), view.past, view.bucket_ms(name))
         self._rate.draw(over_time([Line(name, points) for name, points in by_topic.items()], view.range, view.palette))
-        if not any(value for points in odd.values() for value in points.values()):
+        if not any(row[kind] for row in series for kind in odd):
             self._odd.empty("Everything was accepted", "Nothing rejected, late, future or duplicate.")
             return
+        if not any(value for points in odd.values() for value in points.values()):  # all in the last point
+            _, odd = rates(series, view.past, view.bucket_ms(name))
         words = {"rejected": "rejected", "untimely": "late or future", "duplicate": "duplicate"}
         lines = [Line(words[name], list(points.items())) for name, points in odd.items()]
         self._odd.draw(over_time(lines, view.range, view.palette))

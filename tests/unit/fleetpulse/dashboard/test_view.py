@@ -97,6 +97,19 @@ def test_points_of_today_end_now() -> None:
     assert view.whole_buckets(name, rows) == rows[:1]
 
 
+def test_the_last_point_is_shown_where_there_is_no_other() -> None:
+    """What was counted so far, by the seconds so far: empty would say that nothing happened."""
+    view, name = view_of(TODAY), "tenants_over_time"
+    width_ms = view.bucket_ms(name)
+    now_at_ms = NOW_MS // width_ms * width_ms
+    rows = [{"at_ms": now_at_ms}]
+
+    assert view.whole_buckets(name, rows) == rows
+    assert view.whole_buckets(name, []) == []
+    assert view.counted_s(name, now_at_ms) == (WINDOW_OVER_MS - now_at_ms) / 1_000
+    assert view.counted_s(name, now_at_ms - width_ms) == width_ms / 1_000
+
+
 def test_points_of_a_range_that_is_over_are_all_there() -> None:
     """Nobody waits for the last one."""
     view = view_of(fixed(MIDNIGHT_MS - DAY_MS, MIDNIGHT_MS))
