@@ -68,10 +68,16 @@ class Notified:
         if not transition.resolved:
             self._ended.pop(fingerprint, None)
             return self.remember(transition)
+        self.end(transition, now)
+        return True
+
+    def end(self, transition: Transition, now: Moment) -> None:
+        """The alert is open no more, whether or not the target took this end of it; the end is sent again for a
+        while."""
+        fingerprint = transition.alert.fingerprint
         self.forget(fingerprint)
         if SHAPES[self._config.kind].expires and len(self._ended) < self._open_max:
             self._ended[fingerprint] = (transition, now.ms + ENDED_KEPT_MS)
-        return True
 
     def forget(self, fingerprint: str) -> None:
         """The alert is open no more."""

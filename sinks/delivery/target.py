@@ -13,7 +13,8 @@ Rules:
   notified before is notified of the end. A target that ``acknowledges`` gets an acknowledgement;
 - what is not delivered is tried again with back-off, unless the target rejects the message itself; no response,
   overload, a wrong address or token are the target's failure and make everything wait (``schedule.Response``);
-- what is too old, rejected or displaced goes to ``undelivered``, in the order in which it was given up.
+- what is too old, rejected or displaced goes to ``undelivered``, in the order in which it was given up. An alert whose
+  end was given up is open no more: it is not sent again as firing.
 
 The caller: ``accept`` for every record from the topic's beginning, ``begin`` once the records before the target's
 cursor were read, then ``next`` whenever something happened or the time has come that it returned.
@@ -110,7 +111,8 @@ class Target:
         old = transition.offset < self._ends.get(transition.partition, 0)
         self._add(transition, max(0, now.wall_ms - transition.appended_ms) if old else 0, now, fresh=True)
         while len(self._backlog) > self.config.queue_max and (oldest := self._backlog.oldest()) is not None:
-            self._give_up(oldest, "queue_full", f"more than queue_max = {self.config.queue_max} wait for this target")
+            detail = f"more than queue_max = {self.config.queue_max} wait for this target"
+            self._give_up(oldest, "queue_full", detail, now)
 
     def forget(self, fingerprint: str, partition: int, offset: int) -> None:
         """A tombstone: the alert is no more on the topic. What waits is still delivered."""
@@ -184,7 +186,8 @@ class Target:
         free_ms = self._bucket.free_ms(now.ms)
         while (delivery := self._backlog.head(now.ms)) is not None:
             if now.ms >= delivery.deadline_ms:
-                self._give_up(delivery, "too_old", f"not delivered within age_max_s = {self.config.age_max_s:g}")
+                detail = f"not delivered within age_max_s = {self.config.age_max_s:g}"
+                self._give_up(delivery, "too_old", detail, now)
                 continue
             acknowledge = self._acknowledge(delivery) if self._is_silenced(delivery, now) else False
             if acknowledge is None:
@@ -270,7 +273,7 @@ class Target:
             return
         self._failures, self._paused_ms = 0, 0
         if response.verdict is Verdict.REJECTED:
-            self._give_up(delivery, "rejected", f"status {response.status}: {response.detail}")
+            self._give_up(delivery, "rejected", f"status {response.status}: {response.detail}", now)
         elif send.acknowledge:
             self._acknowledged.add(delivery.fingerprint)
             self._set_aside(delivery)
@@ -293,8 +296,13 @@ class Target:
     def _notify(self, transition: Transition) -> None:
         self.counts["over_limit"] += not self._notified.remember(transition)
 
-    def _give_up(self, delivery: Delivery, reason: str, detail: str) -> None:
+    def _give_up(self, delivery: Delivery, reason: str, detail: str, now: Moment) -> None:
         self._withheld.pop(delivery.fingerprint, None)
+        if delivery.transition.resolved and delivery.fingerprint in self._notified:
+            if reason == "rejected":
+                self._notified.forget(delivery.fingerprint)  # nor would it be taken when it is sent again
+            else:
+                self._notified.end(delivery.transition, now)
         self._backlog.remove(delivery)
         self.undelivered.append(Undelivered(delivery, reason, detail))
 
@@ -322,8 +330,14 @@ class Target:
 
     def _resend(self, now: Moment) -> Send | Resend | Wait:
         self._resend_ms = now.ms + round(self.config.resend_s * 1_000)
-        self._resending = self._notified.due_notifications(now)
+        due = self._notified.due_notifications(now)
+        self._resending = tuple(one for one in due if not self._end_waits(one.alert.fingerprint))
         return Resend(self._resending) if self._resending else self._send(now)
+
+    def _end_waits(self, fingerprint: str) -> bool:
+        """Whether the newest that is still to go out is its end: sent again before that, it would fire once more."""
+        newest = self._backlog.last(fingerprint)
+        return newest is not None and newest.transition.resolved
 
     def resent(
         self, response: Response, now: Moment, draw: float, failing: Sequence[tuple[Transition, Response]] = ()

@@ -462,6 +462,70 @@ def test_alertmanager_is_sent_open_alerts_again_and_for_a_while_what_ended() -> 
     assert [one.alert.fingerprint for one in last.transitions] == ["b"]
 
 
+def resent(target: Target, now_ms: int) -> list[str]:
+    """What is sent again now: fingerprint and transition; nothing where nothing is due."""
+    step = target.next(when(now_ms))
+    if not isinstance(step, Resend):
+        return []
+    target.resent(GOOD, when(now_ms), 0.0)
+    return [f"{one.alert.fingerprint} {one.alert.transition}" for one in step.transitions]
+
+
+def test_an_alert_whose_end_waited_too_long_is_not_sent_again_as_firing() -> None:
+    """The target is sent its end for a while, then nothing."""
+    target = a_target("alertmanager", resend_s=60, age_max_s=10)
+    feed(target, an_alert("a"))
+    assert sent(target) == ["a1"]
+    feed(target, an_alert("a", 2, "resolved"), since=1)
+    target.responded(send(target), BUSY, when(NOW_MS), 1.0)
+    late_ms = NOW_MS + 59_000
+
+    assert sent(target, late_ms) == []
+
+    assert [one.reason for one in target.undelivered] == ["too_old"]
+    assert target.open == 0
+    assert resent(target, late_ms + 60_000) == ["a resolved"]
+    assert resent(target, late_ms + ENDED_KEPT_MS) == []
+
+
+def test_an_alert_whose_end_was_displaced_is_not_sent_again_as_firing() -> None:
+    """By others, while many wait."""
+    target = a_target("alertmanager", resend_s=60, queue_max=1)
+    feed(target, an_alert("a"))
+    assert sent(target) == ["a1"]
+
+    feed(target, an_alert("a", 2, "resolved"), an_alert("b"), since=1)
+
+    assert [one.reason for one in target.undelivered] == ["queue_full"]
+    assert sent(target) == ["b1"]
+    assert resent(target, NOW_MS + 60_000) == ["b opened", "a resolved"]
+
+
+@pytest.mark.parametrize("kind", ["alertmanager", "webhook"])
+def test_an_alert_whose_end_was_rejected_is_not_sent_again_at_all(kind: str) -> None:
+    """It would be rejected once more; a target that is sent open alerts again lets it expire."""
+    target = a_target(kind, resend_s=60)
+    feed(target, an_alert("a"), an_alert("a", 2, "resolved"))
+    target.responded(send(target), GOOD, when(NOW_MS), 0.0)
+    target.responded(send(target), NO, when(NOW_MS), 0.0)
+
+    assert [one.reason for one in target.undelivered] == ["rejected"]
+    assert target.open == 0
+    assert resent(target, NOW_MS + 60_000) == []
+
+
+def test_what_ended_while_the_target_was_away_does_not_fire_before_its_end_is_sent() -> None:
+    """Others that are open are sent again meanwhile."""
+    target = a_target("alertmanager", cursor=Cursor(2, 0), resend_s=60)
+    feed(target, an_alert("a"), an_alert("b"))
+    target.begin()
+    feed(target, an_alert("a", 2, "resolved"), since=2)
+
+    assert resent(target, NOW_MS) == ["b opened"]
+    assert sent(target) == ["a2"]
+    assert resent(target, NOW_MS + 60_000) == ["b opened", "a resolved"]
+
+
 def test_sending_again_that_failed_is_tried_again_soon() -> None:
     """Not only after another minute."""
     target = a_target("alertmanager", cursor=Cursor(1, 0), resend_s=60, retry_initial_s=1)
