@@ -82,10 +82,10 @@ def views(ask: Ask, from_ms: int, to_ms: int) -> Said:
         )
         found |= by(name, ask(sql, {}), ("cost_nusd", "energy_mj"))
     sql = (
-        "SELECT gpu_model, uniqExact(gpu_uuid) AS gpus, sum(util_gpu_pct_sum) / sum(util_gpu_pct_count) AS util_pct,"
-        " max(temperature_c_max) AS hottest_c, sum(toInt128(power_mw_sum)) / sum(power_mw_count) AS power_mw,"
-        " sum(toInt128(energy_mj_sum)) AS gpu_energy_mj FROM gpu_windows"
-        f" WHERE window_ms >= {from_ms} AND window_ms < {to_ms} GROUP BY gpu_model"
+        "SELECT gpu_model, uniqExact(ifNull(parent_uuid, gpu_uuid)) AS gpus,"
+        " sum(util_gpu_pct_sum) / sum(util_gpu_pct_count) AS util_pct, max(temperature_c_max) AS hottest_c,"
+        " sum(toInt128(power_mw_sum)) / sum(power_mw_count) AS power_mw, sum(toInt128(energy_mj_sum)) AS gpu_energy_mj"
+        f" FROM gpu_windows WHERE window_ms >= {from_ms} AND window_ms < {to_ms} GROUP BY gpu_model"
     )
     found |= by("gpu_model", ask(sql, {}), OF_GPUS) | _coverage(ask, from_ms, to_ms)
     (covered,) = ask(f"SELECT covered_ms / 1000 AS s FROM covered_time(from_ms = {from_ms}, to_ms = {to_ms})", {})

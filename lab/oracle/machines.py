@@ -30,6 +30,8 @@ class Sample:
     interval_ms: int | None = None
     throttled_us: int | None = None
     clock_sm_mhz: int | None = None
+    parent_uuid: str | None = None
+    """The GPU of which this is a MIG device."""
 
 
 def readings(samples: Sequence[Sample]) -> dict[Key, float]:
@@ -40,7 +42,7 @@ def readings(samples: Sequence[Sample]) -> dict[Key, float]:
             groups.setdefault(name, []).append(one)
     found: dict[Key, float] = {}
     for name, group in groups.items():
-        found["gpus", name] = len({one.gpu_uuid for one in group})
+        found["gpus", name] = len({one.parent_uuid or one.gpu_uuid for one in group})
         if (busy := mean(one.util_gpu_pct for one in group)) is not None:
             found["util_pct", name] = busy
         if hot := [one.temperature_c for one in group if one.temperature_c is not None]:

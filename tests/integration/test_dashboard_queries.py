@@ -231,6 +231,39 @@ async def test_sums_over_a_fleet_do_not_wrap(data: Data, clickhouse: Client) -> 
     assert summary["memory_pct"] == 39.8
 
 
+@pytest.mark.parametrize("told_by", ["whole GPUs", "MIG devices"])
+async def test_a_gpu_counts_once_with_its_mig_devices(data: Data, clickhouse: Client, told_by: str) -> None:
+    """Eight GPUs of 400 W and 80 GB, half in use, cut in seven devices each, and one of 20 GB that is whole."""
+    start_ms, gb = _yesterday_ms(), 10**9
+    whole = told_by == "whole GPUs"
+    cut, device = "concat('GPU-', toString(number))", "concat('MIG-', toString(number))"
+    parent, power, no_power = "concat('GPU-', toString(intDiv(number, 7)))", "1, 5000000", "0, NULL"
+    for place, (uuid, of, count, used_gb, total_gb, power_mw, known) in enumerate(
+        (
+            (cut, "NULL", 8, 40 * whole, 80 * whole, 400_000, power),
+            (device, parent, 56, 5, 10, 0, no_power),
+            ("'GPU-idle'", "NULL", 1, 0, 20 * whole, 100_000, power),
+        )
+    ):
+        clickhouse.command(
+            "INSERT INTO gpu_samples_partials (window_ms, grouping, host, gpu_uuid, parent_uuid, gpu_model,"
+            " event_count, log_partition, log_row, memory_used_bytes_sum, memory_total_bytes_sum, interval_ms_sum,"
+            " power_mw_sum, power_mw_count, throttled_us_sum)"
+            f" SELECT {start_ms}, 'gpu', 'h', {uuid}, {of}, 'B300', 1, {place}, number, {used_gb * gb},"
+            f" {total_gb * gb}, 10000, {power_mw}, {known} FROM numbers({count})"
+        )
+    span: dict[str, Value] = {"from_ms": start_ms, "to_ms": start_ms + HOUR_MS, "bucket_ms": HOUR_MS}
+    filters = dict.fromkeys(("cluster", "region", "host", "gpu_model"), "")
+
+    (fleet,) = (await data.ask("fleet_over_time", {**filters, **span}, 10 * MINUTE_MS)).records()
+    (summary,) = (await data.sql(queries.text("gpu_summary"), span, {})).records()
+
+    memory = 8 * 40 / (8 * 80 + 20) if whole else 0.5
+    assert (fleet["gpus"], fleet["power_w"], fleet["throttled"]) == (9, pytest.approx(3_300), pytest.approx(0.5))
+    assert fleet["memory"] == pytest.approx(memory)
+    assert (summary["gpus"], summary["memory_pct"]) == (9, round(100 * memory, 1))
+
+
 @pytest.mark.parametrize("rolled_min", [None, 5], ids=["an hour that is not rolled up", "an hour of which a part is"])
 async def test_what_came_in_the_running_hour_is_listed(data: Data, clickhouse: Client, rolled_min: int | None) -> None:
     """Though its row of an hour, or of a day, is computed when that is over; what was there before the range is not."""

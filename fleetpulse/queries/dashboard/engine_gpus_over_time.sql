@@ -7,9 +7,12 @@ SELECT
     sum(toInt128(util_gpu_pct_sum)) / nullIf(sum(util_gpu_pct_count), 0) / 100 AS busy,
     sum(toInt128(sm_active_ppm_sum)) / nullIf(sum(sm_active_ppm_count), 0) / 1000000 AS sm_active,
     sum(toInt128(tensor_active_ppm_sum)) / nullIf(sum(tensor_active_ppm_count), 0) / 1000000 AS tensor_active,
-    gpus * sum(toInt128(memory_used_bytes_sum)) / nullIf(sum(memory_used_bytes_count), 0) AS memory_used_bytes,
-    gpus * sum(toInt128(memory_total_bytes_sum)) / nullIf(sum(memory_total_bytes_count), 0) AS memory_total_bytes,
-    gpus * sum(toInt128(power_mw_sum)) / nullIf(sum(power_mw_count), 0) / 1000 AS power_w,
+    uniqIf(gpu_uuid, memory_used_bytes_count > 0)
+        * sum(toInt128(memory_used_bytes_sum)) / nullIf(sum(memory_used_bytes_count), 0) AS memory_used_bytes,
+    uniqIf(gpu_uuid, memory_total_bytes_count > 0)
+        * sum(toInt128(memory_total_bytes_sum)) / nullIf(sum(memory_total_bytes_count), 0) AS memory_total_bytes,
+    uniqIf(gpu_uuid, power_mw_count > 0)
+        * sum(toInt128(power_mw_sum)) / nullIf(sum(power_mw_count), 0) / 1000 AS power_w,
     sum(toInt128(throttled_us_sum)) / nullIf(1000 * sum(toInt128(interval_ms_sum)), 0) AS throttled
 FROM {gpu:Rows}
 WHERE grouping = 'gpu' AND engine_id = {engine_id:String}

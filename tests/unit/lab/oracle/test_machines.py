@@ -23,6 +23,15 @@ def test_readings_are_by_type_by_gpu_and_of_all() -> None:
     assert readings([]) == {}
 
 
+def test_a_gpu_counts_once_with_its_mig_devices() -> None:
+    """Which are seen for themselves, too."""
+    device = replace(ONE, gpu_uuid="m", parent_uuid="g", power_mw=None)
+
+    found = readings([ONE, device, replace(device, gpu_uuid="n"), replace(ONE, gpu_uuid="h")])
+
+    assert (found["gpus", "gpu_model=t"], found["gpus", "gpu=m"]) == (2, 1)
+
+
 def test_a_gpu_is_throttled_for_a_share_of_the_time_that_is_read() -> None:
     """Its slowest clock beside; what is unknown is not there."""
     held = replace(ONE, interval_ms=1_000, throttled_us=250_000, clock_sm_mhz=900)
