@@ -3,7 +3,8 @@
 Operations are 2 x active parameters x tokens computed (prompt tokens not found in cache, and generated ones); attention
 is left out. Parameters are what the engine reported, else those of the published model of this name
 (``fleetpulse.equipment``), else unknown. The peak is the dense one of the GPU type for the precision
-(``fleetpulse.report.capacity.GPUS``, each with its source). Whatever is unknown makes the result None.
+(``fleetpulse.report.capacity.GPUS``, each with its source); of a MIG device nobody publishes one, and slices do not
+divide a GPU's processors evenly. Whatever is unknown makes the result None.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def compute_of(
     flops = None
     if parameters is not None and covered_ms and generated and prompt:
         flops = 2.0 * parameters * (sum(generated) + sum(prompt)) * 1_000 / covered_ms
-    peaks = [_peak(row["gpu_type"], precision) for row in gpus]
+    peaks = [None if row["part_of_gpu"] else _peak(row["gpu_type"], precision) for row in gpus]
     known_peaks = [peak for peak in peaks if peak is not None]
     whole = known_peaks and len(known_peaks) == len(peaks)
     return Compute(flops, sum(known_peaks) if whole else None, tensor)

@@ -4,6 +4,7 @@
 SELECT
     gpu_uuid,
     any(gpu_model) AS gpu_type,
+    any(parent_uuid) AS part_of_gpu,
     any(host) AS a_host,
     sum(toInt128(util_gpu_pct_sum)) / nullIf(sum(util_gpu_pct_count), 0) / 100 AS busy,
     sum(toInt128(sm_active_ppm_sum)) / nullIf(sum(sm_active_ppm_count), 0) / 1000000 AS sm_active,

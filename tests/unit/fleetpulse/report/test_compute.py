@@ -10,7 +10,7 @@ from fleetpulse.report.capacity import GPUS
 from fleetpulse.report.compute import Compute, active_parameters, compute_of, estimated_bytes, gpu_of, shape_of
 
 ROWS = [{"covered_for_ms": 10_000, "generated_tokens": 1_000, "prompt_tokens": 21_000, "hit_tokens": 2_000}]
-H100 = {"gpu_type": "NVIDIA H100 80GB HBM3", "tensor_active": 0.5}
+H100 = {"gpu_type": "NVIDIA H100 80GB HBM3", "part_of_gpu": None, "tensor_active": 0.5}
 LLAMA_8B = "meta-llama/Llama-3.1-8B-Instruct"
 
 
@@ -48,8 +48,20 @@ def test_what_the_engine_reports_comes_before_the_published_model() -> None:
         (ROWS, [H100], LLAMA_8B, "gptq"),
         (ROWS, [H100 | {"gpu_type": "NVIDIA A100-SXM4-80GB"}], LLAMA_8B, "fp8"),
         ([ROWS[0] | {"prompt_tokens": None}], [H100], LLAMA_8B, "bf16"),
+        (ROWS, [H100 | {"part_of_gpu": "GPU-1"}], LLAMA_8B, "bf16"),
     ],
-    ids=["model", "no time", "no GPU", "GPU type", "one of two", "precision", "a method", "no such units", "prompt"],
+    ids=[
+        "model",
+        "no time",
+        "no GPU",
+        "GPU type",
+        "one of two",
+        "precision",
+        "a method",
+        "no such units",
+        "prompt",
+        "a MIG device",
+    ],
 )
 def test_what_is_unknown_makes_no_utilisation(
     rows: list[dict[str, Any]], gpus: list[dict[str, Any]], model: str, precision: str | None
