@@ -342,6 +342,24 @@ async def test_a_point_of_an_engine_is_of_all_its_models(data: Data, clickhouse:
     ]
 
 
+async def test_the_kv_cache_in_use_is_the_same_of_one_engine_and_among_others(data: Data, clickhouse: Client) -> None:
+    """On the page and on Grafana's board: the mean of a point, not its peak."""
+    start_ms = _yesterday_ms()
+    columns = ["window_ms", "grouping", "engine_id", "model", "last_at_ms", "event_count", "running_sum",
+               "running_count", "interval_ms_sum", "kv_used_ppm_sum", "kv_used_ppm_count", "kv_used_ppm_max"]  # fmt: skip
+    row = [start_ms, "engine_sample", "e", "m", start_ms, 10, 80, 10, 10_000, 2_000_000, 10, 900_000]
+    clickhouse.insert("engine_samples_partials", [row], column_names=columns)
+    span: dict[str, Value] = {"from_ms": start_ms, "to_ms": start_ms + MINUTE_MS, "bucket_ms": MINUTE_MS}
+    filters = dict.fromkeys(("cluster", "region", "host", "model"), "")
+
+    (alone,) = (await data.ask("engine_over_time", {**span, "engine_id": "e"}, MINUTE_MS)).records()
+    (among,) = (
+        await data.ask("engines_over_time", {**filters, **span, "engine_id": "", "top": 5}, MINUTE_MS)
+    ).records()
+
+    assert alone["kv_used"] == among["kv_used"] == pytest.approx(0.2)
+
+
 def _two_models(clickhouse: Client, start_ms: int) -> None:
     """A minute of two engines that serve two models: one after the other, and both at one time."""
     served = [("then", window, "a" if window < 3 else "b") for window in range(6)]

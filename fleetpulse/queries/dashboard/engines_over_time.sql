@@ -34,7 +34,7 @@ FROM
         sumMap(map(window_ms, running_count)) AS running_counts,
         sum(toInt128(waiting_sum)) AS waiting_total,
         sumMap(map(window_ms, waiting_count)) AS waiting_counts,
-        max(kv_used_ppm_max) / 1000000 AS kv_share,
+        sum(toInt128(kv_used_ppm_sum)) / nullIf(sum(kv_used_ppm_count), 0) / 1000000 AS kv_share,
         sum(toInt128(generation_tokens_sum)) AS generated,
         sumMap(map(window_ms, ifNull(interval_ms_sum, 0))) AS windows_ms
     FROM {engines:Rows}
