@@ -345,10 +345,10 @@ async def test_a_point_of_an_engine_is_of_all_its_models(data: Data, clickhouse:
 async def test_the_kv_cache_in_use_is_the_same_of_one_engine_and_among_others(data: Data, clickhouse: Client) -> None:
     """On the page and on Grafana's board: the mean of a point, not its peak."""
     start_ms = _yesterday_ms()
-    columns = ["window_ms", "grouping", "engine_id", "model", "last_at_ms", "event_count", "running_sum",
-               "running_count", "interval_ms_sum", "kv_used_ppm_sum", "kv_used_ppm_count", "kv_used_ppm_max"]  # fmt: skip
-    row = [start_ms, "engine_sample", "e", "m", start_ms, 10, 80, 10, 10_000, 2_000_000, 10, 900_000]
-    clickhouse.insert("engine_samples_partials", [row], column_names=columns)
+    row = {"window_ms": start_ms, "grouping": "engine_sample", "engine_id": "e", "model": "m", "last_at_ms": start_ms,
+           "event_count": 10, "running_sum": 80, "running_count": 10, "interval_ms_sum": 10_000,
+           "kv_used_ppm_sum": 2_000_000, "kv_used_ppm_count": 10, "kv_used_ppm_max": 900_000}  # fmt: skip
+    clickhouse.insert("engine_samples_partials", [[*row.values()]], column_names=[*row])
     span: dict[str, Value] = {"from_ms": start_ms, "to_ms": start_ms + MINUTE_MS, "bucket_ms": MINUTE_MS}
     filters = dict.fromkeys(("cluster", "region", "host", "model"), "")
 

@@ -86,6 +86,28 @@ async def test_what_is_chosen_holds_for_charts_too(data: Data, clickhouse: Clien
         assert counts == [ranks, ranks, hosts], chosen
 
 
+async def test_what_is_named_is_found_among_many_that_hold_its_name(data: Data, clickhouse: Client) -> None:
+    """The page of one engine, or one job, looks its own row up, and a list ends somewhere."""
+    for number, name in enumerate(("a-node-1", "node-1", "node-10")):
+        names = "window_ms, last_at_ms, event_count, log_offset"
+        labels = f"{AT_MS}, {AT_MS + 1_000 * (number != 1)}, 1, {number}"
+        clickhouse.command(
+            f"INSERT INTO engine_samples_partials ({names}, grouping, engine_id, model, interval_ms_sum)"
+            f" VALUES ({labels}, 'engine_sample', '{name}', 'm', 1000)"
+        )
+        clickhouse.command(
+            f"INSERT INTO training_steps_partials ({names}, grouping, job, rank, step_us_sum, step_us_count)"
+            f" VALUES ({labels}, 'training', '{name}', '0', 5, 1)"
+        )
+
+    (engine,) = (await data.ask("engines", given(search="node-1", top=1), SPAN_MS)).records()
+    (job,) = (await data.ask("training", given(search="node-1", top=1), SPAN_MS)).records()
+    listed = (await data.ask("engines", given(search="", top=5), SPAN_MS)).records()
+
+    assert (engine["engine_id"], job["job"]) == ("node-1", "node-1")
+    assert [row["engine_id"] for row in listed] == ["a-node-1", "node-1", "node-10"]
+
+
 async def test_services_of_one_metric_are_series_of_their_own(data: Data, clickhouse: Client) -> None:
     """On one host, too; all that report it where no service is chosen."""
     for number, service in enumerate(("a", "b")):

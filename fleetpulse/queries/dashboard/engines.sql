@@ -1,5 +1,5 @@
 -- Engines of a range whose name, host or model holds a text: how full they were, and what they served, all models of an engine together.
--- param search: the text, upper or lower case
+-- param search: the text, upper or lower case; the one that is called just so stands first
 -- param top: how many at most
 -- reads engines: engine.samples 10s <= 10m, 1m <= 6h, 1h <= 30d, 1d
 -- rows: 1000
@@ -45,5 +45,5 @@ FROM
     GROUP BY engine_id, model
 )
 GROUP BY engine_id
-ORDER BY engine_id
+ORDER BY engine_id = {search:String} DESC, engine_id
 LIMIT {top:UInt32}

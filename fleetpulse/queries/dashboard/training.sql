@@ -1,5 +1,5 @@
 -- Training jobs of a range: how fast, how far, and how uneven their ranks are. A rank's pace is of the time in its steps.
--- param search: a part of a job or model, upper or lower case
+-- param search: a part of a job or model, upper or lower case; the one that is called just so stands first
 -- param top: how many at most
 -- reads training: training.steps 10s <= 10m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 1000
@@ -42,5 +42,5 @@ FROM
     GROUP BY job, rank
 )
 GROUP BY job
-ORDER BY last_ms DESC, job
+ORDER BY ifNull(job = {search:String}, 0) DESC, last_ms DESC, job
 LIMIT {top:UInt32}
