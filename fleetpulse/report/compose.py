@@ -138,7 +138,7 @@ def _sections(report: Report) -> Iterator[Section]:
     )
     yield Section(
         "Who used it",
-        "Costs of the tenant's own requests, failed ones among them; then what is nobody's in particular.",
+        "Costs of the tenant's own requests, also of those not answered in full; then what is nobody's in particular.",
         [tables.tenants(report["tenants"])],
     )
     yield Section(
@@ -154,7 +154,7 @@ def _sections(report: Report) -> Iterator[Section]:
     yield Section("Idle GPUs", "No model was loaded.", [tables.idle(unused)], tables.idle_hours(unused), empty="None.")
     nothing = "Nobody got an answer for this."
     yield Section(
-        "Failed requests",
+        "Requests not answered in full",
         nothing,
         [tables.FAILED.table(with_other_failures(report["failed"], tables.TOP))],
         empty="None.",

@@ -22,7 +22,7 @@ NOBODY = "(not reported)"
 
 PARTS = {
     "request": "requests that ended well",
-    "__overhead__ failed": "requests that failed",
+    "__overhead__ failed": "requests not answered in full",
     "__overhead__ start-up": "start-up of engines",
     "__wasted__": "model loaded, no tokens",
     "__unattributed__": "tokens not reported",
@@ -34,7 +34,7 @@ PARTS = {
 UNOBSERVED = "beside the bill: silent GPUs"
 _STACK = {
     "request": "requests",
-    "__overhead__": "failed, start-up",
+    "__overhead__": "not answered, start-up",
     "__wasted__": "loaded, no tokens",
     "__idle__": "idle",
     "__training__": "training",

@@ -30,7 +30,7 @@ BILLED_MS = DERIVED_SETTLE_MS + SETTLED_MS
 """So long after its end a point of the chart has its bills."""
 WORDS = {
     "request": "requests",
-    "failed": "failed requests",
+    "not answered in full": "requests not answered in full",
     "start-up": "start-up",
     "__wasted__": "loaded, unused",
     "__unattributed__": "unattributed",

@@ -3,7 +3,7 @@
 -- rows: 5000
 SELECT
     intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
-    if(name = '__overhead__', if(status IS NULL, 'start-up', 'failed'), name) AS what,
+    if(name = '__overhead__', if(status IS NULL, 'start-up', 'not answered in full'), name) AS what,
     sum(toInt128(cost_nusd)) AS cost
 FROM
 (

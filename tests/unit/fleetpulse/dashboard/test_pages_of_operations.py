@@ -317,12 +317,12 @@ def test_a_table_that_is_full_says_that_there_may_be_more() -> None:
 
 def test_only_what_is_nobodys_is_named_by_its_part_of_the_bills() -> None:
     """A tenant may be called as a part is."""
-    names = ("failed", "__idle__", "request", "__overhead__", "start-up", "")
+    names = ("not answered in full", "__idle__", "request", "__overhead__", "start-up", "")
     rows = [{"tenant": name, "nobody": nobody} for nobody in (0, 1) for name in names]
 
     found = [row["tenant"] for row in whose(rows, "tenant")]
 
-    assert found == [*names, "failed requests", "idle", "requests", "start-up", "start-up", ""]
+    assert found == [*names, "requests not answered in full", "idle", "requests", "start-up", "start-up", ""]
 
 
 def test_money_is_stacked_in_the_order_of_the_legend() -> None:

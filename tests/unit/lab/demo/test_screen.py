@@ -95,7 +95,7 @@ def test_costs_are_split_and_told_by_request() -> None:
 
     assert lines == [
         ["requests that ended well", "$6.00", "75.0 %", "–"],
-        ["requests that failed", "$2.00", "25.0 %", "–"],
+        ["requests not answered in full", "$2.00", "25.0 %", "–"],
         ["idle GPUs", "–", "–", "–"],
         ["requests of m", "$8.00", "100.0 %", "$2.00"],
     ]
