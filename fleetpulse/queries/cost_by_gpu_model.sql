@@ -1,5 +1,6 @@
 -- The bill by type of GPU: hours, money, energy, the tokens computed on it. Engines on several types stand apart.
 -- `priced_gpu_ms` and `priced_nusd` are of bills that lack no price of a GPU or host: what an hour of it came to.
+-- `priced_tokens`, `metered_tokens` and `counted_tokens` are of bills with a cost, energy at the meter and CO2e.
 SELECT
     gpu_model,
     bills.gpu_ms AS gpu_ms,
@@ -13,7 +14,10 @@ SELECT
     bills.priced_nusd AS priced_nusd,
     lines.requests AS requests,
     lines.prompt_tokens AS prompt_tokens,
-    lines.decode_tokens AS decode_tokens
+    lines.decode_tokens AS decode_tokens,
+    lines.priced_tokens AS priced_tokens,
+    lines.metered_tokens AS metered_tokens,
+    lines.counted_tokens AS counted_tokens
 FROM
 (
     SELECT
@@ -32,11 +36,15 @@ FROM
 ) AS bills
 LEFT JOIN
 (
+    WITH ifNull(l.prefill_tokens, 0) + ifNull(l.cached_tokens, 0) + ifNull(l.decode_tokens, 0) AS tokens
     SELECT
         ifNull(gpu_model, 'several types') AS gpu_model,
         sum(l.requests) AS requests,
         sum(ifNull(l.prefill_tokens, 0) + ifNull(l.cached_tokens, 0)) AS prompt_tokens,
-        sum(ifNull(l.decode_tokens, 0)) AS decode_tokens
+        sum(ifNull(l.decode_tokens, 0)) AS decode_tokens,
+        sumIf(tokens, l.unpriced IS NULL) AS priced_tokens,
+        sumIf(tokens, l.unmetered IS NULL) AS metered_tokens,
+        sumIf(tokens, l.uncounted IS NULL) AS counted_tokens
     FROM billed_lines(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64}, bucket_ms = 86400000) AS l
     GROUP BY gpu_model
 ) AS lines USING (gpu_model)

@@ -1,4 +1,5 @@
 -- What the requests of each model cost on each engine, and their tokens: by this an engine's bill is shared out.
+-- `priced_tokens` are those of bills with a cost.
 SELECT
     engine_id,
     model,
@@ -6,7 +7,8 @@ SELECT
     parts.gpu_ms AS gpu_ms,
     lines.requests AS requests,
     lines.prompt_tokens AS prompt_tokens,
-    lines.decode_tokens AS decode_tokens
+    lines.decode_tokens AS decode_tokens,
+    lines.priced_tokens AS priced_tokens
 FROM
 (
     SELECT
@@ -14,7 +16,9 @@ FROM
         ifNull(model, '') AS model,
         sum(l.requests) AS requests,
         sum(ifNull(l.prefill_tokens, 0) + ifNull(l.cached_tokens, 0)) AS prompt_tokens,
-        sum(ifNull(l.decode_tokens, 0)) AS decode_tokens
+        sum(ifNull(l.decode_tokens, 0)) AS decode_tokens,
+        sumIf(ifNull(l.prefill_tokens, 0) + ifNull(l.cached_tokens, 0) + ifNull(l.decode_tokens, 0), l.unpriced IS NULL)
+            AS priced_tokens
     FROM billed_owner_lines(from_ms = {from_ms:Int64}, to_ms = {to_ms:Int64}, bucket_ms = 86400000) AS l
     WHERE use = 'engine'
     GROUP BY engine_id, model

@@ -41,7 +41,7 @@ def _headlines(report: Report) -> Iterator[Headline]:
     spent = {row["part"]: (row["cost_nusd"] or 0) for row in split}
     unused = spent.get("__idle__", 0) + spent.get("__wasted__", 0)
     tokens = sum((row["prompt_tokens"] or 0) + (row["output_tokens"] or 0) for row in report["models"])
-    requests = sum(row["requests"] for row in report["models"])
+    requests = sum(row["priced_requests"] for row in report["models"])
     yield Headline("Bill", a.usd(total), f"{a.gpu_hours(bill['gpu_ms'])} of GPU time")
     yield Headline("For requests", a.share(ratio(spent.get("request", 0), total)), a.usd(spent.get("request")))
     yield Headline("Idle or waiting", a.share(ratio(unused, total)), a.usd(unused))

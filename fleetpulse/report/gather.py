@@ -141,7 +141,7 @@ def _models(of: Callable[..., list[Row]], query: ReportQuery, kept: bool) -> lis
         made["list_key"], made["list_note"] = (side.key, side.note) if side else (None, "")
         made["list_nusd"], made["list_usd"] = list_nusd, usd_of(list_nusd)
         made["busy"] = busy.get(name)
-        made["break_even_traffic"] = ratio(made["full_nusd"], list_nusd)
+        made["break_even_traffic"] = ratio(money.full_of_all(row, made["full_nusd"]), list_nusd)
         made["break_even_busy"] = money.product(made["busy"], made["break_even_traffic"])
         found.append(made)
     return found

@@ -14,6 +14,7 @@ from stream_jobs.prices.amounts import KWH_MJ
 Row = dict[str, Any]
 _UNBILLED: Row = {
     **dict.fromkeys(("gpu_ms", "unpriced_gpu_ms", "priced_gpu_ms", "requests", "prompt_tokens", "decode_tokens"), 0),
+    **dict.fromkeys(("priced_tokens", "metered_tokens", "counted_tokens"), 0),
     **dict.fromkeys(("total_nusd", "priced_nusd", "idle_nusd", "energy_mj", "meter_mj", "carbon_ug")),
 }
 """A type of GPU that gave no reading."""
@@ -31,19 +32,25 @@ def total(*parts: int | None) -> int | None:
 
 
 def unit_costs(row: Mapping[str, Any]) -> Row:
-    """A row of ``cost_by`` with its prompt tokens added up and what a request cost and emitted."""
+    """A row of ``cost_by`` with its prompt tokens added up, and what a request cost and emitted: of those whose bill
+    has a cost, and CO2e."""
     return {
         **row,
         "prompt_tokens": total(row["uncached_tokens"], row["cached_tokens"]),
-        "usd_per_request": ratio(row["cost_nusd"], row["requests"] * USD_NUSD),
-        "g_per_request": ratio(row["carbon_ug"], row["requests"] * KG_UG / 1_000),
+        "usd_per_request": ratio(row["cost_nusd"], row["priced_requests"] * USD_NUSD),
+        "g_per_request": ratio(row["carbon_ug"], row["counted_requests"] * KG_UG / 1_000),
     }
 
 
 def model_costs(row: Mapping[str, Any], full_nusd: int | None) -> Row:
     """A model's row with its full cost."""
-    per_request = ratio(full_nusd, row["requests"] * USD_NUSD)
+    per_request = ratio(full_nusd, row["priced_requests"] * USD_NUSD)
     return {**unit_costs(row), "full_nusd": full_nusd, "full_usd_per_request": per_request}
+
+
+def full_of_all(row: Mapping[str, Any], full_nusd: int | None) -> float | None:
+    """The full cost of all requests of a row of ``cost_by``, those without a price at what the others cost."""
+    return product(full_nusd, ratio(row["requests"], row["priced_requests"]))
 
 
 def full_costs(engines: Sequence[Mapping[str, Any]], served: Sequence[Mapping[str, Any]]) -> dict[str, int]:
@@ -87,14 +94,14 @@ def by_engine(engines: Sequence[Row], of: Callable[..., list[Row]]) -> Iterator[
 
 
 def engine_costs(row: Mapping[str, Any], served: Sequence[Mapping[str, Any]]) -> Row:
-    """An engine's row with its models, tokens, and what a million tokens of it cost in full."""
+    """An engine's row with its models, tokens, and what a million tokens of it cost in full, of bills with a cost."""
     tokens = sum(one["prompt_tokens"] + one["decode_tokens"] for one in served)
     return {
         **row,
         "models": [one["model"] for one in served],
         "requests": sum(one["requests"] for one in served),
         "tokens": tokens,
-        "usd_per_million_tokens": per_million(row["total_nusd"], tokens),
+        "usd_per_million_tokens": per_million(row["total_nusd"], sum(one["priced_tokens"] for one in served)),
         "used": ratio(row["request_nusd"], row["total_nusd"]),
     }
 
@@ -112,14 +119,13 @@ def with_silence(rows: Sequence[Row], coverage: Sequence[Mapping[str, Any]]) -> 
 
 def gpu_costs(row: Mapping[str, Any]) -> Row:
     """A GPU type's row with what an hour of it came to (of bills that lack no price of a GPU or host), and what a
-    million tokens on it cost."""
-    tokens = row["prompt_tokens"] + row["decode_tokens"]
+    million tokens on it cost, took and emitted, of bills that say so."""
     return {
         **row,
         "usd_per_gpu_hour": ratio(row["priced_nusd"], row["priced_gpu_ms"] * USD_NUSD / HOUR_MS),
-        "usd_per_million_tokens": per_million(row["total_nusd"], tokens),
-        "kwh_per_million_tokens": ratio(row["meter_mj"], tokens * KWH_MJ / MILLION),
-        "g_per_million_tokens": ratio(row["carbon_ug"], tokens * KG_UG / 1_000 / MILLION),
+        "usd_per_million_tokens": per_million(row["total_nusd"], row["priced_tokens"]),
+        "kwh_per_million_tokens": ratio(row["meter_mj"], row["metered_tokens"] * KWH_MJ / MILLION),
+        "g_per_million_tokens": ratio(row["carbon_ug"], row["counted_tokens"] * KG_UG / 1_000 / MILLION),
     }
 
 

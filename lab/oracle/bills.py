@@ -77,6 +77,8 @@ class BillLine:
     prefill_tokens: int | None = None
     cached_tokens: int | None = None
     decode_tokens: int | None = None
+    has: tuple[str, ...] = ("usd", "kwh", "g")
+    """Units of which its bill says what it came to."""
 
 
 def money(bills: Sequence[Bill], parts: Sequence[Part], lines: Sequence[BillLine]) -> Found:
@@ -236,12 +238,13 @@ def by_hour(parts: Sequence[Part], lines: Sequence[BillLine]) -> Found:
     found: Found = {}
     for of in {*money, *ended}:
         group, own = money.get(of, []), ended.get(of, [])
-        requests = _total(own, "requests")
-        sums: dict[str, float] = {"requests": requests, "cached_tokens": _total(own, "cached_tokens")}
+        cached = _total((one for one in own if "usd" in one.has), "cached_tokens")
+        sums: dict[str, float] = {"requests": _total(own, "requests"), "cached_tokens": cached}
         for name in ("cost_nusd", "energy_mj", "gpu_ms", "meter_mj", "carbon_ug"):
             sums[name] = _total(group, name)
         sums |= unit_costs(group)
-        for unit, column, scale in UNITS if requests else ():
-            sums[f"{unit}_per_request"] = sums[column] / scale / requests
+        for unit, column, scale in UNITS:
+            if requests := _total((one for one in own if unit in one.has), "requests"):
+                sums[f"{unit}_per_request"] = sums[column] / scale / requests
         found |= {(f"hourly_{name}", of): value for name, value in sums.items()}
     return found

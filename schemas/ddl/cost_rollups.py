@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schemas.ddl.columns import Column, codec_of, month, table
-from schemas.ddl.cost_views import METER, METER_OF_PART, whole
+from schemas.ddl.cost_views import LACKING, METER, METER_OF_PART, lacking, lacking_what, whole
 from schemas.ddl.merging import LEVELS, Level, ranges
 from schemas.ddl.tables import NOTES
 from schemas.fields import Kind
@@ -156,12 +156,14 @@ PARTS = Lists(
     tuple(f"{{{name}}} IS NULL" for name in ("cost_nusd", *_ADDED)),
     ("slo_class", *_ADDED),
 )
+_LACKING = {name: _label(name, lacking_what(name), lacking(name)) for name in LACKING}
 _OF_LINES = ("requests", "prefill_tokens", "cached_tokens", "decode_tokens")
 LINES = Lists(
     "line",
     "line",
-    (*_labels("tenant", "model", "slo_class", "status"), _REGION, _TYPE),
+    (*_labels("tenant", "model", "slo_class", "status"), _REGION, _TYPE, *_LACKING.values()),
     _each("line", *_OF_LINES),
+    added=tuple(_LACKING),
 )
 OWNERS = Lists(
     "owner",
@@ -175,7 +177,13 @@ OWNER_PARTS = Lists(
     (_USE, _OWNER, *_labels("name", "model", "status")),
     _each("part", "cost_nusd", "gpu_ms"),
 )
-OWNER_LINES = Lists("owner_line", "line", (_USE, _OWNER, *_labels("model")), _each("line", *_OF_LINES))
+OWNER_LINES = Lists(
+    "owner_line",
+    "line",
+    (_USE, _OWNER, *_labels("model"), _LACKING["unpriced"]),
+    _each("line", *_OF_LINES),
+    added=("unpriced",),
+)
 ALL = (BILLS, PARTS, LINES, OWNERS, OWNER_PARTS, OWNER_LINES)
 COLUMNS = tuple(name for lists in ALL for name in lists.columns)
 

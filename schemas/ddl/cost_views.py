@@ -33,6 +33,9 @@ METER = Field(
 )
 METER_OF_PART = "toInt64(intDiv(toInt128(each_energy_mj) * t.meter_mj, nullIf(t.energy_mj, 0)))"
 """Rounded down: a bill has energy at the meter as a whole, and its parts have theirs by their energy."""
+LACKING = {"unpriced": ("USD", "total_nusd", "a cost"), "unmetered": ("kWh", "meter_mj", "energy at the meter"),
+           "uncounted": ("g", "carbon_ug", "CO2e")}  # fmt: skip
+"""Labels of usage whose bill lacks an amount: its unit, the amount, what it is called. Lines have none of their own."""
 _UNIT_BY_KIND = "multiIf(each_kind IN ('prefill', 'decode'), 'tokens', each_kind = 'kv', 'token-ms', NULL)"
 _OF_MINUTE = ("final", "revision", "version", "weights_version")
 Shown = list[tuple[Column, str]]
@@ -105,16 +108,17 @@ def unit_costs() -> str:
     ]
     sums: Shown = [
         (Column("requests", "UInt64", "requests that ended"), "sum(requests)"),
-        (Column("cached_tokens", "Nullable(Int64)", "prompt tokens from the prefix cache: no cost of their own"),
-         "sum(cached_tokens)"),
+        (Column("cached_tokens", "Nullable(Int64)",
+                "prompt tokens from the prefix cache, of bills with a cost: none of their own"), "sum(cached_tokens)"),
         *((Column(name, many, described(meaning, unit)), f"sum(toInt128({name}))") for name, unit, meaning in (
             ("cost_nusd", "nUSD", "cost"), ("energy_mj", "mJ", "energy of the GPUs"), ("gpu_ms", "ms", "GPU time"),
             ("meter_mj", "mJ", "energy at the meter, with PUE"), ("carbon_ug", "ug", "CO2e, with PUE"),
         )),
         *((Column(one.name, ratio if one.unit in UNITS else many, described(one.meaning, one.unit)), one.sql)
           for one in UNIT_COSTS),
-        *((Column(f"{unit.lower()}_per_request", ratio, described("a request, with all of its tokens", unit)),
-           f"{to_unit.format(f'sum(toInt128({UNIT_OF[unit]}))')} / nullIf(sum(requests), 0)")
+        *((Column(f"{unit.lower()}_per_request", ratio,
+                  described("a request of bills that have it, with all of its tokens", unit)),
+           f"{to_unit.format(f'sum(toInt128({UNIT_OF[unit]}))')} / nullIf(sum({unit.lower()}_requests), 0)")
           for unit, to_unit in UNITS.items()),
     ]  # fmt: skip
     shown += [(column, f"u.of_{column.name}") for column, _ in sums]
@@ -124,11 +128,15 @@ def unit_costs() -> str:
         "kind, amount, cost_nusd, energy_mj, meter_mj, carbon_ug, gpu_ms",
     )
     of_hour = "SELECT toStartOfHour(minute) AS of_hour, tenant, model"
+    counts = {"requests": "toUInt64(requests)"}
+    for name, (unit, _, _) in LACKING.items():
+        counts[f"{unit.lower()}_requests"] = f"toUInt64(if({name} IS NULL, requests, 0))"
+    none, counted = ", ".join(f"toUInt64(0) AS {name}" for name in counts), ", ".join(counts.values())
     rows = (
         f"        {of_hour}, if(status IS NULL, part, NULL) AS unused,\n            {amounts},"
-        f" toUInt64(0) AS requests, CAST(NULL, 'Nullable(Int64)') AS cached_tokens\n        FROM cost_parts\n"
+        f"\n            {none}, CAST(NULL, 'Nullable(Int64)') AS cached_tokens\n        FROM cost_parts\n"
         f"        UNION ALL\n        {of_hour}, NULL,\n            {', '.join(['NULL'] * (amounts.count(',') + 1))},"
-        f" toUInt64(requests), cached_tokens\n        FROM cost_lines"
+        f"\n            {counted}, if(unpriced IS NULL, cached_tokens, NULL)\n        FROM cost_lines"
     )
     grouped = f"    SELECT\n        {groups},\n        {picked}\n    FROM (\n{rows}\n    )\n    GROUP BY {groups}"
     comment = "unit costs by hour, tenant and model: prices times tokens are the cost, all rows are the bills"
@@ -151,6 +159,9 @@ def spread(name: str, lists: Sequence[Field], stem: str) -> str:
     shown += [(column, f"each_{column.name}") for column, _ in items]
     if lists is COST_PARTS:
         shown += [(_column(AMOUNT_UNIT), _UNIT_BY_KIND), (_column(METER), METER_OF_PART)]
+    else:
+        label = "LowCardinality(Nullable(String))"
+        shown += [(Column(name, label, lacking_what(name)), lacking(name)) for name in LACKING]
     joined = ",\n    ".join(f"{source} AS each_{column.name}" for column, source in items)
     source = f"token_costs AS t FINAL\nARRAY JOIN\n    {joined}"
     return _view(name, shown, source, f"{stem}s of the bills, a row each, the last revision of each bill")
@@ -165,6 +176,16 @@ def summed(name: str, suffix: str, labels: Sequence[Field], amounts: Sequence[Fi
     shown.append((Column("final", "UInt32", "1 once all its minutes are final"), "min(c.final)"))
     groups = ", ".join([word, *(field.name for field in labels)])
     return _view(f"{name}_{suffix}", shown, f"{name} AS c\nGROUP BY {groups}", f"sums of {name} by {word}")
+
+
+def lacking(name: str) -> str:
+    """SQL of a label of ``LACKING``, of a bill ``t``."""
+    return f"if(t.{LACKING[name][1]} IS NULL, 'yes', NULL)"
+
+
+def lacking_what(name: str) -> str:
+    """What the label says."""
+    return f"yes: the bill lacks {LACKING[name][2]}; else null"
 
 
 def whole(name: str) -> str:

@@ -111,10 +111,13 @@ OF_PARTS = (f"part, kind, tenant, model, status, region, if({IDLE}, use, NULL), 
 KEPT = {
     cost_rollups.BILLS: ("costs", OF_BILLS),
     cost_rollups.PARTS: ("cost_parts", OF_PARTS),
-    cost_rollups.LINES: ("cost_lines", "tenant, model, slo_class, status, region, gpu_model"),
+    cost_rollups.LINES: (
+        "cost_lines",
+        "tenant, model, slo_class, status, region, gpu_model, unpriced, unmetered, uncounted",
+    ),
     cost_rollups.OWNERS: ("costs", "use, owner, host, gpu_model, region"),
     cost_rollups.OWNER_PARTS: ("cost_parts", "use, owner, part, model, status"),
-    cost_rollups.OWNER_LINES: ("cost_lines", "use, owner, model"),
+    cost_rollups.OWNER_LINES: ("cost_lines", "use, owner, model, unpriced"),
 }
 """What the lists of a rollup add up: a view, and what of it is summed apart: labels, and what is not shown."""
 

@@ -44,6 +44,7 @@ from stream_jobs.rules.model import SloClass
 from stream_jobs.windows.step import WindowsStep
 from tests.integration.cost_rows import (
     BEGIN_MS,
+    ODD_ROWS,
     PART,
     ROWS,
     UG_PER_MJ,
@@ -252,6 +253,35 @@ def test_prices_times_tokens_are_the_cost_on_every_face(database: SinkDatabase, 
     for listed, money in ((rows, "cost_nusd"), (of_page, "cost")):
         assert sum(row[money] or 0 for row in listed) == 90_000_000
     assert sum(row["gpu_ms"] for row in rows) == 240_000
+
+
+@pytest.mark.parametrize("rolled", [False, True], ids=["from bills", "from rollups"])
+def test_a_price_is_of_requests_and_tokens_whose_bill_has_one(
+    database: SinkDatabase, config: ClickHouseConfig, *, rolled: bool
+) -> None:
+    """Of four requests of acme one stood beside GPUs without price, meter or CO2e: it makes the others no cheaper."""
+    land(database, [costs_record([*ROWS, *ODD_ROWS], 0)])
+    if rolled:
+        database.command(cost_rollups.insert(LEVELS[0], [BEGIN_MS, BEGIN_MS + MINUTE_MS]))
+
+    found = cost_report(config, question())
+    with contextlib.closing(Database(config)) as reader:
+        hours = reader.sql("SELECT * FROM unit_costs WHERE tenant = 'acme' AND unused IS NULL").records()
+
+    (tenant,) = (row for row in found["tenants"] if row["tenant"] == "acme")
+    (hour,) = hours
+    assert (tenant["requests"], tenant["priced_requests"], tenant["counted_requests"]) == (4, 3, 3)
+    for row in (tenant, hour):
+        assert (row["requests"], row["cached_tokens"], row["cost_nusd"]) == (4, 510, 20_610_000)
+        assert row["usd_per_request"] == pytest.approx(0.02061 / 3)
+        assert row["g_per_request"] == pytest.approx(0.0409 / 3)
+    (gpus,) = found["gpu_models"]
+    assert [gpus[f"{name}_tokens"] for name in ("priced", "metered", "counted")] == [3_905] * 3
+    assert gpus["prompt_tokens"] + gpus["decode_tokens"] == 3_905 + 460
+    assert gpus["usd_per_million_tokens"] == pytest.approx(103.54 / 3_905 * 1_000)
+    engines = {row["engine_id"]: row for row in found["engines"]}
+    assert engines["e3"]["usd_per_million_tokens"] is None
+    assert engines["e1"]["usd_per_million_tokens"] == pytest.approx(50 / 1_800 * 1_000)
 
 
 SIDES = {"uncached": ("prefill",), "output": ("decode", "kv")}

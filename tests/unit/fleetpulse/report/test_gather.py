@@ -17,11 +17,13 @@ PRICES = Path(__file__).parents[4] / "fleetpulse" / "data" / "prices" / "example
 MAP = b'{"m": {"mode": "chat", "input_cost_per_token": 1e-06, "output_cost_per_token": 2e-06}}'
 NOW_MS = 20_000 * DAY_MS + 30_000
 MODEL = {
-    "name": "m", "nobody": 0, "requests": 4, "uncached_tokens": 4_000_000, "cached_tokens": 0, "output_tokens": 0,
+    "name": "m", "nobody": 0, "requests": 4, "priced_requests": 4, "counted_requests": 4,
+    "uncached_tokens": 4_000_000, "cached_tokens": 0, "output_tokens": 0,
     "cost_nusd": 8 * 10**9, "energy_mj": None, "carbon_ug": None, "gpu_ms": 1,
 }  # fmt: skip
 ENGINE = {"engine_id": "e", "total_nusd": 8 * 10**9, "request_nusd": 8 * 10**9}
-SERVED = {"engine_id": "e", "model": "m", "cost_nusd": 8 * 10**9, "prompt_tokens": 0, "decode_tokens": 0, "requests": 4}
+SERVED = {"engine_id": "e", "model": "m", "cost_nusd": 8 * 10**9, "prompt_tokens": 0, "decode_tokens": 0,
+          "priced_tokens": 0, "requests": 4}  # fmt: skip
 TOKENS = {"model": "m", "above": 0, "requests": 1, "unreported": 0, "input_tokens": 1_000_000, "cached_tokens": 0,
           "output_tokens": 0}  # fmt: skip
 

@@ -26,7 +26,8 @@ Row = dict[str, Any]
 def used(**given: Any) -> Row:
     """A row of ``cost_by``."""
     return {
-        "requests": 10, "uncached_tokens": 600, "cached_tokens": 400, "output_tokens": 100,
+        "requests": 10, "priced_requests": 10, "counted_requests": 10,
+        "uncached_tokens": 600, "cached_tokens": 400, "output_tokens": 100,
         "cost_nusd": 2_000_000, "energy_mj": 55_000, "carbon_ug": 6_600, "gpu_ms": 1, **given,
     }  # fmt: skip
 
@@ -43,10 +44,37 @@ def test_a_request_has_its_part_of_the_cost_and_of_the_full_cost() -> None:
 def test_what_was_not_told_has_no_unit_cost() -> None:
     """Without tokens, money or requests there is None, not 0."""
     nothing = dict.fromkeys(("uncached_tokens", "cached_tokens", "output_tokens", "cost_nusd", "carbon_ug"))
-    made = money.model_costs(used(**nothing, requests=0), None)
+    made = money.model_costs(used(**nothing, requests=0, priced_requests=0, counted_requests=0), None)
 
     names = ("prompt_tokens", "usd_per_request", "full_usd_per_request", "g_per_request")
     assert [made[name] for name in names] == [None] * 4
+
+
+def test_a_price_is_of_requests_whose_bill_has_one() -> None:
+    """Of ten, four stood beside GPUs without a price, and two without an intensity of the grid."""
+    row = used(priced_requests=6, counted_requests=8)
+    made = money.model_costs(row, 9_000_000)
+
+    assert (made["usd_per_request"], made["full_usd_per_request"]) == pytest.approx((0.002 / 6, 0.009 / 6))
+    assert made["g_per_request"] == pytest.approx(0.0066 / 8)
+    assert money.full_of_all(row, 9_000_000) == pytest.approx(15_000_000)
+    assert money.full_of_all(row, None) is None
+    assert money.full_of_all(used(priced_requests=0), 0) is None
+
+
+def test_prices_of_engines_and_types_of_gpu_are_of_tokens_whose_bill_has_one() -> None:
+    """Half of the tokens were computed before there were prices."""
+    served = [{"model": "m", "requests": 2, "prompt_tokens": 1_500, "decode_tokens": 500, "priced_tokens": 1_000}]
+    bill = {"engine_id": "e", "total_nusd": 3_000_000, "request_nusd": 1_500_000}
+    of_type = {**GPU_TYPE, "prompt_tokens": 1_500, "decode_tokens": 500, "total_nusd": 3_000_000, "meter_mj": 3_600,
+               "carbon_ug": 500, "priced_tokens": 1_000, "metered_tokens": 2_000, "counted_tokens": 500}  # fmt: skip
+
+    engine, gpus = money.engine_costs(bill, served), money.gpu_costs(of_type)
+
+    assert (engine["tokens"], engine["usd_per_million_tokens"]) == (2_000, pytest.approx(3.0))
+    assert gpus["usd_per_million_tokens"] == pytest.approx(3.0)
+    assert gpus["kwh_per_million_tokens"] == pytest.approx(0.5)
+    assert gpus["g_per_million_tokens"] == pytest.approx(1.0)
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**12), st.lists(st.integers(0, 10**9), min_size=1, max_size=4)), max_size=5))
@@ -384,6 +412,7 @@ def test_a_billed_hour_is_of_bills_that_lack_no_price() -> None:
 
 GPU_TYPE = {
     **dict.fromkeys(("unpriced_gpu_ms", "requests", "prompt_tokens", "decode_tokens"), 0),
+    **dict.fromkeys(("priced_tokens", "metered_tokens", "counted_tokens"), 0),
     **{"gpu_ms": 7_200_000, "total_nusd": 4_000_000_000, "priced_gpu_ms": 7_200_000, "priced_nusd": 4_000_000_000},
     **{"meter_mj": None, "carbon_ug": None},
 }

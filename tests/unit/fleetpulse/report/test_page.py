@@ -123,7 +123,8 @@ def test_silence_is_said_beside_the_bill() -> None:
 def tenant(name: str, nusd: int | None, nobody: int = 0) -> dict[str, Any]:
     """A row of ``cost_by`` with unit costs, of two requests."""
     return money.unit_costs({
-        "tenant": name, "nobody": nobody, "cost_nusd": nusd, "requests": 2 * (not nobody),
+        "tenant": name, "nobody": nobody, "cost_nusd": nusd,
+        **dict.fromkeys(("requests", "priced_requests", "counted_requests"), 2 * (not nobody)),
         **dict.fromkeys(END, 0 if nobody else 1), "uncached_tokens": 1_000_000, "uncached_nusd": nusd,
         **dict.fromkeys(("cached_tokens", "output_tokens", "output_nusd", "carbon_ug")),
         **dict.fromkeys(f"{what}_per_million_{of}" for what in ("usd", "kwh", "g") for of in ("uncached", "output")),

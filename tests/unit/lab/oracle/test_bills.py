@@ -118,3 +118,14 @@ def test_hours_are_apart_and_what_is_unused_has_rows_of_its_own() -> None:
         "hour=0 t m ": 4_000, "hour=1 t m ": 1_000, "hour=0 t m __idle__": 4_000,
     }  # fmt: skip
     assert found["hourly_usd_per_request", "hour=0 t m "] == 2_000 / 1e9
+
+
+def test_a_request_comes_to_what_those_with_a_price_do() -> None:
+    """Others count as requests; what they found in the cache has no price, as tokens without one."""
+    spent = Part(0, "request", "m", "t", "ok", 4_000, 3, "prefill", 2)
+    lines = [BillLine(0, "m", "t", "", 2, cached_tokens=5), BillLine(0, "m", "t", "", 6, cached_tokens=7, has=("g",))]
+    found = by_hour([spent], lines)
+
+    of = "hour=0 t m "
+    assert (found["hourly_requests", of], found["hourly_cached_tokens", of]) == (8, 5)
+    assert found["hourly_usd_per_request", of] == 2_000 / 1e9
