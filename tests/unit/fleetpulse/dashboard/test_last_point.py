@@ -36,7 +36,7 @@ class Answers(IdleData):
 
     def __init__(self, rows: Mapping[str, list[Row]]) -> None:
         super().__init__()
-        self._rows = {"covered": [{"covered_ms": 20 * MINUTE_MS, "coverage": 1.0}], **rows}
+        self._rows: Mapping[str, list[Row]] = {"covered": [{"covered_ms": 20 * MINUTE_MS, "coverage": 1.0}], **rows}
 
     async def ask(self, name: str, values: dict[str, Any], span_ms: int, kept_from_ms: int = 0) -> Answer:
         rows = self._rows.get(name, [])
