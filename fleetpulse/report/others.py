@@ -11,7 +11,7 @@ from schemas.definitions import END
 
 Row = Mapping[str, Any]
 _SIDES = ("uncached", "output")
-_OF_TENANTS = (*END, "requests", "cached_tokens", "cost_nusd", "carbon_ug",
+_OF_TENANTS = (*END, "requests", "priced_requests", "counted_requests", "cached_tokens", "cost_nusd", "carbon_ug",
                *(f"{side}_{what}" for side in _SIDES for what in ("tokens", "nusd")))  # fmt: skip
 
 
