@@ -66,7 +66,7 @@ def test_prices_of_engines_and_types_of_gpu_are_of_tokens_whose_bill_has_one() -
     """Half of the tokens were computed before there were prices."""
     served = [{"model": "m", "requests": 2, "prompt_tokens": 1_500, "decode_tokens": 500, "priced_tokens": 1_000}]
     bill = {"engine_id": "e", "total_nusd": 3_000_000, "request_nusd": 1_500_000}
-    of_type = {**GPU_TYPE, "prompt_tokens": 1_500, "decode_tokens": 500, "total_nusd": 3_000_000, "meter_mj": 3_600,
+    of_type = {**GPU_TYPE, "prompt_tokens": 1_500, "decode_tokens": 500, "total_nusd": 3_000_000, "meter_mj": 3_600_000,
                "carbon_ug": 500, "priced_tokens": 1_000, "metered_tokens": 2_000, "counted_tokens": 500}  # fmt: skip
 
     engine, gpus = money.engine_costs(bill, served), money.gpu_costs(of_type)
