@@ -126,7 +126,7 @@ class Joiner:
 
     def _unknown(self, requests: int, name: Any) -> None:
         self._counters.add("requests_without_engine", requests, edge=self._edge)
-        text = name if isinstance(name, str) else values.shown(name)
+        text = shown(name) if isinstance(name, str) else values.shown(name)  # any length: clients send what they like
         if name is not None and text not in self._logged and len(self._logged) < NAMES_LOGGED_MAX:
             self._logged.add(text)
             _log.info("requests of an engine that no agent knows; joined to no GPU", extra={"engine": text})

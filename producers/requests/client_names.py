@@ -29,7 +29,8 @@ answer."""
 UNPROVEN_MAX = 128
 """Names of models that no engine confirmed or rejected, and as many of tenants."""
 NAME_CHARS_MAX = 256
-"""Longer model names confirm nothing: no label holds them. Longer names of users have no hash, lest two become one."""
+"""Longer names of models and tenants are not remembered: no label holds them. Longer names of users have no hash, lest
+two become one."""
 REQUESTED_CHARS_MAX = 128
 """Kept of a model's name in ``model_requested``."""
 _REJECTED = frozenset({400, 401, 403, 404, 405, 413, 415, 422})
@@ -71,7 +72,7 @@ class _Names:
             return True
         if answer is _Answer.REJECTED:
             return False
-        if len(self._unproven) < UNPROVEN_MAX:
+        if len(name) <= NAME_CHARS_MAX and len(self._unproven) < UNPROVEN_MAX:
             self._unproven.add(name)
         return name in self._unproven
 

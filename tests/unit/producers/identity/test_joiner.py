@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import orjson
@@ -9,6 +10,7 @@ import pytest
 
 from producers.identity.directory import Directory
 from producers.identity.joiner import Joiner, address_in
+from producers.requests.client_names import REQUESTED_CHARS_MAX
 from runtime.counters import Counters
 from schemas.contract.engines import Engine
 
@@ -54,6 +56,19 @@ def test_a_row_whose_engine_is_unknown_stays_as_it_is(joiner: Joiner, counters: 
 
     assert row == OK | {"engine_id": "mine"}
     assert unknown(counters) == 2
+
+
+def test_an_unknown_engine_is_logged_once_and_cut(joiner: Joiner, caplog: pytest.LogCaptureFixture) -> None:
+    """A client may send a name of a megabyte: neither the log nor the memory holds all of it."""
+    caplog.set_level(logging.INFO)
+    for end in ("a", "b"):
+        joiner.join(OK | {"engine_id": "x" * 1_000_000 + end})
+    joiner.join(OK | {"engine_id": "y\n"})
+
+    assert [vars(record)["engine"] for record in caplog.records] == [
+        "x" * REQUESTED_CHARS_MAX,
+        "y\N{REPLACEMENT CHARACTER}",
+    ]
 
 
 def test_values_of_any_type_do_not_break_it(joiner: Joiner) -> None:

@@ -134,6 +134,18 @@ def test_names_are_bounded() -> None:
     assert judged(names, "x" * (NAME_CHARS_MAX + 1), 404) == (MODEL_UNKNOWN, "x" * REQUESTED_CHARS_MAX)
 
 
+def test_a_name_too_long_for_a_label_is_made_up_while_no_engine_answers() -> None:
+    """It may have a megabyte: it is not remembered, and takes no place of a name that may be one."""
+    names, long = ClientNames(), "x" * (NAME_CHARS_MAX + 1)
+    row: dict[str, Any] = {"model": long, "tenant": long, "http_status": 503}
+    for _ in range(UNPROVEN_MAX):
+        names.judge(dict(row))
+    names.judge(row)
+
+    assert (row["model"], row["model_requested"], row["tenant"]) == (MODEL_UNKNOWN, "x" * REQUESTED_CHARS_MAX, None)
+    assert judged(names, "x" * NAME_CHARS_MAX, 503) == ("x" * NAME_CHARS_MAX, None)
+
+
 def test_many_rows_are_judged_as_one_by_one() -> None:
     """In order, whatever types a client sent; a name that a gateway sent beside a confirmed one stays."""
     models: list[Any] = ["m", "n", "m", ["m"], "n"]
