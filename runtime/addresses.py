@@ -14,6 +14,7 @@ def http_address(value: str, *, path: str = "", instead: str = "") -> str:
     try:
         parts = urlsplit(value)
         good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        (parts.hostname or "").encode("idna")  # as the resolver encodes it: no empty label, none above 63 characters
     except ValueError:
         good = False
     if not good:

@@ -40,7 +40,7 @@ NAMES_EVERY_S = 60.0
 Row = dict[str, Any]
 OnRow = Callable[[Row], None]
 Resolve = Callable[[str], Iterable[str]]
-"""IP addresses of a host name; raises OSError."""
+"""IP addresses of a host name; raises OSError, and ValueError for what is no name."""
 
 
 def resolve(name: str) -> list[str]:
@@ -184,5 +184,5 @@ class UpstreamEngines:
             return ()
         try:
             return tuple(f"{bracketed(address)}:{port}" for address in self._resolve(name))
-        except OSError:
+        except (OSError, ValueError):  # or a name that no resolver takes
             return ()

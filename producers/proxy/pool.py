@@ -87,7 +87,7 @@ class Pool:
         assert upstream is not None
         try:
             side = await self._new()
-        except (OSError, TimeoutError) as error:
+        except (OSError, ValueError) as error:
             self._connecting.pop(exchange, None)
             if isinstance(error, OSError) and error.errno in _OURS:
                 server.choice.gave_up(upstream)
@@ -134,7 +134,7 @@ class Pool:
                 with contextlib.closing(writer):
                     writer.write(head % (self.prefix + limits.probe_path.encode(), self.authority))
                     line = await reader.readuntil(b"\r\n")
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             return f"{type(error).__name__}: {error}"
         return None if _GOOD.match(line) else f"answered {line[:64]!r}"
 
@@ -147,7 +147,7 @@ class Pool:
     async def _make_ahead(self) -> None:
         try:
             side = await self._new()
-        except (OSError, TimeoutError):
+        except (OSError, ValueError):
             return  # what that says of the upstream, the next request finds out
         finally:
             self._ahead = None

@@ -27,6 +27,19 @@ def test_what_is_no_address_is_refused_with_its_form(text: str) -> None:
         http_address(text, path="/p")
 
 
+@pytest.mark.parametrize("host", ["vllm..svc", ".svc", "a" * 64, "a" * 64 + ".svc"])
+def test_a_host_that_no_resolver_takes_is_no_address(host: str) -> None:
+    """Looking it up raises an error of its encoding, which is none of the network."""
+    with pytest.raises(ValueError, match=r"^must be http://host:port or https://host:port$"):
+        http_address(f"http://{host}:8000")
+
+
+@pytest.mark.parametrize("host", ["vllm.svc.", "a" * 63 + ".svc", "my_vllm", "b\u00fccher.example", "[fe80::1%eth0]"])
+def test_a_host_that_resolvers_take_is_an_address(host: str) -> None:
+    """Whatever its letters."""
+    assert http_address(f"http://{host}:8000") == f"http://{host}:8000"
+
+
 @pytest.mark.parametrize("text", ["http://u@host", "http://:p@host", "http://u:p@host"])
 def test_credentials_have_another_place(text: str) -> None:
     """The sentence does not repeat them."""

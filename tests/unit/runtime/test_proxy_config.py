@@ -31,6 +31,7 @@ def test_a_base_url_of_a_client_is_an_upstream(url: str, kept: str) -> None:
         "http://",
         "http://e:0",
         "http://e:99999",
+        "http://vllm..svc:8000",
         "http://u:p@e",
         "http://e/?a=b",
         "http://e/\r\nX: y",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -408,6 +409,28 @@ async def test_an_engine_that_takes_no_more_stops_the_reading_of_its_client(monk
     setting.upstream.resume_writing()
 
     assert (held, setting.client_wire.reading) == (True, True)
+
+
+async def answer_without_connection(setting: Setting, monkeypatch: pytest.MonkeyPatch, error: Exception) -> bytes:
+    """What a client is answered while the lookup of the upstream's name raises this."""
+
+    async def fails(*_args: object, **_more: object) -> None:
+        raise error
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", fails)
+    setting.upstream_wire.close()
+    setting.client.data_received(PLAIN)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    return setting.client_wire.written
+
+
+@pytest.mark.parametrize(
+    "error", [socket.gaierror(socket.EAI_NONAME, "no such name"), UnicodeError("label empty")], ids=["unknown", "odd"]
+)
+async def test_a_name_that_is_not_resolved_costs_no_time(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the resolver raises: 502 at once."""
+    assert (await answer_without_connection(Setting(), monkeypatch, error)).startswith(b"HTTP/1.1 502 ")
 
 
 @pytest.mark.parametrize(
