@@ -40,6 +40,9 @@ honest body of that size is a few long texts. The engine's answer still names mo
 """
 _MODEL_OF_FORM = re.compile(rb'name="?model"?\r\n(?:[^\r\n]{1,256}\r\n){0,4}\r\n([^\r\n]{1,256})\r\n')
 """The field of a form (``multipart/form-data``), in which audio and images are sent."""
+FORM_END_BYTES = 64 * 1024
+"""Of a form, looked at from either end: clients send fields before files (httpx), or where they were written (curl).
+32 MiB of ``name=model`` took seconds."""
 
 
 class ClientFields(NamedTuple):
@@ -87,7 +90,8 @@ def client_fields(api: str, body: bytes) -> ClientFields:
     """The fields of a body of this api; not ``readable`` when it is no JSON object, nor a form that names a model,
     or has more than ``ITEMS_MAX`` items."""
     if body.startswith(b"--"):
-        found = _MODEL_OF_FORM.search(body)
+        last = max(0, len(body) - FORM_END_BYTES)
+        found = _MODEL_OF_FORM.search(body, 0, FORM_END_BYTES) or _MODEL_OF_FORM.search(body, last)
         return ClientFields(model=found[1].decode("utf-8", "replace")) if found else ClientFields(readable=False)
     if sum(map(body.count, (b"[", b"{", b","))) > ITEMS_MAX:
         return ClientFields(readable=False)

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from producers.requests.request_meta import APIS, OTHER, ClientFields, client_fields
+from producers.requests.request_meta import APIS, FORM_END_BYTES, OTHER, ClientFields, client_fields
 from schemas.events import event_types as events
 
 
@@ -77,3 +77,22 @@ def test_the_model_of_a_form_is_read() -> None:
 
     assert client_fields("audio", body) == ClientFields(model="whisper-1")
     assert client_fields("audio", b"--x\r\n").readable is False
+
+
+MODEL_FIELD = b'Content-Disposition: form-data; name="model"\r\n\r\nwhisper-1\r\n--x'
+FILE = b'Content-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n' + b"RIFF" * FORM_END_BYTES + b"\r\n--x"
+
+
+@pytest.mark.parametrize(
+    ("parts", "model"),
+    [
+        pytest.param((MODEL_FIELD, FILE), "whisper-1", id="before the file"),
+        pytest.param((FILE, MODEL_FIELD), "whisper-1", id="after the file"),
+        pytest.param((FILE, MODEL_FIELD, FILE), None, id="between files"),
+    ],
+)
+def test_a_long_form_is_searched_at_its_ends(parts: tuple[bytes, ...], model: str | None) -> None:
+    """All of it would cost time in which no other request goes on."""
+    found = client_fields("audio", b"\r\n".join((b"--x", *parts)) + b"--\r\n")
+
+    assert (found.model, found.readable) == (model, model is not None)
