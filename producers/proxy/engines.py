@@ -97,8 +97,16 @@ class UpstreamEngines:
             if self._topic is not None:
                 following = asyncio.create_task(self._topic.run())
                 ending.callback(following.cancel)
+            failed = False
             while True:
-                await asyncio.to_thread(self.look)
+                try:
+                    await asyncio.to_thread(self.look)
+                    failed = False
+                except Exception as error:  # without this task no row would ever be joined again
+                    if not failed:
+                        facts = {"error": f"{type(error).__name__}: {error}"}
+                        _log.warning("looking for the engines of upstreams failed, retrying", extra=facts)
+                    failed = True
                 self.release()
                 await asyncio.sleep(LOOK_EVERY_S)
 

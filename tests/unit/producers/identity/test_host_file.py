@@ -111,6 +111,14 @@ def test_a_living_agents_file_comes_before_a_dead_ones(tmp_path: Path, monkeypat
     assert found_by({"XDG_RUNTIME_DIR": str(tmp_path)}) == of_system
 
 
+def test_a_folder_that_cannot_be_looked_into_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of another user (``su`` keeps ``XDG_RUNTIME_DIR``); root may look everywhere, but at no name so long."""
+    monkeypatch.setattr(host_file, "SYSTEM_SOCKET", tmp_path / "run" / "agent.sock")
+    write(tmp_path / "run" / NAME, "h-1", [])
+
+    assert found_by({"XDG_RUNTIME_DIR": str(tmp_path / ("x" * 300))}) == tmp_path / "run" / NAME
+
+
 def test_the_file_stands_beside_the_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Agents with sockets of their own have files of their own; an edge takes that of the socket it is given, else the
     first that is there."""

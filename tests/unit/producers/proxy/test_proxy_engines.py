@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from producers.identity import host_file
 from producers.identity.directory import Directory
 from producers.identity.host_engines import HostEngines
 from producers.identity.topic_reader import TopicEngines
+from producers.proxy import engines as proxy_engines
 from producers.proxy.engines import HELD_S, UpstreamEngines
 from runtime.config import KafkaConfig
 from runtime.counters import Counters
@@ -263,3 +265,32 @@ def test_a_request_reads_no_list_of_all_engines(monkeypatch: pytest.MonkeyPatch)
 
     assert joined(rows) == [("e", "e+f"), (None, None)]
     assert filled == []
+
+
+async def test_a_look_that_fails_is_not_the_last(
+    agent: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is logged once, and what waits for the engine gets it by a later one."""
+    monkeypatch.setattr(proxy_engines, "LOOK_EVERY_S", 0.0)
+    host_file.write(agent, "h-1", [ENGINE])
+    failing, rows, passed = iter([PermissionError("not yours")] * 3), Rows(), asyncio.Event()
+
+    def path() -> Path:
+        for error in failing:
+            raise error
+        return agent
+
+    def on_row(each: dict[str, Any]) -> None:
+        rows.append(each)
+        passed.set()
+
+    upstreams = [UpstreamConfig(url="http://127.0.0.1:8000")]
+    engines = UpstreamEngines(upstreams, path, clock=VirtualClock(), counters=Counters(), resolve=no_names)
+    engines.take(row(), 0, on_row)
+    running = asyncio.create_task(engines.run())
+    await asyncio.wait_for(passed.wait(), 60)
+    running.cancel()
+    await asyncio.wait({running})
+
+    assert joined(rows) == [("e", "e+f")]
+    assert caplog.text.count("looking for the engines of upstreams failed") == 1
