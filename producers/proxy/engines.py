@@ -36,6 +36,8 @@ HELD_S = 40.0
 HELD_ROWS_MAX = 10_000
 LOOK_EVERY_S = 1.0
 NAMES_EVERY_S = 60.0
+NAMES_AGAIN_S = 5.0
+"""After a lookup that failed."""
 
 Row = dict[str, Any]
 OnRow = Callable[[Row], None]
@@ -72,7 +74,7 @@ class UpstreamEngines:
         self._of_host = Directory()
         self._file_id: tuple[int, int] | None = None
         self._agent_lives = path_of is not None  # nobody has looked yet, and requests may come before somebody does
-        self._names_due_s = 0.0
+        self._names_due_s = [0.0 for _ in upstreams]
         self._joiner = Joiner("proxy", self._directory, counters)
         self._held: list[deque[tuple[Row, OnRow]]] = [deque() for _ in upstreams]
         self._waits_until_s: list[float | None] = [None for _ in upstreams]
@@ -113,10 +115,14 @@ class UpstreamEngines:
     def look(self) -> None:
         """Read the host's file where it changed, and resolve names now and then. Blocks; for a thread."""
         self._read_file()
-        now_s = self._clock.monotonic_s()
-        if now_s >= self._names_due_s:
-            self._names_due_s = now_s + NAMES_EVERY_S
-            self._more = [self._resolved(upstream.url) for upstream in self._upstreams]
+        for where, upstream in enumerate(self._upstreams):
+            if self._clock.monotonic_s() < self._names_due_s[where]:
+                continue
+            found = self._resolved(upstream.url)
+            if found is not None:
+                self._more[where] = found
+            again_s = NAMES_AGAIN_S if found is None else NAMES_EVERY_S
+            self._names_due_s[where] = self._clock.monotonic_s() + again_s
 
     def release(self, *, all_of_them: bool = False) -> None:
         """Pass on held rows whose engine is known by now, or that have waited long enough."""
@@ -185,7 +191,8 @@ class UpstreamEngines:
             facts = {"path": str(path), "error": str(error)}
             _log.debug("file of the host's engines not read, retrying", extra=facts)
 
-    def _resolved(self, url: str) -> tuple[str, ...]:
+    def _resolved(self, url: str) -> tuple[str, ...] | None:
+        """None where the lookup failed: what was known stays known."""
         parts = urlsplit(url)
         name, port = parts.hostname or "", address_of(url).rpartition(":")[2]
         if is_this_machine(name):
@@ -193,4 +200,4 @@ class UpstreamEngines:
         try:
             return tuple(f"{bracketed(address)}:{port}" for address in self._resolve(name))
         except (OSError, ValueError):  # or a name that no resolver takes
-            return ()
+            return None

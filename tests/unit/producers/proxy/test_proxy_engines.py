@@ -16,7 +16,7 @@ from producers.identity.directory import Directory
 from producers.identity.host_engines import HostEngines
 from producers.identity.topic_reader import TopicEngines
 from producers.proxy import engines as proxy_engines
-from producers.proxy.engines import HELD_S, UpstreamEngines
+from producers.proxy.engines import HELD_S, NAMES_AGAIN_S, NAMES_EVERY_S, UpstreamEngines
 from runtime.config import KafkaConfig
 from runtime.counters import Counters
 from runtime.proxy_config import UpstreamConfig
@@ -82,6 +82,35 @@ def test_an_upstream_of_another_host_is_found_in_the_topic() -> None:
     engines.release(all_of_them=True)
 
     assert joined(rows) == [("e", "e+f"), ("e", "e+f"), (None, None)]
+
+
+def test_a_lookup_that_fails_changes_nothing_and_is_soon_repeated() -> None:
+    """A name server that is away for a moment takes no engine from its upstream."""
+    topic, rows, clock = TopicEngines(KafkaConfig(), lambda: 1), Rows(), VirtualClock()
+    topic.take(ENGINE.key, encode(ENGINE))
+    known: dict[str, list[str]] = {}
+
+    def lookup(name: str) -> list[str]:
+        if name not in known:
+            raise OSError("name server unreachable")
+        return known[name]
+
+    engines = engines_of("http://one:8000", topic=topic, resolve=lookup, clock=clock)
+    steps: list[tuple[dict[str, list[str]], float]] = [
+        ({}, NAMES_AGAIN_S),
+        ({"one": ["10.0.0.7"]}, NAMES_EVERY_S),
+        ({}, NAMES_AGAIN_S),
+        ({"one": ["10.0.0.9"]}, 0.0),
+    ]
+    for found, pause_s in steps:
+        known.clear()
+        known.update(found)
+        engines.look()
+        engines.take(row(), 0, rows.append)
+        engines.release(all_of_them=True)
+        clock.advance(round(pause_s * 1_000))
+
+    assert joined(rows) == [(None, None), ("e", "e+f"), ("e", "e+f"), (None, None)]
 
 
 def test_what_is_configured_comes_first() -> None:
