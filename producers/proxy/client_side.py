@@ -7,6 +7,8 @@ once. A client that closes its half of the connection counts as disconnected.
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections import deque
 from typing import Protocol, cast
 
@@ -17,10 +19,12 @@ from producers.proxy.deadlines import Arrival, Overdue, Phase, overdue
 from producers.proxy.exchange import Exchange, Server
 from producers.proxy.routes import Routes, read_path, without_slash
 from producers.proxy.tenants import contradicts
-from producers.proxy.wire import Head, Refusal
+from producers.proxy.wire import Framing, Head, Refusal
 from producers.requests.endings import How
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_RESET = struct.pack("ii", 1, 0)
+"""``struct linger``, socket(7): a close drops what is unsent, and the other side reads an error."""
 _REQUESTS_MAX = 100
 """Under way on one connection: the first, and those that wait for its answer."""
 
@@ -89,7 +93,7 @@ class ClientSide(asyncio.Protocol):
 
     def eof_received(self) -> None:
         if self._queue and self.transport is not None:
-            self.transport.abort()
+            self._abort(self.transport)
 
     def pause_writing(self) -> None:
         self._stuck_s = self.server.now_s()
@@ -126,7 +130,14 @@ class ClientSide(asyncio.Protocol):
         """End an answer in its middle, so that the client cannot take it for whole."""
         self.keep_alive = False
         if self.transport is not None:
-            self.transport.abort()
+            self._abort(self.transport)
+
+    def _abort(self, transport: asyncio.Transport) -> None:
+        if self._queue and self._queue[0].framing is Framing.UNTIL_CLOSE:  # else a close would be its regular end
+            sock = transport.get_extra_info("socket")
+            if sock is not None:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        transport.abort()
 
     # What the parser finds
 
@@ -352,7 +363,7 @@ class ClientSide(asyncio.Protocol):
         if passed is Overdue.LINGER:
             self.close()
         elif passed in (Overdue.IDLE, Overdue.WRITE):
-            transport.abort()
+            self._abort(transport)
         elif passed is Overdue.HEADER:
             self.keep_alive = False
             self._broken(errors.SLOW)

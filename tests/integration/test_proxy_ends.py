@@ -489,6 +489,17 @@ async def test_http_1_0_clients_get_no_chunks() -> None:
             assert b"Connection: keep-alive" in await reader.readuntil(b"{}")
 
 
+async def test_an_http_1_0_client_does_not_take_half_an_answer_for_all_of_it() -> None:
+    """An answer whose end is that of its connection is cut by a reset."""
+    request = b"POST %b HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % (CHAT, len(chat())) + chat()
+    async with rig_of(says(STREAM_HEAD, chunk(EVENTS[0]), close=True)) as (rig, _):
+        with pytest.raises(ConnectionResetError):
+            await rig.ask(request)
+        (row,) = await rig.rows_after(1)
+
+    assert row["status"] == "error"
+
+
 async def test_an_http_1_0_engine_ends_by_closing() -> None:
     """Its body goes on in chunks; its end is the end."""
     answer = b"HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import socket
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -409,6 +410,23 @@ async def test_an_engine_that_takes_no_more_stops_the_reading_of_its_client(monk
     setting.upstream.resume_writing()
 
     assert (held, setting.client_wire.reading) == (True, True)
+
+
+@pytest.mark.parametrize(("version", "resets"), [(b"1.0", True), (b"1.1", False)])
+async def test_an_answer_that_ends_with_its_connection_is_cut_by_a_reset(
+    version: bytes, resets: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A close would say that it is whole. In chunks it would not, and the client reads what was sent."""
+    setting = Setting()
+    setting.client.data_received(PLAIN.replace(b"HTTP/1.1", b"HTTP/" + version))
+    setting.upstream.data_received(ANSWER_HEAD + b"\r\n%x\r\n%b\r\n" % (len(TOKEN), TOKEN))
+    with socket.socket() as sock:
+        monkeypatch.setattr(setting.client_wire, "get_extra_info", lambda _: sock)
+        setting.upstream.connection_lost(None)
+        linger = sock.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8)
+
+    assert TOKEN in setting.client_wire.written
+    assert (setting.client_wire.closed, linger == struct.pack("ii", 1, 0)) == (True, resets)
 
 
 async def answer_without_connection(setting: Setting, monkeypatch: pytest.MonkeyPatch, error: Exception) -> bytes:
