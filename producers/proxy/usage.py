@@ -182,9 +182,9 @@ class UsageFilter:
             if start == len(data) and data.endswith(b"\r"):
                 self._line_feed = b"\n" if shown and self._finished is not event else b""
         self._held = data[start:]
-        if len(self._held) > HELD_BYTES_MAX:
-            out.append(self._held)
-            self._held = b""
+        if len(self._held) > HELD_BYTES_MAX:  # it is not the end of the stream: what waits was not the last chunk
+            out += [without_running_usage(self._finished), self._held]
+            self._finished = self._held = b""
         return b"".join(out)
 
     def finish(self) -> bytes:

@@ -318,6 +318,15 @@ def test_usage_that_comes_with_the_last_choice_reaches_who_requested_it(
     assert out.replace(b"\r", b"").rstrip().split(b"\n\n") == shown
 
 
+def test_a_long_event_does_not_overtake_the_chunk_before_it() -> None:
+    """That waited to be the last, and was not: it goes first, without its count."""
+    filtering, long = UsageFilter(keep_final=True), b"data: " + b"x" * HELD_BYTES_MAX
+
+    assert filtering.feed(FINISH + b"\n\n" + long[:10]) == b""
+    assert filtering.feed(long[10:]) == FINISHED + b"\n\n" + long
+    assert filtering.feed(b"\n\n" + DONE + b"\n\n") + filtering.finish() == b"\n\n" + DONE + b"\n\n"
+
+
 def test_without_a_request_for_it_no_usage_is_held() -> None:
     """What finishes goes on at once."""
     assert UsageFilter().feed(FINISH + b"\n\n") == FINISHED + b"\n\n"
