@@ -11,7 +11,7 @@ import contextlib
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from producers.otlp.request_span import span_of_request
@@ -24,6 +24,7 @@ from producers.proxy.engines import UpstreamEngines
 from producers.proxy.exchange import Exchange
 from producers.proxy.pool import Pool
 from producers.proxy.quotas import Quotas, client_of
+from producers.proxy.read_queue import ReadQueue
 from producers.proxy.request_body import Held
 from producers.proxy.routes import Routes
 from producers.proxy.stats import ProxyStats
@@ -48,8 +49,6 @@ OnRow = Callable[[dict[str, Any]], None]
 """Takes one finished row of ``llm.requests``; must not block."""
 _BACKLOG = 1_024
 LOOK_AFTER_S = 0.005
-LOOK_MOST = 8
-"""Pieces parsed in one turn of the loop, which takes some 40 us."""
 FINISH_AFTER_S = 0.005
 """A row costs some 0.2 ms; the client's next request, which often follows at once, goes first."""
 STILL_MAX_S = 15.0
@@ -107,18 +106,12 @@ class ProxyServer:
         self._tenant_of = tenant_reader(config.tenant_from, tenant_secret)
         self._engines = engines or UpstreamEngines(config.upstreams, counters=counters)
         self._claims = claims or Claims(counters=counters)
-        self._labels: dict[str, str | None] = {
-            "host": host,
-            "cluster": config.cluster,
-            "region": config.region,
-            "origin": "measured",
-            "reported_by": PROXY,
-        }
+        self._labels: dict[str, str | None] = {"origin": "measured", "reported_by": PROXY}
+        self._labels |= {"host": host, "cluster": config.cluster, "region": config.region}
         self._names = ClientNames(tenant_secret if config.user_hash else None)
         self._open: set[Exchange] = set()
         self._all_ended = asyncio.Event()
-        self._arrived: list[tuple[Exchange, int, Any]] = []
-        self._looking: asyncio.TimerHandle | None = None
+        self._unread = ReadQueue(self._read, LOOK_AFTER_S)
         self.background = Background(self.settle, self.stats.unread, self._made_in_background, tell)
         self._ended: deque[tuple[Exchange, int, How]] = deque()
         self._listener: asyncio.AbstractServer | None = None
@@ -291,34 +284,35 @@ class ProxyServer:
 
     def look_at(self, exchange: Exchange, at_ns: int, what: Any) -> None:
         """Queue what was forwarded; it is parsed soon, together with what arrives until then."""
-        arrived = self._arrived
-        arrived.append((exchange, at_ns, what))
-        if len(arrived) == 1:
-            self._looking = asyncio.get_running_loop().call_later(LOOK_AFTER_S, self._look)
-        elif len(arrived) == LOOK_MOST and self._looking is not None:
-            self._looking.cancel()
-            asyncio.get_running_loop().call_soon(self._look)
+        self._unread.put(exchange, at_ns, what)
 
     def settle(self) -> None:
         """Finish every request that has ended, now."""
         while self._ended:
-            self._finish()
+            self._look()
+            self._emit()
 
     def _look(self) -> None:
-        arrived, self._arrived = self._arrived, []
-        for exchange, at_ns, what in arrived:
-            watch = exchange.watch
-            try:
-                if watch is None:
-                    exchange.watch = self._watch(exchange, what)
-                elif type(what) is list:
-                    for piece in what:
-                        watch.piece(at_ns, piece)
-                    self._claim_answer(exchange, watch)
-                else:
-                    watch.answer(at_ns, what)
-            except Exception as defect:  # it must not cost other requests theirs
-                self._could_not_read(exchange, defect)
+        while not self._unread.look():
+            pass
+
+    def _read(self, exchange: Exchange, at_ns: int, what: Any) -> Iterator[int]:
+        """Read what was forwarded, step by step; gives the bytes of each."""
+        watch = exchange.watch
+        try:
+            if watch is None:
+                exchange.watch = self._watch(exchange, what)
+            elif type(what) is list:
+                for piece in what:
+                    watch.piece(at_ns, piece)
+                    while watch.step_bytes:
+                        yield watch.step_bytes
+                        watch.step(at_ns)
+                self._claim_answer(exchange, watch)
+            else:
+                watch.answer(at_ns, what)
+        except Exception as defect:  # it must not cost other requests theirs
+            self._could_not_read(exchange, defect)
 
     def _claim_answer(self, exchange: Exchange, watch: Watch) -> None:
         """Others report this request under the id that the engine gave to its answer, if it gave one."""
@@ -346,10 +340,15 @@ class ProxyServer:
         return Watch(meta, received_ns, limits.watched_bytes_max, limits.decoded_bytes_max)
 
     def _finish(self) -> None:
-        """Emit the row of the request that ended first."""
+        """Emit the row of the request that ended first, once all that came before was read."""
         if not self._ended:
             return  # settled before its time
-        self._look()
+        if self._unread.behind or not self._unread.look():
+            asyncio.get_running_loop().call_later(FINISH_AFTER_S, self._finish)
+            return
+        self._emit()
+
+    def _emit(self) -> None:
         try:
             exchange, at_ns, how = self._ended.popleft()
             if (row := self._row_of(exchange, at_ns, how)) is not None:

@@ -6,6 +6,7 @@ No text is kept: the tracker keeps times, counts and names.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from typing import Protocol
 
 from producers.proxy.tenants import Identity
@@ -50,12 +51,17 @@ def request_meta(
 class Watch:
     """Follows one answer; ``end`` gives the row."""
 
-    __slots__ = ("_body", "_bytes_max", "_decoded_max", "_decoding", "_left", "_sse", "claimed", "tracker")
+    __slots__ = (
+        "_body", "_bytes_max", "_decoded_max", "_decoding", "_left", "_sse", "_steps", "claimed", "step_bytes",
+        "tracker",
+    )  # fmt: skip
 
     def __init__(self, meta: RequestMeta, received_ns: int, bytes_max: int, decoded_max: int) -> None:
         self.tracker = Tracker(meta, received_ns)
         self.claimed = False  # the id of the answer
         self._decoding: Decoding = Plain()
+        self._steps: Iterator[bytes] = iter(())  # of the piece that is being read
+        self.step_bytes = 0  # that the last step read; 0: nothing is left of that piece
         self._decoded_max = decoded_max
         self._sse: SseReader | None = None
         self._body: list[bytes] = []
@@ -72,12 +78,20 @@ class Watch:
             self._sse = SseReader(self._bytes_max)
 
     def piece(self, at_ns: int, piece: bytes) -> None:
-        """A piece of its body."""
-        data = self._decoding.feed(piece)
+        """A piece of its body, as far as the first step goes: while ``step_bytes``, another ``step`` may follow."""
+        self._steps = self._decoding.steps(piece)
+        self.step(at_ns)
+
+    def step(self, at_ns: int) -> None:
+        """Read on in that piece."""
+        data = next(self._steps, b"")
+        self.step_bytes = len(data)
+        if not data:
+            return
         if self._sse is not None:
             for event in self._sse.feed(data):
                 self.tracker.data(at_ns, event)
-        elif data and self._left >= 0:
+        elif self._left >= 0:
             self._left -= len(data)
             self._body.append(data)
             if self._left < 0:
@@ -114,12 +128,17 @@ class Decoding(Protocol):
     broken: bool
     """What came cannot be read, or is more than is looked at: nothing more comes out."""
 
-    def feed(self, piece: bytes) -> bytes:
-        """What the piece adds; empty when nothing yet, or nothing any more."""
+    def steps(self, piece: bytes) -> Iterator[bytes]:
+        """What the piece adds, ``_STEP_BYTES`` at most of what was compressed at a time; nothing where that is nothing
+        yet, or nothing any more. To be gone through before the next piece."""
         ...
 
+    def feed(self, piece: bytes) -> bytes:
+        """The same at once."""
+        return b"".join(self.steps(piece))
 
-class Plain:
+
+class Plain(Decoding):
     """Bytes that are not compressed."""
 
     __slots__ = ("broken",)
@@ -127,11 +146,11 @@ class Plain:
     def __init__(self) -> None:
         self.broken = False
 
-    def feed(self, piece: bytes) -> bytes:
-        return piece
+    def steps(self, piece: bytes) -> Iterator[bytes]:
+        return iter((piece,))
 
 
-class Unread:
+class Unread(Decoding):
     """Sounds, images, or ``text`` in an encoding that is not supported here (br, zstd): it passes on, its usage stays
     unknown."""
 
@@ -141,12 +160,12 @@ class Unread:
         self._text = text
         self.broken = False
 
-    def feed(self, piece: bytes) -> bytes:
+    def steps(self, piece: bytes) -> Iterator[bytes]:
         self.broken |= self._text and bool(piece)
-        return b""
+        return iter(())
 
 
-class Zlib:
+class Zlib(Decoding):
     """gzip or deflate, at most ``bytes_max`` bytes of it unpacked."""
 
     __slots__ = ("_inflate", "_left", "broken")
@@ -156,19 +175,17 @@ class Zlib:
         self._left = bytes_max
         self.broken = False
 
-    def feed(self, piece: bytes) -> bytes:
-        if self.broken:
-            return b""
-        out = []
-        try:
-            while piece and self._left > 0:
-                out.append(self._inflate.decompress(piece, min(self._left, _STEP_BYTES)))
-                self._left -= len(out[-1])
-                piece = self._inflate.unconsumed_tail
-        except zlib.error:
-            self.broken = True
+    def steps(self, piece: bytes) -> Iterator[bytes]:
+        while piece and self._left > 0 and not self.broken:
+            try:
+                data = self._inflate.decompress(piece, min(self._left, _STEP_BYTES))
+            except zlib.error:
+                break
+            self._left -= len(data)
+            piece = self._inflate.unconsumed_tail
+            if data:
+                yield data
         self.broken |= bool(piece)
-        return b"".join(out)
 
 
 def decoding_of(content_encoding: bytes | None, bytes_max: int) -> Decoding:

@@ -9,10 +9,13 @@ same events come out. Memory is bounded by ``event_bytes_max``: a larger event i
 
 from __future__ import annotations
 
+import re
+
 EVENT_BYTES_MAX = 1024 * 1024
 """Default bound of one event: its lines without their ends."""
 _BOM = b"\xef\xbb\xbf"
 _HEAD, _TAIL = b"data: ", b"\n\n"
+_BLANK_LINES = re.compile(rb"\n{3,}")
 
 
 class SseReader:
@@ -62,7 +65,10 @@ class SseReader:
         if self._opening:
             piece = self._without_bom(piece)
         out: list[bytes] = []
-        lines = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        text = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        if b"\n\n\n" in text:  # a second blank line says nothing; an adversary sends them by the million
+            text = _BLANK_LINES.sub(b"\n\n", text)
+        lines = text.split(b"\n")
         self._after_cr = piece.endswith(b"\r") or (self._after_cr and not piece)
         last = lines.pop()
         for line in lines:

@@ -6,6 +6,7 @@ Covers producers.proxy.client_side, producers.proxy.upstream_side, producers.pro
 from __future__ import annotations
 
 import asyncio
+import gzip
 import itertools
 import socket
 import struct
@@ -21,6 +22,7 @@ from producers.proxy import server, upstream_side
 from producers.proxy.claims import Claims
 from producers.proxy.client_side import ClientSide
 from producers.proxy.pool import Pool
+from producers.proxy.read_queue import LOOK_BYTES_MAX, ReadQueue
 from producers.proxy.server import ProxyServer
 from producers.proxy.tenants import Identity
 from producers.proxy.upstream_side import UpstreamSide
@@ -623,6 +625,32 @@ async def test_a_long_answer_that_is_no_stream_is_awaited(body: bytes, quiet_s: 
     setting.server.settle()
 
     assert [row["http_status"] for row in setting.rows] == [status]
+
+
+async def test_a_compressed_answer_is_read_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A packet may hold a thousand times its size: other requests go on between, and its row has what it held."""
+    setting, done, looks = Setting(), asyncio.Event(), list[bool]()
+    look = ReadQueue.look
+
+    def counted(queue: ReadQueue) -> bool:
+        looks.append(look(queue))
+        return looks[-1]
+
+    def take(row: dict[str, Any]) -> None:
+        setting.rows.append(row)
+        done.set()
+
+    monkeypatch.setattr(ReadQueue, "look", counted)
+    monkeypatch.setattr(setting.server, "_on_row", take)
+    packed = gzip.compress(b"\n" * 10 * LOOK_BYTES_MAX + TOKEN + LAST)
+    setting.client.data_received(PLAIN)
+    setting.upstream.data_received(ANSWER_HEAD + b"Content-Encoding: gzip\r\n\r\n")
+    setting.upstream.data_received(b"%x\r\n%b\r\n0\r\n\r\n" % (len(packed), packed))
+    await asyncio.wait_for(done.wait(), 60)
+
+    (row,) = setting.rows
+    assert looks.count(False) >= 10
+    assert (row["status"], row["chunks"]) == ("ok", 1)
 
 
 async def test_an_oversize_event_is_counted() -> None:

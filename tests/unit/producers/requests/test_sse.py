@@ -117,3 +117,18 @@ def test_an_endless_line_takes_no_memory() -> None:
     assert len(reader._line) <= 1_000
     assert reader.close() == []
     assert reader.oversize_events == 1
+
+
+def test_a_run_of_blank_lines_is_walked_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A megabyte of them costs what two do, wherever it stands and whatever ends a line."""
+    walked: list[bytes] = []
+    end_line = SseReader._end_line
+
+    def counted(reader: SseReader, rest: bytes, out: list[bytes]) -> None:
+        walked.append(rest)
+        end_line(reader, rest, out)
+
+    monkeypatch.setattr(SseReader, "_end_line", counted)
+
+    assert whole(b"\n" * 100_000 + b"data: a" + b"\r\n" * 100_000 + b"data: b" + b"\r" * 100_000) == [b"a", b"b"]
+    assert len(walked) <= 8
