@@ -341,12 +341,10 @@ class ProxyServer:
 
     def _finish(self) -> None:
         """Emit the row of the request that ended first, once all that came before was read."""
-        if not self._ended:
-            return  # settled before its time
-        if self._unread.behind or not self._unread.look():
+        if self._ended and (self._unread.behind or not self._unread.look()):
             asyncio.get_running_loop().call_later(FINISH_AFTER_S, self._finish)
-            return
-        self._emit()
+        elif self._ended:  # else it was settled before its time
+            self._emit()
 
     def _emit(self) -> None:
         try:
@@ -374,6 +372,10 @@ class ProxyServer:
     def _row_of(self, exchange: Exchange, at_ns: int, how: How) -> dict[str, Any] | None:
         watch = exchange.watch
         assert watch is not None
+        try:
+            watch.close(at_ns, how)
+        except Exception as defect:  # the row has what was read before
+            self._could_not_read(exchange, defect)
         row = watch.end(at_ns, exchange.ended_ms, how, exchange.status)
         assert row is not None
         if exchange.api is None:

@@ -98,20 +98,26 @@ class Watch:
                 self._body.clear()
                 self.tracker.note(reasons.OVERSIZE_BODY)
 
+    def close(self, at_ns: int, how: How) -> None:
+        """Read what is read at the end alone; once."""
+        sse, self._sse = self._sse, None
+        body, self._body = self._body, []
+        if sse is not None:
+            last = sse.close()
+            for _ in range(sse.oversize_events):
+                self.tracker.note(reasons.OVERSIZE_EVENT)
+            for event in last:
+                self.tracker.data(at_ns, event)
+        elif body and how is How.COMPLETE and not self._decoding.broken:
+            self.tracker.body(at_ns, b"".join(body))
+
     def end(self, at_ns: int, at_ms: int, how: How, status: int | None) -> Row | None:
         """The row, the first time. ``status``: what the proxy answered itself."""
+        self.close(at_ns, how)
         if status is not None:
             self.tracker.status(at_ns, status)
-        if self._sse is not None:
-            for event in self._sse.close():
-                self.tracker.data(at_ns, event)
-            for _ in range(self._sse.oversize_events):
-                self.tracker.note(reasons.OVERSIZE_EVENT)
-        elif self._body and how is How.COMPLETE and not self._decoding.broken:
-            self.tracker.body(at_ns, b"".join(self._body))
         if self._decoding.broken:
             self.tracker.note(reasons.UNDECODED)
-        self._body.clear()
         return self.tracker.end(at_ns, at_ms, Ending(how))
 
 

@@ -263,7 +263,7 @@ def response_parts(response: Mapping[str, Any]) -> Chunk:
     items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
     calls = tuple((0, place) for place, item in enumerate(items) if type_of(item) in _CALLS)
     error, status = response.get("error"), response.get("status")
-    if status in _DEFERRED:
+    if isinstance(status, str) and status in _DEFERRED:
         model = text_of(response.get("model"))
         return Chunk(model=model, done=True, answer_id=_answer_id(response), reasons=(reasons.BACKGROUND,))
     failed = kind_of_error(error, None) if error or status == "failed" else None

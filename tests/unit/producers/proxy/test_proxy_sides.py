@@ -29,6 +29,7 @@ from producers.proxy.upstream_side import UpstreamSide
 from producers.proxy.watch import CHOICES_MAX, Watch, request_meta
 from producers.requests.request_meta import ClientFields, client_fields
 from producers.requests.sse import EVENT_BYTES_MAX
+from producers.requests.tracker import Tracker
 from runtime.counters import Counters
 from runtime.proxy_config import ProxyConfig, UpstreamConfig
 from schemas.codec.build import block_from_rows, rows_of
@@ -682,6 +683,25 @@ async def test_the_last_event_of_a_response_is_read_whatever_text_it_repeats() -
 
     (row,) = setting.rows
     assert (row["status"], row["input_tokens"], row["output_tokens"]) == ("ok", 5, 7)
+
+
+async def test_a_defect_in_reading_a_whole_answer_costs_no_row(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The row has what was read before, and the request is not one that the engine left; the defect is counted."""
+
+    def fails(_tracker: Tracker, _at_ns: int, _body: bytes) -> None:
+        raise TypeError("of a body")
+
+    monkeypatch.setattr(Tracker, "body", fails)
+    setting, answer = Setting(), b'{"choices":[]}'
+    setting.client.data_received(PLAIN)
+    setting.upstream.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(answer), answer))
+    setting.server.settle()
+
+    assert [(row["model"], row["http_status"], row["output_tokens"]) for row in setting.rows] == [("m", 200, None)]
+    assert setting.counters.value("proxy_unread", reason="defect") == 1
+    assert caplog.text.count("proxy defect") == 1
 
 
 @pytest.mark.parametrize("ask_usage", [False, True], ids=["read afterwards", "read before it is sent"])

@@ -89,6 +89,8 @@ def test_events_of_a_response_stream(document: dict[str, Any], chunk: Chunk) -> 
         ),
         pytest.param({"status": "incomplete", "incomplete_details": {"reason": 5}}, ("other",), (), None, id="no text"),
         pytest.param({"status": "incomplete"}, ("other",), (), None, id="incomplete without details"),
+        pytest.param({"status": ["queued"]}, ("other",), (), None, id="a status that is a list"),
+        pytest.param({"status": {"queued": 1}}, ("other",), (), None, id="a status that is an object"),
         pytest.param({"status": "cancelled"}, ("abort",), (), None, id="cancelled"),
         pytest.param({"status": "failed", "error": None}, (), (), "other", id="failed without an error"),
     ],
