@@ -152,7 +152,8 @@ class ProxyConfig(Section):
     upstream_idle_s: float = Field(default=4.0, gt=0)
     """A connection to an upstream between requests; longer: closed. Below the engine's own (uvicorn: 5 s)."""
     connect_s: float = Field(default=5.0, gt=0)
-    """To connect to an upstream; longer: the next one, at last 502, event ``error``."""
+    """To connect to an upstream, all addresses of its name together; longer: the next one, at last 502, event
+    ``error``."""
     upstream_quiet_s: float = Field(default=300.0, gt=0)
     """Between two pieces of an answer, the first included; longer: 504 or cut off, event ``timeout``. Not before the
     first of an answer that is no stream, which comes when all of it is made: ``total_s`` alone ends that wait."""

@@ -10,9 +10,12 @@ import asyncio
 import contextlib
 import errno
 import re
+import socket
 import ssl
 from collections import deque
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
+from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from producers.proxy import errors, wire
@@ -24,6 +27,7 @@ from runtime.proxy_config import UpstreamConfig
 _OURS = frozenset({errno.EMFILE, errno.ENFILE})
 """Failures to connect that say nothing of the upstream: this process, or its machine, has no descriptor left."""
 
+T = TypeVar("T")
 _GOOD = re.compile(rb"HTTP/1\.[01] [1-4][0-9][0-9][ \r]")
 
 
@@ -42,6 +46,7 @@ class Pool:
         assert parts.hostname is not None
         self._server = server
         self.host = parts.hostname
+        self._is_address = _is_address(parts.hostname)
         self.port = parts.port or (443 if secure else 80)
         self.authority = parts.netloc.encode()
         self.name = f"{parts.hostname}:{self.port}"
@@ -111,26 +116,52 @@ class Pool:
 
     async def _new(self) -> UpstreamSide:
         """A new connection, within ``connect_s``."""
-        server = self._server
-        async with asyncio.timeout(server.limits.connect_s):
-            _, side = await asyncio.get_running_loop().create_connection(
-                lambda: UpstreamSide(server, self),
-                self.host,
-                self.port,
-                ssl=self._ssl,
-                server_hostname=self.host if self._ssl else None,
-            )
+        return await self._reached(self._connect_to)
+
+    async def _connect_to(self, address: str) -> UpstreamSide:
+        _, side = await asyncio.get_running_loop().create_connection(
+            lambda: UpstreamSide(self._server, self),
+            address,
+            self.port,
+            ssl=self._ssl,
+            server_hostname=self.host if self._ssl else None,
+        )
         return side
+
+    async def _open_stream(self, address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection(
+            address,
+            self.port,
+            ssl=self._ssl,
+            server_hostname=self.host if self._ssl else None,
+            limit=self._server.limits.head_bytes_max,
+        )
+
+    async def _reached(self, connect: Callable[[str], Awaitable[T]]) -> T:
+        """What ``connect`` makes of the first address of the host that it reaches, within ``connect_s``: each has an
+        equal part of what is left of that. Raises OSError, and ValueError where the name is none."""
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + self._server.limits.connect_s
+        async with asyncio.timeout_at(ends_s):
+            addresses = [self.host] if self._is_address else await self._resolved()
+            for left in range(len(addresses), 1, -1):
+                with contextlib.suppress(OSError):  # TimeoutError is one
+                    async with asyncio.timeout((ends_s - loop.time()) / left):
+                        return await connect(addresses[-left])
+            return await connect(addresses[-1])
+
+    async def _resolved(self) -> list[str]:
+        """IP addresses of the host, one at least."""
+        found = await asyncio.get_running_loop().getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        return [_text(each[4]) for each in found]
 
     async def probe(self) -> str | None:
         """Ask for ``probe_path``, within ``connect_s``. None when it was answered, else why not."""
-        limits, name = self._server.limits, self.host if self._ssl else None
+        limits = self._server.limits
         head = b"GET %b HTTP/1.1\r\nHost: %b\r\nConnection: close\r\n\r\n"
         try:
             async with asyncio.timeout(limits.connect_s):
-                reader, writer = await asyncio.open_connection(
-                    self.host, self.port, ssl=self._ssl, server_hostname=name, limit=limits.head_bytes_max
-                )
+                reader, writer = await self._reached(self._open_stream)
                 with contextlib.closing(writer):
                     writer.write(head % (self.prefix + limits.probe_path.encode(), self.authority))
                     line = await reader.readuntil(b"\r\n")
@@ -178,3 +209,18 @@ class Pool:
             self._ahead.cancel()
         while self._idle:
             self._idle.popleft().close()
+
+
+def _is_address(host: str) -> bool:
+    """Whether there is nothing to resolve."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _text(address: tuple[Any, ...]) -> str:
+    """A socket's address without its port; a link-local one has its interface."""
+    scope_id = address[3] if len(address) == 4 else 0
+    return f"{address[0]}%{scope_id}" if scope_id else str(address[0])

@@ -454,6 +454,35 @@ async def test_a_name_that_is_not_resolved_costs_no_time(error: Exception, monke
     assert (await answer_without_connection(Setting(), monkeypatch, error)).startswith(b"HTTP/1.1 502 ")
 
 
+async def test_a_name_is_tried_at_each_of_its_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that refuses, and one that says nothing, leave time for the next."""
+    setting, wire, reached, tried = Setting(connect_s=0.3), Wire(), asyncio.Event(), list[str]()
+
+    async def several(*_args: object, **_more: object) -> list[Any]:
+        v4 = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"10.0.0.{number}", 1)) for number in (1, 2)]
+        return [*v4, (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("fe80::1", 1, 0, 2)), *v4]
+
+    async def connects(factory: Callable[[], UpstreamSide], host: str, *_args: object, **_more: object) -> Any:
+        tried.append(host)
+        if host == "10.0.0.1":
+            raise ConnectionRefusedError
+        if host == "10.0.0.2":
+            await asyncio.Event().wait()
+        side = factory()
+        side.connection_made(wire)  # type: ignore[arg-type]
+        reached.set()
+        return wire, side
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", several)
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", connects)
+    setting.upstream_wire.close()
+    setting.client.data_received(PLAIN)
+    await asyncio.wait_for(reached.wait(), 60)
+
+    assert tried == ["10.0.0.1", "10.0.0.2", "fe80::1%2"]
+    assert wire.written.startswith(b"POST /base/v1/chat/completions HTTP/1.1\r\n")
+
+
 @pytest.mark.parametrize(
     ("url", "host", "port", "authority", "target"),
     [
