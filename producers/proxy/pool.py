@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import os
 import re
 import socket
 import ssl
@@ -152,7 +153,11 @@ class Pool:
 
     async def _resolved(self) -> list[str]:
         """IP addresses of the host, one at least."""
-        found = await asyncio.get_running_loop().getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        except socket.gaierror:
+            _need_descriptor()
+            raise
         return [_text(each[4]) for each in found]
 
     async def probe(self) -> str | None:
@@ -218,6 +223,11 @@ def _is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _need_descriptor() -> None:
+    """Raises OSError where none is left: a resolver that finds none says that it cannot tell, or knows no such name."""
+    os.close(os.open(os.devnull, os.O_RDONLY))
 
 
 def _text(address: tuple[Any, ...]) -> str:

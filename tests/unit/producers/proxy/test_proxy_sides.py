@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import itertools
+import resource
 import socket
 import struct
 from collections.abc import Callable
@@ -452,6 +453,22 @@ async def answer_without_connection(setting: Setting, monkeypatch: pytest.Monkey
 async def test_a_name_that_is_not_resolved_costs_no_time(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the resolver raises: 502 at once."""
     assert (await answer_without_connection(Setting(), monkeypatch, error)).startswith(b"HTTP/1.1 502 ")
+
+
+async def test_a_name_that_is_not_resolved_for_want_of_a_descriptor_is_not_the_upstreams_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The resolver says that it found nothing; 503 of ours."""
+    unknown, limits = socket.gaierror(socket.EAI_AGAIN, "try again"), resource.getrlimit(resource.RLIMIT_NOFILE)
+    setting = Setting(failures_max=1)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        written = await answer_without_connection(setting, monkeypatch, unknown)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+    assert written.startswith(b"HTTP/1.1 503 ")
+    assert setting.server.choice.upstreams[0].failures == 0
 
 
 async def test_a_name_is_tried_at_each_of_its_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
