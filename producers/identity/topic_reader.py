@@ -1,7 +1,7 @@
 """Follows the compacted topic ``engines``: every engine of the deployment, for an edge on another host than they are.
 
-Without Kafka, or without the right to read the topic, it knows nothing, logs why once, and tries again; it never ends
-the process it is part of.
+Without Kafka, or without the right to read the topic, it knows nothing, logs why once until it has read again, and goes
+on trying; it never ends the process it is part of.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class TopicEngines:
         self._round: Iterator[Engine] = iter(())
         self.directory = Directory()
         self._reported_ms = 0
+        self._failures = 0  # since something was read
 
     @property
     def fresh(self) -> bool:
@@ -50,16 +51,15 @@ class TopicEngines:
 
     async def run(self) -> None:
         """Until cancelled."""
-        failures = 0
         while True:
             try:
                 await self._follow()
             except Exception as error:
-                failures += 1
-                if failures == 1:
+                self._failures += 1
+                if self._failures == 1:
                     facts = {"topic": self._topic, "error": str(await explained(self._kafka, error, FAILED))}
                     _log.warning("engines of other hosts unknown, retrying; their requests join no GPU", extra=facts)
-            await asyncio.sleep(RETRY.pause_s(failures, random.random()))
+            await asyncio.sleep(RETRY.pause_s(self._failures, random.random()))
 
     async def _follow(self) -> None:
         partition = TopicPartition(self._topic, 0)
@@ -68,6 +68,7 @@ class TopicEngines:
             await consumer.seek_to_beginning(partition)
             while True:
                 found = await consumer.getmany(partition, timeout_ms=POLL_MS)
+                self._failures = 0
                 records = found.get(partition, [])
                 for first in range(0, len(records), TURN_RECORDS):
                     for record in records[first : first + TURN_RECORDS]:

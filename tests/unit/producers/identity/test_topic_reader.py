@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
+import pytest
+
+from producers.identity import topic_reader
 from producers.identity.topic_reader import TURN_RECORDS, TopicEngines
+from runtime.backoff import Backoff
 from runtime.config import KafkaConfig
 from schemas.contract.engines import FORGOTTEN_AFTER_MS, Engine, encode
 
@@ -64,3 +69,52 @@ def test_a_record_costs_the_same_however_many_engines_are_known() -> None:
 
     assert topic.directory is directory
     assert directory.at("10.0.0.7:8000") == ENGINE
+
+
+class Consumer:
+    """Of a broker that goes away after ``polls`` answers; ``sessions`` counts those that began, the fourth waits."""
+
+    def __init__(self, sessions: list[int], polls: int, enough: asyncio.Event) -> None:
+        self._sessions, self._polls, self._enough = sessions, polls, enough
+
+    async def start(self) -> None:
+        self._sessions.append(1)
+        if len(self._sessions) == 4:
+            self._enough.set()
+            await asyncio.Event().wait()
+
+    async def stop(self) -> None:
+        """Nothing is open."""
+
+    def assign(self, partitions: object) -> None:
+        """There is one."""
+
+    async def seek_to_beginning(self, *partitions: object) -> None:
+        """It has no records."""
+
+    async def getmany(self, *partitions: object, timeout_ms: int) -> dict[object, list[object]]:
+        if not self._polls:
+            raise OSError("broker away")
+        self._polls -= 1
+        return {}
+
+
+@pytest.mark.parametrize(("polls", "logged"), [(0, 1), (2, 3)], ids=["never read", "read in between"])
+async def test_each_outage_is_logged_once(
+    polls: int, logged: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that ended when something was read; and its pauses begin anew."""
+    sessions, enough = list[int](), asyncio.Event()
+
+    async def same(_kafka: KafkaConfig, error: Exception, _failed: str) -> Exception:
+        return error
+
+    monkeypatch.setattr(topic_reader, "make_consumer", lambda _kafka: Consumer(sessions, polls, enough))
+    monkeypatch.setattr(topic_reader, "explained", same)
+    monkeypatch.setattr(topic_reader, "RETRY", Backoff(0.0, 0.0))
+    running = asyncio.create_task(TopicEngines(KafkaConfig(), lambda: NOW_MS).run())
+    await asyncio.wait_for(enough.wait(), 60)
+    running.cancel()
+    await asyncio.wait({running})
+
+    assert caplog.text.count("engines of other hosts unknown") == logged
