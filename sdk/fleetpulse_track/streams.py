@@ -24,9 +24,16 @@ _DETAILS = (
     ("reasoning_tokens", ("completion_tokens_details", "output_tokens_details"), "reasoning_tokens"),
     ("speculative_tokens", ("completion_tokens_details",), "accepted_prediction_tokens"),
 )
-_FINISH = {"function_call": "tool_calls", "tool_use": "tool_calls", "eos": "stop", "max_tokens": "length"}
-_FINISH |= {"max_output_tokens": "length"}
-_FINISH |= {word: word for word in ("stop", "length", "tool_calls", "content_filter", "abort", "error")}
+_WORDS_OF = {
+    "stop": ("stop", "eos", "eos_token", "stop_sequence", "end_turn"),
+    "length": ("length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"),
+    "tool_calls": ("tool_calls", "tool_call", "function_call", "tool_use"),
+    "content_filter": ("content_filter", "refusal", "safety"),
+    "abort": ("abort", "cancelled"),
+    "error": ("error",),
+}
+_FINISH = {word: reason for reason, words in _WORDS_OF.items() for word in words}
+"""As the proxy reads them: OpenAI's words, Anthropic's, and those of engines."""
 
 
 def _get(thing: Any, name: str) -> Any:

@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 
 import fleetpulse_track as track
+from fleetpulse_track import streams
 from fleetpulse_track.handover import HEADER, MARKED
 from fleetpulse_track.requests import REASONING
+from producers.requests.endings import FINISH_REASON_OF
 from tests.unit.producers.receiver import sent
 from tests.unit.sdk.openai_shapes import CHAT, FIELDS_OF_CHAT, AsyncStream, Stream, delta, said, thing
 
@@ -118,6 +120,21 @@ def test_what_had_begun_was_not_rejected(client: sent.Recorded) -> None:
 
     (fields,) = map(said, client.sent)
     assert (fields["status"], fields["error_kind"]) == ("error", "overload")
+
+
+def test_a_stream_ends_for_the_reason_that_a_proxy_reads() -> None:
+    """Whoever reports a request, its reason is the same."""
+    assert dict(FINISH_REASON_OF) == streams._FINISH
+
+
+@pytest.mark.parametrize(("said_by", "reason"), [("end_turn", "stop"), ("refusal", "content_filter"), ("x", "other")])
+def test_a_gateway_may_say_why_in_another_apis_words(client: sent.Recorded, said_by: str, reason: str) -> None:
+    """In chunks of this one, and in a whole answer."""
+    whole = {"id": "r", "choices": [{"index": 0, "message": {"content": "a"}, "finish_reason": said_by}]}
+    list(track.watch(Stream([thing(delta(content="a")), thing(delta(reason=said_by))]), track.request(client=client)))
+    track.watch(thing(whole), track.request(client=client))
+
+    assert [said(data)["finish_reason"] for data in client.sent] == [reason, reason]
 
 
 def test_completions_and_responses_are_read_too(client: sent.Recorded) -> None:
