@@ -44,6 +44,7 @@ FIELDS = frozenset((*TEXTS, *NUMBERS, "address", "user"))
 """What a request may carry; other names are left out. Meanings and units: docs/reference/events.md. ``address`` is no
 field there: host and port that the request was sent to, by which the agent finds the engine; nor is ``user``, whom the
 caller named: the agent makes a keyed hash of it where it is set to, and drops it otherwise."""
+_OF_PROMPT = ("input_tokens", "cached_tokens")
 USER_CHARS_MAX = 256
 """Of a user's name; a longer one is left out."""
 
@@ -61,7 +62,18 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 class Request:
     """A request that begins now. Use ``with``, or call ``finish``; the first end counts."""
 
-    __slots__ = ("_client", "_fields", "_generation", "_marks", "_merged", "_over", "_times", "begin_ns", "done")
+    __slots__ = (
+        "_client",
+        "_fields",
+        "_generation",
+        "_marks",
+        "_merged",
+        "_over",
+        "_times",
+        "_used",
+        "begin_ns",
+        "done",
+    )
 
     def __init__(self, model: str | None = None, *, client: Client | None = None, **fields: Any) -> None:
         self._client = client or default_client()
@@ -73,6 +85,7 @@ class Request:
         self._marks: array[int] | None = None
         self._merged = _UNMERGED
         self._over: set[int] | None = None  # choices that said why they ended
+        self._used: dict[int, dict[str, int]] | None = None  # by choice: tokens so far
         self.done = False
         self.begin_ns = perf_counter_ns()
 
@@ -104,6 +117,12 @@ class Request:
         aborted by a caller that leaves its stream."""
         self._fields["finish_reason"] = reason
         self._over = {choice, *(self._over or ())}
+
+    def used(self, choice: int, counts: dict[str, int]) -> None:
+        """The engine's counts of tokens for one choice, so far; what is not set for the request is known from them."""
+        if counts and type(choice) is int and 0 <= choice <= CHOICE_MAX:
+            self._used = self._used or {}
+            self._used[choice] = counts
 
     def claim(self) -> None:
         """Its id is known. Where it has several choices, tell the agent now: a plug-in of the engine reports each as it
@@ -139,7 +158,7 @@ class Request:
         ended = ending(error)
         if ended["status"] == "aborted" and self._is_whole():
             ended = ending(None)  # everything had come; that its caller left then is of no matter
-        fields = {**ended, **self._fields}
+        fields = {**ended, **self._summed(), **self._fields}
         flags, count = 0, len(self._times)
         times = self._times.tobytes()
         if self._marks is not None:
@@ -157,6 +176,22 @@ class Request:
             return False
         begun = {mark >> CHOICE_SHIFT & CHOICE_MAX for mark in self._marks or ()}
         return begun <= self._over and len(self._over) >= (self._fields.get("choices") or 1)
+
+    def _summed(self) -> dict[str, Any]:
+        """Tokens over all choices; those of the prompt are the same ones. What was generated is not known where a
+        choice that began has no count."""
+        if not self._used:
+            return {}
+        columns: dict[str, list[int]] = {}
+        for counts in self._used.values():
+            for name, value in counts.items():
+                columns.setdefault(name, []).append(value)
+        found: dict[str, Any] = {name: max(columns.pop(name)) for name in _OF_PROMPT if name in columns}
+        unmarked = [0] * bool(self._times)  # chunks of the first choice alone
+        begun = {mark >> CHOICE_SHIFT & CHOICE_MAX for mark in self._marks or unmarked}
+        if self._used.keys() >= begun:
+            found.update({name: sum(each) for name, each in columns.items() if len(each) == len(self._used)})
+        return {**found, "tokens_from": "engine"}
 
     def _mark(self, tokens: int, reasoning: bool, choice: int) -> None:
         if self._marks is None:

@@ -51,7 +51,11 @@ def observe(request: Request, chunk: Any) -> None:
             _event(request, chunk)
         usage = _get(chunk, "usage")
         if usage is not None:
-            _usage(request, usage)
+            counts = _counts(usage)
+            if choices and len(choices) == 1:  # else it counts the request
+                request.used(_get(choices[0], "index") or 0, counts)
+            elif counts:
+                request.set(**counts, tokens_from="engine")
     except Exception:  # chunks are of any library: whatever theirs raise, the caller's stream goes on
         return
 
@@ -115,8 +119,8 @@ def describe(request: Request, answer: Any) -> None:
                 request.set(finish_reason=_FINISH.get(reason, "other"))
         elif reason := _get(_get(answer, "incomplete_details"), "reason"):  # of the responses API
             request.set(finish_reason=_FINISH.get(reason, "other"))
-        if (usage := _get(answer, "usage")) is not None:
-            _usage(request, usage)
+        if (usage := _get(answer, "usage")) is not None and (counts := _counts(usage)):
+            request.set(**counts, tokens_from="engine")
         if _get(answer, "object") == "response":
             _outcome(request, answer)
 
@@ -138,16 +142,14 @@ def identify(request: Request, answer: Any) -> None:
             request.set(**{name: value})
 
 
-def _usage(request: Request, usage: Any) -> None:
+def _counts(usage: Any) -> dict[str, int]:
     found: dict[str, Any] = {}
     for name, places in _USAGE:
         found[name] = next((value for place in places if (value := _get(usage, place)) is not None), None)
     for name, inside, field in _DETAILS:
         details = next((value for place in inside if (value := _get(usage, place)) is not None), None)
         found[name] = None if details is None else _get(details, field)
-    known = {name: value for name, value in found.items() if type(value) is int and value >= 0}
-    if known:
-        request.set(**known, tokens_from="engine")
+    return {name: value for name, value in found.items() if type(value) is int and value >= 0}
 
 
 class _Watched:

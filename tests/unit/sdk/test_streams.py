@@ -137,6 +137,30 @@ def test_a_gateway_may_say_why_in_another_apis_words(client: sent.Recorded, said
     assert [said(data)["finish_reason"] for data in client.sent] == [reason, reason]
 
 
+def counted(index: int, output: int) -> dict[str, Any]:
+    """A chunk with what its choice has used so far, as vLLM writes it on request."""
+    return delta(index, content="a") | {"usage": {"prompt_tokens": 9, "completion_tokens": output}}
+
+
+@pytest.mark.parametrize(
+    ("chunks", "tokens"),
+    [
+        pytest.param([counted(0, 1), counted(0, 2)], (9, 2), id="one choice"),
+        pytest.param([counted(0, 1), counted(1, 1), counted(0, 3), counted(1, 2)], (9, 5), id="two choices"),
+        pytest.param([counted(0, 3), counted(1, 2), CHAT[-1]], (9, 4), id="and a count of the request"),
+        pytest.param([delta(content="a"), counted(1, 2)], (9, None), id="a choice without a count"),
+    ],
+)
+def test_running_counts_of_several_choices_add_up(
+    client: sent.Recorded, chunks: list[dict[str, Any]], tokens: tuple[int, int | None]
+) -> None:
+    """Each counts its own choice, all of them one prompt; where the count of one is missing the agent counts chunks."""
+    list(track.watch(Stream(list(map(thing, chunks))), track.request(client=client)))
+
+    (fields,) = map(said, client.sent)
+    assert (fields["input_tokens"], fields.get("output_tokens"), fields["tokens_from"]) == (*tokens, "engine")
+
+
 def test_completions_and_responses_are_read_too(client: sent.Recorded) -> None:
     """Their own shapes."""
     text = {"id": "cmpl-1", "model": "m", "choices": [{"index": 0, "text": "a", "finish_reason": "length"}]}
