@@ -69,7 +69,11 @@ LLM_REQUESTS = Event(
     fields=(
         event_time("end of the request: last byte, or the moment it failed"),
         duration("ttft_us", "received to first token that carries content", "request tracker"),
-        duration("tpot_us", "(last - first token) / (output tokens - 1); null below two tokens", "request tracker"),
+        duration(
+            "tpot_us",
+            "first to last token of each choice, / (output tokens - choices); null below two tokens",
+            "request tracker",
+        ),
         duration("e2e_us", "received to last byte", "request tracker"),
         duration("queue_us", "received to scheduled by the engine", "engine, where it reports it"),
         kept_us("ttfo_us", "received to first non-reasoning token"),

@@ -7,6 +7,7 @@ CREATE OR REPLACE FUNCTION fp_quantiles_linear AS (qs, bins) -> if(empty(bins), 
 CREATE FUNCTION IF NOT EXISTS p AS (q, bins) -> fp_quantile_linear(q + throwIf(NOT (q BETWEEN 0 AND 1), 'p(q, bins): q is a share, such as 0.99 for p99'), sumMap(bins));
 
 ALTER TABLE llm_requests
+    MODIFY COLUMN tpot_us Nullable(UInt32) CODEC(T64, LZ4) COMMENT 'first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     ADD COLUMN IF NOT EXISTS reported_by LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'who measured it' AFTER tokens_from,
     ADD COLUMN IF NOT EXISTS model_requested Nullable(String) CODEC(ZSTD(1)) COMMENT 'model name the client sent, where no engine confirmed it' AFTER trace_id,
     ADD COLUMN IF NOT EXISTS user_hash Nullable(String) CODEC(ZSTD(1)) COMMENT 'keyed hash of the user the client named; never the name itself' AFTER model_requested;
@@ -153,9 +154,13 @@ SETTINGS allow_nullable_key = 1, ttl_only_drop_parts = 1, non_replicated_dedupli
 COMMENT 'raw: one value of one metric that an application defined: a level, or an increase since the previous one; read with FINAL';
 
 ALTER TABLE llm_requests_partials
+    MODIFY COLUMN tpot_us_sum Int64 CODEC(T64, LZ4) COMMENT 'sum of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    MODIFY COLUMN tpot_us_min Nullable(Int64) CODEC(T64, LZ4) COMMENT 'least: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    MODIFY COLUMN tpot_us_max Nullable(Int64) CODEC(T64, LZ4) COMMENT 'greatest: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     ADD COLUMN IF NOT EXISTS judged_requests_sum Nullable(Int64) CODEC(T64, LZ4) COMMENT 'sum of: requests that count for the objectives of their class [requests]' AFTER reasoning_tokens_sum,
     ADD COLUMN IF NOT EXISTS good_requests_sum Nullable(Int64) CODEC(T64, LZ4) COMMENT 'sum of: of these, those that ended well and met all objectives of their class [requests]' AFTER judged_requests_sum,
     ADD COLUMN IF NOT EXISTS good_tokens_sum Nullable(Int64) CODEC(T64, LZ4) COMMENT 'sum of: prompt and generated tokens of good requests, where known [tokens]' AFTER good_requests_sum,
+    MODIFY COLUMN tpot_us_bins Map(Int16, UInt64) CODEC(T64, ZSTD(1)) COMMENT 'sketch of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     ADD COLUMN IF NOT EXISTS source_offset_to UInt64 CODEC(T64, LZ4) COMMENT 'first source offset after the commit that made the row; 0 where 0.1.0 inserted it' AFTER source_partition;
 
 ALTER TABLE gpu_samples_partials
@@ -372,19 +377,31 @@ SETTINGS allow_nullable_key = 1, ttl_only_drop_parts = 1, non_replicated_dedupli
 COMMENT 'what people did: silences, and runs that change stored results, as recorded on topic alert.commands; read with FINAL';
 
 ALTER TABLE llm_requests_rollup_1m
+    MODIFY COLUMN tpot_us_sum Int64 CODEC(ZSTD(1)) COMMENT 'sum of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    MODIFY COLUMN tpot_us_min Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'least: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    MODIFY COLUMN tpot_us_max Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'greatest: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     ADD COLUMN IF NOT EXISTS judged_requests_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: requests that count for the objectives of their class [requests]' AFTER reasoning_tokens_sum,
     ADD COLUMN IF NOT EXISTS good_requests_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: of these, those that ended well and met all objectives of their class [requests]' AFTER judged_requests_sum,
-    ADD COLUMN IF NOT EXISTS good_tokens_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: prompt and generated tokens of good requests, where known [tokens]' AFTER good_requests_sum;
+    ADD COLUMN IF NOT EXISTS good_tokens_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: prompt and generated tokens of good requests, where known [tokens]' AFTER good_requests_sum,
+    MODIFY COLUMN tpot_us_bins Map(Int16, UInt64) CODEC(LZ4) COMMENT 'sketch of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]';
 
 ALTER TABLE llm_requests_rollup_1h
+    MODIFY COLUMN tpot_us_sum Int64 CODEC(ZSTD(1)) COMMENT 'sum of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    MODIFY COLUMN tpot_us_min Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'least: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    MODIFY COLUMN tpot_us_max Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'greatest: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     ADD COLUMN IF NOT EXISTS judged_requests_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: requests that count for the objectives of their class [requests]' AFTER reasoning_tokens_sum,
     ADD COLUMN IF NOT EXISTS good_requests_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: of these, those that ended well and met all objectives of their class [requests]' AFTER judged_requests_sum,
-    ADD COLUMN IF NOT EXISTS good_tokens_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: prompt and generated tokens of good requests, where known [tokens]' AFTER good_requests_sum;
+    ADD COLUMN IF NOT EXISTS good_tokens_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: prompt and generated tokens of good requests, where known [tokens]' AFTER good_requests_sum,
+    MODIFY COLUMN tpot_us_bins Map(Int16, UInt64) CODEC(LZ4) COMMENT 'sketch of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]';
 
 ALTER TABLE llm_requests_rollup_1d
+    MODIFY COLUMN tpot_us_sum Int64 CODEC(ZSTD(1)) COMMENT 'sum of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    MODIFY COLUMN tpot_us_min Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'least: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    MODIFY COLUMN tpot_us_max Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'greatest: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     ADD COLUMN IF NOT EXISTS judged_requests_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: requests that count for the objectives of their class [requests]' AFTER reasoning_tokens_sum,
     ADD COLUMN IF NOT EXISTS good_requests_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: of these, those that ended well and met all objectives of their class [requests]' AFTER judged_requests_sum,
-    ADD COLUMN IF NOT EXISTS good_tokens_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: prompt and generated tokens of good requests, where known [tokens]' AFTER good_requests_sum;
+    ADD COLUMN IF NOT EXISTS good_tokens_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: prompt and generated tokens of good requests, where known [tokens]' AFTER good_requests_sum,
+    MODIFY COLUMN tpot_us_bins Map(Int16, UInt64) CODEC(LZ4) COMMENT 'sketch of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]';
 
 ALTER TABLE gpu_samples_rollup_1m
     ADD COLUMN IF NOT EXISTS pcie_generation_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of pcie_generation that were known' AFTER tensor_active_ppm_last,
@@ -900,7 +917,10 @@ ALTER TABLE token_costs_rollup_1m
     ADD COLUMN IF NOT EXISTS line_status Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: how requests ended' AFTER line_slo_class,
     ADD COLUMN IF NOT EXISTS line_region Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: region of the GPUs' AFTER line_status,
     ADD COLUMN IF NOT EXISTS line_gpu_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: product name of the GPUs; null where they are of several' AFTER line_region,
-    ADD COLUMN IF NOT EXISTS line_requests Array(Int64) CODEC(ZSTD(1)) COMMENT 'of each line: requests that ended in this minute' AFTER line_gpu_model,
+    ADD COLUMN IF NOT EXISTS line_unpriced Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: yes: the bill lacks a cost; else null' AFTER line_gpu_model,
+    ADD COLUMN IF NOT EXISTS line_unmetered Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: yes: the bill lacks energy at the meter; else null' AFTER line_unpriced,
+    ADD COLUMN IF NOT EXISTS line_uncounted Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: yes: the bill lacks CO2e; else null' AFTER line_unmetered,
+    ADD COLUMN IF NOT EXISTS line_requests Array(Int64) CODEC(ZSTD(1)) COMMENT 'of each line: requests that ended in this minute' AFTER line_uncounted,
     ADD COLUMN IF NOT EXISTS line_prefill_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each line: prompt tokens computed; null: not reported' AFTER line_requests,
     ADD COLUMN IF NOT EXISTS line_cached_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each line: prompt tokens from the prefix cache; null: not reported' AFTER line_prefill_tokens,
     ADD COLUMN IF NOT EXISTS line_decode_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each line: generated tokens; null: not reported' AFTER line_cached_tokens,
@@ -924,7 +944,8 @@ ALTER TABLE token_costs_rollup_1m
     ADD COLUMN IF NOT EXISTS owner_line_use Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and line: what the GPUs are for' AFTER owner_part_gpu_ms,
     ADD COLUMN IF NOT EXISTS owner_line_owner Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and line: engine id; the host where no engine holds the GPU' AFTER owner_line_use,
     ADD COLUMN IF NOT EXISTS owner_line_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and line: model' AFTER owner_line_owner,
-    ADD COLUMN IF NOT EXISTS owner_line_requests Array(Int64) CODEC(ZSTD(1)) COMMENT 'of each owner and line: requests that ended in this minute' AFTER owner_line_model,
+    ADD COLUMN IF NOT EXISTS owner_line_unpriced Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and line: yes: the bill lacks a cost; else null' AFTER owner_line_model,
+    ADD COLUMN IF NOT EXISTS owner_line_requests Array(Int64) CODEC(ZSTD(1)) COMMENT 'of each owner and line: requests that ended in this minute' AFTER owner_line_unpriced,
     ADD COLUMN IF NOT EXISTS owner_line_prefill_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner and line: prompt tokens computed; null: not reported' AFTER owner_line_requests,
     ADD COLUMN IF NOT EXISTS owner_line_cached_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner and line: prompt tokens from the prefix cache; null: not reported' AFTER owner_line_prefill_tokens,
     ADD COLUMN IF NOT EXISTS owner_line_decode_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner and line: generated tokens; null: not reported' AFTER owner_line_cached_tokens,
@@ -949,7 +970,10 @@ ALTER TABLE token_costs_rollup_1h
     ADD COLUMN IF NOT EXISTS line_status Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: how requests ended' AFTER line_slo_class,
     ADD COLUMN IF NOT EXISTS line_region Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: region of the GPUs' AFTER line_status,
     ADD COLUMN IF NOT EXISTS line_gpu_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: product name of the GPUs; null where they are of several' AFTER line_region,
-    ADD COLUMN IF NOT EXISTS line_requests Array(Int64) CODEC(ZSTD(1)) COMMENT 'of each line: requests that ended in this minute' AFTER line_gpu_model,
+    ADD COLUMN IF NOT EXISTS line_unpriced Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: yes: the bill lacks a cost; else null' AFTER line_gpu_model,
+    ADD COLUMN IF NOT EXISTS line_unmetered Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: yes: the bill lacks energy at the meter; else null' AFTER line_unpriced,
+    ADD COLUMN IF NOT EXISTS line_uncounted Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: yes: the bill lacks CO2e; else null' AFTER line_unmetered,
+    ADD COLUMN IF NOT EXISTS line_requests Array(Int64) CODEC(ZSTD(1)) COMMENT 'of each line: requests that ended in this minute' AFTER line_uncounted,
     ADD COLUMN IF NOT EXISTS line_prefill_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each line: prompt tokens computed; null: not reported' AFTER line_requests,
     ADD COLUMN IF NOT EXISTS line_cached_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each line: prompt tokens from the prefix cache; null: not reported' AFTER line_prefill_tokens,
     ADD COLUMN IF NOT EXISTS line_decode_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each line: generated tokens; null: not reported' AFTER line_cached_tokens,
@@ -973,7 +997,8 @@ ALTER TABLE token_costs_rollup_1h
     ADD COLUMN IF NOT EXISTS owner_line_use Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and line: what the GPUs are for' AFTER owner_part_gpu_ms,
     ADD COLUMN IF NOT EXISTS owner_line_owner Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and line: engine id; the host where no engine holds the GPU' AFTER owner_line_use,
     ADD COLUMN IF NOT EXISTS owner_line_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and line: model' AFTER owner_line_owner,
-    ADD COLUMN IF NOT EXISTS owner_line_requests Array(Int64) CODEC(ZSTD(1)) COMMENT 'of each owner and line: requests that ended in this minute' AFTER owner_line_model,
+    ADD COLUMN IF NOT EXISTS owner_line_unpriced Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and line: yes: the bill lacks a cost; else null' AFTER owner_line_model,
+    ADD COLUMN IF NOT EXISTS owner_line_requests Array(Int64) CODEC(ZSTD(1)) COMMENT 'of each owner and line: requests that ended in this minute' AFTER owner_line_unpriced,
     ADD COLUMN IF NOT EXISTS owner_line_prefill_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner and line: prompt tokens computed; null: not reported' AFTER owner_line_requests,
     ADD COLUMN IF NOT EXISTS owner_line_cached_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner and line: prompt tokens from the prefix cache; null: not reported' AFTER owner_line_prefill_tokens,
     ADD COLUMN IF NOT EXISTS owner_line_decode_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner and line: generated tokens; null: not reported' AFTER owner_line_cached_tokens,
@@ -998,7 +1023,10 @@ ALTER TABLE token_costs_rollup_1d
     ADD COLUMN IF NOT EXISTS line_status Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: how requests ended' AFTER line_slo_class,
     ADD COLUMN IF NOT EXISTS line_region Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: region of the GPUs' AFTER line_status,
     ADD COLUMN IF NOT EXISTS line_gpu_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: product name of the GPUs; null where they are of several' AFTER line_region,
-    ADD COLUMN IF NOT EXISTS line_requests Array(Int64) CODEC(ZSTD(1)) COMMENT 'of each line: requests that ended in this minute' AFTER line_gpu_model,
+    ADD COLUMN IF NOT EXISTS line_unpriced Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: yes: the bill lacks a cost; else null' AFTER line_gpu_model,
+    ADD COLUMN IF NOT EXISTS line_unmetered Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: yes: the bill lacks energy at the meter; else null' AFTER line_unpriced,
+    ADD COLUMN IF NOT EXISTS line_uncounted Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line: yes: the bill lacks CO2e; else null' AFTER line_unmetered,
+    ADD COLUMN IF NOT EXISTS line_requests Array(Int64) CODEC(ZSTD(1)) COMMENT 'of each line: requests that ended in this minute' AFTER line_uncounted,
     ADD COLUMN IF NOT EXISTS line_prefill_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each line: prompt tokens computed; null: not reported' AFTER line_requests,
     ADD COLUMN IF NOT EXISTS line_cached_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each line: prompt tokens from the prefix cache; null: not reported' AFTER line_prefill_tokens,
     ADD COLUMN IF NOT EXISTS line_decode_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each line: generated tokens; null: not reported' AFTER line_cached_tokens,
@@ -1022,7 +1050,8 @@ ALTER TABLE token_costs_rollup_1d
     ADD COLUMN IF NOT EXISTS owner_line_use Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and line: what the GPUs are for' AFTER owner_part_gpu_ms,
     ADD COLUMN IF NOT EXISTS owner_line_owner Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and line: engine id; the host where no engine holds the GPU' AFTER owner_line_use,
     ADD COLUMN IF NOT EXISTS owner_line_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and line: model' AFTER owner_line_owner,
-    ADD COLUMN IF NOT EXISTS owner_line_requests Array(Int64) CODEC(ZSTD(1)) COMMENT 'of each owner and line: requests that ended in this minute' AFTER owner_line_model,
+    ADD COLUMN IF NOT EXISTS owner_line_unpriced Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each owner and line: yes: the bill lacks a cost; else null' AFTER owner_line_model,
+    ADD COLUMN IF NOT EXISTS owner_line_requests Array(Int64) CODEC(ZSTD(1)) COMMENT 'of each owner and line: requests that ended in this minute' AFTER owner_line_unpriced,
     ADD COLUMN IF NOT EXISTS owner_line_prefill_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner and line: prompt tokens computed; null: not reported' AFTER owner_line_requests,
     ADD COLUMN IF NOT EXISTS owner_line_cached_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner and line: prompt tokens from the prefix cache; null: not reported' AFTER owner_line_prefill_tokens,
     ADD COLUMN IF NOT EXISTS owner_line_decode_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each owner and line: generated tokens; null: not reported' AFTER owner_line_cached_tokens,
@@ -1094,9 +1123,9 @@ CREATE OR REPLACE VIEW request_windows
     ttft_us_min Nullable(Int64) COMMENT 'least: received to first token that carries content [us]',
     ttft_us_max Nullable(Int64) COMMENT 'greatest: received to first token that carries content [us]',
     tpot_us_count UInt64 COMMENT 'values of tpot_us that were known',
-    tpot_us_sum Int64 COMMENT 'sum of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_min Nullable(Int64) COMMENT 'least: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_max Nullable(Int64) COMMENT 'greatest: (last - first token) / (output tokens - 1); null below two tokens [us]',
+    tpot_us_sum Int64 COMMENT 'sum of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_min Nullable(Int64) COMMENT 'least: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_max Nullable(Int64) COMMENT 'greatest: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     e2e_us_count UInt64 COMMENT 'values of e2e_us that were known',
     e2e_us_sum Int64 COMMENT 'sum of: received to last byte [us]',
     e2e_us_min Nullable(Int64) COMMENT 'least: received to last byte [us]',
@@ -1113,7 +1142,7 @@ CREATE OR REPLACE VIEW request_windows
     good_requests_sum Nullable(Int64) COMMENT 'sum of: of these, those that ended well and met all objectives of their class [requests]',
     good_tokens_sum Nullable(Int64) COMMENT 'sum of: prompt and generated tokens of good requests, where known [tokens]',
     ttft_us_bins Map(Int16, UInt64) COMMENT 'sketch of: received to first token that carries content [us]',
-    tpot_us_bins Map(Int16, UInt64) COMMENT 'sketch of: (last - first token) / (output tokens - 1); null below two tokens [us]',
+    tpot_us_bins Map(Int16, UInt64) COMMENT 'sketch of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     e2e_us_bins Map(Int16, UInt64) COMMENT 'sketch of: received to last byte [us]',
     queue_us_bins Map(Int16, UInt64) COMMENT 'sketch of: received to scheduled by the engine [us]',
     itl_bins Map(Int16, UInt64) COMMENT 'sketch of inter-token gaps inside the request [us]',
@@ -1121,10 +1150,10 @@ CREATE OR REPLACE VIEW request_windows
     ttft_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, ttft_us_bins), of: received to first token that carries content [us]',
     ttft_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, ttft_us_bins), of: received to first token that carries content [us]',
     ttft_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, ttft_us_bins), of: received to first token that carries content [us]',
-    tpot_us_p50 Nullable(Float64) COMMENT 'percentile 50 of this row alone, of several p(0.5, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
+    tpot_us_p50 Nullable(Float64) COMMENT 'percentile 50 of this row alone, of several p(0.5, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     e2e_us_p50 Nullable(Float64) COMMENT 'percentile 50 of this row alone, of several p(0.5, e2e_us_bins), of: received to last byte [us]',
     e2e_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, e2e_us_bins), of: received to last byte [us]',
     e2e_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, e2e_us_bins), of: received to last byte [us]',
@@ -1296,9 +1325,9 @@ CREATE OR REPLACE VIEW engine_request_windows
     ttft_us_min Nullable(Int64) COMMENT 'least: received to first token that carries content [us]',
     ttft_us_max Nullable(Int64) COMMENT 'greatest: received to first token that carries content [us]',
     tpot_us_count UInt64 COMMENT 'values of tpot_us that were known',
-    tpot_us_sum Int64 COMMENT 'sum of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_min Nullable(Int64) COMMENT 'least: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_max Nullable(Int64) COMMENT 'greatest: (last - first token) / (output tokens - 1); null below two tokens [us]',
+    tpot_us_sum Int64 COMMENT 'sum of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_min Nullable(Int64) COMMENT 'least: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_max Nullable(Int64) COMMENT 'greatest: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     e2e_us_count UInt64 COMMENT 'values of e2e_us that were known',
     e2e_us_sum Int64 COMMENT 'sum of: received to last byte [us]',
     e2e_us_min Nullable(Int64) COMMENT 'least: received to last byte [us]',
@@ -1315,7 +1344,7 @@ CREATE OR REPLACE VIEW engine_request_windows
     good_requests_sum Nullable(Int64) COMMENT 'sum of: of these, those that ended well and met all objectives of their class [requests]',
     good_tokens_sum Nullable(Int64) COMMENT 'sum of: prompt and generated tokens of good requests, where known [tokens]',
     ttft_us_bins Map(Int16, UInt64) COMMENT 'sketch of: received to first token that carries content [us]',
-    tpot_us_bins Map(Int16, UInt64) COMMENT 'sketch of: (last - first token) / (output tokens - 1); null below two tokens [us]',
+    tpot_us_bins Map(Int16, UInt64) COMMENT 'sketch of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     e2e_us_bins Map(Int16, UInt64) COMMENT 'sketch of: received to last byte [us]',
     queue_us_bins Map(Int16, UInt64) COMMENT 'sketch of: received to scheduled by the engine [us]',
     itl_bins Map(Int16, UInt64) COMMENT 'sketch of inter-token gaps inside the request [us]',
@@ -1323,10 +1352,10 @@ CREATE OR REPLACE VIEW engine_request_windows
     ttft_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, ttft_us_bins), of: received to first token that carries content [us]',
     ttft_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, ttft_us_bins), of: received to first token that carries content [us]',
     ttft_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, ttft_us_bins), of: received to first token that carries content [us]',
-    tpot_us_p50 Nullable(Float64) COMMENT 'percentile 50 of this row alone, of several p(0.5, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
+    tpot_us_p50 Nullable(Float64) COMMENT 'percentile 50 of this row alone, of several p(0.5, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     e2e_us_p50 Nullable(Float64) COMMENT 'percentile 50 of this row alone, of several p(0.5, e2e_us_bins), of: received to last byte [us]',
     e2e_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, e2e_us_bins), of: received to last byte [us]',
     e2e_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, e2e_us_bins), of: received to last byte [us]',
@@ -2632,9 +2661,9 @@ CREATE OR REPLACE VIEW request_windows_1m
     ttft_us_min Nullable(Int64) COMMENT 'least: received to first token that carries content [us]',
     ttft_us_max Nullable(Int64) COMMENT 'greatest: received to first token that carries content [us]',
     tpot_us_count UInt64 COMMENT 'values of tpot_us that were known',
-    tpot_us_sum Int64 COMMENT 'sum of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_min Nullable(Int64) COMMENT 'least: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_max Nullable(Int64) COMMENT 'greatest: (last - first token) / (output tokens - 1); null below two tokens [us]',
+    tpot_us_sum Int64 COMMENT 'sum of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_min Nullable(Int64) COMMENT 'least: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_max Nullable(Int64) COMMENT 'greatest: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     e2e_us_count UInt64 COMMENT 'values of e2e_us that were known',
     e2e_us_sum Int64 COMMENT 'sum of: received to last byte [us]',
     e2e_us_min Nullable(Int64) COMMENT 'least: received to last byte [us]',
@@ -2651,7 +2680,7 @@ CREATE OR REPLACE VIEW request_windows_1m
     good_requests_sum Nullable(Int64) COMMENT 'sum of: of these, those that ended well and met all objectives of their class [requests]',
     good_tokens_sum Nullable(Int64) COMMENT 'sum of: prompt and generated tokens of good requests, where known [tokens]',
     ttft_us_bins Map(Int16, UInt64) COMMENT 'sketch of: received to first token that carries content [us]',
-    tpot_us_bins Map(Int16, UInt64) COMMENT 'sketch of: (last - first token) / (output tokens - 1); null below two tokens [us]',
+    tpot_us_bins Map(Int16, UInt64) COMMENT 'sketch of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     e2e_us_bins Map(Int16, UInt64) COMMENT 'sketch of: received to last byte [us]',
     queue_us_bins Map(Int16, UInt64) COMMENT 'sketch of: received to scheduled by the engine [us]',
     itl_bins Map(Int16, UInt64) COMMENT 'sketch of inter-token gaps inside the request [us]',
@@ -2659,10 +2688,10 @@ CREATE OR REPLACE VIEW request_windows_1m
     ttft_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, ttft_us_bins), of: received to first token that carries content [us]',
     ttft_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, ttft_us_bins), of: received to first token that carries content [us]',
     ttft_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, ttft_us_bins), of: received to first token that carries content [us]',
-    tpot_us_p50 Nullable(Float64) COMMENT 'percentile 50 of this row alone, of several p(0.5, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
+    tpot_us_p50 Nullable(Float64) COMMENT 'percentile 50 of this row alone, of several p(0.5, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     e2e_us_p50 Nullable(Float64) COMMENT 'percentile 50 of this row alone, of several p(0.5, e2e_us_bins), of: received to last byte [us]',
     e2e_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, e2e_us_bins), of: received to last byte [us]',
     e2e_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, e2e_us_bins), of: received to last byte [us]',
@@ -2786,9 +2815,9 @@ CREATE OR REPLACE VIEW request_windows_1h
     ttft_us_min Nullable(Int64) COMMENT 'least: received to first token that carries content [us]',
     ttft_us_max Nullable(Int64) COMMENT 'greatest: received to first token that carries content [us]',
     tpot_us_count UInt64 COMMENT 'values of tpot_us that were known',
-    tpot_us_sum Int64 COMMENT 'sum of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_min Nullable(Int64) COMMENT 'least: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_max Nullable(Int64) COMMENT 'greatest: (last - first token) / (output tokens - 1); null below two tokens [us]',
+    tpot_us_sum Int64 COMMENT 'sum of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_min Nullable(Int64) COMMENT 'least: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_max Nullable(Int64) COMMENT 'greatest: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     e2e_us_count UInt64 COMMENT 'values of e2e_us that were known',
     e2e_us_sum Int64 COMMENT 'sum of: received to last byte [us]',
     e2e_us_min Nullable(Int64) COMMENT 'least: received to last byte [us]',
@@ -2805,7 +2834,7 @@ CREATE OR REPLACE VIEW request_windows_1h
     good_requests_sum Nullable(Int64) COMMENT 'sum of: of these, those that ended well and met all objectives of their class [requests]',
     good_tokens_sum Nullable(Int64) COMMENT 'sum of: prompt and generated tokens of good requests, where known [tokens]',
     ttft_us_bins Map(Int16, UInt64) COMMENT 'sketch of: received to first token that carries content [us]',
-    tpot_us_bins Map(Int16, UInt64) COMMENT 'sketch of: (last - first token) / (output tokens - 1); null below two tokens [us]',
+    tpot_us_bins Map(Int16, UInt64) COMMENT 'sketch of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     e2e_us_bins Map(Int16, UInt64) COMMENT 'sketch of: received to last byte [us]',
     queue_us_bins Map(Int16, UInt64) COMMENT 'sketch of: received to scheduled by the engine [us]',
     itl_bins Map(Int16, UInt64) COMMENT 'sketch of inter-token gaps inside the request [us]',
@@ -2813,10 +2842,10 @@ CREATE OR REPLACE VIEW request_windows_1h
     ttft_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, ttft_us_bins), of: received to first token that carries content [us]',
     ttft_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, ttft_us_bins), of: received to first token that carries content [us]',
     ttft_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, ttft_us_bins), of: received to first token that carries content [us]',
-    tpot_us_p50 Nullable(Float64) COMMENT 'percentile 50 of this row alone, of several p(0.5, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
+    tpot_us_p50 Nullable(Float64) COMMENT 'percentile 50 of this row alone, of several p(0.5, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     e2e_us_p50 Nullable(Float64) COMMENT 'percentile 50 of this row alone, of several p(0.5, e2e_us_bins), of: received to last byte [us]',
     e2e_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, e2e_us_bins), of: received to last byte [us]',
     e2e_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, e2e_us_bins), of: received to last byte [us]',
@@ -2940,9 +2969,9 @@ CREATE OR REPLACE VIEW request_windows_1d
     ttft_us_min Nullable(Int64) COMMENT 'least: received to first token that carries content [us]',
     ttft_us_max Nullable(Int64) COMMENT 'greatest: received to first token that carries content [us]',
     tpot_us_count UInt64 COMMENT 'values of tpot_us that were known',
-    tpot_us_sum Int64 COMMENT 'sum of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_min Nullable(Int64) COMMENT 'least: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_max Nullable(Int64) COMMENT 'greatest: (last - first token) / (output tokens - 1); null below two tokens [us]',
+    tpot_us_sum Int64 COMMENT 'sum of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_min Nullable(Int64) COMMENT 'least: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_max Nullable(Int64) COMMENT 'greatest: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     e2e_us_count UInt64 COMMENT 'values of e2e_us that were known',
     e2e_us_sum Int64 COMMENT 'sum of: received to last byte [us]',
     e2e_us_min Nullable(Int64) COMMENT 'least: received to last byte [us]',
@@ -2959,7 +2988,7 @@ CREATE OR REPLACE VIEW request_windows_1d
     good_requests_sum Nullable(Int64) COMMENT 'sum of: of these, those that ended well and met all objectives of their class [requests]',
     good_tokens_sum Nullable(Int64) COMMENT 'sum of: prompt and generated tokens of good requests, where known [tokens]',
     ttft_us_bins Map(Int16, UInt64) COMMENT 'sketch of: received to first token that carries content [us]',
-    tpot_us_bins Map(Int16, UInt64) COMMENT 'sketch of: (last - first token) / (output tokens - 1); null below two tokens [us]',
+    tpot_us_bins Map(Int16, UInt64) COMMENT 'sketch of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     e2e_us_bins Map(Int16, UInt64) COMMENT 'sketch of: received to last byte [us]',
     queue_us_bins Map(Int16, UInt64) COMMENT 'sketch of: received to scheduled by the engine [us]',
     itl_bins Map(Int16, UInt64) COMMENT 'sketch of inter-token gaps inside the request [us]',
@@ -2967,10 +2996,10 @@ CREATE OR REPLACE VIEW request_windows_1d
     ttft_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, ttft_us_bins), of: received to first token that carries content [us]',
     ttft_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, ttft_us_bins), of: received to first token that carries content [us]',
     ttft_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, ttft_us_bins), of: received to first token that carries content [us]',
-    tpot_us_p50 Nullable(Float64) COMMENT 'percentile 50 of this row alone, of several p(0.5, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
+    tpot_us_p50 Nullable(Float64) COMMENT 'percentile 50 of this row alone, of several p(0.5, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     e2e_us_p50 Nullable(Float64) COMMENT 'percentile 50 of this row alone, of several p(0.5, e2e_us_bins), of: received to last byte [us]',
     e2e_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, e2e_us_bins), of: received to last byte [us]',
     e2e_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, e2e_us_bins), of: received to last byte [us]',
@@ -3094,9 +3123,9 @@ CREATE OR REPLACE VIEW engine_request_windows_1m
     ttft_us_min Nullable(Int64) COMMENT 'least: received to first token that carries content [us]',
     ttft_us_max Nullable(Int64) COMMENT 'greatest: received to first token that carries content [us]',
     tpot_us_count UInt64 COMMENT 'values of tpot_us that were known',
-    tpot_us_sum Int64 COMMENT 'sum of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_min Nullable(Int64) COMMENT 'least: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_max Nullable(Int64) COMMENT 'greatest: (last - first token) / (output tokens - 1); null below two tokens [us]',
+    tpot_us_sum Int64 COMMENT 'sum of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_min Nullable(Int64) COMMENT 'least: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_max Nullable(Int64) COMMENT 'greatest: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     e2e_us_count UInt64 COMMENT 'values of e2e_us that were known',
     e2e_us_sum Int64 COMMENT 'sum of: received to last byte [us]',
     e2e_us_min Nullable(Int64) COMMENT 'least: received to last byte [us]',
@@ -3113,7 +3142,7 @@ CREATE OR REPLACE VIEW engine_request_windows_1m
     good_requests_sum Nullable(Int64) COMMENT 'sum of: of these, those that ended well and met all objectives of their class [requests]',
     good_tokens_sum Nullable(Int64) COMMENT 'sum of: prompt and generated tokens of good requests, where known [tokens]',
     ttft_us_bins Map(Int16, UInt64) COMMENT 'sketch of: received to first token that carries content [us]',
-    tpot_us_bins Map(Int16, UInt64) COMMENT 'sketch of: (last - first token) / (output tokens - 1); null below two tokens [us]',
+    tpot_us_bins Map(Int16, UInt64) COMMENT 'sketch of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     e2e_us_bins Map(Int16, UInt64) COMMENT 'sketch of: received to last byte [us]',
     queue_us_bins Map(Int16, UInt64) COMMENT 'sketch of: received to scheduled by the engine [us]',
     itl_bins Map(Int16, UInt64) COMMENT 'sketch of inter-token gaps inside the request [us]',
@@ -3121,10 +3150,10 @@ CREATE OR REPLACE VIEW engine_request_windows_1m
     ttft_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, ttft_us_bins), of: received to first token that carries content [us]',
     ttft_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, ttft_us_bins), of: received to first token that carries content [us]',
     ttft_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, ttft_us_bins), of: received to first token that carries content [us]',
-    tpot_us_p50 Nullable(Float64) COMMENT 'percentile 50 of this row alone, of several p(0.5, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
+    tpot_us_p50 Nullable(Float64) COMMENT 'percentile 50 of this row alone, of several p(0.5, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     e2e_us_p50 Nullable(Float64) COMMENT 'percentile 50 of this row alone, of several p(0.5, e2e_us_bins), of: received to last byte [us]',
     e2e_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, e2e_us_bins), of: received to last byte [us]',
     e2e_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, e2e_us_bins), of: received to last byte [us]',
@@ -3248,9 +3277,9 @@ CREATE OR REPLACE VIEW engine_request_windows_1h
     ttft_us_min Nullable(Int64) COMMENT 'least: received to first token that carries content [us]',
     ttft_us_max Nullable(Int64) COMMENT 'greatest: received to first token that carries content [us]',
     tpot_us_count UInt64 COMMENT 'values of tpot_us that were known',
-    tpot_us_sum Int64 COMMENT 'sum of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_min Nullable(Int64) COMMENT 'least: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_max Nullable(Int64) COMMENT 'greatest: (last - first token) / (output tokens - 1); null below two tokens [us]',
+    tpot_us_sum Int64 COMMENT 'sum of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_min Nullable(Int64) COMMENT 'least: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_max Nullable(Int64) COMMENT 'greatest: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     e2e_us_count UInt64 COMMENT 'values of e2e_us that were known',
     e2e_us_sum Int64 COMMENT 'sum of: received to last byte [us]',
     e2e_us_min Nullable(Int64) COMMENT 'least: received to last byte [us]',
@@ -3267,7 +3296,7 @@ CREATE OR REPLACE VIEW engine_request_windows_1h
     good_requests_sum Nullable(Int64) COMMENT 'sum of: of these, those that ended well and met all objectives of their class [requests]',
     good_tokens_sum Nullable(Int64) COMMENT 'sum of: prompt and generated tokens of good requests, where known [tokens]',
     ttft_us_bins Map(Int16, UInt64) COMMENT 'sketch of: received to first token that carries content [us]',
-    tpot_us_bins Map(Int16, UInt64) COMMENT 'sketch of: (last - first token) / (output tokens - 1); null below two tokens [us]',
+    tpot_us_bins Map(Int16, UInt64) COMMENT 'sketch of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     e2e_us_bins Map(Int16, UInt64) COMMENT 'sketch of: received to last byte [us]',
     queue_us_bins Map(Int16, UInt64) COMMENT 'sketch of: received to scheduled by the engine [us]',
     itl_bins Map(Int16, UInt64) COMMENT 'sketch of inter-token gaps inside the request [us]',
@@ -3275,10 +3304,10 @@ CREATE OR REPLACE VIEW engine_request_windows_1h
     ttft_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, ttft_us_bins), of: received to first token that carries content [us]',
     ttft_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, ttft_us_bins), of: received to first token that carries content [us]',
     ttft_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, ttft_us_bins), of: received to first token that carries content [us]',
-    tpot_us_p50 Nullable(Float64) COMMENT 'percentile 50 of this row alone, of several p(0.5, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
+    tpot_us_p50 Nullable(Float64) COMMENT 'percentile 50 of this row alone, of several p(0.5, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     e2e_us_p50 Nullable(Float64) COMMENT 'percentile 50 of this row alone, of several p(0.5, e2e_us_bins), of: received to last byte [us]',
     e2e_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, e2e_us_bins), of: received to last byte [us]',
     e2e_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, e2e_us_bins), of: received to last byte [us]',
@@ -3402,9 +3431,9 @@ CREATE OR REPLACE VIEW engine_request_windows_1d
     ttft_us_min Nullable(Int64) COMMENT 'least: received to first token that carries content [us]',
     ttft_us_max Nullable(Int64) COMMENT 'greatest: received to first token that carries content [us]',
     tpot_us_count UInt64 COMMENT 'values of tpot_us that were known',
-    tpot_us_sum Int64 COMMENT 'sum of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_min Nullable(Int64) COMMENT 'least: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_max Nullable(Int64) COMMENT 'greatest: (last - first token) / (output tokens - 1); null below two tokens [us]',
+    tpot_us_sum Int64 COMMENT 'sum of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_min Nullable(Int64) COMMENT 'least: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_max Nullable(Int64) COMMENT 'greatest: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     e2e_us_count UInt64 COMMENT 'values of e2e_us that were known',
     e2e_us_sum Int64 COMMENT 'sum of: received to last byte [us]',
     e2e_us_min Nullable(Int64) COMMENT 'least: received to last byte [us]',
@@ -3421,7 +3450,7 @@ CREATE OR REPLACE VIEW engine_request_windows_1d
     good_requests_sum Nullable(Int64) COMMENT 'sum of: of these, those that ended well and met all objectives of their class [requests]',
     good_tokens_sum Nullable(Int64) COMMENT 'sum of: prompt and generated tokens of good requests, where known [tokens]',
     ttft_us_bins Map(Int16, UInt64) COMMENT 'sketch of: received to first token that carries content [us]',
-    tpot_us_bins Map(Int16, UInt64) COMMENT 'sketch of: (last - first token) / (output tokens - 1); null below two tokens [us]',
+    tpot_us_bins Map(Int16, UInt64) COMMENT 'sketch of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     e2e_us_bins Map(Int16, UInt64) COMMENT 'sketch of: received to last byte [us]',
     queue_us_bins Map(Int16, UInt64) COMMENT 'sketch of: received to scheduled by the engine [us]',
     itl_bins Map(Int16, UInt64) COMMENT 'sketch of inter-token gaps inside the request [us]',
@@ -3429,10 +3458,10 @@ CREATE OR REPLACE VIEW engine_request_windows_1d
     ttft_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, ttft_us_bins), of: received to first token that carries content [us]',
     ttft_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, ttft_us_bins), of: received to first token that carries content [us]',
     ttft_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, ttft_us_bins), of: received to first token that carries content [us]',
-    tpot_us_p50 Nullable(Float64) COMMENT 'percentile 50 of this row alone, of several p(0.5, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
-    tpot_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, tpot_us_bins), of: (last - first token) / (output tokens - 1); null below two tokens [us]',
+    tpot_us_p50 Nullable(Float64) COMMENT 'percentile 50 of this row alone, of several p(0.5, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
+    tpot_us_p99 Nullable(Float64) COMMENT 'percentile 99 of this row alone, of several p(0.99, tpot_us_bins), of: first to last token of each choice, / (output tokens - choices); null below two tokens [us]',
     e2e_us_p50 Nullable(Float64) COMMENT 'percentile 50 of this row alone, of several p(0.5, e2e_us_bins), of: received to last byte [us]',
     e2e_us_p90 Nullable(Float64) COMMENT 'percentile 90 of this row alone, of several p(0.9, e2e_us_bins), of: received to last byte [us]',
     e2e_us_p95 Nullable(Float64) COMMENT 'percentile 95 of this row alone, of several p(0.95, e2e_us_bins), of: received to last byte [us]',
@@ -6351,7 +6380,10 @@ CREATE OR REPLACE VIEW cost_lines
     prefill_tokens Nullable(Int64) COMMENT 'of the line prompt tokens computed; null: not reported [tokens]',
     cached_tokens Nullable(Int64) COMMENT 'of the line prompt tokens from the prefix cache; null: not reported [tokens]',
     decode_tokens Nullable(Int64) COMMENT 'of the line generated tokens; null: not reported [tokens]',
-    kv_token_ms Nullable(Int64) COMMENT 'of the line tokens in the KV cache times how long; null: not reported [token-ms]'
+    kv_token_ms Nullable(Int64) COMMENT 'of the line tokens in the KV cache times how long; null: not reported [token-ms]',
+    unpriced LowCardinality(Nullable(String)) COMMENT 'yes: the bill lacks a cost; else null',
+    unmetered LowCardinality(Nullable(String)) COMMENT 'yes: the bill lacks energy at the meter; else null',
+    uncounted LowCardinality(Nullable(String)) COMMENT 'yes: the bill lacks CO2e; else null'
 )
 AS SELECT
     toDateTime(intDiv(minute_ms, 1000), 'UTC') AS minute,
@@ -6375,7 +6407,10 @@ AS SELECT
     each_prefill_tokens AS prefill_tokens,
     each_cached_tokens AS cached_tokens,
     each_decode_tokens AS decode_tokens,
-    each_kv_token_ms AS kv_token_ms
+    each_kv_token_ms AS kv_token_ms,
+    if(t.total_nusd IS NULL, 'yes', NULL) AS unpriced,
+    if(t.meter_mj IS NULL, 'yes', NULL) AS unmetered,
+    if(t.carbon_ug IS NULL, 'yes', NULL) AS uncounted
 FROM token_costs AS t FINAL
 ARRAY JOIN
     t.line_tenant AS each_tenant,
@@ -6396,7 +6431,7 @@ CREATE OR REPLACE VIEW unit_costs
     model LowCardinality(Nullable(String)) COMMENT 'model as served; null: nobody\'s in particular',
     unused LowCardinality(Nullable(String)) COMMENT 'the part of bills, of what is of no request: waiting, idle, start-up',
     requests UInt64 COMMENT 'requests that ended',
-    cached_tokens Nullable(Int64) COMMENT 'prompt tokens from the prefix cache: no cost of their own',
+    cached_tokens Nullable(Int64) COMMENT 'prompt tokens from the prefix cache, of bills with a cost: none of their own',
     cost_nusd Nullable(Int128) COMMENT 'cost [nUSD]',
     energy_mj Nullable(Int128) COMMENT 'energy of the GPUs [mJ]',
     gpu_ms Nullable(Int128) COMMENT 'GPU time [ms]',
@@ -6412,9 +6447,9 @@ CREATE OR REPLACE VIEW unit_costs
     usd_per_million_output Nullable(Float64) COMMENT 'a million of: generated token, with the cache that is held meanwhile [USD]',
     kwh_per_million_output Nullable(Float64) COMMENT 'a million of: generated token, with the cache that is held meanwhile [kWh]',
     g_per_million_output Nullable(Float64) COMMENT 'a million of: generated token, with the cache that is held meanwhile [g]',
-    usd_per_request Nullable(Float64) COMMENT 'a request, with all of its tokens [USD]',
-    kwh_per_request Nullable(Float64) COMMENT 'a request, with all of its tokens [kWh]',
-    g_per_request Nullable(Float64) COMMENT 'a request, with all of its tokens [g]'
+    usd_per_request Nullable(Float64) COMMENT 'a request of bills that have it, with all of its tokens [USD]',
+    kwh_per_request Nullable(Float64) COMMENT 'a request of bills that have it, with all of its tokens [kWh]',
+    g_per_request Nullable(Float64) COMMENT 'a request of bills that have it, with all of its tokens [g]'
 )
 AS SELECT
     of_hour AS hour,
@@ -6461,16 +6496,18 @@ FROM (
         if(ifNull(sumIf(toInt128(amount), kind = 'decode'), 0) > 0, sumIf(toInt128(cost_nusd), kind IN ('decode', 'kv')), NULL) / 1e9 / nullIf(sumIf(toInt128(amount), kind = 'decode' AND cost_nusd IS NOT NULL), 0) * 1e6 AS of_usd_per_million_output,
         if(ifNull(sumIf(toInt128(amount), kind = 'decode'), 0) > 0, sumIf(toInt128(meter_mj), kind IN ('decode', 'kv')), NULL) / 3.6e9 / nullIf(sumIf(toInt128(amount), kind = 'decode' AND meter_mj IS NOT NULL), 0) * 1e6 AS of_kwh_per_million_output,
         if(ifNull(sumIf(toInt128(amount), kind = 'decode'), 0) > 0, sumIf(toInt128(carbon_ug), kind IN ('decode', 'kv')), NULL) / 1e6 / nullIf(sumIf(toInt128(amount), kind = 'decode' AND carbon_ug IS NOT NULL), 0) * 1e6 AS of_g_per_million_output,
-        sum(toInt128(cost_nusd)) / 1e9 / nullIf(sum(requests), 0) AS of_usd_per_request,
-        sum(toInt128(meter_mj)) / 3.6e9 / nullIf(sum(requests), 0) AS of_kwh_per_request,
-        sum(toInt128(carbon_ug)) / 1e6 / nullIf(sum(requests), 0) AS of_g_per_request
+        sum(toInt128(cost_nusd)) / 1e9 / nullIf(sum(usd_requests), 0) AS of_usd_per_request,
+        sum(toInt128(meter_mj)) / 3.6e9 / nullIf(sum(kwh_requests), 0) AS of_kwh_per_request,
+        sum(toInt128(carbon_ug)) / 1e6 / nullIf(sum(g_requests), 0) AS of_g_per_request
     FROM (
         SELECT toStartOfHour(minute) AS of_hour, tenant, model, if(status IS NULL, part, NULL) AS unused,
-            kind, amount, cost_nusd, energy_mj, meter_mj, carbon_ug, gpu_ms, toUInt64(0) AS requests, CAST(NULL, 'Nullable(Int64)') AS cached_tokens
+            kind, amount, cost_nusd, energy_mj, meter_mj, carbon_ug, gpu_ms,
+            toUInt64(0) AS requests, toUInt64(0) AS usd_requests, toUInt64(0) AS kwh_requests, toUInt64(0) AS g_requests, CAST(NULL, 'Nullable(Int64)') AS cached_tokens
         FROM cost_parts
         UNION ALL
         SELECT toStartOfHour(minute) AS of_hour, tenant, model, NULL,
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL, toUInt64(requests), cached_tokens
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+            toUInt64(requests), toUInt64(if(unpriced IS NULL, requests, 0)), toUInt64(if(unmetered IS NULL, requests, 0)), toUInt64(if(uncounted IS NULL, requests, 0)), if(unpriced IS NULL, cached_tokens, NULL)
         FROM cost_lines
     )
     GROUP BY of_hour, tenant, model, unused
@@ -6865,6 +6902,9 @@ CREATE OR REPLACE VIEW billed_lines
     status LowCardinality(Nullable(String)) COMMENT 'how requests ended',
     region LowCardinality(Nullable(String)) COMMENT 'region of the GPUs',
     gpu_model LowCardinality(Nullable(String)) COMMENT 'product name of the GPUs; null where they are of several',
+    unpriced LowCardinality(Nullable(String)) COMMENT 'yes: the bill lacks a cost; else null',
+    unmetered LowCardinality(Nullable(String)) COMMENT 'yes: the bill lacks energy at the meter; else null',
+    uncounted LowCardinality(Nullable(String)) COMMENT 'yes: the bill lacks CO2e; else null',
     requests Int64 COMMENT 'requests that ended in this minute',
     prefill_tokens Nullable(Int64) COMMENT 'prompt tokens computed; null: not reported',
     cached_tokens Nullable(Int64) COMMENT 'prompt tokens from the prefix cache; null: not reported',
@@ -6908,25 +6948,25 @@ AS WITH
     ) AS of_1m,
     (SELECT (min(minute_ms), max(minute_ms) + 60000) FROM token_costs) AS known,
     arrayFilter(minute -> NOT has(of_1d, intDiv(minute, 86400000) * 86400000) AND NOT has(of_1h, intDiv(minute, 3600000) * 3600000) AND NOT has(of_1m, minute), arrayMap(n -> n * 60000, range(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), greatest(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), intDiv(least({to_ms:Int64}, known.2) + 59999, 60000))))) AS lacking
-SELECT window_ms, oldest_ms, newest_ms, tenant, model, slo_class, status, region, gpu_model, requests, prefill_tokens, cached_tokens, decode_tokens
+SELECT window_ms, oldest_ms, newest_ms, tenant, model, slo_class, status, region, gpu_model, unpriced, unmetered, uncounted, requests, prefill_tokens, cached_tokens, decode_tokens
 FROM
 (
-    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_tenant AS tenant, each_model AS model, each_slo_class AS slo_class, each_status AS status, each_region AS region, each_gpu_model AS gpu_model, each_requests AS requests, each_prefill_tokens AS prefill_tokens, each_cached_tokens AS cached_tokens, each_decode_tokens AS decode_tokens
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_tenant AS tenant, each_model AS model, each_slo_class AS slo_class, each_status AS status, each_region AS region, each_gpu_model AS gpu_model, each_unpriced AS unpriced, each_unmetered AS unmetered, each_uncounted AS uncounted, each_requests AS requests, each_prefill_tokens AS prefill_tokens, each_cached_tokens AS cached_tokens, each_decode_tokens AS decode_tokens
     FROM token_costs_rollup_1d AS t FINAL
-ARRAY JOIN t.line_tenant AS each_tenant, t.line_model AS each_model, t.line_slo_class AS each_slo_class, t.line_status AS each_status, t.line_region AS each_region, t.line_gpu_model AS each_gpu_model, t.line_requests AS each_requests, t.line_prefill_tokens AS each_prefill_tokens, t.line_cached_tokens AS each_cached_tokens, t.line_decode_tokens AS each_decode_tokens
+ARRAY JOIN t.line_tenant AS each_tenant, t.line_model AS each_model, t.line_slo_class AS each_slo_class, t.line_status AS each_status, t.line_region AS each_region, t.line_gpu_model AS each_gpu_model, arrayResize(t.line_unpriced, length(t.line_tenant), NULL) AS each_unpriced, arrayResize(t.line_unmetered, length(t.line_tenant), NULL) AS each_unmetered, arrayResize(t.line_uncounted, length(t.line_tenant), NULL) AS each_uncounted, t.line_requests AS each_requests, t.line_prefill_tokens AS each_prefill_tokens, t.line_cached_tokens AS each_cached_tokens, t.line_decode_tokens AS each_decode_tokens
     WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1d, t.window_ms)
     UNION ALL
-    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_tenant AS tenant, each_model AS model, each_slo_class AS slo_class, each_status AS status, each_region AS region, each_gpu_model AS gpu_model, each_requests AS requests, each_prefill_tokens AS prefill_tokens, each_cached_tokens AS cached_tokens, each_decode_tokens AS decode_tokens
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_tenant AS tenant, each_model AS model, each_slo_class AS slo_class, each_status AS status, each_region AS region, each_gpu_model AS gpu_model, each_unpriced AS unpriced, each_unmetered AS unmetered, each_uncounted AS uncounted, each_requests AS requests, each_prefill_tokens AS prefill_tokens, each_cached_tokens AS cached_tokens, each_decode_tokens AS decode_tokens
     FROM token_costs_rollup_1h AS t FINAL
-ARRAY JOIN t.line_tenant AS each_tenant, t.line_model AS each_model, t.line_slo_class AS each_slo_class, t.line_status AS each_status, t.line_region AS each_region, t.line_gpu_model AS each_gpu_model, t.line_requests AS each_requests, t.line_prefill_tokens AS each_prefill_tokens, t.line_cached_tokens AS each_cached_tokens, t.line_decode_tokens AS each_decode_tokens
+ARRAY JOIN t.line_tenant AS each_tenant, t.line_model AS each_model, t.line_slo_class AS each_slo_class, t.line_status AS each_status, t.line_region AS each_region, t.line_gpu_model AS each_gpu_model, arrayResize(t.line_unpriced, length(t.line_tenant), NULL) AS each_unpriced, arrayResize(t.line_unmetered, length(t.line_tenant), NULL) AS each_unmetered, arrayResize(t.line_uncounted, length(t.line_tenant), NULL) AS each_uncounted, t.line_requests AS each_requests, t.line_prefill_tokens AS each_prefill_tokens, t.line_cached_tokens AS each_cached_tokens, t.line_decode_tokens AS each_decode_tokens
     WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1h, t.window_ms)
     UNION ALL
-    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_tenant AS tenant, each_model AS model, each_slo_class AS slo_class, each_status AS status, each_region AS region, each_gpu_model AS gpu_model, each_requests AS requests, each_prefill_tokens AS prefill_tokens, each_cached_tokens AS cached_tokens, each_decode_tokens AS decode_tokens
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_tenant AS tenant, each_model AS model, each_slo_class AS slo_class, each_status AS status, each_region AS region, each_gpu_model AS gpu_model, each_unpriced AS unpriced, each_unmetered AS unmetered, each_uncounted AS uncounted, each_requests AS requests, each_prefill_tokens AS prefill_tokens, each_cached_tokens AS cached_tokens, each_decode_tokens AS decode_tokens
     FROM token_costs_rollup_1m AS t FINAL
-ARRAY JOIN t.line_tenant AS each_tenant, t.line_model AS each_model, t.line_slo_class AS each_slo_class, t.line_status AS each_status, t.line_region AS each_region, t.line_gpu_model AS each_gpu_model, t.line_requests AS each_requests, t.line_prefill_tokens AS each_prefill_tokens, t.line_cached_tokens AS each_cached_tokens, t.line_decode_tokens AS each_decode_tokens
+ARRAY JOIN t.line_tenant AS each_tenant, t.line_model AS each_model, t.line_slo_class AS each_slo_class, t.line_status AS each_status, t.line_region AS each_region, t.line_gpu_model AS each_gpu_model, arrayResize(t.line_unpriced, length(t.line_tenant), NULL) AS each_unpriced, arrayResize(t.line_unmetered, length(t.line_tenant), NULL) AS each_unmetered, arrayResize(t.line_uncounted, length(t.line_tenant), NULL) AS each_uncounted, t.line_requests AS each_requests, t.line_prefill_tokens AS each_prefill_tokens, t.line_cached_tokens AS each_cached_tokens, t.line_decode_tokens AS each_decode_tokens
     WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1m, t.window_ms)
     UNION ALL
-    SELECT t.minute_ms, t.minute_ms, t.minute_ms, each_tenant AS tenant, each_model AS model, each_slo_class AS slo_class, each_status AS status, t.region AS region, t.gpu_model AS gpu_model, each_requests AS requests, each_prefill_tokens AS prefill_tokens, each_cached_tokens AS cached_tokens, each_decode_tokens AS decode_tokens
+    SELECT t.minute_ms, t.minute_ms, t.minute_ms, each_tenant AS tenant, each_model AS model, each_slo_class AS slo_class, each_status AS status, t.region AS region, t.gpu_model AS gpu_model, if(t.total_nusd IS NULL, 'yes', NULL) AS unpriced, if(t.meter_mj IS NULL, 'yes', NULL) AS unmetered, if(t.carbon_ug IS NULL, 'yes', NULL) AS uncounted, each_requests AS requests, each_prefill_tokens AS prefill_tokens, each_cached_tokens AS cached_tokens, each_decode_tokens AS decode_tokens
     FROM token_costs AS t FINAL
 ARRAY JOIN t.line_tenant AS each_tenant, t.line_model AS each_model, t.line_slo_class AS each_slo_class, t.line_status AS each_status, t.line_requests AS each_requests, t.line_prefill_tokens AS each_prefill_tokens, t.line_cached_tokens AS each_cached_tokens, t.line_decode_tokens AS each_decode_tokens, t.line_kv_token_ms AS each_kv_token_ms
     WHERE t.minute_ms >= {from_ms:Int64} AND t.minute_ms < {to_ms:Int64} AND t.minute_ms IN (SELECT arrayJoin(lacking))
@@ -7095,6 +7135,7 @@ CREATE OR REPLACE VIEW billed_owner_lines
     use LowCardinality(Nullable(String)) COMMENT 'what the GPUs are for',
     owner LowCardinality(Nullable(String)) COMMENT 'engine id; the host where no engine holds the GPU',
     model LowCardinality(Nullable(String)) COMMENT 'model',
+    unpriced LowCardinality(Nullable(String)) COMMENT 'yes: the bill lacks a cost; else null',
     requests Int64 COMMENT 'requests that ended in this minute',
     prefill_tokens Nullable(Int64) COMMENT 'prompt tokens computed; null: not reported',
     cached_tokens Nullable(Int64) COMMENT 'prompt tokens from the prefix cache; null: not reported',
@@ -7138,25 +7179,25 @@ AS WITH
     ) AS of_1m,
     (SELECT (min(minute_ms), max(minute_ms) + 60000) FROM token_costs) AS known,
     arrayFilter(minute -> NOT has(of_1d, intDiv(minute, 86400000) * 86400000) AND NOT has(of_1h, intDiv(minute, 3600000) * 3600000) AND NOT has(of_1m, minute), arrayMap(n -> n * 60000, range(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), greatest(intDiv(greatest({from_ms:Int64}, known.1) + 59999, 60000), intDiv(least({to_ms:Int64}, known.2) + 59999, 60000))))) AS lacking
-SELECT window_ms, oldest_ms, newest_ms, use, owner, model, requests, prefill_tokens, cached_tokens, decode_tokens
+SELECT window_ms, oldest_ms, newest_ms, use, owner, model, unpriced, requests, prefill_tokens, cached_tokens, decode_tokens
 FROM
 (
-    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_use AS use, each_owner AS owner, each_model AS model, each_requests AS requests, each_prefill_tokens AS prefill_tokens, each_cached_tokens AS cached_tokens, each_decode_tokens AS decode_tokens
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_use AS use, each_owner AS owner, each_model AS model, each_unpriced AS unpriced, each_requests AS requests, each_prefill_tokens AS prefill_tokens, each_cached_tokens AS cached_tokens, each_decode_tokens AS decode_tokens
     FROM token_costs_rollup_1d AS t FINAL
-ARRAY JOIN t.owner_line_use AS each_use, t.owner_line_owner AS each_owner, t.owner_line_model AS each_model, t.owner_line_requests AS each_requests, t.owner_line_prefill_tokens AS each_prefill_tokens, t.owner_line_cached_tokens AS each_cached_tokens, t.owner_line_decode_tokens AS each_decode_tokens
+ARRAY JOIN t.owner_line_use AS each_use, t.owner_line_owner AS each_owner, t.owner_line_model AS each_model, arrayResize(t.owner_line_unpriced, length(t.owner_line_use), NULL) AS each_unpriced, t.owner_line_requests AS each_requests, t.owner_line_prefill_tokens AS each_prefill_tokens, t.owner_line_cached_tokens AS each_cached_tokens, t.owner_line_decode_tokens AS each_decode_tokens
     WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1d, t.window_ms)
     UNION ALL
-    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_use AS use, each_owner AS owner, each_model AS model, each_requests AS requests, each_prefill_tokens AS prefill_tokens, each_cached_tokens AS cached_tokens, each_decode_tokens AS decode_tokens
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_use AS use, each_owner AS owner, each_model AS model, each_unpriced AS unpriced, each_requests AS requests, each_prefill_tokens AS prefill_tokens, each_cached_tokens AS cached_tokens, each_decode_tokens AS decode_tokens
     FROM token_costs_rollup_1h AS t FINAL
-ARRAY JOIN t.owner_line_use AS each_use, t.owner_line_owner AS each_owner, t.owner_line_model AS each_model, t.owner_line_requests AS each_requests, t.owner_line_prefill_tokens AS each_prefill_tokens, t.owner_line_cached_tokens AS each_cached_tokens, t.owner_line_decode_tokens AS each_decode_tokens
+ARRAY JOIN t.owner_line_use AS each_use, t.owner_line_owner AS each_owner, t.owner_line_model AS each_model, arrayResize(t.owner_line_unpriced, length(t.owner_line_use), NULL) AS each_unpriced, t.owner_line_requests AS each_requests, t.owner_line_prefill_tokens AS each_prefill_tokens, t.owner_line_cached_tokens AS each_cached_tokens, t.owner_line_decode_tokens AS each_decode_tokens
     WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1h, t.window_ms)
     UNION ALL
-    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_use AS use, each_owner AS owner, each_model AS model, each_requests AS requests, each_prefill_tokens AS prefill_tokens, each_cached_tokens AS cached_tokens, each_decode_tokens AS decode_tokens
+    SELECT t.window_ms, t.oldest_ms, t.newest_ms, each_use AS use, each_owner AS owner, each_model AS model, each_unpriced AS unpriced, each_requests AS requests, each_prefill_tokens AS prefill_tokens, each_cached_tokens AS cached_tokens, each_decode_tokens AS decode_tokens
     FROM token_costs_rollup_1m AS t FINAL
-ARRAY JOIN t.owner_line_use AS each_use, t.owner_line_owner AS each_owner, t.owner_line_model AS each_model, t.owner_line_requests AS each_requests, t.owner_line_prefill_tokens AS each_prefill_tokens, t.owner_line_cached_tokens AS each_cached_tokens, t.owner_line_decode_tokens AS each_decode_tokens
+ARRAY JOIN t.owner_line_use AS each_use, t.owner_line_owner AS each_owner, t.owner_line_model AS each_model, arrayResize(t.owner_line_unpriced, length(t.owner_line_use), NULL) AS each_unpriced, t.owner_line_requests AS each_requests, t.owner_line_prefill_tokens AS each_prefill_tokens, t.owner_line_cached_tokens AS each_cached_tokens, t.owner_line_decode_tokens AS each_decode_tokens
     WHERE t.window_ms >= {from_ms:Int64} AND t.window_ms < {to_ms:Int64} AND has(of_1m, t.window_ms)
     UNION ALL
-    SELECT t.minute_ms, t.minute_ms, t.minute_ms, t.use AS use, t.owner AS owner, each_model AS model, each_requests AS requests, each_prefill_tokens AS prefill_tokens, each_cached_tokens AS cached_tokens, each_decode_tokens AS decode_tokens
+    SELECT t.minute_ms, t.minute_ms, t.minute_ms, t.use AS use, t.owner AS owner, each_model AS model, if(t.total_nusd IS NULL, 'yes', NULL) AS unpriced, each_requests AS requests, each_prefill_tokens AS prefill_tokens, each_cached_tokens AS cached_tokens, each_decode_tokens AS decode_tokens
     FROM token_costs AS t FINAL
 ARRAY JOIN t.line_tenant AS each_tenant, t.line_model AS each_model, t.line_slo_class AS each_slo_class, t.line_status AS each_status, t.line_requests AS each_requests, t.line_prefill_tokens AS each_prefill_tokens, t.line_cached_tokens AS each_cached_tokens, t.line_decode_tokens AS each_decode_tokens, t.line_kv_token_ms AS each_kv_token_ms
     WHERE t.minute_ms >= {from_ms:Int64} AND t.minute_ms < {to_ms:Int64} AND t.minute_ms IN (SELECT arrayJoin(lacking))
@@ -7427,16 +7468,23 @@ CREATE OR REPLACE VIEW who_changed
     explains Nullable(Float64) COMMENT 'share of the change of all that would not be had it not changed'
 )
 AS WITH
+    (
+        SELECT groupUniqArray(intDiv(window_ms, 3600000) * 3600000)
+        FROM (
+            SELECT level, window_ms FROM dirty_windows WHERE topic = 'llm.requests' AND level IN ('1m', '1h')
+            GROUP BY level, window_ms, writer HAVING max(noted) > max(done)
+        )
+    ) AS pending_hours,
     read AS (
-        SELECT grouping, tenant, model, model_version, host, engine_id, event_count, status, error_kind, input_tokens_sum, cached_tokens_sum, output_tokens_sum, ttft_us_bins, tpot_us_bins, e2e_us_bins, (window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT (intDiv(window_ms, 60000) * 60000 >= {from_ms:Int64} AND intDiv(window_ms, 60000) * 60000 + 60000 <= {to_ms:Int64} AND intDiv(window_ms, 60000) * 60000 < (SELECT toUnixTimestamp64Milli(now64(3))) - 86400000) AND NOT (intDiv(window_ms, 3600000) * 3600000 >= {from_ms:Int64} AND intDiv(window_ms, 3600000) * 3600000 + 3600000 <= {to_ms:Int64})) AS in_is, (window_ms >= {before_from_ms:Int64} AND window_ms < {before_to_ms:Int64} AND NOT (intDiv(window_ms, 60000) * 60000 >= {before_from_ms:Int64} AND intDiv(window_ms, 60000) * 60000 + 60000 <= {before_to_ms:Int64} AND intDiv(window_ms, 60000) * 60000 < (SELECT toUnixTimestamp64Milli(now64(3))) - 86400000) AND NOT (intDiv(window_ms, 3600000) * 3600000 >= {before_from_ms:Int64} AND intDiv(window_ms, 3600000) * 3600000 + 3600000 <= {before_to_ms:Int64})) AS in_was
+        SELECT grouping, tenant, model, model_version, host, engine_id, event_count, status, error_kind, input_tokens_sum, cached_tokens_sum, output_tokens_sum, ttft_us_bins, tpot_us_bins, e2e_us_bins, (window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND NOT (intDiv(window_ms, 60000) * 60000 >= {from_ms:Int64} AND intDiv(window_ms, 60000) * 60000 + 60000 <= {to_ms:Int64} AND intDiv(window_ms, 60000) * 60000 < (SELECT toUnixTimestamp64Milli(now64(3))) - 86400000) AND NOT (intDiv(window_ms, 3600000) * 3600000 >= {from_ms:Int64} AND intDiv(window_ms, 3600000) * 3600000 + 3600000 <= {to_ms:Int64} AND intDiv(window_ms, 3600000) * 3600000 + 4200000 <= (SELECT toUnixTimestamp64Milli(now64(3))) AND NOT has(pending_hours, intDiv(window_ms, 3600000) * 3600000))) AS in_is, (window_ms >= {before_from_ms:Int64} AND window_ms < {before_to_ms:Int64} AND NOT (intDiv(window_ms, 60000) * 60000 >= {before_from_ms:Int64} AND intDiv(window_ms, 60000) * 60000 + 60000 <= {before_to_ms:Int64} AND intDiv(window_ms, 60000) * 60000 < (SELECT toUnixTimestamp64Milli(now64(3))) - 86400000) AND NOT (intDiv(window_ms, 3600000) * 3600000 >= {before_from_ms:Int64} AND intDiv(window_ms, 3600000) * 3600000 + 3600000 <= {before_to_ms:Int64} AND intDiv(window_ms, 3600000) * 3600000 + 4200000 <= (SELECT toUnixTimestamp64Milli(now64(3))) AND NOT has(pending_hours, intDiv(window_ms, 3600000) * 3600000))) AS in_was
         FROM llm_requests_partials FINAL
         WHERE grouping IN ('service', 'engine') AND ((window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}) OR (window_ms >= {before_from_ms:Int64} AND window_ms < {before_to_ms:Int64})) AND (in_is OR in_was)
         UNION ALL
-        SELECT grouping, tenant, model, model_version, host, engine_id, event_count, status, error_kind, input_tokens_sum, cached_tokens_sum, output_tokens_sum, ttft_us_bins, tpot_us_bins, e2e_us_bins, (intDiv(window_ms, 60000) * 60000 >= {from_ms:Int64} AND intDiv(window_ms, 60000) * 60000 + 60000 <= {to_ms:Int64} AND intDiv(window_ms, 60000) * 60000 < (SELECT toUnixTimestamp64Milli(now64(3))) - 86400000 AND NOT (intDiv(window_ms, 3600000) * 3600000 >= {from_ms:Int64} AND intDiv(window_ms, 3600000) * 3600000 + 3600000 <= {to_ms:Int64})) AS in_is, (intDiv(window_ms, 60000) * 60000 >= {before_from_ms:Int64} AND intDiv(window_ms, 60000) * 60000 + 60000 <= {before_to_ms:Int64} AND intDiv(window_ms, 60000) * 60000 < (SELECT toUnixTimestamp64Milli(now64(3))) - 86400000 AND NOT (intDiv(window_ms, 3600000) * 3600000 >= {before_from_ms:Int64} AND intDiv(window_ms, 3600000) * 3600000 + 3600000 <= {before_to_ms:Int64})) AS in_was
+        SELECT grouping, tenant, model, model_version, host, engine_id, event_count, status, error_kind, input_tokens_sum, cached_tokens_sum, output_tokens_sum, ttft_us_bins, tpot_us_bins, e2e_us_bins, (intDiv(window_ms, 60000) * 60000 >= {from_ms:Int64} AND intDiv(window_ms, 60000) * 60000 + 60000 <= {to_ms:Int64} AND intDiv(window_ms, 60000) * 60000 < (SELECT toUnixTimestamp64Milli(now64(3))) - 86400000 AND NOT (intDiv(window_ms, 3600000) * 3600000 >= {from_ms:Int64} AND intDiv(window_ms, 3600000) * 3600000 + 3600000 <= {to_ms:Int64} AND intDiv(window_ms, 3600000) * 3600000 + 4200000 <= (SELECT toUnixTimestamp64Milli(now64(3))) AND NOT has(pending_hours, intDiv(window_ms, 3600000) * 3600000))) AS in_is, (intDiv(window_ms, 60000) * 60000 >= {before_from_ms:Int64} AND intDiv(window_ms, 60000) * 60000 + 60000 <= {before_to_ms:Int64} AND intDiv(window_ms, 60000) * 60000 < (SELECT toUnixTimestamp64Milli(now64(3))) - 86400000 AND NOT (intDiv(window_ms, 3600000) * 3600000 >= {before_from_ms:Int64} AND intDiv(window_ms, 3600000) * 3600000 + 3600000 <= {before_to_ms:Int64} AND intDiv(window_ms, 3600000) * 3600000 + 4200000 <= (SELECT toUnixTimestamp64Milli(now64(3))) AND NOT has(pending_hours, intDiv(window_ms, 3600000) * 3600000))) AS in_was
         FROM llm_requests_rollup_1m FINAL
         WHERE grouping IN ('service', 'engine') AND ((window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}) OR (window_ms >= {before_from_ms:Int64} AND window_ms < {before_to_ms:Int64})) AND (in_is OR in_was)
         UNION ALL
-        SELECT grouping, tenant, model, model_version, host, engine_id, event_count, status, error_kind, input_tokens_sum, cached_tokens_sum, output_tokens_sum, ttft_us_bins, tpot_us_bins, e2e_us_bins, (intDiv(window_ms, 3600000) * 3600000 >= {from_ms:Int64} AND intDiv(window_ms, 3600000) * 3600000 + 3600000 <= {to_ms:Int64}) AS in_is, (intDiv(window_ms, 3600000) * 3600000 >= {before_from_ms:Int64} AND intDiv(window_ms, 3600000) * 3600000 + 3600000 <= {before_to_ms:Int64}) AS in_was
+        SELECT grouping, tenant, model, model_version, host, engine_id, event_count, status, error_kind, input_tokens_sum, cached_tokens_sum, output_tokens_sum, ttft_us_bins, tpot_us_bins, e2e_us_bins, (intDiv(window_ms, 3600000) * 3600000 >= {from_ms:Int64} AND intDiv(window_ms, 3600000) * 3600000 + 3600000 <= {to_ms:Int64} AND intDiv(window_ms, 3600000) * 3600000 + 4200000 <= (SELECT toUnixTimestamp64Milli(now64(3))) AND NOT has(pending_hours, intDiv(window_ms, 3600000) * 3600000)) AS in_is, (intDiv(window_ms, 3600000) * 3600000 >= {before_from_ms:Int64} AND intDiv(window_ms, 3600000) * 3600000 + 3600000 <= {before_to_ms:Int64} AND intDiv(window_ms, 3600000) * 3600000 + 4200000 <= (SELECT toUnixTimestamp64Milli(now64(3))) AND NOT has(pending_hours, intDiv(window_ms, 3600000) * 3600000)) AS in_was
         FROM llm_requests_rollup_1h FINAL
         WHERE grouping IN ('service', 'engine') AND ((window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}) OR (window_ms >= {before_from_ms:Int64} AND window_ms < {before_to_ms:Int64})) AND (in_is OR in_was)
     ),
@@ -7619,7 +7667,7 @@ AS WITH
     ),
     rates AS (
         SELECT of_ms, region, gpu_model, sum(toInt128(part_nusd)) AS nusd, sum(gpu_ms) AS billed,
-            toInt128(ifNull(intDiv(nusd * 3600000 + intDiv(billed, 2), nullIf(billed, 0)), 0)) AS rate
+            toInt128(intDiv(nusd * 3600000 + intDiv(billed, 2), nullIf(billed, 0))) AS rate
         FROM (
             SELECT c.window_ms AS of_ms, ifNull(each_region, '') AS region, ifNull(each_gpu_model, '') AS gpu_model, toInt128(each_gpu_nusd) + ifNull(each_host_nusd, 0) AS part_nusd,
                 ifNull(each_gpu_ms, 0) AS gpu_ms
@@ -7647,8 +7695,8 @@ SELECT
     a.reporting AS reporting_gpu_ms,
     a.billed AS billed_gpu_ms,
     a.silent AS silent_gpu_ms,
-    if(r.rate = 0, NULL, r.rate) AS nusd_per_gpu_hour,
-    if(a.silent = 0, 0, if(r.rate = 0, NULL, intDiv(toInt128(a.silent) * r.rate + 1800000, 3600000))) AS unobserved_nusd
+    r.rate AS nusd_per_gpu_hour,
+    if(a.silent = 0, 0, intDiv(toInt128(a.silent) * r.rate + 1800000, 3600000)) AS unobserved_nusd
 FROM (
     SELECT of_ms, cluster, region, gpu_model, sum(n) AS gpus, sum(quiet) AS silent_gpus, sum(inventory_ms) AS inventory,
         sum(reporting_ms) AS reporting, sum(billed_ms) AS billed, sum(inventory_ms - reporting_ms) AS silent
