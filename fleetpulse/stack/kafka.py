@@ -44,9 +44,10 @@ SETTINGS = {
     "offsets.retention.minutes": str(7 * 24 * 60),
     # A transaction whose owner was killed holds up readers until it is ended: look every second.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-    # After kill -9 the controller waits for the old session to run out before it lets the broker in again.
+    # After kill -9 the controller waits for the old session to run out before it lets the broker in again. With 3 s one
+    # that stood still for 2 s on a busy machine was taken for gone.
     "broker.heartbeat.interval.ms": "500",
-    "broker.session.timeout.ms": "3000",
+    "broker.session.timeout.ms": "6000",
     "log.segment.bytes": str(256 << 20),
     "log.retention.check.interval.ms": "60000",
     "socket.request.max.bytes": str(100 << 20),

@@ -371,6 +371,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "installed first, sought later",
         _owner(_NoContiguity, bare_listener=_HastyListener),
         _CONTIGUITY,
+        seen_by=26,
     ),
     Mutation(
         "fetches without stamps",

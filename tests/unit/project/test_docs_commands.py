@@ -91,10 +91,12 @@ def test_figures_of_the_readme_are_those_of_the_pages() -> None:
 
 
 def test_kubernetes_is_asked_for_the_namespace_of_the_parts() -> None:
-    """That of the manifests, not of whoever happens to be called; manifests and namespaces name themselves."""
+    """That of the manifests, not of whoever happens to be called; manifests and namespaces name themselves, and brokers
+    are of another."""
     lines = [line for path in DOCUMENTS for line in path.read_text(encoding="utf-8").splitlines()]
     told = [call for line in lines for call in re.findall(r"(?:^|`)\s*kubectl ([^`]+)", line)]
     themselves = ("apply --kustomize", "create namespace", "label namespace")
 
     assert len(told) > 10
-    assert [one for one in told if not one.startswith((*themselves, "--namespace fleetpulse "))] == []
+    namespaces = ("--namespace fleetpulse ", "--namespace kafka exec BROKER ")
+    assert [one for one in told if not one.startswith((*themselves, *namespaces))] == []

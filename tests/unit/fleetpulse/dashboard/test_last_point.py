@@ -153,6 +153,6 @@ async def test_the_pipeline_shows_what_was_rejected(
 
     await _show(client, pipeline.PAGE, {"pipeline_over_time": rows}, last="10d")
 
-    assert not {"Everything was accepted", "No event was booked in this range"}.intersection(shown.sentences)
+    assert "Everything was accepted" not in shown.sentences
     (odd,) = [lines for lines in shown.lines if "rejected" in lines]
     assert odd["rejected"][-1] == [LAST_AT_MS, 0.5]
