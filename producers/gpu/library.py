@@ -40,7 +40,7 @@ _WORDS = {
     pynvml.NVML_ERROR_INVALID_ARGUMENT: "not known to the GPU",
     pynvml.NVML_ERROR_NO_PERMISSION: "needs more rights",
     pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (
-        "the driver's library and its kernel module differ (an update): load the module anew or reboot the host, "
+        "the driver's library and its kernel module differ (an update): reload the module or reboot the host, "
         "then restart the agent"
     ),
     pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "the driver is not loaded",

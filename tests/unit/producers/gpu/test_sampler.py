@@ -544,7 +544,7 @@ def test_a_driver_that_is_away_is_logged_once_with_what_helps(open_on: Open, cap
     with caplog.at_level(logging.WARNING):
         (lost,), _ = (host.sample()[1] for _ in range(2))
 
-    why = "library and its kernel module differ (an update): load the module anew or reboot the host, then"
+    why = "library and its kernel module differ (an update): reload the module or reboot the host, then"
     assert [vars(each)["why"] for each in caplog.records if each.message == "driver not responding, retrying"] == [
         lost["message"].removeprefix("the GPU does not answer: ")
     ]
