@@ -111,7 +111,8 @@ def test_the_end_of_the_terminal_ends_a_command_as_sigterm_does(command: str, sa
     """What it has to say finds no terminal, which stops nothing. Shell and kernel both say that it is gone."""
     ours, theirs = pty.openpty()
     done = tmp_path / "done"
-    code = COMMAND.replace("print(word, flush=True)", f"print(word, flush=True); open({str(done)!r}, 'a').write(word)")
+    kept = f"print(word, flush=True)\n    with open({str(done)!r}, 'ab', 0) as file:\n        file.write(word.encode())"
+    code = COMMAND.replace("print(word, flush=True)", kept)  # at once: what a destructor writes or raises comes late
     with subprocess.Popen(
         [sys.executable, "-c", "from signal import *; signal(SIGHUP, SIG_DFL)" + code, command],
         cwd=ROOT,
