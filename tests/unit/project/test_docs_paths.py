@@ -26,6 +26,7 @@ NOT_OURS = {
     "list_prices.json",
     "model_prices*.json",
     "kafka-consumer-groups.sh",
+    "kafka-leader-election.sh",
     "deploy/secrets/*",
     "vllm/*",
     "fleetpulse-*.whl",
