@@ -5,7 +5,9 @@ A request with ``background`` is answered before anything is generated. Its toke
 reads later (``GET /v1/responses/{id}``, also as a stream, or ``POST .../cancel``): the first reading that finds it
 final gives one row, of the tenant and the model that made it. Its latencies are unknown: polls do not say when it
 ended. A response is known here from the answer to its request on, and forgotten with its row, or without one when
-``RESPONSES_MAX`` others have come since or the proxy stops: none is counted twice.
+``RESPONSES_MAX`` others have come since or the proxy stops: none is counted twice. It may be read before the answer
+that names it was looked at here: every reading is followed, and only at its end is it asked whether its response is
+known.
 
 Of several workers any may be asked for it. The one that passed its request on tells the others of it, and they tell
 what they read of it: that one alone decides, by its own memory, whether it gives a row.
@@ -41,18 +43,16 @@ _UNKNOWN: dict[str, Any] = {
 class Background:
     """What one proxy, or one worker of it, knows of responses that are made in the background.
 
-    ``settle`` takes what was answered so far, ``unread`` counts what was not read, by ``reasons``, ``give`` takes each
-    row with the upstream that it was read from, ``tell`` what the other workers are to ``hear``.
+    ``unread`` counts what was not read, by ``reasons``, ``give`` takes each row with the upstream that it was read
+    from, ``tell`` what the other workers are to ``hear``.
     """
 
     def __init__(
         self,
-        settle: Callable[[], object],
         unread: Callable[[Mapping[str, int]], object],
         give: Callable[[Row, int | None], object],
         tell: Callable[[Message], object],
     ) -> None:
-        self._settle = settle
         self._unread = unread
         self._give = give
         self._tell = tell
@@ -73,16 +73,22 @@ class Background:
         return answer_id
 
     def reading(self, head: Head, began_s: float, limits: ProxyConfig) -> Watch | None:
-        """How to follow the answer to this request; None for one that reads no such response."""
+        """How to follow the answer to this request; None for one that reads no response."""
         path = read_path(head.path)
         response_id = None if path is None else response_read(head.method, path)
         if response_id is None:
             return None
-        self._settle()  # it may follow at once on the answer that names it
-        meta = self._made.get(response_id) or self._elsewhere.get(response_id)
-        if meta is None:
-            return None
+        meta = RequestMeta(response_id, "responses")
         return Watch(meta, int(began_s * 1e9), limits.watched_bytes_max, limits.decoded_bytes_max)
+
+    def finds(self, tracker: Tracker) -> bool:
+        """Whether the response that a reading followed is known, now that all that was answered before the reading
+        began was taken: then ``tracker`` learns whose it is."""
+        name = tracker.meta.request_id
+        meta = self._made.get(name) or self._elsewhere.get(name)
+        if meta is not None:
+            tracker.learn(meta)
+        return meta is not None
 
     def ended(self, tracker: Tracker, row: Row, where: int | None) -> None:
         """The reading of a response has ended with ``row``: give it, the first time that it is final."""

@@ -112,7 +112,7 @@ class ProxyServer:
         self._open: set[Exchange] = set()
         self._all_ended = asyncio.Event()
         self._unread = ReadQueue(self._read, LOOK_AFTER_S)
-        self.background = Background(self.settle, self.stats.unread, self._made_in_background, tell)
+        self.background = Background(self.stats.unread, self._made_in_background, tell)
         self._ended: deque[tuple[Exchange, int, How]] = deque()
         self._listener: asyncio.AbstractServer | None = None
         self._swept_s = self.now_s()
@@ -372,6 +372,8 @@ class ProxyServer:
     def _row_of(self, exchange: Exchange, at_ns: int, how: How) -> dict[str, Any] | None:
         watch = exchange.watch
         assert watch is not None
+        if exchange.api is None and not self.background.finds(watch.tracker):
+            return None
         try:
             watch.close(at_ns, how)
         except Exception as defect:  # the row has what was read before

@@ -90,6 +90,11 @@ class Tracker:
         """Chunks with content so far."""
         return len(self._at_ns) + self._unread
 
+    def learn(self, meta: RequestMeta) -> None:
+        """Take what is known of the request, where that comes only after its answer."""
+        self.meta = meta
+        self._model = meta.model or self._model
+
     def status(self, at_ns: int, http_status: int) -> None:
         """The status that the client was answered; the last one counts. ``at_ns`` is for the record's sake."""
         if self._open() and 100 <= http_status <= 599:

@@ -12,6 +12,7 @@ import pytest
 
 from producers.proxy import background
 from producers.proxy.claims import Claims
+from producers.proxy.read_queue import LOOK_BYTES_MAX
 from tests.unit.producers.proxy.test_proxy_sides import Setting
 
 BODY = b'{"model":"m","background":true,"user":"u"}'
@@ -148,6 +149,30 @@ def test_a_response_can_be_read_at_once() -> None:
         return setting.rows
 
     assert [row["request_id"] for row in asyncio.run(run())] == ["r", "resp_1"]
+
+
+async def test_who_reads_a_response_waits_for_nothing_that_is_unpacked() -> None:
+    """What was answered before is read in turns, however small it came, and the response is known at the end."""
+    large = response("queued", instructions="i" * 4 * LOOK_BYTES_MAX)
+    setting = Setting()
+    setting.client.data_received(POST)
+    setting.upstream.data_received(answer(large, headers=b"Content-Encoding: deflate\r\n"))
+    setting.client.data_received(reading())
+    setting.upstream.data_received(FINAL)
+
+    assert not setting.server._unread.look()
+    setting.server.settle()
+    assert [row["request_id"] for row in setting.rows] == ["r", "resp_1"]
+
+
+def test_of_a_response_that_is_not_known_nothing_is_counted() -> None:
+    """Whatever of it could not be read."""
+    setting, rows = rows_of(
+        (reading(), answer(response("completed", instructions="i" * 3_000))), watched_bytes_max=2_000
+    )
+
+    assert rows == []
+    assert setting.counters.value("proxy_unread", reason="oversize_body") == 0
 
 
 async def test_an_engine_that_hangs_is_not_awaited_for_the_state_of_a_response() -> None:
