@@ -95,7 +95,7 @@ class Pool:
             side = await self._new()
         except (OSError, ValueError) as error:
             self._connecting.pop(exchange, None)
-            if isinstance(error, OSError) and error.errno in _OURS:
+            if _is_ours(error):
                 server.choice.gave_up(upstream)
                 exchange.where = None  # its row names no engine
                 exchange.fail(errors.NO_DESCRIPTORS, How.REFUSED)
@@ -161,7 +161,8 @@ class Pool:
         return [_text(each[4]) for each in found]
 
     async def probe(self) -> str | None:
-        """Ask for ``probe_path``, within ``connect_s``. None when it was answered, else why not."""
+        """Ask for ``probe_path``, within ``connect_s``. None when it was answered, else why not. Raises OSError where
+        this process could not ask."""
         limits = self._server.limits
         head = b"GET %b HTTP/1.1\r\nHost: %b\r\nConnection: close\r\n\r\n"
         try:
@@ -171,6 +172,8 @@ class Pool:
                     writer.write(head % (self.prefix + limits.probe_path.encode(), self.authority))
                     line = await reader.readuntil(b"\r\n")
         except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+            if _is_ours(error):
+                raise
             return f"{type(error).__name__}: {error}"
         return None if _GOOD.match(line) else f"answered {line[:64]!r}"
 
@@ -223,6 +226,10 @@ def _is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_ours(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno in _OURS
 
 
 def _need_descriptor() -> None:

@@ -12,7 +12,8 @@ from producers.proxy.upstreams import Choice, Upstream
 _log = logging.getLogger(__name__)
 
 Probe = Callable[[], Awaitable[str | None]]
-"""Asks an upstream something small. None when it answered, else why not."""
+"""Asks an upstream something small. None when it answered, else why not. Raises OSError where this process could not
+ask."""
 
 
 class UpstreamHealth:
@@ -66,7 +67,11 @@ class UpstreamHealth:
             task.cancel()
 
     async def _probed(self, upstream: Upstream) -> None:
-        why = await self._probe_of[upstream.index]()
+        try:
+            why = await self._probe_of[upstream.index]()
+        except OSError:  # which says nothing of the upstream
+            self._choice.not_probed(upstream)
+            return
         self._choice.probe_ended(upstream, self._now_s(), good=why is None)
         if why is not None:
             _log.info("upstream probed in vain", extra={"upstream": upstream.name, "why": why})

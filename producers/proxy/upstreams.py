@@ -193,7 +193,7 @@ class Choice:
         upstream.down_until_s = now_s + min(self._down_s * 2.0 ** (min(upstream.outs, 32) - 1), DOWN_MAX_S)
 
     def begin_probes(self, now_s: float) -> list[Upstream]:
-        """Those to be probed now; each once, until ``probe_ended``."""
+        """Those to be probed now; each once, until ``probe_ended`` or ``not_probed``."""
         due = [
             upstream
             for upstream in self.upstreams
@@ -202,6 +202,10 @@ class Choice:
         for upstream in due:
             upstream.probing = True
         return due
+
+    def not_probed(self, upstream: Upstream) -> None:
+        """It could not be asked: it is due again."""
+        upstream.probing = False
 
     def probe_ended(self, upstream: Upstream, now_s: float, *, good: bool) -> None:
         """After a good probe a request may try it; after a bad one its pause begins again, longer."""
