@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
 
@@ -44,11 +44,18 @@ def bracketed(name: str) -> str:
     return f"[{name}]" if ":" in name else name
 
 
+def ip_of(name: str) -> IPv4Address | IPv6Address | None:
+    """The IP address that is written so; None for any other name."""
+    try:
+        return ip_address(name)
+    except ValueError:
+        return None
+
+
 def is_this_machine(name: str) -> bool:
     """Whether this name or IP address means the machine itself: loopback, or the wildcard, which connects to it."""
-    try:
-        address = ip_address(name)
-    except ValueError:
+    address = ip_of(name)
+    if address is None:
         return name == "localhost"
     address = getattr(address, "ipv4_mapped", None) or address
     return address.is_loopback or address.is_unspecified

@@ -8,7 +8,6 @@ point here (DNS rebinding), and so is what another site's page sends, by its Ori
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -16,7 +15,7 @@ from urllib.parse import urlsplit
 from starlette.requests import cookie_parser
 
 from fleetpulse.dashboard.users import OPERATOR, VIEWER, User, UsersFile, cookie_value, holder, proof_hash
-from runtime.addresses import is_loopback
+from runtime.addresses import ip_of, is_loopback
 from schemas.errors import ConfigError
 
 COOKIE = "fleetpulse_dashboard"
@@ -141,7 +140,8 @@ def access_for(host: str, token: str | None, login_header: str | None, trusted: 
     if login_header and not trusted:
         raise ConfigError("--login-header", login_header, "needs --trusted-proxy, the address that may send it")
     for peer in trusted:
-        _address(peer)
+        if ip_of(peer) is None:
+            raise ConfigError("--trusted-proxy", peer, "must be an IP address")
     if not is_loopback(host) and not token and not login_header and not (users and users.exists):
         raise ConfigError(
             "--host",
@@ -152,13 +152,6 @@ def access_for(host: str, token: str | None, login_header: str | None, trusted: 
     # Bound to every address, the names in use are not known here; the token or the proxy keeps strangers out.
     hosts = ("*",) if host in ("0.0.0.0", "::") and not names else own
     return Access(token or "", login_header or "", trusted, hosts, users)
-
-
-def _address(peer: str) -> None:
-    try:
-        ipaddress.ip_address(peer)
-    except ValueError as error:
-        raise ConfigError("--trusted-proxy", peer, "must be an IP address") from error
 
 
 def _cookie(header: str) -> str:

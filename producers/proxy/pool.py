@@ -15,7 +15,6 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable
-from ipaddress import ip_address
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
@@ -23,6 +22,7 @@ from producers.proxy import errors, wire
 from producers.proxy.exchange import Exchange, Server
 from producers.proxy.upstream_side import UpstreamSide
 from producers.requests.endings import How
+from runtime.addresses import ip_of
 from runtime.proxy_config import UpstreamConfig
 
 _OURS = frozenset({errno.EMFILE, errno.ENFILE})
@@ -47,7 +47,7 @@ class Pool:
         assert parts.hostname is not None
         self._server = server
         self.host = parts.hostname
-        self._is_address = _is_address(parts.hostname)
+        self._is_address = ip_of(parts.hostname) is not None  # nothing to resolve
         self.port = parts.port or (443 if secure else 80)
         self.authority = parts.netloc.encode()
         self.name = f"{parts.hostname}:{self.port}"
@@ -217,15 +217,6 @@ class Pool:
             self._ahead.cancel()
         while self._idle:
             self._idle.popleft().close()
-
-
-def _is_address(host: str) -> bool:
-    """Whether there is nothing to resolve."""
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _is_ours(error: Exception) -> bool:

@@ -12,10 +12,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
-from ipaddress import IPv6Address, ip_address, ip_network
+from ipaddress import IPv6Address, ip_network
 
 from producers.proxy import errors
 from producers.proxy.wire import Refusal
+from runtime.addresses import ip_of
 from runtime.proxy_config import ProxyConfig
 
 NAMES_MAX = 10_000
@@ -29,12 +30,9 @@ def client_of(peer: object) -> str | None:
     None for none."""
     if not isinstance(peer, tuple) or not peer:
         return None
-    try:
-        address = ip_address(str(peer[0]).partition("%")[0])
-    except ValueError:
-        return None
+    address = ip_of(str(peer[0]).partition("%")[0])
     if not isinstance(address, IPv6Address):
-        return str(address)
+        return None if address is None else str(address)
     if address.ipv4_mapped is not None:
         return str(address.ipv4_mapped)
     return str(ip_network((address, _PREFIX_BITS), strict=False))
