@@ -23,7 +23,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from runtime import topic_ids
 from runtime.config import KafkaConfig
-from runtime.kafka_clients import make_consumer, make_producer, stop_client
+from runtime.kafka_clients import make_consumer, make_producer, slips_raised, stop_client
 from runtime.kept_zstd import keep_contexts
 from runtime.stable_offsets import stable_offset
 from runtime.topic_prefix import on_wire, topics_known
@@ -80,9 +80,10 @@ def in_transaction(consumer: Any, partition: Any) -> bool:
 
 @contextlib.contextmanager
 def _as_our_errors(doing: str) -> Iterator[None]:
-    """Kafka's errors in our own terms."""
+    """Kafka's errors in our own terms, a cancellation that nobody asked for among them."""
     try:
-        yield
+        with slips_raised():
+            yield
     except KafkaError as error:
         if isinstance(error, ProducerFenced) or type(error).__name__ in _FENCED:
             raise FencedError(f"{doing}: another owner took over") from error

@@ -1,7 +1,4 @@
-"""Limits on the time without progress, and on how much runs at once.
-
-aiokafka itself retries some errors for ever, and lets a CancelledError of its own tasks slip now and then.
-"""
+"""Limits on the time without progress, and on how much runs at once: aiokafka itself retries some errors for ever."""
 
 from __future__ import annotations
 
@@ -72,13 +69,7 @@ async def progress_within(limit_ms: int, doing: str) -> AsyncIterator[Callable[[
 async def in_slot(slots: asyncio.Semaphore, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """What ``work`` returns, once there is a slot for it."""
     async with slots:
-        try:
-            return await work()
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling() == 0:  # not ours: aiokafka leaked one of its own
-                raise UnavailableError("the client was cancelled from within") from error
-            raise
+        return await work()
 
 
 class SlowCommits:

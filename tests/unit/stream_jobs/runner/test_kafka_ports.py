@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from aiokafka import TopicPartition
 
 from runtime.config import KafkaConfig
+from schemas.errors import UnavailableError
 from stream_jobs.runner import kafka_ports
 from stream_jobs.runner.kafka_ports import ELECTION_TRIES, KafkaBroker, in_transaction
 from stream_jobs.runner.policy import DEFAULT_POLICY
@@ -76,3 +79,29 @@ async def test_a_partition_has_a_leader_or_is_given_the_time_of_an_election(
     monkeypatch.setattr(kafka_ports, "topics_known", lambda _consumer: client)
 
     assert (await broker.has_leader(*PARTITION), client.asked) == (found, asked)
+
+
+async def test_a_cancellation_of_the_clients_own_is_an_error() -> None:
+    """Taken for ours, it would end whoever asked, and nobody would say why; ours ends who asked."""
+
+    class Client:
+        cancelled = True
+
+        async def end_offsets(self, _partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+            if self.cancelled:
+                raise asyncio.CancelledError
+            await asyncio.Event().wait()
+            return {}
+
+    broker = KafkaBroker(KafkaConfig(), DEFAULT_POLICY)
+    broker._asking = Client()
+
+    with pytest.raises(UnavailableError, match="cancelled from within"):
+        await broker.end_offset(*PARTITION)
+
+    broker._asking.cancelled = False
+    asking = asyncio.create_task(broker.end_offset(*PARTITION))
+    await asyncio.sleep(0)
+    asking.cancel()
+    await asyncio.wait({asking})
+    assert asking.cancelled()
