@@ -139,13 +139,17 @@ class Quarantine:
         try:
             async with progress_within(self._policy.acquire_limit_ms, f"look at {fresh.source}") as fresh.progressed:
                 return await self._is_mended(partition, held, fresh)
+        except PartitionError:
+            return False
         except FleetpulseError as error:
             self._counters.add("errors", where="quarantine", error=type(error).__name__)
             return False
 
     async def _is_mended(self, partition: TopicPartition, held: Held, fresh: PartitionOwner) -> bool:
+        """Raises ``PartitionError`` where what was looked at is damaged."""
         if held.error.cause == NO_LEADER:
-            return await self.damage(fresh, UnavailableError(str(held.error))) is None
+            await demand_leaders(self._broker, self._names, fresh.source)
+            return True
         committed = await self._broker.committed(self._names.group, *partition)
         if held.found is not None and committed != held.found and committed is not None:
             return True
@@ -155,10 +159,7 @@ class Quarantine:
             return False
         held.examine_after_ms = min(2 * held.examine_after_ms, self._policy.quarantine_examine_max_ms)
         held.examine_at_ms = self._now_ms() + held.examine_after_ms
-        try:
-            await fresh.examine()
-        except PartitionError:
-            return False
+        await fresh.examine()
         return True
 
     def _show(self, source: Source, cause: str, value: int) -> None:

@@ -250,6 +250,22 @@ async def test_a_partition_without_leader_stops_alone_and_comes_back_with_one(of
     assert [*wishes, await stage.looked(1), await stage.looked(1.5)] == [0, 0, 0, 1]
 
 
+async def test_a_leader_that_nobody_can_tell_of_is_looked_for_again() -> None:
+    """All partitions of the process are acquired again only when there is one."""
+    stage = Stage()
+    await stage.assigned()
+    stage.owner.commits[1] = UnavailableError("commit failed")
+    stage.broker.leaderless.add(BAD)
+    await stage.committed(BAD)
+
+    stage.broker.leaderless.clear()
+    stage.broker.error = UnavailableError("away")
+    asked = await stage.looked(2.5)
+    stage.broker.error = None
+
+    assert (asked, await stage.looked(2.5)) == (0, 1)
+
+
 @pytest.mark.parametrize("error", [None, UnavailableError("no answer")], ids=["it has a leader", "nobody answers"])
 async def test_a_kafka_that_is_away_is_no_damage_of_a_partition(error: Exception | None) -> None:
     """The process ends, and starts again."""
