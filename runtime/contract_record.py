@@ -15,6 +15,7 @@ from aiokafka import TopicPartition
 
 from runtime.config import KafkaConfig
 from runtime.kafka_clients import explained, open_consumer
+from runtime.positions import read_whole
 from schemas.contract.topics import CONTRACT, DEPLOYMENT_KEY
 from schemas.errors import ConfigError, TopicMissingError
 
@@ -44,13 +45,8 @@ async def _read(kafka: KafkaConfig) -> ContractRecord | None:
     async with open_consumer(kafka, failed=_FAILED) as consumer:
         if CONTRACT.name not in await consumer.topics():
             return None
-        partition = TopicPartition(CONTRACT.name, 0)
-        consumer.assign([partition])
-        end = (await consumer.end_offsets([partition]))[partition]
-        found: dict[str, str] = {}
-        while await consumer.position(partition) < end:
-            for records in (await consumer.getmany(partition, timeout_ms=500)).values():
-                found |= {record.key.decode(): (record.value or b"").decode() for record in records if record.key}
+        records = read_whole(consumer, [TopicPartition(CONTRACT.name, 0)])
+        found = {record.key.decode(): (record.value or b"").decode() async for record in records if record.key}
         named = {key: value for key, value in found.items() if value}
         return ContractRecord(named.pop(DEPLOYMENT_KEY, None), named)
 

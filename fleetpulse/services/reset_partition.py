@@ -26,6 +26,7 @@ from runtime.clock import SystemClock
 from runtime.config import Config
 from runtime.contract_record import check_deployment
 from runtime.kafka_clients import open_consumer
+from runtime.positions import read_whole
 from schemas.contract.record import Record
 from schemas.contract.topics import BOOKS_TOPIC
 from schemas.errors import ConfigError, FleetpulseError
@@ -42,7 +43,6 @@ _BOOKED = """
 SELECT max(offset_to) FROM books
 WHERE job = 'windows' AND topic = {topic:String} AND partition = {partition:UInt32} AND committed_ms >= {since:Int64}
 """
-POLL_MS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,16 +193,12 @@ async def _last_on_kafka(config: Config, topic: str, partition: int) -> Booked |
     async with open_consumer(config.kafka, isolation_level="read_uncommitted") as consumer:
         ends = await consumer.end_offsets(places)
     mine = (b"windows", topic.encode(), b"%d" % partition)
-    last: dict[TopicPartition, Booked] = {}
+    last: dict[int, Booked] = {}
     async with open_consumer(config.kafka, isolation_level="read_committed") as consumer:
-        consumer.assign(places)
-        await consumer.seek_to_beginning(*places)
-        while any([await consumer.position(at) < ends[at] for at in places]):
-            for at, messages in (await consumer.getmany(timeout_ms=POLL_MS)).items():
-                for message in messages:
-                    headers = dict(message.headers)
-                    found = _OFFSETS.fullmatch(headers.get("offsets") or b"")  # edges may write here, too
-                    by = (headers.get("job"), headers.get("source-topic"), headers.get("source-partition"))
-                    if by == mine and found is not None:
-                        last[at] = Booked(int(found[1]), message.timestamp)
+        async for message in read_whole(consumer, places, ends):
+            headers = dict(message.headers)
+            found = _OFFSETS.fullmatch(headers.get("offsets") or b"")  # edges may write here, too
+            by = (headers.get("job"), headers.get("source-topic"), headers.get("source-partition"))
+            if by == mine and found is not None:
+                last[message.partition] = Booked(int(found[1]), message.timestamp)
     return max(last.values(), key=lambda one: (one.at_ms, one.end), default=None)

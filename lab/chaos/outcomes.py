@@ -23,6 +23,7 @@ from lab.chaos.compare import Comparison, Difference, Row, Rows, compare
 from lab.simulator.truth import Truth
 from runtime.config import Config
 from runtime.kafka_clients import open_consumer
+from runtime.positions import read_whole
 from schemas.codec import native
 from schemas.codec.build import rows_of
 from schemas.contract.record import Output, Record
@@ -55,14 +56,8 @@ def read_log(config: Config, topic: str) -> list[Record]:
 
 async def _read_log(config: Config, topic: str) -> list[Record]:
     places = [TopicPartition(topic, number) for number in range(partitions_of(config)[topic])]
-    records: list[Record] = []
     async with asyncio.timeout(READ_WITHIN_S), open_consumer(config.kafka) as consumer:
-        consumer.assign(places)
-        await consumer.seek_to_beginning(*places)
-        ends = await consumer.end_offsets(places)
-        while any([await consumer.position(place) < ends[place] for place in places]):
-            for messages in (await consumer.getmany(timeout_ms=100)).values():
-                records += [record_of(message) for message in messages]
+        records = [record_of(message) async for message in read_whole(consumer, places)]
     return sorted(records, key=lambda record: (record.partition, record.offset))
 
 

@@ -224,7 +224,9 @@ class Books:
         self.read = True
         return {
             place: [
-                SimpleNamespace(headers=(*OF, ("offsets", b"0-%d" % end)), timestamp=written_ms)
+                SimpleNamespace(
+                    partition=place.partition, headers=(*OF, ("offsets", b"0-%d" % end)), timestamp=written_ms
+                )
                 for end, written_ms in self.told.get(place.partition, ())
             ]
             + self.made_up
