@@ -160,7 +160,7 @@ async def test_who_reads_a_response_waits_for_nothing_that_is_unpacked() -> None
     setting.client.data_received(reading())
     setting.upstream.data_received(FINAL)
 
-    assert not setting.server._unread.look()
+    assert not setting.server.rows._unread.look()
     setting.server.settle()
     assert [row["request_id"] for row in setting.rows] == ["r", "resp_1"]
 

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from producers.proxy import server, upstream_side
+from producers.proxy import rows, upstream_side
 from producers.proxy.claims import Claims
 from producers.proxy.client_side import ClientSide
 from producers.proxy.pool import Pool
@@ -201,7 +201,7 @@ def test_rows_that_cannot_be_taken_cost_neither_requests_nor_the_end() -> None:
                 raise failure
             setting.rows.append(row)
 
-        setting.server._on_row = take
+        setting.server.rows._on_row = take
         answers = []
         for _ in range(2):
             setting.client.data_received(PLAIN)
@@ -599,7 +599,7 @@ class Noted(Claims):
 async def test_a_chat_is_claimed_once_by_the_id_that_the_engine_gave_it(streamed: bool) -> None:
     """Others report it under that one; of a stream it is claimed while that runs."""
     setting, claims = Setting(), Noted()
-    setting.server._claims = claims
+    setting.server.rows._claims = claims
     setting.client.data_received(PLAIN)
     text = orjson.loads(TOKEN[5:]) | {"id": "chatcmpl-9d1b46ac"}
     piece = b"data: %b\n\n" % orjson.dumps(text)
@@ -607,7 +607,7 @@ async def test_a_chat_is_claimed_once_by_the_id_that_the_engine_gave_it(streamed
     body = orjson.dumps(text)
     whole = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
     setting.upstream.data_received(begun if streamed else whole)
-    setting.server._look()
+    setting.server.rows._look()
     while_it_runs = list(claims.made)
     if streamed:
         setting.upstream.data_received(STREAM)
@@ -671,7 +671,7 @@ async def test_a_long_answer_that_is_no_stream_is_awaited(body: bytes, quiet_s: 
     """It says nothing until all of it is generated."""
     setting = Setting()
     setting.client.data_received(REQUEST + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
-    await asyncio.sleep(2 * server.LOOK_AFTER_S)
+    await asyncio.sleep(2 * rows.LOOK_AFTER_S)
     setting.client.sweep(setting.server.now_s() + quiet_s)
     setting.upstream.data_received(MODELS)
     setting.server.settle()
@@ -693,7 +693,7 @@ async def test_a_compressed_answer_is_read_some_at_a_time(monkeypatch: pytest.Mo
         done.set()
 
     monkeypatch.setattr(ReadQueue, "look", counted)
-    monkeypatch.setattr(setting.server, "_on_row", take)
+    monkeypatch.setattr(setting.server.rows, "_on_row", take)
     packed = gzip.compress(b"\n" * 10 * LOOK_BYTES_MAX + TOKEN + LAST)
     setting.client.data_received(PLAIN)
     setting.upstream.data_received(ANSWER_HEAD + b"Content-Encoding: gzip\r\n\r\n")
@@ -760,7 +760,7 @@ async def test_a_defect_in_reading_one_request_costs_no_other_its_row(
     ask_usage: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each has its row, with what was read of it; bytes pass; the defect is counted and logged once."""
-    read, wanted = Watch.piece, server.client_fields
+    read, wanted = Watch.piece, rows.client_fields
 
     def piece(watch: Watch, at_ns: int, data: bytes) -> None:
         if b"poison" in data:
@@ -773,7 +773,7 @@ async def test_a_defect_in_reading_one_request_costs_no_other_its_row(
         return wanted(api, body)
 
     monkeypatch.setattr(Watch, "piece", piece)
-    monkeypatch.setattr(server, "client_fields", of)
+    monkeypatch.setattr(rows, "client_fields", of)
     setting, poisoned = Setting(ask_usage=ask_usage), TOKEN.replace(b'"t"', b'"poison"')
     bodies = [BODY, BODY.replace(b'"m"', b'"poison"'), BODY]
     for body, events in zip(bodies, [(TOKEN, poisoned, TOKEN, LAST), (TOKEN, LAST), (TOKEN, LAST)], strict=True):
