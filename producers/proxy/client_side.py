@@ -16,7 +16,8 @@ import httptools
 
 from producers.proxy import errors, wire
 from producers.proxy.deadlines import Arrival, Overdue, Phase, overdue
-from producers.proxy.exchange import Exchange, Server
+from producers.proxy.exchange import Exchange
+from producers.proxy.parties import Server
 from producers.proxy.routes import Routes, read_path, without_slash
 from producers.proxy.tenants import contradicts
 from producers.proxy.wire import Framing, Head, Refusal
@@ -33,7 +34,7 @@ class _TooManyAhead(Exception):
     """Stops the parser in the middle of what was read."""
 
 
-class ClientServer(Server, Protocol):
+class ClientServer(Server[Exchange], Protocol):
     """What a client's connection needs of ``server.ProxyServer``."""
 
     clients: set[ClientSide]

@@ -4,103 +4,23 @@ A request of a known API is collected whole (it names its model, and can be sent
 answered); anything else is passed on piece by piece. Bytes are forwarded first and parsed for the row afterwards.
 Every exchange ends exactly once, with one of ``endings.How``.
 
-The protocols say what an exchange needs of those it works with, each of which imports this module.
+Those it works with import this module; ``parties`` says what it needs of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
-
 from producers.proxy import errors, wire
-from producers.proxy.request_body import Held, RequestBody
-from producers.proxy.stats import ProxyStats
+from producers.proxy.parties import Client, Server, Side
+from producers.proxy.request_body import RequestBody
 from producers.proxy.tenants import Identity
-from producers.proxy.upstream_health import UpstreamHealth
-from producers.proxy.upstreams import Choice, Upstream
-from producers.proxy.usage import Level, UsageRequest
+from producers.proxy.upstreams import Upstream
+from producers.proxy.usage import UsageRequest
 from producers.proxy.watch import ENCODINGS, Watch
 from producers.proxy.wire import Answer, Framing, Head, Headers, Refusal
 from producers.requests.endings import How
-from runtime.proxy_config import ProxyConfig
 
 _SAFE = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 _ENGINES_FAULT = frozenset({errors.UPSTREAM_BROKE, errors.UPSTREAM_MALFORMED, errors.UPSTREAM_SLOW})
-
-
-class Server(Protocol):
-    """``server.ProxyServer``."""
-
-    limits: ProxyConfig
-    choice: Choice
-    health: UpstreamHealth
-    stats: ProxyStats
-    held: Held
-    usage_levels: list[Level]
-    """By upstream."""
-
-    @property
-    def pools(self) -> Sequence[UpstreamPool]: ...
-
-    def now_s(self) -> float: ...
-
-    def tick(self, exchange: Exchange) -> int: ...
-
-    def open_exchange(self, exchange: Exchange) -> None: ...
-
-    def count_exchange(self, exchange: Exchange) -> Refusal | None: ...
-
-    def close_exchange(self, exchange: Exchange, how: How) -> None: ...
-
-    def watch_request(self, exchange: Exchange, body: bytes) -> Mapping[str, object] | None: ...
-
-    def look_at(self, exchange: Exchange, at_ns: int, what: Any) -> None: ...
-
-    def usage_rejected(self, where: int, taken: Level) -> None: ...
-
-
-class Client(Protocol):
-    """``client_side.ClientSide``."""
-
-    keep_alive: bool
-    address: str | None
-
-    def write(self, data: bytes) -> None: ...
-
-    def hold_reading(self) -> None: ...
-
-    def may_read(self) -> None: ...
-
-    def cut_off(self) -> None: ...
-
-    def exchange_ended(self, exchange: Exchange) -> None: ...
-
-
-class UpstreamPool(Protocol):
-    """``pool.Pool``: connections to one upstream."""
-
-    authority: bytes
-
-    def target(self, requested: bytes) -> bytes: ...
-
-    def ask(self, exchange: Exchange, *, fresh: bool = False) -> None: ...
-
-    def forget(self, exchange: Exchange) -> None: ...
-
-
-class Side(Protocol):
-    """``upstream_side.UpstreamSide``: a connection to an upstream."""
-
-    @property
-    def pool(self) -> UpstreamPool: ...
-
-    def write(self, data: bytes) -> None: ...
-
-    def hold_reading(self) -> None: ...
-
-    def may_read(self) -> None: ...
-
-    def drop(self) -> None: ...
 
 
 class Exchange:
@@ -112,7 +32,9 @@ class Exchange:
         "refusal", "server", "side", "started", "status", "tenant", "upstream", "waits", "watch", "watched", "where",
     )  # fmt: skip
 
-    def __init__(self, server: Server, client: Client, head: Head, api: str | None, now_s: float) -> None:
+    def __init__(
+        self, server: Server[Exchange], client: Client[Exchange], head: Head, api: str | None, now_s: float
+    ) -> None:
         self.server = server
         self.client = client
         self.head = head
@@ -129,7 +51,7 @@ class Exchange:
         self.identity: Identity | None = None
         self.tenant: str | None = None
         self.upstream: Upstream | None = None
-        self.side: Side | None = None
+        self.side: Side[Exchange] | None = None
         self.waits = False  # for the first byte of an answer, the request being sent
         self.watched = False  # gets a row
         self.watch: Watch | None = None  # when that was looked at
@@ -174,7 +96,7 @@ class Exchange:
         self._usage = UsageRequest(self.server.watch_request(self, body), shown=self.server.limits.show_usage)
         return body
 
-    def _send_pieces(self, side: Side) -> None:
+    def _send_pieces(self, side: Side[Exchange]) -> None:
         out = self._body.passed_on(chunked=self._chunked_up, ended=self.complete)
         if out:
             side.write(out)
@@ -196,7 +118,7 @@ class Exchange:
         self.where = self.upstream.index
         self.server.pools[self.where].ask(self)
 
-    def connected(self, side: Side) -> None:
+    def connected(self, side: Side[Exchange]) -> None:
         """A connection is ours: send what there is of the request."""
         self.side = side
         self.heard_s = self.server.now_s()

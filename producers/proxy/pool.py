@@ -19,7 +19,8 @@ from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from producers.proxy import errors, wire
-from producers.proxy.exchange import Exchange, Server
+from producers.proxy.exchange import Exchange
+from producers.proxy.parties import Server
 from producers.proxy.upstream_side import UpstreamSide
 from producers.requests.endings import How
 from runtime.addresses import ip_of
@@ -32,7 +33,7 @@ T = TypeVar("T")
 _GOOD = re.compile(rb"HTTP/1\.[01] [1-4][0-9][0-9][ \r]")
 
 
-class PoolServer(Server, Protocol):
+class PoolServer(Server[Exchange], Protocol):
     """What a pool needs of ``server.ProxyServer``."""
 
     serving: bool

@@ -14,7 +14,8 @@ from typing import Protocol, cast
 import httptools
 
 from producers.proxy import errors, wire
-from producers.proxy.exchange import Exchange, Server, UpstreamPool
+from producers.proxy.exchange import Exchange
+from producers.proxy.parties import Server, UpstreamPool
 from producers.proxy.wire import Answer, Framing, Headers
 from producers.requests.endings import How
 
@@ -23,7 +24,7 @@ _TRAILERS_MAX = 64
 _ACKED_AT = 120
 
 
-class KeepingPool(UpstreamPool, Protocol):
+class KeepingPool(UpstreamPool[Exchange], Protocol):
     """What a connection needs of ``pool.Pool``, which keeps it between exchanges."""
 
     prefix: bytes
@@ -58,7 +59,7 @@ class UpstreamSide(asyncio.Protocol):
         "server", "transport",
     )  # fmt: skip
 
-    def __init__(self, server: Server, pool: KeepingPool) -> None:
+    def __init__(self, server: Server[Exchange], pool: KeepingPool) -> None:
         self.server = server
         self.pool = pool
         self.transport: asyncio.Transport | None = None

@@ -1,6 +1,7 @@
 """Both sides without a network: whatever the pieces, the same bytes go each way and one row comes out.
 
-Covers producers.proxy.client_side, producers.proxy.upstream_side, producers.proxy.exchange, producers.proxy.watch.
+Covers producers.proxy.client_side, producers.proxy.upstream_side, producers.proxy.exchange, producers.proxy.parties,
+producers.proxy.watch.
 """
 
 from __future__ import annotations
