@@ -1,9 +1,10 @@
 """GPU events from the change between two samples. Pure: a state and a sample give a state and events.
 
 Memory errors, rows to be replaced and the driver's recovery action are emitted as soon as they change; an action that
-is still wanted is emitted again every ``REPEAT_MS``, so that its alert goes on. Throttling is emitted when a reason
-has held for ``HOLD_MS``, and its end when it has been absent for ``CLEAR_MS``: clocks change many times a second under
-load. Events of one kind about one GPU are at least ``GAP_MS`` apart; the next one counts those that were suppressed.
+is still wanted, and rows that still wait or could not be replaced, are emitted again every ``REPEAT_MS``, so that their
+alert goes on. Throttling is emitted when a reason has held for ``HOLD_MS``, and its end when it has been absent for
+``CLEAR_MS``: clocks change many times a second under load. Events of one kind about one GPU are at least ``GAP_MS``
+apart; the next one counts those that were suppressed.
 """
 
 from __future__ import annotations
@@ -74,8 +75,9 @@ class Watch:
 
     recovery_action: int | None = None
     recovery_emitted_ms: int | None = None
-    rows_pending: int | None = None
-    remap_failed: int | None = None
+    rows_emitted_ms: int | None = None
+    """Of rows that wait, and below of one that could not be replaced: None while there are none."""
+    remap_failed_emitted_ms: int | None = None
     corrected_emitted_ms: int | None = None
     corrected_suppressed: int = 0
     bits: Mapping[int, BitState] = field(default_factory=dict)
@@ -101,7 +103,7 @@ def observe(
     """``fields``: as ``newest`` gives them; ``values``: of its reading. ``event_kinds``: those reported as events."""
     watch, errors = _ecc(watch, at_ms, fields)
     watch, recovery_action = _recovery(watch, at_ms, fields, "recovery" in event_kinds)
-    watch, rows = _rows(watch, fields, values)
+    watch, rows = _rows(watch, at_ms, fields, values)
     watch, throttles = _throttles(watch, at_ms, fields.get("clock_reasons"))
     return watch, [*(errors if "ecc" not in event_kinds else ()), *recovery_action, *rows, *throttles]
 
@@ -133,18 +135,25 @@ def _recovery(watch: Watch, at_ms: int, fields: Mapping[str, int | None], by_dri
     return watch, [Happening.of("recovery", recovery(action), action)]
 
 
-def _rows(watch: Watch, fields: Mapping[str, int | None], values: Mapping[str, int]) -> Seen:
+def _rows(watch: Watch, at_ms: int, fields: Mapping[str, int | None], values: Mapping[str, int]) -> Seen:
     events = []
-    pending, failed = fields.get("remapped_rows_pending"), values.get(REMAP_FAILED.key)
-    if pending and not watch.rows_pending:
+    rows_ms, rows_due = _lasting(watch.rows_emitted_ms, at_ms, fields.get("remapped_rows_pending"))
+    failed_ms, failed_due = _lasting(watch.remap_failed_emitted_ms, at_ms, values.get(REMAP_FAILED.key))
+    if rows_due:
         events.append(Happening("ecc", "warning", "reset_gpu", "rows of memory wait for a reset to be replaced"))
-    if failed and not watch.remap_failed:
+    if failed_due:
         events.append(Happening("ecc", "critical", "contact_vendor", "a row of memory could not be replaced"))
-    kept_pending = watch.rows_pending if pending is None else pending
-    kept_failed = watch.remap_failed if failed is None else failed
-    if (kept_pending, kept_failed) == (watch.rows_pending, watch.remap_failed):
+    if (rows_ms, failed_ms) == (watch.rows_emitted_ms, watch.remap_failed_emitted_ms):
         return watch, events
-    return replace(watch, rows_pending=kept_pending, remap_failed=kept_failed), events
+    return replace(watch, rows_emitted_ms=rows_ms, remap_failed_emitted_ms=failed_ms), events
+
+
+def _lasting(emitted_ms: int | None, at_ms: int, holds: int | None) -> tuple[int | None, bool]:
+    """When a state was emitted last, None while it does not hold, and whether it is emitted now."""
+    if not holds:
+        return (emitted_ms if holds is None else None), False
+    due = _due(emitted_ms, at_ms, REPEAT_MS)
+    return (at_ms if due else emitted_ms), due
 
 
 def _throttles(watch: Watch, at_ms: int, reasons: int | None) -> Seen:

@@ -182,6 +182,23 @@ def test_rows_of_memory_that_wait_or_fail_are_emitted_once() -> None:
     assert emitted == [[], [("ecc", "reset_gpu")], [("ecc", "contact_vendor")], [], [], [("ecc", "reset_gpu")]]
 
 
+def test_rows_of_memory_that_still_wait_are_emitted_again() -> None:
+    """Before an alert of them is over; not once they are replaced. One that cannot be replaced as well."""
+    watch, emitted = Watch(), []
+    for minute in range(60, 190, 10):
+        pending = None if minute % 20 else int(minute < 140)
+        failed = {REMAP_FAILED.key: int(minute >= 140)}
+        watch, events = observe(watch, minute * 60_000, {"remapped_rows_pending": pending}, failed)
+        emitted += [(minute, event.severity, event.action) for event in events]
+
+    assert emitted == [
+        (60, "warning", "reset_gpu"),
+        (100, "warning", "reset_gpu"),
+        (140, "critical", "contact_vendor"),
+        (170, "critical", "contact_vendor"),
+    ]
+
+
 def test_throttles_are_described_in_words_that_the_event_knows() -> None:
     """Kinds and actions are closed sets."""
     assert {throttle.fault.action for throttle in THROTTLES} <= set(ACTIONS)
