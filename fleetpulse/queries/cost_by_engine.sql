@@ -1,4 +1,5 @@
--- The bill of every engine: what requests, failed work, start-up and waiting cost, and the tokens for it.
+-- The bill of every engine: what requests, start-up and waiting cost, and the tokens for it.
+-- `failed_nusd` is of requests that were not answered in full.
 SELECT
     owner AS engine_id,
     any(b.gpu_model) AS gpu_model,

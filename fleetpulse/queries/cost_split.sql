@@ -1,7 +1,7 @@
--- What the money of a range went to: requests, failed work and start-up, loaded and unused, idle, training, unpriced.
+-- What the money of a range went to: requests, those not answered in full, start-up, unused, idle, training, unpriced.
 SELECT
     part,
-    if(part = '__overhead__', if(status IS NULL, 'start-up', 'failed'), '') AS what,
+    if(part = '__overhead__', if(status IS NULL, 'start-up', 'not answered in full'), '') AS what,
     sum(toInt128(c.cost_nusd)) AS cost_nusd,
     sum(toInt128(c.energy_mj)) AS energy_mj,
     sum(toInt128(c.meter_mj)) AS meter_mj,

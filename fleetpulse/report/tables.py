@@ -22,7 +22,7 @@ NOBODY = "(not reported)"
 
 PARTS = {
     "request": "requests that ended well",
-    "__overhead__ failed": "requests not answered in full",
+    "__overhead__ not answered in full": "requests not answered in full",
     "__overhead__ start-up": "start-up of engines",
     "__wasted__": "model loaded, no tokens",
     "__unattributed__": "tokens not reported",

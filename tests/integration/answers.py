@@ -574,10 +574,10 @@ def bill(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
 
 
 def split(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
-    parts = [
-        {**row, "what": "" if row["name"] != "__overhead__" else "start-up" if row["status"] is None else "failed"}
-        for row in _parts(rows, from_ms, to_ms)
-    ]
+    def what(row: Row) -> str:
+        return "" if row["name"] != "__overhead__" else "start-up" if row["status"] is None else "not answered in full"
+
+    parts = [{**row, "what": what(row)} for row in _parts(rows, from_ms, to_ms)]
     return [
         {"part": part, "what": what, **totals(group, "cost_nusd", "energy_mj", "gpu_ms", "carbon_ug")}
         for (part, what), group in grouped(parts, "name", "what").items()

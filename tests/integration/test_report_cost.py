@@ -119,7 +119,7 @@ def test_numbers_of_a_small_fleet_are_those_made_by_hand(database: SinkDatabase,
         ("__idle__", "", 40_000_000),
         ("__wasted__", "", 25_000_000),
         ("request", "", 20_000_000),
-        ("__overhead__", "failed", 4_000_000),
+        ("__overhead__", "not answered in full", 4_000_000),
         ("__overhead__", "start-up", 1_000_000),
         ("__unpriced__", "", None),
     ]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from fleetpulse import queries
+from fleetpulse.queries.dashboard import query
 from fleetpulse.report import money, tables
 from fleetpulse.report.compose import page
 from fleetpulse.report.hosted import list_prices
@@ -157,6 +160,19 @@ def test_only_what_is_nobodys_is_named_by_its_part_of_the_bills() -> None:
     found = [row[0] for row in tables.tenants([*named, *nobodys]).rows]
 
     assert found == ["request", "__idle__", "__overhead__", "(not reported)", "idle GPUs", "start-up of engines"]
+
+
+def test_parts_of_the_split_have_the_words_of_the_pages() -> None:
+    """Of overhead the bill says what it went to; aborted requests did not fail."""
+    overhead = re.compile(r"if\(status IS NULL, '(.+?)', '(.+?)'\)")
+
+    said, on_page = (overhead.findall(sql) for sql in (queries.text("cost_split"), query("cost_over_time").sql))
+
+    assert said == on_page == [("start-up", "not answered in full")]
+    assert [tables.PARTS[f"__overhead__ {what}"] for what in said[0]] == [
+        "start-up of engines",
+        "requests not answered in full",
+    ]
 
 
 def listed(model: str, key: str | None, note: str) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def test_alerts_are_shown_while_open_and_when_all_is_over() -> None:
 
 def test_costs_are_split_and_told_by_request() -> None:
     """What the money went to adds up to all of it; a request of a model has its price; unpriced is a dash."""
-    parts = (("request", "", 6_000_000_000), ("__overhead__", "failed", 2_000_000_000), ("__idle__", "", None))
+    parts = (("request", "", 6_000_000_000), ("__overhead__", "not answered in full", 2_000_000_000), ("__idle__", "", None))
     split = Answer(("part", "what", "cost_nusd"), parts)
     models = Answer(("name", "nobody", "requests", "cost_nusd"), (("m", 0, 4, 8_000_000_000), ("__idle__", 1, 0, None)))
 
