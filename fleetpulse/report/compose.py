@@ -143,7 +143,8 @@ def _sections(report: Report) -> Iterator[Section]:
     )
     yield Section(
         "Good requests",
-        "Good: ended well and met every objective of its class. All costs of the class are carried by its good ones.",
+        "Good: ended well and met every objective of its class. All costs of the class are carried by its good ones; "
+        "what one cost is not known where bills of the class lack a price.",
         [tables.goodput(report["goodput"])],
         empty="No service classes are defined; give a file with `slo_classes` (--slo).",
     )

@@ -51,7 +51,8 @@ def goodput_rows(
 ) -> list[dict[str, Any]]:
     """A row for each class that is defined and has requests. What windows do not hold is None in theirs. Where verdicts
     are of a part of the range, what good work cost is None: the cost is of all of it. Those of single requests are,
-    unless all are kept (``requests_kept``)."""
+    unless all are kept (``requests_kept``). Where bills of some requests have no cost it is None, too: verdicts do not
+    know which."""
     by_class = {row["slo_class"]: row for row in counted}
     spent = {row["slo_class"]: row for row in costs}
     return [
@@ -67,7 +68,8 @@ def _judged_all(found: Goodput, cost: Mapping[str, Any]) -> bool:
 def _row(slo: SloClass, row: Mapping[str, Any], cost: Mapping[str, Any], requests_kept: bool) -> dict[str, Any]:
     found, cost_nusd = Goodput(**{name: row[name] for name in VERDICTS}), cost.get("cost_nusd")
     whole = requests_kept if "missed_ttft" in row else _judged_all(found, cost)
-    of_good = cost_nusd if whole else None
+    priced = cost.get("priced_requests", 0) >= cost.get("requests", 0)
+    of_good = cost_nusd if whole and priced else None
     late = ratio(row.get("missed_output_tokens"), row.get("all_output_tokens"))
     return {
         **dict.fromkeys(OF_REQUESTS),

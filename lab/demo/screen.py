@@ -113,7 +113,8 @@ def books_table(topics: Sequence[TopicBooks]) -> FittedTable:
 
 
 def costs_table(split: Answer, models: Answer) -> FittedTable:
-    """Rows of ``cost_split`` and ``cost_by`` models: what the money went to, and what requests of each model cost."""
+    """Rows of ``cost_split`` and ``cost_by`` models: what the money went to, and what requests of each model
+    cost, one of those whose bill has a cost."""
     spent = split.records()
     total = sum(one["cost_nusd"] or 0 for one in spent)
     rows: list[tuple[str, str, str, str | None]] = [
@@ -123,7 +124,7 @@ def costs_table(split: Answer, models: Answer) -> FittedTable:
     ]  # fmt: skip
     rows += [
         (f"requests of {one['name'] or 'no model'}", usd(one["cost_nusd"]), share(ratio(one["cost_nusd"], total)),
-         usd(ratio(one["cost_nusd"], one["requests"])))
+         usd(ratio(one["cost_nusd"], one["priced_requests"])))
         for one in models.records()
         if not one["nobody"]
     ]  # fmt: skip

@@ -79,6 +79,7 @@ class BillLine:
     decode_tokens: int | None = None
     has: tuple[str, ...] = ("usd", "kwh", "g")
     """Units of which its bill says what it came to."""
+    status: str | None = "ok"
 
 
 def money(bills: Sequence[Bill], parts: Sequence[Part], lines: Sequence[BillLine]) -> Found:
@@ -185,7 +186,7 @@ def _unused(parts: Sequence[Part]) -> Found:
 
 
 def _of_requests(parts: Sequence[Part], lines: Sequence[BillLine]) -> Found:
-    """Of each model, and of each tenant: what its tokens cost, and GPU time and energy of a request of it."""
+    """Of each model, and of each tenant: what its tokens cost, and money, GPU time and energy of a request of it."""
     found: Found = {}
     for dimension in ("model", "tenant"):
         ended = _groups(lines, dimension)
@@ -193,6 +194,10 @@ def _of_requests(parts: Sequence[Part], lines: Sequence[BillLine]) -> Found:
             of, requests = f"{dimension}={name}", _total(ended.get((name,), []), "requests")
             work = [one for one in group if one.kind in WORK]
             found["billed_requests", of] = requests
+            priced = [one for one in ended.get((name,), []) if "usd" in one.has]
+            for metric, own in (("nusd_per_request", priced), ("nusd_per_ok", [o for o in priced if o.status == "ok"])):
+                if name != "None" and (count := _total(own, "requests")):
+                    found[metric, of] = _total(group, "cost_nusd") / count
             for amount in ("gpu_ms", "energy_mj"):
                 found[f"whole_{amount}", of], found[f"work_{amount}", of] = _total(group, amount), _total(work, amount)
                 if requests and name != "None":

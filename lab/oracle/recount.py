@@ -149,7 +149,7 @@ class Recount:
         return of_requests(requests, self._raw.objectives)
 
     def _rates(self, found: Mapping[Key, Value], from_ms: int, to_ms: int) -> dict[Key, Value]:
-        """Of the time that has data; and what a thousand requests cost, and a thousand that were answered."""
+        """Of the time that has data."""
         if not self._raw.windows:
             return {}
         covered_s = covered_ms(self._raw.windows, from_ms, to_ms) / 1_000
@@ -157,9 +157,6 @@ class Recount:
         for _, of in [key for key in found if key[0] == "requests" and not key[1].endswith("=None")]:
             if covered_s:
                 rates |= {(f"{name}_per_s", of): exactly(found[name, of].least / covered_s) for name in RATES}
-            for metric, name in (("nusd_per_request", "requests"), ("nusd_per_ok", "ok")):
-                if ("cost_nusd", of) in found and (count := found[name, of].least):
-                    rates[metric, of] = exactly(found["cost_nusd", of].least / count)
         return rates
 
 

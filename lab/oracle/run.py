@@ -37,11 +37,11 @@ part_kind, part_amount, part_gpu_ms, arrayResize(t.part_carbon_ug, length(t.part
 WHERE minute_ms < {before_ms:Int64} ORDER BY minute_ms"""
 RAW_LINES = """SELECT minute_ms, ifNull(line_model, 'None') AS model, ifNull(line_tenant, 'None') AS tenant,
 ifNull(t.gpu_model, '') AS gpu_model, toInt64(line_requests) AS requests, line_prefill_tokens AS prefill_tokens,
-line_cached_tokens AS cached_tokens, line_decode_tokens AS decode_tokens,
+line_cached_tokens AS cached_tokens, line_decode_tokens AS decode_tokens, line_status AS status,
 arrayFilter(one -> one != '', [if(total_nusd IS NULL, '', 'usd'), if(t.meter_mj IS NULL, '', 'kwh'),
 if(t.carbon_ug IS NULL, '', 'g')]) AS has
 FROM token_costs AS t FINAL ARRAY JOIN line_model, line_tenant, line_requests, line_prefill_tokens, line_cached_tokens,
-line_decode_tokens WHERE minute_ms < {before_ms:Int64} ORDER BY minute_ms"""
+line_decode_tokens, line_status WHERE minute_ms < {before_ms:Int64} ORDER BY minute_ms"""
 RAW_SAMPLES = """SELECT at_ms, gpu_uuid, ifNull(gpu_model, 'None') AS gpu_model, util_gpu_pct, temperature_c, power_mw,
 energy_mj, engine_id, ifNull(cluster, '') AS cluster, ifNull(region, '') AS region, interval_ms, throttled_us,
 clock_sm_mhz, parent_uuid

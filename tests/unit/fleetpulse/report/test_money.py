@@ -366,13 +366,19 @@ OF_REQUESTS = dict.fromkeys(("missed_ttft", "missed_output_tokens", "all_output_
         (VERDICTS, ENDS | {"ok": 800}, False, None),
         (VERDICTS | OF_REQUESTS, ENDS, True, 0.0005),
         (VERDICTS | OF_REQUESTS, ENDS, False, None),
+        (VERDICTS, ENDS | {"requests": 10, "priced_requests": 10}, True, 0.0005),
+        (VERDICTS, ENDS | {"requests": 10, "priced_requests": 9}, True, None),
     ],
-    ids=["windows judged all", "windows judged some", "requests", "requests that are gone in part"],
+    ids=[
+        *("windows judged all", "windows judged some", "requests", "requests that are gone in part"),
+        *("requests with a cost", "a request without a cost"),
+    ],
 )
-def test_the_cost_of_all_is_not_divided_by_the_good_requests_of_a_part(
+def test_cost_and_good_requests_are_of_the_same_requests(
     row: Row, ends: Row, requests_kept: bool, usd: float | None
 ) -> None:
-    """Verdicts that begin within the range, as classes that are new or requests that have expired."""
+    """Not where verdicts begin within the range, as classes that are new or requests that have expired, nor where some
+    bills have no cost."""
     (made,) = goodput_rows(
         [row],
         [{"slo_class": "gold", "cost_nusd": 4_000_000, **ends}],

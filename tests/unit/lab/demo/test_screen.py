@@ -86,10 +86,15 @@ def test_alerts_are_shown_while_open_and_when_all_is_over() -> None:
 
 
 def test_costs_are_split_and_told_by_request() -> None:
-    """What the money went to adds up to all of it; a request of a model has its price; unpriced is a dash."""
-    parts = (("request", "", 6_000_000_000), ("__overhead__", "not answered in full", 2_000_000_000), ("__idle__", "", None))
+    """What the money went to adds up to all of it; a request has the price of those that have one; unpriced is a dash."""
+    parts = (
+        ("request", "", 6_000_000_000),
+        ("__overhead__", "not answered in full", 2_000_000_000),
+        ("__idle__", "", None),
+    )
     split = Answer(("part", "what", "cost_nusd"), parts)
-    models = Answer(("name", "nobody", "requests", "cost_nusd"), (("m", 0, 4, 8_000_000_000), ("__idle__", 1, 0, None)))
+    names = ("name", "nobody", "requests", "priced_requests", "cost_nusd")
+    models = Answer(names, (("m", 0, 9, 4, 8_000_000_000), ("n", 0, 5, 0, None), ("__idle__", 1, 0, 0, None)))
 
     lines = [re.split(" {2,}", line.strip()) for line in drawn(costs_table(split, models)).splitlines()[3:]]
 
@@ -98,6 +103,7 @@ def test_costs_are_split_and_told_by_request() -> None:
         ["requests not answered in full", "$2.00", "25.0 %", "–"],
         ["idle GPUs", "–", "–", "–"],
         ["requests of m", "$8.00", "100.0 %", "$2.00"],
+        ["requests of n", "–", "–", "–"],
     ]
 
 
@@ -153,7 +159,7 @@ def test_a_whole_demo_fits_a_narrow_terminal() -> None:
                   "ok", "aborted", "client_fault", "failed", "failed_pct")  # fmt: skip
     books = TopicBooks("window.partials", *[big] * 8)
     money = Answer(("part", "what", "cost_nusd"), (("request", "", big * 10**6),))
-    costs = Answer(("name", "nobody", "requests", "cost_nusd"), ((model, 0, 4, big * 10**6),))
+    costs = Answer(("name", "nobody", "priced_requests", "cost_nusd"), ((model, 0, 4, big * 10**6),))
     tables = [
         answer_table("Latency", Answer(latency, ((model, "TTFT", big, 12_345.6, 12_345.6, 12_345.6),))),
         latency_table("Latency", Answer(latency, ((model, "TTFT", big, 12_345.6, 12_345.6, 12_345.6),))),

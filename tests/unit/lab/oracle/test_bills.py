@@ -120,6 +120,16 @@ def test_hours_are_apart_and_what_is_unused_has_rows_of_its_own() -> None:
     assert found["hourly_usd_per_request", "hour=0 t m "] == 2_000 / 1e9
 
 
+def test_a_request_costs_what_its_model_was_billed() -> None:
+    """Those that failed are paid by those that did not; what ran without a price makes the others no cheaper."""
+    one = BillLine(0, "m", "t", "", 1)
+    lines = [one, replace(one, status="error"), replace(one, requests=5, has=())]
+    found = money([], [Part(0, "request", "m", "t", "ok", 7, 3)], lines)
+
+    assert (found["billed_requests", "model=m"], found["nusd_per_request", "model=m"]) == (7, 3.5)
+    assert found["nusd_per_ok", "model=m"] == 7
+
+
 def test_a_request_comes_to_what_those_with_a_price_do() -> None:
     """Others count as requests; what they found in the cache has no price, as tokens without one."""
     spent = Part(0, "request", "m", "t", "ok", 4_000, 3, "prefill", 2)

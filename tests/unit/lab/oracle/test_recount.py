@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from lab.oracle.bills import Part
 from lab.oracle.recount import Raw, Recount, Request, covered_ms, outcome, verdict
 from lab.oracle.value import Key, Value
 
@@ -122,11 +121,3 @@ def test_gaps_between_tokens_are_of_the_sketch_that_each_request_carries() -> No
     assert found["gaps", "model=m"] == Value(4, 4)
     assert found["itl_us_p50", "model=m"].holds(2)
     assert found["e2e_us_p99.9", "model=m"].holds(500)
-
-
-def test_a_thousand_requests_cost_what_their_model_was_billed() -> None:
-    """Those that failed are paid by those that did not."""
-    failed = replace(ONE, status="error")
-    found = recount(Raw([ONE, failed], [Part(0, "request", "m", "t", "ok", 7, 3)], windows=[20_000]), 0, 60_000)
-
-    assert (found["nusd_per_request", "model=m"], found["nusd_per_ok", "model=m"]) == (Value(3.5, 3.5), Value(7, 7))
