@@ -18,22 +18,33 @@ _MOOD = {"missing": "fp-bad", "throttled": "fp-warn", "hot": "fp-warn", "fine": 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """``gpus`` are records in the order of the query, with ``verdict``, ``mood`` and ``heard_ago_ms``."""
+    """``gpus`` are records in the order of the query, with ``verdict``, ``mood`` and ``heard_ago_ms``: of GPUs and of
+    MIG devices. Where they are counted, a GPU counts once with its devices."""
 
     gpus: tuple[dict[str, Any], ...]
     behind_ms: int = 0
     """How long before the end of the range the newest reading of all was."""
     gpus_known: int = 0
-    """GPUs of the range, also those that the query had no room for."""
+    """Records of the range, also those that the query had no room for."""
 
-    def count(self, verdict: str) -> int:
-        """How many GPUs have it."""
-        return sum(one["verdict"] == verdict for one in self.gpus)
+    def count(self, *verdicts: str) -> int:
+        """How many GPUs have one of these."""
+        return len({one["part_of_gpu"] or one["gpu_uuid"] for one in self.gpus if one["verdict"] in verdicts})
+
+    @property
+    def whole(self) -> int:
+        """GPUs of the range."""
+        return self.count(*_ORDER)
+
+    @property
+    def devices(self) -> int:
+        """MIG devices of the range."""
+        return sum(one["part_of_gpu"] is not None for one in self.gpus)
 
     @property
     def missing(self) -> int:
-        """GPUs that fell silent within the range."""
-        return self.count("missing")
+        """GPUs that fell silent within the range, with all of their MIG devices."""
+        return self.whole - self.reporting
 
     @property
     def throttled(self) -> int:
@@ -43,7 +54,7 @@ class Health:
     @property
     def reporting(self) -> int:
         """GPUs that report."""
-        return len(self.gpus) - self.missing
+        return self.count("throttled", "hot", "fine")
 
     @property
     def cut(self) -> str:

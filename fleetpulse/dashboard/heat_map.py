@@ -98,8 +98,10 @@ def shades(ramp: Sequence[str], count: int) -> list[str]:
 def description(gpu: Mapping[str, Any], metric: GpuMetric) -> list[str]:
     """Lines of plain text about a GPU that somebody looks at."""
     value = "not known" if gpu["value"] is None else in_words(gpu["value"], metric.unit)
+    whole = [f"MIG device of {clean(gpu['part_of_gpu'])[:16]}"] if gpu["part_of_gpu"] else []
     return [
         f"{clean(gpu['host'])} · {clean(gpu['gpu_uuid'])[:16]}",
+        *whole,
         f"{verdict_text(gpu['verdict'])} · {value}",
         f"engine {clean(gpu['engine'])}",
     ]

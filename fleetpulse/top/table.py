@@ -18,9 +18,9 @@ from fleetpulse.commands.output import show
 
 GPUS_MAX = 20_000
 _SQL = f"""
-SELECT host, gpu_uuid, gpu_model, model, workload, age_ms, util_gpu_pct, memory_used_bytes, memory_total_bytes,
-    power_mw, power_limit_mw, temperature_c, engine_id, engine_running, engine_waiting, engine_kv_used_ppm,
-    host_cpu_busy_ppm
+SELECT host, gpu_uuid, parent_uuid, gpu_model, model, workload, age_ms, util_gpu_pct, memory_used_bytes,
+    memory_total_bytes, power_mw, power_limit_mw, temperature_c, engine_id, engine_running, engine_waiting,
+    engine_kv_used_ppm, host_cpu_busy_ppm
 FROM fleet_now
 ORDER BY {{order}} NULLS LAST, host, gpu_uuid
 LIMIT {GPUS_MAX}
@@ -33,8 +33,8 @@ QUIET_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: ``value`` of a GPU's row, in the unit of the heading; ``fold`` of a host's GPUs, ``of_engine`` of one
-    GPU of each engine; ``key`` sorts by it; ``warm`` and ``hot``: from where it is yellow and red."""
+    """A column: ``value`` of a row, of a GPU or MIG device, in the unit of the heading; ``fold`` of a host's rows, of
+    one ``each`` where that is given; ``key`` sorts by it; ``warm`` and ``hot``: from where it is yellow and red."""
 
     heading: str
     key: str
@@ -42,7 +42,16 @@ class Column:
     fold: Callable[[Sequence[Any]], Any]
     warm: float = float("inf")
     hot: float = float("inf")
-    of_engine: bool = False
+    each: Callable[[Row], Any] | None = None
+
+
+def _gpu(row: Row) -> str:
+    """The GPU itself of one, and of each of its MIG devices."""
+    return str(row["parent_uuid"] or row["gpu_uuid"])
+
+
+def _engine(row: Row) -> str | None:
+    return row["engine_id"]
 
 
 def _share(part: str, whole: str) -> Callable[[Row], float | None]:
@@ -82,7 +91,7 @@ def _named(values: Sequence[Any]) -> str | None:
 
 COLUMNS = (
     Column("host", "h", lambda row: row["host"], _named),
-    Column("gpu", "g", lambda row: row["gpu_uuid"], len),
+    Column("gpu", "g", lambda row: row["gpu_uuid"], len, each=_gpu),
     Column("type", "", lambda row: row["gpu_model"], _named),
     Column("model", "m", lambda row: row["model"], _named),
     Column("util %", "u", lambda row: row["util_gpu_pct"], _mean, 101, 101),
@@ -90,13 +99,19 @@ COLUMNS = (
     Column("power W", "p", _scaled("power_mw", 1_000), _sum),
     Column("of limit %", "l", _share("power_mw", "power_limit_mw"), _mean, 98, 105),
     Column("temp C", "t", lambda row: row["temperature_c"], _most, 80, 88),
-    Column("running", "r", lambda row: row["engine_running"], _sum, of_engine=True),
-    Column("waiting", "w", lambda row: row["engine_waiting"], _sum, 1, 50, of_engine=True),
+    Column("running", "r", lambda row: row["engine_running"], _sum, each=_engine),
+    Column("waiting", "w", lambda row: row["engine_waiting"], _sum, 1, 50, each=_engine),
     Column("kv %", "k", _scaled("engine_kv_used_ppm", 10_000), _most, 90, 98),
     Column("cpu %", "c", _scaled("host_cpu_busy_ppm", 10_000), _most, 90, 98),
     Column("age s", "a", _scaled("age_ms", 1_000), _most, QUIET_MS / 1_000, 60),
 )
-_OF_HOST: Mapping[Any, str] = {_named: "min", len: "count", _mean: "avg", _sum: "sum", _most: "max"}
+_OF_HOST: Mapping[Any, str] = {
+    _named: "min({})",
+    len: "uniqExact(ifNull(parent_uuid, gpu_uuid))",
+    _mean: "avg({})",
+    _sum: "sum({})",
+    _most: "max({})",
+}
 """What folds the GPUs of a host, in SQL."""
 _OF_GPU: Mapping[str, str] = {
     "host": "host",
@@ -160,7 +175,7 @@ def sql(view: View) -> str:
     order, rises = _OF_GPU[view.sort], view.sort in _NAMES
     if view.group == "host":
         (fold,) = (column.fold for column in COLUMNS if column.heading == view.sort)
-        order, rises = f"{_OF_HOST[fold]}({order}) OVER (PARTITION BY host)", rises and fold is _named
+        order, rises = f"{_OF_HOST[fold].format(order)} OVER (PARTITION BY host)", rises and fold is _named
     return _SQL.format(order=f"{order} {'ASC' if rises is not view.rising else 'DESC'}")
 
 
@@ -181,11 +196,11 @@ def _by_host(gpus: Sequence[Row]) -> dict[Any, list[Row]]:
 def _row(group: Sequence[Row], by: Group) -> dict[str, Any]:
     if by == "gpu":
         return {column.heading: column.value(group[0]) for column in COLUMNS}
-    engines = [*{gpu["engine_id"]: gpu for gpu in group}.values()]
-    return {
-        column.heading: column.fold([column.value(gpu) for gpu in (engines if column.of_engine else group)])
-        for column in COLUMNS
-    }
+    return {column.heading: column.fold([column.value(row) for row in _once(group, column)]) for column in COLUMNS}
+
+
+def _once(group: Sequence[Row], column: Column) -> Sequence[Row]:
+    return group if column.each is None else [*{column.each(row): row for row in group}.values()]
 
 
 def _sorted(rows: list[dict[str, Any]], view: View) -> list[dict[str, Any]]:
@@ -197,13 +212,15 @@ def _sorted(rows: list[dict[str, Any]], view: View) -> list[dict[str, Any]]:
 
 
 def summary(gpus: Sequence[Row]) -> str:
-    """One line about all of them."""
+    """One line about all of them: a GPU counts once with its MIG devices, and is silent where all of these are."""
     hosts = len({gpu["host"] for gpu in gpus})
     utilization = _mean([gpu["util_gpu_pct"] for gpu in gpus])
     power_w = _sum([gpu["power_mw"] for gpu in gpus])
-    quiet = sum(gpu["age_ms"] > QUIET_MS for gpu in gpus)
+    whole, devices = len({*map(_gpu, gpus)}), sum(gpu["parent_uuid"] is not None for gpu in gpus)
+    quiet = whole - len({_gpu(gpu) for gpu in gpus if gpu["age_ms"] <= QUIET_MS})
     first = "the first " if len(gpus) == GPUS_MAX else ""  # there may be more
-    text = f"{hosts:,} hosts, {first}{len(gpus):,} GPUs, {show(utilization)} % utilization"
+    text = f"{hosts:,} hosts, {first}{whole:,} GPUs{f' with {devices:,} MIG devices' if devices else ''}"
+    text += f", {show(utilization)} % utilization"
     text += f", {show(None if power_w is None else power_w / 1e6)} kW"
     return text + (f", {quiet:,} silent for {QUIET_MS // 1_000} s" if quiet else "")
 

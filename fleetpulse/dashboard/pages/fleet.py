@@ -134,14 +134,15 @@ class _Fleet:
         hosts = len({one["host"] for one in health.gpus})
         behind = f" · newest reading {ago(health.behind_ms)} before the end" if health.behind_ms >= MISSING_MS else ""
         cut = f" · {health.cut}" if health.cut else ""
-        self._map_panel.hint(f"{len(health.gpus):,} GPUs on {hosts:,} hosts{behind}{cut}")
+        devices = f" with {health.devices:,} MIG devices" if health.devices else ""
+        self._map_panel.hint(f"{health.whole:,} GPUs{devices} on {hosts:,} hosts{behind}{cut}")
         self._map_panel.show()
         self._map.show(heat_map(health.gpus, metric, self._view.palette))
 
     def _show_stats(self, health: Health, series: Sequence[Mapping[str, Any]], faults: int) -> None:
         show = self._stats.show
         last = series[-2] if len(series) > 1 else series[-1] if series else {}
-        of = health.cut or f"of {len(health.gpus):,} in this range"
+        of = health.cut or f"of {health.whole:,} in this range"
         show("gpus", f"{health.reporting:,}", of, "warn" if health.cut else "")
         show("missing", f"{health.missing:,}", "silent for 30 s", "bad" if health.missing else "good")
         show("throttled", f"{health.throttled:,}", "by heat or power", "warn" if health.throttled else "good")
@@ -166,7 +167,8 @@ class _Fleet:
 
 
 def _short_uuid(uuid: str) -> str:
-    return clean(uuid).removeprefix("GPU-")[:8]
+    """A MIG device keeps its ``MIG-``."""
+    return clean(uuid).removeprefix("GPU-")[: 12 if uuid.startswith("MIG-") else 8]
 
 
 def last_reported(known: Sequence[Mapping[str, Any]], now: TimeRange) -> TimeRange:

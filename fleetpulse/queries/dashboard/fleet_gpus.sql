@@ -1,4 +1,4 @@
--- One row for each GPU: a metric's mean, when it reported last, how long it was throttled.
+-- One row for each GPU and MIG device: a metric's mean, when it reported last, how long it was throttled.
 -- param total: column with the metric's sum
 -- param known: column with how many values of it were known
 -- reads gpu: gpu.samples 10s <= 5m, 1m <= 2h, 1h <= 30d, 1d
@@ -8,6 +8,7 @@ SELECT
     host,
     gpu_uuid,
     any(gpu_model) AS a_model,
+    any(parent_uuid) AS part_of_gpu,
     argMax(engine_id, last_at_ms) AS engine,
     sum(toInt128({total:Identifier})) / nullIf(sum({known:Identifier}), 0) AS value,
     max(temperature_c_max) AS temperature_max_c,

@@ -13,7 +13,7 @@ TO_MS = 1_000_000
 
 def a_gpu(uuid: str = "g", **readings: Any) -> dict[str, Any]:
     usual = {"host": "h", "gpu_uuid": uuid, "value": 50.0, "temperature_max_c": 60, "throttled_us": 0, "gpus_known": 1}
-    return {**usual, "covered_ms": 60_000, "heard_ms": TO_MS, **readings}
+    return {**usual, "part_of_gpu": None, "covered_ms": 60_000, "heard_ms": TO_MS, **readings}
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,22 @@ def test_a_gpu_that_fell_silent_before_the_shown_stretch_is_missing_and_has_no_v
         (0.5, "fine", 0),
         (None, "missing", 60_000),
     ]
+
+
+def test_a_gpu_counts_once_with_its_mig_devices() -> None:
+    """It is missing once all of them are; one that is no more is a record of its own."""
+    rows = [
+        a_gpu("a", throttled_us=30_000_000),
+        a_gpu("MIG-1", part_of_gpu="a", throttled_us=30_000_000),
+        a_gpu("MIG-2", part_of_gpu="a", heard_ms=0),
+        a_gpu("MIG-3", part_of_gpu="b", heard_ms=0),
+        a_gpu("MIG-4", part_of_gpu="b", heard_ms=0),
+    ]
+
+    health = health_of(rows, rows, TO_MS, 1)
+
+    assert (health.whole, health.devices, health.reporting, health.missing, health.throttled) == (2, 4, 1, 1, 1)
+    assert len(health.worst(9)) == 5
 
 
 def test_the_worst_come_first() -> None:

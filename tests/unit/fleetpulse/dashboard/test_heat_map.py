@@ -28,7 +28,8 @@ BUSY, POWER = GPU_METRICS["busy"], GPU_METRICS["power_w"]
 
 
 def gpu(host: str = "h", value: float | None = 0.5, verdict: str = "fine", **other: Any) -> dict[str, Any]:
-    return {"host": host, "gpu_uuid": "GPU-1", "engine": "e", "value": value, "verdict": verdict, **other}
+    usual = {"host": host, "gpu_uuid": "GPU-1", "part_of_gpu": None, "engine": "e"}
+    return {**usual, "value": value, "verdict": verdict, **other}
 
 
 def test_a_cell_is_a_letter_for_its_colour_and_one_for_its_state() -> None:
@@ -80,6 +81,13 @@ def test_a_gpu_is_described_in_lines(value: float | None, said: str) -> None:
     found = description(gpu("h\u202e", value, "throttled", gpu_uuid="GPU-0123456789abcdef"), BUSY)
 
     assert found == ["h\\u202e · GPU-0123456789ab", said, "engine e"]
+
+
+def test_a_mig_device_is_described_as_one_of_its_gpu() -> None:
+    """It is no GPU of its own."""
+    found = description(gpu(gpu_uuid="MIG-0123456789abcdef", part_of_gpu="GPU-0123456789abcdef"), BUSY)
+
+    assert found[:2] == ["h · MIG-0123456789ab", "MIG device of GPU-0123456789ab"]
 
 
 # places of GPUs

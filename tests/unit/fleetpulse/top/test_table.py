@@ -26,6 +26,7 @@ def gpu(host: str | None, number: int, **changes: Any) -> dict[str, Any]:
     row: dict[str, Any] = {
         "host": host,
         "gpu_uuid": f"GPU-{number}",
+        "parent_uuid": None,
         "gpu_model": "H100",
         "engine_id": f"e-{number}",
         "model": "llama",
@@ -147,7 +148,7 @@ def test_rows_are_sorted_and_the_unknown_come_last(view: View, order: list[str])
         (View("host"), "avg(util_gpu_pct) OVER (PARTITION BY host) DESC"),
         (View("host", "temp C", rising=True), "max(temperature_c) OVER (PARTITION BY host) ASC"),
         (View("host", "model"), "min(model) OVER (PARTITION BY host) ASC"),
-        (View("host", "gpu"), "count(gpu_uuid) OVER (PARTITION BY host) DESC"),
+        (View("host", "gpu"), "uniqExact(ifNull(parent_uuid, gpu_uuid)) OVER (PARTITION BY host) DESC"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -233,10 +234,23 @@ def test_no_key_means_two_things() -> None:
 def test_one_line_tells_of_the_whole_fleet() -> None:
     """Unknown numbers are left out of means and sums; those that fell silent are counted."""
     assert summary(FLEET) == "2 hosts, 3 GPUs, 50 % utilization, 0.7 kW"
-    assert summary([gpu("a", 1)] * GPUS_MAX).startswith("1 hosts, the first 20,000 GPUs, ")
+    assert summary([gpu("a", number) for number in range(GPUS_MAX)]).startswith("1 hosts, the first 20,000 GPUs, ")
     assert summary([gpu("a", 1, age_ms=30_001, util_gpu_pct=None)]) == (
         "1 hosts, 1 GPUs, – % utilization, 0.35 kW, 1 silent for 30 s"
     )
+
+
+def test_a_gpu_counts_once_with_its_mig_devices() -> None:
+    """Also where these alone report; it is silent once all of them are."""
+    device = gpu("a", 8, gpu_uuid="MIG-1", parent_uuid="GPU-1", util_gpu_pct=None, power_mw=None)
+    other = device | {"gpu_uuid": "MIG-2", "age_ms": 30_001}
+    alone = other | {"gpu_uuid": "MIG-3", "parent_uuid": "GPU-2"}
+    fleet = [gpu("a", 1), device, other, alone]
+
+    (host,) = table_of(fleet, View("host"))
+
+    assert host["gpu"] == 2
+    assert summary(fleet) == "1 hosts, 2 GPUs with 3 MIG devices, 50 % utilization, 0.35 kW, 1 silent for 30 s"
 
 
 def test_a_name_is_never_markup() -> None:
