@@ -86,7 +86,7 @@ def test_alerts_are_shown_while_open_and_when_all_is_over() -> None:
 
 
 def test_costs_are_split_and_told_by_request() -> None:
-    """What the money went to adds up to all of it; a request has the price of those that have one; unpriced is a dash."""
+    """What the money went to adds up to all of it; a request has the price of those with one; unpriced is a dash."""
     parts = (
         ("request", "", 6_000_000_000),
         ("__overhead__", "not answered in full", 2_000_000_000),
