@@ -49,7 +49,7 @@ _RECORDS_MAX = 500
 _AGAIN_S = 1.0
 _STANDBY_S = 0.2
 _UNDELIVERED_MAX = 1_000
-"""Given up and not yet on their topic; with more of them nothing is read."""
+"""Given up and not yet on their topic; with more of them nothing is read but what is before a cursor."""
 Cursors = dict[TopicPartition, dict[str, Cursor]]
 
 
@@ -190,12 +190,17 @@ class _Session:
             await self._commit(cursors)
         return cursors
 
+    @property
+    def _crowded(self) -> bool:
+        return any(len(sender.target.undelivered) > _UNDELIVERED_MAX for sender in self._senders)
+
     async def _read_history(self, cursors: Cursors) -> None:
-        """Everything before the cursor of the target that is furthest."""
+        """Everything that was there at the start: what ended since a cursor is not sent again as firing. Where senders
+        first have to publish what was given up, no more than is before the cursor of the target that is furthest."""
         for tp, begin in self._begins.items():
             self._consumer.seek(tp, begin)
-        ends = {tp: max((cursor.offset for cursor in cursors[tp].values()), default=0) for tp in self._partitions}
-        while not self._over and await self._are_before(ends):
+        least = {tp: max((cursor.offset for cursor in cursors[tp].values()), default=0) for tp in self._partitions}
+        while not self._over and await self._are_before(least if self._crowded else self._ends):
             await self._read()
         for sender in self._senders:
             sender.target.begin()
@@ -209,7 +214,7 @@ class _Session:
         committed_s = 0.0
         loop = asyncio.get_running_loop()
         while not self._over:
-            if any(len(sender.target.undelivered) > _UNDELIVERED_MAX for sender in self._senders):
+            if self._crowded:
                 await asyncio.sleep(_FETCH_MS / 1_000)
             else:
                 await self._read()

@@ -16,14 +16,14 @@ Rules:
 - what is too old, rejected or displaced goes to ``undelivered``, in the order in which it was given up. An alert whose
   end was given up is open no more: it is not sent again as firing.
 
-The caller: ``accept`` for every record from the topic's beginning, ``begin`` once the records before the target's
-cursor were read, then ``next`` whenever something happened or the time has come that it returned.
+The caller: ``accept`` for every record from the topic's beginning, ``begin`` once what was on the topic at the start
+was read, then ``next`` whenever something happened or the time has come that it returned.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from runtime.backoff import Backoff
@@ -371,7 +371,14 @@ class Target:
         ends = [*self._releasing.values(), *(end for _, end in self._silenced.values() if end <= wall_ms)]
         released_ms = min((wall_ms, *(end - 1 for end in ends)))
         withheld = tuple(name for name, where in self._withheld.items() if where == partition)
-        return Cursor(self._progress[partition].offset, released_ms, self._notified.unmatched(partition), withheld)
+        unmatched = dict.fromkeys((*self._notified.unmatched(partition), *self._ends_given_up(partition)))
+        return Cursor(self._progress[partition].offset, released_ms, tuple(unmatched), withheld)
+
+    def _ends_given_up(self, partition: int) -> Iterator[str]:
+        """Alerts whose end is still to be published and does not match: a restart has to take it once more."""
+        for transition in (one.delivery.transition for one in self.undelivered):
+            if transition.resolved and transition.partition == partition and not self._matches(transition.alert):
+                yield transition.alert.fingerprint
 
     @property
     def waiting(self) -> int:

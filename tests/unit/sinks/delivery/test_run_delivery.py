@@ -5,16 +5,26 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import orjson
 import pytest
-from aiokafka import TopicPartition
+from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.errors import GroupCoordinatorNotAvailableError
 
 from runtime.assignment import Assignment
+from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
 from runtime.delivery_config import DeliveryConfig
+from schemas.contract.alerts import encode
 from schemas.errors import ConfigError
 from sinks.delivery import service
+from sinks.delivery.client import Client
+from sinks.delivery.cursor import Cursor
+from sinks.delivery.cursor import encode as cursors
+from sinks.delivery.request import Request
+from sinks.delivery.schedule import Response
 from sinks.delivery.service import Delivery, run_delivery
+from sinks.delivery.shapes import FINGERPRINT
+from tests.unit.sinks.delivery.delivery_cases import an_alert
 
 REJECTED = ConfigError("kafka.sasl_username", "me", "must be a login that broker:9093 accepts")
 
@@ -99,6 +109,62 @@ async def test_a_stop_ends_a_session_whose_partition_has_no_answer(away: str, mo
     else:
         await session.run()
         assert stop.is_set()
+
+
+async def test_what_ended_behind_the_cursor_is_not_sent_again_as_firing_at_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A crash came before its end was done with: that is read first, and then sent behind the alerts that go on."""
+    stop, partition, posted = asyncio.Event(), TopicPartition("alerts", 0), []
+    ended, goes_on = "a" * 16, "b" * 16
+    alerts = [an_alert(ended), an_alert(goes_on), an_alert(ended, 2, "resolved")]
+
+    class Consumer:
+        at = turns = 0
+
+        async def beginning_offsets(self, _: object) -> dict[TopicPartition, int]:
+            return {partition: 0}
+
+        async def end_offsets(self, _: object) -> dict[TopicPartition, int]:
+            return {partition: len(alerts)}
+
+        async def commit(self, _: object) -> None:
+            """It is kept."""
+
+        def seek(self, _: TopicPartition, offset: int) -> None:
+            self.at = offset
+
+        async def position(self, _: TopicPartition) -> int:
+            return self.at
+
+        async def getmany(self, *_: TopicPartition, **__: Any) -> dict[TopicPartition, list[Any]]:
+            self.turns += 1
+            for _turn in range(10):
+                await asyncio.sleep(0)  # senders, where there are any, may go
+            if self.turns > 10:
+                stop.set()
+            if self.at == len(alerts):
+                return {}
+            self.at += 1
+            value, appended_ms = encode(alerts[self.at - 1]), SystemClock().now_ms()
+            return {partition: [ConsumerRecord("alerts", 0, self.at - 1, appended_ms, 0, b"k", value, None, 0, 0, ())]}
+
+    class Receiver(Client):
+        async def post(self, request: Request) -> Response:
+            posted.append([one["labels"][FINGERPRINT] for one in orjson.loads(request.body)])
+            return Response(200)
+
+    async def committed(*_: object) -> dict[TopicPartition, tuple[int, str]]:
+        return {partition: (2, cursors({"am": Cursor(2, 0)}))}
+
+    monkeypatch.setattr(service, "_committed", committed)
+    monkeypatch.setattr(service, "Client", Receiver)
+    target = {"name": "am", "kind": "alertmanager", "endpoint_url": "http://127.0.0.1:9/"}
+    delivery = Delivery(KafkaConfig(), DeliveryConfig.model_validate({"targets": [target]}), stop)
+
+    await service._Session(delivery, Consumer(), None, Assignment(), [partition]).run()
+
+    assert posted == [[goes_on], [ended]]
 
 
 async def test_a_coordinator_without_an_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:

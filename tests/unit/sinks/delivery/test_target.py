@@ -687,6 +687,29 @@ def test_what_a_wider_filter_matches_and_is_open_is_sent_once() -> None:
     assert sorted(sent(again)) == ["a2", "b2"]
 
 
+def test_an_end_that_was_given_up_and_not_published_is_taken_again_after_a_crash() -> None:
+    """Also where neither it nor what the topic still holds of the alert matches: the cursor names it until then."""
+    settings: dict[str, Any] = {"match": {"host": ["h1"]}}
+    before = a_target(**settings)
+    end = an_alert("a", 3, "resolved", **ELSEWHERE)
+    feed(before, an_alert("a"), an_alert("a", 2, "updated", **ELSEWHERE))
+    assert sent(before) == ["a1", "a2"]
+    feed(before, end, an_alert("b"), since=2)
+    assert sent(before, response=NO) == ["a3", "b1"]
+    cursor = before.cursor(0, NOW_MS)
+    assert cursor == Cursor(2, NOW_MS, ("a",))
+
+    after = a_target(cursor=cursor, **settings)
+    feed(after, an_alert("a", 2, "updated", **ELSEWHERE), end, since=1)
+    after.begin()
+
+    assert sent(after, response=NO) == ["a3"]
+    (undelivered,) = after.undelivered
+    after.undelivered.popleft()
+    after.published(undelivered)
+    assert after.cursor(0, NOW_MS) == Cursor(3, NOW_MS)
+
+
 @pytest.mark.parametrize(("released_ms", "expected"), [(0, ["a3"]), (NEW, [])])
 def test_what_the_history_shows_as_matched_once_was_sent(released_ms: int, expected: list[str]) -> None:
     """Also where the cursor does not list it; a target that is new was sent nothing."""
