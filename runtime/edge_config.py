@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -193,6 +194,14 @@ class LogTailConfig(Section):
     from_start: bool = False
     """A file seen for the first time is read from its beginning; else only what is added."""
 
+    @property
+    def takes(self) -> tuple[str, str, frozenset[tuple[str, str]]]:
+        """The same for two that make rows of the same lines: the file, the format and, where lines are JSON, the fields
+        that are read from them."""
+        read = self.fields.items() if self.format in ("requests", "training") else ()
+        named = frozenset((name, where) for name, where in read if not where.startswith("="))
+        return os.path.realpath(self.path), self.format, named
+
 
 class AgentConfig(Section):
     """Section ``agent``."""
@@ -267,4 +276,14 @@ class AgentConfig(Section):
         longest = max(self.period_ms, self.engine_period_ms)
         if self.interval_ms_max < longest:
             raise ValueError(f"interval_ms_max must be at least period_ms and engine_period_ms ({longest})")
+        return self
+
+    @model_validator(mode="after")
+    def _each_line_once(self) -> Self:
+        for takes, times in Counter(log.takes for log in self.log_tails).items():
+            if times > 1:
+                file, form, _ = takes
+                raise ValueError(
+                    f"log_tails must follow {file} once in format {form} by the same fields: lines count twice"
+                )
         return self

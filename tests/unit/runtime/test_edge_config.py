@@ -10,6 +10,9 @@ from runtime.config import load
 from runtime.edge_config import AgentConfig, EngineConfig, OtlpConfig
 from schemas.errors import ConfigError
 
+TAIL = {"path": "/var/log/a.jsonl", "fields": {"at_ms": "t ms", "model": "m"}}
+TRAINING = {"path": "/var/log/a.jsonl", "format": "megatron"}
+
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,6 +44,12 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"otlp": {"host": "0.0.0.0"}}, "otlp"),
         ({"otlp": {"host": "0.0.0.0", "token": "short"}}, "otlp"),
         ({"host": ""}, "host"),
+        ({"log_tails": [TAIL, {**TAIL, "path": "/var/log/x/../a.jsonl", "from_start": True}]}, ""),
+        ({"log_tails": [TAIL, {**TAIL, "fields": {"at_ms": "t ms", "model": "m", "tenant": "=b"}}]}, ""),
+        (
+            {"log_tails": [{**TRAINING, "fields": {"job": "=a"}}, {**TRAINING, "fields": {"job": "=b", "loss": "l"}}]},
+            "",
+        ),
     ],
 )
 def test_what_is_out_of_bounds_is_refused(settings: dict[str, Any], key: str) -> None:
@@ -56,6 +65,13 @@ def test_the_bounds_themselves_are_fine() -> None:
     config = AgentConfig(period_ms=100, interval_ms_max=1_000, engine_period_ms=1_000)
 
     assert (config.period_ms, AgentConfig(period_ms=60_000).period_ms) == (100, 60_000)
+
+
+def test_logs_of_one_file_may_take_different_lines_of_it() -> None:
+    """Of another format, or by other fields."""
+    others = [TRAINING, {**TAIL, "fields": {"at_ms": "time ms", "model": "m"}}, {**TAIL, "path": "/var/log/b.jsonl"}]
+
+    assert len(AgentConfig.model_validate({"log_tails": [TAIL, *others]}).log_tails) == 4
 
 
 def test_a_file_says_all_of_it(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_logs_of_one_path_have_a_position_each(tmp_path: Path) -> None:
 async def test_logs_of_one_path_are_kept_apart_by_the_agent(tmp_path: Path) -> None:
     """Each service has its own position."""
     path = tmp_path / "a.jsonl"
-    logs = [LogTailConfig(path=path, fields={"at_ms": "t ms", "model": f"={model}"}) for model in "mn"]
+    logs = [LogTailConfig(path=path, fields={"at_ms": "t ms", "model": model}) for model in "mn"]
     config = AgentConfig(host="h", receiver=ReceiverConfig(enabled=False), log_tails=tuple(logs))
     stop = asyncio.Event()
     stop.set()
