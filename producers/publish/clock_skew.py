@@ -46,6 +46,10 @@ class ClockSkew:
         self._off = False
         self.ms: int | None = None
 
+    def broker_ms(self) -> int:
+        """The broker's time as far as it is known: before the first acknowledgement that of the clock."""
+        return self._clock.now_ms() - (self.ms or 0)
+
     def sent(self) -> Sent:
         """Take the time just before a batch is sent."""
         return Sent(self._clock.now_ms(), self._clock.monotonic_s())

@@ -355,7 +355,8 @@ class Publisher:
         self._counters.set("edge_spool_bytes", self.spool.size_bytes)
         self._counters.set("edge_oldest_ms", await self._disk.oldest_age_ms(self._clock.now_ms))
         if self._clock.monotonic_s() >= self._next_books_s:
-            await self._publish_books()
+            if self._skew.ms is not None or self.spool.unacknowledged_records <= self.spool.undeliverable.records:
+                await self._publish_books()  # else the first acknowledgement is to come, which tells the brokers' time
             await self.states.publish(self._producer, self._clock.monotonic_s())
             self._next_books_s = self._clock.monotonic_s() + self._settings.books_every_s
 
@@ -368,12 +369,11 @@ class Publisher:
         if producer is None or not books or books == self._published_books or _BOOKS_LANE in self._backing_off():
             return
         of, skew_ms = spool.identity.source_of, self._skew.ms
-        value = encode_rows(book_rows(books, of, self._host, self._clock.now_ms(), ends.__getitem__, skew_ms))
+        value = encode_rows(book_rows(books, of, self._host, self._skew.broker_ms(), ends.__getitem__, skew_ms))
         try:
             async with asyncio.timeout(self._settings.close_within_s):
                 partition = place(spool.source.encode(), self._partitions[BOOKS_TOPIC])
-                sent = await producer.send(BOOKS_TOPIC, value, partition=partition, headers=_BOOKS_HEADERS)
-                await sent
+                await (await producer.send(BOOKS_TOPIC, value, partition=partition, headers=_BOOKS_HEADERS))
         except TimeoutError:  # it may still arrive
             return
         except FAILURES as error:

@@ -112,7 +112,8 @@ def book_rows(
     clock_skew_ms: int | None = None,
 ) -> list[dict[str, Any]]:
     """One row per boot and topic, by ``schemas.rows.tables.PRODUCER_BOOKS``: ``source_of`` each boot, and ``end_of`` it
-    in records, up to where its row counts. ``clock_skew_ms``: of the host, None where it is not known."""
+    in records, up to where its row counts. ``at_ms``: by the brokers' clock, as rows expire by it. ``clock_skew_ms``:
+    of the host, None where it is not known."""
     return [
         {
             "at_ms": at_ms,

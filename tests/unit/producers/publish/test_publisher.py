@@ -21,8 +21,11 @@ from producers.spool.slots import Slots
 from producers.spool.spool import Spool
 from runtime.config import KafkaConfig
 from runtime.counters import Counters
+from schemas.codec import native
+from schemas.rows.tables import PRODUCER_BOOKS
 from tests.virtual_clock import VirtualClock
 
+NOW_MS = 1_800_000_000_000
 ONE = Batch("llm.requests", "s/1", "t", b"h", 1, b"value")
 RARELY = PublisherSettings(save_every_s=5.0)
 
@@ -361,3 +364,32 @@ async def test_at_the_end_all_waiting_for_kafka_has_one_bound(tmp_path: Path, mo
 
     assert not drained
     assert [each <= 0.0 for each in left_s] == [True]
+
+
+async def test_books_have_the_time_of_the_brokers(tmp_path: Path) -> None:
+    """By it rows expire: of a host whose clock is a month behind they would be gone. They wait for the acknowledgement
+    that tells it, and for none of records that nobody takes."""
+    clock, behind_ms, published = VirtualClock(NOW_MS), 30 * 86_400_000, []
+
+    class Producer:
+        async def send(self, topic: str, value: bytes, **_: object) -> asyncio.Future[None]:
+            block = native.decode(value, PRODUCER_BOOKS.fields)
+            published.extend(zip(*(block.columns[name].values for name in ("at_ms", "clock_skew_ms")), strict=True))
+            sent = asyncio.get_running_loop().create_future()
+            sent.set_result(None)
+            return sent
+
+    publisher = Publisher(Spool.open(tmp_path), KafkaConfig(), host="h", counters=Counters(), clock=clock)
+    publisher._producer = Producer()  # type: ignore[assignment]
+    await publisher.put("llm.requests", b"h", ONE)
+    publisher.spool.sync()
+    await publisher._keep()
+    assert published == []
+
+    publisher._skew.acknowledged(publisher._skew.sent(), NOW_MS + behind_ms)
+    publisher._delivered(publisher.spool.take())
+    clock.advance(2_000)
+    await publisher._keep()
+
+    publisher.spool.abandon()
+    assert published == [(NOW_MS + 2_000 + behind_ms - 2, 2 - behind_ms)]
