@@ -21,13 +21,15 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def on_stop_signal(loop: asyncio.AbstractEventLoop, *, exit_now: Callable[[int], object] = os._exit) -> asyncio.Event:
-    """An event that SIGTERM and SIGINT set. A second signal calls ``exit_now(128 + signal)``: that
-    ends a drain that hangs. Call from the main thread."""
+    """An event that SIGTERM and SIGINT set. Ctrl-C after that calls ``exit_now(128 + signal)``: that ends a drain that
+    hangs. Another SIGTERM changes nothing: supervisors send it twice, and kill when their time is over. Call from the
+    main thread."""
     stopping = asyncio.Event()
 
     def received(number: signal.Signals) -> None:
         if stopping.is_set():
-            exit_now(128 + number)
+            if number == signal.SIGINT:
+                exit_now(128 + number)
             return
         _log.info("stopping", extra={"signal": number.name})
         stopping.set()

@@ -206,15 +206,15 @@ def run_job(job: str, shell: str, worker: str, health_port: int | None, files: F
 
 def run_all_jobs(shell: str, worker: str, health_port: int | None, files: Files = NO_FILES) -> None:
     """Run every job as a child, start again whichever ends, until SIGTERM or SIGINT; then let all of them commit.
-    A second signal raises ``KeyboardInterrupt``: this process ends, and the jobs with it.
+    Ctrl-C after that raises ``KeyboardInterrupt``: this process ends, and the jobs with it.
 
     Each has its log in the data folder. Health ports are ``health_port`` and those after it, in the order of ``JOBS``.
     """
     logs.configure("jobs")
     stopping = threading.Event()
 
-    def stop(*_: object) -> None:
-        if stopping.is_set():
+    def stop(number: int, _frame: object) -> None:
+        if stopping.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
         stopping.set()
 

@@ -2,8 +2,8 @@
 
 ``demo``, ``chaos`` and ``bench`` run the same commands that production runs (``fleetpulse jobs windows`` and so on),
 as children of this process. A child that dies is restarted after ``restart_after_s`` unless set otherwise; children
-end with their parent. A terminal's Ctrl-C reaches the parent alone, which ends them in order: a second signal would end
-a child at once. Who nobody waits for steps back on a machine that has too little for all (``BACK``).
+end with their parent. A terminal's Ctrl-C reaches the parent alone, which ends them in order: a second one would end a
+child at once. Who nobody waits for steps back on a machine that has too little for all (``BACK``).
 """
 
 from __future__ import annotations

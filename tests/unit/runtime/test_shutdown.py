@@ -22,16 +22,32 @@ async def test_the_first_signal_asks_to_stop(number: signal.Signals) -> None:
     assert ended == []
 
 
-async def test_the_second_signal_ends_the_process() -> None:
-    """With 128 + signal, as a shell would see it; the first signal may be another one."""
+@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+async def test_ctrl_c_ends_a_process_that_is_stopping(first: signal.Signals) -> None:
+    """With 128 + signal, as a shell would see it."""
     ended: asyncio.Queue[int] = asyncio.Queue()
     stopping = on_stop_signal(asyncio.get_running_loop(), exit_now=ended.put_nowait)
 
+    os.kill(os.getpid(), first)
+    await asyncio.wait_for(stopping.wait(), 5)
     os.kill(os.getpid(), signal.SIGINT)
+
+    assert await asyncio.wait_for(ended.get(), 5) == 130
+
+
+@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+async def test_a_second_sigterm_cuts_nothing_short(first: signal.Signals) -> None:
+    """Supervisors send it to a whole group and to the parent, which sends it on; what ends is the Ctrl-C behind it."""
+    ended: asyncio.Queue[int] = asyncio.Queue()
+    stopping = on_stop_signal(asyncio.get_running_loop(), exit_now=ended.put_nowait)
+
+    os.kill(os.getpid(), first)
     await asyncio.wait_for(stopping.wait(), 5)
     os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGINT)
 
-    assert await asyncio.wait_for(ended.get(), 5) == 143
+    assert await asyncio.wait_for(ended.get(), 5) == 130
+    assert ended.empty()
 
 
 def test_the_limit_of_open_files_is_raised_to_the_hard_one() -> None:

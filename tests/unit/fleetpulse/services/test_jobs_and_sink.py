@@ -194,7 +194,7 @@ def test_a_sink_that_fails_leaves_a_thread_that_waits_for_clickhouse(
 class Draining:
     """Children that end when they have committed; a signal comes meanwhile, if it is to."""
 
-    def __init__(self, *, again: bool) -> None:
+    def __init__(self, again: signal.Signals | None) -> None:
         self.again, self.done = again, list[str]()
 
     def __enter__(self) -> Draining:
@@ -202,7 +202,7 @@ class Draining:
 
     def __exit__(self, *_: object) -> None:
         if self.again:
-            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(self.again)
         self.done.append("committed")
 
     def start(self, _command: object) -> None: ...
@@ -211,10 +211,12 @@ class Draining:
         signal.raise_signal(signal.SIGINT)
 
 
-@pytest.mark.parametrize("again", [False, True])
-def test_a_second_signal_ends_all_jobs_at_once(again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first lets them commit. They do not hear the terminal themselves."""
-    children = Draining(again=again)
+@pytest.mark.parametrize("again", [None, signal.SIGTERM, signal.SIGINT], ids=["once", "SIGTERM", "Ctrl-C"])
+def test_a_second_ctrl_c_ends_all_jobs_at_once(
+    again: signal.Signals | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first signal lets them commit, and no SIGTERM cuts that short. They do not hear the terminal themselves."""
+    children = Draining(again)
     monkeypatch.setattr(services, "load", lambda: load({"data_dir": str(tmp_path)}))
     monkeypatch.setattr(services.logs, "configure", lambda name: None)
     monkeypatch.setattr(services, "Processes", lambda _folder: children)
@@ -222,10 +224,10 @@ def test_a_second_signal_ends_all_jobs_at_once(again: bool, tmp_path: Path, monk
     heard = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 
     try:
-        with pytest.raises(KeyboardInterrupt) if again else contextlib.nullcontext():
+        with pytest.raises(KeyboardInterrupt) if again is signal.SIGINT else contextlib.nullcontext():
             services.run_all_jobs("bare", "a", None)
     finally:
         for number, handler in heard.items():
             signal.signal(number, handler)
 
-    assert children.done == ([] if again else ["committed"])
+    assert children.done == ([] if again is signal.SIGINT else ["committed"])
