@@ -3,6 +3,10 @@
 An idle partition's watermark moves by its owner's clock. A worker whose clock is ahead would close windows of all
 others before their events have come, and readers keep the greatest watermark for ever. The brokers' clock is at least
 the append time of the newest record fetched, and the time that has passed since.
+
+Not bounded is a worker that has fetched none since it began: nothing else tells the brokers' time. What jobs write has
+their own time, and so have its acknowledgements; a record that was there before may be days old, and a clock bounded by
+it would hold up the windows of all others for as long.
 """
 
 from __future__ import annotations
