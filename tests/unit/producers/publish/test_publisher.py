@@ -6,6 +6,7 @@ import asyncio
 import errno
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiokafka.errors import KafkaConnectionError, MessageSizeTooLargeError
@@ -369,18 +370,20 @@ async def test_at_the_end_all_waiting_for_kafka_has_one_bound(tmp_path: Path, mo
 async def test_books_have_the_time_of_the_brokers(tmp_path: Path) -> None:
     """By it rows expire: of a host whose clock is a month behind they would be gone. They wait for the acknowledgement
     that tells it, and for none of records that nobody takes."""
-    clock, behind_ms, published = VirtualClock(NOW_MS), 30 * 86_400_000, []
+    clock, behind_ms = VirtualClock(NOW_MS), 30 * 86_400_000
+    published: list[Any] = []
 
     class Producer:
         async def send(self, topic: str, value: bytes, **_: object) -> asyncio.Future[None]:
-            block = native.decode(value, PRODUCER_BOOKS.fields)
-            published.extend(zip(*(block.columns[name].values for name in ("at_ms", "clock_skew_ms")), strict=True))
+            columns: Any = native.decode(value, PRODUCER_BOOKS.fields).columns
+            published.extend(zip(columns["at_ms"].values, columns["clock_skew_ms"].values, strict=True))
             sent = asyncio.get_running_loop().create_future()
             sent.set_result(None)
             return sent
 
     publisher = Publisher(Spool.open(tmp_path), KafkaConfig(), host="h", counters=Counters(), clock=clock)
-    publisher._producer = Producer()  # type: ignore[assignment]
+    producer: Any = Producer()
+    publisher._producer = producer
     await publisher.put("llm.requests", b"h", ONE)
     publisher.spool.sync()
     await publisher._keep()
