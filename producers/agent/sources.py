@@ -188,10 +188,10 @@ def _probe_dcgm(setting: Setting) -> str:
 
 
 def _dcgm(setting: Setting) -> dict[str, Make]:
-    from producers.dcgm.collector import DcgmCollector
+    from producers.dcgm.collector import DcgmCollector, SeenGpu
 
-    config = setting.config
-    return {"dcgm": lambda: DcgmCollector(config.dcgm_url, setting.identity, config.period_ms)}
+    config, seen = setting.config, dict[str, SeenGpu]()  # one for all lives: counters go on over the exporter's silence
+    return {"dcgm": lambda: DcgmCollector(config.dcgm_url, setting.identity, config.period_ms, seen=seen)}
 
 
 def _program(name: str) -> str | None:

@@ -1,10 +1,13 @@
 """DCGM collector: reads dcgm-exporter's page and emits rows of ``gpu.samples``, and of ``gpu.events`` for XIDs.
 
 The exporter samples GPUs on its own interval, 30 s by default. Until a GPU's values change, its rows hold gauges only;
-the next row covers all the time since. The page keeps the last XID for ever, so an event is emitted when it changes,
-and never for a GPU that was not seen before. The same XID twice in a row, and all but the last of several between two
-readings, cannot be seen on this page. That a GPU answers (``gpu_found``) is said once: where it comes without an XID,
-as it does when exporter or machine have started again, and where that of one that had fallen off the bus is gone.
+the next row covers all the time since. So does the first row after the exporter was silent, also where the collector
+was made anew meanwhile: what its counters grew by belongs to the time in which nobody could read them.
+
+The page keeps the last XID for ever, so an event is emitted when it changes, and never for a GPU that was not seen
+before. The same XID twice in a row, and all but the last of several between two readings, cannot be seen on this page.
+That a GPU answers (``gpu_found``) is said once: where it comes without an XID, as it does when the machine or the agent
+has started again, and where that of one that had fallen off the bus is gone.
 
 Rows have no columns for pod, namespace and container: an event's message names them.
 """
@@ -17,7 +20,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from producers.collector import Collected, FieldErrors, Identity, Row, reserved_bytes
-from producers.dcgm.fields import SAMPLE_FIELDS, XID, GpuOnPage, read_page
+from producers.dcgm.fields import ENERGY, SAMPLE_FIELDS, XID, GpuOnPage, read_page
+from producers.differences import INTERVAL_MS_MAX
 from producers.engines.fetch import Fetch, FetchError, FetchLimits, fetch
 from producers.gpu.faults import xid
 from producers.gpu.scraped_rows import Reading, counters, sample_rows
@@ -30,20 +34,27 @@ _log = logging.getLogger(__name__)
 LIMITS = FetchLimits(time_ms=2_000, bytes_max=8 * 1024 * 1024)
 OFF_THE_BUS = 79
 STALE_MS = 60_000
-"""Values unchanged for this long mean an idle GPU, not a page that was not refreshed."""
+"""Values unchanged for this long mean an idle GPU, not a page that was not refreshed; but for a GPU that counts its
+energy: that grows as long as the page is refreshed."""
 FAILURES_MAX = 10
 """Failed scrapes in a row after which the collector fails; the agent restarts it."""
 FORGET_MS = 3_600_000
 
 
 @dataclass(slots=True)
-class _Gpu:
+class SeenGpu:
     """State kept of one GPU. ``shown``: the values of its last page."""
 
     shown: dict[str, int]
     seen_ms: int
     before: Reading
     xid: int | None = None
+
+    def stands_still(self, values: dict[str, int], monotonic_ms: int) -> bool:
+        """Whether these are the values of the last page, which may not have been refreshed since."""
+        interval_ms = monotonic_ms - self.before.monotonic_ms
+        still_ms = INTERVAL_MS_MAX if values.get(ENERGY) else STALE_MS - 1
+        return self.shown == values and interval_ms <= still_ms
 
 
 class DcgmCollector:
@@ -57,17 +68,19 @@ class DcgmCollector:
         identity: Identity,
         period_ms: int,
         *,
+        seen: dict[str, SeenGpu] | None = None,
         fetch: Fetch = fetch,
         clock: Clock | None = None,
         counters: Counters = COUNTERS,
     ) -> None:
+        """``seen``: GPUs by UUID as the collector before left them, to go on from; it is kept up to date."""
         self.period_ms = period_ms
         self._url = url
         self._identity = identity
         self._fetch = fetch
         self._clock = clock or SystemClock()
         self._errors = FieldErrors("dcgm", GPU_SAMPLES, counters)
-        self._gpus: dict[str, _Gpu] = {}
+        self._gpus = {} if seen is None else seen
         self._failures = 0
 
     def collect(self, at_ms: int) -> Sequence[Collected]:
@@ -106,8 +119,8 @@ class DcgmCollector:
         known = self._gpus.get(gpu.uuid)
         if known is None:
             rows = sample_rows(SAMPLE_FIELDS, None, now)
-            self._gpus[gpu.uuid] = _Gpu(gpu.values, now.monotonic_ms, counters(None, now), gpu.values.get(XID))
-        elif known.shown == gpu.values and now.monotonic_ms - known.before.monotonic_ms < STALE_MS:
+            self._gpus[gpu.uuid] = SeenGpu(gpu.values, now.monotonic_ms, counters(None, now), gpu.values.get(XID))
+        elif known.stands_still(gpu.values, now.monotonic_ms):
             rows = sample_rows(SAMPLE_FIELDS, None, now)
             known.seen_ms = now.monotonic_ms
         else:

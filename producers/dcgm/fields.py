@@ -71,6 +71,10 @@ _LINK_ERRORS = tuple(
     _dev(f"NVLINK_{kind}_ERROR_COUNT_TOTAL", counter=True) for kind in ("CRC_FLIT", "CRC_DATA", "REPLAY", "RECOVERY")
 )
 
+_ENERGY = _dev("TOTAL_ENERGY_CONSUMPTION", counter=True)
+ENERGY = _ENERGY.name
+"""Since the driver was loaded; what the exporter or its host engine do leaves it as it is."""
+
 _TABLE: tuple[_Row, ...] = (
     # A MIG instance, and a page without the first, have the share of time that the graphics engine was active.
     _sample("util_gpu_pct", _dev("GPU_UTIL"), otherwise=(_prof("GR_ENGINE_ACTIVE", 100),)),
@@ -96,7 +100,7 @@ _TABLE: tuple[_Row, ...] = (
     _sample("memory_used_bytes", _USED),
     _sample("memory_total_bytes", _dev("FB_TOTAL", MIB), otherwise=(_FREE, _USED, _RESERVED)),
     _sample("memory_reserved_bytes", _RESERVED),
-    _sample("energy_mj", _dev("TOTAL_ENERGY_CONSUMPTION", counter=True), most_per_s=MJ_PER_S),
+    _sample("energy_mj", _ENERGY, most_per_s=MJ_PER_S),
     _sample("throttled_us", *_VIOLATIONS, partial=True),
     _sample("throttled_power_us", _VIOLATIONS[0]),
     _sample("throttled_thermal_us", _VIOLATIONS[1]),

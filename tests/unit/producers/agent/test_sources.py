@@ -10,6 +10,7 @@ from producers.agent import sources
 from producers.agent.choice import Finding
 from producers.agent.search import find, plans_of, setting_of
 from producers.agent.sources import GPU_LIMIT_MS, SOURCES
+from producers.dcgm import collector as dcgm_collector
 from producers.engines import processes
 from producers.engines.target import EngineTarget, target_of
 from producers.host.processes import HostProcesses
@@ -153,6 +154,15 @@ def test_dcgm_exporter_is_found_by_its_page() -> None:
 
     assert not dcgm.chosen
     assert plan.make().name == "dcgm"
+
+
+def test_each_life_of_the_collector_of_dcgm_goes_on_from_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exporter that restarts ends a life: what its counters grew by meanwhile is the next one's."""
+    monkeypatch.setattr(dcgm_collector, "DcgmCollector", lambda *_, seen: seen)
+    source = next(each for each in SOURCES if each.name == "dcgm")
+    make = source.makes(setting_of(config_of("dcgm")))["dcgm"]
+
+    assert make() is make()
 
 
 def test_configured_engines_have_a_collector_each() -> None:

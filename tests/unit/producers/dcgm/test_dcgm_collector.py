@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from producers.collector import Collected, Identity
-from producers.dcgm.collector import FAILURES_MAX, DcgmCollector
+from producers.dcgm.collector import FAILURES_MAX, DcgmCollector, SeenGpu
 from producers.engines.fetch import FetchError, FetchLimits
 from runtime.counters import Counters
 from schemas.codec.build import block_from_rows
@@ -24,9 +24,14 @@ class Exporter:
         self.text: str | None = ""
         self.clock = VirtualClock(1_000_000)
         self.counters = Counters()
-        identity = Identity({"host": "here"}, placement or {"GPU-a": {"engine_id": "e1", "placement_group": "g1"}})
+        self.identity = Identity({"host": "here"}, placement or {"GPU-a": {"engine_id": "e1", "placement_group": "g1"}})
+        self.seen: dict[str, SeenGpu] = {}
+        self.begin()
+
+    def begin(self) -> None:
+        """A life of the collector, as the agent begins one after a failure."""
         self.collector = DcgmCollector(
-            "http://h", identity, 1_000, fetch=self.fetch, clock=self.clock, counters=self.counters
+            "http://h", self.identity, 1_000, seen=self.seen, fetch=self.fetch, clock=self.clock, counters=self.counters
         )
 
     def fetch(self, url: str, limits: FetchLimits, api_key: str | None = None) -> bytes:
@@ -82,6 +87,46 @@ def test_values_that_stand_still_for_a_minute_did_not_grow() -> None:
 
     assert exporter.rows(same, 59_999)[-1] == IDENTITY | {"at_ms": 1_059_999}
     assert exporter.rows(same, 1)[-1] == IDENTITY | {"at_ms": 1_060_000, "interval_ms": 10_000, "pcie_replays": 0}
+
+
+@pytest.mark.parametrize(
+    ("pause_ms", "after", "energy_mj", "covered_ms"),
+    [
+        (25_000, 6_500, 5_500, 26_000),
+        (25_000, 400, 400, 26_000),
+        (3_598_999, 6_500, 5_500, 3_599_999),
+        (3_599_001, 6_500, 0, 0),
+    ],
+    ids=["the exporter restarted", "the driver, too", "almost an hour", "over an hour"],
+)
+def test_energy_of_an_exporters_silence_is_what_its_counter_grew_by(
+    pause_ms: int, after: int, energy_mj: int, covered_ms: int
+) -> None:
+    """Also where the collector failed meanwhile. Of a counter that began anew what it counts since; else none."""
+    exporter = Exporter()
+    exporter.rows(page(DEV_TOTAL_ENERGY_CONSUMPTION=1_000))
+    for _ in range(FAILURES_MAX - 1):
+        exporter.tick(None, pause_ms // FAILURES_MAX)
+    with pytest.raises(FetchError):
+        exporter.tick(None, pause_ms - pause_ms // FAILURES_MAX * (FAILURES_MAX - 1))
+    exporter.begin()
+
+    rows = exporter.rows(page(DEV_TOTAL_ENERGY_CONSUMPTION=after))
+    assert sum(row.get("energy_mj", 0) for row in rows) == energy_mj
+    assert sum(row.get("interval_ms", 0) for row in rows) == covered_ms
+
+
+def test_an_energy_counter_that_stands_still_is_a_page_that_was_not_refreshed() -> None:
+    """A GPU always draws power: its energy belongs to all the time since, not to the last minute of it."""
+    exporter = Exporter()
+    frozen = page(DEV_TOTAL_ENERGY_CONSUMPTION=1_000)
+    exporter.rows(frozen, 0)
+
+    assert [exporter.rows(frozen, 60_000) for _ in range(2)] == [
+        [IDENTITY | {"at_ms": at_ms}] for at_ms in (1_060_000, 1_120_000)
+    ]
+    rows = exporter.rows(page(DEV_TOTAL_ENERGY_CONSUMPTION=13_000), 0)
+    assert [(row["interval_ms"], row["energy_mj"]) for row in rows] == [(10_000, 1_000)] * 12
 
 
 def test_a_counter_that_began_anew_counts_from_nothing() -> None:
