@@ -26,7 +26,7 @@ from lab.drills.stand import PAGE, RULES, Stand
 from lab.drills.watch import (
     Watch,
     alert_name,
-    alerts,
+    alert_texts,
     causes_counted,
     findings,
     names,
@@ -181,7 +181,8 @@ def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, 
     books = with_finals(books, stand.config, begun_ms, BOOKS_WITHIN_S, stand.processes.tend)
     late = {name for name, sign in watch.seen.items() if sign.after_s > within_s}
     unproven, blind = unwatched(stand, drill, watch)
-    silent = tuple(name for name in drill.signs if name not in unproven and (name not in watch.seen or name in late))
+    unknown = {*unproven, *blind}
+    silent = tuple(name for name in drill.signs if name not in unknown and (name not in watch.seen or name in late))
     return Outcome(
         drill.name,
         drill.cause,
@@ -192,7 +193,7 @@ def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, 
         firing_s=watch.firing_s,
         others=watch.others,
         alerts=_opened(stand, begun_ms),
-        overdue=is_overdue(watch),
+        overdue="alert" not in blind and is_overdue(watch),
         unproven=unproven,
         blind=blind,
         consequences=drill.consequences | set(drill.signs.values()),
@@ -201,11 +202,12 @@ def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, 
 
 def unwatched(stand: Stand, drill: Drill, watch: Watch) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Of the channels whose word counts, which are all where nobody may name a cause: those that nothing watches here,
-    and those whose looks failed, so that nothing said is no proof that nothing was there."""
+    and those whose looks failed, so that nothing said is no proof that nothing was there; an alert that was pending
+    may have fired."""
     channels = CHANNELS if drill.cause is None else tuple(drill.signs)
     unproven = tuple(name for name in channels if name == "alert" and stand.prometheus is None)
-    blind = (name for name in channels if name not in unproven and name not in watch.looked and name not in watch.seen)
-    return unproven, tuple(blind)
+    seen = watch.seen.keys() - ({"alert"} if is_overdue(watch) else set())
+    return unproven, tuple(name for name in channels if name not in {*unproven, *watch.looked, *seen})
 
 
 def is_overdue(watch: Watch) -> bool:
@@ -235,7 +237,7 @@ def _clear(stand: Stand, drill: Drill) -> None:
     cause = drill.signs.get("alert")
 
     def named() -> list[str]:
-        return [alert.text for alert in alerts(stand) if cause is not None and names(cause, alert.text)]
+        return [text for text in alert_texts(stand) if cause is not None and names(cause, text)]
 
     def shown() -> bool:
         return _shows(stand, drill) or any(text.startswith("pending") for text in named())
@@ -250,7 +252,7 @@ def _shows(stand: Stand, drill: Drill, also: str = "") -> bool:
     is to show it, an alert, or what that is computed from, does."""
     texts = [*verdicts(stand), *findings(stand)]
     if drill.cause is not None and _has_neither(drill):
-        texts += [*(alert.text for alert in alerts(stand)), *causes_counted(stand)]
+        texts += [*alert_texts(stand), *causes_counted(stand)]
     return any(
         (other_causes(None, text) if drill.cause is None else names(drill.cause, text))
         or (also and text.startswith(also))

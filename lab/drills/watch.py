@@ -6,6 +6,7 @@ A look returns texts; one that names the cause by the runbook's words, or links 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import subprocess
@@ -22,7 +23,7 @@ from fleetpulse.dashboard.pages.pipeline import CAUSES, Row, caused, most_lag_fi
 from lab.drills.stand import Stand, get
 from runtime.clock import SystemClock
 from runtime.runbook import Cause
-from schemas.errors import FleetpulseError
+from schemas.errors import FleetpulseError, UnavailableError
 from schemas.limits import MINUTE_MS
 
 Look = Callable[[], Iterable[str]]
@@ -119,11 +120,15 @@ class Watch:
         looks: dict[str, Look] = {
             "log": Logs(self.stand),
             "readyz": lambda: verdicts(self.stand),
-            "alert": lambda: (alert.text for alert in self._alerts() if alert.key not in self._before),
+            "alert": lambda: (alert.text for alert in alerts(self.stand) if alert.key not in self._before),
             "doctor": lambda: findings(self.stand),
             "page": self._page,
         }
-        before = list(self._alerts())
+        before = []
+        try:
+            before = list(alerts(self.stand))
+        except UnavailableError:
+            del looks["alert"]  # what it will show later may have gone on already
         self._before = {alert.key for alert in before}
         if self.cause:
             texts = [*(alert.text for alert in before), *verdicts(self.stand), *findings(self.stand), *self._page()]
@@ -166,9 +171,10 @@ class Watch:
     def _look(self, name: str, look: Look) -> None:
         while not self._over.wait(LOOK_EVERY_S):
             self.looked.discard(name)
-            for text in look():
-                self._take(name, text)
-            self.looked.add(name)
+            with contextlib.suppress(UnavailableError):
+                for text in look():
+                    self._take(name, text)
+                self.looked.add(name)
 
     def _take(self, name: str, text: str) -> None:
         cause = self.cause.get(name)
@@ -185,9 +191,6 @@ class Watch:
             found = other_causes(cause, text) if self.cause else {each for each in Cause if names(each, text)}
             for each in found - self._wrong_before:
                 self.others.setdefault(name, {}).setdefault(each, sign)
-
-    def _alerts(self) -> Iterator[Alert]:
-        return alerts(self.stand)
 
     def _page(self) -> Iterator[str]:
         """Of page *Pipeline*: its tables that name causes, and what it says where a query fails."""
@@ -214,12 +217,25 @@ class Watch:
 
 
 def alerts(stand: Stand) -> Iterator[Alert]:
-    """Alerts of the shipped rules that are pending or firing."""
-    found = None if stand.prometheus is None else get(stand.prometheus, "/api/v1/alerts")
-    for each in json.loads(found)["data"]["alerts"] if found else ():
+    """Alerts of the shipped rules that are pending or firing; none where there is no Prometheus. Raises
+    UnavailableError for one that does not answer: what it would say is not known."""
+    if stand.prometheus is None:
+        return
+    try:
+        found = json.loads(get(stand.prometheus, "/api/v1/alerts") or b"")["data"]["alerts"]
+    except (ValueError, KeyError) as error:
+        raise UnavailableError("Prometheus does not answer") from error
+    for each in found:
         rule, facts = each["labels"]["alertname"], each["annotations"]
         text = f"{each['state']} {rule}: {facts['summary']} {facts['runbook_url']}"
         yield Alert(rule, frozenset(each["labels"].items()), text)
+
+
+def alert_texts(stand: Stand) -> list[str]:
+    """Texts of the alerts, as far as Prometheus answers."""
+    with contextlib.suppress(UnavailableError):
+        return [alert.text for alert in alerts(stand)]
+    return []
 
 
 def causes_counted(stand: Stand) -> Iterator[str]:

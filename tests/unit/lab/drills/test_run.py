@@ -28,7 +28,7 @@ from lab.drills.faults import DRILLS, Drill
 from lab.drills.outcome import Mended, Outcome
 from lab.drills.run import CHANNELS, _mend, _mend_all, _small_disks, advice, chosen, unwatched
 from lab.drills.stand import FAULT_EVERY_S, GPUS, PAGE, Stand
-from lab.drills.watch import Alert, Sign
+from lab.drills.watch import Sign
 from runtime.runbook import Cause
 from schemas.errors import ConfigError, FleetpulseError
 
@@ -147,6 +147,19 @@ def test_where_nobody_may_name_a_cause_every_channel_has_to_be_watched() -> None
     )
 
 
+def test_an_alert_that_was_pending_when_prometheus_fell_silent_is_not_known_to_have_fired() -> None:
+    """Nor not to have; where it went on answering, it is known."""
+    gone = next(drill for drill in DRILLS if drill.name == "sink gone")
+    seen = dict.fromkeys(gone.signs, Sign(15.0, "pending FleetpulseProcessDown: process not running"))
+    stand = cast(Any, SimpleNamespace(prometheus=9090))
+
+    def blind(looked: set[str], lasted_s: float) -> tuple[str, ...]:
+        watch = SimpleNamespace(looked=looked, seen=seen, firing_s=None, lasted_s=lasted_s)
+        return unwatched(stand, gone, cast(Any, watch))[1]
+
+    assert [blind(set(), 120.0), blind(set(), 70.0), blind({"alert"}, 120.0)] == [("alert",), (), ()]
+
+
 def test_a_drill_in_a_line() -> None:
     """Where it was seen and where not, how it was mended, and the books."""
     assert GOOD.text() == "sink gone: Process not running, seen: doctor 3 s; mended in 9 s; books exact"
@@ -221,7 +234,7 @@ def test_a_pasted_line_that_fails_is_said(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_only_log_and_alert_show_is_mended_when_the_alert_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """Doctor and /readyz never name it: that they do not says nothing."""
     gpu = next(drill for drill in DRILLS if drill.cause is Cause.GPU)
-    for name in ("verdicts", "findings", "alerts"):
+    for name in ("verdicts", "findings", "alert_texts"):
         monkeypatch.setattr(run, name, lambda _stand: [])
     counted = [str(Cause.GPU)]
     monkeypatch.setattr(run, "causes_counted", lambda _stand: list(counted))
@@ -407,7 +420,7 @@ def test_a_drill_waits_for_alerts_of_its_cause(
 ) -> None:
     """A pending one would be taken for one that went on before; what fires is over soon, or looks back for long."""
     (drill,) = run.chosen(["windows job gone"])
-    monkeypatch.setattr(run, "alerts", lambda _stand: iter([Alert("A", frozenset(), text)]))
+    monkeypatch.setattr(run, "alert_texts", lambda _stand: [text])
     monkeypatch.setattr(run, "_shows", lambda *_of: False)
     waited: list[str] = []
 

@@ -145,6 +145,51 @@ def test_only_a_channel_whose_looks_are_completed_was_watched(tmp_path: Path, mo
     assert looking.looked == {"page"}
 
 
+@pytest.mark.parametrize("answer", [None, b"Service Unavailable", b'{"status":"error"}'])
+def test_a_prometheus_that_is_silent_is_no_look_at_alerts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes | None
+) -> None:
+    """That no alert came is not known. One that answers again is looked at."""
+    stand = Stand(tmp_path, cast(Any, None), cast(Any, None), 1, prometheus=9090)
+    answers = list[bytes | None]()
+    monkeypatch.setattr(watch, "get", lambda *_of: answers.pop(0))
+    monkeypatch.setattr(watch, "LOOK_EVERY_S", 0.0)
+
+    def looked(*to_come: bytes | None) -> set[str]:
+        answers[:] = to_come
+        looking = Watch(stand, {})
+
+        def look() -> list[str]:
+            if len(answers) == 1:
+                looking._over.set()
+            return [alert.text for alert in watch.alerts(stand)]
+
+        looking._look("alert", look)
+        return looking.looked
+
+    quiet = b'{"data":{"alerts":[]}}'
+    assert [looked(quiet, answer), looked(answer, quiet)] == [set(), {"alert"}]
+    answers.append(answer)
+    assert watch.alert_texts(stand) == []
+
+
+def test_a_prometheus_that_is_silent_when_a_drill_begins_is_not_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which of its alerts went on already, nobody knows then."""
+    stand = Stand(tmp_path, cast(Any, None), cast(Any, None), 1, prometheus=9090)
+    stand.logs.mkdir()
+    monkeypatch.setattr(watch, "get", lambda *_of: None)
+    monkeypatch.setattr(Watch, "_page", lambda _self: iter(()))
+    monkeypatch.setattr(watch, "findings", lambda _stand: [])
+    looking = Watch(stand, {})
+
+    looking.begin()
+    looking.end()
+
+    assert {thread.name for thread in looking._threads} == {"watch-log", "watch-readyz", "watch-doctor", "watch-page"}
+
+
 def test_a_sign_names_what_the_fault_is_about(tmp_path: Path) -> None:
     """The lag of another topic is none of this one's."""
     watch = Watch(cast(Any, Folder(tmp_path)), {"page": Cause.LAG}, "llm.requests")
