@@ -22,6 +22,7 @@ ANSWERS_TO_ANY_NAME = frozenset({"llamacpp", "sglang", "trtllm"})
 """Kinds of engines that serve one model, and answer under whatever name a client gave it. TGI does to ``tgi`` alone:
 any other name is an adapter's there. SGLang's adapters are ``base:adapter`` (sgl-project/sglang issues 7035, 31404)."""
 Lists = dict[str, list[Any]]
+Times = tuple[int | None, int]
 
 
 class Starts:
@@ -30,22 +31,23 @@ class Starts:
     def __init__(self) -> None:
         self._first: dict[bytes, tuple[int, int | None]] = {}  # the one not seen for longest comes first
 
-    def of(self, engine: Engine, received_ms: int, ended_ms: int, *, served: bool) -> str | None:
+    def of(self, engine: Engine, received_ms: int | None, ended_ms: int, *, served: bool) -> str | None:
         """``cold``: received before the first response since the engine's start had ended, as this edge or the engine's
-        agent saw it; else ``warm``. None where the start is not known. ``served``: this request ended well."""
+        agent saw it; else ``warm``. None where the start is not known, or not when a request was received that ended
+        after that response. ``served``: this request ended well."""
         if engine.started_ms is None:
             return None
         started_ms, first_ms = self._first.pop(engine.key, (None, None))
         if started_ms != engine.started_ms:
             first_ms = None
         known_ms = [at_ms for at_ms in (first_ms, engine.warm_ms) if at_ms is not None]
-        cold = not known_ms or received_ms < min(known_ms)
+        cold = not known_ms or (ended_ms if received_ms is None else received_ms) < min(known_ms)
         if first_ms is None and served:
             first_ms = ended_ms
         self._first[engine.key] = (engine.started_ms, first_ms)
         if len(self._first) > ENGINES_MAX:
             del self._first[next(iter(self._first))]
-        return "cold" if cold else "warm"
+        return "cold" if cold else None if received_ms is None else "warm"
 
 
 class Joiner:
@@ -74,8 +76,8 @@ class Joiner:
         if (model := _misnamed(engine, row.get("model"))) is not None:
             row["model"], row["model_requested"] = model, shown(row["model"])
         if row.get("start") is None:
-            ended_ms, e2e_us = _whole(row.get("at_ms")), _whole(row.get("e2e_us"))
-            received_ms = ended_ms - e2e_us // 1_000
+            ended_ms, e2e_us = _whole(row.get("at_ms")), row.get("e2e_us")
+            received_ms = ended_ms - e2e_us // 1_000 if type(e2e_us) is int else None
             row["start"] = self._starts.of(engine, received_ms, ended_ms, served=row.get("status") == "ok")
         return True
 
@@ -83,9 +85,9 @@ class Joiner:
         """Of a sample of the engine under this address; nothing where none is known."""
         return self._engines().joined({}, address)[0]
 
-    def join_lists(self, lists: Lists, rows: int, times_ms: Callable[[], Sequence[tuple[int, int]]]) -> Lists:
+    def join_lists(self, lists: Lists, rows: int, times_ms: Callable[[], Sequence[Times]]) -> Lists:
         """The same for many rows as one list a field: the lists to put in place of theirs. ``times_ms``: when each was
-        received and ended. The list ``address`` is taken out of ``lists``."""
+        received, where that is known, and ended. The list ``address`` is taken out of ``lists``."""
         nothing = [None] * rows
         addresses, ids = lists.pop("address", nothing), lists.get("engine_id", nothing)
         directory, known = self._engines(), dict[tuple[Any, Any], tuple[dict[str, Any], Engine | None]]()
@@ -110,7 +112,7 @@ class Joiner:
         return out | _model_lists(lists, of_rows) | self._start_list(lists, of_rows, times_ms)
 
     def _start_list(
-        self, lists: Lists, engines: list[Engine | None], times_ms: Callable[[], Sequence[tuple[int, int]]]
+        self, lists: Lists, engines: list[Engine | None], times_ms: Callable[[], Sequence[Times]]
     ) -> Lists:
         if not any(engine is not None and engine.started_ms is not None for engine in engines):
             return {}

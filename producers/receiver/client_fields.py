@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from producers.identity.joiner import Joiner
+from producers.identity.joiner import Joiner, Times
 from producers.receiver.datagram import Datagrams
 from producers.requests.client_names import ClientNames
 from producers.requests.counted_once import SDK
@@ -73,14 +73,15 @@ def completed(lists: Lists, datagrams: Datagrams, where: Where) -> Lists:
     return out | where.joiner.join_lists(out, rows, lambda: _times_ms(out, heads))
 
 
-def _times_ms(lists: Lists, heads: npt.NDArray[Any]) -> list[tuple[int, int]]:
-    """When each request was received and when it ended."""
-    at_ms = heads["at_ms"].astype(np.int64)
+def _times_ms(lists: Lists, heads: npt.NDArray[Any]) -> list[Times]:
+    """When each request was received, where its times or its client say that, and when it ended."""
     timed_ms = (heads["end_ns"].astype(np.int64) - heads["begin_ns"].astype(np.int64)) // 1_000_000
     sent = lists.get("e2e_us", [None] * len(heads))
-    sent_ms = [value // 1_000 if type(value) is int and 0 <= value <= HOUR_US else 0 for value in sent]
-    received_ms = at_ms - np.where(heads["begin_ns"] == 0, sent_ms, timed_ms)
-    return list(zip(received_ms.tolist(), at_ms.tolist(), strict=True))
+    sent_ms = [value // 1_000 if type(value) is int and 0 <= value <= HOUR_US else None for value in sent]
+    each = zip((heads["begin_ns"] != 0).tolist(), timed_ms.tolist(), sent_ms, strict=True)
+    took_ms = [timed if is_timed else told for is_timed, timed, told in each]
+    ended_ms = heads["at_ms"].tolist()
+    return [(None if took is None else ended - took, ended) for took, ended in zip(took_ms, ended_ms, strict=True)]
 
 
 def _made_ids(heads: npt.NDArray[Any]) -> list[str]:

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from producers.identity.directory import Directory
-from producers.identity.joiner import Joiner, address_in
+from producers.identity.joiner import Joiner, Times, address_in
 from producers.requests.client_names import REQUESTED_CHARS_MAX
 from runtime.counters import Counters
 from schemas.contract.engines import Engine
@@ -45,6 +45,15 @@ def test_a_row_gets_its_engine_and_whether_it_was_cold(joiner: Joiner, counters:
     assert first == OK | joined | {"start": "cold"}
     assert second == OK | {"at_ms": 9_000} | joined | {"start": "warm"}
     assert unknown(counters) == 0
+
+
+def test_a_row_without_a_duration_is_no_warm_one(joiner: Joiner) -> None:
+    """When it was received is not known: as a log says that has the end of requests alone."""
+    without = {"at_ms": 9_000, "e2e_us": None, "status": "ok"}
+    joiner.join(dict(OK), "localhost:8000")
+
+    assert joiner.join(without, "localhost:8000")
+    assert without["start"] is None
 
 
 def test_a_row_whose_engine_is_unknown_stays_as_it_is(joiner: Joiner, counters: Counters) -> None:
@@ -85,21 +94,22 @@ def test_values_of_any_type_do_not_break_it(joiner: Joiner) -> None:
 def test_lists_are_joined_as_rows_are(joiner: Joiner, counters: Counters) -> None:
     """By address and by id, several engines and none; what a client sent stays; the address is taken out."""
     lists: dict[str, list[Any]] = {
-        "address": ["h-1:8000", "h-1:8001", None, ["odd"], "h-1:8000"],
-        "engine_id": [None, None, "a", "c", None],
-        "precision": [None, None, "fp8", None, None],
-        "status": ["ok"] * 5,
+        "address": ["h-1:8000", "h-1:8001", None, ["odd"], "h-1:8000", "h-1:8000"],
+        "engine_id": [None, None, "a", "c", None, None],
+        "precision": [None, None, "fp8", None, None, None],
+        "status": ["ok"] * 6,
     }
+    times: list[Times] = [(100, 2_000), (0, 1), (1_999, 3_000), (0, 1), (2_000, 3_000), (None, 3_000)]
 
-    out = joiner.join_lists(lists, 5, lambda: [(100, 2_000), (0, 1), (1_999, 3_000), (0, 1), (2_000, 3_000)])
+    out = joiner.join_lists(lists, 6, lambda: times)
 
     assert "address" not in lists
     assert out == {
-        "engine_id": ["a", "b", "a", "c", "a"],
-        "placement_group": ["a+b", "b", "a+b", None, "a+b"],
-        "model_version": ["r1", None, "r1", None, "r1"],
-        "precision": ["bf16", None, "fp8", None, "bf16"],
-        "start": ["cold", None, "cold", None, "warm"],
+        "engine_id": ["a", "b", "a", "c", "a", "a"],
+        "placement_group": ["a+b", "b", "a+b", None, "a+b", "a+b"],
+        "model_version": ["r1", None, "r1", None, "r1", "r1"],
+        "precision": ["bf16", None, "fp8", None, "bf16", "bf16"],
+        "start": ["cold", None, "cold", None, "warm", None],
     }
     assert unknown(counters) == 1
 

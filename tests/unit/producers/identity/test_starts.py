@@ -33,6 +33,17 @@ def test_a_request_that_is_judged_late_is_cold_by_when_it_came() -> None:
     assert Starts().of(replace(FRESH, warm_ms=3_500), 3_500, 4_000, served=True) == "warm"
 
 
+def test_a_request_of_unknown_duration_is_cold_or_unknown() -> None:
+    """It was received before it ended, and who knows how long before: warm is what was received later."""
+    starts = Starts()
+
+    assert starts.of(FRESH, None, 2_500, served=False) == "cold"
+    assert starts.of(FRESH, None, 4_000, served=True) == "cold"
+    assert starts.of(FRESH, None, 3_999, served=True) == "cold"
+    assert starts.of(FRESH, None, 4_000, served=True) is None
+    assert starts.of(FRESH, 4_000, 5_000, served=True) == "warm"
+
+
 def test_a_new_start_is_cold_again() -> None:
     """The start is told apart by its time; that the agent calls it warm by now does not undo what was cold."""
     starts = Starts()

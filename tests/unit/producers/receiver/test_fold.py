@@ -173,6 +173,20 @@ def test_rows_stand_with_their_key() -> None:
     assert result.events == 4
 
 
+def test_only_a_request_whose_duration_is_known_is_warm() -> None:
+    """By its times, or as its client says; when another was received is not known."""
+    client = sent.Recorded()
+    client.hand_over(sent.finished([5], model="m", engine_id="e"))
+    for said in ({"e2e_us": 5_000}, {}):
+        text = json.dumps({"model": "m", "engine_id": "e", "status": "ok", **said}).encode()
+        client.hand_over(sent.Finished(0, 0, 0, sent.AT_MS, 0, 0, text, len(text)))
+    engine = Engine("e", "h-1", "g", started_ms=1_000, warm_ms=2_000)
+
+    result = folded(client, Where("h-1", joiner=Joiner("receiver", lambda: Directory([engine]))))
+
+    assert [row["start"] for row in rows(result)] == ["warm", "warm", None]
+
+
 @pytest.mark.parametrize("text", [b"", b"[]", b"null", b'{"a":', b'"x"', b"\xff", b'{"a":1}{"b":2}'])
 def test_json_that_is_no_object_is_counted(text: bytes) -> None:
     """The neighbour is taken."""
