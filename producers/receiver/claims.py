@@ -2,7 +2,8 @@
 
 A stream: a claimed id a line in, a report as a JSON object a line out; an empty line is the last of a proxy that ends
 in order. One that ends otherwise may not have reported its requests: its claims are forgotten. The socket stands beside
-the agent's own, for the same owner and group. Without it requests that a proxy and a plug-in both report are counted
+the agent's own, for the same owner and group, and beside it an empty file as long as a proxy is connected: an agent that
+starts and finds one waits for it. Without the socket requests that a proxy and a plug-in both report are counted
 twice, and nothing else fails.
 """
 
@@ -12,6 +13,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import time
 from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import Any, cast
@@ -33,6 +35,9 @@ WAITING_BYTES_MAX = 4 * 1024 * 1024
 async def serving_claims(path: Path, group: str | None, once: Once) -> AsyncIterator[Collection[object]]:
     """Until the end of the block; open connections. A socket that cannot be made is logged, and done without."""
     open_now: set[_Proxy] = set()
+    note = path.with_suffix(".connected")
+    if note.exists():
+        once.await_proxies(time.monotonic())
     try:
         listening = listen(path, group, socket.SOCK_STREAM)
     except ConfigError as error:
@@ -40,7 +45,7 @@ async def serving_claims(path: Path, group: str | None, once: Once) -> AsyncIter
         yield open_now
         return
     loop = asyncio.get_running_loop()
-    server = await loop.create_unix_server(lambda: _Proxy(once, open_now), sock=listening)
+    server = await loop.create_unix_server(lambda: _Proxy(once, open_now, note), sock=listening)
     try:
         yield open_now
     finally:
@@ -58,9 +63,10 @@ def _unlink(path: Path) -> None:
 class _Proxy(asyncio.Protocol):
     """The connection of one proxy. A protocol, not streams: a task that wakes for every claim costs most of a claim."""
 
-    def __init__(self, once: Once, open_now: set[_Proxy]) -> None:
+    def __init__(self, once: Once, open_now: set[_Proxy], note: Path) -> None:
         self._once = once
         self._open_now = open_now
+        self._note = note
         self._transport: asyncio.Transport | None = None
         self._begun = b""
         self._reports: list[bytes] = []
@@ -71,6 +77,8 @@ class _Proxy(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is of no class of asyncio's
         self._open_now.add(self)
         self._once.proxies += 1
+        with contextlib.suppress(OSError):
+            self._note.touch()
 
     def data_received(self, data: bytes) -> None:
         """Some claims, the last of them perhaps not whole."""
@@ -112,3 +120,5 @@ class _Proxy(asyncio.Protocol):
         self._transport = None
         if not self._in_order:
             self._once.forsake(self.give)
+        elif not self._open_now:
+            _unlink(self._note)

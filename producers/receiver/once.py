@@ -3,7 +3,8 @@
 A proxy claims a request when it begins: reports of a claimed request are no events, their fields go to the proxy. A
 plug-in's or a gateway's report is held for ``HELD_S``, in which the SDK's report of the same request takes it over, and
 the gateway's the plug-ins' when it passes. The SDK's is held too while a proxy is connected, whose claim may be on its
-way. What comes later than that is still counted once: a plug-in's after the SDK's, and the SDK's after a plug-in's that
+way, and as long after a start of the agent where one was connected to the agent before: it is about to connect and to
+claim again what it claimed last. What comes later than that is still counted once: a plug-in's after the SDK's, and the SDK's after a plug-in's that
 has passed alone, are left out. Ids are remembered for as long as ``IDS_MAX`` others do not push them out; those that
 come back, not at all. An SDK that reads a stream of several choices says so when it begins, as the first may end long
 before the last: what others report of that request is held for it, ``EXPECTED_S`` at most.
@@ -56,10 +57,15 @@ class Once:
         self._expected: dict[str, None] = {}  # of requests that an SDK will report
         self._of_expected: dict[str, list[tuple[float, Row, bytes]]] = {}  # held for longer
         self._held_longer = 0
+        self._proxies_by_s = 0.0  # those of the agent before are connected by then
         self.proxies = 0
         """Connected now."""
         self.held = 0
         self.absorbed = 0
+
+    def await_proxies(self, now_s: float) -> None:
+        """One was connected to the agent before this one, and can connect from now on."""
+        self._proxies_by_s = now_s + HELD_S
 
     def claim(self, request_id: str, give: Give) -> None:
         """A proxy reports this request. Reports that are held already are given to it."""
@@ -103,7 +109,7 @@ class Once:
                 now[at] = not self._hold(name, row, datagram(at), now_s)
                 if now[at]:
                     self._passes(name, reported_by)
-            elif self.proxies and self._hold(name, row, datagram(at), now_s):
+            elif (self.proxies or now_s < self._proxies_by_s) and self._hold(name, row, datagram(at), now_s):
                 now[at] = False
             else:
                 absorbed += self._take_over(name, row)

@@ -158,10 +158,10 @@ def test_reports_and_rows_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch)
     assert rows == [row("a"), row("b") | {"queue_us": 2}]
 
 
-async def test_reports_of_one_slice_are_handed_over_together() -> None:
+async def test_reports_of_one_slice_are_handed_over_together(tmp_path: Path) -> None:
     """In order, a line each."""
     once, written = Once(), list[bytes]()
-    proxy = module_of_agent._Proxy(once, set())
+    proxy = module_of_agent._Proxy(once, set(), tmp_path / "c.connected")
     proxy.connection_made(Written(written))
 
     proxy.data_received(b"r\n")

@@ -362,6 +362,20 @@ def test_the_sdk_waits_for_a_claim_that_is_on_its_way() -> None:
     assert (once.held, once.due(None)) == (0, [])
 
 
+def test_the_sdk_waits_for_proxies_that_are_about_to_connect() -> None:
+    """To an agent that starts again: they claim what they claimed last; later there is none to wait for."""
+    once, given = Once(), Given()
+    once.await_proxies(10.0)
+
+    assert judged(once, dict(SDK), now_s=10.4) == ([False], 0)
+    once.claim("request-r", lambda name, row: given.append((name, row)))
+    assert judged(once, dict(SDK) | {"request_id": "request-a"}, now_s=10.5) == ([False], 0)
+
+    assert given == [("request-r", SDK)]
+    assert once.due(10.5 + HELD_S) == [b"0"]
+    assert judged(once, dict(SDK) | {"request_id": "request-b"}, now_s=10.0 + HELD_S) == ([True], 0)
+
+
 def test_an_sdk_that_nobody_claims_passes_when_it_has_waited() -> None:
     """With what others add to it, in any order of their coming; what comes later is left out, and the next request of
     that id is another event."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import resource
 import socket
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 import fleetpulse_track as track
 from fleetpulse_track.handover import FAREWELL, HEADER, MAGIC, METRIC, REQUEST, STEP, hand_over_json
+from producers.identity.host_file import claims_beside
 from producers.publish.publisher import Publisher
 from producers.receiver import once, server
 from producers.receiver.client_fields import Where
@@ -175,6 +177,40 @@ async def test_many_requests_come_through_a_short_queue(tmp_path: Path) -> None:
         assert [row["request_id"] for row in spooled.rows(running.publisher)] == [f"r{i}" for i in range(2_000)]
     assert running.counters.totals == {("receiver_datagrams", "taken"): 2_000, ("receiver_datagrams", "farewell"): 1}
     assert (client.finished, client.lost) == (2_000, 0)
+
+
+async def claiming(running: Running) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_unix_connection(claims_beside(running.path))
+
+
+async def test_an_agent_that_starts_again_waits_for_the_proxy_that_was_there(tmp_path: Path) -> None:
+    """It connects within half a second: what the SDK reports meanwhile is the proxy's. One that ended is not waited
+    for."""
+    note = claims_beside(tmp_path / "a.sock").with_suffix(".connected")
+    async with receiving(tmp_path) as running:
+        reader, writer = await claiming(running)
+        async with asyncio.timeout(spooled.PATIENCE_S):
+            await running.end()
+            await reader.read()
+        writer.close()
+        assert note.exists()
+    async with receiving(tmp_path) as running:
+        client = track.Client(str(running.path))
+        await tracked(client, 1)
+        track.request("m", client=client).finish()  # without an id it meets nothing
+        await running.counters.reached(lambda totals: totals["receiver_datagrams", "taken"] >= 1)
+        reader, writer = await claiming(running)
+        writer.write(b"r0\n")
+        async with asyncio.timeout(spooled.PATIENCE_S):
+            report = json.loads(await reader.readuntil(b"\n"))
+            writer.write(b"\n")
+            await reader.read()
+        writer.close()
+        await running.end()
+
+        assert report["request_id"] == "r0"
+        assert len(spooled.rows(running.publisher)) == 1
+    assert not note.exists()
 
 
 async def test_what_clients_dropped_is_declared(tmp_path: Path) -> None:
