@@ -12,7 +12,8 @@ the value is then compared with the next higher one that is known (more load, mo
 lower one for ``below``, and where there is none it is learned and not judged. A surge beyond what
 was ever seen never alarms. Loads above all half octaves are learned as if they lay in the highest and never judged by
 it: where they are more usual than the lowest, the half octaves move up to them (a first load of almost nothing says
-little of those that follow). Inside the busiest half octave known the value may rise with load as steeply as its own
+little of those that follow). To loads below all half octaves they move down once those are usual, where none that leaves
+is known: a first load may have been a surge. Inside the busiest half octave known the value may rise with load as steeply as its own
 spread over the loads seen there allows, and with the eighth power beyond those, as it does near capacity.
 
 Nothing is learned while a series fires, nor from a window that is beyond; what lies outside the leaving level is
@@ -42,7 +43,7 @@ from stream_jobs.rules.model import Rule
 BINS = 16
 PER_OCTAVE = 2
 _FIRST_AT, _MOVED_AT = 5, 10
-"""Half octave of the first load of a series, and of the loads to which its half octaves move up."""
+"""Half octave of the first load of a series, and of those to which its half octaves move down; and up."""
 NOTES = ("", "more than this load explains", "less than this load explains")
 _KNOWN = 24.0
 _SLOPE_MAX = 8.0
@@ -142,7 +143,8 @@ class LoadAdjusted(Slotted, Detector):
         free = ~beyond[rows] & ~frame.firing[rows] & some
         limit = self._leave * self._floored(expected.sigma, expected.middle)
         self._learn(slots[free], bins[free], x[free], y[free], limit[free])
-        self._move_up(slots[free & (bins == BINS - 1)])
+        self._move(slots[free & (bins == BINS - 1)], BINS - 1, _MOVED_AT)
+        self._move(slots[free & (bins == 0)], 0, _FIRST_AT)
         return Detection(frame.slots, beyond, within, value, middle, low, high, note, NOTES)
 
     def _scaled(self, value: Floats) -> Floats:
@@ -164,6 +166,7 @@ class LoadAdjusted(Slotted, Detector):
         first = self.state["first"]
         fresh = some & (first[slots] == _UNPLACED)
         first[slots[fresh]] = octave[fresh] - _FIRST_AT
+        self.state["x"][slots[fresh], 0] = first[slots[fresh]] / PER_OCTAVE  # what was seen before was no load at all
         lowest = np.where(first[slots] == _UNPLACED, 0, first[slots]).astype(np.int64)
         bins = np.where(some, np.clip(octave - lowest, 0, BINS - 1), 0)
         return bins, np.where(some, x, lowest / PER_OCTAVE)
@@ -258,18 +261,22 @@ class LoadAdjusted(Slotted, Detector):
         learned = np.where(np.isnan(spread), square, spread + wide * (square - spread))
         state["spread"][slots] = np.where(fresh, spread, learned)
 
-    def _move_up(self, slots: Whole) -> None:
-        """Places the half octaves anew where the loads of the highest one lie above it on average, and were seen as
-        often as those of any that leaves. What the others know goes with them; the highest held a mixture."""
+    def _move(self, slots: Whole, end: int, to: int) -> None:
+        """Places the half octaves anew where the loads of the one at this ``end`` lie beyond it on average: into number
+        ``to``. Up: where they were seen as often as those of any that leaves; down: where none that leaves is known.
+        What the others know goes with them; the one at the end held a mixture."""
         state = self.state
         first, n = state["first"][slots].astype(np.int64), state["n"][slots]
-        octave = np.floor(state["x"][slots, BINS - 1] * PER_OCTAVE).astype(np.int64)
-        source = np.arange(BINS) + (octave - first - _MOVED_AT)[:, None]
-        leaving = np.where(np.arange(BINS) < source[:, :1], n, 0).max(axis=1)
-        moves = (octave >= first + BINS) & (n[:, -1] >= np.maximum(leaving, _KNOWN))
+        octave = np.floor(state["x"][slots, end] * PER_OCTAVE).astype(np.int64)
+        source = np.arange(BINS) + (octave - first - to)[:, None]
+        up, down = octave >= first + BINS, (octave < first) & (first != _UNPLACED)
+        leaves = (np.arange(BINS) < source[:, :1]) | (np.arange(BINS) > np.maximum(source[:, -1:], end))
+        leaving = np.where(leaves, n, 0).max(axis=1)
+        usual = n[:, end] >= np.maximum(leaving, _KNOWN) if end else (n[:, end] >= _KNOWN) & (leaving < _KNOWN)
+        moves = (up if end else down) & usual
         slots, source = slots[moves], source[moves]
-        state["first"][slots] = octave[moves] - _MOVED_AT
-        stays = source < BINS - 1
+        state["first"][slots] = octave[moves] - to
+        stays = (source >= 0) & (source < BINS) & (source != end)
         for name in _CURVE:
             moved = np.take_along_axis(state[name][slots], np.where(stays, source, 0), axis=1)
             state[name][slots] = np.where(stays, moved, 0)

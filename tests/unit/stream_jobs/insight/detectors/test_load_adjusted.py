@@ -203,6 +203,40 @@ def test_half_octaves_move_up_with_what_they_know() -> None:
     assert [one.baseline[0] for one in said] == pytest.approx([8_000] * 2 + [128_000] * 2)
 
 
+def test_half_slower_is_found_however_large_the_first_load_was() -> None:
+    """At each of two loads far below it, which cost different latencies and so are not one."""
+    load = np.where(np.arange(300) < 10, 2_000.0, np.where(np.arange(300) % 2, 8.0, 32.0))
+    slower = np.where(np.arange(300) < 296, 1.0, 1.5)
+    values = {"load": load[:, None], "value": (load * 1_000 * slower)[:, None]}
+
+    said = [one.beyond[0] for _, one in judged(LoadAdjusted(rule(KIND, "load")), values)]
+
+    assert said == [False] * 296 + [True] * 4
+
+
+def test_half_octaves_move_down_as_long_as_none_that_is_known_leaves() -> None:
+    """To the night, and not to what is far below it: by day all is judged as before."""
+    detector = LoadAdjusted(rule(KIND, "load"))
+    load = np.repeat([512.0, 64.0, 4.0], [60, 60, 60])[:, None]
+    list(judged(detector, {"load": load, "value": load * 1_000}))
+    back = np.repeat([64.0, 512.0], 2)[:, None]
+    slower = np.tile([[1.0], [1.5]], (2, 1))
+
+    said = [one for _, one in judged(detector, {"load": back, "value": back * 1_000 * slower}, first=180)]
+
+    assert [one.beyond[0] for one in said] == [False, True] * 2
+    assert [one.baseline[0] for one in said] == pytest.approx([64_000] * 2 + [512_000] * 2)
+
+
+def test_no_load_before_the_first_one_is_the_lowest_half_octave() -> None:
+    """Not the load of one that its logarithm would be: it moves no half octaves."""
+    detector = LoadAdjusted(rule(KIND, "load"))
+    load = np.repeat([0.0, 2_000.0, 0.0], [40, 10, 1])[:, None]
+    list(judged(detector, {"load": load, "value": np.full((51, 1), 1e5)}))
+
+    assert detector.dump()["first"].tolist() == [2 * 10 + 1 - 5]
+
+
 def test_rare_peaks_move_no_half_octaves() -> None:
     """A load a hundred times the usual in one window of five: it is learned and not judged, the usual one is."""
     often = np.arange(600) % 5 < 4
