@@ -21,7 +21,8 @@ class Panel:
     ``time`` its column of milliseconds, for charts. ``unit`` and ``units`` (by column) are Grafana's.
 
     A ``select`` may name ``counted_s``: the seconds of the range that a point counts, in rows of ``row_s``. ``order``
-    sorts a table otherwise than its query does, and may cut it."""
+    sorts a table otherwise than its query does; ``rows_max`` of all rows of the query are shown where that is set, else
+    those of its own list."""
 
     title: str
     query: str
@@ -35,6 +36,7 @@ class Panel:
     stacked: bool = False
     row_s: int = 10
     order: str = ""
+    rows_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +298,8 @@ BOARDS = (
                 units={"busy": "percent", "temperature_max_c": "celsius"},
                 params={"total": "util_gpu_pct_sum", "known": "util_gpu_pct_count"},
                 width=24,
-                order="busy DESC NULLS LAST, host, gpu_uuid LIMIT 100",
+                order="busy DESC NULLS LAST, host, gpu_uuid",
+                rows_max=100,
             ),
             _table(
                 "Faults",

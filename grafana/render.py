@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from grafana.boards import BOARDS, Annotation, Board, Panel, Recorded
 from grafana.sql import FILTERS, counted_sql, grafana_sql, variables_of
 from schemas.limits import MINUTE_MS
 
-_OWN_LIMIT = re.compile(r"\nORDER BY [^\n]+\nLIMIT \d+\Z")
 FOLDER = Path(__file__).with_name("dashboards")
 SOURCE = {"type": "grafana-clickhouse-datasource", "uid": "fleetpulse-clickhouse"}
 PROMETHEUS = {"type": "prometheus", "uid": "fleetpulse-prometheus"}
@@ -23,14 +21,13 @@ _FORMAT = {"timeseries": 0, "table": 1, "stat": 1}
 
 def panel_sql(board: Board, panel: Panel) -> str:
     """What a panel asks, with Grafana's macros in it."""
-    inner = grafana_sql(panel.query, panel.params)
-    if " LIMIT " in panel.order:  # which rows come is the panel's choice, of all that there are
-        inner = _OWN_LIMIT.sub("", inner)
+    inner = grafana_sql(panel.query, panel.params, whole=panel.rows_max is not None)
     if "counted_s" in panel.select:
         inner = f"SELECT *, {counted_sql(panel.query, panel.time, panel.row_s)} AS counted_s\nFROM (\n{inner}\n)"
     if panel.kind != "timeseries":
         order = f"\nORDER BY {panel.order}" if panel.order else ""
-        return f"SELECT {panel.select}\nFROM (\n{inner}\n){order}"
+        limit = "" if panel.rows_max is None else f" LIMIT {panel.rows_max}"
+        return f"SELECT {panel.select}\nFROM (\n{inner}\n){order}{limit}"
     return f"SELECT fromUnixTimestamp64Milli({panel.time}) AS time, {panel.select}\nFROM (\n{inner}\n)\nORDER BY time"
 
 

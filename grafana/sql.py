@@ -25,12 +25,13 @@ _ENDS = {
 _MACRO = re.compile(r"\$__\w+|\$\{(\w+):percentencode\}")
 
 
-def grafana_sql(name: str, params: Mapping[str, str]) -> str:
+def grafana_sql(name: str, params: Mapping[str, str], *, whole: bool = False) -> str:
     """A query of the catalogue for a panel, whatever range somebody chooses. ``params`` are SQL for places that neither
-    time nor filters fill. ``KeyError`` names a place nobody fills."""
+    time nor filters fill. ``KeyError`` names a place nobody fills. ``whole``: all rows of a query of pages; raises as
+    ``Query.whole``."""
     if name in dashboard.names():
         found = dashboard.query(name)
-        text = found.at_levels(None)
+        text = (found.whole() if whole else found).at_levels(None)
     else:
         text = queries.text(name)
         text = "\n".join(line for line in text.splitlines() if not line.startswith("--"))

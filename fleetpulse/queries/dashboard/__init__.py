@@ -61,6 +61,7 @@ _PLACE = re.compile(r"\{(\w+):([^{}]+)\}")
 _LISTED = re.compile(r"LIMIT (\d+)\Z")
 _OF_SOURCES = (ROWS, LABELS, SEEN, WINDOWS, FIRST, OVER)
 _HEADER = re.compile(r"-- (param (\w+)|rows|kept): (.+)")
+_LIST = re.compile(r"-- list: (\d+) by (.+)")
 _LIMITS = {"rows": 0, "kept": 1}
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -75,7 +76,8 @@ Value = int | float | str | Sequence[str | int | None]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query of the catalogue. ``parameters`` are all places that are bound, with their types."""
+    """A query of the catalogue. ``parameters`` are all places that are bound, with their types; ``unlisted`` is its
+    text without the order and limit that its header gives it, None where it gives none."""
 
     name: str
     title: str
@@ -85,6 +87,13 @@ class Query:
     sources: Mapping[str, Source]
     rows_max: int
     kept_s: int
+    unlisted: str | None = None
+
+    def whole(self) -> Query:
+        """All of its rows, in no order. ``ValueError`` where order and limit are no part of its header."""
+        if self.unlisted is None:
+            raise ValueError(f"{self.name} must have its order and limit in its header (-- list: ROWS by COLUMNS)")
+        return replace(self, sql=self.unlisted, unlisted=None)
 
     def kept(self, from_ms: object, kept_from_ms: int) -> Query:
         """The same for a range that begins there: of minutes where it begins before rows of 10 s are kept."""
@@ -169,11 +178,14 @@ def query(name: str) -> Query:
 def read(name: str, text: str) -> Query:
     """A query from its text; ``ValueError`` with file and line for a bad header."""
     header, meanings, sources, limits = [], dict[str, str](), dict[str, Source](), dict(_LIMITS)
+    tail = ""
     lines = text.splitlines()
     for number, line in enumerate(lines, 1):
         if not line.startswith("--"):
             break
         header.append(line)
+        if (listed := _LIST.fullmatch(line)) is not None:
+            tail = f"\nORDER BY {listed[2]}\nLIMIT {listed[1]}"
         try:
             sources |= sources_of(line)
             _take(line, meanings, limits)
@@ -189,7 +201,8 @@ def read(name: str, text: str) -> Query:
         raise ValueError(f"{name}.sql: header without {sorted(missing)}, with unused {sorted(spare)}, or without rows")
     parameters = {place: kind for place, kind in found.items() if kind not in _OF_SOURCES}
     title = header[0].removeprefix("--").strip()
-    return Query(name, title, sql, parameters, meanings, sources, limits["rows"], limits["kept"])
+    whole = sql if tail else None
+    return Query(name, title, sql + tail, parameters, meanings, sources, limits["rows"], limits["kept"], whole)
 
 
 def _take(line: str, meanings: dict[str, str], limits: dict[str, int]) -> None:

@@ -2,6 +2,7 @@
 -- param total: column with the metric's sum
 -- param known: column with how many values of it were known
 -- reads gpu: gpu.samples 10s <= 5m, 1m <= 2h, 1h <= 30d, 1d
+-- list: 20000 by host, gpu_uuid
 -- rows: 30000
 -- kept: 5
 SELECT
@@ -23,5 +24,3 @@ WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:I
     AND ({host:String} = '' OR host = {host:String})
     AND ({gpu_model:String} = '' OR gpu_model = {gpu_model:String})
 GROUP BY host, gpu_uuid
-ORDER BY host, gpu_uuid
-LIMIT 20000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -161,6 +162,14 @@ def test_a_panel_of_the_first_rows_chooses_among_all() -> None:
 
     assert sql.endswith("ORDER BY busy DESC NULLS LAST, host, gpu_uuid LIMIT 100")
     assert sql.count("LIMIT") == sql.count("ORDER BY") == 1
+
+
+def test_a_panel_of_the_first_rows_of_a_query_that_cuts_them_itself_is_refused() -> None:
+    """It would choose among rows that the query chose."""
+    (board, panel), *_ = ((b, one) for b in BOARDS for one in b.panels if one.query == "cost_tenants")
+
+    with pytest.raises(ValueError, match="cost_tenants must have its order and limit in its header"):
+        panel_sql(board, replace(panel, rows_max=5))
 
 
 def test_time_places_become_macros_and_filters_variables() -> None:

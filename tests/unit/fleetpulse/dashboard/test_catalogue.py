@@ -142,6 +142,20 @@ def test_a_bad_header_names_its_line(old: str, new: str, error: str) -> None:
         read("q", TEXT.replace(old, new, 1))
 
 
+def test_a_query_is_whole_without_the_list_of_its_header() -> None:
+    """Whoever wants other rows first asks for all; of one whose text has the limit nobody can."""
+    text = TEXT.replace("-- rows", "-- list: 7 by host, x DESC\n-- rows").replace(
+        " LIMIT {top:UInt32}", " = {top:UInt32}"
+    )
+    listed = read("q", text)
+
+    assert listed.sql == f"{listed.whole().sql}\nORDER BY host, x DESC\nLIMIT 7"
+    assert (listed.listed_max, listed.whole().listed_max) == (7, None)
+    assert listed.whole().parameters == listed.parameters
+    with pytest.raises(ValueError, match="q must have its order and limit in its header"):
+        read("q", TEXT).whole()
+
+
 def test_an_unknown_query_is_a_key_error() -> None:
     """Names are ours, never a file of somebody's choice."""
     with pytest.raises(KeyError):
