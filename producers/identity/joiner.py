@@ -111,9 +111,7 @@ class Joiner:
         of_rows = [engine for _, engine in engines]
         return out | _model_lists(lists, of_rows) | self._start_list(lists, of_rows, times_ms)
 
-    def _start_list(
-        self, lists: Lists, engines: list[Engine | None], times_ms: Callable[[], Sequence[Times]]
-    ) -> Lists:
+    def _start_list(self, lists: Lists, engines: list[Engine | None], times_ms: Callable[[], Sequence[Times]]) -> Lists:
         if not any(engine is not None and engine.started_ms is not None for engine in engines):
             return {}
         rows = len(engines)

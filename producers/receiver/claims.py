@@ -2,8 +2,8 @@
 
 A stream: a claimed id a line in, a report as a JSON object a line out; an empty line is the last of a proxy that ends
 in order. One that ends otherwise may not have reported its requests: its claims are forgotten. The socket stands beside
-the agent's own, for the same owner and group, and beside it an empty file as long as a proxy is connected: an agent that
-starts and finds one waits for it. Without the socket requests that a proxy and a plug-in both report are counted
+the agent's own, for the same owner and group, and beside it an empty file as long as a proxy is connected: an agent
+that starts and finds one waits for it. Without the socket requests that a proxy and a plug-in both report are counted
 twice, and nothing else fails.
 """
 

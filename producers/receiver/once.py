@@ -4,10 +4,10 @@ A proxy claims a request when it begins: reports of a claimed request are no eve
 plug-in's or a gateway's report is held for ``HELD_S``, in which the SDK's report of the same request takes it over, and
 the gateway's the plug-ins' when it passes. The SDK's is held too while a proxy is connected, whose claim may be on its
 way, and as long after a start of the agent where one was connected to the agent before: it is about to connect and to
-claim again what it claimed last. What comes later than that is still counted once: a plug-in's after the SDK's, and the SDK's after a plug-in's that
-has passed alone, are left out. Ids are remembered for as long as ``IDS_MAX`` others do not push them out; those that
-come back, not at all. An SDK that reads a stream of several choices says so when it begins, as the first may end long
-before the last: what others report of that request is held for it, ``EXPECTED_S`` at most.
+claim again what it claimed last. What comes later than that is still counted once: a plug-in's after the SDK's, and the
+SDK's after a plug-in's that has passed alone, are left out. Ids are remembered for as long as ``IDS_MAX`` others do not
+push them out; those that come back, not at all. An SDK that reads a stream of several choices says so when it begins,
+as the first may end long before the last: what others report of that request is held for it, ``EXPECTED_S`` at most.
 """
 
 from __future__ import annotations

@@ -12,9 +12,10 @@ the value is then compared with the next higher one that is known (more load, mo
 lower one for ``below``, and where there is none it is learned and not judged. A surge beyond what
 was ever seen never alarms. Loads above all half octaves are learned as if they lay in the highest and never judged by
 it: where they are more usual than the lowest, the half octaves move up to them (a first load of almost nothing says
-little of those that follow). To loads below all half octaves they move down once those are usual, where none that leaves
-is known: a first load may have been a surge. Inside the busiest half octave known the value may rise with load as steeply as its own
-spread over the loads seen there allows, and with the eighth power beyond those, as it does near capacity.
+little of those that follow). To loads below all half octaves they move down once those are usual, where none that
+leaves is known: a first load may have been a surge. Inside the busiest half octave known the value may rise with load
+as steeply as its own spread over the loads seen there allows, and with the eighth power beyond those, as it does near
+capacity.
 
 Nothing is learned while a series fires, nor from a window that is beyond; what lies outside the leaving level is
 learned as if it lay on it. What stays beyond for ``relearn_after_s``, and was seen so for half of that, is taken as the
