@@ -54,13 +54,22 @@ def ip_of(name: str) -> IPv4Address | IPv6Address | None:
 
 def is_this_machine(name: str) -> bool:
     """Whether this name or IP address means the machine itself: loopback, or the wildcard, which connects to it."""
-    address = ip_of(name)
-    if address is None:
-        return name == "localhost"
-    address = getattr(address, "ipv4_mapped", None) or address
-    return address.is_loopback or address.is_unspecified
+    return is_loopback(name) or is_wildcard(name)
 
 
 def is_loopback(name: str) -> bool:
     """Whether only this machine reaches what listens on this name or IP address."""
-    return is_this_machine(name) and name not in ("0.0.0.0", "::")
+    address = _unmapped(name)
+    return name == "localhost" if address is None else address.is_loopback
+
+
+def is_wildcard(name: str) -> bool:
+    """Whether what listens on this IP address listens on every one, however it is written: ``::0`` is ``::``."""
+    address = _unmapped(name)
+    return address is not None and address.is_unspecified
+
+
+def _unmapped(name: str) -> IPv4Address | IPv6Address | None:
+    """As ``ip_of``; of an IPv4 address within IPv6 the former."""
+    address = ip_of(name)
+    return getattr(address, "ipv4_mapped", None) or address

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from starlette.requests import cookie_parser
 
 from fleetpulse.dashboard.users import OPERATOR, VIEWER, User, UsersFile, cookie_value, holder, proof_hash
-from runtime.addresses import ip_of, is_loopback
+from runtime.addresses import ip_of, is_loopback, is_wildcard
 from schemas.errors import ConfigError
 
 COOKIE = "fleetpulse_dashboard"
@@ -150,7 +150,7 @@ def access_for(host: str, token: str | None, login_header: str | None, trusted: 
         )
     own = (*LOOPBACK_NAMES, host.lower(), *(name.lower() for name in names))
     # Bound to every address, the names in use are not known here; the token or the proxy keeps strangers out.
-    hosts = ("*",) if host in ("0.0.0.0", "::") and not names else own
+    hosts = ("*",) if is_wildcard(host) and not names else own
     return Access(token or "", login_header or "", trusted, hosts, users)
 
 

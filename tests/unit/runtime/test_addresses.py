@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.addresses import address_of, engine_id_of, http_address, is_loopback
+from runtime.addresses import address_of, engine_id_of, http_address, is_loopback, is_this_machine, is_wildcard
 
 
 @pytest.mark.parametrize(
@@ -89,3 +89,15 @@ def test_what_listens_on_loopback_is_reached_from_this_machine_alone() -> None:
     names = ["127.0.0.1", "::1", "localhost", "0.0.0.0", "::", "10.0.0.7", "host"]
 
     assert [is_loopback(name) for name in names] == [True, True, True, False, False, False, False]
+
+
+@pytest.mark.parametrize("name", ["0.0.0.0", "::", "::0", "0::0", "0:0:0:0:0:0:0:0", "::0.0.0.0", "::ffff:0.0.0.0"])
+def test_the_wildcard_is_no_loopback_however_it_is_written(name: str) -> None:
+    """What listens there without a login would be everybody's."""
+    assert (is_loopback(name), is_wildcard(name), is_this_machine(name)) == (False, True, True)
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "127.8.9.1", "::1", "0:0:0:0:0:0:0:1", "::ffff:127.0.0.1", "localhost"])
+def test_loopback_is_no_wildcard(name: str) -> None:
+    """Only this machine reaches it."""
+    assert (is_loopback(name), is_wildcard(name), is_this_machine(name)) == (True, False, True)

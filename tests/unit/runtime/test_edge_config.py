@@ -144,6 +144,13 @@ def test_a_secret_s_file_that_is_missing_is_named(tmp_path: Path) -> None:
         config.read_secrets()
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "::0", "10.0.0.1"])
+def test_otlp_beyond_loopback_needs_a_token(host: str) -> None:
+    """Whoever reaches the host could send events that never were."""
+    with pytest.raises(ValueError, match="host beyond loopback needs a token"):
+        OtlpConfig(host=host)
+
+
 def test_the_token_of_otlp_is_read_where_otlp_is_on(tmp_path: Path) -> None:
     """Off, its file need not be there; a file of it is enough to listen beyond loopback."""
     (tmp_path / "a token").write_text("sixteen-letters-\n")

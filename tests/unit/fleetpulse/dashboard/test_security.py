@@ -19,7 +19,7 @@ def test_loopback_needs_no_token(host: str) -> None:
     assert access_for(host, None, None, ()).user_of({}, "127.0.0.1") is LOCAL
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "dashboard.example", ""])
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "::0", "0:0:0:0:0:0:0:0", "10.0.0.1", "dashboard.example", ""])
 def test_any_other_address_needs_a_token_or_a_proxy(host: str) -> None:
     """Nobody opens a fleet to the network by an oversight."""
     with pytest.raises(ConfigError, match="reachable from the network"):
@@ -182,7 +182,7 @@ def test_only_our_own_names_are_answered(host: str, ours: bool) -> None:
 
 def test_bound_to_everything_every_name_is_answered_unless_some_are_given() -> None:
     """The token keeps strangers out there."""
-    assert access_for("0.0.0.0", TOKEN, None, ()).host_is_ours("any.example")
+    assert all(access_for(host, TOKEN, None, ()).host_is_ours("any.example") for host in ("0.0.0.0", "::", "::0"))
     assert not access_for("0.0.0.0", TOKEN, None, (), ("our.example",)).host_is_ours("any.example")
 
 
