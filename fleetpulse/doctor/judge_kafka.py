@@ -125,12 +125,12 @@ def _partitions(topic: Topic, found: TopicFacts, partitions: Mapping[str, int]) 
 
 def _settings(facts: KafkaFacts, topic: Topic, found: TopicFacts, limits: Limits) -> Iterator[Finding]:
     for name, wanted in topic_settings(topic, found.replicas, limits).items():
-        has = found.settings.get(name)
-        if has is None or _enough(name, has, wanted):
+        if (has := found.settings.get(name)) is None or _enough(name, has, wanted):
             continue
+        value = f"'[{wanted}]'" if "," in wanted else wanted  # that tool takes a comma for the end of a setting
         mend = (
             f"kafka-configs.sh --bootstrap-server {facts.bootstrap} --alter --entity-type topics"
-            f" --entity-name {facts.topic_prefix}{topic.name} --add-config {name}={wanted}"
+            f" --entity-name {facts.topic_prefix}{topic.name} --add-config {name}={value}"
         )
         judged = note if name in _ONLY_TIDY else wrong
         says = f"{name}={has}, the contract says {wanted}{_because(name)}"

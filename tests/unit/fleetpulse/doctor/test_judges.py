@@ -250,6 +250,20 @@ def test_more_than_the_contract_is_fine(name: str, value: str) -> None:
     assert of_kafka(setting(name, value)) == []
 
 
+def test_a_setting_with_a_comma_is_one_for_the_tool_that_mends_it() -> None:
+    """Of a bare comma it says that what follows is no setting."""
+    engines = BY_NAME["engines"]
+    facts = replace(
+        KAFKA,
+        topics={engines.name: topic(engines.name, settings={"cleanup.policy": "compact"})},
+        log_ids=frozenset({engines.name}),
+    )
+
+    found = [one for one in judge_kafka(facts, (engines,), {}, BOUNDS, DEFAULT_LIMITS, {}) if one.state is State.WRONG]
+
+    assert [(one.mend or "").partition(" --add-config ")[2] for one in found] == ["cleanup.policy='[compact,delete]'"]
+
+
 def test_a_topic_that_is_for_ever_must_not_expire() -> None:
     """-1 in the contract is not 'less than' any number."""
     commands = BY_NAME["alert.commands"]
