@@ -45,6 +45,11 @@ class Unknown:
     place: str
     nearest: str | None
 
+    @property
+    def key(self) -> str:
+        """The key as an error names it, wherever it stands."""
+        return self.name.removeprefix(PREFIX).replace("__", ".").lower() if self.place == "environment" else self.name
+
 
 def settings_of(config: Config, layers: Layers) -> list[Setting]:
     """Every setting of the tree in its order, down to single values."""

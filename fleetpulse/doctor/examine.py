@@ -126,16 +126,16 @@ def _files(config: Config) -> Iterator[Finding]:
 
 
 def judge_config(error: ConfigError | None, unknown: Iterable[Unknown]) -> Iterator[Finding]:
-    """Keys that nobody knows, and what cannot be used: ``error`` is what loading the configuration raised. Pure."""
-    problems = [
-        wrong("config.key", one.name, f"is no setting ({one.place})", one.nearest or "fleetpulse config show")
-        for one in unknown
-    ]
-    yield from problems
-    if error is not None and not problems:
+    """Keys that nobody knows, and what cannot be used: ``error`` is what loading the configuration raised, which is
+    about one of these keys or about something else. Pure."""
+    keys = set[str]()
+    for one in unknown:
+        keys.add(one.key)
+        yield wrong("config.key", one.name, f"is no setting ({one.place})", one.nearest or "fleetpulse config show")
+    if error is not None and error.key not in keys:
         says = f"{without_credentials(repr(error.value))}: {error.bound}"
         yield wrong("config.value", error.key, says, f"fleetpulse config check   # {error.key}")
-    if error is None and not problems:
+    if error is None and not keys:
         yield good("config", "settings", "all are known and within their bounds")
 
 

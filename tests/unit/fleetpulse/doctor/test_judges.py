@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -931,6 +932,32 @@ def test_the_configuration_names_unknown_keys_before_what_they_led_to() -> None:
     assert [(one.check, one.mend) for one in judge_config(error, [misspelt])] == [("config.key", "kafka.bootstrap")]
     assert names(judge_config(error, [])) == [("config.value", "kafka.botstrap", "wrong")]
     assert names(judge_config(None, [])) == [("config", "settings", "good")]
+
+
+def test_what_ends_a_process_is_named_beside_keys_that_end_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variable that nobody knows, as Kubernetes makes them of a service of that name, is passed over at the start."""
+    monkeypatch.setenv("FLEETPULSE_PORT", "tcp://10.0.0.1:80")
+    monkeypatch.setenv("FLEETPULSE_KAFKA__REQUEST_TIMEOUT_MS", "1")
+
+    _, found = examine_config({"data_dir": str(tmp_path)}, os.environ)
+
+    assert [one for one in names(found) if one[2] == "wrong"] == [
+        ("config.key", "FLEETPULSE_PORT", "wrong"),
+        ("config.value", "kafka.request_timeout_ms", "wrong"),
+    ]
+
+
+def test_a_key_that_nobody_knows_is_named_once_in_the_environment_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error of loading is about the same key."""
+    monkeypatch.setenv("FLEETPULSE_KAFKA__BOTSTRAP", "h:1")
+
+    _, found = examine_config({"data_dir": str(tmp_path)}, os.environ)
+
+    assert names(found) == [("config.key", "FLEETPULSE_KAFKA__BOTSTRAP", "wrong")]
 
 
 def test_a_report_is_well_when_nothing_is_wrong() -> None:
