@@ -177,3 +177,16 @@ def test_a_helm_command_that_waits_says_how_long() -> None:
 
     assert len(told) >= 5
     assert [line for line in told if "helm" in line and "--timeout" not in line] == []
+
+
+def test_nginx_passes_on_to_who_logs_people_in() -> None:
+    """What it asks, and where it sends who is not logged in, is elsewhere than the dashboard, which answers neither."""
+    page = (ROOT / "docs" / "how-to" / "dashboard.md").read_text()
+    (block,) = re.findall(r"^```\n(location .*?)^```", page, re.MULTILINE | re.DOTALL)
+    places = re.findall(r"^location (= )?(\S+) \{.*?proxy_pass (\S+);.*?^\}", block, re.MULTILINE | re.DOTALL)
+    exact = {path: server for equals, path, server in places if equals}
+    prefixes = {path: server for equals, path, server in places if not equals}
+
+    for asked in re.findall(r"(?:auth_request|error_page 401 =) (\S+);", block):
+        nearest = max((path for path in prefixes if asked.startswith(path)), key=len)
+        assert exact.get(asked, prefixes[nearest]) != prefixes["/"], asked
