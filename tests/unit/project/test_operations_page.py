@@ -190,3 +190,13 @@ def test_nginx_passes_on_to_who_logs_people_in() -> None:
     for asked in re.findall(r"(?:auth_request|error_page 401 =) (\S+);", block):
         nearest = max((path for path in prefixes if asked.startswith(path)), key=len)
         assert exact.get(asked, prefixes[nearest]) != prefixes["/"], asked
+
+
+def test_a_sink_is_stopped_before_tables_are_restored() -> None:
+    """Rows that it lands meanwhile end `RESTORE` in the middle."""
+    section = PAGE.partition("## Back up and restore")[2].partition("\n## ")[0]
+    before, _, after = section.partition("### Set the groups back")
+
+    assert "Stop every sink before `RESTORE`" in before
+    assert "allow_non_empty_tables" in before
+    assert "rerate" in after
