@@ -82,33 +82,43 @@ async def _assign(consumer: Any, topic: str) -> dict[TopicPartition, Span]:
 async def _newest(consumer: Any, spans: Mapping[TopicPartition, Span], records: int) -> list[ConsumerRecord]:
     """The newest records over all partitions by append time; looks further back in those of which holes leave too
     few. Raises as ``_read_to_end``."""
-    reach, kept, short = records + _MARKERS, dict[TopicPartition, list[ConsumerRecord]](), dict(spans)
+    reach, found, short = records + _MARKERS, list[ConsumerRecord](), dict(spans)
     while short:
         for partition, (begin, end) in short.items():
             consumer.seek(partition, max(begin, end - reach))
-        kept |= await _read_to_end(consumer, short, records)
-        short = {at: span for at, span in short.items() if span[1] - reach > span[0] and len(kept[at]) < records}
+        found = [record for record in found if TopicPartition(record.topic, record.partition) not in short]
+        seen = await _read_to_end(consumer, short, found, records)
+        short = {at: span for at, span in short.items() if span[1] - reach > span[0] and seen[at] < records}
         reach *= 4
-    found = [record for held in kept.values() for record in held]
+    _keep_newest(found, records)
+    return found
+
+
+def _keep_newest(found: list[ConsumerRecord], records: int) -> None:
+    """Sort by append time, and drop what is older than the newest ``records``."""
     found.sort(key=lambda record: (record.timestamp, record.partition, record.offset))
-    return found[-records:]
+    del found[:-records]
 
 
 async def _read_to_end(
-    consumer: Any, spans: Mapping[TopicPartition, Span], records: int
-) -> dict[TopicPartition, list[ConsumerRecord]]:
-    """The last ``records`` of each partition, up to the end that was found. Markers are never given out: where brokers
-    answer, and have nothing to give, none but those are left. Raises ``UnavailableError`` for one that stays silent."""
-    kept: dict[TopicPartition, list[ConsumerRecord]] = {partition: [] for partition in spans}
+    consumer: Any, spans: Mapping[TopicPartition, Span], found: list[ConsumerRecord], records: int
+) -> dict[TopicPartition, int]:
+    """Adds what is before the end of each partition to ``found``, which holds the newest of all, twice ``records`` at
+    most: each may be large, and partitions are many. Returns how many each had. Markers are never given out: where
+    brokers answer, and have nothing to give, none but those are left. Raises ``UnavailableError`` for one that stays
+    silent."""
+    seen = dict.fromkeys(spans, 0)
     left = {partition for partition, (begin, end) in spans.items() if end > begin}
     empty = silent = 0
     while left:
         answered_ms = {partition: consumer.last_poll_timestamp(partition) for partition in left}
         fetched = await consumer.getmany(*left, timeout_ms=_QUIET_MS)
-        for partition, found in fetched.items():
-            held = kept[partition]
-            held += [record for record in found if record.offset < spans[partition][1]]
-            del held[:-records]
+        for partition, given in fetched.items():
+            before_end = [record for record in given if record.offset < spans[partition][1]]
+            seen[partition] += len(before_end)
+            found += before_end
+        if len(found) > 2 * records:
+            _keep_newest(found, records)
         ahead = {partition: spans[partition][1] - await consumer.position(partition) for partition in left}
         done = {partition for partition in left if ahead[partition] <= 0}
         left -= done
@@ -122,7 +132,7 @@ async def _read_to_end(
             empty += 1
             if empty == _EMPTY_MAX or all(ahead[partition] == 1 for partition in left):
                 break
-    return kept
+    return seen
 
 
 def _unanswered(away: Sequence[TopicPartition]) -> UnavailableError:

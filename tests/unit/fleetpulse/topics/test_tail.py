@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -290,3 +291,26 @@ async def test_a_partition_with_holes_shows_its_newest_beside_a_busy_one() -> No
     consumer = Consumer([1_000, 500], busy, [(0, 1), (99, 5_000), (100, 5_001)])
 
     assert await newest(consumer, 3) == [(0, 999), (1, 5_000), (1, 5_001)]
+
+
+async def test_what_is_held_does_not_grow_with_partitions() -> None:
+    """A record may have megabytes, and a topic hundreds of partitions; those with the newest may come first."""
+    held: list[weakref.ref[Any]] = []
+
+    class OneByOne(Consumer):
+        """Gives out a partition at a time, and counts what is still held of what it gave before."""
+
+        peak = 0
+
+        async def getmany(self, *places: TopicPartition, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
+            self.peak = max(self.peak, sum(one() is not None for one in held))
+            found = await super().getmany(min(places), timeout_ms=timeout_ms)
+            held.extend(weakref.ref(record) for records in found.values() for record in records)
+            return found
+
+    logs = [[(offset, 10 * offset - number) for offset in range(20)] for number in range(30)]
+    consumer = OneByOne([20] * 30, *logs)
+    wanted = sorted((time_ms, number) for number, log in enumerate(logs) for _, time_ms in log)[-10:]
+
+    assert await newest(consumer, 10) == [(number, time_ms) for time_ms, number in wanted]
+    assert consumer.peak <= 2 * 10 + 18  # with what one fetch gave
