@@ -104,9 +104,20 @@ def _altered(topic: Topic, live: LiveTopic, limits: Limits) -> Iterator[SetTopic
     }
     if int(live.settings.get("max.message.bytes", topic.record_bytes_max)) < topic.record_bytes_max:
         wanted["max.message.bytes"] = contract["max.message.bytes"]
-    had = {name: live.settings.get(name) for name in wanted}
-    if wanted:
-        yield SetTopic(topic.name, had, wanted, {**live.own, **wanted})
+    if not wanted:
+        return
+    whole = _changed(topic.name, live, wanted, wanted)
+    rest = {name: value for name, value in wanted.items() if name != "retention.ms"}
+    if whole.removes and rest:  # these need no consent, and wait for none
+        yield _changed(topic.name, live, rest, rest)
+        yield _changed(topic.name, live, {"retention.ms": wanted["retention.ms"]}, wanted)
+    else:
+        yield whole
+
+
+def _changed(name: str, live: LiveTopic, changed: Mapping[str, str], every: Mapping[str, str]) -> SetTopic:
+    """Changes these settings; ``every`` are those that it differs in by then."""
+    return SetTopic(name, {one: live.settings.get(one) for one in changed}, changed, {**live.own, **every})
 
 
 def _notes(there: Sequence[Topic], counts: Mapping[str, int], partitions: Mapping[str, int]) -> Iterable[str]:

@@ -128,6 +128,24 @@ def test_records_fit_and_other_settings_are_left(live: dict[str, LiveTopic], wan
     assert [step.wanted for step in plan(live).steps if isinstance(step, SetTopic)] == ([wanted] if wanted else [])
 
 
+def test_what_removes_nothing_waits_for_no_consent() -> None:
+    """A topic that somebody made by the brokers' defaults keeps records for a week, and takes none so large as ours."""
+    live = but("gpu.samples", max_message_bytes="1000000", retention_ms=str(7 * DAY_MS))
+    live["gpu.samples"] = replace(live["gpu.samples"], own={"segment.bytes": "1"})
+
+    found = plan(live)
+    done, left = found.without_removing().steps, found.without_removing().left
+
+    assert [(one.wanted, one.every) for one in (*done, *left) if isinstance(one, SetTopic)] == [
+        ({"max.message.bytes": "67108864"}, {"segment.bytes": "1", "max.message.bytes": "67108864"}),
+        (
+            {"retention.ms": str(DAY_MS)},
+            {"segment.bytes": "1", "max.message.bytes": "67108864", "retention.ms": str(DAY_MS)},
+        ),
+    ]
+    assert (len(done), len(left)) == (1, 1)
+
+
 def test_a_source_topic_grows_behind_its_state_topics() -> None:
     """A job that finds a new partition of its source finds that of its state, also after a kill between the two."""
     found = plan(partitions={"gpu.events": 3}).steps
