@@ -230,7 +230,7 @@ class Life:
             if incident.into and incident.resolved_ms is None:
                 incident.resolved_ms = now_ms
             if incident.resolved_ms is None:
-                incident.muted_until_ms = self._muted(incident)
+                incident.muted_until_ms = self._muted(incident, now_ms)
             transition = self._transition(incident, now_ms, renotify=renotify)
             if transition is not None:
                 alerts.append(self._record(incident, transition, now_ms))
@@ -274,16 +274,18 @@ class Life:
         )
         return incident.alert(transition, at_ms, policy.members_max)
 
-    def _muted(self, incident: Incident) -> int | None:
+    def _muted(self, incident: Incident, now_ms: int) -> int | None:
         """Until when its headline is silenced, and with it everything that goes on and is as severe as the alert: a
-        silence of one host hides no budget of users that burns with it."""
+        silence of one host hides no budget of users that burns with it. Events are emitted before the window that they
+        are in is judged: what is in force then is what is at their own time, and nothing goes back behind it."""
         if not self.silences.any:
             return None
+        at_ms = max(self.now_ms, now_ms, 0 if incident.emitted is None else incident.emitted.at_ms)
         named = [(incident.head.signal.rule, incident.labels), *((one.rule, one.labels) for one in incident.worst())]
         whole = {"severity": incident.severity, "fingerprint": incident.fingerprint}
         ends = []
         for rule, labels in named:
-            until_ms = self.silences.until_ms({**labels, "rule": rule, **whole}, self.now_ms)
+            until_ms = self.silences.until_ms({**labels, "rule": rule, **whole}, at_ms)
             if until_ms is None:
                 return None
             ends.append(until_ms)

@@ -650,6 +650,19 @@ def test_a_silence_of_the_rules_file_holds_between_its_times() -> None:
     assert [(a.at_ms, a.muted_until_ms) for a in scene.told] == [(at(2), None), (at(4), at(6)), (at(6), None)]
 
 
+@pytest.mark.parametrize(("begins_ms", "until"), [(1_000, 900), (1_001, None)], ids=["begun", "yet to begin"])
+def test_an_event_is_silenced_by_what_is_in_force_at_its_own_time(begins_ms: int, until: int | None) -> None:
+    """Windows are some seconds behind an event, minutes in a backlog; none of those judged next wakes anybody."""
+    planned = Command("mute", "planned", {"host": "h-2"}, at(3) + begins_ms, at(900))
+    scene = Scene(ruleset=replace(RULESET, silences=(planned,)))
+
+    scene.gpu_event("gpu_lost", "g-20", at(3) + 1_000)
+    scene.pass_windows(2)
+
+    expected = None if until is None else at(until)
+    assert [(a.transition, a.muted_until_ms) for a in scene.told] == [("opened", expected)]
+
+
 def test_findings_of_rules_that_are_gone_are_counted() -> None:
     """After a change of the rules the state may hold more than the rules know."""
     scene = Scene()
