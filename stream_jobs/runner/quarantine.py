@@ -135,7 +135,9 @@ class Quarantine:
     async def may_return(self, partition: TopicPartition, fresh: PartitionOwner) -> bool:
         """Whether the partition should be acquired again; ``fresh`` is an owner that is used for nothing else. Where
         there is no answer, the next look asks again."""
-        held = self._held[partition]
+        held = self._held.get(partition)
+        if held is None:  # it was revoked before the look began
+            return False
         try:
             async with progress_within(self._policy.acquire_limit_ms, f"look at {fresh.source}") as fresh.progressed:
                 return await self._is_mended(partition, held, fresh)

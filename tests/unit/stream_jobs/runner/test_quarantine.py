@@ -187,6 +187,21 @@ async def test_a_partition_that_was_reset_is_acquired_again() -> None:
     assert stage.gauge() == {("log_cut",): 0.0}
 
 
+async def test_a_look_that_begins_once_its_partition_was_revoked_finds_nothing() -> None:
+    """Nor does it raise: a rebalance may come between the two."""
+    stage = Stage()
+    stage.owner.acquires[1] = CUT
+    await stage.assigned()
+    stage.clock.now_s += 2.5
+
+    stage.partitions._look()
+    looks = list(stage.partitions._looks)
+    await stage.partitions.revoke()
+
+    assert await asyncio.gather(*looks) == [None]
+    assert stage.again == 0
+
+
 @pytest.mark.parametrize("cause", ["offset_lost", "log_recreated"])
 async def test_a_partition_whose_offset_went_is_acquired_again_once_it_has_one(cause: str) -> None:
     """A reset has made it."""
