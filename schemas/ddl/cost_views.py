@@ -60,13 +60,15 @@ def views() -> list[str]:
 def late() -> str:
     """Final minutes with rows that no bill holds: they came after the minute was forgotten, or its bills failed.
 
-    A minute is final when a final bill of its partition is as new: those of a partition become final together. Shares
-    alone make no bill.
+    A minute is final when a final bill of its partition is as new: those of a partition become final together. Topic
+    ``costs`` may have fewer partitions than ``window.partials``, which may grow: bills of several are in one then, by
+    the remainder. Shares alone make no bill.
     """
     group = "ifNull(coalesce(placement_group, host), '') AS of_group"
     tables = ((USAGE, 1, "1"), (SHARES, 0, "1"), (PARTIALS["gpu.samples"], 1, "grouping = 'gpu'"))
+    in_costs = f"toUInt32(max(log_partition) % ifNull((SELECT max(log_partition) + 1 FROM {COSTS.name}), 1))"
     each = [
-        f"SELECT intDiv(window_ms, 60000) * 60000 AS of_ms, {group}, max(log_partition) AS of_partition,\n"
+        f"SELECT intDiv(window_ms, 60000) * 60000 AS of_ms, {group}, {in_costs} AS of_partition,\n"
         f"        max(log_offset) AS newest, {is_billed} AS is_billed\n"
         f"    FROM {table.name} FINAL WHERE {which} GROUP BY of_ms, of_group"
         for table, is_billed, which in tables

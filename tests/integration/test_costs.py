@@ -124,7 +124,10 @@ async def test_kill_9_changes_nothing_of_the_table_and_parts_add_up(
     check_sums(clickhouse)
 
 
-def test_bills_that_failed_are_listed_as_missing(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> None:
+@pytest.mark.parametrize(("of_rows", "of_bills"), [(0, 0), (5, 1)], ids=["as many", "fewer partitions of costs"])
+def test_bills_that_failed_are_listed_as_missing(
+    clickhouse: Any, clickhouse_config: ClickHouseConfig, of_rows: int, of_bills: int
+) -> None:
     """A minute without a bill, and one whose bill stayed as it was before the final one failed; no other."""
     failing: set[int] = {MINUTE_MS}
 
@@ -141,14 +144,15 @@ def test_bills_that_failed_are_listed_as_missing(clickhouse: Any, clickhouse_con
         step.fold(state, some, changes)
         outputs = step.rows(state, changes, a_commit("window.partials"))
         told += [
-            Record(COSTS_TOPIC, 0, len(told) + place, BASE_MS, None, one.value, one.headers)
+            Record(COSTS_TOPIC, of_bills, len(told) + place, BASE_MS, None, one.value, one.headers)
             for place, one in enumerate(outputs)
         ]
         failing.add(0)
     with contextlib.closing(SinkDatabase(clickhouse_config)) as database:
         migrated(clickhouse)
         log_ids = {COSTS_TOPIC: "log", "window.partials": "log"}
-        database.insert(land_derived([*records, *told], log_ids, BASE_MS, DEFAULT_LIMITS).inserts)
+        rows = [one._replace(partition=of_rows) for one in records]
+        database.insert(land_derived([*rows, *told], log_ids, BASE_MS, DEFAULT_LIMITS).inserts)
 
     late = "SELECT toUnixTimestamp(minute) * 1000, placement_group, newest_offset, billed_offset FROM cost_late"
     found = {(minute_ms - BASE_MS, group): offsets for minute_ms, group, *offsets in clickhouse.query(late).result_rows}

@@ -39,3 +39,11 @@ def test_every_amount_of_a_bill_is_added_up_by_hour_and_day() -> None:
 def test_views_read_the_last_version_of_each_bill() -> None:
     """Without FINAL provisional bills would count as well."""
     assert all("FINAL" in view or re.search(r"FROM cost", view) for view in views())
+
+
+def test_late_rows_are_looked_for_in_the_partition_of_costs_that_has_their_bills() -> None:
+    """There may be fewer of them than of ``window.partials``: as the cost job chooses it, by the remainder."""
+    late = by_name()["cost_late"]
+
+    assert late.count("max(log_partition) % ifNull((SELECT max(log_partition) + 1 FROM token_costs), 1)") == 3
+    assert "ON r.of_partition = p.log_partition" in late
