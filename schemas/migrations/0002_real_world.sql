@@ -6262,15 +6262,15 @@ AS SELECT
     max(r.newest) AS newest_offset,
     max(c.billed) AS billed_offset
 FROM (
-    SELECT intDiv(window_ms, 60000) * 60000 AS of_ms, ifNull(coalesce(placement_group, host), '') AS of_group, max(log_partition) AS of_partition,
+    SELECT intDiv(window_ms, 60000) * 60000 AS of_ms, ifNull(coalesce(placement_group, host), '') AS of_group, toUInt32(max(log_partition) % ifNull((SELECT max(log_partition) + 1 FROM token_costs), 1)) AS of_partition,
         max(log_offset) AS newest, 1 AS is_billed
     FROM usage FINAL WHERE 1 GROUP BY of_ms, of_group
     UNION ALL
-    SELECT intDiv(window_ms, 60000) * 60000 AS of_ms, ifNull(coalesce(placement_group, host), '') AS of_group, max(log_partition) AS of_partition,
+    SELECT intDiv(window_ms, 60000) * 60000 AS of_ms, ifNull(coalesce(placement_group, host), '') AS of_group, toUInt32(max(log_partition) % ifNull((SELECT max(log_partition) + 1 FROM token_costs), 1)) AS of_partition,
         max(log_offset) AS newest, 0 AS is_billed
     FROM gpu_shares FINAL WHERE 1 GROUP BY of_ms, of_group
     UNION ALL
-    SELECT intDiv(window_ms, 60000) * 60000 AS of_ms, ifNull(coalesce(placement_group, host), '') AS of_group, max(log_partition) AS of_partition,
+    SELECT intDiv(window_ms, 60000) * 60000 AS of_ms, ifNull(coalesce(placement_group, host), '') AS of_group, toUInt32(max(log_partition) % ifNull((SELECT max(log_partition) + 1 FROM token_costs), 1)) AS of_partition,
         max(log_offset) AS newest, 1 AS is_billed
     FROM gpu_samples_partials FINAL WHERE grouping = 'gpu' GROUP BY of_ms, of_group
 ) AS r
