@@ -104,7 +104,7 @@ def size(costs: Costs, target: Target, limits: Limits) -> Size:
     events = _events_per_s(costs, target)
     total = sum(events.values())
     cores = _cores(costs, target, total)
-    partitions = dict(_partitions(costs, events, cores))
+    partitions = dict(_partitions(costs, target, events, cores))
     disk = _disk(costs, target, events, limits)
     workers = {name: None if used is None else _workers(name, used, partitions) for name, used in cores.items()}
     servers = {name: workers.pop(name) for name in ("kafka", "clickhouse")}
@@ -152,13 +152,24 @@ def _cores(costs: Costs, target: Target, events_per_s: float) -> dict[str, float
 
 
 def _partitions(
-    costs: Costs, events: Mapping[str, float], cores: Mapping[str, float | None]
+    costs: Costs, target: Target, events: Mapping[str, float], cores: Mapping[str, float | None]
 ) -> Iterator[tuple[str, int]]:
     """Of each topic a power of two, so that a later growth keeps keys that are together together."""
     for topic, rate in events.items():
         yield topic, _power(max(BY_NAME[topic].partitions, costs.windows_us * rate / 1e6 / PARTITION_CORES))
     behind = sum(cores[name] or 0.0 for name in ("finals", "costs"))
-    yield WINDOW_PARTIALS, _power(max(BY_NAME[WINDOW_PARTIALS].partitions, behind / PARTITION_CORES))
+    least = max(BY_NAME[WINDOW_PARTIALS].partitions, behind / PARTITION_CORES, _partitions_of_bills(target.gpus))
+    yield WINDOW_PARTIALS, _power(least)
+
+
+def _partitions_of_bills(gpus: int) -> float:
+    """In so many the cost job holds the minutes of every GPU's engine, were it the only one: of those beyond its bound
+    there are no bills."""
+    from stream_jobs.costs.minute_buffer import BufferLimits  # and with it numba, a second that others need not wait
+
+    buffer = BufferLimits()
+    minutes = ceil((buffer.settle_ms + buffer.keep_ms) / MINUTE_MS) + 1
+    return PARTITION_SKEW * gpus * minutes / buffer.minutes_max
 
 
 def _power(least: float) -> int:

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from fleetpulse.plan.size import CORE_SHARE, PARTITION_CORES, Costs, Size, Target, size
-from schemas.contract.topics import BY_NAME
+from schemas.contract.topics import BY_NAME, WINDOW_PARTIALS
 from schemas.events.grouping import GROUPING_SETS
 from schemas.limits import DAY_MS, DEFAULT_LIMITS
+from stream_jobs.costs.minute_buffer import BufferLimits
 
 COSTS = Costs(
     measured=({"at": "2026-11-23T12:20:08+00:00", "command": "fleetpulse bench size", "processor": "P", "cores": 2},),
@@ -88,6 +89,17 @@ def test_limits_that_a_fleet_would_pass_are_named() -> None:
     assert f"set limits.process_series_max = {200_000 * 3 // 2 * len(GROUPING_SETS)}: " in "".join(found[200_000].notes)
     few = size(COSTS, Target(200_000, 1.0), replace(limits, series_max=300_000 // partitions - 1))
     assert f"set limits.series_max = {300_000 // partitions}: a series for every GPU of a partition" in few.notes
+
+
+@pytest.mark.parametrize("gpus", [1_000, 50_000, 100_000, 1_000_000])
+def test_the_cost_job_has_room_for_the_minutes_of_every_engine(gpus: int) -> None:
+    """An engine on each GPU, in a partition with half as many again: a minute beyond the bound has no bill."""
+    limits = BufferLimits()
+    minutes = 1 + (limits.settle_ms + limits.keep_ms) / 60_000
+
+    partitions = sized(gpus, 1_000).partitions[WINDOW_PARTIALS]
+
+    assert gpus * 1.5 * minutes / partitions <= limits.minutes_max
 
 
 def test_disk_is_what_comes_times_how_long_it_is_kept() -> None:
