@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from producers.collector import Row
+from producers.metric_units import in_kept_units
 from producers.otlp.json_signals import CUMULATIVE, Attributes, Point
 from producers.otlp.points import Points
 from producers.otlp.semconv import Unmapped
@@ -45,13 +46,13 @@ class CustomPoints:
             raise Unmapped("more series than metric_series_max", broken=False)
         found = [self._found(point, field, amount) for _, field, amount in amounts]
         self._known |= series
-        return [row | more for row, more in zip(rows, found, strict=True) if more is not None]
+        return [in_kept_units(row | more) for row, more in zip(rows, found, strict=True) if more is not None]
 
     def _found(self, point: Point, field: str, amount: int) -> Row | None:
         if not field:
             return {"value_micro": amount}
         found = self._points.increase(point, field, amount)
-        return None if found is None else {"increase_micro": found[0]}
+        return None if found is None else {"increase_micro": _bounded(found[0])}
 
     def _row(self, point: Point, name: str, attributes: str) -> Row:
         service = point.resource.get("service.name")
@@ -69,7 +70,7 @@ def _amounts(point: Point) -> list[tuple[str, str, int]]:
     """(name, field, millionths) of a point; no field: a level. Raises ``Unmapped``."""
     name = point.metric
     if point.kind == "gauge" or (point.kind == "sum" and not point.monotonic and point.temporality == CUMULATIVE):
-        return [(name, "", _micro(point.total))]
+        return [(name, "", _bounded(_micro(point.total)))]
     if point.kind == "sum" and point.monotonic:
         amounts = [(name, "sum", _micro(point.total))]
     elif point.kind in ("histogram", "exponential_histogram"):
@@ -84,9 +85,17 @@ def _amounts(point: Point) -> list[tuple[str, str, int]]:
 
 
 def _micro(total: float | None) -> int:
-    if total is None or not math.isfinite(total) or abs(total) > VALUE_MAX:
-        raise Unmapped("no value, or one beyond bounds", broken=True)
-    return round(total * 1_000_000)
+    """Of any size: of a cumulative total only what it grows by has bounds."""
+    if total is None or not math.isfinite(total):
+        raise Unmapped("no value", broken=True)
+    whole = math.floor(total)
+    return whole * 1_000_000 + round((total - whole) * 1_000_000)
+
+
+def _bounded(micro: int) -> int:
+    if abs(micro) > VALUE_MAX * 1_000_000:
+        raise Unmapped("a value beyond bounds", broken=True)
+    return micro
 
 
 def _attributes_text(attributes: Attributes) -> str:

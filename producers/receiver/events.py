@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from producers.metric_units import in_kept_units
 from producers.receiver.client_fields import Row, Where, parse_client_fields
 from producers.receiver.datagram import METRIC, STEP, Datagrams, texts_of
 from producers.series import digest_of
@@ -72,5 +73,5 @@ def rows_of(
         {name: value for name, value in each.items() if name in names and value is not None} | own | {"at_ms": at}
         for each, at in zip(sent, at_ms, strict=True)
     ]
-    kept = [row for row in rows if kind != METRIC or takes(row)]
+    kept = [in_kept_units(row) for row in rows if takes(row)] if kind == METRIC else rows
     return Sent(event, kept, len(datagrams) - len(sent), len(rows) - len(kept))

@@ -13,9 +13,13 @@ from producers.otlp.points import SERIES_MAX, Points
 from producers.otlp.semconv import Unmapped
 from schemas.codec import json_columns, native, ndjson
 from schemas.codec.build import block_from_rows, rows_of
-from schemas.contract.headers import JSON_COLUMNS, NATIVE, NDJSON
+from schemas.contract.admission import Reject, admit, read_headers
+from schemas.contract.headers import JSON_COLUMNS, NATIVE, NDJSON, Identity, encode_headers
+from schemas.contract.record import Record
+from schemas.contract.verdicts import Verdict
 from schemas.events.event_types import CUSTOM_METRICS, ENGINE_SAMPLES
 from schemas.fields import Event
+from schemas.limits import DEFAULT_LIMITS
 from tests.unit.producers.otlp.test_semconv import AT_NS, LABELS, tokens
 
 DECODE = {NATIVE: native.decode, NDJSON: ndjson.decode, JSON_COLUMNS: json_columns.decode}
@@ -27,6 +31,16 @@ SUM = replace(GAUGE, metric="retries", kind="sum", monotonic=True, temporality=C
 
 def custom(series_max: int = 10) -> CustomPoints:
     return CustomPoints(LABELS, Points(LABELS), series_max)
+
+
+def judge(rows: list[dict[str, Any]]) -> list[int]:
+    """What the windows job and the sink make of them."""
+    value = native.encode(CUSTOM_METRICS.fields, block_from_rows(CUSTOM_METRICS.fields, rows))
+    headers = encode_headers(CUSTOM_METRICS.schema, NATIVE, Identity("a" * 32, 1, 1, (1, 1)), len(rows))
+    record = Record("custom.metrics", 0, 0, AT_NS // 10**6, b"h", value, headers)
+    heads = read_headers(CUSTOM_METRICS, [record], DEFAULT_LIMITS)
+    readable = [head for head in heads if not isinstance(head, Reject)]
+    return list(admit(CUSTOM_METRICS, [record], readable, DEFAULT_LIMITS).verdicts.tolist())
 
 
 def row(metric: str = "pool.size", **amounts: Any) -> dict[str, Any]:
@@ -53,6 +67,30 @@ def test_a_sum_that_grows_is_an_increase() -> None:
     assert [each["increase_micro"] for each in points.rows_of(later)] == [1_500_000]
 
 
+def test_bytes_are_kept_in_mib() -> None:
+    """Levels, increases and rates: what any process has of them fits the fields then."""
+    gib = replace(GAUGE, metric="memory", total=float(40 * 2**30), unit="By")
+    read = replace(SUM, metric="read", unit="By", temporality=DELTA, total=float(2**20))
+    rate = replace(gib, unit="By/s")
+
+    (level,), (increase,), (speed,) = (custom().rows_of(point) for point in (gib, read, rate))
+
+    assert (level["value_micro"], level["unit"]) == (40 * 1024 * 1_000_000, "MiB")
+    assert (increase["increase_micro"], increase["unit"]) == (1_000_000, "MiB")
+    assert (speed["value_micro"], speed["unit"]) == (40 * 1024 * 1_000_000, "MiB/s")
+    assert judge([level, increase, speed]) == [Verdict.ACCEPTED] * 3
+
+
+def test_a_total_may_be_of_any_size() -> None:
+    """What it grows by is what has to fit: a counter of bytes passes any bound of a value some day."""
+    points = custom()
+    totals = [2e13, 2e13 + 2.5, 2e13 + 2.75]
+
+    found = [points.rows_of(replace(SUM, at_ns=AT_NS + at, total=total)) for at, total in enumerate(totals)]
+
+    assert [[each["increase_micro"] for each in rows] for rows in found] == [[], [2_500_000], [250_000]]
+
+
 def test_a_histogram_is_its_count_and_its_sum() -> None:
     """Each a series; a sum that is not told is none."""
     histogram = replace(SUM, kind="histogram", temporality=DELTA, count=3)
@@ -73,10 +111,22 @@ def test_a_histogram_is_its_count_and_its_sum() -> None:
         (replace(GAUGE, total=None), True),
         (replace(GAUGE, total=float("nan")), True),
         (replace(GAUGE, total=1e13), True),
+        (replace(SUM, temporality=DELTA, total=1e13), True),
         (replace(SUM, total=-1.0), True),
         (replace(SUM, start_ns=AT_NS + 1), True),
     ],
-    ids=["ours", "long", "summary", "falls by deltas", "no value", "NaN", "too large", "negative", "backwards"],
+    ids=[
+        "ours",
+        "long",
+        "summary",
+        "falls by deltas",
+        "no value",
+        "NaN",
+        "too large",
+        "grows by too much",
+        "negative",
+        "backwards",
+    ],
 )
 def test_points_that_become_no_row(point: Point, broken: bool) -> None:
     """Either not mapped, or broken."""

@@ -47,6 +47,21 @@ def test_series_of_metrics_are_bounded() -> None:
     assert ([row["attributes"] for row in rows], broken, beyond) == (["a=1", "a=2", "a=1"], 0, 1)
 
 
+def test_bytes_are_kept_in_mib() -> None:
+    """Of 16 GB the field holds no millionths; a unit that is none costs no other row."""
+    texts = (
+        b'{"metric":"torch_memory_peak","unit":"bytes","value_micro":%d}' % (16 * 2**30 * 10**6),
+        b'{"metric":"m","unit":["bytes"],"value_micro":"x"}',
+        b'{"metric":"m","unit":"bytes","value_micro":"x"}',
+    )
+
+    (peak, odd, wrong), broken, _ = fields_of(METRIC, *texts)
+
+    assert (peak["unit"], peak["value_micro"]) == ("MiB", 16 * 1024 * 10**6)
+    assert abs(peak["value_micro"]) <= (CUSTOM_METRICS.field("value_micro").high or 0)
+    assert (odd["unit"], wrong["value_micro"], broken) == (["bytes"], "x", 0)
+
+
 @pytest.mark.parametrize("rank", [0, 1])
 async def test_steps_and_metrics_reach_the_spool(tmp_path: Path, rank: int) -> None:
     """Beside requests, over one socket, each in the topic and the books of its own."""
