@@ -25,7 +25,8 @@ from fleetpulse_track.handover import STEP, Client, hand_over_json
 
 RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK")
 """Where torchrun, Open MPI, Slurm and MPICH say which rank a process is; the first that is set."""
-LOSS_MAX = 9e12
+LOSS_MAX = 2**44 / 1e6
+"""A loss beyond is left out of its step: its millionths do not fit the field, and the whole step would be rejected."""
 STEP_US_MAX = 3_600_000_000
 """A longer step is unknown: the field holds an hour."""
 

@@ -12,6 +12,7 @@ import pytest
 
 from fleetpulse_track import training
 from fleetpulse_track.handover import HEADER, STEP
+from schemas.events.event_types import TRAINING_STEPS
 from tests.unit.producers.receiver import sent
 
 
@@ -49,6 +50,19 @@ def test_a_step_has_the_time_since_the_one_before(client: sent.Recorded) -> None
         about | {"step": 2, "step_us": 500_000, "tokens": 4_096},
         about | {"step": 7, "step_us": 500_000},
     ]
+
+
+def test_a_loss_that_its_field_does_not_hold_costs_no_step(client: sent.Recorded) -> None:
+    """A run that diverges goes on being seen: what is handed over fits."""
+    run = training.Run("sft", client=client)
+    most = TRAINING_STEPS.field("loss_micro").high
+    assert most is not None
+
+    for loss in (most / 1e6, most / 1e6 + 1, -1e9, 1e300):
+        run.step(loss=loss)
+
+    assert [row.get("loss_micro") for row in said(client)] == [most, None, None, None]
+    assert [row["step"] for row in said(client)] == [1, 2, 3, 4]
 
 
 def test_the_age_of_a_checkpoint_grows_until_the_next(client: sent.Recorded) -> None:
