@@ -101,8 +101,13 @@ def test_names_without_room_are_shown_by_label(clickhouse: Any, clickhouse_confi
         {**service, "event_count": 4, "tenant": other, "model": other, "status": other, "origin": other},
     ]
     gpus = [gpu(at_ms, other), gpu(at_ms, "G1")]
+    step = {"window_ms": at_ms, "grouping": "training", "origin": "measured", "last_at_ms": at_ms, "job": "sft"}
+    steps = [{**step, "event_count": 3, "rank": other}, {**step, "event_count": 8, "rank": "0"}]
+    process = {"window_ms": at_ms, "grouping": "process", "origin": other, "last_at_ms": at_ms, "host": other}
     with contextlib.closing(SinkDatabase(clickhouse_config)) as database:
-        store(database, [partials(rows, 1, "llm.requests"), partials(gpus, 1, "gpu.samples")], now_ms)
+        topics = ("llm.requests", "gpu.samples", "training.steps", "host.processes")
+        of_each = (rows, gpus, steps, [{**process, "event_count": 1, "process_name": other}])
+        store(database, [partials(one, 1, topic) for topic, one in zip(topics, of_each, strict=True)], now_ms)
 
     sql, bounds = query("pipeline_overflow").at_levels(MINUTES_MS), {"from_ms": now_ms - MINUTES_MS, "to_ms": now_ms}
     found = clickhouse.query(sql, parameters=bounds).named_results()
@@ -111,7 +116,9 @@ def test_names_without_room_are_shown_by_label(clickhouse: Any, clickhouse_confi
         ("gpu", "gpu_uuid", 10, []),
         ("service", "model", 7, ["a", "b"]),
         ("service", "every label", 4, []),
+        ("training", "rank", 3, []),
         ("service", "slo_class", 2, ["b"]),
+        ("process", "every label", 1, []),
     ]
 
 

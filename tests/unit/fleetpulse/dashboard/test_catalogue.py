@@ -9,6 +9,7 @@ import pytest
 from fleetpulse.queries.dashboard import SECONDS_MAX, Value, names, query, read
 from fleetpulse.queries.levels import Source
 from schemas.ddl.slowest_hours import WINDOWS_UP_TO_MS
+from schemas.events.grouping import GROUPING_SETS
 from schemas.limits import DAY_MS, DEFAULT_LIMITS, HOUR_MS, MINUTE_MS
 
 TEXT = """-- What it says.
@@ -110,6 +111,14 @@ def test_a_place_without_a_value_is_a_mistake_of_the_page() -> None:
     """Named."""
     with pytest.raises(KeyError, match="top"):
         read("q", TEXT).values({"column": "power_mw_sum", "host": "", "bucket_ms": 1}, 1)
+
+
+def test_names_without_room_are_looked_for_in_every_grouping_set() -> None:
+    """The doctor says that every value has its name, and the page shows none, where this query finds nothing."""
+    sql = query("pipeline_overflow").sql
+    looked_at = set(re.findall(r"'(\w+)'", "".join(re.findall(r"grouping (?:=|IN) (.+)", sql))))
+
+    assert {grouping.name for grouping in GROUPING_SETS} <= looked_at
 
 
 def test_limits_go_to_the_server() -> None:
