@@ -16,7 +16,7 @@ from producers.otlp.points import Points
 from producers.otlp.semconv import Unmapped
 from producers.series import digest_of
 
-ATTRIBUTES_CHARS_MAX = 256
+ATTRIBUTES_BYTES_MAX = 256
 VALUE_MAX = 9e12
 """Its millionths fit 64 bits."""
 CONVENTIONS = "gen_ai."
@@ -37,7 +37,7 @@ class CustomPoints:
         if point.metric.startswith(CONVENTIONS) or not self._series_max:
             raise Unmapped("no field for this metric", broken=False)
         attributes = _attributes_text(point.attributes)
-        if len(attributes) > ATTRIBUTES_CHARS_MAX:
+        if len(attributes.encode("utf-8", "replace")) > ATTRIBUTES_BYTES_MAX:
             raise Unmapped("attributes longer than a label", broken=False)
         amounts = _amounts(point)
         rows = [self._row(point, name, attributes) for name, _, _ in amounts]

@@ -17,7 +17,7 @@ from fleetpulse_track.handover import METRIC, Client, hand_over_json
 
 NAME_CHARS_MAX = 128
 ATTRIBUTES_MAX = 8
-ATTRIBUTES_CHARS_MAX = 256
+ATTRIBUTES_BYTES_MAX = 256
 VALUE_MAX = 9e12
 """Beyond, a value does not fit the 64 bits of its millionths, and is left out."""
 
@@ -56,7 +56,7 @@ def _hand_over(
 def attributes_text(attributes: dict[str, Any]) -> str | None:
     """Sorted ``key=value``, separated by commas; None without any. What does not fit the bounds is left out."""
     pairs = [f"{key}={value}" for key, value in sorted(attributes.items()) if value is not None][:ATTRIBUTES_MAX]
-    while pairs and len(",".join(pairs)) > ATTRIBUTES_CHARS_MAX:
+    while pairs and len(",".join(pairs).encode("utf-8", "replace")) > ATTRIBUTES_BYTES_MAX:
         pairs.pop()
     return ",".join(pairs) or None
 

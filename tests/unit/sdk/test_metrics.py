@@ -55,11 +55,13 @@ def test_what_is_no_value_is_left_out(client: sent.Recorded, value: Any) -> None
 
 
 def test_attributes_are_sorted_and_bounded() -> None:
-    """Eight at most, 256 characters at most; what is None is none."""
+    """Eight at most, 256 bytes at most, as a label has; what is None is none."""
     assert attributes_text({"b": 1, "a": "x", "c": None}) == "a=x,b=1"
     assert attributes_text({f"k{number}": number for number in range(9)}) == ",".join(f"k{n}={n}" for n in range(8))
     assert attributes_text({"a": "x" * 253, "b": 1}) == "a=" + "x" * 253
     assert attributes_text({"a": "x" * 255}) is None
+    assert attributes_text({"a": "é" * 127, "b": 1}) == "a=" + "é" * 127
+    assert attributes_text({"a": "é" * 128}) is None
     assert attributes_text({}) is None
 
 

@@ -106,6 +106,7 @@ def test_a_histogram_is_its_count_and_its_sum() -> None:
     [
         (replace(GAUGE, metric="gen_ai.server.time_to_first_token"), False),
         (replace(GAUGE, attributes={"a": "x" * 255}), False),
+        (replace(GAUGE, attributes={"a": "é" * 128}), False),
         (replace(GAUGE, kind="summary"), False),
         (replace(SUM, monotonic=False, temporality=DELTA), False),
         (replace(GAUGE, total=None), True),
@@ -118,6 +119,7 @@ def test_a_histogram_is_its_count_and_its_sum() -> None:
     ids=[
         "ours",
         "long",
+        "long in bytes",
         "summary",
         "falls by deltas",
         "no value",
