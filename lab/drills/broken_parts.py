@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shlex
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import Any
 
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
-from lab.drills.stand import READY_WITHIN_S, SINK, Stand
+from lab.drills.stand import READY_WITHIN_S, SINK, Stand, get
 from lab.drills.watch import reported
 from runtime.clickhouse_clients import connect
 from runtime.config import KafkaConfig
@@ -22,6 +23,10 @@ from schemas.errors import FleetpulseError
 from sinks.service import group_name
 
 TABLE = "llm_requests_partials"
+_LAG = re.compile(r'^fleetpulse_sink_lag_records\{.*topic="window.partials".*\} (\S+)$', re.MULTILINE)
+_WAITING = re.compile(r"^fleetpulse_rollup_waiting\{.*\} (\S+)$", re.MULTILINE)
+NO_LAG_RECORDS = 100
+"""Fewer are on their way at any time while a fleet runs."""
 _PARTS = f"SELECT path FROM system.parts WHERE database = currentDatabase() AND table = '{TABLE}' AND active"
 NONE_FOR_S = 30.0
 """So long the doctor has to name no part: only what a statement has come upon is named, and rollups are tried again
@@ -45,7 +50,14 @@ def take_out(stand: Stand) -> None:
         stand.processes.stop(SINK)
         asyncio.run(_set_back(stand.config.kafka))
         stand.processes.start(command)
-        stand.until(lambda: stand.is_ready() or any(taking_out(stand)), READY_WITHIN_S, "the sink reads again")
+        stand.until(lambda: _is_done(stand) or any(taking_out(stand)), READY_WITHIN_S, "the sink has no lag")
+
+
+def _is_done(stand: Stand) -> bool:
+    """Whether the sink has read all again, and no rollup waits: by then these have come upon every part."""
+    metrics = (get(stand.ports[SINK], "/metrics") or b"").decode()
+    lags, waiting = [[float(value) for value in found.findall(metrics)] for found in (_LAG, _WAITING)]
+    return bool(lags and waiting) and sum(lags) < NO_LAG_RECORDS and not any(waiting)
 
 
 def _out(stand: Stand) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from fleetpulse.doctor.judge_database import _client
 from lab.drills import broken_parts
 from lab.drills.broken_parts import take_out, taking_out
+from lab.drills.stand import SINK
 
 DETACH = "ALTER TABLE fleetpulse.books DETACH PART 'all_1_1_0'"
 DROP = "ALTER TABLE fleetpulse.books DROP DETACHED PART 'broken_all_1_1_0' SETTINGS allow_drop_detached = 1"
@@ -48,3 +49,30 @@ def test_parts_are_taken_out_until_the_doctor_names_none(monkeypatch: pytest.Mon
     take_out(cast(Any, stand))
 
     assert done == ["a", "b", "c", "stop", "set back", "sink"]
+
+
+LAG = 'fleetpulse_sink_lag_records{partition="%s",topic="window.partials"} %s\n'
+OTHER = 'fleetpulse_sink_lag_records{partition="0",topic="books"} 900.0\n'
+WAITING = 'fleetpulse_rollup_waiting{level="%s"} %s\n'
+
+
+@pytest.mark.parametrize(
+    ("metrics", "done"),
+    [
+        ((LAG % (0, 0.0), LAG % (1, 3.0), OTHER, WAITING % ("1m", 0.0), WAITING % ("1h", 0.0)), True),
+        ((LAG % (0, 0.0), LAG % (1, 900.0), WAITING % ("1m", 0.0)), False),
+        ((LAG % (0, 0.0), WAITING % ("1m", 0.0), WAITING % ("1h", 1.0)), False),
+        ((OTHER, WAITING % ("1m", 0.0)), False),
+        ((LAG % (0, 0.0),), False),
+        (None, False),
+    ],
+    ids=["no lag", "lag", "a rollup waits", "nothing read yet", "no rollup looked for yet", "no answer"],
+)
+def test_parts_are_looked_for_until_the_sink_has_caught_up(
+    monkeypatch: pytest.MonkeyPatch, metrics: tuple[str, ...] | None, done: bool
+) -> None:
+    """Rollups come upon a part only once what they are computed from has been read again."""
+    answer = None if metrics is None else "".join(metrics).encode()
+    monkeypatch.setattr(broken_parts, "get", lambda _port, _path: answer)
+
+    assert broken_parts._is_done(cast(Any, SimpleNamespace(ports={SINK: 1}))) is done
