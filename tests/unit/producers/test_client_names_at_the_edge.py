@@ -44,7 +44,7 @@ def proxied(secret: bytes | None, _folder: Path, model: str = INVENTED) -> bytes
 
     async def run() -> list[dict[str, Any]]:
         setting = Setting(user_hash=secret is not None)
-        setting.server._on_row = with_request_log(setting.server._on_row)
+        setting.server.rows._on_row = with_request_log(setting.server.rows._on_row)
         setting.client.data_received(
             b"POST /v1/chat/completions HTTP/1.1\r\nHost: p\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
         )

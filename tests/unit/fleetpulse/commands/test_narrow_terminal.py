@@ -114,7 +114,7 @@ def test_a_table_of_a_command_keeps_its_words_whole(
 
 def gpu(**changes: Any) -> dict[str, Any]:
     row = dict.fromkeys(("host", "gpu_uuid", "gpu_model", "engine_id", "model", "workload"), "")
-    row |= {"host": HOST, "gpu_uuid": GPU, "gpu_model": "NVIDIA H100 80GB HBM3", "model": MODEL}
+    row |= {"parent_uuid": None, "host": HOST, "gpu_uuid": GPU, "gpu_model": "NVIDIA H100 80GB HBM3", "model": MODEL}
     numbers = {"age_ms": 299_000, "util_gpu_pct": 100, "memory_used_bytes": 80, "memory_total_bytes": 80}
     numbers |= {"power_mw": 701_234, "power_limit_mw": 700_000, "temperature_c": 88, "engine_running": 1_024}
     return row | numbers | {"engine_waiting": 12_345, "engine_kv_used_ppm": 10**6, "host_cpu_busy_ppm": 10**6} | changes

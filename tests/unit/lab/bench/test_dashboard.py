@@ -66,7 +66,7 @@ def test_rows_of_a_level_reach_as_far_back_as_queries_read_them() -> None:
     assert {level: len(day.starts(gpu, level)[-1]) * width_of(level) for level in far} == far
     assert list(map(len, day.starts(gpu, "1h"))) == [24]
     assert [len(day.starts(engine, level)[-1]) for level in ("10s", "1m")] == [3 * HOUR_MS // WINDOW_MS, 24 * 60]
-    assert [len(day.starts(event, level)[-1]) for level in ("10s", "1m")] == [FRESH_MS // WINDOW_MS, 0]
+    assert [len(day.starts(event, level)[-1]) for level in ("10s", "1m")] == [FRESH_MS // WINDOW_MS, 6 * 60]
     assert list(map(len, Span(AT_MS - 2 * MINUTE_MS, AT_MS).starts(gpu, "1m"))) == [2]
 
 

@@ -128,14 +128,14 @@ def test_the_watchdog_is_silent_once_all_is_live() -> None:
 
 
 @pytest.mark.parametrize("error", [ProducerFenced(), InvalidProducerEpoch()], ids=["fenced", "old epoch"])
-def test_a_fenced_producer_is_told_apart(error: KafkaError) -> None:
+async def test_a_fenced_producer_is_told_apart(error: KafkaError) -> None:
     """Another owner took over: that is in order, and said so."""
     with pytest.raises(FencedError, match="another owner took over"), _as_our_errors("commit"):
         raise error
 
 
 @pytest.mark.parametrize("error", [KafkaError("?"), TimeoutError()], ids=["an error of Kafka", "a time-out"])
-def test_every_other_error_is_unavailable(error: Exception) -> None:
+async def test_every_other_error_is_unavailable(error: Exception) -> None:
     """Nobody knows whether it took effect."""
     with pytest.raises(UnavailableError, match="commit"), _as_our_errors("commit"):
         raise error
