@@ -74,13 +74,13 @@ async def run_log_tail(
             now_ms = round(clock.monotonic_s() * 1_000)
             work = await asyncio.to_thread(_next, tail, rows_in, now_ms, counters, trouble)
             if work is None:
-                _keep(slots, tail)
+                _keep(slots, tail, counters)
                 await comes(stop, settings.poll_ms / 1_000)
                 continue
             if not await _publish(publisher, work.parcel, stop):
                 return
             tail.accept(work.chunk)
-            _keep(slots, tail)
+            _keep(slots, tail, counters)
             _count(counters, work.left_out)
     finally:
         tail.close()
@@ -168,12 +168,17 @@ async def _put(publisher: Puts, batch: Batch, stopped: asyncio.Future[Any]) -> b
     return True
 
 
-def _keep(slots: Slots, tail: Tail) -> None:
+def _keep(slots: Slots, tail: Tail, counters: Counters) -> None:
+    """A disk that does not take the position is asked again, at the next chunk or look: who began anew from the one
+    before would spool what is spooled."""
     if tail.position is None:
         return
     value = encode(tail.position)
     if value != slots.read():
-        slots.write(value, durable=False)
+        try:
+            slots.write(value, durable=False)
+        except OSError:
+            counters.add("sampler_errors", sampler="log_tail", field="position")
 
 
 def _count(counters: Counters, left_out: dict[str, int]) -> None:

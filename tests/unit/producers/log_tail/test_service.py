@@ -12,6 +12,7 @@ from producers.batch import Batch
 from producers.log_tail.mapping import Line, made_id
 from producers.log_tail.service import run_log_tail
 from producers.log_tail.tail import LogTailSettings
+from producers.spool.slots import Slots
 from runtime.counters import Counters
 from schemas.codec.build import rows_of
 from schemas.codec.native import decode
@@ -176,6 +177,35 @@ async def test_a_full_spool_is_waited_for_and_an_end_leaves_the_rest_in_the_log(
     await rig.run(publisher, publisher.ids(1))
 
     assert await publisher.ids(1) == ["1"]
+
+
+async def test_a_disk_that_takes_no_position_repeats_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service goes on from what it knows, and the position is written as soon as the disk takes it."""
+    publisher, write, written = OneSpool(), Slots.write, asyncio.Event()
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EIO, "broken")
+
+    def taken(slots: Slots, value: bytes, *, durable: bool = True) -> None:
+        write(slots, value, durable=durable)
+        written.set()
+
+    async def mended() -> None:
+        await publisher.ids(1)
+        await rig.counters.counted_more("position", 2)
+        rig.write("2")
+        await publisher.ids(2)
+        monkeypatch.setattr(Slots, "write", taken)
+        await written.wait()
+
+    rig.write("1")
+    monkeypatch.setattr(Slots, "write", refused)
+    await rig.run(publisher, mended())
+    rig.write("3")
+    after = OneSpool()
+    await rig.run(after, after.ids(1))
+
+    assert (await publisher.ids(2), await after.ids(1)) == (["1", "2"], ["3"])
 
 
 async def test_lines_left_out_are_counted_once_they_are_passed(rig: Rig) -> None:
