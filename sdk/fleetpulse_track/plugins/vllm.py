@@ -76,12 +76,17 @@ def fields_of(finished: Any) -> dict[str, Any]:
         "error_kind": "server" if reason == "error" else None,
         "finish_reason": _FINISH.get(reason, "other") if reason else None,
         "request_id": getattr(finished, "request_id", None),
-        "input_tokens": getattr(finished, "num_prompt_tokens", None),
-        "cached_tokens": getattr(finished, "num_cached_tokens", None),
+        "input_tokens": _count(getattr(finished, "num_prompt_tokens", None)),
+        "cached_tokens": _count(getattr(finished, "num_cached_tokens", None)),
         "output_tokens": output,
         "tokens_from": "engine",
         "reported_by": "plugin",
     }
+
+
+def _count(tokens: Any) -> int | None:
+    """vLLM has -1 where it does not know: the cached tokens of what it never scheduled, as when loading KV failed."""
+    return tokens if type(tokens) is int and tokens >= 0 else None
 
 
 def _microseconds(seconds: Any) -> int | None:

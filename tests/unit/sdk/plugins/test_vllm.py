@@ -146,6 +146,13 @@ def test_every_end_of_vllm_has_our_words(
     assert (fields["status"], fields["error_kind"], fields["finish_reason"]) == (status, error_kind, finish_reason)
 
 
+def test_the_cached_tokens_of_what_was_never_scheduled_are_unknown() -> None:
+    """-1 in vLLM, of a request whose KV could not be loaded: it would be rejected whole."""
+    fields = vllm.fields_of(New(FinishReason.ERROR, num_prompt_tokens=3, num_cached_tokens=-1))
+
+    assert (fields["status"], fields["input_tokens"], fields["cached_tokens"]) == ("error", 3, None)
+
+
 def test_what_an_older_vllm_lacks_is_unknown() -> None:
     """No id, no cached tokens; the rest is there."""
     fields = vllm.fields_of(Old(FinishReason.LENGTH, e2e_latency=0.5, num_prompt_tokens=3, num_generation_tokens=2))
