@@ -37,6 +37,7 @@ MARKED, MERGED = 1, 2
 WAITING_MAX = 256
 WAITING_BYTES_MAX = 1024 * 1024
 CLOSE_WITHIN_S = 0.1
+SYSTEM_SOCKET = "/run/fleetpulse/agent.sock"
 
 _UINT32_MAX = 2**32 - 1
 _AWAY = {errno.ECONNREFUSED, errno.ENOTCONN, errno.EPIPE, errno.ECONNRESET}
@@ -57,19 +58,18 @@ class Finished(NamedTuple):
     json_bytes: int
 
 
-def default_path() -> str:
-    """Where the agent listens: ``FLEETPULSE_SOCKET``, else the socket in the runtime folder where there is one, else
-    ``/run/fleetpulse/agent.sock``."""
-    named = os.environ.get("FLEETPULSE_SOCKET")
+def default_paths() -> tuple[str, ...]:
+    """Where an agent may listen, the first one that does counts: ``FLEETPULSE_SOCKET`` alone, else the runtime folder,
+    then ``SYSTEM_SOCKET``. An agent that was killed leaves its socket behind."""
+    if named := os.environ.get("FLEETPULSE_SOCKET"):
+        return (named,)
     folder = os.environ.get("XDG_RUNTIME_DIR")
-    if named:
-        return named
-    own = os.path.join(folder, "fleetpulse.sock") if folder else ""  # noqa: PTH118 (pathlib takes 10 ms to import)
-    return own if own and os.path.exists(own) else "/run/fleetpulse/agent.sock"  # noqa: PTH110
+    own = (os.path.join(folder, "fleetpulse.sock"),) if folder else ()  # noqa: PTH118 (pathlib takes 10 ms to import)
+    return (*own, SYSTEM_SOCKET)
 
 
 class Client:
-    """One sequence to one agent. Any thread may use it; ``path`` None follows ``default_path`` at each connection."""
+    """One sequence to one agent. Any thread may use it; ``path`` None follows ``default_paths`` at each connection."""
 
     def __init__(self, path: str | None = None, *, waiting_max: int = WAITING_MAX, kind: int = REQUEST) -> None:
         self.path = path
@@ -194,7 +194,7 @@ class Client:
             fresh = self._socket is None
             try:
                 if self._socket is None:
-                    self._socket = _connected(self.path or default_path())
+                    self._socket = _connected_to_one_of((self.path,) if self.path else default_paths())
                 self._socket.send(datagram)
                 return True
             except BlockingIOError:
@@ -252,6 +252,14 @@ def hand_over_json(kind: int, text: bytes, at_ms: int | None = None, client: Cli
         client = _others.get(other) or _others.setdefault(other, Client(other[1], kind=kind))
     ended_ms = time.time_ns() // 1_000_000 if at_ms is None else at_ms
     client.hand_over(Finished(0, 0, 0, ended_ms, 0, 0, text, len(text)))
+
+
+def _connected_to_one_of(paths: tuple[str, ...]) -> socket.socket:
+    *others, last = paths
+    for path in others:
+        with contextlib.suppress(OSError):
+            return _connected(path)
+    return _connected(last)
 
 
 def _connected(path: str) -> socket.socket:

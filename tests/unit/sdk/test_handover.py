@@ -16,7 +16,7 @@ import pytest
 
 import fleetpulse_track as track
 from fleetpulse_track import handover
-from fleetpulse_track.handover import FAREWELL, HEADER, REQUEST, WAITING_BYTES_MAX, Client, default_path
+from fleetpulse_track.handover import FAREWELL, HEADER, REQUEST, WAITING_BYTES_MAX, Client, default_paths
 from tests.unit.producers.receiver import sent
 
 
@@ -269,23 +269,40 @@ class _Ending:
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
-        ({"FLEETPULSE_SOCKET": "/a.sock", "XDG_RUNTIME_DIR": "{folder}"}, "/a.sock"),
-        ({"XDG_RUNTIME_DIR": "{folder}"}, "{folder}/fleetpulse.sock"),
-        ({"XDG_RUNTIME_DIR": "/nowhere"}, "/run/fleetpulse/agent.sock"),
-        ({}, "/run/fleetpulse/agent.sock"),
+        ({"FLEETPULSE_SOCKET": "/a.sock", "XDG_RUNTIME_DIR": "/own"}, ("/a.sock",)),
+        ({"XDG_RUNTIME_DIR": "/own"}, ("/own/fleetpulse.sock", "/run/fleetpulse/agent.sock")),
+        ({}, ("/run/fleetpulse/agent.sock",)),
     ],
 )
 def test_where_the_agent_is_looked_for(
-    environment: dict[str, str], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    environment: dict[str, str], expected: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A named place, the own folder where there is a socket, the system's."""
-    (tmp_path / "fleetpulse.sock").touch()
+    """A named place alone, else the own folder and the system's."""
     for name in ("FLEETPULSE_SOCKET", "XDG_RUNTIME_DIR"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
-        monkeypatch.setenv(name, value.format(folder=tmp_path))
+        monkeypatch.setenv(name, value)
 
-    assert default_path() == expected.format(folder=tmp_path)
+    assert default_paths() == expected
+
+
+@pytest.mark.parametrize("left_behind", [True, False])
+def test_the_agent_that_listens_is_found(left_behind: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the user's own was killed, and its socket stayed."""
+    monkeypatch.delenv("FLEETPULSE_SOCKET", raising=False)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(handover, "SYSTEM_SOCKET", str(tmp_path / "agent.sock"))
+    if left_behind:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as killed:
+            killed.bind(str(tmp_path / "fleetpulse.sock"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as agent:
+        agent.bind(str(tmp_path / "agent.sock"))
+        agent.setblocking(False)
+        client = Client()
+        finish(client)
+
+        assert agent.recv(65_536)[:4] == handover.MAGIC
+        client.close()
 
 
 @pytest.mark.parametrize("path", ["/nowhere/a.sock", "/dev/null", "/" + "x" * 200, "a\0b"])
