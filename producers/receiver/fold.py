@@ -63,14 +63,21 @@ class Folded:
         return sum(block.rows for _, block in self.blocks)
 
 
-def fold(buffer: npt.NDArray[np.uint8], datagrams: Datagrams, where: Where, judge: Judge | None = None) -> Folded:
+def fold(
+    buffer: npt.NDArray[np.uint8],
+    datagrams: Datagrams,
+    where: Where,
+    judge: Judge | None = None,
+    *,
+    hashed: bool = False,
+) -> Folded:
     """The requests of these datagrams (farewells and duplicates left out by the caller) that are events now by
-    ``judge``; None: all of them."""
+    ``judge``; None: all of them. ``hashed``: they were held, and their ``user_hash`` is ours."""
     sent, sound = parse_client_fields(texts_of(buffer, datagrams))
     broken = len(datagrams) - len(sent)
     if not sent:
         return Folded([], [], broken)
-    for row in sent:  # before any of them is kept or given to anyone
+    for row in [] if hashed else sent:  # before any of them is kept or given to anyone
         where.names.hash_user(row)
     datagrams, absorbed = datagrams.where(sound) if broken else datagrams, 0
     if judge is not None:

@@ -199,10 +199,15 @@ class Once:
         reported_by, passing = next((who, reports) for who, reports in waited.items() if reports)
         self._passes(name, reported_by)
         if reported_by == PLUGIN:
-            return [data for _, data in passing]
+            return [with_fields(data, _user(row)) for row, data in passing]
         others = [each for who, reports in waited.items() if who != reported_by for each in reports]
         self.absorbed += len(others)
-        return [with_fields(data, _added(row, others)) for row, data in passing]
+        return [with_fields(data, _user(row) | _added(row, others)) for row, data in passing]
+
+
+def _user(row: Row) -> Row:
+    """The hash that the agent made, for the datagram: there the client's own words still stand."""
+    return {"user_hash": row["user_hash"]} if "user_hash" in row else {}
 
 
 def _added(row: Row, reports: Sequence[tuple[Row, bytes]]) -> Row:

@@ -244,11 +244,13 @@ class Receiver:
         buffer = np.frombuffer(b"".join(datagrams), np.uint8)
         for begin, part in slices(ends):
             inside, places = buffer[begin : int(part[-1])], part - begin
-            await self._put(self._fold(inside, read(inside, places)))
+            await self._put(self._fold(inside, read(inside, places), hashed=True))
 
-    def _fold(self, buffer: npt.NDArray[np.uint8], found: Datagrams, judge: Judge | None = None) -> Folded:
+    def _fold(
+        self, buffer: npt.NDArray[np.uint8], found: Datagrams, judge: Judge | None = None, *, hashed: bool = False
+    ) -> Folded:
         try:
-            return fold(buffer, found, self._where, judge)
+            return fold(buffer, found, self._where, judge, hashed=hashed)
         except Exception:
             self._failed(len(found), TOPIC)
             return Folded((), (), 0)

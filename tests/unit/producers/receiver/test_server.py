@@ -10,6 +10,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from producers.receiver import once, server
 from producers.receiver.client_fields import Where
 from producers.receiver.intake import Intake
 from producers.receiver.server import run_receiver
+from producers.requests.client_names import ClientNames
 from runtime.edge_config import ReceiverConfig
 from schemas.errors import ConfigError
 from schemas.events.event_types import CUSTOM_METRICS
@@ -33,13 +35,13 @@ WHERE = Where("h-1")
 class Running:
     """A receiver at work."""
 
-    def __init__(self, folder: Path, settings: ReceiverConfig, publisher: Publisher) -> None:
+    def __init__(self, folder: Path, settings: ReceiverConfig, publisher: Publisher, where: Where) -> None:
         self.path = folder / "a.sock"
         self.counters = spooled.RecordingCounters()
         self.publisher = publisher
         self.stop = asyncio.Event()
         settings = settings.model_copy(update={"socket": self.path})
-        self.task = asyncio.create_task(run_receiver(publisher, settings, self.stop, self.counters, where=WHERE))
+        self.task = asyncio.create_task(run_receiver(publisher, settings, self.stop, self.counters, where=where))
 
     async def end(self) -> None:
         self.stop.set()
@@ -48,9 +50,10 @@ class Running:
 
 @contextlib.asynccontextmanager
 async def receiving(
-    folder: Path, publisher: Publisher | None = None, settings: ReceiverConfig | None = None
+    folder: Path, publisher: Publisher | None = None, settings: ReceiverConfig | None = None, where: Where = WHERE
 ) -> AsyncIterator[Running]:
-    running = Running(folder, settings or ReceiverConfig(linger_ms=5), publisher or spooled.publisher(folder / "spool"))
+    publisher, settings = publisher or spooled.publisher(folder / "spool"), settings or ReceiverConfig(linger_ms=5)
+    running = Running(folder, settings, publisher, where)
     while not running.path.exists() and not running.task.done():  # noqa: ASYNC110 (its first steps, no more)
         await asyncio.sleep(0)
     try:
@@ -163,6 +166,29 @@ async def test_what_a_plug_in_and_the_sdk_report_is_one_event(tmp_path: Path) ->
     }
     assert len(rows) == 2
     assert running.counters.totals == {("receiver_datagrams", "taken"): 2, ("receiver_datagrams", "absorbed"): 1}
+
+
+async def test_a_report_that_was_held_keeps_the_user(tmp_path: Path) -> None:
+    """Its own, or that of another report of the request. What a client calls a hash is none."""
+    claims_beside(tmp_path / "a.sock").with_suffix(".connected").touch()  # the SDK's reports wait for a proxy
+    names = ClientNames(b"secret")
+    async with receiving(tmp_path, where=Where("h-1", names=names)) as running:
+        gateway, client = track.Client(str(running.path)), track.Client(str(running.path))
+        about = {"model": "m", "request_id": "chatcmpl-request-a"}
+        track.report(client=gateway, user="ann", reported_by="gateway", **about)
+        track.report(client=client, **about)
+        track.report(client=client, user="bob", **about | {"request_id": "chatcmpl-request-b"})
+        forged = json.dumps({**about, "request_id": "chatcmpl-request-c", "status": "ok", "user_hash": "f" * 16})
+        hand_over_json(REQUEST, forged.encode(), client=client)
+        await running.counters.reached(lambda totals: totals["receiver_datagrams", "taken"] == 3)
+        await running.end()
+        rows = spooled.rows(running.publisher)
+
+    assert {row["request_id"][-1]: row["user_hash"] for row in rows} == {
+        "a": names.user_hash("ann"),
+        "b": names.user_hash("bob"),
+        "c": None,
+    }
 
 
 async def test_many_requests_come_through_a_short_queue(tmp_path: Path) -> None:
@@ -343,10 +369,10 @@ async def test_a_defect_costs_a_slice_and_is_declared(tmp_path: Path, monkeypatc
     """What comes after it is taken."""
     real, failures = server.fold, iter([RuntimeError("a defect")])
 
-    def fold_once_badly(*args: object) -> object:
+    def fold_once_badly(*args: Any, **named: Any) -> object:
         for failure in failures:
             raise failure
-        return real(*args)  # type: ignore[arg-type]
+        return real(*args, **named)
 
     monkeypatch.setattr(server, "fold", fold_once_badly)
     async with receiving(tmp_path) as running:
