@@ -152,11 +152,13 @@ prefix_hit_tokens  filled     filled     documented unsaid     documented unsaid
 generation_tokens  filled     filled     documented documented documented documented documented
 finished_requests  filled     unsaid     documented documented documented documented documented
 model              filled     added      documented added      documented documented documented
-model_version      added      added      added      added      added      documented added
-engine_kind        filled     filled     documented documented documented documented added
+model_version      added      added      added      added      added      documented unsaid
+engine_kind        filled     filled     documented documented documented documented unsaid
 """,
     ("cluster", "region", "host", "engine_id", "placement_group", "precision", "origin"),
-    "Proxy, plug-in and SDK send none. No scrape of SGLang, TGI, TensorRT-LLM or Triton is recorded.",
+    "But OTLP's points are of engines that the agent does not know: their `engine_id`, `placement_group` and"
+    " `precision` are null. Proxy, plug-in and SDK send none."
+    " No scrape of SGLang, TGI, TensorRT-LLM or Triton is recorded.",
 )
 GRIDS = (REQUESTS, SAMPLES)
 

@@ -81,9 +81,9 @@ class Joiner:
             row["start"] = self._starts.of(engine, received_ms, ended_ms, served=row.get("status") == "ok")
         return True
 
-    def engine_labels(self, address: str | None) -> dict[str, Any]:
-        """Of a sample of the engine under this address; nothing where none is known."""
-        return self._engines().joined({}, address)[0]
+    def knows(self, address: str | None) -> bool:
+        """Whether an engine is known under this address: an agent reads its page."""
+        return self._engines().joined({}, address)[1] is not None
 
     def join_lists(self, lists: Lists, rows: int, times_ms: Callable[[], Sequence[Times]]) -> Lists:
         """The same for many rows as one list a field: the lists to put in place of theirs. ``times_ms``: when each was

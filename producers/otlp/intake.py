@@ -130,15 +130,21 @@ class Intake:
         with self._lock, self._points.totals.all_or_nothing(), self._differences.totals.all_or_nothing():
             for point in listed:
                 try:
-                    row = self._points.sample_of(point) if point.metric in SAMPLED else None
+                    row = self._sample_of(point) if point.metric in SAMPLED else None
                     custom += [] if point.metric in SAMPLED else self._custom.rows_of(point)
                 except Unmapped as why:
                     self._reject(why, "metric", point.metric, rejected)
                     continue
                 if row is not None:
-                    rows.append(row | self._joiner.engine_labels(address_of(point.attributes)))
+                    rows.append(row)
             self._hand_over(Collected(ENGINE_SAMPLES, rows), Collected(CUSTOM_METRICS, custom))
         return _answer(rejected)
+
+    def _sample_of(self, point: Point) -> Row | None:
+        """As ``Points``; raises ``Unmapped`` too for an engine that the agent reads: its page has the same tokens."""
+        if self._joiner.knows(address_of(point.attributes)):
+            raise Unmapped("of an engine that the agent reads itself", broken=False)
+        return self._points.sample_of(point)
 
     def _reject(self, why: Unmapped, kind: str, name: str, rejected: list[str]) -> None:
         self.unkept.add(f"broken {kind}" if why.broken else kind, name)

@@ -120,15 +120,9 @@ def test_lists_without_any_known_engine_are_left_alone(joiner: Joiner, counters:
     assert unknown(counters) == 2
 
 
-def test_samples_get_the_names_of_their_engine(joiner: Joiner) -> None:
-    """Of metrics that name an address; nothing of one that is unknown."""
-    assert joiner.engine_labels("h-1:8001") == {
-        "engine_id": "b",
-        "placement_group": "b",
-        "model_version": None,
-        "precision": None,
-    }
-    assert joiner.engine_labels(None) == {}
+def test_an_engine_is_known_by_its_address(joiner: Joiner) -> None:
+    """Metrics that name none are of nobody known."""
+    assert [joiner.knows(address) for address in ("h-1:8001", "h-1:9", None)] == [True, False, False]
 
 
 LLAMA = Engine("l", "h-1", "l", ("h-1:8080",), engine_kind="llamacpp", model="tiny.gguf")

@@ -6,14 +6,18 @@ from typing import Any
 import pytest
 
 from producers.agent.publishing import Parcel
+from producers.identity.directory import Directory
+from producers.identity.joiner import Joiner
 from producers.otlp.custom_points import CustomPoints
 from producers.otlp.intake import Full, Intake
 from producers.otlp.json_signals import CUMULATIVE, DELTA, Point
 from producers.otlp.points import SERIES_MAX, Points
 from producers.otlp.semconv import Unmapped
+from runtime.counters import Counters
 from schemas.codec import json_columns, native, ndjson
 from schemas.codec.build import block_from_rows, rows_of
 from schemas.contract.admission import Reject, admit, read_headers
+from schemas.contract.engines import Engine
 from schemas.contract.headers import JSON_COLUMNS, NATIVE, NDJSON, Identity, encode_headers
 from schemas.contract.record import Record
 from schemas.contract.verdicts import Verdict
@@ -232,6 +236,19 @@ def test_a_batch_without_room_is_as_if_it_had_never_come() -> None:
     ]
     assert [increases(each, ENGINE_SAMPLES, "prompt_tokens") for each in taken] == [[], [50]]
     assert [increases(each, CUSTOM_METRICS, "increase_micro") for each in taken] == [[None], [1_500_000]]
+
+
+def test_tokens_of_an_engine_that_the_agent_reads_are_its_own() -> None:
+    """Its page has them: what a client says of it would count again. Of other engines nobody else tells."""
+    taken: list[Parcel] = []
+    joiner = Joiner("otlp", lambda: Directory([Engine("e-1", "h", "e-1", ("e:8000",))], "h"), Counters())
+    intake = Intake(LABELS, lambda parcel: taken.append(parcel) is None, joiner=joiner)
+    unread = tokens(1, 50.0)
+    unread = replace(unread, attributes={**unread.attributes, "server.port": 8001})
+
+    assert intake.metrics([tokens(1, 70.0), unread]).rejected == 0
+    assert [increases(each, ENGINE_SAMPLES, "prompt_tokens") for each in taken] == [[50]]
+    assert intake.unkept.counts() == {"metric:gen_ai.client.token.usage": 1}
 
 
 def increases(parcel: Parcel, event: Event, name: str) -> list[Any]:
