@@ -44,15 +44,18 @@ class CustomPoints:
         series = {digest_of(str(row[name]) for name in ("service", "metric", "unit", "attributes")) for row in rows}
         if len(self._known) + len(series - self._known) > self._series_max:
             raise Unmapped("more series than metric_series_max", broken=False)
-        found = [self._found(point, field, amount) for _, field, amount in amounts]
+        found = [self._found(row, point, field, amount) for row, (_, field, amount) in zip(rows, amounts, strict=True)]
         self._known |= series
-        return [in_kept_units(row | more) for row, more in zip(rows, found, strict=True) if more is not None]
+        return [row for row in found if row is not None]
 
-    def _found(self, point: Point, field: str, amount: int) -> Row | None:
+    def _found(self, row: Row, point: Point, field: str, amount: int) -> Row | None:
         if not field:
-            return {"value_micro": amount}
+            return in_kept_units(row | {"value_micro": amount})
         found = self._points.increase(point, field, amount)
-        return None if found is None else {"increase_micro": _bounded(found[0])}
+        if found is None:
+            return None
+        row = row | {"increase_micro": _bounded(found[0])}
+        return row if field == "count" else in_kept_units(row)  # observations are no bytes, whatever they are of
 
     def _row(self, point: Point, name: str, attributes: str) -> Row:
         service = point.resource.get("service.name")

@@ -105,6 +105,15 @@ def test_a_histogram_is_its_count_and_its_sum() -> None:
     assert custom().rows_of(replace(histogram, total=None)) == found[:1]
 
 
+def test_how_often_bytes_were_observed_is_a_number() -> None:
+    """Of a histogram of bytes its sum alone is in MiB: three bodies of 2 MiB in all."""
+    bodies = replace(SUM, kind="histogram", unit="By", temporality=DELTA, count=3, total=float(2 * 2**20))
+
+    found = [(each["metric"], each["increase_micro"], each["unit"]) for each in custom().rows_of(bodies)]
+
+    assert found == [("retries.count", 3_000_000, "By"), ("retries.sum", 2_000_000, "MiB")]
+
+
 @pytest.mark.parametrize(
     ("point", "broken"),
     [
