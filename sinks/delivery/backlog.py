@@ -135,6 +135,10 @@ class Backlog:
         lane = self._lanes.get(fingerprint)
         return lane[-1] if lane else None
 
+    def first(self) -> Delivery | None:
+        """The oldest of all, those in flight included."""
+        return next(iter(self._by_age.values()), None)
+
     def oldest(self) -> Delivery | None:
         """The oldest that is not in flight; it is the first of its lane."""
         return next((one for one in self._by_age.values() if one.fingerprint not in self._in_flight), None)

@@ -391,6 +391,6 @@ class Target:
         return len(self._notified)
 
     def oldest_ms(self) -> int | None:
-        """Append time of the oldest transition that waits; None without."""
-        oldest = self._backlog.oldest()
+        """Append time of the oldest transition that waits, that one too which is being sent; None without."""
+        oldest = self._backlog.first()
         return oldest.transition.appended_ms if oldest else None

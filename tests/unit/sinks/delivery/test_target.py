@@ -67,6 +67,18 @@ def test_the_cursor_follows_the_oldest_that_is_not_delivered() -> None:
     assert (before, target.cursor(0, NOW_MS)) == (Cursor(0, NOW_MS), Cursor(2, NOW_MS))
 
 
+def test_what_is_being_tried_again_is_as_old_as_it_was() -> None:
+    """A target that does not answer has it in flight for most of the time: it waits all the same."""
+    target = a_target()
+    target.accept(at(0, an_alert("a"), appended_ms=NOW_MS - 400_000), when(NOW_MS))
+    waits, tried = target.oldest_ms(), send(target)
+
+    in_flight = target.oldest_ms()
+    target.responded(tried, GOOD, when(NOW_MS), 0.0)
+
+    assert (waits, in_flight, target.oldest_ms()) == (NOW_MS - 400_000, NOW_MS - 400_000, None)
+
+
 def test_a_failing_target_is_tried_with_one_request_after_pauses_that_double() -> None:
     """Everything waits; when it is back all goes out."""
     target = a_target(retry_initial_s=1, retry_max_s=60)
