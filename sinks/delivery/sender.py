@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
 from runtime.clock import Clock
@@ -23,6 +24,7 @@ from sinks.delivery.target import Resend, Target, Wait
 
 _log = logging.getLogger(__name__)
 _COUNTED = ("taken", "delivered", "silenced", "retried", "excluded", "over_limit")
+_GAUGES = ("deliver_waiting", "deliver_oldest_ms", "deliver_open")
 
 Publish = Callable[[str, Undelivered], Awaitable[None]]
 
@@ -30,6 +32,12 @@ Publish = Callable[[str, Undelivered], Awaitable[None]]
 def moment_of(clock: Clock) -> Moment:
     """Now, by both clocks."""
     return Moment(int(clock.monotonic_s() * 1_000), clock.now_ms())
+
+
+def count_nothing(targets: Iterable[str]) -> None:
+    """Of these targets nothing waits here: somebody else serves them, and what did would be said of them for ever."""
+    for name, target in itertools.product(_GAUGES, targets):
+        COUNTERS.set(name, 0, target=target)
 
 
 class Sender:
@@ -88,9 +96,8 @@ class Sender:
         self._counted = Counter(target.counts)
         oldest_ms = target.oldest_ms()
         age_ms = 0 if oldest_ms is None else max(0, self._clock.now_ms() - oldest_ms)
-        COUNTERS.set("deliver_waiting", target.waiting, target=self.name)
-        COUNTERS.set("deliver_oldest_ms", age_ms, target=self.name)
-        COUNTERS.set("deliver_open", target.open, target=self.name)
+        for name, value in zip(_GAUGES, (target.waiting, age_ms, target.open), strict=True):
+            COUNTERS.set(name, value, target=self.name)
 
     async def _wait(self, step: Wait) -> None:
         pause_s = None if step.until_ms is None else max(0.0, (step.until_ms - moment_of(self._clock).ms) / 1_000)

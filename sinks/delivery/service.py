@@ -37,7 +37,7 @@ from sinks.delivery.client import Client
 from sinks.delivery.cursor import Cursor, cursors_of, encode
 from sinks.delivery.dead_letters import REQUEST_BYTES_MAX, publish
 from sinks.delivery.schedule import Moment
-from sinks.delivery.sender import Sender, moment_of
+from sinks.delivery.sender import Sender, count_nothing, moment_of
 from sinks.delivery.target import Target
 from sinks.delivery.transition import deleted_fingerprint, transition_of
 
@@ -122,6 +122,7 @@ async def _consume(delivery: Delivery) -> None:
             if not partitions:  # another process of the group delivers; this one is a standby
                 delivery.readiness.release("history")
                 delivery.started = True
+                count_nothing(target.name for target in delivery.config.all_targets)
             delivery.readiness.release("group")
             if partitions:
                 await _Session(delivery, consumer, producer, assignment, partitions).run()

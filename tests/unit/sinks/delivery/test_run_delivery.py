@@ -13,6 +13,7 @@ from aiokafka.errors import GroupCoordinatorNotAvailableError
 from runtime.assignment import Assignment
 from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
+from runtime.counters import COUNTERS
 from runtime.delivery_config import DeliveryConfig
 from schemas.contract.alerts import encode
 from schemas.errors import ConfigError
@@ -183,3 +184,38 @@ async def test_a_coordinator_without_an_answer_is_asked_again(monkeypatch: pytes
 
     with pytest.raises(GroupCoordinatorNotAvailableError):
         await service._committed(KafkaConfig(), "g", [TopicPartition("alerts", 0)])
+
+
+async def test_a_standby_says_of_no_target_that_something_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it had when another process took over is delivered there: its age would stand on this page for ever."""
+    stop, gauges = asyncio.Event(), ("deliver_waiting", "deliver_oldest_ms", "deliver_open")
+
+    class Standby:
+        async def start(self) -> None:
+            """It runs."""
+
+        stop = start
+
+        def subscribe(self, *_: object, **__: object) -> None:
+            """It is a member."""
+
+        def assignment(self) -> set[TopicPartition]:
+            return set()
+
+        async def getmany(self, **_: int) -> dict[TopicPartition, list[Any]]:
+            stop.set()
+            return {}
+
+    async def exist(_: KafkaConfig) -> None:
+        """All topics do."""
+
+    monkeypatch.setattr(service, "_check_topics", exist)
+    for name in ("make_consumer", "make_producer"):
+        monkeypatch.setattr(service, name, lambda *_, **__: Standby())
+    target = {"name": "standby", "kind": "webhook", "endpoint_url": "http://127.0.0.1:9/"}
+    for name in gauges:
+        COUNTERS.set(name, 360_000, target="standby")
+
+    await service._consume(Delivery(KafkaConfig(), DeliveryConfig.model_validate({"targets": [target]}), stop))
+
+    assert [COUNTERS.value(name, target="standby") for name in gauges] == [0, 0, 0]
