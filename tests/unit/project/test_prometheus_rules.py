@@ -23,6 +23,23 @@ def mixing(expression: str) -> list[str]:
     return [one[0] for one in found if "namespace" not in (one["labels"] or "")]
 
 
+GROWN = re.compile(r"\A(?:sum by \([^)]*\) \()?increase\((\w+)\[\w+\]\)+ > 0$", re.M)
+"""What fires as soon as a counter grows."""
+NEW = (" unless last_over_time({0}", "{0} and on (namespace, instance)")
+"""The same of what was counted before the first scrape: a series that is new, a process that is."""
+
+
+def test_what_fires_at_the_first_count_sees_the_one_before_the_first_scrape() -> None:
+    """``increase`` begins with a series' second sample: what a process counts while it starts would never be seen."""
+    groups = yaml.safe_load((FOLDER / "rules.yaml").read_text())["groups"]
+    expressions = [rule["expr"] for group in groups for rule in group["rules"]]
+
+    grown = {metric: expression for expression in expressions for metric in GROWN.findall(expression)}
+
+    assert {"fleetpulse_finals_gaps_total", "fleetpulse_edge_events_shed_total"} <= grown.keys()
+    assert [metric for metric, found in grown.items() if not any(one.format(metric) in found for one in NEW)] == []
+
+
 def test_there_are_rules_of_alerts_of_records_and_of_autoscaling() -> None:
     """Files with groups, whatever they are named."""
     assert FILES == ["autoscaling.yaml", "pipeline.yaml", "rules.yaml"]
