@@ -265,8 +265,8 @@ async def test_the_example_drains_an_engine_whose_gpu_is_lost(
         await process.wait()
 
     assert _of_engine(receiver, test) == [
-        (f"/engines/engine-{test}/drain", lost.transition_id),
-        (f"/engines/engine-{test}/undrain", found.transition_id),
+        (f"/engines/engine-{test}/drain", f"{lost.transition_id}-engine-{test}"),
+        (f"/engines/engine-{test}/undrain", f"{found.transition_id}-engine-{test}"),
     ]
 
 
