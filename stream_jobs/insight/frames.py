@@ -14,7 +14,7 @@ from stream_jobs.insight import group_kernels as kernels
 from stream_jobs.insight.frame import Frame, Mask, Whole
 from stream_jobs.insight.measures import columns_of, counts_of, value_of
 from stream_jobs.insight.project import View, an_index, match_name
-from stream_jobs.insight.series import Registry
+from stream_jobs.insight.series import IDLE_MS, Registry
 from stream_jobs.rules import vocabulary
 from stream_jobs.rules.model import Measure, Rule, Where
 
@@ -98,7 +98,7 @@ def make(
 
     Rows with fewer than ``min_count`` events are left out. Where no event is a count of none (and ``fill``), series
     without a row stand in it with 0 if they fire, or always if ``min_count`` is 0: else such a count could not come
-    down again. Of further measures they have what other views know; of those in the view that has no row, nothing.
+    down again. Not so what was not seen for ``IDLE_MS``: it was taken away. Of further measures they have what other views know; of those in the view that has no row, nothing.
     """
     first, (window_ms, length_ms) = needed[0], window
     rows = rows_of(first.view)
@@ -109,7 +109,7 @@ def make(
     chosen = np.flatnonzero((found >= 0) & enough)
     chosen = chosen[np.argsort(found[chosen], kind="stable")]
     filled = fill and vocabulary.fills_with_zero(first.measure)
-    absent = _absent(registry, found, firing, min_count) if filled else found[:0]
+    absent = _absent(registry, found, firing, min_count, window_ms + length_ms) if filled else found[:0]
     slots = np.concatenate([found[chosen], absent])
     values = {}
     for one in needed:
@@ -128,8 +128,8 @@ def _labels(view: View, rows: Block) -> list[Labels]:
     return [rows.labels(name) for name in view.by]
 
 
-def _absent(registry: Registry, found: Whole, firing: Mask, min_count: int) -> Whole:
-    missing = registry.alive.copy()
+def _absent(registry: Registry, found: Whole, firing: Mask, min_count: int, end_ms: int) -> Whole:
+    missing = registry.alive & (registry.seen_ms >= end_ms - IDLE_MS)
     missing[found[found >= 0]] = False
     return np.flatnonzero(missing if min_count == 0 else missing & firing)
 

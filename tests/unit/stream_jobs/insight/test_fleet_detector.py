@@ -230,6 +230,19 @@ def test_a_count_that_must_not_be_low_fires_when_nothing_comes_where_that_is_jud
     assert told(again) == ([("a", False, 9.0)] if fires else [])
 
 
+def test_what_was_taken_away_does_not_count_as_too_few_for_ever() -> None:
+    """Nobody has seen it for eight days: it is said to be silent, and forgotten."""
+    events, days = Measure("value", GPU, Function.COUNT, text="count()"), IDLE_MS // GRAIN_MS
+    detector = FleetDetector([a_rule(measures=(events,), options={"below": 5.0}, min_count=0)])
+    run(detector, [a_window(n, [a_gpu("a", 60, count=9)]) for n in range(3)])
+
+    last, gone, over = (run(detector, [a_window(n)]) for n in (days + 2, days + 32, days + 40))
+
+    assert told(last) == [("a", True, 0.0)]
+    assert [(one.firing, one.note) for one in gone] == [(False, SILENT)]
+    assert (over, detector.series) == ([], {"threshold": 0})
+
+
 ABOVE = {"options": {"above": 80.0}}
 
 
