@@ -69,7 +69,7 @@ class TargetConfig(Section):
     """Address of the dashboard as people reach it, for links of Alertmanager's alerts to their page. Empty: none."""
     severities: tuple[Severity, ...] = Field(default=("info", "warning", "critical"), min_length=1)
     match: dict[str, Values] = Field(default_factory=dict, max_length=16)
-    """Labels an alert must have, each with one of these values. Empty: every alert."""
+    """Labels an alert must have, each with one of these values; ``rule`` may be named, too. Empty: every alert."""
     send_silenced: bool = False
     """True: silences are ignored; for machines."""
 
@@ -98,9 +98,10 @@ class TargetConfig(Section):
         """Requests per second."""
         return self.rate_per_s if self.rate_per_s is not None else _RATES[self.kind]
 
-    def matches(self, severity: str, labels: Mapping[str, str]) -> bool:
-        """Whether the target is to be notified of an alert of this severity with these labels."""
-        return severity in self.severities and all(labels.get(name) in found for name, found in self.match.items())
+    def matches(self, severity: str, rule: str, labels: Mapping[str, str]) -> bool:
+        """Whether the target is to be notified of an alert of this severity and rule with these labels."""
+        named = {**labels, "rule": rule}
+        return severity in self.severities and all(named.get(name) in found for name, found in self.match.items())
 
     @property
     def filter_id(self) -> str:

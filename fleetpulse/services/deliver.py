@@ -120,7 +120,7 @@ def would_send(config: Config) -> list[dict[str, Any]]:
         _shown(target, alert, record, now_ms)
         for alert, record in sorted(found, key=lambda one: (one[0].opened_ms, one[0].fingerprint))
         for target in config.delivery.all_targets
-        if alert.transition != "resolved" and target.matches(alert.severity, alert.labels)
+        if alert.transition != "resolved" and target.matches(alert.severity, alert.rule, alert.labels)
     ]
 
 

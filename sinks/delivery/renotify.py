@@ -57,7 +57,7 @@ class Notified:
             return False
         self._open[alert.fingerprint] = transition
         self._unmatched.pop(alert.fingerprint, None)
-        if not self._config.matches(alert.severity, alert.labels):
+        if not self._config.matches(alert.severity, alert.rule, alert.labels):
             self._unmatched[alert.fingerprint] = None
         return True
 

@@ -157,7 +157,7 @@ class Target:
         self._silenced[fingerprint] = (transition, until_ms)
 
     def _matches(self, alert: Alert) -> bool:
-        return self.config.matches(alert.severity, alert.labels)
+        return self.config.matches(alert.severity, alert.rule, alert.labels)
 
     def _wants(self, alert: Alert) -> bool:
         return alert.fingerprint in self._notified or alert.fingerprint in self._backlog or self._matches(alert)

@@ -146,6 +146,15 @@ def test_rates_follow_the_kind_unless_told() -> None:
     assert TargetConfig(kind="alertmanager", endpoint_url="http://h").rate == 20.0
 
 
+def test_a_target_matches_rules() -> None:
+    """As a silence does: no label of an alert is called so."""
+    target = TargetConfig(**HOOK, match={"rule": ["budget", "spend"], "tenant": "acme"})
+
+    found = [target.matches("info", rule, {"tenant": "acme"}) for rule in ("spend", "gpu_hot")]
+
+    assert (found, target.matches("info", "budget", {"tenant": "globex"})) == ([True, False], False)
+
+
 @pytest.mark.parametrize(
     ("severity", "labels", "matches"),
     [
@@ -159,7 +168,7 @@ def test_a_target_matches_severities_and_labels(severity: str, labels: dict[str,
     """Every label with one of its values; a single value needs no list."""
     target = TargetConfig(**HOOK, severities=("warning", "critical"), match={"host": ["h1", "h2"]})
 
-    assert target.matches(severity, labels) is matches
+    assert target.matches(severity, "gpu_hot", labels) is matches
     assert TargetConfig(**HOOK, match={"host": "h1"}).match == {"host": ("h1",)}
 
 
