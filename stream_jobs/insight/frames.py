@@ -98,7 +98,8 @@ def make(
 
     Rows with fewer than ``min_count`` events are left out. Where no event is a count of none (and ``fill``), series
     without a row stand in it with 0 if they fire, or always if ``min_count`` is 0: else such a count could not come
-    down again. Not so what was not seen for ``IDLE_MS``: it was taken away. Of further measures they have what other views know; of those in the view that has no row, nothing.
+    down again. Not so what was not seen for ``IDLE_MS``: it was taken away. Of further measures they have what other
+    views know; of those in the view that has no row, nothing.
     """
     first, (window_ms, length_ms) = needed[0], window
     rows = rows_of(first.view)
