@@ -609,7 +609,8 @@ def test_what_an_edge_keeps_outlives_its_container(place: str) -> None:
 
 @pytest.mark.parametrize("unit", ["agent", "proxy", "jobs@windows", "sink", "deliver", "dashboard", "export"])
 def test_a_command_by_hand_runs_as_its_unit(unit: str, tmp_path: Path) -> None:
-    """By the same user, with the same rights, configuration, data folder and files of secrets."""
+    """By the same user, with the same rights, configuration, folders and files of secrets; also before its first start,
+    when systemd has not made the folders yet."""
     tool = tmp_path / "systemd-run"
     tool.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
     tool.chmod(0o755)
@@ -631,6 +632,10 @@ def test_a_command_by_hand_runs_as_its_unit(unit: str, tmp_path: Path) -> None:
     given = {word.removeprefix("--property=EnvironmentFile=") for word in said if "EnvironmentFile" in word}
     assert secrets <= given <= secrets | {f"-/etc/fleetpulse/{name}.environment"}
     assert {f"--uid={user}" for user in re.findall(r"^User=(.*)$", text, flags=re.MULTILINE)} <= set(said)
+    folders = set(re.findall(r"^(?:State|Cache)Directory(?:Mode)?=.*$", text, flags=re.MULTILINE))
+    assert folders <= {word.removeprefix("--property=") for word in said}
+    (cache,) = (word.partition("=")[2] for word in said if word.startswith("--setenv=NUMBA_CACHE_DIR="))
+    assert f"--property=CacheDirectory={Path(cache.partition('=')[2]).name}" in said
     rights = set(re.findall(r"^(?:SupplementaryGroups|AmbientCapabilities)=.*$", text, flags=re.MULTILINE))
     assert rights == {word.removeprefix("--property=") for word in said if "Groups" in word or "Capabilities" in word}
     assert said[-3:] == ["/opt/fleetpulse/bin/fleetpulse", "doctor", "--json"]
