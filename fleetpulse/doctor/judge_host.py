@@ -49,7 +49,8 @@ def _days(seconds: float) -> str:
 def _stack(facts: HostFacts) -> Iterator[Finding]:
     assert facts.stack is not None
     if facts.java_error is not None:
-        yield wrong("stack.java", "java", facts.java_error, "pip install 'fleetpulse[local]'   # or set JAVA_HOME")
+        mend = "set JAVA_HOME, or install fleetpulse[local]: docs/start/install.md#extras"
+        yield wrong("stack.java", "java", facts.java_error, mend)
     else:
         yield good("stack.java", "java", "is new enough")
     up, down = (command_for(words, facts.data_dir) for words in ("up", "down"))

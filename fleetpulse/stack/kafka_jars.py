@@ -85,7 +85,7 @@ def pins() -> dict[str, str]:
 
 def _fetch(home: Path, on_progress: Progress) -> None:
     if importlib.util.find_spec("jgo") is None:
-        raise StackError("jgo, which fetches Kafka, is not installed: pip install 'fleetpulse[local]'")
+        raise StackError("jgo, which fetches Kafka, comes with fleetpulse[local]: docs/start/install.md#extras")
     home.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"{home.name}.", dir=home.parent) as staging_name:
         staging = Path(staging_name)

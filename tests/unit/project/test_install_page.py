@@ -13,12 +13,20 @@ PRODUCT = ("runtime", "producers", "stream_jobs", "sinks", "fleetpulse")
 def test_extras_that_messages_send_to_the_page_are_there_and_exist() -> None:
     """By the command that installs the wheel of this version with them, in the table too."""
     section = PAGE[PAGE.index("### Extras") : PAGE.index("## Connect it")]
-    (wheel, listed), *_ = re.findall(r"'\./(fleetpulse-\S+\.whl)\[([\w,]+)\]'", section)
+    calls = re.findall(r"'\./(fleetpulse-\S+\.whl)\[([\w,]+)\]'", section)
+    listed = {name for _, names in calls for name in names.split(",")}
     sources = [path.read_text() for folder in PRODUCT for path in (ROOT / folder).rglob("*.py")]
     lines = [line for text in sources for line in text.splitlines() if "install.md#extras" in line]
     named = {name for line in lines for pair in re.findall(r"fleetpulse\[(\w+)\]|extra (\w+)", line) for name in pair}
 
-    assert wheel == f"fleetpulse-{PROJECT['version']}-py3-none-any.whl"
-    assert set(listed.split(",")) == set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
-    assert len(lines) == 4
-    assert named - {""} == set(listed.split(",")) <= set(PROJECT["optional-dependencies"])
+    assert {wheel for wheel, _ in calls} == {f"fleetpulse-{PROJECT['version']}-py3-none-any.whl"}
+    assert listed == set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
+    assert len(lines) == 8
+    assert named - {""} == listed <= set(PROJECT["optional-dependencies"])
+
+
+def test_no_message_sends_to_a_registry_for_an_extra() -> None:
+    """Whoever has the wheel would get what somebody else calls so there."""
+    sources = {path: path.read_text() for folder in PRODUCT for path in (ROOT / folder).rglob("*.py")}
+
+    assert [path.name for path, text in sources.items() if "install 'fleetpulse[" in text] == []

@@ -75,7 +75,7 @@ def test_a_missing_wheel_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
     """The error names the extra."""
     monkeypatch.setattr(clickhouse.importlib.util, "find_spec", lambda _name: None)
 
-    with pytest.raises(StackError, match=r"pip install 'fleetpulse\[local\]'"):
+    with pytest.raises(StackError, match=r"fleetpulse\[local\]: docs/start/install.md#extras"):
         clickhouse.library()
 
 

@@ -77,7 +77,7 @@ def test_a_missing_downloader_says_what_to_install(tmp_path: Path, monkeypatch: 
     """The error names the extra, and nothing is left behind."""
     monkeypatch.setattr(kafka_jars.importlib.util, "find_spec", lambda _name: None)
 
-    with pytest.raises(StackError, match=r"pip install 'fleetpulse\[local\]'"):
+    with pytest.raises(StackError, match=r"fleetpulse\[local\]: docs/start/install.md#extras"):
         kafka_jars.jars(tmp_path, lambda _text: None)
     assert os.listdir(tmp_path) == []  # noqa: PTH208 - names alone
 
