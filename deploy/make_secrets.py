@@ -140,12 +140,14 @@ def open_to_containers(paths: Iterable[Path]) -> None:
 
 
 def _password(path: Path) -> str:
-    _write(path, path.read_text(encoding="ascii") if path.exists() else secrets.token_urlsafe(24))
+    kept = path.read_text(encoding="ascii") if path.exists() else ""  # empty: a run that was killed, or a full disk
+    _write(path, kept if kept.strip() else secrets.token_urlsafe(24))
     return path.read_text(encoding="ascii").strip()
 
 
 def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="ascii")
+    if not path.exists() or path.read_text(encoding="ascii") != text:  # what is right is not cut off first
+        path.write_text(text, encoding="ascii")
     path.chmod(0o644)  # whatever the umask is
 
 

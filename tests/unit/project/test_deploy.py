@@ -1,3 +1,4 @@
+import hashlib
 import importlib.util
 import os
 import re
@@ -128,6 +129,21 @@ def test_making_secrets_again_keeps_them(make_secrets: ModuleType, tmp_path: Pat
     make_secrets.make(tmp_path)
 
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == before
+
+
+def test_a_run_that_was_cut_off_leaves_no_empty_password(make_secrets: ModuleType, tmp_path: Path) -> None:
+    """As on a full disk. The next one makes what is missing, and writes nothing that is right."""
+    make_secrets.make(tmp_path)
+    empty, right = tmp_path / "clickhouse-writer", tmp_path / "clickhouse-reader"
+    empty.write_text("")
+    os.utime(right, ns=(1, 1))
+
+    make_secrets.make(tmp_path)
+
+    digest = hashlib.sha256(empty.read_bytes()).hexdigest()
+    assert len(empty.read_text()) >= 32
+    assert digest in (tmp_path / "clickhouse-users.xml").read_text()
+    assert right.stat().st_mtime_ns == 1
 
 
 def test_production_grants_no_more_than_the_local_stack(make_secrets: ModuleType) -> None:
