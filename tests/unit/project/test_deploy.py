@@ -16,11 +16,13 @@ import yaml
 
 from fleetpulse.commands.config_view import NOT_SETTINGS, unknown_keys
 from fleetpulse.services.edge import DRAIN_S
+from fleetpulse.services.jobs_and_sink import JOBS
 from fleetpulse.sql import reader_profile
 from fleetpulse.stack import clickhouse
 from producers.engines.processes import RIGHTS
 from producers.kubernetes.listing import RIGHT
 from runtime.config import load
+from runtime.health import HealthServer
 from runtime.pod_config import KubernetesConfig
 from runtime.proxy_config import ProxyConfig
 from schemas.contract.rights import ROLES
@@ -370,10 +372,29 @@ def test_a_long_running_container_is_watched() -> None:
         port = next(port["containerPort"] for port in one["ports"] if port["name"] == "health")
         annotations = workload["spec"]["template"]["metadata"]["annotations"]
 
-        assert one["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}, name
+        if name not in JOBS:
+            assert one["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}, name
         assert one["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "health"}, name
         assert f"--health-port {port}" in " ".join([*one.get("command", ()), *one.get("args", ())]), name
         assert annotations == {"prometheus.io/scrape": "true", "prometheus.io/port": str(port)}, name
+
+
+@pytest.mark.enable_socket
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_s_container_outlives_the_job_and_not_a_loop_that_stands_still(name: str) -> None:
+    """While Kafka is away the job ends soon after each start: whoever does not listen is being started again."""
+    (one,) = WORKLOADS[name]["spec"]["template"]["spec"]["containers"]
+
+    def alive(port: int) -> bool:
+        words = [word.replace("/8080", f"/{port}") for word in one["livenessProbe"]["exec"]["command"]]
+        return subprocess.run(words, capture_output=True).returncode == 0
+
+    with HealthServer(host="127.0.0.1", alive=lambda: None) as turning:
+        assert alive(turning.port)
+    with HealthServer(host="127.0.0.1", alive=lambda: "the event loop has stood still for 61 s") as still:
+        assert not alive(still.port)
+    assert alive(still.port)
+    assert "startupProbe" not in one
 
 
 def test_a_page_of_the_dashboard_stays_with_its_pod() -> None:
