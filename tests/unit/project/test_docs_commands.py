@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,14 @@ def test_every_command_of_a_document_exists_with_its_options() -> None:
 
     assert len(found) > 300
     assert [(name, call, wrong) for name, call in found if (wrong := mistake(call)) is not None] == []
+
+
+def test_every_module_of_a_document_that_python_runs_is_installed() -> None:
+    """In the environment that `make` builds; what that has not is run by another tool, which brings it."""
+    found = {name for path in DOCUMENTS for name in re.findall(r"python3? -m (\w+)", path.read_text(encoding="utf-8"))}
+
+    assert "pip" in found
+    assert {name for name in found if find_spec(name) is None} == set()
 
 
 def test_what_would_be_refused_is_found() -> None:
