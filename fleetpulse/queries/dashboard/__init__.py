@@ -18,7 +18,7 @@ for queries that read the rest elsewhere; ``{requests:Identifier}`` is the table
 that compare windows of one width. Rollups of ``books`` and ``costs``, which begin at 1m, are named the same way;
 ``gpu.history`` is gpu.samples sorted by GPU, for queries about one.
 ``{failed:Metric}`` is the expression that ``schemas.definitions`` has for it, ``{open_at_end:Alerts}`` a piece of
-``fleetpulse.queries.alerts``.
+``fleetpulse.queries.alerts``, ``{every:Overflow}`` what ``fleetpulse.queries.overflow`` makes of all its sources.
 ``rows`` is what the server holds it to, ``kept`` is how many seconds an answer may be shown again.
 Other ``Identifier`` places are columns and must be names that the field tables know. Parameters of ``STANDARD`` are
 known everywhere and need no line.
@@ -44,6 +44,7 @@ from fleetpulse.queries.levels import (
     sources_of,
     with_rows,
 )
+from fleetpulse.queries.overflow import with_overflow
 from schemas.ddl.merging import labels_of, measures_of
 from schemas.definitions import BY_MINUTE_MS, written
 from schemas.rows.tables import GROUPED
@@ -191,7 +192,7 @@ def read(name: str, text: str) -> Query:
             _take(line, meanings, limits)
         except (ValueError, KeyError) as error:
             raise ValueError(f"{name}.sql:{number}: {error}") from error
-    sql = with_alerts(written("\n".join(lines[len(header) :]).strip()))
+    sql = with_overflow(with_alerts(written("\n".join(lines[len(header) :]).strip())), sources)
     found = dict(_PLACE.findall(sql))
     if set(_OF_SOURCES) & {kind for _, kind in _PLACE.findall(sql)}:
         found |= {"from_ms": "Int64", "to_ms": "Int64"}
