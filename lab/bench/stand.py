@@ -14,6 +14,7 @@ from pathlib import Path
 
 import orjson
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from fleetpulse import stack
 from fleetpulse.migrate.bring_up import bring_up, demand_local
@@ -156,10 +157,15 @@ def is_ready(port: int, within_s: float = 1.0) -> bool:
         return False
 
 
+def samples(metrics: str, name: str) -> list[Sample]:
+    """One of our metrics in a page of them, by its labels; none where it is not there."""
+    found = (sample for family in text_string_to_metric_families(metrics) for sample in family.samples)
+    return [sample for sample in found if sample.name.removesuffix("_total") == f"fleetpulse_{name}"]
+
+
 def metric(metrics: str, name: str) -> float:
     """Sum over labels of one of our metrics in a page of them; 0 where it is not there."""
-    samples = (sample for family in text_string_to_metric_families(metrics) for sample in family.samples)
-    return sum(sample.value for sample in samples if sample.name.removesuffix("_total") == f"fleetpulse_{name}")
+    return sum(sample.value for sample in samples(metrics, name))
 
 
 def partitions_of(sources: tuple[str, ...]) -> dict[str, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import shlex
 import time
 from collections.abc import Iterator
@@ -14,17 +13,17 @@ from typing import Any
 
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
-from lab.drills.stand import READY_WITHIN_S, SINK, Stand, get
+from lab.bench.stand import samples
+from lab.drills.stand import READY_WITHIN_S, SINK, Stand, metrics
 from lab.drills.watch import reported
 from runtime.clickhouse_clients import connect
 from runtime.config import KafkaConfig
 from runtime.kafka_clients import make_admin, make_consumer, started
+from schemas.contract.topics import WINDOW_PARTIALS
 from schemas.errors import FleetpulseError
 from sinks.service import group_name
 
 TABLE = "llm_requests_partials"
-_LAG = re.compile(r'^fleetpulse_sink_lag_records\{.*topic="window.partials".*\} (\S+)$', re.MULTILINE)
-_WAITING = re.compile(r"^fleetpulse_rollup_waiting\{.*\} (\S+)$", re.MULTILINE)
 NO_LAG_RECORDS = 100
 """Fewer are on their way at any time while a fleet runs."""
 _PARTS = f"SELECT path FROM system.parts WHERE database = currentDatabase() AND table = '{TABLE}' AND active"
@@ -55,8 +54,9 @@ def take_out(stand: Stand) -> None:
 
 def _is_done(stand: Stand) -> bool:
     """Whether the sink has read all again, and no rollup waits: by then these have come upon every part."""
-    metrics = (get(stand.ports[SINK], "/metrics") or b"").decode()
-    lags, waiting = [[float(value) for value in found.findall(metrics)] for found in (_LAG, _WAITING)]
+    page = metrics(stand.ports[SINK])
+    lags = [one.value for one in samples(page, "sink_lag_records") if one.labels["topic"] == WINDOW_PARTIALS]
+    waiting = [one.value for one in samples(page, "rollup_waiting")]
     return bool(lags and waiting) and sum(lags) < NO_LAG_RECORDS and not any(waiting)
 
 

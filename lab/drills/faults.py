@@ -14,13 +14,13 @@ import orjson
 from fleetpulse import stack
 from fleetpulse.services.jobs_and_sink import EXAMPLE_PRICES
 from fleetpulse.stack.kafka import is_ready as answers
-from lab.bench.stand import free_port, is_ready
+from lab.bench.stand import free_port, is_ready, metric
 from lab.chaos.clock_shim import SteppedClock
 from lab.chaos.disk_shim import compile_library
 from lab.drills.broken_parts import break_parts, take_out
 from lab.drills.certificates import HOST, Authority, TlsRelay
 from lab.drills.full_disks import fills, has_room
-from lab.drills.stand import PRODUCER, READY_WITHIN_S, SINK, Stand, get
+from lab.drills.stand import PRODUCER, READY_WITHIN_S, SINK, Stand, metrics
 from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
 from runtime.kafka_clients import make_admin, make_producer, started
@@ -145,14 +145,8 @@ def _prices_change(stand: Stand) -> None:
     _started_with(job, PRICES=str(file))(stand)
     stand.until(lambda: is_ready(stand.ports[job]), READY_WITHIN_S, f"{job} is ready")
     ready_s = time.monotonic()
-    stand.until(lambda: _bills(stand.ports[job]) > 0, BILLED_WITHIN_S, "a minute is billed")
+    stand.until(lambda: metric(metrics(stand.ports[job]), "cost_bills") > 0, BILLED_WITHIN_S, "a minute is billed")
     stand.struck_s = max(ready_s, time.monotonic() - SystemClock().now_ms() % MINUTE_MS / 1_000)
-
-
-def _bills(port: int) -> float:
-    """So many has the cost job emitted since it was started."""
-    lines = (get(port, "/metrics") or b"").splitlines()
-    return sum(float(line.split()[-1]) for line in lines if line.startswith(b"fleetpulse_cost_bills_total{"))
 
 
 def _prices_are_right(stand: Stand) -> None:

@@ -23,7 +23,7 @@ import yaml
 from fleetpulse import stack
 from fleetpulse.services.jobs_and_sink import JOBS
 from fleetpulse.services.processes import Command, Processes
-from lab.bench.stand import free_port, is_ready
+from lab.bench.stand import free_port, is_ready, page
 from lab.chaos.clock_shim import SteppedClock
 from lab.chaos.stage import faults
 from lab.drills.certificates import TlsRelay
@@ -40,6 +40,7 @@ READY_WITHIN_S = 300.0
 ENDS_WITHIN_S = 60.0
 TICK_S = 0.2
 GPUS, REQUESTS_PER_S = 8, 5
+ANSWERS_WITHIN_S = 5.0
 SCRAPE = "2s"
 """Between two scrapes, and the time that one has: a process that is late once counts as gone, and what was pending
 begins to be so again."""
@@ -244,13 +245,21 @@ class Stand:
 def get(port: int, path: str) -> bytes | None:
     """What is answered, an error too; None where nobody answers."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=ANSWERS_WITHIN_S) as answer:
             return bytes(answer.read())
     except urllib.error.HTTPError as error:
         with error:
             return error.read()
     except OSError:
         return None
+
+
+def metrics(port: int) -> str:
+    """The page of metrics of a process; empty where it serves none."""
+    try:
+        return page(port, "metrics", ANSWERS_WITHIN_S)
+    except OSError:
+        return ""
 
 
 def _refuse(refused: Refused, _request: Request) -> Response:

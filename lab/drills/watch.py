@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import re
 import subprocess
 import sys
 import threading
@@ -20,7 +19,8 @@ from typing import Any, NamedTuple
 from fleetpulse.dashboard.consumer_lag import LagOfGroups
 from fleetpulse.dashboard.data import Data
 from fleetpulse.dashboard.pages.pipeline import CAUSES, Row, caused, most_lag_first
-from lab.drills.stand import Stand, get
+from lab.bench.stand import samples
+from lab.drills.stand import Stand, get, metrics
 from runtime.clock import SystemClock
 from runtime.runbook import Cause
 from schemas.errors import FleetpulseError, UnavailableError
@@ -28,7 +28,6 @@ from schemas.limits import MINUTE_MS
 
 Look = Callable[[], Iterable[str]]
 LOOK_EVERY_S = 0.5
-_CAUSE = re.compile(r'fleetpulse_cause\{cause="([^"]*)"\} (\S+)')
 TEXT_CHARACTERS = 160
 LOOK_BACK_MS = 3 * MINUTE_MS
 """So that what an earlier drill left is over."""
@@ -241,9 +240,7 @@ def alert_texts(stand: Stand) -> list[str]:
 def causes_counted(stand: Stand) -> Iterator[str]:
     """Causes that a process counts as present on ``/metrics``, which alerts are computed from."""
     for port in list(stand.ports.values()):
-        for line in (get(port, "/metrics") or b"").decode().splitlines():
-            if (found := _CAUSE.match(line)) and float(found[2]) > 0:
-                yield found[1]
+        yield from (one.labels["cause"] for one in samples(metrics(port), "cause") if one.value > 0)
 
 
 def alert_name(text: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.bench.stand import OUTPUTS, Stand, free_port, fresh_stand, metric, partitions_of
+from lab.bench.stand import OUTPUTS, Stand, free_port, fresh_stand, metric, partitions_of, samples
 from runtime.config import load
 from runtime.local_stack import read_state
 from schemas.contract.topics import BY_NAME
@@ -84,3 +84,12 @@ fleetpulse_job_partitions{topic="a"} 8.0
 def test_a_metric_is_the_sum_over_its_labels(name: str, value: float) -> None:
     """Neither comments nor metrics whose names begin alike count; one that is not there is 0."""
     assert metric(METRICS, name) == value
+
+
+def test_samples_of_a_metric_have_their_labels() -> None:
+    """Whatever stands in these."""
+    gauge = 'fleetpulse_cause{cause="a \\"b\\", {c} d"} 1.0\n'
+
+    assert [(one.labels, one.value) for one in samples(METRICS + gauge, "cause")] == [({"cause": 'a "b", {c} d'}, 1.0)]
+    assert [one.labels["topic"] for one in samples(METRICS, "job_records")] == ["a", "b"]
+    assert samples("", "cause") == []

@@ -72,7 +72,12 @@ def test_parts_are_looked_for_until_the_sink_has_caught_up(
     monkeypatch: pytest.MonkeyPatch, metrics: tuple[str, ...] | None, done: bool
 ) -> None:
     """Rollups come upon a part only once what they are computed from has been read again."""
-    answer = None if metrics is None else "".join(metrics).encode()
-    monkeypatch.setattr(broken_parts, "get", lambda _port, _path: answer)
+
+    def page(_port: int, _path: str, _within_s: float) -> str:
+        if metrics is None:
+            raise TimeoutError
+        return "".join(metrics)
+
+    monkeypatch.setattr("lab.drills.stand.page", page)
 
     assert broken_parts._is_done(cast(Any, SimpleNamespace(ports={SINK: 1}))) is done

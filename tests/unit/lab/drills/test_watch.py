@@ -293,8 +293,14 @@ def test_the_alert_of_another_process_is_a_sign(tmp_path: Path, monkeypatch: pyt
 
 def test_causes_are_counted_on_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are present; a process that is gone counts none."""
-    page = b'fleetpulse_cause{cause="GPU not readable"} 1.0\nfleetpulse_cause{cause="Kafka slow"} 0.0\n'
+    counted = 'fleetpulse_cause{cause="GPU not readable"} 1.0\nfleetpulse_cause{cause="Kafka slow"} 0.0\n'
     stand = Stand(tmp_path, cast(Any, None), cast(Any, None), 1, ports={"agent": 1, "sink": 2})
-    monkeypatch.setattr(watch, "get", lambda port, _path: page if port == 1 else None)
+
+    def page(port: int, _path: str, _within_s: float) -> str:
+        if port != 1:
+            raise ConnectionRefusedError
+        return counted
+
+    monkeypatch.setattr("lab.drills.stand.page", page)
 
     assert list(watch.causes_counted(stand)) == ["GPU not readable"]
