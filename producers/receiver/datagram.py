@@ -45,7 +45,7 @@ HEADER = np.dtype(
 )
 """``lost_run`` were dropped by the client between the datagram before and this one, ``lost`` since its start."""
 HEADER_BYTES = HEADER.itemsize
-_PID_AT = 16
+_JSON_BYTES_AT, _PID_AT = 6, 16
 DATAGRAM_BYTES_MAX = 65_536
 MAGIC, VERSION = b"FPD", ord("1")
 REQUEST, FAREWELL, STEP, METRIC, CLAIM = 1, 2, 3, 4, 5
@@ -221,6 +221,11 @@ def bytes_of(buffer: npt.NDArray[np.uint8], datagrams: Datagrams, index: int) ->
     head, start = datagrams.heads[index], int(datagrams.starts[index])
     marks = 4 if head["flags"] & MARKED else 0
     return bytes(buffer[start : start + HEADER_BYTES + int(head["times"]) * (8 + marks) + int(head["json_bytes"])])
+
+
+def json_bytes_of(datagram: bytes) -> int:
+    """How long the JSON of a sound datagram is."""
+    return int.from_bytes(datagram[_JSON_BYTES_AT : _JSON_BYTES_AT + 2], "little")
 
 
 def with_fields(datagram: bytes, added: Mapping[str, Any]) -> bytes:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from producers.receiver.datagram import with_fields
+from producers.receiver.datagram import json_bytes_of, with_fields
 from producers.requests.counted_once import (
     GATEWAY,
     ID_LENGTH_MAX,
@@ -35,10 +35,13 @@ EXPECTED_S = 600.0
 """So long is held what others report of an expected request; an SDK that has not reported it by then is taken for dead.
 """
 HELD_MAX = 8_192
-HELD_BYTES_MAX = 4_096
-"""Reports held, and of each: one that comes when it is full, or is longer, passes at once."""
+PLACE_BYTES = 4_096
+"""Places for reports that are held, and bytes of each: times of a long stream take several. A report that comes when
+there are too few passes at once."""
+HELD_JSON_BYTES_MAX = 4_096
+"""One whose fields are longer passes at once: those that others add must fit its datagram."""
 EXPECTED_MAX = HELD_MAX // 2
-"""Of these, held for expected requests; more are held no longer than others, which so find room."""
+"""Of these places, for expected requests; more reports are held no longer than others, which so find room."""
 IDS_MAX = 65_536
 
 Row = dict[str, Any]
@@ -47,8 +50,8 @@ Give = Callable[[str, Row], None]
 
 
 class Once:
-    """What one agent remembers of ids. ``held`` is how many reports wait, ``absorbed`` how many that had waited another
-    of them took over, since the caller last looked."""
+    """What one agent remembers of ids. ``held`` is how many places reports that wait take, ``absorbed`` how many that
+    had waited another of them took over, since the caller last looked."""
 
     def __init__(self) -> None:
         self._whole: dict[str, Give | None] = {}  # by id: the proxy that claimed it; None: reported by the SDK
@@ -117,13 +120,14 @@ class Once:
 
     def _hold(self, name: str, row: Row, data: bytes, now_s: float) -> bool:
         """False where there is no room for it."""
-        if self.held >= HELD_MAX or len(data) > HELD_BYTES_MAX:
+        places = _places(data)
+        if self.held + places > HELD_MAX or json_bytes_of(data) > HELD_JSON_BYTES_MAX:
             return False
-        self.held += 1
+        self.held += places
         if reporter_of(row) == SDK:
             self._expected.pop(name, None)
             expecting = [(now_s + HELD_S, *each[1:]) for each in self._taken_of_expected(name)]
-        elif name in self._expected and self._held_longer < EXPECTED_MAX:
+        elif name in self._expected and self._held_longer + places <= EXPECTED_MAX:
             self._hold_for_sdk(name, row, data, now_s)
             return True
         else:
@@ -136,7 +140,7 @@ class Once:
     def _hold_for_sdk(self, name: str, row: Row, data: bytes, now_s: float) -> None:
         held = self._of_expected.setdefault(name, [])
         held.append((held[0][0] if held else now_s + EXPECTED_S, row, data))
-        self._held_longer += 1
+        self._held_longer += _places(data)
 
     def _passes(self, name: str, reported_by: str) -> None:
         """Remember that this report of it is an event without those of others; not by an id that comes back."""
@@ -172,12 +176,12 @@ class Once:
     def _taken(self, name: str) -> list[tuple[float, Row, bytes]]:
         self._expected.pop(name, None)
         taken = self._taken_of_expected(name) + self._held.pop(name, [])
-        self.held -= len(taken)
+        self.held -= sum(_places(data) for _, _, data in taken)
         return taken
 
     def _taken_of_expected(self, name: str) -> list[tuple[float, Row, bytes]]:
         taken = self._of_expected.pop(name, [])
-        self._held_longer -= len(taken)
+        self._held_longer -= sum(_places(data) for _, _, data in taken)
         return taken
 
     def due(self, now_s: float | None) -> list[bytes]:
@@ -203,6 +207,10 @@ class Once:
         others = [each for who, reports in waited.items() if who != reported_by for each in reports]
         self.absorbed += len(others)
         return [with_fields(data, _user(row) | _added(row, others)) for row, data in passing]
+
+
+def _places(data: bytes) -> int:
+    return -(-len(data) // PLACE_BYTES)
 
 
 def _user(row: Row) -> Row:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fleetpulse_track import handover, requests
 from producers.receiver import datagram
-from producers.receiver.datagram import REASONS, chunks_of, read, texts_of
+from producers.receiver.datagram import REASONS, chunks_of, json_bytes_of, read, texts_of
 from tests.unit.producers.receiver import sent
 
 
@@ -111,6 +111,13 @@ def test_chunks_and_texts_come_back_in_order() -> None:
         b'{"status":"ok","model":"b"}',
         b'{"status":"ok","model":"c"}',
     ]
+
+
+def test_how_long_its_json_is_stands_in_the_header() -> None:
+    """Of one alone."""
+    data = one(model="m")
+
+    assert json_bytes_of(data) == handover.HEADER.unpack_from(data)[3] > 0
 
 
 def test_an_empty_buffer_holds_nothing() -> None:

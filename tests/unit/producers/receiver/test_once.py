@@ -9,7 +9,7 @@ import pytest
 
 from fleetpulse_track.handover import HEADER
 from producers.receiver import once as module
-from producers.receiver.once import EXPECTED_S, HELD_LONGEST_S, HELD_S, Once
+from producers.receiver.once import EXPECTED_S, HELD_LONGEST_S, HELD_S, PLACE_BYTES, Once
 from producers.requests.counted_once import ID_LENGTH_MAX
 from tests.unit.producers.receiver import sent
 
@@ -115,8 +115,8 @@ def test_claims_of_a_proxy_that_died_are_forgotten() -> None:
 def test_long_reports_and_ids_meet_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is an event at once, and takes no room."""
     assert judged(Once(), PLUGIN | {"request_id": "r" * 300}) == ([True], 0)
-    monkeypatch.setattr(module, "HELD_BYTES_MAX", 0)
-    assert judged(Once(), PLUGIN) == ([True], 0)
+    monkeypatch.setattr(module, "HELD_JSON_BYTES_MAX", 10)
+    assert Once().judge([PLUGIN], lambda _: datagram_of(PLUGIN), 0.0) == ([True], 0)
 
 
 def test_what_an_engine_puts_around_the_longest_id_does_not_matter() -> None:
@@ -144,10 +144,12 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-@pytest.mark.parametrize("bound", ["HELD_MAX", "HELD_BYTES_MAX"])
-def test_a_report_that_passes_at_once_is_counted_once_too(monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+@pytest.mark.parametrize(("bound", "below"), [("HELD_MAX", 0), ("HELD_JSON_BYTES_MAX", -1)])
+def test_a_report_that_passes_at_once_is_counted_once_too(
+    monkeypatch: pytest.MonkeyPatch, bound: str, below: int
+) -> None:
     """The SDK's that comes later is left out; of a gateway's the plug-in's, too."""
-    monkeypatch.setattr(module, bound, 0)
+    monkeypatch.setattr(module, bound, below)
     once = Once()
 
     assert judged(once, PLUGIN, SDK) == ([True, False], 1)
@@ -184,10 +186,10 @@ def test_what_is_held_for_an_sdk_stays_held_when_it_says_so_again(monkeypatch: p
 GATEWAY = {"request_id": "chatcmpl-request-r", "reported_by": "gateway", "tenant": "team"}
 
 
-def datagram_of(row: dict[str, Any]) -> bytes:
-    """As the SDK sends it, with a chunk's time."""
+def datagram_of(row: dict[str, Any], chunks: int = 1) -> bytes:
+    """As the SDK sends it, with a time for each chunk."""
     client = sent.Recorded()
-    client.hand_over(sent.finished([5], **row))
+    client.hand_over(sent.finished([5] * chunks, **row))
     return client.sent[0]
 
 
@@ -374,6 +376,24 @@ def test_the_sdk_waits_for_proxies_that_are_about_to_connect() -> None:
     assert given == [("request-r", SDK)]
     assert once.due(10.5 + HELD_S) == [b"0"]
     assert judged(once, dict(SDK) | {"request_id": "request-b"}, now_s=10.0 + HELD_S) == ([True], 0)
+
+
+def test_the_report_of_a_long_stream_waits_for_proxies_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In as many places as its times need; it passes at once where there are too few."""
+    once, given = Once(), Given()
+    once.await_proxies(10.0)
+    long, row = datagram_of(SDK, chunks=1_100), dict(SDK)
+    monkeypatch.setattr(module, "HELD_MAX", 5)
+    assert 2 * PLACE_BYTES < len(long) <= 3 * PLACE_BYTES
+
+    assert once.judge([row, SDK | {"request_id": "request-a"}], lambda _: long, 10.4) == ([False, True], 0)
+    assert once.held == 3
+    once.claim("request-r", lambda name, of_sdk: given.append((name, of_sdk)))
+    assert once.judge([SDK | {"request_id": "request-b"}], lambda _: long, 10.4) == ([False], 0)
+
+    assert given == [("request-r", SDK)]
+    assert once.due(10.4 + HELD_S) == [long]
+    assert once.held == 0
 
 
 def test_an_sdk_that_nobody_claims_passes_when_it_has_waited() -> None:
