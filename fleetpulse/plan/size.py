@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from schemas.contract.topics import BY_NAME, WINDOW_PARTIALS
+from schemas.contract.topics import BY_NAME, SOURCE_TOPICS, WINDOW_PARTIALS
 from schemas.events.event_types import GPU_SAMPLES
 from schemas.events.grouping import GROUPING_SETS
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS, Limits
@@ -235,9 +235,12 @@ def _notes(costs: Costs, cores: Mapping[str, float | None], times: float, shards
         yield f"measured {one['at'][:10]}: {one['command']} ({one['processor']}, {one['cores']} cores)"
     if times > 1:
         yield f"extrapolated: {times:.3g} times the measured {costs.gpus:,} GPUs, {costs.events_per_s:,.0f} events/s"
-    missing = [name for name, used in cores.items() if used is None]
-    if missing:
-        yield f"not measured: processors of {', '.join(missing)}; host samples, devices and processes of GPUs"
+    processors = [name for name, used in cores.items() if used is None]
+    events = [topic.name for topic in SOURCE_TOPICS if topic.name not in costs.kafka_bytes]
+    missing = {"processors": processors, "events": events}
+    if any(missing.values()):
+        found = "; ".join(f"{what} of {', '.join(names)}" for what, names in missing.items() if names)
+        yield f"not measured, and in none of this: {found}"
     yield "assumed: series grow with GPUs as in the simulated fleet; an event costs the same whatever its topic"
     yield "not scaled: memory of every process but the windows job, which is that of the measured fleet"
     if shards > 1:

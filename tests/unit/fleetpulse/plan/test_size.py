@@ -8,6 +8,7 @@ import pytest
 
 from fleetpulse.plan.size import CORE_SHARE, PARTITION_CORES, Costs, Size, Target, size
 from schemas.contract.topics import BY_NAME, WINDOW_PARTIALS
+from schemas.events.event_types import BY_TOPIC, EVENTS
 from schemas.events.grouping import GROUPING_SETS
 from schemas.limits import DAY_MS, DEFAULT_LIMITS
 from stream_jobs.costs.minute_buffer import BufferLimits
@@ -74,9 +75,21 @@ def test_processors_follow_events_and_gpus() -> None:
         "kafka": 3.0,
         "clickhouse": 4.0,
     }
-    assert any("not measured: processors of finals;" in note for note in found.notes)
+    assert any("not measured, and in none of this: processors of finals;" in note for note in found.notes)
     assert found.workers == {"windows": 10, "finals": None, "alerts": 2, "costs": 2, "sink": 4}
     assert (found.brokers, found.partitions["llm.requests"]) == (3, 32)
+
+
+def test_events_that_no_bench_has_measured_are_named() -> None:
+    """All kinds that there are but the measured ones, whatever else is known."""
+    kinds = [event.topic for event in EVENTS if event.topic not in ("gpu.samples", "llm.requests")]
+    assert {"host.processes", "training.steps"} <= {*kinds}
+
+    found = sized(1_000, 5_000, replace(COSTS, finals_us=1.0))
+    every = sized(1_000, 5_000, replace(COSTS, finals_us=1.0, kafka_bytes=dict.fromkeys(BY_TOPIC, 1.0)))
+
+    assert f"not measured, and in none of this: events of {', '.join(kinds)}" in found.notes
+    assert not any("not measured" in note for note in every.notes)
 
 
 def test_limits_that_a_fleet_would_pass_are_named() -> None:
