@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import orjson
+from aiokafka import TopicPartition
 
 from schemas.contract.alerts import Alert, encode
 from tests.unit.stream_jobs.alerts.cases import Scene
@@ -75,3 +78,80 @@ def test_an_engine_that_two_alerts_took_out_is_back_after_both() -> None:
     steps = [moves({**alert, "transition": "resolved"}, known) for alert in (one, other)]
 
     assert steps == [("undrain", []), ("undrain", ["e-1"])]
+
+
+class Consumer:
+    """Of a topic with these alerts (None: a record without value); its group has committed the first ``done``."""
+
+    def __init__(self, alerts: Sequence[dict[str, Any] | None], done: int | None) -> None:
+        self.values = [None if one is None else orjson.dumps(one) for one in alerts]
+        self.done, self.at, self.commits = done, done or 0, list[int]()
+
+    def assign(self, places: list[TopicPartition]) -> None:
+        assert places == [TopicPartition("alerts", 0)]
+
+    async def committed(self, _place: TopicPartition) -> int | None:
+        return self.done
+
+    async def seek_to_beginning(self, *_places: TopicPartition) -> None:
+        self.at = 0
+
+    async def commit(self) -> None:
+        self.commits.append(self.at)
+
+    async def __aiter__(self) -> AsyncIterator[SimpleNamespace]:
+        while self.at < len(self.values):
+            self.at += 1
+            yield SimpleNamespace(offset=self.at - 1, value=self.values[self.at - 1])
+
+
+async def followed(consumer: Consumer) -> list[tuple[str, str]]:
+    """What the router is asked, with the idempotency key."""
+    asked: list[tuple[str, str]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append((request.url.path, request.headers["Idempotency-Key"]))
+        return httpx.Response(200)
+
+    async with httpx.AsyncClient(base_url="http://router", transport=httpx.MockTransport(answer)) as router:
+        await example().follow(consumer, router, "alerts")
+    return asked
+
+
+def of(name: str, transition: str, note: str = "", **labels: str) -> dict[str, Any]:
+    """An alert about a lost GPU; ``name`` is one letter."""
+    ids = {"fingerprint": name * 16, "transition_id": f"{name}-{transition}", "transition": transition}
+    return {**ids, "rule": "gpu_lost", "labels": labels, "members": [], "note": note}
+
+
+HANDED_ON = [
+    of("b", "opened", host="h"),
+    of("a", "opened", engine_id="e-1"),
+    of("c", "opened", engine_id="e-1"),
+    of("a", "resolved", f"same cause as {'b' * 16}", engine_id="e-1"),
+    of("c", "resolved", engine_id="e-1"),
+    of("b", "resolved", host="h"),
+    None,
+]
+"""An alert leaves its engine to another, which does not name it."""
+
+
+async def test_after_a_restart_an_engine_stays_out_until_the_alert_that_it_was_left_to_is_over() -> None:
+    """What was done is known again, and not done again."""
+    consumer = Consumer(HANDED_ON, done=4)
+
+    asked = await followed(consumer)
+
+    assert asked == [("/engines/e-1/undrain", "b-resolved-e-1")]
+    assert consumer.commits == [5, 6, 7]
+
+
+async def test_a_group_that_committed_nothing_does_all_that_the_topic_says() -> None:
+    """Record by record from its beginning."""
+    consumer = Consumer(HANDED_ON, done=None)
+
+    asked = await followed(consumer)
+
+    drains = [("/engines/e-1/drain", f"{key}-e-1") for key in ("a-opened", "c-opened", "a-resolved")]
+    assert asked == [*drains, ("/engines/e-1/undrain", "b-resolved-e-1")]
+    assert consumer.commits == [1, 2, 3, 4, 5, 6, 7]
