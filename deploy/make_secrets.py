@@ -146,6 +146,7 @@ def _password(path: Path) -> str:
 
 
 def _write(path: Path, text: str) -> None:
+    """In place: ClickHouse reads its users again by itself, and a container keeps the very file that it mounted."""
     if not path.exists() or path.read_text(encoding="ascii") != text:  # what is right is not cut off first
         path.write_text(text, encoding="ascii")
     path.chmod(0o644)  # whatever the umask is

@@ -148,6 +148,19 @@ def test_a_run_that_was_cut_off_leaves_no_empty_password(make_secrets: ModuleTyp
     assert right.stat().st_mtime_ns == 1
 
 
+def test_a_new_password_goes_into_the_users_file_as_it_is_mounted(make_secrets: ModuleType, tmp_path: Path) -> None:
+    """A container keeps the file that it mounted, whatever takes its name afterwards."""
+    make_secrets.make(tmp_path)
+    users, password = tmp_path / "clickhouse-users.xml", tmp_path / "clickhouse-writer"
+    mounted = users.stat().st_ino
+    password.unlink()
+
+    make_secrets.make(tmp_path)
+
+    assert hashlib.sha256(password.read_bytes()).hexdigest() in users.read_text()
+    assert users.stat().st_ino == mounted
+
+
 def test_production_grants_no_more_than_the_local_stack(make_secrets: ModuleType) -> None:
     """The same reader; the writer has a part of what the local one has."""
     assert make_secrets.READER_GRANTS == clickhouse.READER_GRANTS
