@@ -42,10 +42,18 @@ def up(
     """
     from fleetpulse.migrate.bring_up import bring_up
 
+    migrated: list[Plan] = []
     with spinner("starting the local stack") as on_progress:
-        config = bring_up(data_dir, on_progress, new_ports=new_ports, brokers=brokers, shards=shards)
+        config = bring_up(
+            data_dir, on_progress, new_ports=new_ports, brokers=brokers, shards=shards, on_migrated=migrated.append
+        )
     out.print(f"Kafka      {config.kafka.bootstrap}", highlight=False)
     out.print(f"ClickHouse {config.clickhouse.url} (people log in as {config.reading.user})", highlight=False)
+    for plan in migrated:
+        if plan.left or plan.notes:
+            _print(replace(plan, steps=()))
+        if plan.left:
+            _print("`fleetpulse migrate --yes` does what is not done")
 
 
 @spoken
@@ -145,5 +153,5 @@ def migrate(
     return Result({"dry_run": dry_run, **plan.data()}, lambda: _print(plan), wrong=bool(plan.left))
 
 
-def _print(plan: Plan) -> None:
+def _print(plan: Plan | str) -> None:
     out.print(str(plan), markup=False, highlight=False, soft_wrap=True)

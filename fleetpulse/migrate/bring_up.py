@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fleetpulse import stack
+from fleetpulse.migrate.plan import Plan
 from fleetpulse.migrate.run import migrate
 from runtime.config import Config, layers, load, own_data_dir
 from runtime.local_stack import read_state
@@ -26,16 +27,20 @@ def bring_up(
     new_ports: bool = False,
     brokers: int | None = None,
     shards: int | None = None,
+    on_migrated: Callable[[Plan], None] = lambda _plan: None,
 ) -> Config:
-    """Start the local stack where it does not run, migrate, and return the configuration that reaches it. Options are
-    those of ``stack.up``. Raises ``ConfigError`` as ``demand_local`` does."""
+    """Start the local stack where it does not run, migrate, and return the configuration that reaches it.
+    ``on_migrated`` is given what the migration did and left; other options are those of ``stack.up``. Raises
+    ``ConfigError`` as ``demand_local`` does."""
     data_dir = own_data_dir(data_dir)
     demand_local(data_dir, new_ports=new_ports)
     state = stack.up(data_dir, on_progress=on_progress, new_ports=new_ports, brokers=brokers, shards=shards)
     on_progress("creating topics and tables")
     config = load({"data_dir": data_dir})
     others = [config.clickhouse.at(url) for url in state.clickhouse_urls[1:]]
-    migrate(config.kafka, config.clickhouse, partitions=config.partitions, limits=config.limits, servers=others)
+    on_migrated(
+        migrate(config.kafka, config.clickhouse, partitions=config.partitions, limits=config.limits, servers=others)
+    )
     return config
 
 

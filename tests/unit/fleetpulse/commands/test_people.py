@@ -9,6 +9,7 @@ import io
 import ipaddress
 import json
 import uuid
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -25,7 +26,10 @@ from typer.testing import CliRunner
 from fleetpulse.cli import app
 from fleetpulse.commands.output import json_text, sentence_of, show, spoken, table
 from fleetpulse.commands.people import duration_ms, rejected_row
+from fleetpulse.migrate.plan import GrowTopic, Plan, SetTtl
+from schemas.ddl.kept import Kept
 from schemas.errors import ConfigError, FleetpulseError, UnavailableError
+from schemas.limits import DAY_MS
 
 
 @pytest.mark.parametrize(
@@ -130,14 +134,23 @@ def test_strange_durations_are_refused(text: str) -> None:
         duration_ms(text)
 
 
+UP = SimpleNamespace(
+    kafka=SimpleNamespace(bootstrap="h:1"),
+    clickhouse=SimpleNamespace(url="http://h:2"),
+    reading=SimpleNamespace(user="reader"),
+)
+"""What a stack that is up is reached by."""
+GROWN = GrowTopic("gpu.samples", 4, 8)
+SHORTER = SetTtl(Kept("a", "at_ms", DAY_MS), 7 * DAY_MS, 5)
+
+
 def test_up_passes_new_ports_and_the_size_of_the_stack_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """The flag that the port-taken error names exists and reaches the stack."""
     seen: list[tuple[Path | None, dict[str, Any]]] = []
 
-    def bring_up(data_dir: Path | None, on_progress: object, **options: Any) -> Any:
+    def bring_up(data_dir: Path | None, on_progress: object, *, on_migrated: object, **options: Any) -> Any:
         seen.append((data_dir, options))
-        kafka, clickhouse = SimpleNamespace(bootstrap="h:1"), SimpleNamespace(url="http://h:2")
-        return SimpleNamespace(kafka=kafka, clickhouse=clickhouse, reading=SimpleNamespace(user="reader"))
+        return UP
 
     monkeypatch.setattr("fleetpulse.migrate.bring_up.bring_up", bring_up)
 
@@ -150,3 +163,33 @@ def test_up_passes_new_ports_and_the_size_of_the_stack_on(monkeypatch: pytest.Mo
         (None, {"new_ports": True, "brokers": None, "shards": None}),
         (None, {"new_ports": False, "brokers": 3, "shards": 2}),
     ]
+
+
+@pytest.mark.parametrize(
+    ("plan", "lines"),
+    [
+        (Plan((GROWN,)), []),
+        (Plan(notes=("look at this",)), ["topics and tables are up to date", "note: look at this"]),
+        (
+            Plan((GROWN, SHORTER), ("look at this",)).without_removing(),
+            [
+                "not done without --yes: table ttl a: 7 d -> 1 d after at_ms (removes what is older)",
+                "note: look at this",
+                "`fleetpulse migrate --yes` does what is not done",
+            ],
+        ),
+    ],
+    ids=["nothing is left", "there is a note", "rows would be removed"],
+)
+def test_up_says_what_the_migration_left(plan: Plan, lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the words of `migrate`; of what was done it says nothing."""
+
+    def bring_up(*_of: object, on_migrated: Callable[[Plan], None], **_options: object) -> Any:
+        on_migrated(plan)
+        return UP
+
+    monkeypatch.setattr("fleetpulse.migrate.bring_up.bring_up", bring_up)
+
+    said = CliRunner().invoke(app, ["up"]).stdout.splitlines()
+
+    assert said == ["Kafka      h:1", "ClickHouse http://h:2 (people log in as reader)", *lines]
