@@ -20,13 +20,25 @@ def look_at_certificates(config: Config, *, within_s: float) -> tuple[Certificat
 
 
 def _of_files(config: Config) -> Iterator[CertificateFacts]:
-    files = {"kafka.ssl_cafile": config.kafka.ssl_cafile, "kafka.ssl_certfile": config.kafka.ssl_certfile}
+    authorities, own = {"kafka.ssl_cafile": config.kafka.ssl_cafile}, {"kafka.ssl_certfile": config.kafka.ssl_certfile}
     for section, login in _logins(config):
-        files |= {f"{section}.ca_file": login.ca_file, f"{section}.client_cert_file": login.client_cert_file}
-    for key, path in files.items():
-        ends_s = None if path is None else _end_of_file(path)
-        if ends_s is not None:
-            yield CertificateFacts(key, str(path), ends_s)
+        authorities[f"{section}.ca_file"], own[f"{section}.client_cert_file"] = login.ca_file, login.client_cert_file
+    for files, end_of in ((authorities, _end_of_authorities), (own, _end_of_file)):
+        for key, path in files.items():
+            if path is not None and (ends_s := end_of(path)) is not None:
+                yield CertificateFacts(key, str(path), ends_s)
+
+
+def _end_of_authorities(path: Path) -> float | None:
+    """Seconds since the epoch at which the last authority of a PEM file ends: any of them may be behind the certificate
+    of a server, and the next one stands beside the one before it long before that ends."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(path)
+    except OSError:
+        return None
+    ends_s = [ssl.cert_time_to_seconds(str(one["notAfter"])) for one in context.get_ca_certs()]
+    return max(ends_s) if ends_s else _end_of_file(path)  # a server's own certificate is no authority
 
 
 def _end_of_file(path: Path) -> float | None:

@@ -14,14 +14,13 @@ HOST = "localhost"
 
 
 class Authority:
-    """A certificate authority in a folder that it makes."""
+    """A certificate authority in a folder that it makes, and which ends after ``days``."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, days: int = 30) -> None:
         self._folder = folder
         folder.mkdir()
-        self._openssl(
-            "req", "-x509", *_NEW_KEY, "-keyout", "ca.key", "-out", "ca.crt", "-days", "30", "-subj", "/CN=ca"
-        )
+        of = ("-keyout", "ca.key", "-out", "ca.crt", "-days", str(days), "-subj", "/CN=ca")
+        self._openssl("req", "-x509", *_NEW_KEY, *of)
 
     @property
     def certificate(self) -> Path:
