@@ -38,7 +38,7 @@ TrustedProxies = Annotated[
         metavar="ADDRESS",
         envvar="FLEETPULSE_DASHBOARD_TRUSTED_PROXIES",
         show_envvar=True,
-        help="Address of that proxy; may be given more than once, in the environment with spaces between.",
+        help="Address of that proxy; may be given more than once, in the environment with spaces or commas between.",
     ),
 ]
 AllowedHosts = Annotated[
@@ -111,7 +111,7 @@ def dashboard(
         err.print(_SEEN, style="yellow", markup=False, highlight=False)
     known, config = token_of(token, token_file), load()
     users = UsersFile(path_of(users_file, config))
-    access = access_for(host, known, login_header, tuple(trusted_proxy or ()), tuple(allowed_host or ()), users)
+    access = access_for(host, known, login_header, _each(trusted_proxy), _each(allowed_host), users)
     logs.configure("dashboard")
     reading = login_of_people(config, as_writer=as_writer)
     shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -119,6 +119,11 @@ def dashboard(
     slo_classes = load_set(rules or config.rules).slo_classes
     facts = Facts(slo_classes, budgets or config.budgets, prices or config.prices, config.limits)
     run(reading, access, Binding(host, port, health_port), facts)
+
+
+def _each(given: list[str] | None) -> tuple[str, ...]:
+    """Of an option, or of a variable, which splits at spaces alone: addresses and names have no commas."""
+    return tuple(one for each in given or () for one in each.split(",") if one)
 
 
 @contextmanager

@@ -144,14 +144,17 @@ def test_the_dashboard_says_where_it_is_and_serves_there(monkeypatch: pytest.Mon
     assert facts.slo_classes == load_set(None).slo_classes
 
 
-def test_a_unit_names_the_reverse_proxy_of_the_dashboard_in_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("between", [" ", ",", ", "], ids=["spaces", "commas", "both"])
+def test_a_unit_names_the_reverse_proxy_of_the_dashboard_in_its_environment(
+    between: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its command line is fixed: names that browsers use, and whose word is taken for who is logged in."""
     served = Recording()
     monkeypatch.setattr("fleetpulse.dashboard.serve.run", served)
     monkeypatch.setattr("runtime.logs.configure", Recording())
-    monkeypatch.setenv("FLEETPULSE_DASHBOARD_ALLOWED_HOSTS", "fleet.example gpus.example")
+    monkeypatch.setenv("FLEETPULSE_DASHBOARD_ALLOWED_HOSTS", between.join(("fleet.example", "gpus.example")))
     monkeypatch.setenv("FLEETPULSE_DASHBOARD_LOGIN_HEADER", "X-Forwarded-User")
-    monkeypatch.setenv("FLEETPULSE_DASHBOARD_TRUSTED_PROXIES", "127.0.0.1 10.0.0.9")
+    monkeypatch.setenv("FLEETPULSE_DASHBOARD_TRUSTED_PROXIES", between.join(("127.0.0.1", "10.0.0.9")))
 
     assert run("dashboard", "--health-port", "9")[0] == 0
 
