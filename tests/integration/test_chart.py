@@ -158,6 +158,18 @@ def test_without_values_bills_say_example_prices(tmp_path: Path, monkeypatch: py
     assert (config.rules, config.budgets) == (None, None)
 
 
+def test_settings_may_name_a_price_file_of_the_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they may rules and budgets; a file that is given to the chart is before it."""
+    monkeypatch.setenv("FLEETPULSE_DATA_DIR", str(tmp_path))
+    shipped = ROOT / "fleetpulse" / "data" / "prices" / "example.yaml"
+    words = ("--set", "settings.prices=/opt/prices.yaml")
+
+    named = files_of("", tmp_path, *words).prices
+    given = files_of("", tmp_path, *words, "--set-file", f"prices={shipped}").prices
+
+    assert (named, given) == (Path("/opt/prices.yaml"), tmp_path / "prices.yaml")
+
+
 def test_list_prices_lie_beside_the_prices_that_name_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The shipped example with its map, as whoever begins from a copy of it gives them to the chart."""
     monkeypatch.setenv("FLEETPULSE_DATA_DIR", str(tmp_path))

@@ -189,11 +189,12 @@ checksum/config: {{ include (index . 2) $root | sha256sum }}
 
 {{- /* fleetpulse.toml, which is all that agents and proxies read. */ -}}
 {{- define "fleetpulse.settings" -}}
-{{- $named := dict "prices" "/etc/fleetpulse/prices.yaml" }}
-{{- range list "rules" "budgets" }}
+{{- $named := dict }}
+{{- range list "prices" "rules" "budgets" }}
 {{- if index $.Values . }}{{- $_ := set $named . (printf "/etc/fleetpulse/%s.yaml" .) }}{{- end }}
 {{- end }}
-{{- include "fleetpulse.toml" (list (mergeOverwrite (deepCopy .Values.settings) $named) "") }}
+{{- $settings := merge (deepCopy .Values.settings) (dict "prices" "/etc/fleetpulse/prices.yaml") }}
+{{- include "fleetpulse.toml" (list (mergeOverwrite $settings $named) "") }}
 {{- end }}
 
 {{- /* The files of the config map. */ -}}
