@@ -657,6 +657,17 @@ def test_what_an_edge_keeps_outlives_its_container(place: str) -> None:
     assert "/var/lib/fleetpulse" in text.replace("FLEETPULSE_DATA_DIR", "", 1)
 
 
+def test_finals_that_wait_take_no_memory_of_a_composed_alert_job() -> None:
+    """Their files lie in its data folder, which is on a volume: the folder that the image names is below /tmp, which is
+    memory."""
+    one = COMPOSED["services"]["alerts"]
+    folder = one["environment"]["FLEETPULSE_DATA_DIR"]
+
+    assert f"alerts:{folder}" in one["volumes"]
+    assert "alerts" in COMPOSED["volumes"]
+    assert {*COMPOSED["services"]["costs"]["volumes"]} < {*one["volumes"]}
+
+
 @pytest.mark.parametrize("unit", ["agent", "proxy", "jobs@windows", "sink", "deliver", "dashboard", "export"])
 def test_a_command_by_hand_runs_as_its_unit(unit: str, tmp_path: Path) -> None:
     """By the same user, with the same rights, configuration, folders and files of secrets; also before its first start,
