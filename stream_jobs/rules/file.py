@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, model_validator
 
@@ -18,11 +18,17 @@ from stream_jobs.rules.model import GpuEvent, RuleSet, SloClass
 from stream_jobs.rules.rule_entry import LABELS, LATENCIES, RuleEntry, duration
 from stream_jobs.rules.units import level
 from stream_jobs.yaml_files import fields
+from stream_jobs.yaml_files.errors import WrongError, nearest, quoted
 from stream_jobs.yaml_files.sections import Section
 from stream_jobs.yaml_files.tree import Word
 
 ENTRIES_MAX = 1_000
 SILENCE_LABELS = (*LABELS, "rule", "severity", "fingerprint", "budget", "team")
+OF_NO_RULE = (
+    *("gpu_xid", "gpu_ecc", "gpu_recovery", "gpu_clocks", "gpu_lost", "gpu_unresponsive", "gpu_driver_restart"),
+    *("engine_lost", "judging_incomplete", "budget", "spend"),
+)
+"""What alerts that no rule made have as their rule: events, incomplete windows, money."""
 _LASTS_MS = 30 * MINUTE_MS
 _CODE_MAX = 100_000
 
@@ -35,9 +41,20 @@ def _moment(text: str) -> int | None:
 Moment = fields.parsed(_moment, "must be a time with its zone, such as 2026-12-01T06:00:00Z")
 
 
-def _labels(labels: Mapping[str, Word]) -> dict[str, str]:
+class Names(NamedTuple):
+    """Of rules: as they are ``written``, and as their alerts have them (``judging``), one for each service class."""
+
+    written: Collection[str]
+    judging: Collection[str]
+
+
+def _labels(labels: Mapping[str, Word], info: ValidationInfo) -> dict[str, str]:
+    names: Any = info.context
     if not 1 <= len(labels) <= LABELS_MAX:
         raise ValueError(f"must be 1 to {LABELS_MAX} labels")
+    rule, known = labels.get("rule"), (*names.judging, *OF_NO_RULE)
+    if rule is not None and rule not in known:
+        raise WrongError((rule.at, f"rule {quoted(rule)} is not known; {nearest(rule, known)}"))
     return {label: value[:TEXT_CHARS_MAX] for label, value in labels.items()}
 
 
@@ -144,7 +161,7 @@ class GpuEventEntry(Section):
 
 def _rule_name(value: Any, info: ValidationInfo) -> str:
     names: Any = info.context
-    return fields.chosen(value, names)
+    return fields.chosen(value, names.written)
 
 
 def slo_class(name: str, entry: SloEntry) -> SloClass:
@@ -153,7 +170,7 @@ def slo_class(name: str, entry: SloEntry) -> SloClass:
 
 
 class RuleFile(Section):
-    """The whole file, with what it includes. Names of ``disable`` are checked against the context."""
+    """The whole file, with what it includes; the context are ``Names`` of its rules."""
 
     include: Annotated[str, fields.choice(("defaults",))] = ""
     disable: fields.OneOrMore[Annotated[str, PlainValidator(_rule_name)]] = ()

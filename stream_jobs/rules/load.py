@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from stream_jobs.rules.file import RuleFile, SloEntry, slo_class
+from stream_jobs.rules.file import Names, RuleFile, SloEntry, slo_class
 from stream_jobs.rules.kinds import KINDS
 from stream_jobs.rules.model import Rule, RuleSet, SloClass
 from stream_jobs.rules.rule_entry import LATENCIES, ONLY_CHECKED, RATE_MAX
@@ -46,11 +46,12 @@ def parse_set(data: bytes, path: str) -> RuleSet:
     tree = parse(data, path, "`rules:` or `include: defaults`")
     if tree.get("include") == "defaults":
         tree = merged(tree, parse(shipped(), DEFAULTS, "rules"))
-    names = [called(rule) for rule in _listed(tree.get("rules"))]
+    written = [called(rule) for rule in _listed(tree.get("rules"))]
     _switch_off(tree)
     if isinstance(tree.get("rules"), Items):
         tree["rules"] = per_class(tree["rules"], [*_classes(tree.get("slo_classes"))])
-    return validated(RuleFile, tree, path, names).rule_set()
+    judging = [called(rule) for rule in _listed(tree.get("rules")) if not _is_only_checked(rule)]
+    return validated(RuleFile, tree, path, Names(written, judging)).rule_set()
 
 
 def _switch_off(tree: Table) -> None:
@@ -149,6 +150,10 @@ def per_class(rules: Items, classes: Sequence[SloClass]) -> Items:
             unnamed = {key: value for key, value in rule.items() if key == "name"}
             made.append(Table(_of_class(rule, _STAND_IN, column) | unnamed | {"slo": ONLY_CHECKED}, rule.at))
     return Items(made, rules.at)
+
+
+def _is_only_checked(rule: Any) -> bool:
+    return isinstance(rule, Table) and rule.get("slo") is ONLY_CHECKED
 
 
 def _of_class(rule: Table, one: SloClass, column: str) -> Table:

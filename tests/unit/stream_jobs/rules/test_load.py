@@ -13,7 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schemas.contract.alert_commands import Command
-from stream_jobs.rules.file import ALWAYS_MS, ENTRIES_MAX, RuleFile
+from stream_jobs.alerts import spending
+from stream_jobs.alerts.events import ENGINE_LOST, GPU_KINDS
+from stream_jobs.insight.fleet_detector import JUDGING_INCOMPLETE
+from stream_jobs.rules.file import ALWAYS_MS, ENTRIES_MAX, OF_NO_RULE, RuleFile
 from stream_jobs.rules.kinds import KINDS
 from stream_jobs.rules.load import load, load_set, merged, parse_set, shipped
 from stream_jobs.rules.model import Function, GpuEvent, Measure, Rule, RuleSet, SloClass, Where, While
@@ -468,7 +471,7 @@ def test_silences_become_commands() -> None:
     """With an end, a reason and labels; without a beginning they begin as early as a silence can."""
     day_ms = 86_400_000
     text = """
-rules: []
+include: defaults
 silences:
   - {labels: {host: gpu-007, rule: gpu_hot}, from: 2026-12-01T00:00:00Z, until: 2026-12-01T06:00:00+00:00,
      reason: new fans}
@@ -493,7 +496,7 @@ silences:
 def test_a_silence_that_comes_again_needs_no_end() -> None:
     """It is written where everybody sees it; with an end it ends."""
     text = """
-rules: []
+include: defaults
 silences:
   - {labels: {cluster: eu-1}, every: "Sat  22:00-06:00", zone: Europe/Berlin, reason: maintenance}
   - {labels: {rule: gpu_hot}, every: day 02:00-04:00, until: 2026-12-01T00:00:00Z, reason: batch}
@@ -536,6 +539,27 @@ def test_a_silence_without_an_end_or_a_reason_is_refused(silence: str, wrong: st
     assert len(found) == 1
     assert found[0].startswith("my.yaml:3: silences")
     assert wrong in found[0]
+
+
+CLASSED = "include: defaults\nslo_classes: {gold: {ttft: 800ms, share: 99%}}\nsilences:\n"
+
+
+@pytest.mark.parametrize(("rule", "meant"), [("gpu_hott", "gpu_hot"), ("slo_ttft", "slo_ttft_gold")])
+def test_a_silence_of_a_rule_that_no_alert_has_is_refused(rule: str, meant: str) -> None:
+    """It would match nothing; of a rule for service classes there is one for each of them."""
+    found = problems(f"{CLASSED}  - {{labels: {{rule: {rule}}}, every: day 02:00-04:00, reason: x}}")
+
+    assert found == [f"my.yaml:4: silences.labels: rule '{rule}' is not known; did you mean {meant}?"]
+
+
+def test_alerts_that_no_rule_made_can_be_silenced_by_name() -> None:
+    """Events of GPUs and engines, windows that were incomplete for long, money; and rules that are off."""
+    beside = {*(one.rule for one in GPU_KINDS.values()), ENGINE_LOST, JUDGING_INCOMPLETE.name, *spending.RULES}
+    names = [*sorted(beside), "slo_ttft_gold", "ttft_moving_average"]
+    lines = [f"  - {{labels: {{rule: {name}}}, every: day 02:00-04:00, reason: x}}\n" for name in names]
+
+    assert beside == set(OF_NO_RULE)
+    assert [one.labels["rule"] for one in read(CLASSED + "".join(lines)).silences] == names
 
 
 def test_service_classes_make_a_burn_rate_for_each_objective() -> None:
