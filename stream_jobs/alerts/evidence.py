@@ -66,8 +66,8 @@ Words = dict[str, set[str]]
 _MACHINES = ("gpu_uuid", "engine_id", "host")
 _SCOPE = (*_MACHINES, "model", "model_version")
 _UNWELL = ("failed", "aborted", "client_fault")
-_RATIOS = {"ttft": ("ttft_sum", "ttft_count"), "e2e": ("e2e_sum", "e2e_count")}
-_RATIOS |= {end: (end, "events") for end in _UNWELL}
+_LATENCIES = ("ttft", "e2e", "tpot", "itl")
+_RATIOS = {one: (f"{one}_sum", f"{one}_count") for one in _LATENCIES} | {end: (end, "events") for end in _UNWELL}
 
 
 class Evidence:
@@ -150,8 +150,8 @@ class Evidence:
         match = measure.match if measure.topic == "llm.requests" and measure.function is Function.SHARE else None
         if match is not None and match.dimension in ("status", "error_kind"):
             return _end_among(match)
-        if measure.field.startswith("e2e"):
-            return "e2e"
+        if (latency := measure.field.partition("_")[0]) in _LATENCIES:
+            return latency
         return "events" if measure.function in (Function.COUNT, Function.RATE) else "ttft"
 
     def _blocks(self, kind: str, since_ms: int = 0) -> list[Lookup]:
@@ -162,9 +162,9 @@ class Evidence:
     # kinds
 
     def _requests(self, scope: Words, alert: Alert) -> dict[str, Any]:
-        """Of the windows since it began: what ended before is no evidence."""
+        """Of the windows since it began: earlier ones are no evidence. Of slow tokens those that took longest."""
         measure = self._measure(alert.rule)
-        where, metric = _served(scope), "e2e" if measure == "e2e" else "ttft"
+        where, metric = _served(scope), "e2e" if measure in ("e2e", "tpot", "itl") else "ttft"
         blocks = self._blocks("exemplars", _window_of(alert.since_ms))
         slowest = [row for block in blocks for row in _examples(block, where, metric)]
         slowest.sort(key=lambda row: (-row["value_us"], row["request_id"]))

@@ -20,7 +20,8 @@ from schemas.definitions import END, end_of
 from schemas.events.grouping import OTHER
 from schemas.fields import Field, Kind, Role
 from schemas.rows.tables import EXEMPLARS
-from stream_jobs.insight.frame import Mask, Whole, Window
+from stream_jobs.insight.frame import Floats, Mask, Whole, Window
+from stream_jobs.insight.measures import sketch_sums
 from stream_jobs.parts import compress, decompress
 from stream_jobs.windows.emit import compacted
 
@@ -31,7 +32,10 @@ ELEMENTS_MAX = 2_048
 EXAMPLES_EACH = 2
 """Of the exemplars of an engine, model and metric so many are remembered: they are most of a snapshot."""
 ENDS = tuple(END)
-AMOUNTS = ("events", "failed", "ttft_sum", "ttft_count", "e2e_sum", "e2e_count", "aborted", "client_fault")
+AMOUNTS = (
+    *("events", "failed", "ttft_sum", "ttft_count", "e2e_sum", "e2e_count"),
+    *("aborted", "client_fault", "tpot_sum", "tpot_count", "itl_sum", "itl_count"),
+)
 DIMENSIONS = {
     "service": ("model_version", "tenant", "slo_class", "input_bucket", "start", "region"),
     "engine": ("engine_id", "host", "precision", "cluster"),
@@ -94,8 +98,8 @@ KEPT = {
 """Kinds that are rows of finals as they are, but for columns left out."""
 
 AMOUNT_FIELDS = (
-    *(Field(name, Kind.INT64, Role.DIFFERENCE, "", name) for name in AMOUNTS[:-2]),
-    *(Field(name, Kind.OPTIONAL_INT64, Role.DIFFERENCE, "", name) for name in AMOUNTS[-2:]),  # not in those of 0.1.0
+    *(Field(name, Kind.INT64, Role.DIFFERENCE, "", name) for name in AMOUNTS[:6]),
+    *(Field(name, Kind.OPTIONAL_INT64, Role.DIFFERENCE, "", name) for name in AMOUNTS[6:]),  # not in those of 0.1.0
     *(Field(name, Kind.LABEL, Role.DIMENSION, "", name) for name in ("dimension", "model", "element")),
 )
 FIELDS: dict[str, tuple[Field, ...]] = {
@@ -182,9 +186,10 @@ def _amounts(block: Block | None) -> Block | None:
     if block is None:
         return None
     parts: list[tuple[str, Labels, Labels, npt.NDArray[np.float64]]] = []
+    gaps = sketch_sums(block, "itl_bins")
     for grouping, dimensions in DIMENSIONS.items():
         rows = np.flatnonzero(_of_grouping(block, grouping))
-        measures = _measures(block, rows)
+        measures = _measures(block, rows, gaps)
         model = _picked(block, "model", rows)
         parts += [(name, *_marginal(model, _picked(block, name, rows), measures)) for name in dimensions if len(rows)]
     return _stacked(parts) if parts else None
@@ -195,14 +200,19 @@ def _picked(block: Block, name: str, rows: Whole) -> Labels:
     return Labels(*compacted(column.codes[rows], column.words))
 
 
-def _measures(block: Block, rows: Whole) -> npt.NDArray[np.float64]:
+def _measures(block: Block, rows: Whole, gaps: tuple[Whole, Floats]) -> npt.NDArray[np.float64]:
+    """Lines in the order of ``AMOUNTS``; ``gaps`` between tokens: how many, and their sum, of every row."""
     events = values_of(block, "event_count")[rows]
     ends = ends_of(block, rows)
     failed, aborted, client_fault = (
         np.where(ends == ENDS.index(end), events, 0) for end in ("failed", "aborted", "client_fault")
     )
-    others = (values_of(block, name)[rows] for name in ("ttft_us_sum", "ttft_us_count", "e2e_us_sum", "e2e_us_count"))
-    return np.stack((events, failed, *others, aborted, client_fault)).astype(np.float64)
+    ttft, e2e, tpot = (
+        (values_of(block, f"{name}_us_sum")[rows], values_of(block, f"{name}_us_count")[rows])
+        for name in ("ttft", "e2e", "tpot")
+    )
+    itl = (gaps[1][rows], gaps[0][rows])
+    return np.stack((events, failed, *ttft, *e2e, aborted, client_fault, *tpot, *itl)).astype(np.float64)
 
 
 def _marginal(

@@ -119,11 +119,16 @@ def _sketch(rows: Block, name: str) -> Bins:
 
 def _known_values(measure: Measure, rows: Block) -> Whole:
     if _is_ready_made(measure, measure.field):
-        return _sketch_sums(_sketch(rows, _bins_name(measure)))[0]
+        return sketch_sums(rows, _bins_name(measure))[0]
     return _whole(rows, f"{measure.field}_count")
 
 
-def _sketch_sums(bins: Bins) -> tuple[Whole, Floats]:
+def sketch_sums(rows: Block, name: str) -> tuple[Whole, Floats]:
+    """Values in the sketch of each row, and about their sum: each counts as the value of its bin."""
+    return _sums_of(_sketch(rows, name))
+
+
+def _sums_of(bins: Bins) -> tuple[Whole, Floats]:
     counts, sums = np.zeros(len(bins.ends), np.int64), np.zeros(len(bins.ends))
     kernels.sketch_sums(bins.ends, bins.keys, bins.counts, counts, sums)
     return counts, sums
@@ -145,14 +150,14 @@ def _above(measure: Measure, rows: Block, length_ms: int) -> Floats:
     """Values are whole numbers: those above a limit lie above its whole part. The bin of the limit counts as below."""
     bins = _sketch(rows, _bins_name(measure))
     limit = int(bin_of(np.array([math.floor(measure.limit)]))[0]) if measure.limit >= 0 else ZERO_BIN - 1
-    above, (counts, _) = np.zeros(rows.rows, np.int64), _sketch_sums(bins)
+    above, (counts, _) = np.zeros(rows.rows, np.int64), _sums_of(bins)
     kernels.counts_above(bins.ends, bins.keys, bins.counts, limit, above)
     return _divided(above.astype(np.float64), counts.astype(np.float64))
 
 
 def _mean_of(measure: Measure, rows: Block, name: str) -> Floats:
     if _is_ready_made(measure, name):
-        counts, sums = _sketch_sums(_sketch(rows, name if name.endswith("_bins") else f"{name}_bins"))
+        counts, sums = sketch_sums(rows, name if name.endswith("_bins") else f"{name}_bins")
         return _divided(sums, counts.astype(np.float64))
     return _divided(_numbers(rows, f"{name}_sum"), _numbers(rows, f"{name}_count"))
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 
 from schemas.contract.alerts import Member
 from schemas.errors import ContractError
 from schemas.limits import WINDOW_MS
+from schemas.sketch import bin_of
 from stream_jobs.alerts.evidence import BYTES_MAX, LONG_KEPT, LOOKUPS_MAX, Evidence
-from stream_jobs.alerts.remembered import FIELDS, Lookup, remembered
+from stream_jobs.alerts.remembered import AMOUNTS, FIELDS, Lookup, remembered
 from stream_jobs.insight.frame import Window
 from stream_jobs.rules.model import Function, Measure, Rule, Where
 from tests.unit.stream_jobs.alerts.evidence_cases import BASE_MS, a_gpu, a_service, a_window, an_alert, an_exemplar
@@ -236,6 +238,36 @@ def test_the_tenant_whose_errors_began_explains_them() -> None:
     assert [(one["value"], one["share"] > 0.9) for one in explained["elements"]] == [("b", True)]
 
 
+def a_gap(us: int) -> dict[int, int]:
+    """A sketch of fifty gaps between tokens."""
+    return {int(bin_of(np.array([us]))[0]): 50}
+
+
+@pytest.mark.parametrize(
+    ("field", "slow"),
+    [
+        pytest.param("tpot_us", {"tpot_us_sum": 50 * 90_000}, id="times per output token"),
+        pytest.param("itl_bins", {"itl_bins": a_gap(90_000)}, id="gaps between tokens"),
+    ],
+)
+def test_slow_tokens_are_explained_by_those_whose_tokens_got_slow(field: str, slow: dict[str, Any]) -> None:
+    """Whose first tokens come late meanwhile has no part in it; examples are those that took longest in all."""
+    measure = Measure("value", "llm.requests", Function.PERCENTILE, field, q=0.5)
+    found = Evidence([Rule("tokens_slow", "deviation", (measure,), ("model",), "warning", "")])
+    usual: dict[str, Any] = {"tpot_us_sum": 50 * 30_000, "tpot_us_count": 50, "itl_bins": a_gap(30_000)}
+    for number in range(5):
+        bad = number > 2
+        late = a_service("a", 50, ttft_us=900_000 if bad else 100_000, **usual)
+        rows = [*late, *a_service("b", 50, **(usual | slow if bad else usual))]
+        examples = [an_exemplar("late", value_us=99), an_exemplar(f"long{number}", "e2e", 50)]
+        found.remember(a_window(number, requests=rows, exemplars=examples), [])
+
+    of = found.of(an_alert("tokens_slow", since=3, labels={"model": "m1"}))
+
+    assert [[one["value"] for one in each["elements"]] for each in of["explained_by"]] == [["b"]]
+    assert ids(of["requests"]["slowest"]) == ["long3", "long4"]
+
+
 def test_a_change_is_explained_against_windows_of_minutes_ago() -> None:
     """When the last minute is all bad, the windows kept every five minutes are what it is compared with."""
     calm = [*a_service("a", 50), *a_service("b", 50)]
@@ -319,7 +351,7 @@ def test_nothing_is_looked_up_for_the_judge_s_own_finding() -> None:
 
 def test_what_an_earlier_release_kept_is_read() -> None:
     """Without the kind of an error, whose requests failed, and without other ends among the amounts."""
-    new = {"requests": {"error_kind"}, "amounts": {"aborted", "client_fault"}}
+    new = {"requests": {"error_kind"}, "amounts": {*AMOUNTS[6:]}}
     engine = {"grouping": "engine", "engine_id": "e1", "model": "m1", **UNWELL["client_fault"], "event_count": 3}
     kept = remembered(a_window(requests=[engine, *a_service("a", 10, 1), *a_service("b", 10, 1)]))
     old = {kind: [field for field in FIELDS[kind] if field.name not in new[kind]] for kind in ("requests", "amounts")}

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.codec.build import rows_of
+from schemas.sketch import bin_of
 from stream_jobs.alerts import remembered as module
 from stream_jobs.alerts.remembered import AMOUNTS, FIELDS, Lookup, remembered
 from tests.unit.stream_jobs.alerts.evidence_cases import a_gpu, a_service, a_window, an_exemplar, rows_of_topic
+
+OTHERS = [name for name in AMOUNTS if name.partition("_")[0] not in ("e2e", "tpot", "itl")]
 
 
 def kept(kind: str, **blocks: Any) -> list[dict[str, Any]]:
@@ -51,7 +55,7 @@ def test_amounts_add_up_by_model_and_element_of_each_dimension() -> None:
     rows.append({**rows[-1], "status": "aborted", "error_kind": None, "event_count": 6})
     found = kept("amounts", requests=rows)
     tenants = {
-        (row["model"], row["element"]): tuple(row[name] for name in AMOUNTS if not name.startswith("e2e"))
+        (row["model"], row["element"]): tuple(row[name] for name in OTHERS)
         for row in found
         if row["dimension"] == "tenant"
     }
@@ -64,6 +68,16 @@ def test_amounts_add_up_by_model_and_element_of_each_dimension() -> None:
     }
     totals = {name: sum(r["events"] for r in found if r["dimension"] == name) for name in ("tenant", "region", "start")}
     assert totals == {"tenant": 33, "region": 33, "start": 33}
+
+
+def test_times_of_tokens_are_amounts_as_well() -> None:
+    """Times per output token as requests report them; gaps by their sketch, each as the value of its bin."""
+    short, long = bin_of(np.array([10_000, 40_000])).tolist()
+    rows = a_service("a", 2, tpot_us_sum=70_000, tpot_us_count=2, itl_bins={short: 3, long: 1})
+    (found,) = (row for row in kept("amounts", requests=rows) if row["dimension"] == "tenant")
+
+    assert (found["tpot_sum"], found["tpot_count"], found["itl_count"]) == (70_000, 2, 4)
+    assert found["itl_sum"] == pytest.approx(70_000, rel=0.011)
 
 
 def test_elements_beyond_the_bound_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
