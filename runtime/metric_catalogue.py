@@ -228,7 +228,8 @@ METRICS: tuple[Metric, ...] = (
     _counter("deliver_requests", "requests", ("target", "status"), "by status of the response; none: no response",
              "nearly all 200 to 204"),
     _gauge("deliver_waiting", "transitions", ("target",), "not delivered yet", "0 but for seconds"),
-    _gauge("deliver_oldest_ms", "ms", ("target",), "age of the oldest transition that waits", "below 10 s"),
+    _gauge("deliver_oldest_ms", "ms", ("target",),
+           "for how long the oldest transition waits; one that a silence held, from its end on", "below 10 s"),
     _gauge("deliver_open", "alerts", ("target",), "open alerts that the target was notified of",
            "open alerts but for silenced ones"),
     # alert job

@@ -22,12 +22,14 @@ UNDELIVERED_SCHEMA = "alerts.undelivered/1"
 class Delivery:
     """A transition on its way to one target. ``fresh``: read from the topic just now; else an alert that is sent
     late (a silence that ended, a new target), whose offset was passed long ago. ``again``: delivered before, and
-    rejected when it was sent once more. ``due_ms`` and ``deadline_ms`` are monotonic."""
+    rejected when it was sent once more. ``due_ms`` and ``deadline_ms`` are monotonic; ``since_ms`` is the time of day
+    from which on it could be sent: it was appended, or its silence ended."""
 
     transition: Transition
     number: int
     due_ms: int
     deadline_ms: int
+    since_ms: int
     fresh: bool = True
     attempts: int = 0
     again: bool = False

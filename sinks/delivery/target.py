@@ -109,7 +109,8 @@ class Target:
         self.counts["taken"] += 1
         progress.begin(transition.offset)
         old = transition.offset < self._ends.get(transition.partition, 0)
-        self._add(transition, max(0, now.wall_ms - transition.appended_ms) if old else 0, now, fresh=True)
+        age_ms = max(0, now.wall_ms - transition.appended_ms) if old else 0
+        self._add(transition, age_ms, transition.appended_ms, now, fresh=True)
         while len(self._backlog) > self.config.queue_max and (oldest := self._backlog.oldest()) is not None:
             detail = f"more than queue_max = {self.config.queue_max} wait for this target"
             self._give_up(oldest, "queue_full", detail, now)
@@ -162,10 +163,10 @@ class Target:
     def _wants(self, alert: Alert) -> bool:
         return alert.fingerprint in self._notified or alert.fingerprint in self._backlog or self._matches(alert)
 
-    def _add(self, transition: Transition, age_ms: int, now: Moment, *, fresh: bool) -> None:
+    def _add(self, transition: Transition, age_ms: int, since_ms: int, now: Moment, *, fresh: bool) -> None:
         self._number += 1
         deadline_ms = now.ms - age_ms + round(self.config.age_max_s * 1_000)
-        self._backlog.add(Delivery(transition, self._number, now.ms, deadline_ms, fresh))
+        self._backlog.add(Delivery(transition, self._number, now.ms, deadline_ms, since_ms, fresh))
 
     # What is to be done
 
@@ -255,7 +256,7 @@ class Target:
                 del self._silenced[fingerprint]
                 self._releasing[fingerprint] = until_ms
                 self.counts["taken"] += 1
-                self._add(transition, 0, now, fresh=False)
+                self._add(transition, 0, until_ms or now.wall_ms, now, fresh=False)
 
     # What came of it
 
@@ -361,7 +362,7 @@ class Target:
         if self._notified.exclude(transition.alert.fingerprint, now) and why.verdict is Verdict.REJECTED:
             self._number += 1
             self.counts["taken"] += 1
-            delivery = Delivery(transition, self._number, now.ms, now.ms, fresh=False, again=True)
+            delivery = Delivery(transition, self._number, now.ms, now.ms, now.wall_ms, fresh=False, again=True)
             self.undelivered.append(Undelivered(delivery, "rejected", f"sent again, status {why.status}: {why.detail}"))
 
     # How far it has come
@@ -391,6 +392,6 @@ class Target:
         return len(self._notified)
 
     def oldest_ms(self) -> int | None:
-        """Append time of the oldest transition that waits, that one too which is being sent; None without."""
+        """Since when the oldest transition waits, that one too which is being sent; None without."""
         oldest = self._backlog.first()
-        return oldest.transition.appended_ms if oldest else None
+        return oldest.since_ms if oldest else None

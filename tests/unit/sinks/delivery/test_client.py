@@ -363,7 +363,7 @@ def test_a_tombstone_is_the_fingerprint_deleted(value: bytes | None, key: bytes 
 
 def test_the_record_of_what_was_not_delivered_is_whole() -> None:
     """Target, reason, attempts, and the transition as it stood."""
-    delivery = Delivery(at(5, an_alert(), partition=1), 1, 0, 0, attempts=3)
+    delivery = Delivery(at(5, an_alert(), partition=1), 1, 0, 0, 0, attempts=3)
 
     value = json.loads(Undelivered(delivery, "too_old", "late").record("hook", NOW_MS))
 

@@ -43,7 +43,7 @@ async def test_it_is_published_without_its_record_only_where_that_is_too_large(
     """Why it was given up, and which transition it was, is there in any case."""
     monkeypatch.setattr(dead_letters, "_AGAIN_S", 0.0)
     producer, transition = Producer(*errors), at(7, an_alert("aa"))
-    given_up = Undelivered(Delivery(transition, 1, NOW_MS, NOW_MS), "rejected", "status 400: bad")
+    given_up = Undelivered(Delivery(transition, 1, NOW_MS, NOW_MS, NOW_MS), "rejected", "status 400: bad")
 
     await dead_letters.publish(producer, "hook", given_up, SystemClock())
 

@@ -33,7 +33,7 @@ MEMBERS = "[warning] KV cache is full (engine_id=e1)\n[over] queue (model=m)"
 
 
 def sending(alert: Any, **fields: Any) -> Send:
-    return Send(Delivery(at(0, alert), 1, 0, 0), **fields)
+    return Send(Delivery(at(0, alert), 1, 0, 0, 0), **fields)
 
 
 def body(kind: str, alert: Any, **fields: Any) -> Any:

@@ -79,6 +79,21 @@ def test_what_is_being_tried_again_is_as_old_as_it_was() -> None:
     assert (waits, in_flight, target.oldest_ms()) == (NOW_MS - 400_000, NOW_MS - 400_000, None)
 
 
+def test_what_is_sent_late_waits_from_when_it_could_be_sent() -> None:
+    """Held by a silence, from its end on; open when the target was added, from then on."""
+    old = NOW_MS - 400_000
+    silenced, added = a_target(), a_target(cursor=Cursor(1, NEW))
+    silenced.accept(at(0, an_alert("a", **SILENCED), appended_ms=old), when(NOW_MS))
+    added.accept(at(0, an_alert("a"), appended_ms=old), when(NOW_MS))
+    added.begin()
+    assert (sent(silenced), silenced.oldest_ms()) == ([], None)
+
+    for target, now_ms in ((silenced, RELEASED_MS), (added, NOW_MS)):
+        target.responded(send(target, now_ms), BUSY, when(now_ms), 1.0)
+
+    assert (silenced.oldest_ms(), added.oldest_ms()) == (SILENCED["muted_until_ms"], NOW_MS)
+
+
 def test_a_failing_target_is_tried_with_one_request_after_pauses_that_double() -> None:
     """Everything waits; when it is back all goes out."""
     target = a_target(retry_initial_s=1, retry_max_s=60)
