@@ -10,7 +10,7 @@ made are left out: they double the page.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
@@ -55,6 +55,14 @@ class Counters:
     def record(self, name: str, value: float, **labels: object) -> None:
         """Add ``value`` to a counter, or set a gauge to it: whichever ``name`` is."""
         (self.add if CATALOGUE[name].kind == "counter" else self.set)(name, value, **labels)
+
+    def forget(self, label: str, but: Collection[str]) -> None:
+        """Drop all values of gauges that have this label, except those named ``but``: another process reports them
+        from now on. Counters stay: they never fall."""
+        for name, kept in list(self._kept.items()):
+            if kept.metric.kind == "gauge" and label in kept.metric.labels and name not in but:
+                kept.collector.clear()
+                kept.seen.clear()
 
     def value(self, name: str, **labels: object) -> float:
         """What was counted so far under these labels; 0 when nothing was."""

@@ -49,7 +49,7 @@ _METRICS_INTRODUCTION = """# Metrics of the processes
 
 What `/metrics` of agents, proxies, jobs, sink, deliver and dashboard says about fleetpulse itself, and what is normal.
 About the fleet: [metrics](metrics.md). Times are in seconds; a metric *since the epoch* is subtracted from `time()`. A
-gauge by partition is the worker's that owns it; of one that lost it the last value stays, so take the greatest.
+gauge by partition is the worker's that owns it; whoever lost it reports it no more, or as 0.
 `deploy/prometheus/pipeline.yaml` records the series that follow, and the Grafana board *fleetpulse itself* shows them.
 """
 QUESTIONS_PAGE = PAGE.with_name("questions.md")

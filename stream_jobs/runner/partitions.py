@@ -7,8 +7,7 @@ Both shells use it in the same way::
     await partitions.feed(topic, partition, generation, records)
     await partitions.revoke()
 
-A shell that learns end offsets from its fetches sets ``partitions.end_known``; then every commit updates the consumer
-lag.
+A shell that learns end offsets from its fetches sets ``partitions.end_known``; then commits update the consumer lag.
 
 ``generation`` counts installations. A fetch from before the last seek carries an older one and is dropped. Every error
 ends up in ``fatal``; the shell waits for it and ends the process. But a ``PartitionError`` quarantines one partition
@@ -54,7 +53,6 @@ def worker_readiness() -> Readiness:
 
 EndKnown = Callable[[str, int], int | None]
 """The end offset of (topic, partition) from the last fetch; None before the first. Makes no request."""
-
 
 InTransaction = Callable[[str, int], bool]
 """Whether a transaction was open in (topic, partition) at the last fetch. While one is, records may wait for its end
@@ -244,6 +242,8 @@ class Partitions:
             self._counters.set("job_lag_records", 0, **partition._asdict())
         self._lagging.clear()
         await self._stop(owners)
+        if not (self._live or self._acquiring):  # else these are of the next assignment already
+            self._counters.forget("partition", but=("job_lag_records", "job_quarantined"))
 
     async def _stop(self, owners: Iterable[PartitionOwner]) -> None:
         limit_ms = STOP_AFTER_FATAL_MS if self.fatal.done() else self._policy.commit_limit_ms

@@ -32,6 +32,22 @@ def test_levels_go_up_and_down() -> None:
     assert counters.value("edge_spool_bytes") == 4
 
 
+def test_gauges_that_another_process_reports_from_now_on_are_forgotten() -> None:
+    """By a label, but those that are named; what is counted stays, and places of label values are free again."""
+    counters = Counters()
+    for number in range(SERIES_MAX):
+        counters.set("job_series", 9, set="gpu", partition=number)
+    counters.set("job_lag_records", 0, topic="t", partition=0)
+    counters.set("edge_spool_bytes", 4)
+    counters.add("finals_gaps", partition=0)
+
+    counters.forget("partition", but=("job_lag_records",))
+
+    assert {name for name, *_ in counters.readings()} == {"job_lag_records", "edge_spool_bytes", "finals_gaps"}
+    counters.set("job_series", 8, set="gpu", partition=SERIES_MAX)
+    assert counters.value("job_series", set="gpu", partition=SERIES_MAX) == 8
+
+
 def test_what_is_not_in_the_catalogue_cannot_be_counted() -> None:
     """A name without meaning and unit is a defect."""
     with pytest.raises(AssertionError, match="catalogue"):

@@ -287,6 +287,25 @@ async def test_what_nobody_knows_is_not_told() -> None:
     assert await lags_of({0: None}) == []
 
 
+async def test_what_a_partition_holds_is_told_by_its_next_owner_alone() -> None:
+    """Its gauges end with the revocation, of a commit that was under way too; what was counted stays."""
+    counters = Counters()
+    partitions = partitions_of(Readiness(), counters=counters)
+    await partitions.assign([("t", 0)])
+    partitions.install()
+    (owner,) = partitions.live.values()
+    counters.set("job_series", 80, set="gpu", partition=0)
+    counters.add("finals_gaps", 2, partition=0)
+
+    async def stop() -> None:
+        counters.set("job_watermark_ms", 5, topic="t", partition=0)
+
+    owner.stop = stop  # type: ignore[method-assign]
+    await partitions.revoke()
+
+    assert {name for name, labels, _ in counters.readings() if "partition" in labels} == {"finals_gaps"}
+
+
 async def test_a_partition_with_an_open_transaction_is_not_idle() -> None:
     """What was appended behind the transaction's first record is handed out only when it ends. A client that no longer
     knows the partition says nothing."""
