@@ -133,7 +133,7 @@ METRICS: tuple[Metric, ...] = (
     _gauge("job_quarantined", "partitions", ("topic", "partition", "cause"),
            "1 while the partition stands still because of damage that no restart mends; the others go on", "0"),
     _gauge("job_watermark_ms", "ms", _BY_PARTITION, "event time up to which a partition is final, since the epoch",
-           "limits.out_of_orderness_ms and 5 s behind now, for every partition"),
+           "limits.out_of_orderness_ms and 5 s behind now where something comes; else since something came"),
     _gauge("job_series", "series", ("set", "partition"), "held in memory", "settled; below 80 % of job_series_max"),
     _gauge("job_series_max", "series", ("set", "partition"), "that may be held; later ones fall into __other__",
            "limits.process_series_max in equal parts, limits.series_max at most"),
