@@ -301,6 +301,20 @@ async def test_what_came_in_the_running_hour_is_listed(data: Data, clickhouse: C
         assert await hosts("values_of_gpus", length_ms, dimension="host") == everything
 
 
+async def test_a_mig_device_says_of_which_gpu_it_is_a_part(data: Data, clickhouse: Client) -> None:
+    """A page counts it with that GPU."""
+    start_ms, devices = _yesterday_ms(), [("GPU-1", None), ("MIG-1", "GPU-1")]
+    columns = ["window_ms", "last_at_ms", "grouping", "gpu_uuid", "parent_uuid", "host", "event_count"]
+    rows = [[start_ms, start_ms, "gpu", uuid, of, "h", 1] for uuid, of in devices]
+    clickhouse.insert("gpu_samples_rollup_1m", rows, column_names=columns)
+    filters = dict.fromkeys(("cluster", "host", "gpu_model", "search"), "")
+    given: dict[str, Value] = {**filters, "from_ms": start_ms, "to_ms": start_ms + MINUTE_MS, "top": 5}
+
+    listed = (await data.ask("gpus", given, MINUTE_MS)).records()
+
+    assert [(row["gpu_uuid"], row["part_of_gpu"]) for row in listed] == devices
+
+
 async def test_what_an_engine_serves_is_of_all_its_models(data: Data, clickhouse: Client) -> None:
     """One after the other they are no more than one; at one time they add up."""
     start_ms = _yesterday_ms()

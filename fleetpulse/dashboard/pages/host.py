@@ -98,7 +98,7 @@ class _OneHost:
         rows = states.records()
         self._charts.set_visibility(bool(rows))  # of a host without an agent GPUs alone are known
         self._signals.show(rows)
-        self._show_stats(host, rows, len(gpus.rows), len(engines.rows))
+        self._show_stats(host, rows, gpus.records(), len(engines.rows))
         self._gpus.rows(gpus.records(), "No GPU in this range")
         self._links.rows(links.records(), "No GPU in this range")
         self._devices.rows(devices.records(), "No device in this range", "The agent reads them every ten seconds.")
@@ -110,7 +110,9 @@ class _OneHost:
         )
         self._processes.rows(processes.records(), "No process on its GPUs in this range")
 
-    def _show_stats(self, host: str, rows: Sequence[Mapping[str, Any]], gpus: int, engines: int) -> None:
+    def _show_stats(
+        self, host: str, rows: Sequence[Mapping[str, Any]], gpus: Sequence[Mapping[str, Any]], engines: int
+    ) -> None:
         last: Mapping[str, Any] = rows[-1] if rows else {}
         show = self._stats.show
         show("host", clean(host), "" if rows else "reported nothing of its own")
@@ -120,8 +122,15 @@ class _OneHost:
             "memory", size(last.get("memory_used_bytes")), f"of {size(last.get('memory_total_bytes'))}" if last else ""
         )
         show("network", _per_s(last.get("network_rx")), f"sent {_per_s(last.get('network_tx'))}" if last else "")
-        show("gpus", short(gpus))
+        show("gpus", *gpus_counted(gpus))
         show("engines", short(engines))
+
+
+def gpus_counted(gpus: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """How many GPUs, each once with its MIG devices, and below how many of these."""
+    devices = sum(one["part_of_gpu"] is not None for one in gpus)
+    whole = len({one["part_of_gpu"] or one["gpu_uuid"] for one in gpus})
+    return short(whole), f"with {devices:,} MIG devices" if devices else ""
 
 
 def _per_s(amount: float | None) -> str:

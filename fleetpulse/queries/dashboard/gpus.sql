@@ -1,4 +1,4 @@
--- GPUs of a range whose UUID, host or engine holds a text.
+-- GPUs and MIG devices of a range whose UUID, host or engine holds a text.
 -- Which there are is looked up by labels alone; what they did is read for those that are shown.
 -- param search: the text, upper or lower case
 -- param top: how many at most
@@ -12,6 +12,7 @@ WITH
             host,
             gpu_uuid,
             any(gpu_model) AS of_model,
+            any(parent_uuid) AS of_whole,
             argMax(engine_id, last_at_ms) AS of_engine,
             max(last_at_ms) AS newest_ms,
             count() OVER () AS of_gpus
@@ -44,6 +45,7 @@ SELECT
     listed.host AS host,
     listed.gpu_uuid AS gpu_uuid,
     of_model AS a_model,
+    of_whole AS part_of_gpu,
     of_engine AS engine,
     busy,
     temperature_max_c,

@@ -9,6 +9,7 @@ import pytest
 
 from fleetpulse.dashboard.concurrency_table import AT_ONCE, concurrency_hint
 from fleetpulse.dashboard.heat_map import GPU_METRICS
+from fleetpulse.dashboard.pages.host import gpus_counted
 from fleetpulse.dashboard.pages.models import priced
 from fleetpulse.dashboard.pages.request import cost_hint, cost_pairs, list_price, moment, one_of
 from fleetpulse.dashboard.serve import PAGES
@@ -64,6 +65,16 @@ def test_a_request_shows_its_share_of_bills_and_what_is_not_known() -> None:
     assert cost_hint(cost | {"all_final": 1, "unpriced_minutes": 0}) == "final bills"
     assert cost_hint(cost | {"all_final": 0, "unpriced_minutes": 2}) == "provisional bills, 2 of 3 min without price"
     assert cost_hint(cost | {"all_final": 0, "unpriced_minutes": 0, "no_work": 1}) == "final bills"
+
+
+def test_a_host_counts_a_gpu_once_with_its_mig_devices() -> None:
+    """Of which the GPU itself may report, or they alone."""
+    own = {"gpu_uuid": "a", "part_of_gpu": None}
+    devices = [{"gpu_uuid": uuid, "part_of_gpu": of} for uuid, of in (("MIG-1", "a"), ("MIG-2", "b"), ("MIG-3", "b"))]
+
+    assert gpus_counted([own, *devices]) == ("2", "with 3 MIG devices")
+    assert gpus_counted([own]) == ("1", "")
+    assert gpus_counted([]) == ("0", "")
 
 
 def test_a_request_says_that_others_have_its_id() -> None:
