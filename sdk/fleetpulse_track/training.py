@@ -105,6 +105,10 @@ class TrainerCallback:
             return lambda *_args, **_more: None
         raise AttributeError(name)
 
+    def on_train_begin(self, _args: Any, state: Any, _control: Any = None, **_more: Any) -> None:
+        """Tokens of the first step are those since now."""
+        self._seen = getattr(state, "num_input_tokens_seen", None)
+
     def on_step_begin(self, *_args: Any, **_more: Any) -> None:
         """The step before has its loss by now, if any."""
         self._send()

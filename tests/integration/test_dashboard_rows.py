@@ -108,6 +108,19 @@ async def test_what_is_named_is_found_among_many_that_hold_its_name(data: Data, 
     assert [row["engine_id"] for row in listed] == ["a-node-1", "node-1", "node-10"]
 
 
+async def test_the_pace_of_training_leaves_out_a_step_of_unknown_time(data: Data, clickhouse: Client) -> None:
+    """As the first of a process is: nobody knows how long its samples and tokens took."""
+    clickhouse.command(
+        "INSERT INTO training_steps_partials (window_ms, last_at_ms, grouping, job, rank, event_count, step_us_sum,"
+        " step_us_count, samples_sum, tokens_sum)"
+        f" VALUES ({AT_MS}, {AT_MS}, 'training', 'j', '0', 3, 1000000, 2, 96, 300)"
+    )
+
+    for name in ("training", "training_ranks", "training_over_time"):
+        (row,) = (await data.ask(name, given(job="j", names=["0"], search="j", top=5), SPAN_MS)).records()
+        assert (row["samples_per_s"], row["tokens_per_s"]) == (pytest.approx(64), pytest.approx(200)), name
+
+
 async def test_services_of_one_metric_are_series_of_their_own(data: Data, clickhouse: Client) -> None:
     """On one host, too; all that report it where no service is chosen."""
     for number, service in enumerate(("a", "b")):

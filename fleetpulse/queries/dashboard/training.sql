@@ -1,4 +1,5 @@
--- Training jobs of a range: how fast, how far, and how uneven their ranks are. A rank's pace is of the time in its steps.
+-- Training jobs of a range: how fast, how far, and how uneven their ranks are.
+-- A rank's pace is of the time in its steps: what one brings on average, by the mean time of those whose time is known.
 -- param search: a part of a job or model, upper or lower case; the one that is called just so stands first
 -- param top: how many at most
 -- reads training: training.steps 10s <= 10m, 1m <= 6h, 1h <= 60d, 1d
@@ -29,8 +30,10 @@ FROM
         argMax(loss_micro_last, if(loss_micro_last IS NULL, 0, last_at_ms)) / 1000000 AS loss,
         sumMap(step_us_bins) AS bins,
         sum(toInt128(step_us_sum)) / nullIf(sum(step_us_count), 0) AS step_mean_us,
-        1000000 * sum(toInt128(samples_sum)) / nullIf(sum(toInt128(step_us_sum)), 0) AS samples_pace,
-        1000000 * sum(toInt128(tokens_sum)) / nullIf(sum(toInt128(step_us_sum)), 0) AS tokens_pace,
+        1000000 * (sum(toInt128(samples_sum)) / sum(event_count))
+            / (nullIf(sum(toInt128(step_us_sum)), 0) / sum(step_us_count)) AS samples_pace,
+        1000000 * (sum(toInt128(tokens_sum)) / sum(event_count))
+            / (nullIf(sum(toInt128(step_us_sum)), 0) / sum(step_us_count)) AS tokens_pace,
         argMax(checkpoint_age_ms_last, last_at_ms) AS checkpoint_ms,
         max(last_at_ms) AS heard_ms
     FROM {training:Rows}

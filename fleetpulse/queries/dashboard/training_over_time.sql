@@ -8,8 +8,10 @@ SELECT
     ifNull(rank, '') AS of_rank,
     sum(toInt128(step_us_sum)) / nullIf(sum(step_us_count), 0) AS step_us,
     sum(toInt128(loss_micro_sum)) / nullIf(sum(loss_micro_count), 0) / 1000000 AS loss,
-    1000000 * sum(toInt128(samples_sum)) / nullIf(sum(toInt128(step_us_sum)), 0) AS samples_per_s,
-    1000000 * sum(toInt128(tokens_sum)) / nullIf(sum(toInt128(step_us_sum)), 0) AS tokens_per_s,
+    1000000 * (sum(toInt128(samples_sum)) / sum(event_count))
+        / (nullIf(sum(toInt128(step_us_sum)), 0) / sum(step_us_count)) AS samples_per_s,
+    1000000 * (sum(toInt128(tokens_sum)) / sum(event_count))
+        / (nullIf(sum(toInt128(step_us_sum)), 0) / sum(step_us_count)) AS tokens_per_s,
     max(checkpoint_age_ms_max) / 60000 AS checkpoint_age_min
 FROM {training:Rows}
 WHERE grouping = 'training' AND job = {job:String} AND of_rank IN {names:Array(Nullable(String))}

@@ -11,8 +11,10 @@ SELECT
     sum(toInt128(step_us_sum)) / nullIf(sum(step_us_count), 0) AS step_mean_us,
     max(step_us_max) AS step_longest_us,
     argMax(loss_micro_last, if(loss_micro_last IS NULL, 0, last_at_ms)) / 1000000 AS loss,
-    1000000 * sum(toInt128(samples_sum)) / nullIf(sum(toInt128(step_us_sum)), 0) AS samples_per_s,
-    1000000 * sum(toInt128(tokens_sum)) / nullIf(sum(toInt128(step_us_sum)), 0) AS tokens_per_s,
+    1000000 * (sum(toInt128(samples_sum)) / sum(event_count))
+        / (nullIf(sum(toInt128(step_us_sum)), 0) / sum(step_us_count)) AS samples_per_s,
+    1000000 * (sum(toInt128(tokens_sum)) / sum(event_count))
+        / (nullIf(sum(toInt128(step_us_sum)), 0) / sum(step_us_count)) AS tokens_per_s,
     max(last_at_ms) AS last_ms,
     count() OVER () AS ranks
 FROM {training:Rows}

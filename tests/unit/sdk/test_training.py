@@ -118,7 +118,7 @@ def test_the_trainer_s_steps_losses_and_checkpoints(client: sent.Recorded) -> No
 
     about = {"job": "sft", "model": "m", "samples": 8}
     assert said(client) == [
-        about | {"step": 1},
+        about | {"step": 1, "tokens": 100},
         about | {"step": 2, "step_us": 500_000, "tokens": 100, "loss_micro": 1_250_000},
         about | {"step": 3, "step_us": 1_000_000, "tokens": 100, "checkpoint_age_ms": 500},
     ]
