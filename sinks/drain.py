@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -67,11 +66,3 @@ async def _done_or(stop: asyncio.Event, working: asyncio.Task[Any]) -> None:
         await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         stopping.cancel()
-
-
-async def sleep(seconds: float, stop: asyncio.Event) -> bool:
-    """Sleep, or less when ``stop`` comes; True when it came."""
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), seconds)
-        return True
-    return False

@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 from runtime.config import ClickHouseConfig
 from runtime.health import Readiness
+from runtime.retried import sleep
 from runtime.runbook import cause_of, named
 from schemas.errors import BrokenPartError, ConfigError, UnavailableError
 from schemas.limits import Limits
 from sinks.database import STATEMENT_SECONDS_MAX, SinkDatabase
-from sinks.drain import Drain, sleep
+from sinks.drain import Drain
 from sinks.rollup import Rollups, RollupSettings, Share
 
 _log = logging.getLogger(__name__)

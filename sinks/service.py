@@ -27,6 +27,7 @@ from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.contract_record import read_log_ids
 from runtime.health import Readiness
 from runtime.kafka_clients import explained, follow, make_consumer, slips_raised, start_or_close, stop_client
+from runtime.retried import BACKOFF, retried, sleep
 from runtime.runbook import Cause, cause_of, named
 from runtime.tracing import Tracer
 from schemas.contract.record import Record
@@ -36,9 +37,8 @@ from schemas.errors import ConfigError, FleetpulseError
 from schemas.limits import DEFAULT_LIMITS, Limits
 from sinks.commits import check_log, commit, commit_markers, count_missing, demand_log_ids
 from sinks.database import DatabaseClock, SinkDatabase
-from sinks.drain import Drain, sleep, unless
+from sinks.drain import Drain, unless
 from sinks.landing import JSON_TABLES, Landing, land_derived, land_raw, together
-from sinks.retried import BACKOFF, retried
 from sinks.rollup import NONE, Notebook, RollupSettings, Share, share_of
 from sinks.rollup_passes import run_passes
 from sinks.sink_counters import count_landed, count_planned, count_read, insert_counted, lag_followed, set_lag

@@ -11,6 +11,7 @@ from runtime.contract_record import check_deployment
 from runtime.health import Readiness
 from runtime.kafka_clients import static_member
 from runtime.process import RARELY, keep_freed, on_stop_signal, settle
+from runtime.retried import retried
 from runtime.runbook import cause_of
 from runtime.tracing import Tracer
 from schemas.errors import ConfigError, ContractError, FleetpulseError
@@ -43,7 +44,8 @@ def run_process(
     readiness: Readiness | None = None,
 ) -> int:
     """Run a job until SIGTERM or SIGINT, commit what was folded, and return 0; return 70 after a fatal error (then
-    restart it after 2 s). Call from the main thread. Raises ``ConfigError`` on wrong arguments.
+    restart it after 2 s). While no broker answers at its start it waits. Call from the main thread. Raises
+    ``ConfigError`` on wrong arguments.
 
     ``worker`` is a name to keep over restarts (static membership). ``partitions`` are how many the step relies on, by
     topic: of those it writes to, and of others that it counts. ``readiness`` follows the source's. Faust's threads may
@@ -56,9 +58,14 @@ def run_process(
     async def body() -> None:
         job = Job.of(step, source_topics, transactional_sources)
         stop = on_stop_signal(asyncio.get_running_loop())
-        await check_deployment(kafka, job.topics)
-        read = await check_topics(kafka, job, job.names(kafka.namespace), partitions or {})
-        await serve(job, kafka, policy, stop, static_member(worker, read), readiness, tracer)
+
+        async def checked() -> int:
+            await check_deployment(kafka, job.topics)
+            return await check_topics(kafka, job, job.names(kafka.namespace), partitions or {})
+
+        read = await retried("Kafka", checked, stop, readiness or Readiness())
+        if read is not None:
+            await serve(job, kafka, policy, stop, static_member(worker, read), readiness, tracer)
 
     try:
         asyncio.run(body())

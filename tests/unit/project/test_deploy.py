@@ -395,7 +395,7 @@ def test_a_long_running_container_is_watched() -> None:
 @pytest.mark.enable_socket
 @pytest.mark.parametrize("name", JOBS)
 def test_a_job_s_container_outlives_the_job_and_not_a_loop_that_stands_still(name: str) -> None:
-    """While Kafka is away the job ends soon after each start: whoever does not listen is being started again."""
+    """After a fatal error: whoever does not listen is being started again."""
     (one,) = WORKLOADS[name]["spec"]["template"]["spec"]["containers"]
 
     def alive(port: int) -> bool:

@@ -12,12 +12,10 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition
 
-from runtime.health import Readiness
 from schemas.contract.record import Record
 from schemas.errors import ContractError, UnavailableError
-from sinks.drain import Drain, sleep, unless
+from sinks.drain import Drain, unless
 from sinks.landing import Insert
-from sinks.retried import retried
 from sinks.service import _else_stopping, _land_all
 from tests.unit.sinks.test_service import SETTINGS, Database, Recording, group
 
@@ -159,26 +157,6 @@ async def test_where_one_raises_the_others_are_told_to_stop() -> None:
     assert stop.is_set()
 
 
-@pytest.mark.parametrize("stops", [False, True])
-async def test_a_stop_says_that_nothing_is_retried(stops: bool, caplog: pytest.LogCaptureFixture) -> None:
-    """But a server that is away is."""
-    stop, attempts = asyncio.Event(), list[int]()
-
-    async def away() -> int:
-        attempts.append(1)
-        if len(attempts) > 1:
-            return 7
-        if stops:
-            stop.set()
-        raise UnavailableError("away")
-
-    done = await retried("ClickHouse", away, stop, Readiness())
-
-    said = "stopped before the server answered" if stops else "server unavailable, retrying"
-    assert done == (None if stops else 7)
-    assert [record.getMessage() for record in caplog.records] == [f"{said}; offsets are not committed"]
-
-
 async def test_what_work_returns_and_raises_comes_through() -> None:
     """As from any thread."""
     drain = Drain(asyncio.Event(), 1.0)
@@ -210,11 +188,3 @@ async def test_work_ends_when_it_has_to() -> None:
     stop.set()
     assert not await unless(stop, works(HANGS_S))
     assert ends == ["over"] * 3
-
-
-async def test_a_sleep_ends_when_it_has_to() -> None:
-    """And says so."""
-    stop = asyncio.Event()
-    assert not await sleep(0.0, stop)
-    stop.set()
-    assert await sleep(HANGS_S, stop)

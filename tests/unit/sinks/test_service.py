@@ -15,13 +15,13 @@ from runtime import kafka_clients
 from runtime.backoff import Backoff
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, KafkaConfig
+from runtime.retried import retried
 from schemas.contract.record import Record
 from schemas.errors import ConfigError, ContractError, UnavailableError
 from schemas.limits import DAY_MS, DEFAULT_LIMITS
 from sinks import service
 from sinks.database import SinkDatabase
 from sinks.landing import Insert, Landing
-from sinks.retried import retried
 from sinks.service import Progress, SinkSettings, _else_stopping, _Group, _groups, _land_all, _run_group
 from tests.unit.sinks.landing_cases import LOG_IDS, partials, requests
 
@@ -132,7 +132,7 @@ async def test_after_a_batch_that_was_not_stored_none_is_committed() -> None:
 
 async def test_the_lag_is_followed_while_the_database_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is fetched meanwhile."""
-    monkeypatch.setattr("sinks.retried.BACKOFF", Backoff(0.05, 0.05))
+    monkeypatch.setattr("runtime.retried.BACKOFF", Backoff(0.05, 0.05))
     stop, followed = asyncio.Event(), []
 
     @contextlib.asynccontextmanager
@@ -270,7 +270,7 @@ async def test_what_is_tried_again_says_what_it_waits_for_until_it_is_done() -> 
 
 async def test_a_login_that_worked_is_tried_again_when_it_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that never worked ends the sink, so that its setting is corrected."""
-    monkeypatch.setattr("sinks.retried.BACKOFF", Backoff(0.001, 0.001))
+    monkeypatch.setattr("runtime.retried.BACKOFF", Backoff(0.001, 0.001))
     rejected = ConfigError("clickhouse.user", "u", "must be a login that http://h accepts")
     progress, stop, errors = Progress(), asyncio.Event(), [rejected]
 
@@ -432,7 +432,7 @@ async def test_log_ids_that_cannot_be_read_again_for_a_while_do_not_end_a_runnin
     error: Exception, stops: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are asked for again; until they are known nothing of these records is landed, or passed over by a commit."""
-    monkeypatch.setattr("sinks.retried.BACKOFF", Backoff(0.001, 0.001))
+    monkeypatch.setattr("runtime.retried.BACKOFF", Backoff(0.001, 0.001))
     stop, consumer, asked = asyncio.Event(), Recording(), list[str | None]()
     database = Database(2, stop.set)
     found = group(database)
@@ -473,7 +473,7 @@ def test_rows_are_past_their_time_by_the_databases_clock(monkeypatch: pytest.Mon
 
 async def test_a_batch_waits_until_the_databases_clock_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is past its time cannot be told before."""
-    monkeypatch.setattr("sinks.retried.BACKOFF", Backoff(0.001, 0.001))
+    monkeypatch.setattr("runtime.retried.BACKOFF", Backoff(0.001, 0.001))
     stop, consumer, asked = asyncio.Event(), Recording(), list[int]()
     database = Database(1, stop.set)
     found = group(database)

@@ -63,8 +63,8 @@ livenessProbe: { httpGet: { path: /healthz, port: health }, periodSeconds: 10, t
 readinessProbe: { httpGet: { path: /readyz, port: health }, periodSeconds: 5, timeoutSeconds: 5 }
 {{- end }}
 
-{{- /* Of a job, which run-job.sh starts again and again while Kafka is away: nobody listens in between, and that is no reason
-to end the container, whose own restarts come later every time. */ -}}
+{{- /* Of a job, which run-job.sh starts again after a fatal error: nobody listens in between, and that is no reason to end the
+container, whose own restarts come later every time. */ -}}
 {{- define "fleetpulse.jobProbes" -}}
 livenessProbe: { exec: { command: [bash, -c, "exec 3<>/dev/tcp/127.0.0.1/8080 || exit 0; printf 'GET /healthz HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n' >&3; read -r -t 4 _ code _ <&3; [ \"$code\" = 200 ]"] }, periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 6 }
 readinessProbe: { httpGet: { path: /readyz, port: health }, periodSeconds: 5, timeoutSeconds: 5 }

@@ -1,8 +1,9 @@
-"""What the sink asks of a server, asked again for as long as it is unavailable."""
+"""What is asked of a server again for as long as it is unavailable."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable
@@ -12,7 +13,6 @@ from runtime.backoff import Backoff
 from runtime.health import Readiness
 from runtime.runbook import cause_of, named
 from schemas.errors import ConfigError, UnavailableError
-from sinks.drain import sleep
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -46,3 +46,11 @@ async def retried(
             continue
         readiness.release(what)
         return done
+
+
+async def sleep(seconds: float, stop: asyncio.Event) -> bool:
+    """Sleep, or less when ``stop`` comes; True when it came."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), seconds)
+        return True
+    return False
