@@ -144,6 +144,7 @@ def test_an_agent_measures_and_answers_while_its_spool_cannot_be_used(tmp_path: 
         "FLEETPULSE_DATA_DIR": str(blocked),
         "FLEETPULSE_KAFKA__BOOTSTRAP": "127.0.0.1:9",
         "FLEETPULSE_AGENT__DRAIN_MS": "0",
+        "FLEETPULSE_AGENT__HOST": f"host-{os.getpid()}",  # another agent of this machine would be noted, too
         "FLEETPULSE_AGENT__RECEIVER__SOCKET": str(tmp_path / "a.sock"),
     }
     process = subprocess.Popen(
