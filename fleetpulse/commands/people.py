@@ -136,12 +136,13 @@ def rejected_replay(
     Example: [bold]fleetpulse rejected replay unknown_schema --dry-run[/bold]
     """
     from fleetpulse.alerts.actions import record_run
-    from fleetpulse.topics.rejected import check_reason, replay
+    from fleetpulse.topics.rejected import check_memory, check_reason, replay
     from runtime.config import load
 
     config = load()
     if not dry_run:
-        record_run(config.kafka, f"rejected replay {check_reason(reason, 'REASON')}", {"--limit": limit})
+        check_memory(config, check_reason(reason, "REASON"))
+        record_run(config.kafka, f"rejected replay {reason}", {"--limit": limit})
     plan = asyncio.run(replay(config, reason, limit, dry_run=dry_run))
     text = plan.text(sent=not dry_run)
     return Result(plan.as_dict(sent=not dry_run), lambda: err.print(text, markup=False, highlight=False))

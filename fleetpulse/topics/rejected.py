@@ -4,7 +4,8 @@ Sent again are whole records of which every byte was kept, as records without id
 guarantee. Left alone are records cut at ``rejected_bytes_kept_max``, single events of readable records (their
 neighbours count already), and records that say no schema or format. Events keep their time; those older than
 ``allowed_lateness_ms`` by now are booked as late. What was sent again is noted in the data folder, so that a second run
-of the command does not count it twice; a replay that is rejected again is a new row of its own.
+of the command does not count it twice; from a folder that has noted nothing, a reason that was replayed before is
+refused. A replay that is rejected again is a new row of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from runtime.file_lock import alone
 from runtime.kafka_clients import open_producer
 from schemas.contract.topics import BY_NAME
 from schemas.contract.verdicts import REASONS
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, FleetpulseError
 
 JOURNAL_NAME = "replayed"
 
@@ -65,11 +66,33 @@ WHERE reason = {{reason:String}}
 """Of one reason: whole records that were not sent again yet (table ``before`` as above), and what is left alone."""
 
 
+RUNS = """
+SELECT count() AS runs, argMax(done_by, at_ms) AS who FROM actions FINAL
+WHERE action = 'run' AND startsWith(about, {run:String})
+"""
+"""How often this was run, and who did it last."""
+
+
 def check_reason(reason: str, key: str) -> str:
     """The reason; ``ConfigError`` when it is none of the closed set."""
     if reason not in REASONS:
         raise ConfigError(key, reason, f"must be one of {', '.join(REASONS)}")
     return reason
+
+
+def check_memory(config: Config, reason: str) -> None:
+    """Raise ``FleetpulseError`` where this reason was replayed before and this data folder has no journal, as that of a
+    new container: all of its records would be sent once more."""
+    path = config.data_dir / JOURNAL_NAME
+    if path.exists():
+        return
+    with contextlib.closing(Database(config.reading)) as database:
+        (found,) = database.sql(RUNS, {"run": f"rejected replay {reason} "}).records()
+    if found["runs"]:
+        raise FleetpulseError(
+            f"{found['who']} replayed this reason before, and {config.data_dir} does not know what was sent: once more,"
+            f" it counts twice. Run it with that run's data folder, or make an empty file {path} to send all of it"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,10 +51,11 @@ def prices(tmp_path: Path) -> str:
 
 
 def run(words: list[str], prices: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How it ended, in words, of a rerate whose range is old enough and whose prices can be read."""
+    """How it ended, in words: of a rerate whose range is old enough and whose prices can be read, of a first replay."""
     for check in ("check_range", "check_final"):
         monkeypatch.setattr(f"fleetpulse.rerate.store.{check}", lambda *_: None)
     monkeypatch.setattr("stream_jobs.prices.load.load", lambda _path: None)
+    monkeypatch.setattr("fleetpulse.topics.rejected.check_memory", lambda *_: None)
     found = CliRunner().invoke(app, [prices if word == "PRICES" else word for word in words])
     return str(found.exception)
 

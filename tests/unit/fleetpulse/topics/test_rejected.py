@@ -10,7 +10,7 @@ import pytest
 
 from fleetpulse.sql.database import Answer
 from fleetpulse.topics import rejected
-from fleetpulse.topics.rejected import JOURNAL_NAME, Again, Journal, check_reason, plan_of, replay
+from fleetpulse.topics.rejected import JOURNAL_NAME, Again, Journal, check_memory, check_reason, plan_of, replay
 from runtime.config import Config
 from runtime.file_lock import alone
 from schemas.errors import ConfigError, FleetpulseError
@@ -154,3 +154,42 @@ async def test_the_server_is_told_what_was_sent_before(tmp_path: Path, monkeypat
     await replay(Config(data_dir=tmp_path), "syntax", 10, dry_run=False)
 
     assert [("log/0/1/0",) in rows for rows in tables.beside_rows] == [True, True]
+
+
+class Actions:
+    """A database that knows of so many runs, and remembers what it was asked for."""
+
+    def __init__(self, runs: int) -> None:
+        self.runs, self.asked = runs, list[Any]()
+
+    def sql(self, text: str, parameters: Any) -> Answer:
+        assert "FROM actions FINAL" in text
+        self.asked.append(parameters)
+        return Answer(("runs", "who"), ((self.runs, "ada@h"),))
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.mark.parametrize(
+    ("runs", "journal"),
+    [(0, False), (1, False), (1, True)],
+    ids=["a first run", "a run before from elsewhere", "runs before from here"],
+)
+def test_what_was_replayed_from_another_folder_is_not_sent_again(
+    runs: int, journal: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows here which records those were; a folder with a journal knows its own."""
+    actions = Actions(runs)
+    monkeypatch.setattr(rejected, "Database", lambda _config: actions)
+    config = Config(data_dir=tmp_path)
+    if journal:
+        (tmp_path / JOURNAL_NAME).touch()
+
+    if runs and not journal:
+        with pytest.raises(FleetpulseError, match=rf"^ada@h replayed this reason before, and {tmp_path} does not know"):
+            check_memory(config, "syntax")
+    else:
+        check_memory(config, "syntax")
+
+    assert actions.asked == ([] if journal else [{"run": "rejected replay syntax "}])
