@@ -52,9 +52,7 @@ class Cluster:
         monkeypatch.setattr(process, "_shell", lambda _name: self.serve)
         monkeypatch.setattr(process, "check_deployment", self.check_deployment)
         monkeypatch.setattr(process, "check_topics", self.check_topics)
-        return process.run_process(
-            "faust", CountingStep(), ["a"], KafkaConfig(), worker="w", readiness=self.readiness
-        )
+        return process.run_process("faust", CountingStep(), ["a"], KafkaConfig(), worker="w", readiness=self.readiness)
 
 
 def test_a_job_that_finds_no_broker_waits_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
