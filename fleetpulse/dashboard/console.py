@@ -22,6 +22,7 @@ from fleetpulse.sql.csv_text import as_text
 from fleetpulse.sql.hints import hint
 from fleetpulse.sql.query import parameters_of
 from fleetpulse.sql.server_error import SAID_BYTES_MAX, broken_off, error_text, said
+from fleetpulse.sql.wide_integers import as_decimals, described
 from runtime.config import ClickHouseConfig
 from schemas.errors import FleetpulseError, UnavailableError
 
@@ -101,6 +102,8 @@ async def table(login: ClickHouseConfig, sql: str, values: Values, *, transport:
 
 async def file(login: ClickHouseConfig, sql: str, values: Values, ending: str, *, transport: Transport = None) -> bytes:
     """The whole answer as a file of one of ``FORMATS``; raises as ``table``, and when it is larger than the limit."""
+    if ending == "parquet":
+        sql = await _with_decimals(login, sql, values, transport)
     held = bytearray()
     async with _answer(login, sql, values, FORMATS[ending], transport) as pieces:
         async for piece in pieces:
@@ -109,6 +112,15 @@ async def file(login: ClickHouseConfig, sql: str, values: Values, ending: str, *
                 most = FILE_BYTES_MAX // 2**20
                 raise FleetpulseError(f"the file would be larger than {most} MiB; add a LIMIT or use fleetpulse query")
     return await _in_thread(as_text, bytes(held)) if ending == "csv" else bytes(held)
+
+
+async def _with_decimals(login: ClickHouseConfig, sql: str, values: Values, transport: Transport) -> str:
+    """The statement with decimals in place of wide integers. What is no SELECT, or rejected, is left."""
+    try:
+        columns = await table(login, described(sql), values, transport=transport)
+    except FleetpulseError:
+        return sql
+    return as_decimals(sql, columns.rows)
 
 
 def statement(text: str) -> str:

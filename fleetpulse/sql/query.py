@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, Any
 
+from clickhouse_connect.driver.exceptions import ClickHouseError
 from urllib3.exceptions import HTTPError
 
 from fleetpulse import queries
@@ -24,8 +25,9 @@ from fleetpulse.sql.csv_text import each_as_text
 from fleetpulse.sql.database import Answer, Database, in_a_line
 from fleetpulse.sql.hints import hint
 from fleetpulse.sql.server_error import SAID_BYTES_MAX, broken_off
+from fleetpulse.sql.wide_integers import as_decimals, described
 from fleetpulse.whole_file import replacing
-from runtime.clickhouse_clients import connect
+from runtime.clickhouse_clients import connect, rows_of
 from runtime.config import ClickHouseConfig
 from schemas.ddl.views import LINEAR
 from schemas.errors import ConfigError, FleetpulseError
@@ -198,10 +200,21 @@ def stream(login: ClickHouseConfig, query: Query, server_format: str, output: Pa
     with (
         in_a_line(),
         closing(connect(login)) as client,
-        closing(client.raw_stream(query.sql, **given)) as source,
+        closing(client.raw_stream(_written(client, query, server_format), **given)) as source,
         nullcontext(sys.stdout.buffer) if output is None else replacing(output) as target,
     ):
         _copy(source, target, each_as_text if server_format.startswith("CSV") else iter)
+
+
+def _written(client: Any, query: Query, server_format: str) -> str:
+    """The SQL for a format: Parquet has decimals in place of wide integers. What is no SELECT, or rejected, is left."""
+    if server_format != "Parquet":
+        return query.sql
+    try:
+        columns = rows_of(client.query(described(query.sql), parameters=dict(query.parameters)))
+    except ClickHouseError:
+        return query.sql
+    return as_decimals(query.sql, columns)
 
 
 def _copy(source: Any, target: IO[bytes], written: Callable[[Iterator[bytes]], Iterator[bytes]]) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import time
 from collections.abc import AsyncIterator
+from decimal import Decimal
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from clickhouse_connect.driver.client import Client
 
@@ -465,6 +468,17 @@ async def test_a_file_that_fails_has_the_servers_words(stack: Any, ending: str, 
     sql = f"SELECT number, throwIf(number = {rows * 3 // 10}) FROM numbers({rows}) SETTINGS max_threads = 1"
     with pytest.raises(FleetpulseError, match=r"^Code: 395\. DB::Exception: .*\)$"):
         await console.file(stack.clickhouse_reader, f"{sql}, max_block_size = {rows // 10}", {}, ending)
+
+
+async def test_a_sum_of_money_is_a_number_in_a_parquet_file(stack: Any) -> None:
+    """As a decimal: 128 bits are raw bytes there. The order of rows, nulls and values of places stay."""
+    sql = "SELECT sum(toInt128(number)) AS nusd, nullIf(nusd, 3) AS b, {c:String} AS c FROM numbers(4) GROUP BY number"
+
+    found = await console.file(stack.clickhouse_reader, f"{sql} ORDER BY nusd DESC;", {"c": "x"}, "parquet")
+
+    assert pq.read_table(io.BytesIO(found)).to_pylist() == [
+        {"nusd": Decimal(n), "b": None if n == 3 else Decimal(n), "c": "x"} for n in (3, 2, 1, 0)
+    ]
 
 
 async def test_a_query_that_brings_too_much_is_stopped(data: Data) -> None:

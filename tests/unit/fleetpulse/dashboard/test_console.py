@@ -105,6 +105,25 @@ async def test_no_name_in_a_csv_file_is_a_formula(ending: str, name: bytes) -> N
     assert found == b'"tenant"\n' + name + b"\n"
 
 
+async def test_sums_of_money_are_numbers_in_a_parquet_file() -> None:
+    """The server writes integers of 128 bits as raw bytes there, and decimals as numbers."""
+    seen: list[bytes] = []
+
+    def take(request: httpx.Request) -> httpx.Response:
+        seen.append(request.content)
+        columns = b'["name","type"]\n["String","String"]\n["nusd","Nullable(Int128)"]\n'
+        return httpx.Response(200, content=columns if request.content.startswith(b"DESCRIBE") else b"PAR1")
+
+    found = await file(LOGIN, "SELECT nusd FROM {a:Identifier};", {"a": "t"}, "parquet", transport=httpx.MockTransport(take))
+
+    assert found == b"PAR1"
+    assert seen == [
+        b"DESCRIBE TABLE (\nSELECT nusd FROM {a:Identifier}\n)\nFORMAT JSONCompactEachRowWithNamesAndTypes",
+        b"SELECT * REPLACE (CAST(`nusd`, 'Nullable(Decimal(38, 0))') AS `nusd`) FROM (\n"
+        b"SELECT nusd FROM {a:Identifier}\n)\nFORMAT Parquet",
+    ]
+
+
 async def test_a_csv_file_is_made_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages of others are answered meanwhile. Whoever does not want it any more has its place until it is made."""
     begun, may_end = threading.Event(), threading.Event()
