@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from fleetpulse.report.amounts import USD_NUSD
+from fleetpulse.report.amounts import USD_NUSD, instant
 from schemas.errors import ConfigError
 from schemas.limits import DAY_MS, HOUR_MS
 from stream_jobs.prices.model import words_of
@@ -104,6 +104,15 @@ def span_of(lines: Sequence[Invoiced]) -> tuple[int, int] | None:
     """[from, to) of the days of an invoice [ms]; None where it has none."""
     days = [line.day for line in lines if line.day != EVERY_DAY]
     return (min(days) * DAY_MS, (max(days) + 1) * DAY_MS) if days else None
+
+
+def holding(bounds: tuple[int, int], lines: Sequence[Invoiced]) -> tuple[int, int]:
+    """The same range [ms]. Raises ``ConfigError`` where a day of the invoice is not in it as a whole."""
+    first_ms, end_ms = span_of(lines) or bounds
+    if first_ms < bounds[0] or end_ms > bounds[1]:
+        asked, days = (f"{instant(begin)} to {instant(end)}" for begin, end in (bounds, (first_ms, end_ms)))
+        raise ConfigError("--from, --to", asked, f"must hold the days of the file, {days} (UTC); leave both out for these")
+    return bounds
 
 
 def compared(lines: Sequence[Invoiced], coverage: Sequence[Mapping[str, Any]], tolerance: float) -> list[Compared]:

@@ -158,7 +158,8 @@ def audit_invoice(
     """Compare a provider's invoice of GPU hours with the bills and with what silent GPUs cost, by type and day.
 
     A GPU that was read in the last 24 hours and does not report is unobserved: no bill has that time.
-    The range is that of the file's days, else of the options. Exit 1 where hours or money of a type are off.
+    The range is that of --from and --to, without these that of the file's days, else --last. Exit 1 where hours or money
+    of a type are off.
 
     Example: [bold]fleetpulse audit invoice january.csv --from 2026-01-01 --to 2026-02-01 --tolerance 0.005[/bold]
     """
@@ -172,7 +173,9 @@ def audit_invoice(
             lines = invoice.read_invoice(str(file), opened)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(str(file), "", f"cannot be read: {error}") from error
-    bounds = invoice.span_of(lines) or gather.span(duration_ms(last), from_, to, SystemClock().now_ms())
+    asked = gather.span(duration_ms(last), from_, to, SystemClock().now_ms())
+    days = invoice.span_of(lines) if from_ is None and to is None else None
+    bounds = days or invoice.holding(asked, lines)
     with contextlib.closing(Database(load().reading)) as database:
         coverage = database.named("cost_coverage", {"from_ms": bounds[0], "to_ms": bounds[1]}).records()
     found = invoice.compared(lines, coverage, tolerance)

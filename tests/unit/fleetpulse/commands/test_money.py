@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -14,6 +16,7 @@ from fleetpulse.cli import app
 from fleetpulse.commands.money import audited
 from fleetpulse.report.gather import report_query, span
 from fleetpulse.rerate.store import Rerated
+from fleetpulse.sql.database import Answer
 from runtime.file_lock import alone
 from schemas.errors import ConfigError, FleetpulseError
 from schemas.limits import DAY_MS, MINUTE_MS
@@ -78,6 +81,46 @@ def test_other_ranges_are_refused(from_: str, to: str | None, key: str) -> None:
     """The option and what would be right are named."""
     with pytest.raises(ConfigError, match=key):
         span(0, from_, to, 30_000 * DAY_MS)
+
+
+@pytest.mark.parametrize(
+    ("options", "days"),
+    [
+        pytest.param([], (20_455, 20_456), id="that of the file's days"),
+        pytest.param(["--from", "2026-01-01", "--to", "2026-02-01"], (20_454, 20_485), id="that of the options"),
+    ],
+)
+def test_an_invoice_is_compared_over_a_range(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], days: tuple[int, int]
+) -> None:
+    """A day that the file leaves out is seen where people name the month."""
+    file, asked = tmp_path / "january.csv", list[Mapping[str, int]]()
+    file.write_text("gpu_model,gpu_hours,day\nH100,24,2026-01-02\n")
+
+    def named(_query: str, bounds: Mapping[str, int]) -> Answer:
+        asked.append(bounds)
+        return Answer((), ())
+
+    database = SimpleNamespace(named=named, close=lambda: None)
+    monkeypatch.setattr("fleetpulse.sql.database.Database", lambda _config: database)
+
+    done = CliRunner().invoke(app, ["audit", "invoice", str(file), *options, "--json"])
+
+    said = json.loads(done.stdout)
+    assert (done.exit_code, [one["day"] for one in said["types"]]) == (1, ["2026-01-02"])
+    assert asked == [{"from_ms": days[0] * DAY_MS, "to_ms": days[1] * DAY_MS}]
+
+
+@pytest.mark.parametrize("option", ["--from=2026-01-02T00:01:00Z", "--to=2026-01-02T23:59:00Z"])
+def test_a_range_without_a_day_of_the_invoice_is_refused(tmp_path: Path, option: str) -> None:
+    """That day would seem to have too little in the bills."""
+    file = tmp_path / "january.csv"
+    file.write_text("gpu_model,gpu_hours,day\nH100,24,2026-01-02\n")
+
+    done = CliRunner().invoke(app, ["audit", "invoice", str(file), option])
+
+    assert isinstance(done.exception, ConfigError)
+    assert "must hold the days of the file, 2026-01-02 00:00 to 2026-01-03 00:00 (UTC)" in str(done.exception)
 
 
 def test_a_question_reads_its_files(tmp_path: Path) -> None:
