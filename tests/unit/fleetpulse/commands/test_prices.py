@@ -153,6 +153,17 @@ def test_some_words_of_a_gpu_show_every_price_that_it_may_get_there(tmp_path: Pa
     ]
 
 
+@pytest.mark.parametrize(
+    "options", [["--region", "eu-central-1"], ["--gpu", "H100", "--commitment", "1_year"]], ids=["region", "commitment"]
+)
+def test_an_option_that_would_choose_nothing_is_refused(options: list[str]) -> None:
+    """Prices of all places would pass for those of one."""
+    result = RUNNER.invoke(app, ["prices", "show", "--at", "2026-02-01", *options])
+
+    assert isinstance(result.exception, ConfigError)
+    assert f"{options[-2]} = '{options[-1]}': goes with --gpu" in str(result.exception)
+
+
 def test_a_day_without_prices_exits_with_one() -> None:
     """Said on stderr."""
     result = RUNNER.invoke(app, ["prices", "show", "--at", "1999-01-01"])
