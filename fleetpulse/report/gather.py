@@ -123,7 +123,8 @@ def _by(of: Callable[..., list[Row]], dimension: str) -> list[Row]:
 
 
 def _models(of: Callable[..., list[Row]], query: ReportQuery, kept: bool) -> list[Row]:
-    """Models with their full cost, list price and break-even. ``kept``: whether the requests of the range are."""
+    """Models with their full cost, list price and break-even, which compares answered requests: not all of them have a
+    bill. ``kept``: whether the requests of the range are."""
     rows = _by(of, "model")
     served = of("cost_engine_models")
     full = money.full_costs(of("cost_by_engine"), served)
@@ -141,7 +142,8 @@ def _models(of: Callable[..., list[Row]], query: ReportQuery, kept: bool) -> lis
         made["list_key"], made["list_note"] = (side.key, side.note) if side else (None, "")
         made["list_nusd"], made["list_usd"] = list_nusd, usd_of(list_nusd)
         made["busy"] = busy.get(name)
-        made["break_even_traffic"] = ratio(money.full_of_all(row, made["full_nusd"]), list_nusd)
+        ours, hosted = ratio(made["full_nusd"], row["priced_answered"]), ratio(list_nusd, side.requests if side else 0)
+        made["break_even_traffic"] = ratio(ours, hosted)
         made["break_even_busy"] = money.product(made["busy"], made["break_even_traffic"])
         found.append(made)
     return found

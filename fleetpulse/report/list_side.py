@@ -20,12 +20,14 @@ NO_CACHE = "the hosted model has no cache price: the whole prompt is billed"
 
 @dataclass(frozen=True, slots=True)
 class ListSide:
-    """A model's list cost. ``cost_nusd`` None: why stands in ``note``. ``key``: the entry in the map of list prices."""
+    """A model's list cost, of so many ``requests``. ``cost_nusd`` None: why stands in ``note``. ``key``: the entry in the
+    map of list prices."""
 
     model: str
     key: str | None
     cost_nusd: int | None
     note: str
+    requests: int = 0
 
 
 def entries_of(prices: Prices, models: Iterable[str]) -> dict[str, Model | None]:
@@ -84,7 +86,8 @@ def _side(name: str, entry: Model | None, rows: Sequence[Mapping[str, Any]], lac
         if cost is None:
             return ListSide(name, entry.key, None, f"no price for prompts above {row['above']:,} tokens")
         total += cost
-    return ListSide(name, entry.key, half_even(total, PUSD_OF_NUSD), "" if cached else NO_CACHE)
+    requests = sum(row["requests"] for row in rows)
+    return ListSide(name, entry.key, half_even(total, PUSD_OF_NUSD), "" if cached else NO_CACHE, requests)
 
 
 def _row(entry: Model, row: Mapping[str, Any], *, cached: bool) -> int | None:

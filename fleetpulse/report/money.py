@@ -48,9 +48,6 @@ def model_costs(row: Mapping[str, Any], full_nusd: int | None) -> Row:
     return {**unit_costs(row), "full_nusd": full_nusd, "full_usd_per_request": per_request}
 
 
-def full_of_all(row: Mapping[str, Any], full_nusd: int | None) -> float | None:
-    """The full cost of all requests of a row of ``cost_by``, those without a price at what the others cost."""
-    return product(full_nusd, ratio(row["requests"], row["priced_requests"]))
 
 
 def full_costs(engines: Sequence[Mapping[str, Any]], served: Sequence[Mapping[str, Any]]) -> dict[str, int]:

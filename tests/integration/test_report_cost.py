@@ -271,6 +271,8 @@ def test_a_price_is_of_requests_and_tokens_whose_bill_has_one(
     (tenant,) = (row for row in found["tenants"] if row["tenant"] == "acme")
     (hour,) = hours
     assert (tenant["requests"], tenant["priced_requests"], tenant["counted_requests"]) == (4, 3, 3)
+    answered = {row["tenant"]: (row["priced_requests"], row["priced_answered"]) for row in found["tenants"]}
+    assert (answered["acme"], answered["initech"]) == ((3, 3), (3, 0))
     for row in (tenant, hour):
         assert (row["requests"], row["cached_tokens"], row["cost_nusd"]) == (4, 510, 20_610_000)
         assert row["usd_per_request"] == pytest.approx(0.02061 / 3)

@@ -17,14 +17,14 @@ PRICES = Path(__file__).parents[4] / "fleetpulse" / "data" / "prices" / "example
 MAP = b'{"m": {"mode": "chat", "input_cost_per_token": 1e-06, "output_cost_per_token": 2e-06}}'
 NOW_MS = 20_000 * DAY_MS + 30_000
 MODEL = {
-    "name": "m", "nobody": 0, "requests": 4, "priced_requests": 4, "counted_requests": 4,
+    "name": "m", "nobody": 0, "requests": 4, "priced_requests": 4, "counted_requests": 4, "priced_answered": 4,
     "uncached_tokens": 4_000_000, "cached_tokens": 0, "output_tokens": 0,
     "cost_nusd": 8 * 10**9, "energy_mj": None, "carbon_ug": None, "gpu_ms": 1,
 }  # fmt: skip
 ENGINE = {"engine_id": "e", "total_nusd": 8 * 10**9, "request_nusd": 8 * 10**9}
 SERVED = {"engine_id": "e", "model": "m", "cost_nusd": 8 * 10**9, "prompt_tokens": 0, "decode_tokens": 0,
           "priced_tokens": 0, "requests": 4}  # fmt: skip
-TOKENS = {"model": "m", "above": 0, "requests": 1, "unreported": 0, "input_tokens": 1_000_000, "cached_tokens": 0,
+TOKENS = {"model": "m", "above": 0, "requests": 4, "unreported": 0, "input_tokens": 1_000_000, "cached_tokens": 0,
           "output_tokens": 0}  # fmt: skip
 
 
@@ -64,3 +64,28 @@ def test_only_requests_of_the_whole_range_are_compared_with_its_cost(
     assert ("kept for 7 days" in model["list_note"]) is not compared
     assert ("cost_list_tokens" in asked) is compared, "all requests are read for an answer that nobody takes"
     assert not {"cost_goodput", "cost_goodput_windows"} & {*asked}, "no class, no verdict"
+
+
+@pytest.mark.parametrize(
+    ("answered", "requests", "times"),
+    [(4, 4, 8.0), (4, 8, 16.0), (2, 4, 16.0), (0, 4, None)],
+    ids=["all have a bill", "half have none", "half of the billed failed", "all of the billed failed"],
+)
+def test_a_hosted_model_is_compared_by_answered_requests(answered: int, requests: int, times: float | None) -> None:
+    """A bill of four is not set against the list price of eight, of which four ran beside GPUs that nobody reads."""
+
+    def ask(name: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        bill = {"total_nusd": 1, "prices_versions": [], "first_ms": NOW_MS - DAY_MS}
+        answers: dict[str, list[dict[str, Any]]] = {
+            "cost_bill": [bill], "cost_by_engine": [ENGINE], "cost_engine_models": [SERVED],
+            "cost_list_tokens": [TOKENS | {"requests": requests}],
+            "cost_by": [MODEL | {"priced_answered": answered}] if parameters.get("dimension") == "model" else [],
+        }  # fmt: skip
+        return answers.get(name, [])
+
+    query = report_query((NOW_MS - DAY_MS, NOW_MS), NOW_MS, PRICES, limits=DEFAULT_LIMITS)
+    priced = replace(query, prices=replace(query.prices, list_map=read_map(MAP, "map.json")))
+
+    (model,) = gather(ask, priced)["models"]
+
+    assert (model["full_nusd"], model["list_nusd"], model["break_even_traffic"]) == (8 * 10**9, 10**9, times)

@@ -57,9 +57,6 @@ def test_a_price_is_of_requests_whose_bill_has_one() -> None:
 
     assert (made["usd_per_request"], made["full_usd_per_request"]) == pytest.approx((0.002 / 6, 0.009 / 6))
     assert made["g_per_request"] == pytest.approx(0.0066 / 8)
-    assert money.full_of_all(row, 9_000_000) == pytest.approx(15_000_000)
-    assert money.full_of_all(row, None) is None
-    assert money.full_of_all(used(priced_requests=0), 0) is None
 
 
 def test_prices_of_engines_and_types_of_gpu_are_of_tokens_whose_bill_has_one() -> None:
