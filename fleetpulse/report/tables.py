@@ -131,7 +131,8 @@ def _bars(rows: Rows, name: str, stack: Sequence[str]) -> tuple[tuple[str, tuple
     if not found:
         return ()
     every = range(min(found), max(found) + 1, HOUR_MS)
-    return tuple((a.instant(hour)[-5:], tuple(found[hour][part] / a.USD_NUSD for part in stack)) for hour in every)
+    begin = -5 if len(every) <= 24 else 5  # of `2026-01-31 06:00`: beyond a day an hour comes again
+    return tuple((a.instant(hour)[begin:], tuple(found[hour][part] / a.USD_NUSD for part in stack)) for hour in every)
 
 
 def _by_host(rows: Rows) -> list[Row]:

@@ -255,6 +255,15 @@ def test_bars_have_every_hour_also_one_without_costs() -> None:
     assert tables.hours([]).bars == ()
 
 
+def test_bars_of_more_than_a_day_say_which_day() -> None:
+    """The same hour comes again then."""
+    rows = [{"hour_ms": hour * HOUR_MS, "part": "request", "cost_nusd": 10**9} for hour in (0, 24)]
+
+    labels = [label for label, _ in tables.hours(rows).bars]
+
+    assert (labels[0], labels[-1], len(set(labels))) == ("01-01 00:00", "01-02 00:00", 25)
+
+
 def test_bars_without_any_amount_are_drawn() -> None:
     """Nothing to show is no division by nothing."""
     made = Page("", "", [], [Section("", bars=Bars("", "$", ("a",), (("x", (0.0,)),)))])
