@@ -16,7 +16,7 @@ def repair(
     source: Annotated[str, typer.Option("--from", help="URL of the ClickHouse server that has the rows.")],
     target: Annotated[str, typer.Option("--to", help="URL of the one that lacks them.")],
     last: Annotated[str, typer.Option(help="How far back, such as 24h or 30d.")] = "24h",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print which hours differ.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print how many hours of which tables differ.")] = False,
 ) -> Result:
     """Fill a copy with what another has and Kafka no longer holds. Safe to repeat, and beside running sinks.
 
@@ -44,7 +44,8 @@ def repair(
             config.limits,
             dry_run=dry_run,
         )
-    lines = [f"{one.table}: {one.hours} hours, {one.rows:,} rows" for one in found.filled]
+    told = [(one, " differ" if one.rows is None else f", {one.rows:,} rows") for one in found.filled]
+    lines = [f"{one.table}: {one.hours} hours{rows}" for one, rows in told]
     lines = lines or [f"--to lacks nothing that --from has, in {len(found.ahead)} tables"]
     ahead = {table: hours for table, hours in found.ahead.items() if hours}
     if ahead:

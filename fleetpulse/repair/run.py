@@ -32,11 +32,11 @@ GROUP BY table
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """Hours of a table that were copied, and rows in them."""
+    """Hours of a table that were copied, and rows in them; None where nothing was copied, but for a look."""
 
     table: str
     hours: int
-    rows: int
+    rows: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def repair(
             has, had = _contents(there, table, span_ms), _contents(here, table, span_ms)
             found.ahead[table.table] = len(had.keys() - has.keys())
             hours = lacking(has, had)
-            rows = 0 if dry_run else sum(_fill(there, here, notes, table, hour_ms) for hour_ms in hours)
+            rows = None if dry_run else sum(_fill(there, here, notes, table, hour_ms) for hour_ms in hours)
             if hours:
                 found.filled.append(Filled(table.table, len(hours), rows))
         if unfinished:

@@ -26,7 +26,8 @@ ASKED = ["repair", "--from", "http://a:8123", "--to", "http://b:8123", "--dry-ru
                 "--from has nothing of hours that --to has: costs 7; that is a repair the other way round",
             ],
         ),
-        ([Filled("books", 3, 0)], {"books": 0}, ["books: 3 hours, 0 rows"]),
+        ([Filled("books", 3, None)], {"books": 0}, ["books: 3 hours differ"]),
+        ([Filled("books", 3, 1_200)], {"books": 0}, ["books: 3 hours, 1,200 rows"]),
     ],
 )
 def test_a_repair_says_what_either_lacks(

@@ -122,7 +122,7 @@ def test_the_source_has_what_its_replicas_have_before_it_is_compared(
 
     found = run.repair(there, here, (0, 3 * HOUR_MS), DEFAULT_LIMITS, dry_run=True)
 
-    assert (found.filled, synced) == ([run.Filled(TABLE, 2, 0)], [TABLE])
+    assert (found.filled, synced) == ([run.Filled(TABLE, 2, None)], [TABLE])
 
 
 def test_a_source_without_our_tables_is_refused(log: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,5 +144,5 @@ def test_a_dry_run_says_what_a_repair_before_left_and_changes_nothing(
     found = run.repair(login, login, (0, 3 * HOUR_MS), DEFAULT_LIMITS, dry_run=True)
 
     (said,) = caplog.records
-    assert found.filled == [run.Filled(TABLE, 2, 0)]
+    assert found.filled == [run.Filled(TABLE, 2, None)]
     assert (said.levelname, vars(said)["buckets"], log) == ("WARNING", 2, [])
