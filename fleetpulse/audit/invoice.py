@@ -111,7 +111,9 @@ def holding(bounds: tuple[int, int], lines: Sequence[Invoiced]) -> tuple[int, in
     first_ms, end_ms = span_of(lines) or bounds
     if first_ms < bounds[0] or end_ms > bounds[1]:
         asked, days = (f"{instant(begin)} to {instant(end)}" for begin, end in (bounds, (first_ms, end_ms)))
-        raise ConfigError("--from, --to", asked, f"must hold the days of the file, {days} (UTC); leave both out for these")
+        raise ConfigError(
+            "--from, --to", asked, f"must hold the days of the file, {days} (UTC); leave both out for these"
+        )
     return bounds
 
 

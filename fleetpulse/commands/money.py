@@ -158,8 +158,8 @@ def audit_invoice(
     """Compare a provider's invoice of GPU hours with the bills and with what silent GPUs cost, by type and day.
 
     A GPU that was read in the last 24 hours and does not report is unobserved: no bill has that time.
-    The range is that of --from and --to, without these that of the file's days, else --last. Exit 1 where hours or money
-    of a type are off.
+    The range is that of --from and --to, without these that of the file's days, else --last. Exit 1 where hours or
+    money of a type are off.
 
     Example: [bold]fleetpulse audit invoice january.csv --from 2026-01-01 --to 2026-02-01 --tolerance 0.005[/bold]
     """

@@ -67,9 +67,13 @@ def show(
     Example: [bold]fleetpulse prices show --at 2026-01-31 --gpu H100[/bold]
     """
     if region is not None and gpu is None:
-        raise ConfigError("--region", region, "goes with --gpu, which it is the price of; without both all prices are shown")
+        raise ConfigError(
+            "--region", region, "goes with --gpu, which it is the price of; without both all prices are shown"
+        )
     if commitment is not None and region is None:
-        raise ConfigError("--commitment", commitment, "goes with --gpu and --region; without them those of all are shown")
+        raise ConfigError(
+            "--commitment", commitment, "goes with --gpu and --region; without them those of all are shown"
+        )
     at_ms = _instant(at)
     from stream_jobs.prices.model import instant_text
 

@@ -16,7 +16,9 @@ def repair(
     source: Annotated[str, typer.Option("--from", help="URL of the ClickHouse server that has the rows.")],
     target: Annotated[str, typer.Option("--to", help="URL of the one that lacks them.")],
     last: Annotated[str, typer.Option(help="How far back, such as 24h or 30d.")] = "24h",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print how many hours of which tables differ.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print how many hours of which tables differ.")
+    ] = False,
 ) -> Result:
     """Fill a copy with what another has and Kafka no longer holds. Safe to repeat, and beside running sinks.
 

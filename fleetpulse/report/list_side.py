@@ -20,8 +20,8 @@ NO_CACHE = "the hosted model has no cache price: the whole prompt is billed"
 
 @dataclass(frozen=True, slots=True)
 class ListSide:
-    """A model's list cost, of so many ``requests``. ``cost_nusd`` None: why stands in ``note``. ``key``: the entry in the
-    map of list prices."""
+    """A model's list cost, of so many ``requests``. ``cost_nusd`` None: why stands in ``note``. ``key``: the entry in
+    the map of list prices."""
 
     model: str
     key: str | None

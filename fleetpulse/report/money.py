@@ -48,8 +48,6 @@ def model_costs(row: Mapping[str, Any], full_nusd: int | None) -> Row:
     return {**unit_costs(row), "full_nusd": full_nusd, "full_usd_per_request": per_request}
 
 
-
-
 def full_costs(engines: Sequence[Mapping[str, Any]], served: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """Each model's share of the bills of the engines that served it; see ``gather``. Engines without a model stay
     with nobody."""

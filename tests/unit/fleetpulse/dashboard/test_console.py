@@ -114,7 +114,9 @@ async def test_sums_of_money_are_numbers_in_a_parquet_file() -> None:
         columns = b'["name","type"]\n["String","String"]\n["nusd","Nullable(Int128)"]\n'
         return httpx.Response(200, content=columns if request.content.startswith(b"DESCRIBE") else b"PAR1")
 
-    found = await file(LOGIN, "SELECT nusd FROM {a:Identifier};", {"a": "t"}, "parquet", transport=httpx.MockTransport(take))
+    found = await file(
+        LOGIN, "SELECT nusd FROM {a:Identifier};", {"a": "t"}, "parquet", transport=httpx.MockTransport(take)
+    )
 
     assert found == b"PAR1"
     assert seen == [
