@@ -472,12 +472,12 @@ async def test_a_file_that_fails_has_the_servers_words(stack: Any, ending: str, 
 
 async def test_a_sum_of_money_is_a_number_in_a_parquet_file(stack: Any) -> None:
     """As a decimal: 128 bits are raw bytes there. The order of rows, nulls and values of places stay."""
-    sql = "SELECT sum(toInt128(number)) AS nusd, nullIf(nusd, 3) AS b, {c:String} AS c FROM numbers(4) GROUP BY number"
+    sql = "SELECT sum(toInt128(number)) AS nusd, nullIf(nusd, 3) AS b, {c:UInt8} AS c FROM numbers(4) GROUP BY number"
 
-    found = await console.file(stack.clickhouse_reader, f"{sql} ORDER BY nusd DESC;", {"c": "x"}, "parquet")
+    found = await console.file(stack.clickhouse_reader, f"{sql} ORDER BY nusd DESC;", {"c": 7}, "parquet")
 
     assert pq.read_table(io.BytesIO(found)).to_pylist() == [
-        {"nusd": Decimal(n), "b": None if n == 3 else Decimal(n), "c": "x"} for n in (3, 2, 1, 0)
+        {"nusd": Decimal(n), "b": None if n == 3 else Decimal(n), "c": 7} for n in (3, 2, 1, 0)
     ]
 
 
