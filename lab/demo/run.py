@@ -164,6 +164,7 @@ def _watch(run: _Run) -> bool:
                 _complain_about_dead_edges(run)
                 show(_picture(run, time.monotonic() - begun_s))
                 time.sleep(1.0)
+        _complain_about_dead_edges(run)  # one that failed since the last look
     except KeyboardInterrupt:
         run.console.print("stopping early; the books follow")
         return False

@@ -1,4 +1,4 @@
-"""Who starts first. The demo itself runs in tests/integration/test_cookbook.py."""
+"""Who starts first, and who may not fail. The demo itself runs in tests/integration/test_cookbook.py."""
 
 from __future__ import annotations
 
@@ -160,3 +160,34 @@ def test_the_demo_gives_up_where_nothing_comes_and_says_how_far_it_came(tmp_path
         waited({first: 100.0}, 401.0, tmp_path)
 
     assert str(raised.value).endswith("sink:\nwaits")
+
+
+class Failing:
+    """Processes of which the fleet has failed as soon as somebody asks whether it still runs."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def names(self) -> tuple[str, ...]:
+        return ("simulate",)
+
+    def tend(self) -> None: ...
+
+    def pid(self, _name: str) -> None:
+        self.asked = True
+
+    def exit_code(self, name: str) -> int | None:
+        return 1 if self.asked and name == "simulate" else None
+
+    def tail(self, name: str) -> str:
+        return f"log of {name}"
+
+
+def test_a_fleet_that_failed_between_two_looks_fails_the_demo(tmp_path: Path) -> None:
+    """The books of what it had sent by then are exact, and say nothing of it."""
+    scenario, before = Scenario(60, 1, tmp_path, tmp_path), dict.fromkeys(SOURCES, 0)
+    database, processes = cast(Database, Tables({}, 0.0)), cast(Processes, Failing())
+    run = demo._Run(Config(), scenario, database, processes, Console(quiet=True), 0, 0, before)
+
+    with pytest.raises(FleetpulseError, match="simulate ended with exit code 1; the end of its log:\nlog of simulate"):
+        demo._watch(run)
