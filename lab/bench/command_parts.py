@@ -283,18 +283,20 @@ def peers(
     Example: [bold]fleetpulse bench peers --against quix --windows 1 --hosts 100[/bold]
     """
     from lab.bench import peers as measuring
-    from lab.bench.peers_answers import COLUMNS, table
+    from lab.bench.peers_answers import COLUMNS, table, wrong_of_ours
     from lab.bench.stand import fresh_stand
     from runtime.config import load
 
+    if paced_windows == 1:
+        raise ConfigError("--paced-windows", 1, "must be 0, or 2 at least: the kill is in the last but one")
     made = environments or load({"data_dir": data_dir}).data_dir / "environments"
     wanted = tuple(one.value for one in against or PeerName)
     options = measuring.Options(wanted, windows, hosts, paced_hosts, paced_windows, seed)
     with fresh_stand(data_dir, progress.say, folder="bench-peers") as place:
         result = measuring.measure(place, options, made.resolve(), progress)
     title = f"{result['events']:,} requests in {result['series']:,} windows and series, one core each"
-    wrong = [name for name, one in result["sides"].items() if name.startswith("fleetpulse") and not one["equal"]]
-    return Measured("peers", result, [(title, COLUMNS, table(result["sides"]))], wrong={"not the exact answer": wrong})
+    wrong = {"not the exact answer, or not after a kill": wrong_of_ours(result["sides"])}
+    return Measured("peers", result, [(title, COLUMNS, table(result["sides"]))], wrong=wrong)
 
 
 COMMANDS = (stages, edge, insight, shapes, judging, alerts, dashboard, cost, counterparts, peers)

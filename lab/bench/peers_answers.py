@@ -159,6 +159,16 @@ def quantile_error(values: Sequence[int], q: float, value: float | None) -> floa
     return max(0.0, (below - value) / max(below, 1), (value - above) / max(above, 1))
 
 
+def wrong_of_ours(sides: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Sides of ours that did not give the exact answer, or lost or doubled something after a kill."""
+    return [name for name, side in sides.items() if name.startswith("fleetpulse") and not _is_right(side)]
+
+
+def _is_right(side: Mapping[str, Any]) -> bool:
+    killed = side.get("killed", {})
+    return bool(side["equal"]) and not any(killed.get(name) for name in ("lost", "doubled", "wrong_sums"))
+
+
 def table(sides: Mapping[str, Mapping[str, Any]]) -> list[tuple[Any, ...]]:
     """One line for each side: what was measured, None where that was not run."""
     return [

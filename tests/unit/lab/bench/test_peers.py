@@ -6,6 +6,7 @@ lab.bench.peers_flink.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from lab.bench import peers_faust, peers_quix
+from fleetpulse.commands.progress import Progress
+from lab.bench import command_parts, peers_faust, peers_quix
 from lab.bench.counterparts import HERE
 from lab.bench.peers import TAIL_MS, Load, Watched, load
 from lab.bench.peers_answers import GROUPING, LEVELS, exact, judge, row
@@ -21,6 +23,7 @@ from lab.bench.peers_flink import command, lock
 from lab.bench.peers_sides import HOW, statements
 from lab.bench.workload import FLEET
 from schemas.contract.headers import NDJSON
+from schemas.errors import ConfigError
 from schemas.limits import WINDOW_MS
 
 PROFILE = replace(FLEET, hosts=3, gpus_per_host=0)
@@ -144,3 +147,25 @@ def test_the_engine_reads_what_it_needs_and_begins_last() -> None:
     assert "'group-1'" in queue
     assert "request_id" not in queue
     assert rows.endswith(view.partition(" AS ")[2])
+
+
+def test_the_command_fails_where_ours_lost_something_after_the_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though the answer without a kill was exact."""
+    side = {"cpu_s_per_million": 8.0, "times_ours": 1.0, "equal": True, "killed": {"lost": 2, "doubled": 0}}
+    result = {"events": 3, "series": 2, "sides": {"fleetpulse, Native": side}}
+    monkeypatch.setattr("lab.bench.stand.fresh_stand", lambda *_given, **_named: contextlib.nullcontext())
+    monkeypatch.setattr("lab.bench.peers.measure", lambda *_given: result)
+
+    found = command_parts.peers(Progress(), 1, environments=tmp_path, data_dir=tmp_path)
+
+    assert found.wrong == {"not the exact answer, or not after a kill": ["fleetpulse, Native"]}
+
+
+def test_one_window_in_real_time_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is none before its last, in which a side is killed: nothing would be, and nothing lost."""
+    monkeypatch.setattr("lab.bench.stand.fresh_stand", lambda *_given, **_named: pytest.fail("nothing is started"))
+
+    with pytest.raises(ConfigError, match="--paced-windows = 1: must be 0, or 2 at least"):
+        command_parts.peers(Progress(), 1, paced_windows=1, data_dir=tmp_path)

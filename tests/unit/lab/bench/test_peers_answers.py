@@ -19,6 +19,7 @@ from lab.bench.peers_answers import (
     quantile_error,
     row,
     table,
+    wrong_of_ours,
 )
 
 SERIES = tuple("a" for _ in GROUPING.dimensions)
@@ -113,3 +114,21 @@ def test_the_table_says_nothing_of_what_was_not_run() -> None:
     assert lines[0] == ("ours", 8.0, 1.0, 2.0, None, None, True, None, None, None, None)
     assert lines[1][4:] == (1.0, 2.0, True, 0, 3, 2, 4.5)
     assert {len(one) for one in lines} == {len(COLUMNS)}
+
+
+@pytest.mark.parametrize(
+    ("ours", "wrong"),
+    [
+        pytest.param({}, [], id="nothing was killed"),
+        pytest.param({"killed": {"lost": 0, "doubled": 0, "repeated": 3, "wrong_sums": 0}}, [], id="nothing was lost"),
+        pytest.param({"killed": {"lost": 1, "doubled": 0, "wrong_sums": 0}}, ["fleetpulse, Native"], id="lost"),
+        pytest.param({"killed": {"lost": 0, "doubled": 1, "wrong_sums": 0}}, ["fleetpulse, Native"], id="doubled"),
+        pytest.param({"killed": {"lost": 0, "doubled": 0, "wrong_sums": 1}}, ["fleetpulse, Native"], id="a wrong sum"),
+        pytest.param({"equal": False}, ["fleetpulse, Native"], id="not the answer"),
+    ],
+)
+def test_ours_has_to_give_the_exact_answer_also_after_a_kill(ours: dict[str, object], wrong: list[str]) -> None:
+    """Others may be wrong: that is what is measured of them."""
+    others = {"equal": False, "killed": {"lost": 5, "doubled": 5, "wrong_sums": 5}}
+
+    assert wrong_of_ours({"fleetpulse, Native": {"equal": True} | ours, "plain Faust": others}) == wrong
