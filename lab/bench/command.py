@@ -149,6 +149,11 @@ def live(
     ]
     last = tried[-1]
     shares = [(name, share, last["memory_peak_bytes"].get(name)) for name, share in last["cores"].items()]
+    lines = [f"differences: {last['books']['differences'][:5]}"] if last["books"]["differences"] else []
+    if last["services_ended"]:
+        lines.append(f"ended, which no service should: {', '.join(last['services_ended'])}")
+    if not last["derived_read"]:
+        lines.append(f"behind with derived records, s: {last['derived_lag_s']}")
     return Measured(
         "live",
         {"largest_fleet_gpus": largest, "tried": tried},
@@ -156,7 +161,7 @@ def live(
             ("Live fleets", columns, rows),
             (f"CPU at {last['gpus']:,} GPUs", ("process", "cores", "memory peak bytes"), shares),
         ],
-        [f"differences: {last['books']['differences'][:5]}"] if last["books"]["differences"] else [],
+        lines,
         {"does not keep up": [] if largest else [f"{one['gpus']:,} GPUs" for one in tried]},
     )
 

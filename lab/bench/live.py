@@ -1,7 +1,8 @@
 """``bench live``: a whole simulated fleet in real time on this machine, all jobs and raw tables included.
 
-The fleet *keeps up* when the simulator is punctual, lag (in seconds of input) is flat, and the books are exact at the
-end. With ``search`` smaller fleets follow until one keeps up (then a larger one between the two).
+The fleet *keeps up* when the simulator is punctual, lag (in seconds of input) is flat, readers of derived records are no
+more than two windows behind, no service has ended, and the books are exact at the end. With ``search`` smaller fleets
+follow until one keeps up (then a larger one between the two).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import linear_regression
+from statistics import linear_regression, median
 from typing import Any, Self
 
 from aiokafka import TopicPartition
@@ -28,6 +29,7 @@ from runtime.config import Config
 from runtime.kafka_clients import make_admin, make_consumer, stop_client
 from schemas.contract.topics import SOURCE_TOPICS, TOPICS, WINDOW_FINALS, WINDOW_PARTIALS
 from schemas.errors import FleetpulseError
+from schemas.limits import SECOND_MS, WINDOW_MS
 
 GPUS_PER_HOST = 8
 REQUESTS_PER_HOST_S = 40.0
@@ -40,6 +42,10 @@ LAG_RISE_MAX = 0.05
 """Seconds of lag that may be added per second, in the second half."""
 LAG_WOBBLE_S = 1.0
 """A rise that adds less than this over the whole second half is the rhythm of fetches and commits."""
+DERIVED_LAG_S_MAX = 2 * WINDOW_MS / SECOND_MS
+"""Of derived records a window's come together: who reads them has one to read when it is punctual."""
+LOAD_SHARE_MIN = 0.97
+"""Of the records that a fleet sends: with fewer who keeps up with them proves nothing."""
 _READY_WITHIN_S = 300.0
 _SEARCH_STEP = 156
 
@@ -67,6 +73,8 @@ class Run:
     books: Report | None = None
     settled_s: float = 0.0
     simulator_late_s: float = 0.0
+    ended: dict[str, int] = field(default_factory=dict)
+    """How often each service did, which should not."""
 
     @property
     def records_per_s(self) -> float:
@@ -99,6 +107,7 @@ def _run(stand: Stand, hosts: int, seconds: int, seed: int, progress: Progress) 
             settle_s = time.monotonic()
             run.books = reconcile(stand.config.kafka, stand.config.clickhouse, wait_s=SETTLE_WITHIN_S)
             run.settled_s = time.monotonic() - settle_s
+        run.ended = ends(processes)
     return run
 
 
@@ -158,6 +167,13 @@ def ended_well(processes: Processes, name: str) -> bool:
     if code:
         raise FleetpulseError(f"{name} failed:\n{processes.tail(name)}")
     return code == 0
+
+
+def ends(processes: Processes) -> dict[str, int]:
+    """How often each service has ended: those that were started again, and those that are down. Not the fleet, which
+    ends by itself."""
+    services = [name for name in processes.names() if name != "simulate"]
+    return {name: processes.restarts(name) + (processes.pid(name) is None) for name in services}
 
 
 async def _until_ready(config: Config, processes: Processes, jobs: Sequence[str]) -> None:
@@ -267,14 +283,19 @@ def verdict(run: Run) -> dict[str, Any]:
     produced = 0 if run.books is None else sum(topic.produced for topic in run.books.topics)
     rises = any(slope > LAG_RISE_MAX and slope * span_s > LAG_WOBBLE_S for slope in rise.values())
     flat = not rises and all(max(lags) <= LAG_S_MAX for lags in source_lag.values())
-    punctual = per_s >= 0.97 * expected and run.simulator_late_s <= LAG_S_MAX
+    punctual = per_s >= LOAD_SHARE_MIN * expected and run.simulator_late_s <= LAG_S_MAX
+    derived = {name: _derived_lag_s(run, late, name) for name in late[0].lag if name not in source_lag}
+    derived_read = all(lag_s is None or lag_s <= DERIVED_LAG_S_MAX for lag_s in derived.values())
+    ended = {name: count for name, count in run.ended.items() if count}
     exact = run.books is not None and run.books.exact
     return {
         "gpus": run.hosts * GPUS_PER_HOST,
         "hosts": run.hosts,
         "seconds": run.seconds,
-        "keeps_up": flat and punctual and exact,
+        "keeps_up": flat and derived_read and punctual and exact and not ended,
         "lag_flat": flat,
+        "derived_read": derived_read,
+        "services_ended": ended,
         "simulator_punctual": punctual,
         "books_exact": exact,
         "records_per_s": per_s,
@@ -286,6 +307,7 @@ def verdict(run: Run) -> dict[str, Any]:
         "derived_records_lag_max": {
             name: max(one.lag[name] for one in late) for name in late[0].lag if name not in source_lag
         },
+        "derived_lag_s": derived,
         "cores": {name: spent / run.wall_s for name, spent in run.cpu_s.items()},
         "cores_total": sum(run.cpu_s.values()) / run.wall_s,
         "cpu_s": run.cpu_s,
@@ -293,6 +315,16 @@ def verdict(run: Run) -> dict[str, Any]:
         "settled_s": run.settled_s,
         "books": None if run.books is None else run.books.as_dict(),
     }
+
+
+def _derived_lag_s(run: Run, late: Sequence[Reading], name: str) -> float | None:
+    """Median of the lag of a reader of derived records, in seconds of what came since the fleet began; None without
+    any."""
+    moved = [one for one in run.readings if one.records]
+    came = moved[-1].ends.get(name, 0) - moved[0].ends.get(name, 0) if moved else 0
+    if not came:
+        return None
+    return median(one.lag[name] for one in late) * (moved[-1].at_s - moved[0].at_s) / came
 
 
 def _rise(at_s: list[float], lags: list[float]) -> float:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import orjson
 import pytest
 from typer.testing import CliRunner
 
 from fleetpulse.reconcile.compare import Report, TopicBooks
+from fleetpulse.services.processes import Processes
 from lab.bench import cpu, live, measurement, throughput
 from lab.bench.command import app
 from lab.bench.freshness import Seen
@@ -61,6 +64,53 @@ def test_a_late_simulator_is_no_proof() -> None:
     found = live.verdict(run_of([0] * 10, per_s=200))
 
     assert (found["keeps_up"], found["simulator_punctual"], found["lag_flat"]) == (False, False, True)
+
+
+def with_finals(run: live.Run, lag_windows: int) -> live.Run:
+    """The same with a finals job so many windows behind; a window of 600 derived records comes every ten seconds."""
+    run.readings = [
+        replace(one, lag=one.lag | {"finals": 600 * lag_windows}, ends={"finals": 600 * (int(one.at_s) // 10)})
+        for one in run.readings
+    ]
+    return run
+
+
+def test_who_reads_derived_records_may_be_two_windows_behind() -> None:
+    """They come window by window; beyond that the jobs that nobody waits for do not keep up, however exact the books."""
+    on_it, beyond = (live.verdict(with_finals(run_of([0] * 41), windows)) for windows in (2, 3))
+
+    assert on_it["derived_lag_s"] == {"finals": 20.0, "sink": None}
+    assert (on_it["keeps_up"], on_it["derived_read"]) == (True, True)
+    assert beyond["derived_lag_s"]["finals"] == 30.0
+    assert (beyond["keeps_up"], beyond["derived_read"], beyond["lag_flat"]) == (False, False, True)
+
+
+def test_a_service_that_ended_does_not_keep_up() -> None:
+    """It was started again, and its successor caught up."""
+    run = run_of([0] * 10)
+    run.ended = {"jobs": 0, "jobs-costs": 1}
+
+    found = live.verdict(run)
+
+    assert (found["keeps_up"], found["services_ended"]) == (False, {"jobs-costs": 1})
+
+
+class Children:
+    """The fleet has ended, the sink is down, the windows job was started again."""
+
+    def names(self) -> tuple[str, ...]:
+        return ("jobs", "jobs-finals", "sink", "simulate")
+
+    def restarts(self, name: str) -> int:
+        return int(name == "jobs")
+
+    def pid(self, name: str) -> int | None:
+        return None if name in ("sink", "simulate") else 7
+
+
+def test_services_that_were_started_again_and_that_are_down_have_ended() -> None:
+    """The fleet ends by itself."""
+    assert live.ends(cast(Processes, Children())) == {"jobs": 1, "jobs-finals": 0, "sink": 1}
 
 
 def test_freshness_counts_from_window_end_and_lateness_to_the_last_growth() -> None:
