@@ -49,6 +49,8 @@ APART_S = 1.1
 LASTS_S = 25.0
 TAIL_S = 25.0
 TARGETS = {"events_p99_s": 1.0, "rules_p99_s": 1.0}
+ANSWERED_WITHIN_S = 10.0
+"""An event without an alert by then has none: delays of those that have one say nothing of it."""
 SLOWEST = 5
 """Events whose way is listed leg by leg."""
 _READY_WITHIN_S = 90.0
@@ -110,6 +112,10 @@ class Seen:
     begun_ms: int = 0
     """When the observer began, which is when the fleet was started."""
     trail: Trail = field(default_factory=Trail)
+    sent_ms: dict[str, int] = field(default_factory=dict)
+    """When each event of the bench's own was sent, by its GPU."""
+    ended_ms: int = 0
+    """When the observer ended."""
 
     def finals(self, now_ms: int, headers: FinalsHeaders, upstreams: int) -> None:
         """A record of window.finals."""
@@ -127,6 +133,12 @@ class Seen:
         if alert.transition == "opened":
             self.opened.append((now_ms, alert))
         self.resolved += alert.transition == "resolved"
+
+    def unanswered(self) -> list[str]:
+        """GPUs of events that opened no alert, though there was time to."""
+        alerted = {alert.labels.get("gpu_uuid") for _, alert in self.opened}
+        until_ms = self.ended_ms - round(ANSWERED_WITHIN_S * 1_000)
+        return [uuid for uuid, at_ms in self.sent_ms.items() if at_ms <= until_ms and uuid not in alerted]
 
 
 def delays_s(seen: Seen, rules: frozenset[str]) -> tuple[list[float], list[float]]:
@@ -192,10 +204,14 @@ def _report(seen: Seen, hosts: int, seconds: int, faults: int, cores: Mapping[st
     while_it_ran = finals_s(seen, seen.begun_ms + SETTLE_S * 1_000, seen.begun_ms + seconds * 1_000)
     by_rule = Counter(alert.rule for _, alert in seen.opened)
     p99 = {f"{name}_p99_s": quantiles["p99_s"] for name, quantiles in found.items()}
+    within = {name: (value := p99[name]) is not None and value <= bound for name, bound in TARGETS.items()}
+    unanswered = seen.unanswered()
     return {
         "gpus": hosts * live.GPUS_PER_HOST,
         "seconds": seconds,
         "faults": faults,
+        "events_sent": len(seen.sent_ms),
+        "events_unanswered": len(unanswered),
         "alerts_opened": len(seen.opened),
         "alerts_resolved": seen.resolved,
         "by_rule": dict(sorted(by_rule.items())),
@@ -206,7 +222,7 @@ def _report(seen: Seen, hosts: int, seconds: int, faults: int, cores: Mapping[st
         **p99,
         "cores": dict(cores),
         "targets": TARGETS,
-        "within": {name: (value := p99[name]) is not None and value <= bound for name, bound in TARGETS.items()},
+        "within": within | {"every_event": not unanswered},
     }
 
 
@@ -223,7 +239,7 @@ async def _observe(config: Config, processes: Processes, on_progress: Any) -> Se
     begun_s = time.monotonic()
     take = partial(_take, seen, BY_NAME[WINDOW_PARTIALS].partitions)
     readers = [follow(config, topic, take) for topic in (WINDOW_FINALS, ALERTS_TOPIC)]
-    tasks = [asyncio.create_task(one) for one in (*readers, _report_events(config, clock))]
+    tasks = [asyncio.create_task(one) for one in (*readers, _report_events(config, clock, seen))]
     try:
         while ended_s is None or time.monotonic() - ended_s < TAIL_S:
             await asyncio.sleep(_LOOK_EVERY_S)
@@ -237,6 +253,7 @@ async def _observe(config: Config, processes: Processes, on_progress: Any) -> Se
                 raise FleetpulseError(f"no final came in {_READY_WITHIN_S:.0f} s:\n{processes.tail('finals')}")
             on_progress(int(time.monotonic() - begun_s))
     finally:
+        seen.ended_ms = clock.now_ms()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -255,14 +272,15 @@ async def follow(config: Config, topic: str, take: Callable[[int, Any], None]) -
                     take(now_ms, record)
 
 
-async def _report_events(config: Config, clock: SystemClock) -> None:
+async def _report_events(config: Config, clock: SystemClock, seen: Seen) -> None:
     """An XID of ever another GPU, as an agent reports it: at once, through a spool of its own."""
     await asyncio.sleep(SETTLE_S / 2)  # what is sent while jobs start waits for them
     async with publishing(config, config.data_dir / "spool-events", "bench") as publisher:
         for number in itertools.count():
-            row = {"at_ms": clock.now_ms(), "code": 79, "kind": "xid", "severity": "critical", "origin": "simulated"}
-            where = {"host": f"{PREFIX}{number}", "gpu_uuid": f"{PREFIX}{number}"}
-            await publish_rows(publisher, GPU_EVENTS, [row | where])
+            at_ms, uuid = clock.now_ms(), f"{PREFIX}{number}"
+            row = {"at_ms": at_ms, "code": 79, "kind": "xid", "severity": "critical", "origin": "simulated"}
+            await publish_rows(publisher, GPU_EVENTS, [row | {"host": uuid, "gpu_uuid": uuid}])
+            seen.sent_ms[uuid] = at_ms
             await asyncio.sleep(APART_S)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lab.bench.alerting import LASTS_S, PREFIX, SETTLE_S, Seen, delays_s, finals_s, schedule
+from lab.bench.alerting import LASTS_S, PREFIX, SETTLE_S, Seen, _report, delays_s, finals_s, schedule
 from lab.simulator.faults import faults_of
 from schemas.contract.alerts import Alert
 from schemas.rows.finals import PROGRESS_SCHEMA, FinalsHeaders
@@ -45,6 +45,20 @@ def test_delays_are_told_apart_by_who_opened() -> None:
 
     assert delays_s(seen, frozenset({"gpu_hot"})) == ([0.25], [0.1])
     assert (len(seen.opened), seen.resolved) == (4, 1)
+
+
+def test_an_event_that_opened_no_alert_is_beyond_the_bounds() -> None:
+    """However soon the others' came; what was sent just before the end may still be on its way."""
+    seen = Seen(ended_ms=1_000_100_000)
+    seen.sent_ms = {f"{PREFIX}0": 1_000_020_000, f"{PREFIX}1": 1_000_090_000, f"{PREFIX}2": 1_000_090_001}
+    seen.alert(1_000_020_250, replace(ALERT, rule="gpu_xid", labels={"gpu_uuid": f"{PREFIX}0"}))
+    missing = _report(seen, 8, 180, 1, {})
+    seen.alert(1_000_090_300, replace(ALERT, labels={"gpu_uuid": f"{PREFIX}1"}, opened_ms=1_000_090_000))
+    answered = _report(seen, 8, 180, 1, {})
+
+    assert (missing["events_sent"], missing["events_unanswered"]) == (3, 1)
+    assert (missing["within"]["events_p99_s"], missing["within"]["every_event"]) == (True, False)
+    assert (answered["events_unanswered"], answered["within"]["every_event"]) == (0, True)
 
 
 def test_finals_count_from_the_end_of_their_window_while_the_fleet_ran() -> None:
