@@ -146,9 +146,11 @@ def run_outage(part: str, *, minutes: float, gpus: int, seed: int, data_dir: Pat
 
 
 def _away(run: _Run, part: str, away_s: float, progress: Progress) -> tuple[float, int]:
-    """Kill the part and start it again; how long it was gone [s], and when it was back [ms]."""
+    """Kill the part and start it again; how long it was gone [s], and when it was back [ms]. Raises ``FleetpulseError``
+    where it had ended by itself."""
     begun_s = time.monotonic()
-    stack.kill(run.stand.data_dir, part)
+    if stack.kill(run.stand.data_dir, part) is None:
+        raise FleetpulseError(f"{part} had ended by itself before it was to be away")
     with progress.task(f"without {part} for {away_s:.0f} s") as on_progress:
         while (passed_s := time.monotonic() - begun_s) < away_s:
             run.processes.tend()

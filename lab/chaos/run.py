@@ -18,8 +18,8 @@ from fleetpulse.services.processes import Processes
 from fleetpulse.sql.database import Database
 from lab.chaos.compare import DIFFERENCES_SHOWN_MAX, Comparison, compare, stored
 from lab.chaos.outcomes import outcomes
-from lab.chaos.schedule import schedule
-from lab.chaos.stage import CLUSTER_DOWN_S, PRODUCER, Stage
+from lab.chaos.schedule import KILLS, schedule
+from lab.chaos.stage import CLUSTER_DOWN_S, PRODUCER, WAS_DOWN, Stage
 from lab.simulator.truth import Truth
 from lab.simulator.truth_file import Cut, cut_of, read_lives, truth_of
 from runtime.config import Config, load
@@ -56,14 +56,20 @@ class ChaosReport:
     @property
     def exact(self) -> bool:
         """Whether the books and the truth both agree with the tables, and all that follows from them, no more of the
-        truth was cut than kills explain, and enough of those hit a part that worked."""
+        truth was cut than kills explain, enough of those hit a part that worked, and none one that had ended by
+        itself."""
         agree = self.books.exact and all(one.exact for one in self._compared)
-        return agree and not self.cut.beyond and not self._too_few
+        return agree and not self.cut.beyond and not self._too_few and not self._in_vain
 
     @property
     def _too_few(self) -> list[str]:
         """Kills of which too few hit a part that worked."""
         return [name for name, hit in self.at_work.items() if hit < AT_WORK_SHARE_MIN * self.blows.get(name, 0)]
+
+    @property
+    def _in_vain(self) -> list[str]:
+        """Kills that found nobody: who is killed is started again until it answers, so it had ended by itself."""
+        return [name for blow in KILLS if (name := blow.value + WAS_DOWN) in self.blows]
 
     @property
     def _compared(self) -> tuple[Comparison, ...]:
@@ -99,6 +105,7 @@ class ChaosReport:
         lines = [f"{name}: {count}" for name, count in self.blows.items()]
         lines += [f"{name}: {hit} hit one that had committed since its start" for name, hit in self.at_work.items()]
         lines += [f"{name}: too few of them" for name in self._too_few]
+        lines += [f"{name}: it had ended by itself" for name in self._in_vain]
         lines.append(
             f"compared {self.comparison.cells:,} sums and {self.comparison.percentiles:,} percentiles with the truth"
         )

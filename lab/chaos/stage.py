@@ -38,6 +38,8 @@ HOT_MS = 600_000
 """Finals are emitted again for longer than any part is gone, so that the newest of each is whole; an owner that takes
 over folds so much again."""
 FAULT_EVERY_S, FAULT_LASTS_S, FAULTS = 60, 20, 60
+WAS_DOWN = " (was down)"
+"""Behind the name of what was done to who was not there."""
 PRODUCER, SINK, SECOND = "producer", "sink", "jobs-second"
 COMMITTED = {PRODUCER: "edge_records_sent", SINK: "sink_inserts"}
 """What a process counts once it has something done for good; a job, ``job_commits``."""
@@ -168,7 +170,7 @@ class Stage:
                 hit = self._grow()
             case Blow.REBALANCE_STORM:
                 hit = self._storm()
-        self.done[step.blow.value if hit else f"{step.blow.value} (was down)"] += 1
+        self.done[step.blow.value if hit else step.blow.value + WAS_DOWN] += 1
 
     def _freeze(self, name: str, seconds: float) -> bool:
         """Stop a worker or a part of the stack for a while."""

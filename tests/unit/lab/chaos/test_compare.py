@@ -215,3 +215,21 @@ def test_enough_kills_have_to_hit_a_part_that_works(hit: int, exact: bool, judge
     assert report.exact == exact
     assert f"kill sink: {hit} hit one that had committed since its start" in report.text().splitlines()
     assert ("kill sink: too few of them" in report.text().splitlines()) != exact
+
+
+@pytest.mark.parametrize(
+    ("blow", "exact"),
+    [
+        pytest.param("kill kafka (was down)", False, id="a part that is killed is up again before the next blow"),
+        pytest.param("worker freezes and wakes as a zombie (was down)", True, id="a worker may be starting again"),
+    ],
+)
+def test_a_kill_of_a_part_that_had_ended_by_itself_is_not_exact(
+    blow: str, exact: bool, judged: Callable[..., Comparison]
+) -> None:
+    """Whatever the others hit, and however right the numbers are."""
+    blows, hit = {"kill kafka": 6, blow: 1}, {"kill kafka": 6}
+    report = ChaosReport(4, blows, 61.0, Report((), 3, ()), judged(), at_work=hit)
+
+    assert report.exact == exact
+    assert (f"{blow}: it had ended by itself" in report.text().splitlines()) != exact

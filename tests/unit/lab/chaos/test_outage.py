@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
+from fleetpulse.commands.progress import Progress
 from fleetpulse.reconcile.compare import Report
+from lab.chaos import outage
 from lab.chaos.compare import Comparison, Difference
 from lab.chaos.outage import SETTLED_MS, Outage, caught_up_ms
+from schemas.errors import FleetpulseError
 
 BACK_MS = 1_790_000_000_000
 LATE_MS = 2_000
@@ -78,3 +85,13 @@ def test_an_outage_holds_where_all_is_right_and_soon_made_good(
     assert (found.rate, found.holds) == (rate, holds)
     assert found.as_dict()["holds"] == holds
     assert ("does NOT hold" in found.text()) == (not holds)
+
+
+def test_a_part_that_had_ended_by_itself_is_no_outage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was away for nobody knows how long, and why it ended is what to look for."""
+    monkeypatch.setattr(outage.stack, "kill", lambda _folder, _part: None)
+    monkeypatch.setattr(outage.stack, "start_part", lambda _folder, _part: None)
+    run = cast(Any, SimpleNamespace(stand=SimpleNamespace(data_dir=tmp_path)))
+
+    with pytest.raises(FleetpulseError, match="kafka had ended by itself"):
+        outage._away(run, "kafka", 0.0, Progress())

@@ -193,6 +193,21 @@ def test_a_kill_that_is_to_hit_a_part_at_work_waits_until_it_has_committed(
     assert (stage.done, stage.at_work) == ({blow.value: 2}, {blow.value: 1})
 
 
+def test_a_kill_of_a_part_that_is_down_is_told_apart(
+    tmp_path: Path, recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is started all the same, and counts by another name."""
+    started: list[str] = []
+    monkeypatch.setattr(chaos.stack, "kill", lambda _folder, _name: None)
+    monkeypatch.setattr(chaos.stack, "start_part", lambda _folder, name: started.append(name))
+    stage = staged(tmp_path, recording)
+
+    stage.strike(Step(0.0, Blow.KILL_KAFKA))
+
+    assert started == [chaos.stack.KAFKA]
+    assert stage.done == {"kill kafka (was down)": 1}
+
+
 def test_without_a_cluster_the_windows_job_runs_alone(tmp_path: Path, recording: Recording) -> None:
     """Beside sink and producer."""
     assert staged(tmp_path, recording, jobs=1).processes.names() == ("jobs-windows", SINK, PRODUCER)
