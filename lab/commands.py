@@ -243,8 +243,8 @@ def show_soak(soak: Any) -> None:
         for line in soak.lines
     ]
     print_rows("Soak", columns, rows, empty="nothing was seen")
-    for name, why in soak.refused.items():
-        out.print(f"query {name} failed: {why}", markup=False, highlight=False)
+    for note in soak.notes:
+        out.print(note, markup=False, highlight=False)
     if soak.books is not None:
         out.print(soak.books.text(), markup=False, highlight=False)
 

@@ -17,6 +17,8 @@ import numpy as np
 WARM_UP_SHARE = 1 / 3
 SAMPLES_MIN = 12
 """Behind the start-up."""
+SOURCES = "windows"
+"""The reader of all that the fleet sends."""
 HOUR_S = 3_600
 
 
@@ -84,7 +86,7 @@ class Line:
 
 def lines(samples: Sequence[Sample], seconds: float, restarts: Mapping[str, int]) -> list[Line]:
     """Every amount with its verdict; ``restarts`` of processes, each of which fails."""
-    steady = [one for one in samples if one.at_s >= WARM_UP_SHARE * seconds]
+    steady = _steady(samples, seconds)
     found = [*_of_processes(steady), *_of_readers(steady)]
     found.append(_line("parts of tables", "", steady, [one.parts for one in steady], PARTS))
     found.append(_line("files", "", steady, [one.files for one in steady], FILES))
@@ -92,6 +94,19 @@ def lines(samples: Sequence[Sample], seconds: float, restarts: Mapping[str, int]
     found.append(_line("bytes on disk", "B", steady, [one.disk_bytes for one in steady], None))
     found += [Line(f"restarts of {name}", "", 0, count, 0, False) for name, count in restarts.items() if count]
     return found
+
+
+def load_per_s(samples: Sequence[Sample], seconds: float) -> float | None:
+    """Records that the fleet sent each second behind the start-up; None where that was not seen."""
+    seen = [(one.at_s, float(one.ends[SOURCES])) for one in _steady(samples, seconds) if SOURCES in one.ends]
+    if len(seen) < SAMPLES_MIN:
+        return None
+    begin, end = trend(seen)
+    return (end - begin) / (seen[-1][0] - seen[0][0])
+
+
+def _steady(samples: Sequence[Sample], seconds: float) -> list[Sample]:
+    return [one for one in samples if one.at_s >= WARM_UP_SHARE * seconds]
 
 
 def _of_processes(steady: Sequence[Sample]) -> Iterator[Line]:

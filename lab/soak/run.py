@@ -23,7 +23,7 @@ from fleetpulse.services.processes import Processes
 from lab.bench import live
 from lab.bench.dashboard_queries import AROUND_MS, values_of
 from lab.bench.stand import Stand, fresh_stand
-from lab.soak.judge import HOUR_S, Line, Sample, lines
+from lab.soak.judge import HOUR_S, Line, Sample, lines, load_per_s
 from runtime.clickhouse_clients import connect
 from runtime.clock import SystemClock
 from runtime.config import Config
@@ -58,10 +58,30 @@ class Soak:
         return lines(self.samples, self.seconds, self.restarts)
 
     @property
+    def load_share(self) -> float | None:
+        """Of the records that such a fleet sends those that came, behind the start-up; None where that was not seen."""
+        per_s = load_per_s(self.samples, self.seconds)
+        return None if per_s is None else per_s / (live.RECORDS_PER_HOST_S * self.hosts)
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the fleet sent what it should: what does not grow under less proves nothing."""
+        return self.load_share is not None and self.load_share >= live.LOAD_SHARE_MIN
+
+    @property
+    def notes(self) -> list[str]:
+        """What is wrong beside the lines."""
+        found = [f"query {name} failed: {why}" for name, why in self.refused.items()]
+        if not self.loaded:
+            share = "an unknown part" if self.load_share is None else f"{self.load_share:.0%}"
+            found.append(f"the fleet sent {share} of its records each second")
+        return found
+
+    @property
     def holds(self) -> bool:
-        """Whether nothing grew in the whole time, and the books are exact."""
+        """Whether nothing grew in the whole time under the whole load, and the books are exact."""
         exact = self.books is not None and self.books.exact
-        ran = self.stopped_s is None and any(line.holds for line in self.lines)
+        ran = self.stopped_s is None and self.loaded and any(line.holds for line in self.lines)
         return ran and exact and not self.refused and all(line.holds is not False for line in self.lines)
 
     def as_dict(self) -> dict[str, Any]:
@@ -70,6 +90,7 @@ class Soak:
             "seconds": self.seconds,
             "stopped_s": self.stopped_s,
             "holds": self.holds,
+            "load_share": self.load_share,
             "lines": [line.as_dict() for line in self.lines],
             "refused": self.refused,
             "books": None if self.books is None else self.books.as_dict(),

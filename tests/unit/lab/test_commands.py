@@ -73,7 +73,10 @@ def test_a_soak_ends_with_one_where_something_grew(
     restarts: int, code: int, verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every amount stands in the table with its verdict; options go on as they are."""
-    samples = [Sample(float(at), memory_bytes={"sink": 2**28}, parts=400) for at in range(0, 360, 5)]
+    samples = [
+        Sample(float(at), memory_bytes={"sink": 2**28}, ends={"windows": 24 * at}, parts=400)
+        for at in range(0, 360, 5)
+    ]
     soak = Recording(Soak(8, 360, samples, {"sink": restarts}, Report((), 1, ())))
     monkeypatch.setattr("lab.soak.run.run_soak", soak)
 

@@ -20,15 +20,15 @@ MIB = 2**20
 
 
 def flat(at_s: float) -> Sample:
-    """The same at any time, but for what is kept; a reader's input is 100 records a second."""
+    """The same at any time, but for what is kept; a reader's input is what 625 hosts send."""
     memory = {"sink": 200 * MIB, "kafka": 900 * MIB}
     return Sample(
         at_s,
         memory_bytes=memory,
         resident_bytes=memory,
         open_files={"sink": 40},
-        lag={"windows": 300},
-        ends={"windows": int(100 * at_s)},
+        lag={"windows": 5_625},
+        ends={"windows": int(1_875 * at_s)},
         parts=500,
         files=9_000,
         disk_bytes=int(1e6 * at_s),
@@ -87,7 +87,7 @@ def test_what_stays_as_it_is_holds() -> None:
             lambda one: replace(one, open_files={"sink": int(40 * rising(one, 0.5))}), "open files of sink", id="files"
         ),
         pytest.param(
-            lambda one: replace(one, lag={"windows": int(300 * rising(one, 1.2))}), "lag of windows", id="lag"
+            lambda one: replace(one, lag={"windows": int(5_625 * rising(one, 1.2))}), "lag of windows", id="lag"
         ),
         pytest.param(
             lambda one: replace(one, memory_bytes={**one.memory_bytes, "sink": int(200 * MIB * rising(one, 0.06))}),
@@ -95,7 +95,7 @@ def test_what_stays_as_it_is_holds() -> None:
             id="memory, a little in each of 40 minutes",
         ),
         pytest.param(lambda one: replace(one, files=int(9_000 * rising(one, 0.06))), "files", id="files, a little"),
-        pytest.param(lambda one: replace(one, lag={"windows": 2_000}), "lag of windows", id="lag that stays"),
+        pytest.param(lambda one: replace(one, lag={"windows": 37_500}), "lag of windows", id="lag that stays"),
         pytest.param(lambda one: replace(one, parts=int(500 * rising(one, 0.2))), "parts of tables", id="parts"),
         pytest.param(lambda one: replace(one, files=int(9_000 * rising(one, 0.2))), "files", id="files on disk"),
         pytest.param(lambda one: replace(one, query_p95_ms=80 * rising(one, 1.0)), "dashboard p95", id="queries"),
@@ -129,6 +129,18 @@ def test_a_restart_fails() -> None:
 
     assert grew(soak) == {"restarts of sink"}
     assert not soak.holds
+
+
+def test_a_fleet_that_sends_less_than_it_should_proves_nothing() -> None:
+    """Nothing grows under half a load; nor is anything proven where nobody saw how much it was."""
+    less = soak_of(lambda one: replace(one, ends={"windows": int(one.ends["windows"] * 0.9)}))
+    unseen = soak_of(lambda one: replace(one, ends={}, lag={}))
+
+    assert (grew(less), grew(unseen)) == (set(), set())
+    assert less.load_share == pytest.approx(0.9, abs=1e-4)
+    assert less.notes == ["the fleet sent 90% of its records each second"]
+    assert unseen.load_share is None
+    assert (less.holds, unseen.holds, soak_of().load_share) == (False, False, 1.0)
 
 
 def test_too_few_samples_or_an_early_end_prove_nothing() -> None:
