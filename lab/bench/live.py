@@ -1,8 +1,8 @@
 """``bench live``: a whole simulated fleet in real time on this machine, all jobs and raw tables included.
 
-The fleet *keeps up* when the simulator is punctual, lag (in seconds of input) is flat, readers of derived records are no
-more than two windows behind, no service has ended, and the books are exact at the end. With ``search`` smaller fleets
-follow until one keeps up (then a larger one between the two).
+The fleet *keeps up* when the simulator is punctual, lag (in seconds of input) is flat, readers of derived records are
+no more than two windows behind, no service has ended, and the books are exact at the end. With ``search`` smaller
+fleets follow until one keeps up (then a larger one between the two).
 """
 
 from __future__ import annotations

@@ -74,8 +74,7 @@ def test_a_soak_ends_with_one_where_something_grew(
 ) -> None:
     """Every amount stands in the table with its verdict; options go on as they are."""
     samples = [
-        Sample(float(at), memory_bytes={"sink": 2**28}, ends={"windows": 24 * at}, parts=400)
-        for at in range(0, 360, 5)
+        Sample(float(at), memory_bytes={"sink": 2**28}, ends={"windows": 24 * at}, parts=400) for at in range(0, 360, 5)
     ]
     soak = Recording(Soak(8, 360, samples, {"sink": restarts}, Report((), 1, ())))
     monkeypatch.setattr("lab.soak.run.run_soak", soak)

@@ -76,7 +76,7 @@ def with_finals(run: live.Run, lag_windows: int) -> live.Run:
 
 
 def test_who_reads_derived_records_may_be_two_windows_behind() -> None:
-    """They come window by window; beyond that the jobs that nobody waits for do not keep up, however exact the books."""
+    """They come window by window; beyond that a job does not keep up that nobody waits for, however exact the books."""
     on_it, beyond = (live.verdict(with_finals(run_of([0] * 41), windows)) for windows in (2, 3))
 
     assert on_it["derived_lag_s"] == {"finals": 20.0, "sink": None}
