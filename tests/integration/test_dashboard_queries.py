@@ -405,6 +405,21 @@ async def test_a_day_of_one_gpu_does_not_wrap(data: Data, clickhouse: Client) ->
     assert one["nvlink_tx"] == 150e9
 
 
+async def test_a_gpu_is_throttled_for_a_share_of_the_time_of_which_that_is_known(
+    data: Data, clickhouse: Client
+) -> None:
+    """Half of the hour that says it; the next says nothing."""
+    start_ms = _yesterday_ms()
+    hours = [[start_ms, 500 * HOUR_MS], [start_ms + HOUR_MS, None]]
+    columns = ["window_ms", "throttled_us_sum", "grouping", "gpu_uuid", "interval_ms_sum"]
+    clickhouse.insert("gpu_history_1h", [[*hour, "gpu", "GPU-8", HOUR_MS] for hour in hours], column_names=columns)
+    given: dict[str, Value] = {"from_ms": start_ms, "to_ms": start_ms + DAY_MS, "bucket_ms": DAY_MS}
+
+    (one,) = (await data.ask("gpu_signals", {**given, "gpu_uuid": "GPU-8"}, 30 * DAY_MS)).records()
+
+    assert one["throttled"] == 0.5
+
+
 def _yesterday_ms() -> int:
     now_ms = time.time_ns() // 1_000_000  # rows of long ago would be gone by their TTL
     return now_ms - now_ms % DAY_MS - DAY_MS

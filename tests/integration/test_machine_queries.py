@@ -136,3 +136,17 @@ async def test_a_gpu_is_where_it_was_last_also_over_a_long_range(data: Data, cli
     rows = (await data.ask("gpu_identity", given, 7 * HOUR_MS)).records()
 
     assert [(row["engine_id"], row["heard_ms"]) for row in rows] == [("new", AT_MS), ("old", hour_ms + 1)]
+
+
+async def test_gpus_of_an_engine_are_throttled_as_far_as_they_say(data: Data, clickhouse: Client) -> None:
+    """One for half of its time; another does not say, and is not taken for one that never was."""
+    same = {"host": "h", "engine_id": "e", "interval_ms_sum": 10_000}
+    put(clickhouse, "gpu_samples_partials", "gpu", same | {"gpu_uuid": "a", "throttled_us_sum": 5_000_000})
+    quiet = {"window_ms": AT_MS, "last_at_ms": AT_MS, "grouping": "gpu", "event_count": 1, "log_offset": 7}
+    quiet |= {"origin": "measured", "gpu_uuid": "b"} | same
+    clickhouse.insert("gpu_samples_partials", [list(quiet.values())], column_names=list(quiet))
+
+    given = {**SPAN, "bucket_ms": MINUTE_MS, "engine_id": "e"}
+    rows = (await data.ask("engine_gpus_over_time", given, MINUTE_MS)).records()
+
+    assert [row["throttled"] for row in rows] == [0.5]

@@ -13,7 +13,8 @@ SELECT
         * sum(toInt128(memory_total_bytes_sum)) / nullIf(sum(memory_total_bytes_count), 0) AS memory_total_bytes,
     uniqIf(gpu_uuid, power_mw_count > 0)
         * sum(toInt128(power_mw_sum)) / nullIf(sum(power_mw_count), 0) / 1000 AS power_w,
-    sum(toInt128(throttled_us_sum)) / nullIf(1000 * sum(toInt128(interval_ms_sum)), 0) AS throttled
+    sum(toInt128(throttled_us_sum))
+        / nullIf(1000 * sumIf(toInt128(interval_ms_sum), throttled_us_sum IS NOT NULL), 0) AS throttled
 FROM {gpu:Rows}
 WHERE grouping = 'gpu' AND engine_id = {engine_id:String}
     AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
