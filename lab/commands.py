@@ -315,9 +315,10 @@ def oracle(
 
 
 def _show_oracle(found: dict[str, Any]) -> None:
-    rows = [[line[name] for name in ("face", "metric", "compared", "different")] for line in found["lines"]]
+    names = ("face", "metric", "compared", "of_something", "different")
+    rows = [[line[name] for name in names] for line in found["lines"]]
     title = f"{found['requests']:,} requests over {found['ranges']} ranges"
-    print_rows(title, ("face", "metric", "compared", "different"), rows, empty="no request in the tables")
+    print_rows(title, [name.replace("_", " ") for name in names], rows, empty="no request in the tables")
     for line in found["lines"]:
         for example in line["examples"]:
             err.print(f"{line['face']}, {line['metric']}: {example}", markup=False, highlight=False)

@@ -127,6 +127,9 @@ def _of_bills(bills: Sequence[Bill], lines: Sequence[BillLine]) -> Found:
     for (owner,), group in _groups((one for one in bills if one.use == "idle"), "owner").items():
         found["idle_host_nusd", f"host={owner}"] = _total(group, "total_nusd")
         found["idle_host_gpu_ms", f"host={owner}"] = _total(group, "gpu_ms")
+    for (region,), group in _groups(bills, "region").items():
+        for name in ("energy_mj", "meter_mj", "carbon_ug", "gpu_ms"):
+            found[f"place_{name}", f"region={region}"] = _total(group, name)
     computed = _groups(lines, "gpu_model")
     for (model,), group in _groups(bills, "gpu_model").items():
         of, own = f"gpu_model={model or 'several types'}", computed.get((model,), [])
@@ -161,6 +164,7 @@ def _of_parts(parts: Sequence[Part]) -> Found:
                 add(f"not_ok_{name}", f"ended={one.status} {one.model} {one.tenant}", getattr(one, name))
         if one.use == "engine":
             add(f"{_spent_on(one)}_nusd", f"engine={one.owner}", one.cost_nusd)
+            add("cost_nusd", f"engine={one.owner}", one.cost_nusd)
     return found
 
 

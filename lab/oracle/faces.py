@@ -7,32 +7,36 @@ from datetime import UTC
 from typing import Any
 
 from fleetpulse import queries
-from fleetpulse.queries import dashboard
-from fleetpulse.queries.dashboard import STANDARD
-from fleetpulse.queries.dashboard import Value as Bound
 from fleetpulse.queries.questions import numbered
 from fleetpulse.queries.written_out import written_out
 from fleetpulse.sql.query import bound, percentiles_sql
-from grafana.sql import FILTERS, expanded, grafana_sql
+from lab.oracle.charts import boards, pages
 from lab.oracle.recipes import cookbook
 from lab.oracle.said import (
     COUNTS,
+    COVERAGE,
     ENDS,
+    LATENCIES,
+    MANY,
     OF_GPUS,
     RATES,
+    Answers,
     Ask,
     Said,
     all_rows,
     asked,
     by,
     goodput,
+    gpu_types,
     latencies,
+    silent,
     summed,
     times,
     unit_costs,
-    whole,
 )
 from lab.oracle.value import Key
+from schemas.ddl import cost_views
+from schemas.ddl.merging import LEVELS
 from schemas.limits import HOUR_MS, MINUTE_MS
 
 _GOOD = ("judged", "good", "judged_failed", "missed", "good_tokens", "good_share")
@@ -40,31 +44,50 @@ UNITS = {f"{unit}_per_million_{side}": f"{unit}_per_million_{side}"
           for unit in ("usd", "kwh", "g") for side in ("uncached", "output")}  # fmt: skip
 UNITS |= {f"{side}_nusd": f"{side}_nusd" for side in ("uncached", "output")}
 UNITS |= {f"priced_{side}_tokens": f"{side}_tokens" for side in ("uncached", "output")}
-_OF_PAGE = {
-    "priced_uncached_tokens": "tokens_in",
-    "priced_output_tokens": "tokens_out",
-    "usd_per_million_uncached": "per_million_in",
-    "usd_per_million_output": "per_million_out",
-    "kwh_per_million_output": "kwh_per_million_out",
-    "g_per_million_output": "g_per_million_out",
-}
-"""Unit costs, by the column that a query has them in."""
-COVERAGE = tuple(f"{name}_gpu_ms" for name in ("inventory", "reporting", "billed", "silent"))
 _TYPES = {f"type_{name}": name for name in ("gpu_ms", "energy_mj", "meter_mj", "carbon_ug", "unpriced_gpu_ms")}
 _TYPES |= {"type_cost_nusd": "total_nusd", "type_idle_nusd": "idle_nusd", "type_requests": "requests"}
 _TYPES |= {f"type_{name}": name for name in ("prompt_tokens", "decode_tokens")}
 """What is billed of GPUs of a type."""
-_CHANGES = {name: name for name in ("requests", "failed", "input_tokens", "cached_tokens", "output_tokens")}
-_CHANGES |= {"ttft_p99_us": "ttft_us_p99"}
+_PLACES = ("energy_mj", "meter_mj", "carbon_ug", "gpu_ms")
+"""What is billed in a region."""
+_SUMS = ("requests", "failed", "input_tokens", "cached_tokens", "output_tokens", "cost_nusd")
+_CHANGES = {name: name for name in _SUMS}
+_CHANGES |= {f"{name}_p99_us": f"{name}_us_p99" for name in ("ttft", "tpot", "e2e")}
 """Metrics of ``who_changed``, as the recount names them."""
+_WHOSE = {"model": "model", "tenant": "tenant", "host": "host", "engine_id": "engine"}
+_OF_NAMES = {f"{name}_us_p99": ("model", "tenant") for name in ("tpot", "e2e")}
+"""Metrics that are counted of some dimensions alone."""
 _CHANGE = "requests"
 """The one that ``ask`` is asked about: the view is the same for all."""
-_MANY = 100_000
 
 
 def views(ask: Ask, from_ms: int, to_ms: int) -> Said:
-    """The view of ten-second windows, as anybody would sum it."""
-    found: Said = {}
+    """The views of ten-second windows and of bills, as anybody would sum them; those of a range."""
+    found = _windows(ask, from_ms, to_ms, "")
+    found.add(_costs(ask, f"cost_parts AS c WHERE minute_ms >= {from_ms} AND minute_ms < {to_ms}"))
+    found.add(_coverage(ask, from_ms, to_ms))
+    found.add(_changed(ask, from_ms, to_ms))
+    found.add(_hourly(ask, from_ms, to_ms))
+    (covered,) = ask(f"SELECT covered_ms / 1000 AS s FROM covered_time(from_ms = {from_ms}, to_ms = {to_ms})", {})
+    found.add({("covered_s", "all"): covered["s"]})
+    return found
+
+
+def rollups(ask: Ask, from_ms: int, to_ms: int) -> Said:
+    """The same views of minutes, hours or days: the widest that both ends are whole in."""
+    whole = [one.name for one in LEVELS if not from_ms % one.bucket_ms and not to_ms % one.bucket_ms]
+    if not whole:
+        return {}
+    found = _windows(ask, from_ms, to_ms, f"_{whole[-1]}")
+    if whole[-1] in cost_views.LEVELS:
+        at_ms = f"toUnixTimestamp({cost_views.LEVELS[whole[-1]][1]}) * 1000"
+        found.add(_costs(ask, f"cost_parts_{whole[-1]} AS c WHERE {at_ms} >= {from_ms} AND {at_ms} < {to_ms}"))
+    return found
+
+
+def _windows(ask: Ask, from_ms: int, to_ms: int, level: str) -> Answers:
+    inside = f"WHERE window_ms >= {from_ms} AND window_ms < {to_ms}"
+    found = Answers()
     for name in ("model", "tenant"):
         sql = (
             f"SELECT {name}, sum(event_count) AS requests, sum(input_tokens_sum) AS input_tokens,"
@@ -72,29 +95,48 @@ def views(ask: Ask, from_ms: int, to_ms: int) -> Said:
             " sumIf(event_count, status != 'ok') AS not_ok, sum(requests_ok) AS ok, sum(requests_aborted) AS aborted,"
             " sum(requests_client_fault) AS client_fault, sum(requests_failed) AS failed,"
             " sum(judged_requests_sum) AS judged, sum(good_requests_sum) AS good, sum(good_tokens_sum) AS good_tokens"
-            " FROM request_windows"
-            f" WHERE window_ms >= {from_ms} AND window_ms < {to_ms} GROUP BY {name}"
+            f" FROM request_windows{level} {inside} GROUP BY {name}"
         )
-        found |= by(name, ask(sql, {}), (*COUNTS, *_GOOD, "not_ok"))
+        found.add(by(name, ask(sql, {}), (*COUNTS, *_GOOD, "not_ok")))
         sql = (
-            f"SELECT {name}, sum(toInt128(cost_nusd)) AS cost_nusd, sum(toInt128(p.energy_mj)) AS energy_mj"
-            f" FROM cost_parts AS p WHERE minute_ms >= {from_ms} AND minute_ms < {to_ms} GROUP BY {name}"
+            f"SELECT {name}, sum(good_requests_sum) / nullIf(sum(judged_requests_sum), 0) AS good_share"
+            f" FROM request_windows{level} {inside} GROUP BY {name}"
         )
-        found |= by(name, ask(sql, {}), ("cost_nusd", "energy_mj"))
+        found.add(by(name, ask(sql, {}), ("good_share",)))
     sql = (
         "SELECT gpu_model, uniqExact(ifNull(parent_uuid, gpu_uuid)) AS gpus,"
         " sum(util_gpu_pct_sum) / sum(util_gpu_pct_count) AS util_pct, max(temperature_c_max) AS hottest_c,"
         " sum(toInt128(power_mw_sum)) / sum(power_mw_count) AS power_mw, sum(toInt128(energy_mj_sum)) AS gpu_energy_mj"
-        f" FROM gpu_windows WHERE window_ms >= {from_ms} AND window_ms < {to_ms} GROUP BY gpu_model"
+        f" FROM gpu_windows{level} {inside} GROUP BY gpu_model"
     )
-    found |= by("gpu_model", ask(sql, {}), OF_GPUS) | _coverage(ask, from_ms, to_ms)
-    (covered,) = ask(f"SELECT covered_ms / 1000 AS s FROM covered_time(from_ms = {from_ms}, to_ms = {to_ms})", {})
-    changed = f"from_ms = {from_ms}, to_ms = {to_ms}, before_from_ms = 0, before_to_ms = {from_ms}"
-    for row in ask(f"SELECT * FROM who_changed({changed}) WHERE dimension IN ('model', 'tenant')", {}):
-        if row["metric"] in _CHANGES and (row["now"] or row["metric"] == "cost_nusd"):
-            found[_CHANGES[row["metric"]], f"{row['dimension']}={row['name']}"] = row["now"]
-    found |= _good_shares(ask, from_ms, to_ms) | _hourly(ask, from_ms, to_ms)
-    return found | {("covered_s", "all"): covered["s"]}
+    found.add(by("gpu_model", ask(sql, {}), OF_GPUS))
+    sql = (
+        "SELECT engine_id AS engine, max(waiting_max) AS most_waiting, max(kv_used_ppm_max) AS kv_most_ppm"
+        f" FROM engine_windows{level} {inside} AND engine_id IS NOT NULL GROUP BY engine"
+    )
+    found.add(by("engine", ask(sql, {}), ("most_waiting", "kv_most_ppm")))
+    return found
+
+
+def _costs(ask: Ask, source: str) -> Said:
+    found: Said = {}
+    for name in ("model", "tenant"):
+        sums = "sum(toInt128(c.cost_nusd)) AS cost_nusd, sum(toInt128(c.energy_mj)) AS energy_mj"
+        found |= by(name, ask(f"SELECT {name}, {sums} FROM {source} GROUP BY {name}", {}), ("cost_nusd", "energy_mj"))
+    return found
+
+
+def _changed(ask: Ask, from_ms: int, to_ms: int) -> Said:
+    """What ``who_changed`` has of this range, against all before it."""
+    ends = f"from_ms = {from_ms}, to_ms = {to_ms}, before_from_ms = 0, before_to_ms = {from_ms}"
+    found: Said = {}
+    for row in ask(f"SELECT * FROM who_changed({ends}) WHERE dimension != 'model_version'", {}):
+        metric, dimension, name = _CHANGES[row["metric"]], row["dimension"], row["name"]
+        if dimension not in _OF_NAMES.get(metric, _WHOSE) or (dimension == "engine_id" and name is None):
+            continue
+        name = name or "" if dimension == "host" else name
+        found[metric, f"{_WHOSE[dimension]}={name}"] = row["now"]
+    return found
 
 
 def _coverage(ask: Ask, from_ms: int, to_ms: int) -> Said:
@@ -105,18 +147,6 @@ def _coverage(ask: Ask, from_ms: int, to_ms: int) -> Said:
     rows = [row | {"gpu_model": row["type"] or None} for row in ask(f"{picked} GROUP BY type", {})]
     found = by("gpu_model", rows, (*COVERAGE, "unobserved_nusd"))
     return found | {(name, "all"): sum(row[name] for row in rows) for name in COVERAGE}
-
-
-def _good_shares(ask: Ask, from_ms: int, to_ms: int) -> Said:
-    """What the view of windows has for it, divided as its page says."""
-    found: Said = {}
-    for name in ("model", "tenant"):
-        sql = (
-            f"SELECT {name}, sum(good_requests_sum) / nullIf(sum(judged_requests_sum), 0) AS good_share"
-            f" FROM request_windows WHERE window_ms >= {from_ms} AND window_ms < {to_ms} GROUP BY {name}"
-        )
-        found |= by(name, ask(sql, {}), ("good_share",))
-    return found
 
 
 def _hourly(ask: Ask, from_ms: int, to_ms: int) -> Said:
@@ -135,104 +165,34 @@ def _hourly(ask: Ask, from_ms: int, to_ms: int) -> Said:
     return found
 
 
-def pages(ask: Ask, from_ms: int, to_ms: int) -> Said:
-    """The queries behind *Models* and *Tenants*."""
-
-    def of(name: str, **more: Bound) -> list[dict[str, Any]]:
-        query, span_ms = dashboard.query(name), to_ms - from_ms
-        given: dict[str, Bound] = {**dict.fromkeys(STANDARD, ""), "search": "", "top": _MANY}
-        given |= {"from_ms": from_ms, "to_ms": to_ms, "bucket_ms": max(10_000, span_ms // 100), **more}
-        values = query.values(given, span_ms)
-        return ask(written_out(query.at_levels(span_ms, values)), values)
-
-    found = by("model", of("models"), COUNTS) | by("tenant", of("tenants"), COUNTS)
-    found |= whole(of("requests_over_time"))
-    energy_j = [row["energy_j"] for row in of("fleet_over_time") if row["energy_j"] is not None]
-    found |= {("gpu_energy_mj", "all"): round(1_000 * sum(energy_j))} if energy_j else {}
-    for row in of("fleet_gpus", total="util_gpu_pct_sum", known="util_gpu_pct_count"):
-        found["util_pct", f"gpu={row['gpu_uuid']}"] = row["value"]
-        found["hottest_c", f"gpu={row['gpu_uuid']}"] = row["temperature_max_c"]
-    found |= whole(of("goodput_over_time"), ("judged", "good"))
-    found |= unit_costs("model", of("cost_models"), _OF_PAGE)
-    found["covered_s", "all"] = of(dashboard.covered(to_ms - from_ms))[0]["covered_ms"] / 1_000
-    for row in of("cost_total"):
-        found |= {("cost_nusd", "all"): row["total"], ("meter_mj", "all"): row["used_mj"] or 0}
-        found |= {("billed_ms", "all"): row["billed_ms"]}
-    for row in of("cost_idle_hosts"):
-        owner = f"owner={row['owner']}"
-        found |= {("idle_gpu_ms", owner): row["gpu_time_ms"], ("idle_nusd", owner): row["cost"] or 0}
-    silent = [row | {"gpu_model": row["gpu_model"] or None} for row in of("silent_gpus")]
-    for column in ("silent_gpu_ms", "unobserved_nusd"):
-        found |= summed(column, "gpu_model", [row | {column: row[column] or 0} for row in silent], column)
-    found["silent_gpu_ms", "all"] = sum(row["silent_gpu_ms"] for row in silent)
-    for name in ("model", "tenant"):
-        listed = of(f"cost_{name}s")
-        found |= {("listed_cost_nusd", f"{name}={row[name] or None}"): row["cost"] or 0 for row in listed}
-    found |= summed("not_ok", "tenant", of("tenant_errors"))
-    found[("not_ok", "all")] = sum(row["requests"] for row in of("errors_over_time"))
-    for name in ("model", "tenant"):
-        for row in of("latency_by", bins="ttft_us_bins", dimension=name, names=[]):
-            for place, percent in enumerate((50, 95, 99)):
-                if row["percentiles"]:
-                    found[f"ttft_us_p{percent}", f"{name}={row['name']}"] = row["percentiles"][place]
-    return found
-
-
-def boards(ask: Ask, from_ms: int, to_ms: int) -> Said:
-    """Panels of Grafana's *Models* and *Cost*, as its data source would send them."""
-
-    def of(name: str) -> list[dict[str, Any]]:
-        text = grafana_sql(name, {"top": str(_MANY), "search": "''"})
-        interval_s = max(10, (to_ms - from_ms) // 100_000)
-        return ask(expanded(text, from_ms, to_ms, interval_s, dict.fromkeys(FILTERS, "")), {})
-
-    found = by("model", of("models"), COUNTS) | by("tenant", of("tenants"), COUNTS)
-    found |= unit_costs("model", of("cost_models"), _OF_PAGE) | _silent(of("cost_coverage"))
-    return found | whole(of("requests_over_time"))
-
-
-def _silent(rows: list[dict[str, Any]]) -> Said:
-    """``cost_coverage``, all days together."""
-    found: Said = {}
-    names = {name: name for name in COVERAGE if name != "billed_gpu_ms"} | {"unobserved_nusd": "unobserved_nusd"}
-    for metric, column in names.items():
-        named = [{"gpu_model": row["gpu_model"] or None, column: row[column] or 0} for row in rows]
-        found |= summed(metric, "gpu_model", named, column)
-    for metric, column in {"type_gpu_ms": "billed_gpu_ms", "type_machine_nusd": "billed_nusd"}.items():
-        named = [{"gpu_model": row["gpu_model"] or "several types", column: row[column] or 0} for row in rows]
-        found |= summed(metric, "gpu_model", named, column)
-    return found
-
-
 def named(ask: Ask, from_ms: int, to_ms: int) -> Said:
     """``fleetpulse query``."""
     given = {"from_ms": from_ms, "to_ms": to_ms}
-    found = by("model", asked(ask, queries.text("throughput_by_model"), given), (*COUNTS, *RATES))
-    found |= latencies("model", asked(ask, queries.text("percentiles_by_model"), given))
-    for row in asked(ask, queries.text("gpu_summary"), given):
-        known = {"gpus": row["gpus"], "util_pct": row["util_pct"], "hottest_c": row["temperature_max_c"]}
-        known |= {"power_mw": times(row["power_w"], 1_000), "gpu_energy_mj": times(row["energy_j"], 1_000)}
-        found |= by("gpu_model", [known | {"gpu_model": row["gpu_model"]}], OF_GPUS)
-    return found | summed("not_ok", "model", ask(all_rows(queries.text("errors_by_kind")), given))
+    found = Answers(by("model", asked(ask, queries.text("throughput_by_model"), given), (*COUNTS, *RATES)))
+    found.add(latencies("model", asked(ask, queries.text("percentiles_by_model"), given)))
+    found.add(gpu_types(asked(ask, queries.text("gpu_summary"), given)))
+    found.add(summed("not_ok", "model", ask(all_rows(queries.text("errors_by_kind")), given)))
+    return found
 
 
 def commands(ask: Ask, from_ms: int, to_ms: int) -> Said:
     """``fleetpulse percentiles`` and ``fleetpulse ask``, whatever of its questions single rows can answer."""
-    found: Said = {}
+    found = Answers()
     for name in ("model", "tenant"):
-        rows = asked(ask, percentiles_sql("ttft_us", name), {"from_ms": from_ms, "to_ms": to_ms})
-        found |= latencies(name, rows, "p{}", 1)
+        for measure in LATENCIES:
+            rows = asked(ask, percentiles_sql(measure, name), {"from_ms": from_ms, "to_ms": to_ms})
+            found.add(latencies(name, rows, "p{}", 1, measure))
     bounds = {"from_ms": from_ms, "to_ms": to_ms, "before_from_ms": 0, "before_to_ms": from_ms}
     for one in numbered().values():
         if one.query not in ASKED or one.given.get("metric", _CHANGE) != _CHANGE:
             continue
         sql = one.sql(to_ms - from_ms, bounds)
-        query = bound(all_rows(sql) if one.query in _CUT else sql, one.known() | {"top": str(_MANY)}, (), bounds)
+        query = bound(all_rows(sql) if one.query in _CUT else sql, one.known() | {"top": str(MANY)}, (), bounds)
         rows = asked(ask, query.sql, query.parameters)
         if one.query == "who_changed" and rows:
-            found[_CHANGE, "all"] = rows[0]["all_now"]
+            found.add({(_CHANGE, "all"): rows[0]["all_now"]})
         else:
-            found |= ASKED[one.query](rows)
+            found.add(ASKED[one.query](rows))
     return found
 
 
@@ -240,9 +200,9 @@ def _idle(rows: list[dict[str, Any]]) -> Said:
     """By why and type; of all of them the rate of a month, too."""
     found: Said = {}
     for row in rows:
-        silent, of = row["why"] == "no reading: __unobserved__", f"why={row['why']}, {row['gpu_model']}"
-        of = "all" if row["why"] == "all in bills" else f"gpu_model={row['gpu_model'] or None}" if silent else of
-        hours, money = ("silent_gpu_ms", "unobserved_nusd") if silent else ("idle_gpu_ms", "idle_nusd")
+        quiet, of = row["why"] == "no reading: __unobserved__", f"why={row['why']}, {row['gpu_model']}"
+        of = "all" if row["why"] == "all in bills" else f"gpu_model={row['gpu_model'] or None}" if quiet else of
+        hours, money = ("silent_gpu_ms", "unobserved_nusd") if quiet else ("idle_gpu_ms", "idle_nusd")
         found |= {(hours, of): row["gpu_ms"], (money, of): row["cost_nusd"] or 0}
         found |= {("idle_of_30_days_nusd", "all"): row["of_30_days_nusd"]} if of == "all" else {}
     return found
@@ -281,6 +241,15 @@ def _split(rows: list[dict[str, Any]]) -> Said:
     return found
 
 
+def _places(rows: list[dict[str, Any]]) -> Said:
+    """By region, all hours together."""
+    found: Said = {}
+    for name in _PLACES:
+        named = [{"region": row["region"] or "", name: row[name] or 0} for row in rows]
+        found |= summed(f"place_{name}", "region", named, name)
+    return found
+
+
 def _slowed(rows: list[dict[str, Any]]) -> Said:
     return {
         ("ttft_us_p99", f"model={row['model']}"): row["model_now_ms"] * 1_000
@@ -316,6 +285,7 @@ ASKED: Mapping[str, Callable[[list[dict[str, Any]]], Said]] = {
     "cost_split": _split,
     "throughput_by_model": lambda rows: by("model", rows, (*COUNTS, *RATES)),
     "cost_by_gpu_model": _columns("gpu_model", "gpu_model", _TYPES),
+    "cost_energy_by_place": _places,
     "cost_failed": _ended,
     "cost_by_engine": _columns(
         "engine", "engine_id", {f"{name}_nusd": f"{name}_nusd" for name in ("request", "failed", "startup", "unused")}
@@ -354,7 +324,6 @@ NOT_ASKED: Mapping[str, str] = {
         ("requests_of_gpu_fault", "requests_lost"), "of faults in their time, which begin and end outside of ranges"
     ),
     "cost_power_cap": "of whole minutes of usage, a table of its own",
-    "cost_energy_by_place": "sums of bills as cost_by_gpu_model, by region",
     "starved_gpus": "of readings in tests",
     "dashboard/engines": "of the newest readings, whatever the range",
     **dict.fromkeys(("gpu_links", "host_summary", "engine_processes", "dashboard/training"), "of readings in tests"),
@@ -371,23 +340,37 @@ def report(ask: Ask, from_ms: int, to_ms: int) -> Said:
 
     if not (bill := of("cost_bill")):
         return {}
-    found = _split(of("cost_split"))
-    found["cost_nusd", "all"] = sum(row["cost_nusd"] or 0 for row in of("cost_by_hour"))
-    found["billed_ms", "all"] = bill[0]["billed_ms"]
-    found |= _silent(of("cost_coverage")) | _columns("gpu_model", "gpu_model", _TYPES)(of("cost_by_gpu_model"))
+    found = Answers(_split(of("cost_split")))
+    found.add({("cost_nusd", "all"): sum(row["cost_nusd"] or 0 for row in of("cost_by_hour"))})
+    found.add({("cost_nusd", "all"): bill[0]["total_nusd"], ("billed_ms", "all"): bill[0]["billed_ms"]})
+    found.add(silent(of("cost_coverage")))
+    found.add(_columns("gpu_model", "gpu_model", _TYPES)(of("cost_by_gpu_model")))
+    found.add(_places(of("cost_energy_by_place")))
+    found.add(_idle_hosts(of("cost_idle")))
     minutes = not from_ms % MINUTE_MS and not to_ms % MINUTE_MS
-    found |= goodput(of("cost_goodput_windows")) if minutes else {}
+    found.add(goodput(of("cost_goodput_windows")) if minutes else {})
+    days = of("cost_by_day")
     for name in ("model", "tenant"):
+        found.add(summed("cost_nusd", name, [row | {"cost_nusd": row["cost_nusd"] or 0} for row in days], "cost_nusd"))
         listed = [row | {name: row["name"] or None} for row in of("cost_by", dimension=name)]
-        found |= unit_costs(name, listed, UNITS)
-        found |= {("listed_cost_nusd", f"{name}={row[name]}"): row["cost_nusd"] or 0 for row in listed}
+        found.add(unit_costs(name, listed, UNITS))
+        found.add({("listed_cost_nusd", f"{name}={row[name]}"): row["cost_nusd"] or 0 for row in listed})
         if minutes:
-            found |= by(name, [row for row in listed if sum(row[end] for end in ENDS)], ENDS)
+            found.add(by(name, [row for row in listed if sum(row[end] for end in ENDS)], ENDS))
+    return found
+
+
+def _idle_hosts(rows: list[dict[str, Any]]) -> Said:
+    """``cost_idle``, all hours together."""
+    found: Said = {}
+    for metric, column in (("idle_host_nusd", "cost_nusd"), ("idle_host_gpu_ms", "gpu_ms")):
+        found |= summed(metric, "host", [row | {column: row[column] or 0} for row in rows], column)
     return found
 
 
 FACES: Mapping[str, Callable[[Ask, int, int], Said]] = {
     "views": views,
+    "rollups": rollups,
     "dashboard": pages,
     "grafana": boards,
     "query": named,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.oracle.recount import SPREAD
-from lab.oracle.said import OF_GPUS, RATES, Ask, Said, all_rows, asked, by, latencies, summed, times
+from lab.oracle.said import OF_GPUS, RATES, Answers, Ask, Said, all_rows, asked, by, latencies, summed, times
 from lab.oracle.value import Shown
 from schemas.limits import HOUR_MS, MINUTE_MS
 
@@ -18,6 +18,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "cookbook.md"
 """Of a checkout; an installed wheel has no recipes to ask."""
 _RECENT = re.compile(r"\b(window|minute) >= now\(\) - INTERVAL \d+ \w+")
 _RECENT_HOUR = "hour >= toStartOfHour(now() - INTERVAL 1 HOUR)"
+_RECENT_MINUTES = "minute >= toStartOfHour(now() - INTERVAL 1 HOUR)"
 _OF_VIEW = re.compile(
     r"from_ms = toUnixTimestamp64Milli\(now64\(\) - INTERVAL \d+ \w+\), to_ms = toUnixTimestamp64Milli\(now64\(\)\)"
 )
@@ -42,17 +43,18 @@ def recipes(from_ms: int, to_ms: int) -> dict[str, str]:
     text = _RECENT.sub(rf"\1_ms >= {from_ms} AND \1_ms < {to_ms}", PAGE.read_text(encoding="utf-8"))
     hours = f"toUnixTimestamp(hour) * 1000 >= {from_ms} AND toUnixTimestamp(hour) * 1000 < {to_ms}"
     text = _OF_VIEW.sub(f"from_ms = {from_ms}, to_ms = {to_ms}", text.replace(_RECENT_HOUR, hours))
+    text = text.replace(_RECENT_MINUTES, f"minute_ms >= {from_ms} AND minute_ms < {to_ms}")
     parts = [part for part in text.split("\n### ")[1:] if "```sql" in part]
     return {part.partition("\n")[0]: part.partition("```sql\n")[2].partition("```")[0] for part in parts}
 
 
 def cookbook(ask: Ask, from_ms: int, to_ms: int) -> Said:
     """All recipes that single rows can be counted for."""
-    found: Said = {}
+    found = Answers()
     for question, sql in recipes(from_ms, to_ms).items() if PAGE.is_file() else ():
         recipe = COUNTED.get(question)
         if recipe is not None and not from_ms % recipe.grain_ms and not to_ms % recipe.grain_ms:
-            found |= recipe.read(asked(ask, all_rows(sql) if recipe.cut else sql, {}))
+            found.add(recipe.read(asked(ask, all_rows(sql) if recipe.cut else sql, {})))
     return found
 
 
@@ -108,12 +110,15 @@ def _split(rows: Rows) -> Said:
     return found
 
 
-def _listed(dimension: str, column: str) -> _Read:
-    return lambda rows: {
-        ("listed_cost_nusd", f"{dimension}={_name(row[column])}"): times(row["usd"], 1e9)
-        for row in rows
-        if row["usd"].value is not None
-    }
+def _listed(dimension: str, column: str, more: _Read) -> _Read:
+    return lambda rows: (
+        more(rows)
+        | {
+            ("listed_cost_nusd", f"{dimension}={_name(row[column])}"): times(row["usd"], 1e9)
+            for row in rows
+            if row["usd"].value is not None
+        }
+    )
 
 
 def _bill(rows: Rows) -> Said:
@@ -197,6 +202,10 @@ def _model(row: dict[str, Any]) -> object:
     return row["model"]
 
 
+def _who(row: dict[str, Any]) -> object:
+    return _name(row["who"])
+
+
 def _engine(row: dict[str, Any]) -> object:
     return row["engine_id"]
 
@@ -219,8 +228,21 @@ COUNTED: Mapping[str, Recipe] = {
     "Who are the largest tenants, and what do all others make together?": Recipe(_largest, MINUTE_MS),
     "How busy, how hot and how hungry is each type of GPU?": Recipe(_gpus),
     "What was the bill, and what was it spent on?": Recipe(_split),
-    "What does each tenant cost?": Recipe(_listed("tenant", "who"), HOUR_MS),
-    "What does a million tokens cost?": Recipe(_listed("model", "whose"), HOUR_MS),
+    "What does each tenant cost?": Recipe(
+        _listed("tenant", "who", _named("tenant", _who, {"nusd_per_request": ("usd_per_1000", 1e6)})), HOUR_MS
+    ),
+    "What does a million tokens cost?": Recipe(
+        _listed(
+            "model",
+            "whose",
+            _named(
+                "model",
+                lambda row: str(_name(row["whose"])),
+                {"priced_uncached_tokens": ("uncached", 1), "priced_output_tokens": ("generated", 1)},
+            ),
+        ),
+        HOUR_MS,
+    ),
     "Which hosts stand idle, and for how much?": Recipe(_idle_hosts, cut=True),
     "What does the whole distribution look like, over a long range?": Recipe(_distribution, MINUTE_MS),
     "How smoothly do tokens come, per token and not per request?": Recipe(

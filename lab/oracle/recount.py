@@ -194,7 +194,7 @@ def _latencies(name: str, group: Sequence[Request]) -> dict[Key, Value]:
     if name.startswith(("engine=", "host=")):
         queued = sorted(one.queue_us for one in group if one.queue_us is not None)
         found |= {("queue_us_p99", name): percentile(queued, 0.99)} if queued else {}
-    if not name.startswith("model="):
+    if not name.startswith(("model=", "tenant=")):
         return found
     if whole := sorted(one.e2e_us for one in group if one.e2e_us is not None):
         found |= {(f"e2e_us_p{one}", name): percentile(whole, one / 100) for one in SPREAD}

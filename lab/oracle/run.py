@@ -85,9 +85,11 @@ class Range:
 
 @dataclass(slots=True)
 class Line:
-    """One metric of one face: how many answers were compared, how many differed, the first that did."""
+    """One metric of one face: how many answers were compared, of them those about something (of the others nothing was
+    to be said), how many differed, the first that did."""
 
     compared: int = 0
+    of_something: int = 0
     different: int = 0
     examples: list[str] = field(default_factory=list)
 
@@ -124,6 +126,7 @@ class Comparison:
                 "face": face,
                 "metric": metric,
                 "compared": one.compared,
+                "of_something": one.of_something,
                 "different": one.different,
                 "examples": one.examples,
             }
@@ -157,6 +160,7 @@ class Comparison:
     def _compare(self, face: str, key: Key, got: Any, right: Value, over: Range) -> None:
         line = self.lines.setdefault((face, key[0]), Line())
         line.compared += 1
+        line.of_something += not right.holds(None)
         if right.holds(got):
             return
         line.different += 1

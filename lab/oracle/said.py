@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from lab.oracle.recount import PERCENTS
-from lab.oracle.value import Key, Shown
+from lab.oracle.value import Each, Key, Shown
 
 Row = Mapping[str, Any]
 Ask = Callable[[str, Mapping[str, Any]], list[dict[str, Any]]]
@@ -18,9 +18,26 @@ ENDS = ("ok", "aborted", "client_fault", "failed")
 COUNTS = ("requests", *ENDS, "failed_share", "input_tokens", "cached_tokens", "output_tokens")
 RATES = ("requests_per_s", "output_tokens_per_s")
 OF_GPUS = ("gpus", "util_pct", "hottest_c", "power_mw", "gpu_energy_mj")
+LATENCIES: Mapping[str, tuple[int, ...]] = {"ttft_us": PERCENTS, "e2e_us": (50, 99), "tpot_us": (99,)}
+"""Percentiles of each that are counted of models and tenants."""
+_LATENCY = {"TTFT": "ttft_us", "TPOT": "tpot_us", "E2E": "e2e_us"}
+COVERAGE = tuple(f"{name}_gpu_ms" for name in ("inventory", "reporting", "billed", "silent"))
+MANY = 100_000
+"""More rows than a list of any face has."""
 _FIRST_ROWS = re.compile(r"\nLIMIT \d+\s*$")
 _OTHERS = re.compile(r"\bplace > \d+")
 _LEFT_OUT = re.compile(r"\nHAVING [^\n]+")
+
+
+class Answers(dict[Key, Any]):
+    """What the queries of a face say, together: where two say something of one thing, neither is lost."""
+
+    def add(self, said: Mapping[Key, Any]) -> None:
+        """What one more query says."""
+        for key, value in said.items():
+            before = self.get(key)
+            known = before.values if isinstance(before, Each) else (before,)
+            self[key] = Each((*known, value)) if key in self else value
 
 
 def all_rows(sql: str) -> str:
@@ -55,16 +72,16 @@ def times(shown: Shown, factor: float) -> Shown:
     return Shown(None if shown.value is None else factor * shown.value, factor * shown.half)
 
 
-def latencies(name: str, rows: Iterable[Row], column: str = "p{}_ms", unit_us: int = 1_000) -> Said:
-    """Percentiles of TTFT and how many went in, of rows that may have other latencies too."""
+def latencies(
+    name: str, rows: Iterable[Row], column: str = "p{}_ms", unit_us: int = 1_000, measure: str = "ttft_us"
+) -> Said:
+    """Percentiles of a latency, of that which a row names where it does; of TTFT how many went in."""
     found: Said = {}
     for row in rows:
-        if row.get("latency", "TTFT") == "TTFT":
-            found["ttft_counted", f"{name}={row[name]}"] = row["requests"]
-            values = {percent: times(row[column.format(percent)], unit_us) for percent in PERCENTS}
-            found |= {
-                (f"ttft_us_p{one}", f"{name}={row[name]}"): us for one, us in values.items() if us.value is not None
-            }
+        of, whose = _LATENCY[row["latency"]] if "latency" in row else measure, f"{name}={row[name]}"
+        found |= {("ttft_counted", whose): row["requests"]} if of == "ttft_us" else {}
+        values = {percent: times(row[column.format(percent)], unit_us) for percent in LATENCIES[of]}
+        found |= {(f"{of}_p{one}", whose): us for one, us in values.items() if us.value is not None}
     return found
 
 
@@ -104,4 +121,28 @@ def summed(metric: str, name: str, rows: list[dict[str, Any]], column: str = "re
     for row in rows:
         key = (metric, f"{name}={row[name]}")
         found[key] = found.get(key, 0) + row[column]
+    return found
+
+
+def gpu_types(rows: Iterable[Row]) -> Said:
+    """GPUs by type, as ``gpu_summary`` names what they did."""
+    found: Said = {}
+    for row in rows:
+        known = {"gpu_model": row["gpu_model"], "gpus": row["gpus"], "util_pct": row["util_pct"]}
+        known |= {"hottest_c": row["temperature_max_c"], "power_mw": times(row["power_w"], 1_000)}
+        known |= {"gpu_energy_mj": times(row["energy_j"], 1_000)} if "energy_j" in row else {}
+        found |= by("gpu_model", [known], OF_GPUS)
+    return found
+
+
+def silent(rows: list[dict[str, Any]]) -> Said:
+    """``cost_coverage``, all days together."""
+    found: Said = {}
+    names = {name: name for name in COVERAGE if name != "billed_gpu_ms"} | {"unobserved_nusd": "unobserved_nusd"}
+    for metric, column in names.items():
+        named = [{"gpu_model": row["gpu_model"] or None, column: row[column] or 0} for row in rows]
+        found |= summed(metric, "gpu_model", named, column)
+    for metric, column in {"type_gpu_ms": "billed_gpu_ms", "type_machine_nusd": "billed_nusd"}.items():
+        named = [{"gpu_model": row["gpu_model"] or "several types", column: row[column] or 0} for row in rows]
+        found |= summed(metric, "gpu_model", named, column)
     return found

@@ -22,6 +22,13 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
+class Each:
+    """What several queries of a face say of one thing."""
+
+    values: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Value:
     """A number between ``least`` and ``most``, both included."""
 
@@ -29,7 +36,10 @@ class Value:
     most: float
 
     def holds(self, value: object) -> bool:
-        """Whether a face's answer is this, or this as far as its digits go; null is 0 to those who count."""
+        """Whether a face's answer is this, or this as far as its digits go; null is 0 to those who count; of several
+        answers each must be."""
+        if isinstance(value, Each):
+            return all(map(self.holds, value.values))
         half = value.half * (1 + 1e-6) if isinstance(value, Shown) else 0  # a tie is no number of binary digits
         number = value.value if isinstance(value, Shown) else value
         number = float(number) if isinstance(number, (int, float)) else 0.0

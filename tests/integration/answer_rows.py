@@ -51,7 +51,7 @@ def fill_all(client: Any, until_ms: int) -> Rows:
     for number, row in enumerate(asked):
         row["tpot_us"] = None if number % 4 == 0 else chance.randrange(5_000, 50_000)
         row.update(judged(row, ("interactive", "batch", None)[number % 3]))
-    minutes = [until_ms - ago_ms for ago_ms in (25 * HOUR_MS, 3 * HOUR_MS, 5 * MINUTE_MS)]
+    minutes = [until_ms // MINUTE_MS * MINUTE_MS - ago_ms for ago_ms in (25 * HOUR_MS, 3 * HOUR_MS, 5 * MINUTE_MS)]
     bills = [{**row, "minute_ms": minute + row["minute_ms"] - BEGIN_MS} for minute in minutes for row in ROWS]
     usage = [
         {**usage_row(0, chance.randrange(2_000), 1 + chance.randrange(500)), "window_ms": minute, "engine_id": "h/1"}

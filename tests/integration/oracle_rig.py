@@ -35,7 +35,8 @@ def filled(tables: Tables) -> Iterator[Asked]:
     with contextlib.closing(connect(tables.emptied())) as clickhouse:
         found = Asked(clickhouse)
         rows = fill_all(clickhouse, found.now_ms)
-        fill_bills(clickhouse, [found.now_ms - ago_ms for ago_ms in (26 * HOUR_MS, 4 * MINUTE_MS)], ODD_ROWS)
+        minute_ms = found.now_ms // MINUTE_MS * MINUTE_MS
+        fill_bills(clickhouse, [minute_ms - ago_ms for ago_ms in (26 * HOUR_MS, 4 * MINUTE_MS)], ODD_ROWS)
         for topic, table in RAW_TABLES.items():
             found.readings[topic] = rows.readings[topic]
             _insert_raw(clickhouse, table, rows.readings[topic])

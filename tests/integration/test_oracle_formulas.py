@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib.resources import files
 from itertools import permutations, zip_longest
 from typing import Any, Literal
 
@@ -12,14 +13,16 @@ import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError
 
 from fleetpulse import queries
+from fleetpulse.queries import dashboard
 from fleetpulse.top.table import View, sql, table_of
 from lab.oracle.faces import FACES, UNITS
-from lab.oracle.recipes import recipes
+from lab.oracle.recipes import COUNTED, recipes
 from lab.oracle.recount import Recount
 from lab.oracle.run import Comparison, Line, Range, stored
-from lab.oracle.said import Said, unit_costs
+from lab.oracle.said import Said, all_rows, unit_costs
+from lab.oracle.said import asked as rows_of
 from schemas import definitions
-from schemas.limits import DAY_MS, MINUTE_MS
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
 from tests.integration.answer_rows import Row
 from tests.integration.oracle_rig import OBJECTIVES, Asked, filled
 from tests.tables import Tables
@@ -133,7 +136,7 @@ def test_reports_and_recipes_say_it_of_two_days(asked: Asked) -> None:
         ("cost_nusd", f"part={part}") for part in ("request", "__idle__", "__wasted__")
     }
     assert {metric for metric, of in said["report"] if of == "model=m"} == {
-        *("ok", "aborted", "client_fault", "failed", "listed_cost_nusd"),
+        *("ok", "aborted", "client_fault", "failed", "cost_nusd", "listed_cost_nusd"),
         *(f"priced_{one.name}" if one.unit == "tokens" else one.name for one in definitions.UNIT_COSTS),
     }
     assert {metric for metric, of in said["report"] if of == "class=batch"} == {
@@ -143,6 +146,32 @@ def test_reports_and_recipes_say_it_of_two_days(asked: Asked) -> None:
         *("fast_share", "failed_share", "requests", "judged", "good", "good_tokens")
     }
     assert ("cost_nusd", "all") in said["cookbook"]
+
+
+NOTHING = {"difference", "bill_estimated_gpu_ms"}
+"""Metrics that are 0 here: parts of bills are the bills, and nothing is estimated."""
+ELSEWHERE = "How did the tail move, minute by minute?"
+"""A recipe about a model that is not here."""
+
+
+def test_each_metric_of_each_face_is_compared_with_something(asked: Asked) -> None:
+    """Over whole hours that hold everything: of nothing no mistake could be noticed. Each recipe says something."""
+    to_ms = -(-asked.now_ms // HOUR_MS) * HOUR_MS
+    over = Range(to_ms - 2 * DAY_MS, to_ms, "hour")
+    expected = Recount(stored(asked, asked.now_ms + DAY_MS, OBJECTIVES)).over(over.from_ms, over.to_ms)
+    found = Comparison(1, 1)
+    for name, face in FACES.items():
+        found.take(name, face(asked, over.from_ms, over.to_ms), expected, over)
+    texts = recipes(over.from_ms, over.to_ms)
+    said = {
+        question: one.read(rows_of(asked, all_rows(texts[question]) if one.cut else texts[question], {}))
+        for question, one in COUNTED.items()
+    }
+
+    assert [line for line in found.as_dict()["lines"] if line["different"]] == []
+    assert {face for face, _ in found.lines} == set(FACES)
+    assert {metric for (_, metric), line in found.lines.items() if not line.of_something} == NOTHING
+    assert [question for question, answers in said.items() if not answers] == [ELSEWHERE]
 
 
 def mutants(formulas: Mapping[str, definitions.Metric]) -> Iterator[definitions.Metric]:
@@ -257,3 +286,55 @@ def test_a_mistake_in_any_formula_is_noticed(asked: Asked, monkeypatch: pytest.M
     mistakes = list(mutants(formulas))
     assert [(one.name, one.sql) for wave in waves(mistakes) for one in unnoticed(wave)] == []
     assert {one.name for one in mistakes} == set(formulas)
+
+
+PIECES = {
+    "BILLED": (
+        ("1 - least(", "1 + least("),
+        ("least(1,", "greatest(1,"),
+        ("length(minutes) -", "length(minutes) +"),
+        ("gpu_ms[one.1] / nullIf(gpu_ms[one.2], 0)", "gpu_ms[one.2] / nullIf(gpu_ms[one.1], 0)"),
+        (f"before = {MINUTE_MS} AND after", f"before = {MINUTE_MS} OR after"),
+        (f"after = {MINUTE_MS}, {MINUTE_MS}", f"after = {MINUTE_MS}, -{MINUTE_MS}"),
+    ),
+    "COVERED": (
+        ("<= greatest(", "> greatest("),
+        ("greatest(one.2", "least(one.2"),
+        ("hour - 1) AND has", "hour - 1) OR has"),
+    ),
+}
+"""What may go wrong with how much of a range is billed, and with how much of it has data."""
+
+
+def page(asked: Asked, name: str, ends: Mapping[str, int]) -> list[Row]:
+    """A query of pages, read again: it is of the formulas as they are now."""
+    text = files("fleetpulse.queries.dashboard").joinpath(f"{name}.sql").read_text(encoding="utf-8")
+    query, span_ms = dashboard.read(name, text), ends["to_ms"] - ends["from_ms"]
+    given: dict[str, dashboard.Value] = {**dict.fromkeys(dashboard.STANDARD, ""), **ends}
+    values = query.values(given, span_ms)
+    return asked(query.at_levels(span_ms, values), values)
+
+
+def test_a_mistake_in_the_clock_of_rates_is_noticed(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of bills, as the report reads them, and of their rollup, as pages do; and of the time with data."""
+    to_ms = asked.now_ms // MINUTE_MS * MINUTE_MS
+    ends = {"from_ms": to_ms - 2 * DAY_MS, "to_ms": to_ms}
+    expected = Recount(stored(asked, asked.now_ms + DAY_MS, OBJECTIVES)).over(**ends)
+    right = {kind: dict(getattr(definitions, kind)) for kind in PIECES}
+
+    def noticed() -> dict[str, list[bool]]:
+        billed = [*asked(queries.text("cost_bill"), ends), *page(asked, "cost_total", ends)]
+        covered = page(asked, "covered", ends)
+        return {
+            "BILLED": [not expected["billed_ms", "all"].holds(row["billed_ms"]) for row in billed],
+            "COVERED": [not expected["covered_s", "all"].holds(row["covered_ms"] / 1_000) for row in covered],
+        }
+
+    assert noticed() == {"BILLED": [False, False], "COVERED": [False]}
+    for kind, mistakes in PIECES.items():
+        for text, wrong in mistakes:
+            pieces = {name: sql.replace(text, wrong) for name, sql in right[kind].items()}
+            assert pieces != right[kind], text
+            monkeypatch.setattr(definitions, kind, pieces)
+            assert all(noticed()[kind]), (text, wrong)
+        monkeypatch.setattr(definitions, kind, right[kind])

@@ -139,3 +139,24 @@ def test_a_request_comes_to_what_those_with_a_price_do() -> None:
     of = "hour=0 t m "
     assert (found["hourly_requests", of], found["hourly_cached_tokens", of]) == (8, 5)
     assert found["hourly_usd_per_request", of] == 2_000 / 1e9
+
+
+def test_a_region_has_its_bills_and_an_engine_its_parts() -> None:
+    """What is known of them."""
+    bills = [
+        Bill(0, "engine", "e", 5, region="eu", energy_mj=3, meter_mj=4, carbon_ug=2),
+        Bill(60_000, "idle", "h", 7, region="eu", energy_mj=None),
+        Bill(0, "idle", "h", 9),
+    ]
+    parts = [Part(0, "request", "m", "t", "ok", 7, 3, use="engine", owner="e"),
+             Part(0, "__wasted__", "None", "None", None, 2, 1, use="engine", owner="e"),
+             Part(0, "__idle__", "None", "None", None, 5, 2, use="idle", owner="h")]  # fmt: skip
+    found = money(bills, parts, [])
+
+    assert {key: value for key, value in found.items() if key[1].startswith("region=")} == {
+        ("place_energy_mj", "region=eu"): 3, ("place_meter_mj", "region=eu"): 4, ("place_carbon_ug", "region=eu"): 2,
+        ("place_gpu_ms", "region=eu"): 12, ("place_energy_mj", "region="): 0, ("place_meter_mj", "region="): 0,
+        ("place_carbon_ug", "region="): 0, ("place_gpu_ms", "region="): 9,
+    }  # fmt: skip
+    assert found["cost_nusd", "engine=e"] == 9
+    assert ("cost_nusd", "engine=h") not in found

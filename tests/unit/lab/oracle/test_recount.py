@@ -115,9 +115,10 @@ def test_the_sliding_percentile_is_of_six_windows_with_requests() -> None:
 
 
 def test_gaps_between_tokens_are_of_the_sketch_that_each_request_carries() -> None:
-    """And the whole time has its percentiles by model."""
+    """And the whole time has its percentiles by model, and by tenant."""
     found = recount(Raw([replace(ONE, itl_bins={32: 3}, e2e_us=500), replace(ONE, itl_bins={64: 1})]), 0, 60_000)
 
     assert found["gaps", "model=m"] == Value(4, 4)
     assert found["itl_us_p50", "model=m"].holds(2)
     assert found["e2e_us_p99.9", "model=m"].holds(500)
+    assert found["e2e_us_p99", "tenant=t"].holds(500)

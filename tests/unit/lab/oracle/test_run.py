@@ -42,6 +42,16 @@ def test_what_a_face_leaves_out_differs_and_what_it_has_no_column_for_does_not()
     assert not found.exact
 
 
+def test_what_is_compared_with_nothing_is_told_apart() -> None:
+    """No mistake could be noticed there."""
+    found = Comparison(1, 1)
+
+    found.take("f", {("a", "all"): 0, ("b", "all"): 2}, {("b", "all"): Value(2, 2)}, OVER)
+
+    assert (found.lines["f", "a"].compared, found.lines["f", "a"].of_something) == (1, 0)
+    assert (found.lines["f", "b"].compared, found.lines["f", "b"].of_something) == (1, 1)
+
+
 def taken(face: str, *said: tuple[dict[Key, float], Range], bills: bool = True) -> dict[str, int]:
     """How much differs by metric, of a face that said this of ranges over the same rows."""
     found = Comparison(len(said), 1)

@@ -8,7 +8,8 @@ import pytest
 
 from fleetpulse import queries
 from fleetpulse.sql.query import percentiles_sql
-from lab.oracle.said import all_rows, decimals
+from lab.oracle.said import Answers, all_rows, decimals, latencies
+from lab.oracle.value import Each, Shown
 
 
 @pytest.mark.parametrize(
@@ -38,3 +39,24 @@ def test_with_nothing_left_out_there_are_no_others() -> None:
 
     assert "LIMIT" not in cut
     assert set(re.findall(r"place > (\d+)", summed)) == {str(2**63 - 1)}
+
+
+def test_what_two_queries_say_of_one_thing_is_kept_of_both() -> None:
+    """The later one does not take the place of the earlier."""
+    found = Answers({("requests", "all"): 2})
+    found.add({("requests", "all"): 3, ("failed", "all"): None})
+    found.add({("requests", "all"): 4, ("failed", "all"): 0})
+
+    assert found == {("requests", "all"): Each((2, 3, 4)), ("failed", "all"): Each((None, 0))}
+
+
+def test_a_row_of_percentiles_says_of_which_latency_it_is() -> None:
+    """Of first tokens where it does not; what nobody knows is not said."""
+    of = {"model": "m", "requests": 7, "p50_ms": Shown(3, 0.5), "p95_ms": Shown(4, 0.5), "p99_ms": Shown(None, 0.5)}
+
+    assert latencies("model", [of | {"latency": "E2E"}]) == {("e2e_us_p50", "model=m"): Shown(3_000, 500)}
+    assert latencies("model", [of]) == {
+        ("ttft_counted", "model=m"): 7,
+        ("ttft_us_p50", "model=m"): Shown(3_000, 500),
+        ("ttft_us_p95", "model=m"): Shown(4_000, 500),
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.oracle.value import Shown, Value, merged, percentile, percentile_of_bins
+from lab.oracle.value import Each, Shown, Value, merged, percentile, percentile_of_bins
 from schemas.sketch import quantile
 
 
@@ -33,3 +33,10 @@ def test_a_percentile_of_bins_lies_within_those_of_its_two_ranks(share: float) -
 def test_what_is_shown_to_a_tenth_may_differ_by_half_of_it_and_no_more(shown: float | None, held: bool) -> None:
     """Of 15.25 both neighbours are right; null is 0."""
     assert Value(15.25, 15.25).holds(Shown(shown, 0.05)) is held
+
+
+def test_of_several_answers_each_must_be_right() -> None:
+    """One that is wrong is not hidden by another."""
+    assert Value(15, 15).holds(Each((15, Shown(15.2, 0.5))))
+    assert not Value(15, 15).holds(Each((16, 15)))
+    assert not Value(15, 15).holds(Each((15, None)))
