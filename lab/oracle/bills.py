@@ -157,7 +157,12 @@ def _of_parts(parts: Sequence[Part]) -> Found:
             add("cost_nusd", of, one.cost_nusd)
             add("energy_mj", of, one.energy_mj)
         for dimension, name in (("model", one.model), ("tenant", one.tenant)):
-            add("listed_cost_nusd", f"{dimension}={one.part if one.status is None else name}", one.cost_nusd)
+            listed = f"{dimension}={one.part if one.status is None else name}"
+            for amount in ("cost_nusd", "energy_mj", "meter_mj", "carbon_ug", "gpu_ms"):
+                add(f"listed_{amount}", listed, getattr(one, amount))
+            if one.status not in (None, "ok"):
+                ended = "aborted" if one.status == "aborted" else "unanswered"
+                add(f"{ended}_nusd", f"{dimension}={name}", one.cost_nusd)
         add("cost_nusd", f"part={one.part}", one.cost_nusd)
         if one.status is not None and one.status != "ok":
             for name in ("cost_nusd", "energy_mj", "meter_mj", "carbon_ug"):

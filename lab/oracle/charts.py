@@ -24,6 +24,7 @@ from lab.oracle.said import (
     asked,
     by,
     gpu_types,
+    listed,
     silent,
     summed,
     unit_costs,
@@ -41,6 +42,16 @@ _OF_PAGE = {
     "g_per_million_output": "g_per_million_out",
 }
 """Unit costs, by the column that a query has them in."""
+_LISTED = {
+    "listed_cost_nusd": "cost",
+    "listed_meter_mj": "used_mj",
+    "listed_carbon_ug": "emitted_ug",
+    "listed_gpu_ms": "gpu_time_ms",
+    "aborted_nusd": "aborted",
+    "unanswered_nusd": "unanswered",
+}
+_DOLLARS = {metric: f"{column}_usd" for metric, column in _LISTED.items() if metric.endswith("_nusd")}
+"""Of each model and tenant, by the column of a query, and of a panel."""
 _OVERHEAD = ("start-up", "not answered in full")
 """What a chart calls two pieces of one part of the bills."""
 _PANELS = {(board.name, panel.title): (board, panel) for board in BOARDS for panel in board.panels}
@@ -133,8 +144,7 @@ def _money(of: _Of) -> Said:
         owner = f"owner={row['owner']}"
         found.add({("idle_gpu_ms", owner): row["gpu_time_ms"], ("idle_nusd", owner): row["cost"] or 0})
     for name in ("model", "tenant"):
-        listed = of(f"cost_{name}s")
-        found.add({("listed_cost_nusd", f"{name}={row[name] or None}"): row["cost"] or 0 for row in listed})
+        found.add(listed(name, of(f"cost_{name}s"), _LISTED))
     parts = [
         {"part": "__overhead__" if row["what"] in _OVERHEAD else row["what"], "cost": row["cost"] or 0}
         for row in of("cost_over_time")
@@ -189,8 +199,8 @@ def _dollars(panel: _Of) -> Said:
     (bill,) = panel("cost", "Bill")
     found: Said = {("cost_nusd", "all"): _nusd(bill["total_usd"])}
     for name, title in (("model", "Models"), ("tenant", "Tenants")):
-        rows = panel("cost", title)
-        found |= {("listed_cost_nusd", f"{name}={row[name] or None}"): _nusd(row["cost_usd"]) for row in rows}
+        rows = [{name: row[name]} | {of: _nusd(row[of]) for of in _DOLLARS.values()} for row in panel("cost", title)]
+        found |= listed(name, rows, _DOLLARS)
     for row in panel("cost", "Idle and wasted"):
         owner = f"owner={row['owner']}"
         found |= {("idle_gpu_ms", owner): row["gpu_time_ms"], ("idle_nusd", owner): _nusd(row["cost_usd"])}

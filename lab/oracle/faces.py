@@ -29,6 +29,7 @@ from lab.oracle.said import (
     goodput,
     gpu_types,
     latencies,
+    listed,
     silent,
     summed,
     times,
@@ -48,6 +49,9 @@ _TYPES = {f"type_{name}": name for name in ("gpu_ms", "energy_mj", "meter_mj", "
 _TYPES |= {"type_cost_nusd": "total_nusd", "type_idle_nusd": "idle_nusd", "type_requests": "requests"}
 _TYPES |= {f"type_{name}": name for name in ("prompt_tokens", "decode_tokens")}
 """What is billed of GPUs of a type."""
+_LISTED = {f"listed_{name}": name for name in ("cost_nusd", "energy_mj", "meter_mj", "carbon_ug", "gpu_ms")}
+_LISTED |= {name: name for name in ("aborted_nusd", "unanswered_nusd")}
+"""What is billed of a model or a tenant."""
 _PLACES = ("energy_mj", "meter_mj", "carbon_ug", "gpu_ms")
 """What is billed in a region."""
 _SUMS = ("requests", "failed", "input_tokens", "cached_tokens", "output_tokens", "cost_nusd")
@@ -352,11 +356,11 @@ def report(ask: Ask, from_ms: int, to_ms: int) -> Said:
     days = of("cost_by_day")
     for name in ("model", "tenant"):
         found.add(summed("cost_nusd", name, [row | {"cost_nusd": row["cost_nusd"] or 0} for row in days], "cost_nusd"))
-        listed = [row | {name: row["name"] or None} for row in of("cost_by", dimension=name)]
-        found.add(unit_costs(name, listed, UNITS))
-        found.add({("listed_cost_nusd", f"{name}={row[name]}"): row["cost_nusd"] or 0 for row in listed})
+        rows = [row | {name: row["name"] or None} for row in of("cost_by", dimension=name)]
+        found.add(unit_costs(name, rows, UNITS))
+        found.add(listed(name, rows, _LISTED))
         if minutes:
-            found.add(by(name, [row for row in listed if sum(row[end] for end in ENDS)], ENDS))
+            found.add(by(name, [row for row in rows if sum(row[end] for end in ENDS)], ENDS))
     return found
 
 

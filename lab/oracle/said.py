@@ -116,6 +116,16 @@ def unit_costs(name: str, rows: Iterable[Row], columns: Mapping[str, str]) -> Sa
     }
 
 
+def listed(name: str, rows: Iterable[Row], columns: Mapping[str, str]) -> Said:
+    """What bills say of each model or tenant, and of each part that is nobody's, under its name; null is 0."""
+    return {
+        (metric, f"{name}={row[name] or None}"): row[column] or 0
+        for row in rows
+        for metric, column in columns.items()
+        if column in row
+    }
+
+
 def summed(metric: str, name: str, rows: list[dict[str, Any]], column: str = "requests") -> Said:
     found: Said = {}
     for row in rows:

@@ -136,7 +136,8 @@ def test_reports_and_recipes_say_it_of_two_days(asked: Asked) -> None:
         ("cost_nusd", f"part={part}") for part in ("request", "__idle__", "__wasted__")
     }
     assert {metric for metric, of in said["report"] if of == "model=m"} == {
-        *("ok", "aborted", "client_fault", "failed", "cost_nusd", "listed_cost_nusd"),
+        *("ok", "aborted", "client_fault", "failed", "cost_nusd", "aborted_nusd", "unanswered_nusd"),
+        *(f"listed_{name}" for name in ("cost_nusd", "energy_mj", "meter_mj", "carbon_ug", "gpu_ms")),
         *(f"priced_{one.name}" if one.unit == "tokens" else one.name for one in definitions.UNIT_COSTS),
     }
     assert {metric for metric, of in said["report"] if of == "class=batch"} == {

@@ -160,3 +160,16 @@ def test_a_region_has_its_bills_and_an_engine_its_parts() -> None:
     }  # fmt: skip
     assert found["cost_nusd", "engine=e"] == 9
     assert ("cost_nusd", "engine=h") not in found
+
+
+def test_a_list_has_what_was_not_answered_beside_all_that_each_costs() -> None:
+    """What is nobody's stands under its part, and failed nowhere."""
+    spent = Part(0, "request", "m", "t", "ok", 7, 3, meter_mj=4, carbon_ug=2, gpu_ms=5)
+    parts = [spent, replace(spent, status="aborted", cost_nusd=2), replace(spent, status="timeout", cost_nusd=1)]
+    found = money([], [*parts, replace(spent, part="__idle__", status=None, cost_nusd=9)], [])
+
+    of = {metric: value for (metric, whose), value in found.items() if whose == "tenant=t" and metric[:6] == "listed"}
+    assert of == {"listed_cost_nusd": 10, "listed_energy_mj": 9, "listed_meter_mj": 12, "listed_carbon_ug": 6,
+                  "listed_gpu_ms": 15}  # fmt: skip
+    assert (found["aborted_nusd", "model=m"], found["unanswered_nusd", "tenant=t"]) == (2, 1)
+    assert found["listed_gpu_ms", "model=__idle__"] == 5
