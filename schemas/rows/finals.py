@@ -5,7 +5,7 @@ Four kinds stand in its one partition, each written in the transaction of the so
 - *finals*, schema ``llm_requests_finals/1`` and so on: one Native block with the fields of ``tables.PARTIALS``,
   rows of one window, one per grouping set and series, merged over all that one partition of ``window.partials`` (the
   *upstream*) held. Exemplars, schema ``exemplars/1``, have the same headers. A value-less record of schema
-  ``finals_progress/1`` only carries ``through``;
+  ``finals_progress/1`` only carries ``through``, or says in ``window`` what was lost;
 - *passed on*, schema ``gpu.events/1`` or ``engine.events/1``: one Native block of the accepted events of one source
   record, re-sends left out;
 - *commands*, schema ``alert.commands/1``: the JSON as it was sent;
@@ -17,7 +17,8 @@ header                meaning
 ``schema``            what the value is
 ``content-type``      Native, or JSON of commands
 ``upstream``          finals: partition of ``window.partials``
-``window``            finals: start of the window in ms; 0 where there are no rows
+``window``            finals: start of the window in ms; of progress alone 0, or, before a greater ``through``: this
+                      upstream has lost rows of windows that end by then, of those that it was not through with
 ``revision``          finals: source offset of the last change of the window; a later one replaces a row
 ``complete``          finals: 1 when every source has passed the window, 0 when it was closed without some
 ``through``           finals: ms; this upstream has emitted all windows that end at or before it. Never falls;
@@ -70,7 +71,8 @@ PASSED_ON_SCHEMAS: dict[str, str] = {event.schema: event.topic for event in EVEN
 
 @dataclass(frozen=True, slots=True)
 class FinalsHeaders:
-    """Of a record of finals or exemplars, or of progress alone (``rows`` is 0 and ``window_ms`` 0)."""
+    """Of a record of finals or exemplars, or of progress alone (``rows`` is 0, and ``window_ms`` but for what was
+    lost)."""
 
     schema: str
     upstream: int

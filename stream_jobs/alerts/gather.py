@@ -18,27 +18,20 @@ A dump holds no values, only their offsets: an owner that loads it reads them ag
 Every window is judged once, empty ones too (silence is news), but of a gap longer than ``gap_ms`` only the
 beginning. What comes for a window after its upstream was through with it, or after it was judged, is a late revision:
 counted and left to readers of the topic.
+
+An upstream that lost rows says up to which window: those that it was not through with lack it, whatever it is through
+with then, and are judged as if it were silent.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, BinaryIO, NamedTuple
 
-import numpy as np
-
-from schemas.codec import native, native_walk, native_words
-from schemas.codec.block import Block
-from schemas.errors import RejectedError
 from schemas.limits import HOUR_MS, MINUTE_MS, WINDOW_MS
-from schemas.rows import finals
-from schemas.rows.finals import FinalsHeaders
-from schemas.rows.tables import EXEMPLARS
-from stream_jobs.insight.frame import Window
-from stream_jobs.insight.lexicon import Lexicons
+from schemas.rows.finals import PROGRESS_SCHEMA, FinalsHeaders
 from stream_jobs.parts import compress, decompress
 from stream_jobs.record_clock import RecordClock
 
@@ -185,6 +178,8 @@ class Gather:
     memory_bytes: int = 0  # of values that wait in memory
     torn: list[int] = field(default_factory=list)  # upstreams: finals may be missing before those that come next
     lost_to_ms: int = 0  # windows that end by then may lack finals
+    lost: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By upstream: windows that end after the one and by the other moment lack its rows."""
 
     def __post_init__(self) -> None:
         self.rose_ms = self.rose_ms or [0] * len(self.through_ms)
@@ -206,6 +201,8 @@ class Gather:
             self.clock.hear(headers.upstream, at_ms)
         if headers.rows:
             self._add_rows(headers, value, offset)
+        elif headers.schema == PROGRESS_SCHEMA and headers.window_ms:
+            self._lose(headers.upstream, headers.window_ms)
         if headers.through_ms > self.through_ms[headers.upstream]:
             if headers.upstream in self.torn:
                 self.torn.remove(headers.upstream)
@@ -213,6 +210,15 @@ class Gather:
             self.through_ms[headers.upstream] = headers.through_ms
             self.rose_ms[headers.upstream] = self.clock_ms
             self._pass(headers.through_ms)
+
+    def _lose(self, upstream: int, to_ms: int) -> None:
+        after_ms, _ = self.lost.get(upstream, (self.through_ms[upstream], 0))
+        if to_ms > after_ms:
+            self.lost[upstream] = after_ms, to_ms
+
+    def _is_lost(self, upstream: int, end_ms: int) -> bool:
+        after_ms, to_ms = self.lost.get(upstream, (0, 0))
+        return after_ms < end_ms <= to_ms
 
     def _pass(self, through_ms: int) -> None:
         """An upstream is through with these windows, some of them as the first."""
@@ -230,14 +236,14 @@ class Gather:
         return max(limit, min(min(self.waiting) + self.window_ms, max(self.through_ms)))
 
     def _add_rows(self, headers: FinalsHeaders, value: bytes, offset: int | None) -> None:
-        window_ms = headers.window_ms
-        judged = self.next_ms is not None and window_ms < self.next_ms
-        if judged or window_ms + self.window_ms <= self.through_ms[headers.upstream]:
+        window_ms, upstream = headers.window_ms, headers.upstream
+        judged, end_ms = self.next_ms is not None and window_ms < self.next_ms, window_ms + self.window_ms
+        if judged or end_ms <= self.through_ms[upstream] or self._is_lost(upstream, end_ms):
             self.late += 1
             return
         waiting = self.waiting.setdefault(window_ms, Waiting())
         waiting.complete = waiting.complete and headers.complete
-        self._keep(waiting, Piece(headers.upstream, headers.schema, value), offset)
+        self._keep(waiting, Piece(upstream, headers.schema, value), offset)
 
     def _keep(self, waiting: Waiting, piece: Piece, offset: int | None) -> None:
         is_full = self.memory_bytes + len(piece.value) > self.memory_bytes_max
@@ -293,7 +299,8 @@ class Gather:
             pieces = waiting.pieces()
             waiting.close()
             whole = self._is_whole(window_ms, waiting)
-            complete = whole and end_ms <= passed
+            complete = whole and end_ms <= passed and not any(self._is_lost(one, end_ms) for one in self.lost)
+            self.lost = {one: span for one, span in self.lost.items() if span[1] > end_ms}
             yield Ready(window_ms, complete, pieces, series_whole=whole and not complete)
 
     def early(self) -> Iterator[Ready]:
@@ -327,6 +334,7 @@ class Gather:
             waiting.append([window_ms, one.complete, carried, offsets, one.passed_ms, one.looked])
         names = ("through_ms", "rose_ms", "clock_ms", "next_ms", "empty", "late", "strange")
         rare = {"torn": self.torn, "lost_to_ms": self.lost_to_ms, "behind_ms": [*self.clock.behind_ms.items()]}
+        rare |= {"lost": [(upstream, *span) for upstream, span in self.lost.items()]}
         found = {**{name: getattr(self, name) for name in names}, "heard_ms": self.clock.heard_ms, "waiting": waiting}
         return found | {name: value for name, value in rare.items() if value}
 
@@ -349,6 +357,7 @@ class Gather:
         for name in ("next_ms", "empty", "late", "strange"):
             setattr(self, name, head[name])
         self.torn, self.lost_to_ms = list(head.get("torn", ())), head.get("lost_to_ms", 0)
+        self.lost = {upstream: (after_ms, to_ms) for upstream, after_ms, to_ms in head.get("lost", ())}
         position = self.memory_bytes = 0
         for window_ms, complete, carried, *rest in head["waiting"]:
             waiting = self.waiting[window_ms] = Waiting(complete)
@@ -358,43 +367,3 @@ class Gather:
                 piece = Piece(upstream, schema, decompress(data[position : position + length]))
                 self.memory_bytes += waiting.take(piece, None)
                 position += length
-
-
-_TEXT_BYTES_ANY = int(np.iinfo(np.int64).max)
-
-
-def window_of(ready: Ready, lexicons: Lexicons) -> tuple[Window, int]:
-    """The window of what was gathered, and how many of its pieces could not be read: without them it is incomplete.
-
-    Pieces of a table are opened together, by the compiled walk; dictionaries and the codes of ``lexicons`` are
-    remembered, because a fleet sends the same words in every window."""
-    values: dict[str, list[bytes]] = {}
-    for piece in ready.pieces:
-        values.setdefault(piece.schema, []).append(piece.value)
-    opened = {schema: _opened(schema, found) for schema, found in values.items()}
-    unread = sum(failed for _, failed in opened.values())
-    whole = {schema: block for schema, (block, _) in opened.items() if block is not None}
-    exemplars = whole.pop(EXEMPLARS.schema, None)
-    tables = {finals.TOPIC_BY_SCHEMA[schema]: block for schema, block in whole.items()}
-    tables = lexicons.shared(tables)
-    return Window(ready.window_ms, tables, exemplars, ready.complete and not unread, ready.series_whole), unread
-
-
-def _opened(schema: str, values: Sequence[bytes]) -> tuple[Block | None, int]:
-    """The rows of all values that can be read (None: of none can they), and how many cannot."""
-    fields = finals.TABLE_BY_SCHEMA[schema].fields
-    measured = native_walk.measure(fields, values)
-    if (measured.rows >= 0).all() and measured.rows.any():
-        return native_walk.fill(measured, _dictionaries(schema), _TEXT_BYTES_ANY).block, 0
-    blocks = []
-    for value in values:
-        try:
-            blocks.append(native.decode(value, fields))
-        except RejectedError:
-            continue
-    return native.concat(fields, blocks) if blocks else None, len(values) - len(blocks)
-
-
-@lru_cache(maxsize=len(finals.TABLE_BY_SCHEMA))
-def _dictionaries(schema: str) -> native_words.Dictionaries:
-    return native_words.Dictionaries(finals.TABLE_BY_SCHEMA[schema].fields, native_words.any_word)

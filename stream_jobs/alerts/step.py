@@ -36,8 +36,9 @@ from schemas.rows.spend import SPEND
 from stream_jobs import parts as frame
 from stream_jobs.alerts.changes import Changes, Ended, State
 from stream_jobs.alerts.evidence import Evidence
-from stream_jobs.alerts.gather import Gather, Ready, window_of
+from stream_jobs.alerts.gather import Gather, Ready
 from stream_jobs.alerts.life import Life
+from stream_jobs.alerts.opening import window_of
 from stream_jobs.alerts.policy import DEFAULT_POLICY, AlertPolicy
 from stream_jobs.alerts.spending import NO_BUDGETS
 from stream_jobs.budgets.model import Budgets

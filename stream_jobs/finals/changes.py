@@ -35,7 +35,8 @@ class State:
     ``rejected`` are offsets of records that made a fold raise; they are passed over whenever they come again.
     ``newest_ms`` is the newest window that had rows when the state was dumped. ``wait_ms`` is how long idle sources are
     waited for: what was committed and is folded again is folded with no less than before, since by less a window may
-    pass that nobody has sent.
+    pass that nobody has sent. ``lost_to_ms``: rows of windows that end by then were lost, which is said before anything
+    else is; 0: none were, or it is long ago.
     """
 
     partition: int
@@ -47,6 +48,7 @@ class State:
     replay_to: int = 0
     newest_ms: int = 0
     wait_ms: int = 0
+    lost_to_ms: int = 0
 
     def checkpoint(self) -> Mark:
         """Where to begin again to build all that is held: the oldest mark, or here and now when nothing is held."""
@@ -70,12 +72,14 @@ class State:
 @dataclass(slots=True)
 class Changes:
     """Since the last commit: windows that were closed, blocks that came to windows closed before by schema, and
-    whether the end of any window was passed. The rest is counted; ``rows`` are those of the commit's records."""
+    whether the end of any window was passed; ``lost_to_ms`` as in ``State``, where it is to be said. The rest is
+    counted; ``rows`` are those of the commit's records."""
 
     closed: dict[int, Held] = field(default_factory=dict)
     touched: dict[int, Held] = field(default_factory=dict)
     parts: dict[tuple[int, str], int] = field(default_factory=lambda: defaultdict(int))
     passed: bool = False
+    lost_to_ms: int = 0
     rows: int = 0
     late_rows: int = 0
     gaps: int = 0
@@ -95,7 +99,8 @@ _SCHEMAS[EXEMPLARS.schema] = EXEMPLARS.schema
 
 
 def outputs_of(state: State, changes: Changes) -> list[Output]:
-    """The records of a commit; notes how many rows they have. The last one says how far this upstream has come."""
+    """The records of a commit; notes how many rows they have. The first one says what was lost, if anything was, the
+    last one how far this upstream has come."""
     low_ms = state.progress.low_ms
     found: list[tuple[FinalsHeaders, bytes]] = []
     for window_ms, held in sorted((changes.closed | changes.touched).items()):
@@ -117,6 +122,8 @@ def outputs_of(state: State, changes: Changes) -> list[Output]:
     if found:
         headers, value = found[-1]
         found[-1] = (replace(headers, through_ms=state.progress.through_ms), value)
+    if changes.lost_to_ms:
+        found.insert(0, (FinalsHeaders(PROGRESS_SCHEMA, state.partition, changes.lost_to_ms, 0, False, 0, 0), b""))
     changes.rows = sum(headers.rows for headers, _ in found)
     return [Output(WINDOW_FINALS, 0, None, value, headers.encode()) for headers, value in found]
 

@@ -65,6 +65,15 @@ class FinalsStep(Step[State, Changes]):
         decoded = decode(records, [head.schema for head in heads])
         self._settle(state, changes, SETTLED_AT_ONCE + sum(one.block.rows for one in decoded))
         Intake(self, state, changes, decoded).take(records, heads)
+        self._say_lost(state, changes)
+
+    def _say_lost(self, state: State, changes: Changes) -> None:
+        """With whatever is sent, until that is of windows well behind those that were lost: what is said first may be
+        folded silently by a reset."""
+        if changes.passed or changes.touched:
+            changes.lost_to_ms = max(changes.lost_to_ms, state.lost_to_ms)
+            if state.progress.through_ms > state.lost_to_ms + self.limits.hot_ms:
+                state.lost_to_ms = 0
 
     def _settle(self, state: State, changes: Changes, rows: int) -> None:
         """Some tables at a time: what waits for the fold to end does not wait for all of a window."""
@@ -157,6 +166,8 @@ class FinalsStep(Step[State, Changes]):
         }
         if state.wait_ms != DEFAULT_LIMITS.final_wait_ms:  # else it stays the one that 0.1.0 takes, byte for byte
             found["wait_ms"] = state.wait_ms
+        if state.lost_to_ms:
+            found["lost_to_ms"] = state.lost_to_ms
         return [json.dumps(found, separators=(",", ":")).encode()]
 
     def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> State:
@@ -165,8 +176,9 @@ class FinalsStep(Step[State, Changes]):
         progress, position = Progress.load(found["mark"], found["passed_ms"], self._sources), found["position"]
         marks = [Mark(found["from"], progress.copy())] if found["marked"] else []
         waited_ms, rejected = found.get("wait_ms", DEFAULT_LIMITS.final_wait_ms), set(found["rejected"])
-        wait_ms = max(waited_ms, self.limits.final_wait_ms)
-        return State(partition, progress, {}, marks, rejected, position, position, found["newest_ms"], wait_ms)
+        wait_ms, lost_to_ms = max(waited_ms, self.limits.final_wait_ms), found.get("lost_to_ms", 0)
+        newest_ms = found["newest_ms"]
+        return State(partition, progress, {}, marks, rejected, position, position, newest_ms, wait_ms, lost_to_ms)
 
     def pass_over(self, state: State, offset: int) -> bool:
         """Rows before ``offset`` are gone: windows that may have had any are passed and cold, so that no
@@ -183,12 +195,14 @@ class FinalsStep(Step[State, Changes]):
         state.position = state.replay_to = offset
 
     def _lose(self, state: State, beyond_ms: int, to_ms: int) -> None:
-        """Rows of every window so far, of those up to ``beyond_ms`` later, and of those to ``to_ms`` may be gone."""
+        """Rows of every window so far, of those up to ``beyond_ms`` later, and of those to ``to_ms`` may be gone. Who
+        reads finals is told, before this upstream says how far it has come: else what stands behind it is silent."""
         progress = state.progress
         progress.newest_ms = max(progress.newest_ms, state.newest_ms)
         if progress.newest_ms or to_ms:
             newest_ms = max(progress.newest_ms + beyond_ms, to_ms)
             progress.passed_ms = max(progress.passed_ms, newest_ms + WINDOW_MS + self.limits.hot_ms)
+            state.lost_to_ms = progress.through_ms
         state.windows.clear()
         state.marks = []
 

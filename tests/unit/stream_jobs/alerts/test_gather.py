@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.limits import HOUR_MS, MINUTE_MS, WINDOW_MS
-from schemas.rows.finals import FinalsHeaders
+from schemas.rows.finals import PROGRESS_SCHEMA, FinalsHeaders
 from stream_jobs.alerts.gather import EARLY_MS, PAUSE_MS, Gather, Piece, Ready, Waiting
 from tests.unit.stream_jobs.alerts.cases import at
 
@@ -270,6 +270,32 @@ def test_windows_that_lack_what_retention_deleted_are_incomplete() -> None:
 
     assert again.first_offset() is None
     assert [(one.complete, len(one.pieces)) for one in ready] == [(False, 0), (True, 1), (True, 1)]
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["one owner", "a restart"])
+def test_windows_that_an_upstream_lost_lack_it_whatever_it_is_through_with(restarted: bool) -> None:
+    """As if it were silent: nothing of its machines is there, and that is no silence of theirs. Others are whole."""
+    gather, at_ms = Gather([0, 0]), at(5)
+    ready = [*tell(gather, 0, 0, 1, at_ms=at_ms), *tell(gather, 1, 0, 1, at_ms=at_ms)]
+    for window in (1, 2, 3, 4):
+        ready += tell(gather, 0, window, window + 1, at_ms=at_ms)
+
+    gather.add(FinalsHeaders(PROGRESS_SCHEMA, 1, at(3), 0, False, 0, 0), b"", at_ms)
+    if restarted:
+        again = Gather([0, 0])
+        again.load(*dumped(gather))
+        gather = again
+    ready += tell(gather, 1, 2, at_ms=at_ms)
+    ready += tell(gather, 1, 4, 5, at_ms=at_ms)
+
+    assert [(one.window_ms, one.complete, one.series_whole, len(one.pieces)) for one in ready] == [
+        (at(0), True, False, 2),
+        (at(1), False, True, 1),
+        (at(2), False, True, 1),
+        (at(3), True, False, 1),
+        (at(4), True, False, 2),
+    ]
+    assert (gather.late, gather.lost) == (1, {})
 
 
 def test_what_was_not_read_again_makes_its_window_incomplete() -> None:

@@ -10,7 +10,8 @@ from schemas.codec import native
 from schemas.codec.build import block_from_rows, rows_of
 from schemas.rows.finals import finals_schema
 from schemas.rows.tables import EXEMPLARS, PARTIALS
-from stream_jobs.alerts.gather import Piece, Ready, window_of
+from stream_jobs.alerts.gather import Piece, Ready
+from stream_jobs.alerts.opening import window_of
 from stream_jobs.insight.lexicon import Lexicons
 from tests.unit.stream_jobs.alerts.log import queue_rows
 

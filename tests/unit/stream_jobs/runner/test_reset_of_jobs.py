@@ -19,6 +19,7 @@ from schemas.contract.record import Output, Record
 from schemas.contract.topics import ALERTS_TOPIC, COSTS_TOPIC, WINDOW_FINALS, WINDOW_PARTIALS
 from schemas.errors import ConfigError
 from schemas.limits import DEFAULT_LIMITS, MINUTE_MS
+from schemas.rows.finals import PROGRESS_SCHEMA
 from stream_jobs.alerts.step import AlertStep
 from stream_jobs.rules.model import Function, Measure, Rule, RuleSet
 from stream_jobs.runner.job import Names, Source
@@ -237,6 +238,28 @@ async def test_finals_of_windows_that_lost_rows_are_not_sent() -> None:
     first_ms = windows.BASE_MS + WINDOWS * finals.WINDOW_MS
     assert [one[0] for one in sent[0]][:2] == [first_ms, first_ms]
     assert sent[1] == [one for one in sent[0] if one[0] > first_ms + MARGIN_MS]
+
+
+async def test_finals_say_what_was_lost_before_they_say_how_far_they_have_come() -> None:
+    """Who reads them would else take the machines of this partition for silent, in windows that are whole."""
+    case = CASES["finals"]
+    scene = await before(case)
+    more = case.records(WINDOWS, WINDOWS + 24)
+    await reset(scene, _made_anew(scene, more))
+    told = scene.memory.log(*case.output)
+    told.records.clear()
+
+    owner = await scene.owner()
+    for record in more[1:]:
+        await owner.feed([scene.log.add(record)])
+        await owner.commit()
+
+    outputs = [Output(one.topic, 0, None, one.value or b"", one.headers) for one in told.records]
+    heads = [finals.headers_of(one) for one in outputs]
+    lost = [one for one in heads if one.schema == PROGRESS_SCHEMA and one.window_ms]
+    through = [one.through_ms for one in heads if one.through_ms]
+    assert heads[:1] == lost[:1]
+    assert {(one.window_ms, one.through_ms) for one in lost} == {(through[0], 0)}
 
 
 async def test_finals_of_a_long_outage_are_not_sent() -> None:
