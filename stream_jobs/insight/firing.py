@@ -2,8 +2,8 @@
 
 The last 64 windows of each series are bits, the newest lowest; a window in which a series was not judged is not beyond.
 Calm windows count in a row; one that was not judged, or ``pauses``, neither adds to them nor breaks the row. A series
-that was not judged at all for ``SILENT_MS`` (or longer, where the rule wants more calm than that) cannot be said to
-fire: it is cleared with a note.
+that was not judged at all for ``SILENT_MS`` (or longer, where the rule wants more calm than that) of windows in which
+others could be cannot be said to fire: it is cleared with a note.
 """
 
 from __future__ import annotations
@@ -63,6 +63,11 @@ class Firing(Slotted):
         self._begin(frame.window_ms, slots[detection.beyond])
         self._note(detection)
         return self._end(frame.end_ms)
+
+    def pass_by(self, end_ms: int) -> None:
+        """Nobody was looked at in the window that ends then: its time is no silence of what fires."""
+        heard_ms, firing = self.state["heard_ms"], self.firing
+        heard_ms[firing] = np.minimum(heard_ms[firing] + self._length_ms, end_ms)
 
     def drop(self, slots: Whole) -> None:
         """These have been emitted as cleared: they start over."""

@@ -138,6 +138,7 @@ class RuleDetector:
         time held against series that are not there."""
         self.stats.incomplete += series
         self.registry.pass_by(window_ms + self.rule.window_ms, self.rule.window_ms)
+        self.firing.pass_by(window_ms + self.rule.window_ms)
         self.packed = None
         self._caught_up(window_ms)
         return self._findings(window_ms, np.empty(0, np.int64))

@@ -213,6 +213,20 @@ def test_windows_that_were_passed_by_make_no_series_idle() -> None:
     assert detector.series == {"no_data": 1}
 
 
+def test_windows_that_were_passed_by_are_no_silence_of_what_fires() -> None:
+    """What cannot be judged in the first window that is whole again is cleared after minutes of such windows."""
+    events = Measure("value", GPU, Function.COUNT, text="count()")
+    rule = a_rule(name="fleet", by=(), measures=(events,), options={"above": 5.0}, min_count=6)
+    detector = FleetDetector([rule])
+    run(detector, [a_window(0, [a_gpu("a", 60, count=9)])])
+
+    passed = [detector.detect(a_window(n, [a_gpu("a", 60, count=9)], complete=False)) for n in range(1, 41)]
+    few = [detector.detect(a_window(n, [a_gpu("a", 60, count=3)])) for n in range(41, 71)]
+
+    assert [told_of(found, "fleet") for found in passed] == [[("", True, 9.0)]] * 40
+    assert [told_of(found, "fleet") for found in few] == [*[[("", True, 9.0)]] * 29, [("", False, 9.0)]]
+
+
 @pytest.mark.parametrize(("min_count", "fires"), [(0, True), (1, False)])
 def test_a_count_that_must_not_be_low_fires_when_nothing_comes_where_that_is_judged(
     min_count: int, fires: bool
