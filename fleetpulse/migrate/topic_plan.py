@@ -26,7 +26,10 @@ IN_SYNC_REPLICAS_MIN = 2
 _FROM_LIMITS = ("retention.ms", "min.compaction.lag.ms")
 MIGRATED = (*_FROM_LIMITS, "max.message.bytes")
 """Settings that a migration brings to the contract; others are checked by `fleetpulse doctor`."""
-RERATE = "half an hour after the jobs started, run `fleetpulse rerate` over the hour in which they were stopped"
+RERATE = (
+    "half an hour after the jobs started, run `fleetpulse rerate` from an hour before they were stopped until they"
+    " started"
+)
 
 
 @dataclass(frozen=True, slots=True)

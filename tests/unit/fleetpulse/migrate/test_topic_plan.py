@@ -215,7 +215,7 @@ def test_growth_that_would_split_open_windows_is_refused_with_the_procedure(
     assert all((words or "") in why for why in found)
     if topic == "window.partials" and found:
         assert "Stop all jobs (running: local-costs (1 member), local-windows (2 members))" in found[0]
-        assert "fleetpulse rerate" in found[0]
+        assert "`fleetpulse rerate` from an hour before they were stopped" in found[0]
 
 
 def test_no_text_advises_to_lose_data() -> None:
