@@ -384,3 +384,5 @@ FACES: Mapping[str, Callable[[Ask, int, int], Said]] = {
 }
 ONLY_WITH: Mapping[str, Key] = {"report": ("billed_ms", "all")}
 """Faces that say nothing of a range without this, whatever else there is in it."""
+WHOLE_MS: Mapping[str, int] = {"rollups": MINUTE_MS}
+"""Faces that say nothing of a range whose ends are not whole in this width."""

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from fleetpulse.reconcile.tables import OPEN_BUCKETS
 from lab.oracle.bills import Bill, BillLine, part_of
 from lab.oracle.engines import EngineSample
-from lab.oracle.faces import FACES, ONLY_WITH
+from lab.oracle.faces import FACES, ONLY_WITH, WHOLE_MS
 from lab.oracle.machines import Sample
 from lab.oracle.recount import Raw, Recount, Request
 from lab.oracle.said import Ask
@@ -106,12 +106,12 @@ class Comparison:
     _unsaid: dict[tuple[str, Dimension, Range], tuple[Key, Value]] = field(default_factory=dict, repr=False)
     """What it had nothing to say about, though there was something; one example each."""
     _met: set[str] = field(default_factory=set, repr=False)
-    """Faces whose condition (``ONLY_WITH``) some range met."""
+    """Faces whose condition (``ONLY_WITH``, ``WHOLE_MS``) some range met."""
 
     @property
     def silent(self) -> list[str]:
         """Faces that said nothing over any range, though their condition was met where they have one."""
-        excused = ONLY_WITH.keys() - self._met
+        excused = (ONLY_WITH.keys() | WHOLE_MS.keys()) - self._met
         return sorted(FACES.keys() - {face for face, _ in self.lines} - excused)
 
     @property
@@ -142,7 +142,8 @@ class Comparison:
         for key in sorted({*said, *wanted}):
             self._compare(face, key, said.get(key), wanted.get(key, Value(0, 0)), over)
         self._has.setdefault((face, over.grain_ms), set()).update(dimensions)
-        if (needed := ONLY_WITH.get(face)) is not None and needed not in expected:
+        needed = ONLY_WITH.get(face)
+        if (needed is not None and needed not in expected) or over.grain_ms < WHOLE_MS.get(face, 0):
             return
         self._met.add(face)
         for key, right in expected.items():

@@ -88,18 +88,25 @@ def test_nothing_compared_is_not_exact() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mute", "bills", "silent"),
-    [(None, True, []), ("grafana", True, ["grafana"]), ("report", True, ["report"]), ("report", False, [])],
-    ids=["all speak", "one says nothing", "no report of bills", "no bills"],
+    ("mute", "bills", "over", "silent"),
+    [
+        pytest.param(None, True, OVER, [], id="all speak"),
+        pytest.param("grafana", True, OVER, ["grafana"], id="one says nothing"),
+        pytest.param("report", True, OVER, ["report"], id="no report of bills"),
+        pytest.param("report", False, OVER, [], id="no bills"),
+        pytest.param("rollups", True, Range(0, MINUTE_MS, "minute"), ["rollups"], id="no rollups of a whole minute"),
+        pytest.param("rollups", True, OVER, [], id="no whole minute"),
+    ],
 )
 def test_a_face_that_says_nothing_over_every_range_is_not_exact(
-    mute: str | None, bills: bool, silent: list[str]
+    mute: str | None, bills: bool, over: Range, silent: list[str]
 ) -> None:
-    """It makes no line that could differ; but a report without any bill has nothing to say."""
+    """It makes no line that could differ; but without any bill a report has nothing to say, nor rollups without a whole
+    minute."""
     found, key = Comparison(1, 1), ("requests", "all")
     expected = {key: Value(2, 2)} | ({("billed_ms", "all"): Value(9, 9)} if bills else {})
     for face in FACES:
-        found.take(face, {} if face == mute else {key: 2}, expected, OVER)
+        found.take(face, {} if face == mute else {key: 2}, expected, over)
     found.finished()
 
     assert (found.silent, found.as_dict()["silent"]) == (silent, silent)
