@@ -15,7 +15,16 @@ from schemas.limits import HOUR_MS
 from stream_jobs.runner.job import Names, Source
 from stream_jobs.runner.policy import PROMPT_POLICY
 from stream_jobs.runner.reset import Reset, Resetting
-from tests.unit.stream_jobs.finals.cases import REQUESTS, SAMPLES, WINDOW_MS, Upstream, a_step, heads, sample_rows
+from tests.unit.stream_jobs.finals.cases import (
+    REQUESTS,
+    SAMPLES,
+    WINDOW_MS,
+    Upstream,
+    a_step,
+    heads,
+    headers_of,
+    sample_rows,
+)
 from tests.unit.stream_jobs.runner.memory_broker import Scene
 from tests.unit.stream_jobs.windows.cases import BASE_MS
 
@@ -48,11 +57,9 @@ async def _until_away(scene: Scene, upstream: Upstream, idle_s: int = 60, *, unt
 
 def _told(scene: Scene) -> list[tuple[int, int, bool, int]]:
     """Heads of all records with rows."""
-    found = heads(
-        Output(record.topic, record.partition, record.key, record.value, record.headers)
-        for record in scene.memory.log(WINDOW_FINALS).records
-    )
-    return [head for head in found if head[0]]
+    records = scene.memory.log(WINDOW_FINALS).records
+    outputs = [Output(one.topic, one.partition, one.key, one.value, one.headers) for one in records]
+    return heads(one for one in outputs if headers_of(one).rows)
 
 
 def _retention(scene: Scene, begin: int) -> None:
