@@ -21,8 +21,8 @@ from tests.unit.stream_jobs.finals.cases import (
     WINDOW_MS,
     Upstream,
     a_step,
-    heads,
     headers_of,
+    heads,
     sample_rows,
 )
 from tests.unit.stream_jobs.runner.memory_broker import Scene
