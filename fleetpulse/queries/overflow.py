@@ -13,6 +13,7 @@ from schemas.events.event_types import BY_TOPIC
 from schemas.events.grouping import OTHER, sets_of
 from schemas.fields import Role
 
+_PLACE = "{every:Overflow}"
 _NOT_LOOKED_AT = frozenset(
     {
         "cluster", "region", "precision", "gpu_model", "mig_profile", "engine_kind", "unit",
@@ -24,8 +25,10 @@ _NOT_LOOKED_AT = frozenset(
 
 def with_overflow(sql: str, sources: Mapping[str, Source]) -> str:
     """The text with the piece in its place."""
+    if _PLACE not in sql:  # its sources may be books and bills, which have no grouping sets
+        return sql
     pieces = (_overflow(name, source.topic) for name, source in sources.items())
-    return sql.replace("{every:Overflow}", "\n    UNION ALL\n    ".join(pieces))
+    return sql.replace(_PLACE, "\n    UNION ALL\n    ".join(pieces))
 
 
 def _overflow(source: str, topic: str) -> str:

@@ -50,3 +50,9 @@ def test_a_new_grouping_set_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> Non
 
     assert "grouping IN ('gpu_process')" in sql
     assert sql.endswith("AND (origin = '__other__' OR gpu_uuid = '__other__')")
+
+
+@pytest.mark.parametrize("topic", ["books", "costs", "gpu.history"])
+def test_other_queries_may_read_what_has_no_grouping_sets(topic: str) -> None:
+    """They stay as they are."""
+    assert with_overflow("SELECT 1 FROM {rows:Rows}", {"rows": Source(topic, LEVELS)}) == "SELECT 1 FROM {rows:Rows}"
