@@ -60,6 +60,8 @@ def baseline(
     from fleetpulse.baseline.run import Run
 
     steps = concurrencies(concurrency)
+    if 0 < requests < max(steps):
+        raise ConfigError("--requests", requests, f"at least {max(steps)}: so many are to be open at one time")
     if file is not None and (file.is_file() or not file.exists()) and not _can_hold(file.resolve().parent):
         raise ConfigError("--out", str(file), "cannot be made there: its folder is missing or cannot be written to")
     before = curve_of(compare.read_bytes(), str(compare)) if compare else None

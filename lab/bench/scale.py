@@ -97,7 +97,8 @@ def measure(
 
 
 def report(runs: Sequence[Run], gpus: int, minutes: float) -> dict[str, Any]:
-    """Plain data; ``growth`` of a layout is its processor time of an event over that of the one before."""
+    """Plain data; ``growth`` of a layout is its processor time of an event over that of the one before. A layout in
+    which windows never became final has no right to a price."""
     found: list[dict[str, Any]] = []
     for run in runs:
         per_million = {name: 1e6 * spent / run.events for name, spent in sorted(run.cpu_s.items())}
@@ -124,7 +125,8 @@ def report(runs: Sequence[Run], gpus: int, minutes: float) -> dict[str, Any]:
                 "growth": None if before is None else total / before - 1,
             }
         )
-    within = all(one["growth"] is None or one["growth"] <= PROCESS_SHARE_MAX for one in found)
+    is_whole = all(one["windows"] >= one["windows_expected"] for one in found)
+    within = is_whole and all(one["growth"] is None or one["growth"] <= PROCESS_SHARE_MAX for one in found)
     return {"gpus": gpus, "minutes": minutes, "cores_used": CORES, "runs": found, "within": within}
 
 

@@ -102,6 +102,18 @@ def test_a_folder_without_the_right_to_write_is_named_before(
     measured.assert_not_called()
 
 
+@pytest.mark.parametrize(("requests", "asked"), [("63", False), ("64", True), ("0", True)])
+def test_fewer_requests_than_are_to_be_open_at_one_time_are_refused(
+    measured: Mock, tmp_path: Path, requests: str, asked: bool
+) -> None:
+    """A point would be called after a concurrency that there never was."""
+    answer = _kept_in(tmp_path / "curve.json", "--concurrency", "1..64", "--requests", requests)
+
+    assert (answer.exit_code == 0) is asked
+    assert measured.called is asked
+    assert asked or "--requests" in str(answer.exception)
+
+
 @pytest.mark.usefixtures("measured")
 def test_a_curve_that_cannot_be_kept_is_shown() -> None:
     """The disk is full by now: exit 1 and why, the numbers are there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -46,7 +47,7 @@ def test_the_load_is_a_second_of_every_host_moved_to_now() -> None:
 def a_run(number: int, cpu_s: float) -> Run:
     cpu = {"windows": cpu_s, "kafka": 1.0}
     grown = Counter({WINDOW_PARTIALS: 700, BOOKS_TOPIC: 100, STATE_TOPICS[0].name: 50})
-    return Run(LAYOUTS[number], 500_000, 0.1, 10.0, cpu, 300.0, grown, [1.0, 3.0, 2.0], 4)
+    return Run(LAYOUTS[number], 500_000, 0.1, 10.0, cpu, 300.0, grown, [1.0, 3.0, 2.0], 3)
 
 
 def test_a_report_is_by_million_events_and_by_second() -> None:
@@ -57,7 +58,7 @@ def test_a_report_is_by_million_events_and_by_second() -> None:
     assert found["cpu_s_per_million_by_process"] == {"kafka": 2.0, "windows": 6.0}
     assert found["cpu_s_per_million_of_jobs"] == 6.0
     assert (found["records_per_s"], found["markers_per_s"], found["state_offsets_per_s"]) == (30.0, 50.0, 5.0)
-    assert (found["finals_p99_s"], found["windows"], found["windows_expected"]) == (3.0, 3, 4)
+    assert (found["finals_p99_s"], found["windows"], found["windows_expected"]) == (3.0, 3, 3)
     assert (found["cores"], found["growth"]) == (0.4, None)
 
 
@@ -68,6 +69,14 @@ def test_an_event_may_cost_a_tenth_more_than_in_the_layout_before(second_s: floa
 
     assert found["within"] is within
     assert found["runs"][1]["growth"] == pytest.approx((second_s + 1) / 4 - 1)
+
+
+def test_windows_that_never_became_final_are_not_within() -> None:
+    """Also of a single layout, which nothing is compared with."""
+    run = replace(a_run(0, 3.0), windows=4)
+
+    assert report([run], 1_000, 2.0)["within"] is False
+    assert report([replace(run, windows=3)], 1_000, 2.0)["within"] is True
 
 
 class Children:
