@@ -108,7 +108,7 @@ def _test_alerts(target: str, now_ms: int) -> tuple[Alert, Alert]:
 
 def _sending(alert: Alert, record: bytes | None = None) -> Send:
     transition = Transition(alert, record or encode(alert), 0, 0, alert.at_ms)
-    return Send(Waiting(transition, 0, 0, 0))
+    return Send(Waiting(transition, 0, 0, 0, alert.at_ms))
 
 
 def would_send(config: Config) -> list[dict[str, Any]]:
