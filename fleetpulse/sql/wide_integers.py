@@ -19,12 +19,17 @@ def described(sql: str) -> str:
 
 
 def as_decimals(sql: str, columns: Iterable[Sequence[Any]]) -> str:
-    """The query with its wide integers as decimals; as it is where it has none. ``columns``: rows of ``described``."""
+    """The query with its wide integers as decimals; as it is where it has none. ``columns``: rows of ``described``.
+    They become text on the way: ClickHouse converts them in no other."""
     decimals = {str(name): kind for name, of, *_ in columns if (kind := _decimal(str(of)))}
     if not decimals:
         return sql
-    casts = ", ".join(f"CAST({_quoted(name)}, '{kind}') AS {_quoted(name)}" for name, kind in decimals.items())
+    casts = ", ".join(f"{_as_decimal(_quoted(name), kind)} AS {_quoted(name)}" for name, kind in decimals.items())
     return f"SELECT * REPLACE ({casts}) FROM (\n{_bare(sql)}\n)"
+
+
+def _as_decimal(column: str, kind: str) -> str:
+    return f"CAST(toString({column}), '{kind}')"
 
 
 def _decimal(kind: str) -> str:

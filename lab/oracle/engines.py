@@ -98,15 +98,14 @@ def by_batch(requests: Iterable[Ended], samples: Iterable[EngineSample]) -> dict
 
 
 def beside_the_worst(requests: Iterable[Ended], samples: Sequence[Sample]) -> dict[Key, Value]:
-    """Window by window the GPU that was throttled the longest in one of them, and the requests of its engine."""
-    windows = by_window(samples)
+    """Window by window the engine's GPU that was throttled the longest in one of them, and that engine's requests."""
+    windows = by_window(one for one in samples if one.engine_id is not None)
     worst, ended = most_throttled(windows), dict[tuple[int, str], list[Ended]]()
     for one in requests:
         ended.setdefault((one.at_ms // WINDOW_MS * WINDOW_MS, one.engine_id or ""), []).append(one)
     found: dict[Key, Value] = {}
-    for (window_ms, gpu), group in windows.items():
-        served = [one for one in group if one.engine_id is not None]
-        if gpu != worst or not served:
+    for (window_ms, gpu), served in windows.items():
+        if gpu != worst:
             continue
         of, own = f"{gpu}={window_ms}", ended.get((window_ms, str(served[0].engine_id)), [])
         found["beside_requests", of] = exactly(len(own))

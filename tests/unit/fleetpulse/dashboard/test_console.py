@@ -121,7 +121,7 @@ async def test_sums_of_money_are_numbers_in_a_parquet_file() -> None:
     assert found == b"PAR1"
     assert seen == [
         b"DESCRIBE TABLE (\nSELECT nusd FROM {a:Identifier}\n)\nFORMAT JSONCompactEachRowWithNamesAndTypes",
-        b"SELECT * REPLACE (CAST(`nusd`, 'Nullable(Decimal(38, 0))') AS `nusd`) FROM (\n"
+        b"SELECT * REPLACE (CAST(toString(`nusd`), 'Nullable(Decimal(38, 0))') AS `nusd`) FROM (\n"
         b"SELECT nusd FROM {a:Identifier}\n)\nFORMAT Parquet",
     ]
 

@@ -16,7 +16,7 @@ from runtime.config import ClickHouseConfig
 
 SQL = "SELECT tenant, sum(toInt128(n)) AS nusd FROM t -- all"
 COLUMNS = [("tenant", "String", "", ""), ("nusd", "Nullable(Int128)", "", "")]
-DECIMAL = f"SELECT * REPLACE (CAST(`nusd`, 'Nullable(Decimal(38, 0))') AS `nusd`) FROM (\n{SQL}\n)"
+DECIMAL = f"SELECT * REPLACE (CAST(toString(`nusd`), 'Nullable(Decimal(38, 0))') AS `nusd`) FROM (\n{SQL}\n)"
 
 
 def test_wide_integers_are_decimals() -> None:
@@ -24,7 +24,8 @@ def test_wide_integers_are_decimals() -> None:
     assert as_decimals(f"{SQL};\n", COLUMNS) == DECIMAL
     assert described(f"{SQL} ;") == f"DESCRIBE TABLE (\n{SQL}\n)"
     assert as_decimals("SELECT 1", [("a`b\\", "UInt256"), ("c", "Int128")]) == (
-        "SELECT * REPLACE (CAST(`a\\`b\\\\`, 'Decimal(76, 0)') AS `a\\`b\\\\`, CAST(`c`, 'Decimal(38, 0)') AS `c`)"
+        "SELECT * REPLACE (CAST(toString(`a\\`b\\\\`), 'Decimal(76, 0)') AS `a\\`b\\\\`,"
+        " CAST(toString(`c`), 'Decimal(38, 0)') AS `c`)"
         " FROM (\nSELECT 1\n)"
     )
 

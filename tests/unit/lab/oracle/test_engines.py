@@ -40,9 +40,10 @@ def test_requests_stand_beside_the_batch_of_their_window() -> None:
 
 
 def test_the_most_throttled_gpu_stands_beside_the_requests_of_its_engine() -> None:
-    """Others are not there."""
+    """Others are not there, nor one that serves no engine."""
     worst = Sample(20_000, "g", "x", 1, 1, 1, 1, engine_id="e", interval_ms=1_000, throttled_us=500_000, clock_sm_mhz=9)
-    found = beside_the_worst([REQUEST], [worst, replace(worst, gpu_uuid="h", throttled_us=1)])
+    idle = replace(worst, gpu_uuid="z", engine_id=None, throttled_us=900_000)
+    found = beside_the_worst([REQUEST], [worst, replace(worst, gpu_uuid="h", throttled_us=1), idle])
 
     assert {metric: value.most for (metric, of), value in found.items() if metric != "beside_tpot_us_p95"} == {
         "beside_requests": 1, "beside_clock_mhz": 9, "beside_throttled_pct": 50,
