@@ -51,6 +51,7 @@ def worker_readiness() -> Readiness:
     return Readiness(partitions="the worker has not joined its group yet")
 
 
+Commit = Callable[[], Awaitable[bool]]
 EndKnown = Callable[[str, int], int | None]
 """The end offset of (topic, partition) from the last fetch; None before the first. Makes no request."""
 
@@ -323,19 +324,17 @@ class Partitions:
                     continue
                 if owner.wants_commit():
                     self._begin_commit(partition, owner, owner.commit)
-                elif owner.seems_idle() and not self._of_client(self.in_transaction, partition):
+                elif owner.seems_idle() and self._of_client(self.in_transaction, partition):
+                    self._report_lag(partition, owner)  # nothing is committed until it ends, and who appends goes on
+                elif owner.seems_idle():
                     self._begin_commit(partition, owner, owner.commit_idle)
 
-    def _begin_commit(
-        self, partition: TopicPartition, owner: PartitionOwner, commit: Callable[[], Awaitable[bool]]
-    ) -> None:
+    def _begin_commit(self, partition: TopicPartition, owner: PartitionOwner, commit: Commit) -> None:
         task = asyncio.create_task(self._commit(partition, owner, commit))
         self._commits[partition] = task
         task.add_done_callback(lambda done: self._commits.pop(partition, None))
 
-    async def _commit(
-        self, partition: TopicPartition, owner: PartitionOwner, commit: Callable[[], Awaitable[bool]]
-    ) -> None:
+    async def _commit(self, partition: TopicPartition, owner: PartitionOwner, commit: Commit) -> None:
         try:
             async with self._commit_slots, progress_within(self._policy.commit_limit_ms, f"commit of {owner.source}"):
                 began_s, waited_ms = self._clock.monotonic_s(), self._slow.waited_ms()

@@ -327,6 +327,27 @@ async def test_a_partition_with_an_open_transaction_is_not_idle() -> None:
     assert owners[0].looked == 0
 
 
+async def test_behind_an_open_transaction_the_lag_is_told_without_a_commit() -> None:
+    """There is none until the transaction ends, and what others append meanwhile waits."""
+    counters, ends, enough = Told(), [7, 17], asyncio.Event()
+
+    def end_known(_topic: str, _partition: int) -> int | None:
+        if ends:
+            return ends.pop(0)
+        enough.set()
+        return None
+
+    partitions = partitions_of(Readiness(), owner=Idle, policy=CommitPolicy(tick_ms=1), counters=counters)
+    partitions.in_transaction, partitions.end_known = lambda *_: True, end_known
+    await partitions.assign([("t", 0)])
+    partitions.install()
+    partitions.start()
+    await asyncio.wait_for(enough.wait(), 10)
+    await partitions.shut_down()
+
+    assert counters.lags[:2] == [(0, 2), (0, 12)]
+
+
 async def test_an_assignment_of_before_a_rebalance_is_not_taken_up() -> None:
     """One that a partition out of quarantine asked for: its partitions are another's by now."""
     partitions = partitions_of(Readiness())
