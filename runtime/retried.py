@@ -1,4 +1,4 @@
-"""What is asked of a server again for as long as it is unavailable."""
+"""Requests to a server, repeated for as long as it is unavailable."""
 
 from __future__ import annotations
 

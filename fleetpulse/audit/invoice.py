@@ -110,9 +110,9 @@ def holding(bounds: tuple[int, int], lines: Sequence[Invoiced]) -> tuple[int, in
     """The same range [ms]. Raises ``ConfigError`` where a day of the invoice is not in it as a whole."""
     first_ms, end_ms = span_of(lines) or bounds
     if first_ms < bounds[0] or end_ms > bounds[1]:
-        asked, days = (f"{instant(begin)} to {instant(end)}" for begin, end in (bounds, (first_ms, end_ms)))
+        given, days = (f"{instant(begin)} to {instant(end)}" for begin, end in (bounds, (first_ms, end_ms)))
         raise ConfigError(
-            "--from, --to", asked, f"must hold the days of the file, {days} (UTC); leave both out for these"
+            "--from, --to", given, f"must hold the days of the file, {days} (UTC); leave both out for these"
         )
     return bounds
 

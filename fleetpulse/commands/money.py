@@ -173,9 +173,9 @@ def audit_invoice(
             lines = invoice.read_invoice(str(file), opened)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(str(file), "", f"cannot be read: {error}") from error
-    asked = gather.span(duration_ms(last), from_, to, SystemClock().now_ms())
+    given = gather.span(duration_ms(last), from_, to, SystemClock().now_ms())
     days = invoice.span_of(lines) if from_ is None and to is None else None
-    bounds = days or invoice.holding(asked, lines)
+    bounds = days or invoice.holding(given, lines)
     with contextlib.closing(Database(load().reading)) as database:
         coverage = database.named("cost_coverage", {"from_ms": bounds[0], "to_ms": bounds[1]}).records()
     found = invoice.compared(lines, coverage, tolerance)

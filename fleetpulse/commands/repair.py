@@ -46,8 +46,8 @@ def repair(
             config.limits,
             dry_run=dry_run,
         )
-    told = [(one, " differ" if one.rows is None else f", {one.rows:,} rows") for one in found.filled]
-    lines = [f"{one.table}: {one.hours} hours{rows}" for one, rows in told]
+    shown = [(one, " differ" if one.rows is None else f", {one.rows:,} rows") for one in found.filled]
+    lines = [f"{one.table}: {one.hours} hours{rows}" for one, rows in shown]
     lines = lines or [f"--to lacks nothing that --from has, in {len(found.ahead)} tables"]
     ahead = {table: hours for table, hours in found.ahead.items() if hours}
     if ahead:

@@ -196,7 +196,7 @@ class FinalsStep(Step[State, Changes]):
 
     def _lose(self, state: State, beyond_ms: int, to_ms: int) -> None:
         """Rows of every window so far, of those up to ``beyond_ms`` later, and of those to ``to_ms`` may be gone. Who
-        reads finals is told, before this upstream says how far it has come: else what stands behind it is silent."""
+        reads finals learns it before this upstream says how far it has come: else what stands behind it is silent."""
         progress = state.progress
         progress.newest_ms = max(progress.newest_ms, state.newest_ms)
         if progress.newest_ms or to_ms:
