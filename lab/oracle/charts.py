@@ -50,6 +50,16 @@ _LISTED = {
     "aborted_nusd": "aborted",
     "unanswered_nusd": "unanswered",
 }
+_OF_HOST = {
+    "cpu_busy": "host_cpu_share",
+    "core_busy_max": "host_core_share",
+    "memory": "host_memory_share",
+    **dict.fromkeys(("sent", "network_tx"), "host_tx_per_s"),
+    **dict.fromkeys(("received", "network_rx"), "host_rx_per_s"),
+    "network_faults": "host_network_errors",
+    "retransmitted": "host_sent_again",
+}
+"""What is said of a host, by the column that a query has it in."""
 _DOLLARS = {metric: f"{column}_usd" for metric, column in _LISTED.items() if metric.endswith("_nusd")}
 """Of each model and tenant, by the column of a query, and of a panel."""
 _OVERHEAD = ("start-up", "not answered in full")
@@ -58,7 +68,7 @@ _PANELS = {(board.name, panel.title): (board, panel) for board in BOARDS for pan
 
 
 def pages(ask: Ask, from_ms: int, to_ms: int) -> Said:
-    """The queries behind *Fleet*, *Models*, *Tenants*, *Engines* and *Cost*."""
+    """The queries behind *Fleet*, *Models*, *Tenants*, *Engines*, *Hosts* and *Cost*."""
 
     def of(name: str, **more: Bound) -> list[dict[str, Any]]:
         query, span_ms = dashboard.query(name), to_ms - from_ms
@@ -70,8 +80,9 @@ def pages(ask: Ask, from_ms: int, to_ms: int) -> Said:
     found = Answers({("covered_s", "all"): of(dashboard.covered(to_ms - from_ms))[0]["covered_ms"] / 1_000})
     for said in (_requests(of, to_ms), _latencies(of), _engines(of, to_ms), _money(of), _silent(of)):
         found.add(said)
-    for said in (_gpus_over_time(of, to_ms), _gpus_on_map(of), _gpus_listed(of)):
+    for said in (_gpus_over_time(of, to_ms), _gpus(of, to_ms), _hosts(of, to_ms)):
         found.add(said)
+    found.add({("first_ms", "all"): of("first_event")[0]["first_ms"]})
     return found
 
 
@@ -99,7 +110,7 @@ def _latencies(of: _Of) -> Said:
 
 
 def _engines(of: _Of, to_ms: int) -> Said:
-    found: Said = {}
+    found = Answers()
     for row in of("latency_over_time", bins="ttft_us_bins", bucket_ms=to_ms):
         found["ttft_counted", "all"] = row["counted"]
         found |= {(f"ttft_us_p{one}", "all"): us for one, us in zip(PERCENTS, row["percentiles"], strict=True)}
@@ -107,10 +118,15 @@ def _engines(of: _Of, to_ms: int) -> Said:
         engine = f"engine={row['name']}"
         found |= {("requests", engine): row["requests"], ("ttft_counted", engine): row["ttft_counted"]}
         found["ttft_us_p99", engine] = row["ttft_p99_us"]
-    for row in of("engines"):
+    rows = of("engines")
+    for row in rows:
         kv_ppm = None if row["kv_used"] is None else round(1e6 * row["kv_used"])
         found["most_waiting", f"engine={row['engine_id']}"] = row["waiting"]
         found["kv_most_ppm", f"engine={row['engine_id']}"] = kv_ppm
+    for name in [row["engine_id"] for row in rows[:1]]:
+        for row in of("engine_requests", engine_id=name, bucket_ms=to_ms):
+            counted = {"requests": row["requests"], "ttft_counted": row["ttft_us_counted"]}
+            found.add({(metric, f"engine={name}"): value for metric, value in counted.items()})
     return found
 
 
@@ -122,29 +138,43 @@ def _gpus_over_time(of: _Of, to_ms: int) -> Said:
     return found
 
 
-def _gpus_on_map(of: _Of) -> Said:
-    rows = of("fleet_gpus", total="util_gpu_pct_sum", known="util_gpu_pct_count")
-    found: Said = {("util_pct", f"gpu={row['gpu_uuid']}"): row["value"] for row in rows}
-    return found | {("hottest_c", f"gpu={row['gpu_uuid']}"): row["temperature_max_c"] for row in rows}
+def _gpus(of: _Of, to_ms: int) -> Said:
+    """On the map and in the list, where some have been there around the range and did nothing in it; one over time."""
+    found, rows = Answers(), of("gpus")
+    for row in of("fleet_gpus", total="util_gpu_pct_sum", known="util_gpu_pct_count"):
+        gpu = f"gpu={row['gpu_uuid']}"
+        found.add({("util_pct", gpu): row["value"], ("hottest_c", gpu): row["temperature_max_c"]})
+    for row in rows:
+        gpu = f"gpu={row['gpu_uuid']}"
+        found.add({("util_pct", gpu): 100 * (row["busy"] or 0), ("hottest_c", gpu): row["temperature_max_c"]})
+    for gpu_uuid in [row["gpu_uuid"] for row in rows[:1]]:
+        for row in of("gpu_signals", gpu_uuid=gpu_uuid, bucket_ms=to_ms):
+            found.add({("util_pct", f"gpu={gpu_uuid}"): 100 * (row["busy"] or 0)})
+    return found
 
 
-def _gpus_listed(of: _Of) -> Said:
-    """Some have been there around the range and did nothing in it."""
-    rows = of("gpus")
-    found: Said = {("util_pct", f"gpu={row['gpu_uuid']}"): 100 * (row["busy"] or 0) for row in rows}
-    return found | {("hottest_c", f"gpu={row['gpu_uuid']}"): row["temperature_max_c"] for row in rows}
+def _hosts(of: _Of, to_ms: int) -> Said:
+    """In the list, all over time, and the first alone."""
+    found, rows = Answers(), of("hosts")
+    listed_hosts = [(row["host"], row) for row in rows]
+    charted = [(row["name"], row) for row in of("hosts_over_time", bucket_ms=to_ms)]
+    alone = [(name, row) for name, _ in listed_hosts[:1] for row in of("host_over_time", host=name, bucket_ms=to_ms)]
+    for name, row in (*listed_hosts, *charted, *alone):
+        found.add({(metric, f"host={name}"): row[column] for column, metric in _OF_HOST.items() if column in row})
+    return found
 
 
 def _money(of: _Of) -> Said:
-    found = Answers(unit_costs("model", of("cost_models"), _OF_PAGE))
+    listed_by = {name: of(f"cost_{name}s") for name in ("model", "tenant")}
+    found = Answers(unit_costs("model", listed_by["model"], _OF_PAGE))
     for row in of("cost_total"):
         found.add({("cost_nusd", "all"): row["total"], ("meter_mj", "all"): row["used_mj"] or 0})
         found.add({("billed_ms", "all"): row["billed_ms"]})
     for row in of("cost_idle_hosts"):
         owner = f"owner={row['owner']}"
         found.add({("idle_gpu_ms", owner): row["gpu_time_ms"], ("idle_nusd", owner): row["cost"] or 0})
-    for name in ("model", "tenant"):
-        found.add(listed(name, of(f"cost_{name}s"), _LISTED))
+    for name, rows in listed_by.items():
+        found.add(listed(name, rows, _LISTED))
     parts = [
         {"part": "__overhead__" if row["what"] in _OVERHEAD else row["what"], "cost": row["cost"] or 0}
         for row in of("cost_over_time")

@@ -61,6 +61,7 @@ _CHANGES |= {f"{name}_p99_us": f"{name}_us_p99" for name in ("ttft", "tpot", "e2
 _WHOSE = {"model": "model", "tenant": "tenant", "host": "host", "engine_id": "engine"}
 _OF_NAMES = {f"{name}_us_p99": ("model", "tenant") for name in ("tpot", "e2e")}
 """Metrics that are counted of some dimensions alone."""
+_OF_HOSTS = ("host_cpu_share", "host_memory_share", "host_tx_per_s", "host_network_errors")
 _CHANGE = "requests"
 """The one that ``ask`` is asked about: the view is the same for all."""
 
@@ -119,6 +120,14 @@ def _windows(ask: Ask, from_ms: int, to_ms: int, level: str) -> Answers:
         f" FROM engine_windows{level} {inside} AND engine_id IS NOT NULL GROUP BY engine"
     )
     found.add(by("engine", ask(sql, {}), ("most_waiting", "kv_most_ppm")))
+    sql = (
+        "SELECT host, sum(toInt128(cpu_busy_ppm_sum)) / nullIf(sum(cpu_busy_ppm_count), 0) / 1e6 AS host_cpu_share,"
+        " sum(toInt128(memory_used_bytes_sum)) / nullIf(sum(toInt128(memory_total_bytes_sum)), 0) AS host_memory_share,"
+        " 1000 * sum(toInt128(network_tx_bytes_sum)) / nullIf(sum(toInt128(interval_ms_sum)), 0) AS host_tx_per_s,"
+        " sum(toInt128(network_errors_sum)) AS host_network_errors"
+        f" FROM host_windows{level} {inside} GROUP BY host"
+    )
+    found.add(by("host", ask(sql, {}), _OF_HOSTS))
     return found
 
 
@@ -316,23 +325,6 @@ ASKED: Mapping[str, Callable[[list[dict[str, Any]]], Said]] = {
 """How answers of ``fleetpulse ask`` are read."""
 _CUT = ("cost_failed", "slowest_hosts")
 """Those that show the first rows: all are asked for."""
-NOT_ASKED: Mapping[str, str] = {
-    **dict.fromkeys(("percentiles_by_model", "errors_by_kind", "gpu_summary"), "by its name: `fleetpulse query`"),
-    **dict.fromkeys(("cost_by", "cost_goodput_windows"), "as the report has it"),
-    **dict.fromkeys(("open_alerts", "alert_history"), "of alerts, which rules make"),
-    **dict.fromkeys(("dashboard/deployments", "actions"), "single rows, as they are"),
-    **dict.fromkeys(
-        ("dashboard/pipeline_freshness", "dashboard/pipeline_topics"), "of the pipeline, not of what it carries"
-    ),
-    **dict.fromkeys(
-        ("requests_of_gpu_fault", "requests_lost"), "of faults in their time, which begin and end outside of ranges"
-    ),
-    "cost_power_cap": "of whole minutes of usage, a table of its own",
-    "starved_gpus": "of readings in tests",
-    "dashboard/engines": "of the newest readings, whatever the range",
-    **dict.fromkeys(("gpu_links", "host_summary", "engine_processes", "dashboard/training"), "of readings in tests"),
-}
-"""Why answers to the others are not compared here. Each is beside single rows in tests/integration/test_answers.py."""
 
 
 def report(ask: Ask, from_ms: int, to_ms: int) -> Said:

@@ -1,4 +1,5 @@
-"""Readings of GPUs, counted one by one: how busy, hot, hungry, throttled. Plain loops, no SQL, no formula of ours."""
+"""Readings of GPUs and hosts, counted one by one: how busy, hot, hungry, throttled. Plain loops, no SQL, no formula of
+ours."""
 
 from __future__ import annotations
 
@@ -34,6 +35,24 @@ class Sample:
     """The GPU of which this is a MIG device."""
 
 
+@dataclass(frozen=True, slots=True)
+class HostSample:
+    """One row of ``host.samples`` that was accepted."""
+
+    at_ms: int
+    host: str
+    cpu_busy_ppm: int | None = None
+    cpu_core_busy_max_ppm: int | None = None
+    memory_used_bytes: int | None = None
+    memory_total_bytes: int | None = None
+    network_tx_bytes: int | None = None
+    network_rx_bytes: int | None = None
+    network_errors: int | None = None
+    interval_ms: int | None = None
+    tcp_retransmits: int | None = None
+    tcp_segments_out: int | None = None
+
+
 def readings(samples: Sequence[Sample]) -> dict[Key, float]:
     """By type, by GPU and of all. What nobody knows is not there."""
     groups: dict[str, list[Sample]] = {}
@@ -55,6 +74,28 @@ def readings(samples: Sequence[Sample]) -> dict[Key, float]:
         if clocks := [one.clock_sm_mhz for one in group if one.clock_sm_mhz is not None]:
             found["slowest_clock_mhz", name] = min(clocks)
     return found | _peers(samples)
+
+
+def hosts(samples: Sequence[HostSample]) -> dict[Key, float]:
+    """By host: shares of its processors and memory, bytes a second of the time that readings cover, errors."""
+    groups: dict[str, list[HostSample]] = {}
+    for one in samples:
+        groups.setdefault(f"host={one.host}", []).append(one)
+    found: dict[Key, float] = {}
+    for of, group in groups.items():
+        if (busy := mean(one.cpu_busy_ppm for one in group)) is not None:
+            found["host_cpu_share", of] = busy / 1e6
+        if cores := [one.cpu_core_busy_max_ppm for one in group if one.cpu_core_busy_max_ppm is not None]:
+            found["host_core_share", of] = max(cores) / 1e6
+        if whole := sum(one.memory_total_bytes or 0 for one in group):
+            found["host_memory_share", of] = sum(one.memory_used_bytes or 0 for one in group) / whole
+        if read_ms := sum(one.interval_ms or 0 for one in group):
+            found["host_tx_per_s", of] = 1_000 * sum(one.network_tx_bytes or 0 for one in group) / read_ms
+            found["host_rx_per_s", of] = 1_000 * sum(one.network_rx_bytes or 0 for one in group) / read_ms
+        if sent := sum(one.tcp_segments_out or 0 for one in group):
+            found["host_sent_again", of] = sum(one.tcp_retransmits or 0 for one in group) / sent
+        found["host_network_errors", of] = sum(one.network_errors or 0 for one in group)
+    return found
 
 
 def mean(values: Iterable[int | None]) -> float | None:

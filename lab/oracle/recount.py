@@ -17,7 +17,7 @@ from typing import Any
 from lab.oracle.bills import HOUR_MS, Bill, BillLine, Part, by_hour, money
 from lab.oracle.engines import EngineSample, beside_the_worst, by_batch, queues
 from lab.oracle.inventory import MINUTE_MS, coverage, read
-from lab.oracle.machines import WINDOW_MS, Sample, readings
+from lab.oracle.machines import WINDOW_MS, HostSample, Sample, hosts, readings
 from lab.oracle.value import SKETCH_ERROR, Key, Value, exactly, merged, percentile, percentile_of_bins
 
 GAP_MS = 5 * MINUTE_MS
@@ -67,6 +67,7 @@ class Raw:
     objectives: Mapping[str, tuple[int | None, int | None, int | None]] = field(default_factory=dict)
     samples: Sequence[Sample] = ()
     engines: Sequence[EngineSample] = ()
+    hosts: Sequence[HostSample] = ()
 
 
 def outcome(request: Request) -> str:
@@ -121,9 +122,9 @@ class Recount:
         """By model, by tenant, by whatever has rows, and of all; what did not happen is not there. The slowest single
         request is of those that ended in the range."""
         raw, first, last = self._raw, *(-(-one // WINDOW_MS) * WINDOW_MS for one in (from_ms, to_ms))
-        requests, samples, engines = (
-            (name, *_between(rows, "at_ms", first, last))
-            for name, rows in (("requests", raw.requests), ("samples", raw.samples), ("engines", raw.engines))
+        requests, samples, engines, machines = (
+            (name, *_between(getattr(raw, name), "at_ms", first, last))
+            for name in ("requests", "samples", "engines", "hosts")
         )
         bills, parts, lines = (
             (name, *_between(rows, "minute_ms", from_ms, to_ms))
@@ -131,7 +132,7 @@ class Recount:
         )
         found: dict[Key, Value] = {}
         for count, *rows in ((self._of_requests, requests), (readings, samples), (queues, engines),
-                             (by_batch, requests, engines), (beside_the_worst, requests, samples),
+                             (hosts, machines), (by_batch, requests, engines), (beside_the_worst, requests, samples),
                              (money, bills, parts, lines)):  # fmt: skip
             found |= self._counted(count, *rows)
         if not from_ms % HOUR_MS and not to_ms % HOUR_MS:
@@ -149,11 +150,11 @@ class Recount:
         return of_requests(requests, self._raw.objectives)
 
     def _rates(self, found: Mapping[Key, Value], from_ms: int, to_ms: int) -> dict[Key, Value]:
-        """Of the time that has data."""
+        """Of the time that has data; and when there first was any."""
         if not self._raw.windows:
             return {}
         covered_s = covered_ms(self._raw.windows, from_ms, to_ms) / 1_000
-        rates = {("covered_s", "all"): exactly(covered_s)}
+        rates = {("covered_s", "all"): exactly(covered_s), ("first_ms", "all"): exactly(self._raw.windows[0])}
         for _, of in [key for key in found if key[0] == "requests" and not key[1].endswith("=None")]:
             if covered_s:
                 rates |= {(f"{name}_per_s", of): exactly(found[name, of].least / covered_s) for name in RATES}

@@ -13,7 +13,7 @@ from fleetpulse.reconcile.tables import OPEN_BUCKETS
 from lab.oracle.bills import Bill, BillLine, part_of
 from lab.oracle.engines import EngineSample
 from lab.oracle.faces import FACES, ONLY_WITH, WHOLE_MS
-from lab.oracle.machines import Sample
+from lab.oracle.machines import HostSample, Sample
 from lab.oracle.recount import Raw, Recount, Request
 from lab.oracle.said import Ask
 from lab.oracle.value import Key, Value
@@ -49,6 +49,9 @@ FROM gpu_samples FINAL WHERE verdict = 'accepted' AND at_ms < {before_ms:Int64} 
 RAW_ENGINES = """SELECT at_ms, engine_id, ifNull(model, 'None') AS model, running, waiting, kv_used_ppm, preemptions,
 prompt_tokens, prefix_hit_tokens
 FROM engine_samples FINAL WHERE verdict = 'accepted' AND at_ms < {before_ms:Int64} ORDER BY at_ms"""
+RAW_HOSTS = """SELECT at_ms, host, cpu_busy_ppm, cpu_core_busy_max_ppm, memory_used_bytes, memory_total_bytes,
+network_tx_bytes, network_rx_bytes, network_errors, interval_ms, tcp_retransmits, tcp_segments_out
+FROM host_samples FINAL WHERE verdict = 'accepted' AND at_ms < {before_ms:Int64} ORDER BY at_ms"""
 RAW_WINDOWS = " UNION DISTINCT ".join(
     f"SELECT DISTINCT intDiv(at_ms, {WINDOW_MS}) * {WINDOW_MS} AS window_ms FROM {table}"
     " WHERE verdict = 'accepted' AND at_ms < {before_ms:Int64}"
@@ -244,4 +247,5 @@ def stored(ask: Ask, before_ms: int, objectives: Objectives) -> Raw:
         objectives=objectives,
         samples=[Sample(**row) for row in rows(RAW_SAMPLES)],
         engines=[EngineSample(**row) for row in rows(RAW_ENGINES)],
+        hosts=[HostSample(**row) for row in rows(RAW_HOSTS)],
     )

@@ -165,6 +165,8 @@ def _readings(chance: random.Random, until_ms: int) -> dict[str, list[Row]]:
             found.setdefault("host.samples", []).append(
                 {**named, "cpu_busy_ppm": chance.randrange(10**6), "cpu_core_busy_max_ppm": chance.randrange(10**6),
                  "load_1m_milli": chance.randrange(9_000), "memory_used_bytes": chance.randrange(10**11),
+                 "memory_total_bytes": 2 * 10**11, "interval_ms": 10_000, "network_rx_bytes": at_ms % 10**9,
+                 "network_errors": at_ms // WINDOW_MS % 3,
                  "network_tx_bytes": chance.randrange(10**9), "tcp_retransmits": chance.randrange(50),
                  "tcp_segments_out": chance.randrange(50, 90_000), "rdma_tx_bytes": chance.randrange(10**8),
                  "rdma_errors": chance.randrange(2), "disk_write_bytes": chance.randrange(10**8)}

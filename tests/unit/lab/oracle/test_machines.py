@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lab.oracle.machines import Sample, by_window, most_throttled, readings
+from lab.oracle.machines import HostSample, Sample, by_window, hosts, most_throttled, readings
 
 ONE = Sample(20_000, "g", "t", 50, 40, 1_000, 7)
 
@@ -58,3 +58,17 @@ def test_the_most_throttled_gpu_is_that_of_the_longest_window() -> None:
 
     assert most_throttled(by_window(rows)) == "h"
     assert most_throttled(by_window([ONE])) is None
+
+
+def test_hosts_are_read_by_themselves() -> None:
+    """Means are of what is known, bytes of the time that readings cover; a host that knows little says little."""
+    one = HostSample(0, "a", 200_000, 900_000, 30, 100, 4, 8, 1, 500, 1, 10)
+    found = hosts([one, replace(one, cpu_busy_ppm=None, cpu_core_busy_max_ppm=300_000), HostSample(0, "b", 1_000_000)])
+
+    assert {metric: value for (metric, of), value in found.items() if of == "host=a"} == {
+        "host_cpu_share": 0.2, "host_core_share": 0.9, "host_memory_share": 0.3, "host_tx_per_s": 8,
+        "host_rx_per_s": 16, "host_sent_again": 0.1, "host_network_errors": 2,
+    }  # fmt: skip
+    assert {metric: value for (metric, of), value in found.items() if of == "host=b"} == {
+        "host_cpu_share": 1, "host_network_errors": 0,
+    }  # fmt: skip
