@@ -100,14 +100,15 @@ PAGES: Mapping[str, str] = {
     "data_ends": "of all data, to the minute",
     "goodput_of_requests": "for where windows have no verdicts, by objectives of its own",
     "joins": "of what lacks a join: beside single rows in tests/integration/test_joins.py",
-    "latency_baseline": "of the weeks before",
+    "latency_baseline": "of the weeks before: beside single rows in tests",
     "latency_by_concurrency": "of windows as wide as its rows, and of every so many alone",
     "latency_rise": "of two stretches; what of it is of a range stands in who_slowed_model",
     "request_cost": "of one request",
     "request_cost_of_alert": "of one alert",
     "slowest_of_windows": "exemplars: of each window those that were kept",
 }
-"""Queries of pages. Those of readings are beside single rows in tests/integration/test_dashboard_rows.py and others."""
+"""Queries of pages. Those of readings are beside single rows in tests/integration: ``test_page_readings.py``,
+``test_dashboard_queries.py``, ``test_host_queries.py``, ``test_machine_queries.py``, ``test_dashboard_rows.py``."""
 VIEWS: Mapping[str, str] = {
     "alert_history": _ALERTS,
     **dict.fromkeys(

@@ -39,11 +39,11 @@ def filled(tables: Tables) -> Iterator[Asked]:
         fill_bills(clickhouse, [minute_ms - ago_ms for ago_ms in (26 * HOUR_MS, 4 * MINUTE_MS)], ODD_ROWS)
         for topic, table in RAW_TABLES.items():
             found.readings[topic] = rows.readings[topic]
-            _insert_raw(clickhouse, table, rows.readings[topic])
+            insert_raw(clickhouse, table, rows.readings[topic])
         yield found
 
 
-def _insert_raw(clickhouse: Any, table: str, rows: list[Row]) -> None:
+def insert_raw(clickhouse: Any, table: str, rows: list[Row]) -> None:
     """Single readings, as the sink leaves them."""
     known = {row[0] for row in clickhouse.query(f"DESCRIBE TABLE {table}").result_rows}
     names = sorted({name for row in rows for name in row} & known)
