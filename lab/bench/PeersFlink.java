@@ -42,7 +42,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
  * The question of {@code bench peers} in Flink SQL: one JVM with a mini cluster, event time, a window table function, the
  * exact PERCENTILE, checkpoints and an exactly-once sink. {@code java -cp JARS:FOLDER PeersFlink SETTINGS} (JSON); started
  * again it goes on from the newest checkpoint. A record holds many lines, so a deserializer of our own makes the rows, of
- * only the fields that are asked for; the rest is SQL.
+ * only the fields that are needed; the rest is SQL.
  */
 public final class PeersFlink {
     /** The rows of a record: time, latency, tokens, then the dimensions. */

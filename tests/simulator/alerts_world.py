@@ -209,7 +209,7 @@ MUTATIONS = (
     Mutation(
         "silence counted anew",
         "who is silent, and a window is judged without, follows from the log alone",
-        "each owner gives a silent upstream its time anew",
+        "each owner gives a silent upstream its time again",
         Rules(),
         world=_world(_WaitsAnew),
         seen_by=2,
@@ -217,7 +217,7 @@ MUTATIONS = (
     Mutation(
         "time of a look counted anew",
         "when a window that somebody delays is looked at follows from the log alone",
-        "each owner gives it its time anew",
+        "each owner gives it its time again",
         Rules(),
         world=_world(_LooksAnew),
         seen_by=13,
