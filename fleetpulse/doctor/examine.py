@@ -52,6 +52,10 @@ READS: Mapping[str, tuple[str, ...]] = {
 }
 """Topics by who reads them; the group's name is the deployment's, a dash, and this."""
 
+_DIFFERENT_MIN = 6
+_GUESSED = ("change", "secret", "passw", "example", "default", "tenant", "fleetpulse", "qwerty", "abcdef", "012345")
+"""Nothing random has fewer different characters, or one of these in it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Subject:
@@ -103,7 +107,9 @@ def examine_config(
         config = load(flags)
     except ConfigError as error:
         return None, tuple(judge_config(error, unknown))
-    return config, (*judge_config(None, unknown), *_files(config))
+    secret = config.proxy.tenant_secret
+    of_secret = judge_tenant_secret("" if secret is None else secret.get_secret_value())
+    return config, (*judge_config(None, unknown), *of_secret, *_files(config))
 
 
 def _files(config: Config) -> Iterator[Finding]:
@@ -137,6 +143,14 @@ def judge_config(error: ConfigError | None, unknown: Iterable[Unknown]) -> Itera
         yield wrong("config.value", error.key, says, f"fleetpulse config check   # {error.key}")
     if error is None and not keys:
         yield good("config", "settings", "all are known and within their bounds")
+
+
+def judge_tenant_secret(secret: str) -> Iterator[Finding]:
+    """A configured one that is long enough and can be guessed all the same. Pure."""
+    if secret and (len(set(secret)) < _DIFFERENT_MIN or any(word in secret.lower() for word in _GUESSED)):
+        says = "can be guessed, and who has it can test names and API keys"
+        mend = "openssl rand -hex 32   # set this; tenants and users get other names"
+        yield wrong("config.value", "proxy.tenant_secret", says, mend)
 
 
 def examine_world(config: Config, bounds: Bounds, subject: Subject, *, probe: bool) -> tuple[Finding, ...]:
