@@ -166,3 +166,19 @@ async def test_alerts_beyond_the_rows_are_counted(data: Data, clickhouse: Client
     assert (len(waiting), counts) == (1_000, {(1_080, 0, 270, 150)})
     assert {row["severity"] for row in waiting} == {"critical"}
     assert (len(past), {(row["alerts_known"], row["alerts_transitioned"]) for row in past}) == (1_000, {(1_500, 1_500)})
+
+
+async def test_a_gpu_is_throttled_for_a_share_of_the_time_of_which_that_is_known(
+    data: Data, clickhouse: Client
+) -> None:
+    """On the map and for its verdict; time without such a reading is not time without it."""
+    for number, throttled in enumerate(("5000000", "NULL", "0", "NULL")):
+        clickhouse.command(
+            "INSERT INTO gpu_samples_partials (window_ms, last_at_ms, host, gpu_uuid, event_count, log_offset,"
+            " grouping, throttled_us_sum, interval_ms_sum)"
+            f" VALUES ({AT_MS + 10_000 * number}, {AT_MS}, 'h', 'g', 1, {number}, 'gpu', {throttled}, 10000)"
+        )
+
+    columns = given(total="throttled_us_sum", known="interval_ms_sum")
+    (row,) = (await data.ask("fleet_gpus", columns, SPAN_MS)).records()
+    assert (row["value"], row["throttled_us"], row["covered_ms"]) == (250, 5_000_000, 20_000)
