@@ -86,8 +86,9 @@ class Field:
 
     ``low``/``high`` bound accepted numbers (both ends included; ``None`` is the kind's own range). ``allowed`` closes
     the set of a label's values; empty means open. ``required`` labels and texts may not be null or empty. Of a
-    ``distributed`` gauge the bins are kept as of a sketch. A column that ``may_be_absent`` reads 0 where rows of an
-    earlier release lack it.
+    ``distributed`` gauge the bins are kept as of a sketch. A ``bounded`` label has few values, though no closed set, or
+    follows another label: engine, host or GPU. A column that ``may_be_absent`` reads 0 where rows of an earlier release
+    lack it.
     """
 
     name: str
@@ -101,6 +102,7 @@ class Field:
     allowed: tuple[str, ...] = ()
     required: bool = False
     distributed: bool = False
+    bounded: bool = False
     may_be_absent: bool = False
 
     def __hash__(self) -> int:

@@ -1,7 +1,8 @@
 """Events whose names found no room in the windows job: one piece for all topics, made of their grouping sets. Pure.
 
 A query writes ``{every:Overflow}`` for those of all its sources as rows ``grouping``, ``events``, ``of_tenant`` and
-``dimension``, which is ``every label`` where the whole series found none.
+``dimension``, which is ``every label`` where the whole series found none. Closed sets and ``bounded`` labels are not
+looked at.
 """
 
 from __future__ import annotations
@@ -14,13 +15,6 @@ from schemas.events.grouping import OTHER, sets_of
 from schemas.fields import Role
 
 _PLACE = "{every:Overflow}"
-_NOT_LOOKED_AT = frozenset(
-    {
-        "cluster", "region", "precision", "gpu_model", "mig_profile", "engine_kind", "unit",
-        "placement_group", "parent_uuid",
-    }
-)  # fmt: skip
-"""Dimensions of few values, and those that follow the engine, host or GPU. Closed sets are small, too."""
 
 
 def with_overflow(sql: str, sources: Mapping[str, Source]) -> str:
@@ -33,8 +27,8 @@ def with_overflow(sql: str, sources: Mapping[str, Source]) -> str:
 
 def _overflow(source: str, topic: str) -> str:
     sets = sets_of(topic)
-    kept = {name for one in sets for name in one.dimensions} - _NOT_LOOKED_AT
-    fields = (field for field in BY_TOPIC[topic].of(Role.DIMENSION) if not field.allowed)
+    kept = {name for one in sets for name in one.dimensions}
+    fields = (field for field in BY_TOPIC[topic].of(Role.DIMENSION) if not (field.allowed or field.bounded))
     dimensions = [field.name for field in fields if field.name in kept]
     tenant = "ifNull(tenant, '')" if "tenant" in dimensions else "''"
     labels = ", ".join(f"('{name}', ifNull({name}, ''))" for name in dimensions)

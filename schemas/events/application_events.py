@@ -50,7 +50,7 @@ CUSTOM_METRICS = Event(
         *WHERE,
         label("service", "application that reported it"),
         label("metric", "name of the metric", required=True),
-        label("unit", "unit of the value, as the application names it"),
+        label("unit", "unit of the value, as the application names it", bounded=True),
         label("attributes", "what tells its series apart: sorted key=value, separated by commas"),
         ORIGIN,
     ),

@@ -37,9 +37,11 @@ def event_time(meaning: str) -> Field:
     return Field("at_ms", Kind.INT64, Role.TIME, "ms", meaning, low=0)
 
 
-def label(name: str, meaning: str, *, allowed: tuple[str, ...] = (), required: bool = False) -> Field:
-    """A dimension."""
-    return Field(name, Kind.LABEL, Role.DIMENSION, "", meaning, allowed=allowed, required=required)
+def label(
+    name: str, meaning: str, *, allowed: tuple[str, ...] = (), required: bool = False, bounded: bool = False
+) -> Field:
+    """A dimension; ``bounded``: of few values, or no more than another has."""
+    return Field(name, Kind.LABEL, Role.DIMENSION, "", meaning, allowed=allowed, required=required, bounded=bounded)
 
 
 def duration(name: str, meaning: str, source: str) -> Field:
@@ -129,13 +131,13 @@ def text(name: str, meaning: str) -> Field:
 
 
 WHERE = (
-    label("cluster", "cluster the host belongs to"),
-    label("region", "region of the cluster"),
+    label("cluster", "cluster the host belongs to", bounded=True),
+    label("region", "region of the cluster", bounded=True),
     label("host", "host name of the edge that measured", required=True),
 )
 ENGINE = (
     label("engine_id", "serving engine, unique in the deployment"),
-    label("placement_group", "engines that share any GPU; else the host"),
+    label("placement_group", "engines that share any GPU; else the host", bounded=True),
 )
 PODS = (
     Field("pod_name", Kind.LABEL, Role.ATTRIBUTE, "", "name of the Kubernetes pod it runs in", "Kubernetes"),

@@ -124,11 +124,11 @@ GPU_SAMPLES = Event(
         *WHERE,
         *ENGINE,
         label("gpu_uuid", "UUID of the GPU or MIG device", required=True),
-        label("gpu_model", "product name"),
+        label("gpu_model", "product name", bounded=True),
         label("workload", "what the GPU is used for", allowed=WORKLOADS),
         ORIGIN,
-        label("parent_uuid", "UUID of the GPU that this MIG device is a part of"),
-        label("mig_profile", "size of the MIG device, such as 1g.10gb"),
+        label("parent_uuid", "UUID of the GPU that this MIG device is a part of", bounded=True),
+        label("mig_profile", "size of the MIG device, such as 1g.10gb", bounded=True),
     ),
 )
 
@@ -143,7 +143,7 @@ GPU_EVENTS = Event(
         *WHERE,
         *ENGINE,
         label("gpu_uuid", "UUID of the GPU or MIG device", required=True),
-        label("gpu_model", "product name"),
+        label("gpu_model", "product name", bounded=True),
         label("kind", "what kind of event", allowed=GPU_EVENT_KINDS, required=True),
         label("severity", "how bad", allowed=SEVERITIES, required=True),
         ORIGIN,

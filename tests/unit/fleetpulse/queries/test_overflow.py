@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fleetpulse.queries.levels import Source
 from fleetpulse.queries.overflow import with_overflow
 from schemas.events import grouping
+from schemas.events.event_types import BY_TOPIC, TRAINING_STEPS
 
 LEVELS = (("10s", None),)
 TRAINING = """SELECT grouping, toInt128(event_count) AS events, '' AS of_tenant,
@@ -50,6 +53,16 @@ def test_a_new_grouping_set_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> Non
 
     assert "grouping = 'gpu_process'" in sql
     assert sql.endswith("AND (origin = '__other__' OR gpu_uuid = '__other__')")
+
+
+def test_a_bounded_label_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which ones are is said where the field is declared."""
+    fields = (replace(field, bounded=field.name != "host") for field in TRAINING_STEPS.fields)
+    monkeypatch.setitem(BY_TOPIC, "training.steps", replace(TRAINING_STEPS, fields=tuple(fields)))
+
+    sql = with_overflow("{every:Overflow}", {"steps": Source("training.steps", LEVELS)})
+
+    assert sql.endswith("AND (origin = '__other__' OR host = '__other__')")
 
 
 @pytest.mark.parametrize("topic", ["books", "costs", "gpu.history"])
