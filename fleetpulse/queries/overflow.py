@@ -32,12 +32,11 @@ def _overflow(source: str, topic: str) -> str:
     dimensions = [field.name for field in fields if field.name in kept]
     tenant = "ifNull(tenant, '')" if "tenant" in dimensions else "''"
     labels = ", ".join(f"('{name}', ifNull({name}, ''))" for name in dimensions)
-    names = [f"'{one.name}'" for one in sets]
-    is_one = f"= {names[0]}" if len(names) == 1 else f"IN ({', '.join(names)})"
+    groupings = ", ".join(f"'{one.name}'" for one in sets)
     any_other = " OR ".join(f"{name} = '{OTHER}'" for name in ("origin", *dimensions))
     return f"""SELECT grouping, toInt128(event_count) AS events, {tenant} AS of_tenant,
         arrayJoin(if(ifNull(origin, '') = '{OTHER}', ['every label'], arrayMap(name -> name.1, arrayFilter(
             name -> name.2 = '{OTHER}', [{labels}])))) AS dimension
     FROM {{{source}:{ROWS}}}
-    WHERE grouping {is_one} AND window_ms >= {{from_ms:Int64}} AND window_ms < {{to_ms:Int64}}
+    WHERE grouping IN ({groupings}) AND window_ms >= {{from_ms:Int64}} AND window_ms < {{to_ms:Int64}}
         AND ({any_other})"""

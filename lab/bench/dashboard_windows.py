@@ -91,7 +91,7 @@ def reach_ms(grouping: GroupingSet, level: str) -> int | None:
     bounds = [
         most_ms
         for query in map(catalogue.query, catalogue.names())
-        if f"grouping = '{grouping.name}'" in query.sql and WINDOWS not in query.sql
+        if grouping.name in query.groupings and WINDOWS not in query.sql
         for source in query.sources.values()
         if _SORTED_ANEW.get(source.topic, source.topic) == grouping.topic
         for at, most_ms in source.levels

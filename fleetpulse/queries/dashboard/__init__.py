@@ -60,6 +60,7 @@ STANDARD = {
 }
 _PLACE = re.compile(r"\{(\w+):([^{}]+)\}")
 _LISTED = re.compile(r"LIMIT (\d+)\Z")
+_GROUPED = re.compile(r"\bgrouping (?:=|IN) \(?('\w+'(?:, '\w+')*)")
 _OF_SOURCES = (ROWS, LABELS, SEEN, WINDOWS, FIRST, OVER)
 _HEADER = re.compile(r"-- (param (\w+)|rows|kept): (.+)")
 _LIST = re.compile(r"-- list: (\d+) by (.+)")
@@ -107,6 +108,11 @@ class Query:
         """How many rows its text ends with at most; None where that is a parameter or not said."""
         found = _LISTED.search(self.sql)
         return int(found[1]) if found else None
+
+    @property
+    def groupings(self) -> frozenset[str]:
+        """Names of the grouping sets whose rows it reads: those that its text compares with."""
+        return frozenset(name for listed in _GROUPED.findall(self.sql) for name in re.findall(r"\w+", listed))
 
     def values(self, given: Mapping[str, Value], span_ms: int) -> dict[str, Value]:
         """What is bound of the text ``at_levels``: exactly the query's places, tables among them. ``KeyError`` names a

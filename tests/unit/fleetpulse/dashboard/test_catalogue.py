@@ -115,10 +115,19 @@ def test_a_place_without_a_value_is_a_mistake_of_the_page() -> None:
 
 def test_names_without_room_are_looked_for_in_every_grouping_set() -> None:
     """The doctor says that every value has its name, and the page shows none, where this query finds nothing."""
-    sql = query("pipeline_overflow").sql
-    looked_at = set(re.findall(r"'(\w+)'", "".join(re.findall(r"grouping (?:=|IN) (.+)", sql))))
+    assert {grouping.name for grouping in GROUPING_SETS} <= query("pipeline_overflow").groupings
 
-    assert {grouping.name for grouping in GROUPING_SETS} <= looked_at
+
+def test_every_query_says_of_which_grouping_sets_it_reads_rows() -> None:
+    """In words that are told from its text: a set of each topic of events that it reads, and none that there is not."""
+    topics = {one.name: one.topic for one in GROUPING_SETS}
+    for name in names():
+        found = query(name)
+        read_of = {source.topic.replace("gpu.history", "gpu.samples") for source in found.sources.values()}
+
+        assert found.groupings <= set(topics), name
+        assert read_of - {"books", "costs"} <= {topics[one] for one in found.groupings}, name
+    assert query("joins").groupings == {"engine", "service", "gpu"}
 
 
 def test_limits_go_to_the_server() -> None:

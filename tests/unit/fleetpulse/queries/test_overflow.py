@@ -17,7 +17,7 @@ TRAINING = """SELECT grouping, toInt128(event_count) AS events, '' AS of_tenant,
             name -> name.2 = '__other__', [('host', ifNull(host, '')), ('engine_id', ifNull(engine_id, '')), \
 ('job', ifNull(job, '')), ('rank', ifNull(rank, '')), ('model', ifNull(model, ''))])))) AS dimension
     FROM {steps:Rows}
-    WHERE grouping = 'training' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+    WHERE grouping IN ('training') AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
         AND (origin = '__other__' OR host = '__other__' OR engine_id = '__other__' OR job = '__other__' \
 OR rank = '__other__' OR model = '__other__')"""
 
@@ -51,7 +51,7 @@ def test_a_new_grouping_set_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> Non
 
     sql = with_overflow("{every:Overflow}", sources)
 
-    assert "grouping = 'gpu_process'" in sql
+    assert "grouping IN ('gpu_process')" in sql
     assert sql.endswith("AND (origin = '__other__' OR gpu_uuid = '__other__')")
 
 

@@ -70,6 +70,21 @@ def test_rows_of_a_level_reach_as_far_back_as_queries_read_them() -> None:
     assert list(map(len, Span(AT_MS - 2 * MINUTE_MS, AT_MS).starts(gpu, "1m"))) == [2]
 
 
+def test_how_far_back_rows_are_read_is_told_of_lists_of_grouping_sets_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose windows alone a query reads are no rows of it."""
+    header = "-- What it says.\n-- reads steps: training.steps 10s <= 2h, 1m\n-- rows: 1\n"
+    asked = {
+        "listed": f"{header}SELECT host FROM {{steps:Rows}} WHERE grouping IN ('custom', 'training')",
+        "windows": f"{header}SELECT width_ms FROM {{steps:Windows}} WHERE grouping = 'training'".replace("2h", "9h"),
+    }
+    monkeypatch.setattr(catalogue, "names", lambda: tuple(asked))
+    monkeypatch.setattr(catalogue, "query", lambda name: catalogue.read(name, asked[name]))
+
+    assert reach_ms(grouping_of("training"), "10s") == 2 * HOUR_MS
+    assert reach_ms(grouping_of("training"), "1m") is None
+    assert reach_ms(grouping_of("custom"), "10s") == FRESH_MS
+
+
 def test_every_query_is_asked_with_a_value_for_each_place() -> None:
     """A query that comes later is measured too, or this says which value it lacks."""
     for name in catalogue.names():
