@@ -105,10 +105,11 @@ def mean(values: Iterable[int | None]) -> float | None:
 
 
 def throttled_pct(group: Sequence[Sample]) -> float | None:
-    """Of the time that readings cover."""
-    held_us = [one.throttled_us for one in group if one.throttled_us is not None]
-    read_ms = sum(one.interval_ms or 0 for one in group)
-    return 100 * sum(held_us) / 1e3 / read_ms if held_us and read_ms else None
+    """Of the time that readings cover in windows in which that is known: it may be read but once in each."""
+    windows = by_window(group).values()
+    known = [one for own in windows if any(one.throttled_us is not None for one in own) for one in own]
+    read_ms = sum(one.interval_ms or 0 for one in known)
+    return 100 * sum(one.throttled_us or 0 for one in known) / 1e3 / read_ms if read_ms else None
 
 
 def by_window(samples: Iterable[Sample]) -> dict[Window, list[Sample]]:

@@ -42,3 +42,14 @@ def test_revised_bills_are_told_apart_by_their_key() -> None:
     keys = sql.partition("GROUP BY ")[2].partition("\n")[0].split(", ")
 
     assert keys == [one.removesuffix("_ms") for one in COST_KEY]
+
+
+def test_throttled_time_is_a_share_of_the_time_of_which_it_is_known() -> None:
+    """As on the pages: where nobody says, time alone would make the share smaller."""
+    throttled = (
+        "Which GPUs were throttled, for how much of their time?",
+        "What did one GPU do while its engine's requests got slow?",
+    )
+    for sql in map(recipe, throttled):
+        assert sql.count("sumIf(toInt128(interval_ms_sum), throttled_us_sum IS NOT NULL)") == 1
+        assert sql.count("interval_ms_sum") == 1

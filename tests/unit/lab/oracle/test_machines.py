@@ -41,6 +41,14 @@ def test_a_gpu_is_throttled_for_a_share_of_the_time_that_is_read() -> None:
     assert ("throttled_pct", "gpu=h") not in found
 
 
+def test_windows_in_which_throttled_time_is_unknown_are_no_time_without_it() -> None:
+    """Read once in a window it is of the whole window."""
+    silent = replace(ONE, interval_ms=1_000)
+    found = readings([silent, replace(silent, throttled_us=1_000_000), replace(silent, at_ms=30_000)])
+
+    assert (found["throttled_pct", "gpu=g"], found["throttled_pct", "all"]) == (50, 50)
+
+
 def test_a_gpu_is_beside_the_median_of_its_engine_window_by_window() -> None:
     """A GPU without an engine has no peers."""
     slow = replace(ONE, engine_id="e", clock_sm_mhz=1_000)
