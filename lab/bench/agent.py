@@ -29,6 +29,7 @@ DELAY_US = 50
 WARM_UP_S = 10.0
 """Imports, probes and first readings are over by then."""
 CPU_SHARE_MAX = 0.005
+"""In the mean: twice a minute a second costs more than others."""
 MEMORY_MAX_BYTES = 120 * 2**20
 NOWHERE = "127.0.0.1:1"
 _CPUCLOCK_SCHED = 2
@@ -66,7 +67,7 @@ def measure(
 def _result(
     spent_s: list[float], memory: dict[str, int], reported: dict[str, Any], with_kafka: bool, gpus: int
 ) -> dict[str, Any]:
-    ordered = sorted(spent_s)
+    ordered, mean = sorted(spent_s), sum(spent_s) / len(spent_s)
     delays = reported["nvml_calls_per_s"] * reported["delay_cpu_us"] / 1e6
     return {
         "gpus": gpus,
@@ -76,14 +77,14 @@ def _result(
         "cpu_share_median": median(spent_s),
         "cpu_share_p95": ordered[min(len(ordered) - 1, len(ordered) * 95 // 100)],
         "cpu_share_max": ordered[-1],
-        "cpu_share_mean": sum(spent_s) / len(spent_s),
+        "cpu_share_mean": mean,
         "cpu_share_of_delays": delays,
         "cpu_share_median_without_delays": median(spent_s) - delays,
         "cpu_us": [round(each * 1e6) for each in spent_s],
         **memory,
         **reported,
         "within": {
-            "cpu": median(spent_s) <= CPU_SHARE_MAX,
+            "cpu": mean <= CPU_SHARE_MAX,
             "memory": memory["resident_peak_bytes"] <= MEMORY_MAX_BYTES,
         },
     }
