@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from fleetpulse.cli import app
-from lab.commands import seeds_of
+from lab.evaluate.command import seeds_of
 from lab.evaluate.pipeline import Spent, block_of, records_of
 from lab.evaluate.report import Report
 from lab.evaluate.run import Options, case_of, chosen, run, run_seed, short_path, whole_path
