@@ -77,8 +77,10 @@ async def serve(
         partitions = Partitions(job, broker, names, policy, SystemClock(), readiness=readiness, tracer=tracer)
         watchdog = open_.enter_context(Watchdog(policy.live_limit_ms))
         consumer = _consumer(kafka, names.group, policy, member)
-        partitions.end_known = lambda topic, partition: consumer.highwater(TopicPartition(topic, partition))
-        partitions.in_transaction = lambda topic, partition: in_transaction(consumer, TopicPartition(topic, partition))
+        partitions.lag.end_known = lambda topic, partition: consumer.highwater(TopicPartition(topic, partition))
+        partitions.lag.in_transaction = lambda topic, partition: in_transaction(
+            consumer, TopicPartition(topic, partition)
+        )
         consumer.subscribe(job.topics, listener=_Listener(consumer, partitions, watchdog))
         open_.push_async_callback(stop_client, consumer.stop)
         watchdog.expect()  # the first assignment

@@ -327,8 +327,8 @@ async def serve(
         app = make_app(job, kafka, policy, runner, member, folder)
         partitions.progressed = watchdog.progressed
         partitions.again = lambda: app.consumer.acquire()  # noqa: PLW0108  the consumer is made later
-        partitions.end_known = lambda topic, partition: app.consumer.highwater(runner.on_wire(topic, partition))
-        partitions.in_transaction = lambda topic, partition: in_transaction(
+        partitions.lag.end_known = lambda topic, partition: app.consumer.highwater(runner.on_wire(topic, partition))
+        partitions.lag.in_transaction = lambda topic, partition: in_transaction(
             app.consumer._thread._ensure_consumer(), runner.on_wire(topic, partition)
         )
         open_.push_async_callback(_stop_app, app)

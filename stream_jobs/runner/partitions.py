@@ -7,7 +7,7 @@ Both shells use it in the same way::
     await partitions.feed(topic, partition, generation, records)
     await partitions.revoke()
 
-A shell that learns end offsets from its fetches sets ``partitions.end_known``; then commits update the consumer lag.
+What a shell learns of logs' ends from its fetches it tells ``partitions.lag``; then commits update the consumer lag.
 
 ``generation`` counts installations. A fetch from before the last seek carries an older one and is dropped. Every error
 ends up in ``fatal``; the shell waits for it and ends the process. But a ``PartitionError`` quarantines one partition
@@ -35,6 +35,7 @@ from schemas.errors import PartitionError, UnavailableError
 from stream_jobs.runner.broker_clock import BrokerClock
 from stream_jobs.runner.exactly_once import PartitionOwner, RevokedError
 from stream_jobs.runner.job import Job, Names
+from stream_jobs.runner.lag import Lag
 from stream_jobs.runner.limits import SlowCommits, first_of, in_slot, progress_within
 from stream_jobs.runner.policy import CommitPolicy
 from stream_jobs.runner.ports import Broker
@@ -52,12 +53,6 @@ def worker_readiness() -> Readiness:
 
 
 Commit = Callable[[], Awaitable[bool]]
-EndKnown = Callable[[str, int], int | None]
-"""The end offset of (topic, partition) from the last fetch; None before the first. Makes no request."""
-
-InTransaction = Callable[[str, int], bool]
-"""Whether a transaction was open in (topic, partition) at the last fetch. While one is, records may wait for its end
-that were appended long ago, and the partition is not idle. Makes no request."""
 
 
 class TopicPartition(NamedTuple):
@@ -99,14 +94,12 @@ class Partitions:
         self._commit_slots = asyncio.Semaphore(policy.commits_at_once)
         self._wake = asyncio.Event()
         self._ticker: asyncio.Task[None] | None = None
-        self._lagging: set[TopicPartition] = set()
         self._quarantine = Quarantine(broker, names, policy, self._clock, counters, self._readiness)
         self._looks: set[asyncio.Task[None]] = set()
         self.again: Callable[[], None] = lambda: None
         self.progressed: Callable[[], None] = lambda: None
         self.generation = 0
-        self.end_known: EndKnown = lambda topic, partition: None
-        self.in_transaction: InTransaction = lambda topic, partition: False
+        self.lag = Lag(counters)
         self.fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -239,9 +232,7 @@ class Partitions:
         self._live, self._ready = {}, {}
         self._quarantine.clear()
         self._counters.set("job_partitions", 0)
-        for partition in sorted(self._lagging):  # their next owner reports their lag
-            self._counters.set("job_lag_records", 0, **partition._asdict())
-        self._lagging.clear()
+        self.lag.give_back()
         await self._stop(owners)
         if not (self._live or self._acquiring):  # else these are of the next assignment already
             self._counters.forget("partition", but=("job_lag_records", "job_quarantined"))
@@ -324,7 +315,7 @@ class Partitions:
                     continue
                 if owner.wants_commit():
                     self._begin_commit(partition, owner, owner.commit)
-                elif owner.seems_idle() and self._of_client(self.in_transaction, partition):
+                elif owner.seems_idle() and self.lag.waits(*partition):
                     self._report_lag(partition, owner)  # nothing is committed until it ends, and who appends goes on
                 elif owner.seems_idle():
                     self._begin_commit(partition, owner, owner.commit_idle)
@@ -359,19 +350,9 @@ class Partitions:
         self._counters.add("job_output_bytes", owner.output_bytes - size, topic=topic)
         self._report_lag(partition, owner)
 
-    def _of_client(self, known: Callable[[str, int], int | None], partition: TopicPartition) -> int | None:
-        """What the client knows of the partition; None where it is stopping, or knows it no more."""
-        try:
-            return known(*partition)
-        except Exception as error:
-            self._counters.add("errors", where="lag", error=type(error).__name__)
-            return None
-
     def _report_lag(self, partition: TopicPartition, owner: PartitionOwner) -> None:
-        end = self._of_client(self.end_known, partition)
-        if end is not None and partition in self._live:
-            self._lagging.add(partition)
-            self._counters.set("job_lag_records", max(0, end - owner.done_to), **partition._asdict())
+        if partition in self._live:
+            self.lag.report(*partition, owner.done_to)
 
     async def shut_down(self) -> None:
         """Commit what was folded, then release every partition. Feed nothing more."""

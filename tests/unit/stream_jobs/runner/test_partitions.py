@@ -1,6 +1,6 @@
 """What the partitions of a process tell about themselves: whether they are live, and how far behind they are.
 
-Covers stream_jobs.runner.limits.
+Covers stream_jobs.runner.lag and stream_jobs.runner.limits.
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ async def lags_of(ends: dict[int, int | None]) -> list[tuple[int, float]]:
 
     counters = Told()
     partitions = partitions_of(Readiness(), counters=counters)
-    partitions.end_known = end_known
+    partitions.lag.end_known = end_known
     await partitions.assign([("t", 0), ("t", 1)])
     partitions.install()
     await partitions.shut_down()
@@ -316,7 +316,7 @@ async def test_a_partition_with_an_open_transaction_is_not_idle() -> None:
         return partition == 0
 
     partitions = partitions_of(Readiness(), owner=Idle, policy=CommitPolicy(tick_ms=1))
-    partitions.in_transaction = known
+    partitions.lag.in_transaction = known
     await partitions.assign([("t", 0), ("t", 1), ("t", 2)])
     partitions.install()
     partitions.start()
@@ -338,7 +338,7 @@ async def test_behind_an_open_transaction_the_lag_is_told_without_a_commit() -> 
         return None
 
     partitions = partitions_of(Readiness(), owner=Idle, policy=CommitPolicy(tick_ms=1), counters=counters)
-    partitions.in_transaction, partitions.end_known = lambda *_: True, end_known
+    partitions.lag.in_transaction, partitions.lag.end_known = lambda *_: True, end_known
     await partitions.assign([("t", 0)])
     partitions.install()
     partitions.start()
