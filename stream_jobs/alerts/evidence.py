@@ -33,6 +33,7 @@ from schemas.contract.alerts import Alert
 from schemas.definitions import end_of
 from schemas.errors import ContractError
 from schemas.limits import MINUTE_MS, WINDOW_MS
+from stream_jobs.alerts.evidence_rows import REQUESTS_MAX, TEXT_MAX, UNWELL, Words, examples, of_engine, of_gpu, word_at
 from stream_jobs.alerts.explain import Amounts, amounts_of, explain
 from stream_jobs.alerts.remembered import (
     DIMENSIONS,
@@ -53,21 +54,17 @@ from stream_jobs.rules.model import Function, Rule, Where
 BYTES_MAX = 16 * 1024
 LOOKUPS_MAX = 200
 """Per window, so that a fault of thousands of machines does not delay their alerts."""
-REQUESTS_MAX = 5
 EXAMPLES_MAX = 200
 MACHINES_MAX = 8
 TENANTS_MAX = 10
-TEXT_MAX = 128
 LONG_MS = 5 * MINUTE_MS
 LONG_KEPT = 4
 """Of the windows that begin every ``LONG_MS`` so many are kept for comparison."""
 
-Words = dict[str, set[str]]
 _MACHINES = ("gpu_uuid", "engine_id", "host")
 _SCOPE = (*_MACHINES, "model", "model_version")
-_UNWELL = ("failed", "aborted", "client_fault")
 _LATENCIES = ("ttft", "e2e", "tpot", "itl")
-_RATIOS = {one: (f"{one}_sum", f"{one}_count") for one in _LATENCIES} | {end: (end, "events") for end in _UNWELL}
+_RATIOS = {one: (f"{one}_sum", f"{one}_count") for one in _LATENCIES} | {end: (end, "events") for end in UNWELL}
 
 
 class Evidence:
@@ -166,9 +163,9 @@ class Evidence:
         measure = self._measure(alert.rule)
         where, metric = _served(scope), "e2e" if measure in ("e2e", "tpot", "itl") else "ttft"
         blocks = self._blocks("exemplars", _window_of(alert.since_ms))
-        slowest = [row for block in blocks for row in _examples(block, where, metric)]
+        slowest = [row for block in blocks for row in examples(block, where, metric)]
         slowest.sort(key=lambda row: (-row["value_us"], row["request_id"]))
-        unwell = {end: [row for block in blocks for row in _examples(block, where, end)] for end in _UNWELL}
+        unwell = {end: [row for block in blocks for row in examples(block, where, end)] for end in UNWELL}
         found = {measure: unwell[measure]} if unwell.get(measure) else {"slowest": slowest, **unwell}
         return {name: found_rows[:REQUESTS_MAX] for name, found_rows in found.items() if found_rows}
 
@@ -177,11 +174,11 @@ class Evidence:
         if not named:
             return {}
         where = {named[0]: scope[named[0]]}  # the narrowest: not every row knows the others
-        gpus = self._levels("gpus", "gpu_uuid", where, _of_gpu)
+        gpus = self._levels("gpus", "gpu_uuid", where, of_gpu)
         for uuid, events in self._events(where, set(gpus)).items():
             if uuid in gpus or len(gpus) < MACHINES_MAX:
                 gpus.setdefault(uuid, {"gpu_uuid": uuid})["events"] = events
-        engines = self._levels("engines", "engine_id", _served({name: scope[name] for name in named}), _of_engine)
+        engines = self._levels("engines", "engine_id", _served({name: scope[name] for name in named}), of_engine)
         found = {"gpus": list(gpus.values()), "engines": list(engines.values())}
         return {name: value for name, value in found.items() if value}
 
@@ -190,7 +187,7 @@ class Evidence:
         found: dict[str, Counter[str]] = {}
         for block in self._blocks("events"):
             for row in np.union1d(block.rows(where), block.rows({"gpu_uuid": gpus})).tolist():
-                uuid, kind = _word(block.block, "gpu_uuid", row), _word(block.block, "kind", row)
+                uuid, kind = word_at(block.block, "gpu_uuid", row), word_at(block.block, "kind", row)
                 found.setdefault(uuid or "", Counter())[kind or ""] += number_at(block.block, "events", row) or 0
         return {uuid: dict(sorted(found[uuid].items())) for uuid in sorted(found)}
 
@@ -199,7 +196,7 @@ class Evidence:
         rows: dict[str, list[tuple[Block, int]]] = {}
         for block in self._blocks(kind):
             for row in block.rows(where).tolist():
-                rows.setdefault(_word(block.block, name, row) or "", []).append((block.block, row))
+                rows.setdefault(word_at(block.block, name, row) or "", []).append((block.block, row))
         return {one: {name: one, **made(rows[one])} for one in sorted(rows)[:MACHINES_MAX]}
 
     def _touched(self, scope: Words, alert: Alert) -> dict[str, Any]:
@@ -237,7 +234,7 @@ class Evidence:
             row["request_id"]: row["tenant"]
             for block in self._blocks("exemplars", since_ms)
             for metric in metrics
-            for row in _examples(block, where, metric, EXAMPLES_MAX)
+            for row in examples(block, where, metric, EXAMPLES_MAX)
         }
 
     def _explained(self, scope: Words, alert: Alert) -> list[dict[str, Any]]:
@@ -326,75 +323,7 @@ def _served(scope: Words) -> Words:
     return kept if kept or "gpu_uuid" not in scope else {"engine_id": set()}
 
 
-def _word(block: Block, name: str, row: int) -> str | None:
-    labels = block.labels(name)
-    word = labels.words[labels.codes[row]]
-    return None if word is None else word.decode()[:TEXT_MAX]
-
-
-def _text(block: Block, name: str, row: int) -> str | None:
-    texts = block.texts(name)
-    if texts.known is not None and not texts.known[row]:
-        return None
-    begin = int(texts.ends[row - 1]) if row else 0
-    return texts.data[begin : int(texts.ends[row])].decode("utf-8", "replace")[:TEXT_MAX]
-
-
 def _end_among(match: Where) -> str:
     """What a share of requests that ended so is about: failures, unless it names another end alone."""
     named = {end_of(*((word, None) if match.dimension == "status" else (None, word))) for word in match.one_of} - {"ok"}
     return named.pop() if len(named) == 1 and not match.negated else "failed"
-
-
-def _examples(found: Lookup, where: Words, metric: str, most: int = REQUESTS_MAX) -> list[dict[str, Any]]:
-    """Exemplars of a metric as plain values, the greatest first; of those that ended otherwise than well (``_UNWELL``,
-    one metric to who chose them) the greatest ids."""
-    block, unwell = found.block, metric in _UNWELL
-    rows = found.rows({**where, "metric": {"failed" if unwell else metric}})
-    if unwell:
-        rows = rows[ends_of(block, rows) == ENDS.index(metric)]
-    else:
-        rows = rows[np.argsort(-values_of(block, "value_us")[rows], kind="stable")]
-    return [
-        {
-            "request_id": _text(block, "request_id", row),
-            "trace_id": _text(block, "trace_id", row),
-            "window_ms": number_at(block, "window_ms", row),
-            "value_us": number_at(block, "value_us", row),
-            **{name: _word(block, name, row) for name in ("engine_id", "model", "tenant", "status", "error_kind")},
-        }
-        for row in rows[:most].tolist()
-    ]
-
-
-def _known(rows: list[tuple[Block, int]], name: str) -> list[int]:
-    """The values of a column that are known."""
-    found = (number_at(block, name, row) for block, row in rows)
-    return [value for value in found if value is not None]
-
-
-def _of_gpu(rows: list[tuple[Block, int]]) -> dict[str, Any]:
-    throttled, interval = _known(rows, "throttled_us"), _known(rows, "interval_ms")
-    share = round(sum(throttled) / (1_000 * sum(interval)), 4) if throttled and sum(interval) else None
-    return {
-        "engine_id": _first(rows, "engine_id"),
-        "host": _first(rows, "host"),
-        "throttled_share": share,
-        "temperature_max_c": max(_known(rows, "temperature_max_c"), default=None),
-        "clock_sm_min_mhz": min(_known(rows, "clock_sm_min_mhz"), default=None),
-    }
-
-
-def _of_engine(rows: list[tuple[Block, int]]) -> dict[str, Any]:
-    used, preempted = max(_known(rows, "kv_used_max_ppm"), default=None), _known(rows, "preemptions")
-    return {
-        "model": _first(rows, "model"),
-        "kv_used_max_share": None if used is None else used / 1_000_000,
-        "preemptions": sum(preempted) if preempted else None,
-        "waiting_max": max(_known(rows, "waiting_max"), default=None),
-    }
-
-
-def _first(rows: list[tuple[Block, int]], name: str) -> str | None:
-    block, row = rows[0]
-    return _word(block, name, row)

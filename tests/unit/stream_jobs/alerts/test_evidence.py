@@ -1,4 +1,7 @@
-"""Evidence of alerts: whose requests, which machines, who explains it."""
+"""Evidence of alerts: whose requests, which machines, who explains it.
+
+Covers stream_jobs.alerts.evidence_rows.
+"""
 
 from __future__ import annotations
 
