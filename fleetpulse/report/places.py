@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from schemas.limits import HOUR_MS
-from stream_jobs.prices.model import Price, Prices
+from schemas.limits import HOUR_MS, MINUTE_MS
+from stream_jobs.prices.model import Entry, Price, Prices
 
 Row = dict[str, Any]
 
@@ -40,22 +40,36 @@ def sources(places: Sequence[Mapping[str, Any]], prices: Prices) -> list[Row]:
     """A row for each price that held somewhere in the range, or for what had none there (``text`` None)."""
     found: dict[tuple[Any, ...], Row] = {}
     for place in places:
-        for hour_ms in range(place["first_ms"] // HOUR_MS * HOUR_MS, place["last_ms"] + 1, HOUR_MS):
-            for row in _held(place["region"], place["gpu_model"], prices, max(hour_ms, place["first_ms"])):
-                key = (row["section"], row["gpu_model"], row["region"], row["at"], row["text"])
-                found.setdefault(key, row)
+        for row in _held(place, prices):
+            key = (row["section"], row["gpu_model"], row["region"], row["at"], row["text"])
+            found.setdefault(key, row)
     return sorted(found.values(), key=lambda row: [str(row[name] or "") for name in ("section", "gpu_model", "region")])
 
 
-def _held(region: str | None, gpu_model: str, prices: Prices, at_ms: int) -> Iterator[Row]:
-    sections: dict[str, tuple[str | None, Callable[[], Price | None]]] = {
-        "GPU": (gpu_model, lambda: prices.gpu_nusd_per_hour(gpu_model, region, None, at_ms)),
-        "host": (gpu_model, lambda: prices.host_nusd_per_hour(gpu_model, region, at_ms)),
-        "energy": (None, lambda: prices.energy_nusd_per_kwh(region, at_ms)),
-        "PUE": (None, lambda: prices.pue_micro(region, at_ms)),
-        "grid": (None, lambda: prices.grid_ugco2e_per_kwh(region, at_ms)),
+def _held(place: Mapping[str, Any], prices: Prices) -> Iterator[Row]:
+    region, gpu_model = place["region"], place["gpu_model"]
+    sections: dict[str, tuple[str, str | None, Callable[[int], Price | None]]] = {
+        "GPU": ("gpu_hour", gpu_model, lambda at_ms: prices.gpu_nusd_per_hour(gpu_model, region, None, at_ms)),
+        "host": ("host_hour", gpu_model, lambda at_ms: prices.host_nusd_per_hour(gpu_model, region, at_ms)),
+        "energy": ("energy", None, lambda at_ms: prices.energy_nusd_per_kwh(region, at_ms)),
+        "PUE": ("pue", None, lambda at_ms: prices.pue_micro(region, at_ms)),
+        "grid": ("grid", None, lambda at_ms: prices.grid_ugco2e_per_kwh(region, at_ms)),
     }
-    for section, (gpu, price_of) in sections.items():
-        price = price_of()
-        fields = {name: getattr(price, name, None) for name in ("text", "amount", "unit", "source", "at")}
-        yield {"section": section, "gpu_model": gpu, "region": region, **fields}
+    for section, (of, gpu, price_at) in sections.items():
+        entries = [entry for entry in prices.entries if entry.section == of]
+        for at_ms in _moments(entries, place["first_ms"], place["last_ms"]):
+            price = price_at(at_ms)
+            fields = {name: getattr(price, name, None) for name in ("text", "amount", "unit", "source", "at")}
+            yield {"section": section, "gpu_model": gpu, "region": region, **fields}
+
+
+def _moments(entries: Sequence[Entry], first_ms: int, last_ms: int) -> list[int]:
+    """The first, and each up to the last at which another price may begin to hold: where periods begin and end, and
+    where hours of the day do in any time zone, which are quarters of an hour apart."""
+    periods = [period for entry in entries for period in entry.periods]
+    edges = {edge for period in periods for band in period.bands for edge in (0, band.start, band.end)}
+    minutes = {(edge + quarter) % 60 for edge in edges for quarter in range(0, 60, 15)}
+    hours = range(first_ms // HOUR_MS * HOUR_MS, last_ms + 1, HOUR_MS)
+    moments = {hour_ms + minute * MINUTE_MS for hour_ms in hours for minute in minutes}
+    moments |= {end for period in periods for end in (period.from_ms, period.until_ms) if end is not None}
+    return [first_ms, *sorted(at_ms for at_ms in moments if first_ms < at_ms <= last_ms)]

@@ -13,7 +13,7 @@ from fleetpulse.report.goodput import goodput_rows, slo_parameters
 from fleetpulse.report.list_side import NO_CACHE, ListSide, bounds_of, entries_of, list_side_of_request, list_sides
 from fleetpulse.report.places import emissions, sources
 from fleetpulse.report.standings import HISTORY_MS, look_back_ms, months, standings
-from schemas.limits import DAY_MS, HOUR_MS
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
 from stream_jobs.budgets.model import Budget, Budgets
 from stream_jobs.prices.list_map import read_map
 from stream_jobs.prices.load import parse_prices
@@ -273,6 +273,42 @@ def test_every_price_that_held_is_named_with_its_line() -> None:
         ("grid", "400 gCO2e/kWh", "p.yaml:4"),
         ("host", None, None),
     ]
+
+
+CHANGING = parse_prices(
+    b"""
+gpu_hour: [{gpu: H100, periods: [{from: 2026-01-01, until: 2026-06-01T00:30:00Z, value: 2 USD/GPU-hour}, \
+{from: 2026-06-01T00:30:00Z, value: 3 USD/GPU-hour}]}]
+energy: [{timezone: Asia/Kolkata, periods: [{from: 2026-01-01, value: 0.1 USD/kWh, \
+hours: [{hours: 06:10-06:15, value: 0.2 USD/kWh}]}]}]
+""",
+    "p.yaml",
+)
+"""In UTC the hours are those from 00:40 to 00:45."""
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "gpu", "energy"),
+    [
+        (0, 29, ["2 USD/GPU-hour"], ["0.1 USD/kWh"]),
+        (0, 30, ["2 USD/GPU-hour", "3 USD/GPU-hour"], ["0.1 USD/kWh"]),
+        (29, 40, ["2 USD/GPU-hour", "3 USD/GPU-hour"], ["0.1 USD/kWh", "0.2 USD/kWh"]),
+        (44, 45, ["3 USD/GPU-hour"], ["0.2 USD/kWh", "0.1 USD/kWh"]),
+        (45, 59, ["3 USD/GPU-hour"], ["0.1 USD/kWh"]),
+        (50, 50 + 23 * 60, ["3 USD/GPU-hour"], ["0.1 USD/kWh"]),
+        (50, 40 + 24 * 60, ["3 USD/GPU-hour"], ["0.1 USD/kWh", "0.2 USD/kWh"]),
+    ],
+)
+def test_a_price_that_begins_within_an_hour_is_named_too(
+    first: int, last: int, gpu: list[str], energy: list[str]
+) -> None:
+    """From its minute on, in hours of the day of any time zone, and none that did not hold between first and last."""
+    span = {"first_ms": JUNE_MS + first * MINUTE_MS, "last_ms": JUNE_MS + last * MINUTE_MS}
+
+    found = sources([{"region": "in", "gpu_model": "NVIDIA H100", **span}], CHANGING)
+
+    assert [row["text"] for row in found if row["section"] == "GPU"] == gpu
+    assert [row["text"] for row in found if row["section"] == "energy"] == energy
 
 
 def test_budgets_count_what_they_cover() -> None:
