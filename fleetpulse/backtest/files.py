@@ -13,6 +13,7 @@ import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from fleetpulse.backtest.series_file import SUFFIXES, Points, Spans, arrow, by_s
 from fleetpulse.commands.people import duration_ms
 from fleetpulse.commands.progress import Progress, Report
 from fleetpulse.sql.database import Answer, Database
+from fleetpulse.whole_file import replacing
 from runtime.config import load
 from schemas.errors import ConfigError
 from stream_jobs.insight.frame import Mask
@@ -188,9 +190,13 @@ class Kept:
             page_at, picture_at = self.paths(preset)
             page_at.parent.mkdir(parents=True, exist_ok=True)
             points, labelled = series.points, series.labelled or ()
-            page_at.write_text(page(series.name, preset.kind, points, said, runs, labelled), encoding="utf-8")
-            picture = drawing(points, said, runs, labelled, slice(None), series.name)
-            picture_at.write_text(picture, encoding="utf-8")
+            drawn = {
+                page_at: page(series.name, preset.kind, points, said, runs, labelled),
+                picture_at: drawing(points, said, runs, labelled, slice(None), series.name),
+            }
+            for path, text in drawn.items():
+                with replacing(path) as file:
+                    file.write(text.encode())
 
 
 def backtest(every: Sequence[Series], preset: Preset, kept: Kept, report: Report) -> list[SeriesResult]:
@@ -289,17 +295,17 @@ _HEAD = ("timestamp", "value", "anomaly_score", "label")
 
 
 def write_result(path: Path, series: Series, said: Judged) -> None:
-    """Write timestamp, value, anomaly_score and label of every point."""
+    """Write timestamp, value, anomaly_score and label of every point; scores from before stay until all are."""
     path.parent.mkdir(parents=True, exist_ok=True)
     points, marks = series.points, are_labelled(series.points, series.labelled or ()).astype(np.int8)
     columns: tuple[Any, ...] = (points.texts, points.values, said.score, marks)
     writer, lib = arrow("csv"), arrow("")
-    with path.open("wb") as file, contextlib.suppress(ValueError):  # a moment with a comma is written in quotes below
-        file.write((",".join(_HEAD) + "\n").encode())
-        if writer is not None:
+    if writer is not None:
+        with contextlib.suppress(ValueError), replacing(path) as file:  # a moment with a comma is quoted below
+            file.write((",".join(_HEAD) + "\n").encode())
             options = writer.WriteOptions(include_header=False, quoting_style="none")
             writer.write_csv(lib.table([lib.array(one) for one in columns], names=list(_HEAD)), file, options)
             return
-    with path.open("w", newline="", encoding="utf-8") as text:
+    with replacing(path) as file, TextIOWrapper(file, encoding="utf-8", newline="") as text:
         rows = zip(points.texts, *(one.tolist() for one in columns[1:]), strict=True)
         csv.writer(text, lineterminator="\n").writerows([_HEAD, *rows])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fleetpulse.backtest import series_file
+from fleetpulse.backtest import files, series_file
 from fleetpulse.backtest.files import (
     Kept,
     Preset,
@@ -392,6 +393,30 @@ def test_one_series_is_drawn(tmp_path: Path) -> None:
     assert all(Path(path).is_file() for path in found["drawn"])
     with pytest.raises(ConfigError, match=r"is not one of the 2 series; they are called made/one\.csv, made/two\.csv"):
         backtest_files(None, tmp_path, None, None, Preset("deviation"), out, "one")
+
+
+@pytest.mark.parametrize("columns", [True, False], ids=["columns", "rows"])
+def test_what_is_written_is_replaced_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: bool) -> None:
+    """With pyarrow and without: who reads scores or drawings of an earlier run reads all of them, and nothing else is
+    left."""
+    data, out = tmp_path / "data" / "made" / "one.csv", tmp_path / "out"
+    if not columns:
+        monkeypatch.setattr(files, "arrow", lambda _part: None)
+
+    def run(points: Points) -> dict[Path, bytes]:
+        written(data, points)
+        backtest_files(None, tmp_path, None, None, Preset("deviation"), out, "made/one.csv")
+        return {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+
+    before = run(wave(400, jump=range(300, 310)))
+    with ExitStack() as opened:
+        earlier = {path: opened.enter_context(path.open("rb")) for path in before}
+        after = run(wave(50))
+
+        assert {path: file.read() for path, file in earlier.items()} == before
+    assert after.keys() == before.keys()
+    assert len(after) == 3
+    assert all(after[path] != before[path] for path in after)
 
 
 def judge(folder: Path, out: Path) -> list[SeriesResult]:
