@@ -14,10 +14,14 @@ from typing import Any
 import orjson
 
 from schemas.errors import ConfigError
+from schemas.sketch import counted_min
 
 FORMAT = "fleetpulse.baseline/1"
 PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 LATENCIES = ("ttft_us", "itl_us", "e2e_us")
+JUDGED_MIN = {"p50": counted_min(PERCENTILES["p50"]), "p95": 10 * counted_min(PERCENTILES["p95"])}
+"""The percentiles that are compared, each with the fewest requests that it is judged by. Ten of them have to lie above
+p95: of fewer it is nearly the longest, and may be worse by chance alone."""
 RATES = ("requests_per_s", "output_tokens_per_s")
 POINTS_MAX = 64
 CONCURRENCY_MAX = 4_096
@@ -125,7 +129,8 @@ def concurrencies(text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One number of one concurrency beside the same of the run before. ``change``: 0.2 is a fifth more."""
+    """One number of one concurrency beside the same of the run before. ``change``: 0.2 is a fifth more. ``judged``:
+    whether there are enough requests behind both; else it is not called worse."""
 
     concurrency: float
     measure: str
@@ -133,6 +138,7 @@ class Difference:
     after: float
     change: float
     worse: bool
+    judged: bool = True
 
 
 def comparable(before: Setup, after: Setup) -> list[str]:
@@ -158,12 +164,12 @@ def differences(before: Curve, after: Curve, margin: float) -> list[Difference]:
 
 def _of_point(was: Point, now: Point, margin: float) -> Sequence[Difference]:
     found = []
-    for measure, before, after, floor, sign in _pairs(was, now):
+    for measure, before, after, floor, sign, judged in _pairs(was, now):
         if before is None or after is None or before <= 0:
             continue
         change = after / before - 1
-        worse = sign * change > margin and abs(after - before) >= floor
-        found.append(Difference(now.concurrency, measure, before, after, change, worse))
+        worse = judged and sign * change > margin and abs(after - before) >= floor
+        found.append(Difference(now.concurrency, measure, before, after, change, worse, judged))
     before_share, after_share = was.failed / max(1, was.requests), now.failed / max(1, now.requests)
     if before_share or after_share:
         grown = after_share - before_share
@@ -171,11 +177,20 @@ def _of_point(was: Point, now: Point, margin: float) -> Sequence[Difference]:
     return found
 
 
-def _pairs(was: Point, now: Point) -> list[tuple[str, float | None, float | None, float, int]]:
-    """Measure, before, after, the least difference that counts, and the sign of what is worse."""
+def _pairs(was: Point, now: Point) -> list[tuple[str, float | None, float | None, float, int, bool]]:
+    """Measure, before, after, the least difference that counts, the sign of what is worse, and whether it is judged;
+    gaps between tokens are many more than requests."""
+    good = min(point.requests - point.failed for point in (was, now))
     latencies = [
-        (f"{name} {each}", getattr(was, name).get(each), getattr(now, name).get(each), float(FLOOR_US), 1)
+        (
+            f"{name} {each}",
+            getattr(was, name).get(each),
+            getattr(now, name).get(each),
+            float(FLOOR_US),
+            1,
+            name == "itl_us" or good >= least,
+        )
         for name in LATENCIES
-        for each in ("p50", "p95")
+        for each, least in JUDGED_MIN.items()
     ]
-    return latencies + [(name, getattr(was, name), getattr(now, name), 0.0, -1) for name in RATES]
+    return latencies + [(name, getattr(was, name), getattr(now, name), 0.0, -1, True) for name in RATES]

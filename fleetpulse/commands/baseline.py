@@ -158,7 +158,10 @@ def _result(
 
 
 def show_curve(curve: Curve, found: Sequence[Difference], before: Curve | None, margin: float) -> None:
-    """The curve as a table and, with one from before, what is worse by more than ``margin`` percent."""
+    """The curve as a table and, with one from before, what is worse by more than ``margin`` percent, and of
+    what there are too few requests to say."""
+    from fleetpulse.baseline.curve import JUDGED_MIN
+
     columns = ("at once", "requests", "failed", "requests/s", "output tokens/s", "TTFT p50, ms", "p95", "p99",
                "ITL p50, ms", "p95", "p99", "E2E p50, ms", "p95", "p99")  # fmt: skip
     rows = [
@@ -181,11 +184,15 @@ def show_curve(curve: Curve, found: Sequence[Difference], before: Curve | None, 
         title,
         ("at once", "measure", "before", "now", "change, %", ""),
         changed,
-        empty=f"{len(found)} numbers compared, none worse by more than {margin:g} %",
+        empty=f"{sum(each.judged for each in found)} numbers compared, none worse by more than {margin:g} %",
     )
     missing = {point.concurrency for point in curve.points} - {point.concurrency for point in before.points}
     if missing:
         err.print(f"not in the earlier curve: concurrency {', '.join(map(str, sorted(missing)))}", highlight=False)
+    few = {each.concurrency for each in found if not each.judged}
+    if few:
+        why = f"latencies of too few requests (p95 takes {JUDGED_MIN['p95']} in both curves: --requests)"
+        err.print(f"not judged: {why}: concurrency {', '.join(map(str, sorted(few)))}", highlight=False)
 
 
 def _shown(found: Latency, counted: int | None = None) -> list[float | str | None]:

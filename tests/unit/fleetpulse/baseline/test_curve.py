@@ -22,7 +22,7 @@ from schemas.errors import ConfigError
 
 SETUP = Setup("m", "http://e:1", "2026-11-24T00:00:00+00:00", "0.32.0", "H100", 1, 512, 128)
 POINT = Point(
-    4, 16, 0, 8.0, 2.0, 1_024.0, 256.0,
+    4, 200, 0, 100.0, 2.0, 1_024.0, 256.0,
     ttft_us={"p50": 100_000, "p95": 200_000, "p99": 210_000},
     itl_us={"p50": 10_000, "p95": 12_000, "p99": 20_000},
     e2e_us={"p50": 1_400_000, "p95": 1_500_000, "p99": 1_500_000},
@@ -95,7 +95,7 @@ def test_a_curve_is_not_worse_than_itself() -> None:
         ({"ttft_us": {**POINT.ttft_us, "p95": 1}}, []),
         ({"itl_us": {**POINT.itl_us, "p50": None}}, []),
         ({"output_tokens_per_s": 200.0, "requests_per_s": 1.8}, ["output_tokens_per_s"]),
-        ({"failed": 1}, ["failed"]),
+        ({"failed": 3}, ["failed"]),
     ],
     ids=["at the margin", "above it", "faster", "not measured", "less throughput", "more failures"],
 )
@@ -104,6 +104,28 @@ def test_worse_is_above_the_margin_in_the_bad_direction(changed: dict[str, objec
     after = Curve(SETUP, (replace(POINT, **changed),))  # type: ignore[arg-type]
 
     assert [each.measure for each in differences(CURVE, after, 0.15) if each.worse] == worse
+
+
+@pytest.mark.parametrize(
+    ("requests", "failed", "judged"), [(200, 0, True), (199, 0, False), (200, 1, False), (16, 0, False)]
+)
+@pytest.mark.parametrize("few_before", [True, False], ids=["of the earlier curve", "of this one"])
+def test_p95_is_judged_where_ten_good_requests_lie_above_it(
+    requests: int, failed: int, judged: bool, few_before: bool
+) -> None:
+    """In both curves; medians are of any number, and gaps between tokens are more than requests."""
+    slow = {each: 2 * us for each, us in POINT.ttft_us.items() if us is not None}
+    slower = replace(POINT, ttft_us=slow, e2e_us={**POINT.e2e_us, "p95": 3_000_000}, itl_us={"p95": 24_000})
+    few = replace(POINT if few_before else slower, requests=requests, failed=failed)
+    was, now = (few, slower) if few_before else (POINT, few)
+
+    found = {each.measure: each for each in differences(Curve(SETUP, (was,)), Curve(SETUP, (now,)), 0.15)}
+
+    assert [found[name].worse for name in ("ttft_us p50", "itl_us p95")] == [True, True]
+    assert [found[name].worse for name in ("ttft_us p95", "e2e_us p95")] == [judged, judged]
+    assert {name for name, each in found.items() if not each.judged} == (
+        set() if judged else {"ttft_us p95", "e2e_us p95"}
+    )
 
 
 def test_less_than_a_millisecond_is_not_worse() -> None:

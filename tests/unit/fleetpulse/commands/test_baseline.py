@@ -9,7 +9,7 @@ from unittest.mock import AsyncMock, Mock
 import pytest
 from typer.testing import CliRunner, Result
 
-from fleetpulse.baseline.curve import Curve, Point, Setup
+from fleetpulse.baseline.curve import Curve, Point, Setup, text_of
 from fleetpulse.cli import app
 from fleetpulse.commands import baseline
 from fleetpulse.commands.baseline import show_curve
@@ -112,6 +112,24 @@ def test_fewer_requests_than_are_to_be_open_at_one_time_are_refused(
     assert (answer.exit_code == 0) is asked
     assert measured.called is asked
     assert asked or "--requests" in str(answer.exception)
+
+
+@pytest.mark.usefixtures("measured")
+def test_p95_of_few_requests_is_not_judged_and_that_is_said(tmp_path: Path) -> None:
+    """16 requests: it is twice that of the earlier curve, and the exit code is 0."""
+    earlier = tmp_path / "earlier.json"
+    quick = LATENCY | {"p95": 1_000}
+    point = Point(1, 16, 0, 1.0, 16.0, ttft_us=quick, itl_us=LATENCY, e2e_us=quick)
+    earlier.write_bytes(text_of(Curve(Setup("m"), (point,))))
+
+    shown, data = (_kept_in(tmp_path / "curve.json", "--compare", str(earlier), *more) for more in ((), ("--json",)))
+
+    assert (shown.exit_code, data.exit_code) == (0, 0)
+    assert "too few requests (p95 takes 200 in both curves: --requests): concurrency 1" in " ".join(
+        shown.stderr.split()
+    )
+    judged = {one["measure"]: one["judged"] for one in json.loads(data.stdout)["compared"]}
+    assert [name for name in judged if not judged[name]] == ["ttft_us p95", "e2e_us p95"]
 
 
 @pytest.mark.usefixtures("measured")
