@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lab.chaos import edge
 from lab.chaos.edge import FAULTS, MEMORY_MIB_MAX, EdgeReport, Fault, Outcome, _witness, _wrong, run_edge
 from lab.chaos.edge_load import Fate, Loaded, Phase
 from schemas.errors import FleetpulseError
@@ -91,19 +92,42 @@ def test_what_kafka_did_not_get_when_it_was_back() -> None:
 
 
 def test_a_report_is_exact_when_nothing_is_wrong_with_any() -> None:
-    """And with none at all it is not; what could not be made is said."""
+    """And with none at all it is not."""
     bad = replace(GOOD, wrong=("no stream was served",))
 
-    assert EdgeReport((GOOD,), ()).exact
-    assert not EdgeReport((GOOD, bad), ()).exact
-    assert not EdgeReport((), ("clock steps: no right",)).exact
-    text = EdgeReport((GOOD, bad), ("clock steps: no right",)).text()
+    assert EdgeReport((GOOD,)).exact
+    assert not EdgeReport((GOOD, bad)).exact
+    assert not EdgeReport(()).exact
+    text = EdgeReport((GOOD, bad)).text()
     assert "disk full: no stream was served" in text
-    assert "not made here: clock steps: no right" in text
-    assert EdgeReport((GOOD,), ()).as_dict()["faults"][0]["missing"] == 0
+    assert EdgeReport((GOOD,)).as_dict()["faults"][0]["missing"] == 0
 
 
 def test_an_unknown_fault_names_those_there_are(tmp_path: Path) -> None:
     """Before anything is started."""
     with pytest.raises(FleetpulseError, match=FAULTS[-1].name):
         run_edge(streams=1, fault_s=1.0, only="flood", data_dir=tmp_path, say=print)
+
+
+@pytest.mark.parametrize(
+    ("only", "needs"),
+    [
+        (None, "disk full, disk read-only, disk failing, disk slow, clock forward, clock back"),
+        ("disk full", "disk full"),
+    ],
+    ids=["all", "one"],
+)
+def test_without_a_c_compiler_no_fault_that_needs_one_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, only: str | None, needs: str
+) -> None:
+    """It ends before the first, and says what to install; one that needs none is made."""
+    said: list[str] = []
+    monkeypatch.setattr(edge, "compiler", lambda: None)
+    monkeypatch.setattr(edge, "_broker", lambda *_of: None)
+    monkeypatch.setattr(edge, "_run", lambda *_of: GOOD)
+
+    with pytest.raises(FleetpulseError, match=rf"C compiler \(cc\) is needed for {needs}: install one"):
+        run_edge(streams=1, fault_s=1.0, only=only, data_dir=tmp_path, say=said.append)
+    assert said == []
+    assert run_edge(streams=1, fault_s=1.0, only="Kafka away", data_dir=tmp_path, say=said.append).exact
+    assert said == ["Kafka away"]
