@@ -175,6 +175,8 @@ def freshness(
 ) -> Measured:
     """From a window's end until all its rows answer to SQL, all jobs running, at a quarter of the full load.
 
+    Exit 1 where the books are not exact in the end.
+
     Example: [bold]fleetpulse bench freshness --hosts 312 --seconds 120[/bold]
     """
     from lab.bench import freshness as measuring
@@ -183,8 +185,11 @@ def freshness(
     rows = [(name, one["windows"], one["p50_s"], one["max_s"]) for name, one in result["by_grouping"].items()]
     rows.append(("all", result["windows"], result["p50_s"], result["max_s"]))
     title = f"End of a window to complete in SQL, {result['gpus']:,} GPUs"
-    lines = [f"queried every {result['queried_every_s']} s"]
-    return Measured("freshness", result, [(title, ("grouping set", "windows", "p50 s", "max s"), rows)], lines)
+    books, lines = result["books"], [f"queried every {result['queried_every_s']} s"]
+    lines += [f"differences: {books['differences'][:5]}"] if books["differences"] else []
+    compared = f"{books['checks']:,} comparisons, {len(books['differences'])} differences"
+    tables = [(title, ("grouping set", "windows", "p50 s", "max s"), rows)]
+    return Measured("freshness", result, tables, lines, {"books are not exact": [] if books["exact"] else [compared]})
 
 
 def lifecycle(

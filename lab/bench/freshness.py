@@ -2,6 +2,7 @@
 
 An observer queries several times a second how many events of every recent window and grouping set the database holds;
 the first moment at which a window held what it holds in the end is its freshness. Windows covered in part are left out.
+In the end the books have to be exact: a window that lacks rows has no freshness.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from fleetpulse.commands.progress import Progress
+from fleetpulse.reconcile.compare import reconcile
 from fleetpulse.services.jobs_and_sink import JOBS
 from fleetpulse.services.processes import Processes
 from fleetpulse.sql.database import Database
@@ -64,6 +66,10 @@ def measure(data_dir: Path | None, hosts: int, seconds: int, seed: int, progress
         with progress.task(f"{hosts * live.GPUS_PER_HOST:,} GPUs for {seconds} s") as on_progress:
             seen, from_ms, to_ms = _observe(stand, processes, seconds, lambda done: on_progress(done, seconds))
         spent_s = cpu.cpu_s(stand.clickhouse_pid) - spent_s
+        with progress.task("settling the books"):
+            books = reconcile(stand.config.kafka, stand.config.clickhouse, wait_s=live.SETTLE_WITHIN_S)
+        with closing(Database(stand.config.reading)) as database:
+            _look(database, seen, from_ms)  # what came when nobody looked at its window any more was not fresh
     found = seen.delays_ms(from_ms, to_ms)
     by_grouping: dict[str, list[int]] = {}
     for (grouping, _), delay_ms in sorted(found.items()):
@@ -75,6 +81,7 @@ def measure(data_dir: Path | None, hosts: int, seconds: int, seed: int, progress
         "queried_every_s": QUERY_EVERY_S,
         "clickhouse_cpu_s": spent_s,
         "by_grouping": {name: _summary(own, p50_s=0.5, max_s=1.0) for name, own in by_grouping.items()},
+        "books": books.as_dict(),
     }
 
 
@@ -89,14 +96,13 @@ def _observe(
     stand: Stand, processes: Processes, seconds: int, on_progress: Callable[[int], None]
 ) -> tuple[Seen, int, int]:
     """What was seen until the tail is over, and the time that the fleet covers wholly."""
-    clock, seen = SystemClock(), Seen()
+    seen = Seen()
     ended_s: float | None = None
     starts: list[int] = []
     with closing(Database(stand.config.reading)) as database:
         while ended_s is None or time.monotonic() - ended_s < TAIL_S:
             begun_s = time.monotonic()
-            for row in database.sql(question(clock.now_ms() - LOOK_BACK_MS)).rows:
-                seen.note(clock.now_ms(), (str(row[0]), int(row[1])), int(row[2]))
+            _look(database, seen, SystemClock().now_ms() - LOOK_BACK_MS)
             if ended_s is None and live.ended_well(processes, "simulate"):
                 ended_s = begun_s
             starts = [key[1] for key in seen.steps]
@@ -104,6 +110,13 @@ def _observe(
             processes.tend()
             time.sleep(max(0.0, QUERY_EVERY_S - (time.monotonic() - begun_s)))
     return seen, min(starts) + WINDOW_MS, max(starts)  # the first and the last window are only partly covered
+
+
+def _look(database: Database, seen: Seen, from_ms: int) -> None:
+    """Note what windows from then on have now."""
+    clock = SystemClock()
+    for row in database.sql(question(from_ms)).rows:
+        seen.note(clock.now_ms(), (str(row[0]), int(row[1])), int(row[2]))
 
 
 def question(from_ms: int) -> str:
