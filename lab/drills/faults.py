@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from fleetpulse import stack
-from fleetpulse.services.jobs_and_sink import EXAMPLE_PRICES
+from fleetpulse.services.jobs_and_sink import EXAMPLE_PRICES, JOBS
 from fleetpulse.stack.kafka import is_ready as answers
 from lab.bench.stand import free_port, is_ready, metric
 from lab.chaos.clock_shim import SteppedClock
@@ -46,6 +46,8 @@ int nvmlInit_v2(void) { return answer(); }
 LOOKS_EVERY_MS = 5_000
 BEHIND, AWAY = frozenset({Cause.LAG}), frozenset({Cause.LAG, Cause.PROCESS})
 """Consequences where a reader cannot do its work, or ends, or is started again."""
+_JOBS = frozenset(f"jobs-{job}" for job in JOBS)
+"""A job ends where Kafka is unavailable for too long while it runs, or an answer to a commit never comes."""
 _PRICES = EXAMPLE_PRICES.read_text().partition("list_prices:")[0]
 
 
@@ -72,6 +74,9 @@ class Drill:
     """Other causes that are true as well while it lasts."""
     fails: Sequence[str] = ()
     """Pasted lines that hold one of these may fail here: no test machine has what they need."""
+    ends: frozenset[str] = frozenset()
+    """Services that end by it, or at each start, as they are meant to; all others have to go on. What the drill itself
+    kills or stops is none of them."""
     disk: str | None = None
     """The folder of the stand that gets a small disk of its own, before it comes up."""
 
@@ -320,23 +325,26 @@ DRILLS = (
         _password_changes,
         # The process ends at once: who scrapes it sees no more than that, and its section leads to this one.
         _signs(Cause.CLICKHOUSE_LOGIN, "log", "doctor", alert=Cause.PROCESS, page=Cause.PROCESS),
-        typed=_password, outage_s=GONE_S, consequences=BEHIND,
+        typed=_password, outage_s=GONE_S, consequences=BEHIND, ends=frozenset({SINK}),
     ),
     Drill("expired certificate", Cause.CERTIFICATE, _certificate_ends,
           _signs(Cause.CERTIFICATE, "log", "readyz", "alert", "doctor"), by_hand=_certificate_is_renewed,
           consequences=AWAY),
     Drill("Kafka killed", Cause.KAFKA, lambda stand: stand.kill(stack.KAFKA),
-          _signs(Cause.KAFKA, "log", "readyz", "alert", "doctor", "page"), outage_s=120.0, consequences=AWAY),
+          _signs(Cause.KAFKA, "log", "readyz", "alert", "doctor", "page"), outage_s=120.0, consequences=AWAY,
+          ends=_JOBS),
     Drill("poison record", Cause.REJECTED, _sent(1), _signs(Cause.REJECTED, "log", "alert", "doctor", "page")),
     Drill("ClickHouse killed", Cause.CLICKHOUSE, lambda stand: stand.kill(stack.CLICKHOUSE),
           _signs(Cause.CLICKHOUSE, "log", "readyz", "alert", "doctor", "page"), outage_s=120.0, consequences=BEHIND),
     Drill("typo in a rule file", Cause.SETTING, _rules_change,
           _signs(Cause.SETTING, "log", "doctor", alert=Cause.PROCESS, page=Cause.PROCESS),
-          paste=("rules check", "jobs alerts"), by_hand=_rules_are_right, outage_s=GONE_S, consequences=BEHIND),
+          paste=("rules check", "jobs alerts"), by_hand=_rules_are_right, outage_s=GONE_S, consequences=BEHIND,
+          ends=frozenset({"jobs-alerts"})),
     _clock_drill("ahead", 600_000),
     Drill("job with another deployment name", Cause.DEPLOYMENT, _started_with("jobs-windows", KAFKA__DEPLOYMENT="blue"),
           _signs(Cause.DEPLOYMENT, "log", "doctor", alert=Cause.PROCESS, page=Cause.PROCESS),
-          by_hand=lambda stand: stand.environment.clear(), outage_s=GONE_S, consequences=BEHIND),
+          by_hand=lambda stand: stand.environment.clear(), outage_s=GONE_S, consequences=BEHIND,
+          ends=frozenset({"jobs-windows"})),
     Drill("price missing for a GPU type", Cause.PRICE, _prices_change,
           _signs(Cause.PRICE, "log", "alert", "doctor", "page"), by_hand=_prices_are_right, consequences=AWAY),
     Drill("webhook that returns 500", Cause.DELIVERY, _webhook_fails,
@@ -346,7 +354,8 @@ DRILLS = (
           _signs(Cause.REJECTED, "log", "alert", "doctor", "page")),
     Drill("200,000 tenants", Cause.SERIES, _tenants(200_000), _signs(Cause.SERIES, "log", "alert", "doctor", "page")),
     Drill("topic deleted", Cause.TOPIC, _topic_deleted(WINDOW_FINALS),
-          _signs(Cause.TOPIC, "log", "doctor", "page", alert=Cause.PROCESS), outage_s=GONE_S, consequences=BEHIND),
+          _signs(Cause.TOPIC, "log", "doctor", "page", alert=Cause.PROCESS), outage_s=GONE_S, consequences=BEHIND,
+          ends=frozenset({"jobs-finals", "jobs-alerts"})),
     Drill("two sinks with rollups", None, lambda stand: stand.start_beside("sink-1", "sink"), {}, outage_s=90.0),
     Drill("lagging partition", Cause.LAG, _transaction_left_open("llm.requests"),
           _signs(Cause.LAG, "alert", "doctor", "page"), paste=("jobs windows",), of="llm.requests"),
@@ -366,12 +375,12 @@ DRILLS = (
             _signs(cause, "log", "readyz", "alert", *others),
             by_hand=has_room(folder),
             leaves=leaves, consequences=AWAY | {Cause.DISK},
-            disk=folder,
+            disk=folder, ends=ends,
         )
-        for what, folder, cause, leaves, others in (
-            ("ClickHouse", "clickhouse", Cause.DISK, Cause.PART, ("doctor",)),
-            ("Kafka", "kafka", Cause.KAFKA, None, ("doctor", "page")),
-            ("a spool", "spool", Cause.SPOOL, None, ()),
+        for what, folder, cause, leaves, others, ends in (
+            ("ClickHouse", "clickhouse", Cause.DISK, Cause.PART, ("doctor",), frozenset[str]()),
+            ("Kafka", "kafka", Cause.KAFKA, None, ("doctor", "page"), _JOBS),
+            ("a spool", "spool", Cause.SPOOL, None, (), frozenset[str]()),
         )
     ),
 )

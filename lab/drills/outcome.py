@@ -30,7 +30,8 @@ class Outcome:
     than pending, ``overdue``: it was pending for too long. ``unproven``: channels that nothing watched here,
     ``blind``: that should have been watched and never were, or whose last look failed.
     ``consequences``: other causes that are true while the fault lasts. ``alerts``: what was opened about the fleet
-    meanwhile, which names no cause of the pipeline."""
+    meanwhile, which names no cause of the pipeline. ``ended``: how often services ended that the fault is not meant to
+    end."""
 
     name: str
     cause: Cause | None
@@ -45,11 +46,13 @@ class Outcome:
     unproven: tuple[str, ...] = ()
     blind: tuple[str, ...] = ()
     consequences: frozenset[Cause] = frozenset()
+    ended: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def good(self) -> bool:
         """Every channel showed the cause in time and none another that is not its consequence, or none any where there
-        is none; the advice mended it without a line that failed, and the books are exact."""
+        is none; the advice mended it without a line that failed, no service ended beside it, and the books are
+        exact."""
         mended = self.mended.within_s is not None
         return mended and not self._wrong and self.books.exact and not self.books.empty
 
@@ -76,6 +79,7 @@ class Outcome:
         wrong += ["alert does not fire"] if self.overdue else []
         wrong += [f"also named: {', '.join(self.unexplained)}"] if self.unexplained else []
         wrong += [f"failed: {', '.join(self.mended.failed)}"] if self.mended.failed else []
+        wrong += [f"ended beside the fault: {name} ({count})" for name, count in self.ended.items()]
         return wrong
 
     @property
@@ -118,6 +122,7 @@ class Outcome:
             "blind": list(self.blind),
             "unexplained": dict(self.unexplained),
             "failed": list(self.mended.failed),
+            "ended": dict(self.ended),
             "others": {
                 name: {each: asdict(sign) for each, sign in found.items()} for name, found in self.others.items()
             },

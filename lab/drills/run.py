@@ -158,6 +158,7 @@ def _failed(drill: Drill) -> Outcome:
 
 
 def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, say: Callable[[str], None]) -> Outcome:
+    stand.ended.clear()
     say(f"{drill.name}: waiting until nothing is wrong")
     _clear(stand, drill)
     watch = Watch(stand, drill.signs, drill.of)
@@ -175,10 +176,9 @@ def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, 
     mended = _mend_all(stand, drill, say)
     stand.restore()
     say(f"{drill.name}: settling the books")
-    books = reconcile(
-        stand.config.kafka, stand.config.clickhouse, wait_s=BOOKS_WITHIN_S, while_waiting=stand.processes.tend
-    )
-    books = with_finals(books, stand.config, begun_ms, BOOKS_WITHIN_S, stand.processes.tend)
+    books = reconcile(stand.config.kafka, stand.config.clickhouse, wait_s=BOOKS_WITHIN_S, while_waiting=stand.tend)
+    books = with_finals(books, stand.config, begun_ms, BOOKS_WITHIN_S, stand.tend)
+    stand.tend()
     late = {name for name, sign in watch.seen.items() if sign.after_s > within_s}
     unproven, blind = unwatched(stand, drill, watch)
     unknown = {*unproven, *blind}
@@ -197,6 +197,7 @@ def _drill(stand: Stand, drill: Drill, outage_s: float | None, within_s: float, 
         unproven=unproven,
         blind=blind,
         consequences=drill.consequences | set(drill.signs.values()),
+        ended={name: stand.ended[name] for name in sorted(stand.ended.keys() - drill.ends)},
     )
 
 

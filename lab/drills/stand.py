@@ -13,6 +13,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -75,6 +76,8 @@ class Stand:
     struck_s: float | None = None
     """When a fault took effect that has none at once, such as a receiver that refuses: with the first alert; None: not
     yet."""
+    ended: Counter[str] = field(default_factory=Counter)
+    """How often each service has ended by itself and was started again."""
     _webhook: HttpThread | None = None
 
     @property
@@ -179,10 +182,14 @@ class Stand:
         """What ends meanwhile is started again."""
         until_s = time.monotonic() + seconds
         while True:
-            self.processes.tend()
+            self.tend()
             if time.monotonic() >= until_s:
                 return
             time.sleep(TICK_S)
+
+    def tend(self) -> None:
+        """Start again what has ended, and count it."""
+        self.ended.update(self.processes.tend())
 
     def run(self, line: str, typed: str = "") -> subprocess.Popen[bytes]:
         """Start a line in a shell, as somebody pastes it on a machine of this deployment; ``typed`` is what it reads.

@@ -116,6 +116,7 @@ def test_drills_are_chosen_by_the_beginning_of_their_names() -> None:
         ({"others": LAG, "consequences": frozenset({Cause.LAG})}, True),
         ({"others": {"doctor": {Cause.PART: Sign(1.0, "x")}}, "mended": replace(MENDED, left=Cause.PART)}, True),
         ({"overdue": True}, False),
+        ({"ended": {"sink": 1}}, False),
         ({"mended": replace(MENDED, failed=("fleetpulse sink (exit 2)",))}, False),
         ({"unproven": ("alert",)}, True),
         ({"cause": None, "signs": {}, "blind": ("page",)}, False),
@@ -169,7 +170,7 @@ def test_a_drill_in_a_line() -> None:
 
 
 def test_an_alert_that_is_only_pending_and_what_was_not_watched_are_said() -> None:
-    """As are causes that nothing explains, and lines that failed."""
+    """As are causes that nothing explains, lines that failed, and services that ended beside the fault."""
     pending = replace(GOOD, signs={"alert": Sign(12.0, "pending A: x")})
     firing = replace(pending, firing_s=43.0)
     bad = replace(GOOD, others=LAG, mended=replace(MENDED, failed=("df -h (exit 1)",)), overdue=True)
@@ -180,6 +181,9 @@ def test_an_alert_that_is_only_pending_and_what_was_not_watched_are_said() -> No
     assert bad.verdict == "alert does not fire; also named: Consumer lag grows; failed: df -h (exit 1)"
     assert bad.text().splitlines()[1:] == ["  Consumer lag grows by page 20 s: lag of window.finals"]
     assert (GOOD.verdict, replace(GOOD, mended=Mended()).verdict) == ("good", "WRONG")
+    assert replace(GOOD, ended={"deliver": 1, "sink": 2}).verdict == (
+        "ended beside the fault: deliver (1); ended beside the fault: sink (2)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -242,6 +246,48 @@ def test_what_only_log_and_alert_show_is_mended_when_the_alert_is_over(monkeypat
     assert run._shows(cast(Any, None), gpu)
     counted.clear()
     assert not run._shows(cast(Any, None), gpu)
+
+
+@pytest.mark.parametrize("drill", DRILLS, ids=lambda drill: drill.name)
+def test_who_may_end_by_a_fault_is_a_service_of_the_stand(drill: Drill, tmp_path: Path) -> None:
+    """By its name, and never all of them; a process that is shown as not running where another cause is has ended."""
+    services = set(Stand(tmp_path, cast(Any, None), cast(Any, None), 1).parts())
+
+    assert drill.ends < services
+    assert drill.ends or Cause.PROCESS not in drill.signs.values() or drill.cause is Cause.PROCESS
+
+
+def test_services_that_end_beside_the_fault_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From when a drill waits for its beginning until its books are settled; not those of the drill before, nor those
+    that the fault is meant to end."""
+    started = iter([["sink"], ["jobs-alerts", "deliver"], ["sink"], ["jobs-alerts"], ["producer"]])
+    config = SimpleNamespace(kafka=None, clickhouse=None)
+    stand = Stand(tmp_path, cast(Any, config), cast(Any, SimpleNamespace(tend=lambda: next(started))), 1)
+    stand.ended["jobs-costs"] = 3
+    watch = SimpleNamespace(begin=lambda: None, end=lambda: None, seen={}, looked=set(), firing_s=None, others={})
+
+    def reconciled(_kafka: object, _clickhouse: object, *, wait_s: float, while_waiting: Callable[[], None]) -> Report:
+        while_waiting()
+        return EXACT
+
+    def compared(books: Report, _config: object, _since_ms: int, _s: float, tend: Callable[[], None]) -> Report:
+        tend()
+        return books
+
+    monkeypatch.setattr(run, "Watch", lambda *_of: watch)
+    monkeypatch.setattr(run, "_clear", lambda stand, _drill: stand.pass_time(0.0))
+    monkeypatch.setattr(run, "_mend_all", lambda *_of: MENDED)
+    monkeypatch.setattr(Stand, "restore", lambda _self: None)
+    monkeypatch.setattr(run, "reconcile", reconciled)
+    monkeypatch.setattr(run, "with_finals", compared)
+    monkeypatch.setattr(run, "_opened", lambda *_of: ())
+    drill = Drill("rules", Cause.SETTING, lambda stand: stand.pass_time(0.0), {}, ends=frozenset({"jobs-alerts"}))
+
+    found = run._drill(stand, drill, 0.0, 0.0, lambda _text: None)
+
+    assert found.ended == {"deliver": 1, "producer": 1, "sink": 2}
+    assert (found.mended, found.books, found.good) == (MENDED, EXACT, False)
+    assert found.as_dict()["ended"] == found.ended
 
 
 def test_a_drill_that_fails_ends_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
