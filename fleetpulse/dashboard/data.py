@@ -26,7 +26,7 @@ from fleetpulse.queries.dashboard import SECONDS_MAX, Query, Value, query
 from fleetpulse.queries.data_ends import Lack
 from fleetpulse.queries.written_out import written_out
 from fleetpulse.sql.database import Answer
-from runtime.clickhouse_clients import make_async_client, rows_of
+from runtime.clickhouse_clients import LOGIN, make_async_client, rows_of
 from runtime.clickhouse_parts import broken_part
 from runtime.config import ClickHouseConfig
 from runtime.counters import COUNTERS
@@ -45,6 +45,8 @@ KEPT_MAX = 256
 CONNECT_S = 3
 ANSWER_S = 35
 """A server that is silent for so long is unavailable: every query is stopped by the server itself long before."""
+LOOK_S = 10.0
+"""So often a server that did not answer is asked whether it does by now."""
 _OUT_OF_TIME, _TOO_MANY_ROWS = "Code: 159", "Code: 396"
 _BUSY = {
     173: "CANNOT_ALLOCATE_MEMORY",
@@ -57,6 +59,9 @@ _BUSY = {
     439: "CANNOT_SCHEDULE_TASK",
 }
 """Error codes of a server, or of a cluster's other ones, that passes: the query itself is fine."""
+_ACCESS_DENIED = 497
+_TURNED_AWAY = LOGIN.keys() - {_ACCESS_DENIED}
+"""Error codes of a server that lets this login ask nothing at all."""
 _OWN_MEMORY = re.compile(r"memory limit \(for query\)|query\)? memory limit", re.IGNORECASE)
 """Says that a query took all that one may have, whatever others take."""
 _Key = tuple[str, str]
@@ -94,8 +99,9 @@ class Data:
         """Moments with data, by kind."""
         self._answers: dict[_Key, _Kept] = {}
         self.trouble: str | None = "no query was answered yet"
-        """Why ClickHouse did not answer the latest query; None after an answer, also one that it is busy. For
-        ``/readyz``: from a dashboard that is taken out for that, all pages are gone instead of one late."""
+        """Why ClickHouse did not answer the latest query, or lets this login ask nothing; None after an answer, also one
+        that it is busy. For ``/readyz``: from a dashboard that is taken out for that, all pages are gone instead of one
+        late."""
 
     async def ask(self, name: str, values: Mapping[str, Value], span_ms: int, kept_from_ms: int = 0) -> Answer:
         """The answer to a named query over a range of this length; one that begins before ``kept_from_ms``, since when
@@ -153,6 +159,15 @@ class Data:
         COUNTERS.add("dashboard_queries", query=found.name, outcome="answered")
         return time.monotonic(), answer
 
+    async def look(self, every_s: float = LOOK_S) -> None:
+        """Ask ClickHouse, until cancelled, while it is not known to answer. No page would: to whom is not ready no browser
+        is sent."""
+        while True:
+            if self.trouble is not None:
+                with contextlib.suppress(FleetpulseError):
+                    await self.sql("SELECT 1", {}, {})
+            await asyncio.sleep(every_s)
+
     async def sql(self, text: str, bound: Mapping[str, Value], settings: Mapping[str, int | str]) -> Answer:
         """The answer to any SQL of ours with bound parameters. Raises as ``ask``."""
         connection: _Connection | None = None
@@ -162,7 +177,8 @@ class Data:
                 result = await client.query(text, parameters=dict(bound), settings=dict(settings))
         except (ClickHouseError, OSError, ClientError, TimeoutError) as error:
             if isinstance(error, ClickHouseError) and (answered := _answered(error)) is not None:
-                self.trouble = None
+                turned_away = getattr(error, "code", None) in _TURNED_AWAY
+                self.trouble = Cause.CLICKHOUSE_LOGIN if turned_away else None
                 raise answered from error
             await self._forget(connection)
             unavailable = self._unavailable(error)

@@ -75,13 +75,7 @@ class Binding:
 
 def application(data: Data, access: Access, facts: Facts, pages: tuple[PageSpec, ...] = PAGES) -> Guard:
     """The ASGI application: everything behind the guard."""
-
-    @contextlib.asynccontextmanager
-    async def lifespan(_web: FastAPI) -> AsyncIterator[None]:
-        yield
-        await data.close()
-
-    web = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    web = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lambda _web: served(data))
     web.add_api_route("/healthz", lambda: JSONResponse({"ok": True, "why": None}), include_in_schema=False)
     web.add_api_route("/readyz", lambda: _ready(data), include_in_schema=False)
     web.add_api_route(f"{downloads.PATH}/{{key}}", download_of(data), response_model=None, include_in_schema=False)
@@ -100,6 +94,16 @@ def application(data: Data, access: Access, facts: Facts, pages: tuple[PageSpec,
         reconnect_timeout=RECONNECT_S,
     )
     return Guard(web, access)
+
+
+@contextlib.asynccontextmanager
+async def served(data: Data) -> AsyncIterator[None]:
+    """While pages are served, what they ask looks by itself whether ClickHouse answers; at the end it is closed."""
+    looking = asyncio.create_task(data.look())
+    yield
+    looking.cancel()
+    await asyncio.wait({looking})
+    await data.close()
 
 
 def _route(page: PageSpec, pages: tuple[PageSpec, ...], data: Data, facts: Facts, access: Access) -> None:

@@ -226,6 +226,44 @@ async def test_a_server_that_answers_is_no_trouble(server: Server, error: ClickH
     assert (data.trouble is not None) is away
 
 
+async def test_a_server_that_turns_the_login_away_is_trouble(server: Server) -> None:
+    """It answers, and shows nobody anything: no dashboard with a wrong password takes the place of one that works."""
+    data = answers()
+    one = asking(data)
+    await rest()
+    server.end(0, DatabaseError("Code: 516. DB::Exception: reader: Authentication failed", code=516))
+    with pytest.raises(FleetpulseError):
+        await one
+
+    assert data.trouble == "ClickHouse rejected the login"
+
+
+async def test_a_server_is_looked_at_until_it_answers(server: Server) -> None:
+    """Without any page: none is asked for where browsers are sent to a ready dashboard alone."""
+    data = answers()
+    looking = asyncio.create_task(data.look(every_s=0.0))
+    await rest()
+    server.end(0, OperationalError("Error connecting"))
+    await rest()
+    assert len(server.queries) == 2
+    assert data.trouble is not None
+
+    server.end(1)
+    await rest()
+    assert data.trouble is None
+    assert len(server.queries) == 2
+
+    one = asking(data)
+    await rest()
+    server.end(2, OperationalError("reset"))
+    with pytest.raises(UnavailableError):
+        await one
+    await rest()
+    assert len(server.queries) == 4
+    looking.cancel()
+    await asyncio.wait({looking})
+
+
 async def test_a_connection_that_failed_for_one_query_serves_the_others_to_their_end(server: Server) -> None:
     """The next query has a new one; the old one is closed with its last query, and once."""
     data = answers()

@@ -1,13 +1,16 @@
-"""Where the dashboard's token comes from."""
+"""Where the dashboard's token comes from, and what goes on while its pages are served."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from fleetpulse.dashboard.data import Data
 from fleetpulse.dashboard.security import access_for
-from fleetpulse.dashboard.serve import token_of
+from fleetpulse.dashboard.serve import served, token_of
 from schemas.errors import ConfigError
 
 TOKEN = "0123456789abcdef"
@@ -47,3 +50,31 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """With the option that named it."""
     with pytest.raises(ConfigError, match=r"--token-file.*no-such-file"):
         token_of(None, tmp_path / "no-such-file")
+
+
+class Looked:
+    """Stands for what pages ask; looks until it is cancelled."""
+
+    def __init__(self) -> None:
+        self.did: list[str] = []
+
+    async def look(self) -> None:
+        self.did.append("looks")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.did.append("looks no more")
+
+    async def close(self) -> None:
+        self.did.append("closed")
+
+
+async def test_while_pages_are_served_clickhouse_is_looked_at_though_nobody_asks_for_one() -> None:
+    """A dashboard that waited for its first page would never be ready behind what sends browsers to ready ones alone."""
+    data = Looked()
+
+    async with served(cast(Data, data)):
+        await asyncio.sleep(0)
+        assert data.did == ["looks"]
+
+    assert data.did == ["looks", "looks no more", "closed"]
