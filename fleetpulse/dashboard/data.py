@@ -85,8 +85,9 @@ class _Kept:
 class Data:
     """Answers for all pages of this process. Belongs to the event loop it is used in."""
 
-    def __init__(self, config: ClickHouseConfig) -> None:
-        self._config = config
+    def __init__(self, login: ClickHouseConfig) -> None:
+        self.login = login
+        """Of all that is asked, people's own statements among it: the one that was found to be right at the start."""
         self._connection: _Connection | None = None
         self._connecting = asyncio.Lock()
         self._turns = Turns(CONNECTIONS_MAX, WAITING_MAX, "too many queries at once; this page tries again by itself")
@@ -191,7 +192,7 @@ class Data:
         async with self._connecting:
             if self._connection is None:
                 client = await make_async_client(
-                    self._config,
+                    self.login,
                     connector_limit=CONNECTIONS_MAX,
                     connect_timeout=CONNECT_S,
                     send_receive_timeout=ANSWER_S,
@@ -201,7 +202,7 @@ class Data:
             return self._connection
 
     def _unavailable(self, error: BaseException) -> UnavailableError:
-        _log.warning("ClickHouse unavailable; pages retry", extra={"url": self._config.url, "error": str(error)[:200]})
+        _log.warning("ClickHouse unavailable; pages retry", extra={"url": self.login.url, "error": str(error)[:200]})
         return UnavailableError("ClickHouse unavailable. This page tries again by itself; see `fleetpulse doctor`.")
 
     async def _forget(self, connection: _Connection | None) -> None:

@@ -522,7 +522,7 @@ async def test_the_dashboard_comes_back_with_clickhouse(
     with pytest.raises(UnavailableError, match="ClickHouse unavailable"):
         await data.ask("request", given, HOUR_MS)
     assert data.trouble is not None
-    data._config = clickhouse_config
+    data.login = clickhouse_config
     answer = await data.ask("request", given, HOUR_MS)
     await data.close()
 

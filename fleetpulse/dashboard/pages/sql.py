@@ -26,7 +26,6 @@ from fleetpulse.queries.offers import offered
 from fleetpulse.queries.verdict import said_of
 from fleetpulse.report.cells import head, readable, rounded
 from fleetpulse.sql.query import advice
-from runtime.config import load
 from schemas.errors import FleetpulseError
 from stream_jobs.prices.model import is_example
 
@@ -186,7 +185,7 @@ class _Sql:
             self._view.check_user()
             values = self._values(sql)
             async with self._view.data.statements.one():
-                found = await console.table(load().reading, sql, values)
+                found = await console.table(self._view.data.login, sql, values)
             took_s = time.monotonic() - began_s
             rated = " · example prices" if await self._with_examples(sql) else ""
         except FleetpulseError as error:
@@ -276,7 +275,7 @@ class _Sql:
 
     async def _file(self, sql: str, values: Mapping[str, str | int], ending: str) -> bytes:
         async with self._view.data.statements.one():
-            return await console.file(load().reading, sql, values, ending)
+            return await console.file(self._view.data.login, sql, values, ending)
 
 
 PAGE = PageSpec(

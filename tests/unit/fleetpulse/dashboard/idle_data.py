@@ -7,12 +7,14 @@ from typing import Any
 from fleetpulse.dashboard.downloads import Downloads
 from fleetpulse.dashboard.turns import Turns
 from fleetpulse.sql.database import Answer
+from runtime.config import ClickHouseConfig
 
 
 class IdleData:
     """Answers every query with nothing."""
 
     def __init__(self) -> None:
+        self.login = ClickHouseConfig(url="http://db:1")
         self.statements = Turns(1, 1, "too many statements")
         self.downloads = Downloads()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -33,20 +32,22 @@ class Opened:
     def __init__(self, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         self.client, self.data, self.now_ms = client, IdleData(), NOW_MS
         self.asked: list[tuple[str, Any]] = []
+        self.logins: list[object] = []
         self.views: list[View] = []
         self.answer = asyncio.Event()
         self.answer.set()
         monkeypatch.setattr(shell, "wall_ms", lambda: self.now_ms)
-        monkeypatch.setattr(page, "load", lambda: SimpleNamespace(reading=None))
         monkeypatch.setattr(console, "table", self._table)
         monkeypatch.setattr(console, "file", self._file)
 
-    async def _table(self, _login: object, sql: str, values: dict[str, Any]) -> console.Table:
+    async def _table(self, login: object, sql: str, values: dict[str, Any]) -> console.Table:
+        self.logins.append(login)
         self.asked.append((sql, values.get("from_ms")))
         await self.answer.wait()
         return console.Table(("n",), ("UInt64",), ((1,),), False)
 
-    async def _file(self, _login: object, sql: str, values: dict[str, Any], _ending: str) -> bytes:
+    async def _file(self, login: object, sql: str, values: dict[str, Any], _ending: str) -> bytes:
+        self.logins.append(login)
         self.asked.append((sql, values.get("from_ms")))
         await self.answer.wait()
         return b"n\n1\n"
@@ -98,6 +99,20 @@ async def test_a_statement_runs_over_the_range_as_it_is_now(opened: Opened) -> N
         await opened.press(button, MINE)
 
     assert opened.asked == [(MINE, NOW_MS + hours * HOUR_MS - DAY_MS) for hours in (1, 2, 3)]
+
+
+async def test_statements_of_people_run_by_the_login_that_all_pages_have(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever settings say by now: that one may only read, or was consented to, when the dashboard began."""
+    monkeypatch.setenv("FLEETPULSE_CLICKHOUSE__URL", "http://other:1")
+    monkeypatch.setenv("FLEETPULSE_CLICKHOUSE__USER", "writer")
+    opened.logins.clear()
+
+    for button in ("Run", "CSV", "Parquet"):
+        await opened.press(button, MINE)
+
+    assert opened.logins == [opened.data.login] * 3
 
 
 async def test_in_live_mode_what_was_run_last_runs_again(opened: Opened) -> None:
