@@ -123,20 +123,26 @@ class SinkDatabase:
 
     def finish(self, sql: str, settings: dict[str, Any] | None = None, *, poll_s: float = 1.0) -> None:
         """Run a statement that may take minutes and that can be repeated. Where the connection breaks, the server goes
-        on with it: raises only when it no longer runs, so that a caller who repeats it does not do so beside it."""
+        on with it: raises only when that says that it no longer runs, so that a caller who repeats it does not do so
+        beside it."""
         query_id = secrets.token_hex(16)
         try:
             self.command(sql, {**(settings or {}), "query_id": query_id})
-        except UnavailableError:
-            until_s = time.monotonic() + STATEMENT_SECONDS_MAX
-            while time.monotonic() < until_s and self._runs(query_id):
+        except UnavailableError as error:
+            answered = getattr(error.__cause__, "code", None) is not None  # by then it had ended
+            until_s = time.monotonic() + (0 if answered else STATEMENT_SECONDS_MAX)
+            while time.monotonic() < until_s and self._may_run(query_id):
                 time.sleep(poll_s)
             raise
 
-    def _runs(self, query_id: str) -> bool:
+    def _may_run(self, query_id: str) -> bool:
+        """Whether the server still runs a statement, also where it does not say: it may be too busy with that one."""
         cluster = self._config.cluster
         processes = f"clusterAllReplicas('{cluster}', system.processes)" if cluster else "system.processes"
-        return self.rows(f"SELECT count() FROM {processes} WHERE query_id = '{query_id}'") != [(0,)]
+        try:
+            return self.rows(f"SELECT count() FROM {processes} WHERE query_id = '{query_id}'") != [(0,)]
+        except UnavailableError:
+            return True
 
     def sync(self, table: str) -> None:
         """Wait until every replica that may be read has the rows of a table that others have. A rollup that is

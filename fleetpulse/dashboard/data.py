@@ -100,9 +100,9 @@ class Data:
         """Moments with data, by kind."""
         self._answers: dict[_Key, _Kept] = {}
         self.trouble: str | None = "no query was answered yet"
-        """Why ClickHouse did not answer the latest query, or lets this login ask nothing; None after an answer, also one
-        that it is busy. For ``/readyz``: from a dashboard that is taken out for that, all pages are gone instead of one
-        late."""
+        """Why ClickHouse did not answer the latest query, or that it lets this login ask nothing; None after an answer,
+        also one that it is busy. For ``/readyz``: from a dashboard that is taken out for that, all pages are gone
+        instead of one late."""
 
     async def ask(self, name: str, values: Mapping[str, Value], span_ms: int, kept_from_ms: int = 0) -> Answer:
         """The answer to a named query over a range of this length; one that begins before ``kept_from_ms``, since when
@@ -161,8 +161,8 @@ class Data:
         return time.monotonic(), answer
 
     async def look(self, every_s: float = LOOK_S) -> None:
-        """Ask ClickHouse, until cancelled, while it is not known to answer. No page would: to whom is not ready no browser
-        is sent."""
+        """Ask ClickHouse, until cancelled, while it is not known to answer. No page would: no browser is sent to a
+        dashboard that is not ready."""
         while True:
             if self.trouble is not None:
                 with contextlib.suppress(FleetpulseError):

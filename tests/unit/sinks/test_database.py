@@ -116,6 +116,60 @@ def test_a_statement_is_repeated_only_when_the_server_no_longer_runs_it(monkeypa
     assert all(asked[0] in sql for sql in asked[1:])
 
 
+def test_a_statement_may_still_run_where_the_server_does_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be too busy with that very statement to be asked: repeated, it would run beside itself."""
+    looks: list[Exception | int] = [
+        DatabaseError("Too many simultaneous queries", code=202),
+        OperationalError("refused"),
+        1,
+        0,
+    ]
+
+    class Busy:
+        def command(self, _sql: str, *, settings: dict[str, Any]) -> None:
+            raise ConnectionResetError("reset")
+
+        def query(self, _sql: str) -> Any:
+            found = looks.pop(0)
+            if isinstance(found, Exception):
+                raise found
+            return SimpleNamespace(result_rows=[(found,)], summary={})
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(clickhouse_connect, "get_client", lambda **_: Busy())
+
+    with pytest.raises(UnavailableError, match="reset"):
+        SinkDatabase(ClickHouseConfig(url="http://127.0.0.1:1"), seconds_max=600).finish("INSERT", poll_s=0.0)
+
+    assert looks == []
+
+
+def test_a_statement_is_over_that_the_server_says_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for it, also where the server says nothing else, as on a full disk."""
+    asked = list[str]()
+
+    class Full:
+        def command(self, sql: str, *, settings: dict[str, Any]) -> None:
+            asked.append(sql)
+            raise DatabaseError("disk", code=243)
+
+        def query(self, sql: str) -> Any:
+            asked.append(sql)
+            raise DatabaseError("disk", code=243)
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(clickhouse_connect, "get_client", lambda **_: Full())
+
+    with pytest.raises(DiskFullError):
+        SinkDatabase(ClickHouseConfig(url="http://127.0.0.1:1"), seconds_max=600).finish("INSERT", poll_s=0.0)
+
+    assert asked == ["INSERT"]
+
+
 class _Server:
     """Answers inserts in turn: an error is raised, None is "stored"."""
 

@@ -69,8 +69,8 @@ class Looked:
         self.did.append("closed")
 
 
-async def test_while_pages_are_served_clickhouse_is_looked_at_though_nobody_asks_for_one() -> None:
-    """A dashboard that waited for its first page would never be ready behind what sends browsers to ready ones alone."""
+async def test_while_pages_are_served_clickhouse_is_looked_at_without_any() -> None:
+    """A dashboard that waited for its first page would never be ready where browsers are sent to ready ones alone."""
     data = Looked()
 
     async with served(cast(Data, data)):
