@@ -15,16 +15,18 @@ _KEPT = f"{ALERTS_KEPT_MS // DAY_MS} * {DAY_MS}"
 
 
 def _open(at: str, kept: str) -> str:
-    """Read from narrow columns, all columns of what they find alone. Where a row was written twice it comes once."""
+    """Read from narrow columns, all columns of what they find alone. Where a row was written twice it comes once. Of a
+    fingerprint the alert counts that was opened last: an event that came late opens one at its own time, which may lie
+    before the end of the alert before."""
     return f"""(
     SELECT *
     FROM alerts FINAL
     WHERE (at_ms, fingerprint, number, log_offset) IN
     (
-        SELECT newest.1, fingerprint, newest.3, newest.4
+        SELECT newest.2, fingerprint, newest.3, newest.4
         FROM
         (
-            SELECT fingerprint, max((at_ms, opened_ms, number, log_offset, ifNull(transition, 'resolved'))) AS newest
+            SELECT fingerprint, max((opened_ms, at_ms, number, log_offset, ifNull(transition, 'resolved'))) AS newest
             FROM alerts
             WHERE at_ms >= {{to_ms:Int64}} - {kept} AND at_ms < {at}
             GROUP BY fingerprint

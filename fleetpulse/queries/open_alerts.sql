@@ -4,7 +4,7 @@ FROM (
     SELECT *
     FROM alert_history
     WHERE at_ms >= least({from_ms:Int64}, {to_ms:Int64} - {kept:Alerts}) AND at_ms < {to_ms:Int64}
-    ORDER BY at_ms DESC, number DESC
+    ORDER BY opened_ms DESC, at_ms DESC, number DESC
     LIMIT 1 BY fingerprint
 )
 WHERE transition != 'resolved'

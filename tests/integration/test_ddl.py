@@ -268,6 +268,29 @@ def test_an_alert_of_a_budget_of_a_year_is_open_to_its_end(
     ]
 
 
+def test_an_alert_that_an_event_opened_late_is_open(
+    database: SinkDatabase, clickhouse_config: ClickHouseConfig
+) -> None:
+    """A GPU was lost again before its alert was resolved, and its host could not say so until long after."""
+    now_ms = 1_800_000_000_000
+    before = {"opened_ms": now_ms - 3_600_000, "at_ms": now_ms - 3_600_000}
+    over = {**before, "transition": "resolved", "number": 2, "at_ms": now_ms - 1_500_000}
+    late = {"opened_ms": now_ms - 1_800_000, "at_ms": now_ms - 1_800_000}
+    database.insert([alert_insert(now_ms, offset, **change) for offset, change in enumerate((before, over, late))])
+
+    with contextlib.closing(Database(clickhouse_config)) as reader:
+        bounds = {"from_ms": now_ms - DAY_MS, "to_ms": now_ms}
+        since = {"from_ms": now_ms - 60_000, "to_ms": now_ms}
+        found = {
+            "open_alerts": reader.sql(queries.text("open_alerts"), bounds).records(),
+            "alert_history": reader.sql(queries.text("alert_history"), since).records(),
+            "alerts_open": rows_of_page(reader, "alerts_open", now_ms, kept_ms=ALERTS_KEPT_MS),
+        }
+
+    assert {name: len(rows) for name, rows in found.items()} == dict.fromkeys(found, 1)
+    assert [row["opened_ms"] for row in found["alerts_open"]] == [late["opened_ms"]]
+
+
 def gpu(now_ms: int, **change: Any) -> dict[str, Any]:
     row = {"window_ms": now_ms, "last_at_ms": now_ms, "event_count": 1, "grouping": "gpu", "gpu_uuid": "GPU-1"}
     return {**row, "host": "h1", "cluster": "c", "origin": "measured", **change}

@@ -5,6 +5,6 @@
 SELECT at_ms, opened_ms, number, transition, severity, rule, summary, record
 FROM alerts FINAL
 WHERE at_ms >= {to_ms:Int64} - {kept_ms:Int64} AND at_ms < {to_ms:Int64} AND fingerprint = {fingerprint:String}
-ORDER BY at_ms DESC, opened_ms DESC, number DESC, log_offset DESC
+ORDER BY opened_ms DESC, at_ms DESC, number DESC, log_offset DESC
 LIMIT 1 BY opened_ms, number
 LIMIT 50

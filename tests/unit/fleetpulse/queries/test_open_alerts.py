@@ -36,3 +36,12 @@ def test_what_is_open_is_chosen_alike_at_both_ends_of_a_range() -> None:
     assert at_end in dashboard.query("alerts_open").sql
     assert at_begin in dashboard.query("alerts_history").sql
     assert dict(dashboard.query("alerts_open").parameters).keys() >= {"kept_ms", "to_ms"}
+
+
+def test_of_a_fingerprint_the_alert_counts_that_was_opened_last() -> None:
+    """In all queries: an event that came late opens one before the end of the alert before, whose end is none of it."""
+    assert "max((opened_ms, at_ms, number, " in with_alerts("{open_at_end:Alerts}")
+    for name in ("open_alerts", "alert_history"):
+        newest = queries.text(name).partition("LIMIT 1 BY fingerprint\n")[0].rpartition("ORDER BY ")[2]
+        assert newest.strip() == "opened_ms DESC, at_ms DESC, number DESC"
+    assert "ORDER BY opened_ms DESC, at_ms DESC, number DESC, " in dashboard.query("alert_transitions").sql
