@@ -62,6 +62,7 @@ _BUSY = {
 _ACCESS_DENIED = 497
 _TURNED_AWAY = LOGIN.keys() - {_ACCESS_DENIED}
 """Error codes of a server that lets this login ask nothing at all."""
+_AWAY = "ClickHouse unavailable. This page tries again by itself; see `fleetpulse doctor`."
 _OWN_MEMORY = re.compile(r"memory limit \(for query\)|query\)? memory limit", re.IGNORECASE)
 """Says that a query took all that one may have, whatever others take."""
 _Key = tuple[str, str]
@@ -182,9 +183,8 @@ class Data:
                 self.trouble = Cause.CLICKHOUSE_LOGIN if turned_away else None
                 raise answered from error
             await self._forget(connection)
-            unavailable = self._unavailable(error)
-            self.trouble = str(unavailable)
-            raise unavailable from error
+            self._take_away(error)
+            raise UnavailableError(_AWAY) from error
         self.trouble = None
         return Answer(tuple(result.column_names), tuple(rows_of(result)))
 
@@ -201,9 +201,12 @@ class Data:
                 self._connection = _Connection(client)
             return self._connection
 
-    def _unavailable(self, error: BaseException) -> UnavailableError:
-        _log.warning("ClickHouse unavailable; pages retry", extra={"url": self.login.url, "error": str(error)[:200]})
-        return UnavailableError("ClickHouse unavailable. This page tries again by itself; see `fleetpulse doctor`.")
+    def _take_away(self, error: BaseException) -> None:
+        """Log the first of the queries that fail in a row."""
+        if self.trouble != _AWAY:
+            facts = {"url": self.login.url, "error": str(error)[:200]}
+            _log.warning("ClickHouse unavailable; pages retry", extra=facts)
+        self.trouble = _AWAY
 
     async def _forget(self, connection: _Connection | None) -> None:
         """Connect again for the next query. Queries of others may still run on a connection that failed for one."""

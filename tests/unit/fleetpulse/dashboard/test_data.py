@@ -264,6 +264,26 @@ async def test_a_server_is_looked_at_until_it_answers(server: Server) -> None:
     await asyncio.wait({looking})
 
 
+async def test_an_outage_is_one_line(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    """However often it is looked at; the next is another."""
+    data = answers()
+    looking = asyncio.create_task(data.look(every_s=0.0))
+    lines = []
+    for number, outcome in enumerate((OperationalError("reset"), OperationalError("reset"), None)):
+        await rest()
+        server.end(number, outcome)
+        await rest()
+        lines.append(len(caplog.records))
+    one = asking(data)
+    await rest()
+    server.end(3, OperationalError("reset"))
+    with pytest.raises(UnavailableError):
+        await one
+    looking.cancel()
+
+    assert [*lines, len(caplog.records)] == [1, 1, 1, 2]
+
+
 async def test_a_connection_that_failed_for_one_query_serves_the_others_to_their_end(server: Server) -> None:
     """The next query has a new one; the old one is closed with its last query, and once."""
     data = answers()
