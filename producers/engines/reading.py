@@ -17,6 +17,8 @@ from schemas.errors import FleetpulseError
 
 FAMILIES_SHOWN_MAX = 20
 NUMBER_MAX = 2**63 - 1
+STARTED_AT_S_MAX = 2**33
+"""Seconds since 1970 (in 2242): a start after that, or before 1970, is none. A page may hold any number."""
 CLIENTS = ("python_", "process_")
 """What the client library of an engine says of itself and of the process."""
 
@@ -149,9 +151,10 @@ def whole_number(value: float, scale: int = 1) -> int | None:
 
 
 def _started_at_s(by_name: Mapping[str, list[Sample]]) -> float | None:
-    """None where it is missing, or reported by several processes behind one address."""
+    """None where it is missing, no time, or reported by several processes behind one address."""
     starts = by_name.get(START_TIME, [])
-    return starts[0].value if len(starts) == 1 and math.isfinite(starts[0].value) else None
+    known = len(starts) == 1 and 0 <= starts[0].value <= STARTED_AT_S_MAX
+    return float(starts[0].value) if known else None
 
 
 def _attributed(

@@ -30,6 +30,7 @@ from producers.engines.target import EngineTarget
 from producers.engines.weights import Size
 from runtime.counters import Counters
 from schemas.codec.build import block_from_rows
+from schemas.contract.engines import decode, encode
 from schemas.events.event_types import ENGINE_EVENTS, ENGINE_SAMPLES
 from tests.virtual_clock import VirtualClock
 
@@ -702,6 +703,19 @@ def test_no_page_breaks_the_collector_or_makes_a_wrong_number(pages: list[bytes]
         rows = rig.tick().get("engine.samples", [])
         assert [within(bounds(ENGINE_SAMPLES), row)[1] for row in rows] == [[]] * len(rows)
         block_from_rows(ENGINE_SAMPLES.fields, rows)
+
+
+@pytest.mark.parametrize("start", [1e306, 1e20, -1e20])
+def test_a_start_that_no_clock_shows_is_unknown(start: float) -> None:
+    """The other engines of the host are read on, and edges learn of this one."""
+    rig = Rig({METRICS: small(start=start)})
+    rig.tick()
+    rig.registry.saw_processes(ProcessTable({8000: {1}}, {}, {"G": {1: "vllm"}}))
+
+    assert rig.tick()["engine.samples"] != []
+    (known,) = rig.registry.engines.directory.engines
+    assert known.started_ms is None
+    assert decode(encode(known)) == known
 
 
 def test_edges_learn_which_engine_answers_where() -> None:

@@ -255,8 +255,16 @@ def test_an_empty_label_names_no_model() -> None:
 
 @pytest.mark.parametrize(
     ("values", "started_at_s"),
-    [([], None), ([1.5], 1.5), ([float("nan")], None), ([1.5, 2.5], None)],
-    ids=["missing", "one", "no number", "of several processes"],
+    [
+        ([], None),
+        ([1.5], 1.5),
+        ([float("nan")], None),
+        ([1e306], None),
+        ([99_999_999_999_999_999_999], None),
+        ([-1.0], None),
+        ([1.5, 2.5], None),
+    ],
+    ids=["missing", "one", "no number", "no time", "no whole time", "before 1970", "of several processes"],
 )
 def test_the_start_time_is_known_when_one_process_tells_it(values: list[float], started_at_s: float | None) -> None:
     """Several processes behind one address are not one."""
