@@ -19,6 +19,8 @@ FAMILIES_SHOWN_MAX = 20
 NUMBER_MAX = 2**63 - 1
 STARTED_AT_S_MAX = 2**33
 """Seconds since 1970 (in 2242): a start after that, or before 1970, is none. A page may hold any number."""
+MODELS_MAX = 256
+"""Models of one page that get a row; samples of more are counted. A page may name as many as it has lines."""
 CLIENTS = ("python_", "process_")
 """What the client library of an engine says of itself and of the process."""
 
@@ -41,8 +43,8 @@ class UnknownEngineError(FleetpulseError):
 @dataclass(frozen=True, slots=True)
 class Reading:
     """One scrape. ``fields[identity][name][series]``; ``wrong`` counts by field the values that became None, and
-    under ``model`` the samples that belong to none of several models. ``whole`` is False when lines of the scrape
-    could not be read: a series that is missing may be one of them."""
+    under ``model`` the samples that belong to none of several models, or to one beyond ``MODELS_MAX``. ``whole`` is
+    False when lines of the scrape could not be read: a series that is missing may be one of them."""
 
     kind: str
     started_at_s: float | None
@@ -86,7 +88,10 @@ def read(samples: Iterable[Sample], engine: EngineKind | None = None, *, whole: 
     fields: dict[Identity, dict[str, dict[str, int | None]]] = {}
     for mapping in engine.fields:
         for identity, series in _series_of(engine, mapping, by_name, wrong).items():
-            fields.setdefault(identity, {})[mapping.name] = series
+            if identity in fields or len(fields) < MODELS_MAX:
+                fields.setdefault(identity, {})[mapping.name] = series
+            else:
+                wrong["model"] = wrong.get("model", 0) + len(series)
     return Reading(engine.kind, _started_at_s(by_name), _attributed(engine, fields, by_name, wrong), wrong, whole)
 
 

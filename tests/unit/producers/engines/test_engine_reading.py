@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from producers.engines.mappings import BY_KIND, ENGINES, LLAMACPP, SGLANG, TGI, TRITON, VLLM, EngineKind
 from producers.engines.reading import (
     FAMILIES_SHOWN_MAX,
+    MODELS_MAX,
     Reading,
     UnknownEngineError,
     confirm,
@@ -231,6 +232,18 @@ def test_several_models_are_several_rows() -> None:
         ("a", "1"): {"running": [2], "finished_requests": [10]},
         ("b", "2"): {"running": [3]},
     }
+
+
+def test_models_beyond_the_bound_have_no_row() -> None:
+    """A page that names a hundred thousand is no reason to make as many rows a second."""
+    names = [f"m-{at}" for at in range(MODELS_MAX + 2)]
+    lines = [Line("vllm:num_requests_running", 1, {"model_name": name}) for name in names]
+    lines += [Line("vllm:num_requests_waiting", 2, {"model_name": name}) for name in (names[0], names[-1])]
+    reading = read(lines)
+
+    assert [model for model, _ in reading.fields] == names[:MODELS_MAX]
+    assert values(reading)[names[0], None] == {"running": [1], "waiting": [2]}
+    assert reading.wrong == {"model": 3}
 
 
 def test_what_names_no_model_goes_to_the_only_one() -> None:
