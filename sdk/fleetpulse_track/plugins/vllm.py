@@ -54,6 +54,11 @@ PRECISIONS = {
 }
 """The agent's spelling of weight types (its ``producers/engines/facts.py``), so that requests and engines match."""
 _WILDCARDS = ("", "0.0.0.0", "::", "localhost")
+_RANKS_APART = {
+    *("--data-parallel-rank", "-dpn", "--data-parallel-external-lb", "-dpe"),
+    *("--data-parallel-start-rank", "-dpr", "--data-parallel-hybrid-lb", "-dph"),
+}
+"""Options of vLLM by which ranks of data parallelism have servers of their own."""
 _OF_OUTPUT = ("prefill_us", "decode_us")
 """Known only of requests that generated anything."""
 
@@ -97,16 +102,18 @@ def _microseconds(seconds: Any) -> int | None:
 
 def labels_of(config: Any, engine_index: int, arguments: Sequence[str] = ()) -> dict[str, Any]:
     """What a ``VllmConfig`` and the command line say of the engine. ``FLEETPULSE_ENGINE_ID`` names it; its index is
-    added above 0. Without it the agent finds the engine by its ``address``."""
+    added above 0, but not where one address has all ranks: their page is one engine's to the agent. Without it the agent
+    finds the engine by its ``address``."""
     model = getattr(config, "model_config", None)
     name = getattr(model, "served_model_name", None) or getattr(model, "model", None)
-    engine_id = os.environ.get("FLEETPULSE_ENGINE_ID")
+    engine_id, address = os.environ.get("FLEETPULSE_ENGINE_ID"), address_of(arguments)
+    apart = engine_index and (address is None or _RANKS_APART & _options(arguments).keys())
     return {
         "model": str(name[0] if isinstance(name, (list, tuple)) and name else name) if name else None,
         "model_version": _text(getattr(model, "revision", None)),
         "precision": _precision(getattr(model, "quantization", None) or getattr(model, "dtype", None)),
-        "engine_id": f"{engine_id}-{engine_index}" if engine_id and engine_index else engine_id,
-        "address": address_of(arguments),
+        "engine_id": f"{engine_id}-{engine_index}" if engine_id and apart else engine_id,
+        "address": address,
     }
 
 
@@ -115,10 +122,7 @@ def address_of(arguments: Sequence[str]) -> str | None:
     ``vllm.entrypoints.openai.api_server``. None: another program, or not known from it."""
     if "serve" not in arguments[1:2] and not "".join(arguments[:1]).endswith("api_server.py"):
         return None
-    options = {}
-    for word, after in zip(arguments, [*arguments[1:], ""]):
-        name, given, value = word.partition("=")
-        options[name.replace("_", "-")] = value if given else after
+    options = _options(arguments)
     port = options.get("--port", "8000")
     elsewhere = {"--uds", "--data-parallel-multi-port-external-lb"} | (set() if "--port" in options else {"--config"})
     if not port.isdigit() or elsewhere & options.keys():
@@ -126,6 +130,15 @@ def address_of(arguments: Sequence[str]) -> str | None:
     host = options.get("--host", "")
     host = "127.0.0.1" if host in _WILDCARDS else host
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _options(arguments: Sequence[str]) -> dict[str, str]:
+    """By name, with dashes; of one that has no value, whatever word comes next."""
+    found = {}
+    for word, after in zip(arguments, [*arguments[1:], ""]):
+        name, given, value = word.partition("=")
+        found[name.replace("_", "-")] = value if given else after
+    return found
 
 
 def _precision(value: object) -> str | None:

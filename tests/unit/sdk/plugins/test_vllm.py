@@ -262,6 +262,25 @@ def test_a_server_sends_its_address(reported: sent.Recorded, monkeypatch: pytest
     assert [(each["address"], each["engine_id"]) for each in said(reported)] == [("127.0.0.1:9000", "e-1")]
 
 
+@pytest.mark.parametrize(
+    ("command", "engine_id"),
+    [
+        ("/bin/vllm serve m --data-parallel-size 2", "e-1"),
+        ("/bin/vllm serve m -dp 2 --port 9000", "e-1"),
+        ("/bin/vllm serve m -dp 2 --data-parallel-rank 1 --port 9000", "e-1-1"),
+        ("/bin/vllm serve m -dp 4 --data_parallel_hybrid_lb -dpr 1", "e-1-1"),
+        ("app.py", "e-1-1"),
+    ],
+)
+def test_ranks_behind_one_address_are_one_engine(
+    command: str, engine_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As their page is to the agent, which knows no other name. Ranks with servers of their own are told apart."""
+    monkeypatch.setenv("FLEETPULSE_ENGINE_ID", "e-1")
+
+    assert vllm.labels_of(CONFIG, 1, command.split())["engine_id"] == engine_id
+
+
 def test_weight_types_are_spelled_as_the_agent_spells_them() -> None:
     """Requests and engines match by them; the SDK cannot import the agent's list."""
     assert dict(facts.PRECISIONS) == vllm.PRECISIONS
