@@ -23,6 +23,7 @@ import orjson
 from producers.identity.host_file import CLAIM_BYTES_MAX
 from producers.receiver.listening import listen
 from producers.receiver.once import Once
+from producers.requests.counted_once import ID_LENGTH_MAX
 from schemas.errors import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -87,7 +88,7 @@ class _Proxy(asyncio.Protocol):
             if self._in_order:
                 return
             self._in_order = not line
-            if line and len(line) <= CLAIM_BYTES_MAX:
+            if 0 < len(line) <= ID_LENGTH_MAX:  # a longer one meets no report
                 self._once.claim(line.decode("latin-1"), self.give)
         if self._in_order or max(map(len, (*lines, self._begun))) > CLAIM_BYTES_MAX:
             self.close()

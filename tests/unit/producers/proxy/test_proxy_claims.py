@@ -14,6 +14,7 @@ from producers.proxy.claims import HEARD_S, HELD_S, Claims
 from producers.receiver import claims as module_of_agent
 from producers.receiver.claims import serving_claims
 from producers.receiver.once import Once
+from producers.requests.counted_once import ID_LENGTH_MAX
 from runtime.counters import Counters
 from tests.virtual_clock import VirtualClock
 
@@ -199,6 +200,17 @@ class HeardOnce(Once):
     def claim(self, request_id: str, give: Any) -> None:
         super().claim(request_id, give)
         self.claimed.append(request_id)
+
+
+async def test_a_claim_that_no_report_meets_is_not_kept(tmp_path: Path) -> None:
+    """Of 65,536 ids that are remembered none is longer: as many lines would be gigabytes."""
+    once = HeardOnce()
+    proxy = module_of_agent._Proxy(once, set(), tmp_path / "c.connected")
+    proxy.connection_made(Written([]))
+
+    proxy.data_received(b"r" * ID_LENGTH_MAX + b"\n" + b"s" * (ID_LENGTH_MAX + 1) + b"\nt\n")
+
+    assert once.claimed == ["r" * ID_LENGTH_MAX, "t"]
 
 
 class HeardClaims(Claims):
