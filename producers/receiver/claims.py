@@ -98,6 +98,8 @@ class _Proxy(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             return
         line = orjson.dumps({**row, "request_id": request_id}, option=orjson.OPT_APPEND_NEWLINE, default=str)
+        if len(line) > CLAIM_BYTES_MAX:
+            return  # the proxy would hang up, and its claims be forgotten
         self._reports.append(line)
         if len(self._reports) == 1:
             asyncio.get_running_loop().call_soon(self._send)

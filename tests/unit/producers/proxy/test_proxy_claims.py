@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
+from producers.identity.host_file import CLAIM_BYTES_MAX
 from producers.proxy import claims as module
 from producers.proxy.claims import HEARD_S, HELD_S, Claims
 from producers.receiver import claims as module_of_agent
@@ -170,6 +171,20 @@ async def test_reports_of_one_slice_are_handed_over_together(tmp_path: Path) -> 
     proxy.close()
 
     assert [orjson.loads(line) for line in b"".join(written).splitlines()] == [REPORT, REPORT | {"tenant": ["t"]}]
+
+
+async def test_a_report_that_the_proxy_does_not_read_is_not_given_to_it(tmp_path: Path) -> None:
+    """It would end the connection: those of other requests would count until it is there again."""
+    once, written = Once(), list[bytes]()
+    proxy = module_of_agent._Proxy(once, set(), tmp_path / "c.connected")
+    proxy.connection_made(Written(written))
+
+    proxy.data_received(b"r\n")
+    judged = once.judge([REPORT | {"text": "x" * CLAIM_BYTES_MAX}, dict(REPORT)], lambda _: b"", 0.0)
+    proxy.close()
+
+    assert judged == ([False, False], 2)
+    assert [orjson.loads(line) for line in b"".join(written).splitlines()] == [REPORT]
 
 
 class Written(asyncio.Transport):
