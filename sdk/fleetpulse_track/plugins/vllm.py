@@ -102,8 +102,8 @@ def _microseconds(seconds: Any) -> int | None:
 
 def labels_of(config: Any, engine_index: int, arguments: Sequence[str] = ()) -> dict[str, Any]:
     """What a ``VllmConfig`` and the command line say of the engine. ``FLEETPULSE_ENGINE_ID`` names it; its index is
-    added above 0, but not where one address has all ranks: their page is one engine's to the agent. Without it the agent
-    finds the engine by its ``address``."""
+    added above 0, but not where one address has all ranks: their page is one engine's to the agent. Without it the
+    agent finds the engine by its ``address``."""
     model = getattr(config, "model_config", None)
     name = getattr(model, "served_model_name", None) or getattr(model, "model", None)
     engine_id, address = os.environ.get("FLEETPULSE_ENGINE_ID"), address_of(arguments)
