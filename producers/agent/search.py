@@ -38,6 +38,8 @@ _log = logging.getLogger(__name__)
 GPU_GROUP = "gpu"
 NO_RIGHT = "needs more rights"
 """What ``producers.gpu.library`` makes of NVML's NO_PERMISSION; it is loaded by its probe alone."""
+_OF_SERVICES = frozenset({"kube-ipvs0"})
+"""Interfaces that have the addresses of all services of a cluster, at each of its nodes: that of kube-proxy's IPVS."""
 
 
 class Search:
@@ -149,7 +151,8 @@ def names_of_this_machine() -> list[str]:
     read is missing."""
     found = [socket.gethostname()]
     with contextlib.suppress(OSError, psutil.Error):
-        for each in (one for several in psutil.net_if_addrs().values() for one in several):
+        of_machine = (several for name, several in psutil.net_if_addrs().items() if name not in _OF_SERVICES)
+        for each in (one for several in of_machine for one in several):
             if each.family in (socket.AF_INET, socket.AF_INET6):
                 name = each.address.partition("%")[0]
                 address = ip_address(name)

@@ -217,7 +217,7 @@ class HeardOnce(Once):
         self.claimed.append(request_id)
 
 
-async def test_a_claim_that_no_report_meets_is_not_kept(tmp_path: Path) -> None:
+def test_a_claim_that_no_report_meets_is_not_kept(tmp_path: Path) -> None:
     """Of 65,536 ids that are remembered none is longer: as many lines would be gigabytes."""
     once = HeardOnce()
     proxy = module_of_agent._Proxy(once, set(), tmp_path / "c.connected")
