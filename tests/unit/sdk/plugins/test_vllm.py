@@ -272,9 +272,7 @@ def test_a_server_sends_its_address(reported: sent.Recorded, monkeypatch: pytest
         ("app.py", "e-1-1"),
     ],
 )
-def test_ranks_behind_one_address_are_one_engine(
-    command: str, engine_id: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranks_behind_one_address_are_one_engine(command: str, engine_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As their page is to the agent, which knows no other name. Ranks with servers of their own are told apart."""
     monkeypatch.setenv("FLEETPULSE_ENGINE_ID", "e-1")
 
