@@ -171,7 +171,12 @@ TRITON = EngineKind(
         _share(_of("nv_trt_llm_kv_cache_block_metrics", kv_cache_block_type="fraction")),
         _field("prompt_tokens", "nv_llm_input_token_len_sum"),
         _field("generation_tokens", "nv_llm_output_token_len_sum"),
-        _sum("finished_requests", "nv_inference_request_success", "nv_inference_request_failure"),
+        # Not REJECTED, which waited in the queue for too long and did not run. Older releases say no reason.
+        _sum(
+            "finished_requests",
+            "nv_inference_request_success",
+            _of("nv_inference_request_failure", reason=("", "OTHER", "BACKEND", "CANCELED")),
+        ),
     ),
     model_label="model",
     version_label="version",

@@ -181,6 +181,20 @@ def test_requests_that_tgi_refused_did_not_finish() -> None:
     assert values(read(lines, TGI)) == {(None, None): {"finished_requests": [10, 1]}}
 
 
+def test_requests_that_triton_refused_did_not_finish() -> None:
+    """They had not begun. Older releases say no reason."""
+    about = {"model": "m", "version": "1"}
+    lines = [
+        Line("nv_trt_llm_request_metrics", 0, {**about, "request_type": "scheduled"}),
+        Line("nv_inference_request_success", 10, about),
+    ]
+    failed = [Line("nv_inference_request_failure", 2, {**about, "reason": why}) for why in ("REJECTED", "BACKEND")]
+    plain = Line("nv_inference_request_failure", 3, about)
+
+    assert values(read([*lines, *failed]))["m", "1"]["finished_requests"] == [10, 2]
+    assert values(read([*lines, plain]))["m", "1"]["finished_requests"] == [10, 3]
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), -1.0, 1e19])
 def test_what_is_no_number_of_this_kind_is_unknown_and_counted(value: float) -> None:
     """Beside good values of the same field."""
