@@ -46,7 +46,7 @@ CONNECT_S = 3
 ANSWER_S = 35
 """A server that is silent for so long is unavailable: every query is stopped by the server itself long before."""
 LOOK_S = 10.0
-"""So often a server that did not answer is asked whether it does by now."""
+"""So often a server that did not answer is looked at."""
 _OUT_OF_TIME, _TOO_MANY_ROWS = "Code: 159", "Code: 396"
 _BUSY = {
     173: "CANNOT_ALLOCATE_MEMORY",
@@ -88,7 +88,7 @@ class Data:
 
     def __init__(self, login: ClickHouseConfig) -> None:
         self.login = login
-        """Of all that is asked, people's own statements among it: the one that was found to be right at the start."""
+        """Of all queries, people's own statements among them: the one that was found to be right at the start."""
         self._connection: _Connection | None = None
         self._connecting = asyncio.Lock()
         self._turns = Turns(CONNECTIONS_MAX, WAITING_MAX, "too many queries at once; this page tries again by itself")
