@@ -7,7 +7,7 @@ Both shells use it in the same way::
     await partitions.feed(topic, partition, generation, records)
     await partitions.revoke()
 
-What a shell learns of logs' ends from its fetches it tells ``partitions.lag``; then commits update the consumer lag.
+What a shell learns of logs' ends from its fetches it hands to ``partitions.lag``; then commits update the consumer lag.
 
 ``generation`` counts installations. A fetch from before the last seek carries an older one and is dropped. Every error
 ends up in ``fatal``; the shell waits for it and ends the process. But a ``PartitionError`` quarantines one partition
