@@ -37,8 +37,8 @@ def filled(tables: Tables) -> Iterator[Asked]:
         rows = fill_all(clickhouse, found.now_ms)
         minute_ms = found.now_ms // MINUTE_MS * MINUTE_MS
         fill_bills(clickhouse, [minute_ms - ago_ms for ago_ms in (26 * HOUR_MS, 4 * MINUTE_MS)], ODD_ROWS)
+        found.readings |= rows.readings
         for topic, table in RAW_TABLES.items():
-            found.readings[topic] = rows.readings[topic]
             insert_raw(clickhouse, table, rows.readings[topic])
         yield found
 

@@ -180,5 +180,5 @@ async def test_a_gpu_is_throttled_for_a_share_of_the_time_of_which_that_is_known
         )
 
     columns = given(total="throttled_us_sum", known="interval_ms_sum")
-    (row,) = (await data.ask("fleet_gpus", columns, SPAN_MS)).records()
+    (row,) = (await data.ask("fleet_gpus", columns, MINUTE_MS)).records()
     assert (row["value"], row["throttled_us"], row["covered_ms"]) == (250, 5_000_000, 20_000)
