@@ -51,7 +51,7 @@ def all_rows(sql: str) -> str:
 @lru_cache(4_096)
 def decimals(sql: str, name: str) -> int | None:
     """To how many decimals a query rounds the column of this name; None: it does not. Asked for every row."""
-    found = re.search(rf"\bround\((?:(?!\sAS\s).)*?(?:, (\d))?\)+\s+AS {name}\b", sql, re.DOTALL)
+    found = re.search(rf"\bround\((?:(?!\sAS\s).)*?(?:, (\d))?\s*\)+\s+AS {name}\b", sql, re.DOTALL)
     return None if found is None else int(found[1] or 0)
 
 

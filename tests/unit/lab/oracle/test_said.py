@@ -33,6 +33,11 @@ def test_percentiles_are_rounded_to_whole_microseconds() -> None:
     assert [decimals(percentiles_sql("ttft_us", "model"), one) for one in ("p99", "requests")] == [0, None]
 
 
+def test_how_far_a_query_rounds_is_read_over_line_ends() -> None:
+    """Where a long expression is folded, the last bracket stands in a line of its own."""
+    assert decimals("SELECT round(\n    100 * sum(a) / sum(b), 2\n) AS share", "share") == 2
+
+
 def test_with_nothing_left_out_there_are_no_others() -> None:
     """Neither rows behind the first ones, nor a row of what these do not name."""
     cut, summed = all_rows(queries.text("slowest_hosts")), all_rows(queries.text("cost_failed"))
