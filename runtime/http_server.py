@@ -3,7 +3,8 @@
 Requests of a connection are answered one after the other; meanwhile nothing more is read from it. A connection above
 ``connections_max`` gets 503 and is closed. Idling, sending a request and reading an answer may take ``within_s`` each,
 then the connection is cut. Heads and bodies are bounded, chunked bodies too. An offer of another protocol,
-such as HTTP/2 by every request of Java's client, is ignored (RFC 9110, 7.8). Why not a framework: decision 0016.
+such as HTTP/2 by every request of Java's client, is ignored (RFC 9110, 7.8). What a browser posts for a page has an
+``Origin`` and is refused: the name of a page can be made to point here. Why not a framework: decision 0016.
 """
 
 from __future__ import annotations
@@ -88,6 +89,8 @@ class App:
 
     def check(self, request: Request) -> Refused | None:
         """Why this head is refused; None: its body is wanted."""
+        if "origin" in request.headers:
+            return Refused(403, "web pages are not answered")
         if (route := self.routes.get(request.path)) is None:
             return Refused(404, " ".join(self.routes))
         if ("GET" if request.method == "HEAD" else request.method) != route.method:

@@ -3,7 +3,8 @@
 Source: https://opentelemetry.io/docs/specs/otlp/#otlphttp (1.9). Bodies are bounded before and after unpacking, and in
 items; what is read is bounded in time and in number of connections. ``GET /unmapped`` lists what was counted and not
 mapped.
-Answers: 200 with partial success, 400 unreadable, 401 without the token, 404, 405, 413 too large, 415, 503 no room.
+Answers: 200 with partial success, 400 unreadable, 401 without the token, 403 for a web page, 404, 405, 413 too large,
+415, 503 no room.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Answers: 202 all lines are spooled; 400 none is, with a reason per line; 503 the spool is full, none is spooled, retry
 later. All or nothing, so that a sender can correct and resend a body without duplicates; where the disk takes a part
 alone, 202 says how many lines it took, and the rest was shed and declared. The content type must be
-application/x-ndjson, which no web page can send here without a preflight request.
+application/x-ndjson, which no web page can send here without a preflight request; one whose name was made to point here
+needs none, and is refused by its ``Origin``.
 """
 
 from __future__ import annotations

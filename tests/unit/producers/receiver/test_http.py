@@ -135,6 +135,7 @@ async def test_bad_lines_are_refused_with_their_reasons(tmp_path: Path) -> None:
         pytest.param(post(GOOD, path="/v1/other"), 404, id="another path"),
         pytest.param(b"GET /v1/requests HTTP/1.1\r\n\r\n", 405, id="another method"),
         pytest.param(post(GOOD, kind="text/plain"), 415, id="a content type that a web page may send"),
+        pytest.param(post(GOOD, more="origin: http://h:1\r\n"), 403, id="a page whose name points here"),
         pytest.param(post(b"x" * 1_025), 413, id="a body one byte too large"),
         pytest.param(b"POST /v1/requests HTTP/1.1\r\nx: " + b"y" * HEAD_BYTES_MAX, 431, id="a header without end"),
         pytest.param(b"\x16\x03\x01\x00\xa5 nonsense\r\n\r\n", 400, id="no HTTP at all"),
