@@ -28,7 +28,9 @@ from schemas.errors import ConfigError
 
 _log = logging.getLogger(__name__)
 
-WAITING_BYTES_MAX = 4 * 1024 * 1024
+PROXIES_MAX = 128
+"""Connections at one time, one for each worker of a proxy; one more is closed at once."""
+WAITING_BYTES_MAX = 1024 * 1024
 """Reports that a proxy has not read; beyond it they are dropped."""
 
 
@@ -74,7 +76,10 @@ class _Proxy(asyncio.Protocol):
         self._in_order = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It may claim from now on."""
+        """It may claim from now on, unless too many others do."""
+        if len(self._open_now) >= PROXIES_MAX:
+            transport.close()
+            return
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is of no class of asyncio's
         self._open_now.add(self)
         self._once.proxies += 1
@@ -118,7 +123,9 @@ class _Proxy(asyncio.Protocol):
 
     def connection_lost(self, _error: Exception | None) -> None:
         """One that did not end in order may not have reported its requests."""
-        self._open_now.discard(self)
+        if self not in self._open_now:
+            return  # one too many
+        self._open_now.remove(self)
         self._once.proxies -= 1
         self._transport = None
         if not self._in_order:

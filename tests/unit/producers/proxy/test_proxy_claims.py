@@ -207,6 +207,29 @@ class Written(asyncio.Transport):
         """Nothing is open."""
 
 
+class Closed(Written):
+    """Says whether it was closed."""
+
+    closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each is a descriptor of the agent. One more is closed, and its end takes nothing from the others."""
+    monkeypatch.setattr(module_of_agent, "PROXIES_MAX", 1)
+    once, open_now, wires = Once(), set[module_of_agent._Proxy](), (Closed([]), Closed([]))
+    proxies = [module_of_agent._Proxy(once, open_now, tmp_path / "c.connected") for _ in wires]
+
+    for proxy, wire in zip(proxies, wires, strict=True):
+        proxy.connection_made(wire)
+    proxies[1].connection_lost(None)
+
+    assert [wire.closed for wire in wires] == [False, True]
+    assert (open_now, once.proxies) == ({proxies[0]}, 1)
+
+
 class HeardOnce(Once):
     def __init__(self) -> None:
         super().__init__()
