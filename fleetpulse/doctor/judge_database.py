@@ -228,7 +228,10 @@ def _reader(facts: DatabaseFacts) -> Iterator[Finding]:
     if reader.error is not None:
         return
     grant = f"GRANT SELECT ON {reader.database}.* TO {reader.user}"
-    mends = "; ".join(reader_profile.statements(reader.user, reader.database, sharded=reader.sharded))
+    mend = _client("; ".join(reader_profile.statements(reader.user, reader.database, sharded=reader.sharded)))
+    limit = f"fleetpulse migrate --reader   # or {mend}"
+    if reader.user == facts.writer.user:  # which would lose its rights
+        mend = limit = f"{_variable('USER')}=reader   # a user of its own, which `fleetpulse migrate --reader` limits"
     if facts.reader is None:
         if _writes(reader):
             says = "no login that only reads is configured here: people's SQL is refused"
@@ -236,17 +239,17 @@ def _reader(facts: DatabaseFacts) -> Iterator[Finding]:
         return
     if _writes(reader):
         may = ", ".join(right for right in READER_MUST_NOT if reader.can.get(right))
-        yield wrong("reader.rights", reader.user, f"runs people's SQL and may {may}", _client(mends))
+        yield wrong("reader.rights", reader.user, f"runs people's SQL and may {may}", mend)
     elif reader.sources:
         may = f"runs people's SQL and may read beyond the server: {', '.join(reader.sources)}"
-        yield wrong("reader.rights", reader.user, may, _client(mends))
+        yield wrong("reader.rights", reader.user, may, mend)
     elif not all(reader.can.get(right, True) for right in READER_NEEDS):
         yield wrong("reader.rights", reader.user, f"may not read database {reader.database}", _client(grant))
     else:
         yield good("reader.rights", reader.user, f"may read database {reader.database}, and only that")
     if missing := reader_profile.unlimited(reader.settings):
         says = f"may use as much as a statement asks for: {', '.join(missing)} without a bound"
-        yield wrong("reader.limits", reader.user, says, f"fleetpulse migrate --reader   # or {_client(mends)}")
+        yield wrong("reader.limits", reader.user, says, limit)
     else:
         yield good("reader.limits", reader.user, "has limits on time, memory, rows, bytes and statements at once")
     if reader.database != facts.writer.database:

@@ -10,16 +10,19 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from fleetpulse.sql.reader_profile import login_of_people, statements
 from runtime.clickhouse_clients import connect, first_line
 from runtime.config import ClickHouseConfig, Config
-from schemas.errors import FleetpulseError
+from schemas.errors import ConfigError, FleetpulseError
 
 
 def limit_reader(config: Config, servers: Sequence[ClickHouseConfig] = (), *, dry_run: bool = False) -> tuple[str, ...]:
     """Give the user of ``clickhouse_reader`` its rights and limits, on the other ``servers`` too.
 
     Returns the SQL that did it (with ``dry_run``: that would). Raises ``ConfigError`` where none is configured,
-    ``FleetpulseError`` with what an administrator has to run where the writer may not.
+    or the writer itself, ``FleetpulseError`` with what an administrator has to run where the writer may not.
     """
     reader = login_of_people(config)
+    if reader.user == config.clickhouse.user:
+        bound = "must be a user of its own: that of clickhouse.user would lose all rights but to read"
+        raise ConfigError("clickhouse_reader.user", reader.user, bound)
     sql = statements(reader.user, reader.database, sharded=bool(reader.cluster))
     if dry_run:
         return sql

@@ -571,6 +571,11 @@ DATABASE_BROKEN: dict[str, tuple[DatabaseFacts, tuple[str, str, str], str]] = {
         ("reader.rights", "reader", "wrong"),
         "REVOKE ALL ON *.* FROM `reader`",
     ),
+    "a reader that is the writer": (
+        replace(DATABASE, reader=replace(READER, user="writer", readonly=0, can={"SELECT": True, "INSERT": True})),
+        ("reader.rights", "writer", "wrong"),
+        "FLEETPULSE_CLICKHOUSE_READER__USER=",
+    ),
     "a reader that reaches the network": (
         replace(DATABASE, reader=replace(READER, sources=("URL",))),
         ("reader.rights", "reader", "wrong"),
