@@ -156,7 +156,8 @@ def _queries(grants: tuple[str, ...]) -> str:
 def prepare(state: StackState, number: int = 1) -> None:
     """Write a server's configuration."""
     home, shards = state.data_dir / node_name(NAME, number), state.nodes[: state.shards]
-    (home / "data").mkdir(parents=True, exist_ok=True)
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)  # the folder that it is in may be open to others
+    (home / "data").mkdir(exist_ok=True)
     secret = _hash(f"shards {state.writer_password}")
     texts = {
         "config.xml": config(state.nodes[number - 1], home, shards, secret),

@@ -87,7 +87,8 @@ def settings(nodes: Sequence[Ports], log_dir: Path, number: int = 1) -> str:
 def prepare(state: StackState, number: int = 1) -> None:
     """Write the settings and, the first time, format the log folder; safe to repeat after a kill at any moment."""
     home = state.data_dir / node_name(NAME, number)
-    (home / "tmp").mkdir(parents=True, exist_ok=True)
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)  # the folder that it is in may be open to others
+    (home / "tmp").mkdir(exist_ok=True)
     logs = home / "log"
     if not logs.exists():
         _format(state, logs, number)

@@ -1,5 +1,6 @@
 import hashlib
 import importlib.metadata
+import stat
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -40,6 +41,14 @@ def test_passwords_are_stored_as_hashes() -> None:
 
     assert "secret" not in text
     assert users().findtext("users/reader/password_sha256_hex") == hashlib.sha256(b"reader-secret").hexdigest()
+
+
+def test_nobody_else_looks_into_its_folder(tmp_path: Path) -> None:
+    """Though that which it is in was there before, open to all: who reads its files needs no password."""
+    tmp_path.chmod(0o755)
+    clickhouse.prepare(StackState(tmp_path, "c", PORTS, "w", "r"))
+
+    assert stat.S_IMODE((tmp_path / "clickhouse").stat().st_mode) == 0o700
 
 
 def test_every_user_logs_in_from_this_machine_alone() -> None:

@@ -1,3 +1,4 @@
+import stat
 import struct
 from pathlib import Path
 
@@ -59,6 +60,14 @@ def test_secrets_are_not_on_the_command_line() -> None:
     state = StackState(Path("/d"), "c", PORTS, "writer-secret", "reader-secret")
 
     assert "secret" not in " ".join(kafka.command(state, Path("/j"), []))
+
+
+def test_nobody_else_looks_into_its_folder(tmp_path: Path) -> None:
+    """Though that which it is in was there before, open to all: records of everybody are in it."""
+    tmp_path.chmod(0o755)
+    kafka.prepare(StackState(tmp_path, "c", PORTS, "w", "r"))
+
+    assert stat.S_IMODE((tmp_path / "kafka").stat().st_mode) == 0o700
 
 
 def java_of(home: Path, *, archive: bool) -> Path:
