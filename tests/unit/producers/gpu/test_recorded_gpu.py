@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fleetpulse.report.compute import gpu_of
+from fleetpulse.report.compute import compute_of
 from producers.nvidia_smi.fields import read_table
 from tests.fake_nvml import Error, FakeGpu
 from tests.unit.producers.gpu.conftest import Open
@@ -249,12 +249,13 @@ def test_half_of_the_time_is_half_of_the_activity(recorded: Recorded, open_on: O
 
 @of_each
 def test_a_model_s_share_of_the_arithmetic_is_below_its_tensor_activity(recorded: Recorded, open_on: Open) -> None:
-    """Dense products at the power limit: two thirds of the data sheet's arithmetic, 93 % tensor activity."""
-    gpu = gpu_of(recorded.name)
-    peak = gpu.peak_tflops("bf16") if gpu is not None else None
-    assert peak is not None
+    """Dense products at the power limit: two thirds of the data sheet's arithmetic, 93 % tensor activity; as many
+    operations as the tokens of a model of 1 B parameters take."""
     for reading, row in rows_of(recorded, "bf16", open_on):
-        assert reading["done"]["amount"] / (peak * 1e12) == pytest.approx(recorded.of_peak, abs=0.01)
+        tokens = {"generated_tokens": reading["done"]["amount"] / 2e9, "prompt_tokens": 0, "hit_tokens": 0}
+        gpu = {"gpu_type": row["gpu_model"], "part_of_gpu": None, "tensor_active": row["tensor_active_ppm"] / 1e6}
+        found = compute_of([tokens | {"covered_for_ms": 1_000}], [gpu], {"parameters": 10**9}, None, "bf16")
+        assert found.utilisation == pytest.approx(recorded.of_peak, abs=0.01)
         assert row["tensor_active_ppm"] == pytest.approx(recorded.tensor_active_ppm, abs=5_000)
         assert row["throttled_power_us"] >= 990_000
 
