@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from types import FrameType
 
 import httpx
@@ -18,6 +19,7 @@ from fleetpulse.baseline.load import body, point
 from fleetpulse.baseline.run import Run, Runner
 
 ROW = {"status": "ok", "itl_bins": {}, "input_tokens": 10, "output_tokens": 5, "ttft_us": 1, "e2e_us": 2}
+ANSWERS = Path(__file__).resolve().parents[3] / "data" / "engine_answers"
 
 
 class Stream(httpx.AsyncByteStream):
@@ -52,6 +54,23 @@ async def test_a_step_counts_every_request_and_token() -> None:
     assert found.output_tokens_per_s == pytest.approx(found.requests_per_s * 3, rel=0.01)
     assert found.input_tokens_per_s == pytest.approx(found.requests_per_s * 12, rel=0.01)
     assert seen == [(number, 6) for number in range(1, 7)]
+
+
+@pytest.mark.parametrize(
+    ("engine", "api", "tokens"),
+    [("vllm-0.32.0", "chat", (255, 6)), ("vllm-0.32.0", "completions", (3, 6)), ("llama.cpp-0.5.0", "chat", (255, 6))],
+)
+async def test_tokens_are_those_that_real_engines_reported(engine: str, api: str, tokens: tuple[int, int]) -> None:
+    """Of their streams as recorded, byte by byte."""
+    content = (ANSWERS / engine / f"{api}_stream_usage.sse").read_bytes()
+    headers = {"content-type": "text/event-stream; charset=utf-8"}
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, headers=headers, content=content))
+    async with Runner(Run("http://e", "tiny", api, requests=4), transport) as runner:
+        found = await runner.step(2, lambda *_: None)
+
+    assert (found.requests, found.failed) == (4, 0)
+    assert found.input_tokens_per_s == pytest.approx(found.requests_per_s * tokens[0], rel=0.01)
+    assert found.output_tokens_per_s == pytest.approx(found.requests_per_s * tokens[1], rel=0.01)
 
 
 async def test_no_more_than_the_concurrency_are_open() -> None:

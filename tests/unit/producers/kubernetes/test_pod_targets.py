@@ -8,7 +8,7 @@ from producers.engines.mappings import BY_KIND
 from producers.engines.target import EngineTarget
 from producers.kubernetes.engines import IMAGES, engines_among, host_ports, image_of
 from producers.kubernetes.pods import Container, Pod, pods_of
-from tests.unit.producers.kubernetes.pod_lists import ID, list_of, pod_of
+from tests.unit.producers.kubernetes.pod_lists import ID, RECORDED, list_of, pod_of
 
 
 def targets(*pods: Any, marked_only: bool = False) -> list[EngineTarget]:
@@ -52,6 +52,24 @@ def test_a_pod_with_a_known_image_is_an_engine() -> None:
 
     assert targets(pod_of("llama-0", "vllm/vllm-openai", ports=ports)) == [
         EngineTarget("serving/llama-0:8001", "http://10.0.0.7:8001", kind="vllm", container_id=ID, sought=True)
+    ]
+
+
+def test_of_recorded_pods_the_one_with_an_engine_s_image_is_one() -> None:
+    """None as the kubelet told them; and with vLLM in place of its image the pod that runs, by its name, address and
+    container."""
+    recorded = RECORDED.read_bytes()
+    served = recorded.replace(b'"datadog/agent-dev:mfpierre-test-kubelet"', b'"vllm/vllm-openai:v0.32.0"')
+
+    assert engines_among(pods_of(recorded, 10)[0]) == []
+    assert engines_among(pods_of(served, 10)[0]) == [
+        EngineTarget(
+            "default/datadog-agent-pbqt2:8000",
+            "http://10.40.1.80:8000",
+            kind="vllm",
+            container_id="51cba2ca229069039575750d44ed3a67e9b5ead651312ba7ff218dd9202fde64",
+            sought=True,
+        )
     ]
 
 

@@ -5,6 +5,8 @@ Covers stream_jobs.windows.goodput.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 from hypothesis import given, settings
@@ -24,6 +26,7 @@ from tests.unit.stream_jobs.windows.cases import (
 )
 
 REQUESTS = "llm.requests"
+RECORDED = Path(__file__).resolve().parents[3] / "data" / "counterparts"
 CLASSES = (SloClass("interactive", 0.99, ttft_us=500, tpot_us=50), SloClass("batch", 0.9, e2e_us=9_000))
 COUNTS = ("judged_requests_sum", "good_requests_sum", "good_tokens_sum")
 near = st.none() | st.sampled_from((0, 50, 51, 500, 501, 9_000, 9_001))
@@ -56,10 +59,12 @@ def by_hand(row: Row) -> tuple[int, int, int] | None:
     return 1, 1, (row["input_tokens"] or 0) + (row["output_tokens"] or 0)
 
 
-def counted(rows: list[Row], classes: tuple[SloClass, ...]) -> dict[Any, list[int | None]]:
+def counted(
+    rows: list[Row], classes: tuple[SloClass, ...], appended_ms: int = BASE_MS + 20_000
+) -> dict[Any, list[int | None]]:
     """Sums of the set ``service`` by window, tenant and class."""
     step = WindowsStep(DEFAULT_LIMITS, PARTITIONS, classes=classes)
-    state, changes = fold_all(step, [a_record(REQUESTS, rows, 0, BASE_MS + 20_000)], REQUESTS)
+    state, changes = fold_all(step, [a_record(REQUESTS, rows, 0, appended_ms)], REQUESTS)
     found: dict[Any, list[int | None]] = {}
     for row in partials(step, state, changes):
         if row["grouping"] == "service":
@@ -91,3 +96,42 @@ def test_without_classes_nothing_is_judged() -> None:
     row = a_request(tenant="a", slo_class="interactive", ttft_us=1)
 
     assert counted([row], ()) == {(BASE_MS, "a", "interactive"): [None, None, None]}
+
+
+OBJECTIVES = (SloClass("interactive", 0.99, ttft_us=275_000, tpot_us=32_800), SloClass("batch", 0.9, e2e_us=745_000))
+
+
+def seen_by_client() -> dict[str, dict[str, float]]:
+    """What aiperf measured of each request, in milliseconds and tokens."""
+    lines = map(json.loads, (RECORDED / "profile_export.jsonl").read_text().splitlines())
+    names = (
+        *("time_to_first_token", "inter_token_latency", "request_latency"),
+        *("usage_prompt_tokens", "usage_completion_tokens"),
+    )
+    return {
+        line["metadata"]["x_request_id"]: {name: line["metrics"][name]["value"] for name in names} for line in lines
+    }
+
+
+def test_recorded_requests_are_good_where_their_client_says_so() -> None:
+    """Eight streams through the proxy, of two tenants and classes: none of their times lies near a bound."""
+    kept = json.loads((RECORDED / "rows.json").read_text())
+    client = seen_by_client()
+    rows = list[Row]()
+    expected = {("a", "interactive"): [4, 0, 0], ("b", "batch"): [4, 0, 0]}
+    for number, row in enumerate(kept):
+        tenant, slo = (("a", "interactive"), ("b", "batch"))[number % 2]
+        bins = {int(key): count for key, count in row["itl_bins"].items()}
+        rows.append(a_request(**row | {"itl_bins": bins, "tenant": tenant, "slo_class": slo}))
+        seen = client[row["request_id"]]
+        slow = (seen["time_to_first_token"] > 275 or seen["inter_token_latency"] > 32.8, seen["request_latency"] > 745)
+        if not slow[number % 2]:
+            tokens = seen["usage_prompt_tokens"] + seen["usage_completion_tokens"]
+            expected[tenant, slo] = [4, expected[tenant, slo][1] + 1, expected[tenant, slo][2] + int(tokens)]
+
+    found: dict[tuple[str, str], list[int | None]] = {}
+    for (_, tenant, slo), counts in counted(rows, OBJECTIVES, rows[-1]["at_ms"] + 100).items():
+        _add(found.setdefault((tenant, slo), [None] * 3), counts)
+
+    assert found == expected
+    assert {key: counts[1] for key, counts in found.items()} == {("a", "interactive"): 2, ("b", "batch"): 1}
