@@ -138,3 +138,13 @@ def test_the_first_requests_after_it_are_those_of_a_cold_engine(rollout: Rollout
     cold = rollout.rig.rows("SELECT request_id FROM llm_requests FINAL WHERE start = 'cold'")
 
     assert {row["request_id"] for row in cold} & rollout.seen[AFTER].keys()
+
+
+def test_the_shipped_rule_tells_of_the_cold_start(rollout: Rollout) -> None:
+    """By the engine whose requests waited for the new process."""
+    rollout.rig.eventually("SELECT count() FROM alert_history WHERE rule = 'cold_starts'", bool)
+    rows = rollout.rig.rows(
+        "SELECT DISTINCT labels['engine_id'] AS engine_id FROM alert_history WHERE rule = 'cold_starts'"
+    )
+
+    assert [row["engine_id"] for row in rows] == [rollout.events[-1]["engine_id"]]

@@ -257,6 +257,17 @@ def test_requests_have_what_is_known_of_their_engine(trial: Trial) -> None:
     assert row["model_version"]
 
 
+def test_windows_have_the_running_batch(trial: Trial) -> None:
+    """A histogram of all readings; clients had four requests open at a time, and requests stand beside the batch."""
+    trial.rig.eventually("SELECT max(running_max) FROM engine_windows", lambda n: n and n >= 2)
+    (row,) = trial.rig.rows(
+        "SELECT sum(running_count) AS readings, arraySum(mapValues(sumMap(running_bins))) AS binned FROM engine_windows"
+    )
+
+    assert row["binned"] == row["readings"] > 0
+    assert trial.rig.value("SELECT sum(requests) FROM latency_by_concurrency") > 0
+
+
 def test_invented_models_are_one_series(trial: Trial) -> None:
     """Models that no answer confirmed are one series; a rejected request of a confirmed one is of that model."""
     models = {row["model"] for row in trial.rig.rows("SELECT DISTINCT model FROM request_windows")}
