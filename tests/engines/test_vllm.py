@@ -295,6 +295,14 @@ def test_a_busy_minute_is_paid_by_its_requests(trial: Trial) -> None:
     assert "__unpriced__" not in shares
 
 
+def test_a_single_request_has_its_cost(trial: Trial) -> None:
+    """By its id: of the bill of its minute what its own tokens are."""
+    request_id = f"request_id={trial.seen[0].request_id}"
+    costs = [row["cost_nusd"] for row in trial.rig.answered("query", "request_cost", "--param", request_id)]
+
+    assert max(cost or 0 for cost in costs) > 0
+
+
 def test_a_fault_is_joined_to_the_requests_of_its_window(trial: Trial) -> None:
     """An XID of the GPU, with its engine, and the requests that were open until one was answered well."""
     rig = trial.rig

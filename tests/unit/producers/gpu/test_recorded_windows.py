@@ -25,7 +25,7 @@ from tests.unit.stream_jobs.costs.test_step import told_at_once
 from tests.unit.stream_jobs.insight.cases import BASE_MS, GPU, GRAIN_MS, Row, a_block, a_row
 from tests.unit.stream_jobs.windows.cases import a_record, a_step, fold_all, partials
 
-ENGINES = "engine.samples"
+ENGINES, PROCESSES = "engine.samples", "host.processes"
 PLACED = {"engine_id": "e", "placement_group": "e", "workload": "inference"}
 WINDOWS = 8 * 6
 SECONDS = GRAIN_MS // 1_000
@@ -95,6 +95,27 @@ def test_tensor_cores_that_rest_beside_prompts_in_8_bit_are_told(
     rules = fired({GPU: [window_of(rows_of(recorded, phase, open_on))], ENGINES: [prompts]})
 
     assert {name for name in rules if name.startswith("tensor_cores_idle")} == told
+
+
+@of_each
+@pytest.mark.parametrize(
+    ("phase", "told"), [("idle1", {"gpu_starved", "gpu_starved_by_core"}), ("bf16", set())], ids=["idle", "busy"]
+)
+def test_a_gpu_that_rests_while_requests_wait_is_starved(
+    recorded: Recorded, phase: str, told: set[str], open_on: Open
+) -> None:
+    """By SM activity, and by utilization where a thread of the engine is saturated; queue and thread are made up."""
+    engine = {"engine_id": "e", "placement_group": "e", "host": "host-1", "origin": "measured", "event_count": 2}
+    queue = a_row(ENGINES, "engine_sample", model="m", waiting_count=2, waiting_sum=20, **engine)
+    thread = a_row(
+        PROCESSES, "process", process_name="tokenizer", workload="inference",
+        cpu_thread_max_ppm_count=2, cpu_thread_max_ppm_sum=1_940_000, cpu_thread_max_ppm_max=970_000, **engine,
+    )  # fmt: skip
+    gpu = window_of(rows_of(recorded, phase, open_on))
+
+    rules = fired({GPU: [gpu], ENGINES: [queue], PROCESSES: [thread]})
+
+    assert {name for name in rules if name.startswith("gpu_starved")} == told
 
 
 @of_each
