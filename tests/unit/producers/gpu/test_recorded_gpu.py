@@ -11,9 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from fleetpulse.report.compute import compute_of
+from producers.agent.exposition import exposed
+from producers.collector import Collected
 from producers.nvidia_smi.fields import read_table
+from runtime.counters import Counters
+from runtime.edge_config import ExpositionConfig
+from schemas.events.event_types import GPU_SAMPLES
 from tests.fake_nvml import Error, FakeGpu
 from tests.unit.producers.gpu.conftest import Open
 
@@ -147,6 +153,25 @@ def test_a_row_says_what_nvidia_smi_said_in_the_same_second(recorded: Recorded, 
         assert far == {}
         assert row["power_mw"] == pytest.approx(smi["power.draw"], rel=0.03)
         assert row["clock_sm_mhz"] == pytest.approx(smi["clocks.current.sm"], rel=0.1)
+
+
+@of_each
+def test_the_agent_s_page_shows_what_nvidia_smi_said(recorded: Recorded, open_on: Open) -> None:
+    """The last reading in Prometheus' base units, by the driver's name of the GPU; energy added up."""
+    readings = rows_of(recorded, "bf16", open_on)
+    counters, (reading, last) = Counters(), readings[-1]
+    with exposed(ExpositionConfig(enabled=True), lambda: last["at_ms"], counters) as take:
+        take([Collected(GPU_SAMPLES, [row for _, row in readings])])
+        page = counters.render().decode()
+    samples = [sample for family in text_string_to_metric_families(page) for sample in family.samples]
+    shown = {sample.name.removeprefix("fleetpulse_gpu_"): sample.value for sample in samples}
+    smi = smi_of(recorded, reading)
+
+    assert {sample.labels["gpu_model"] for sample in samples} == {recorded.name}
+    assert shown["power_watts"] == pytest.approx(smi["power.draw"] / 1_000, rel=0.03)
+    assert shown["temperature_celsius"] == pytest.approx(smi["temperature.gpu"], abs=1)
+    assert shown["memory_used_bytes"] == pytest.approx(smi["memory.used"], abs=2**20)
+    assert shown["energy_joules_total"] == pytest.approx(sum(row["energy_mj"] for _, row in readings) / 1_000)
 
 
 @of_each
