@@ -28,7 +28,7 @@ CUT = PartitionError("log_cut", "t/1: the log begins too late")
 class Owner:
     """Raises what the test put there for its partition."""
 
-    position, committed, number, output_bytes = 7, 7, 0, 0
+    position, committed, done_to, number, output_bytes = 7, 7, 7, 0, 0
     found: Committed | None = Committed(7, "v1")
     acquires: dict[int, Exception]
     feeds: dict[int, Exception]
