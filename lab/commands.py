@@ -289,7 +289,8 @@ def oracle(
 
     Example: [bold]fleetpulse oracle --ranges 200 --seed 1[/bold]
     """
-    from contextlib import closing
+    import os
+    from contextlib import ExitStack, closing
 
     from fleetpulse.commands.progress import Progress
     from fleetpulse.sql.database import Database
@@ -302,15 +303,12 @@ def oracle(
     classes = load_set(rules or RULES).slo_classes
     objectives = {one.name: (one.ttft_us, one.tpot_us, one.e2e_us) for one in classes}
 
-    with (
-        closing(Database(load({"data_dir": data_dir}).reading)) as database,
-        Progress() as progress,
-        progress.task(f"{ranges} ranges") as on_progress,
-    ):
-        before_ms = SystemClock().now_ms()
-        found = compared(
-            lambda sql, bound: database.sql(sql, bound).records(), ranges, seed, before_ms, objectives, on_progress
-        )
+    login = load({"data_dir": data_dir}).reading
+    with ExitStack() as stack:
+        databases = [stack.enter_context(closing(Database(login))) for _ in range(os.cpu_count() or 1)]
+        asks = [lambda sql, bound, one=one: one.sql(sql, bound).records() for one in databases]
+        on_progress = stack.enter_context(stack.enter_context(Progress()).task(f"{ranges} ranges"))
+        found = compared(asks, ranges, seed, SystemClock().now_ms(), objectives, on_progress)
     return Result(found.as_dict(), lambda: _show_oracle(found.as_dict()), wrong=not found.exact)
 
 

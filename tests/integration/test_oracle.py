@@ -39,7 +39,7 @@ def asked(_tables: Tables) -> Iterator[Asked]:
 def test_every_face_says_what_single_rows_say(asked: Asked) -> None:
     """Counts to the last one, money to the nano-dollar, rates of the time with data, percentiles within the sketch's
     error, whatever the ends of the range are."""
-    compared = oracle(asked, RANGES, 1, asked.now_ms + DAY_MS, OBJECTIVES)
+    compared = oracle([asked], RANGES, 1, asked.now_ms + DAY_MS, OBJECTIVES)
     differing = [line for line in compared.as_dict()["lines"] if line["different"]]
 
     assert differing == []

@@ -122,6 +122,6 @@ def test_nothing_is_compared_while_rollups_lack_what_rows_say() -> None:
         return [{"topic": "costs", "level": "1m", "window_ms": 0}] * 2 if sql == OPEN_BUCKETS else []
 
     with pytest.raises(FleetpulseError, match=r"2 buckets of rollups .* run `fleetpulse sink` for half a minute"):
-        oracle(ask, 1, 1, FIRST_MS, {})
+        oracle([ask], 1, 1, FIRST_MS, {})
 
     assert asked == [OPEN_BUCKETS]
