@@ -102,6 +102,8 @@ _TABLE: tuple[_Row, ...] = (
     _sample("memory_reserved_bytes", _RESERVED),
     _sample("energy_mj", _ENERGY, most_per_s=MJ_PER_S),
     _sample("throttled_us", *_VIOLATIONS, partial=True),
+    # Under power DCGM counts the limit and the brake as one: the brake is an event of its clock reasons alone.
+    _sample("throttled_fault_us", *_VIOLATIONS[1:], partial=True),
     _sample("throttled_power_us", _VIOLATIONS[0]),
     _sample("throttled_thermal_us", _VIOLATIONS[1]),
     _sample("pcie_tx_bytes", _prof("PCIE_TX_BYTES", only_as_gauge=True)),

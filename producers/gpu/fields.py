@@ -120,6 +120,8 @@ _POWER_BRAKE: Group = ((Value(271, per=1_000),),)
 _THERMAL: Group = ((Value(269, per=1_000), Value(270, per=1_000)), (Value(75, per=1_000),))
 _BOARD_LIMIT: Group = ((Value(77, per=1_000),),)
 _RELIABILITY: Group = ((Value(79, per=1_000),),)
+_FAULTS = (_POWER_BRAKE, _THERMAL, _BOARD_LIMIT, _RELIABILITY)
+"""What a healthy GPU does not meet, however much it works; its power limit it does."""
 
 # NVLink counts KiB up to NVLink 4, bytes on NVLink 5, there by link; what counts as an error differs between them.
 _NVLINK_TX: Group = ((Value(138, ALL_LINKS, times=1_024),), (Value(202, ALL_LINKS),), _links(202))
@@ -155,7 +157,8 @@ FIELDS: tuple[GpuField, ...] = (
     # 3.5 ms a reading on an H200; restarts from 0 with the driver.
     _field("energy_mj", Value(83), Call("energy"), most_per_s=MJ_PER_S, pace="window"),
     # 1.2 ms, almost all of it for the fields of heat.
-    GpuField("throttled_us", (_SW_POWER, _POWER_BRAKE, _THERMAL, _BOARD_LIMIT, _RELIABILITY), _US_PER_S, pace="window"),
+    GpuField("throttled_us", (_SW_POWER, *_FAULTS), _US_PER_S, pace="window"),
+    GpuField("throttled_fault_us", _FAULTS, _US_PER_S, pace="window"),
     GpuField("throttled_power_us", (_SW_POWER, _POWER_BRAKE), _US_PER_S, pace="window"),
     GpuField("throttled_thermal_us", (_THERMAL,), _US_PER_S, pace="window"),
     # Fields 197 and 198 have 32 bits, which a busy link passes thirteen times a second: they tell no growth.

@@ -22,7 +22,7 @@ from schemas.limits import WINDOW_MS
 
 Parts = Mapping[str, tuple[str, ...]]
 
-CUT_TO_INTERVAL = ("throttled_us", "throttled_power_us", "throttled_thermal_us")
+CUT_TO_INTERVAL = ("throttled_us", "throttled_fault_us", "throttled_power_us", "throttled_thermal_us")
 """Time that is counted once for each of several causes at the same moment."""
 WINDOWS_MAX = 12
 """How many windows a counter that could not be read is made up for; growth of more goes to the oldest of them."""

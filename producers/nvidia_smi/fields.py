@@ -75,6 +75,7 @@ _TABLE = (
     _sample("performance_state", Column("pstate", words=_P_STATES)),
     _sample("clock_reasons", Column("clocks_event_reasons.active", older="clocks_throttle_reasons.active")),
     _throttled("throttled_us", *_THROTTLED),
+    _throttled("throttled_fault_us", *_THROTTLED[1:]),
     _throttled("throttled_power_us", *_THROTTLED[:2]),
     _throttled("throttled_thermal_us", *_THROTTLED[2:]),
     _sample("memory_total_bytes", Column("memory.total", "bytes")),

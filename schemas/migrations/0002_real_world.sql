@@ -16,6 +16,7 @@ ALTER TABLE gpu_samples
     ADD COLUMN IF NOT EXISTS pcie_generation Nullable(UInt32) CODEC(ZSTD(1)) COMMENT 'PCIe generation of the link now' AFTER tensor_active_ppm,
     ADD COLUMN IF NOT EXISTS pcie_width Nullable(UInt32) CODEC(ZSTD(1)) COMMENT 'PCIe lanes in use [lanes]' AFTER pcie_generation,
     ADD COLUMN IF NOT EXISTS pcie_width_max Nullable(UInt32) CODEC(ZSTD(1)) COMMENT 'PCIe lanes that GPU and slot have [lanes]' AFTER pcie_width,
+    ADD COLUMN IF NOT EXISTS throttled_fault_us Nullable(UInt64) CODEC(ZSTD(1)) COMMENT 'time clocks were throttled by anything but the power limit [us]' AFTER throttled_us,
     ADD COLUMN IF NOT EXISTS pcie_generation_max Nullable(UInt32) CODEC(ZSTD(1)) COMMENT 'PCIe generation that GPU and slot can do' AFTER dram_active_ppm,
     ADD COLUMN IF NOT EXISTS memory_engine_bytes Nullable(UInt64) CODEC(ZSTD(1)) COMMENT 'memory that the engines on it may take [bytes]' AFTER recovery_action;
 
@@ -179,6 +180,7 @@ ALTER TABLE gpu_samples_partials
     ADD COLUMN IF NOT EXISTS pcie_width_max_min Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'least: PCIe lanes that GPU and slot have [lanes]' AFTER pcie_width_max_sum,
     ADD COLUMN IF NOT EXISTS pcie_width_max_max Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'greatest: PCIe lanes that GPU and slot have [lanes]' AFTER pcie_width_max_min,
     ADD COLUMN IF NOT EXISTS pcie_width_max_last Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'latest: PCIe lanes that GPU and slot have [lanes]' AFTER pcie_width_max_max,
+    ADD COLUMN IF NOT EXISTS throttled_fault_us_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: time clocks were throttled by anything but the power limit [us]' AFTER throttled_us_sum,
     ADD COLUMN IF NOT EXISTS sm_occupancy_ppm_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of sm_occupancy_ppm that were known' AFTER nvlink_rx_bytes_sum,
     ADD COLUMN IF NOT EXISTS sm_occupancy_ppm_sum Int64 CODEC(ZSTD(1)) COMMENT 'sum of: resident warps of those that fit [ppm]' AFTER sm_occupancy_ppm_count,
     ADD COLUMN IF NOT EXISTS sm_occupancy_ppm_min Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'least: resident warps of those that fit [ppm]' AFTER sm_occupancy_ppm_sum,
@@ -419,6 +421,7 @@ ALTER TABLE gpu_samples_rollup_1m
     ADD COLUMN IF NOT EXISTS pcie_width_max_min Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'least: PCIe lanes that GPU and slot have [lanes]' AFTER pcie_width_max_sum,
     ADD COLUMN IF NOT EXISTS pcie_width_max_max Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'greatest: PCIe lanes that GPU and slot have [lanes]' AFTER pcie_width_max_min,
     ADD COLUMN IF NOT EXISTS pcie_width_max_last Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'latest: PCIe lanes that GPU and slot have [lanes]' AFTER pcie_width_max_max,
+    ADD COLUMN IF NOT EXISTS throttled_fault_us_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: time clocks were throttled by anything but the power limit [us]' AFTER throttled_us_sum,
     ADD COLUMN IF NOT EXISTS sm_occupancy_ppm_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of sm_occupancy_ppm that were known' AFTER nvlink_rx_bytes_sum,
     ADD COLUMN IF NOT EXISTS sm_occupancy_ppm_sum Int64 CODEC(ZSTD(1)) COMMENT 'sum of: resident warps of those that fit [ppm]' AFTER sm_occupancy_ppm_count,
     ADD COLUMN IF NOT EXISTS sm_occupancy_ppm_min Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'least: resident warps of those that fit [ppm]' AFTER sm_occupancy_ppm_sum,
@@ -453,6 +456,7 @@ ALTER TABLE gpu_samples_rollup_1h
     ADD COLUMN IF NOT EXISTS pcie_width_max_min Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'least: PCIe lanes that GPU and slot have [lanes]' AFTER pcie_width_max_sum,
     ADD COLUMN IF NOT EXISTS pcie_width_max_max Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'greatest: PCIe lanes that GPU and slot have [lanes]' AFTER pcie_width_max_min,
     ADD COLUMN IF NOT EXISTS pcie_width_max_last Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'latest: PCIe lanes that GPU and slot have [lanes]' AFTER pcie_width_max_max,
+    ADD COLUMN IF NOT EXISTS throttled_fault_us_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: time clocks were throttled by anything but the power limit [us]' AFTER throttled_us_sum,
     ADD COLUMN IF NOT EXISTS sm_occupancy_ppm_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of sm_occupancy_ppm that were known' AFTER nvlink_rx_bytes_sum,
     ADD COLUMN IF NOT EXISTS sm_occupancy_ppm_sum Int64 CODEC(ZSTD(1)) COMMENT 'sum of: resident warps of those that fit [ppm]' AFTER sm_occupancy_ppm_count,
     ADD COLUMN IF NOT EXISTS sm_occupancy_ppm_min Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'least: resident warps of those that fit [ppm]' AFTER sm_occupancy_ppm_sum,
@@ -487,6 +491,7 @@ ALTER TABLE gpu_samples_rollup_1d
     ADD COLUMN IF NOT EXISTS pcie_width_max_min Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'least: PCIe lanes that GPU and slot have [lanes]' AFTER pcie_width_max_sum,
     ADD COLUMN IF NOT EXISTS pcie_width_max_max Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'greatest: PCIe lanes that GPU and slot have [lanes]' AFTER pcie_width_max_min,
     ADD COLUMN IF NOT EXISTS pcie_width_max_last Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'latest: PCIe lanes that GPU and slot have [lanes]' AFTER pcie_width_max_max,
+    ADD COLUMN IF NOT EXISTS throttled_fault_us_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: time clocks were throttled by anything but the power limit [us]' AFTER throttled_us_sum,
     ADD COLUMN IF NOT EXISTS sm_occupancy_ppm_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of sm_occupancy_ppm that were known' AFTER nvlink_rx_bytes_sum,
     ADD COLUMN IF NOT EXISTS sm_occupancy_ppm_sum Int64 CODEC(ZSTD(1)) COMMENT 'sum of: resident warps of those that fit [ppm]' AFTER sm_occupancy_ppm_count,
     ADD COLUMN IF NOT EXISTS sm_occupancy_ppm_min Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'least: resident warps of those that fit [ppm]' AFTER sm_occupancy_ppm_sum,
@@ -1065,6 +1070,7 @@ ALTER TABLE gpu_history_1m
     ADD COLUMN IF NOT EXISTS pcie_width_sum Int64 CODEC(ZSTD(1)) COMMENT 'sum of: PCIe lanes in use [lanes]' AFTER pcie_width_count,
     ADD COLUMN IF NOT EXISTS pcie_width_max_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of pcie_width_max that were known' AFTER pcie_width_sum,
     ADD COLUMN IF NOT EXISTS pcie_width_max_sum Int64 CODEC(ZSTD(1)) COMMENT 'sum of: PCIe lanes that GPU and slot have [lanes]' AFTER pcie_width_max_count,
+    ADD COLUMN IF NOT EXISTS throttled_fault_us_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: time clocks were throttled by anything but the power limit [us]' AFTER throttled_us_sum,
     ADD COLUMN IF NOT EXISTS sm_occupancy_ppm_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of sm_occupancy_ppm that were known' AFTER nvlink_rx_bytes_sum,
     ADD COLUMN IF NOT EXISTS sm_occupancy_ppm_sum Int64 CODEC(ZSTD(1)) COMMENT 'sum of: resident warps of those that fit [ppm]' AFTER sm_occupancy_ppm_count,
     ADD COLUMN IF NOT EXISTS dram_active_ppm_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of dram_active_ppm that were known' AFTER sm_occupancy_ppm_sum,
@@ -1081,6 +1087,7 @@ ALTER TABLE gpu_history_1h
     ADD COLUMN IF NOT EXISTS pcie_width_sum Int64 CODEC(ZSTD(1)) COMMENT 'sum of: PCIe lanes in use [lanes]' AFTER pcie_width_count,
     ADD COLUMN IF NOT EXISTS pcie_width_max_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of pcie_width_max that were known' AFTER pcie_width_sum,
     ADD COLUMN IF NOT EXISTS pcie_width_max_sum Int64 CODEC(ZSTD(1)) COMMENT 'sum of: PCIe lanes that GPU and slot have [lanes]' AFTER pcie_width_max_count,
+    ADD COLUMN IF NOT EXISTS throttled_fault_us_sum Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'sum of: time clocks were throttled by anything but the power limit [us]' AFTER throttled_us_sum,
     ADD COLUMN IF NOT EXISTS sm_occupancy_ppm_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of sm_occupancy_ppm that were known' AFTER nvlink_rx_bytes_sum,
     ADD COLUMN IF NOT EXISTS sm_occupancy_ppm_sum Int64 CODEC(ZSTD(1)) COMMENT 'sum of: resident warps of those that fit [ppm]' AFTER sm_occupancy_ppm_count,
     ADD COLUMN IF NOT EXISTS dram_active_ppm_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of dram_active_ppm that were known' AFTER sm_occupancy_ppm_sum,
@@ -1091,11 +1098,11 @@ ALTER TABLE gpu_history_1h
     ADD COLUMN IF NOT EXISTS memory_engine_bytes_sum Int64 CODEC(ZSTD(1)) COMMENT 'sum of: memory that the engines on it may take [bytes]' AFTER memory_engine_bytes_count;
 
 ALTER TABLE gpu_history_1m_copy
-    MODIFY QUERY SELECT window_ms, grouping, cluster, region, host, engine_id, placement_group, gpu_uuid, gpu_model, workload, origin, parent_uuid, mig_profile, event_count, last_at_ms, definition_version, util_gpu_pct_count, util_gpu_pct_sum, util_memory_pct_count, util_memory_pct_sum, power_mw_count, power_mw_sum, power_limit_mw_count, power_limit_mw_sum, power_limit_mw_max, temperature_c_count, temperature_c_sum, temperature_c_max, temperature_memory_c_count, temperature_memory_c_sum, clock_sm_mhz_count, clock_sm_mhz_sum, clock_memory_mhz_count, clock_memory_mhz_sum, sm_active_ppm_count, sm_active_ppm_sum, tensor_active_ppm_count, tensor_active_ppm_sum, pcie_generation_count, pcie_generation_sum, pcie_width_count, pcie_width_sum, pcie_width_max_count, pcie_width_max_sum, memory_used_bytes_count, memory_used_bytes_sum, memory_total_bytes_count, memory_total_bytes_sum, memory_total_bytes_max, interval_ms_sum, energy_mj_sum, throttled_us_sum, pcie_tx_bytes_sum, pcie_rx_bytes_sum, nvlink_tx_bytes_sum, nvlink_rx_bytes_sum, sm_occupancy_ppm_count, sm_occupancy_ppm_sum, dram_active_ppm_count, dram_active_ppm_sum, pcie_replays_sum, nvlink_errors_sum, memory_engine_bytes_count, memory_engine_bytes_sum, version
+    MODIFY QUERY SELECT window_ms, grouping, cluster, region, host, engine_id, placement_group, gpu_uuid, gpu_model, workload, origin, parent_uuid, mig_profile, event_count, last_at_ms, definition_version, util_gpu_pct_count, util_gpu_pct_sum, util_memory_pct_count, util_memory_pct_sum, power_mw_count, power_mw_sum, power_limit_mw_count, power_limit_mw_sum, power_limit_mw_max, temperature_c_count, temperature_c_sum, temperature_c_max, temperature_memory_c_count, temperature_memory_c_sum, clock_sm_mhz_count, clock_sm_mhz_sum, clock_memory_mhz_count, clock_memory_mhz_sum, sm_active_ppm_count, sm_active_ppm_sum, tensor_active_ppm_count, tensor_active_ppm_sum, pcie_generation_count, pcie_generation_sum, pcie_width_count, pcie_width_sum, pcie_width_max_count, pcie_width_max_sum, memory_used_bytes_count, memory_used_bytes_sum, memory_total_bytes_count, memory_total_bytes_sum, memory_total_bytes_max, interval_ms_sum, energy_mj_sum, throttled_us_sum, throttled_fault_us_sum, pcie_tx_bytes_sum, pcie_rx_bytes_sum, nvlink_tx_bytes_sum, nvlink_rx_bytes_sum, sm_occupancy_ppm_count, sm_occupancy_ppm_sum, dram_active_ppm_count, dram_active_ppm_sum, pcie_replays_sum, nvlink_errors_sum, memory_engine_bytes_count, memory_engine_bytes_sum, version
 FROM gpu_samples_rollup_1m;
 
 ALTER TABLE gpu_history_1h_copy
-    MODIFY QUERY SELECT window_ms, grouping, cluster, region, host, engine_id, placement_group, gpu_uuid, gpu_model, workload, origin, parent_uuid, mig_profile, event_count, last_at_ms, definition_version, util_gpu_pct_count, util_gpu_pct_sum, util_memory_pct_count, util_memory_pct_sum, power_mw_count, power_mw_sum, power_limit_mw_count, power_limit_mw_sum, power_limit_mw_max, temperature_c_count, temperature_c_sum, temperature_c_max, temperature_memory_c_count, temperature_memory_c_sum, clock_sm_mhz_count, clock_sm_mhz_sum, clock_memory_mhz_count, clock_memory_mhz_sum, sm_active_ppm_count, sm_active_ppm_sum, tensor_active_ppm_count, tensor_active_ppm_sum, pcie_generation_count, pcie_generation_sum, pcie_width_count, pcie_width_sum, pcie_width_max_count, pcie_width_max_sum, memory_used_bytes_count, memory_used_bytes_sum, memory_total_bytes_count, memory_total_bytes_sum, memory_total_bytes_max, interval_ms_sum, energy_mj_sum, throttled_us_sum, pcie_tx_bytes_sum, pcie_rx_bytes_sum, nvlink_tx_bytes_sum, nvlink_rx_bytes_sum, sm_occupancy_ppm_count, sm_occupancy_ppm_sum, dram_active_ppm_count, dram_active_ppm_sum, pcie_replays_sum, nvlink_errors_sum, memory_engine_bytes_count, memory_engine_bytes_sum, version
+    MODIFY QUERY SELECT window_ms, grouping, cluster, region, host, engine_id, placement_group, gpu_uuid, gpu_model, workload, origin, parent_uuid, mig_profile, event_count, last_at_ms, definition_version, util_gpu_pct_count, util_gpu_pct_sum, util_memory_pct_count, util_memory_pct_sum, power_mw_count, power_mw_sum, power_limit_mw_count, power_limit_mw_sum, power_limit_mw_max, temperature_c_count, temperature_c_sum, temperature_c_max, temperature_memory_c_count, temperature_memory_c_sum, clock_sm_mhz_count, clock_sm_mhz_sum, clock_memory_mhz_count, clock_memory_mhz_sum, sm_active_ppm_count, sm_active_ppm_sum, tensor_active_ppm_count, tensor_active_ppm_sum, pcie_generation_count, pcie_generation_sum, pcie_width_count, pcie_width_sum, pcie_width_max_count, pcie_width_max_sum, memory_used_bytes_count, memory_used_bytes_sum, memory_total_bytes_count, memory_total_bytes_sum, memory_total_bytes_max, interval_ms_sum, energy_mj_sum, throttled_us_sum, throttled_fault_us_sum, pcie_tx_bytes_sum, pcie_rx_bytes_sum, nvlink_tx_bytes_sum, nvlink_rx_bytes_sum, sm_occupancy_ppm_count, sm_occupancy_ppm_sum, dram_active_ppm_count, dram_active_ppm_sum, pcie_replays_sum, nvlink_errors_sum, memory_engine_bytes_count, memory_engine_bytes_sum, version
 FROM gpu_samples_rollup_1h;
 
 CREATE OR REPLACE VIEW request_windows
@@ -1599,6 +1606,7 @@ CREATE OR REPLACE VIEW gpu_windows
     interval_ms_sum Nullable(Int64) COMMENT 'sum of: time the differences of this sample cover [ms]',
     energy_mj_sum Nullable(Int64) COMMENT 'sum of: energy since the previous reading [mJ]',
     throttled_us_sum Nullable(Int64) COMMENT 'sum of: time clocks were throttled by power or heat [us]',
+    throttled_fault_us_sum Nullable(Int64) COMMENT 'sum of: time clocks were throttled by anything but the power limit [us]',
     pcie_tx_bytes_sum Nullable(Int64) COMMENT 'sum of: sent over PCIe [bytes]',
     pcie_rx_bytes_sum Nullable(Int64) COMMENT 'sum of: received over PCIe [bytes]',
     nvlink_tx_bytes_sum Nullable(Int64) COMMENT 'sum of: sent over NVLink [bytes]',
@@ -1717,6 +1725,7 @@ AS SELECT
     m.interval_ms_sum AS interval_ms_sum,
     m.energy_mj_sum AS energy_mj_sum,
     m.throttled_us_sum AS throttled_us_sum,
+    m.throttled_fault_us_sum AS throttled_fault_us_sum,
     m.pcie_tx_bytes_sum AS pcie_tx_bytes_sum,
     m.pcie_rx_bytes_sum AS pcie_rx_bytes_sum,
     m.nvlink_tx_bytes_sum AS nvlink_tx_bytes_sum,
@@ -1833,6 +1842,7 @@ FROM (
         sum(p.interval_ms_sum) AS interval_ms_sum,
         sum(p.energy_mj_sum) AS energy_mj_sum,
         sum(p.throttled_us_sum) AS throttled_us_sum,
+        sum(p.throttled_fault_us_sum) AS throttled_fault_us_sum,
         sum(p.pcie_tx_bytes_sum) AS pcie_tx_bytes_sum,
         sum(p.pcie_rx_bytes_sum) AS pcie_rx_bytes_sum,
         sum(p.nvlink_tx_bytes_sum) AS nvlink_tx_bytes_sum,
@@ -3657,6 +3667,7 @@ CREATE OR REPLACE VIEW gpu_windows_1m
     interval_ms_sum Nullable(Int64) COMMENT 'sum of: time the differences of this sample cover [ms]',
     energy_mj_sum Nullable(Int64) COMMENT 'sum of: energy since the previous reading [mJ]',
     throttled_us_sum Nullable(Int64) COMMENT 'sum of: time clocks were throttled by power or heat [us]',
+    throttled_fault_us_sum Nullable(Int64) COMMENT 'sum of: time clocks were throttled by anything but the power limit [us]',
     pcie_tx_bytes_sum Nullable(Int64) COMMENT 'sum of: sent over PCIe [bytes]',
     pcie_rx_bytes_sum Nullable(Int64) COMMENT 'sum of: received over PCIe [bytes]',
     nvlink_tx_bytes_sum Nullable(Int64) COMMENT 'sum of: sent over NVLink [bytes]',
@@ -3775,6 +3786,7 @@ AS SELECT
     m.interval_ms_sum AS interval_ms_sum,
     m.energy_mj_sum AS energy_mj_sum,
     m.throttled_us_sum AS throttled_us_sum,
+    m.throttled_fault_us_sum AS throttled_fault_us_sum,
     m.pcie_tx_bytes_sum AS pcie_tx_bytes_sum,
     m.pcie_rx_bytes_sum AS pcie_rx_bytes_sum,
     m.nvlink_tx_bytes_sum AS nvlink_tx_bytes_sum,
@@ -3897,6 +3909,7 @@ CREATE OR REPLACE VIEW gpu_windows_1h
     interval_ms_sum Nullable(Int64) COMMENT 'sum of: time the differences of this sample cover [ms]',
     energy_mj_sum Nullable(Int64) COMMENT 'sum of: energy since the previous reading [mJ]',
     throttled_us_sum Nullable(Int64) COMMENT 'sum of: time clocks were throttled by power or heat [us]',
+    throttled_fault_us_sum Nullable(Int64) COMMENT 'sum of: time clocks were throttled by anything but the power limit [us]',
     pcie_tx_bytes_sum Nullable(Int64) COMMENT 'sum of: sent over PCIe [bytes]',
     pcie_rx_bytes_sum Nullable(Int64) COMMENT 'sum of: received over PCIe [bytes]',
     nvlink_tx_bytes_sum Nullable(Int64) COMMENT 'sum of: sent over NVLink [bytes]',
@@ -4015,6 +4028,7 @@ AS SELECT
     m.interval_ms_sum AS interval_ms_sum,
     m.energy_mj_sum AS energy_mj_sum,
     m.throttled_us_sum AS throttled_us_sum,
+    m.throttled_fault_us_sum AS throttled_fault_us_sum,
     m.pcie_tx_bytes_sum AS pcie_tx_bytes_sum,
     m.pcie_rx_bytes_sum AS pcie_rx_bytes_sum,
     m.nvlink_tx_bytes_sum AS nvlink_tx_bytes_sum,
@@ -4137,6 +4151,7 @@ CREATE OR REPLACE VIEW gpu_windows_1d
     interval_ms_sum Nullable(Int64) COMMENT 'sum of: time the differences of this sample cover [ms]',
     energy_mj_sum Nullable(Int64) COMMENT 'sum of: energy since the previous reading [mJ]',
     throttled_us_sum Nullable(Int64) COMMENT 'sum of: time clocks were throttled by power or heat [us]',
+    throttled_fault_us_sum Nullable(Int64) COMMENT 'sum of: time clocks were throttled by anything but the power limit [us]',
     pcie_tx_bytes_sum Nullable(Int64) COMMENT 'sum of: sent over PCIe [bytes]',
     pcie_rx_bytes_sum Nullable(Int64) COMMENT 'sum of: received over PCIe [bytes]',
     nvlink_tx_bytes_sum Nullable(Int64) COMMENT 'sum of: sent over NVLink [bytes]',
@@ -4255,6 +4270,7 @@ AS SELECT
     m.interval_ms_sum AS interval_ms_sum,
     m.energy_mj_sum AS energy_mj_sum,
     m.throttled_us_sum AS throttled_us_sum,
+    m.throttled_fault_us_sum AS throttled_fault_us_sum,
     m.pcie_tx_bytes_sum AS pcie_tx_bytes_sum,
     m.pcie_rx_bytes_sum AS pcie_rx_bytes_sum,
     m.nvlink_tx_bytes_sum AS nvlink_tx_bytes_sum,

@@ -34,7 +34,10 @@ READ_AGAIN_WHERE_FIRING = {
     f"firing.{name}" for name in ("count", "heard_ms", "calm", "value", "baseline", "low", "high")
 }
 WAITED_FOR_BY_NOBODY = {"host.devices", "engine.events"}
-OTHERWISE = {"itl_given_load", "ttft_given_load", "gpu_starved", "tensor_cores_idle", "gpu_straggler_throttled"}
+OTHERWISE = {
+    *("itl_given_load", "ttft_given_load", "gpu_starved", "tensor_cores_idle"),
+    *("gpu_throttled", "gpu_power_brake", "gpu_straggler_throttled"),
+}
 """Shipped rules of 0.1.0 that have another name by now (the first two), or another condition: they learn again."""
 
 

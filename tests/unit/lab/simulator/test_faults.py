@@ -212,9 +212,8 @@ def test_throttling_shows_in_clocks_reasons_and_tokens(run: Callable[..., Rows],
     rows = run(Fault(kind, "engine_id", CODE_ENGINE, ON_MS, OFF_MS, 0.4))
 
     during = [row for row in of(rows, "gpu.samples", CODE_ENGINE, during=True) if row["util_gpu_pct"]]
-    assert {(row["clock_sm_mhz"], row["clock_reasons"], row["throttled_us"]) for row in during} == {
-        (1_512, bit, 1_000_000)
-    }
+    names = ("clock_sm_mhz", "clock_reasons", "throttled_us", "throttled_fault_us")
+    assert {tuple(row[name] for name in names) for row in during} == {(1_512, bit, 1_000_000, 1_000_000)}
     others = [r for r in rows["gpu.samples"] if r["engine_id"] != CODE_ENGINE or not ON_MS < r["at_ms"] <= OFF_MS]
     assert {row["throttled_us"] for row in others} == {0}
 

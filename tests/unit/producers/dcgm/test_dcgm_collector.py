@@ -154,16 +154,17 @@ def test_an_amount_that_no_gpu_can_reach_is_unknown() -> None:
 def test_rates_become_amounts_and_causes_of_throttling_add_up_to_the_interval_at_most() -> None:
     """A rate only where the page types it as a gauge; of the causes those that are reported."""
     exporter = Exporter()
-    exporter.rows(GAUGE + page(PROF_PCIE_TX_BYTES=7, PROF_PCIE_RX_BYTES=7, DEV_POWER_VIOLATION=0))
+    zeros = {"DEV_POWER_VIOLATION": 0, "DEV_BOARD_LIMIT_VIOLATION": 0}
+    exporter.rows(GAUGE + page(PROF_PCIE_TX_BYTES=7, PROF_PCIE_RX_BYTES=7, **zeros))
 
-    (row,) = exporter.rows(
-        GAUGE + page(PROF_PCIE_TX_BYTES=3, PROF_PCIE_RX_BYTES=8, DEV_POWER_VIOLATION=1_500_000_000), 2_000
-    )
+    held = {"DEV_POWER_VIOLATION": 1_500_000_000, "DEV_BOARD_LIMIT_VIOLATION": 200_000_000}
+    (row,) = exporter.rows(GAUGE + page(PROF_PCIE_TX_BYTES=3, PROF_PCIE_RX_BYTES=8, **held), 2_000)
     assert row == IDENTITY | {
         "at_ms": 1_003_000,
         "interval_ms": 2_000,
         "pcie_tx_bytes": 6,
-        "throttled_us": 1_500_000,
+        "throttled_us": 1_700_000,
+        "throttled_fault_us": 200_000,
         "throttled_power_us": 1_500_000,
     }
     (row,) = exporter.rows(page(DEV_POWER_VIOLATION=9_500_000_000))

@@ -68,6 +68,7 @@ def test_a_plan_begins_with_the_best_source_of_everything() -> None:
     assert plan.missing == ()
     assert plan.parts["energy_mj"] == ("field 83",)
     assert plan.parts["throttled_us"] == ("field 74", "field 271", "field 269", "field 270", "field 77", "field 79")
+    assert plan.parts["throttled_fault_us"] == plan.parts["throttled_us"][1:]
     assert plan.gpms == (2, 3, 5, 10, 20, 21)
     assert {"energy", "power", "ecc_corrected", "remapped_corrected"}.isdisjoint(plan.calls)
 

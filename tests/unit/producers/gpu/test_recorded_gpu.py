@@ -95,8 +95,12 @@ def give(gpu: FakeGpu, reading: dict[str, Any]) -> None:
 
 
 def rows_of(recorded: Recorded, phase: str, open_on: Open) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each reading of a phase but the first, with the agent's row of it; slow values are read in every one."""
-    readings = [each for each in recorded.readings if each["phase"] == phase]
+    """Each reading of a phase but the first, with the agent's row of it."""
+    return rows_through([each for each in recorded.readings if each["phase"] == phase], open_on)
+
+
+def rows_through(readings: list[dict[str, Any]], open_on: Open) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Each of these readings but the first, with the agent's row of it; slow values are read in every one."""
     gpu = FakeGpu(UUID, {})
     give(gpu, readings[0])
     host = open_on([gpu], now_ms=readings[0]["at_ms"] - 1_000)

@@ -19,7 +19,7 @@ from stream_jobs.insight.fleet_detector import FleetDetector
 from stream_jobs.insight.frame import Window
 from stream_jobs.rules.load import load
 from tests.unit.producers.gpu.conftest import Open
-from tests.unit.producers.gpu.test_recorded_gpu import PHASES, Recorded, of_each, rows_of, smi_of
+from tests.unit.producers.gpu.test_recorded_gpu import PHASES, Recorded, of_each, rows_of, rows_through, smi_of
 from tests.unit.stream_jobs.costs import cases as costs
 from tests.unit.stream_jobs.costs.test_step import told_at_once
 from tests.unit.stream_jobs.insight.cases import BASE_MS, GPU, GRAIN_MS, Row, a_block, a_row
@@ -29,7 +29,9 @@ ENGINES, PROCESSES = "engine.samples", "host.processes"
 PLACED = {"engine_id": "e", "placement_group": "e", "workload": "inference"}
 WINDOWS = 8 * 6
 SECONDS = GRAIN_MS // 1_000
-HEALTHY = [phase for phase in PHASES if phase not in ("copy", "duty")]
+HEALTHY = [phase for phase in PHASES if phase != "copy"]
+POWER_LIMIT, POWER_BRAKE = 74, 271
+"""NVML's counters of the time that either held clocks down."""
 PRICES = Prices(3_600_000_000, 0, 0, 1_200_000, 300_000_000)
 
 Readings = list[tuple[dict[str, Any], dict[str, Any]]]
@@ -74,10 +76,33 @@ def test_memory_whose_bandwidth_is_used_up_is_told(recorded: Recorded, open_on: 
 
 
 @of_each
-def test_bursts_at_the_power_limit_are_taken_for_a_fault(recorded: Recorded, open_on: Open) -> None:
-    """A tenth of a second of work, another of rest: at the limit in each and at 70 % of it by the second, as
-    docs/how-to/rules.md says."""
-    assert fired({GPU: [window_of(rows_of(recorded, "duty", open_on))]}) == {"gpu_throttled", "gpu_power_brake"}
+def test_bursts_at_the_power_limit_are_no_fault(recorded: Recorded, open_on: Open) -> None:
+    """A tenth of a second of work, another of rest: at the limit in each, at 70 % of it by the second."""
+    row = window_of(rows_of(recorded, "duty", open_on))
+
+    assert row["throttled_us_sum"] > 0.4 * row["interval_ms_sum"] * 1_000
+    assert row["throttled_fault_us_sum"] == 0
+    assert row["power_mw_sum"] / row["power_limit_mw_sum"] == pytest.approx(0.7, abs=0.05)
+
+
+@of_each
+@pytest.mark.parametrize(
+    ("field", "told"),
+    [(POWER_BRAKE, {"gpu_throttled", "gpu_power_brake"}), (POWER_LIMIT, set())],
+    ids=["power brake", "power limit"],
+)
+def test_a_brake_is_told_from_the_limit(recorded: Recorded, field: int, told: set[str], open_on: Open) -> None:
+    """The counter of either grows by 600 ms a second beside what was recorded of a GPU at rest."""
+    at_rest = [reading for reading in recorded.readings if reading["phase"] == "idle1"]
+    held = [
+        reading | {"fields": [[*of[:3], 600_000_000 * number] if of[0] == field else of for of in reading["fields"]]}
+        for number, reading in enumerate(at_rest)
+    ]
+
+    row = window_of(rows_through(held, open_on))
+
+    assert row["throttled_us_sum"] == 600_000 * SECONDS
+    assert fired({GPU: [row]}) == told
 
 
 @of_each

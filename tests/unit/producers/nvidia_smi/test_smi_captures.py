@@ -312,10 +312,12 @@ def test_idle_and_load_of_one_gpu_are_two_readings() -> None:
 
     (row,) = collected.rows
     assert {
-        name: row.get(name) for name in ("interval_ms", "throttled_us", "throttled_thermal_us", "ecc_corrected")
+        name: row.get(name)
+        for name in ("interval_ms", "throttled_us", "throttled_fault_us", "throttled_thermal_us", "ecc_corrected")
     } == {
         "interval_ms": 10_000,
         "throttled_us": 204_642_816 - 200_740_215,
+        "throttled_fault_us": 0,
         "throttled_thermal_us": 0,
         "ecc_corrected": 0,
     }

@@ -130,29 +130,25 @@ def test_memory_beyond_a_reservation_is_one_sign(may_take: int | None, rules: se
 
 
 @pytest.mark.parametrize(
-    ("throttled_s", "power_w", "found"),
-    [(3.0, 400, {"g2"}), (1.0, 400, set()), (3.0, 690, set())],
-    ids=["a third of the time", "a tenth of it", "at its power limit"],
+    ("fault_s", "limit_s", "found"),
+    [(3.0, 0.0, {"g2"}), (1.0, 0.0, set()), (0.0, 3.0, set())],
+    ids=["a third of the time", "a tenth of it", "by its power limit"],
 )
 def test_one_of_three_that_is_throttled_more_than_its_peers_is_a_straggler(
-    throttled_s: float, power_w: int, found: set[str]
+    fault_s: float, limit_s: float, found: set[str]
 ) -> None:
     """By 15 points of its time, of which its peers lose none; what silicon does at the power limit is none."""
     place = {"cluster": "c", "region": "r", "host": "h", "origin": "measured", "workload": "inference"}
 
-    def row(gpu: str, throttled_us: float, power_mw: int) -> dict[str, object]:
-        measures = {"event_count": 10, "throttled_us_sum": round(throttled_us), "interval_ms_sum": 10_000}
-        levels = {"power_mw": power_mw, "power_limit_mw": 700_000}
-        means = {
-            f"{name}_{end}": 10 * (v if end == "sum" else 1) for name, v in levels.items() for end in ("count", "sum")
-        }
-        return a_row(GPU, "gpu", gpu_uuid=gpu, engine_id="e", placement_group="e", **measures, **means, **place)
+    def row(gpu: str, fault_s: float = 0.0, limit_s: float = 0.0) -> dict[str, object]:
+        throttled, fault = round(1e6 * (fault_s + limit_s)), round(1e6 * fault_s)
+        measures = {"interval_ms_sum": 10_000, "throttled_us_sum": throttled, "throttled_fault_us_sum": fault}
+        return a_row(GPU, "gpu", gpu_uuid=gpu, engine_id="e", placement_group="e", event_count=10, **measures, **place)
 
     detector = FleetDetector([RULES["gpu_straggler_throttled"]])
     fired = set()
     for number in range(20):
-        rows = [row("g0", 0, 400_000), row("g1", 0, 400_000)]
-        rows.append(row("g2", 1e6 * throttled_s * (number >= 10), 1_000 * power_w))
+        rows = [row("g0"), row("g1"), row("g2", fault_s, limit_s) if number >= 10 else row("g2")]
         window = Window(BASE_MS + number * GRAIN_MS, {GPU: a_block(GPU, rows)})
         fired |= {dict(one.labels)["gpu_uuid"] for one in detector.detect(window) if one.firing}
 

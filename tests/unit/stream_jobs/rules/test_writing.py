@@ -54,18 +54,18 @@ def test_a_set_of_ones_own_is_read_back_as_it_was() -> None:
 
 def test_a_rule_is_explained_from_what_it_reads_to_how_it_is_changed() -> None:
     """Heading by heading, in people's units."""
-    rule = next(rule for rule in load_set().rules if rule.name == "gpu_throttled")
+    rule = next(rule for rule in load_set().rules if rule.name == "gpu_power_brake")
     found = dict(explained(rule))
 
     assert list(found) == [
-        *("what", "says", "looks at value", "looks at power_share", "by", "judges", "fires", "clears", "options"),
-        *("reads value", "reads power_share", "costs", "to change", "written at"),
+        *("what", "says", "looks at value", "looks at temperature", "by", "judges", "fires", "clears", "options"),
+        *("reads value", "reads temperature", "costs", "to change", "written at"),
     ]
     assert found["by"] == "each host x gpu_uuid apart"
-    assert found["judges"] == "every 10s of event time, while power_share is at most 90%"
-    assert found["fires"].startswith("when 2 of the last 3 windows are out of line: 20s after a sudden change")
-    assert found["options"] == "above = 5%; leave = 1%"
-    assert found["reads value"] == "grouping set gpu, columns throttled_us_sum, interval_ms_sum"
+    assert found["judges"] == "every 10s of event time, while temperature is at most 75C"
+    assert found["fires"].startswith("when 6 of the last 6 windows are out of line: 1m after a sudden change")
+    assert found["options"] == "above = 50%; leave = 5%"
+    assert found["reads value"] == "grouping set gpu, columns throttled_fault_us_sum, interval_ms_sum"
     assert found["written at"] == rule.where_read
 
 
