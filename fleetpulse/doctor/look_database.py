@@ -14,7 +14,7 @@ from fleetpulse.doctor.facts import DatabaseFacts, DiskFacts, LoginFacts, Mutati
 from fleetpulse.doctor.judge_database import READER_MUST_NOT, READER_NEEDS, SOURCES, WRITER_NEEDS
 from fleetpulse.doctor.judge_joins import LOOK_BACK_MS, RECENT_MS
 from fleetpulse.migrate.table_plan import REPLICATES, LiveDatabase, LiveTable
-from fleetpulse.migrate.tables import engine_of, look, names_of, ttl_of, whole
+from fleetpulse.migrate.tables import engine_of, live_table, look, names_of, whole
 from fleetpulse.queries.dashboard import query
 from fleetpulse.sql.reader_profile import LIMITS
 from runtime.clickhouse_clients import LOGIN, first_line, make_client, named_rows_of, rejected, rows_of
@@ -217,7 +217,7 @@ def _on_cluster(client: Any, config: ClickHouseConfig, live: LiveDatabase) -> di
 
 
 def _tables(rows: Mapping[str, Any], config: ClickHouseConfig) -> dict[str, LiveTable]:
-    return {name: LiveTable(ttl_of(row["full"]), row["rows"]) for name, row in whole(rows, names_of(config)).items()}
+    return {name: live_table(row["full"], row["rows"]) for name, row in whole(rows, names_of(config)).items()}
 
 
 def _now_ms(client: Any) -> int:

@@ -146,7 +146,7 @@ class Restore:
 
 @dataclass(frozen=True, slots=True)
 class SetTtl:
-    """Rows of a table are kept for another time. ``had_ms`` is None where nothing limits it now."""
+    """Rows of a table are kept for another time, or go in another way. ``had_ms``: None where nothing limits it now."""
 
     kept: Kept
     had_ms: int | None
@@ -164,7 +164,14 @@ class SetTtl:
     @property
     def says(self) -> str:
         had = "none" if self.had_ms is None else duration(self.had_ms)
-        return f"{had} -> {duration(self.kept.kept_ms)} after {self.kept.column}"
+        return f"{had} -> {duration(self.kept.kept_ms)} after {self.kept.column}{self._way}"
+
+    @property
+    def _way(self) -> str:
+        """How rows go, where it is not as for most tables, or is all that changes."""
+        if self.kept.whole_parts is False:
+            return ", row by row"
+        return ", with whole parts" if self.kept.whole_parts and self.had_ms == self.kept.kept_ms else ""
 
 
 @dataclass(frozen=True, slots=True)

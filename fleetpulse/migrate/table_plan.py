@@ -53,10 +53,12 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class LiveTable:
-    """``ttl`` is the text behind TTL, empty without one; ``rows`` may be estimated."""
+    """``ttl`` is the text behind TTL, empty without one; ``rows`` may be estimated. ``whole_parts``: they go with their
+    parts alone."""
 
     ttl: str = ""
     rows: int = 0
+    whole_parts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +214,9 @@ def _ttls(live: LiveDatabase, kept: Sequence[Kept]) -> Plan:
         elif (found := _TTL.fullmatch(table.ttl)) is None:
             notes.append(f"table {one.table} has a TTL of its own, which is left as it is: {table.ttl}")
         else:
-            had = Kept(one.table, found["column"], int(found["count"]) * _UNIT_MS[found["unit"]], found["where"] or "")
+            kept_ms = int(found["count"]) * _UNIT_MS[found["unit"]]
+            whole_parts = None if one.whole_parts is None else table.whole_parts
+            had = Kept(one.table, found["column"], kept_ms, found["where"] or "", whole_parts)
             if had != one:
                 steps.append(SetTtl(one, had.kept_ms, table.rows))
     return Plan((*steps,), (*notes,))

@@ -27,7 +27,7 @@ from runtime.clickhouse_clients import first_line, make_client, named_rows_of, r
 from runtime.config import ClickHouseConfig
 from schemas.ddl.files import FOLDER, HISTORY, Names, history, migrations, released
 from schemas.ddl.fresh import at_once
-from schemas.ddl.kept import kept
+from schemas.ddl.kept import ONLY_DROP_PARTS, kept
 from schemas.ddl.sharded import local, rendered
 from schemas.errors import ContractError, FleetpulseError, UnavailableError
 from schemas.limits import Limits
@@ -104,9 +104,7 @@ def look(client: Any, names: Names) -> LiveDatabase:
     """The database as it is."""
     rows = _seen(client, names)
     every = whole(rows, names)
-    tables = {
-        name: LiveTable(ttl_of(row["engine_full"]), row["rows"]) for name, row in every.items() if not row["is_view"]
-    }
+    tables = {name: live_table(row["engine_full"], row["rows"]) for name, row in every.items() if not row["is_view"]}
     functions = client.query("SELECT name, create_query FROM system.functions WHERE origin = 'SQLUserDefined'")
     listed = _rows(client, names, _history(client, names), "number, name, checksum", rows)
     return LiveDatabase(
@@ -119,10 +117,10 @@ def look(client: Any, names: Names) -> LiveDatabase:
     )
 
 
-def ttl_of(engine_full: str) -> str:
-    """The text behind TTL of a table's engine as the server writes it, empty without one."""
+def live_table(engine_full: str, rows: int) -> LiveTable:
+    """A table of this engine, as the server writes it, and of so many rows."""
     found = _TTL.search(engine_full)
-    return found[1] if found else ""
+    return LiveTable(found[1] if found else "", rows, f"{ONLY_DROP_PARTS} = 1" in engine_full)
 
 
 def _seen(client: Any, names: Names) -> dict[str, Any]:
@@ -188,7 +186,8 @@ def carry_out(client: Any, names: Names, steps: Sequence[Step]) -> None:
         if isinstance(step, ApplyFile):
             client.insert(_history(client, names), [step.noted], column_names=["number", "name", "checksum"])
         if isinstance(step, SetTtl):
-            execute(client, names, step.kept.statement)
+            for statement in step.kept.statements:
+                execute(client, names, statement)
 
 
 def execute(client: Any, names: Names, statement: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from schemas.ddl.declared import declared
 from schemas.ddl.files import Names
-from schemas.ddl.kept import kept
+from schemas.ddl.kept import ONLY_DROP_PARTS, kept
 from schemas.ddl.sharded import rendered
 from schemas.limits import DEFAULT_LIMITS, Limits
 
@@ -17,12 +17,15 @@ _BEHIND_TTL = "\nSETTINGS "
 
 def at_once(limits: Limits = DEFAULT_LIMITS) -> tuple[str, ...]:
     """The statements, placeholders not filled in, in order: what is declared, and in each table how long its rows are
-    kept."""
+    kept, and whether they go with their parts alone."""
     found = declared()
     for one in kept(limits):
         head, *rest = found[one.table].split(_BEHIND_TTL)
         assert len(rest) == 1, f"where does the TTL of {one.table} stand?"
-        found[one.table] = f"{head}\nTTL {one.ttl}{_BEHIND_TTL}{rest[0]}"
+        settings = rest[0]
+        if one.whole_parts is False:
+            settings = settings.replace(f"{ONLY_DROP_PARTS} = 1", f"{ONLY_DROP_PARTS} = 0")
+        found[one.table] = f"{head}\nTTL {one.ttl}{_BEHIND_TTL}{settings}"
     return tuple(found.values())
 
 

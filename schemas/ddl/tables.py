@@ -13,7 +13,8 @@ Every table keeps one row per identity and is read with FINAL behind views:
 Sort keys begin with what people filter by (time, grouping set) and hold the row's identity, so that
 ``ReplacingMergeTree`` keeps one row per identity. Partitions are functions of identity or window alone: the same row
 written twice lands in the same partition. Raw partitions are days modulo 32, because an event's own time is anything a
-sender claims: a thousand absurd dates must not make a thousand partitions.
+sender claims: a thousand absurd dates must not make a thousand partitions. Rows that are kept until the next day of
+their partition comes go one by one, not with their parts (``schemas.ddl.kept``).
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from schemas.rows.tables import ACTIONS, ALERT_HISTORY, BOOKS, EXEMPLARS, PARTIA
 from schemas.rows.usage import USAGE
 
 _LOG_ORDER = "log_id, log_partition, log_offset, log_row"
+RAW_PARTITIONS = 32
+"""Of a raw table."""
 NOTES = "dirty_windows"
 REPLACED = "token_costs_replaced"
 
@@ -54,7 +57,7 @@ def raw(event: Event) -> str:
         "ReplacingMergeTree(first)",
         f"intDiv(at_ms, {MINUTE_MS}), source, boot, seq, row",
         f"{found.meaning}; read with FINAL",
-        partition=f"intDiv(at_ms, {DAY_MS}) % 32",
+        partition=f"intDiv(at_ms, {DAY_MS}) % {RAW_PARTITIONS}",
         settings=packing.RAW_SETTINGS,
         indexes=[f"by_{name} {name} TYPE bloom_filter(0.01) GRANULARITY 1" for name in ids],
     )

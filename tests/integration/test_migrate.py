@@ -157,6 +157,32 @@ def test_rows_are_kept_as_long_as_the_limits_say_also_those_that_are_there(
     assert rows_left(clickhouse, 1) == [(now_ms - DAY_MS,)]
 
 
+def test_raw_rows_of_two_days_in_a_partition_go_row_by_row(tables: Callable[..., Plan], clickhouse: Any) -> None:
+    """From when the limits keep them so long, and until they no longer do."""
+    tables()
+    longer = replace(DEFAULT_LIMITS, raw_ttl_ms=40 * DAY_MS)
+
+    said = {step.subject: step.says for step in tables(limits=longer).steps}
+    assert said["llm_requests"] == "7 d -> 40 d after appended_ms, row by row"
+    assert said["exemplars"] == "7 d -> 40 d after window_ms"
+    assert "ttl_only_drop_parts = 0" in clickhouse.command("SHOW CREATE TABLE llm_requests")
+    assert "ttl_only_drop_parts = 1" in clickhouse.command("SHOW CREATE TABLE exemplars")
+    assert tables(limits=longer) == Plan()
+
+    assert "llm_requests" in {step.subject for step in tables().steps}
+    assert "ttl_only_drop_parts = 1" in clickhouse.command("SHOW CREATE TABLE llm_requests")
+    assert tables() == Plan()
+
+
+def test_new_raw_tables_are_made_by_the_limits(tables: Callable[..., Plan], clickhouse: Any) -> None:
+    """Nothing is left to alter."""
+    longer = replace(DEFAULT_LIMITS, raw_ttl_ms=40 * DAY_MS)
+    tables(limits=longer)
+
+    assert "ttl_only_drop_parts = 0" in clickhouse.command("SHOW CREATE TABLE llm_requests")
+    assert tables(limits=longer) == Plan()
+
+
 def rows_left(clickhouse: Any, wanted: int) -> Any:
     """Rows of books, waiting until there are so many: a TTL takes effect in the background."""
     for _ in range(100):

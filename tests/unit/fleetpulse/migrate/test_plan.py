@@ -56,6 +56,21 @@ def test_a_plan_is_data() -> None:
 
 
 @pytest.mark.parametrize(
+    ("had_ms", "whole_parts", "says"),
+    [
+        (DAY_MS, None, "1 d -> 7 d after at_ms"),
+        (DAY_MS, True, "1 d -> 7 d after at_ms"),
+        (DAY_MS, False, "1 d -> 7 d after at_ms, row by row"),
+        (7 * DAY_MS, False, "7 d -> 7 d after at_ms, row by row"),
+        (7 * DAY_MS, True, "7 d -> 7 d after at_ms, with whole parts"),
+    ],
+)
+def test_a_ttl_says_how_rows_go(had_ms: int, says: str, *, whole_parts: bool | None) -> None:
+    """Where that is uncommon, or all that changes."""
+    assert SetTtl(Kept("a", "at_ms", 7 * DAY_MS, whole_parts=whole_parts), had_ms, 5).says == says
+
+
+@pytest.mark.parametrize(
     ("ms", "words"), [(7 * DAY_MS, "7 d"), (36 * 3_600_000, "36 h"), (90_000, "90 s"), (1, "1 ms"), (-1, "for ever")]
 )
 def test_durations_are_exact(ms: int, words: str) -> None:

@@ -190,6 +190,19 @@ def test_a_ttl_is_brought_to_the_limits(ttl: str, rows: int, step: SetTtl | None
     assert plan_tables(live, WANTED).steps == ((step,) if step else ())
 
 
+@pytest.mark.parametrize("had", [True, False])
+@pytest.mark.parametrize("wanted", [True, False, None])
+def test_how_rows_go_is_brought_to_the_limits(*, had: bool, wanted: bool | None) -> None:
+    """Where the limits say so, also of a table whose TTL is as it should be."""
+    kept = replace(KEPT, whole_parts=wanted)
+    live = replace(DONE, tables={**DONE.tables, "t": LiveTable(KEPT.ttl, 5, had)})
+
+    steps = plan_tables(live, replace(WANTED, kept=(kept,))).steps
+
+    assert steps == (() if wanted in (had, None) else (SetTtl(kept, 7 * DAY_MS, 5),))
+    assert [step.removes for step in steps] == [False] * len(steps)
+
+
 @pytest.mark.parametrize(
     ("had_ms", "rows", "removes"),
     [(8 * DAY_MS, 5, True), (None, 5, True), (8 * DAY_MS, 0, False), (6 * DAY_MS, 5, False)],

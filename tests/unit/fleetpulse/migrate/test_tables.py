@@ -78,6 +78,27 @@ def test_shards_that_are_migrated_one_by_one_count_their_own_rows() -> None:
     assert shard.counted == []
 
 
+@pytest.mark.parametrize(("days", "left"), [(7, ()), (40, ("llm_requests",))])
+def test_how_rows_go_is_read_from_the_server(days: int, left: tuple[str, ...]) -> None:
+    """Of a table whose parts go whole, that is to be altered where they may hold two days of a partition."""
+    limits = replace(DEFAULT_LIMITS, raw_ttl_ms=days * DAY_MS)
+    (kept_now,) = [one for one in kept(limits) if one.table == "llm_requests"]
+
+    class Whole(Shard):
+        full = f"ReplacingMergeTree TTL {kept_now.ttl} SETTINGS ttl_only_drop_parts = 1, x = 1"
+
+        def query(self, sql: str, **more: Any) -> Any:
+            found = super().query(sql, **more)
+            if "system.tables" in sql:
+                found.result_rows = [(*row[:2], self.full, *row[3:]) for row in found.result_rows]
+            return found
+
+    steps = tables.plan(Whole(5, "Atomic"), replace(NAMES, engine_prefix=""), limits).steps
+
+    had = [step.subject for step in steps if isinstance(step, SetTtl) and step.had_ms is not None]
+    assert tuple(had) == left
+
+
 def test_tables_that_did_not_come_are_not_made_again() -> None:
     """The server says how many there are."""
 
@@ -140,6 +161,19 @@ def test_tables_that_hold_rows_are_altered_on_every_shard_before_one_over_shards
     views = [n for n, (_, sql) in enumerate(log) if sql.startswith("CREATE OR REPLACE VIEW")]
     assert max(first.values()) < min(over) < min(views)
     assert len(over) == len(views) == 2
+
+
+def test_how_rows_go_is_set_on_the_table_that_holds_them() -> None:
+    """With their TTL."""
+    log: list[tuple[str, str]] = []
+    step = SetTtl(replace(KEPT, whole_parts=False), DAY_MS, 0)
+
+    tables.carry_out_on([(Recorder("a", log), Names("db", "fleet"), [step])])
+
+    assert [sql for _, sql in log if sql.startswith("ALTER")] == [
+        "ALTER TABLE llm_requests_local MODIFY SETTING ttl_only_drop_parts = 0",
+        f"ALTER TABLE llm_requests_local MODIFY TTL {KEPT.ttl}",
+    ]
 
 
 def test_one_server_executes_every_statement_once() -> None:
