@@ -64,7 +64,8 @@ def _least(name: str) -> str:
 
 
 def statements(user: str, database: str, *, sharded: bool = False) -> tuple[str, ...]:
-    """SQL that gives ``user`` the profile, and rights to read ``database`` alone. Needs the right ACCESS MANAGEMENT."""
+    """SQL that gives ``user`` the profile and, in place of its rights, those to read ``database`` alone; both at once,
+    as a user without rights would fail meanwhile. Needs the right ACCESS MANAGEMENT."""
     limits = ", ".join(
         f"{name} = {most}{'' if sharded and name == OF_RESULTS else ' MIN 1'} MAX {most}"
         for name, most in LIMITS.items()
@@ -72,8 +73,7 @@ def statements(user: str, database: str, *, sharded: bool = False) -> tuple[str,
     return (
         f"CREATE SETTINGS PROFILE OR REPLACE {PROFILE} SETTINGS readonly = {READONLY}, {limits}",
         f"ALTER USER {_quoted(user)} SETTINGS PROFILE '{PROFILE}'",
-        f"REVOKE ALL ON *.* FROM {_quoted(user)}",
-        f"GRANT SELECT, dictGet, SHOW ON {_quoted(database)}.* TO {_quoted(user)}",
+        f"GRANT SELECT, dictGet, SHOW ON {_quoted(database)}.* TO {_quoted(user)} WITH REPLACE OPTION",
     )
 
 

@@ -569,7 +569,7 @@ DATABASE_BROKEN: dict[str, tuple[DatabaseFacts, tuple[str, str, str], str]] = {
     "a reader that writes": (
         replace(DATABASE, reader=replace(READER, readonly=0, can={"SELECT": True, "INSERT": True})),
         ("reader.rights", "reader", "wrong"),
-        "REVOKE ALL ON *.* FROM `reader`",
+        "TO `reader` WITH REPLACE OPTION",
     ),
     "a reader that is the writer": (
         replace(DATABASE, reader=replace(READER, user="writer", readonly=0, can={"SELECT": True, "INSERT": True})),
@@ -579,7 +579,7 @@ DATABASE_BROKEN: dict[str, tuple[DatabaseFacts, tuple[str, str, str], str]] = {
     "a reader that reaches the network": (
         replace(DATABASE, reader=replace(READER, sources=("URL",))),
         ("reader.rights", "reader", "wrong"),
-        "REVOKE ALL ON *.* FROM `reader`",
+        "TO `reader` WITH REPLACE OPTION",
     ),
     "a reader without a limit on memory": (
         replace(DATABASE, reader=replace(READER, settings=BOUND | {"max_memory_usage": ("0", None)})),

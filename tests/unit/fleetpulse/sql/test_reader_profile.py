@@ -65,8 +65,7 @@ def test_the_statements_name_user_and_database_as_they_are() -> None:
     assert all(f"{name} = {most} MIN 1 MAX {most}" in profile for name, most in LIMITS.items())
     assert rest == [
         "ALTER USER `a\\`b` SETTINGS PROFILE 'fleetpulse_reader'",
-        "REVOKE ALL ON *.* FROM `a\\`b`",
-        "GRANT SELECT, dictGet, SHOW ON `fleet\\`pulse`.* TO `a\\`b`",
+        "GRANT SELECT, dictGet, SHOW ON `fleet\\`pulse`.* TO `a\\`b` WITH REPLACE OPTION",
     ]
 
 
