@@ -88,6 +88,10 @@ class BrokenPartError(UnavailableError):
     """A server cannot read what it has stored: files of a part are damaged."""
 
 
+class ReplicaBehindError(UnavailableError):
+    """A server of several lacks a table or column: it may not have executed yet what made it on the others."""
+
+
 class CertificateExpiredError(UnavailableError):
     """A server's certificate is out of its time."""
 

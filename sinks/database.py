@@ -17,7 +17,14 @@ from runtime.config import ClickHouseConfig
 from schemas.codec.native import Piece
 from schemas.ddl.files import Names
 from schemas.ddl.sharded import synced
-from schemas.errors import BrokenPartError, ContractError, DiskFullError, FleetpulseError, UnavailableError
+from schemas.errors import (
+    BrokenPartError,
+    ContractError,
+    DiskFullError,
+    FleetpulseError,
+    ReplicaBehindError,
+    UnavailableError,
+)
 from sinks.landing import Insert
 
 T = TypeVar("T")
@@ -63,6 +70,8 @@ FINAL = {
     349: "CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN",
 }
 """Error codes that a retry cannot fix: the tables or the rows are not as this version expects."""
+_BEHIND = frozenset({8, 16, 47, 60})
+"""Those of a table or column that is not there. Of several servers one may not have executed yet what made it."""
 
 _NOW = "SELECT toUnixTimestamp64Milli(now64(3))"
 _ASK_EVERY_S = 60.0
@@ -87,7 +96,8 @@ def explained(error: Exception, config: ClickHouseConfig) -> FleetpulseError:
     if (part := broken_part(code, line)) is not None:
         return BrokenPartError(f"ClickHouse at {config.url}: part {part[1]} of {part[0]} is broken: {line}")
     if code in FINAL:
-        return ContractError(
+        behind = code in _BEHIND and (config.cluster or config.engine_prefix)
+        return (ReplicaBehindError if behind else ContractError)(
             f"ClickHouse at {config.url} refuses ({FINAL[code]}); does it need `fleetpulse migrate`? {line}"
         )
     full = code == _NOT_ENOUGH_SPACE or "No space left on device" in line

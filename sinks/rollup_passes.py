@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from runtime.config import ClickHouseConfig
 from runtime.health import Readiness
-from runtime.retried import sleep
+from runtime.retried import behind_since_s, sleep
 from runtime.runbook import cause_of, named
 from schemas.errors import BrokenPartError, ConfigError, UnavailableError
 from schemas.limits import Limits
@@ -27,14 +27,15 @@ async def run_passes(
     readiness: Readiness,
 ) -> None:
     """Retried for ever while ClickHouse is unavailable, until ``drain.stop``. Raises ``ConfigError`` where it rejects
-    the first pass."""
+    the first pass, ``ContractError`` for what no retry mends."""
     database = SinkDatabase(clickhouse, consistent=True, seconds_max=STATEMENT_SECONDS_MAX)
     rollups, worked, stop = Rollups(database, settings, limits, share), False, drain.stop
+    behind_s: float | None = None
     while not stop.is_set():
         done = 0
         try:
             done = await drain.in_thread(rollups.run_pass)
-            worked = True
+            worked, behind_s = True, None
             readiness.release("rollups")
         except (UnavailableError, ConfigError) as error:
             if isinstance(error, ConfigError) and not worked:
@@ -43,6 +44,7 @@ async def run_passes(
             if stop.is_set():
                 _log.warning("stopped before ClickHouse answered; rollups are computed after the restart", extra=facts)
                 break
+            behind_s = behind_since_s(error, behind_s)
             readiness.hold("rollups", f"{named(error)}; rollups retrying", cause_of(error))
             if isinstance(error, BrokenPartError):
                 _log.error("stored rows cannot be read; rollups that need them wait", extra=facts)

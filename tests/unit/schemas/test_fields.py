@@ -175,6 +175,7 @@ def test_errors_say_whether_to_try_again() -> None:
         "UnavailableError",
         "DiskFullError",
         "BrokenPartError",
+        "ReplicaBehindError",
         "CertificateExpiredError",
     }
     assert str(errors.ConfigError("a.b", 3, "must be 4")) == "a.b = 3: must be 4"

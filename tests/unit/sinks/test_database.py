@@ -10,7 +10,15 @@ import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 
 from runtime.config import ClickHouseConfig
-from schemas.errors import BrokenPartError, ConfigError, ContractError, DiskFullError, FleetpulseError, UnavailableError
+from schemas.errors import (
+    BrokenPartError,
+    ConfigError,
+    ContractError,
+    DiskFullError,
+    FleetpulseError,
+    ReplicaBehindError,
+    UnavailableError,
+)
 from sinks.database import SECONDS_MAX, SENT_BYTES_MIN, DatabaseClock, SinkDatabase, explained, quorum, sent
 from sinks.landing import Insert
 
@@ -43,6 +51,27 @@ def test_an_error_says_whether_trying_again_helps(error: Exception, kind: type[F
     assert type(found) is kind
     assert found.retriable is issubclass(kind, UnavailableError)
     assert str(error) in str(found)
+
+
+@pytest.mark.parametrize("several", [{"cluster": "fleet"}, {"engine_prefix": "Replicated"}], ids=["shards", "replicas"])
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (8, ReplicaBehindError),
+        (16, ReplicaBehindError),
+        (47, ReplicaBehindError),
+        (60, ReplicaBehindError),
+        (117, ContractError),
+    ],
+)
+def test_a_server_of_several_may_be_behind_with_a_table(
+    several: dict[str, Any], code: int, kind: type[FleetpulseError]
+) -> None:
+    """A row that is bad is no better on another."""
+    found = explained(DatabaseError("no", code=code), ClickHouseConfig(url="http://127.0.0.1:1", **several))
+
+    assert type(found) is kind
+    assert "does it need `fleetpulse migrate`?" in str(found)
 
 
 def test_an_answer_without_its_row_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
