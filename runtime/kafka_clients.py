@@ -51,7 +51,8 @@ FOLLOW_REQUEST_MS = 4_000
 CONNECT_WITHIN_S = 5.0
 """For each address, where the cause of a failure is looked for."""
 CLOSE_WITHIN_S = 1.0
-"""So long a broker has to answer the end of such a connection; then it is left alone."""
+"""So long a broker has to answer the end of such a connection, and a client to end whose stop is cancelled; then it is
+left alone."""
 STOP_WITHIN_S, _STARTED_WITHIN_S = 2.0, 2.0
 FAILED = "does not answer as it should"
 _NO_CAUSE = "Unable to bootstrap"
@@ -159,7 +160,8 @@ async def stop_client(stop: Callable[[], Coroutine[Any, Any, None]]) -> None:
     done, _ = await asyncio.wait({task}, timeout=STOP_WITHIN_S)
     if not done:
         task.cancel()
-    elif not task.cancelled() and (error := task.exception()) is not None:
+        done, _ = await asyncio.wait({task}, timeout=CLOSE_WITHIN_S)  # else its loop may be closed before it ends
+    if done and not task.cancelled() and (error := task.exception()) is not None:
         _log.debug("a client did not stop in order", exc_info=error)
 
 

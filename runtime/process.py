@@ -13,11 +13,12 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 _log = logging.getLogger(__name__)
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+TASKS_END_WITHIN_S = 2.0
 
 
 def on_stop_signal(loop: asyncio.AbstractEventLoop, *, exit_now: Callable[[int], object] = os._exit) -> asyncio.Event:
@@ -37,6 +38,21 @@ def on_stop_signal(loop: asyncio.AbstractEventLoop, *, exit_now: Callable[[int],
     for number in SIGNALS:
         loop.add_signal_handler(number, received, number)
     return stopping
+
+
+async def end_tasks(within_s: float = TASKS_END_WITHIN_S) -> None:
+    """Cancel every other task of this loop, and what these begin meanwhile, and wait for all, so long at most. Of a
+    loop that is closed before they are logged as destroyed: ``asyncio.run`` itself ends those alone that there are."""
+    loop, cancelled = asyncio.get_running_loop(), set[asyncio.Task[Any]]()
+    until_s = loop.time() + within_s
+    while (tasks := asyncio.all_tasks() - {asyncio.current_task()}) and (left_s := until_s - loop.time()) > 0:
+        for task in tasks - cancelled:
+            task.cancel()
+        cancelled |= tasks
+        done, _ = await asyncio.wait(tasks, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                _log.debug("a task did not end in order", exc_info=error)
 
 
 def leave(code: int) -> NoReturn:

@@ -31,7 +31,7 @@ from faust.types import TP, ConsumerMessage
 from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
 from runtime.health import Readiness
-from runtime.kafka_clients import METADATA_MAX_AGE_MS
+from runtime.kafka_clients import METADATA_MAX_AGE_MS, stop_client
 from runtime.tracing import Tracer
 from schemas.errors import UnavailableError
 from stream_jobs.runner.job import Job
@@ -58,6 +58,7 @@ HOOKS: tuple[tuple[Any, str, tuple[str, ...]], ...] = (
     (driver.Consumer, "perform_seek", ("self",)),
     (driver.AIOKafkaConsumerThread, "_create_worker_consumer", ("self", "transport")),
     (driver.AIOKafkaConsumerThread, "_ensure_consumer", ("self",)),
+    (driver.AIOKafkaConsumerThread, "on_thread_stop", ("self",)),
     (driver.AIOKafkaConsumerThread, "_seek_wait", ("self", "consumer", "partitions")),
     (
         driver.AIOKafkaConsumerThread,
@@ -84,6 +85,11 @@ class RunnerThread(driver.AIOKafkaConsumerThread):
         consumer._isolation_level = "read_committed"
         consumer._fetch_max_wait_ms = self.app.runner.policy.fetch_wait_ms
         return consumer
+
+    async def on_thread_stop(self) -> None:
+        await super(driver.AIOKafkaConsumerThread, self).on_thread_stop()  # which does not stop the consumer
+        if self._consumer is not None:  # one that hangs, or raises, would keep the loop, or close it under its tasks
+            await stop_client(self._consumer.stop)
 
     async def _seek_wait(self, consumer: Any, partitions: Mapping[TP, int]) -> None:
         self.seeks += 1  # and the seeks themselves come before the first await of what is called

@@ -205,11 +205,15 @@ class KafkaBroker:
 
     async def reader(self, topic: str, partition: int, offset: int) -> KafkaReader:
         consumer, at = self._consumer(), TopicPartition(topic, partition)
-        with _as_our_errors(f"read of {topic}/{partition}"):
-            await consumer.start()
-            consumer.assign([at])
-            consumer.seek(at, offset)
-            await asyncio.sleep(0)  # aiokafka raises CancelledError from stop() when its tasks never ran
+        try:
+            with _as_our_errors(f"read of {topic}/{partition}"):
+                await consumer.start()
+                consumer.assign([at])
+                consumer.seek(at, offset)
+                await asyncio.sleep(0)  # aiokafka raises CancelledError from stop() when its tasks never ran
+        except BaseException:
+            await stop_client(consumer.stop)
+            raise
         return KafkaReader(consumer, at, offset)
 
     async def has_partition(self, topic: str, partition: int) -> bool:

@@ -35,6 +35,7 @@ from runtime.kafka_clients import (
     open_consumer,
     started,
     static_member,
+    stop_client,
     why_rejected,
 )
 from runtime.runbook import Cause
@@ -428,3 +429,21 @@ async def test_an_error_of_ours_is_explained_already() -> None:
     ours = UnavailableError("Kafka at broker:9093 does not return its log ids")
 
     assert await explained(KAFKA, ours) is ours
+
+
+async def test_a_client_that_hangs_has_ended_before_it_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes its loop some turns to cancel it: who comes back at once may close the loop before."""
+    monkeypatch.setattr(kafka_clients, "STOP_WITHIN_S", 0.01)
+    ended: list[bool] = []
+
+    async def hang() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(5):
+                await asyncio.sleep(0)
+            ended.append(True)
+
+    await stop_client(hang)
+
+    assert ended == [True]

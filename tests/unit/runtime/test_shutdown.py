@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import os
 import resource
 import signal
@@ -7,7 +8,7 @@ import sys
 
 import pytest
 
-from runtime.process import on_stop_signal, raise_descriptors
+from runtime.process import end_tasks, on_stop_signal, raise_descriptors
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
@@ -77,3 +78,40 @@ def test_a_process_without_such_a_thread_ends_as_ever() -> None:
     done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, timeout=60, check=False)
 
     assert (done.returncode, done.stdout) == (70, "closed")
+
+
+async def test_every_task_ends_before_its_loop() -> None:
+    """Also one that another begins as it is cancelled."""
+    begun: list[asyncio.Task[bool]] = []
+
+    async def first() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            begun.append(asyncio.create_task(asyncio.Event().wait()))
+
+    beginning = asyncio.create_task(first())
+    await asyncio.sleep(0)
+    await end_tasks()
+
+    assert [task.cancelled() for task in (beginning, *begun)] == [True, True]
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_task_that_will_not_end_is_left() -> None:
+    """The process has to end."""
+    free = asyncio.Event()
+
+    async def stay() -> None:
+        while not free.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await free.wait()
+
+    staying = asyncio.create_task(stay())
+    await asyncio.sleep(0)
+    await end_tasks(0.01)
+    left = not staying.done()
+    free.set()
+    await staying
+
+    assert left

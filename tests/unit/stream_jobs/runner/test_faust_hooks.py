@@ -6,6 +6,7 @@ write the new digests here.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import inspect
 from pathlib import Path
@@ -42,6 +43,7 @@ DIGESTS = {
     "Consumer.on_partitions_revoked": "d04b7ae72c6fc206",
     "Consumer.commit": "a354437baaa08bf8",
     "AIOKafkaConsumerThread._create_worker_consumer": "c2701bfc3e6f6cad",
+    "AIOKafkaConsumerThread.on_thread_stop": "8dfc004e258b6c25",
     "AIOKafkaConsumerThread._seek_wait": "9d221e816d940467",
     "AIOKafkaConsumerThread._fetch_records": "39a2c6c79fc1455a",
     "App._on_partitions_revoked": "d5c895bbe57dc73a",
@@ -62,6 +64,7 @@ READ = (
     Consumer.on_partitions_revoked,
     Consumer.commit,
     AIOKafkaConsumerThread._create_worker_consumer,
+    AIOKafkaConsumerThread.on_thread_stop,
     AIOKafkaConsumerThread._seek_wait,
     AIOKafkaConsumerThread._fetch_records,
     App._on_partitions_revoked,
@@ -131,3 +134,19 @@ async def test_a_worker_that_fetches_nothing_stays_in_its_group(tmp_path: Path) 
 
     assert app.conf.broker_max_poll_interval > 365 * 86_400
     assert bare._max_poll_interval_ms > 365 * 86_400_000
+
+
+async def test_the_fetching_thread_ends_in_order_where_its_consumer_does_not() -> None:
+    """What it raises would close the thread's loop under the consumer's own tasks."""
+    stopped: list[bool] = []
+
+    async def stop() -> None:
+        stopped.append(True)
+        raise asyncio.CancelledError
+
+    thread: Any = RunnerThread.__new__(RunnerThread)
+    thread._consumer = SimpleNamespace(stop=stop)
+
+    await thread.on_thread_stop()
+
+    assert stopped == [True]

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.errors import KafkaConnectionError
 
 from runtime.config import KafkaConfig
 from schemas.errors import UnavailableError
@@ -105,3 +106,30 @@ async def test_a_cancellation_of_the_clients_own_is_an_error() -> None:
     asking.cancel()
     await asyncio.wait({asking})
     assert asking.cancelled()
+
+
+@pytest.mark.parametrize("refused", [True, False], ids=["refused", "cancelled"])
+async def test_a_reader_that_does_not_start_is_stopped(refused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else has it."""
+
+    class Consumer:
+        stopped = 0
+
+        async def start(self) -> None:
+            if refused:
+                raise KafkaConnectionError("refused")
+            await asyncio.Event().wait()
+
+        async def stop(self) -> None:
+            self.stopped += 1
+
+    broker, consumer = KafkaBroker(KafkaConfig(), DEFAULT_POLICY), Consumer()
+    monkeypatch.setattr(broker, "_consumer", lambda: consumer)
+    reading = asyncio.create_task(broker.reader(*PARTITION, 0))
+    await asyncio.sleep(0)
+    if not refused:
+        reading.cancel()
+
+    with pytest.raises(UnavailableError if refused else asyncio.CancelledError):
+        await reading
+    assert consumer.stopped == 1

@@ -78,3 +78,28 @@ def test_what_no_waiting_mends_ends_a_job(monkeypatch: pytest.MonkeyPatch) -> No
         Cluster(ConfigError("kafka.sasl_username", "u", "must be a login")).run(monkeypatch)
 
     assert Cluster(ContractError("topic a is missing")).run(monkeypatch) == EXIT_FATAL
+
+
+class Leaving(Cluster):
+    """Its job fails and leaves a task, which begins another as it is cancelled."""
+
+    later: Any = None
+
+    async def serve(self, *_args: Any, **_kwargs: Any) -> None:
+        async def left() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.later = asyncio.create_task(asyncio.Event().wait())
+
+        self.left = asyncio.create_task(left())
+        await asyncio.sleep(0)
+        raise UnavailableError(AWAY)
+
+
+def test_a_job_that_fails_leaves_no_task_pending(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As clients do whose broker is away: each would be logged as an error, behind the one that tells why."""
+    cluster = Leaving()
+
+    assert cluster.run(monkeypatch) == EXIT_FATAL
+    assert (cluster.left.cancelled(), cluster.later.cancelled()) == (True, True)
