@@ -1,7 +1,14 @@
 -- What GPUs cost that computed nothing, with their hosts and energy, by why and type; in 30 days at the rate of the time billed.
 -- `gpus` is how many they were on average, `gpu_hour_nusd` what an hour of one cost.
 -- Beside it, as `__unobserved__`, those of the last 24 hours that gave no reading: they are in no bill (gpu_coverage).
-WITH {of_bills:Billed} AS billed_ms
+-- `provisional_bills` (they may still change) and `estimated_gpu_ms` (billed for gaps between readings) are of all bills of the range.
+WITH
+    {of_bills:Billed} AS billed_ms,
+    (
+        SELECT (countIf(c.final = 0), sum(c.estimated_gpu_ms))
+        FROM costs AS c
+        WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}
+    ) AS unsure
 SELECT
     reason AS why,
     gpu_type AS gpu_model,
@@ -9,8 +16,10 @@ SELECT
     time_ms AS gpu_ms,
     nusd AS cost_nusd,
     round(3600000 * (nusd / nullIf(time_ms, 0))) AS gpu_hour_nusd,
-    {of_30_days_nusd:Metric} AS of_30_days_nusd,
-    billed_ms
+    {of_30_days_nusd:Metric} AS cost_of_30_days_nusd,
+    billed_ms,
+    unsure.1 AS provisional_bills,
+    unsure.2 AS estimated_gpu_ms
 FROM
 (
     SELECT

@@ -36,13 +36,20 @@ def said_of(query: str, parameters: Mapping[str, str], rows: Sequence[Row]) -> s
 
 
 def _idle(rows: Sequence[Row]) -> str:
-    """What all idle GPUs in bills cost in 30 days, and out of how much time that is told."""
-    billed = [row for row in rows if row["why"] == IDLE_IN_ALL and row["of_30_days_nusd"] is not None]
-    if not billed:
+    """What all idle GPUs in bills cost in 30 days, out of how much time that is told, and what of it is not certain."""
+    billed = next((row for row in rows if row["why"] == IDLE_IN_ALL and row["cost_of_30_days_nusd"] is not None), None)
+    if billed is None:
         return ""
-    cost, time = (readable(name, billed[0][name]) for name in ("of_30_days_nusd", "billed_ms"))
-    less = ", extrapolated" if billed[0]["billed_ms"] < 30 * DAY_MS else ""
-    return f"GPUs that compute nothing cost {cost} in 30 days at the rate of {time} with bills{less}"
+    cost, time = (readable(name, billed[name]) for name in ("cost_of_30_days_nusd", "billed_ms"))
+    said = f"GPUs that compute nothing cost {cost} in 30 days at the rate of {time} with bills"
+    if billed["billed_ms"] < 30 * DAY_MS:
+        said += ", extrapolated"
+    if billed["provisional_bills"]:
+        said += f"; {billed['provisional_bills']:,} of the bills are provisional: still changing"
+    if billed["estimated_gpu_ms"]:
+        guessed = readable("estimated_gpu_ms", billed["estimated_gpu_ms"])
+        said += f"; {guessed} of GPU time in them are estimated: billed for gaps between readings"
+    return said
 
 
 def _knows_nothing_before(rows: Sequence[Row]) -> bool:

@@ -217,7 +217,7 @@ def _idle(rows: list[dict[str, Any]]) -> Said:
         of = "all" if row["why"] == "all in bills" else f"gpu_model={row['gpu_model'] or None}" if quiet else of
         hours, money = ("silent_gpu_ms", "unobserved_nusd") if quiet else ("idle_gpu_ms", "idle_nusd")
         found |= {(hours, of): row["gpu_ms"], (money, of): row["cost_nusd"] or 0}
-        found |= {("idle_of_30_days_nusd", "all"): row["of_30_days_nusd"]} if of == "all" else {}
+        found |= {("idle_of_30_days_nusd", "all"): row["cost_of_30_days_nusd"]} if of == "all" else {}
     return found
 
 

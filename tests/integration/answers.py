@@ -587,15 +587,18 @@ def split(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
 def idle(rows: Rows, from_ms: int, to_ms: int, **_: int) -> Answer:
     why = {"__idle__": "no model loaded", "__wasted__": "a model loaded, no tokens"}
     parts = [{**row, "why": why[row["name"]]} for row in _parts(rows, from_ms, to_ms) if row["name"] in why]
-    billed_ms = _billed_ms(_bills(rows, from_ms, to_ms))
+    bills = _bills(rows, from_ms, to_ms)
+    billed_ms = _billed_ms(bills)
+    of_all = {"billed_ms": billed_ms, "provisional_bills": sum(not row["final"] for row in bills),
+              "estimated_gpu_ms": total(bills, "estimated_gpu_ms")}  # fmt: skip
     return [
         {"why": reason, "gpu_model": model, "gpu_ms": total(group, "gpu_ms"), "cost_nusd": total(group, "cost_nusd"),
-         "billed_ms": billed_ms, "of_30_days_nusd": total(group, "cost_nusd") * 30 * DAY_MS / billed_ms,
+         "cost_of_30_days_nusd": total(group, "cost_nusd") * 30 * DAY_MS / billed_ms, **of_all,
          "gpus": round(total(group, "gpu_ms") / billed_ms, 2),
          "gpu_hour_nusd": round(total(group, "cost_nusd") * HOUR_MS / total(group, "gpu_ms"))}
         for (reason, model), group in [*grouped(parts, "why", "gpu_model").items(), (("all in bills", ""), parts)]
     ] + [
-        {"why": "no reading: __unobserved__", "gpu_model": model, "gpu_ms": silent_ms, "billed_ms": billed_ms}
+        {"why": "no reading: __unobserved__", "gpu_model": model, "gpu_ms": silent_ms, **of_all}
         for model, silent_ms in _silent_ms(rows, from_ms, to_ms).items()
     ]  # fmt: skip
 

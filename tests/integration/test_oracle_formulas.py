@@ -239,7 +239,7 @@ class Answers:
     def _of_billed(self) -> Said:
         rows = self._asked(queries.text("idle_gpus"), self._bounds)
         (row,) = [one for one in rows if one["why"] == "all in bills"]
-        return {("idle_of_30_days_nusd", "all"): row["of_30_days_nusd"]}
+        return {("idle_of_30_days_nusd", "all"): row["cost_of_30_days_nusd"]}
 
 
 def waves(mistakes: Iterable[definitions.Metric]) -> Iterator[Sequence[definitions.Metric]]:

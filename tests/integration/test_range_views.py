@@ -115,8 +115,9 @@ def test_slow_requests_say_where_their_time_went(filled: Any) -> None:
 
 def test_idle_gpus_cost_what_they_cost_in_a_month_at_this_rate(clickhouse: Any) -> None:
     """Without a model and with one apart, and together; two minutes are billed of all the range. A GPU that gave no
-    reading for six minutes stands beside them, at what its type was billed."""
-    fill_bills(clickhouse, [NOW_MS - 10 * MINUTE_MS])
+    reading for six minutes stands beside them, at what its type was billed. How many of all bills may still change is
+    said, and what of them is estimated."""
+    fill_bills(clickhouse, [NOW_MS - 10 * MINUTE_MS], [*ROWS[:-1], {**ROWS[-1], "estimated_gpu_ms": 9_000}])
     read = [(uuid, minute) for uuid, last in (("GPU-1", 3), ("GPU-2", 10)) for minute in range(last, 20)]
     columns = ("window_ms", "grouping", "region", "gpu_uuid", "gpu_model", "version", "last_at_ms", "interval_ms_sum")
     clickhouse.insert(
@@ -135,7 +136,8 @@ def test_idle_gpus_cost_what_they_cost_in_a_month_at_this_rate(clickhouse: Any) 
         ("a model loaded, no tokens", 25_000_000, 60_000),
         ("no reading: __unobserved__", 180_000_000, 360_000),
     ]
-    assert (rows[0]["billed_ms"], rows[0]["of_30_days_nusd"]) == (2 * MINUTE_MS, 65_000_000 * 43_200 / 2)
+    assert (rows[0]["billed_ms"], rows[0]["cost_of_30_days_nusd"]) == (2 * MINUTE_MS, 65_000_000 * 43_200 / 2)
+    assert {(row["provisional_bills"], row["estimated_gpu_ms"]) for row in rows} == {(1, 9_000)}
 
 
 def test_a_minute_at_an_end_of_billed_time_counts_by_its_gpu_time(clickhouse: Any) -> None:
@@ -162,7 +164,7 @@ def test_a_minute_at_an_end_of_billed_time_counts_by_its_gpu_time(clickhouse: An
 
     billed_ms = 225_000
     assert (idle["billed_ms"], whole["billed_ms"], shown["billed_ms"]) == (billed_ms,) * 3
-    assert idle["of_30_days_nusd"] == pytest.approx(2 * 1_000 * sum(time_ms.values()) * 30 * DAY_MS / billed_ms)
+    assert idle["cost_of_30_days_nusd"] == pytest.approx(2 * 1_000 * sum(time_ms.values()) * 30 * DAY_MS / billed_ms)
     assert first["billed_ms"] == MINUTE_MS
 
 

@@ -245,7 +245,7 @@ def test_cells_have_units_that_people_read() -> None:
     """By the unit in the column's name; what is unknown stays so, and 0 is 0."""
     columns = (
         "cost_nusd",
-        "of_30_days_nusd",
+        "cost_of_30_days_nusd",
         "energy_mj",
         "gpu_ms",
         "heard_ms",
@@ -258,7 +258,7 @@ def test_cells_have_units_that_people_read() -> None:
 
     heads, (cells,) = readable(columns, [row])
 
-    assert heads[:3] == ["cost", "of_30_days", "energy"]
+    assert heads[:3] == ["cost", "cost_of_30_days", "energy"]
     assert cells == ["$1.50", "$0.00", "2.00 kWh", "2.0 h", "2026-03-04 12:00", 12.5, None, "a, –", None]
 
 

@@ -62,15 +62,20 @@ def test_of_several_models_the_one_that_rose_most_is_meant() -> None:
 
 
 def test_what_idle_gpus_cost_a_month_is_said_with_the_time_that_it_is_told_from() -> None:
-    """Of all in bills; nothing where no minute was billed."""
-    all_ = {"why": "all in bills", "of_30_days_nusd": 5_855_280_000_000, "billed_ms": 240_000}
+    """Of all in bills, and what of these may still change; nothing where no minute was billed."""
+    all_ = {"why": "all in bills", "cost_of_30_days_nusd": 5_855_280_000_000, "billed_ms": 240_000}
+    all_ |= {"provisional_bills": 0, "estimated_gpu_ms": 0}
     month = all_ | {"billed_ms": 30 * DAY_MS}
 
     assert said_of("idle_gpus", {}, [all_]) == (
         "GPUs that compute nothing cost $5,855.28 in 30 days at the rate of 4.0 min with bills, extrapolated"
     )
     assert said_of("idle_gpus", {}, [month]).endswith(" in 30 days at the rate of 720.0 h with bills")
-    assert said_of("idle_gpus", {}, [all_ | {"of_30_days_nusd": None}]) == ""
+    assert said_of("idle_gpus", {}, [month | {"provisional_bills": 1_200, "estimated_gpu_ms": 90_000}]).endswith(
+        " with bills; 1,200 of the bills are provisional: still changing"
+        "; 1.5 min of GPU time in them are estimated: billed for gaps between readings"
+    )
+    assert said_of("idle_gpus", {}, [all_ | {"cost_of_30_days_nusd": None}]) == ""
     assert said_of("idle_gpus", {}, []) == ""
 
 

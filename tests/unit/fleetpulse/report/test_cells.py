@@ -13,7 +13,7 @@ from fleetpulse.report.cells import head, readable, rounded
     ("column", "value", "expected"),
     [
         ("cost_nusd", 12_340_000_000, "$12.34"),
-        ("of_30_days_nusd", 3_822_172_142_400, "$3,822.17"),
+        ("cost_of_30_days_nusd", 3_822_172_142_400, "$3,822.17"),
         ("energy_mj", 3_600_000_000, "1.00 kWh"),
         ("at_ms", 1_795_809_500_000, "2026-11-27 19:58"),
         ("at_ms", 10**18, 10**18),
