@@ -7,13 +7,13 @@ WITH (
 SELECT
     one.1 AS dimension,
     one.2 AS name,
-    if(reported, anyIf(one.3, metric = 'input_tokens'), NULL) AS input_before,
-    anyIf(one.4, metric = 'input_tokens') AS input_now,
-    if(reported, anyIf(one.3, metric = 'cached_tokens'), NULL) AS cached_before,
-    anyIf(one.4, metric = 'cached_tokens') AS cached_now,
-    if(reported, anyIf(one.3, metric = 'output_tokens'), NULL) AS output_before,
-    anyIf(one.4, metric = 'output_tokens') AS output_now,
-    round(0 + 100 * (output_now - output_before) / nullIf(output_before, 0), 1) AS output_change_pct
+    if(reported, anyIf(one.3, metric = 'input_tokens'), NULL) AS input_tokens_before,
+    anyIf(one.4, metric = 'input_tokens') AS input_tokens_now,
+    if(reported, anyIf(one.3, metric = 'cached_tokens'), NULL) AS cached_tokens_before,
+    anyIf(one.4, metric = 'cached_tokens') AS cached_tokens_now,
+    if(reported, anyIf(one.3, metric = 'output_tokens'), NULL) AS output_tokens_before,
+    anyIf(one.4, metric = 'output_tokens') AS output_tokens_now,
+    round(0 + 100 * (output_tokens_now - output_tokens_before) / nullIf(output_tokens_before, 0), 1) AS output_tokens_change_pct
 FROM
 (
     SELECT
@@ -28,5 +28,5 @@ FROM
 )
 GROUP BY dimension, name
 HAVING dimension != 'all' OR uniqExact(of) > 1
-ORDER BY dimension != 'all', dimension, output_now DESC, name
+ORDER BY dimension != 'all', dimension, output_tokens_now DESC, name
 LIMIT 50 BY dimension

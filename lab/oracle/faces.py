@@ -273,10 +273,10 @@ def _slowed(rows: list[dict[str, Any]]) -> Said:
 
 def _tokens(rows: list[dict[str, Any]]) -> Said:
     return {
-        (f"{kind}_tokens", f"{row['dimension']}={row['name']}" if row["name"] != "" else "all"): row[f"{kind}_now"]
+        (metric, f"{row['dimension']}={row['name']}" if row["name"] != "" else "all"): row[f"{metric}_now"]
         for row in rows
-        for kind in ("input", "cached", "output")
-        if row[f"{kind}_now"]
+        for metric in ("input_tokens", "cached_tokens", "output_tokens")
+        if row[f"{metric}_now"]
     }
 
 

@@ -133,6 +133,7 @@ def who_changed(rows: Rows, from_ms: int, to_ms: int, before_from_ms: int, befor
         "output_tokens": lambda group: total(group, "output_tokens") or 0,
         "cost_nusd": lambda group: (total(group, "cost_nusd") or 0) / 1e9,
     }[metric]
+    units = {"ttft_p99_us": "ms", "cost_nusd": "$", "output_tokens": "tokens"}
     if metric == "cost_nusd":
         now, before = _parts(rows, from_ms, to_ms), _parts(rows, before_from_ms, before_to_ms)
         dimensions = ("tenant", "model", "engine_id")
@@ -142,7 +143,7 @@ def who_changed(rows: Rows, from_ms: int, to_ms: int, before_from_ms: int, befor
         for name in {*of_now, *of_before}:
             each = {
                 "before": amount(of_before.get(name, [])), "now": amount(of_now.get(name, [])),
-                "all_before": amount(before), "all_now": amount(now),
+                "all_before": amount(before), "all_now": amount(now), "unit": units.get(metric, "requests"),
             }  # fmt: skip
             if not any(isinstance(each[one], Value) or each[one] for one in ("before", "now")):
                 continue
@@ -163,8 +164,9 @@ def tokens_changed(rows: Rows, from_ms: int, to_ms: int, before_from_ms: int, be
         groups |= {(dimension, key[0]): (of_before.get(key, []), of_now.get(key, [])) for key in {*of_now, *of_before}}
     return [
         {"dimension": dimension, "name": name,
-         **{f"{kind}_{when}": (total(group, f"{kind}_tokens") or 0) if when == "now" or reported else None
-            for when, group in zip(("before", "now"), both, strict=True) for kind in ("input", "cached", "output")}}
+         **{f"{tokens}_{when}": (total(group, tokens) or 0) if when == "now" or reported else None
+            for when, group in zip(("before", "now"), both, strict=True)
+            for tokens in ("input_tokens", "cached_tokens", "output_tokens")}}
         for (dimension, name), both in groups.items()
     ]  # fmt: skip
 

@@ -55,6 +55,16 @@ def test_a_query_of_windows_reads_minutes_before_the_first_row_of_10_s(name: str
     assert f"FROM {topic}_partials FINAL" in text
 
 
+def test_amounts_of_two_ranges_say_their_unit() -> None:
+    """Counts, too: in a column beside them, or by their names."""
+    changed, tokens = (queries.text(name) for name in ("who_changed", "tokens_changed"))
+    columns = re.findall(r"\bAS (\w+_(?:before|now))\b", tokens)
+
+    assert "'tokens', 'requests') AS unit,\n" in changed
+    assert len(columns) == 6
+    assert [one for one in columns if "_tokens_" not in one] == []
+
+
 def test_queries_of_faults_say_nothing_otherwise_than_their_view() -> None:
     """Which requests are lost and when a fault is over, it says; bills are read for as long as it looks."""
     texts = {name: queries.text(name) for name in ("requests_lost", "requests_of_gpu_fault")}

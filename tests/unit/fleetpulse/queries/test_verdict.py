@@ -82,9 +82,10 @@ def test_what_idle_gpus_cost_a_month_is_said_with_the_time_that_it_is_told_from(
 def test_a_range_before_of_which_nothing_is_known_is_said() -> None:
     """A zero is known."""
     compared = {"before_from_ms": "0"}
-    row: dict[str, Any] = {"name": "m", "input_before": None, "input_now": 5, "output_before": None}
+    row: dict[str, Any] = {"name": "m", "input_tokens_before": None, "input_tokens_now": 5}
+    row["output_tokens_before"] = None
 
     assert said_of("tokens_changed", compared, [row]) == "nothing is known of the range before: it has no data"
-    assert said_of("tokens_changed", compared, [row, row | {"input_before": 0}]) == ""
+    assert said_of("tokens_changed", compared, [row, row | {"input_tokens_before": 0}]) == ""
     assert said_of("tokens_changed", {}, [row]) == ""
     assert said_of("SELECT 1", compared, [{"before": 1}]) == ""
