@@ -18,7 +18,6 @@ from fleetpulse.queries.verdict import CHANGE_MIN
 from fleetpulse.report.amounts import instant
 from fleetpulse.sql.database import Database
 from fleetpulse.sql.lookups import lacking
-from schemas.limits import HOUR_MS
 
 OTHERS_MAX = 3
 
@@ -43,12 +42,10 @@ def sought(
     """The question held to the model that got slow, and over the stretch in which it did, against the one before; and
     what is said of it. As they were, and nothing, where no stretch says anything.
 
-    Looked for in ``usual`` where its range was ``given`` or the words say it, else in the last hour with data."""
+    Looked for in ``usual``; unless options have ``given`` that, in the nearest range of its length that has data."""
     span = (usual["from_ms"], usual["to_ms"])
-    if not given:
-        span = span if meaning.last else (span[1] - HOUR_MS, span[1])
-        if (without := lacking(database, ["requests"], span)) and (nearest := without.nearest()):
-            span = nearest
+    if not given and (without := lacking(database, ["requests"], span)) and (nearest := without.nearest()):
+        span = nearest
     found = rise(database, meaning, span)
     if found is None:
         return meaning, usual, ""

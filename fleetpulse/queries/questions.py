@@ -61,7 +61,7 @@ _CHANGED, _TTFT_P99 = "who_changed", {"metric": "ttft_p99_us"}
 QUESTIONS: Mapping[str, Sequence[Question]] = {
     "On call": (
         Question("Which tenant is behind the p99 spike of a model?", "who_slowed_model",
-                 {"model": "", "bins": "ttft_us_bins", "quantile": "0.99"}, "10m", all_of=("tenant",),
+                 {"model": "", "bins": "ttft_us_bins", "quantile": "0.99"}, "1h", all_of=("tenant",),
                  words="p95 e2e tpot fault got became made sudden rise rose up went increase slow latency ttft time "
                  "first token culprit caused explains regression worse jump jumped responsible customer"),
         Question("Which host, engine, model version or tenant is behind a p99 spike?", _CHANGED, _TTFT_P99, "10m",

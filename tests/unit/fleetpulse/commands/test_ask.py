@@ -18,7 +18,7 @@ from fleetpulse.cli import app
 from fleetpulse.commands.answering import BoundQuestion, answered, held_to
 from fleetpulse.commands.asking import bounds_of, command, covered, of_today, over, readable, understood
 from fleetpulse.commands.elsewhere import elsewhere, options
-from fleetpulse.commands.rising import rise
+from fleetpulse.commands.rising import rise, sought
 from fleetpulse.queries.data_ends import Lack
 from fleetpulse.queries.matching import matching
 from fleetpulse.queries.meaning import Meaning, of_number
@@ -96,6 +96,24 @@ def test_a_rise_is_sought_of_what_parameters_say_is_measured() -> None:
     assert found is not None
     assert found.says.startswith("p50 of TPOT rose most")
     assert [(one["bins"], one["quantile"], one["model"]) for one in asked] == [("tpot_us_bins", "0.5", "llama")]
+
+
+def test_a_rise_is_sought_over_the_range_that_is_listed_for_the_question() -> None:
+    """Of an hour, where nobody says when."""
+    asked: list[dict[str, int]] = []
+
+    class Server:
+        def sql(self, _sql: str, parameters: dict[str, int]) -> Answer:
+            asked.append(parameters)
+            return Answer(("model", "at_ms", "before_ms", "now_ms"), ())
+
+    usual = bounds_of(numbered()[1], None, None, None, None, ZoneInfo("UTC"), NOON_MS)
+
+    found = sought(cast(Database, Server()), of_number(1), usual)
+
+    assert (numbered()[1].last, usual["from_ms"]) == ("1h", NOON_MS - HOUR_MS)
+    assert found == (of_number(1), usual, "")
+    assert {(one["from_ms"], one["to_ms"]) for one in asked if "width_ms" in one} == {(NOON_MS - HOUR_MS, NOON_MS)}
 
 
 @pytest.mark.parametrize(
