@@ -14,12 +14,10 @@ from fleetpulse.queries.metric_words import label
 from fleetpulse.queries.questions import numbered
 from fleetpulse.queries.rise import RISE, SLOWED, WIDTHS_MS, bounds
 from fleetpulse.queries.scope import scoped
-from fleetpulse.queries.verdict import CHANGE_MIN
+from fleetpulse.queries.verdict import has_risen, others
 from fleetpulse.report.amounts import instant
 from fleetpulse.sql.database import Database
 from fleetpulse.sql.lookups import lacking
-
-OTHERS_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +65,8 @@ def rise(database: Database, meaning: Meaning, span: Span) -> Rise | None:
 
 def _others(rows: Sequence[Mapping[str, Any]]) -> str:
     """Models that rose by a tenth or more beside the one that rose most, each in a stretch of its own."""
-    rose = [row for row in rows if row["now_ms"] - row["before_ms"] >= CHANGE_MIN * row["before_ms"]]
-    if not rose:
-        return ""
-    said = (f"{row['model']} at {instant(row['at_ms'])[11:]}" for row in rose[:OTHERS_MAX])
-    return f"; others that rose, which may have another behind them: {', '.join(said)} (ask with the name)"
+    rose = [row for row in rows if has_risen(row["before_ms"], row["now_ms"])]
+    return others([f"{row['model']} at {instant(row['at_ms'])[11:]}" for row in rose])
 
 
 def _of(row: Mapping[str, Any], width_ms: int, what: str, span: Span) -> Rise:

@@ -19,6 +19,7 @@ OF_SHARE_MIN = 1.5
 IDLE, IDLE_IN_ALL = "idle_gpus", "all in bills"
 CHANGE_MIN = 0.1
 """From which part of what it was before a change is one: as in query ``who_slowed_model``."""
+OTHERS_MAX = 3
 
 Row = Mapping[str, Any]
 
@@ -57,21 +58,45 @@ def _knows_nothing_before(rows: Sequence[Row]) -> bool:
     return bool(names) and all(row[name] is None for row in rows for name in names)
 
 
+def has_risen(before_ms: float, now_ms: float) -> bool:
+    """Whether it is a change that a latency is more than it was."""
+    return now_ms > before_ms and now_ms - before_ms >= CHANGE_MIN * before_ms
+
+
+def others(named: Sequence[str]) -> str:
+    """Models that rose beside the one that is judged, as the end of a sentence; empty for none."""
+    said = f"; others that rose, which may have another behind them: {', '.join(named[:OTHERS_MAX])} (ask with the name)"
+    return said if named else ""
+
+
 def behind(rows: Sequence[Row], what: str, quantile: float) -> str:
     """Who explains the rise of ``what`` (``p99 of TTFT``) of the model that it rose most of, from rows of
-    ``who_slowed_model``; or that nobody does, or that there is nothing to explain. Empty for no rows, and for a
-    quantile of 1, which no number of requests is enough for."""
+    ``who_slowed_model``; or that nobody does, or that there is nothing to explain; and which other models rose. Empty
+    for no rows, and for a quantile of 1, which no number of requests is enough for."""
     if not rows or quantile >= 1:
         return ""
+    least = 1 / (1 - quantile)
+    rose = [row["model"] for row in rows[1:] if row["model"] != rows[0]["model"] and _rose(row, least)]
+    said = _behind_first(rows, what, least)
+    return said + others(list(dict.fromkeys(rose))) if said else ""
+
+
+def _rose(row: Row, least: float) -> bool:
+    was, now = row["model_before_ms"], row["model_now_ms"]
+    enough: bool = min(row["model_requests_before"], row["model_requests_now"]) >= least
+    return enough and was is not None and now is not None and has_risen(was, now)
+
+
+def _behind_first(rows: Sequence[Row], what: str, least: float) -> str:
+    """Of the model of the first row alone."""
     model = rows[0]["model"]
     was, now = rows[0]["model_before_ms"], rows[0]["model_now_ms"]
-    least = 1 / (1 - quantile)
     few = [when for when in ("before", "now") if rows[0][f"model_requests_{when}"] < least]
     if few or was is None or now is None:
         return f"too few requests {' and '.join(few) or 'before'} to say what changed: {what} needs {least:.0f} or more"
     of = f"{what} of {model}"
     change = f"from {was:,.0f} to {now:,.0f} ms"
-    if now - was < CHANGE_MIN * was:
+    if not has_risen(was, now):
         most = "" if len({row["model"] for row in rows}) == 1 else ", that of no other model more"
         return f"{of} did not rise by a tenth or more, {change}{most}: nothing to explain"
     ours = [row for row in rows if row["model"] == model and row["explains_pct"] is not None]

@@ -61,6 +61,23 @@ def test_of_several_models_the_one_that_rose_most_is_meant() -> None:
     assert behind(none, "p99", 0.99).endswith("from 100 to 100 ms, that of no other model more: nothing to explain")
 
 
+def test_other_models_that_rose_are_named_beside_the_first() -> None:
+    """Once each, where they have requests enough; of what nobody waits for nothing rose."""
+    others = [
+        *rows("b", 100, 150, acme=(90, 200), globex=(1, 100)),
+        *rows("few", 100, 180, requests=99, acme=(90, 200)),
+        *rows("still", 100, 109, acme=(None, 200)),
+        *rows("zero", 0, 0, acme=(None, 200)),
+    ]
+
+    said = behind([*rows(acme=(83, 400), globex=(10, 600)), *others], "p99 of TTFT", 0.99)
+
+    assert said == (
+        f"acme explains 83 % {RISE} with 40 % of its requests"
+        "; others that rose, which may have another behind them: b (ask with the name)"
+    )
+
+
 def test_what_idle_gpus_cost_a_month_is_said_with_the_time_that_it_is_told_from() -> None:
     """Of all in bills, and what of these may still change; nothing where no minute was billed."""
     all_ = {"why": "all in bills", "cost_of_30_days_nusd": 5_855_280_000_000, "billed_ms": 240_000}
