@@ -11,6 +11,7 @@ import typer
 from fleetpulse.commands.output import Result, answers, out, print_rows
 from fleetpulse.commands.people import From, To
 from fleetpulse.commands.progress import spinner
+from fleetpulse.commands.stack import DataDir
 from runtime.clock import SystemClock
 from runtime.config import load
 
@@ -41,6 +42,7 @@ def ask(
         list[str] | None, typer.Option("--param", "-p", help="A parameter of the query: model=NAME; may be repeated.")
     ] = None,
     sql: Annotated[bool, typer.Option("--sql", help="Print the query alone.")] = False,
+    data_dir: DataDir = None,
 ) -> Result:
     """Ask a question in plain words: the best matching of those below is answered by the query that it names.
 
@@ -61,7 +63,7 @@ def ask(
 
     if not words:
         return _listed()
-    config, zone_, now_ms = load(), asking.zone_of(zone), SystemClock().now_ms()
+    config, zone_, now_ms = load({"data_dir": data_dir}), asking.zone_of(zone), SystemClock().now_ms()
     of_words = range_of(" ".join(words))[0]
     until_now = (asking.span_of(last or of_words or "1d", from_, to, zone_, now_ms)[0], now_ms)
     with ExitStack() as ending:
@@ -80,7 +82,7 @@ def ask(
             data = bound.data() | {"sql": bound.query.sql}
             return Result(data, lambda: out.print(bound.query.sql, markup=False, highlight=False, soft_wrap=True))
         of_today = asking.of_today(question, last or found.last, from_ or to, against, zone)
-        again = asking.command(words, param or (), against=against, zone=zone)
+        again = asking.command(words, param or (), against=against, zone=zone, data_dir=data_dir)
         return answered(database(), bound, of_today, again, rose)
 
 

@@ -136,10 +136,10 @@ def of_today(question: Question, last: str, ends: str | None, against: str | Non
     return f"{length}{other.get(back, f', against {back} earlier')} ({zone or 'time of this machine'})"
 
 
-def command(words: Sequence[str], params: Sequence[str], **options: str | None) -> str:
+def command(words: Sequence[str], params: Sequence[str], **options: object) -> str:
     """The command as it was written, without its range."""
     given = [part for one in params for part in ("-p", one)]
-    given += [part for name, value in options.items() if value for part in (f"--{name}", value)]
+    given += [part for name, value in options.items() if value for part in (f"--{name.replace('_', '-')}", str(value))]
     return f"fleetpulse ask {shlex.join([*words, *given])}"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import cast
 from zoneinfo import ZoneInfo
 
@@ -351,6 +352,15 @@ def test_another_range_is_a_command_to_paste() -> None:
     assert elsewhere(Lack(("bills",), (0, 1), ()), "") == ["no bills yet"]
     assert elsewhere(None, "") == []
     assert command(["tokens"], [], against=None, zone=None) == "fleetpulse ask tokens"
+
+
+def test_a_local_stack_is_named_by_its_folder(tmp_path: Path) -> None:
+    """As commands of the stack take it; a command to be tried next has it, too."""
+    asked = CliRunner().invoke(app, ["ask", "22", "--data-dir", str(tmp_path)])
+
+    assert isinstance(asked.exception, ConfigError)
+    assert f"looked in {tmp_path} and " in str(asked.exception)
+    assert command(["tokens"], [], zone=None, data_dir=tmp_path) == f"fleetpulse ask tokens --data-dir {tmp_path}"
 
 
 def test_a_name_holds_every_table_of_the_question() -> None:
