@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lab.oracle.groups import grouped
 from lab.oracle.value import Key
 
 Found = dict[Key, float]
@@ -93,7 +94,8 @@ def money(bills: Sequence[Bill], parts: Sequence[Part], lines: Sequence[BillLine
 def billed_ms(bills: Iterable[Bill]) -> int:
     """A fleet seldom starts or stops on the minute: at either end of minutes in a row, one counts by its GPU time
     against the next inside, if it has less."""
-    gpu_ms = {minute: _total(group, "gpu_ms") for (minute,), group in _groups(bills, "minute_ms").items()}
+    by_minute = grouped((one.minute_ms, one) for one in bills)
+    gpu_ms = {minute: _total(group, "gpu_ms") for minute, group in by_minute.items()}
     time_ms = 0.0
     for minute, own in gpu_ms.items():
         beside = [gpu_ms[other] for other in (minute - MINUTE_MS, minute + MINUTE_MS) if other in gpu_ms]
@@ -107,13 +109,6 @@ def _total(rows: Iterable[Any], name: str) -> int:
     return sum(getattr(one, name) or 0 for one in rows)
 
 
-def _groups(rows: Iterable[Any], *names: str) -> dict[tuple[Any, ...], list[Any]]:
-    found: dict[tuple[Any, ...], list[Any]] = {}
-    for one in rows:
-        found.setdefault(tuple(getattr(one, name) for name in names), []).append(one)
-    return found
-
-
 def _of_bills(bills: Sequence[Bill], lines: Sequence[BillLine]) -> Found:
     """Of all, and by type of GPU: its hours, money, energy, and what was computed on it."""
     found: Found = {}
@@ -124,15 +119,15 @@ def _of_bills(bills: Sequence[Bill], lines: Sequence[BillLine]) -> Found:
     for name in ("unpriced_gpu_ms", "estimated_gpu_ms"):
         found[f"bill_{name}", "all"] = _total(bills, name)
     found["provisional_bills", "all"] = sum(not one.final for one in bills)
-    for (owner,), group in _groups((one for one in bills if one.use == "idle"), "owner").items():
+    for owner, group in grouped((one.owner, one) for one in bills if one.use == "idle").items():
         found["idle_host_nusd", f"host={owner}"] = _total(group, "total_nusd")
         found["idle_host_gpu_ms", f"host={owner}"] = _total(group, "gpu_ms")
-    for (region,), group in _groups(bills, "region").items():
+    for region, group in grouped((one.region, one) for one in bills).items():
         for name in ("energy_mj", "meter_mj", "carbon_ug", "gpu_ms"):
             found[f"place_{name}", f"region={region}"] = _total(group, name)
-    computed = _groups(lines, "gpu_model")
-    for (model,), group in _groups(bills, "gpu_model").items():
-        of, own = f"gpu_model={model or 'several types'}", computed.get((model,), [])
+    computed = grouped((one.gpu_model, one) for one in lines)
+    for model, group in grouped((one.gpu_model, one) for one in bills).items():
+        of, own = f"gpu_model={model or 'several types'}", computed.get(model, [])
         for name in ("gpu_ms", "energy_mj", "meter_mj", "carbon_ug", "unpriced_gpu_ms"):
             found[f"type_{name}", of] = _total(group, name)
         found["type_cost_nusd", of] = _total(group, "total_nusd")
@@ -183,12 +178,13 @@ def _unused(parts: Sequence[Part]) -> Found:
     """GPUs that computed nothing, by why and type."""
     found: Found = {}
     why = {"__idle__": "no model loaded", "__wasted__": "a model loaded, no tokens"}
-    for (part, model), group in _groups((one for one in parts if one.part in why), "part", "gpu_model").items():
+    unused = [one for one in parts if one.part in why]
+    for (part, model), group in grouped(((one.part, one.gpu_model), one) for one in unused).items():
         of = f"why={why[part]}, {model or 'several types'}"
         found["idle_gpu_ms", of], found["idle_nusd", of] = _total(group, "gpu_ms"), _total(group, "cost_nusd")
         for name in ("idle_gpu_ms", "idle_nusd"):
             found[name, "all"] = found.get((name, "all"), 0) + found[name, of]
-    for (owner,), group in _groups((one for one in parts if one.part in why), "owner").items():
+    for owner, group in grouped((one.owner, one) for one in unused).items():
         found["idle_gpu_ms", f"owner={owner}"] = _total(group, "gpu_ms")
         found["idle_nusd", f"owner={owner}"] = _total(group, "cost_nusd")
     return found
@@ -198,14 +194,16 @@ def _of_requests(parts: Sequence[Part], lines: Sequence[BillLine]) -> Found:
     """Of each model, and of each tenant: what its tokens cost, and money, GPU time and energy of a request of it."""
     found: Found = {}
     for dimension in ("model", "tenant"):
-        ended = _groups(lines, dimension)
-        for (name,), group in _groups(parts, dimension).items():
-            of, requests = f"{dimension}={name}", _total(ended.get((name,), []), "requests")
+        ended = grouped((getattr(one, dimension), one) for one in lines)
+        for name, group in grouped((getattr(one, dimension), one) for one in parts).items():
+            own = ended.get(name, [])
+            of, requests = f"{dimension}={name}", _total(own, "requests")
             work = [one for one in group if one.kind in WORK]
             found["billed_requests", of] = requests
-            priced = [one for one in ended.get((name,), []) if "usd" in one.has]
-            for metric, own in (("nusd_per_request", priced), ("nusd_per_ok", [o for o in priced if o.status == "ok"])):
-                if name != "None" and (count := _total(own, "requests")):
+            priced = [one for one in own if "usd" in one.has]
+            well = [one for one in priced if one.status == "ok"]
+            for metric, counted in (("nusd_per_request", priced), ("nusd_per_ok", well)):
+                if name != "None" and (count := _total(counted, "requests")):
                     found[metric, of] = _total(group, "cost_nusd") / count
             for amount in ("gpu_ms", "energy_mj"):
                 found[f"whole_{amount}", of], found[f"work_{amount}", of] = _total(group, amount), _total(work, amount)
@@ -213,8 +211,8 @@ def _of_requests(parts: Sequence[Part], lines: Sequence[BillLine]) -> Found:
                     found[f"{amount}_per_request", of] = _total(group, amount) / requests
             if whole := _total(parts, "energy_mj"):
                 found["energy_share", of] = _total(group, "energy_mj") / whole
-        served = (one for one in parts if one.status is not None)
-        for (name,), group in _groups(served, dimension).items():
+        served = ((getattr(one, dimension), one) for one in parts if one.status is not None)
+        for name, group in grouped(served).items():
             found |= {(metric, f"{dimension}={name}"): value for metric, value in unit_costs(group).items()}
     return found
 
@@ -239,16 +237,12 @@ def unit_costs(group: Sequence[Part]) -> Mapping[str, float]:
 
 def by_hour(parts: Sequence[Part], lines: Sequence[BillLine]) -> Found:
     """By hour, tenant and model, what is nobody's by its part: sums, unit costs, and what a request comes to."""
-    money: dict[str, list[Part]] = {}
-    ended: dict[str, list[BillLine]] = {}
 
     def row(one: Part | BillLine, unused: str) -> str:
         return f"hour={one.minute_ms // HOUR_MS} {one.tenant} {one.model} {unused}"
 
-    for part in parts:
-        money.setdefault(row(part, part.part if part.status is None else ""), []).append(part)
-    for line in lines:
-        ended.setdefault(row(line, ""), []).append(line)
+    money = grouped((row(one, one.part if one.status is None else ""), one) for one in parts)
+    ended = grouped((row(one, ""), one) for one in lines)
     found: Found = {}
     for of in {*money, *ended}:
         group, own = money.get(of, []), ended.get(of, [])

@@ -141,12 +141,11 @@ def _gpus_over_time(of: _Of, to_ms: int) -> Said:
 def _gpus(of: _Of, to_ms: int) -> Said:
     """On the map and in the list, where some have been there around the range and did nothing in it; one over time."""
     found, rows = Answers(), of("gpus")
-    for row in of("fleet_gpus", total="util_gpu_pct_sum", known="util_gpu_pct_count"):
+    mapped = of("fleet_gpus", total="util_gpu_pct_sum", known="util_gpu_pct_count")
+    shares = [(row, row["value"]) for row in mapped] + [(row, 100 * (row["busy"] or 0)) for row in rows]
+    for row, util_pct in shares:
         gpu = f"gpu={row['gpu_uuid']}"
-        found.add({("util_pct", gpu): row["value"], ("hottest_c", gpu): row["temperature_max_c"]})
-    for row in rows:
-        gpu = f"gpu={row['gpu_uuid']}"
-        found.add({("util_pct", gpu): 100 * (row["busy"] or 0), ("hottest_c", gpu): row["temperature_max_c"]})
+        found.add({("util_pct", gpu): util_pct, ("hottest_c", gpu): row["temperature_max_c"]})
     for gpu_uuid in [row["gpu_uuid"] for row in rows[:1]]:
         for row in of("gpu_signals", gpu_uuid=gpu_uuid, bucket_ms=to_ms):
             found.add({("util_pct", f"gpu={gpu_uuid}"): 100 * (row["busy"] or 0)})

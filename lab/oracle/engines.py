@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from lab.oracle.machines import WINDOW_MS, Sample, by_window, mean, most_throttled, throttled_pct
+from lab.oracle.groups import grouped
+from lab.oracle.machines import WINDOW_MS, Sample, by_window, mean, most_throttled, throttle_known, throttled_pct
 from lab.oracle.value import Key, Value, exactly, merged, percentile, percentile_of_bins
 
 
@@ -49,11 +50,8 @@ class Ended(Protocol):
 
 def queues(samples: Sequence[EngineSample]) -> dict[Key, float]:
     """How full each engine was, and what waited. What nobody knows is not there."""
-    groups: dict[str, list[EngineSample]] = {}
-    for one in samples:
-        groups.setdefault(f"engine={one.engine_id}", []).append(one)
     found: dict[Key, float] = {}
-    for of, group in groups.items():
+    for of, group in grouped((f"engine={one.engine_id}", one) for one in samples).items():
         for metric, name in (("most_waiting", "waiting"), ("kv_most_ppm", "kv_used_ppm")):
             if known := [value for one in group if (value := getattr(one, name)) is not None]:
                 found[metric, of] = max(known)
@@ -67,10 +65,11 @@ def queues(samples: Sequence[EngineSample]) -> dict[Key, float]:
 
 def at_once(samples: Iterable[EngineSample]) -> Mapping[tuple[int, str], int]:
     """By window and engine the power of two nearest to what it ran at one time, all of its models together."""
-    ran: dict[tuple[int, str, str], list[int | None]] = {}
-    for one in samples:
-        if one.engine_id is not None:
-            ran.setdefault((one.at_ms // WINDOW_MS * WINDOW_MS, one.engine_id, one.model), []).append(one.running)
+    ran = grouped(
+        ((one.at_ms // WINDOW_MS * WINDOW_MS, one.engine_id, one.model), one.running)
+        for one in samples
+        if one.engine_id is not None
+    )
     batches: dict[tuple[int, str], float] = {}
     for (window_ms, engine, _), values in ran.items():
         if (running := mean(values)) is not None:
@@ -80,11 +79,12 @@ def at_once(samples: Iterable[EngineSample]) -> Mapping[tuple[int, str], int]:
 
 def by_batch(requests: Iterable[Ended], samples: Iterable[EngineSample]) -> dict[Key, Value]:
     """Requests of each model by what their engine ran at one time; latencies are of those answered in full."""
-    batches, groups = at_once(samples), dict[str, list[Ended]]()
-    for one in requests:
-        batch = batches.get((one.at_ms // WINDOW_MS * WINDOW_MS, one.engine_id or ""))
-        if batch is not None:
-            groups.setdefault(f"model_at_once={one.model} {batch}", []).append(one)
+    batches = at_once(samples)
+    groups = grouped(
+        (f"model_at_once={one.model} {batch}", one)
+        for one in requests
+        if (batch := batches.get((one.at_ms // WINDOW_MS * WINDOW_MS, one.engine_id or ""))) is not None
+    )
     found: dict[Key, Value] = {}
     for of, group in groups.items():
         well = [one for one in group if one.status == "ok"]
@@ -100,16 +100,16 @@ def by_batch(requests: Iterable[Ended], samples: Iterable[EngineSample]) -> dict
 def beside_the_worst(requests: Iterable[Ended], samples: Sequence[Sample]) -> dict[Key, Value]:
     """Window by window the engine's GPU that was throttled the longest in one of them, and that engine's requests."""
     windows = by_window(one for one in samples if one.engine_id is not None)
-    worst, ended = most_throttled(windows), dict[tuple[int, str], list[Ended]]()
-    for one in requests:
-        ended.setdefault((one.at_ms // WINDOW_MS * WINDOW_MS, one.engine_id or ""), []).append(one)
+    worst = most_throttled(windows)
+    ended = grouped(((one.at_ms // WINDOW_MS * WINDOW_MS, one.engine_id or ""), one) for one in requests)
     found: dict[Key, Value] = {}
     for (window_ms, gpu), served in windows.items():
         if gpu != worst:
             continue
         of, own = f"{gpu}={window_ms}", ended.get((window_ms, str(served[0].engine_id)), [])
         found["beside_requests", of] = exactly(len(own))
-        clock, throttled = mean(one.clock_sm_mhz for one in served), throttled_pct(served)
+        clock = mean(one.clock_sm_mhz for one in served)
+        throttled = throttled_pct(throttle_known({(window_ms, gpu): served}))
         found |= {} if clock is None else {("beside_clock_mhz", of): exactly(clock)}
         found |= {} if throttled is None else {("beside_throttled_pct", of): exactly(throttled)}
         if values := sorted(one.tpot_us for one in own if one.tpot_us is not None):

@@ -3,10 +3,11 @@ ours."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from lab.oracle.groups import grouped
 from lab.oracle.value import Key
 
 WINDOW_MS = 10_000
@@ -55,12 +56,9 @@ class HostSample:
 
 def readings(samples: Sequence[Sample]) -> dict[Key, float]:
     """By type, by GPU and of all. What nobody knows is not there."""
-    groups: dict[str, list[Sample]] = {}
-    for one in samples:
-        for name in ("all", f"gpu_model={one.gpu_model}", f"gpu={one.gpu_uuid}"):
-            groups.setdefault(name, []).append(one)
+    timed = _by_name(throttle_known(by_window(samples)))
     found: dict[Key, float] = {}
-    for name, group in groups.items():
+    for name, group in _by_name(samples).items():
         found["gpus", name] = len({one.parent_uuid or one.gpu_uuid for one in group})
         if (busy := mean(one.util_gpu_pct for one in group)) is not None:
             found["util_pct", name] = busy
@@ -69,20 +67,23 @@ def readings(samples: Sequence[Sample]) -> dict[Key, float]:
         if (power := mean(one.power_mw for one in group)) is not None:
             found["power_mw", name] = power
         found["gpu_energy_mj", name] = sum(one.energy_mj or 0 for one in group)
-        if (throttled := throttled_pct(group)) is not None:
+        if (throttled := throttled_pct(timed.get(name, []))) is not None:
             found["throttled_pct", name] = throttled
         if clocks := [one.clock_sm_mhz for one in group if one.clock_sm_mhz is not None]:
             found["slowest_clock_mhz", name] = min(clocks)
     return found | _peers(samples)
 
 
+def _by_name(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
+    return grouped(
+        (name, one) for one in samples for name in ("all", f"gpu_model={one.gpu_model}", f"gpu={one.gpu_uuid}")
+    )
+
+
 def hosts(samples: Sequence[HostSample]) -> dict[Key, float]:
     """By host: shares of its processors and memory, bytes a second of the time that readings cover, errors."""
-    groups: dict[str, list[HostSample]] = {}
-    for one in samples:
-        groups.setdefault(f"host={one.host}", []).append(one)
     found: dict[Key, float] = {}
-    for of, group in groups.items():
+    for of, group in grouped((f"host={one.host}", one) for one in samples).items():
         if (busy := mean(one.cpu_busy_ppm for one in group)) is not None:
             found["host_cpu_share", of] = busy / 1e6
         if cores := [one.cpu_core_busy_max_ppm for one in group if one.cpu_core_busy_max_ppm is not None]:
@@ -104,20 +105,20 @@ def mean(values: Iterable[int | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def throttled_pct(group: Sequence[Sample]) -> float | None:
-    """Of the time that readings cover in windows in which that is known: it may be read but once in each."""
-    windows = by_window(group).values()
-    known = [one for own in windows if any(one.throttled_us is not None for one in own) for one in own]
+def throttle_known(windows: Mapping[Window, Sequence[Sample]]) -> list[Sample]:
+    """All readings of windows in which throttled time is known: it may be read but once in each."""
+    return [one for own in windows.values() if any(one.throttled_us is not None for one in own) for one in own]
+
+
+def throttled_pct(known: Sequence[Sample]) -> float | None:
+    """Of the time that these readings cover."""
     read_ms = sum(one.interval_ms or 0 for one in known)
     return 100 * sum(one.throttled_us or 0 for one in known) / 1e3 / read_ms if read_ms else None
 
 
 def by_window(samples: Iterable[Sample]) -> dict[Window, list[Sample]]:
     """Readings of each GPU and window."""
-    found: dict[Window, list[Sample]] = {}
-    for one in samples:
-        found.setdefault((one.at_ms // WINDOW_MS * WINDOW_MS, one.gpu_uuid), []).append(one)
-    return found
+    return grouped(((one.at_ms // WINDOW_MS * WINDOW_MS, one.gpu_uuid), one) for one in samples)
 
 
 def _peers(samples: Sequence[Sample]) -> dict[Key, float]:

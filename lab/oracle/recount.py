@@ -16,6 +16,7 @@ from typing import Any
 
 from lab.oracle.bills import HOUR_MS, Bill, BillLine, Part, by_hour, money
 from lab.oracle.engines import EngineSample, beside_the_worst, by_batch, queues
+from lab.oracle.groups import grouped
 from lab.oracle.inventory import MINUTE_MS, coverage, read
 from lab.oracle.machines import WINDOW_MS, HostSample, Sample, hosts, readings
 from lab.oracle.value import SKETCH_ERROR, Key, Value, exactly, merged, percentile, percentile_of_bins
@@ -173,16 +174,16 @@ def _values(found: Mapping[Key, Any]) -> dict[Key, Value]:
 
 def of_requests(requests: Sequence[Request], objectives: Mapping[str, tuple[int | None, ...]]) -> dict[Key, Value]:
     """Ends, tokens, verdicts and latencies."""
-    groups: dict[str, list[Request]] = {}
-    for one in requests:
-        names = ["all", f"model={one.model}", f"tenant={one.tenant}", f"class={one.slo_class}", f"host={one.host}"]
-        for name in names if one.engine_id is None else (*names, f"engine={one.engine_id}"):
-            groups.setdefault(name, []).append(one)
     found: dict[Key, Value] = {}
-    for name, group in groups.items():
+    for name, group in grouped((name, one) for one in requests for name in _names_of(one)).items():
         counts = _counts(group) | goodput(group, objectives)
         found |= {(metric, name): exactly(value) for metric, value in counts.items()} | _latencies(name, group)
     return found | _sliding(requests)
+
+
+def _names_of(one: Request) -> Sequence[str]:
+    names = ["all", f"model={one.model}", f"tenant={one.tenant}", f"class={one.slo_class}", f"host={one.host}"]
+    return names if one.engine_id is None else [*names, f"engine={one.engine_id}"]
 
 
 def _latencies(name: str, group: Sequence[Request]) -> dict[Key, Value]:
