@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from threading import Barrier
 from typing import Any
 
 import pytest
 
 from fleetpulse.reconcile.tables import OPEN_BUCKETS
 from lab.oracle.faces import FACES
-from lab.oracle.run import ZONES, Comparison, Range, oracle, ranges_over
+from lab.oracle.recount import Raw, Request
+from lab.oracle.run import ZONES, Comparison, Line, Range, compare, oracle, ranges_over
+from lab.oracle.said import Ask, Said
 from lab.oracle.value import Key, Value
 from schemas.errors import FleetpulseError
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
@@ -125,3 +128,63 @@ def test_nothing_is_compared_while_rollups_lack_what_rows_say() -> None:
         oracle([ask], 1, 1, FIRST_MS, {})
 
     assert asked == [OPEN_BUCKETS]
+
+
+MINUTES = [Range(number * MINUTE_MS, (number + 1) * MINUTE_MS, "minute") for number in range(8)]
+REQUESTS = [
+    Request(over.from_ms + each, "m", "t", "ok", "", 1, 0, 1, None)
+    for number, over in enumerate(MINUTES)
+    for each in range(number + 1)
+]
+"""In each minute one more than in that before."""
+
+
+class StandIn:
+    """Says how many requests a minute has, once as many are asked as meet; of one it has an error."""
+
+    def __init__(self, meeting: Barrier, failing: Range | None = None) -> None:
+        self.asked: list[int] = []
+        self._meeting = meeting
+        self._failing_ms = failing and failing.from_ms
+
+    def __call__(self, _sql: str, bound: Mapping[str, Any]) -> list[dict[str, Any]]:
+        self.asked.append(bound["from_ms"])
+        self._meeting.wait(timeout=60)
+        if bound["from_ms"] == self._failing_ms:
+            raise FleetpulseError("the server is gone")
+        return [{"requests": bound["from_ms"] // MINUTE_MS + 1}]
+
+
+@pytest.fixture
+def _one_face(monkeypatch: pytest.MonkeyPatch) -> None:
+    def requests(ask: Ask, from_ms: int, _to_ms: int) -> Said:
+        (row,) = ask("SELECT 1", {"from_ms": from_ms})
+        return {("requests", "all"): row["requests"]}
+
+    monkeypatch.setattr("lab.oracle.run.FACES", {"f": requests})
+
+
+@pytest.mark.usefixtures("_one_face")
+def test_ranges_are_asked_about_side_by_side_each_once_and_compared_with_its_own_rows() -> None:
+    """An answer that came to another range would differ. Each of those that ask is asked one thing at a time."""
+    meeting, done = Barrier(2), list[tuple[int, int]]()
+    asks = (StandIn(meeting), StandIn(meeting))
+
+    found = compare(asks, Raw(REQUESTS), MINUTES, lambda number, total: done.append((number, total)))
+
+    assert sorted(asks[0].asked + asks[1].asked) == [one.from_ms for one in MINUTES]
+    assert len(asks[0].asked) == len(asks[1].asked) == 4
+    assert found.lines == {("f", "requests"): Line(compared=8, of_something=8)}
+    assert done == [(number, 8) for number in range(8)]
+
+
+@pytest.mark.usefixtures("_one_face")
+def test_an_error_of_one_that_is_asked_ends_the_comparison() -> None:
+    """It comes out as it is; ranges before it were compared."""
+    done: list[int] = []
+    asks = [StandIn(Barrier(1), MINUTES[5]) for _ in range(2)]
+
+    with pytest.raises(FleetpulseError, match="the server is gone"):
+        compare(asks, Raw(REQUESTS), MINUTES, lambda number, _total: done.append(number))
+
+    assert done == [0, 1, 2, 3, 4]
