@@ -20,6 +20,14 @@ MIB = 1024 * 1024
 _QUOTAS_OPEN = ("tenant_open_requests_max", "address_connections_max", "address_open_requests_max")
 _QUOTAS_RATE = ("tenant_requests_per_s", "address_requests_per_s")
 """What one tenant or client address may have, of several workers all together."""
+_DIFFERENT_MIN = 6
+_GUESSED = ("change", "secret", "passw", "example", "default", "tenant", "fleetpulse", "qwerty", "abcdef", "012345")
+"""Nothing random has fewer different characters, or one of these in it."""
+
+
+def can_be_guessed(secret: str) -> bool:
+    """Whether a ``tenant_secret`` is no random one, however long it is."""
+    return len(set(secret)) < _DIFFERENT_MIN or any(word in secret.lower() for word in _GUESSED)
 
 
 class UpstreamConfig(Section):

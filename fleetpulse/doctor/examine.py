@@ -22,6 +22,7 @@ from fleetpulse.migrate.table_plan import Wanted
 from fleetpulse.migrate.tables import wanted
 from runtime.clock import Clock, SystemClock
 from runtime.config import ClickHouseConfig, Config, file_with_secrets, layers, load, secret_files
+from runtime.proxy_config import can_be_guessed
 from schemas.contract.topics import (
     ALERT_COMMANDS,
     ALERTS_TOPIC,
@@ -51,10 +52,6 @@ READS: Mapping[str, tuple[str, ...]] = {
     "deliver": (ALERTS_TOPIC,),
 }
 """Topics by who reads them; the group's name is the deployment's, a dash, and this."""
-
-_DIFFERENT_MIN = 6
-_GUESSED = ("change", "secret", "passw", "example", "default", "tenant", "fleetpulse", "qwerty", "abcdef", "012345")
-"""Nothing random has fewer different characters, or one of these in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +144,7 @@ def judge_config(error: ConfigError | None, unknown: Iterable[Unknown]) -> Itera
 
 def judge_tenant_secret(secret: str) -> Iterator[Finding]:
     """A configured one that is long enough and can be guessed all the same. Pure."""
-    if secret and (len(set(secret)) < _DIFFERENT_MIN or any(word in secret.lower() for word in _GUESSED)):
+    if secret and can_be_guessed(secret):
         says = "can be guessed, and who has it can test names and API keys"
         mend = "openssl rand -hex 32   # set this; tenants and users get other names"
         yield wrong("config.value", "proxy.tenant_secret", says, mend)
