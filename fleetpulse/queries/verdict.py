@@ -65,7 +65,9 @@ def has_risen(before_ms: float, now_ms: float) -> bool:
 
 def others(named: Sequence[str]) -> str:
     """Models that rose beside the one that is judged, as the end of a sentence; empty for none."""
-    said = f"; others that rose, which may have another behind them: {', '.join(named[:OTHERS_MAX])} (ask with the name)"
+    said = (
+        f"; others that rose, which may have another behind them: {', '.join(named[:OTHERS_MAX])} (ask with the name)"
+    )
     return said if named else ""
 
 
