@@ -115,7 +115,7 @@ def setting_of(config: AgentConfig, state: Path | None = None, user_secret: byte
     host = config.host_name
     labels = {"host": host, "cluster": config.cluster, "region": config.region}
     configured = {uuid: place.model_dump(exclude_none=True) for uuid, place in config.placement.items()}
-    engines = HostEngines(host, names_of_this_machine(), region=config.region, cluster=config.cluster)
+    engines = HostEngines(host, names_of_this_machine, region=config.region, cluster=config.cluster)
     registry = HostPlacement(host, config.jobs, configured, engines)
     pods = Pods()
     identity = Identity(labels, registry.placement, registry.engine_of, pods.labels_of, registry.reserved_ppm)

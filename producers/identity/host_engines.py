@@ -7,18 +7,32 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from producers.identity.directory import Directory
+from runtime.clock import Clock, SystemClock
 from schemas.contract.engines import ADDRESSES_MAX, FORGOTTEN_AFTER_MS, Engine
+
+NAMES_EVERY_S = 60.0
+"""Names of this machine are read anew so often: addresses come and go."""
 
 
 class HostEngines:
-    """``names``: host names and IP addresses under which clients reach this machine. ``cluster``, ``region``: where it
-    is."""
+    """``names``: reads host names and IP addresses under which clients reach this machine. ``cluster``, ``region``:
+    where it is."""
 
-    def __init__(self, host: str, names: Iterable[str] = (), region: str | None = None, cluster: str | None = None):
+    def __init__(
+        self,
+        host: str,
+        names: Callable[[], Iterable[str]] = tuple,
+        region: str | None = None,
+        cluster: str | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
         self.host = host
         self.on_change: Callable[[], None] = lambda: None
         """Called from whatever thread noticed the change."""
-        self._names = tuple(dict.fromkeys((host, *names)))
+        self._read_names = names
+        self._clock = clock or SystemClock()
+        self._names: tuple[float, tuple[str, ...]] | None = None  # and until when they stand
         self._region = region
         self.cluster = cluster
         self._lock = threading.Lock()
@@ -32,8 +46,14 @@ class HostEngines:
 
     def addresses(self, name: str | None, port: int, more: Iterable[str] = ()) -> tuple[str, ...]:
         """Of an engine on this port of the machine ``name``, None for this one; ``more``: those configured."""
-        names = self._names if name is None else (name,)
+        names = self._names_now() if name is None else (name,)
         return tuple(dict.fromkeys((*more, *(f"{each}:{port}" for each in names))))[:ADDRESSES_MAX]
+
+    def _names_now(self) -> tuple[str, ...]:
+        known, now_s = self._names, self._clock.monotonic_s()
+        if known is None or now_s >= known[0]:
+            known = self._names = (now_s + NAMES_EVERY_S, tuple(dict.fromkeys((self.host, *self._read_names()))))
+        return known[1]
 
     def saw(self, engine: Engine) -> None:
         """What is known of the engine now."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from producers.identity.host_engines import HostEngines
+from producers.identity.host_engines import NAMES_EVERY_S, HostEngines
 from schemas.contract.engines import ADDRESSES_MAX, FORGOTTEN_AFTER_MS, Engine
+from tests.virtual_clock import VirtualClock
 
 SEEN = Engine("e", "", "g", ("h-1:8000",))
 
@@ -50,11 +51,30 @@ def test_what_was_known_before_a_restart_yields_to_what_is_seen() -> None:
 
 def test_addresses_are_those_of_the_machine_and_those_configured() -> None:
     """Of an engine elsewhere, its own name alone; never more than a record holds."""
-    engines = HostEngines("h-1", ["h-1", "10.0.0.7", "[fd00::7]"])
+    engines = HostEngines("h-1", lambda: ["h-1", "10.0.0.7", "[fd00::7]"])
 
     assert engines.addresses(None, 8000) == ("h-1:8000", "10.0.0.7:8000", "[fd00::7]:8000")
     assert engines.addresses("pod-1", 8000, ["llm.svc:80"]) == ("llm.svc:80", "pod-1:8000")
-    assert len(HostEngines("h", map(str, range(99))).addresses(None, 1)) == ADDRESSES_MAX
+    assert len(HostEngines("h", lambda: map(str, range(99))).addresses(None, 1)) == ADDRESSES_MAX
+
+
+def test_an_address_that_the_machine_gets_later_is_known() -> None:
+    """Within a minute, and one that it loses is not any more; they are not read for every engine and reading."""
+    clock, names, reads = VirtualClock(), ["10.0.0.7"], list[int]()
+
+    def read() -> list[str]:
+        reads.append(1)
+        return list(names)
+
+    engines = HostEngines("h-1", read, clock=clock)
+    assert engines.addresses(None, 8000) == ("h-1:8000", "10.0.0.7:8000")
+    names[:] = ["10.0.0.8"]
+    clock.advance(int(NAMES_EVERY_S * 1_000) - 1)
+    assert engines.addresses(None, 8000) == ("h-1:8000", "10.0.0.7:8000")
+    clock.advance(1)
+
+    assert engines.addresses(None, 8000) == ("h-1:8000", "10.0.0.8:8000")
+    assert len(reads) == 2
 
 
 def test_an_engine_that_has_not_responded_for_a_day_is_forgotten() -> None:
