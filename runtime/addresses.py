@@ -57,19 +57,24 @@ def is_this_machine(name: str) -> bool:
     return is_loopback(name) or is_wildcard(name)
 
 
+def says_this_machine(address: str) -> bool:
+    """Whether ``name:port`` means the machine, or the network namespace, of whoever says it."""
+    return is_this_machine(address.lower().rpartition(":")[0].strip("[]"))
+
+
 def is_loopback(name: str) -> bool:
     """Whether only this machine reaches what listens on this name or IP address."""
-    address = _unmapped(name)
+    address = unmapped(name)
     return name == "localhost" if address is None else address.is_loopback
 
 
 def is_wildcard(name: str) -> bool:
     """Whether what listens on this IP address listens on every one, however it is written: ``::0`` is ``::``."""
-    address = _unmapped(name)
+    address = unmapped(name)
     return address is not None and address.is_unspecified
 
 
-def _unmapped(name: str) -> IPv4Address | IPv6Address | None:
+def unmapped(name: str) -> IPv4Address | IPv6Address | None:
     """As ``ip_of``; of an IPv4 address within IPv6 the former."""
     address = ip_of(name)
     return getattr(address, "ipv4_mapped", None) or address

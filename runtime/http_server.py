@@ -49,6 +49,8 @@ class Request:
     path: str = ""
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
+    peer: str = ""
+    """IP address of who asks."""
 
     @property
     def content_type(self) -> str:
@@ -125,6 +127,7 @@ class Connection(asyncio.Protocol):
         self._app = app
         self._crowd = crowd
         self._parser: Any = httptools.HttpRequestParser(self)
+        self._peer = ""
         self._transport: asyncio.Transport | None = None
         self._waiting: deque[tuple[Request, Refused | None, bool]] = deque()
         self._answering: asyncio.Task[None] | None = None
@@ -146,6 +149,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
+        self._peer = str((transport.get_extra_info("peername") or ("",))[0])
         self._wind()
         if len(self._crowd) >= self._app.connections_max:
             refused = Refused(503, "try again later", "too_many_connections")
@@ -199,7 +203,7 @@ class Connection(asyncio.Protocol):
     # What the parser calls
 
     def on_message_begin(self) -> None:
-        self._request = Request()
+        self._request = Request(peer=self._peer)
         self._body = bytearray()
         self._headers: list[tuple[bytes, bytes]] = []
         self._url = b""

@@ -22,7 +22,8 @@ _WRONG: Mapping[tuple[str, str], tuple[str, str, str]] = {
     ("requests", "engine"): (
         "join.engine",
         "name no engine",
-        "fleetpulse agent   # on the host of the engine; behind a name that it cannot know: agent.engines.addresses",
+        "fleetpulse agent   # on the host of the engine; behind a name that it cannot know: agent.engines.addresses; "
+        "in a container that says 127.0.0.1: gpu_uuids of agent.engines, or FLEETPULSE_ENGINE_ID",
     ),
     ("requests", "GPUs"): (
         "join.gpus",

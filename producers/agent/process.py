@@ -102,16 +102,16 @@ def services_of(setting: Setting, publisher: Puts, handover: Handover) -> list[S
         from producers.receiver.server import run_receiver
 
         labels = setting.identity.labels
-        where = Where(
-            labels["host"] or "", labels["cluster"], labels["region"], setting.joiner("receiver"), setting.names
-        )
+        host, joiner, engines = labels["host"] or "", setting.joiner("receiver"), setting.registry
+        where = Where(host, labels["cluster"], labels["region"], joiner, setting.names, engines.engine_elsewhere)
         await run_receiver(publisher, config.receiver, stop, COUNTERS, where=where)
 
     async def otlp(stop: asyncio.Event) -> None:
         from producers.otlp.http_server import serve_otlp
 
         labels, joiner = setting.identity.labels, setting.joiner("otlp")
-        await serve_otlp(config.otlp, labels, handover.offer_fit, stop, joiner, setting.names)
+        is_here = setting.registry.engines.is_here
+        await serve_otlp(config.otlp, labels, handover.offer_fit, stop, joiner, setting.names, is_here)
 
     async def engine_news(stop: asyncio.Event) -> None:
         socket = config.receiver.socket or default_socket(os.environ)

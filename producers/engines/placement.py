@@ -23,6 +23,7 @@ from functools import partial
 from typing import Any
 
 from producers.collector import Collected
+from producers.engines.networks import engines_by_network
 from producers.engines.processes import HOST_PID, RIGHTS, ProcessTable, sees_host_pids
 from producers.engines.processes import read_processes as read_table
 from producers.engines.registry import (
@@ -114,6 +115,7 @@ class HostPlacement:
         self._groups: dict[str, str] = {}
         self._by_pid: Mapping[int, str] = {}
         self._owners: Mapping[int, GpuPlacement] = {}
+        self._by_network: Mapping[int, str] = {}
         self._shares: dict[str, int | None] = {}
         self._reserved: Mapping[str, int] = {}
 
@@ -193,6 +195,14 @@ class HostPlacement:
         """Whose every process of an engine or a job is, by pid; replaced as a whole. Read without a lock."""
         return self._owners
 
+    def engine_elsewhere(self, pid: int, network: int | None) -> str | None:
+        """The engine that a loopback address leads to in another network namespace, by a process there that names it:
+        that whose process it is, else the only one there; None: not known. Read without a lock."""
+        owner = self._owners.get(pid)
+        if owner is not None:
+            return owner["engine_id"]
+        return None if network is None else self._by_network.get(network)
+
     def reserved_ppm(self, uuid: str) -> int | None:
         """What share of the GPU's memory the engines on it may take together; None where it has no engine, or one that
         does not report it. Read without a lock."""
@@ -229,6 +239,7 @@ class HostPlacement:
         found = placement_of(registrations, self._jobs, table.gpus, self._host, table.gpu_of, frozenset(begins), kept)
         self.placement.replace(found)
         owned = owned_processes(known, table.listeners, table.parents, table.gpus, self._jobs)
+        self._by_network = engines_by_network(known, owned, table.gpus, table.networks, self._jobs)
         self._owners = {
             pid: {
                 "engine_id": engine_id,

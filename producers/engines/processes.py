@@ -9,7 +9,7 @@ them engines of other users are matched by configuration alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ import psutil
 
 from producers.gpu.cgroup import container_of
 from producers.gpu.watchdog import LIMIT_S, Hung, Watchdog, value_of
+from producers.identity.network import network_of
 
 if TYPE_CHECKING:
     from producers.gpu.device import Found
@@ -47,6 +48,8 @@ class ProcessTable:
     hidden_sockets: int = 0
     containers: dict[str, int] = field(default_factory=dict)
     """The first process of each container, by its id."""
+    networks: dict[int, int] = field(default_factory=dict)
+    """Network namespace of each of those, and of each process that computes on a GPU (``network_of``)."""
 
 
 def read_processes(
@@ -63,7 +66,8 @@ def read_processes(
     listeners, hidden_sockets = read_listeners()
     parents = read_parents()
     containers = first_processes(parents) if in_containers else {}
-    return ProcessTable(listeners, parents, gpus, gpu_of, hidden_sockets, containers)
+    networks = read_networks({*containers.values()}.union(*gpus.values()))
+    return ProcessTable(listeners, parents, gpus, gpu_of, hidden_sockets, containers, networks)
 
 
 def read_listeners() -> tuple[dict[int, set[int]], int]:
@@ -109,6 +113,11 @@ def read_parents() -> dict[int, int]:
         return {process.pid: process.info["ppid"] or 0 for process in psutil.process_iter(["ppid"])}
     except (psutil.Error, OSError):
         return {}
+
+
+def read_networks(pids: Iterable[int]) -> dict[int, int]:
+    """Network namespace by pid, of those that are there."""
+    return {pid: network for pid in pids if (network := network_of(pid)) is not None}
 
 
 def first_processes(parents: Mapping[int, int], proc: Path = Path("/proc")) -> dict[str, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from runtime.addresses import is_this_machine
+from runtime.addresses import says_this_machine
 from schemas.contract.engines import REPEATED_EVERY_MS, Engine
 
 JOINED = ("engine_id", "placement_group", "model_version", "precision")
@@ -69,11 +69,10 @@ class Directory:
 
     def at(self, address: str) -> Engine | None:
         """The engine under ``name:port``."""
-        name, _, port = address.lower().rpartition(":")
-        if is_this_machine(name.strip("[]")):
+        if says_this_machine(address):
             if self._host is None:
                 return None
-            address = f"{self._host}:{port}"
+            address = f"{self._host}:{address.rpartition(':')[2]}"
         return _one(self._by_address.get(address.lower(), ()))
 
     def serving(self, model: str) -> Engine | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from producers.identity.directory import Directory
+from runtime.addresses import bracketed, is_loopback, unmapped
 from runtime.clock import Clock, SystemClock
 from schemas.contract.engines import ADDRESSES_MAX, FORGOTTEN_AFTER_MS, Engine
 
@@ -48,6 +49,10 @@ class HostEngines:
         """Of an engine on this port of the machine ``name``, None for this one; ``more``: those configured."""
         names = self._names_now() if name is None else (name,)
         return tuple(dict.fromkeys((*more, *(f"{each}:{port}" for each in names))))[:ADDRESSES_MAX]
+
+    def is_here(self, peer: str) -> bool:
+        """Whether a connection from this IP address is of this machine: of its own network namespace."""
+        return is_loopback(peer) or bracketed(str(unmapped(peer))) in self._names_now()
 
     def _names_now(self) -> tuple[str, ...]:
         known, now_s = self._names, self._clock.monotonic_s()

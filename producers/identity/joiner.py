@@ -9,6 +9,7 @@ from typing import Any
 from producers.identity.directory import JOINED, Directory
 from producers.requests.client_names import shown
 from producers.requests.tracker import MODEL_UNKNOWN
+from runtime.addresses import says_this_machine
 from runtime.counters import COUNTERS, Counters
 from schemas.codec import values
 from schemas.contract.engines import Engine
@@ -171,3 +172,14 @@ def address_in(row: Mapping[str, Any]) -> str | None:
     """``address`` of a row that a client sent."""
     address = row.get("address")
     return address if type(address) is str else None
+
+
+def meant(said: Any, engine_id: str | None) -> Any:
+    """An engine's id or address that was said in another network namespace, as it is here: a loopback address there is
+    of the engine ``engine_id``; None: of none that is known."""
+    return engine_id if type(said) is str and says_this_machine(said) else said
+
+
+def from_elsewhere(row: dict[str, Any], engine_id: str | None) -> None:
+    """The same of a row that a client sent, in place."""
+    row |= {name: meant(row[name], engine_id) for name in ("engine_id", "address") if name in row}

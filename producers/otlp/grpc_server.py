@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
+from urllib.parse import unquote
 
 import grpc  # type: ignore[import-untyped]
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metrics
@@ -69,9 +70,10 @@ def _handler(
     service: str,
     request: Any,
     shape: Shape,
-    take: Callable[[Any], Any],
+    take: Callable[[Any, str], Any],
 ) -> Any:
-    """A service's only call. Messages are read by those who hold ``reading``; ``take`` gives the response to one."""
+    """A service's only call. Messages are read by those who hold ``reading``; ``take`` gives the response to one
+    from an IP address."""
 
     def export(messages: Iterator[bytes], context: Any) -> Any:
         if not allowed(str(dict(context.invocation_metadata()).get("authorization", "")), token):
@@ -84,7 +86,7 @@ def _handler(
             except Exception as error:
                 context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"unreadable: {error}")
             try:
-                return take(read)
+                return take(read, _peer_of(context))
             except Full:
                 context.abort(grpc.StatusCode.UNAVAILABLE, "no room now")
 
@@ -108,14 +110,19 @@ def _received(messages: Iterator[bytes], context: Any) -> bytes:
     return message
 
 
-def _traces(intake: Intake, request: Any) -> Any:
-    answer = intake.traces(spans_of_message(request))
+def _peer_of(context: Any) -> str:
+    """IP address of the caller, from ``ipv4:10.0.0.7:4711`` or ``ipv6:%5B::1%5D:4711``."""
+    return unquote(context.peer()).partition(":")[2].rpartition(":")[0].strip("[]")
+
+
+def _traces(intake: Intake, request: Any, peer: str) -> Any:
+    answer = intake.traces(spans_of_message(request), peer)
     partial_success = traces.ExportTracePartialSuccess(rejected_spans=answer.rejected, error_message=answer.why)
     return traces.ExportTraceServiceResponse(partial_success=partial_success if answer.rejected else None)
 
 
-def _metrics(intake: Intake, request: Any) -> Any:
-    answer = intake.metrics(points_of_message(request))
+def _metrics(intake: Intake, request: Any, peer: str) -> Any:
+    answer = intake.metrics(points_of_message(request), peer)
     partial_success = metrics.ExportMetricsPartialSuccess(
         rejected_data_points=answer.rejected, error_message=answer.why
     )

@@ -23,6 +23,7 @@ from producers.otlp.intake import Answer, Full, Intake, Offer, allowed
 from producers.otlp.item_bound import demand_few_in_json
 from producers.otlp.json_signals import Attributes, Unreadable, points_of_json, spans_of_json
 from producers.requests.client_names import ClientNames
+from runtime.addresses import is_loopback
 from runtime.edge_config import OtlpConfig
 from runtime.http_server import App, HttpThread, Refused, Request, Response, Route
 from runtime.protobuf_wire import field, varint
@@ -88,7 +89,7 @@ def _guarded(route: Route, token: str | None) -> Route:
 
 
 def _route(
-    take: Callable[[list[Any]], Answer],
+    take: Callable[[list[Any], str], Answer],
     of_json: Callable[[bytes], Iterator[Any]],
     of_proto: str,
     reject: str,
@@ -98,7 +99,7 @@ def _route(
         kind, encoding = request.content_type, request.headers.get("content-encoding", "")
         body = unpacked(request.body, encoding.strip().lower(), bytes_max)
         try:
-            taken = take(_read(kind, body, of_json, of_proto))
+            taken = take(_read(kind, body, of_json, of_proto), request.peer)
         except Unreadable as error:
             raise Refused(400, str(error)) from error
         except Full as error:
@@ -143,6 +144,7 @@ async def serve_otlp(
     stop: asyncio.Event,
     joiner: Joiner | None = None,
     names: ClientNames | None = None,
+    is_here: Callable[[str], bool] = is_loopback,
 ) -> None:
     """Serve until ``stop``. Raises ConfigError where what it needs is not installed."""
     intake = Intake(
@@ -152,6 +154,7 @@ async def serve_otlp(
         tenant_attributes=config.tenant_attributes,
         metric_series_max=config.metric_series_max,
         names=names,
+        is_here=is_here,
     )
     with contextlib.ExitStack() as running:
         await asyncio.to_thread(_open, config, intake, running)

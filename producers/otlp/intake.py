@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 from producers.agent.publishing import Parcel, packed
 from producers.collector import Collected, Row
-from producers.identity.joiner import Joiner
+from producers.identity.joiner import Joiner, meant
 from producers.otlp.custom_points import CustomPoints
 from producers.otlp.json_signals import Attributes, Point, Span
 from producers.otlp.points import SAMPLED, SERIES_MAX, Points, address_of
 from producers.otlp.semconv import Unmapped, is_of_engine, request_of, text_of, unmapped_names, user_of
 from producers.requests.client_names import ClientNames
+from runtime.addresses import is_loopback
 from runtime.counters import COUNTERS, Counters
 from schemas.events.event_types import CUSTOM_METRICS, ENGINE_SAMPLES, LLM_REQUESTS
 
@@ -79,7 +80,8 @@ class Unkept:
 
 
 class Intake:
-    """Maps batches of signals of one host to rows and hands them on."""
+    """Maps batches of signals of one host to rows and hands them on. ``is_here``: whether an IP address is of this
+    machine; what a sender elsewhere names by a loopback address is not on it."""
 
     def __init__(
         self,
@@ -90,8 +92,10 @@ class Intake:
         tenant_attributes: Sequence[str] = (),
         metric_series_max: int = 0,
         names: ClientNames | None = None,
+        is_here: Callable[[str], bool] = is_loopback,
     ) -> None:
         self.unkept = Unkept()
+        self._is_here = is_here
         self._tenant_attributes = tenant_attributes
         self._joiner = joiner or Joiner("otlp", counters=counters)
         self._names = names or ClientNames()
@@ -103,9 +107,10 @@ class Intake:
         self._custom = CustomPoints(labels, self._differences, metric_series_max)
         self._lock = threading.Lock()
 
-    def traces(self, spans: Iterable[Span]) -> Answer:
-        """Take spans. Raises ``Full``, and what reading them raises."""
-        rows, rejected = list[Row](), list[str]()
+    def traces(self, spans: Iterable[Span], peer: str | None = None) -> Answer:
+        """Take spans. ``peer``: IP address of the sender; None: this machine. Raises ``Full``, and what reading them
+        raises."""
+        rows, rejected, here = list[Row](), list[str](), self._here(peer)
         for span in spans:
             try:
                 row = request_of(span, self._labels)
@@ -116,21 +121,24 @@ class Intake:
             row["user_hash"] = self._names.user_hash(user_of(span))
             self._names.judge(row)
             address = address_of(span.attributes) or address_of(span.resource)
-            self._joiner.join(row, address, serving=row["model"] if is_of_engine(span) else None)
+            serving = row["model"] if address is None and is_of_engine(span) else None
+            if not here:
+                row["engine_id"], address = meant(row["engine_id"], None), meant(address, None)
+            self._joiner.join(row, address, serving=serving)
             rows.append(row)
             for name in unmapped_names(span.attributes):
                 self.unkept.add("attribute", name)
         self._hand_over(Collected(LLM_REQUESTS, rows))
         return _answer(rejected)
 
-    def metrics(self, points: Iterable[Point]) -> Answer:
-        """Take points. Raises ``Full``, and what reading them raises."""
-        listed = list(points)
+    def metrics(self, points: Iterable[Point], peer: str | None = None) -> Answer:
+        """As ``traces``, of points."""
+        listed, here = list(points), self._here(peer)
         rows, custom, rejected = list[Row](), list[Row](), list[str]()
         with self._lock, self._points.totals.all_or_nothing(), self._differences.totals.all_or_nothing():
             for point in listed:
                 try:
-                    row = self._sample_of(point) if point.metric in SAMPLED else None
+                    row = self._sample_of(point, here=here) if point.metric in SAMPLED else None
                     custom += [] if point.metric in SAMPLED else self._custom.rows_of(point)
                 except Unmapped as why:
                     self._reject(why, "metric", point.metric, rejected)
@@ -140,9 +148,13 @@ class Intake:
             self._hand_over(Collected(ENGINE_SAMPLES, rows), Collected(CUSTOM_METRICS, custom))
         return _answer(rejected)
 
-    def _sample_of(self, point: Point) -> Row | None:
+    def _here(self, peer: str | None) -> bool:
+        return peer is None or self._is_here(peer)
+
+    def _sample_of(self, point: Point, *, here: bool) -> Row | None:
         """As ``Points``; raises ``Unmapped`` too for an engine that the agent reads: its page has the same tokens."""
-        if self._joiner.knows(address_of(point.attributes)):
+        address = address_of(point.attributes)
+        if self._joiner.knows(address if here else meant(address, None)):
             raise Unmapped("of an engine that the agent reads itself", broken=False)
         return self._points.sample_of(point)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -36,6 +36,8 @@ class Where:
     region: str | None = None
     joiner: Joiner = field(default_factory=partial(Joiner, "receiver"))
     names: ClientNames = field(default_factory=ClientNames)
+    engine_elsewhere: Callable[[int, int | None], str | None] = lambda _pid, _network: None
+    """The engine to which loopback addresses lead in another network namespace, by a process there."""
 
 
 def parse_client_fields(texts: Sequence[memoryview]) -> tuple[list[Row], npt.NDArray[np.bool_]]:

@@ -89,17 +89,20 @@ class Datagrams:
     starts: Ints
     rejected: Mapping[str, int]
     """How many could not be read, by reason."""
+    senders: npt.NDArray[np.uint32]
+    """The process that sent each, by the kernel's word; 0: not known."""
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def where(self, kept: npt.NDArray[np.bool_] | Ints) -> Datagrams:
         """Those of them (a mask), or these in this order (indexes); nothing rejected."""
-        return Datagrams(self.heads[kept], self.starts[kept], {})
+        return Datagrams(self.heads[kept], self.starts[kept], {}, self.senders[kept])
 
 
-def read(buffer: npt.NDArray[np.uint8], ends: Ints) -> Datagrams:
-    """The headers of all datagrams in the buffer, with a reason for each that is not sound."""
+def read(buffer: npt.NDArray[np.uint8], ends: Ints, senders: npt.NDArray[np.uint32] | None = None) -> Datagrams:
+    """The headers of all datagrams in the buffer, with a reason for each that is not sound. ``senders``: of each;
+    None: not known."""
     starts = np.concatenate((np.zeros(min(1, len(ends)), np.int64), ends[:-1]))
     sizes = ends - starts
     whole = sizes >= HEADER_BYTES
@@ -110,7 +113,8 @@ def read(buffer: npt.NDArray[np.uint8], ends: Ints) -> Datagrams:
     good = faults == 0
     counts = np.bincount(faults, minlength=len(_STRUCTURAL) + 1).tolist()
     rejected = {reason: count for reason, count in zip(_STRUCTURAL, counts[1:], strict=True) if count}
-    return Datagrams(heads[good[whole]], starts[good], rejected)
+    senders = np.zeros(len(ends), np.uint32) if senders is None else senders
+    return Datagrams(heads[good[whole]], starts[good], rejected, senders[good])
 
 
 def with_senders(buffer: npt.NDArray[np.uint8], ends: Ints, pids: npt.NDArray[np.uint32]) -> None:

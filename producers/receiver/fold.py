@@ -8,16 +8,18 @@ reason into the dead-letter topic.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress, groupby
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from producers.batch import slice_block
+from producers.identity.joiner import from_elsewhere
 from producers.receiver.client_fields import (
     Lists,
     Row,
@@ -44,6 +46,9 @@ Ints = npt.NDArray[np.int64]
 TOKENS_HIGH = 100_000_000
 Judge = Callable[[list[Row], Callable[[int], bytes]], tuple[list[bool], int]]
 """Which reports are events now, and how many never will be, of these; the second gives the datagram of each."""
+Elsewhere = Mapping[int, str | None]
+"""By process in another network namespace than the agent's the engine to which loopback addresses lead there."""
+NOBODY: Elsewhere = MappingProxyType({})
 _PLACES = ("cluster", "region", "host")
 
 
@@ -68,11 +73,12 @@ def fold(
     datagrams: Datagrams,
     where: Where,
     judge: Judge | None = None,
+    elsewhere: Elsewhere = NOBODY,
     *,
     hashed: bool = False,
 ) -> Folded:
     """The requests of these datagrams (farewells and duplicates left out by the caller) that are events now by
-    ``judge``; None: all of them. ``hashed``: they were held, and their ``user_hash`` is ours."""
+    ``judge``; None: all of them. ``hashed``: they were held; their ``user_hash`` and engine's address are ours."""
     sent, sound = parse_client_fields(texts_of(buffer, datagrams))
     broken = len(datagrams) - len(sent)
     if not sent:
@@ -80,6 +86,10 @@ def fold(
     for row in [] if hashed else sent:  # before any of them is kept or given to anyone
         where.names.hash_user(row)
     datagrams, absorbed = datagrams.where(sound) if broken else datagrams, 0
+    if elsewhere:
+        for row, pid in zip(sent, datagrams.senders.tolist(), strict=True):
+            if pid in elsewhere:
+                from_elsewhere(row, elsewhere[pid])
     if judge is not None:
         events, absorbed = judge(sent, partial(bytes_of, buffer, datagrams))
         if not all(events):

@@ -6,6 +6,7 @@ import mmap
 import socket
 import struct
 
+from producers.identity.network import network_of
 from producers.receiver.datagram import DATAGRAM_BYTES_MAX
 
 
@@ -22,6 +23,10 @@ class Intake:
         self._filled = 0
         self._ends: list[int] = []
         self._pids: list[int] = []
+        self._networks: dict[int, int | None] = {}
+        self.networks: dict[int, int | None] = {}
+        """Network namespace of each sender of what was taken last (``network_of``), looked up as it came: a program
+        that ends with its request is gone soon."""
         self.too_long = 0
         """Datagrams that the kernel cut, since ``take``."""
 
@@ -35,7 +40,7 @@ class Intake:
 
     def drain(self, datagrams_max: int) -> int:
         """Read what the socket holds, at most so many and as far as there is room; how many were read."""
-        view, ends, pids, filled = self._view, self._ends, self._pids, self._filled
+        view, ends, pids, networks, filled = self._view, self._ends, self._pids, self._networks, self._filled
         receive = self._socket.recvmsg_into
         room = len(view) - DATAGRAM_BYTES_MAX
         read = 0
@@ -49,7 +54,10 @@ class Intake:
                     continue
                 filled += size
                 ends.append(filled)
-                pids.append(_PID.unpack_from(about[0][2])[0] if about else 0)
+                pid = _PID.unpack_from(about[0][2])[0] if about else 0
+                pids.append(pid)
+                if pid not in networks:
+                    networks[pid] = network_of(pid)
         except (BlockingIOError, ConnectionError):
             pass
         self._filled = filled
@@ -61,6 +69,7 @@ class Intake:
         self._buffers.reverse()
         self._view = memoryview(self._buffers[0])
         self._filled, self._ends, self._pids = 0, [], []
+        self.networks, self._networks = self._networks, {}
         return buffer, ends, pids
 
 

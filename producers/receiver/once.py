@@ -43,6 +43,7 @@ HELD_JSON_BYTES_MAX = 4_096
 EXPECTED_MAX = HELD_MAX // 2
 """Of these places, for expected requests; more reports are held no longer than others, which so find room."""
 IDS_MAX = 65_536
+_REPLACED = ("user_hash", "engine_id", "address")
 
 Row = dict[str, Any]
 Give = Callable[[str, Row], None]
@@ -203,19 +204,19 @@ class Once:
         reported_by, passing = next((who, reports) for who, reports in waited.items() if reports)
         self._passes(name, reported_by)
         if reported_by == PLUGIN:
-            return [with_fields(data, _user(row)) for row, data in passing]
+            return [with_fields(data, _ours(row)) for row, data in passing]
         others = [each for who, reports in waited.items() if who != reported_by for each in reports]
         self.absorbed += len(others)
-        return [with_fields(data, _user(row) | _added(row, others)) for row, data in passing]
+        return [with_fields(data, _ours(row) | _added(row, others)) for row, data in passing]
 
 
 def _places(data: bytes) -> int:
     return -(-len(data) // PLACE_BYTES)
 
 
-def _user(row: Row) -> Row:
-    """The hash that the agent made, for the datagram: there the client's own words still stand."""
-    return {"user_hash": row["user_hash"]} if "user_hash" in row else {}
+def _ours(row: Row) -> Row:
+    """What the agent may have put in place of the client's words, for the datagram: there they still stand."""
+    return {name: row[name] for name in _REPLACED if name in row}
 
 
 def _added(row: Row, reports: Sequence[tuple[Row, bytes]]) -> Row:

@@ -16,7 +16,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from pathlib import Path
@@ -27,13 +27,14 @@ import numpy.typing as npt
 
 from producers.batch import BatchBuilder
 from producers.identity.host_file import claims_beside, default_socket
+from producers.identity.network import OURS
 from producers.publish.puts import Puts
 from producers.receiver.claimed import Report, claimed_reports
 from producers.receiver.claims import serving_claims
 from producers.receiver.client_fields import Row, parse_client_fields
 from producers.receiver.datagram import CLAIM, FAREWELL, Datagrams, read, texts_of, with_senders
 from producers.receiver.events import EVENTS, SeriesBound, rows_of
-from producers.receiver.fold import Folded, Judge, Where, fold
+from producers.receiver.fold import NOBODY, Elsewhere, Folded, Judge, Where, fold
 from producers.receiver.gaps import Arrival, Gaps
 from producers.receiver.intake import Intake
 from producers.receiver.listening import listen
@@ -166,22 +167,30 @@ class Receiver:
             self._count(rejected)
             self._absorb(reports)
             return
-        buffer, places = np.frombuffer(taken, np.uint8), np.array(ends, np.int64)
-        with_senders(buffer, places, np.array(pids, np.uint32))
+        buffer, places, senders = np.frombuffer(taken, np.uint8), np.array(ends, np.int64), np.array(pids, np.uint32)
+        with_senders(buffer, places, senders)
+        elsewhere = self._elsewhere(self._intake.networks)
         if reading:
             self._read_on()
         self._count(rejected)
         for begin, part in slices(places):
-            await self._slice(buffer[begin : int(part[-1])], part - begin, reading=reading)
+            inside, its, senders = buffer[begin : int(part[-1])], senders[: len(part)], senders[len(part) :]
+            await self._slice(inside, read(inside, part - begin, its), elsewhere, reading=reading)
 
-    async def _slice(self, buffer: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64], *, reading: bool) -> None:
-        found = self._without_claims(buffer, read(buffer, ends))
+    def _elsewhere(self, networks: Mapping[int, int | None]) -> Elsewhere:
+        engine_of = self._where.engine_elsewhere
+        return {pid: engine_of(pid, network) for pid, network in networks.items() if network != OURS}
+
+    async def _slice(
+        self, buffer: npt.NDArray[np.uint8], found: Datagrams, elsewhere: Elsewhere, *, reading: bool
+    ) -> None:
+        found = self._without_claims(buffer, found)
         of_events = np.isin(found.heads["kind"], list(EVENTS))
         if of_events.any():
             await self._events(buffer, found.where(of_events))
             found = replace(found.where(~of_events), rejected=found.rejected)
         keep = self._follow(found)
-        folded = self._fold(buffer, found.where(keep) if not keep.all() else found, self._judge)
+        folded = self._fold(buffer, found.where(keep) if not keep.all() else found, self._judge, elsewhere)
         if reading:
             self._ready()  # the kernel queues few datagrams
         farewells = int((found.heads["kind"] == FAREWELL).sum())
@@ -247,10 +256,16 @@ class Receiver:
             await self._put(self._fold(inside, read(inside, places), hashed=True))
 
     def _fold(
-        self, buffer: npt.NDArray[np.uint8], found: Datagrams, judge: Judge | None = None, *, hashed: bool = False
+        self,
+        buffer: npt.NDArray[np.uint8],
+        found: Datagrams,
+        judge: Judge | None = None,
+        elsewhere: Elsewhere = NOBODY,
+        *,
+        hashed: bool = False,
     ) -> Folded:
         try:
-            return fold(buffer, found, self._where, judge, hashed=hashed)
+            return fold(buffer, found, self._where, judge, elsewhere, hashed=hashed)
         except Exception:
             self._failed(len(found), TOPIC)
             return Folded((), (), 0)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.addresses import address_of, engine_id_of, http_address, is_loopback, is_this_machine, is_wildcard
+from runtime.addresses import (
+    address_of,
+    engine_id_of,
+    http_address,
+    is_loopback,
+    is_this_machine,
+    is_wildcard,
+    says_this_machine,
+)
 
 
 @pytest.mark.parametrize(
@@ -101,3 +109,20 @@ def test_the_wildcard_is_no_loopback_however_it_is_written(name: str) -> None:
 def test_loopback_is_no_wildcard(name: str) -> None:
     """Only this machine reaches it."""
     assert (is_loopback(name), is_wildcard(name), is_this_machine(name)) == (True, False, True)
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("127.0.0.1:8000", True),
+        ("LocalHost:8000", True),
+        ("[::1]:8000", True),
+        ("0.0.0.0:8000", True),
+        ("10.0.0.7:8000", False),
+        ("h-1:8000", False),
+        ("an engine's id", False),
+    ],
+)
+def test_an_address_that_means_the_machine_of_whoever_says_it(address: str, says: bool) -> None:
+    """Loopback and the wildcard; other names mean the same everywhere."""
+    assert says_this_machine(address) == says

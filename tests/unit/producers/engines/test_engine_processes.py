@@ -24,6 +24,7 @@ from producers.engines.processes import (
     sees_host_pids,
 )
 from producers.gpu.watchdog import Watchdog
+from producers.identity.network import OURS
 from tests import nvml_stub
 from tests.fake_nvml import FakeNvml, gpus_of
 
@@ -235,6 +236,7 @@ def test_with_processes_on_a_gpu_all_tables_are_read(monkeypatch: pytest.MonkeyP
     table = read_processes()
     assert (table.listeners, table.parents[os.getpid()]) == ({80: {1}}, os.getppid())
     assert table.hidden_sockets == 2
+    assert table.networks == {os.getpid(): OURS}
 
 
 def test_the_first_process_of_a_container_is_the_one_that_was_started_in_it(tmp_path: Path) -> None:

@@ -119,3 +119,11 @@ def test_a_report_is_no_change() -> None:
     engines.saw(SEEN)
 
     assert changes == []
+
+
+def test_a_connection_is_of_this_machine_by_loopback_or_one_of_its_addresses() -> None:
+    """IPv4 within IPv6 too, as a socket of both has it; what has no address is not."""
+    engines = HostEngines("h-1", lambda: ["h-1", "10.0.0.7", "[fd00::7]"])
+    here = ["127.0.0.1", "::1", "::ffff:127.0.0.1", "10.0.0.7", "::ffff:10.0.0.7", "fd00::7"]
+
+    assert [engines.is_here(each) for each in (*here, "10.0.0.8", "fd00::8", "0.0.0.0", "")] == [True] * 6 + [False] * 4

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -495,3 +496,54 @@ def test_a_span_finds_its_tenant_and_its_engine() -> None:
     assert sorted(seen, key=str) == sorted(
         [("own", "e", "g", "fp8"), ("of the service", "e", "g", "fp8"), (None, None, None, None)], key=str
     )
+
+
+@pytest.mark.parametrize(("peer", "engine_id"), [("10.0.0.7", "e"), ("10.0.0.8", None), ("", None), (None, "e")])
+def test_a_sender_elsewhere_names_no_engine_of_this_host_by_loopback(peer: str | None, engine_id: str | None) -> None:
+    """By no attribute, nor by the model where it names an address; the host's own name means it everywhere."""
+    taken: list[Parcel] = []
+    joiner = Joiner("otlp", lambda: Directory([Engine("e", "h", "g", ("h:8000",), model="m")], "h"), Counters())
+    intake = Intake(LABELS, lambda parcel: taken.append(parcel) is None, joiner=joiner, is_here="10.0.0.7".__eq__)
+    loopback = {"server.address": "127.0.0.1", "server.port": 8000}
+    own = {"gen_ai.usage.prompt_tokens": 3, "gen_ai.response.model": "m"}
+    spans = [{**CHAT.attributes, **loopback}, {**CHAT.attributes, "fleetpulse.engine_id": "localhost:8000"}]
+    named = replace(CHAT, attributes={**CHAT.attributes, **loopback, "server.address": "h"})
+
+    intake.traces([replace(CHAT, attributes=each) for each in (*spans, {**own, **loopback})], peer)
+    intake.traces([named], peer)
+    intake.metrics([replace(tokens(1, 70.0), attributes={**tokens(1, 70.0).attributes, **loopback})], peer)
+
+    fields = LLM_REQUESTS.fields
+    batches = [batch for parcel in taken for batch in parcel.batches if batch.topic == LLM_REQUESTS.topic]
+    rows = [row for batch in batches for row in rows_of(fields, decode(batch.value, fields))]
+    assert [row["engine_id"] for row in rows] == [engine_id] * 3 + ["e"]
+    assert (sum(name == "engine.samples" for parcel in taken for name, _ in parcel.events()) == 0) == bool(engine_id)
+
+
+@pytest.mark.enable_socket
+def test_both_servers_say_who_sent() -> None:
+    """The address of the connection, without its port."""
+    grpc = pytest.importorskip("grpc")
+    from producers.otlp.grpc_server import OtlpGrpc
+
+    asked: list[str] = []
+    intake = Intake(LABELS, lambda _parcel: True, is_here=lambda peer: asked.append(peer) is None)
+    with OtlpHttp(intake, 0, BYTES_MAX) as running:
+        assert post(running, "/v1/traces", traces_proto(CHAT), {"content-type": PROTOBUF})[0] == 200
+    with OtlpGrpc(intake, 0, BYTES_MAX) as calls, grpc.insecure_channel(f"127.0.0.1:{calls.port}") as channel:
+        for service in ("trace.v1.TraceService", "metrics.v1.MetricsService"):
+            channel.unary_unary(f"/opentelemetry.proto.collector.{service}/Export")(b"", timeout=20)
+
+    assert asked == ["127.0.0.1"] * 3
+
+
+@pytest.mark.parametrize(
+    ("written", "address"),
+    [("ipv4:10.0.0.7:4711", "10.0.0.7"), ("ipv6:%5Bfd00::7%5D:4711", "fd00::7"), ("ipv6:[::1]:4711", "::1")],
+)
+def test_the_address_of_a_caller_as_grpc_writes_it(written: str, address: str) -> None:
+    """With the brackets of IPv6, which its versions write in two ways."""
+    pytest.importorskip("grpc")
+    from producers.otlp.grpc_server import _peer_of
+
+    assert _peer_of(SimpleNamespace(peer=lambda: written)) == address

@@ -15,6 +15,7 @@ from producers.identity.directory import Directory
 from producers.identity.joiner import Joiner
 from producers.receiver.datagram import read
 from producers.receiver.fold import Folded, Where, fold
+from runtime.counters import Counters
 from schemas.codec.build import rows_of
 from schemas.contract.engines import Engine
 from schemas.events.event_types import LLM_REQUESTS
@@ -285,3 +286,26 @@ def test_tokens_that_a_caller_reported_are_not_spread_when_they_were_merged() ->
     row = row_of([10, 20, 30], marks=marks, merged=2, model="m", output_tokens=70)
 
     assert row["itl_bins"] == bins_of(5, 5, 5, 5, 15, 15)
+
+
+@pytest.mark.parametrize("said", ["address", "engine_id"])
+@pytest.mark.parametrize("name", ["127.0.0.1:8000", "localhost:8000", "[::1]:8000", "0.0.0.0:8000"])
+def test_a_loopback_address_that_is_said_in_another_network_is_of_the_engine_there(said: str, name: str) -> None:
+    """Not of that of this host: two containers both say port 8000. Of one that is not known it is of none."""
+    client = sent.Recorded()
+    for model in ("here", "published", "unknown"):
+        client.hand_over(sent.finished([5], model=model, **{said: name}))
+    client.hand_over(sent.finished([5], model="named", **{said: "h-1:8001"}))
+    engines = [Engine("a", "h-1", "a", ("h-1:8000",)), Engine("b", "h-1", "b", ("h-1:8001",))]
+    where = Where("h-1", joiner=Joiner("receiver", lambda: Directory(engines, "h-1"), Counters()))
+    buffer, ends = sent.together(client.sent)
+    found = read(buffer, ends, np.array([1, 20, 30, 30], np.uint32))
+
+    result = fold(buffer, found, where, elsewhere={20: "b", 30: None})
+
+    assert {row["model"]: row["engine_id"] for row in rows(result)} == {
+        "here": "a",
+        "published": "b",
+        "unknown": None,
+        "named": "b",
+    }

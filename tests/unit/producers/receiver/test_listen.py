@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from producers.identity.host_file import SYSTEM_SOCKET, default_socket
+from producers.receiver import intake as intake_module
 from producers.receiver.datagram import DATAGRAM_BYTES_MAX
 from producers.receiver.intake import Intake
 from producers.receiver.listening import listen
@@ -117,6 +118,28 @@ def test_datagrams_stand_one_behind_the_other(opened: socket.socket, path: Path)
     assert (bytes(buffer[:5]), ends, pids) == (b"abcde", [2, 2, 5], [os.getpid()] * 3)
     assert intake.take()[1] == [2]
     assert intake.take()[1] == []
+
+
+def test_who_sent_is_looked_up_as_it_comes(opened: socket.socket, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once a sender and turn: a program may end with its request. What was taken has its own."""
+    looked = list[int]()
+
+    def network_of(pid: int) -> int:
+        looked.append(pid)
+        return 71
+
+    monkeypatch.setattr(intake_module, "network_of", network_of)
+    intake = Intake(opened, BUFFER)
+    with contextlib.closing(sender(path)) as other:
+        for _ in range(2):
+            other.send(b"a")
+            intake.drain(1)
+    assert (looked, intake.networks) == ([os.getpid()], {})
+
+    intake.take()
+    assert intake.networks == {os.getpid(): 71}
+    intake.take()
+    assert intake.networks == {}
 
 
 def test_no_more_is_read_than_asked_for(opened: socket.socket, path: Path) -> None:

@@ -437,3 +437,18 @@ def test_reports_of_an_sdk_that_repeats_an_id_are_all_events(monkeypatch: pytest
 
     assert judged(once, dict(SDK)) == ([True], 0)
     assert once.due(HELD_S) == [b"0", b"1"]
+
+
+@pytest.mark.parametrize("put", [{"address": "b"}, {"address": None}, {"engine_id": None}], ids=str)
+@pytest.mark.parametrize("report", [PLUGIN, GATEWAY], ids=["plug-in", "gateway"])
+def test_what_the_agent_made_of_an_address_stays_in_a_report_that_is_held(
+    put: dict[str, Any], report: dict[str, Any]
+) -> None:
+    """The client's word for it meant another network."""
+    data = datagram_of(report | dict.fromkeys(put, "127.0.0.1:8000"))
+    once = Once()
+    assert once.judge([report | put], lambda _: data, 0.0) == ([False], 0)
+
+    (passed,) = once.due(HELD_S)
+
+    assert json.loads(passed[-HEADER.unpack_from(passed)[3] :]) == {"status": "ok", **report, **put}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import resource
 import socket
 import sys
@@ -17,14 +18,19 @@ import pytest
 
 import fleetpulse_track as track
 from fleetpulse_track.handover import FAREWELL, HEADER, MAGIC, METRIC, REQUEST, STEP, hand_over_json
+from producers.identity.directory import Directory
 from producers.identity.host_file import claims_beside
+from producers.identity.joiner import Joiner
+from producers.identity.network import OURS
 from producers.publish.publisher import Publisher
 from producers.receiver import once, server
 from producers.receiver.client_fields import Where
 from producers.receiver.intake import Intake
 from producers.receiver.server import run_receiver
 from producers.requests.client_names import ClientNames
+from runtime.counters import Counters
 from runtime.edge_config import ReceiverConfig
+from schemas.contract.engines import Engine
 from schemas.errors import ConfigError
 from schemas.events.event_types import CUSTOM_METRICS
 from tests.unit.producers.receiver import sent, spooled
@@ -166,6 +172,41 @@ async def test_what_a_plug_in_and_the_sdk_report_is_one_event(tmp_path: Path) ->
     }
     assert len(rows) == 2
     assert running.counters.totals == {("receiver_datagrams", "taken"): 2, ("receiver_datagrams", "absorbed"): 1}
+
+
+async def test_containers_that_both_say_port_8000_are_two_engines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each publishes another port. Who is no known engine's names none; what is held for others stays its sender's."""
+    engines = [Engine("a", "h-1", "a", ("h-1:8000",)), Engine("b", "h-1", "b", ("h-1:8001",))]
+    asked = list[tuple[int, int | None]]()
+
+    def engine_elsewhere(pid: int, network: int | None) -> str | None:
+        asked.append((pid, network))
+        return None if network is None else "b"
+
+    joiner = Joiner("receiver", lambda: Directory(engines, "h-1"), Counters())
+    where = Where("h-1", joiner=joiner, engine_elsewhere=engine_elsewhere)
+    async with receiving(tmp_path, where=where) as running:
+        client = track.Client(str(running.path))
+        about = {"client": client, "model": "m", "address": "127.0.0.1:8000"}
+        for number, network in enumerate((OURS, 71, None)):
+            monkeypatch.setattr("producers.receiver.intake.network_of", lambda _pid, network=network: network)
+            track.report(request_id=f"request-{number}", **about)
+            known = {("receiver_datagrams", "taken"): number + 1}
+            await running.counters.reached(lambda totals, known=known: totals == known)
+        monkeypatch.setattr("producers.receiver.intake.network_of", lambda _pid: 71)
+        track.report(request_id="request-held", reported_by="plugin", **about)
+        await running.end()
+        rows = spooled.rows(running.publisher)
+
+    assert {row["request_id"]: row["engine_id"] for row in rows} == {
+        "request-0": "a",
+        "request-1": "b",
+        "request-2": None,
+        "request-held": "b",
+    }
+    assert asked == [(os.getpid(), 71), (os.getpid(), None), (os.getpid(), 71)]
 
 
 async def test_a_report_that_was_held_keeps_the_user(tmp_path: Path) -> None:
