@@ -214,7 +214,10 @@ class Claims:
         try:
             while True:
                 await asyncio.sleep(LOOK_EVERY_S)
-                self.release()
+                try:
+                    self.release()
+                except Exception:
+                    _log.exception("publishing rows failed, please report it; these rows are lost")
         finally:
             connecting.cancel()
 

@@ -109,7 +109,10 @@ class UpstreamEngines:
                         facts = {"error": f"{type(error).__name__}: {error}"}
                         _log.warning("looking for the engines of upstreams failed, retrying", extra=facts)
                     failed = True
-                self.release()
+                try:
+                    self.release()
+                except Exception:
+                    _log.exception("publishing rows failed, please report it; these rows are lost")
                 await asyncio.sleep(LOOK_EVERY_S)
 
     def look(self) -> None:

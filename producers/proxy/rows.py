@@ -36,6 +36,7 @@ LOOK_AFTER_S = 0.005
 FINISH_AFTER_S = 0.005
 """A row costs some 0.2 ms; the client's next request, which often follows at once, goes first."""
 _STREAMS = frozenset({"chat", "completions"})
+_ROW_LOST = "building or publishing the row of a request failed"
 
 
 class RequestRows:
@@ -59,10 +60,10 @@ class RequestRows:
         tell: Callable[[Message], object],
     ) -> None:
         self._limits = config
-        self._on_row = on_row
         self._tenant_of = tenant_of
         self._names = names
         self._stats = stats
+        self._on_row = self._sparing(on_row)
         self._engines = engines
         self._claims = claims
         self._clock = clock
@@ -168,9 +169,20 @@ class RequestRows:
         try:
             exchange, at_ns, how = self._ended.popleft()
             if (row := self._row_of(exchange, at_ns, how)) is not None:
-                self._engines.take(row, exchange.where, self._taker(exchange))
+                self._engines.take(row, exchange.where, self._sparing(self._taker(exchange)))
         except Exception as defect:  # it costs this row, not the requests after it and not the end of the proxy
-            self._stats.defect("building or publishing the row of a request failed", defect)
+            self._stats.defect(_ROW_LOST, defect)
+
+    def _sparing(self, on_row: OnRow) -> OnRow:
+        """The same, but for a defect in it, which costs its row: rows that were held pass on together."""
+
+        def take(row: dict[str, Any]) -> None:
+            try:
+                on_row(row)
+            except Exception as defect:
+                self._stats.defect(_ROW_LOST, defect)
+
+        return take
 
     def _taker(self, exchange: Exchange) -> OnRow:
         """Who takes its row; of a request that has a span, after that has ended."""
@@ -213,4 +225,4 @@ class RequestRows:
         if self._begun is not None:
             self._begun()
         self._names.judge(row)
-        self._engines.take(row, where, self._joined)
+        self._engines.take(row, where, self._sparing(self._joined))

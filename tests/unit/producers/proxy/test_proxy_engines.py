@@ -323,3 +323,30 @@ async def test_a_look_that_fails_is_not_the_last(
 
     assert joined(rows) == [("e", "e+f")]
     assert caplog.text.count("looking for the engines of upstreams failed") == 1
+
+
+async def test_a_row_that_cannot_be_passed_on_is_not_the_last(
+    agent: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is lost alone: engines are looked for as before, and what is held passes."""
+    monkeypatch.setattr(proxy_engines, "LOOK_EVERY_S", 0.0)
+    host_file.write(agent, "h-1", [ENGINE])
+    engines = engines_of("http://127.0.0.1:8000", path=agent, clock=VirtualClock())
+    rows, passed = Rows(), asyncio.Event()
+
+    def broken(_row: dict[str, Any]) -> None:
+        raise TypeError("of a row")
+
+    def on_row(each: dict[str, Any]) -> None:
+        rows.append(each)
+        passed.set()
+
+    engines.take(row(), 0, broken)
+    engines.take(row(), 0, on_row)
+    running = asyncio.create_task(engines.run())
+    await asyncio.wait_for(passed.wait(), 60)
+    running.cancel()
+    await asyncio.wait({running})
+
+    assert joined(rows) == [("e", "e+f")]
+    assert caplog.text.count("publishing rows failed") == 1

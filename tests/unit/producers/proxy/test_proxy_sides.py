@@ -13,6 +13,7 @@ import resource
 import socket
 import struct
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,6 +25,7 @@ from hypothesis import strategies as st
 from producers.proxy import rows, upstream_side
 from producers.proxy.claims import Claims
 from producers.proxy.client_side import ClientSide
+from producers.proxy.engines import UpstreamEngines
 from producers.proxy.pool import Pool
 from producers.proxy.read_queue import LOOK_BYTES_MAX, ReadQueue
 from producers.proxy.server import ProxyServer
@@ -219,6 +221,51 @@ def test_rows_that_cannot_be_taken_cost_neither_requests_nor_the_end() -> None:
     assert answers == [ANSWER_HEAD + b"X-Request-ID: r\r\n\r\n" + STREAM] * 2
     assert len(setting.rows) == 1
     assert setting.counters.value("errors", where="proxy", error="OSError") == 1
+
+
+def test_of_rows_that_were_held_a_defect_costs_its_own() -> None:
+    """Those behind it pass on, and who lets them go goes on: the end of the proxy publishes what it has gathered."""
+    failures = iter([OSError("no room")])
+    upstream = UpstreamConfig(url="http://e:1/base")
+
+    async def run() -> Setting:
+        setting = Setting()
+        engines = UpstreamEngines([upstream], lambda: Path("/nowhere"), counters=Counters())
+
+        def take(row: dict[str, Any]) -> None:
+            for failure in failures:
+                raise failure
+            setting.rows.append(row)
+
+        setting.server.rows._engines, setting.server.rows._on_row = engines, take
+        for _ in range(2):
+            setting.client.data_received(PLAIN)
+            setting.upstream.data_received(ANSWER)
+            setting.server.settle()
+            await asyncio.sleep(0)
+        assert setting.rows == []
+        engines.release(all_of_them=True)
+        await setting.server.stop()
+        return setting
+
+    setting = asyncio.run(run())
+
+    assert len(setting.rows) == 1
+    assert setting.counters.value("errors", where="proxy", error="OSError") == 1
+
+
+async def test_a_defect_in_taking_a_row_is_not_its_holder_s() -> None:
+    """Claims hold rows too."""
+    counters = Counters()
+
+    def broken(_row: dict[str, Any]) -> None:
+        raise OSError("no room")
+
+    config = ProxyConfig(upstreams=(UpstreamConfig(url="http://e:1"),))
+    server = ProxyServer(config, broken, host="h", tenant_secret=b"s", counters=counters)
+    server.rows._on_row({})
+
+    assert counters.value("errors", where="proxy", error="OSError") == 1
 
 
 @settings(max_examples=60)
