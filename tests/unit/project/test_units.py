@@ -82,11 +82,13 @@ def test_no_two_services_of_a_host_have_one_health_port() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_unit_comes_back_and_writes_its_own_folders_alone(name: str) -> None:
     """Restarted as often as it takes, an ordinary user, memory bounded but of the proxy, whose streams are clients'.
-    The dashboard's user is its own: one user's processes read each other's secrets."""
+    Users of dashboard and proxy, which people talk to, are their own: one user's processes read each other's
+    secrets."""
     pairs = settings(UNITS / name)
     one = dict(pairs)
 
-    user = "fleetpulse-dashboard" if name == "fleetpulse-dashboard.service" else "fleetpulse"
+    unit = name.removesuffix(".service")
+    user = unit if unit in ("fleetpulse-dashboard", "fleetpulse-proxy") else "fleetpulse"
     assert (one["StartLimitIntervalSec"], one["RestartSec"], one["User"]) == ("0", "2", user)
     assert one["Group"] == "fleetpulse"
     assert one["Restart"] == (
