@@ -31,8 +31,8 @@ def gpu_row(window_ms: int, throttled_us: int = 0) -> dict[str, Any]:
     return {
         **zeros, "window_ms": window_ms, "event_count": 10, "last_at_ms": window_ms + 9_000, "definition_version": 1,
         "grouping": "gpu", "host": "h", "gpu_uuid": "GPU-1", "engine_id": "e", "placement_group": "e",
-        "interval_ms_sum": 10_000, "throttled_us_sum": throttled_us, "workload": "inference", "origin": "measured",
-        "power_mw_count": 10, "power_mw_sum": 1_000, "power_limit_mw_count": 10, "power_limit_mw_sum": 7_000,
+        "interval_ms_sum": 10_000, "throttled_us_sum": throttled_us, "throttled_fault_us_sum": throttled_us,
+        "workload": "inference", "origin": "measured",
     }  # fmt: skip
 
 
