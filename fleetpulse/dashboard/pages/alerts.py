@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -131,12 +132,14 @@ class _Alerts:
 
     async def refresh(self) -> None:
         view = self._view
-        fingerprint = view.option("alert")
-        waiting, history, bars, actions = await view.gather(
-            view.ask("alerts_open", kept_ms=ALERTS_KEPT_MS),
-            view.ask("alerts_history"),
-            view.ask("alerts_over_time", bucket_ms=bar_ms(view.range.span_ms)),
-            view.ask("actions"),
+        (waiting, history, bars, actions), _ = await asyncio.gather(
+            view.gather(
+                view.ask("alerts_open", kept_ms=ALERTS_KEPT_MS),
+                view.ask("alerts_history"),
+                view.ask("alerts_over_time", bucket_ms=bar_ms(view.range.span_ms)),
+                view.ask("actions"),
+            ),
+            self._show_one(view.option("alert")),
         )
         records, past = waiting.records(), history.records()
         counts = open_counts(records)
@@ -148,12 +151,16 @@ class _Alerts:
             "Nobody did anything in this range",
             "Silences, and commands that change stored results, stand here.",
         )
-        if fingerprint:
-            found, paid = await view.gather(
-                view.ask("alert_transitions", fingerprint=fingerprint, kept_ms=ALERTS_KEPT_MS),
-                view.ask("request_cost_of_alert", fingerprint=fingerprint),
-            )
-            self._one.show(fingerprint, found.records(), paid.records())
+
+    async def _show_one(self, fingerprint: str) -> None:
+        """The alert that the address names, if any."""
+        if not fingerprint:
+            return
+        found, paid = await self._view.gather(
+            self._view.ask("alert_transitions", fingerprint=fingerprint, kept_ms=ALERTS_KEPT_MS),
+            self._view.ask("request_cost_of_alert", fingerprint=fingerprint),
+        )
+        self._one.show(fingerprint, found.records(), paid.records())
 
     def _show_stats(self, counts: Mapping[str, int], transitioned: int) -> None:
         for severity, mood in (("critical", "bad"), ("warning", "warn"), ("info", "")):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 from fleetpulse.dashboard.charts import Line, over_time
@@ -62,6 +62,12 @@ def hourly(
 ) -> list[tuple[int, float | None]]:
     """Dollars an hour at points of this width, by the minutes of the range that each counts."""
     return [(at, None if y is None else y * 3_600 / span.counted_s(at, width_ms, MINUTE_MS)) for at, y in points]
+
+
+def minutes_of(span: TimeRange) -> dict[str, int]:
+    """The whole minutes that view ``gpu_coverage`` takes a range for: who follows the clock asks once a minute."""
+    ends_ms = {"from_ms": span.from_ms, "to_ms": span.to_ms}
+    return {name: -(-at_ms // MINUTE_MS) * MINUTE_MS for name, at_ms in ends_ms.items()}
 
 
 def silent_rows(types: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -152,6 +158,14 @@ class _Cost:
         return "" if row["nobody"] else self._view.link("/tenants", tenant=str(row["tenant"]))
 
     async def refresh(self) -> None:
+        silence = asyncio.ensure_future(self._ask_silence())  # first, as it takes longest
+        try:
+            await self._show(silence)
+        finally:
+            silence.cancel()
+            await asyncio.gather(silence, return_exceptions=True)
+
+    async def _show(self, silence: Awaitable[list[dict[str, Any]] | None]) -> None:
         view = self._view
         try:
             total = (await view.ask("cost_total")).records()[0]
@@ -167,7 +181,7 @@ class _Cost:
         width_ms = view.bucket_ms("cost_over_time")
         of_bills = ("cost_over_time", "cost_models", "cost_idle_hosts", "cost_tenants", "cost_prices")
         silent_types, (parts, models, idle, tenants, prices), _ = await asyncio.gather(
-            self._ask_silence(),  # first, as it takes longest
+            silence,
             view.gather(*map(view.ask, of_bills)),
             self._show_budgets(),
         )
@@ -227,7 +241,9 @@ class _Cost:
     async def _ask_silence(self) -> list[dict[str, Any]] | None:
         """Time of GPUs without any reading, by type; None for a range that is too long for a page."""
         view = self._view
-        return (await view.ask("silent_gpus")).records() if view.range.span_ms <= SILENCE_SPAN_MAX_MS else None
+        if view.range.span_ms > SILENCE_SPAN_MAX_MS:
+            return None
+        return (await view.ask("silent_gpus", **minutes_of(view.past))).records()
 
     def _show_silence(self, rows: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
         """Beside the bill; by type as rows of what stood idle."""

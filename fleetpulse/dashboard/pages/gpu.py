@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -80,18 +81,22 @@ class _OneGpu:
 
     async def refresh(self) -> None:
         view, gpu = self._view, self._view.option("gpu")
-        who, signals, events = await view.gather(
-            view.ask("gpu_identity", gpu_uuid=gpu),
-            view.ask("gpu_signals", gpu_uuid=gpu),
-            view.ask("gpu_faults", gpu_uuid=gpu),
+        known, (signals, events) = await asyncio.gather(
+            self._known(gpu),
+            view.gather(view.ask("gpu_signals", gpu_uuid=gpu), view.ask("gpu_faults", gpu_uuid=gpu)),
         )
-        rows, known = signals.records(), who.records()
+        rows = signals.records()
         self._show_stats(gpu, known, rows)
         serious = [row for row in events.records() if row["severity"] != "info"][:MARKS_MAX]
         self._signals.show(rows, [(row["at_ms"], clean(row["kind"])) for row in serious])
         dated = [{**row, "ago_ms": view.until_ms - row["at_ms"]} for row in events.records()]
         self._events.rows(dated, "No events in this range", "XIDs, ECC errors and losses would stand here.")
+
+    async def _known(self, gpu: str) -> list[dict[str, Any]]:
+        """Who it is; and, as soon as that is known, the requests of its engine."""
+        known = (await self._view.ask("gpu_identity", gpu_uuid=gpu)).records()
         await self._show_requests(known)
+        return known
 
     def _show_stats(self, gpu: str, known: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> None:
         first: Mapping[str, Any] = known[0] if known else {}

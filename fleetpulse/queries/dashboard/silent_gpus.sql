@@ -1,5 +1,6 @@
 -- Time without a reading of GPUs of the inventory, by type: no bill has it; what it costs at the price of the type.
 -- rows: 500
+-- kept: 60
 SELECT
     of_model AS gpu_model,
     sum(silent) AS silent_gpu_ms,
