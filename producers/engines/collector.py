@@ -44,6 +44,7 @@ from producers.engines.registry import (
     load_ms_of,
     registration_of,
     remembered,
+    started_anew,
 )
 from producers.engines.remembered import EngineMemory
 from producers.engines.rows import Known, engine_rows, restart
@@ -278,13 +279,15 @@ class EngineCollector:
         return [event] if event else []
 
     def _identify(self, known: Known, at_ms: int) -> None:
-        """Let the host's edges know which engine answers under these addresses, once its group is known."""
+        """Let the host's edges know which engine answers under these addresses, once its group is known. The start of
+        one that was known before at once: its first requests do not wait for its group."""
         target, engines, registration = self._target, self._registry.engines, self._registration
-        if registration is None or not self._registry.is_matched(target.engine_id):
-            return
-        names = engines.addresses(target.remote_name, target.port, target.addresses)
         before = engines.directory.named(target.engine_id)
-        engines.saw(engine_of(registration, names, known, before, at_ms))
+        if registration is not None and self._registry.is_matched(target.engine_id):
+            names = engines.addresses(target.remote_name, target.port, target.addresses)
+            engines.saw(engine_of(registration, names, known, before, at_ms))
+        elif before is not None:
+            engines.saw(started_anew(before, known, at_ms))
 
     # Rows
 

@@ -353,14 +353,25 @@ def engine_of(
 ) -> Engine:
     """The engine as edges know it, seen at ``at_ms``; host labels apart. ``before``: as it was known."""
     same = {name: getattr(registration, name) for name in _SHARED}
-    started_ms = None if known.started_at_s is None else round(known.started_at_s * 1_000)
-    warm_ms = None
-    if known.has_served and started_ms is not None:
-        if before is not None and before.started_ms == started_ms:
-            warm_ms = at_ms if before.warm_ms is None else before.warm_ms
-        else:  # when it began to serve was not seen
-            warm_ms = at_ms if at_ms - started_ms < FRESH_MS else started_ms
+    started_ms, warm_ms = _start(known, before, at_ms)
     return Engine(host="", addresses=addresses, started_ms=started_ms, warm_ms=warm_ms, **same)
+
+
+def started_anew(before: Engine, known: Known, at_ms: int) -> Engine:
+    """The engine as it was known, with the start of the process that answers now."""
+    started_ms, warm_ms = _start(known, before, at_ms)
+    return replace(before, started_ms=started_ms, warm_ms=warm_ms, responding=True)
+
+
+def _start(known: Known, before: Engine | None, at_ms: int) -> tuple[int | None, int | None]:
+    """When the process started, and from when on it is known to have served."""
+    started_ms = None if known.started_at_s is None else round(known.started_at_s * 1_000)
+    if started_ms is None or not known.has_served:
+        return started_ms, None
+    if before is not None and before.started_ms == started_ms:
+        return started_ms, at_ms if before.warm_ms is None else before.warm_ms
+    # when it began to serve was not seen
+    return started_ms, at_ms if at_ms - started_ms < FRESH_MS else started_ms
 
 
 FRESH_MS = 60_000

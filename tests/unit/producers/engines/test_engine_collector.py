@@ -735,3 +735,26 @@ def test_edges_learn_which_engine_answers_where() -> None:
     rig.engine.pages[METRICS] = "refused"
     rig.tick()
     assert rig.registry.engines.directory.at("127.0.0.1:8000") == replace(known, responding=False)
+
+
+def test_edges_learn_of_a_new_start_before_its_processes_were_looked_at() -> None:
+    """Its first requests are cold, and come as soon as it answers; the group is that of before until then."""
+    rig = Rig({METRICS: small(start=1.0)}, replace(TARGET, sought=True))
+    rig.tick()
+    rig.registry.saw_processes(ProcessTable({8000: {1}}, {}, {"G": {1: "vllm"}}))
+    rig.tick()
+    (before,) = rig.registry.engines.directory.engines
+    rig.engine.pages[METRICS] = "refused"
+    for _ in range(LOST_AFTER):
+        rig.tick()
+    rig.engine.pages[METRICS] = small(start=2.0, tokens=0)
+    rig.tick(60_000)
+    (known,) = rig.registry.engines.directory.engines
+
+    assert not rig.registry.is_matched("e")
+    assert (before.started_ms, before.warm_ms) == (1_000, 2_000)
+    assert known == replace(before, started_ms=2_000, warm_ms=None)
+    rig.engine.pages[METRICS] = small(start=2.0, tokens=5)
+    rig.tick()
+    (served,) = rig.registry.engines.directory.engines
+    assert served.warm_ms == rig.clock.now_ms()

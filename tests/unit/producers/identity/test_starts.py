@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from producers.identity.joiner import ENGINES_MAX, Starts
 from schemas.contract.engines import Engine
@@ -53,9 +56,10 @@ def test_a_new_start_is_cold_again() -> None:
     assert starts.of(replace(FRESH, started_ms=9_000), 10_000, 11_000, served=True) == "cold"
 
 
-def test_without_a_start_nothing_is_said() -> None:
-    """Unknown is null."""
-    assert Starts().of(replace(FRESH, started_ms=None), 2_000, 3_000, served=True) is None
+@pytest.mark.parametrize("unknown", [{"started_ms": None}, {"responding": False, "warm_ms": 1_500}])
+def test_without_a_start_nothing_is_said(unknown: dict[str, Any]) -> None:
+    """Unknown is null; of an engine that did not answer, too: another process may answer by now."""
+    assert Starts().of(replace(FRESH, **unknown), 2_000, 3_000, served=True) is None
 
 
 def test_engines_followed_are_bounded() -> None:
