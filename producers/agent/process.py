@@ -101,9 +101,16 @@ def services_of(setting: Setting, publisher: Puts, handover: Handover) -> list[S
         from producers.receiver.fold import Where
         from producers.receiver.server import run_receiver
 
-        labels = setting.identity.labels
-        host, joiner, engines = labels["host"] or "", setting.joiner("receiver"), setting.registry
-        where = Where(host, labels["cluster"], labels["region"], joiner, setting.names, engines.engine_elsewhere)
+        labels, engines = setting.identity.labels, setting.registry
+        where = Where(
+            labels["host"] or "",
+            labels["cluster"],
+            labels["region"],
+            setting.joiner("receiver"),
+            setting.names,
+            engines.engine_elsewhere,
+            engines.means_here,
+        )
         await run_receiver(publisher, config.receiver, stop, COUNTERS, where=where)
 
     async def otlp(stop: asyncio.Event) -> None:

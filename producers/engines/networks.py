@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from producers.engines.registry import GpuProcesses, computing
 from producers.engines.target import EngineTarget
@@ -34,3 +35,21 @@ def engines_by_network(
         for network in several
         if network != OURS and len(several) == every.count(network) == 1
     }
+
+
+def published_network(
+    targets: Mapping[str, EngineTarget],
+    gpus: GpuProcesses,
+    networks: Mapping[int, int],
+    jobs: Sequence[JobConfig] = (),
+) -> int | None:
+    """The network namespace, other than the agent's, of the container that publishes the port of the host's only
+    engine, as far as that shows: all that computes on the host's GPUs, but for ``jobs``, is there. None: not known, or
+    the engine's processes are known otherwise."""
+    if len(targets) != 1:
+        return None
+    (only,) = targets.values()
+    if not only.local or only.gpu_uuids or only.container_id:
+        return None
+    found = {networks.get(pid) for pid in computing(replace(only, gpu_uuids=tuple(gpus)), gpus, jobs)}
+    return found.pop() if len(found) == 1 and OURS not in found else None

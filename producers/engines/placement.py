@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any
 
 from producers.collector import Collected
-from producers.engines.networks import engines_by_network
+from producers.engines.networks import engines_by_network, published_network
 from producers.engines.processes import HOST_PID, RIGHTS, ProcessTable, sees_host_pids
 from producers.engines.processes import read_processes as read_table
 from producers.engines.registry import (
@@ -38,6 +38,7 @@ from producers.engines.registry import (
 from producers.engines.target import EngineTarget
 from producers.gpu.watchdog import LIMIT_S, Watchdog
 from producers.identity.host_engines import HostEngines
+from producers.identity.network import OURS
 from runtime.clock import Clock, SystemClock
 from runtime.edge_config import JobConfig
 
@@ -116,6 +117,7 @@ class HostPlacement:
         self._by_pid: Mapping[int, str] = {}
         self._owners: Mapping[int, GpuPlacement] = {}
         self._by_network: Mapping[int, str] = {}
+        self._published: int | None = None
         self._shares: dict[str, int | None] = {}
         self._reserved: Mapping[str, int] = {}
 
@@ -203,6 +205,11 @@ class HostPlacement:
             return owner["engine_id"]
         return None if network is None else self._by_network.get(network)
 
+    def means_here(self, network: int | None) -> bool:
+        """Whether loopback addresses that are said in this network namespace mean what they mean to the agent: in its
+        own, and in that of the container behind the port of the only engine. Read without a lock."""
+        return network is not None and network in (OURS, self._published)
+
     def reserved_ppm(self, uuid: str) -> int | None:
         """What share of the GPU's memory the engines on it may take together; None where it has no engine, or one that
         does not report it. Read without a lock."""
@@ -240,6 +247,8 @@ class HostPlacement:
         self.placement.replace(found)
         owned = owned_processes(known, table.listeners, table.parents, table.gpus, self._jobs)
         self._by_network = engines_by_network(known, owned, table.gpus, table.networks, self._jobs)
+        published = published_network(known, table.gpus, table.networks, self._jobs)
+        self._published = None if self._by_network else published
         self._owners = {
             pid: {
                 "engine_id": engine_id,

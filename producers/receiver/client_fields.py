@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from producers.identity.joiner import Joiner, Times
+from producers.identity.network import OURS
 from producers.receiver.datagram import Datagrams
 from producers.requests.client_names import ClientNames
 from producers.requests.counted_once import SDK
@@ -38,6 +39,8 @@ class Where:
     names: ClientNames = field(default_factory=ClientNames)
     engine_elsewhere: Callable[[int, int | None], str | None] = lambda _pid, _network: None
     """The engine to which loopback addresses lead in another network namespace, by a process there."""
+    means_here: Callable[[int | None], bool] = lambda network: network == OURS
+    """Whether loopback addresses that are said in a network namespace mean what they mean here."""
 
 
 def parse_client_fields(texts: Sequence[memoryview]) -> tuple[list[Row], npt.NDArray[np.bool_]]:

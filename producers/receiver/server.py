@@ -27,7 +27,6 @@ import numpy.typing as npt
 
 from producers.batch import BatchBuilder
 from producers.identity.host_file import claims_beside, default_socket
-from producers.identity.network import OURS
 from producers.publish.puts import Puts
 from producers.receiver.claimed import Report, claimed_reports
 from producers.receiver.claims import serving_claims
@@ -178,8 +177,8 @@ class Receiver:
             await self._slice(inside, read(inside, part - begin, its), elsewhere, reading=reading)
 
     def _elsewhere(self, networks: Mapping[int, int | None]) -> Elsewhere:
-        engine_of = self._where.engine_elsewhere
-        return {pid: engine_of(pid, network) for pid, network in networks.items() if network != OURS}
+        where = self._where
+        return {pid: where.engine_elsewhere(pid, at) for pid, at in networks.items() if not where.means_here(at)}
 
     async def _slice(
         self, buffer: npt.NDArray[np.uint8], found: Datagrams, elsewhere: Elsewhere, *, reading: bool

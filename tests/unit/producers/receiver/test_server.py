@@ -209,6 +209,23 @@ async def test_containers_that_both_say_port_8000_are_two_engines(
     assert asked == [(os.getpid(), 71), (os.getpid(), None), (os.getpid(), 71)]
 
 
+async def test_a_container_may_mean_this_host_by_loopback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then it is of the engine under the port that it says."""
+    engines = [Engine("a", "h-1", "a", ("h-1:8000",))]
+    joiner = Joiner("receiver", lambda: Directory(engines, "h-1"), Counters())
+    monkeypatch.setattr("producers.receiver.intake.network_of", lambda _pid: 71)
+    where = Where("h-1", joiner=joiner, means_here=lambda network: network == 71)
+    async with receiving(tmp_path, where=where) as running:
+        client = track.Client(str(running.path))
+        for port in (8000, 8001):
+            track.report(client=client, model="m", request_id=f"request-{port}", address=f"127.0.0.1:{port}")
+        await running.counters.reached(lambda totals: totals == {("receiver_datagrams", "taken"): 2})
+        await running.end()
+        rows = spooled.rows(running.publisher)
+
+    assert {row["request_id"]: row["engine_id"] for row in rows} == {"request-8000": "a", "request-8001": None}
+
+
 async def test_a_report_that_was_held_keeps_the_user(tmp_path: Path) -> None:
     """Its own, or that of another report of the request. What a client calls a hash is none."""
     claims_beside(tmp_path / "a.sock").with_suffix(".connected").touch()  # the SDK's reports wait for a proxy
