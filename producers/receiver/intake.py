@@ -26,7 +26,7 @@ class Intake:
         self._networks: dict[int, int | None] = {}
         self.networks: dict[int, int | None] = {}
         """Network namespace of each sender of what was taken last (``network_of``), looked up as it came: a program
-        that ends with its request is gone soon."""
+        that ends with its request is gone soon. One that is gone was where it was the time before."""
         self.too_long = 0
         """Datagrams that the kernel cut, since ``take``."""
 
@@ -57,7 +57,8 @@ class Intake:
                 pid = _PID.unpack_from(about[0][2])[0] if about else 0
                 pids.append(pid)
                 if pid not in networks:
-                    networks[pid] = network_of(pid)
+                    network = network_of(pid)
+                    networks[pid] = self.networks.get(pid) if network is None else network
         except (BlockingIOError, ConnectionError):
             pass
         self._filled = filled

@@ -142,6 +142,24 @@ def test_who_sent_is_looked_up_as_it_comes(opened: socket.socket, path: Path, mo
     assert intake.networks == {}
 
 
+def test_a_sender_that_is_gone_is_where_it_was_before(
+    opened: socket.socket, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By what was taken the time before; nothing is remembered for longer."""
+    found, pid, seen = iter([71, None, None, None]), os.getpid(), list[dict[int, int | None]]()
+    monkeypatch.setattr(intake_module, "network_of", lambda _pid: next(found))
+    intake = Intake(opened, BUFFER)
+    with contextlib.closing(sender(path)) as other:
+        for datagrams in (1, 1, 1, 0, 1):
+            for _ in range(datagrams):
+                other.send(b"a")
+            intake.drain(1)
+            intake.take()
+            seen.append(intake.networks)
+
+    assert seen == [{pid: 71}, {pid: 71}, {pid: 71}, {}, {pid: None}]
+
+
 def test_no_more_is_read_than_asked_for(opened: socket.socket, path: Path) -> None:
     """The rest stays in the socket."""
     intake = Intake(opened, BUFFER)
