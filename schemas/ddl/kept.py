@@ -19,9 +19,9 @@ from schemas.rows.tables import GROUPED, PARTIALS
 
 ONLY_DROP_PARTS = "ttl_only_drop_parts"
 """The setting of a table by which a part goes once all of its rows are over, and no row before."""
-WHOLE_PARTS_MS = (RAW_PARTITIONS - 2) * DAY_MS
-"""Raw rows that are kept no longer are gone before the next day of their partition begins: the day itself takes a day,
-what comes late, and the server, which drops parts now and then, have the other."""
+WHOLE_PARTS_MS = (RAW_PARTITIONS - 1) * DAY_MS
+"""Raw rows whose time to live and lateness are together no longer are gone before the next day of their partition
+begins: the day itself takes a day. Lateness counts as a day at least: the server drops parts now and then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def kept(limits: Limits) -> tuple[Kept, ...]:
     """Of every table, by these limits."""
     without = {PARTIALS[event.topic].name for event in EVENTS if event not in GROUPED}
     landed = [table.name for table in LANDED.values() if table.name not in without]
-    whole_parts = limits.raw_ttl_ms <= WHOLE_PARTS_MS
+    whole_parts = limits.raw_ttl_ms + max(limits.allowed_lateness_ms, DAY_MS) <= WHOLE_PARTS_MS
     rollups = [rollup_table(event, level.name) for event in GROUPED for level in LEVELS]
     rollups += [book_rollups.table_of(level.name) for level in LEVELS]
     rollups += [gpu_history.table_of(level) for level in gpu_history.LEVELS]

@@ -61,6 +61,14 @@ def test_raw_rows_go_with_whole_parts_where_no_two_days_share_one(days: int, *, 
     assert raw_ways(Limits(raw_ttl_ms=30 * DAY_MS + 1_000)) == {False}
 
 
+@pytest.mark.parametrize(("days", "whole_parts"), [(28, True), (29, False)], ids=str)
+def test_raw_rows_that_come_late_are_gone_before_the_next_day_too(days: int, *, whole_parts: bool) -> None:
+    """Their time to live begins as they come, their partition is that of their own time."""
+    limits = Limits(raw_ttl_ms=days * DAY_MS, allowed_lateness_ms=3 * DAY_MS, source_retention_ms=4 * DAY_MS)
+
+    assert raw_ways(limits) == {whole_parts}
+
+
 def test_how_rows_go_is_set_with_their_ttl() -> None:
     """On tables that are there and on new ones, both ways."""
     long, short = Limits(raw_ttl_ms=40 * DAY_MS), DEFAULT_LIMITS
