@@ -9,7 +9,7 @@ from typing import Any
 MISSING_MS = 30_000
 """An edge sends every second; a window and its way into the tables take some ten seconds more."""
 THROTTLED_SHARE = 0.05
-"""Throttled for more of the last minute than this is worth a look; a short touch of the power limit is daily life."""
+"""Throttled for more of the last minute than this by anything but the power limit, at which a busy GPU always is."""
 HOT_C = 88
 _ORDER = ("missing", "throttled", "hot", "fine")
 _TEXT = {"missing": "not reporting", "throttled": "throttled", "hot": "hot", "fine": "fine"}
@@ -48,7 +48,7 @@ class Health:
 
     @property
     def throttled(self) -> int:
-        """GPUs throttled by heat or power."""
+        """GPUs throttled by anything but their power limit."""
         return self.count("throttled")
 
     @property
@@ -65,7 +65,7 @@ class Health:
     def worst(self, most: int) -> list[dict[str, Any]]:
         """GPUs that stand out, the worst first."""
         found = [one for one in self.gpus if one["verdict"] != "fine"]
-        found.sort(key=lambda one: (_ORDER.index(one["verdict"]), -(one["throttled_us"] or 0), one["gpu_uuid"]))
+        found.sort(key=lambda one: (_ORDER.index(one["verdict"]), -(one["throttled_fault_us"] or 0), one["gpu_uuid"]))
         return found[:most]
 
 
@@ -91,7 +91,7 @@ def _verdict(row: Mapping[str, Any], heard_ago_ms: int) -> str:
     if heard_ago_ms >= MISSING_MS:
         return "missing"
     covered_ms = row.get("covered_ms")
-    if covered_ms and (row["throttled_us"] or 0) > 1_000 * THROTTLED_SHARE * covered_ms:
+    if covered_ms and (row["throttled_fault_us"] or 0) > 1_000 * THROTTLED_SHARE * covered_ms:
         return "throttled"
     return "hot" if (row["temperature_max_c"] or 0) >= HOT_C else "fine"
 

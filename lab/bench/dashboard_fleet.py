@@ -61,6 +61,7 @@ SUMS: Mapping[str, tuple[float, float]] = {
     "interval_ms": (1e4, 1e4),
     "energy_mj": (1.8e6, 6.9e6),
     "throttled_us": (0, 2e5),
+    "throttled_fault_us": (0, 0),
     "network_tx_bytes": (1e6, 1e9),
     "disk_write_bytes": (0, 1e8),
     "preemptions": (0, 2),

@@ -408,16 +408,18 @@ async def test_a_day_of_one_gpu_does_not_wrap(data: Data, clickhouse: Client) ->
 async def test_a_gpu_is_throttled_for_a_share_of_the_time_of_which_that_is_known(
     data: Data, clickhouse: Client
 ) -> None:
-    """Half of the hour that says it; the next says nothing."""
+    """Half of the hours that say it, a quarter of the one that says it of all but the power limit; the last says
+    nothing."""
     start_ms = _yesterday_ms()
-    hours = [[start_ms, 500 * HOUR_MS], [start_ms + HOUR_MS, None]]
-    columns = ["window_ms", "throttled_us_sum", "grouping", "gpu_uuid", "interval_ms_sum"]
+    throttled = [(500 * HOUR_MS, 250 * HOUR_MS), (500 * HOUR_MS, None), (None, None)]
+    hours = [[start_ms + HOUR_MS * number, *each] for number, each in enumerate(throttled)]
+    columns = ["window_ms", "throttled_us_sum", "throttled_fault_us_sum", "grouping", "gpu_uuid", "interval_ms_sum"]
     clickhouse.insert("gpu_history_1h", [[*hour, "gpu", "GPU-8", HOUR_MS] for hour in hours], column_names=columns)
     given: dict[str, Value] = {"from_ms": start_ms, "to_ms": start_ms + DAY_MS, "bucket_ms": DAY_MS}
 
     (one,) = (await data.ask("gpu_signals", {**given, "gpu_uuid": "GPU-8"}, 30 * DAY_MS)).records()
 
-    assert one["throttled"] == 0.5
+    assert (one["throttled"], one["throttled_fault"]) == (0.5, 0.25)
 
 
 def _yesterday_ms() -> int:

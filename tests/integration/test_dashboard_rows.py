@@ -171,14 +171,16 @@ async def test_alerts_beyond_the_rows_are_counted(data: Data, clickhouse: Client
 async def test_a_gpu_is_throttled_for_a_share_of_the_time_of_which_that_is_known(
     data: Data, clickhouse: Client
 ) -> None:
-    """On the map and for its verdict; time without such a reading is not time without it."""
-    for number, throttled in enumerate(("5000000", "NULL", "0", "NULL")):
+    """On the map; for its verdict by anything but the power limit. Time without such a reading is not time without
+    it."""
+    for number, (throttled, fault) in enumerate((("5000000", "2000000"), ("NULL", "NULL"), ("5000000", "NULL"))):
         clickhouse.command(
             "INSERT INTO gpu_samples_partials (window_ms, last_at_ms, host, gpu_uuid, event_count, log_offset,"
-            " grouping, throttled_us_sum, interval_ms_sum)"
-            f" VALUES ({AT_MS + 10_000 * number}, {AT_MS}, 'h', 'g', 1, {number}, 'gpu', {throttled}, 10000)"
+            " grouping, throttled_us_sum, throttled_fault_us_sum, interval_ms_sum)"
+            f" VALUES ({AT_MS + 10_000 * number}, {AT_MS}, 'h', 'g', 1, {number}, 'gpu', {throttled}, {fault}, 10000)"
         )
 
     columns = given(total="throttled_us_sum", known="interval_ms_sum")
     (row,) = (await data.ask("fleet_gpus", columns, MINUTE_MS)).records()
-    assert (row["value"], row["throttled_us"], row["covered_ms"]) == (250, 5_000_000, 20_000)
+    assert (row["value"], row["throttled_us"]) == (500, 10_000_000)
+    assert (row["throttled_fault_us"], row["covered_ms"]) == (2_000_000, 10_000)

@@ -77,6 +77,7 @@ class _Fleet:
             Column("heard_ago_ms", "Seen", text=ago, right=True),
             Column("temperature_max_c", "Hottest", text=lambda c: f"{short(c)} °C", right=True),
             Column("throttled_us", "Throttled", text=microseconds, right=True),
+            Column("throttled_fault_us", "Not by limit", text=microseconds, right=True),
         ]
 
     def _fault_columns(self) -> list[Column]:
@@ -145,7 +146,7 @@ class _Fleet:
         of = health.cut or f"of {health.whole:,} in this range"
         show("gpus", f"{health.reporting:,}", of, "warn" if health.cut else "")
         show("missing", f"{health.missing:,}", "silent for 30 s", "bad" if health.missing else "good")
-        show("throttled", f"{health.throttled:,}", "by heat or power", "warn" if health.throttled else "good")
+        show("throttled", f"{health.throttled:,}", "not by their power limit", "warn" if health.throttled else "good")
         show("busy", percent(last.get("busy")), f"memory {percent(last.get('memory'))}")
         energy_j = sum(row["energy_j"] or 0 for row in series) if series else None
         show("power", watts(last.get("power_w")), f"{energy(energy_j)} in this range")

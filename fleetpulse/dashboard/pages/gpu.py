@@ -30,7 +30,7 @@ SIGNALS = (
     Signal("Power", "W", {"draw": "power_w", "limit": "power_limit_w"}),
     Signal("Temperature", "°C", {"core": "temperature_c", "memory": "temperature_memory_c"}),
     Signal("Clocks", "MHz", {"SM": "clock_sm_mhz", "memory": "clock_memory_mhz"}),
-    Signal("Throttled by heat or power", "share", {"of the time": "throttled"}),
+    Signal("Throttled by heat or power", "share", {"of the time": "throttled", "not by its limit": "throttled_fault"}),
     Signal("PCIe", "bytes", {"sent": "pcie_tx", "received": "pcie_rx"}, "bytes per second"),
     Signal("NVLink", "bytes", {"sent": "nvlink_tx", "received": "nvlink_rx"}, "bytes per second"),
     Signal("PCIe link", "", {"lanes": "pcie_lanes", "lanes possible": "pcie_lanes_possible", "generation": "pcie_gen"}),
@@ -116,12 +116,11 @@ class _OneGpu:
         show("busy", percent(last.get("busy")), f"tensor {percent(last.get('tensor_active'))}")
         show("memory", size(last.get("memory_used_bytes")), f"of {size(last.get('memory_total_bytes'))}")
         show("power", watts(last.get("power_w")), f"limit {watts(last.get('power_limit_w'))}")
-        throttled = last.get("throttled")
         show(
             "heat",
             f"{short(last.get('temperature_c'))} °C",
-            f"throttled {percent(throttled)}",
-            "warn" if throttled else "",
+            f"throttled {percent(last.get('throttled'))}",
+            "warn" if last.get("throttled_fault") else "",
         )
 
     async def _show_requests(self, known: Sequence[Mapping[str, Any]]) -> None:

@@ -1,5 +1,5 @@
 -- One row for each GPU and MIG device: a metric's mean, when it reported last, how long it was throttled.
--- covered_ms is the time of which the last is known.
+-- throttled_fault_us is what anything but the power limit did of that, covered_ms the time of which it is known.
 -- param total: column with the metric's sum
 -- param known: column with how many values of it were known
 -- reads gpu: gpu.samples 10s <= 5m, 1m <= 2h, 1h <= 30d, 1d
@@ -15,7 +15,8 @@ SELECT
     sum(toInt128({total:Identifier})) / nullIf(sumIf({known:Identifier}, {total:Identifier} IS NOT NULL), 0) AS value,
     max(temperature_c_max) AS temperature_max_c,
     sum(toInt128(throttled_us_sum)) AS throttled_us,
-    sumIf(toInt128(interval_ms_sum), throttled_us_sum IS NOT NULL) AS covered_ms,
+    sum(toInt128(throttled_fault_us_sum)) AS throttled_fault_us,
+    sumIf(toInt128(interval_ms_sum), throttled_fault_us_sum IS NOT NULL) AS covered_ms,
     max(last_at_ms) AS heard_ms,
     count() OVER () AS gpus_known
 FROM {gpu:Rows}

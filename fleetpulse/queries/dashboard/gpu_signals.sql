@@ -20,6 +20,8 @@ SELECT
     sum(clock_memory_mhz_sum) / nullIf(sum(clock_memory_mhz_count), 0) AS clock_memory_mhz,
     sum(toInt128(throttled_us_sum))
         / nullIf(1000 * sumIf(toInt128(interval_ms_sum), throttled_us_sum IS NOT NULL), 0) AS throttled,
+    sum(toInt128(throttled_fault_us_sum))
+        / nullIf(1000 * sumIf(toInt128(interval_ms_sum), throttled_fault_us_sum IS NOT NULL), 0) AS throttled_fault,
     1000 * sum(toInt128(pcie_tx_bytes_sum)) / nullIf(sum(toInt128(interval_ms_sum)), 0) AS pcie_tx,
     1000 * sum(toInt128(pcie_rx_bytes_sum)) / nullIf(sum(toInt128(interval_ms_sum)), 0) AS pcie_rx,
     1000 * sum(toInt128(nvlink_tx_bytes_sum)) / nullIf(sum(toInt128(interval_ms_sum)), 0) AS nvlink_tx,

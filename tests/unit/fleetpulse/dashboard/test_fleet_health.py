@@ -12,8 +12,9 @@ TO_MS = 1_000_000
 
 
 def a_gpu(uuid: str = "g", **readings: Any) -> dict[str, Any]:
-    usual = {"host": "h", "gpu_uuid": uuid, "value": 50.0, "temperature_max_c": 60, "throttled_us": 0, "gpus_known": 1}
-    return {**usual, "part_of_gpu": None, "covered_ms": 60_000, "heard_ms": TO_MS, **readings}
+    usual = {"host": "h", "gpu_uuid": uuid, "part_of_gpu": None, "value": 50.0, "temperature_max_c": 60}
+    usual |= {"throttled_us": 0, "throttled_fault_us": 0, "covered_ms": 60_000, "heard_ms": TO_MS, "gpus_known": 1}
+    return usual | readings
 
 
 @pytest.mark.parametrize(
@@ -23,14 +24,22 @@ def a_gpu(uuid: str = "g", **readings: Any) -> dict[str, Any]:
         pytest.param({"heard_ms": TO_MS - MISSING_MS}, "missing", id="silent for so long"),
         pytest.param({"heard_ms": TO_MS - MISSING_MS + 1}, "fine", id="silent for a moment less"),
         pytest.param(
-            {"throttled_us": 60_000_000 * THROTTLED_SHARE + 1}, "throttled", id="throttled a moment more than allowed"
+            {"throttled_fault_us": 60_000_000 * THROTTLED_SHARE + 1},
+            "throttled",
+            id="throttled a moment more than allowed",
         ),
-        pytest.param({"throttled_us": 60_000_000 * THROTTLED_SHARE}, "fine", id="throttled as long as allowed"),
+        pytest.param({"throttled_fault_us": 60_000_000 * THROTTLED_SHARE}, "fine", id="throttled as long as allowed"),
+        pytest.param({"throttled_us": 60_000_000}, "fine", id="at its power limit all the time"),
+        pytest.param(
+            {"throttled_us": 60_000_000, "throttled_fault_us": None, "covered_ms": 0},
+            "fine",
+            id="throttled by what is unknown",
+        ),
         pytest.param({"temperature_max_c": HOT_C}, "hot", id="hot"),
         pytest.param(
-            {"temperature_max_c": None, "throttled_us": None}, "fine", id="what is not reported is not judged"
+            {"temperature_max_c": None, "throttled_fault_us": None}, "fine", id="what is not reported is not judged"
         ),
-        pytest.param({"covered_ms": None, "throttled_us": 10}, "fine", id="no time to compare with"),
+        pytest.param({"covered_ms": None, "throttled_fault_us": 10}, "fine", id="no time to compare with"),
     ],
 )
 def test_the_verdict_follows_the_readings(readings: dict[str, Any], verdict: str) -> None:
@@ -70,8 +79,8 @@ def test_a_gpu_that_fell_silent_before_the_shown_stretch_is_missing_and_has_no_v
 def test_a_gpu_counts_once_with_its_mig_devices() -> None:
     """It is missing once all of them are; one that is no more is a record of its own."""
     rows = [
-        a_gpu("a", throttled_us=30_000_000),
-        a_gpu("MIG-1", part_of_gpu="a", throttled_us=30_000_000),
+        a_gpu("a", throttled_fault_us=30_000_000),
+        a_gpu("MIG-1", part_of_gpu="a", throttled_fault_us=30_000_000),
         a_gpu("MIG-2", part_of_gpu="a", heard_ms=0),
         a_gpu("MIG-3", part_of_gpu="b", heard_ms=0),
         a_gpu("MIG-4", part_of_gpu="b", heard_ms=0),
@@ -84,12 +93,13 @@ def test_a_gpu_counts_once_with_its_mig_devices() -> None:
 
 
 def test_the_worst_come_first() -> None:
-    """Missing, then throttled (the longest first), then hot; those that are fine not at all."""
+    """Missing, then throttled (by more than the power limit, the longest first), then hot; those that are fine not at
+    all."""
     rows = [
         a_gpu("fine"),
         a_gpu("hot", temperature_max_c=99),
-        a_gpu("throttled", throttled_us=30_000_000),
-        a_gpu("worse", throttled_us=50_000_000),
+        a_gpu("throttled", throttled_us=60_000_000, throttled_fault_us=30_000_000),
+        a_gpu("worse", throttled_us=50_000_000, throttled_fault_us=50_000_000),
         a_gpu("gone", heard_ms=0),
     ]
 
