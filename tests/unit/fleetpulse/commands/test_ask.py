@@ -354,8 +354,9 @@ def test_another_range_is_a_command_to_paste() -> None:
     assert command(["tokens"], [], against=None, zone=None) == "fleetpulse ask tokens"
 
 
-def test_a_local_stack_is_named_by_its_folder(tmp_path: Path) -> None:
-    """As commands of the stack take it; a command to be tried next has it, too."""
+def test_a_local_stack_is_named_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As commands of the stack take it; a command to be tried next has it, too. None runs elsewhere."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     asked = CliRunner().invoke(app, ["ask", "22", "--data-dir", str(tmp_path)])
 
     assert isinstance(asked.exception, ConfigError)
