@@ -23,7 +23,7 @@ from fleetpulse.queries.data_ends import Lack
 from schemas.errors import FleetpulseError
 
 THEME_COOKIE = "fleetpulse_theme"
-FIRST_ANSWER_S = 0.6
+FIRST_ANSWER_S = 0.2
 """How long the first page waits for its numbers, so that quick ones come with it; slower ones follow."""
 _SHOW_WHERE = "document.querySelector('.fp-nav [aria-current]')?.scrollIntoView({block: 'nearest', inline: 'center'})"
 """On a phone the menu is wider than the screen."""
