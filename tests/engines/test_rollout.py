@@ -26,6 +26,12 @@ REQUESTS = 6
 XID = 79
 BEFORE, AFTER = environments.VLLM_BEFORE, environments.VLLM
 OF_ENGINE = "engine_id, placement_group"
+COLD_STARTS = """
+    SELECT DISTINCT JSONExtractString(part, 'labels', 'engine_id') AS engine_id
+    FROM (SELECT arrayJoin(arrayPushFront(JSONExtractArrayRaw(record, 'members'), record)) AS part FROM alerts FINAL)
+    WHERE JSONExtractString(part, 'rule') = 'cold_starts'
+"""
+"""Engines of which the rule told, by itself or in an incident."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +43,6 @@ class Rollout:
     seen: dict[str, dict[str, dict[str, Any]]]
     events: list[dict[str, Any]]
     faults: list[dict[str, Any]]
-
-
-COLD_STARTS = """
-    SELECT DISTINCT JSONExtractString(part, 'labels', 'engine_id') AS engine_id
-    FROM (SELECT arrayJoin(arrayPushFront(JSONExtractArrayRaw(record, 'members'), record)) AS part FROM alerts FINAL)
-    WHERE JSONExtractString(part, 'rule') = 'cold_starts'
-"""
-"""Engines of which the rule told, by itself or in an incident."""
 
 
 @pytest.fixture(scope="module")
