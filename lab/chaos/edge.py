@@ -85,7 +85,7 @@ FAULTS = (
     ),
     Fault("clock forward", clock_ms=5 * MINUTE_MS, noted=False),
     Fault("clock back", clock_ms=-5 * MINUTE_MS, noted=False),
-    Fault("CA file gone", tls=True, noted=False, logged="must be readable PEM files"),
+    Fault("CA file gone", tls=True, noted=False, logged="cannot be read; those before are used"),
     Fault("Kafka away", kafka=True, noted=False, logged="Kafka unavailable, retrying"),
 )
 
