@@ -81,6 +81,8 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
         plain, tracked = rigs.direct(rig, tracked=False), rigs.direct(rig, tracked=True)
         made = Trial(rig, read(export), bench, guidellm, mixed, before, after, aborted, plain, tracked)
         rig.eventually("SELECT uniqExact(request_id) FROM llm_requests", lambda n: n > made.requests)
+        beside = "SELECT uniqExact(request_id) FROM llm_requests WHERE reported_by != 'proxy'"
+        rig.eventually(beside, lambda n: n >= len(plain) + len(tracked))
         rig.eventually("SELECT sum(event_count) FROM request_windows", lambda n: n and n > made.requests)
         yield made
 
