@@ -24,6 +24,8 @@ FLAGS: Mapping[str, tuple[str, ...]] = {
     "--enable-prompt-tokens-details": ("usage", "prompt_tokens_details"),
 }
 """Where an answer has something once the flag is set (vLLM 0.32)."""
+PROMPT = "The quick brown fox jumps over the lazy dog."
+"""Of several tokens: as its first request, one of a single token ended a vLLM 0.32 on a processor with AMX."""
 MODELS_LIMITS = FetchLimits(time_ms=2_000, bytes_max=1024 * 1024)
 ANSWER_WITHIN_S = 30.0
 ANSWER_BYTES_MAX = 1024 * 1024
@@ -52,7 +54,7 @@ def flags_missing_at(
         model = model_of_vllm(orjson.loads(get(f"{url}/v1/models", MODELS_LIMITS, api_key)))
         if model is None:
             return ()
-        body = orjson.dumps({"model": model, "prompt": "a", "max_tokens": 1})
+        body = orjson.dumps({"model": model, "prompt": PROMPT, "max_tokens": 1})
         return missing_flags(orjson.loads((post or _post)(url, "/v1/completions", body, api_key)))
     except (FetchError, OSError, http.client.HTTPException, ValueError):
         return ()

@@ -147,7 +147,7 @@ def test_quantiles_are_those_of_aiperf(trial: Trial, metric: str) -> None:
         q: trial.rig.value(
             f"SELECT fp_quantile_linear({q}, sumMap(itl_bins)) {rows}"
             if metric == "itl_us"
-            else f"SELECT arraySort(groupArray({metric}))[1 + toUInt32(floor({q} * (count() - 1)))] {rows}"
+            else f"SELECT quantileExactInclusive({q})({metric}) {rows}"
         )
         for q in QUANTILES
     }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from producers.engines.fetch import FetchError, FetchLimits
-from producers.engines.flags import FLAGS, flags_missing_at, missing_flags, model_of_vllm
+from producers.engines.flags import FLAGS, PROMPT, flags_missing_at, missing_flags, model_of_vllm
 
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "engine_answers" / "vllm-0.32.0"
 MODELS = (RECORDED / "v1_models.json").read_bytes()
@@ -58,7 +58,8 @@ def test_one_request_for_one_token_is_sent() -> None:
         return json.dumps({**ANSWER, "metrics": None}).encode()
 
     assert flags_missing_at("http://e:8000", "k", get=lambda *_: MODELS, post=post) == (METRICS,)
-    assert sent == [("http://e:8000", "/v1/completions", {"model": "tiny", "prompt": "a", "max_tokens": 1}, "k")]
+    assert sent == [("http://e:8000", "/v1/completions", {"model": "tiny", "prompt": PROMPT, "max_tokens": 1}, "k")]
+    assert len(PROMPT.split()) > 1
 
 
 def test_an_engine_that_does_not_answer_lacks_nothing() -> None:
