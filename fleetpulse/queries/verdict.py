@@ -37,7 +37,7 @@ def said_of(query: str, parameters: Mapping[str, str], rows: Sequence[Row]) -> s
 
 
 def _idle(rows: Sequence[Row]) -> str:
-    """What all idle GPUs in bills cost in 30 days, out of how much time that is told, and what of it is not certain."""
+    """What all idle GPUs in bills cost in 30 days, from how much time that follows, and what of it is not certain."""
     billed = next((row for row in rows if row["why"] == IDLE_IN_ALL and row["cost_of_30_days_nusd"] is not None), None)
     if billed is None:
         return ""

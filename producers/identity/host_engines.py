@@ -12,7 +12,7 @@ from runtime.clock import Clock, SystemClock
 from schemas.contract.engines import ADDRESSES_MAX, FORGOTTEN_AFTER_MS, Engine
 
 NAMES_EVERY_S = 60.0
-"""Names of this machine are read anew so often: addresses come and go."""
+"""Names of this machine are read again so often: addresses come and go."""
 
 
 class HostEngines:

@@ -35,7 +35,7 @@ class Starts:
     def of(self, engine: Engine, received_ms: int | None, ended_ms: int, *, served: bool) -> str | None:
         """``cold``: received before the first response since the engine's start had ended, as this edge or the engine's
         agent saw it; else ``warm``. None where the start is not known (an engine that was last seen not to answer may
-        have started anew), or not when a request was received that ended after that response. ``served``: this request
+        have restarted), or not when a request was received that ended after that response. ``served``: this request
         ended well."""
         if engine.started_ms is None or not engine.responding:
             return None
