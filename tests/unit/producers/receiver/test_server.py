@@ -190,7 +190,7 @@ async def test_containers_that_both_say_port_8000_are_two_engines(
     async with receiving(tmp_path, where=where) as running:
         client = track.Client(str(running.path))
         about = {"client": client, "model": "m", "address": "127.0.0.1:8000"}
-        for number, network in enumerate((OURS, 71, None)):
+        for number, network in enumerate((None, OURS, 71)):
             monkeypatch.setattr("producers.receiver.intake.network_of", lambda _pid, network=network: network)
             track.report(request_id=f"request-{number}", **about)
             known = {("receiver_datagrams", "taken"): number + 1}
@@ -201,12 +201,12 @@ async def test_containers_that_both_say_port_8000_are_two_engines(
         rows = spooled.rows(running.publisher)
 
     assert {row["request_id"]: row["engine_id"] for row in rows} == {
-        "request-0": "a",
-        "request-1": "b",
-        "request-2": None,
+        "request-0": None,
+        "request-1": "a",
+        "request-2": "b",
         "request-held": "b",
     }
-    assert asked == [(os.getpid(), 71), (os.getpid(), None), (os.getpid(), 71)]
+    assert asked == [(os.getpid(), None), (os.getpid(), 71), (os.getpid(), 71)]
 
 
 async def test_a_container_may_mean_this_host_by_loopback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
