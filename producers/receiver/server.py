@@ -193,10 +193,10 @@ class Receiver:
         if reading:
             self._ready()  # the kernel queues few datagrams
         farewells = int((found.heads["kind"] == FAREWELL).sum())
-        self._count({**found.rejected, "broken_json": folded.broken, "farewell": farewells})
-        self._count({"absorbed": folded.absorbed})
+        self._count({**found.rejected, "broken_json": folded.broken, "absorbed": folded.absorbed})
         self._shed(folded.broken)
         await self._put(folded)
+        self._count({"farewell": farewells})  # whoever sees it sees the requests before it as taken
         if reading:
             self._ready()
 

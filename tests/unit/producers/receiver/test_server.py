@@ -263,6 +263,26 @@ async def test_many_requests_come_through_a_short_queue(tmp_path: Path) -> None:
     assert (client.finished, client.lost) == (2_000, 0)
 
 
+async def test_who_sees_a_farewell_sees_the_requests_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They gathered with it, and the spool takes its time: until it has them, nobody said good-bye."""
+    publisher = spooled.publisher(tmp_path / "spool")
+    put = publisher.put
+
+    async def slow(*batch: Any) -> None:
+        await asyncio.sleep(0.05)
+        await put(*batch)
+
+    monkeypatch.setattr(publisher, "put", slow)
+    async with receiving(tmp_path, publisher, ReceiverConfig(linger_ms=200)) as running:
+        client = track.Client(str(running.path))
+        await tracked(client, 3)
+        client.close()
+        await running.counters.reached(lambda totals: totals["receiver_datagrams", "farewell"] == 1)
+        seen = running.counters.totals["receiver_datagrams", "taken"]
+
+    assert seen == 3
+
+
 async def claiming(running: Running) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     return await asyncio.open_unix_connection(claims_beside(running.path))
 
