@@ -87,6 +87,10 @@ def _direction(default: str) -> Option:
 
 
 VALUE = Slot("value", "what is judged")
+_LOAD = Slot("load", "what explains it where it is far above its own average", required=False)
+_LOAD_PERCENT = Option(
+    "load_percent", Form.PERCENT, 50.0, "trains, but never fires upwards, with `load` so far above its average", 1
+)
 _ABOVE = Option("above", Form.LEVEL, None, "fires above this; give this or `below`")
 _BELOW = Option("below", Form.LEVEL, None, "fires below this; give this or `above`")
 _LEAVE = Option("leave", Form.LEVEL, None, "is well again on the other side of this; without it the entering level")
@@ -116,7 +120,7 @@ _DETECTORS = (
     DetectorKind(
         "deviation",
         "far from the series' own baseline (moving average and deviation, hour of week)",
-        (VALUE,),
+        (VALUE, _LOAD),
         (
             *_SIGMAS,
             _seconds("half_life_s", 3_600.0, "half of the baseline's weight is younger", 60),
@@ -124,6 +128,7 @@ _DETECTORS = (
             Option("log", Form.FLAG, True, "judges ratios, as latencies need it, rather than differences"),
             Option("season", Form.FLAG, True, "expects by hour of the week where there is history"),
             Option("season_weeks_min", Form.WHOLE, 2, "weeks of history before the season counts", 1, 52),
+            _LOAD_PERCENT,
             _RELEARN,
         ),
         state_bytes=1_024,
@@ -131,7 +136,7 @@ _DETECTORS = (
     DetectorKind(
         "moving_average",
         "so many percent from the moving average; the simplest baseline",
-        (VALUE, Slot("load", "what explains it where it is far above its own average", required=False)),
+        (VALUE, _LOAD),
         (
             Option("percent", Form.PERCENT, 15.0, "fires so many percent away", 0.1, 10_000),
             _direction("above"),
@@ -139,9 +144,7 @@ _DETECTORS = (
             _WARM_UP,
             Option("leave_percent", Form.PERCENT, 7.5, "is well again within so many percent", 0, 10_000),
             Option("only_above", Form.LEVEL, None, "and, upwards, only above this; lower values train the average"),
-            Option(
-                "load_percent", Form.PERCENT, 50.0, "trains, but never fires, with `load` so far above its average", 1
-            ),
+            _LOAD_PERCENT,
             _RELEARN,
         ),
     ),

@@ -15,6 +15,10 @@ from stream_jobs.insight.slotted import Column
 from stream_jobs.rules.model import Rule
 
 ACCEPTED = "new normal accepted"
+_LOAD = (Column("load", "f8"), Column("load_samples", "i4"))
+"""Its average, and from how many windows."""
+_LOAD_HALF_LIFE_MS = 7_200_000
+"""At most: what a day does to load is then no more than a third of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +33,18 @@ class Widths:
 
 class AgainstBaseline(Baseline, Detector):
     """A baseline that judges, then trains. What is not known, or not known long enough, is neither beyond nor
-    within."""
+    within.
+
+    With a measure ``load`` it compares at about equal load: a batch twice as large takes longer from token to token,
+    and no engine is slower. Load has a moving average of the same half-life, at most two hours; while it is more than
+    ``load_percent`` above that, and is known for ``warm_up_windows``, nothing is beyond upwards. Value and load train
+    all the same: load that stays is the new usual, and so is what it brings."""
 
     LEARNS = True
 
-    def __init__(self, rule: Rule, scale: Scale, season_weeks_min: int = 0, more: tuple[Column, ...] = ()) -> None:
+    def __init__(self, rule: Rule, scale: Scale, season_weeks_min: int = 0) -> None:
         options = rule.options
+        self._has_load = any(measure.name == "load" for measure in rule.measures)
         terms = Terms(
             half_life_ms=round(options["half_life_s"] * 1_000),
             warm_up_windows=options["warm_up_windows"],
@@ -42,7 +52,9 @@ class AgainstBaseline(Baseline, Detector):
             well_windows=rule.clear_after,
             season_weeks_min=season_weeks_min,
         )
-        super().__init__(terms, scale, more)
+        super().__init__(terms, scale, _LOAD if self._has_load else ())
+        self._load_over = 1 + options["load_percent"] / 100 if self._has_load else np.inf
+        self._load_half_life_ms = min(terms.half_life_ms, _LOAD_HALF_LIFE_MS)
         self._measure, direction = rule.value.name, options["direction"]
         self._up, self._down = direction in ("above", "both"), direction in ("below", "both")
 
@@ -50,9 +62,20 @@ class AgainstBaseline(Baseline, Detector):
         """Of this detector."""
         raise NotImplementedError
 
-    def explained(self, frame: Frame) -> Mask:
-        """Which series may be above the expected for another reason: they train and are not beyond."""
-        return np.zeros(len(frame.slots), np.bool_)
+    def _explained(self, frame: Frame) -> Mask:
+        """Which series' load is far above its average; then that learns it."""
+        found = np.zeros(len(frame.slots), np.bool_)
+        if not self._has_load:
+            return found
+        load = frame.values["load"]
+        known = np.flatnonzero(np.isfinite(load))
+        slots, load = frame.slots[known], load[known]
+        average, samples = self.state["load"][slots], self.state["load_samples"][slots]
+        found[known] = (samples >= self.terms.warm_up_windows) & (load > self._load_over * average)
+        weight = np.maximum(1.0 - np.exp2(-frame.length_ms / self._load_half_life_ms), 1.0 / (samples + 1.0))
+        self.state["load"][slots] = average + weight * (load - average)
+        self.state["load_samples"][slots] = samples + 1
+        return found
 
     def detect(self, frame: Frame) -> Detection:
         """All series of the frame; what is unknown stays so."""
@@ -62,7 +85,7 @@ class AgainstBaseline(Baseline, Detector):
         expected = self.expected(slots, values, frame.window_ms)
         widths = self.widths(expected)
         beyond, within = self._sides(values - expected.level, expected.warm, widths)
-        beyond &= ~(self.explained(frame)[rows] & (values > expected.level))
+        beyond &= ~(self._explained(frame)[rows] & (values > expected.level))
         limit = np.maximum(widths.enter_up, widths.enter_down)
         firing = frame.firing[rows]
         seen = Seen(slots, values, beyond, within, firing, expected, limit, frame.window_ms, frame.length_ms)
@@ -106,44 +129,18 @@ def _spread(found: npt.NDArray[Any], rows: Whole, count: int) -> npt.NDArray[Any
     return out
 
 
-_LOAD = (Column("load", "f8"), Column("load_samples", "i4"))
-"""Its average, and from how many windows."""
-
-
 class MovingAverage(AgainstBaseline):
     """``percent`` away from the average: beyond; within ``leave_percent``: well again. There are no percent of 0. The
     simplest baseline, and the easiest to explain. ``only_above``: what is not above it is never beyond upwards, but
-    trains the average all the same, which a ``while`` would keep it from.
-
-    With a measure ``load`` it compares at about equal load: a batch twice as large takes longer from token to token,
-    and no engine is slower. Load has a moving average of the same half-life; while it is more than ``load_percent``
-    above that, and is known for ``warm_up_windows``, nothing is beyond. Both averages go on: load that stays is the new
-    usual, and so is what it brings."""
+    trains the average all the same, which a ``while`` would keep it from."""
 
     STATE_OPTIONS = ()
 
     def __init__(self, rule: Rule) -> None:
         options = rule.options
-        self._has_load = any(measure.name == "load" for measure in rule.measures)
-        super().__init__(rule, Scale(), more=_LOAD if self._has_load else ())
+        super().__init__(rule, Scale())
         self._enter, self._leave = options["percent"] / 100, options["leave_percent"] / 100
         self._only_above = -np.inf if options.get("only_above") is None else float(options["only_above"])
-        self._load_over = 1 + options["load_percent"] / 100 if self._has_load else np.inf
-
-    def explained(self, frame: Frame) -> Mask:
-        """Load far above its average; then that learns it."""
-        found = np.zeros(len(frame.slots), np.bool_)
-        if not self._has_load:
-            return found
-        load = frame.values["load"]
-        known = np.flatnonzero(np.isfinite(load))
-        slots, load = frame.slots[known], load[known]
-        average, samples = self.state["load"][slots], self.state["load_samples"][slots]
-        found[known] = (samples >= self.terms.warm_up_windows) & (load > self._load_over * average)
-        weight = np.maximum(1.0 - np.exp2(-frame.length_ms / self.terms.half_life_ms), 1.0 / (samples + 1.0))
-        self.state["load"][slots] = average + weight * (load - average)
-        self.state["load_samples"][slots] = samples + 1
-        return found
 
     def widths(self, expected: Expected) -> Widths:
         """Shares of the average."""

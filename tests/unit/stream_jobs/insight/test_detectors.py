@@ -246,12 +246,13 @@ def with_load(detector: Detector, windows: Sequence[tuple[float, float]], start:
     return "".join(said)
 
 
-def a_load_detector(**options: Any) -> Detector:
-    """As ``itl_moving_average`` is shipped."""
+def a_load_detector(kind: str, **options: Any) -> Detector:
+    """As ``itl_moving_average`` is shipped, or a deviation with about its bounds."""
     load = replace(a_rule().measures[0], name="load")
-    options = {"half_life_s": 7_200.0, "load_percent": 50.0, "warm_up_windows": 30, **options}
-    rule = a_rule("moving_average", measures=(a_rule().measures[0], load), window_ms=300_000, options=options)
-    detector = DETECTORS["moving_average"](rule)
+    bounds = {"enter_sigmas": 3.0, "leave_sigmas": 1.5} if kind == "deviation" else {}
+    options = {"half_life_s": 7_200.0, "load_percent": 50.0, "warm_up_windows": 30, **bounds, **options}
+    rule = a_rule(kind, measures=(a_rule().measures[0], load), window_ms=300_000, options=options)
+    detector = DETECTORS[kind](rule)
     detector.grow(1)
     return detector
 
@@ -260,6 +261,10 @@ QUIET = [(20.0, 400.0)] * 36
 SLOWER = 20.0 * 1.2
 
 
+LOAD_KINDS = pytest.mark.parametrize("kind", ["moving_average", "deviation"])
+
+
+@LOAD_KINDS
 @pytest.mark.parametrize(
     ("windows", "expected"),
     [
@@ -280,36 +285,48 @@ SLOWER = 20.0 * 1.2
     ],
 )
 def test_what_takes_longer_at_twice_the_load_is_no_regression(
-    windows: list[tuple[float, float]], expected: str
+    windows: list[tuple[float, float]], expected: str, kind: str
 ) -> None:
     """A fifth above the average: it counts where load is about what it was in those hours."""
-    detector = a_load_detector()
+    detector = a_load_detector(kind)
     with_load(detector, QUIET)
 
     assert with_load(detector, windows, 36) == expected
 
 
-def test_load_that_stays_is_the_new_usual_and_so_is_what_it_brings() -> None:
+@LOAD_KINDS
+def test_load_that_stays_is_the_new_usual_and_so_is_what_it_brings(kind: str) -> None:
     """Traffic that doubled for good and takes 20 % longer never fires; a regression on top of it does."""
-    detector = a_load_detector()
+    detector = a_load_detector(kind)
     with_load(detector, QUIET)
 
     assert "x" not in with_load(detector, [(SLOWER, 800.0)] * 288, 36)
     assert with_load(detector, [(SLOWER * 1.2, 800.0)] * 2, 324) == "xx"
 
 
-def test_a_day_s_swing_of_load_hides_no_regression() -> None:
+@LOAD_KINDS
+def test_a_day_s_swing_of_load_hides_no_regression(kind: str) -> None:
     """2.3 times as much in the afternoon as at night: at its steepest it is below one and a half times its average."""
-    detector = a_load_detector()
+    detector = a_load_detector(kind)
     hours = np.arange(288 * 2) / 12
     load = 400.0 * (1 + 0.4 * np.sin(2 * np.pi * hours / 24))
     said = with_load(detector, [(20.0, float(each)) for each in load])
 
     assert said.strip("-") == "o" * len(said.strip("-"))
     steepest = 288 + int(np.argmax(np.diff(load[:288]) / load[:287]))
-    again = a_load_detector()
+    again = a_load_detector(kind)
     with_load(again, [(20.0, float(each)) for each in load[:steepest]])
     assert with_load(again, [(SLOWER, float(load[steepest]))] * 2, steepest) == "xx"
+
+
+def test_a_baseline_of_half_a_day_has_load_of_two_hours() -> None:
+    """The day's rise is 59 % above its average of half a day: a regression in it is seen all the same."""
+    detector = a_load_detector("deviation", half_life_s=43_200.0)
+    hours = np.arange(288) / 12
+    load = 400.0 * (1 - 0.5 * np.cos(2 * np.pi * hours / 24))
+    with_load(detector, [(20.0, float(each)) for each in load[:120]])
+
+    assert with_load(detector, [(SLOWER, float(each)) for each in load[120:122]], 120) == "xx"
 
 
 @pytest.mark.parametrize(
