@@ -23,11 +23,6 @@ _CELL = """<q-td :props="props"
   props.row[props.col.name + '__text'] ?? props.value }}</a>
 <span v-else :class="props.row[props.col.name + '__class']">{{
   props.row[props.col.name + '__text'] ?? props.value }}</span></q-td>"""
-_MARKED = (
-    "(e) => { const marked = (e.batch || [e])[0];"
-    " if (marked.startValue !== undefined) emit([marked.startValue, marked.endValue]); }"
-)
-_SELECT_ZOOM = "{type: 'takeGlobalCursor', key: 'dataZoomSelect', dataZoomSelectActive: true}"
 
 
 def tag(name: str, classes: str = "", text: str | None = None, **props: str) -> ui.element:
@@ -146,31 +141,36 @@ class Stats:
         cell.classes(replace=f"fp-stat {mood} {'long' if len(value) > VALUE_CHARS_WIDE_MAX else ''}")
 
 
+class _Canvas(ui.element, component="chart.js"):
+    """What ``chart.js`` draws, with the library that ``ui.echart`` brings."""
+
+    def __init__(self, label: str, height_px: int) -> None:
+        super().__init__()
+        self._update_method = "update_chart"
+        self._props["options"] = {"series": []}
+        self._props["aria-label"] = label
+        self.style(f"height:{height_px}px")
+
+
 class Chart:
     """An ECharts chart. With ``zoom`` a stretch marked with the mouse becomes the page's range."""
 
     def __init__(self, view: View, label: str, height_px: int, *, zoom: bool = True) -> None:
         self._view = view
-        self._chart = ui.echart({"series": []}, renderer="canvas").style(f"height:{height_px}px")
-        self._chart._props["role"] = "img"
-        self._chart._props["aria-label"] = label
+        self._canvas = _Canvas(label, height_px)
+        self._canvas._props["zoom"] = zoom
         if zoom:
-            self._chart.on("chart:datazoom", lambda event: self._zoomed(event.args), js_handler=_MARKED)
+            self._canvas.on("zoom", lambda event: self._zoomed(event.args))
         self._zoom = zoom
 
     def show(self, options: Mapping[str, Any], height_px: int | None = None) -> None:
         """Draw these options."""
         if height_px is not None:
-            self._chart.style(f"height:{height_px}px")
-        self._chart.options.clear()
-        self._chart.options.update(zoomed(options) if self._zoom else options)
-        self._chart.options["useUTC"] = self._view.zone.is_utc  # else the browser's own zone, which is the page's
-        self._chart.update()
-        if self._zoom:
-            self._take_mouse()
-
-    def _take_mouse(self) -> None:
-        self._chart.run_chart_method(":dispatchAction", _SELECT_ZOOM)
+            self._canvas.style(f"height:{height_px}px")
+        # Without UTC it is the browser's own zone, which is the page's.
+        drawn = {**(zoomed(options) if self._zoom else options), "useUTC": self._view.zone.is_utc}
+        self._canvas._props["options"] = drawn
+        self._canvas.update()
 
     def _zoomed(self, args: Any) -> None:
         try:

@@ -37,10 +37,15 @@ function fpKeep(name, value) {
   document.cookie = name + '=' + value + ';path=/;max-age=31536000;samesite=strict';
   if (document.cookie.includes(name + '=' + value)) location.reload();
 }
-const fpZone = Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';
+const fpZone = () => Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';
 (() => {
   const kept = (document.cookie.match(/fleetpulse_zone=([^;]*)/) || [])[1] || '';
-  if (kept !== 'UTC' && kept !== fpZone && (kept || fpZone !== 'UTC')) fpKeep('fleetpulse_zone', fpZone);
+  const check = () => {
+    if (kept !== 'UTC' && kept !== fpZone() && (kept || fpZone() !== 'UTC')) fpKeep('fleetpulse_zone', fpZone());
+  };
+  // Names of zones take a browser a tenth of a second: only who is plainly not in UTC pays it before the page is there.
+  if (!kept && new Date().getTimezoneOffset()) check();
+  else setTimeout(check, 3000);
 })();
 </script>"""
 
@@ -71,8 +76,7 @@ class Shell:
             now_ms=wall_ms,
             reads=self._spec.reads,
         )
-        ui.add_css(css())
-        ui.add_head_html(_HEAD)
+        ui.add_head_html(f"<style>{css()}</style>{_HEAD}")  # as the parser takes it: ``add_css`` is a script
         ui.dark_mode(dark)
         ui.colors(primary=view.palette.accent)
         tag("a", "fp-skip", "Skip to the page", href="#page")
@@ -109,7 +113,7 @@ class Shell:
                     tag("span", text=f"{clean(user.name)}, {user.role}")
                 zone = self._view.zone
                 tag("span", text=f"Times are {zone.name}, in links UTC")
-                wanted = "fpZone" if zone.is_utc else "'UTC'"
+                wanted = "fpZone()" if zone.is_utc else "'UTC'"
                 other = tag("button", "fp-btn", "Show my time" if zone.is_utc else "Show UTC", type="button")
                 other.on("click", js_handler=f"() => fpKeep('{ZONE_COOKIE}', {wanted})")
 

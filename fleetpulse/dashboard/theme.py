@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 
 
@@ -54,6 +55,7 @@ DARK = Palette(
 )
 
 
+@cache
 def css() -> str:
     """The style sheet: the colours as variables, then ``dashboard.css``."""
     text = files(__package__).joinpath("dashboard.css").read_text(encoding="utf-8")

@@ -46,8 +46,10 @@ _READY_WITHIN_S = 60.0
 _MERGED_WITHIN_S = 300.0
 _SHOWN_WITHIN_MS = 60_000
 _SHOWN = """() => window.socket && window.socket.connected && !document.querySelector('.fp-busy.on')
-    && [...document.querySelectorAll('.nicegui-echart')]
-        .every((one) => !one.offsetParent || one.querySelector('canvas'))
+    && [...document.querySelectorAll('.fp-chart')].every((one) => {
+      const { top, bottom } = one.getBoundingClientRect();
+      return !one.offsetParent || bottom < 0 || top > innerHeight || one.querySelector('canvas');
+    })
 """
 NOTE = "filled.json"
 """What the tables hold, beside them."""

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nicegui import background_tasks, ui
+from nicegui import background_tasks
 
 from fleetpulse.alerts.view import checked, publish
 from fleetpulse.dashboard.charts import Line, over_time
@@ -68,7 +68,6 @@ def bar_ms(span_ms: int) -> int:
 
 def build(view: View) -> Refresh:
     """Counts, the chosen alert, open alerts, history."""
-    ui.add_css(_CSS)
     return _Alerts(view).refresh
 
 
@@ -224,7 +223,6 @@ def _or_dash(text: Any) -> str:
 _HISTORY = "alerts of this range, those that were open before too"
 _ACTIONS = "silences, and runs that change stored results: who, when, what"
 _WRAPPED = "fp-wrapped"
-_CSS = f".{_WRAPPED} .q-table td a {{ display: inline-block; white-space: normal; max-width: min(540px, 60vw); }}"
 _QUIET = "Alerts come from the alert job (fleetpulse jobs alerts); rules: fleetpulse rules."
 
 PAGE = PageSpec(
