@@ -132,7 +132,8 @@ def _spread(found: npt.NDArray[Any], rows: Whole, count: int) -> npt.NDArray[Any
 class MovingAverage(AgainstBaseline):
     """``percent`` away from the average: beyond; within ``leave_percent``: well again. There are no percent of 0. The
     simplest baseline, and the easiest to explain. ``only_above``: what is not above it is never beyond upwards, but
-    trains the average all the same, which a ``while`` would keep it from."""
+    trains the average all the same, which a ``while`` would keep it from; where it is the level that is entered, the
+    leaving level is as much nearer to the average as ``leave_percent`` is than ``percent``."""
 
     STATE_OPTIONS = ()
 
@@ -146,8 +147,9 @@ class MovingAverage(AgainstBaseline):
         """Shares of the average."""
         size = np.abs(expected.level)
         enter = np.where(size > 0, self._enter * size, np.inf)
-        up = np.maximum(enter, self._only_above - expected.level)
-        return Widths(up, enter, self._leave * size, self._leave * size)
+        leave, apart = self._leave * size, self._only_above - expected.level
+        leave_up = np.maximum(leave, self._leave / self._enter * apart)
+        return Widths(np.maximum(enter, apart), enter, leave_up, leave)
 
 
 class Deviation(AgainstBaseline):
