@@ -17,12 +17,6 @@ from fleetpulse.dashboard.view import View
 VALUE_CHARS_WIDE_MAX = 9
 """Longer values, such as names of engines, are written smaller and in several lines."""
 VALUE_JS = "(e) => emit(e.target.value)"
-_CELL = """<q-td :props="props"
-  :title="props.row[props.col.name + '__title'] ?? (typeof props.value === 'string' ? props.value : null)">
-<a v-if="props.row[props.col.name + '__href']" :href="props.row[props.col.name + '__href']">{{
-  props.row[props.col.name + '__text'] ?? props.value }}</a>
-<span v-else :class="props.row[props.col.name + '__class']">{{
-  props.row[props.col.name + '__text'] ?? props.value }}</span></q-td>"""
 
 
 def tag(name: str, classes: str = "", text: str | None = None, **props: str) -> ui.element:
@@ -213,30 +207,23 @@ class Column:
     title: Callable[[Mapping[str, Any]], str] | None = None
 
 
+class _Rows(ui.element, component="table.js"):
+    """What ``table.js`` shows."""
+
+
 class Table:
     """A sortable table of records."""
 
     def __init__(self, columns: Sequence[Column], label: str, *, page_rows: int = 15) -> None:
         self._columns = columns
-        heads = [
-            {
-                "name": one.name,
-                "label": one.label,
-                "field": one.name,
-                "sortable": True,
-                "align": "right" if one.right else "left",
-            }
-            for one in columns
-        ]
-        self._table = ui.table(rows=[], columns=heads, row_key="__key", pagination={"rowsPerPage": page_rows})
-        self._table.classes("fp-table").props('flat dense binary-state-sort :rows-per-page-options="[10,15,25,50,0]"')
-        self._table._props["aria-label"] = label
-        self._table.add_slot("body-cell", _CELL)
+        heads = [{"name": one.name, "label": one.label, "right": one.right} for one in columns]
+        self._table = _Rows()
+        self._table._props |= {"label": label, "columns": heads, "rows": [], "page-rows": page_rows}
 
     def show(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Show these rows."""
-        self._table.rows = [self._row(number, record) for number, record in enumerate(records)]
-        self._table._props["hide-pagination"] = len(records) <= 10
+        self._table._props["rows"] = [self._row(number, record) for number, record in enumerate(records)]
+        self._table.update()
 
     def _row(self, number: int, record: Mapping[str, Any]) -> dict[str, Any]:
         """What differs from the value alone: a table is sent whole."""
