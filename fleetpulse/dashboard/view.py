@@ -95,6 +95,9 @@ class View:
         self._logged = ""
         self.marks: tuple[tuple[int, str], ...] = ()
         """Deployments of the range, drawn on every chart over time."""
+        self._marked = asyncio.Event()
+        """Set but while they are queried: answers of a refresh, which are queried beside, wait for them."""
+        self._marked.set()
         self.failed = False
         """The last asking failed for a reason that may pass."""
         self.stale = False
@@ -146,6 +149,11 @@ class View:
 
     async def ask_over(self, span: TimeRange, name: str, **values: Value) -> Answer:
         """The same over another range. Asked is what of it is no future: for some queries its end is now."""
+        answer = await self._answer(span, name, values)
+        await self._marked.wait()
+        return answer
+
+    async def _answer(self, span: TimeRange, name: str, values: Mapping[str, Value]) -> Answer:
         to_ms = self._past(span).to_ms
         known: dict[str, Value] = {"from_ms": span.from_ms, "to_ms": to_ms, "bucket_ms": span.bucket_ms}
         standing = {place: self.filter(place) for place in query(name).parameters}
@@ -287,8 +295,10 @@ class View:
         try:
             self.check_user()
             await self.renew()
-            self.marks = tuple(map(mark_of, (await self.ask("deployments")).records()))
-            await self._refresh()
+            self._marked.clear()
+            ended = await asyncio.gather(self._mark(), self._refresh(), return_exceptions=True)
+            for failure in filter(None, ended):
+                raise failure
             await self.say_lack()
         except FleetpulseError as error:
             self.failed, self.stale = error.retriable, True
@@ -305,6 +315,13 @@ class View:
             self.on_notice(None)
         finally:
             self.on_busy(False)
+
+    async def _mark(self) -> None:
+        try:
+            found = await self._answer(self.range, "deployments", {})
+            self.marks = tuple(map(mark_of, found.records()))
+        finally:
+            self._marked.set()
 
     async def say_lack(self) -> None:
         """Say what of ``reads`` the range has none of, and lead to where some is. Raises as ``ask``."""
