@@ -177,6 +177,8 @@ class DatabaseFacts:
     """Those that are not done; None: not known."""
     joins: tuple[Mapping[str, Any], ...] | None = None
     """Rows of the query ``joins`` over the last minutes."""
+    joins_newest: tuple[Mapping[str, Any], ...] | None = None
+    """The same over the newest windows, which ``joins`` leaves out."""
     overflow: tuple[Mapping[str, Any], ...] | None = None
     """Rows of the query ``pipeline_overflow`` over the last minutes."""
     rejected: tuple[Mapping[str, Any], ...] | None = None

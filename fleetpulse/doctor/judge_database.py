@@ -51,7 +51,7 @@ def judge_database(facts: DatabaseFacts, wanted: Wanted, bounds: Bounds) -> Iter
         if facts.others_error is not None:
             says = f"disks, parts and mutations of other servers cannot be seen: {facts.others_error}"
             yield unknown("clickhouse.servers", facts.url, says)
-        yield from judge_joins(facts.joins or ())
+        yield from judge_joins(facts.joins or (), facts.joins_newest or ())
         yield from _overflow(facts)
         yield from _rejected(facts)
         yield from _clocks(facts)

@@ -14,7 +14,8 @@ from stream_jobs.prices.model import is_example
 LOOK_BACK_MS = 180_000
 """Not longer: what an agent measured before it had matched an engine is soon behind it."""
 RECENT_MS = 30_000
-"""The newest windows are still being filled."""
+"""The newest windows are still being filled: they lack requests. Of the GPU samples that are there they tell whether
+these name an engine by now."""
 LACKING_MAX_PPM = 10_000
 """A share below it is what a start, a stop or a retired engine leaves."""
 
@@ -43,17 +44,23 @@ _WRONG: Mapping[tuple[str, str], tuple[str, str, str]] = {
     ("GPU time", "price"): ("join.price", "has no price", "fleetpulse prices check   # and add what is missing"),
 }
 _NOTED: Mapping[tuple[str, str], tuple[str, str]] = {("requests", "tenant"): ("join.tenant", "name no tenant")}
+_SAMPLES = ("GPU samples", "engine")
 
 
-def judge_joins(rows: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
-    """Rows of the query ``joins`` over ``LOOK_BACK_MS``. Without GPUs that report, requests cannot have any."""
+def judge_joins(rows: Sequence[Mapping[str, Any]], newest: Sequence[Mapping[str, Any]] = ()) -> Iterator[Finding]:
+    """Rows of the query ``joins`` over ``LOOK_BACK_MS``. Without GPUs that report, requests cannot have any.
+
+    ``newest``: over the ``RECENT_MS`` after them. GPU samples that name their engine there do so now: what was measured
+    before the agent had found it, at its start or the engine's, is no finding.
+    """
+    joined_now = [row for row in newest if _kind(row) == _SAMPLES and _lacking_ppm(row) <= LACKING_MAX_PPM]
     counted = {row["counted"] for row in rows}
     for row in rows:
-        kind = (row["counted"], row["joined_with"])
+        kind = _kind(row)
         if kind == ("requests", "GPUs") and "GPU samples" not in counted:
             yield note("join.gpus", "requests", "no GPU at work reports: nothing to join them with")
             continue
-        yield _judged(kind, row)
+        yield _judged(kind, joined_now[0] if kind == _SAMPLES and joined_now else row)
 
 
 def judge_agents(hosts: Sequence[str] | None) -> Iterator[Finding]:
@@ -75,9 +82,18 @@ def judge_prices(versions: Sequence[str]) -> Iterator[Finding]:
         yield good("prices", "bills", f"are rated with prices {versions[0]}")
 
 
+def _kind(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row["counted"], row["joined_with"]
+
+
+def _lacking_ppm(row: Mapping[str, Any]) -> int:
+    total = int(row["total"])
+    return (total - int(row["joined_events"])) * 1_000_000 // total
+
+
 def _judged(kind: tuple[str, str], row: Mapping[str, Any]) -> Finding:
     total, having, lacks = int(row["total"]), int(row["joined_events"]), ", ".join(row["lacks"])
-    lacking_ppm = (total - having) * 1_000_000 // total
+    lacking_ppm = _lacking_ppm(row)
     share = f"{(total - having) * 100 / total:.1f} % of the {row['counted']} of the last 3 minutes"
     of = f" ({lacks})" if lacks else ""
     if kind in _NOTED:

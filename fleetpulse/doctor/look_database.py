@@ -179,6 +179,7 @@ def _seen(client: Any, config: ClickHouseConfig, clock: Clock) -> DatabaseFacts:
         skew_ms=skew_ms,
         **_stored(client, config, server_ms),
         joins=_found("joins", client, config.database, clock.now_ms()),
+        joins_newest=_found("joins", client, config.database, clock.now_ms(), RECENT_MS, recent_ms=0),
         overflow=_found("pipeline_overflow", client, config.database, clock.now_ms()),
         rejected=_found("pipeline_rejected", client, config.database, clock.now_ms(), recent_ms=0),
         clocks=_found("pipeline_clocks", client, config.database, clock.now_ms(), recent_ms=0),
@@ -302,13 +303,19 @@ def _is_there(client: Any, table: str, part: str, server: str, cluster: str) -> 
 
 
 def _found(
-    name: str, client: Any, database: str, now_ms: int, recent_ms: int = RECENT_MS
+    name: str,
+    client: Any,
+    database: str,
+    now_ms: int,
+    look_back_ms: int = LOOK_BACK_MS,
+    *,
+    recent_ms: int = RECENT_MS,
 ) -> tuple[dict[str, Any], ...] | None:
     """Of a query over the last minutes; None where the tables are not there yet, which is a finding of its own."""
-    bounds = {"from_ms": now_ms - LOOK_BACK_MS, "to_ms": now_ms - recent_ms}
+    bounds = {"from_ms": now_ms - look_back_ms, "to_ms": now_ms - recent_ms}
     try:
         client.database = database
-        found = client.query(query(name).at_levels(LOOK_BACK_MS, bounds), parameters=bounds)
+        found = client.query(query(name).at_levels(look_back_ms, bounds), parameters=bounds)
     except ClickHouseError:
         return None
     return tuple(named_rows_of(found))

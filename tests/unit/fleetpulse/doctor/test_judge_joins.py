@@ -70,6 +70,20 @@ def test_tenants_are_noted_and_gpus_are_wanted_only_where_some_report() -> None:
     assert found(SAMPLES, row("requests", "GPUs", 10, 0)) == {"join.gpu_engine": State.GOOD, "join.gpus": State.WRONG}
 
 
+def test_samples_of_a_start_are_no_finding_once_the_newest_name_their_engine() -> None:
+    """Those of an agent or an engine that is new lack it for seconds; one that is never found, or no more, is wrong."""
+    of_start, newest = row("GPU samples", "engine", 30, 25, "h"), row("GPU samples", "engine", 20, 20)
+    lacking, other = row("GPU samples", "engine", 20, 19, "h"), row("requests", "engine", 20, 20)
+
+    def state(before: dict[str, Any], *now: dict[str, Any]) -> list[State]:
+        return [finding.state for finding in judge_joins([before], now)]
+
+    assert state(of_start, other, newest) == [State.GOOD]
+    assert state(of_start, lacking) == [State.WRONG]
+    assert state(of_start, other) == [State.WRONG]
+    assert state(row("requests", "engine", 30, 25, "h"), other, newest) == [State.WRONG]
+
+
 def test_without_events_there_is_nothing_to_find() -> None:
     """An installation that has just begun."""
     assert found() == {}
