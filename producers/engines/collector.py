@@ -271,8 +271,10 @@ class EngineCollector:
             return NO_FACTS
 
     def _announced(self, reading: Reading) -> list[tuple[str, str]]:
+        before, matched = self._registration, self._registry.is_matched(self._target.engine_id)
         gpu_uuids, group = self._registry.of(self._target.engine_id)
-        before = self._registration
+        if before is not None and not matched and not gpu_uuids:
+            group = before.placement_group  # it answers again; its group is known with its processes
         now = registration_of(self._target, reading.kind, self._facts, gpu_uuids, group, self._load_ms)
         self._registration = remembered(before, now)
         event = announcement(before, self._registration)
@@ -301,11 +303,14 @@ class EngineCollector:
 
     def _samples(self, rows: list[Row], *, one: bool) -> list[Row]:
         """What configuration and facts say of the model goes to the rows of an engine that serves ``one``."""
-        place = {"engine_id": self._target.engine_id, "placement_group": self._registry.of(self._target.engine_id)[1]}
-        known = {name: getattr(self._registration, name, None) for name in ("model", "model_version", "precision")}
+        place = {"engine_id": self._target.engine_id, **self._registered("placement_group")}
+        known = self._registered("model", "model_version", "precision")
         if one:
             rows = [row | {name: row.get(name) or value for name, value in known.items()} for row in rows]
         return [{"origin": "measured"} | self._labels | place | self._errors.checked(row) for row in rows]
+
+    def _registered(self, *names: str) -> Row:
+        return {name: getattr(self._registration, name, None) for name in names}
 
     def _collected(self, at_ms: int, samples: list[Row], events: list[tuple[str, str]]) -> list[Collected]:
         common = {"at_ms": at_ms, "origin": "measured"}

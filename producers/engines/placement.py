@@ -9,7 +9,7 @@ start before the first process table that followed an answer is unknown, and not
 
 An engine that is *lost* may answer again: its GPUs are not its own any more, but keep its group for ``KEPT_S``, and so
 do engines that shared them. What a GPU does in a minute is billed by group: in two, gaps between its readings would be
-billed twice. An engine that comes to these GPUs meanwhile ends that.
+billed twice. An engine that comes to these GPUs meanwhile ends that, and so do the processes of one that answers again.
 """
 
 from __future__ import annotations
@@ -130,6 +130,7 @@ class HostPlacement:
             self._begun_ns = begun_ns
             self._processes = processes
             self._unmatched.clear()
+            self._lost = {name: one for name, one in self._lost.items() if name not in self._targets}
             for name, target in self._targets.items():
                 if name not in self._silent:
                     self._served[name] = computing(target, processes.gpus)
@@ -143,7 +144,6 @@ class HostPlacement:
                 self._served.setdefault(target.engine_id, None)
                 self._unmatched.add(target.engine_id)
                 self._targets[target.engine_id] = target
-                self._lost.pop(target.engine_id, None)
                 self._match()
 
     def saw_reservation(self, engine_id: str, share_ppm: int | None) -> None:
@@ -264,8 +264,8 @@ class HostPlacement:
         return {self._processes.gpu_of.get(uuid, uuid) for uuid in uuids}
 
     def _lost_from(self, whole: Mapping[str, set[str]]) -> dict[str, _Lost]:
-        """Lost engines whose group stays: not for long, and none whose GPUs another engine took. ``whole``: GPUs of
-        the engines that are there."""
+        """Lost engines whose group stays: not for long, and none whose GPUs another engine took, or that has GPUs
+        again. ``whole``: GPUs of the engines that are there."""
         now_s = self._clock.monotonic_s()
         self._lost = {name: one for name, one in self._lost.items() if now_s < one.until_s}
         taken = {
@@ -274,7 +274,7 @@ class HostPlacement:
             for other, gpus in whole.items()
             if other not in one.beside and gpus & self._whole(one.gpu_uuids)
         }
-        return {name: one for name, one in self._lost.items() if name not in taken}
+        return {name: one for name, one in self._lost.items() if name not in taken and not whole.get(name)}
 
     def _reserve(self) -> None:
         shares: dict[str, list[int | None]] = {}

@@ -67,7 +67,7 @@ class Rig:
         self.clock = VirtualClock()
         self.clock.advance(begun_ms)
         self.counters = Counters()
-        self.registry = HostPlacement("h")
+        self.registry = HostPlacement("h", clock=self.clock)
         self.collector = EngineCollector(
             target,
             Identity(LABELS, self.registry.placement),
@@ -588,6 +588,33 @@ def test_gpus_that_are_found_register_the_engine_again() -> None:
 
     assert [row["message"] for row in rows["engine.events"]] == ["placement_group h -> e; gpu_uuids is G"]
     assert rows["engine.samples"][0]["placement_group"] == "e"
+
+
+@pytest.mark.parametrize(
+    ("silent_ms", "of_gpu"),
+    [pytest.param(40_000, "e", id="soon"), pytest.param(200_000, "h", id="after its GPUs were given back")],
+)
+def test_an_engine_that_answers_again_keeps_its_group_until_processes_were_looked_at(
+    silent_ms: int, of_gpu: str
+) -> None:
+    """Its host is not its group for these seconds: that would be two changes of none."""
+    rig = Rig({METRICS: small(start=1.0)}, replace(TARGET, sought=True))
+    rig.tick()
+    rig.registry.saw_processes(ProcessTable({8000: {1}}, {}, {"G": {1: "vllm"}}))
+    rig.tick()
+    rig.engine.pages[METRICS] = "refused"
+    for _ in range(LOST_AFTER):
+        rig.tick()
+    rig.registry.saw_processes(ProcessTable(gpus={"G": {}}))
+    rig.engine.pages[METRICS] = small(start=2.0)
+    rows = rig.tick(silent_ms)
+
+    assert [(row["kind"], row["placement_group"]) for row in rows["engine.events"]] == [("found", "e")]
+    assert [row["placement_group"] for row in rows["engine.samples"]] == ["e"]
+    assert rig.registry.placement["G"]["placement_group"] == of_gpu
+    rig.registry.saw_processes(ProcessTable({8000: {2}}, {}, {"G": {2: "vllm"}}))
+    assert rig.news() == []
+    assert rig.registry.of("e") == (("G",), "e")
 
 
 def test_a_start_that_was_seen_has_its_load_time() -> None:
