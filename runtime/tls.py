@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -79,11 +80,13 @@ class RenewedContext(ssl.SSLContext):
         return [(state.st_ino, state.st_mtime_ns, state.st_size) for state in found]
 
 
+@cache
 def ssl_context(
     key: str, files: tuple[Path | None, Path | None, Path | None], key_password: SecretStr | None = None
 ) -> ssl.SSLContext:
     """A client's context by the files of authorities, certificate and its key, which are settings at ``key``; files
-    that are renewed are loaded again. Raises ConfigError for a file that cannot be read."""
+    that are renewed are loaded again. All clients of the process by these settings share it: one that is made while a
+    file is gone goes on with what was read. Raises ConfigError for a file that cannot be read, and was not before."""
     password = key_password.get_secret_value() if key_password else ""  # None would ask at the terminal
     try:
         return RenewedContext(*files, password=password)

@@ -156,6 +156,24 @@ def test_a_new_authority_is_trusted_from_the_next_connection_on(tmp_path: Path) 
     assert shown(client, after) is None
 
 
+def test_a_client_that_is_made_while_a_file_is_gone_goes_on_with_what_was_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As one that runs does, with the same word; once the file is there again it is read."""
+    before, after = Authority(tmp_path / "before"), Authority(tmp_path / "after")
+    file = tmp_path / "ca.crt"
+    file.write_bytes(before.certificate.read_bytes())
+    ssl_context("k", (file, None, None))
+    file.unlink()
+
+    assert shown(ssl_context("k", (file, None, None)), before) is None
+    assert [record.getMessage() for record in caplog.records] == [
+        "changed certificate files cannot be read; those before are used"
+    ]
+    file.write_bytes(after.certificate.read_bytes())
+    assert shown(ssl_context("k", (file, None, None)), after) is None
+
+
 def test_a_context_is_as_strict_as_the_default(tmp_path: Path) -> None:
     """Whatever this Python's default is."""
     mine, default = ssl_context("k", (None, None, None)), ssl.create_default_context()
