@@ -26,10 +26,12 @@ _SOUND = (MAGIC, VERSION, REQUEST)
 
 
 class Report(NamedTuple):
-    """A sound datagram: its place in its client's sequence, and the fields that were sent."""
+    """A sound datagram: its place in its client's sequence, the fields that were sent, and the process that sent them,
+    by the kernel's word (0: not known)."""
 
     arrival: Arrival
     row: Row
+    pid: int
 
 
 def claimed_reports(
@@ -65,4 +67,4 @@ def _report(datagram: memoryview, pid: int) -> Report | None:
     ):
         return None
     row = object_of(datagram[json_at:])
-    return None if row is None else Report(Arrival((pid or said, start_ns), seq, lost, lost_run), row)
+    return None if row is None else Report(Arrival((pid or said, start_ns), seq, lost, lost_run), row, pid)

@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from producers.batch import BatchBuilder
 from producers.identity.host_file import claims_beside, default_socket
+from producers.identity.joiner import from_elsewhere
 from producers.publish.puts import Puts
 from producers.receiver.claimed import Report, claimed_reports
 from producers.receiver.claims import serving_claims
@@ -160,15 +161,15 @@ class Receiver:
         rejected = {"too_long": self._intake.too_long} if self._intake.too_long else {}
         self._intake.too_long = 0
         taken, ends, pids = self._intake.take()
+        elsewhere = self._elsewhere(self._intake.networks)
         if (reports := claimed_reports(taken, ends, pids, self.once)) is not None:
             if reading:
                 self._read_on()
             self._count(rejected)
-            self._absorb(reports)
+            self._absorb(reports, elsewhere)
             return
         buffer, places, senders = np.frombuffer(taken, np.uint8), np.array(ends, np.int64), np.array(pids, np.uint32)
         with_senders(buffer, places, senders)
-        elsewhere = self._elsewhere(self._intake.networks)
         if reading:
             self._read_on()
         self._count(rejected)
@@ -211,15 +212,17 @@ class Receiver:
         self._count({"claim": len(rows), "broken_json": int((~sound).sum())})
         return replace(found.where(~claims), rejected=found.rejected)
 
-    def _absorb(self, reports: Sequence[Report]) -> None:
+    def _absorb(self, reports: Sequence[Report], elsewhere: Elsewhere) -> None:
         """Give reports of claimed requests to the proxies that claimed them."""
         order = sorted(range(len(reports)), key=lambda at: reports[at].arrival.client)  # as ``follow``
         keep = self._gaps.take(reports[at].arrival for at in order)
         self._followed()
-        rows = [reports[at].row for at in sorted(compress(order, keep))]
-        for row in rows:
-            self._where.names.hash_user(row)
-        _, absorbed = self._judge(rows, lambda _at: b"")
+        kept = [reports[at] for at in sorted(compress(order, keep))]
+        for report in kept:
+            self._where.names.hash_user(report.row)
+            if report.pid in elsewhere:
+                from_elsewhere(report.row, elsewhere[report.pid])
+        _, absorbed = self._judge([report.row for report in kept], lambda _at: b"")
         self._count({"absorbed": absorbed})
 
     async def _events(self, buffer: npt.NDArray[np.uint8], found: Datagrams) -> None:

@@ -58,6 +58,7 @@ def test_reports_of_claimed_requests_are_read() -> None:
 
     assert (first.row["queue_us"], second.row["request_id"]) == (5, "1_chatcmpl-r")
     assert (first.arrival.client[0], second.arrival.client[0]) == (77, 4_242)
+    assert (first.pid, second.pid) == (77, 0)
     assert (first.arrival.seq, second.arrival.seq) == (0, 1)
 
 

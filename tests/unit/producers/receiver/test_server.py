@@ -209,6 +209,27 @@ async def test_containers_that_both_say_port_8000_are_two_engines(
     assert asked == [(os.getpid(), None), (os.getpid(), 71), (os.getpid(), 71)]
 
 
+async def test_a_proxy_is_given_the_engine_that_a_container_means_by_loopback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a request that it claimed before the report came, too: the port is another engine's here."""
+    monkeypatch.setattr("producers.receiver.intake.network_of", lambda _pid: 71)
+    where = Where("h-1", engine_elsewhere=lambda _pid, network: "b" if network == 71 else None)
+    given = []
+    async with receiving(tmp_path, where=where) as running:
+        reader, writer = await claiming(running)
+        client = track.Client(str(running.path))
+        writer.write(b"request-0\nrequest-1\n")  # the second is claimed when the report of the first has come back
+        for number in range(2):
+            about = {"request_id": f"request-{number}", "reported_by": "plugin", "engine_id": "127.0.0.1:8000"}
+            track.report(client=client, model="m", **about)
+            async with asyncio.timeout(spooled.PATIENCE_S):
+                given.append(json.loads(await reader.readuntil(b"\n")))
+        writer.close()
+
+    assert [(report["request_id"], report["engine_id"]) for report in given] == [("request-0", "b"), ("request-1", "b")]
+
+
 async def test_a_container_may_mean_this_host_by_loopback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then it is of the engine under the port that it says."""
     engines = [Engine("a", "h-1", "a", ("h-1:8000",))]
