@@ -61,6 +61,11 @@ class TimeRange:
         return max(1, rows) * row_ms / 1_000
 
     @property
+    def minutes(self) -> TimeRange:
+        """Both ends up to whole minutes, as view ``gpu_coverage`` takes a range: it moves on once a minute."""
+        return TimeRange(*(-(-at_ms // MINUTE_MS) * MINUTE_MS for at_ms in (self.from_ms, self.to_ms)))
+
+    @property
     def bucket_ms(self) -> int:
         """Width of a point of a chart: a round step that gives at most ``POINTS_MAX`` points."""
         return next((step for step in _STEPS_MS if step * POINTS_MAX >= self.span_ms), _STEPS_MS[-1])

@@ -24,7 +24,7 @@ from fleetpulse.queries.dashboard import Query, Value, covered, query
 from fleetpulse.queries.data_ends import Lack
 from fleetpulse.sql.database import Answer
 from schemas.errors import FleetpulseError
-from schemas.limits import DEFAULT_LIMITS, Limits
+from schemas.limits import DEFAULT_LIMITS, MINUTE_MS, Limits
 from stream_jobs.rules.model import SloClass
 
 _log = logging.getLogger(__name__)
@@ -33,6 +33,9 @@ SETTLED_MS = 10_000
 """So long after its end a window is in the tables, when nothing lags."""
 AGAIN_S = 3.0
 """After a failure the page asks again by itself, this often."""
+MINUTE_S = 60
+BY_MINUTES_MS = 10 * MINUTE_MS
+"""What is kept for so long is queried by whole minutes, of ranges of this length."""
 MARK_CHARS_MAX = 16
 """Of the name of a mark on a chart: its end, where versions differ."""
 _SET_ADDRESS = "history.pushState(null, '', {0})"
@@ -154,8 +157,10 @@ class View:
         return answer
 
     async def _answer(self, span: TimeRange, name: str, values: Mapping[str, Value]) -> Answer:
-        to_ms = self._past(span).to_ms
-        known: dict[str, Value] = {"from_ms": span.from_ms, "to_ms": to_ms, "bucket_ms": span.bucket_ms}
+        asked = self._past(span)
+        if query(name).kept_s >= MINUTE_S and asked.span_ms >= BY_MINUTES_MS:
+            asked = asked.minutes  # else a page that follows the clock would never meet what is kept
+        known: dict[str, Value] = {"from_ms": asked.from_ms, "to_ms": asked.to_ms, "bucket_ms": span.bucket_ms}
         standing = {place: self.filter(place) for place in query(name).parameters}
         self.check_user()  # what a click or a suggestion asks is no refresh
         return await self.data.ask(name, {**standing, **known, **values}, span.span_ms, self._kept_from_ms)

@@ -64,12 +64,6 @@ def hourly(
     return [(at, None if y is None else y * 3_600 / span.counted_s(at, width_ms, MINUTE_MS)) for at, y in points]
 
 
-def minutes_of(span: TimeRange) -> dict[str, int]:
-    """The whole minutes that view ``gpu_coverage`` takes a range for: who follows the clock asks once a minute."""
-    ends_ms = {"from_ms": span.from_ms, "to_ms": span.to_ms}
-    return {name: -(-at_ms // MINUTE_MS) * MINUTE_MS for name, at_ms in ends_ms.items()}
-
-
 def silent_rows(types: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Types of GPU of which any was silent, as rows of what stood idle."""
     same = {"owner": "silent GPUs", "what": "no reading, in no bill"}
@@ -243,7 +237,7 @@ class _Cost:
         view = self._view
         if view.range.span_ms > SILENCE_SPAN_MAX_MS:
             return None
-        return (await view.ask("silent_gpus", **minutes_of(view.past))).records()
+        return (await view.ask("silent_gpus")).records()
 
     def _show_silence(self, rows: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
         """Beside the bill; by type as rows of what stood idle."""

@@ -6,6 +6,7 @@
 -- reads gpu: gpu.samples 10s <= 10m, 1m <= 2h, 1h <= 30d, 1d
 -- reads minutes: costs 1m <= 7d, 1h <= 60d, 1d
 -- rows: 10
+-- kept: 60
 WITH reporting AS (
     SELECT DISTINCT placement_group
     FROM {gpu:Labels}

@@ -5,7 +5,7 @@
 -- reads requests: llm.requests 10s <= 3h, 1m
 -- reads engines: engine.samples 10s <= 3h, 1m
 -- rows: 100
--- kept: 5
+-- kept: 60
 WITH
     (of_cluster, of_region, of_model, of_engine) -> ({cluster:String} = '' OR of_cluster = {cluster:String})
         AND ({region:String} = '' OR of_region = {region:String})

@@ -9,6 +9,7 @@
 -- reads training: training.steps 10s <= 10m, 1m <= 6h, 1h <= 60d, 1d
 -- reads custom: custom.metrics 10s <= 10m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 100
+-- kept: 60
 SELECT
     grouping,
     dimension,

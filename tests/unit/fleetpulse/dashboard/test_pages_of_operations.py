@@ -12,7 +12,7 @@ from fleetpulse.dashboard.consumer_lag import Lag
 from fleetpulse.dashboard.data import Data
 from fleetpulse.dashboard.pages.alert_panel import facts, members, transitions
 from fleetpulse.dashboard.pages.alerts import bar_ms, cut, open_counts, opened, silence_of
-from fleetpulse.dashboard.pages.cost import hourly, listed, minutes_of, silent_rows, stacked, standings, whose
+from fleetpulse.dashboard.pages.cost import hourly, listed, silent_rows, stacked, standings, whose
 from fleetpulse.dashboard.pages.custom import series_of, unit_of
 from fleetpulse.dashboard.pages.fleet import last_reported
 from fleetpulse.dashboard.pages.pipeline import (
@@ -343,18 +343,6 @@ def test_money_at_an_end_of_the_range_is_of_the_minutes_that_it_has() -> None:
     points: list[tuple[int, float | None]] = [(0, 3.0), (300_000, 5.0), (600_000, 2.0), (900_000, None)]
 
     assert [y for _, y in hourly(points, span, 300_000)] == [60.0, 60.0, 60.0, None]
-
-
-@pytest.mark.parametrize(
-    ("from_ms", "to_ms", "found"),
-    [(60_000, 180_000, (60_000, 180_000)), (1, 60_001, (60_000, 120_000)), (59_999, 60_000, (60_000, 60_000))],
-)
-def test_silence_is_asked_in_the_minutes_that_it_is_counted_in(
-    from_ms: int, to_ms: int, found: tuple[int, int]
-) -> None:
-    """Both ends up, as the view rounds them: the same question for a minute."""
-    assert tuple(minutes_of(TimeRange(from_ms, to_ms)).values()) == found
-    assert query("silent_gpus").kept_s == 60
 
 
 def test_silent_gpus_stand_by_type_among_what_stood_idle() -> None:

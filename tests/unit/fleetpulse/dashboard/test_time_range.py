@@ -151,3 +151,12 @@ def test_the_last_range_of_the_calendar_is_shown_in_every_zone() -> None:
 
     assert iso(span.to_ms) == "9999-12-30T00:00:00Z"
     assert Zone("x", timezone(timedelta(hours=14))).moment(span.to_ms) == "9999-12-30 14:00:00"
+
+
+@pytest.mark.parametrize(
+    ("from_ms", "to_ms", "found"),
+    [(60_000, 180_000, (60_000, 180_000)), (1, 60_001, (60_000, 120_000)), (59_999, 60_000, (60_000, 60_000))],
+)
+def test_minutes_are_those_that_silence_is_counted_in(from_ms: int, to_ms: int, found: tuple[int, int]) -> None:
+    """Both ends up, as the view rounds them: the same range for a minute."""
+    assert TimeRange(from_ms, to_ms).minutes == TimeRange(*found)

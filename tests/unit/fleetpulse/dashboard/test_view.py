@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, cast
 
 import pytest
@@ -63,6 +64,58 @@ async def test_queries_end_now_where_the_range_ends_later(spec: RangeSpec, past:
     assert (view.past, view.until_ms) == (past, past.to_ms)
     assert (values["from_ms"], values["to_ms"]) == (past.from_ms, past.to_ms)
     assert span_ms == view.range.span_ms
+
+
+@pytest.mark.parametrize(
+    ("last", "found"),
+    [
+        ("1h", (WINDOW_OVER_MS + 50_000 - HOUR_MS, WINDOW_OVER_MS + 50_000)),
+        ("9m", (WINDOW_OVER_MS - 540_000, WINDOW_OVER_MS)),
+    ],
+)
+async def test_what_is_kept_for_a_minute_is_queried_by_whole_minutes(last: str, found: tuple[int, int]) -> None:
+    """So that a page which follows the clock meets it; not of a range that minutes would change much."""
+    data = RecordingData()
+    await view_of(RangeSpec(last), data).ask("joins")
+
+    ((_, values, _),) = data.queries
+    assert (values["from_ms"], values["to_ms"]) == found
+
+
+class LateMarks(RecordingData):
+    """Deployments are answered last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_late = asyncio.Event()
+
+    async def ask(self, name: str, values: dict[str, Any], span_ms: int, kept_from_ms: int = 0) -> Answer:
+        await super().ask(name, values, span_ms, kept_from_ms)
+        if name != "deployments":
+            return Answer((), ())
+        await self.is_late.wait()
+        return Answer(("begun_ms", "a_kind", "model_version", "a_message"), ((1, "marked", None, "v2"),))
+
+    async def lack(self, _kinds: object, _span: object) -> None:
+        """Nothing is lacking."""
+
+
+async def test_answers_wait_for_the_marks_that_are_queried_beside_them() -> None:
+    """A chart is drawn once, with its marks; a page does not wait for these before it queries."""
+    data, drawn = LateMarks(), []
+    view = view_of(fixed(0, HOUR_MS), data)
+
+    async def refresh() -> None:
+        await view.ask("requests_over_time")
+        drawn.append(view.marks)
+
+    running = view.begin(refresh)
+    while len(data.queries) < 2:  # noqa: ASYNC110 (its first steps, no more)
+        await asyncio.sleep(0)
+    assert ({name for name, *_ in data.queries}, drawn) == ({"deployments", "requests_over_time"}, [])
+    data.is_late.set()
+    await running
+    assert drawn == [((1, "v2"),)]
 
 
 def test_what_is_to_come_of_today_lacks_no_data() -> None:
