@@ -214,10 +214,7 @@ class Claims:
         try:
             while True:
                 await asyncio.sleep(LOOK_EVERY_S)
-                try:
-                    self.release()
-                except Exception:
-                    _log.exception("publishing rows failed, please report it; these rows are lost")
+                self.release()
         finally:
             connecting.cancel()
 

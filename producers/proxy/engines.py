@@ -111,7 +111,7 @@ class UpstreamEngines:
                     failed = True
                 try:
                     self.release()
-                except Exception:
+                except Exception:  # in joining one: who takes rows spares the others itself
                     _log.exception("publishing rows failed, please report it; these rows are lost")
                 await asyncio.sleep(LOOK_EVERY_S)
 

@@ -64,34 +64,6 @@ def test_a_row_waits_for_its_report_while_reports_come() -> None:
     assert rows[3:] == [row("u")]
 
 
-async def test_a_row_that_cannot_be_passed_on_costs_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It is lost alone; what waits behind it passes a moment later."""
-    monkeypatch.setattr(module, "LOOK_EVERY_S", 0.0)
-    clock, rows, passed = VirtualClock(), Rows(), asyncio.Event()
-    claims = Claims(lambda: tmp_path / "nobody", clock=clock, counters=Counters())
-    claims.reported({"request_id": "before"})
-
-    def broken(_row: dict[str, Any]) -> None:
-        raise TypeError("of a row")
-
-    def on_row(each: dict[str, Any]) -> None:
-        rows.append(each)
-        passed.set()
-
-    claims.take(row(), broken)
-    claims.take(row("s"), on_row)
-    clock.advance(int(HELD_S * 1_000))
-    running = asyncio.create_task(claims.run())
-    await asyncio.wait_for(passed.wait(), 60)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-
-    assert rows == [row("s")]
-    assert caplog.text.count("publishing rows failed") == 1
-
-
 def test_an_id_that_is_sent_again_loses_no_row() -> None:
     """The one before passes as it is; at the end all pass."""
     rows, claims = Rows(), Claims(clock=VirtualClock(), counters=Counters())
