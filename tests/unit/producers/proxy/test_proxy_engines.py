@@ -16,7 +16,7 @@ from producers.identity.directory import Directory
 from producers.identity.host_engines import HostEngines
 from producers.identity.topic_reader import TopicEngines
 from producers.proxy import engines as proxy_engines
-from producers.proxy.engines import HELD_S, NAMES_AGAIN_S, NAMES_EVERY_S, UpstreamEngines
+from producers.proxy.engines import HELD_S, NAMES_AGAIN_S, NAMES_EVERY_S, OnRow, UpstreamEngines
 from runtime.config import KafkaConfig
 from runtime.counters import Counters
 from runtime.proxy_config import UpstreamConfig
@@ -296,30 +296,39 @@ def test_a_request_reads_no_list_of_all_engines(monkeypatch: pytest.MonkeyPatch)
     assert filled == []
 
 
+async def passed_while_running(engines: UpstreamEngines, *before: OnRow) -> Rows:
+    """Rows of one request, taken behind one for each of ``before``, once the first of them has passed."""
+    rows, passed = Rows(), asyncio.Event()
+
+    def on_row(each: dict[str, Any]) -> None:
+        rows.append(each)
+        passed.set()
+
+    for take in (*before, on_row):
+        engines.take(row(), 0, take)
+    running = asyncio.create_task(engines.run())
+    await asyncio.wait_for(passed.wait(), 60)
+    running.cancel()
+    await asyncio.wait({running})
+    return rows
+
+
 async def test_a_look_that_fails_is_not_the_last(
     agent: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is logged once, and what waits for the engine gets it by a later one."""
     monkeypatch.setattr(proxy_engines, "LOOK_EVERY_S", 0.0)
     host_file.write(agent, "h-1", [ENGINE])
-    failing, rows, passed = iter([PermissionError("not yours")] * 3), Rows(), asyncio.Event()
+    failing = iter([PermissionError("not yours")] * 3)
 
     def path() -> Path:
         for error in failing:
             raise error
         return agent
 
-    def on_row(each: dict[str, Any]) -> None:
-        rows.append(each)
-        passed.set()
-
     upstreams = [UpstreamConfig(url="http://127.0.0.1:8000")]
     engines = UpstreamEngines(upstreams, path, clock=VirtualClock(), counters=Counters(), resolve=no_names)
-    engines.take(row(), 0, on_row)
-    running = asyncio.create_task(engines.run())
-    await asyncio.wait_for(passed.wait(), 60)
-    running.cancel()
-    await asyncio.wait({running})
+    rows = await passed_while_running(engines)
 
     assert joined(rows) == [("e", "e+f")]
     assert caplog.text.count("looking for the engines of upstreams failed") == 1
@@ -332,21 +341,11 @@ async def test_a_row_that_cannot_be_passed_on_is_not_the_last(
     monkeypatch.setattr(proxy_engines, "LOOK_EVERY_S", 0.0)
     host_file.write(agent, "h-1", [ENGINE])
     engines = engines_of("http://127.0.0.1:8000", path=agent, clock=VirtualClock())
-    rows, passed = Rows(), asyncio.Event()
 
     def broken(_row: dict[str, Any]) -> None:
         raise TypeError("of a row")
 
-    def on_row(each: dict[str, Any]) -> None:
-        rows.append(each)
-        passed.set()
-
-    engines.take(row(), 0, broken)
-    engines.take(row(), 0, on_row)
-    running = asyncio.create_task(engines.run())
-    await asyncio.wait_for(passed.wait(), 60)
-    running.cancel()
-    await asyncio.wait({running})
+    rows = await passed_while_running(engines, broken)
 
     assert joined(rows) == [("e", "e+f")]
     assert caplog.text.count("publishing rows failed") == 1
