@@ -61,15 +61,20 @@ def _known(rows: list[tuple[Block, int]], name: str) -> list[int]:
 
 def of_gpu(rows: list[tuple[Block, int]]) -> dict[str, Any]:
     """What the rows of one GPU say, the newest first."""
-    throttled, interval = _known(rows, "throttled_us"), _known(rows, "interval_ms")
-    share = round(sum(throttled) / (1_000 * sum(interval)), 4) if throttled and sum(interval) else None
+    by_fault = _throttled_share(rows, "throttled_fault_us")
     return {
         "engine_id": _first(rows, "engine_id"),
         "host": _first(rows, "host"),
-        "throttled_share": share,
+        "throttled_share": _throttled_share(rows, "throttled_us"),
+        **({} if by_fault is None else {"throttled_fault_share": by_fault}),
         "temperature_max_c": max(_known(rows, "temperature_max_c"), default=None),
         "clock_sm_min_mhz": min(_known(rows, "clock_sm_min_mhz"), default=None),
     }
+
+
+def _throttled_share(rows: list[tuple[Block, int]], name: str) -> float | None:
+    throttled, interval = _known(rows, name), _known(rows, "interval_ms")
+    return round(sum(throttled) / (1_000 * sum(interval)), 4) if throttled and sum(interval) else None
 
 
 def of_engine(rows: list[tuple[Block, int]]) -> dict[str, Any]:

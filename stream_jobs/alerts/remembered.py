@@ -66,6 +66,7 @@ KEPT = {
         "gpu",
         (
             ("throttled_us", "throttled_us_sum"),
+            ("throttled_fault_us", "throttled_fault_us_sum"),  # not in those of 0.1.0
             ("interval_ms", "interval_ms_sum"),
             ("temperature_max_c", "temperature_c_max"),
             ("clock_sm_min_mhz", "clock_sm_mhz_min"),

@@ -179,6 +179,15 @@ def test_a_gpu_is_shown_with_its_events_and_its_engine() -> None:
     }
 
 
+def test_throttling_by_anything_but_the_power_limit_has_a_share_of_its_own() -> None:
+    """That is what the rules on throttling judge; of a GPU of which it is not known it is not there."""
+    gpus = [a_gpu(throttled_us_sum=9_000_000, throttled_fault_us_sum=2_500_000), a_gpu("GPU-2")]
+    found = evidence(a_window(gpus=gpus)).of(an_alert("gpu_throttled", labels={"host": "h1"}))
+
+    assert [one.get("throttled_fault_share", "unknown") for one in found["gpu"]["gpus"]] == [0.25, "unknown"]
+    assert [one["throttled_share"] for one in found["gpu"]["gpus"]] == [0.9, 0]
+
+
 def test_what_a_gpu_s_fault_touched_is_counted_on_its_engine() -> None:
     """Requests since it began, not before; tenants are those of the exemplars; nobody knows prices yet."""
 
@@ -353,11 +362,13 @@ def test_nothing_is_looked_up_for_the_judge_s_own_finding() -> None:
 
 
 def test_what_an_earlier_release_kept_is_read() -> None:
-    """Without the kind of an error, whose requests failed, and without other ends among the amounts."""
-    new = {"requests": {"error_kind"}, "amounts": {*AMOUNTS[6:]}}
+    """Without the kind of an error, whose requests failed, without other ends among the amounts, and without what held
+    clocks down beside the power limit."""
+    new = {"requests": {"error_kind"}, "amounts": {*AMOUNTS[6:]}, "gpus": {"throttled_fault_us"}}
     engine = {"grouping": "engine", "engine_id": "e1", "model": "m1", **UNWELL["client_fault"], "event_count": 3}
-    kept = remembered(a_window(requests=[engine, *a_service("a", 10, 1), *a_service("b", 10, 1)]))
-    old = {kind: [field for field in FIELDS[kind] if field.name not in new[kind]] for kind in ("requests", "amounts")}
+    requests = [engine, *a_service("a", 10, 1), *a_service("b", 10, 1)]
+    kept = remembered(a_window(requests=requests, gpus=[a_gpu(throttled_fault_us_sum=1)]))
+    old = {kind: [field for field in FIELDS[kind] if field.name not in new[kind]] for kind in new}
     head = {"windows": [BASE_MS], "blocks": [(BASE_MS, kind) for kind in old], "lookups": 0}
     found = Evidence(RULES)
     found.load([orjson.dumps(head), *(Lookup(kept[kind]).packed(fields) for kind, fields in old.items())])
@@ -372,6 +383,8 @@ def test_what_an_earlier_release_kept_is_read() -> None:
     }
     (explained,) = found.of(an_alert("errors_high", since=1, labels={"model": "m1"}))["explained_by"]
     assert [one["value"] for one in explained["elements"]] == ["b"]
+    (gpu,) = found.of(an_alert("gpu_hot", labels={"gpu_uuid": "GPU-1"}))["gpu"]["gpus"]
+    assert (gpu["throttled_share"], "throttled_fault_share" in gpu) == (0, False)
 
 
 def test_parts_that_are_missing_are_told() -> None:

@@ -29,6 +29,7 @@ def test_levels_of_gpus_are_kept_with_where_they_stand() -> None:
     assert found == [
         {
             "throttled_us": 0,
+            "throttled_fault_us": None,
             "interval_ms": 10_000,
             "temperature_max_c": 80,
             "clock_sm_min_mhz": None,
@@ -38,6 +39,7 @@ def test_levels_of_gpus_are_kept_with_where_they_stand() -> None:
         },
         {
             "throttled_us": None,
+            "throttled_fault_us": None,
             "interval_ms": 10_000,
             "temperature_max_c": None,
             "clock_sm_min_mhz": None,
