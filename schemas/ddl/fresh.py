@@ -23,8 +23,10 @@ def at_once(limits: Limits = DEFAULT_LIMITS) -> tuple[str, ...]:
         head, *rest = found[one.table].split(_BEHIND_TTL)
         assert len(rest) == 1, f"where does the TTL of {one.table} stand?"
         settings = rest[0]
-        if one.whole_parts is False:
-            settings = settings.replace(f"{ONLY_DROP_PARTS} = 1", f"{ONLY_DROP_PARTS} = 0")
+        if one.whole_parts is not None:
+            as_made = f"{ONLY_DROP_PARTS} = 1"
+            assert as_made in settings, f"where does {one.table} say {as_made}?"
+            settings = settings.replace(as_made, f"{ONLY_DROP_PARTS} = {int(one.whole_parts)}")
         found[one.table] = f"{head}\nTTL {one.ttl}{_BEHIND_TTL}{settings}"
     return tuple(found.values())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from schemas.ddl import packing
 from schemas.ddl.declared import declared, made
 from schemas.ddl.fresh import at_once
 from schemas.ddl.kept import Kept, kept
@@ -82,3 +83,12 @@ def test_how_rows_go_is_set_with_their_ttl() -> None:
     row_by_row = {made(text)[1] for text in at_once(long) if "ttl_only_drop_parts = 0" in text}
     assert row_by_row == {table.name for table in RAW.values()}
     assert [text for text in at_once(short) if "ttl_only_drop_parts = 0" in text] == []
+
+
+@pytest.mark.parametrize("days", [7, 40], ids=str)
+def test_a_table_that_does_not_say_how_rows_go_is_refused(days: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be made as the server likes, and altered by the next ``fleetpulse migrate`` at the earliest."""
+    monkeypatch.setattr(packing, "RAW_SETTINGS", "allow_nullable_key = 1")
+
+    with pytest.raises(AssertionError, match="say ttl_only_drop_parts = 1"):
+        at_once(Limits(raw_ttl_ms=days * DAY_MS))
