@@ -146,9 +146,14 @@ def _gpus(of: _Of, to_ms: int) -> Said:
     for row, util_pct in shares:
         gpu = f"gpu={row['gpu_uuid']}"
         found.add({("util_pct", gpu): util_pct, ("hottest_c", gpu): row["temperature_max_c"]})
+    for row in mapped:
+        held_us, covered_ms = row["throttled_fault_us"], row["covered_ms"]
+        share = held_us / 1e3 / covered_ms if covered_ms else 0
+        found.add({("throttled_fault_pct", f"gpu={row['gpu_uuid']}"): 100 * share})
     for gpu_uuid in [row["gpu_uuid"] for row in rows[:1]]:
         for row in of("gpu_signals", gpu_uuid=gpu_uuid, bucket_ms=to_ms):
-            found.add({("util_pct", f"gpu={gpu_uuid}"): 100 * (row["busy"] or 0)})
+            of_signals = {"util_pct": "busy", "throttled_fault_pct": "throttled_fault"}
+            found.add({(said, f"gpu={gpu_uuid}"): 100 * (row[name] or 0) for said, name in of_signals.items()})
     return found
 
 

@@ -13,6 +13,8 @@ from lab.oracle.value import Key
 WINDOW_MS = 10_000
 Window = tuple[int, str]
 """Where a window begins and whose it is."""
+_THROTTLED = {"throttled_pct": "throttled_us", "throttled_fault_pct": "throttled_fault_us"}
+"""By anything, and by anything but the power limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class Sample:
     region: str = ""
     interval_ms: int | None = None
     throttled_us: int | None = None
+    throttled_fault_us: int | None = None
     clock_sm_mhz: int | None = None
     parent_uuid: str | None = None
     """The GPU of which this is a MIG device."""
@@ -56,7 +59,8 @@ class HostSample:
 
 def readings(samples: Sequence[Sample]) -> dict[Key, float]:
     """By type, by GPU and of all. What nobody knows is not there."""
-    timed = _by_name(throttle_known(by_window(samples)))
+    windows = by_window(samples)
+    timed = {metric: _by_name(throttle_known(windows, us)) for metric, us in _THROTTLED.items()}
     found: dict[Key, float] = {}
     for name, group in _by_name(samples).items():
         found["gpus", name] = len({one.parent_uuid or one.gpu_uuid for one in group})
@@ -67,8 +71,9 @@ def readings(samples: Sequence[Sample]) -> dict[Key, float]:
         if (power := mean(one.power_mw for one in group)) is not None:
             found["power_mw", name] = power
         found["gpu_energy_mj", name] = sum(one.energy_mj or 0 for one in group)
-        if (throttled := throttled_pct(timed.get(name, []))) is not None:
-            found["throttled_pct", name] = throttled
+        for metric, us in _THROTTLED.items():
+            if (throttled := throttled_pct(timed[metric].get(name, []), us)) is not None:
+                found[metric, name] = throttled
         if clocks := [one.clock_sm_mhz for one in group if one.clock_sm_mhz is not None]:
             found["slowest_clock_mhz", name] = min(clocks)
     return found | _peers(samples)
@@ -105,15 +110,20 @@ def mean(values: Iterable[int | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def throttle_known(windows: Mapping[Window, Sequence[Sample]]) -> list[Sample]:
+def throttle_known(windows: Mapping[Window, Sequence[Sample]], us: str = "throttled_us") -> list[Sample]:
     """All readings of windows in which throttled time is known: it may be read but once in each."""
-    return [one for own in windows.values() if any(one.throttled_us is not None for one in own) for one in own]
+    return [one for own in windows.values() if any(_held(one, us) is not None for one in own) for one in own]
 
 
-def throttled_pct(known: Sequence[Sample]) -> float | None:
+def throttled_pct(known: Sequence[Sample], us: str = "throttled_us") -> float | None:
     """Of the time that these readings cover."""
     read_ms = sum(one.interval_ms or 0 for one in known)
-    return 100 * sum(one.throttled_us or 0 for one in known) / 1e3 / read_ms if read_ms else None
+    return 100 * sum(_held(one, us) or 0 for one in known) / 1e3 / read_ms if read_ms else None
+
+
+def _held(one: Sample, us: str) -> int | None:
+    found: int | None = getattr(one, us)
+    return found
 
 
 def by_window(samples: Iterable[Sample]) -> dict[Window, list[Sample]]:

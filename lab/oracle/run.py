@@ -46,7 +46,7 @@ FROM token_costs AS t FINAL ARRAY JOIN line_model, line_tenant, line_requests, l
 line_decode_tokens, line_status WHERE minute_ms < {before_ms:Int64} ORDER BY minute_ms"""
 RAW_SAMPLES = """SELECT at_ms, gpu_uuid, ifNull(gpu_model, 'None') AS gpu_model, util_gpu_pct, temperature_c, power_mw,
 energy_mj, engine_id, ifNull(cluster, '') AS cluster, ifNull(region, '') AS region, interval_ms, throttled_us,
-clock_sm_mhz, parent_uuid
+throttled_fault_us, clock_sm_mhz, parent_uuid
 FROM gpu_samples FINAL WHERE verdict = 'accepted' AND at_ms < {before_ms:Int64} ORDER BY at_ms"""
 RAW_ENGINES = """SELECT at_ms, engine_id, ifNull(model, 'None') AS model, running, waiting, kv_used_ppm, preemptions,
 prompt_tokens, prefix_hit_tokens

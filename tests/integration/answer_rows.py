@@ -158,7 +158,8 @@ def _readings(chance: random.Random, until_ms: int) -> dict[str, list[Row]]:
                  "dram_active_ppm": chance.randrange(10**6) if number else None, "pcie_width": 16 - 8 * (number == 1),
                  "pcie_width_max": 16, "pcie_generation": 5, "pcie_replays": chance.randrange(3) * (number == 2),
                  "nvlink_errors": 0, "clock_sm_mhz": chance.randrange(900, 2_000),
-                 "throttled_us": chance.randrange(10**7) if number else 0}
+                 "throttled_us": chance.randrange(10**7) if number else 0,
+                 "throttled_fault_us": at_ms % 10**6 if number > 1 else None}
             )  # fmt: skip
         for host in ("h", "i"):
             named = {"at_ms": at_ms, "host": host, "origin": "measured"}

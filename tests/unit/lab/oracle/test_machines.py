@@ -49,6 +49,15 @@ def test_windows_in_which_throttled_time_is_unknown_are_no_time_without_it() -> 
     assert (found["throttled_pct", "gpu=g"], found["throttled_pct", "all"]) == (50, 50)
 
 
+def test_what_the_power_limit_did_not_do_is_a_share_of_its_own() -> None:
+    """Of the windows in which it is known, be the rest known or not."""
+    held = replace(ONE, interval_ms=1_000, throttled_us=500_000)
+    found = readings([replace(held, throttled_fault_us=250_000), replace(held, at_ms=30_000)])
+
+    assert (found["throttled_pct", "gpu=g"], found["throttled_fault_pct", "gpu=g"]) == (50, 25)
+    assert ("throttled_fault_pct", "gpu=g") not in readings([held])
+
+
 def test_a_gpu_is_beside_the_median_of_its_engine_window_by_window() -> None:
     """A GPU without an engine has no peers."""
     slow = replace(ONE, engine_id="e", clock_sm_mhz=1_000)
