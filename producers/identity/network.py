@@ -7,6 +7,7 @@ shown of every process that is seen.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 OURS = 0
@@ -16,11 +17,18 @@ OURS = 0
 def network_of(pid: int, proc: Path = Path("/proc")) -> int | None:
     """The network namespace of a process: ``OURS``, or a number that all in another one share; None where the process
     is gone or not seen."""
-    for name in ("ns/net", "net/dev"):
+    inode = None
+    for name, ours in _ours(proc):
         inode = _inode(proc / str(pid) / name)
-        if inode is not None and inode == _inode(proc / "self" / name):
+        if inode is not None and inode == ours:
             return OURS
-    return _inode(proc / str(pid) / "net/dev")
+    return inode
+
+
+@lru_cache(maxsize=8)
+def _ours(proc: Path) -> tuple[tuple[str, int | None], ...]:
+    """What shows the namespace of this process, which never leaves it: read once, as each sender is compared with it."""
+    return tuple((name, _inode(proc / "self" / name)) for name in ("ns/net", "net/dev"))
 
 
 def _inode(path: Path) -> int | None:

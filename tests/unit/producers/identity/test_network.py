@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,13 @@ def test_a_network_is_known_with_and_without_rights(like: dict[str, str | None],
     other = network_of(10, tmp_path)
     assert other not in (OURS, None)
     assert network_of(11, tmp_path) == (OURS if is_ours else other)
+
+
+def test_our_own_network_is_read_once(tmp_path: Path) -> None:
+    """It does not change, and every sender is compared with it."""
+    shows(tmp_path, "self", ns=None, net=None)
+    shows(tmp_path, "10", ns="self", net="self")
+    before = network_of(10, tmp_path)
+    shutil.rmtree(tmp_path / "self")
+
+    assert (before, network_of(10, tmp_path)) == (OURS, OURS)
