@@ -12,13 +12,16 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn, TypeVar
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 TASKS_END_WITHIN_S = 2.0
+_left = set[asyncio.Task[Any]]()
+"""Tasks that no longer run, held so that their loop is not taken down before the process ends."""
 
 
 def on_stop_signal(loop: asyncio.AbstractEventLoop, *, exit_now: Callable[[int], object] = os._exit) -> asyncio.Event:
@@ -40,9 +43,30 @@ def on_stop_signal(loop: asyncio.AbstractEventLoop, *, exit_now: Callable[[int],
     return stopping
 
 
-async def end_tasks(within_s: float = TASKS_END_WITHIN_S) -> None:
-    """Cancel every other task of this loop, and what these begin meanwhile, and wait for all, so long at most. Of a
-    loop that is closed before they are logged as destroyed: ``asyncio.run`` itself ends those alone that there are."""
+def run_to_the_end(
+    main: Coroutine[Any, Any, T],
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
+    *,
+    within_s: float = TASKS_END_WITHIN_S,
+) -> T:
+    """The same as ``asyncio.run``, which waits for ever for a task that does not end though it is cancelled: here such
+    a task is logged and left, with its loop, so that the process ends."""
+    runner = asyncio.Runner(loop_factory=loop_factory)
+    try:
+        return runner.run(main)
+    finally:
+        if left := runner.run(end_tasks(within_s)):
+            _left.update(left)
+            facts = {"tasks": [*map(repr, left)]}
+            _log.error("cancelled tasks do not end, please report it; ending without them", extra=facts)
+        else:
+            runner.close()
+
+
+async def end_tasks(within_s: float = TASKS_END_WITHIN_S) -> set[asyncio.Task[Any]]:
+    """Cancel every other task of this loop, and what these begin meanwhile, and wait for all, so long at most; those
+    that are left. Of a loop that is closed before they are logged as destroyed: ``asyncio.run`` itself ends those alone
+    that there are."""
     loop, cancelled = asyncio.get_running_loop(), set[asyncio.Task[Any]]()
     until_s = loop.time() + within_s
     while (tasks := asyncio.all_tasks() - {asyncio.current_task()}) and (left_s := until_s - loop.time()) > 0:
@@ -53,6 +77,7 @@ async def end_tasks(within_s: float = TASKS_END_WITHIN_S) -> None:
         for task in done:
             if not task.cancelled() and (error := task.exception()) is not None:
                 _log.debug("a task did not end in order", exc_info=error)
+    return tasks
 
 
 def leave(code: int) -> NoReturn:

@@ -41,6 +41,7 @@ from fleetpulse.dashboard.view import Facts, PageSpec
 from fleetpulse.dashboard.zone import ZONE_COOKIE, zone_of
 from runtime.config import ClickHouseConfig
 from runtime.health import HealthServer, Heartbeat
+from runtime.process import run_to_the_end
 from runtime.secret_files import read_secret
 from schemas.errors import ConfigError
 
@@ -178,4 +179,4 @@ def _health(port: int | None, data: Data) -> contextlib.AbstractContextManager[o
 
 def run(reading: ClickHouseConfig, access: Access, binding: Binding, facts: Facts) -> None:
     """``serve`` in a loop of its own."""
-    asyncio.run(serve(reading, access, binding, facts))
+    run_to_the_end(serve(reading, access, binding, facts))

@@ -19,7 +19,7 @@ from runtime import logs
 from runtime.clock import SystemClock
 from runtime.config import Config, load
 from runtime.delivery_config import TargetConfig
-from runtime.process import on_stop_signal
+from runtime.process import on_stop_signal, run_to_the_end
 from schemas.contract.alerts import Alert, encode
 from schemas.errors import ConfigError
 from sinks.delivery.backlog import Delivery as Waiting
@@ -60,7 +60,7 @@ def run_deliver(worker: str, health_port: int | None) -> None:
         await run_delivery(delivery, config.limits)
 
     with health(health_port, readiness.why, readiness.noted):
-        asyncio.run(body())
+        run_to_the_end(body())
 
 
 @dataclass(frozen=True, slots=True)

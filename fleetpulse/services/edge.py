@@ -27,7 +27,7 @@ from runtime.config import Config, load
 from runtime.counters import COUNTERS
 from runtime.edge_config import AgentConfig
 from runtime.health import HealthServer
-from runtime.process import on_stop_signal, settle
+from runtime.process import on_stop_signal, run_to_the_end, settle
 from runtime.proxy_config import ProxyConfig
 from runtime.tracing import Tracer, tracing
 
@@ -222,8 +222,8 @@ def run_agent_service(spool: Path | None, seconds: float | None, health_port: in
         if port is None
         else HealthServer(port=port, alive=watch.alive, ready=watch.ready, note=watch.note)
     )
-    with health, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(body())
+    with health:
+        run_to_the_end(body(), uvloop.new_event_loop)
     return watch.supervisor.reports() if watch.supervisor else []
 
 

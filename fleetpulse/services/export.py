@@ -21,7 +21,7 @@ from runtime.clickhouse_clients import connect, rows_of
 from runtime.clock import SystemClock
 from runtime.config import Config, load
 from runtime.health import Readiness
-from runtime.process import on_stop_signal
+from runtime.process import on_stop_signal, run_to_the_end
 from runtime.remote_write_config import RemoteWriteConfig
 from schemas.errors import ConfigError, FleetpulseError, UnavailableError
 
@@ -51,7 +51,7 @@ def run_export(url: str | None, health_port: int | None, *, once: bool) -> None:
         if once:
             _send_once(writer)
         else:
-            asyncio.run(_until_stopped(writer, readiness))
+            run_to_the_end(_until_stopped(writer, readiness))
 
 
 def _send_once(writer: RemoteWrite) -> None:

@@ -21,7 +21,7 @@ from runtime.bounded_fetch import bound_fetches
 from runtime.config import Config, load
 from runtime.health import Check, HealthServer, Heartbeat, fine
 from runtime.local_stack import read_state
-from runtime.process import leave, on_stop_signal
+from runtime.process import leave, on_stop_signal, run_to_the_end
 from runtime.tracing import tracing
 from schemas.contract.topics import (
     ALERT_COMMANDS,
@@ -270,4 +270,4 @@ def run_sink_service(
 
     with health(health_port, lambda: progress.waiting_for):
         warm()
-        asyncio.run(body())
+        run_to_the_end(body())

@@ -25,7 +25,7 @@ from runtime.addresses import is_this_machine
 from runtime.clock import SystemClock
 from runtime.config import Config, load
 from runtime.health import HealthServer
-from runtime.process import on_stop_signal, raise_descriptors, settle
+from runtime.process import on_stop_signal, raise_descriptors, run_to_the_end, settle
 from runtime.tracing import Tracer, tracing
 from schemas.errors import ConfigError
 
@@ -104,8 +104,7 @@ def fitted(config: Config, descriptors: int) -> Config:
 
 def run_on_fast_loop(main: Coroutine[Any, Any, None]) -> None:
     """Run to the end on uvloop, or on asyncio's own loop where there is none (it takes about twice the time)."""
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(main)
+    run_to_the_end(main, _loop_factory())
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -10,7 +10,7 @@ from runtime.config import KafkaConfig
 from runtime.contract_record import check_deployment
 from runtime.health import Readiness
 from runtime.kafka_clients import static_member
-from runtime.process import RARELY, end_tasks, keep_freed, on_stop_signal, settle
+from runtime.process import RARELY, keep_freed, on_stop_signal, run_to_the_end, settle
 from runtime.retried import retried
 from runtime.runbook import cause_of
 from runtime.tracing import Tracer
@@ -65,13 +65,10 @@ def run_process(
 
         read = await retried("Kafka", checked, stop, readiness or Readiness())
         if read is not None:
-            try:
-                await serve(job, kafka, policy, stop, static_member(worker, read), readiness, tracer)
-            finally:
-                await end_tasks()  # of clients whose brokers are away
+            await serve(job, kafka, policy, stop, static_member(worker, read), readiness, tracer)
 
     try:
-        asyncio.run(body())
+        run_to_the_end(body())  # clients whose brokers are away leave tasks
     except ConfigError:
         raise
     except ContractError as error:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from runtime.process import end_tasks, on_stop_signal, raise_descriptors
+from runtime.process import end_tasks, on_stop_signal, raise_descriptors, run_to_the_end
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
@@ -109,9 +109,60 @@ async def test_a_task_that_will_not_end_is_left() -> None:
 
     staying = asyncio.create_task(stay())
     await asyncio.sleep(0)
-    await end_tasks(0.01)
-    left = not staying.done()
+    left = await end_tasks(0.01)
     free.set()
     await staying
 
-    assert left
+    assert left == {staying}
+
+
+RESISTS = """
+import asyncio
+import contextlib
+from runtime.process import run_to_the_end
+
+async def resist():
+    while True:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+async def main():
+    global resisting
+    resisting = asyncio.create_task(resist())
+    await asyncio.sleep(0)
+    return 7
+
+code = run_to_the_end(main(), within_s=0.01)
+print("ended", end="")
+raise SystemExit(code)
+"""
+
+
+def test_a_process_ends_though_a_task_resists() -> None:
+    """It says so, and goes on behind its loop; ``asyncio.run`` would wait for the task for ever."""
+    done = subprocess.run([sys.executable, "-c", RESISTS], capture_output=True, text=True, timeout=60, check=False)
+
+    assert (done.returncode, done.stdout) == (7, "ended")
+    assert "cancelled tasks do not end" in done.stderr
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["it ends well", "it raises"])
+def test_a_service_that_is_done_leaves_no_task_and_no_loop(fails: bool) -> None:
+    """What it began is cancelled, its loop closed; what it returns or raises stands."""
+    begun: list[asyncio.Task[bool]] = []
+
+    async def main() -> str:
+        begun.append(asyncio.create_task(asyncio.Event().wait()))
+        await asyncio.sleep(0)
+        if fails:
+            raise ValueError("its own")
+        return "its own"
+
+    try:
+        said = run_to_the_end(main())
+    except ValueError as error:
+        said = str(error)
+
+    assert said == "its own"
+    assert begun[0].cancelled()
+    assert begun[0].get_loop().is_closed()
