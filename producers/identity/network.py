@@ -27,7 +27,7 @@ def network_of(pid: int, proc: Path = Path("/proc")) -> int | None:
 
 @lru_cache(maxsize=8)
 def _ours(proc: Path) -> tuple[tuple[str, int | None], ...]:
-    """What shows the namespace of this process, which never leaves it: read once, as each sender is compared with it."""
+    """What shows our own namespace, which we never leave: read once, since each sender is compared with it."""
     return tuple((name, _inode(proc / "self" / name)) for name in ("ns/net", "net/dev"))
 
 
