@@ -60,7 +60,7 @@ export default {
       this.sized.observe(this.$el);
       return chart;
     },
-    // Taking the mouse draws a chart anew, so it waits for the mouse.
+    // Taking the mouse draws a chart again, so it waits for the mouse.
     mark() {
       if (!this.zoom || this.isMarking || !this.chart) return;
       this.isMarking = true;

@@ -131,7 +131,7 @@ class Data:
         return span.since(self._first_ms)
 
     async def lack(self, kinds: Collection[str], span: TimeRange) -> Lack | None:
-        """What of these kinds of data the range has none of. Asked only where no moment with data is known in it.
+        """What of these kinds of data the range has none of. Queried only where no moment with data is known in it.
         Raises as ``ask``."""
         bounds = span.from_ms, span.to_ms
         if all(any(at in range(*bounds) for at in self._moments.get(kind, ())) for kind in kinds):

@@ -88,7 +88,7 @@ class RangeSpec:
 
 
 def window_over_ms(now_ms: int) -> int:
-    """Where the window of 10 s ends that this moment is in: what is asked up to there has one answer in all of it."""
+    """Where the window of 10 s ends that this moment is in: what is queried up to there has one answer in all of it."""
     return -(-now_ms // SPAN_MIN_MS) * SPAN_MIN_MS
 
 

@@ -151,16 +151,16 @@ class View:
         return await self.ask_over(self.range, name, **values)
 
     async def ask_over(self, span: TimeRange, name: str, **values: Value) -> Answer:
-        """The same over another range. Asked is what of it is no future: for some queries its end is now."""
+        """The same over another range. Queried is what of it is no future: for some queries its end is now."""
         answer = await self._answer(span, name, values)
         await self._marked.wait()
         return answer
 
     async def _answer(self, span: TimeRange, name: str, values: Mapping[str, Value]) -> Answer:
-        asked = self._past(span)
-        if query(name).kept_s >= MINUTE_S and asked.span_ms >= BY_MINUTES_MS:
-            asked = asked.minutes  # else a page that follows the clock would never meet what is kept
-        known: dict[str, Value] = {"from_ms": asked.from_ms, "to_ms": asked.to_ms, "bucket_ms": span.bucket_ms}
+        past = self._past(span)
+        if query(name).kept_s >= MINUTE_S and past.span_ms >= BY_MINUTES_MS:
+            past = past.minutes  # else a page that follows the clock would never meet what is kept
+        known: dict[str, Value] = {"from_ms": past.from_ms, "to_ms": past.to_ms, "bucket_ms": span.bucket_ms}
         standing = {place: self.filter(place) for place in query(name).parameters}
         self.check_user()  # what a click or a suggestion asks is no refresh
         return await self.data.ask(name, {**standing, **known, **values}, span.span_ms, self._kept_from_ms)

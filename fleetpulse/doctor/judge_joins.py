@@ -14,7 +14,7 @@ from stream_jobs.prices.model import is_example
 LOOK_BACK_MS = 180_000
 """Not longer: what an agent measured before it had matched an engine is soon behind it."""
 RECENT_MS = 30_000
-"""The newest windows are still being filled: they lack requests. Of the GPU samples that are there they tell whether
+"""The newest windows are still being filled: they lack requests. Of the GPU samples that are there they show whether
 these name an engine by now."""
 LACKING_MAX_PPM = 10_000
 """A share below it is what a start, a stop or a retired engine leaves."""

@@ -146,7 +146,7 @@ class _Pipeline:
         reason = view.choice("reason", ("", *REASONS))
         lag = asyncio.ensure_future(self._show_lag())
         covered_s, (joins, overflow, booked, produced, fresh, series, why, rows, clocks) = await asyncio.gather(
-            view.covered_s(),  # what takes longest is asked first
+            view.covered_s(),  # what takes longest is queried first
             view.gather(
                 view.ask("joins"),
                 view.ask("pipeline_overflow"),
